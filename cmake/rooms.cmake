@@ -1,0 +1,80 @@
+# A room is a folder of core/: one static library, which may use only the rooms named after it. Its headers
+# are included as "room/header.h"; a room's own include path shows the whole core, so the direction of the
+# arrows is checked by tests/check_rooms.py, not by the compiler.
+
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ELF REQUIRED IMPORTED_TARGET libelf)
+pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+find_path(DWARF_INCLUDE_DIR libdwarf.h PATH_SUFFIXES libdwarf REQUIRED)
+find_library(DWARF_LIBRARY dwarf REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(gm_options INTERFACE)
+target_compile_definitions(gm_options INTERFACE _GNU_SOURCE GPUMEM_VERSION="${PROJECT_VERSION}")
+target_include_directories(gm_options INTERFACE ${PROJECT_SOURCE_DIR}/core ${PROJECT_SOURCE_DIR}/core/include)
+target_compile_options(gm_options INTERFACE
+	-Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
+	-Wformat=2 -Wundef -Wvla -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
+	-fno-strict-aliasing)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+	target_compile_options(gm_options INTERFACE -Wlogical-op -Wduplicated-cond)
+endif()
+if(GPUMEM_SANITIZE)
+	target_compile_options(gm_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
+		-fno-sanitize-recover=undefined)
+	target_link_options(gm_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+set_property(GLOBAL PROPERTY GM_ROOMS "")
+
+function(gm_room name)
+	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/${name}/*.c)
+	if(NOT sources)
+		file(WRITE ${PROJECT_BINARY_DIR}/empty_${name}.c "typedef int gm_empty_${name};\n")
+		set(sources ${PROJECT_BINARY_DIR}/empty_${name}.c)
+	endif()
+	add_library(gm_${name} STATIC ${sources})
+	target_link_libraries(gm_${name} PUBLIC gm_options)
+	foreach(other IN LISTS ARGN)
+		target_link_libraries(gm_${name} PUBLIC gm_${other})
+	endforeach()
+	if(name STREQUAL "symbols")
+		target_include_directories(gm_symbols PRIVATE ${DWARF_INCLUDE_DIR})
+		target_link_libraries(gm_symbols PUBLIC PkgConfig::DW PkgConfig::ELF ${DWARF_LIBRARY} stdc++)
+	elseif(name STREQUAL "log")
+		target_link_libraries(gm_log PUBLIC PkgConfig::ZSTD)
+	elseif(name STREQUAL "render")
+		target_link_libraries(gm_render PUBLIC PkgConfig::JANSSON m)
+	elseif(name STREQUAL "holders")
+		target_link_libraries(gm_holders PUBLIC Threads::Threads)
+	endif()
+	set_property(GLOBAL APPEND PROPERTY GM_ROOMS gm_${name})
+endfunction()
+
+# libgpumem.so: the public header, versioned symbols; what gdb's plugin loads with ctypes.
+function(gm_public_library)
+	get_property(rooms GLOBAL PROPERTY GM_ROOMS)
+	file(WRITE ${PROJECT_BINARY_DIR}/empty.c "typedef int gm_empty;\n")
+	add_library(gpumem SHARED ${PROJECT_BINARY_DIR}/empty.c)
+	list(REVERSE rooms)
+	target_link_libraries(gpumem PRIVATE -Wl,--whole-archive gm_cli -Wl,--no-whole-archive ${rooms}
+		-Wl,--version-script=${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
+	set_target_properties(gpumem PROPERTIES
+		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib VERSION ${PROJECT_VERSION} SOVERSION 0
+		LINK_DEPENDS ${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
+	install(TARGETS gpumem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES ${PROJECT_SOURCE_DIR}/core/include/gpumem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+	install(DIRECTORY ${PROJECT_SOURCE_DIR}/gdb/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpumem/gdb
+		FILES_MATCHING PATTERN "*.py")
+endfunction()
+
+# build/bin/gpumem: core/cli/main/main.c over the static rooms.
+function(gm_shell_command)
+	add_executable(gpumem_command ${PROJECT_SOURCE_DIR}/core/cli/main/main.c)
+	target_link_libraries(gpumem_command PRIVATE gm_cli)
+	set_target_properties(gpumem_command PROPERTIES OUTPUT_NAME gpumem
+		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+	install(TARGETS gpumem_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()

@@ -1,0 +1,80 @@
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gm_error gm_error_no_memory = {
+	.status = GM_INTERNAL,
+	.os_error = 0,
+	.message = (char *)"out of memory: the analysis itself ran out of host memory: free some and ask again",
+};
+
+static struct gm_error *error_vcreate(
+	enum gm_status status, int os_error, const char *format, va_list args)
+{
+	struct gm_error *error = malloc(sizeof(*error));
+	if (!error)
+		return &gm_error_no_memory;
+	error->status = status;
+	error->os_error = os_error;
+	if (vasprintf(&error->message, format, args) < 0) {
+		free(error);
+		return &gm_error_no_memory;
+	}
+	return error;
+}
+
+struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	struct gm_error *error = error_vcreate(status, 0, format, args);
+	va_end(args);
+	return error;
+}
+
+/* Swaps the message for a printf of it; keeps the old one where there is no memory. */
+static void error_replace(struct gm_error *error, const char *left, const char *right)
+{
+	char *message;
+	if (asprintf(&message, "%s: %s", left, right) < 0)
+		return;
+	free(error->message);
+	error->message = message;
+}
+
+struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	struct gm_error *error = error_vcreate(status, os_error, format, args);
+	va_end(args);
+	if (error != &gm_error_no_memory)
+		error_replace(error, error->message, strerror(os_error));
+	return error;
+}
+
+struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)
+{
+	if (!error || error == &gm_error_no_memory)
+		return error;
+	char *context;
+	va_list args;
+	va_start(args, format);
+	int length = vasprintf(&context, format, args);
+	va_end(args);
+	if (length < 0)
+		return error;
+	error_replace(error, context, error->message);
+	free(context);
+	return error;
+}
+
+void gm_error_destroy(struct gm_error *error)
+{
+	if (!error || error == &gm_error_no_memory)
+		return;
+	free(error->message);
+	free(error);
+}

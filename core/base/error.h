@@ -1,0 +1,50 @@
+/*
+ * Errors: how every function of gpumem that can fail says so.
+ *
+ * A function that can fail returns `struct gm_error *`; NULL is success. The error carries the exit
+ * status that the shell command ends with, and a message in the form WHAT: WHY: WHAT TO DO (without
+ * the leading "gpumem: ", which the door adds). Out of memory is a static object, so reporting it
+ * needs no memory. The caller owns what it gets and destroys it with gm_error_destroy().
+ *
+ * This room (base) knows nothing of GPUs, processes or files; everything may include it.
+ */
+#ifndef GM_BASE_ERROR_H
+#define GM_BASE_ERROR_H
+
+#include <stdarg.h>
+
+/* Exit statuses of the shell command; also what a question returns to the gdb plugin. */
+enum gm_status {
+	GM_OK = 0,       /* answered */
+	GM_NEGATIVE = 1, /* a negative answer, where that is a question's outcome */
+	GM_USAGE = 2,    /* wrong usage */
+	GM_CORRUPT = 3,  /* unreadable or corrupt input: the message names file, offset, reason */
+	GM_TARGET = 4,   /* the target (process, core) cannot be read or lacks what is asked */
+	GM_INTERNAL = 5, /* our own fault, out of memory included */
+};
+
+struct gm_error {
+	enum gm_status status;
+	int os_error; /* errno where a system call failed, else 0 */
+	char *message;
+};
+
+/* The one error that is never allocated and never freed. */
+extern struct gm_error gm_error_no_memory;
+
+/* A new error with a printf-formatted message; &gm_error_no_memory where there is no memory. */
+struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
+
+/* The same, for a failed system call: ": " and strerror(os_error) are appended. */
+struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *format, ...)
+	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
+
+/* Puts "CONTEXT: " before the message of `error` (which may be NULL: then NULL) and returns it. */
+struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3), warn_unused_result));
+
+/* Frees an error; NULL and the static one are taken. */
+void gm_error_destroy(struct gm_error *error);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * Image: the memory, mappings, threads and registers of one process, read from outside.
+ *
+ * An image is a live process (process_vm_readv; no code runs in it) or, later, a core dump or a remote
+ * target: the readers above never know which. Reading never crosses a mapping's end, and an address
+ * that cannot be read is answered with the reason: not mapped; mapped but not saved (core); beyond the
+ * end of a core that was cut short.
+ *
+ * This room may include base. It knows nothing of ELF symbols, Python or PyTorch.
+ *
+ * Thread-safety: an image may be read by several threads at once; refresh, invalidate and close may
+ * not run beside anything else.
+ */
+#ifndef GM_IMAGE_IMAGE_H
+#define GM_IMAGE_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct gm_image;
+
+enum gm_mapping_flags {
+	GM_MAPPING_READ = 1,
+	GM_MAPPING_WRITE = 2,
+	GM_MAPPING_EXEC = 4,
+	GM_MAPPING_SHARED = 8,
+	/* memory of the simulated device (memfd gpumem-sim-device): never scanned, never a holder */
+	GM_MAPPING_DEVICE = 16,
+};
+
+struct gm_mapping {
+	uint64_t start; /* first address */
+	uint64_t end;   /* one past the last */
+	uint64_t file_offset;
+	uint64_t inode;
+	uint32_t flags;   /* enum gm_mapping_flags */
+	const char *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the image,
+	                     valid until the next refresh */
+};
+
+/* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address, rip). */
+enum { GM_REGISTER_COUNT = 17 };
+enum gm_register {
+	GM_RAX = 0, GM_RDX, GM_RCX, GM_RBX, GM_RSI, GM_RDI, GM_RBP, GM_RSP,
+	GM_R8, GM_R9, GM_R10, GM_R11, GM_R12, GM_R13, GM_R14, GM_R15, GM_RIP,
+};
+struct gm_registers {
+	uint64_t value[GM_REGISTER_COUNT];
+};
+
+/* One of many ranges read at once. `error` is NULL where all `size` bytes were read. */
+struct gm_read {
+	uint64_t address;
+	void *buffer;
+	size_t size;
+	bool failed; /* out */
+};
+
+/* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
+struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
+void gm_image_close(struct gm_image *image);
+
+pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */
+
+/* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
+ * differs). Caller frees. */
+struct gm_error *gm_image_file_path(const struct gm_image *image, const char *path, char **ret_path);
+
+/* Reads /proc/PID/maps again, for libraries that came since. */
+struct gm_error *gm_image_refresh(struct gm_image *image);
+/* Forgets cached pages: call it whenever the target may have run since the last read. */
+void gm_image_invalidate(struct gm_image *image);
+
+/* All mappings, by address; owned by the image, valid until the next refresh. */
+const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count);
+/* The mapping that contains `address`, or NULL. */
+const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uint64_t address);
+
+/* All of the bytes or an error that names the first address which could not be read and why. Small reads
+ * (up to a page) go through a page cache. */
+struct gm_error *gm_image_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
+/* The same without making an error object, for the hot path and for probing: true where all was read. */
+bool gm_image_try_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
+/* As many bytes as can be read from `address` on, never past the mapping's end; returns their number. */
+size_t gm_image_read_some(struct gm_image *image, uint64_t address, void *buffer, size_t size);
+/* Many ranges in few system calls; bypasses the cache. */
+void gm_image_read_many(struct gm_image *image, struct gm_read *reads, size_t count);
+/* A NUL-terminated string of at most `max` bytes; caller frees. */
+struct gm_error *gm_image_read_string(
+	struct gm_image *image, uint64_t address, size_t max, char **ret_string);
+
+static inline bool gm_image_try_u64(struct gm_image *image, uint64_t address, uint64_t *ret_value)
+{
+	return gm_image_try_read(image, address, ret_value, sizeof(*ret_value));
+}
+static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, uint32_t *ret_value)
+{
+	return gm_image_try_read(image, address, ret_value, sizeof(*ret_value));
+}
+
+/* Thread ids as the kernel of the target's namespace knows them; the caller frees the array. */
+struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
+
+/*
+ * The registers of a stopped thread. On a live process this is a ptrace request, so it works only in the
+ * thread that traces the target: inside gdb, its main thread (where gdb runs Python). That costs 1 µs
+ * where gdb's own register access costs 50. GM_TARGET where we are not the tracer: then the caller passes
+ * registers got otherwise.
+ */
+struct gm_error *gm_image_registers(
+	struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
+
+#endif

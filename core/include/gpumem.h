@@ -1,0 +1,78 @@
+/*
+ * gpumem's public C interface: what the shell command and the gdb plugin are built on.
+ *
+ * Handles are opaque. Functions that can fail return an exit status of the shell command (0 answered,
+ * 1 negative answer, 2 usage, 3 corrupt input, 4 target cannot be read, 5 internal). Strings that are
+ * handed out belong to the caller, who frees them with gpumem_free(). Not thread-safe: one thread at a
+ * time per handle.
+ */
+#ifndef GPUMEM_H
+#define GPUMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GPUMEM_API __attribute__((visibility("default")))
+
+GPUMEM_API const char *gpumem_version(void);
+GPUMEM_API void gpumem_free(void *pointer);
+
+/*
+ * A door: where a question is asked from, and what it may look at. The shell makes one per command; the gdb
+ * plugin keeps one per session and tells it of the process, the selected thread and the log.
+ */
+typedef struct gpumem_door gpumem_door;
+
+GPUMEM_API gpumem_door *gpumem_door_create(void); /* NULL: no memory */
+GPUMEM_API void gpumem_door_destroy(gpumem_door *door);
+GPUMEM_API void gpumem_door_set_process(gpumem_door *door, int pid);   /* 0: none */
+GPUMEM_API void gpumem_door_set_thread(gpumem_door *door, int thread); /* kernel thread id, 0: none */
+GPUMEM_API void gpumem_door_set_log(gpumem_door *door, const char *path); /* NULL: none */
+GPUMEM_API void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors);
+/* The process may have run since: forget what was read of it. */
+GPUMEM_API void gpumem_door_invalidate(gpumem_door *door);
+
+/*
+ * Runs one command as typed: argv[0] is its name ("who-holds"), the rest its arguments. *ret_out is what
+ * goes to standard output, *ret_err what goes to standard error (already "gpumem: ..." lines); either may
+ * be NULL when empty. Returns the exit status.
+ */
+GPUMEM_API int gpumem_door_run(
+	gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err);
+
+/* The commands that a door answers, one a call from 0 on; NULL at the end. Both strings are static. */
+GPUMEM_API const char *gpumem_command_name(size_t index);
+GPUMEM_API const char *gpumem_command_summary(size_t index);
+
+/* --- recording at breakpoints (gdb/) -------------------------------------------------------------- */
+
+typedef struct gpumem_recorder gpumem_recorder;
+
+/* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. On failure *ret_err says why. */
+GPUMEM_API int gpumem_recorder_create(int pid, const char *devices, const char *log_path,
+	const char *source, gpumem_recorder **ret_recorder, char **ret_err);
+GPUMEM_API int gpumem_recorder_close(gpumem_recorder *recorder, char **ret_err);
+/* Looks for libraries that came since. Returns the number of breakpoint sites. */
+GPUMEM_API int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char **ret_err);
+GPUMEM_API uint64_t gpumem_recorder_site_address(gpumem_recorder *recorder, size_t index);
+GPUMEM_API const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size_t index);
+/* A stop at a site. Returns a verdict: bit 0 stop and tell the user, bit 1 refresh the sites; negative: the
+ * stop could not be recorded, the reason is noted in the log as a gap. registers: 17 words in DWARF
+ * order, or NULL (then read by ptrace, which works in gdb's main thread). */
+GPUMEM_API int gpumem_recorder_hit(gpumem_recorder *recorder, uint64_t address, int thread,
+	const uint64_t *registers);
+/* Stop after `events` further events, or at the first event of pass `step` of the loop; 0: not. */
+GPUMEM_API void gpumem_recorder_stop_when(
+	gpumem_recorder *recorder, uint64_t events, uint32_t step);
+GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
+GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

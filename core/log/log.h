@@ -1,0 +1,179 @@
+/*
+ * The event log: an append-only file of typed records, read while it is written and after a crash.
+ * docs/log-format.md is its specification. Strings, code objects, frames, stacks, modules are interned:
+ * written once, referred to by number.
+ *
+ * This room may include base. It knows no process, no Python and no PyTorch: only what was recorded.
+ */
+#ifndef GM_LOG_LOG_H
+#define GM_LOG_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum gm_action {
+	GM_ALLOC = 1,
+	GM_FREE_REQUESTED,
+	GM_FREE_COMPLETED,
+	GM_SEGMENT_ALLOC,
+	GM_SEGMENT_FREE,
+	GM_SEGMENT_MAP,
+	GM_SEGMENT_UNMAP,
+	GM_OOM,
+	GM_SNAPSHOT,
+	GM_ACTION_COUNT,
+};
+/* PyTorch's word for it ("free_requested"), or NULL. */
+const char *gm_action_name(enum gm_action action);
+
+enum gm_event_flags {
+	GM_EVENT_BORROWED = 1, /* the Python stack is that of the thread waiting in backward() */
+	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
+};
+
+/* Ids count from 1; 0 means none or unknown. */
+struct gm_event {
+	uint8_t action; /* enum gm_action */
+	uint8_t device_type; /* c10::DeviceType: 0 CPU, 1 CUDA */
+	int16_t device;
+	uint32_t flags;     /* enum gm_event_flags */
+	uint64_t thread;    /* kernel thread id */
+	uint64_t time_ns;   /* since the Unix epoch */
+	uint64_t address;   /* for GM_OOM: 0 */
+	uint64_t size;      /* bytes: rounded block size; a segment's size; for GM_OOM what was asked for */
+	uint64_t requested; /* bytes the program asked for; 0 unknown */
+	uint64_t stream;
+	uint64_t allocated; /* the allocator's own counters after the event, bytes; UINT64_MAX unknown */
+	uint64_t reserved;
+	uint32_t python_stack;
+	uint32_t native_stack;
+	uint32_t evidence; /* of a free: what was being torn down */
+};
+
+struct gm_log_loop {
+	uint32_t start, end; /* bytecode offsets in bytes, [start, end) */
+	uint32_t line, line_end;
+};
+
+struct gm_log_code {
+	uint32_t file, name; /* string ids */
+	uint32_t first_line;
+	uint32_t loop_count;
+	const struct gm_log_loop *loops;
+};
+
+/* A Python frame as recorded: where it stood, and what its instruction was doing to which name. */
+struct gm_log_frame {
+	uint32_t code;    /* code id */
+	uint32_t lasti;   /* bytes */
+	uint32_t line;
+	uint32_t op;      /* enum gm_op of cpython.h: numbers are part of the format */
+	uint32_t op_name; /* string id of the variable or attribute, 0: none */
+};
+
+struct gm_log_module {
+	uint32_t path; /* string id */
+	uint64_t start, end, bias;
+	uint8_t build_id[32];
+	uint32_t build_id_size;
+};
+
+/* What was dying when a block was freed, where the reader of Python could see it. */
+enum gm_evidence_kind {
+	GM_EVIDENCE_DYING_FRAME = 1, /* a function returned; `code` and, if known, local `name` */
+	GM_EVIDENCE_GENERATOR = 2,
+};
+struct gm_log_evidence {
+	uint32_t kind;
+	uint32_t code;
+	uint32_t line;
+	uint32_t name;
+};
+
+/* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+struct gm_log_writer;
+
+struct gm_log_writer_options {
+	size_t size; /* sizeof(struct gm_log_writer_options) */
+	const char *source; /* the program's command line, as the user would know it */
+	uint64_t pid;
+};
+
+/* Creates FILE (truncates an old one). GM_TARGET with the path where it cannot. */
+struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writer_options *options,
+	struct gm_log_writer **ret_writer);
+/* Flushes and closes. */
+struct gm_error *gm_log_writer_close(struct gm_log_writer *writer);
+/* Everything appended so far reaches the file, so that a reader sees it. */
+struct gm_error *gm_log_writer_flush(struct gm_log_writer *writer);
+
+/* Interning: the same content gives the same id. 0: no memory or the file cannot grow (the writer
+ * remembers the error and gm_log_writer_flush() returns it). */
+uint32_t gm_log_writer_string(struct gm_log_writer *writer, const char *string);
+uint32_t gm_log_writer_code(struct gm_log_writer *writer, const struct gm_log_code *code);
+uint32_t gm_log_writer_frame(struct gm_log_writer *writer, const struct gm_log_frame *frame);
+/* frames: ids, innermost first. */
+uint32_t gm_log_writer_python_stack(
+	struct gm_log_writer *writer, const uint32_t *frames, size_t count);
+uint32_t gm_log_writer_module(struct gm_log_writer *writer, const struct gm_log_module *module);
+/* addresses: of the image, innermost first, the first a pc and the others return addresses. */
+uint32_t gm_log_writer_native_stack(
+	struct gm_log_writer *writer, const uint64_t *addresses, size_t count);
+uint32_t gm_log_writer_evidence(
+	struct gm_log_writer *writer, const struct gm_log_evidence *evidence);
+/* Names an address for readers on other machines. Once per address. */
+void gm_log_writer_symbol(struct gm_log_writer *writer, uint64_t address, uint32_t function,
+	uint32_t file, uint32_t line);
+/* A hole in the record, and why: read back as `gaps` of `info`. */
+void gm_log_writer_gap(struct gm_log_writer *writer, const char *reason);
+/* A named counter read at the end ("sim.kernels_not_computed"); the last value of a name wins. */
+void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint64_t value);
+
+/* Appends an event and returns its number (from 0). */
+uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+struct gm_log;
+
+/*
+ * Opens a log and reads what is there. A log that is still written, or was cut at any byte, is read up to
+ * its last whole chunk; gm_log_truncated() then says where. GM_CORRUPT: not a log, a newer format (names
+ * both versions), or a damaged chunk (offset and reason).
+ */
+struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
+void gm_log_close(struct gm_log *log);
+/* Reads what was appended since. */
+struct gm_error *gm_log_refresh(struct gm_log *log);
+
+const char *gm_log_path(const struct gm_log *log);
+const char *gm_log_source(const struct gm_log *log);
+uint64_t gm_log_pid(const struct gm_log *log);
+bool gm_log_truncated(const struct gm_log *log, uint64_t *ret_offset);
+
+/* All arrays are owned by the log and valid until the next refresh. */
+uint64_t gm_log_event_count(const struct gm_log *log);
+void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event);
+const char *gm_log_string(const struct gm_log *log, uint32_t id); /* "" for 0 */
+bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_code);
+bool gm_log_frame(const struct gm_log *log, uint32_t id, struct gm_log_frame *ret_frame);
+const uint32_t *gm_log_python_stack(const struct gm_log *log, uint32_t id, size_t *ret_count);
+const uint64_t *gm_log_native_stack(const struct gm_log *log, uint32_t id, size_t *ret_count);
+bool gm_log_evidence(const struct gm_log *log, uint32_t id, struct gm_log_evidence *ret_evidence);
+size_t gm_log_module_count(const struct gm_log *log);
+bool gm_log_module(const struct gm_log *log, uint32_t id, struct gm_log_module *ret_module);
+/* The module that covers an address, 0: none. */
+uint32_t gm_log_module_at(const struct gm_log *log, uint64_t address);
+/* A recorded symbol; false: none was recorded for this address. */
+bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_function,
+	uint32_t *ret_file, uint32_t *ret_line);
+size_t gm_log_gap_count(const struct gm_log *log);
+const char *gm_log_gap(const struct gm_log *log, size_t index);
+bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Record: turns a debugger's breakpoint stops into events of the log.
+ *
+ * The debugger (gdb/, Python) owns breakpoints and the running of the target; this room says where they
+ * go and, at each stop, reads registers, stacks and Block records from the image and appends an event.
+ * It decides nothing about how answers look.
+ *
+ * This room may include base, image, symbols, cpython, torch and log's writer.
+ */
+#ifndef GM_RECORD_RECORD_H
+#define GM_RECORD_RECORD_H
+
+#include "cpython/cpython.h"
+#include "image/image.h"
+#include "log/log.h"
+#include "symbols/symbols.h"
+#include "torch/torch.h"
+
+struct gm_recorder;
+
+/* What a breakpoint stands on; numbers are shared with gdb/. */
+enum gm_probe {
+	GM_PROBE_REPORT = 1,     /* c10::reportMemoryUsageToProfiler: CUDA block alloc and free */
+	GM_PROBE_OOM,            /* c10::reportOutOfMemoryToProfiler */
+	GM_PROBE_CPU_NEW,        /* c10::ProfiledCPUMemoryReporter::New */
+	GM_PROBE_CPU_DELETE,     /* c10::ProfiledCPUMemoryReporter::Delete */
+	GM_PROBE_CUDA_MALLOC,    /* cudaMalloc, at its entry */
+	GM_PROBE_CUDA_MALLOC_RETURN, /* at the address a cudaMalloc returns to */
+	GM_PROBE_CUDA_FREE,      /* cudaFree, at its entry */
+	GM_PROBE_COUNT,
+};
+
+struct gm_probe_site {
+	enum gm_probe probe;
+	uint64_t address;
+	const char *name; /* what a user calls it: "c10::reportMemoryUsageToProfiler" */
+};
+
+struct gm_recorder_options {
+	size_t size; /* sizeof(struct gm_recorder_options) */
+	bool cuda, cpu;        /* which devices' tensors */
+	bool python_stacks, native_stacks;
+	uint32_t max_frames;   /* per stack; 0: 256 */
+	const char *log_path;
+	const char *source;    /* command line, for `info` */
+};
+
+/* What the debugger does after a stop. */
+enum gm_verdict {
+	GM_CONTINUE = 0,
+	GM_STOP = 1,         /* a `step` or `until` condition is met: tell the user */
+	GM_NEW_PROBES = 2,   /* bit: ask gm_recorder_probes() again, then go on (or stop, with bit 0) */
+};
+
+/* Conditions for GM_STOP; 0 everywhere: never stop. */
+struct gm_stop_condition {
+	size_t size;
+	uint64_t events;    /* stop after so many further events */
+	uint32_t step;      /* stop at the first event of this pass of the training loop (from 1) */
+	const char *line;   /* NULL; later issues */
+};
+
+struct gm_error *gm_recorder_create(const struct gm_recorder_options *options, pid_t pid,
+	struct gm_recorder **ret_recorder);
+/* Flushes the log, names the addresses it holds, closes everything. Works when the target is gone. */
+struct gm_error *gm_recorder_close(struct gm_recorder *recorder);
+
+/* Libraries may have come: look again. Returns which probes there are now; the array is the recorder's. */
+struct gm_error *gm_recorder_probes(
+	struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count);
+
+/* One breakpoint stop of `thread` at `address`. Hot path. `registers` may be NULL: then they are read by
+ * ptrace. An error means this stop could not be recorded (a gap is noted); recording goes on. */
+struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
+	const struct gm_registers *registers, int *ret_verdict);
+
+void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_condition *condition);
+struct gm_error *gm_recorder_flush(struct gm_recorder *recorder);
+uint64_t gm_recorder_event_count(const struct gm_recorder *recorder);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * PyTorch's C++ objects, read from an image: c10::StorageImpl, c10::TensorImpl and its subclasses, Python
+ * wrappers, and the CUDA caching allocator's Block records. Layouts come from tables, one per range of
+ * versions, each with its source.
+ *
+ * This room may include base, image, symbols and cpython.
+ */
+#ifndef GM_TORCH_TORCH_H
+#define GM_TORCH_TORCH_H
+
+#include "cpython/cpython.h"
+
+struct gm_torch;
+
+enum gm_device_type { /* c10::DeviceType, c10/core/DeviceType.h */
+	GM_DEVICE_CPU = 0,
+	GM_DEVICE_CUDA = 1,
+	GM_DEVICE_META = 14,
+};
+
+struct gm_storage {
+	uint64_t address;  /* StorageImpl */
+	uint64_t data;     /* first byte */
+	uint64_t size;     /* bytes */
+	uint32_t refcount; /* strong */
+	uint32_t weakcount;
+	int8_t device_type, device;
+	uint64_t python; /* wrapper object, 0: none */
+};
+
+enum { GM_TENSOR_MAX_DIMENSIONS = 16 };
+struct gm_tensor {
+	uint64_t address; /* TensorImpl or a subclass */
+	uint64_t storage; /* StorageImpl, 0: none */
+	uint64_t storage_offset; /* elements */
+	uint32_t refcount, weakcount;
+	uint64_t python; /* wrapper object, 0: none */
+	bool python_holds; /* the wrapper owns one of refcount (else the tensor owns the wrapper) */
+	uint32_t dimensions; /* may exceed GM_TENSOR_MAX_DIMENSIONS: then the shape is cut */
+	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
+	uint64_t numel;
+	const char *dtype; /* "float32" */
+	int8_t device_type, device;
+	bool requires_grad; /* as set on the leaf */
+	bool is_leaf;       /* no grad_fn */
+	uint64_t autograd_meta, grad_fn, grad; /* addresses: AutogradMeta, Node, TensorImpl; 0: none */
+	uint64_t view_base; /* TensorImpl; 0: none */
+};
+
+/* One Block record of the caching allocator (c10/cuda/CUDACachingAllocator.cpp, struct Block). */
+struct gm_block_record {
+	uint64_t record; /* its own address */
+	uint64_t address, size, requested;
+	uint64_t stream;
+	int8_t device;
+	bool allocated, mapped;
+	int32_t event_count; /* > 0: a free that waits for streams */
+	uint64_t pool, previous, next;
+};
+
+/*
+ * GM_TARGET: torch not loaded yet ("torch is not loaded yet: ..."), a version without a table (names it),
+ * or an allocator that is not the caching one (gm_torch_allocator_kind tells).
+ */
+struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
+	struct gm_python *python /* may be NULL */, struct gm_torch **ret_torch);
+void gm_torch_close(struct gm_torch *torch);
+
+const char *gm_torch_version(const struct gm_torch *torch); /* "2.11.0+cu130" */
+
+/* "native" (the caching allocator), "cudaMallocAsync", "pluggable", "none" (CUDA not initialised). */
+const char *gm_torch_allocator_kind(struct gm_torch *torch);
+
+/* Is there a StorageImpl / a TensorImpl at this address? False where the layout does not fit. */
+bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storage *ret_storage);
+bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor *ret_tensor);
+/* The TensorImpl behind a Python Tensor (or Parameter, or subclass) object; 0: it is none. */
+uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object);
+/* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by torch. */
+bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);
+
+/*
+ * The Block record of an allocation under way: searched in the callee-saved registers and the first words
+ * of the stack at the allocator's report, checked field by field against (address, size). Then remembered
+ * by address until forgotten. Hot path.
+ */
+bool gm_torch_block_at_report(struct gm_torch *torch, const struct gm_registers *registers,
+	uint64_t address, uint64_t size, struct gm_block_record *ret_block);
+/* Reads one Block record again; false where it no longer describes a block. */
+bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_record *ret_block);
+/* Every Block of every pool of a device, through the exported allocator object; needs no recording.
+ * For the state before recording started. The caller frees the array. */
+struct gm_error *gm_torch_blocks(
+	struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count);
+
+#endif
