@@ -1,0 +1,263 @@
+"""What the end-to-end tests share: where the build is, how a program is run, how gdb is driven.
+
+The tests run the real shell command, the real gdb and the real PyTorch, most of them on the simulated
+device. `GPUMEM_BUILD_DIR` names another build than build/ (the sanitizer's, say).
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("GPUMEM_BUILD_DIR", ROOT / "build")).resolve()
+EXAMPLES = ROOT / "examples"
+# The tests run in the private Python, and so do the programs that they debug.
+PYTHON = Path(sys.executable)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="run the tests marked long too")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+class Output(str):
+    """Text that a command printed."""
+
+    def json(self):
+        """The one JSON document in it."""
+        starts = [at for at in (self.find("{"), self.find("[")) if at >= 0]
+        assert starts, f"no JSON in: {self!r}"
+        document, _ = json.JSONDecoder().raw_decode(self, min(starts))
+        return document
+
+    def json_lines(self):
+        return [json.loads(line) for line in self.splitlines() if line.startswith("{")]
+
+
+class Run:
+    """A finished process. `output` is stdout and stderr together where they were merged."""
+
+    def __init__(self, status, out, err=""):
+        self.status = status
+        self.out = Output(out)
+        self.err = Output(err)
+
+    def json(self):
+        return self.out.json()
+
+    def json_lines(self):
+        return self.out.json_lines()
+
+    def check(self, status=0):
+        assert self.status == status, f"exit status {self.status}\n{self.out}\n{self.err}"
+        return self
+
+
+class GdbRun(Run):
+    """A finished gdb. `self[i]` is what the i-th command printed (its errors, and the program's own output too)."""
+
+    def __init__(self, status, out, commands):
+        super().__init__(status, out)
+        self.commands = commands
+        pieces = re.split("\x1e[0-9]+\x1e\n?", out)
+        self.start = Output(pieces[0])
+        self.sections = [Output(piece) for piece in pieces[1:]]
+
+    def __getitem__(self, index):
+        if isinstance(index, str):
+            index = self.commands.index(index)
+        assert index < len(self.sections), f"gdb ended before command {index}:\n{self.out}"
+        return self.sections[index]
+
+
+def run_process(command, timeout=120, merge=False, **keys):
+    """Runs a command in a process group of its own, which is killed whole when the time is up."""
+    keys.setdefault("stdin", subprocess.DEVNULL)
+    with subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        **keys,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return Run(process.returncode, out or "", err or "")
+
+
+def can_trace():
+    """Whether this machine lets a process be debugged: None, or the reason why not."""
+    if not shutil.which("gdb"):
+        return "no gdb on this machine"
+    run = run_process(["gdb", "-nx", "-batch", "-ex", "starti", "--args", "/bin/true"], timeout=30, merge=True)
+    return None if "Program stopped" in run.out else f"gdb cannot start a program here: {run.out.strip()[-200:]}"
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def build_dir():
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def examples():
+    return EXAMPLES
+
+
+@pytest.fixture(scope="session")
+def python():
+    """The Python with torch."""
+    return PYTHON
+
+
+@pytest.fixture(scope="session")
+def gpumem():
+    """Path of the shell command."""
+    path = BUILD / "bin" / "gpumem"
+    assert path.exists(), f"{path} is not built: cmake -S . -B build -G Ninja && ninja -C build"
+    return path
+
+
+@pytest.fixture(scope="session")
+def run():
+    """run(command, timeout=120, merge=False, **Popen's) -> Run."""
+    return run_process
+
+
+@pytest.fixture(scope="session")
+def run_gpumem(gpumem):
+    """run_gpumem('info', file, '--json', timeout=…) -> Run."""
+
+    def call(*arguments, **keys):
+        return run_process([gpumem, *arguments], **keys)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def sim_env(gpumem):
+    """sim_env(profile=None) -> the environment in which a program sees the simulated device."""
+    known = {}
+
+    def environment(profile=None):
+        if profile not in known:
+            option = "--sim" if profile is None else f"--sim={profile}"
+            shown = run_process([gpumem, "run", option, "--no-record", "--", "/usr/bin/env", "-0"]).check()
+            known[profile] = dict(line.split("=", 1) for line in shown.out.split("\0") if "=" in line)
+        return dict(known[profile])
+
+    return environment
+
+
+@pytest.fixture(scope="session")
+def gdb_works():
+    reason = can_trace()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def run_gdb(gpumem, gdb_works):
+    """run_gdb(commands, program, args=(), sim=True, ...) -> GdbRun.
+
+    Starts the debugger as a user does (`gpumem gdb --sim … -- python PROGRAM ARGS`) and types the commands.
+    sim: False for none, True for the default device, or a profile or size. `pid=` attaches instead;
+    `cuda_gdb=True` takes cuda-gdb; `gdb_args` are gdb's own options, before the commands.
+    """
+
+    def call(
+        commands,
+        program=None,
+        args=(),
+        sim=True,
+        timeout=200,
+        gdb_args=(),
+        cuda_gdb=False,
+        interpreter=None,
+        pid=None,
+        env=None,
+        cwd=None,
+    ):
+        commands = list(commands)
+        line = [gpumem, "gdb"]
+        if sim:
+            line.append("--sim" if sim is True else f"--sim={sim}")
+        if cuda_gdb:
+            line.append("--cuda-gdb")
+        line += ["-batch", "-ex", "set width 0", *gdb_args]
+        if pid is not None:
+            line += ["-p", pid]
+        for number, command in enumerate(commands):
+            line += ["-ex", f"echo \\036{number}\\036\\n", "-ex", command]
+        if program is not None:
+            line += ["--", *([interpreter or PYTHON] if str(program).endswith(".py") else []), program, *args]
+        environment = dict(os.environ if env is None else env)
+        environment.setdefault("PYTHONUNBUFFERED", "1")
+        finished = run_process(line, timeout=timeout, merge=True, env=environment, cwd=cwd)
+        return GdbRun(finished.status, finished.out, commands)
+
+    return call
+
+
+@pytest.fixture
+def spawn():
+    """spawn(command, **Popen's) -> Popen, killed with its children when the test ends."""
+    started = []
+
+    def start(command, **keys):
+        process = subprocess.Popen([str(word) for word in command], start_new_session=True, text=True, **keys)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+@pytest.fixture
+def wait_for():
+    """wait_for(condition, timeout=60) -> its first true value; fails after the timeout."""
+
+    def wait(condition, timeout=60):
+        end = time.monotonic() + timeout
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, f"not within {timeout} s"
+            time.sleep(0.05)
+
+    return wait
