@@ -1,9 +1,16 @@
-#include "gpumem.h"
+/* Doors: where a command is typed. Finds the command, runs it, turns errors into lines and
+ * statuses. */
+#include "cli/door.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
 
 struct gpumem_door {
-	int pid, thread;
+	struct gm_context context;
+	char *log; /* the session's own log; a FILE argument overrides it for one command */
 };
 
 const char *gpumem_version(void)
@@ -18,16 +25,165 @@ void gpumem_free(void *pointer)
 
 gpumem_door *gpumem_door_create(void)
 {
-	return calloc(1, sizeof(struct gpumem_door));
+	gpumem_door *door = calloc(1, sizeof(*door));
+	if (door)
+		gm_context_init(&door->context);
+	return door;
 }
 
 void gpumem_door_destroy(gpumem_door *door)
 {
+	if (!door)
+		return;
+	gm_context_deinit(&door->context);
+	free(door->log);
 	free(door);
 }
 
-int gpumem_door_run(
-	gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err)
+void gpumem_door_set_process(gpumem_door *door, int pid)
 {
-	return 2;
+	door->context.pid = pid;
+}
+
+void gpumem_door_set_thread(gpumem_door *door, int thread)
+{
+	door->context.thread = thread;
+}
+
+void gpumem_door_set_log(gpumem_door *door, const char *path)
+{
+	free(door->log);
+	door->log = path ? strdup(path) : NULL;
+}
+
+void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors)
+{
+	door->context.columns = columns > 0 ? columns : 0;
+	door->context.colors = colors != 0;
+}
+
+void gpumem_door_invalidate(gpumem_door *door)
+{
+	gm_context_invalidate(&door->context);
+}
+
+void gm_door_set_shell(gpumem_door *door)
+{
+	door->context.shell = true;
+}
+
+static struct gm_error *run_command(gpumem_door *door, const struct gm_command *command, int argc,
+        const char *const *argv, FILE *out, FILE *err, int *ret_status)
+{
+	/* argp moves arguments about, and commands may cut them: they get a copy. */
+	_cleanup_free_ char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+	_cleanup_free_ char **owned = calloc((size_t)argc + 1, sizeof(*owned));
+	if (!copy || !owned)
+		return &gm_error_no_memory;
+	struct gm_error *error = NULL;
+	for (int i = 0; i < argc && !error; i++) {
+		copy[i] = owned[i] = strdup(argv[i]);
+		if (!copy[i])
+			error = &gm_error_no_memory;
+	}
+	/* A FILE argument or --pid is for this one command; the session's own come back after it.
+	 */
+	int pid = door->context.pid, thread = door->context.thread;
+	if (!error)
+		error = gm_context_set_log(&door->context, door->log);
+	if (!error)
+		error = command->run(&door->context, argc, copy, out, err, ret_status);
+	door->context.pid = pid;
+	door->context.thread = thread;
+	for (int i = 0; i < argc; i++)
+		free(owned[i]);
+	return error;
+}
+
+static struct gm_error *dispatch(
+        gpumem_door *door, int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
+{
+	bool shell = door->context.shell;
+	if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+		gm_commands_help(shell, out);
+		return NULL;
+	}
+	if (strcmp(argv[0], "--version") == 0) {
+		fprintf(out, "gpumem %s\n", GPUMEM_VERSION);
+		return NULL;
+	}
+	if (strcmp(argv[0], "help") == 0 && argc == 2 && gm_command_find(argv[1])) {
+		gm_command_help(gm_command_find(argv[1]), out);
+		return NULL;
+	}
+	const struct gm_command *command = gm_command_find(argv[0]);
+	if (!command) {
+		const struct gm_command *nearest = gm_command_nearest(argv[0], shell);
+		if (nearest)
+			return gm_error_create(GM_USAGE,
+			        "unknown command '%s': there is none so named: did you mean "
+			        "`gpumem %s`?",
+			        argv[0], nearest->name);
+		return gm_error_create(GM_USAGE,
+		        "unknown command '%s': there is none so named: see `gpumem --help`",
+		        argv[0]);
+	}
+	if (shell ? !command->shell : !command->gdb)
+		return gm_error_create(GM_USAGE, "%s: not possible here: it is typed in %s",
+		        command->name, shell ? "gdb, as `gpumem` there" : "a shell");
+	return run_command(door, command, argc, argv, out, err, ret_status);
+}
+
+int gm_door_run(gpumem_door *door, int argc, const char *const *argv, FILE *out, FILE *err)
+{
+	int status = GM_OK;
+	_cleanup_error_ struct gm_error *error = dispatch(door, argc, argv, out, err, &status);
+	if (!error)
+		return status;
+	fprintf(err, "gpumem: %s\n", error->message);
+	return error->status;
+}
+
+int gpumem_door_run(
+        gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err)
+{
+	char *out_text = NULL, *err_text = NULL;
+	size_t out_size = 0, err_size = 0;
+	*ret_out = *ret_err = NULL;
+	FILE *out = open_memstream(&out_text, &out_size);
+	FILE *err = open_memstream(&err_text, &err_size);
+	int status = GM_INTERNAL;
+	if (out && err)
+		status = gm_door_run(door, argc, argv, out, err);
+	/* A stream that could not grow has lost text: half an answer is none. */
+	if (!out || fclose(out) != 0 || !err || fclose(err) != 0)
+		status = GM_INTERNAL;
+	if (out_size)
+		*ret_out = gm_take(out_text);
+	if (err_size)
+		*ret_err = gm_take(err_text);
+	free(out_text);
+	free(err_text);
+	return status;
+}
+
+/* What gdb's plugin makes commands of. */
+static const struct gm_command *gdb_command(size_t index)
+{
+	for (size_t i = 0; gm_commands[i]; i++)
+		if (gm_commands[i]->gdb && index-- == 0)
+			return gm_commands[i];
+	return NULL;
+}
+
+const char *gpumem_command_name(size_t index)
+{
+	const struct gm_command *command = gdb_command(index);
+	return command ? command->name : NULL;
+}
+
+const char *gpumem_command_summary(size_t index)
+{
+	const struct gm_command *command = gdb_command(index);
+	return command ? command->summary : NULL;
 }

@@ -1,21 +1,42 @@
 /* The shell command: one door, one command, its exit status. */
 #include <stdio.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#include "gpumem.h"
+#include "cli/door.h"
+
+static void set_terminal(gpumem_door *door)
+{
+	if (!isatty(STDOUT_FILENO))
+		return;
+	struct winsize size;
+	int columns = 80;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+		columns = size.ws_col;
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	bool colors = !(no_color && no_color[0]) && term && term[0] && strcmp(term, "dumb") != 0;
+	gpumem_door_set_terminal(door, columns, colors);
+}
 
 int main(int argc, char **argv)
 {
 	gpumem_door *door = gpumem_door_create();
-	if (!door)
+	if (!door) {
+		fputs("gpumem: out of memory: the command cannot start: free some and try again\n",
+		        stderr);
 		return 5;
-	char *out = NULL, *err = NULL;
-	int status = gpumem_door_run(door, argc - 1, (const char *const *)argv + 1, &out, &err);
-	if (out)
-		fputs(out, stdout);
-	if (err)
-		fputs(err, stderr);
-	gpumem_free(out);
-	gpumem_free(err);
+	}
+	gm_door_set_shell(door);
+	set_terminal(door);
+	int status = gm_door_run(door, argc - 1, (const char *const *)argv + 1, stdout, stderr);
 	gpumem_door_destroy(door);
+	/* A full disk behind a redirection must not look like an answer. */
+	if (fflush(stdout) != 0 && status == 0) {
+		perror("gpumem: cannot write the answer");
+		return 5;
+	}
 	return status;
 }

@@ -1,0 +1,37 @@
+#include "ask/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gm_context_init(struct gm_context *context)
+{
+	*context = (struct gm_context){0};
+}
+
+void gm_context_deinit(struct gm_context *context)
+{
+	if (!context)
+		return;
+	if (context->close_target)
+		context->close_target(context);
+	if (context->close_log)
+		context->close_log(context);
+	free(context->log_path);
+	*context = (struct gm_context){0};
+}
+
+void gm_context_invalidate(struct gm_context *context)
+{
+	context->target_stale = true;
+	context->log_stale = true;
+}
+
+struct gm_error *gm_context_set_log(struct gm_context *context, const char *path)
+{
+	char *copy = NULL;
+	if (path && !(copy = strdup(path)))
+		return &gm_error_no_memory;
+	free(context->log_path);
+	context->log_path = copy;
+	return NULL;
+}

@@ -1,0 +1,66 @@
+/*
+ * Context: what a question may look at. The door fills in where it is asked from (a process, a
+ * selected thread, a log); each part is opened when a question first needs it and kept for the next
+ * one.
+ *
+ * This room (ask) answers questions: one C function each, which fills a result struct. It does not
+ * parse arguments (cli) and does not write text or JSON (render).
+ */
+#ifndef GM_ASK_CONTEXT_H
+#define GM_ASK_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct gm_image;
+struct gm_symbols;
+struct gm_python;
+struct gm_torch;
+struct gm_log;
+struct gm_model;
+
+struct gm_context {
+	int pid;        /* the process asked about, 0: none */
+	int thread;     /* its selected thread (kernel id), 0: none */
+	char *log_path; /* the log asked about, NULL: none; owned */
+	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
+	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
+	bool colors;
+
+	/* Opened on demand by the functions below; do not touch. */
+	int target_pid; /* whose process the parts belong to */
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	struct gm_python *python;
+	struct gm_torch *torch;
+	void (*close_target)(struct gm_context *context);
+	bool target_stale;
+	void (*close_log)(struct gm_context *context);
+	bool log_stale;
+	char *opened_log; /* the path `log` was opened from */
+	struct gm_log *log;
+	struct gm_model *model;
+};
+
+void gm_context_init(struct gm_context *context);
+void gm_context_deinit(struct gm_context *context);
+
+/* The target may have run since: what was read of it is read again when next asked for. The log is
+ * looked at again too, as a recorder may have appended to it. */
+void gm_context_invalidate(struct gm_context *context);
+struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);
+
+/*
+ * Each opens its part (and those below it), once. What they return is the context's. GM_USAGE where
+ * no process or log was named; else the part's own error. python and torch: GM_TARGET where the
+ * target has none.
+ */
+struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image);
+struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols);
+struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python);
+struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **ret_torch);
+struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log);
+struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model);
+
+#endif

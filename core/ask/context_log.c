@@ -1,0 +1,66 @@
+/* The parts of a context that a recording answers: the log and the model made of it. */
+#include "ask/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "log/log.h"
+#include "model/model.h"
+
+static void close_log(struct gm_context *context)
+{
+	gm_model_destroy(gm_take(context->model));
+	gm_log_close(gm_take(context->log));
+	free(gm_take(context->opened_log));
+}
+
+/* A recorder may have appended since. The model is made of what the log said then: it is made anew.
+ */
+static void refresh_log(struct gm_context *context)
+{
+	context->log_stale = false;
+	gm_model_destroy(gm_take(context->model));
+	_cleanup_error_ struct gm_error *error = gm_log_refresh(context->log);
+	if (error)
+		close_log(
+		        context); /* replaced by another recording, or gone bad: opening it says */
+}
+
+struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log)
+{
+	if (!context->log_path) {
+		if (context->shell)
+			return gm_error_create(GM_USAGE,
+			        "no FILE given: the question is about a recording: "
+			        "name a log that `gpumem run` or `gpumem record` wrote");
+		return gm_error_create(GM_USAGE,
+		        "nothing is recorded: there is no log to ask: "
+		        "type `gpumem record`, then `run`; or name a log FILE");
+	}
+	if (context->log && strcmp(context->opened_log, context->log_path) != 0)
+		close_log(context);
+	if (context->log && context->log_stale)
+		refresh_log(context);
+	if (!context->log) {
+		_cleanup_free_ char *path = strdup(context->log_path);
+		if (!path)
+			return &gm_error_no_memory;
+		context->close_log = close_log;
+		gm_try(gm_log_open(path, &context->log));
+		context->log_stale = false;
+		context->opened_log = gm_take(path);
+	}
+	*ret_log = context->log;
+	return NULL;
+}
+
+struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)
+{
+	struct gm_log *log;
+	gm_try(gm_context_log(context, &log));
+	if (!context->model)
+		gm_try(gm_model_create(log, &context->model));
+	*ret_model = context->model;
+	return NULL;
+}

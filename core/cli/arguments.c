@@ -1,0 +1,198 @@
+#include "cli/arguments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum { KEY_JSON = 0x7001, KEY_HELP = 0x7002, OPTIONS_MAX = 32 };
+
+struct parse {
+	struct gm_arguments *arguments;
+	gm_option_handler handler;
+	void *input;
+	int positional_max;
+	bool stop_at_positional;
+	struct gm_error *error; /* the first */
+	int failed_at;          /* index in argv behind the argument that argp itself refused */
+};
+
+static error_t parse_one(int key, char *argument, struct argp_state *state)
+{
+	struct parse *parse = state->input;
+	switch (key) {
+	case KEY_JSON:
+		parse->arguments->json = true;
+		return 0;
+	case KEY_HELP:
+		parse->arguments->help = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (parse->stop_at_positional ||
+		        (parse->arguments->rest && parse->positional_max == 0)) {
+			if (!parse->arguments->rest)
+				parse->arguments->rest = state->next - 1;
+			state->next = state->argc;
+			return 0;
+		}
+		if (parse->arguments->positional_count == parse->positional_max) {
+			if (!parse->error)
+				parse->error = gm_error_create(GM_USAGE,
+				        "unexpected argument '%s': the command takes %s%d",
+				        argument, parse->positional_max ? "at most " : "",
+				        parse->positional_max);
+			return EINVAL;
+		}
+		parse->arguments->positional[parse->arguments->positional_count++] = argument;
+		return 0;
+	case ARGP_KEY_ERROR:
+		parse->failed_at = state->next;
+		return 0;
+	case ARGP_KEY_INIT:
+	case ARGP_KEY_END:
+	case ARGP_KEY_NO_ARGS:
+	case ARGP_KEY_ARGS:
+	case ARGP_KEY_SUCCESS:
+	case ARGP_KEY_FINI:
+		return key == ARGP_KEY_ARGS ? ARGP_ERR_UNKNOWN : 0;
+	default:
+		if (!parse->handler)
+			return ARGP_ERR_UNKNOWN;
+		/* The handler cannot be given our own keys: argp's special ones are 0x1000000 and
+		 * above. */
+		if (key >= 0x1000000)
+			return ARGP_ERR_UNKNOWN;
+		parse->error = parse->handler(parse->input, key, argument);
+		return parse->error ? EINVAL : 0;
+	}
+}
+
+/* Why argp itself refused: it tells only where it stood. */
+static struct gm_error *refusal(
+        const struct argp_option *options, int argc, char **argv, int failed_at)
+{
+	const char *text = failed_at > 0 && failed_at <= argc ? argv[failed_at - 1] : "";
+	if (text[0] != '-')
+		return gm_error_create(GM_USAGE, "wrong arguments near '%s'", text);
+	size_t length = strcspn(text, "=");
+	size_t matches = 0;
+	const struct argp_option *match = NULL;
+	for (const struct argp_option *option = options; option->name || option->key; option++) {
+		if (!option->name || length < 3 || strncmp(option->name, text + 2, length - 2) != 0)
+			continue;
+		match = option;
+		matches++;
+		if (strlen(option->name) == length - 2) {
+			matches = 1;
+			break;
+		}
+	}
+	if (matches > 1)
+		return gm_error_create(GM_USAGE, "option '%.*s' is ambiguous: several begin so",
+		        (int)length, text);
+	if (match && match->arg && !text[length])
+		return gm_error_create(GM_USAGE, "option '--%s' lacks its value: it takes %s",
+		        match->name, match->arg);
+	if (match && !match->arg && text[length])
+		return gm_error_create(
+		        GM_USAGE, "option '--%s' has a value: it takes none", match->name);
+	return gm_error_create(GM_USAGE, "unknown option '%.*s': the command has none so named",
+	        (int)length, text);
+}
+
+/* argp skips over "--" itself; PROG's arguments begin behind it. */
+static int find_rest(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1;
+	return 0;
+}
+
+struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, char **argv,
+        const struct argp_option *options, gm_option_handler handler, void *input,
+        int positional_max, bool stop_at_positional, FILE *out, struct gm_arguments *ret_arguments)
+{
+	*ret_arguments = (struct gm_arguments){0};
+	struct argp_option all[OPTIONS_MAX] = {0};
+	size_t count = 0;
+	for (; options && (options->name || options->key) && count < OPTIONS_MAX - 3; options++)
+		all[count++] = *options;
+	all[count++] = (struct argp_option){"json", KEY_JSON, NULL, 0, "answer as JSON", 0};
+	all[count++] = (struct argp_option){"help", KEY_HELP, NULL, 0, "this help", 0};
+
+	struct parse parse = {
+	        .arguments = ret_arguments,
+	        .handler = handler,
+	        .input = input,
+	        .positional_max =
+	                positional_max < GM_ARGUMENTS_MAX ? positional_max : GM_ARGUMENTS_MAX,
+	        .stop_at_positional = stop_at_positional,
+	};
+	/* What is behind "--" is another program's; argp sees only what is ours. */
+	int rest = find_rest(argc, argv);
+	const struct argp argp = {.options = all, .parser = parse_one};
+	unsigned flags = ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP;
+	if (stop_at_positional)
+		flags |= ARGP_IN_ORDER;
+	int own = rest ? rest - 1 : argc;
+	error_t failed = argp_parse(&argp, own, argv, flags, NULL, &parse);
+	if (rest && !ret_arguments->rest)
+		ret_arguments->rest = rest;
+	if (parse.error || failed) {
+		if (!parse.error)
+			parse.error = failed == ENOMEM ? &gm_error_no_memory
+			                               : refusal(all, own, argv, parse.failed_at);
+		if (parse.error == &gm_error_no_memory)
+			return parse.error;
+		struct gm_error *error =
+		        gm_error_create(parse.error->status, "%s: %s: see `gpumem %s --help`",
+		                command->name, parse.error->message, command->name);
+		gm_error_destroy(parse.error);
+		return error;
+	}
+	if (ret_arguments->help) {
+		gm_command_help(command, out);
+		fputs("\nOptions:\n", out);
+		for (const struct argp_option *option = all; option->name; option++) {
+			char name[64];
+			snprintf(name, sizeof(name), "--%s%s%s", option->name,
+			        option->arg ? "=" : "", option->arg ? option->arg : "");
+			fprintf(out, "  %-22s %s\n", name, option->doc ? option->doc : "");
+		}
+	}
+	return NULL;
+}
+
+struct gm_error *gm_parse_number(
+        const char *text, uint64_t least, uint64_t most, uint64_t *ret_number)
+{
+	char *end = NULL;
+	errno = 0;
+	bool digit = text[0] >= '0' && text[0] <= '9';
+	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	unsigned long long value = digit ? strtoull(text, &end, hexadecimal ? 16 : 10) : 0;
+	if (!digit || *end || errno)
+		return gm_error_create(GM_USAGE, "'%s' is no number", text);
+	if (value < least || value > most)
+		return gm_error_create(GM_USAGE, "%s is out of range: %llu to %llu is possible",
+		        text, (unsigned long long)least, (unsigned long long)most);
+	*ret_number = value;
+	return NULL;
+}
+
+struct gm_error *gm_arguments_take_file(
+        struct gm_arguments *arguments, struct gm_context *context, int others)
+{
+	if (arguments->positional_count <= others) {
+		if (context->shell)
+			free(gm_take(context->log_path));
+		return NULL; /* the context's own log, or its error when it is asked for */
+	}
+	gm_try(gm_context_set_log(context, arguments->positional[0]));
+	arguments->positional_count--;
+	memmove(arguments->positional, arguments->positional + 1,
+	        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
+	return NULL;
+}

@@ -1,0 +1,43 @@
+/*
+ * Commands: what can be typed after `gpumem`, in a shell and in gdb. A command parses its
+ * arguments, asks a question and renders the answer; it decides nothing itself.
+ *
+ * This room (cli) may include every other one; none includes it. One file per command, cmd_NAME.c,
+ * which defines `const struct gm_command gm_command_NAME`; the table is in commands.c.
+ */
+#ifndef GM_CLI_COMMAND_H
+#define GM_CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "ask/context.h"
+
+struct gm_command {
+	const char *name;
+	const char *summary; /* one line, lower case, without a full stop */
+	/* What follows the name, then help text, then an example: "[FILE] [--json]\nWhat it
+	 * does.\n\n Example: gpumem info run.gpumem". The first line is the usage. */
+	const char *usage;
+	bool shell, gdb; /* where it can be typed */
+	/*
+	 * argv[0] is the name. Answers go to `out`, notes to `err`; in a shell these are the real
+	 * standard output and error, so that a command may stream, or exec another program after
+	 * fflush(NULL). An error that is returned becomes a "gpumem: ..." line and its status the
+	 * exit status; else *ret_status, which is 0 when the command is called.
+	 */
+	struct gm_error *(*run)(struct gm_context *context, int argc, char **argv, FILE *out,
+	        FILE *err, int *ret_status);
+};
+
+/* The table, in the order of `gpumem --help`; NULL at the end. */
+extern const struct gm_command *const gm_commands[];
+
+const struct gm_command *gm_command_find(const char *name); /* NULL: none */
+/* The command whose name is nearest to what was typed; NULL: none is near. */
+const struct gm_command *gm_command_nearest(const char *name, bool shell);
+
+void gm_command_help(const struct gm_command *command, FILE *out);
+void gm_commands_help(bool shell, FILE *out);
+
+#endif

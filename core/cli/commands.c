@@ -1,0 +1,45 @@
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/help.h"
+
+/* One line per command, in the order of `gpumem --help`. */
+#define GM_COMMANDS(_)
+
+#define DECLARE(name) extern const struct gm_command gm_command_##name;
+GM_COMMANDS(DECLARE)
+#undef DECLARE
+
+#define ENTRY(name) &gm_command_##name,
+const struct gm_command *const gm_commands[] = {GM_COMMANDS(ENTRY) NULL};
+#undef ENTRY
+
+const struct gm_command *gm_command_find(const char *name)
+{
+	for (size_t i = 0; gm_commands[i]; i++)
+		if (strcmp(gm_commands[i]->name, name) == 0)
+			return gm_commands[i];
+	return NULL;
+}
+
+const struct gm_command *gm_command_nearest(const char *name, bool shell)
+{
+	const struct gm_command *best = NULL;
+	size_t best_distance = 3; /* further than two edits is another word */
+	for (size_t i = 0; gm_commands[i]; i++) {
+		const struct gm_command *command = gm_commands[i];
+		if (shell ? !command->shell : !command->gdb)
+			continue;
+		size_t distance = gm_edit_distance(name, command->name);
+		/* A beginning counts as near: `bl` means blocks. */
+		if (name[0] && strncmp(name, command->name, strlen(name)) == 0)
+			distance = 1;
+		if (distance < best_distance) {
+			best = command;
+			best_distance = distance;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,165 @@
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/help.h"
+#include "gpumem.h"
+
+static int ask(const char *const *argv, int argc, char **out, char **err)
+{
+	gpumem_door *door = gpumem_door_create();
+	assert_non_null(door);
+	int status = gpumem_door_run(door, argc, argv, out, err);
+	gpumem_door_destroy(door);
+	return status;
+}
+
+static void no_arguments_give_the_list_of_commands(void **state)
+{
+	char *out, *err;
+	assert_int_equal(ask((const char *const[]){NULL}, 0, &out, &err), 0);
+	assert_non_null(strstr(out, "Commands:"));
+	assert_null(err);
+	gpumem_free(out);
+}
+
+static void unknown_command_is_wrong_usage(void **state)
+{
+	char *out, *err;
+	assert_int_equal(ask((const char *const[]){"zzzzzzz", NULL}, 1, &out, &err), 2);
+	assert_null(out);
+	assert_string_equal(err,
+	        "gpumem: unknown command 'zzzzzzz': there is none so named: see `gpumem --help`\n");
+	gpumem_free(err);
+}
+
+static void edit_distance_counts_edits(void **state)
+{
+	assert_int_equal(gm_edit_distance("blocks", "blocks"), 0);
+	assert_int_equal(gm_edit_distance("bolcks", "blocks"), 2);
+	assert_int_equal(gm_edit_distance("", "why"), 3);
+	assert_int_equal(gm_edit_distance("whyy", "why"), 1);
+}
+
+static void numbers_are_parsed_whole_or_refused(void **state)
+{
+	uint64_t number = 0;
+	assert_null(gm_parse_number("0x10", 0, 100, &number));
+	assert_int_equal(number, 16);
+	const char *const bad[] = {"", "-1", "1x", "0x", "99999999999999999999999", " 1", "101"};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct gm_error *error = gm_parse_number(bad[i], 0, 100, &number);
+		assert_non_null(error);
+		assert_int_equal(error->status, GM_USAGE);
+		gm_error_destroy(error);
+	}
+}
+
+struct seen {
+	int key;
+	char value[32];
+};
+
+static struct gm_error *see(void *input, int key, const char *argument)
+{
+	struct seen *seen = input;
+	seen->key = key;
+	snprintf(seen->value, sizeof(seen->value), "%s", argument ? argument : "");
+	return NULL;
+}
+
+static const struct argp_option options[] = {
+        {"at", 'a', "EVENT", 0, "at an event", 0},
+        {"at-peak", 'p', NULL, 0, "at the peak", 0},
+        {0},
+};
+
+static struct gm_error *parse(int argc, const char *const *words, int most, bool stop,
+        struct seen *seen, struct gm_arguments *arguments)
+{
+	static char *argv[16]; /* argp's own type; it moves the pointers, not what they point to */
+	memcpy(argv, words, sizeof(*argv) * ((size_t)argc + 1));
+	const struct gm_command command = {.name = "test", .usage = "FILE"};
+	FILE *out = tmpfile();
+	struct gm_error *error = gm_arguments_parse(
+	        &command, argc, argv, options, see, seen, most, stop, out, arguments);
+	fclose(out);
+	return error;
+}
+
+static void options_positionals_and_json_are_told_apart(void **state)
+{
+	const char *const argv[] = {"test", "file", "--at", "3", "--json", NULL};
+	struct seen seen = {0};
+	struct gm_arguments arguments;
+	assert_null(parse(5, argv, 1, false, &seen, &arguments));
+	assert_true(arguments.json);
+	assert_int_equal(arguments.positional_count, 1);
+	assert_string_equal(arguments.positional[0], "file");
+	assert_int_equal(seen.key, 'a');
+	assert_string_equal(seen.value, "3");
+}
+
+static void refused(const char *const *argv, int argc, int most, const char *message)
+{
+	struct seen seen = {0};
+	struct gm_arguments arguments;
+	struct gm_error *error = parse(argc, argv, most, false, &seen, &arguments);
+	assert_non_null(error);
+	assert_int_equal(error->status, GM_USAGE);
+	assert_string_equal(error->message, message);
+	gm_error_destroy(error);
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+	refused((const char *const[]){"test", "--nope", NULL}, 2, 1,
+	        "test: unknown option '--nope': the command has none so named: see `gpumem test "
+	        "--help`");
+	refused((const char *const[]){"test", "--at", NULL}, 2, 1,
+	        "test: option '--at' lacks its value: it takes EVENT: see `gpumem test --help`");
+	refused((const char *const[]){"test", "a", "b", NULL}, 3, 1,
+	        "test: unexpected argument 'b': the command takes at most 1: see `gpumem test "
+	        "--help`");
+}
+
+static void what_follows_a_double_dash_is_left_alone(void **state)
+{
+	const char *const argv[] = {"test", "--at", "3", "--", "prog", "--json", NULL};
+	struct seen seen = {0};
+	struct gm_arguments arguments;
+	assert_null(parse(6, argv, 0, true, &seen, &arguments));
+	assert_false(arguments.json);
+	assert_int_equal(arguments.rest, 4);
+	assert_string_equal(argv[arguments.rest], "prog");
+}
+
+static void the_first_word_ends_the_options_of_a_program_runner(void **state)
+{
+	const char *const argv[] = {"test", "--at", "3", "prog", "--json", NULL};
+	struct seen seen = {0};
+	struct gm_arguments arguments;
+	assert_null(parse(5, argv, 0, true, &seen, &arguments));
+	assert_false(arguments.json);
+	assert_int_equal(arguments.rest, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(no_arguments_give_the_list_of_commands),
+	        cmocka_unit_test(unknown_command_is_wrong_usage),
+	        cmocka_unit_test(edit_distance_counts_edits),
+	        cmocka_unit_test(numbers_are_parsed_whole_or_refused),
+	        cmocka_unit_test(options_positionals_and_json_are_told_apart),
+	        cmocka_unit_test(wrong_arguments_are_named),
+	        cmocka_unit_test(what_follows_a_double_dash_is_left_alone),
+	        cmocka_unit_test(the_first_word_ends_the_options_of_a_program_runner),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
