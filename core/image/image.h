@@ -52,7 +52,7 @@ struct gm_registers {
 	uint64_t value[GM_REGISTER_COUNT];
 };
 
-/* One of many ranges read at once. `error` is NULL where all `size` bytes were read. */
+/* One of many ranges read at once. `failed` is false where all `size` bytes were read. */
 struct gm_read {
 	uint64_t address;
 	void *buffer;
@@ -102,7 +102,8 @@ static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, ui
 	return gm_image_try_read(image, address, ret_value, sizeof(*ret_value));
 }
 
-/* Thread ids as the kernel of the target's namespace knows them; the caller frees the array. */
+/* Thread ids as our own /proc shows them (in a container the target itself may see others); the caller
+ * frees the array. */
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 
 /*

@@ -1,0 +1,180 @@
+/*
+ * What every kind of image has in common: the list of mappings and reading through the page cache.
+ * What is particular to live processes is in live.c.
+ */
+#include "image/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid)
+{
+	image->kind = kind;
+	image->pid = pid;
+	if (!gm_page_cache_init(&image->cache))
+		return &gm_error_no_memory;
+	return gm_image_refresh(image);
+}
+
+void gm_image_deinit(struct gm_image *image)
+{
+	gm_maps_deinit(&image->maps);
+	gm_page_cache_deinit(&image->cache);
+}
+
+void gm_image_close(struct gm_image *image)
+{
+	if (image)
+		image->kind->close(image);
+}
+
+pid_t gm_image_pid(const struct gm_image *image)
+{
+	return image->pid;
+}
+
+struct gm_error *gm_image_file_path(const struct gm_image *image, const char *path, char **ret_path)
+{
+	return image->kind->file_path(image, path, ret_path);
+}
+
+struct gm_error *gm_image_refresh(struct gm_image *image)
+{
+	struct gm_maps maps;
+	gm_try(image->kind->refresh(image, &maps));
+	gm_maps_deinit(&image->maps);
+	image->maps = maps;
+	gm_image_invalidate(image);
+	return NULL;
+}
+
+void gm_image_invalidate(struct gm_image *image)
+{
+	gm_page_cache_invalidate(&image->cache);
+}
+
+const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count)
+{
+	*ret_count = image->maps.count;
+	return image->maps.items;
+}
+
+const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uint64_t address)
+{
+	return gm_maps_find(&image->maps, address);
+}
+
+static bool fill_page(void *context, uint64_t page, void *buffer)
+{
+	struct gm_image *image = context;
+	int os_error;
+	return image->kind->read(image, page, buffer, GM_PAGE_SIZE, &os_error) == GM_PAGE_SIZE;
+}
+
+/* Through the cache, page by page; returns the number of bytes copied. */
+static size_t read_cached(struct gm_image *image, uint64_t address, void *buffer, size_t size)
+{
+	size_t done = 0;
+	while (done < size) {
+		uint64_t at = address + done;
+		size_t piece = GM_PAGE_SIZE - (size_t)(at % GM_PAGE_SIZE);
+		if (piece > size - done)
+			piece = size - done;
+		if (!gm_page_cache_read(
+		            &image->cache, at, (char *)buffer + done, piece, fill_page, image))
+			break;
+		done += piece;
+	}
+	return done;
+}
+
+/* Bytes read from `address` on; *ret_errno is set only where that is less than `size`. */
+static size_t read_prefix(
+        struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
+{
+	if (size > UINT64_MAX - address) { /* around the end of the address space */
+		*ret_errno = EFAULT;
+		return 0;
+	}
+	size_t done = size <= GM_PAGE_SIZE ? read_cached(image, address, buffer, size) : 0;
+	if (done < size)
+		done += image->kind->read(
+		        image, address + done, (char *)buffer + done, size - done, ret_errno);
+	return done;
+}
+
+bool gm_image_try_read(struct gm_image *image, uint64_t address, void *buffer, size_t size)
+{
+	int os_error = 0;
+	return read_prefix(image, address, buffer, size, &os_error) == size;
+}
+
+struct gm_error *gm_image_read(struct gm_image *image, uint64_t address, void *buffer, size_t size)
+{
+	int os_error = 0;
+	size_t done = read_prefix(image, address, buffer, size, &os_error);
+	if (done == size)
+		return NULL;
+	return image->kind->explain(image, address + done, os_error);
+}
+
+size_t gm_image_read_some(struct gm_image *image, uint64_t address, void *buffer, size_t size)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(image, address);
+	if (mapping && size > mapping->end - address)
+		size = (size_t)(mapping->end - address);
+	int os_error = 0;
+	return read_prefix(image, address, buffer, size, &os_error);
+}
+
+void gm_image_read_many(struct gm_image *image, struct gm_read *reads, size_t count)
+{
+	image->kind->read_many(image, reads, count);
+}
+
+struct gm_error *gm_image_read_string(
+        struct gm_image *image, uint64_t address, size_t max, char **ret_string)
+{
+	_cleanup_free_ char *string = NULL;
+	size_t length = 0, capacity = 0;
+	for (;;) {
+		/* Up to the page's end, so that the string's own last page is the last one needed.
+		 */
+		size_t piece = GM_PAGE_SIZE - (size_t)((address + length) % GM_PAGE_SIZE);
+		if (piece > max - length)
+			piece = max - length;
+		if (piece == 0)
+			return gm_error_create(GM_TARGET,
+			        "text at 0x%jx: longer than %zu bytes: this is no text, or the "
+			        "process's memory is damaged",
+			        (uintmax_t)address, max);
+		if (length + piece + 1 > capacity) {
+			capacity = length + piece + 1;
+			char *grown = realloc(string, capacity);
+			if (!grown)
+				return &gm_error_no_memory;
+			string = grown;
+		}
+		gm_try(gm_image_read(image, address + length, string + length, piece));
+		char *end = memchr(string + length, '\0', piece);
+		if (end)
+			break;
+		length += piece;
+	}
+	*ret_string = gm_take(string);
+	return NULL;
+}
+
+struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
+{
+	return image->kind->threads(image, ret_threads, ret_count);
+}
+
+struct gm_error *gm_image_registers(
+        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers)
+{
+	return image->kind->registers(image, thread, ret_registers);
+}

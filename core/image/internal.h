@@ -1,0 +1,45 @@
+/*
+ * Inside of the image room: what image.c (reading, cache, mappings) and the kinds of image behind it (live.c)
+ * share. Nothing outside core/image includes this.
+ */
+#ifndef GM_IMAGE_INTERNAL_H
+#define GM_IMAGE_INTERNAL_H
+
+#include "image/image.h"
+#include "image/maps.h"
+#include "image/page_cache.h"
+
+/*
+ * What a kind of image does. `read` reads as many bytes as it can from `address` on and returns their
+ * number; where that is less than `size`, *ret_errno says why (EFAULT: the address, ESRCH: the process
+ * ended, EPERM: refused). `explain` turns a failed read at `address` into an error for the user.
+ * Every member may be called by several threads at once, except refresh and close.
+ */
+struct gm_image_kind {
+	size_t (*read)(struct gm_image *image, uint64_t address, void *buffer, size_t size,
+		int *ret_errno);
+	void (*read_many)(struct gm_image *image, struct gm_read *reads, size_t count);
+	struct gm_error *(*explain)(struct gm_image *image, uint64_t address, int os_error);
+	struct gm_error *(*refresh)(struct gm_image *image, struct gm_maps *ret_maps);
+	struct gm_error *(*threads)(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
+	struct gm_error *(*registers)(
+		struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
+	struct gm_error *(*file_path)(
+		const struct gm_image *image, const char *path, char **ret_path);
+	void (*close)(struct gm_image *image);
+};
+
+/* The head of every kind of image; a kind's own struct begins with it. */
+struct gm_image {
+	const struct gm_image_kind *kind;
+	pid_t pid; /* 0: no process */
+	struct gm_maps maps;
+	struct gm_page_cache cache;
+};
+
+/* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */
+struct gm_error *gm_image_init(
+	struct gm_image *image, const struct gm_image_kind *kind, pid_t pid);
+void gm_image_deinit(struct gm_image *image);
+
+#endif
