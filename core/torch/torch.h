@@ -93,4 +93,12 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 struct gm_error *gm_torch_blocks(
 	struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count);
 
+/* The allocator's own statistics of one device (c10/core/CachingDeviceAllocator.h, DeviceStats: .current of
+ * all pools): what sizes have to add up to. GM_TARGET as gm_torch_blocks. */
+struct gm_allocator_bytes {
+	uint64_t allocated, reserved, active, requested;
+};
+struct gm_error *gm_torch_allocator_bytes(
+	struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes);
+
 #endif

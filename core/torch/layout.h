@@ -1,0 +1,101 @@
+/*
+ * Layouts of PyTorch's C++ objects, one table per range of versions. Internal to core/torch.
+ *
+ * Everything here is a byte offset into an object of the target. The fields of classes that PyTorch
+ * publishes come from its headers: tests/tools/torch_offsets.cpp prints them from an installed wheel. The
+ * allocator's own structs (c10/cuda/CUDACachingAllocator.cpp) are in no header: their offsets are read off
+ * the code of libc10_cuda.so, each with the function that shows it (docs/torch-layouts.md tells how).
+ */
+#ifndef GM_TORCH_LAYOUT_H
+#define GM_TORCH_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ska::flat_hash_map / flat_hash_set (c10/util/flat_hash_map.h, sherwood_v3_table): a pointer to entries, each
+ * led by a signed distance byte (< 0: empty); `slots` + 1 + `lookups` entries, the last a sentinel. */
+struct gm_flat_hash_layout {
+	uint16_t entries;     /* pointer */
+	uint16_t slots_minus_one;
+	uint16_t lookups;     /* int8 */
+	uint16_t count;
+};
+
+struct gm_torch_layout {
+	int major, minor_first, minor_last;
+
+	/* bit 63 of the packed counts says that there is a Python wrapper, which then owns one strong count
+	 * and is itself owned while the count is above 1 (2.11: c10/util/intrusive_ptr.h, kHasPyObject);
+	 * before it the owner is told by the low bit of the wrapper's pointer */
+	bool packed_python_bit;
+
+	struct {
+		uint16_t size_of, counts, data, context, device, size_bytes, size_is_heap, allocator, python;
+	} storage; /* c10/core/StorageImpl.h */
+
+	struct {
+		uint16_t size_of, counts, storage, autograd_meta, extra_meta, version, python;
+		uint16_t dimensions, sizes; /* SizesAndStrides: size_, then 5 + 5 words or a pointer */
+		uint16_t inline_dimensions;
+		uint16_t storage_offset, numel, dtype, device;
+	} tensor; /* c10/core/TensorImpl.h, c10/core/impl/SizesAndStrides.h */
+
+	struct {
+		uint16_t size_of, grad, grad_fn, grad_accumulator, requires_grad;
+		uint16_t hooks, post_accumulate_hooks;
+		uint16_t view_size_of, view_backward, view_backward_set; /* DifferentiableViewMeta */
+		uint16_t view_forward, view_forward_set;
+	} meta; /* torch/csrc/autograd/variable.h */
+
+	struct {
+		uint16_t size_of, self, control; /* std::enable_shared_from_this */
+		uint16_t next_edges, edge_size;
+		uint16_t python; /* weak */
+		uint16_t accumulate_variable; /* AccumulateGrad::variable */
+		uint16_t python_object;	      /* PyNode::obj */
+	} node; /* torch/csrc/autograd/function.h */
+
+	struct {
+		uint16_t size_of, data, saved_original, is_leaf, is_output, hooks, grad_fn, grad_accumulator;
+	} saved; /* torch/csrc/autograd/saved_variable.h */
+
+	struct {
+		uint16_t tensor_cdata, tensor_hooks, tensor_post_hooks; /* THPVariable */
+		bool tensor_maybe_owned;  /* cdata is a c10::MaybeOwned<Tensor>: a flag word first */
+		uint16_t storage_cdata;	  /* THPStorage */
+		uint16_t function_cdata;  /* THPCppFunction: std::shared_ptr<Node> */
+		uint16_t pyfunction_saved; /* THPFunction::saved_variables, std::vector<SavedVariable> */
+		uint16_t pyfunction_cdata;
+	} python;
+
+	struct {
+		uint16_t size_of, device, stream, stream_uses, size, requested, pool, address;
+		uint16_t allocated, mapped, previous, next, event_count;
+	} block; /* struct Block */
+
+	struct {
+		uint32_t devices;	      /* NativeCachingAllocator::device_allocator, std::vector */
+		uint32_t stats_allocated, stats_reserved, stats_requested, stats_active; /* .current of all */
+		uint32_t large, small, active; /* DeviceCachingAllocator */
+		uint32_t graph_pools;
+		uint16_t graph_entry_size, graph_entry_pool;
+		uint16_t active_entry_size, active_entry_block;
+		uint16_t pool_blocks, pool_unmapped;	  /* BlockPool: std::set<Block*> */
+		uint16_t private_large, private_small;	  /* PrivatePool */
+		uint16_t set_first, set_header, set_count; /* std::set: leftmost, header node, size */
+		uint16_t set_node_value;
+		struct gm_flat_hash_layout hash;
+	} allocator;
+};
+
+/* The table for "2.11.0+cu130"; NULL: this version has none. */
+const struct gm_torch_layout *gm_torch_layout_for(const char *version);
+/* "2.11": the versions that have a table, for messages. */
+const char *gm_torch_layout_versions(void);
+
+/* "float32" for c10::ScalarType 6; NULL beyond the table. */
+const char *gm_torch_dtype_name(unsigned scalar_type);
+/* Bits per element, 0 where unknown. */
+unsigned gm_torch_dtype_bits(unsigned scalar_type);
+
+#endif

@@ -1,0 +1,221 @@
+/* Storages, tensors, autograd nodes and Python wrappers: one object read at a time, field by field. */
+#include "torch/internal.h"
+
+#include <stdio.h>
+
+enum {
+	MAX_DIMENSIONS = 1024,
+	MAX_OBJECT = 512, /* the largest object read whole */
+	MAX_REFCOUNT = 0x0FFFFFFF + 1024, /* c10: kImpracticallyHugeReferenceCount marks stack objects */
+};
+
+static const uint64_t HAS_PYTHON_OBJECT = UINT64_C(1) << 63;
+
+static const struct gm_class *class_of(
+	struct gm_torch *torch, const void *object, enum gm_class_kind kind)
+{
+	const struct gm_class *class = gm_classes_at(&torch->classes, gm_word(object, 0));
+	return class && class->kind == kind ? class : NULL;
+}
+
+/* Splits the packed counts; false where they are not those of a live object. */
+static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_strong,
+	uint32_t *ret_weak, bool *ret_python)
+{
+	bool python = torch->layout->packed_python_bit && (packed & HAS_PYTHON_OBJECT);
+	if (python)
+		packed &= ~HAS_PYTHON_OBJECT;
+	uint32_t strong = (uint32_t)packed, weak = (uint32_t)(packed >> 32);
+	if (strong == 0 || strong > MAX_REFCOUNT || weak == 0 || weak > MAX_REFCOUNT)
+		return false;
+	*ret_strong = strong;
+	*ret_weak = weak;
+	*ret_python = python;
+	return true;
+}
+
+bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storage *ret_storage)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	unsigned char object[MAX_OBJECT];
+	if (!gm_is_object_address(address)
+		|| !gm_image_try_read(torch->image, address, object, layout->storage.size_of)
+		|| !class_of(torch, object, GM_CLASS_STORAGE))
+		return false;
+	struct gm_storage storage = {.address = address};
+	bool has_python;
+	if (!read_counts(torch, gm_word(object, layout->storage.counts), &storage.refcount,
+		    &storage.weakcount, &has_python))
+		return false;
+	storage.data = gm_word(object, layout->storage.data);
+	storage.size = gm_word(object, layout->storage.size_bytes);
+	if (object[layout->storage.size_is_heap]) /* a symbolic size: no number */
+		storage.size = 0;
+	if (storage.size > UINT64_C(1) << 48)
+		return false;
+	storage.device_type = (int8_t)object[layout->storage.device];
+	storage.device = (int8_t)object[layout->storage.device + 1];
+	if (has_python)
+		storage.python = gm_word(object, layout->storage.python);
+	*ret_storage = storage;
+	return true;
+}
+
+/* Shape: five dimensions lie inline, more in an array of their own (sizes, then strides). */
+static bool read_shape(struct gm_torch *torch, const void *object, struct gm_tensor *tensor)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	uint64_t dimensions = gm_word(object, layout->tensor.dimensions);
+	if (dimensions > MAX_DIMENSIONS)
+		return false;
+	tensor->dimensions = (uint32_t)dimensions;
+	size_t kept = dimensions < GM_TENSOR_MAX_DIMENSIONS ? dimensions : GM_TENSOR_MAX_DIMENSIONS;
+	if (dimensions <= layout->tensor.inline_dimensions) {
+		memcpy(tensor->shape, (const char *)object + layout->tensor.sizes, kept * 8);
+		return true;
+	}
+	return gm_image_try_read(torch->image, gm_word(object, layout->tensor.sizes), tensor->shape,
+		kept * sizeof(tensor->shape[0]));
+}
+
+static uint64_t defined_tensor(struct gm_torch *torch, uint64_t address)
+{
+	if (!gm_is_object_address(address) || gm_torch_is_undefined(torch, address))
+		return 0;
+	return address;
+}
+
+static void read_meta(struct gm_torch *torch, struct gm_tensor *tensor)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	unsigned char meta[MAX_OBJECT];
+	tensor->is_leaf = true;
+	if (!gm_is_object_address(tensor->autograd_meta)
+		|| !gm_image_try_read(
+			torch->image, tensor->autograd_meta, meta, layout->meta.size_of))
+		return;
+	const struct gm_class *class = class_of(torch, meta, GM_CLASS_META);
+	if (!class)
+		return;
+	tensor->requires_grad = meta[layout->meta.requires_grad] != 0;
+	tensor->grad_fn = gm_word(meta, layout->meta.grad_fn);
+	tensor->is_leaf = tensor->grad_fn == 0;
+	tensor->grad = defined_tensor(torch, gm_word(meta, layout->meta.grad));
+	if (!class->view_meta
+		|| !gm_image_try_read(
+			torch->image, tensor->autograd_meta, meta, layout->meta.view_size_of))
+		return;
+	if (meta[layout->meta.view_backward_set])
+		tensor->view_base = defined_tensor(torch, gm_word(meta, layout->meta.view_backward));
+	else if (meta[layout->meta.view_forward_set])
+		tensor->view_base = defined_tensor(torch, gm_word(meta, layout->meta.view_forward));
+}
+
+bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor *ret_tensor)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	unsigned char object[MAX_OBJECT];
+	if (!gm_is_object_address(address)
+		|| !gm_image_try_read(torch->image, address, object, layout->tensor.size_of))
+		return false;
+	const struct gm_class *class = class_of(torch, object, GM_CLASS_TENSOR);
+	if (!class || class->undefined)
+		return false;
+	struct gm_tensor tensor = {.address = address};
+	bool has_python;
+	if (!read_counts(torch, gm_word(object, layout->tensor.counts), &tensor.refcount,
+		    &tensor.weakcount, &has_python)
+		|| !read_shape(torch, object, &tensor))
+		return false;
+	tensor.storage = gm_word(object, layout->tensor.storage);
+	tensor.storage_offset = gm_word(object, layout->tensor.storage_offset);
+	tensor.numel = gm_word(object, layout->tensor.numel);
+	uint16_t dtype;
+	memcpy(&dtype, object + layout->tensor.dtype, sizeof(dtype));
+	tensor.dtype = gm_torch_dtype_name(dtype);
+	if (!tensor.dtype)
+		return false;
+	tensor.device_type = (int8_t)object[layout->tensor.device];
+	tensor.device = (int8_t)object[layout->tensor.device + 1];
+	if (has_python) {
+		tensor.python = gm_word(object, layout->tensor.python);
+		tensor.python_holds = true;
+	}
+	tensor.autograd_meta = gm_word(object, layout->tensor.autograd_meta);
+	read_meta(torch, &tensor);
+	*ret_tensor = tensor;
+	return true;
+}
+
+bool gm_torch_is_undefined(struct gm_torch *torch, uint64_t tensor)
+{
+	uint64_t vtable;
+	if (!gm_image_try_u64(torch->image, tensor, &vtable))
+		return false;
+	const struct gm_class *class = gm_classes_at(&torch->classes, vtable);
+	return class && class->undefined;
+}
+
+/* A wrapper and its tensor point at each other: no type has to be known. */
+uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
+{
+	uint64_t address;
+	struct gm_tensor tensor;
+	size_t offset = torch->layout->python.tensor_cdata;
+	if (torch->layout->python.tensor_maybe_owned)
+		offset += 8;
+	if (!gm_is_object_address(python_object)
+		|| !gm_image_try_u64(torch->image, python_object + offset, &address)
+		|| !gm_torch_tensor(torch, address, &tensor) || tensor.python != python_object)
+		return 0;
+	return address;
+}
+
+bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret_node)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	unsigned char object[MAX_OBJECT];
+	if (!gm_is_object_address(address)
+		|| !gm_image_try_read(torch->image, address, object, layout->node.size_of))
+		return false;
+	struct gm_node node = {.address = address};
+	node.class = class_of(torch, object, GM_CLASS_NODE);
+	uint64_t control[2];
+	if (!node.class || gm_word(object, layout->node.self) != address
+		|| !gm_image_try_read(torch->image, gm_word(object, layout->node.control), control,
+			sizeof(control)))
+		return false;
+	/* libstdc++'s _Sp_counted_base: vtable, use count, weak count (bits/shared_ptr_base.h) */
+	const struct gm_class *shared = gm_classes_at(&torch->classes, control[0]);
+	node.refcount = (uint32_t)control[1];
+	uint32_t weak = (uint32_t)(control[1] >> 32);
+	if (!shared || shared->kind != GM_CLASS_SHARED || node.refcount == 0
+		|| node.refcount > MAX_REFCOUNT || weak == 0 || weak > MAX_REFCOUNT)
+		return false;
+	uint64_t first = gm_word(object, layout->node.next_edges);
+	uint64_t last = gm_word(object, layout->node.next_edges + 8u);
+	if (last < first || (last - first) % layout->node.edge_size != 0
+		|| (last - first) / layout->node.edge_size > GM_NODE_MAX_EDGES)
+		return false;
+	node.edges = first;
+	node.edge_count = (uint32_t)((last - first) / layout->node.edge_size);
+	if (node.class->python_node
+		&& !gm_image_try_u64(torch->image, address + layout->node.python_object,
+			&node.python_object))
+		return false;
+	*ret_node = node;
+	return true;
+}
+
+bool gm_torch_node_name(struct gm_torch *torch, uint64_t address, const char **ret_name)
+{
+	struct gm_node node;
+	if (!gm_torch_node(torch, address, &node))
+		return false;
+	/* a Python autograd.Function: its context object's type has the name */
+	if (node.python_object != 0 && torch->python
+		&& gm_python_type_name(torch->python, node.python_object, ret_name))
+		return true;
+	*ret_name = node.class->name;
+	return true;
+}

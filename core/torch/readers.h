@@ -1,0 +1,35 @@
+/*
+ * What core/holders needs of the torch reader beyond torch.h: classes by vtable, layouts, the graph's nodes.
+ * Not for other rooms.
+ */
+#ifndef GM_TORCH_READERS_H
+#define GM_TORCH_READERS_H
+
+#include "torch/classes.h"
+#include "torch/layout.h"
+#include "torch/torch.h"
+
+/* A torch::autograd::Node. Its std::shared_ptr's control block tells that it lives, and how many own it. */
+struct gm_node {
+	uint64_t address;
+	const struct gm_class *class;
+	uint32_t refcount; /* std::shared_ptr owners */
+	uint64_t edges;	   /* first of its next_edges */
+	uint32_t edge_count;
+	uint64_t python_object; /* PyNode: the Python autograd.Function context; else 0 */
+};
+
+/* Many nodes make chains of millions of edges; one node has few. */
+enum { GM_NODE_MAX_EDGES = 1 << 16 };
+
+struct gm_classes *gm_torch_classes(struct gm_torch *torch);
+const struct gm_torch_layout *gm_torch_layout_of(const struct gm_torch *torch);
+
+/* False where no live node is at `address`. */
+bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret_node);
+/* Is it the one undefined tensor (what an empty at::Tensor points to)? */
+bool gm_torch_is_undefined(struct gm_torch *torch, uint64_t tensor);
+/* The object behind c10::cuda::CUDACachingAllocator::allocator; 0: none. */
+uint64_t gm_torch_allocator_object(struct gm_torch *torch);
+
+#endif

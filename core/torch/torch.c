@@ -1,0 +1,178 @@
+#include "torch/torch.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "torch/internal.h"
+
+enum { MAX_VERSION_FILE = 64 * 1024 };
+
+/* The module whose neighbour version.py is: libc10.so lies in torch/lib/. */
+static const struct gm_module *find_c10(struct gm_symbols *symbols)
+{
+	size_t count;
+	const struct gm_module *modules = gm_symbols_modules(symbols, &count);
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(modules[i].name, "libc10.so") == 0)
+			return &modules[i];
+	return NULL;
+}
+
+/* The value of __version__ in torch/version.py, a file that torch's build writes. */
+static bool parse_version(const char *text, char *version, size_t size)
+{
+	const char *cursor = strstr(text, "__version__");
+	/* `__all__` names it first, in quotes: the assignment starts a line */
+	while (cursor && cursor != text && cursor[-1] != '\n')
+		cursor = strstr(cursor + 1, "__version__");
+	if (!cursor)
+		return false;
+	cursor += strcspn(cursor, "'\"\n");
+	if (*cursor != '\'' && *cursor != '"')
+		return false;
+	size_t length = strcspn(cursor + 1, "'\"\n");
+	if (length == 0 || length >= size || !isdigit((unsigned char)cursor[1]))
+		return false;
+	memcpy(version, cursor + 1, length);
+	version[length] = 0;
+	return true;
+}
+
+static struct gm_error *read_version(struct gm_torch *torch, const struct gm_module *c10)
+{
+	const char *end = strrchr(c10->path, '/');
+	while (end && end > c10->path && end[-1] != '/')
+		end--; /* to "torch/" */
+	if (!end || end == c10->path)
+		return gm_error_create(GM_TARGET, "PyTorch: its library has no folder (%s): report this",
+			c10->path);
+	_cleanup_free_ char *beside = NULL, *path = NULL;
+	if (asprintf(&beside, "%.*sversion.py", (int)(end - c10->path), c10->path) < 0)
+		return &gm_error_no_memory;
+	gm_try(gm_image_file_path(torch->image, beside, &path));
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file)
+		return gm_error_create(GM_TARGET,
+			"PyTorch's version is not known: %s: %s: gpumem needs it to know the layouts; "
+			"an installation from a wheel has that file",
+			beside, strerror(errno));
+	_cleanup_free_ char *text = malloc(MAX_VERSION_FILE + 1);
+	if (!text)
+		return &gm_error_no_memory;
+	text[fread(text, 1, MAX_VERSION_FILE, file)] = 0;
+	if (!parse_version(text, torch->version, sizeof(torch->version)))
+		return gm_error_create(GM_TARGET,
+			"PyTorch's version is not known: %s has no __version__: gpumem needs it to know "
+			"the layouts; an installation from a wheel has it",
+			beside);
+	return NULL;
+}
+
+struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
+	struct gm_python *python, struct gm_torch **ret_torch)
+{
+	const struct gm_module *c10 = find_c10(symbols);
+	if (!c10)
+		return gm_error_create(GM_TARGET,
+			"torch is not loaded yet: libc10.so is not among the process's libraries: ask "
+			"again after the program has imported torch");
+	struct gm_torch *torch = calloc(1, sizeof(*torch));
+	if (!torch)
+		return &gm_error_no_memory;
+	torch->image = image;
+	torch->symbols = symbols;
+	torch->python = python;
+	struct gm_error *error = read_version(torch, c10);
+	if (!error) {
+		torch->layout = gm_torch_layout_for(torch->version);
+		if (!torch->layout)
+			error = gm_error_create(GM_TARGET,
+				"PyTorch %s: gpumem has no table of its object layouts (it has: %s): events "
+				"and call stacks still work; use one of these versions for the rest",
+				torch->version, gm_torch_layout_versions());
+	}
+	if (error) {
+		free(torch);
+		return error;
+	}
+	gm_classes_init(&torch->classes, image, symbols);
+	*ret_torch = torch;
+	return NULL;
+}
+
+void gm_torch_close(struct gm_torch *torch)
+{
+	if (!torch)
+		return;
+	gm_classes_deinit(&torch->classes);
+	gm_map_deinit(&torch->block_records);
+	free(torch);
+}
+
+const char *gm_torch_version(const struct gm_torch *torch)
+{
+	return torch->version;
+}
+
+struct gm_classes *gm_torch_classes(struct gm_torch *torch)
+{
+	return &torch->classes;
+}
+
+const struct gm_torch_layout *gm_torch_layout_of(const struct gm_torch *torch)
+{
+	return torch->layout;
+}
+
+/* libc10_cuda.so may come after libc10.so: look until it is there. */
+static uint64_t allocator_variable(struct gm_torch *torch)
+{
+	if (torch->allocator_variable == 0) {
+		const struct gm_module *module =
+			gm_symbols_find_module(torch->symbols, "libc10_cuda.so");
+		uint64_t address;
+		if (module
+			&& gm_symbols_lookup(torch->symbols, module,
+				"_ZN3c104cuda20CUDACachingAllocator9allocatorE", &address, NULL))
+			torch->allocator_variable = address;
+	}
+	return torch->allocator_variable;
+}
+
+uint64_t gm_torch_allocator_object(struct gm_torch *torch)
+{
+	uint64_t variable = allocator_variable(torch), object = 0;
+	if (variable == 0 || !gm_image_try_u64(torch->image, variable, &object)
+		|| !gm_is_object_address(object))
+		return 0;
+	return object;
+}
+
+const char *gm_torch_allocator_kind(struct gm_torch *torch)
+{
+	uint64_t object = gm_torch_allocator_object(torch), vtable;
+	if (object == 0 || !gm_image_try_u64(torch->image, object, &vtable))
+		return "none";
+	const struct gm_class *class = gm_classes_at(&torch->classes, vtable);
+	if (!class)
+		return "none";
+	const char *last = class->name;
+	for (const char *cursor; (cursor = strstr(last, "::"));)
+		last = cursor + 2;
+	if (strcmp(last, "NativeCachingAllocator") == 0) {
+		/* the object is there from the library's start; devices come with CUDA's initialisation */
+		uint64_t bounds[2];
+		if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
+			    sizeof(bounds))
+			|| bounds[0] == bounds[1])
+			return "none";
+		return "native";
+	}
+	if (strcmp(last, "CudaMallocAsyncAllocator") == 0)
+		return "cudaMallocAsync";
+	if (strcmp(last, "CUDAPluggableAllocator") == 0)
+		return "pluggable";
+	snprintf(torch->allocator_kind, sizeof(torch->allocator_kind), "%s", class->name);
+	return torch->allocator_kind;
+}
