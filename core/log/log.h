@@ -1,9 +1,10 @@
 /*
  * The event log: an append-only file of typed records, read while it is written and after a crash.
- * docs/log-format.md is its specification. Strings, code objects, frames, stacks, modules are interned:
- * written once, referred to by number.
+ * docs/log-format.md is its specification. Strings, code objects, frames, stacks, modules are
+ * interned: written once, referred to by number.
  *
- * This room may include base. It knows no process, no Python and no PyTorch: only what was recorded.
+ * This room may include base. It knows no process, no Python and no PyTorch: only what was
+ * recorded.
  */
 #ifndef GM_LOG_LOG_H
 #define GM_LOG_LOG_H
@@ -30,23 +31,25 @@ enum gm_action {
 const char *gm_action_name(enum gm_action action);
 
 enum gm_event_flags {
-	GM_EVENT_BORROWED = 1, /* the Python stack is that of the thread waiting in backward() */
+	GM_EVENT_BORROWED = 1,    /* the Python stack is that of the thread waiting in backward() */
 	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
 };
 
 /* Ids count from 1; 0 means none or unknown. */
 struct gm_event {
-	uint8_t action; /* enum gm_action */
+	uint8_t action;      /* enum gm_action */
 	uint8_t device_type; /* c10::DeviceType: 0 CPU, 1 CUDA */
 	int16_t device;
-	uint32_t flags;     /* enum gm_event_flags */
-	uint64_t thread;    /* kernel thread id */
-	uint64_t time_ns;   /* since the Unix epoch */
-	uint64_t address;   /* for GM_OOM: 0 */
-	uint64_t size;      /* bytes: rounded block size; a segment's size; for GM_OOM what was asked for */
+	uint32_t flags;   /* enum gm_event_flags */
+	uint64_t thread;  /* kernel thread id */
+	uint64_t time_ns; /* since the Unix epoch */
+	uint64_t address; /* for GM_OOM: 0 */
+	uint64_t size; /* bytes: rounded block size; a segment's size; for GM_OOM what was asked for
+	                */
 	uint64_t requested; /* bytes the program asked for; 0 unknown */
 	uint64_t stream;
-	uint64_t allocated; /* the allocator's own counters after the event, bytes; UINT64_MAX unknown */
+	uint64_t allocated; /* the allocator's own counters after the event, bytes; UINT64_MAX
+	                       unknown */
 	uint64_t reserved;
 	uint32_t python_stack;
 	uint32_t native_stack;
@@ -67,8 +70,8 @@ struct gm_log_code {
 
 /* A Python frame as recorded: where it stood, and what its instruction was doing to which name. */
 struct gm_log_frame {
-	uint32_t code;    /* code id */
-	uint32_t lasti;   /* bytes */
+	uint32_t code;  /* code id */
+	uint32_t lasti; /* bytes */
 	uint32_t line;
 	uint32_t op;      /* enum gm_op of cpython.h: numbers are part of the format */
 	uint32_t op_name; /* string id of the variable or attribute, 0: none */
@@ -94,19 +97,20 @@ struct gm_log_evidence {
 };
 
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------------
+ */
 
 struct gm_log_writer;
 
 struct gm_log_writer_options {
-	size_t size; /* sizeof(struct gm_log_writer_options) */
+	size_t size;        /* sizeof(struct gm_log_writer_options) */
 	const char *source; /* the program's command line, as the user would know it */
 	uint64_t pid;
 };
 
 /* Creates FILE (truncates an old one). GM_TARGET with the path where it cannot. */
 struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writer_options *options,
-	struct gm_log_writer **ret_writer);
+        struct gm_log_writer **ret_writer);
 /* Flushes and closes. */
 struct gm_error *gm_log_writer_close(struct gm_log_writer *writer);
 /* Everything appended so far reaches the file, so that a reader sees it. */
@@ -119,16 +123,16 @@ uint32_t gm_log_writer_code(struct gm_log_writer *writer, const struct gm_log_co
 uint32_t gm_log_writer_frame(struct gm_log_writer *writer, const struct gm_log_frame *frame);
 /* frames: ids, innermost first. */
 uint32_t gm_log_writer_python_stack(
-	struct gm_log_writer *writer, const uint32_t *frames, size_t count);
+        struct gm_log_writer *writer, const uint32_t *frames, size_t count);
 uint32_t gm_log_writer_module(struct gm_log_writer *writer, const struct gm_log_module *module);
 /* addresses: of the image, innermost first, the first a pc and the others return addresses. */
 uint32_t gm_log_writer_native_stack(
-	struct gm_log_writer *writer, const uint64_t *addresses, size_t count);
+        struct gm_log_writer *writer, const uint64_t *addresses, size_t count);
 uint32_t gm_log_writer_evidence(
-	struct gm_log_writer *writer, const struct gm_log_evidence *evidence);
+        struct gm_log_writer *writer, const struct gm_log_evidence *evidence);
 /* Names an address for readers on other machines. Once per address. */
 void gm_log_writer_symbol(struct gm_log_writer *writer, uint64_t address, uint32_t function,
-	uint32_t file, uint32_t line);
+        uint32_t file, uint32_t line);
 /* A hole in the record, and why: read back as `gaps` of `info`. */
 void gm_log_writer_gap(struct gm_log_writer *writer, const char *reason);
 /* A named counter read at the end ("sim.kernels_not_computed"); the last value of a name wins. */
@@ -137,14 +141,15 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------
+ */
 
 struct gm_log;
 
 /*
- * Opens a log and reads what is there. A log that is still written, or was cut at any byte, is read up to
- * its last whole chunk; gm_log_truncated() then says where. GM_CORRUPT: not a log, a newer format (names
- * both versions), or a damaged chunk (offset and reason).
+ * Opens a log and reads what is there. A log that is still written, or was cut at any byte, is read
+ * up to its last whole chunk; gm_log_truncated() then says where. GM_CORRUPT: not a log, a newer
+ * format (names both versions), or a damaged chunk (offset and reason).
  */
 struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
 void gm_log_close(struct gm_log *log);
@@ -171,7 +176,7 @@ bool gm_log_module(const struct gm_log *log, uint32_t id, struct gm_log_module *
 uint32_t gm_log_module_at(const struct gm_log *log, uint64_t address);
 /* A recorded symbol; false: none was recorded for this address. */
 bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_function,
-	uint32_t *ret_file, uint32_t *ret_line);
+        uint32_t *ret_file, uint32_t *ret_line);
 size_t gm_log_gap_count(const struct gm_log *log);
 const char *gm_log_gap(const struct gm_log *log, size_t index);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);

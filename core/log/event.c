@@ -1,0 +1,164 @@
+/*
+ * The coding of events. Each is coded against the one before it in its chunk: what is the same, or
+ * can be computed (the allocator's counters after an allocation), costs one bit. About 20 bytes an
+ * event.
+ */
+#include <string.h>
+
+#include "log/format.h"
+
+enum {
+	ACTION_MASK = 0xf,
+	HAS_DEVICE = 1 << 4,
+	HAS_THREAD = 1 << 5,
+	HAS_STREAM = 1 << 6,
+	HAS_FLAGS = 1 << 7,
+	HAS_ALLOCATED = 1 << 8,
+	HAS_RESERVED = 1 << 9,
+	HAS_REQUESTED = 1 << 10,
+	HAS_PYTHON_STACK = 1 << 11,
+	HAS_NATIVE_STACK = 1 << 12,
+	HAS_EVIDENCE = 1 << 13,
+	KNOWN_BITS = (1 << 14) - 1,
+};
+
+void gm_event_state_reset(struct gm_event *state)
+{
+	*state = (struct gm_event){.allocated = UINT64_MAX, .reserved = UINT64_MAX};
+}
+
+/* The allocator's counters after `event`, from those before it; unknown stays unknown. */
+static void predict(const struct gm_event *state, unsigned action, uint64_t size,
+        uint64_t *ret_allocated, uint64_t *ret_reserved)
+{
+	uint64_t allocated = state->allocated, reserved = state->reserved;
+	if (allocated != UINT64_MAX) {
+		if (action == GM_ALLOC)
+			allocated += size;
+		else if (action == GM_FREE_REQUESTED)
+			allocated -= size;
+	}
+	if (reserved != UINT64_MAX) {
+		if (action == GM_SEGMENT_ALLOC || action == GM_SEGMENT_MAP)
+			reserved += size;
+		else if (action == GM_SEGMENT_FREE || action == GM_SEGMENT_UNMAP)
+			reserved -= size;
+	}
+	*ret_allocated = allocated;
+	*ret_reserved = reserved;
+}
+
+static int64_t difference(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b);
+}
+
+uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, uint8_t *at)
+{
+	uint64_t allocated, reserved;
+	predict(state, event->action, event->size, &allocated, &reserved);
+	unsigned bits = event->action & ACTION_MASK;
+	if (event->device != state->device || event->device_type != state->device_type)
+		bits |= HAS_DEVICE;
+	if (event->thread != state->thread)
+		bits |= HAS_THREAD;
+	if (event->stream != state->stream)
+		bits |= HAS_STREAM;
+	if (event->flags != state->flags)
+		bits |= HAS_FLAGS;
+	if (event->allocated != allocated)
+		bits |= HAS_ALLOCATED;
+	if (event->reserved != reserved)
+		bits |= HAS_RESERVED;
+	if (event->requested != event->size)
+		bits |= HAS_REQUESTED;
+	if (event->python_stack != state->python_stack)
+		bits |= HAS_PYTHON_STACK;
+	if (event->native_stack != state->native_stack)
+		bits |= HAS_NATIVE_STACK;
+	if (event->evidence)
+		bits |= HAS_EVIDENCE;
+	*at++ = (uint8_t)bits;
+	*at++ = (uint8_t)(bits >> 8);
+	at = gm_put_varint(at, gm_zigzag(difference(event->time_ns, state->time_ns)));
+	at = gm_put_varint(at, gm_zigzag(difference(event->address, state->address)));
+	at = gm_put_varint(at, event->size);
+	if (bits & HAS_DEVICE) {
+		at = gm_put_varint(at, event->device_type);
+		at = gm_put_varint(at, gm_zigzag(event->device));
+	}
+	if (bits & HAS_THREAD)
+		at = gm_put_varint(at, event->thread);
+	if (bits & HAS_STREAM)
+		at = gm_put_varint(at, event->stream);
+	if (bits & HAS_FLAGS)
+		at = gm_put_varint(at, event->flags);
+	if (bits & HAS_ALLOCATED)
+		at = gm_put_varint(at, event->allocated + 1); /* unknown, UINT64_MAX, becomes 0 */
+	if (bits & HAS_RESERVED)
+		at = gm_put_varint(at, event->reserved + 1);
+	if (bits & HAS_REQUESTED)
+		at = gm_put_varint(at, event->requested);
+	if (bits & HAS_PYTHON_STACK)
+		at = gm_put_varint(
+		        at, gm_zigzag(difference(event->python_stack, state->python_stack)));
+	if (bits & HAS_NATIVE_STACK)
+		at = gm_put_varint(
+		        at, gm_zigzag(difference(event->native_stack, state->native_stack)));
+	if (bits & HAS_EVIDENCE)
+		at = gm_put_varint(at, event->evidence);
+	*state = *event;
+	return at;
+}
+
+static uint32_t get_id(struct gm_cursor *cursor, uint32_t before)
+{
+	uint64_t id = before + (uint64_t)gm_unzigzag(gm_get_varint(cursor));
+	if (id > UINT32_MAX)
+		cursor->bad = true;
+	return (uint32_t)id;
+}
+
+void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor)
+{
+	if (cursor->end - cursor->at < 2) {
+		cursor->bad = true;
+		return;
+	}
+	unsigned bits = cursor->at[0] | (unsigned)cursor->at[1] << 8;
+	cursor->at += 2;
+	unsigned action = bits & ACTION_MASK;
+	if (bits & ~(unsigned)KNOWN_BITS || action == 0 || action >= GM_ACTION_COUNT) {
+		cursor->bad = true;
+		return;
+	}
+	state->time_ns += (uint64_t)gm_unzigzag(gm_get_varint(cursor));
+	state->address += (uint64_t)gm_unzigzag(gm_get_varint(cursor));
+	state->size = gm_get_varint(cursor);
+	predict(state, action, state->size, &state->allocated, &state->reserved);
+	state->action = (uint8_t)action;
+	if (bits & HAS_DEVICE) {
+		uint64_t type = gm_get_varint(cursor);
+		int64_t device = gm_unzigzag(gm_get_varint(cursor));
+		if (type > UINT8_MAX || device < INT16_MIN || device > INT16_MAX)
+			cursor->bad = true;
+		state->device_type = (uint8_t)type;
+		state->device = (int16_t)device;
+	}
+	if (bits & HAS_THREAD)
+		state->thread = gm_get_varint(cursor);
+	if (bits & HAS_STREAM)
+		state->stream = gm_get_varint(cursor);
+	if (bits & HAS_FLAGS)
+		state->flags = gm_get_u32(cursor);
+	if (bits & HAS_ALLOCATED)
+		state->allocated = gm_get_varint(cursor) - 1;
+	if (bits & HAS_RESERVED)
+		state->reserved = gm_get_varint(cursor) - 1;
+	state->requested = bits & HAS_REQUESTED ? gm_get_varint(cursor) : state->size;
+	if (bits & HAS_PYTHON_STACK)
+		state->python_stack = get_id(cursor, state->python_stack);
+	if (bits & HAS_NATIVE_STACK)
+		state->native_stack = get_id(cursor, state->native_stack);
+	state->evidence = bits & HAS_EVIDENCE ? gm_get_u32(cursor) : 0;
+}

@@ -1,0 +1,166 @@
+#include "log/format.h"
+
+#include <endian.h>
+#include <string.h>
+#include <zlib.h>
+
+const char *gm_action_name(enum gm_action action)
+{
+	static const char *const names[GM_ACTION_COUNT] = {
+	        [GM_ALLOC] = "alloc",
+	        [GM_FREE_REQUESTED] = "free_requested",
+	        [GM_FREE_COMPLETED] = "free_completed",
+	        [GM_SEGMENT_ALLOC] = "segment_alloc",
+	        [GM_SEGMENT_FREE] = "segment_free",
+	        [GM_SEGMENT_MAP] = "segment_map",
+	        [GM_SEGMENT_UNMAP] = "segment_unmap",
+	        [GM_OOM] = "oom",
+	        [GM_SNAPSHOT] = "snapshot",
+	};
+	return (unsigned)action < GM_ACTION_COUNT ? names[action] : NULL;
+}
+
+const char *gm_chunk_type_name(unsigned type)
+{
+	static const char *const names[GM_CHUNK_TYPE_COUNT] = {
+	        [GM_CHUNK_META] = "description",
+	        [GM_CHUNK_STRINGS] = "strings",
+	        [GM_CHUNK_CODES] = "code objects",
+	        [GM_CHUNK_FRAMES] = "frames",
+	        [GM_CHUNK_PYTHON_STACKS] = "Python stacks",
+	        [GM_CHUNK_MODULES] = "modules",
+	        [GM_CHUNK_NATIVE_STACKS] = "native stacks",
+	        [GM_CHUNK_EVIDENCE] = "evidence",
+	        [GM_CHUNK_SYMBOLS] = "symbols",
+	        [GM_CHUNK_GAPS] = "gaps",
+	        [GM_CHUNK_COUNTERS] = "counters",
+	        [GM_CHUNK_EVENTS] = "events",
+	        [GM_CHUNK_END] = "end",
+	};
+	return type < GM_CHUNK_TYPE_COUNT && names[type] ? names[type] : "unknown";
+}
+
+uint32_t gm_log_crc(const void *bytes, size_t size)
+{
+	return (uint32_t)crc32_z(0, bytes, size);
+}
+
+static void put_u16(uint8_t *at, uint16_t value)
+{
+	value = htole16(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static void put_u32(uint8_t *at, uint32_t value)
+{
+	value = htole32(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+	value = htole64(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static uint16_t get_u16(const uint8_t *at)
+{
+	uint16_t value;
+	memcpy(&value, at, sizeof(value));
+	return le16toh(value);
+}
+
+static uint32_t get_u32(const uint8_t *at)
+{
+	uint32_t value;
+	memcpy(&value, at, sizeof(value));
+	return le32toh(value);
+}
+
+static uint64_t get_u64(const uint8_t *at)
+{
+	uint64_t value;
+	memcpy(&value, at, sizeof(value));
+	return le64toh(value);
+}
+
+void gm_log_header_encode(const struct gm_log_header *header, uint8_t *ret_bytes)
+{
+	memset(ret_bytes, 0, GM_LOG_HEADER_SIZE);
+	memcpy(ret_bytes, GM_LOG_MAGIC, 8);
+	put_u16(ret_bytes + 8, header->major);
+	put_u16(ret_bytes + 10, header->minor);
+	put_u32(ret_bytes + 12, GM_LOG_HEADER_SIZE);
+	put_u64(ret_bytes + 16, header->id);
+	put_u64(ret_bytes + 24, header->pid);
+	put_u64(ret_bytes + 32, header->start_ns);
+	put_u32(ret_bytes + 60, gm_log_crc(ret_bytes, 60));
+}
+
+const char *gm_log_header_decode(const uint8_t *bytes, struct gm_log_header *ret_header)
+{
+	if (memcmp(bytes, GM_LOG_MAGIC, 8) != 0)
+		return "it does not begin as a gpumem log does";
+	*ret_header = (struct gm_log_header){
+	        .major = get_u16(bytes + 8),
+	        .minor = get_u16(bytes + 10),
+	        .id = get_u64(bytes + 16),
+	        .pid = get_u64(bytes + 24),
+	        .start_ns = get_u64(bytes + 32),
+	};
+	/* Before the checksum, whose place a newer version may have moved. */
+	if (ret_header->major > GM_LOG_MAJOR)
+		return "newer";
+	if (get_u32(bytes + 60) != gm_log_crc(bytes, 60))
+		return "the checksum of its header does not fit";
+	if (ret_header->major == 0 || get_u32(bytes + 12) != GM_LOG_HEADER_SIZE)
+		return "its header is not one of this format";
+	return NULL;
+}
+
+void gm_chunk_header_encode(const struct gm_chunk_header *header, uint8_t *ret_bytes)
+{
+	put_u32(ret_bytes, GM_CHUNK_MAGIC);
+	put_u16(ret_bytes + 4, header->type);
+	put_u16(ret_bytes + 6, header->flags);
+	put_u32(ret_bytes + 8, header->length);
+	put_u32(ret_bytes + 12, header->count);
+	put_u32(ret_bytes + 16, header->crc);
+	put_u32(ret_bytes + 20, gm_log_crc(ret_bytes, 20));
+}
+
+const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header *ret_header)
+{
+	if (get_u32(bytes) != GM_CHUNK_MAGIC)
+		return "no chunk begins here";
+	if (get_u32(bytes + 20) != gm_log_crc(bytes, 20))
+		return "the checksum of a chunk's header does not fit";
+	*ret_header = (struct gm_chunk_header){
+	        .type = get_u16(bytes + 4),
+	        .flags = get_u16(bytes + 6),
+	        .length = get_u32(bytes + 8),
+	        .count = get_u32(bytes + 12),
+	        .crc = get_u32(bytes + 16),
+	};
+	if (ret_header->length > GM_CHUNK_MAX)
+		return "a chunk is longer than a chunk may be";
+	return NULL;
+}
+
+uint64_t gm_get_varint_slow(struct gm_cursor *cursor)
+{
+	uint64_t value = 0;
+	for (unsigned shift = 0; shift < 70; shift += 7) {
+		if (cursor->at >= cursor->end)
+			break;
+		uint8_t byte = *cursor->at++;
+		if (shift == 63 && byte > 1)
+			break;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return value;
+	}
+	cursor->bad = true;
+	cursor->at = cursor->end;
+	return 0;
+}

@@ -1,0 +1,127 @@
+/*
+ * The log's bytes: file header, chunk headers, varints and the coding of events, shared by writer
+ * and reader. docs/log-format.md is the specification; numbers here never change meaning within a
+ * major version.
+ */
+#ifndef GM_LOG_FORMAT_H
+#define GM_LOG_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "log/log.h"
+
+enum {
+	GM_LOG_MAJOR = 1, /* a reader refuses a greater one */
+	GM_LOG_MINOR = 0, /* a greater one may add chunk types, which are skipped */
+	GM_LOG_HEADER_SIZE = 64,
+	GM_CHUNK_HEADER_SIZE = 24,
+	GM_CHUNK_MAX = 1 << 24,        /* bytes of one chunk's payload */
+	GM_CHUNK_EVENTS_MAX = 1 << 12, /* events of one chunk */
+	GM_LOG_STRING_MAX = 1 << 16,   /* bytes of one string; longer ones are cut by the writer */
+	GM_LOG_STACK_MAX = 1 << 12,    /* frames of one stack; outer ones are cut by the writer */
+	GM_LOG_LOOPS_MAX = 1 << 10,
+	GM_LOG_EVENT_BYTES_MAX = 128, /* no event takes more */
+};
+
+#define GM_LOG_MAGIC "\x89GPUMEM\n"
+#define GM_CHUNK_MAGIC UINT32_C(0x4b434d47) /* "GMCK" */
+
+enum gm_chunk_type {
+	GM_CHUNK_META = 1,
+	GM_CHUNK_STRINGS,
+	GM_CHUNK_CODES,
+	GM_CHUNK_FRAMES,
+	GM_CHUNK_PYTHON_STACKS,
+	GM_CHUNK_MODULES,
+	GM_CHUNK_NATIVE_STACKS,
+	GM_CHUNK_EVIDENCE,
+	GM_CHUNK_SYMBOLS,
+	GM_CHUNK_GAPS,
+	GM_CHUNK_COUNTERS,
+	GM_CHUNK_EVENTS,
+	GM_CHUNK_END,
+	GM_CHUNK_TYPE_COUNT,
+};
+
+struct gm_log_header {
+	uint16_t major, minor;
+	uint64_t id; /* of this recording: a file that was written anew has another */
+	uint64_t pid;
+	uint64_t start_ns; /* since the Unix epoch */
+};
+
+struct gm_chunk_header {
+	uint16_t type, flags;
+	uint32_t length; /* bytes of the payload behind the header */
+	uint32_t count;  /* records in it */
+	uint32_t crc;    /* CRC-32 of the payload */
+};
+
+void gm_log_header_encode(const struct gm_log_header *header, uint8_t *ret_bytes);
+/* bytes: GM_LOG_HEADER_SIZE of them. NULL, or why not (a static string); "newer" for a newer major
+ * version, with ret_header's version filled in. */
+const char *gm_log_header_decode(const uint8_t *bytes, struct gm_log_header *ret_header);
+void gm_chunk_header_encode(const struct gm_chunk_header *header, uint8_t *ret_bytes);
+const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header *ret_header);
+const char *gm_chunk_type_name(unsigned type);
+uint32_t gm_log_crc(const void *bytes, size_t size);
+
+/* ---- varints: LEB128, at most ten bytes
+ * ---------------------------------------------------------- */
+
+static inline uint8_t *gm_put_varint(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	return at;
+}
+
+/* Small numbers of either sign become small ones without. */
+static inline uint64_t gm_zigzag(int64_t value)
+{
+	return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+
+static inline int64_t gm_unzigzag(uint64_t value)
+{
+	return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
+
+/* A place in a payload. Reading beyond the end, or a malformed varint, sets `bad` and gives 0. */
+struct gm_cursor {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+uint64_t gm_get_varint_slow(struct gm_cursor *cursor);
+
+static inline uint64_t gm_get_varint(struct gm_cursor *cursor)
+{
+	if (cursor->at < cursor->end && *cursor->at < 0x80)
+		return *cursor->at++;
+	return gm_get_varint_slow(cursor);
+}
+
+static inline uint32_t gm_get_u32(struct gm_cursor *cursor)
+{
+	uint64_t value = gm_get_varint(cursor);
+	if (value > UINT32_MAX)
+		cursor->bad = true;
+	return (uint32_t)value;
+}
+
+/* ---- events
+ * --------------------------------------------------------------------------------------- */
+
+/* What the next event is coded against; reset at the start of each chunk, so chunks decode alone.
+ */
+void gm_event_state_reset(struct gm_event *state);
+/* Appends an event's bytes (at most GM_LOG_EVENT_BYTES_MAX); returns the end. */
+uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, uint8_t *at);
+/* The next event into `state`; sets cursor->bad where the bytes are no event. */
+void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor);
+
+#endif
