@@ -27,6 +27,14 @@ if(GPUMEM_SANITIZE)
 		-fno-sanitize-recover=undefined)
 	target_link_options(gm_options INTERFACE -fsanitize=address,undefined)
 endif()
+if(GPUMEM_FUZZ)
+	if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+		message(FATAL_ERROR "GPUMEM_FUZZ needs clang: CC=clang cmake …")
+	endif()
+	target_compile_options(gm_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+		-fno-sanitize-recover=undefined)
+	target_link_options(gm_options INTERFACE -fsanitize=address,undefined)
+endif()
 
 set_property(GLOBAL PROPERTY GM_ROOMS "")
 

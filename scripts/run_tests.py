@@ -1,0 +1,215 @@
+"""Runs every kind of test and adds up what they say. `scripts/test` sets up and calls this.
+
+A stage is a build or a run; each gives back cases (name, outcome, text). A stage that cannot even run is one
+failed case, so that the closing line never hides it.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "build" / "test-results"
+JOBS = str(os.cpu_count() or 2)
+
+
+@dataclass
+class Case:
+    name: str
+    outcome: str  # passed, failed or skipped
+    text: str = ""
+
+
+def shell(command, timeout, env=None):
+    """(status, output); status None: it ran past its time."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired as late:
+        out = late.stdout or b""
+        return None, out.decode(errors="replace") if isinstance(out, bytes) else out
+    return done.returncode, done.stdout
+
+
+def last_lines(text, count=40):
+    return "\n".join(text.splitlines()[-count:])
+
+
+# --- builds ---------------------------------------------------------------------------------------------
+
+
+def build(folder, options, compiler=None):
+    """Configures and builds; one case."""
+    env = {"CC": compiler} if compiler else {}
+    name = f"build {folder} ({' '.join([compiler or 'gcc', *options])})"
+    cache = ROOT / folder / "CMakeCache.txt"
+    if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in cache.read_text():
+        shutil.rmtree(ROOT / folder)  # a clone that was moved
+    status, text = shell(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", *options], 120, env)
+    if status == 0:
+        status, text = shell(["ninja", "-C", folder], 900)
+    return [Case(name, "passed" if status == 0 else "failed", last_lines(text))]
+
+
+# --- C unit tests ---------------------------------------------------------------------------------------
+
+CMOCKA = re.compile(r"^\[ +(OK|FAILED|SKIPPED|ERROR) +\] (\S+?)(?:: .*)?$", re.M)
+OUTCOMES = {"OK": "passed", "FAILED": "failed", "ERROR": "failed", "SKIPPED": "skipped"}
+
+
+def unit_tests(folder):
+    report = RESULTS / f"{folder}.xml"
+    command = ["ctest", "--test-dir", folder, "-j", JOBS, "--timeout", "300", "--output-junit", report]
+    command += ["--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
+    report.unlink(missing_ok=True)
+    status, text = shell(command, 1200)
+    if not report.exists():
+        return [Case(f"{folder}: ctest", "failed", last_lines(text))]
+    cases = []
+    for program in ElementTree.parse(report).iter("testcase"):
+        cases += cmocka_cases(f"{folder}/{program.get('name')}", program)
+    if not cases:
+        cases.append(Case(f"{folder}: ctest", "failed", f"no unit tests ran\n{last_lines(text)}"))
+    return cases
+
+
+def cmocka_cases(program, element):
+    """One case per cmocka test, and one more where the program died without saying which."""
+    output = element.findtext("system-out") or ""
+    # cmocka names a failed test twice: once where it ran, once in its closing list.
+    found = {name: OUTCOMES[word] for word, name in CMOCKA.findall(output) if not name.isdigit()}
+    cases = [Case(f"{program}: {name}", outcome) for name, outcome in found.items()]
+    bad = element.get("status") not in ("run", "disabled")
+    if bad or not cases:
+        failed = [case for case in cases if case.outcome == "failed"]
+        if not failed:
+            failed = [Case(f"{program}", "failed" if bad else "passed")]
+            cases += failed
+        failed[0].text = last_lines(output) if bad else ""
+    return cases
+
+
+# --- fuzzers --------------------------------------------------------------------------------------------
+
+
+def fuzz(folder, seconds):
+    """Every fuzzer for a while, from the seeds in tests/fuzz/NAME/ where there are any."""
+    cases = []
+    for program in sorted((ROOT / folder / "tests").glob("fuzz_*")):
+        if not os.access(program, os.X_OK) or program.is_dir():
+            continue
+        corpus = RESULTS / "fuzz" / program.name
+        corpus.mkdir(parents=True, exist_ok=True)
+        seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
+        command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048"]
+        command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]
+        status, text = shell(command, seconds + 120)
+        cases.append(Case(f"{program.name} ({seconds} s)", "passed" if status == 0 else "failed", last_lines(text)))
+    return cases
+
+
+# --- pytest ---------------------------------------------------------------------------------------------
+
+
+def python_tests(name, paths, timeout, extra=()):
+    """Runs pytest with its own output shown, and reads the outcomes from its JUnit file."""
+    report = RESULTS / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths, *extra]
+    try:
+        status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=timeout).returncode
+    except subprocess.TimeoutExpired:
+        status = None
+    if not report.exists():
+        return [Case(f"pytest {name}", "failed", f"pytest wrote no report (status {status})")]
+    cases = []
+    for element in ElementTree.parse(report).iter("testcase"):
+        case = Case(f"{element.get('classname')}::{element.get('name')}", "passed")
+        for child in element:
+            if child.tag in ("failure", "error"):
+                case.outcome = "failed"
+            elif child.tag == "skipped":
+                case.outcome, case.text = "skipped", child.get("message") or ""
+        cases.append(case)
+    if status not in (0, 1, 5) or (status == 1 and not any(case.outcome == "failed" for case in cases)):
+        cases.append(Case(f"pytest {name}", "failed", f"pytest ended with status {status}"))
+    return cases
+
+
+# --- all of it ------------------------------------------------------------------------------------------
+
+
+def stages(options):
+    pytest_options = ["--long"] if options.all else []
+    if options.k:
+        selected = [*pytest_options, "-k", options.k]
+        yield "tests that match", lambda: python_tests("selected", ["tests/checks", "tests/e2e"], 5400, selected)
+        return
+    yield "unit tests", lambda: unit_tests("build")
+    yield "sanitizer build", lambda: build("build-sanitize", ["-DGPUMEM_SANITIZE=ON"])
+    yield "unit tests, sanitized", lambda: unit_tests("build-sanitize")
+    yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
+    yield "fuzzers", lambda: fuzz("build-clang", 1800 if options.all else 5)
+    yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 300)
+    yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, pytest_options)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/test", description="Builds gpumem and runs its tests.")
+    parser.add_argument("--all", action="store_true", help="the long tests too (hours)")
+    parser.add_argument("-k", metavar="EXPR", help="only pytest's tests that match (pytest's -k)")
+    parser.add_argument("--no-apt", action="store_true", help="install no system packages")
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+
+    cases = []
+    for title, stage in stages(options):
+        print(f"== {title}", flush=True)
+        start = time.monotonic()
+        found = stage()
+        cases += found
+        for case in found:
+            if case.outcome == "failed":
+                print(f"FAILED {case.name}\n{case.text}" if case.text else f"FAILED {case.name}")
+        counts = count(found)
+        print(f"   {counts} ({time.monotonic() - start:.0f} s)", flush=True)
+
+    skipped = [case for case in cases if case.outcome == "skipped"]
+    if skipped:
+        print("== skipped")
+    for case in skipped:
+        print(f"   {case.name}: {case.text or 'the test says why in its output'}")
+    failed = [case for case in cases if case.outcome == "failed"]
+    if failed:
+        print("== failed")
+    for case in failed:
+        print(f"   {case.name}")
+    print(count(cases))
+    return 1 if failed or not any(case.outcome == "passed" for case in cases) else 0
+
+
+def count(cases):
+    def number(outcome):
+        return sum(case.outcome == outcome for case in cases)
+
+    return f"{number('passed')} passed, {number('failed')} failed, {number('skipped')} skipped"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

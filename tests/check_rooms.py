@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Checks that the rooms of core/ include only the rooms they may: the arrows of docs/architecture.md.
+
+The compiler sees the whole of core/, so it cannot tell. Prints each include that goes the wrong way.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+CORE = Path(__file__).resolve().parents[1] / "core"
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+# The part of `log` that others than the readers of logs may use is its writer; it has one header.
+TARGET = ["base", "image", "symbols", "cpython", "torch"]
+MAY_INCLUDE = {
+    "include": [],
+    "base": [],
+    "image": TARGET[:1],
+    "symbols": TARGET[:2],
+    "cpython": TARGET[:3],
+    "torch": TARGET[:4],
+    "holders": TARGET,
+    "log": ["base"],
+    "model": ["base", "log"],
+    "record": [*TARGET, "log"],
+    "ask": [*TARGET, "holders", "log", "model"],
+    "render": [*TARGET, "holders", "log", "model", "ask"],
+    # Runs inside the program, in the place of CUDA's libraries.
+    "sim": [],
+    "cli": None,  # everything
+}
+
+
+def violations(core=CORE):
+    found = []
+    for path in sorted(core.rglob("*.[ch]")):
+        room = path.relative_to(core).parts[0]
+        if room not in MAY_INCLUDE:
+            found.append(f"core/{room}: not a room that tests/check_rooms.py knows")
+            continue
+        if MAY_INCLUDE[room] is None:
+            continue
+        for header in INCLUDE.findall(path.read_text()):
+            other = header.split("/")[0] if "/" in header else room
+            if (path.parent / header).exists() and header.count("..") == 0:
+                continue  # a header beside the file
+            if header == "gpumem.h" or other == room:
+                continue
+            if other not in MAY_INCLUDE[room]:
+                found.append(f"{path.relative_to(core.parent)} includes {header}: {room} may not use {other}")
+    return sorted(set(found))
+
+
+if __name__ == "__main__":
+    lines = violations()
+    print("\n".join(lines) or "every include goes the right way")
+    sys.exit(1 if lines else 0)

@@ -1,0 +1,88 @@
+"""What holds of the source itself: the rooms' arrows, the style, links between documents."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import check_rooms  # noqa: E402
+
+
+def tracked(*patterns):
+    """Files of the repository, or of a copy of it without git."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(
+            ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", *patterns],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout.splitlines()  # fmt: skip
+        return [ROOT / name for name in listed if (ROOT / name).is_file()]
+    found = [path for pattern in patterns or ["*"] for path in ROOT.rglob(pattern)]
+    return [path for path in found if path.is_file() and "build" not in path.parts[len(ROOT.parts)]]
+
+
+def test_rooms_include_only_the_rooms_they_may():
+    assert check_rooms.violations() == []
+
+
+def test_room_check_sees_an_include_that_goes_the_wrong_way(tmp_path):
+    (tmp_path / "core" / "image").mkdir(parents=True)
+    (tmp_path / "core" / "image" / "image.c").write_text('#include "torch/torch.h"\n')
+    assert check_rooms.violations(tmp_path / "core") == [
+        "core/image/image.c includes torch/torch.h: image may not use torch"
+    ]
+
+
+def test_c_is_formatted():
+    if not shutil.which("clang-format"):
+        pytest.skip("no clang-format on this machine")
+    files = tracked("*.c", "*.h")
+    done = subprocess.run(
+        ["clang-format", "--dry-run", "--Werror", *map(str, files)], cwd=ROOT, capture_output=True, text=True
+    )
+    wrong = sorted(set(re.findall(rf"^{re.escape(str(ROOT))}/([^:]+):", done.stderr, re.M)))
+    assert wrong == [], "clang-format -i these files"
+
+
+def test_python_needs_no_newer_language_than_gdb_has():
+    """The plugin runs in whatever Python gdb was built with: cuda-gdb's may be as old as 3.6."""
+    import ast
+
+    for path in tracked("gdb/*.py"):
+        ast.parse(path.read_text(), filename=str(path), feature_version=(3, 6))
+
+
+@pytest.mark.parametrize("document", tracked("*.md"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)]
+    broken = [link for link in links if link and "://" not in link and not (document.parent / link).exists()]
+    assert broken == []
+
+
+def test_sources_hold_no_path_of_somebodys_machine():
+    somebodys = re.compile(r"(?<![\w.])/(?:work|home/\w+|Users)/\w")
+    found = []
+    for path in tracked("*.c", "*.h", "*.py", "*.md", "*.txt", "*.cmake", "scripts/*"):
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if somebodys.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert found == []
+
+
+def test_every_room_says_what_it_is_for():
+    """One header of each room of core/ begins with a comment, before any line of code."""
+    rooms = {path.parent for path in tracked("core/*/*.h")}
+    silent = [
+        room.name
+        for room in sorted(rooms)
+        if not any(path.read_text().startswith("/*") for path in room.glob("*.h"))
+    ]
+    assert silent == []
