@@ -10,7 +10,7 @@ struct gm_error gm_error_no_memory = {
 	.message = (char *)"out of memory: the analysis itself ran out of host memory: free some and ask again",
 };
 
-static struct gm_error *error_vcreate(
+__attribute__((format(printf, 3, 0))) static struct gm_error *error_vcreate(
 	enum gm_status status, int os_error, const char *format, va_list args)
 {
 	struct gm_error *error = malloc(sizeof(*error));
