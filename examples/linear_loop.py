@@ -17,9 +17,10 @@ from torch import nn
 torch.set_grad_enabled("--no-grad" not in sys.argv)
 
 model = nn.Linear(10_000, 50_000, device="cuda")
-for _ in range(3):
+for step in range(1, 4):
     inputs = torch.randn(5_000, 10_000, device="cuda")
     outputs = model(inputs)
+    print(f"step {step}: outputs {tuple(outputs.shape)}", flush=True)
 
 stats = torch.cuda.memory_stats()
 for name in ("allocated_bytes.all.current", "allocated_bytes.all.peak", "reserved_bytes.all.peak"):
