@@ -73,6 +73,9 @@ struct gm_python_frame {
 struct gm_instruction {
 	enum gm_op op;
 	const char *name; /* the variable, attribute or global it names; NULL: none. Owned by the code */
+	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either store may
+	 * be under way: gm_python_frame_instruction() finds out which. NULL: one store only. */
+	const char *other_name;
 	uint32_t line;
 };
 
@@ -115,11 +118,20 @@ bool gm_python_dying_frame(struct gm_python *python, pid_t thread, const struct 
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,
 	struct gm_instruction *ret_instruction);
 
+/*
+ * The same for a frame of a stopped thread: of two combined stores the one that is under way is in `name` and
+ * `other_name` is NULL, where the slots and the value stack tell.
+ */
+void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
+	struct gm_instruction *ret_instruction);
+
 /* --- objects ------------------------------------------------------------------------------------- */
 
 /* The type's name of an object ("dict"), false where the address holds no plausible object. */
 bool gm_python_type_name(struct gm_python *python, uint64_t object, const char **ret_name);
-/* A str object's value; caller frees. */
+/* Whether the object's type or a base of it is named so: tp_name ("collections.deque") or its last part. */
+bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name);
+/* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
 /* The object in a frame's localsplus slot; 0: unbound. Cells are not looked through. */
 uint64_t gm_python_local(struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot);
@@ -151,9 +163,22 @@ enum gm_edge_kind {
 typedef bool (*gm_python_visit)(
 	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index);
 
-/* Visits what an object holds, by its type's known layout; unknown types visit nothing and return false. */
+/*
+ * Visits what an object holds, by its type's known layout. One edge per counted reference, so an instance's dict is
+ * an edge of its own (GM_EDGE_OTHER "__dict__") and holds the attributes as keys; inline values and slots are
+ * GM_EDGE_ATTRIBUTE. False: the type has a part that is not known (a C extension's type); what is known of it (its
+ * dict, slots, class) was visited.
+ */
 bool gm_python_references(
 	struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
+
+/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), then f_locals and the like, and
+ * the value stack where its top is known. A running frame keeps its top in a register: then it is left out. */
+bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
+	gm_python_visit visit, void *context);
+
+/* What thread states hold beside their frames: exceptions being raised or handled, contexts, thread dicts. */
+void gm_python_thread_references(struct gm_python *python, gm_python_visit visit, void *context);
 
 /* Visits every object that the garbage collector tracks. */
 struct gm_error *gm_python_tracked(struct gm_python *python,

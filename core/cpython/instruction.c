@@ -1,0 +1,167 @@
+/*
+ * The instruction under way: what a byte offset in the bytecode means for names.
+ *
+ * CPython moves the frame's instruction pointer at the start of each instruction (INSTRUCTION_START in
+ * Python/ceval.c), past the caches where it enters a Python function within the loop. A superinstruction of 3.11
+ * and 3.12 runs its second half without moving it: STORE_FAST__LOAD_FAST can only free in its first half, the
+ * LOAD ones never, and of STORE_FAST__STORE_FAST either half may be under way; then both names are told.
+ */
+#include <stdlib.h>
+
+#include "cpython/python.h"
+
+bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes)
+{
+	uint32_t count = entry->bytecode_size / 2;
+
+	entry->units = calloc(count ? count : 1, 1);
+	if (!entry->units)
+		return false;
+	/* Code has no marks where instructions begin: only from its start can caches be told from them. */
+	for (uint32_t at = 0; at < count;) {
+		uint8_t caches = opcodes[entry->bytecode[2 * at]].caches;
+		for (uint8_t i = 0; i <= caches && at + i < count; i++)
+			entry->units[at + i] = i;
+		at += 1u + caches;
+	}
+	return true;
+}
+
+bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes, uint32_t offset,
+	struct gm_decoded *ret)
+{
+	uint32_t count = entry->bytecode_size / 2;
+	uint32_t at = offset / 2;
+	uint32_t argument = 0;
+	bool in_cache;
+
+	if (at >= count)
+		return false;
+	in_cache = entry->units[at] != 0;
+	at -= entry->units[at];
+	/* 3.9 and 3.10 stay at the EXTENDED_ARG while the instruction after it runs. */
+	while (opcodes[entry->bytecode[2 * at]].flags & GM_OPCODE_EXTENDED && at + 1 < count)
+		at++;
+	for (uint32_t back = 3; back > 0; back--) {
+		/* the EXTENDED_ARGs right before it, outermost first */
+		bool all = at >= back;
+		for (uint32_t i = 1; all && i <= back; i++)
+			all = opcodes[entry->bytecode[2 * (at - i)]].flags & GM_OPCODE_EXTENDED &&
+			      entry->units[at - i] == 0;
+		if (all)
+			argument = argument << 8 | entry->bytecode[2 * (at - back) + 1];
+	}
+	*ret = (struct gm_decoded){
+		2 * at, argument << 8 | entry->bytecode[2 * at + 1], entry->bytecode[2 * at], in_cache};
+	return true;
+}
+
+/*
+ * The bytecode was copied when the code was first seen; since then CPython may have combined two stores into one
+ * superinstruction. Then the target has the truth, if the object is still there.
+ */
+static uint8_t opcode_now(
+	struct gm_python *python, const struct gm_code_entry *entry, const struct gm_decoded *decoded)
+{
+	const struct gm_opcode *opcodes = python->opcodes;
+	uint8_t unit[2];
+	uint64_t address = entry->address + (uint64_t)python->layout.code_adaptive + decoded->start;
+
+	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST)
+		return decoded->opcode;
+	if (!gm_image_try_read(python->image, address, unit, sizeof(unit)) ||
+		unit[1] != (uint8_t)decoded->argument ||
+		opcodes[unit[0]].base != opcodes[decoded->opcode].base)
+		return decoded->opcode;
+	return unit[0];
+}
+
+/* Where cells and free variables of 3.9 and 3.10 lie in localsplus: after the locals. */
+static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
+{
+	return index < entry->code.local_count ? entry->code.local_names[index] : NULL;
+}
+
+void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,
+	struct gm_instruction *ret)
+{
+	struct gm_code_entry *entry = gm_py_entry_of(code);
+	const struct gm_opcode *opcode;
+	struct gm_decoded decoded;
+
+	*ret = (struct gm_instruction){.op = GM_OP_OTHER, .line = gm_py_line_at(entry, lasti)};
+	if (!gm_py_decode(entry, python->opcodes, lasti, &decoded))
+		return;
+	opcode = &python->opcodes[opcode_now(python, entry, &decoded)];
+	ret->op = (enum gm_op)(decoded.in_cache ? opcode->returned : opcode->op);
+	switch ((enum gm_opcode_argument)opcode->argument) {
+	case GM_ARGUMENT_NONE:
+		break;
+	case GM_ARGUMENT_NAME:
+		ret->name = gm_py_code_name_at(python, entry, decoded.argument);
+		break;
+	case GM_ARGUMENT_LOCAL:
+		ret->name = local_name(entry, decoded.argument);
+		break;
+	case GM_ARGUMENT_DEREF:
+		ret->name = local_name(entry, (uint64_t)entry->local_plain + decoded.argument);
+		break;
+	case GM_ARGUMENT_LOCAL_PAIR_FIRST:
+		ret->name = local_name(entry, decoded.argument >> 4);
+		break;
+	case GM_ARGUMENT_LOCAL_PAIR_BOTH:
+		ret->name = local_name(entry, decoded.argument >> 4);
+		ret->other_name = local_name(entry, decoded.argument & 15);
+		break;
+	}
+	if (opcode->flags & GM_OPCODE_THEN_STORE && decoded.start + 3 < entry->bytecode_size)
+		ret->other_name = local_name(entry, entry->bytecode[decoded.start + 3]);
+}
+
+static int64_t slot_named(const struct gm_code *code, const char *name)
+{
+	for (uint32_t i = 0; i < code->local_count; i++) {
+		if (code->local_names[i] == name) /* the same string, not an equal one */
+			return i;
+	}
+	return -1;
+}
+
+/*
+ * Which of two stores is under way. Both values were popped, but popping leaves them in the value stack's
+ * memory: the first to be stored above the second (ceval.c, POP()). While the first store frees the old object,
+ * the second slot does not have its new value yet.
+ */
+void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
+	struct gm_instruction *ret)
+{
+	enum { MAX_STACK = 64 };
+	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
+	uint64_t stack[MAX_STACK];
+	uint32_t depth = entry->stack_size < MAX_STACK ? entry->stack_size : MAX_STACK;
+	int64_t first_slot;
+	int64_t second_slot;
+	uint64_t first;
+	uint64_t second;
+
+	gm_python_instruction(python, frame->code, frame->lasti, ret);
+	if (!ret->other_name || !ret->name)
+		return;
+	first_slot = slot_named(frame->code, ret->name);
+	second_slot = slot_named(frame->code, ret->other_name);
+	if (first_slot < 0 || second_slot < 0 ||
+		!gm_image_try_read(python->image,
+			gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
+			depth * sizeof(stack[0])))
+		return;
+	first = gm_python_local(python, frame, (uint32_t)first_slot);
+	second = gm_python_local(python, frame, (uint32_t)second_slot);
+	for (uint32_t i = 0; i + 1 < depth; i++) {
+		if (stack[i + 1] != first)
+			continue;
+		if (stack[i] == second)
+			ret->name = ret->other_name;
+		ret->other_name = NULL;
+		return;
+	}
+}

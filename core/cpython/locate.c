@@ -1,0 +1,310 @@
+/*
+ * Finds the interpreter in an image: where _PyRuntime is, which version it is, and the tables that fit.
+ * It reads no frames and no objects beyond what proves that the tables do fit.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpython/locate.h"
+#include "cpython/python.h"
+
+static const struct {
+	int version;
+	const struct gm_python_layout *layout;
+	const struct gm_opcode *opcodes;
+} tables[] = {
+	{0x0309, &gm_python_layout_309, gm_opcodes_309},
+	{0x030a, &gm_python_layout_310, gm_opcodes_310},
+	{0x030b, &gm_python_layout_311, gm_opcodes_311},
+	{0x030c, &gm_python_layout_312, gm_opcodes_312},
+	{0x030d, &gm_python_layout_313, gm_opcodes_313},
+};
+
+struct found {
+	uint64_t runtime;
+	const struct gm_module *module;
+	const char *by;
+	unsigned long hex; /* PY_VERSION_HEX, micro and level 0 where only the name told */
+	bool exact;        /* hex is the whole version */
+	bool free_threaded;
+};
+
+/* "libpython3.10.so.1.0", "python3.10", "python3.13t" -> 0x030a0000; 0: says nothing. */
+unsigned long gm_python_version_of_name(const char *name, bool *ret_free_threaded)
+{
+	const char *at = strstr(name, "python3.");
+	int minor = 0;
+	int used = 0;
+
+	*ret_free_threaded = false;
+	if (!at || sscanf(at, "python3.%3d%n", &minor, &used) != 1 || minor < 0 || minor > 255)
+		return 0;
+	*ret_free_threaded = at[used] == 't';
+	return 0x03000000UL | (unsigned long)minor << 16;
+}
+
+static bool looks_like_python(const struct gm_module *module)
+{
+	return !strncmp(module->name, "python", 6) || !strncmp(module->name, "libpython", 9);
+}
+
+static void find_runtime(struct gm_python *python, struct found *found)
+{
+	const struct gm_module *modules;
+	size_t count;
+
+	if (gm_symbols_lookup_any(python->symbols, "_PyRuntime", &found->runtime, &found->module)) {
+		found->by = "symbol _PyRuntime";
+		return;
+	}
+	/* Stripped of that symbol (a program with Python linked in): the section still has its name. */
+	modules = gm_symbols_modules(python->symbols, &count);
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count; i++) {
+			uint64_t offset;
+			if ((pass == 0) != (looks_like_python(&modules[i]) || i == 0))
+				continue;
+			if (gm_python_find_section(python->image, modules[i].path, ".PyRuntime", &offset)) {
+				found->runtime = offset + modules[i].bias;
+				found->module = &modules[i];
+				found->by = "ELF section .PyRuntime";
+				return;
+			}
+		}
+	}
+}
+
+static void find_version(struct gm_python *python, struct found *found)
+{
+	struct gm_debug_offsets offsets;
+	uint64_t address;
+	uint64_t size;
+	bool free_threaded;
+
+	if (gm_image_try_read(python->image, found->runtime, &offsets, sizeof(offsets)) &&
+		!memcmp(offsets.cookie, "xdebugpy", 8)) {
+		found->hex = (unsigned long)offsets.version;
+		found->free_threaded = offsets.free_threaded == 1;
+		found->exact = true;
+		return;
+	}
+	if (gm_symbols_lookup(python->symbols, found->module, "Py_Version", &address, &size)) {
+		uint64_t hex;
+		if (gm_py_u64(python, address, &hex) && hex >> 24 == 3) {
+			found->hex = (unsigned long)hex;
+			found->exact = true;
+			return;
+		}
+	}
+	found->hex = gm_python_version_of_name(found->module->name, &free_threaded);
+	found->free_threaded = free_threaded;
+	if (!found->hex || found->hex >> 16 < 0x030b) {
+		unsigned long hex = gm_python_version_in_file(
+			python->image, found->module->path, found->hex >> 16);
+		if (hex) {
+			found->hex = hex;
+			found->exact = true;
+		}
+	}
+}
+
+/*
+ * 3.13 publishes its own offsets; where they differ from the table's (a build with other options) they win,
+ * as they come from the very binary. Absurd ones are not taken.
+ */
+static void put_debug_offsets(struct gm_python *python)
+{
+	struct gm_python_layout *layout = &python->layout;
+	struct gm_debug_offsets own;
+	int32_t chunk = layout->thread_chunk;
+	int32_t gc = layout->interpreter_gc;
+
+	if (!gm_image_try_read(python->image, python->runtime, &own, sizeof(own)) ||
+		memcmp(own.cookie, "xdebugpy", 8))
+		return;
+	const struct {
+		uint64_t value;
+		int32_t *field;
+		uint64_t limit;
+	} rows[] = {
+		{own.runtime_interpreters_head, &layout->runtime_interpreters_head, own.runtime_size},
+		{own.interpreter_next, &layout->interpreter_next, own.interpreter_size},
+		{own.interpreter_threads, &layout->interpreter_threads, own.interpreter_size},
+		{own.interpreter_gc, &layout->interpreter_gc, own.interpreter_size},
+		{own.interpreter_modules, &layout->interpreter_modules, own.interpreter_size},
+		{own.interpreter_builtins, &layout->interpreter_builtins, own.interpreter_size},
+		{own.thread_next, &layout->thread_next, own.thread_size},
+		{own.thread_interpreter, &layout->thread_interpreter, own.thread_size},
+		{own.thread_frame, &layout->thread_frame, own.thread_size},
+		{own.thread_ident, &layout->thread_ident, own.thread_size},
+		{own.thread_native_id, &layout->thread_native_id, own.thread_size},
+		{own.thread_chunk, &layout->thread_chunk, own.thread_size},
+		{own.frame_previous, &layout->frame_previous, own.frame_size},
+		{own.frame_code, &layout->frame_code, own.frame_size},
+		{own.frame_instruction, &layout->frame_instruction, own.frame_size},
+		{own.frame_locals, &layout->frame_localsplus, own.frame_size},
+		{own.frame_owner, &layout->frame_owner, own.frame_size},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].value >= rows[i].limit || rows[i].limit > 8 << 20)
+			return;
+	}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		*rows[i].field = (int32_t)rows[i].value;
+	layout->thread_chunk_top += layout->thread_chunk - chunk;
+	layout->thread_chunk_limit += layout->thread_chunk - chunk;
+	layout->interpreter_generations += layout->interpreter_gc - gc;
+	layout->interpreter_permanent += layout->interpreter_gc - gc;
+}
+
+/* The list of interpreters, their threads and sys.modules must read as what the table says they are. */
+static struct gm_error *check(struct gm_python *python)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	uint32_t initialized = 0;
+	uint64_t interpreter;
+	uint64_t thread;
+	uint64_t type;
+	uint64_t metatype;
+
+	if (!gm_image_try_u32(python->image,
+		    python->runtime + (uint64_t)layout->runtime_initialized, &initialized) ||
+		!initialized)
+		return gm_error_create(GM_TARGET,
+			"no Python here yet: its library is loaded but not initialised: ask again when the "
+			"program runs Python code");
+	interpreter = gm_py_field(python, python->runtime, layout->runtime_interpreters_head);
+	thread = interpreter ? gm_py_field(python, interpreter, layout->interpreter_threads) : 0;
+	if (!thread)
+		return gm_error_create(GM_TARGET,
+			"no Python here yet: no interpreter has a thread: ask again when the program runs "
+			"Python code");
+	uint64_t modules = gm_py_field(python, interpreter, layout->interpreter_modules);
+	type = gm_py_field(python, modules, layout->object_type);
+	metatype = gm_py_field(python, type, layout->object_type);
+	if (gm_py_field(python, thread, layout->thread_interpreter) != interpreter || !metatype ||
+		gm_py_field(python, metatype, layout->object_type) != metatype)
+		return gm_error_create(GM_TARGET,
+			"CPython %s: its structs are not laid out as in the releases that are known (a debug "
+			"or patched build?): Python stacks and variables cannot be read; events, blocks and "
+			"native stacks still work",
+			python->version_text);
+	python->type_type = metatype;
+	return NULL;
+}
+
+static struct gm_error *choose_table(struct gm_python *python, const struct found *found)
+{
+	unsigned long hex = found->hex;
+
+	if (!hex)
+		return gm_error_create(GM_TARGET,
+			"Python in %s: its version cannot be told: events, blocks and native stacks still work",
+			found->module->path);
+	python->version = (int)(hex >> 16);
+	static const char levels[16][3] = {[0xa] = "a", [0xb] = "b", [0xc] = "rc"};
+	const char *level = levels[hex >> 4 & 15];
+	if (!found->exact)
+		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu", hex >> 24,
+			hex >> 16 & 255);
+	else if (*level)
+		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu%s%lu", hex >> 24,
+			hex >> 16 & 255, hex >> 8 & 255, level, hex & 15);
+	else
+		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu", hex >> 24,
+			hex >> 16 & 255, hex >> 8 & 255);
+	if (found->free_threaded)
+		return gm_error_create(GM_TARGET,
+			"CPython %st (free-threaded): its struct layouts are not known here: run the program on "
+			"the GIL build for Python stacks and variables; events, blocks and native stacks still "
+			"work",
+			python->version_text);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (tables[i].version == python->version) {
+			python->layout = *tables[i].layout;
+			python->opcodes = tables[i].opcodes;
+			return NULL;
+		}
+	}
+	return gm_error_create(GM_TARGET,
+		"CPython %s: its struct layouts are not known here (3.9 to 3.13 are): Python stacks and "
+		"variables cannot be read; events, blocks and native stacks still work",
+		python->version_text);
+}
+
+static struct gm_error *open_python(struct gm_python *python)
+{
+	struct found found = {0};
+
+	find_runtime(python, &found);
+	if (!found.runtime || !found.module)
+		return gm_error_create(GM_TARGET,
+			"no Python here yet: no loaded file has the symbol _PyRuntime or a section .PyRuntime: "
+			"ask again when the program has loaded Python");
+	python->runtime = found.runtime;
+	python->found_by = found.by;
+	find_version(python, &found);
+	gm_try(choose_table(python, &found));
+	if (python->version >= 0x030d) {
+		put_debug_offsets(python);
+		if (found.exact)
+			python->found_by = !strcmp(found.by, "symbol _PyRuntime")
+						   ? "symbol _PyRuntime, with _Py_DebugOffsets"
+						   : "ELF section .PyRuntime, with _Py_DebugOffsets";
+	}
+	return check(python);
+}
+
+struct gm_error *gm_python_open(
+	struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python)
+{
+	struct gm_python *python = calloc(1, sizeof(*python));
+	struct gm_error *error;
+
+	if (!python)
+		return &gm_error_no_memory;
+	python->image = image;
+	python->symbols = symbols;
+	error = open_python(python);
+	if (error) {
+		gm_python_close(python);
+		return error;
+	}
+	*ret_python = python;
+	return NULL;
+}
+
+void gm_python_close(struct gm_python *python)
+{
+	if (!python)
+		return;
+	for (size_t i = 0; i < GM_CODE_BUCKETS; i++) {
+		for (struct gm_code_entry *entry = python->codes[i], *next; entry; entry = next) {
+			next = entry->next;
+			gm_py_code_destroy(entry);
+		}
+	}
+	gm_py_types_destroy(python);
+	gm_array_deinit(&python->raw);
+	gm_array_deinit(&python->reads);
+	gm_array_deinit(&python->checked);
+	gm_array_deinit(&python->heads);
+	free(python);
+}
+
+const char *gm_python_version(const struct gm_python *python)
+{
+	return python->version_text;
+}
+
+int gm_python_version_hex(const struct gm_python *python)
+{
+	return python->version;
+}
+
+const char *gm_python_found_by(const struct gm_python *python)
+{
+	return python->found_by;
+}

@@ -1,0 +1,24 @@
+/*
+ * What the files that visit references share: inside of the cpython room.
+ */
+#ifndef GM_CPYTHON_REFERENCES_H
+#define GM_CPYTHON_REFERENCES_H
+
+#include "cpython/python.h"
+
+struct gm_visit {
+	struct gm_python *python;
+	gm_python_visit visit;
+	void *context;
+	bool names;   /* keys are to be read for their names */
+	bool stopped; /* the visitor has had enough */
+};
+
+bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset, enum gm_edge_kind kind,
+	const char *name);
+bool gm_py_emit_array(
+	struct gm_visit *visit, uint64_t address, uint64_t count, enum gm_edge_kind kind, int64_t first);
+bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object);
+bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object);
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * The Python stack of a thread, innermost frame first. The hot path: it runs at every allocator event.
+ *
+ * A thread that was walked before costs two system calls: one reads its thread state, the C frame and the
+ * end of the data stack where they were the last time; one reads the heads of all code objects that the
+ * frames name, to check that the copies are still of those objects. Whatever moved is read again.
+ *
+ * 3.11+: _PyInterpreterFrame in chunks of a data stack, generators' frames within their objects
+ * (Objects/frame_layout.md, Include/internal/pycore_frame.h). 3.9, 3.10: a list of frame objects.
+ */
+#include <string.h>
+
+#include "cpython/python.h"
+
+enum { STATE_BYTES = 512, FRAME_BYTES = 128, SLACK = 4096 };
+
+struct walk {
+	struct gm_python *python;
+	struct gm_thread_hint *hint;
+	uint8_t state[STATE_BYTES];
+	uint64_t frame;
+};
+
+static size_t state_size(const struct gm_python *python)
+{
+	size_t size = (size_t)python->layout.thread_size;
+
+	return size < STATE_BYTES ? size : STATE_BYTES;
+}
+
+/* --- the thread's state ---------------------------------------------------------------------------- */
+
+struct search {
+	pid_t thread;
+	uint64_t state;
+	uint8_t bytes[STATE_BYTES];
+};
+
+static bool is_thread(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
+{
+	struct search *search = context;
+
+	if (gm_py_native_id(python, bytes) != search->thread)
+		return true;
+	search->state = state;
+	memcpy(search->bytes, bytes, state_size(python));
+	/* A thread has one state per interpreter it entered; the one with a frame is the one that runs. */
+	return python->layout.thread_frame != GM_NO_FIELD && !gm_u64_at(bytes, python->layout.thread_frame);
+}
+
+static struct gm_thread_hint *hint_for(struct gm_python *python, pid_t thread)
+{
+	struct gm_thread_hint *oldest = &python->hints[0];
+
+	for (int i = 0; i < GM_THREAD_HINTS; i++) {
+		if (python->hints[i].thread == thread)
+			return &python->hints[i];
+		if (python->hints[i].used < oldest->used)
+			oldest = &python->hints[i];
+	}
+	*oldest = (struct gm_thread_hint){.thread = thread};
+	return oldest;
+}
+
+static void read_window(struct gm_python *python, uint64_t chunk, uint64_t top)
+{
+	/* The frames near the top are the innermost; a window ends a little above it, as the stack may
+	 * have grown since. */
+	uint64_t start = top > chunk + GM_STACK_WINDOW - SLACK ? top + SLACK - GM_STACK_WINDOW : chunk;
+
+	python->window_start = start;
+	python->window_size = top > start ? (size_t)(top - start) : 0;
+	if (python->window_size > GM_STACK_WINDOW)
+		python->window_size = GM_STACK_WINDOW;
+	if (!gm_image_try_read(python->image, start, python->window, python->window_size))
+		python->window_size = 0;
+}
+
+/* Reads what was there the last time in one call. False: the thread's state is no longer there. */
+static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
+{
+	struct gm_python *python = walk->python;
+	const struct gm_python_layout *layout = &python->layout;
+	const struct gm_thread_hint *hint = walk->hint;
+	struct gm_read reads[3];
+	size_t count = 0;
+
+	reads[count++] = (struct gm_read){hint->state, walk->state, state_size(python), false};
+	if (hint->chunk) {
+		uint64_t start = hint->top > hint->chunk + GM_STACK_WINDOW - SLACK
+					 ? hint->top + SLACK - GM_STACK_WINDOW
+					 : hint->chunk;
+		uint64_t size = hint->top - start + SLACK / 2;
+		python->window_start = start;
+		python->window_size = size < GM_STACK_WINDOW ? (size_t)size : GM_STACK_WINDOW;
+		reads[count++] =
+			(struct gm_read){start, python->window, python->window_size, false};
+	}
+	if (hint->cframe)
+		reads[count++] = (struct gm_read){
+			hint->cframe + (uint64_t)layout->cframe_frame, ret_cframe_frame, 8, false};
+	gm_image_read_many(python->image, reads, count);
+	if (reads[0].failed || gm_py_native_id(python, walk->state) != hint->thread)
+		return false;
+	if (hint->chunk && reads[1].failed)
+		python->window_size = 0;
+	if (hint->cframe && reads[count - 1].failed)
+		*ret_cframe_frame = 0;
+	return true;
+}
+
+static bool find_state(struct walk *walk, pid_t thread)
+{
+	struct gm_python *python = walk->python;
+	const struct gm_python_layout *layout = &python->layout;
+	uint64_t cframe_frame = 0;
+	bool hinted = false;
+	uint64_t cframe = 0;
+
+	python->window_size = 0;
+	walk->hint = hint_for(python, thread);
+	if (walk->hint->state)
+		hinted = read_by_hint(walk, &cframe_frame);
+	if (!hinted) {
+		struct search search = {.thread = thread};
+		python->window_size = 0;
+		*walk->hint = (struct gm_thread_hint){.thread = thread};
+		gm_py_each_thread(python, is_thread, &search);
+		if (!search.state) {
+			walk->hint->thread = 0;
+			return false;
+		}
+		walk->hint->state = search.state;
+		memcpy(walk->state, search.bytes, state_size(python));
+	}
+	walk->hint->used = ++python->walk;
+	if (layout->thread_cframe != GM_NO_FIELD) {
+		cframe = gm_u64_at(walk->state, layout->thread_cframe);
+		if (hinted && cframe == walk->hint->cframe && cframe_frame)
+			walk->frame = cframe_frame;
+		else
+			walk->frame = cframe ? gm_py_field(python, cframe, layout->cframe_frame) : 0;
+	} else {
+		walk->frame = gm_u64_at(walk->state, layout->thread_frame);
+	}
+	walk->hint->cframe = cframe;
+	python->stack_top = 0;
+	if (layout->thread_chunk != GM_NO_FIELD) {
+		uint64_t chunk = gm_u64_at(walk->state, layout->thread_chunk);
+		uint64_t top = gm_u64_at(walk->state, layout->thread_chunk_top);
+		if (chunk && top >= chunk && top - chunk < UINT64_C(1) << 40) {
+			if (chunk != walk->hint->chunk || !python->window_size ||
+				top > python->window_start + python->window_size)
+				read_window(python, chunk, top);
+			walk->hint->chunk = chunk;
+			walk->hint->top = top;
+			python->stack_top = top;
+		} else {
+			walk->hint->chunk = 0;
+			python->window_size = 0;
+		}
+	}
+	python->current_frame = walk->frame;
+	return true;
+}
+
+/* --- frames ---------------------------------------------------------------------------------------- */
+
+bool gm_py_read_frame(
+	struct gm_python *python, uint64_t address, struct gm_raw_frame *ret, uint64_t *ret_previous)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	uint8_t bytes[FRAME_BYTES];
+	size_t size = (size_t)layout->frame_localsplus;
+	const uint8_t *at = bytes;
+
+	if (size > FRAME_BYTES) /* frame objects of 3.9, 3.10 have their block stack before the locals */
+		size = FRAME_BYTES;
+	if (address & 7)
+		return false;
+	if (python->window_size >= size && address >= python->window_start &&
+		address - python->window_start <= python->window_size - size)
+		at = python->window + (address - python->window_start);
+	else if (!gm_image_try_read(python->image, address, bytes, size))
+		return false;
+	ret->address = address;
+	ret->code = gm_u64_at(at, layout->frame_code);
+	ret->owner = layout->frame_owner == GM_NO_FIELD ? GM_OWNED_BY_THREAD : at[layout->frame_owner];
+	if (layout->frame_instruction != GM_NO_FIELD)
+		ret->instruction = gm_u64_at(at, layout->frame_instruction);
+	else
+		ret->instruction = (uint64_t)(int64_t)gm_i32_at(at, layout->frame_lasti);
+	ret->entry = NULL;
+	*ret_previous = gm_u64_at(at, layout->frame_previous);
+	return true;
+}
+
+/* Byte offset of the instruction under way; a frame that has not begun gives 0. */
+uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *raw)
+{
+	int64_t offset;
+
+	if (python->layout.frame_instruction != GM_NO_FIELD)
+		offset = (int64_t)(raw->instruction - raw->code - (uint64_t)python->layout.code_adaptive);
+	else /* 3.10 counts code units, 3.9 bytes */
+		offset = (int64_t)raw->instruction * (python->version >= 0x030a ? 2 : 1);
+	return offset < 0 || offset >= raw->entry->bytecode_size ? 0 : (uint32_t)offset & ~1u;
+}
+
+/* _PyFrame_IsIncomplete(): its function has not got to its first traceable instruction. */
+static bool incomplete(const struct gm_python *python, const struct gm_raw_frame *raw)
+{
+	if (python->layout.frame_instruction == GM_NO_FIELD)
+		return false;
+	if (raw->owner == GM_OWNED_BY_C)
+		return true;
+	return raw->owner != GM_OWNED_BY_GENERATOR &&
+	       (int64_t)(raw->instruction - raw->code - (uint64_t)python->layout.code_adaptive) <
+		       (int64_t)raw->entry->first_traceable;
+}
+
+/* Collects frames; a few more than asked for, as some turn out to be incomplete. */
+static void collect(struct walk *walk, size_t max)
+{
+	struct gm_python *python = walk->python;
+	uint64_t at = walk->frame;
+	uint64_t slow = at; /* follows at half the pace: meets `at` in a cycle */
+	size_t want = max < GM_MAX_FRAMES_WALKED - 8 ? max + 8 : GM_MAX_FRAMES_WALKED;
+
+	python->raw.count = 0;
+	while (at && python->raw.count < want) {
+		struct gm_raw_frame raw;
+		uint64_t previous;
+		if (!gm_py_read_frame(python, at, &raw, &previous))
+			return;
+		if (raw.owner != GM_OWNED_BY_C && raw.code && !gm_array_push(&python->raw, raw))
+			return;
+		at = previous;
+		if (at == walk->frame)
+			return;
+		if (python->raw.count && python->raw.count % 2 == 0) {
+			slow = python->raw.items[python->raw.count / 2].address;
+			if (slow == at)
+				return;
+		}
+	}
+}
+
+/* Finds each frame's code, checking all known ones against the target in one call. */
+static void find_codes(struct gm_python *python)
+{
+	size_t head_size = (size_t)python->layout.code_size;
+	size_t known = 0;
+
+	python->reads.count = 0;
+	python->checked.count = 0;
+	for (size_t i = 0; i < python->raw.count; i++) {
+		struct gm_raw_frame *raw = &python->raw.items[i];
+		raw->entry = gm_py_code_find(python, raw->code);
+		if (!raw->entry || raw->entry->walk == python->walk)
+			continue;
+		raw->entry->walk = python->walk;
+		if (!gm_array_push(&python->checked, raw->entry))
+			return;
+		known++;
+	}
+	while (python->heads.capacity < known * head_size) {
+		if (!gm_array_reserve(&python->heads, known * head_size - python->heads.count))
+			return;
+	}
+	if (!gm_array_reserve(&python->reads, known))
+		return;
+	for (size_t i = 0; i < known; i++)
+		python->reads.items[i] = (struct gm_read){python->checked.items[i]->address,
+			python->heads.items + i * head_size, head_size, false};
+	gm_image_read_many(python->image, python->reads.items, known);
+	for (size_t i = 0; i < known; i++) {
+		const uint8_t *head = python->heads.items + i * head_size;
+		struct gm_code_entry *entry = python->checked.items[i];
+		if (python->reads.items[i].failed || !gm_py_code_same(python, entry, head))
+			entry->walk = 0;
+	}
+	for (size_t i = 0; i < python->raw.count; i++) {
+		struct gm_raw_frame *raw = &python->raw.items[i];
+		if (!raw->entry || raw->entry->walk != python->walk) {
+			raw->entry = gm_py_code_at(python, raw->code);
+			if (raw->entry)
+				raw->entry->walk = python->walk;
+		}
+	}
+}
+
+size_t gm_python_stack(
+	struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max)
+{
+	struct walk walk = {.python = python};
+	size_t count = 0;
+
+	python->raw.count = 0;
+	if (!max || !find_state(&walk, thread))
+		return 0;
+	collect(&walk, max);
+	find_codes(python);
+	for (size_t i = 0; i < python->raw.count && count < max; i++) {
+		struct gm_raw_frame *raw = &python->raw.items[i];
+		struct gm_python_frame *frame = &ret_frames[count];
+		if (!raw->entry)
+			break; /* no code object there: the list is not to be trusted beyond */
+		if (incomplete(python, raw))
+			continue;
+		frame->code = &raw->entry->code;
+		frame->lasti = gm_py_lasti(python, raw);
+		frame->line = gm_py_line_at(raw->entry, frame->lasti);
+		frame->address = raw->address;
+		count++;
+	}
+	return count;
+}
+
+uint64_t gm_python_local(struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot)
+{
+	if (slot >= frame->code->local_count)
+		return 0;
+	return gm_py_field(python, gm_py_slot_address(python, frame->address, slot), 0);
+}
