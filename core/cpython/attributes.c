@@ -1,9 +1,11 @@
 /*
- * Attributes of instances, wherever a version keeps them: an instance dict at tp_dictoffset, a managed dict before
- * the object (3.11+), values kept inline without a dict, slots. No descriptors are run.
+ * Attributes of instances, wherever a version keeps them: an instance dict at tp_dictoffset, a
+ * managed dict before the object (3.11+), values kept inline without a dict, slots. No descriptors
+ * are run.
  *
- * Include/internal/pycore_object.h: 3.11 has the values' pointer 4 words before the object and the dict's 3; 3.12
- * one word for both, the values' with its low bit set; 3.13 puts the values behind the object.
+ * Include/internal/pycore_object.h: 3.11 has the values' pointer 4 words before the object and the
+ * dict's 3; 3.12 one word for both, the values' with its low bit set; 3.13 puts the values behind
+ * the object.
  */
 #include <string.h>
 
@@ -11,7 +13,8 @@
 
 enum { MAX_INLINE_VALUES = 256, T_DICT_TAG = 1 };
 
-/* tp_dictoffset counts from the end of a variable-sized object where negative (Objects/object.c). */
+/* tp_dictoffset counts from the end of a variable-sized object where negative (Objects/object.c).
+ */
 static uint64_t dict_pointer(struct gm_python *python, uint64_t object, const struct gm_type *type)
 {
 	int64_t offset = type->dictoffset;
@@ -44,13 +47,15 @@ uint64_t gm_py_instance_dict(struct gm_python *python, uint64_t object, const st
 	return pointer && gm_py_u64(python, pointer, &dict) ? dict : 0;
 }
 
-static uint64_t inline_values(struct gm_python *python, uint64_t object, const struct gm_type *type, uint64_t *ret_max)
+static uint64_t inline_values(
+        struct gm_python *python, uint64_t object, const struct gm_type *type, uint64_t *ret_max)
 {
 	const struct gm_python_layout *layout = &python->layout;
 	uint64_t values;
 
 	*ret_max = MAX_INLINE_VALUES;
-	if (!type->cached_keys || layout->managed_dict == GM_NO_FIELD || !(type->flags & GM_TYPE_FLAG_MANAGED_DICT))
+	if (!type->cached_keys || layout->managed_dict == GM_NO_FIELD ||
+	        !(type->flags & GM_TYPE_FLAG_MANAGED_DICT))
 		return 0;
 	if (layout->managed_values != GM_NO_FIELD) /* 3.11 */
 		return gm_py_field(python, object, layout->managed_values);
@@ -62,7 +67,8 @@ static uint64_t inline_values(struct gm_python *python, uint64_t object, const s
 		return 0;
 	uint8_t head[8];
 	values = object + (uint64_t)type->basicsize;
-	if (!gm_image_try_read(python->image, values, head, sizeof(head)) || !head[layout->values_valid])
+	if (!gm_image_try_read(python->image, values, head, sizeof(head)) ||
+	        !head[layout->values_valid])
 		return 0;
 	/* a dict that uses the values in place visits them itself */
 	if (gm_py_field(python, object, layout->managed_dict))
@@ -72,13 +78,14 @@ static uint64_t inline_values(struct gm_python *python, uint64_t object, const s
 }
 
 bool gm_py_inline_values(struct gm_python *python, uint64_t object, const struct gm_type *type,
-	gm_dict_visit visit, void *context)
+        gm_dict_visit visit, void *context)
 {
 	uint64_t max;
 	uint64_t values = inline_values(python, object, type, &max);
 
-	return values && gm_py_values_each(python, type->cached_keys,
-				 values + (uint64_t)python->layout.values_items, max, visit, context);
+	return values &&
+	       gm_py_values_each(python, type->cached_keys,
+	               values + (uint64_t)python->layout.values_items, max, visit, context);
 }
 
 struct by_name {
@@ -97,7 +104,8 @@ static bool is_named(void *context, uint64_t key, uint64_t value)
 	return false;
 }
 
-static uint64_t class_attribute(struct gm_python *python, const struct gm_type *type, const char *name)
+static uint64_t class_attribute(
+        struct gm_python *python, const struct gm_type *type, const char *name)
 {
 	for (unsigned depth = 0; type && depth < GM_MAX_TYPE_DEPTH; type = type->base, depth++) {
 		uint64_t dict = gm_py_field(python, type->address, python->layout.type_dict);
@@ -123,8 +131,9 @@ uint64_t gm_py_attribute(struct gm_python *python, uint64_t object, const char *
 	gm_py_inline_values(python, object, type, is_named, &by);
 	if (by.value)
 		return by.value;
-	dict = type->kind == GM_TYPE_MODULE ? gm_py_field(python, object, python->layout.module_dict)
-					    : gm_py_instance_dict(python, object, type);
+	dict = type->kind == GM_TYPE_MODULE
+	               ? gm_py_field(python, object, python->layout.module_dict)
+	               : gm_py_instance_dict(python, object, type);
 	if (!strcmp(name, "__dict__"))
 		return dict;
 	value = dict ? gm_py_dict_get_str(python, dict, name) : 0;
@@ -134,7 +143,9 @@ uint64_t gm_py_attribute(struct gm_python *python, uint64_t object, const char *
 		for (size_t i = 0; i < t->members.count; i++) {
 			if (strcmp(t->members.items[i].name, name) != 0)
 				continue;
-			if (gm_py_u64(python, object + (uint64_t)t->members.items[i].offset, &value) && value)
+			if (gm_py_u64(python, object + (uint64_t)t->members.items[i].offset,
+			            &value) &&
+			        value)
 				return value;
 		}
 	}
@@ -143,7 +154,9 @@ uint64_t gm_py_attribute(struct gm_python *python, uint64_t object, const char *
 		uint64_t registry;
 		by = (struct by_name){python, registries[i], 0};
 		gm_py_inline_values(python, object, type, is_named, &by);
-		registry = by.value ? by.value : dict ? gm_py_dict_get_str(python, dict, registries[i]) : 0;
+		registry = by.value ? by.value
+		           : dict   ? gm_py_dict_get_str(python, dict, registries[i])
+		                    : 0;
 		value = registry ? gm_py_dict_get_str(python, registry, name) : 0;
 		if (value)
 			return value;

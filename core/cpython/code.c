@@ -1,10 +1,11 @@
 /*
  * Code objects: copied out of the target once, found again by address, checked at each use.
  *
- * A code object may be freed and another one put at its address (exec() in a loop). What tells them apart is
- * compared at each walk: the pointers and numbers of the struct's head that never change while an object lives
- * (not its reference count, warm-up counter, weak references and caches). 3.12+ numbers code objects
- * (co_version); before, one that is equal in all of these to a dead one at the same address passes for it.
+ * A code object may be freed and another one put at its address (exec() in a loop). What tells them
+ * apart is compared at each walk: the pointers and numbers of the struct's head that never change
+ * while an object lives (not its reference count, warm-up counter, weak references and
+ * caches). 3.12+ numbers code objects (co_version); before, one that is equal in all of these to a
+ * dead one at the same address passes for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,21 +17,24 @@ static size_t bucket(uint64_t address)
 	return (size_t)(gm_hash_mix(address) & (GM_CODE_BUCKETS - 1));
 }
 
-bool gm_py_code_same(const struct gm_python *python, const struct gm_code_entry *entry, const uint8_t *head)
+bool gm_py_code_same(
+        const struct gm_python *python, const struct gm_code_entry *entry, const uint8_t *head)
 {
 	const struct gm_python_layout *layout = &python->layout;
 	const int32_t words[] = {layout->object_type, layout->code_names, layout->code_consts,
-		layout->code_filename, layout->code_name, layout->code_lines, layout->code_qualname,
-		layout->code_locals_names, layout->code_varnames, layout->code_bytes};
-	const int32_t halves[] = {layout->code_first_line, layout->code_stacksize, layout->code_nlocals,
-		layout->code_version};
+	        layout->code_filename, layout->code_name, layout->code_lines, layout->code_qualname,
+	        layout->code_locals_names, layout->code_varnames, layout->code_bytes};
+	const int32_t halves[] = {layout->code_first_line, layout->code_stacksize,
+	        layout->code_nlocals, layout->code_version};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (words[i] != GM_NO_FIELD && gm_u64_at(head, words[i]) != gm_u64_at(entry->key, words[i]))
+		if (words[i] != GM_NO_FIELD &&
+		        gm_u64_at(head, words[i]) != gm_u64_at(entry->key, words[i]))
 			return false;
 	}
 	for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); i++) {
-		if (halves[i] != GM_NO_FIELD && gm_i32_at(head, halves[i]) != gm_i32_at(entry->key, halves[i]))
+		if (halves[i] != GM_NO_FIELD &&
+		        gm_i32_at(head, halves[i]) != gm_i32_at(entry->key, halves[i]))
 			return false;
 	}
 	return layout->code_adaptive == GM_NO_FIELD ||
@@ -67,8 +71,8 @@ static uint8_t *read_bytes(struct gm_python *python, uint64_t object, size_t *re
 		return NULL;
 	bytes = malloc(size ? size : 1);
 	if (bytes && size &&
-		!gm_image_try_read(
-			python->image, object + (uint64_t)python->layout.bytes_data, bytes, size)) {
+	        !gm_image_try_read(
+	                python->image, object + (uint64_t)python->layout.bytes_data, bytes, size)) {
 		free(bytes);
 		return NULL;
 	}
@@ -89,16 +93,17 @@ static bool read_bytecode(struct gm_python *python, struct gm_code_entry *entry)
 	size_t size = 0;
 
 	if (layout->code_adaptive == GM_NO_FIELD) {
-		entry->bytecode = read_bytes(python, gm_u64_at(entry->key, layout->code_bytes), &size);
+		entry->bytecode =
+		        read_bytes(python, gm_u64_at(entry->key, layout->code_bytes), &size);
 	} else {
 		uint64_t units = gm_u64_at(entry->key, layout->object_size);
 		if (!units || units > GM_MAX_CODE_BYTES / 2)
 			return false;
 		size = (size_t)units * 2;
 		entry->bytecode = malloc(size);
-		if (entry->bytecode &&
-			!gm_image_try_read(python->image,
-				entry->address + (uint64_t)layout->code_adaptive, entry->bytecode, size))
+		if (entry->bytecode && !gm_image_try_read(python->image,
+		                               entry->address + (uint64_t)layout->code_adaptive,
+		                               entry->bytecode, size))
 			return false;
 	}
 	entry->bytecode_size = (uint32_t)size & ~1u;
@@ -109,7 +114,7 @@ enum { KIND_LOCAL = 0x20, KIND_CELL = 0x40, KIND_FREE = 0x80 }; /* Include/inter
 
 /* Adds the names of a tuple to localsplus, all of one kind, or of the kinds given. */
 static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, uint64_t tuple,
-	const uint8_t *kinds, uint8_t kind)
+        const uint8_t *kinds, uint8_t kind)
 {
 	struct gm_code *code = &entry->code;
 	uint64_t count = tuple ? gm_py_size(python, tuple) : 0;
@@ -120,7 +125,7 @@ static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, ui
 	if (count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS)
 		return false;
 	names = realloc((void *)(uintptr_t)code->local_names,
-		(code->local_count + count + 1) * sizeof(*names));
+	        (code->local_count + count + 1) * sizeof(*names));
 	if (!names)
 		return false;
 	code->local_names = names;
@@ -129,10 +134,9 @@ static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, ui
 		return false;
 	code->local_kinds = all;
 	for (uint64_t i = 0; i < count; i++) {
-		if (i % 128 == 0 &&
-			!gm_image_try_read(python->image,
-				tuple + (uint64_t)python->layout.tuple_items + 8 * i, items,
-				8 * (count - i < 128 ? count - i : 128)))
+		if (i % 128 == 0 && !gm_image_try_read(python->image,
+		                            tuple + (uint64_t)python->layout.tuple_items + 8 * i,
+		                            items, 8 * (count - i < 128 ? count - i : 128)))
 			return false;
 		names[code->local_count] = read_name(python, items[i % 128]);
 		if (!names[code->local_count])
@@ -151,13 +155,14 @@ static bool read_locals(struct gm_python *python, struct gm_code_entry *entry)
 
 	if (layout->code_locals_names == GM_NO_FIELD) {
 		/* 3.9, 3.10: f_localsplus is locals, then cells, then free variables */
-		if (!add_locals(python, entry, gm_u64_at(entry->key, layout->code_varnames), NULL, KIND_LOCAL))
+		if (!add_locals(python, entry, gm_u64_at(entry->key, layout->code_varnames), NULL,
+		            KIND_LOCAL))
 			return false;
 		entry->local_plain = entry->code.local_count;
 		return add_locals(python, entry, gm_u64_at(entry->key, layout->code_cellvars), NULL,
-			       KIND_CELL) &&
+		               KIND_CELL) &&
 		       add_locals(python, entry, gm_u64_at(entry->key, layout->code_freevars), NULL,
-			       KIND_FREE);
+		               KIND_FREE);
 	}
 	tuple = gm_u64_at(entry->key, layout->code_locals_names);
 	kinds = read_bytes(python, gm_u64_at(entry->key, layout->code_locals_kinds), &size);
@@ -170,10 +175,10 @@ static bool read_lines(struct gm_python *python, struct gm_code_entry *entry)
 {
 	size_t size = 0;
 	_cleanup_free_ uint8_t *table =
-		read_bytes(python, gm_u64_at(entry->key, python->layout.code_lines), &size);
+	        read_bytes(python, gm_u64_at(entry->key, python->layout.code_lines), &size);
 
-	return table && gm_py_lines_decode(entry, python->version, table, size, entry->code.first_line,
-				entry->bytecode_size);
+	return table && gm_py_lines_decode(entry, python->version, table, size,
+	                        entry->code.first_line, entry->bytecode_size);
 }
 
 static bool is_code_type(struct gm_python *python, uint64_t address)
@@ -196,7 +201,8 @@ static struct gm_code_entry *copy(struct gm_python *python, uint64_t address, co
 	uint64_t name = 0;
 	int32_t stack = gm_i32_at(head, layout->code_stacksize);
 
-	if (python->code_count >= GM_MAX_CODES || !is_code_type(python, gm_u64_at(head, layout->object_type)))
+	if (python->code_count >= GM_MAX_CODES ||
+	        !is_code_type(python, gm_u64_at(head, layout->object_type)))
 		return NULL;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
@@ -213,18 +219,19 @@ static struct gm_code_entry *copy(struct gm_python *python, uint64_t address, co
 	entry->names = gm_u64_at(head, layout->code_names);
 	entry->stack_size = stack < 0 || stack > GM_MAX_LOCALS ? 0 : (uint32_t)stack;
 	if (!entry->code.file || !entry->code.name || !read_bytecode(python, entry) ||
-		!read_locals(python, entry) || !read_lines(python, entry) ||
-		!gm_py_loops_find(entry, python->version, python->opcodes)) {
+	        !read_locals(python, entry) || !read_lines(python, entry) ||
+	        !gm_py_loops_find(entry, python->version, python->opcodes)) {
 		gm_py_code_destroy(entry);
 		return NULL;
 	}
 	if (layout->code_adaptive != GM_NO_FIELD) {
 		int32_t first = gm_i32_at(head, layout->code_first_traceable);
-		entry->first_traceable =
-			first < 0 || (uint32_t)first > entry->bytecode_size / 2 ? 0 : 2 * (uint32_t)first;
+		entry->first_traceable = first < 0 || (uint32_t)first > entry->bytecode_size / 2
+		                                 ? 0
+		                                 : 2 * (uint32_t)first;
 		/* FRAME_SPECIALS_SIZE + co_nlocalsplus + co_stacksize words */
 		entry->frame_size = (uint32_t)layout->frame_localsplus +
-				    8 * (entry->code.local_count + entry->stack_size);
+		                    8 * (entry->code.local_count + entry->stack_size);
 	}
 	entry->code.id = ++python->code_count;
 	entry->next = python->codes[bucket(address)];
@@ -253,12 +260,13 @@ struct gm_code_entry *gm_py_code_at(struct gm_python *python, uint64_t address)
 	uint8_t head[GM_CODE_KEY_SIZE];
 
 	if (!address || address & 7 ||
-		!gm_image_try_read(python->image, address, head, (size_t)python->layout.code_size))
+	        !gm_image_try_read(python->image, address, head, (size_t)python->layout.code_size))
 		return NULL;
 	return gm_py_code(python, address, head);
 }
 
-const char *gm_py_code_name_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t index)
+const char *gm_py_code_name_at(
+        struct gm_python *python, struct gm_code_entry *entry, uint32_t index)
 {
 	uint64_t object;
 	char *name;
@@ -275,8 +283,8 @@ const char *gm_py_code_name_at(struct gm_python *python, struct gm_code_entry *e
 	if (index >= entry->name_count)
 		return NULL;
 	if (!entry->name_cache[index]) {
-		object = gm_py_field(python, entry->names,
-			python->layout.tuple_items + (int32_t)(8 * index));
+		object = gm_py_field(
+		        python, entry->names, python->layout.tuple_items + (int32_t)(8 * index));
 		if (object && gm_python_str(python, object, GM_MAX_NAME_LENGTH, &name))
 			entry->name_cache[index] = name;
 	}

@@ -1,7 +1,7 @@
 /*
- * CPython, read from an image: threads, frames with lines, bytecode, locals, objects. No code runs in the
- * target and no debug information of Python is needed; struct layouts come from tables, one per version,
- * each with its source.
+ * CPython, read from an image: threads, frames with lines, bytecode, locals, objects. No code runs
+ * in the target and no debug information of Python is needed; struct layouts come from tables, one
+ * per version, each with its source.
  *
  * This room may include base, image and symbols. It knows nothing of PyTorch.
  * Every value read is hostile: depths, lengths and counts are bounded, and type pointers checked.
@@ -14,8 +14,8 @@
 struct gm_python;
 
 /*
- * What an instruction does to names, across versions and specialised or combined opcodes. Only what the
- * questions need is told apart.
+ * What an instruction does to names, across versions and specialised or combined opcodes. Only what
+ * the questions need is told apart.
  */
 enum gm_op {
 	GM_OP_OTHER = 0,
@@ -31,21 +31,21 @@ enum gm_op {
 	GM_OP_DELETE_DEREF,
 	GM_OP_DELETE_ATTR,
 	GM_OP_DELETE_SUBSCR,
-	GM_OP_CALL,        /* also: a call's cache units, i.e. the callee has just returned */
+	GM_OP_CALL, /* also: a call's cache units, i.e. the callee has just returned */
 	GM_OP_RETURN,
-	GM_OP_POP_TOP,     /* a result nobody took */
+	GM_OP_POP_TOP, /* a result nobody took */
 	GM_OP_FOR_ITER,
 	GM_OP_END_FOR,
-	GM_OP_POP_EXCEPT,  /* an exception's end */
+	GM_OP_POP_EXCEPT, /* an exception's end */
 	GM_OP_YIELD,
 	GM_OP_COUNT,
 };
 
 /* A backward jump of the bytecode: one loop of the source. Offsets in bytes, [start, end). */
 struct gm_loop {
-	uint32_t start; /* offset of the loop's head (the jump's target) */
-	uint32_t end;   /* one past the backward jump */
-	uint32_t line;  /* of the head: the `for` or `while` line */
+	uint32_t start;    /* offset of the loop's head (the jump's target) */
+	uint32_t end;      /* one past the backward jump */
+	uint32_t line;     /* of the head: the `for` or `while` line */
 	uint32_t line_end; /* greatest line within */
 };
 
@@ -53,44 +53,47 @@ struct gm_loop {
 struct gm_code {
 	uint32_t id; /* dense, from 1; the same object of the target keeps its id while it lives */
 	const char *file;
-	const char *name;      /* qualified where the version has it ("Model.forward"), else plain */
+	const char *name; /* qualified where the version has it ("Model.forward"), else plain */
 	uint32_t first_line;
 	uint32_t loop_count;
 	const struct gm_loop *loops; /* outer before inner */
-	uint32_t local_count;        /* all of localsplus: arguments, locals, cells, free variables */
+	uint32_t local_count; /* all of localsplus: arguments, locals, cells, free variables */
 	const char *const *local_names;
-	const uint8_t *local_kinds;  /* CO_FAST_LOCAL 0x20, CO_FAST_CELL 0x40, CO_FAST_FREE 0x80 */
+	const uint8_t *local_kinds; /* CO_FAST_LOCAL 0x20, CO_FAST_CELL 0x40, CO_FAST_FREE 0x80 */
 };
 
 /* One frame of a Python stack. */
 struct gm_python_frame {
 	const struct gm_code *code;
-	uint32_t lasti; /* byte offset of the instruction under way */
-	uint32_t line;  /* 0: none */
+	uint32_t lasti;   /* byte offset of the instruction under way */
+	uint32_t line;    /* 0: none */
 	uint64_t address; /* of the interpreter's frame in the image */
 };
 
 struct gm_instruction {
 	enum gm_op op;
-	const char *name; /* the variable, attribute or global it names; NULL: none. Owned by the code */
-	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either store may
-	 * be under way: gm_python_frame_instruction() finds out which. NULL: one store only. */
+	const char *name; /* the variable, attribute or global it names; NULL: none. Owned by the
+	                     code */
+	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either
+	 * store may be under way: gm_python_frame_instruction() finds out which. NULL: one store
+	 * only. */
 	const char *other_name;
 	uint32_t line;
 };
 
 struct gm_python_thread {
-	uint64_t state;    /* PyThreadState's address */
-	uint64_t ident;    /* pthread_self() */
-	pid_t native_id;   /* 0 where the version does not keep it */
+	uint64_t state;  /* PyThreadState's address */
+	uint64_t ident;  /* pthread_self() */
+	pid_t native_id; /* 0 where the version does not keep it */
 };
 
 /*
- * Finds the interpreter. GM_TARGET: no Python in the process ("no Python here yet" while its library is
- * not loaded or not initialised), or a version without a table (names it, and what still works).
+ * Finds the interpreter. GM_TARGET: no Python in the process ("no Python here yet" while its
+ * library is not loaded or not initialised), or a version without a table (names it, and what still
+ * works).
  */
 struct gm_error *gm_python_open(
-	struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python);
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python);
 void gm_python_close(struct gm_python *python);
 
 /* "3.11.2" and which way the interpreter was found ("symbol _PyRuntime", ...), for `doctor`. */
@@ -99,50 +102,54 @@ int gm_python_version_hex(const struct gm_python *python); /* PY_VERSION_HEX >> 
 const char *gm_python_found_by(const struct gm_python *python);
 
 struct gm_error *gm_python_threads(
-	struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count);
+        struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count);
 
-/* Frames of a thread, innermost first; at most `max`. 0: the thread has none, or is unknown to Python.
- * Hot path: few system calls, nothing allocated for code objects seen before. */
+/* Frames of a thread, innermost first; at most `max`. 0: the thread has none, or is unknown to
+ * Python. Hot path: few system calls, nothing allocated for code objects seen before. */
 size_t gm_python_stack(
-	struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max);
+        struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max);
 
 /*
  * The frame that is being torn down just now, if any: a function has returned and its locals die.
- * `frame` is the innermost live frame. ret_slot is the index of the local whose object is dying (its
- * reference count is 0), or -1.
+ * `frame` is the innermost live frame. ret_slot is the index of the local whose object is dying
+ * (its reference count is 0), or -1.
  */
-bool gm_python_dying_frame(struct gm_python *python, pid_t thread, const struct gm_python_frame *frame,
-	struct gm_python_frame *ret_dying, int *ret_slot);
+bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
+        const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot);
 
 /* The instruction at a frame's lasti, caches and combined opcodes decoded. */
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,
-	struct gm_instruction *ret_instruction);
+        struct gm_instruction *ret_instruction);
 
 /*
- * The same for a frame of a stopped thread: of two combined stores the one that is under way is in `name` and
- * `other_name` is NULL, where the slots and the value stack tell.
+ * The same for a frame of a stopped thread: of two combined stores the one that is under way is in
+ * `name` and `other_name` is NULL, where the slots and the value stack tell.
  */
 void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
-	struct gm_instruction *ret_instruction);
+        struct gm_instruction *ret_instruction);
 
-/* --- objects ------------------------------------------------------------------------------------- */
+/* --- objects -------------------------------------------------------------------------------------
+ */
 
 /* The type's name of an object ("dict"), false where the address holds no plausible object. */
 bool gm_python_type_name(struct gm_python *python, uint64_t object, const char **ret_name);
-/* Whether the object's type or a base of it is named so: tp_name ("collections.deque") or its last part. */
+/* Whether the object's type or a base of it is named so: tp_name ("collections.deque") or its last
+ * part. */
 bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
 /* The object in a frame's localsplus slot; 0: unbound. Cells are not looked through. */
-uint64_t gm_python_local(struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot);
+uint64_t gm_python_local(
+        struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot);
 
 /*
- * Resolves a variable path as a user types it: `output`, `self.cache['kept']`, `batches[0]`, `m.weight`;
- * in the innermost frame of `thread` that has the first name, else its globals. Attribute look-up goes
- * through instance dicts and slots only (no code is run). GM_USAGE: no such name (says which part).
+ * Resolves a variable path as a user types it: `output`, `self.cache['kept']`, `batches[0]`,
+ * `m.weight`; in the innermost frame of `thread` that has the first name, else its globals.
+ * Attribute look-up goes through instance dicts and slots only (no code is run). GM_USAGE: no such
+ * name (says which part).
  */
 struct gm_error *gm_python_evaluate(
-	struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object);
+        struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object);
 
 /* What an edge from one Python object to another is called. */
 enum gm_edge_kind {
@@ -156,37 +163,40 @@ enum gm_edge_kind {
 	GM_EDGE_BOUND,     /* bound method -> self */
 	GM_EDGE_LOCAL,     /* frame, generator or coroutine -> local */
 	GM_EDGE_TYPE,
-	GM_EDGE_OTHER,     /* a field whose name is in `name` */
+	GM_EDGE_OTHER, /* a field whose name is in `name` */
 };
 
 /* A visitor of an object's outgoing references. Return false to stop. `name` may be NULL. */
 typedef bool (*gm_python_visit)(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index);
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index);
 
 /*
- * Visits what an object holds, by its type's known layout. One edge per counted reference, so an instance's dict is
- * an edge of its own (GM_EDGE_OTHER "__dict__") and holds the attributes as keys; inline values and slots are
- * GM_EDGE_ATTRIBUTE. False: the type has a part that is not known (a C extension's type); what is known of it (its
- * dict, slots, class) was visited.
+ * Visits what an object holds, by its type's known layout. One edge per counted reference, so an
+ * instance's dict is an edge of its own (GM_EDGE_OTHER "__dict__") and holds the attributes as
+ * keys; inline values and slots are GM_EDGE_ATTRIBUTE. False: the type has a part that is not known
+ * (a C extension's type); what is known of it (its dict, slots, class) was visited.
  */
 bool gm_python_references(
-	struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
+        struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
 
-/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), then f_locals and the like, and
- * the value stack where its top is known. A running frame keeps its top in a register: then it is left out. */
+/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), then f_locals
+ * and the like, and the value stack where its top is known. A running frame keeps its top in a
+ * register: then it is left out. */
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
-	gm_python_visit visit, void *context);
+        gm_python_visit visit, void *context);
 
-/* What thread states hold beside their frames: exceptions being raised or handled, contexts, thread dicts. */
+/* What thread states hold beside their frames: exceptions being raised or handled, contexts, thread
+ * dicts. */
 void gm_python_thread_references(struct gm_python *python, gm_python_visit visit, void *context);
 
 /* Visits every object that the garbage collector tracks. */
 struct gm_error *gm_python_tracked(struct gm_python *python,
-	bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count);
+        bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count);
 
 /* Loaded modules: sys.modules, name and the module's dict. */
 struct gm_error *gm_python_modules(struct gm_python *python,
-	bool (*visit)(void *context, const char *name, uint64_t module, uint64_t dict), void *context);
+        bool (*visit)(void *context, const char *name, uint64_t module, uint64_t dict),
+        void *context);
 
 /* Reads the reference count of an object; false where unreadable. Immortal ones give UINT64_MAX. */
 bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret_count);

@@ -2,8 +2,9 @@
  * Dicts: their entries, in the order of insertion.
  *
  * PyDictKeysObject ends in an index table and then the entries (Objects/dict-common.h of 3.9, 3.10;
- * Include/internal/pycore_dict.h from 3.11): (hash, key, value), or (key, value) where all keys are str (3.11+).
- * A split dict shares its keys with its class's other instances and has its values elsewhere.
+ * Include/internal/pycore_dict.h from 3.11): (hash, key, value), or (key, value) where all keys are
+ * str (3.11+). A split dict shares its keys with its class's other instances and has its values
+ * elsewhere.
  */
 #include <string.h>
 
@@ -25,17 +26,21 @@ static bool read_keys(struct gm_python *python, uint64_t address, struct keys *r
 	uint64_t slots;
 
 	if (!address || address & 7 || (size_t)layout->keys_indices > sizeof(head) ||
-		!gm_image_try_read(python->image, address, head, (size_t)layout->keys_indices))
+	        !gm_image_try_read(python->image, address, head, (size_t)layout->keys_indices))
 		return false;
 	ret->count = gm_u64_at(head, layout->keys_entries);
 	if (layout->keys_log2_size == GM_NO_FIELD) {
 		slots = gm_u64_at(head, layout->keys_size);
 		if (!slots || slots & (slots - 1) || slots >> MAX_LOG2)
 			return false;
-		indices = slots * (slots <= 0xff ? 1 : slots <= 0xffff ? 2 : slots <= 0xffffffff ? 4 : 8);
+		indices = slots * (slots <= 0xff                ? 1
+		                          : slots <= 0xffff     ? 2
+		                          : slots <= 0xffffffff ? 4
+		                                                : 8);
 		ret->size = 24;
 	} else {
-		if (head[layout->keys_log2_size] > MAX_LOG2 || head[layout->keys_log2_index_bytes] > MAX_LOG2 + 3)
+		if (head[layout->keys_log2_size] > MAX_LOG2 ||
+		        head[layout->keys_log2_index_bytes] > MAX_LOG2 + 3)
 			return false;
 		slots = UINT64_C(1) << head[layout->keys_log2_size];
 		indices = UINT64_C(1) << head[layout->keys_log2_index_bytes];
@@ -47,8 +52,8 @@ static bool read_keys(struct gm_python *python, uint64_t address, struct keys *r
 
 enum { BATCH = 128 };
 
-static bool each_entry(struct gm_python *python, const struct keys *keys, uint64_t values, gm_dict_visit visit,
-	void *context)
+static bool each_entry(struct gm_python *python, const struct keys *keys, uint64_t values,
+        gm_dict_visit visit, void *context)
 {
 	uint8_t entries[BATCH * 24];
 	uint64_t split[BATCH];
@@ -56,11 +61,13 @@ static bool each_entry(struct gm_python *python, const struct keys *keys, uint64
 	for (uint64_t at = 0; at < keys->count; at += BATCH) {
 		uint64_t count = keys->count - at < BATCH ? keys->count - at : BATCH;
 		if (!gm_image_try_read(python->image, keys->entries + at * keys->size, entries,
-			    (size_t)count * keys->size) ||
-			(values && !gm_image_try_read(python->image, values + 8 * at, split, (size_t)count * 8)))
+		            (size_t)count * keys->size) ||
+		        (values && !gm_image_try_read(python->image, values + 8 * at, split,
+		                           (size_t)count * 8)))
 			return false;
 		for (uint64_t i = 0; i < count; i++) {
-			const uint8_t *entry = entries + i * keys->size + (keys->size == 24 ? 8 : 0);
+			const uint8_t *entry =
+			        entries + i * keys->size + (keys->size == 24 ? 8 : 0);
 			uint64_t key = gm_u64_at(entry, 0);
 			uint64_t value = values ? split[i] : gm_u64_at(entry, 8);
 			if (key && value && !visit(context, key, value))
@@ -70,8 +77,8 @@ static bool each_entry(struct gm_python *python, const struct keys *keys, uint64
 	return true;
 }
 
-bool gm_py_values_each(struct gm_python *python, uint64_t keys_address, uint64_t values, uint64_t max,
-	gm_dict_visit visit, void *context)
+bool gm_py_values_each(struct gm_python *python, uint64_t keys_address, uint64_t values,
+        uint64_t max, gm_dict_visit visit, void *context)
 {
 	struct keys keys;
 
@@ -90,8 +97,8 @@ bool gm_py_dict_each(struct gm_python *python, uint64_t dict, gm_dict_visit visi
 
 	if (!read_keys(python, gm_py_field(python, dict, layout->dict_keys), &keys))
 		return false;
-	return each_entry(
-		python, &keys, values ? values + (uint64_t)layout->values_items : 0, visit, context);
+	return each_entry(python, &keys, values ? values + (uint64_t)layout->values_items : 0,
+	        visit, context);
 }
 
 struct lookup {

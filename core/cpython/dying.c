@@ -1,10 +1,12 @@
 /*
- * The frame that is being torn down: its function has returned and its locals are let go one by one.
+ * The frame that is being torn down: its function has returned and its locals are let go one by
+ * one.
  *
- * 3.11+ unlinks a frame before it clears it (Python/ceval.c, gh-99729), so the thread's current frame is
- * already the caller's; but datastack_top still stands above the dying frame, whose slots keep their
- * pointers while _PyFrame_Clear()/_PyFrame_ClearExceptCode()/_PyFrame_ClearLocals() goes over them (Python/frame.c). Before
- * 3.11 frame_dealloc() sets each slot to NULL first and nothing points to the frame: not to be found.
+ * 3.11+ unlinks a frame before it clears it (Python/ceval.c, gh-99729), so the thread's current
+ * frame is already the caller's; but datastack_top still stands above the dying frame, whose slots
+ * keep their pointers while _PyFrame_Clear()/_PyFrame_ClearExceptCode()/_PyFrame_ClearLocals() goes
+ * over them (Python/frame.c). Before 3.11 frame_dealloc() sets each slot to NULL first and nothing
+ * points to the frame: not to be found.
  */
 #include <string.h>
 
@@ -30,15 +32,16 @@ static uint64_t after_live_frames(struct gm_python *python)
 	return chunk_start;
 }
 
-static bool is_dying(struct gm_python *python, uint64_t address, uint64_t top, struct gm_raw_frame *ret)
+static bool is_dying(
+        struct gm_python *python, uint64_t address, uint64_t top, struct gm_raw_frame *ret)
 {
 	uint64_t previous;
 
 	if (!address || address + (uint64_t)python->layout.frame_localsplus > top ||
-		top - address > UINT64_C(1) << 30)
+	        top - address > UINT64_C(1) << 30)
 		return false;
-	if (!gm_py_read_frame(python, address, ret, &previous) || previous != python->current_frame ||
-		ret->owner != GM_OWNED_BY_THREAD)
+	if (!gm_py_read_frame(python, address, ret, &previous) ||
+	        previous != python->current_frame || ret->owner != GM_OWNED_BY_THREAD)
 		return false;
 	ret->entry = gm_py_code_at(python, ret->code);
 	return ret->entry && address + ret->entry->frame_size == top;
@@ -50,14 +53,15 @@ static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_
 	const struct gm_python_layout *layout = &python->layout;
 	uint64_t previous = 0;
 
-	if (!hint->chunk || !gm_py_u64(python, hint->chunk + (uint64_t)layout->chunk_previous, &previous))
+	if (!hint->chunk ||
+	        !gm_py_u64(python, hint->chunk + (uint64_t)layout->chunk_previous, &previous))
 		return 0;
 	/* The very first word of the first chunk is left out (Python/pystate.c, push_chunk()). */
 	return hint->chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
 }
 
-bool gm_python_dying_frame(struct gm_python *python, pid_t thread, const struct gm_python_frame *frame,
-	struct gm_python_frame *ret_dying, int *ret_slot)
+bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
+        const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot)
 {
 	const struct gm_python_layout *layout = &python->layout;
 	const struct gm_thread_hint *hint = NULL;
@@ -78,7 +82,7 @@ bool gm_python_dying_frame(struct gm_python *python, pid_t thread, const struct 
 	if (!hint || !python->stack_top)
 		return false;
 	if (!is_dying(python, after_live_frames(python), python->stack_top, &raw) &&
-		!is_dying(python, first_of_chunk(python, hint), python->stack_top, &raw))
+	        !is_dying(python, first_of_chunk(python, hint), python->stack_top, &raw))
 		return false;
 	ret_dying->code = &raw.entry->code;
 	ret_dying->lasti = gm_py_lasti(python, &raw);
@@ -86,8 +90,9 @@ bool gm_python_dying_frame(struct gm_python *python, pid_t thread, const struct 
 	ret_dying->address = raw.address;
 	*ret_slot = -1;
 	/*
-	 * Slots are let go upwards, so all above the dying one still hold references; those below it
-	 * point to freed memory, where any word may read as 0. Hence the highest with a count of 0.
+	 * Slots are let go upwards, so all above the dying one still hold references; those below
+	 * it point to freed memory, where any word may read as 0. Hence the highest with a count of
+	 * 0.
 	 */
 	for (uint32_t i = raw.entry->code.local_count; i-- > 0;) {
 		uint64_t object = gm_python_local(python, ret_dying, i);

@@ -1,6 +1,7 @@
 /*
- * Variable paths as a user types them: `output`, `self.cache['kept']`, `batches[-1].weight`. No code runs: names
- * are looked up in frames and dicts, attributes where instances keep them, items in lists, tuples, deques, dicts.
+ * Variable paths as a user types them: `output`, `self.cache['kept']`, `batches[-1].weight`. No
+ * code runs: names are looked up in frames and dicts, attributes where instances keep them, items
+ * in lists, tuples, deques, dicts.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -22,8 +23,9 @@ struct path {
 static struct gm_error *usage(const struct path *path, const char *why)
 {
 	return gm_error_create(GM_USAGE,
-		"%s: %s at character %d: give a variable path such as output, self.cache['kept'] or batches[0].x",
-		path->whole, why, (int)(path->at - path->whole) + 1);
+	        "%s: %s at character %d: give a variable path such as output, self.cache['kept'] "
+	        "or batches[0].x",
+	        path->whole, why, (int)(path->at - path->whole) + 1);
 }
 
 static bool starts_name(char c)
@@ -49,9 +51,11 @@ static void skip_spaces(struct path *path)
 		path->at++;
 }
 
-/* --- names ----------------------------------------------------------------------------------------- */
+/* --- names
+ * ----------------------------------------------------------------------------------------- */
 
-static uint64_t local_value(struct gm_python *python, const struct gm_python_frame *frame, const char *name)
+static uint64_t local_value(
+        struct gm_python *python, const struct gm_python_frame *frame, const char *name)
 {
 	const struct gm_code *code = frame->code;
 
@@ -85,15 +89,16 @@ static struct gm_error *find_name(struct path *path, pid_t thread, const char *n
 	count = gm_python_stack(python, thread, frames, MAX_FRAMES);
 	if (!count)
 		return gm_error_create(GM_TARGET,
-			"%s: thread %d has no Python frame: select a thread that runs Python code", path->whole,
-			(int)thread);
+		        "%s: thread %d has no Python frame: select a thread that runs Python code",
+		        path->whole, (int)thread);
 	for (size_t i = 0; i < count; i++) {
 		path->object = local_value(python, &frames[i], name);
 		if (path->object)
 			return NULL;
 	}
 	for (size_t i = 0; i < count; i++) {
-		uint64_t globals = gm_py_field(python, frames[i].address, python->layout.frame_globals);
+		uint64_t globals =
+		        gm_py_field(python, frames[i].address, python->layout.frame_globals);
 		if (!globals || globals == seen)
 			continue;
 		seen = globals;
@@ -102,19 +107,22 @@ static struct gm_error *find_name(struct path *path, pid_t thread, const char *n
 			return NULL;
 	}
 	return gm_error_create(GM_USAGE,
-		"%s: no variable '%s' in the %zu frames of the thread or their globals: name one that is "
-		"assigned there",
-		path->whole, name, count);
+	        "%s: no variable '%s' in the %zu frames of the thread or their globals: name one "
+	        "that is "
+	        "assigned there",
+	        path->whole, name, count);
 }
 
-/* --- items ----------------------------------------------------------------------------------------- */
+/* --- items
+ * ----------------------------------------------------------------------------------------- */
 
 struct item {
 	int64_t wanted;
 	uint64_t found;
 };
 
-static bool is_item(void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+static bool is_item(
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct item *item = context;
 
@@ -124,7 +132,8 @@ static bool is_item(void *context, uint64_t target, enum gm_edge_kind kind, cons
 	return false;
 }
 
-static uint64_t sequence_item(struct gm_python *python, uint64_t object, const struct gm_type *type, int64_t index)
+static uint64_t sequence_item(
+        struct gm_python *python, uint64_t object, const struct gm_type *type, int64_t index)
 {
 	int64_t size = (int64_t)gm_py_size(python, object);
 	uint64_t items = object + (uint64_t)python->layout.tuple_items;
@@ -144,12 +153,14 @@ static uint64_t sequence_item(struct gm_python *python, uint64_t object, const s
 	return gm_py_u64(python, items + 8 * (uint64_t)index, &value) ? value : 0;
 }
 
-static uint64_t number_item(struct gm_python *python, uint64_t object, const struct gm_type *type, int64_t index)
+static uint64_t number_item(
+        struct gm_python *python, uint64_t object, const struct gm_type *type, int64_t index)
 {
 	char text[32];
 	uint64_t modules;
 
-	if (type->kind == GM_TYPE_LIST || type->kind == GM_TYPE_TUPLE || type->kind == GM_TYPE_DEQUE)
+	if (type->kind == GM_TYPE_LIST || type->kind == GM_TYPE_TUPLE ||
+	        type->kind == GM_TYPE_DEQUE)
 		return sequence_item(python, object, type, index);
 	if (type->kind == GM_TYPE_DICT)
 		return gm_py_dict_get_int(python, object, index);
@@ -164,11 +175,13 @@ static uint64_t number_item(struct gm_python *python, uint64_t object, const str
 	return gm_py_dict_get_str(python, modules, text);
 }
 
-static struct gm_error *no_item(const struct path *path, const char *start, const struct gm_type *type)
+static struct gm_error *no_item(
+        const struct path *path, const char *start, const struct gm_type *type)
 {
 	return gm_error_create(GM_USAGE,
-		"%s: no item %.*s in what is before it (a %s): give an index or a key that is there", path->whole,
-		(int)(path->at - start), start, type ? type->name : "?");
+	        "%s: no item %.*s in what is before it (a %s): give an index or a key that is "
+	        "there",
+	        path->whole, (int)(path->at - start), start, type ? type->name : "?");
 }
 
 static struct gm_error *take_item(struct path *path)
@@ -228,21 +241,23 @@ static struct gm_error *take_attribute(struct path *path)
 	path->object = gm_py_attribute(path->python, path->object, name);
 	if (!path->object)
 		return gm_error_create(GM_USAGE,
-			"%s: a %s object has no attribute '%s' in its dict or slots: properties are not run; "
-			"name the attribute that holds the value",
-			path->whole, type ? type->name : "?", name);
+		        "%s: a %s object has no attribute '%s' in its dict or slots: properties "
+		        "are not run; "
+		        "name the attribute that holds the value",
+		        path->whole, type ? type->name : "?", name);
 	return NULL;
 }
 
 struct gm_error *gm_python_evaluate(
-	struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object)
+        struct gm_python *python, pid_t thread, const char *expression, uint64_t *ret_object)
 {
 	struct path path = {python, expression, expression, 0};
 	_cleanup_free_ char *name = NULL;
 
 	if (strlen(expression) > MAX_EXPRESSION)
-		return gm_error_create(GM_USAGE, "a variable path of %zu characters: too long: give a shorter one",
-			strlen(expression));
+		return gm_error_create(GM_USAGE,
+		        "a variable path of %zu characters: too long: give a shorter one",
+		        strlen(expression));
 	skip_spaces(&path);
 	name = take_name(&path);
 	if (!name)

@@ -1,10 +1,11 @@
 /*
  * The instruction under way: what a byte offset in the bytecode means for names.
  *
- * CPython moves the frame's instruction pointer at the start of each instruction (INSTRUCTION_START in
- * Python/ceval.c), past the caches where it enters a Python function within the loop. A superinstruction of 3.11
- * and 3.12 runs its second half without moving it: STORE_FAST__LOAD_FAST can only free in its first half, the
- * LOAD ones never, and of STORE_FAST__STORE_FAST either half may be under way; then both names are told.
+ * CPython moves the frame's instruction pointer at the start of each instruction (INSTRUCTION_START
+ * in Python/ceval.c), past the caches where it enters a Python function within the loop. A
+ * superinstruction of 3.11 and 3.12 runs its second half without moving it: STORE_FAST__LOAD_FAST
+ * can only free in its first half, the LOAD ones never, and of STORE_FAST__STORE_FAST either half
+ * may be under way; then both names are told.
  */
 #include <stdlib.h>
 
@@ -17,7 +18,8 @@ bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcod
 	entry->units = calloc(count ? count : 1, 1);
 	if (!entry->units)
 		return false;
-	/* Code has no marks where instructions begin: only from its start can caches be told from them. */
+	/* Code has no marks where instructions begin: only from its start can caches be told from
+	 * them. */
 	for (uint32_t at = 0; at < count;) {
 		uint8_t caches = opcodes[entry->bytecode[2 * at]].caches;
 		for (uint8_t i = 0; i <= caches && at + i < count; i++)
@@ -27,8 +29,8 @@ bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcod
 	return true;
 }
 
-bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes, uint32_t offset,
-	struct gm_decoded *ret)
+bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
+        uint32_t offset, struct gm_decoded *ret)
 {
 	uint32_t count = entry->bytecode_size / 2;
 	uint32_t at = offset / 2;
@@ -51,17 +53,17 @@ bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opc
 		if (all)
 			argument = argument << 8 | entry->bytecode[2 * (at - back) + 1];
 	}
-	*ret = (struct gm_decoded){
-		2 * at, argument << 8 | entry->bytecode[2 * at + 1], entry->bytecode[2 * at], in_cache};
+	*ret = (struct gm_decoded){2 * at, argument << 8 | entry->bytecode[2 * at + 1],
+	        entry->bytecode[2 * at], in_cache};
 	return true;
 }
 
 /*
- * The bytecode was copied when the code was first seen; since then CPython may have combined two stores into one
- * superinstruction. Then the target has the truth, if the object is still there.
+ * The bytecode was copied when the code was first seen; since then CPython may have combined two
+ * stores into one superinstruction. Then the target has the truth, if the object is still there.
  */
-static uint8_t opcode_now(
-	struct gm_python *python, const struct gm_code_entry *entry, const struct gm_decoded *decoded)
+static uint8_t opcode_now(struct gm_python *python, const struct gm_code_entry *entry,
+        const struct gm_decoded *decoded)
 {
 	const struct gm_opcode *opcodes = python->opcodes;
 	uint8_t unit[2];
@@ -70,8 +72,8 @@ static uint8_t opcode_now(
 	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST)
 		return decoded->opcode;
 	if (!gm_image_try_read(python->image, address, unit, sizeof(unit)) ||
-		unit[1] != (uint8_t)decoded->argument ||
-		opcodes[unit[0]].base != opcodes[decoded->opcode].base)
+	        unit[1] != (uint8_t)decoded->argument ||
+	        opcodes[unit[0]].base != opcodes[decoded->opcode].base)
 		return decoded->opcode;
 	return unit[0];
 }
@@ -83,7 +85,7 @@ static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
 }
 
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,
-	struct gm_instruction *ret)
+        struct gm_instruction *ret)
 {
 	struct gm_code_entry *entry = gm_py_entry_of(code);
 	const struct gm_opcode *opcode;
@@ -128,12 +130,12 @@ static int64_t slot_named(const struct gm_code *code, const char *name)
 }
 
 /*
- * Which of two stores is under way. Both values were popped, but popping leaves them in the value stack's
- * memory: the first to be stored above the second (ceval.c, POP()). While the first store frees the old object,
- * the second slot does not have its new value yet.
+ * Which of two stores is under way. Both values were popped, but popping leaves them in the value
+ * stack's memory: the first to be stored above the second (ceval.c, POP()). While the first store
+ * frees the old object, the second slot does not have its new value yet.
  */
-void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
-	struct gm_instruction *ret)
+void gm_python_frame_instruction(
+        struct gm_python *python, const struct gm_python_frame *frame, struct gm_instruction *ret)
 {
 	enum { MAX_STACK = 64 };
 	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
@@ -150,9 +152,9 @@ void gm_python_frame_instruction(struct gm_python *python, const struct gm_pytho
 	first_slot = slot_named(frame->code, ret->name);
 	second_slot = slot_named(frame->code, ret->other_name);
 	if (first_slot < 0 || second_slot < 0 ||
-		!gm_image_try_read(python->image,
-			gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
-			depth * sizeof(stack[0])))
+	        !gm_image_try_read(python->image,
+	                gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
+	                depth * sizeof(stack[0])))
 		return;
 	first = gm_python_local(python, frame, (uint32_t)first_slot);
 	second = gm_python_local(python, frame, (uint32_t)second_slot);

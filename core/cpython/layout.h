@@ -186,7 +186,7 @@ struct gm_python_layout {
 	int32_t exception_notes;
 };
 
-extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310, gm_python_layout_311,
-	gm_python_layout_312, gm_python_layout_313;
+extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310,
+        gm_python_layout_311, gm_python_layout_312, gm_python_layout_313;
 
 #endif

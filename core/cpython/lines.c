@@ -1,9 +1,10 @@
 /*
  * Line tables of code objects, decoded into rows of (offset, line).
  *
- * 3.9: co_lnotab, pairs of (bytes, signed line delta) (Objects/lnotab_notes.txt). 3.10: co_linetable, the same
- * pairs but ranges, -128: no line (Objects/lnotab_notes.txt of 3.10, PEP 626). 3.11+: location entries with
- * variable-length numbers (Objects/locations.md). Truncated or absurd tables end the decoding early.
+ * 3.9: co_lnotab, pairs of (bytes, signed line delta) (Objects/lnotab_notes.txt). 3.10:
+ * co_linetable, the same pairs but ranges, -128: no line (Objects/lnotab_notes.txt of 3.10, PEP
+ * 626). 3.11+: location entries with variable-length numbers (Objects/locations.md). Truncated or
+ * absurd tables end the decoding early.
  */
 #include "cpython/python.h"
 
@@ -22,8 +23,8 @@ static bool add_row(struct gm_code_entry *entry, uint32_t start, int64_t line)
 }
 
 /* 3.9: a line delta counts from the byte that the sum of the byte deltas before it names. */
-static bool decode_lnotab(
-	struct gm_code_entry *entry, const uint8_t *table, size_t size, int64_t line, uint32_t limit)
+static bool decode_lnotab(struct gm_code_entry *entry, const uint8_t *table, size_t size,
+        int64_t line, uint32_t limit)
 {
 	uint64_t offset = 0;
 
@@ -38,8 +39,8 @@ static bool decode_lnotab(
 	return true;
 }
 
-static bool decode_ranges(
-	struct gm_code_entry *entry, const uint8_t *table, size_t size, int64_t line, uint32_t limit)
+static bool decode_ranges(struct gm_code_entry *entry, const uint8_t *table, size_t size,
+        int64_t line, uint32_t limit)
 {
 	uint64_t offset = 0;
 
@@ -75,8 +76,8 @@ static int64_t signed_of(uint32_t value)
 	return value & 1 ? -(int64_t)(value >> 1) : (int64_t)(value >> 1);
 }
 
-static bool decode_locations(
-	struct gm_code_entry *entry, const uint8_t *table, size_t size, int64_t line, uint32_t limit)
+static bool decode_locations(struct gm_code_entry *entry, const uint8_t *table, size_t size,
+        int64_t line, uint32_t limit)
 {
 	uint64_t offset = 0;
 
@@ -103,7 +104,7 @@ static bool decode_locations(
 }
 
 bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t *table, size_t size,
-	uint32_t first_line, uint32_t bytecode_size)
+        uint32_t first_line, uint32_t bytecode_size)
 {
 	if (version >= 0x030b)
 		return decode_locations(entry, table, size, first_line, bytecode_size);

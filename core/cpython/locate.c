@@ -1,6 +1,6 @@
 /*
- * Finds the interpreter in an image: where _PyRuntime is, which version it is, and the tables that fit.
- * It reads no frames and no objects beyond what proves that the tables do fit.
+ * Finds the interpreter in an image: where _PyRuntime is, which version it is, and the tables that
+ * fit. It reads no frames and no objects beyond what proves that the tables do fit.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,11 +15,11 @@ static const struct {
 	const struct gm_python_layout *layout;
 	const struct gm_opcode *opcodes;
 } tables[] = {
-	{0x0309, &gm_python_layout_309, gm_opcodes_309},
-	{0x030a, &gm_python_layout_310, gm_opcodes_310},
-	{0x030b, &gm_python_layout_311, gm_opcodes_311},
-	{0x030c, &gm_python_layout_312, gm_opcodes_312},
-	{0x030d, &gm_python_layout_313, gm_opcodes_313},
+        {0x0309, &gm_python_layout_309, gm_opcodes_309},
+        {0x030a, &gm_python_layout_310, gm_opcodes_310},
+        {0x030b, &gm_python_layout_311, gm_opcodes_311},
+        {0x030c, &gm_python_layout_312, gm_opcodes_312},
+        {0x030d, &gm_python_layout_313, gm_opcodes_313},
 };
 
 struct found {
@@ -59,14 +59,16 @@ static void find_runtime(struct gm_python *python, struct found *found)
 		found->by = "symbol _PyRuntime";
 		return;
 	}
-	/* Stripped of that symbol (a program with Python linked in): the section still has its name. */
+	/* Stripped of that symbol (a program with Python linked in): the section still has its
+	 * name. */
 	modules = gm_symbols_modules(python->symbols, &count);
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < count; i++) {
 			uint64_t offset;
 			if ((pass == 0) != (looks_like_python(&modules[i]) || i == 0))
 				continue;
-			if (gm_python_find_section(python->image, modules[i].path, ".PyRuntime", &offset)) {
+			if (gm_python_find_section(
+			            python->image, modules[i].path, ".PyRuntime", &offset)) {
 				found->runtime = offset + modules[i].bias;
 				found->module = &modules[i];
 				found->by = "ELF section .PyRuntime";
@@ -84,7 +86,7 @@ static void find_version(struct gm_python *python, struct found *found)
 	bool free_threaded;
 
 	if (gm_image_try_read(python->image, found->runtime, &offsets, sizeof(offsets)) &&
-		!memcmp(offsets.cookie, "xdebugpy", 8)) {
+	        !memcmp(offsets.cookie, "xdebugpy", 8)) {
 		found->hex = (unsigned long)offsets.version;
 		found->free_threaded = offsets.free_threaded == 1;
 		found->exact = true;
@@ -102,7 +104,7 @@ static void find_version(struct gm_python *python, struct found *found)
 	found->free_threaded = free_threaded;
 	if (!found->hex || found->hex >> 16 < 0x030b) {
 		unsigned long hex = gm_python_version_in_file(
-			python->image, found->module->path, found->hex >> 16);
+		        python->image, found->module->path, found->hex >> 16);
 		if (hex) {
 			found->hex = hex;
 			found->exact = true;
@@ -111,8 +113,8 @@ static void find_version(struct gm_python *python, struct found *found)
 }
 
 /*
- * 3.13 publishes its own offsets; where they differ from the table's (a build with other options) they win,
- * as they come from the very binary. Absurd ones are not taken.
+ * 3.13 publishes its own offsets; where they differ from the table's (a build with other options)
+ * they win, as they come from the very binary. Absurd ones are not taken.
  */
 static void put_debug_offsets(struct gm_python *python)
 {
@@ -122,30 +124,31 @@ static void put_debug_offsets(struct gm_python *python)
 	int32_t gc = layout->interpreter_gc;
 
 	if (!gm_image_try_read(python->image, python->runtime, &own, sizeof(own)) ||
-		memcmp(own.cookie, "xdebugpy", 8))
+	        memcmp(own.cookie, "xdebugpy", 8))
 		return;
 	const struct {
 		uint64_t value;
 		int32_t *field;
 		uint64_t limit;
 	} rows[] = {
-		{own.runtime_interpreters_head, &layout->runtime_interpreters_head, own.runtime_size},
-		{own.interpreter_next, &layout->interpreter_next, own.interpreter_size},
-		{own.interpreter_threads, &layout->interpreter_threads, own.interpreter_size},
-		{own.interpreter_gc, &layout->interpreter_gc, own.interpreter_size},
-		{own.interpreter_modules, &layout->interpreter_modules, own.interpreter_size},
-		{own.interpreter_builtins, &layout->interpreter_builtins, own.interpreter_size},
-		{own.thread_next, &layout->thread_next, own.thread_size},
-		{own.thread_interpreter, &layout->thread_interpreter, own.thread_size},
-		{own.thread_frame, &layout->thread_frame, own.thread_size},
-		{own.thread_ident, &layout->thread_ident, own.thread_size},
-		{own.thread_native_id, &layout->thread_native_id, own.thread_size},
-		{own.thread_chunk, &layout->thread_chunk, own.thread_size},
-		{own.frame_previous, &layout->frame_previous, own.frame_size},
-		{own.frame_code, &layout->frame_code, own.frame_size},
-		{own.frame_instruction, &layout->frame_instruction, own.frame_size},
-		{own.frame_locals, &layout->frame_localsplus, own.frame_size},
-		{own.frame_owner, &layout->frame_owner, own.frame_size},
+	        {own.runtime_interpreters_head, &layout->runtime_interpreters_head,
+	                own.runtime_size},
+	        {own.interpreter_next, &layout->interpreter_next, own.interpreter_size},
+	        {own.interpreter_threads, &layout->interpreter_threads, own.interpreter_size},
+	        {own.interpreter_gc, &layout->interpreter_gc, own.interpreter_size},
+	        {own.interpreter_modules, &layout->interpreter_modules, own.interpreter_size},
+	        {own.interpreter_builtins, &layout->interpreter_builtins, own.interpreter_size},
+	        {own.thread_next, &layout->thread_next, own.thread_size},
+	        {own.thread_interpreter, &layout->thread_interpreter, own.thread_size},
+	        {own.thread_frame, &layout->thread_frame, own.thread_size},
+	        {own.thread_ident, &layout->thread_ident, own.thread_size},
+	        {own.thread_native_id, &layout->thread_native_id, own.thread_size},
+	        {own.thread_chunk, &layout->thread_chunk, own.thread_size},
+	        {own.frame_previous, &layout->frame_previous, own.frame_size},
+	        {own.frame_code, &layout->frame_code, own.frame_size},
+	        {own.frame_instruction, &layout->frame_instruction, own.frame_size},
+	        {own.frame_locals, &layout->frame_localsplus, own.frame_size},
+	        {own.frame_owner, &layout->frame_owner, own.frame_size},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].value >= rows[i].limit || rows[i].limit > 8 << 20)
@@ -159,7 +162,8 @@ static void put_debug_offsets(struct gm_python *python)
 	layout->interpreter_permanent += layout->interpreter_gc - gc;
 }
 
-/* The list of interpreters, their threads and sys.modules must read as what the table says they are. */
+/* The list of interpreters, their threads and sys.modules must read as what the table says they
+ * are. */
 static struct gm_error *check(struct gm_python *python)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -170,27 +174,29 @@ static struct gm_error *check(struct gm_python *python)
 	uint64_t metatype;
 
 	if (!gm_image_try_u32(python->image,
-		    python->runtime + (uint64_t)layout->runtime_initialized, &initialized) ||
-		!initialized)
-		return gm_error_create(GM_TARGET,
-			"no Python here yet: its library is loaded but not initialised: ask again when the "
-			"program runs Python code");
+	            python->runtime + (uint64_t)layout->runtime_initialized, &initialized) ||
+	        !initialized)
+		return gm_error_create(GM_TARGET, "no Python here yet: its library is loaded but "
+		                                  "not initialised: ask again when the "
+		                                  "program runs Python code");
 	interpreter = gm_py_field(python, python->runtime, layout->runtime_interpreters_head);
 	thread = interpreter ? gm_py_field(python, interpreter, layout->interpreter_threads) : 0;
 	if (!thread)
-		return gm_error_create(GM_TARGET,
-			"no Python here yet: no interpreter has a thread: ask again when the program runs "
-			"Python code");
+		return gm_error_create(GM_TARGET, "no Python here yet: no interpreter has a "
+		                                  "thread: ask again when the program runs "
+		                                  "Python code");
 	uint64_t modules = gm_py_field(python, interpreter, layout->interpreter_modules);
 	type = gm_py_field(python, modules, layout->object_type);
 	metatype = gm_py_field(python, type, layout->object_type);
 	if (gm_py_field(python, thread, layout->thread_interpreter) != interpreter || !metatype ||
-		gm_py_field(python, metatype, layout->object_type) != metatype)
+	        gm_py_field(python, metatype, layout->object_type) != metatype)
 		return gm_error_create(GM_TARGET,
-			"CPython %s: its structs are not laid out as in the releases that are known (a debug "
-			"or patched build?): Python stacks and variables cannot be read; events, blocks and "
-			"native stacks still work",
-			python->version_text);
+		        "CPython %s: its structs are not laid out as in the releases that are "
+		        "known (a debug "
+		        "or patched build?): Python stacks and variables cannot be read; events, "
+		        "blocks and "
+		        "native stacks still work",
+		        python->version_text);
 	python->type_type = metatype;
 	return NULL;
 }
@@ -201,26 +207,29 @@ static struct gm_error *choose_table(struct gm_python *python, const struct foun
 
 	if (!hex)
 		return gm_error_create(GM_TARGET,
-			"Python in %s: its version cannot be told: events, blocks and native stacks still work",
-			found->module->path);
+		        "Python in %s: its version cannot be told: events, blocks and native "
+		        "stacks still work",
+		        found->module->path);
 	python->version = (int)(hex >> 16);
 	static const char levels[16][3] = {[0xa] = "a", [0xb] = "b", [0xc] = "rc"};
 	const char *level = levels[hex >> 4 & 15];
 	if (!found->exact)
 		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu", hex >> 24,
-			hex >> 16 & 255);
+		        hex >> 16 & 255);
 	else if (*level)
-		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu%s%lu", hex >> 24,
-			hex >> 16 & 255, hex >> 8 & 255, level, hex & 15);
+		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu%s%lu",
+		        hex >> 24, hex >> 16 & 255, hex >> 8 & 255, level, hex & 15);
 	else
-		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu", hex >> 24,
-			hex >> 16 & 255, hex >> 8 & 255);
+		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu",
+		        hex >> 24, hex >> 16 & 255, hex >> 8 & 255);
 	if (found->free_threaded)
 		return gm_error_create(GM_TARGET,
-			"CPython %st (free-threaded): its struct layouts are not known here: run the program on "
-			"the GIL build for Python stacks and variables; events, blocks and native stacks still "
-			"work",
-			python->version_text);
+		        "CPython %st (free-threaded): its struct layouts are not known here: run "
+		        "the program on "
+		        "the GIL build for Python stacks and variables; events, blocks and native "
+		        "stacks still "
+		        "work",
+		        python->version_text);
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		if (tables[i].version == python->version) {
 			python->layout = *tables[i].layout;
@@ -229,9 +238,10 @@ static struct gm_error *choose_table(struct gm_python *python, const struct foun
 		}
 	}
 	return gm_error_create(GM_TARGET,
-		"CPython %s: its struct layouts are not known here (3.9 to 3.13 are): Python stacks and "
-		"variables cannot be read; events, blocks and native stacks still work",
-		python->version_text);
+	        "CPython %s: its struct layouts are not known here (3.9 to 3.13 are): Python "
+	        "stacks and "
+	        "variables cannot be read; events, blocks and native stacks still work",
+	        python->version_text);
 }
 
 static struct gm_error *open_python(struct gm_python *python)
@@ -240,9 +250,9 @@ static struct gm_error *open_python(struct gm_python *python)
 
 	find_runtime(python, &found);
 	if (!found.runtime || !found.module)
-		return gm_error_create(GM_TARGET,
-			"no Python here yet: no loaded file has the symbol _PyRuntime or a section .PyRuntime: "
-			"ask again when the program has loaded Python");
+		return gm_error_create(GM_TARGET, "no Python here yet: no loaded file has the "
+		                                  "symbol _PyRuntime or a section .PyRuntime: "
+		                                  "ask again when the program has loaded Python");
 	python->runtime = found.runtime;
 	python->found_by = found.by;
 	find_version(python, &found);
@@ -250,15 +260,16 @@ static struct gm_error *open_python(struct gm_python *python)
 	if (python->version >= 0x030d) {
 		put_debug_offsets(python);
 		if (found.exact)
-			python->found_by = !strcmp(found.by, "symbol _PyRuntime")
-						   ? "symbol _PyRuntime, with _Py_DebugOffsets"
-						   : "ELF section .PyRuntime, with _Py_DebugOffsets";
+			python->found_by =
+			        !strcmp(found.by, "symbol _PyRuntime")
+			                ? "symbol _PyRuntime, with _Py_DebugOffsets"
+			                : "ELF section .PyRuntime, with _Py_DebugOffsets";
 	}
 	return check(python);
 }
 
 struct gm_error *gm_python_open(
-	struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python)
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python)
 {
 	struct gm_python *python = calloc(1, sizeof(*python));
 	struct gm_error *error;

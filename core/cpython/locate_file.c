@@ -1,5 +1,6 @@
 /*
- * Reads an interpreter's file for locating it: a section's address, and the version string in .rodata.
+ * Reads an interpreter's file for locating it: a section's address, and the version string in
+ * .rodata.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static Elf_Scn *find(Elf *elf, const char *name, GElf_Shdr *ret_header)
 }
 
 bool gm_python_find_section(
-	const struct gm_image *image, const char *path, const char *section, uint64_t *ret_address)
+        const struct gm_image *image, const char *path, const char *section, uint64_t *ret_address)
 {
 	_cleanup_close_ int fd = -1;
 	Elf *elf = open_elf(image, path, &fd);
@@ -56,14 +57,18 @@ bool gm_python_find_section(
 	return found;
 }
 
+/*
+ * PY_VERSION is a string of its own ("3.10.13"), between two NULs; or the linker has merged it with
+ * the end of a longer one ("/opt/python/3.10.13").
+ */
 unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigned long minor_hex)
 {
-	/* PY_VERSION is a string of its own ("3.10.13"), so it lies between two NULs. */
 	for (size_t i = 0; i + 5 < size; i++) {
 		unsigned long part[2] = {0, 0};
 		size_t at = i + 2;
 
-		if (bytes[i] != '3' || bytes[i + 1] != '.' || (i > 0 && bytes[i - 1]))
+		if (bytes[i] != '3' || bytes[i + 1] != '.' ||
+		        (i > 0 && bytes[i - 1] && (!minor_hex || !strchr("/-", bytes[i - 1]))))
 			continue;
 		for (int n = 0; n < 2; n++) {
 			size_t first = at;
@@ -86,7 +91,7 @@ unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigne
 }
 
 unsigned long gm_python_version_in_file(
-	const struct gm_image *image, const char *path, unsigned long minor_hex)
+        const struct gm_image *image, const char *path, unsigned long minor_hex)
 {
 	_cleanup_close_ int fd = -1;
 	Elf *elf = open_elf(image, path, &fd);

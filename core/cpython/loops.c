@@ -1,9 +1,10 @@
 /*
  * Loops of the source, found from the backward jumps of the bytecode.
  *
- * Jumps to one head make one loop (`continue` and the loop's end). A `while` has its condition compiled twice,
- * before the loop and at its end, and so two heads: those overlap and have the same line, and are merged.
- * The inner loop of `await` and `yield from` (its head is SEND) is no loop of the source.
+ * Jumps to one head make one loop (`continue` and the loop's end). A `while` has its condition
+ * compiled twice, before the loop and at its end, and so two heads: those overlap and have the same
+ * line, and are merged. The inner loop of `await` and `yield from` (its head is SEND) is no loop of
+ * the source.
  */
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ static bool add_jump(struct gm_code_entry *entry, uint32_t head, uint32_t from, 
 
 /* Where a backward jump at `at` goes to; at + 1 and more: it is none. */
 static uint32_t target_of(
-	int version, const struct gm_opcode *opcode, const struct gm_decoded *at, uint32_t next)
+        int version, const struct gm_opcode *opcode, const struct gm_decoded *at, uint32_t next)
 {
 	uint64_t argument = at->argument;
 
@@ -77,7 +78,7 @@ static void merge(struct gm_code_entry *entry)
 		const struct gm_line_row *row = &entry->lines.items[i];
 		for (size_t k = 0; k < kept; k++) {
 			if (row->start >= loops[k].start && row->start < loops[k].end &&
-				row->line > loops[k].line_end)
+			        row->line > loops[k].line_end)
 				loops[k].line_end = row->line;
 		}
 	}
@@ -90,12 +91,15 @@ bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_
 
 	for (uint32_t at = 0; at + 1 < entry->bytecode_size;) {
 		const struct gm_opcode *opcode = &opcodes[entry->bytecode[at]];
-		struct gm_decoded decoded = {.start = at, .argument = argument << 8 | entry->bytecode[at + 1]};
+		struct gm_decoded decoded = {
+		        .start = at, .argument = argument << 8 | entry->bytecode[at + 1]};
 		uint32_t next = at + 2 + 2u * opcode->caches;
 		uint32_t target = target_of(version, opcode, &decoded, next);
-		if (target <= at && target + 1 < entry->bytecode_size && entry->loops.count < MAX_LOOPS &&
-			!(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
-			!add_jump(entry, target, at, next < entry->bytecode_size ? next : entry->bytecode_size))
+		if (target <= at && target + 1 < entry->bytecode_size &&
+		        entry->loops.count < MAX_LOOPS &&
+		        !(opcodes[entry->bytecode[target]].flags & GM_OPCODE_SEND) &&
+		        !add_jump(entry, target, at,
+		                next < entry->bytecode_size ? next : entry->bytecode_size))
 			return false;
 		argument = opcode->flags & GM_OPCODE_EXTENDED ? decoded.argument : 0;
 		at = next;

@@ -1,7 +1,7 @@
 /*
- * What each opcode of a version does, as far as the questions need it. The tables (opcodes_3xx.c) are made
- * by tables/make_tables from each interpreter's own `opcode` and `dis` modules, specialised,
- * instrumented and combined opcodes included.
+ * What each opcode of a version does, as far as the questions need it. The tables (opcodes_3xx.c)
+ * are made by tables/make_tables from each interpreter's own `opcode` and `dis` modules,
+ * specialised, instrumented and combined opcodes included.
  */
 #ifndef GM_CPYTHON_OPCODES_H
 #define GM_CPYTHON_OPCODES_H
@@ -15,7 +15,8 @@ enum gm_opcode_argument {
 	GM_ARGUMENT_NAME,             /* index into co_names */
 	GM_ARGUMENT_LOCAL,            /* index into localsplus */
 	GM_ARGUMENT_DEREF,            /* index into cellvars + freevars (3.9, 3.10) */
-	GM_ARGUMENT_LOCAL_PAIR_FIRST, /* 3.13: two indices of four bits, the high one is stored to */
+	GM_ARGUMENT_LOCAL_PAIR_FIRST, /* 3.13: two indices of four bits, the high one is stored to
+	                               */
 	GM_ARGUMENT_LOCAL_PAIR_BOTH,  /* 3.13: both are stored to, the high one first */
 };
 
@@ -24,13 +25,15 @@ enum gm_opcode_flags {
 	GM_OPCODE_JUMP_ABSOLUTE = 2, /* argument: the target (3.9 bytes, 3.10 code units) */
 	GM_OPCODE_THEN_STORE = 4,    /* 3.11, 3.12: runs the STORE_FAST after it in the same step */
 	GM_OPCODE_EXTENDED = 8,      /* EXTENDED_ARG */
-	GM_OPCODE_SEND = 16,         /* head of an await's or yield from's inner loop: no loop of the source */
+	GM_OPCODE_SEND =
+	        16, /* head of an await's or yield from's inner loop: no loop of the source */
 };
 
 struct gm_opcode {
 	const char *name; /* NULL: no such opcode */
 	uint8_t op;       /* enum gm_op: while it runs */
-	uint8_t returned; /* enum gm_op: when the interpreter stands at its caches, so a callee is or was in */
+	uint8_t returned; /* enum gm_op: when the interpreter stands at its caches, so a callee is
+	                     or was in */
 	uint8_t argument; /* enum gm_opcode_argument */
 	uint8_t base;     /* the opcode it was before specialisation */
 	uint8_t caches;   /* code units of inline cache that follow */
@@ -38,6 +41,6 @@ struct gm_opcode {
 };
 
 extern const struct gm_opcode gm_opcodes_309[256], gm_opcodes_310[256], gm_opcodes_311[256],
-	gm_opcodes_312[256], gm_opcodes_313[256];
+        gm_opcodes_312[256], gm_opcodes_313[256];
 
 #endif

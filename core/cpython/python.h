@@ -1,5 +1,6 @@
 /*
- * The inside of the cpython room: the handle and what its files share. Nothing here is for other rooms.
+ * The inside of the cpython room: the handle and what its files share. Nothing here is for other
+ * rooms.
  */
 #ifndef GM_CPYTHON_PYTHON_H
 #define GM_CPYTHON_PYTHON_H
@@ -34,9 +35,10 @@ struct gm_line_row {
 };
 
 /*
- * A copied code object. `key` is the head of the target's struct as it was read, and what is compared with it
- * at each walk tells whether the object there is still the same one. Entries are never freed while the handle
- * lives, as callers keep pointers to `code`; an object that takes a dead one's address gets an entry of its own.
+ * A copied code object. `key` is the head of the target's struct as it was read, and what is
+ * compared with it at each walk tells whether the object there is still the same one. Entries are
+ * never freed while the handle lives, as callers keep pointers to `code`; an object that takes a
+ * dead one's address gets an entry of its own.
  */
 struct gm_code_entry {
 	struct gm_code code;
@@ -54,7 +56,7 @@ struct gm_code_entry {
 	char **name_cache; /* read when first asked for */
 	GM_ARRAY(struct gm_line_row) lines;
 	GM_ARRAY(struct gm_loop) loops;
-	uint64_t walk; /* the last walk that checked it */
+	uint64_t walk;              /* the last walk that checked it */
 	struct gm_code_entry *next; /* of the same hash */
 };
 
@@ -129,7 +131,8 @@ enum {
 #define GM_TYPE_FLAG_EXCEPTION (UINT64_C(1) << 30)
 #define GM_TYPE_FLAG_TYPE (UINT64_C(1) << 31)
 
-/* Where a thread was found the last time, so that the next look is one system call; always checked. */
+/* Where a thread was found the last time, so that the next look is one system call; always checked.
+ */
 struct gm_thread_hint {
 	pid_t thread;
 	uint64_t state;
@@ -149,7 +152,12 @@ struct gm_raw_frame {
 	struct gm_code_entry *entry;
 };
 
-enum gm_frame_owner { GM_OWNED_BY_THREAD = 0, GM_OWNED_BY_GENERATOR, GM_OWNED_BY_OBJECT, GM_OWNED_BY_C };
+enum gm_frame_owner {
+	GM_OWNED_BY_THREAD = 0,
+	GM_OWNED_BY_GENERATOR,
+	GM_OWNED_BY_OBJECT,
+	GM_OWNED_BY_C
+};
 
 enum { GM_CODE_BUCKETS = 4096, GM_TYPE_BUCKETS = 4096, GM_STACK_WINDOW = 32 << 10 };
 
@@ -210,9 +218,11 @@ static inline uint64_t gm_py_field(struct gm_python *python, uint64_t object, in
 }
 
 /* --- threads.c --- */
-typedef bool (*gm_thread_visit)(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes);
+typedef bool (*gm_thread_visit)(
+        void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes);
 bool gm_py_each_interpreter(struct gm_python *python,
-	bool (*visit)(void *context, struct gm_python *python, uint64_t interpreter), void *context);
+        bool (*visit)(void *context, struct gm_python *python, uint64_t interpreter),
+        void *context);
 /* Visits each thread state, its first `thread_size` bytes read. */
 void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *context);
 pid_t gm_py_native_id(struct gm_python *python, const uint8_t *state_bytes);
@@ -221,7 +231,8 @@ pid_t gm_py_native_id(struct gm_python *python, const uint8_t *state_bytes);
 /* The entry of the code object whose head was just read into `head` (layout.code_size bytes). */
 struct gm_code_entry *gm_py_code(struct gm_python *python, uint64_t address, const uint8_t *head);
 struct gm_code_entry *gm_py_code_find(struct gm_python *python, uint64_t address);
-bool gm_py_code_same(const struct gm_python *python, const struct gm_code_entry *entry, const uint8_t *head);
+bool gm_py_code_same(
+        const struct gm_python *python, const struct gm_code_entry *entry, const uint8_t *head);
 /* The same, reading the head. NULL: no code object there. */
 struct gm_code_entry *gm_py_code_at(struct gm_python *python, uint64_t address);
 void gm_py_code_destroy(struct gm_code_entry *entry);
@@ -229,12 +240,13 @@ static inline struct gm_code_entry *gm_py_entry_of(const struct gm_code *code)
 {
 	return (struct gm_code_entry *)(uintptr_t)code; /* `code` is its first member */
 }
-const char *gm_py_code_name_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t index);
+const char *gm_py_code_name_at(
+        struct gm_python *python, struct gm_code_entry *entry, uint32_t index);
 
 /* --- lines.c, loops.c: pure decoding --- */
 /* Decodes a line table; false where there is no memory. Rows come out by offset. */
 bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t *table, size_t size,
-	uint32_t first_line, uint32_t bytecode_size);
+        uint32_t first_line, uint32_t bytecode_size);
 uint32_t gm_py_line_at(const struct gm_code_entry *entry, uint32_t offset);
 bool gm_py_loops_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes);
 
@@ -246,15 +258,17 @@ struct gm_decoded {
 	bool in_cache; /* the offset asked for is one of its cache units */
 };
 bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes);
-bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes, uint32_t offset,
-	struct gm_decoded *ret);
+bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
+        uint32_t offset, struct gm_decoded *ret);
 
 /* --- stack.c --- */
 /* Reads a frame at `address` (layout's frame, 3.11+) into raw. */
-bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_frame *ret, uint64_t *ret_previous);
+bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_frame *ret,
+        uint64_t *ret_previous);
 uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *raw);
 /* localsplus of a frame, or of a frame object before 3.11 */
-static inline uint64_t gm_py_slot_address(const struct gm_python *python, uint64_t frame, uint64_t slot)
+static inline uint64_t gm_py_slot_address(
+        const struct gm_python *python, uint64_t frame, uint64_t slot)
 {
 	return frame + (uint64_t)python->layout.frame_localsplus + 8 * slot;
 }
@@ -270,7 +284,7 @@ typedef bool (*gm_dict_visit)(void *context, uint64_t key, uint64_t value);
 bool gm_py_dict_each(struct gm_python *python, uint64_t dict, gm_dict_visit visit, void *context);
 /* Visits the inline attribute values of an instance (key object, value). */
 bool gm_py_values_each(struct gm_python *python, uint64_t keys, uint64_t values, uint64_t max,
-	gm_dict_visit visit, void *context);
+        gm_dict_visit visit, void *context);
 uint64_t gm_py_dict_get_str(struct gm_python *python, uint64_t dict, const char *key);
 uint64_t gm_py_dict_get_int(struct gm_python *python, uint64_t dict, int64_t key);
 
@@ -279,7 +293,7 @@ uint64_t gm_py_dict_get_int(struct gm_python *python, uint64_t dict, int64_t key
 uint64_t gm_py_instance_dict(struct gm_python *python, uint64_t object, const struct gm_type *type);
 /* Visits attribute values that are kept inline, without a dict. */
 bool gm_py_inline_values(struct gm_python *python, uint64_t object, const struct gm_type *type,
-	gm_dict_visit visit, void *context);
+        gm_dict_visit visit, void *context);
 uint64_t gm_py_attribute(struct gm_python *python, uint64_t object, const char *name);
 
 /* --- values.c --- */

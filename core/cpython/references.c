@@ -1,7 +1,7 @@
 /*
- * What an object holds: its outgoing references by its type's layout, each with the name of the edge. One edge per
- * counted reference, so that what is found can be compared with reference counts: an instance's dict is an
- * edge of its own ("__dict__") and holds the values.
+ * What an object holds: its outgoing references by its type's layout, each with the name of the
+ * edge. One edge per counted reference, so that what is found can be compared with reference
+ * counts: an instance's dict is an edge of its own ("__dict__") and holds the values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 #include "cpython/references.h"
 
-static bool emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+static bool emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind, const char *name,
+        int64_t index)
 {
 	if (!target || visit->stopped)
 		return !visit->stopped;
@@ -18,22 +19,23 @@ static bool emit(struct gm_visit *visit, uint64_t target, enum gm_edge_kind kind
 	return !visit->stopped;
 }
 
-bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset, enum gm_edge_kind kind,
-	const char *name)
+bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
+        enum gm_edge_kind kind, const char *name)
 {
 	return emit(visit, gm_py_field(visit->python, object, offset), kind, name, -1);
 }
 
 /* Visits `count` pointers from `address` on. */
-bool gm_py_emit_array(
-	struct gm_visit *visit, uint64_t address, uint64_t count, enum gm_edge_kind kind, int64_t first)
+bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
+        enum gm_edge_kind kind, int64_t first)
 {
 	enum { BATCH = 256 };
 	uint64_t items[BATCH];
 
 	for (uint64_t at = 0; at < count; at += BATCH) {
 		uint64_t more = count - at < BATCH ? count - at : BATCH;
-		if (!gm_image_try_read(visit->python->image, address + 8 * at, items, (size_t)more * 8))
+		if (!gm_image_try_read(
+		            visit->python->image, address + 8 * at, items, (size_t)more * 8))
 			return false;
 		for (uint64_t i = 0; i < more; i++) {
 			if (!emit(visit, items[i], kind, NULL, first + (int64_t)(at + i)))
@@ -43,7 +45,8 @@ bool gm_py_emit_array(
 	return true;
 }
 
-/* --- containers ------------------------------------------------------------------------------------ */
+/* --- containers
+ * ------------------------------------------------------------------------------------ */
 
 /* A key as an edge is named by it: the text of a str, the digits of an int, else NULL. */
 static char *key_name(struct gm_python *python, uint64_t key)
@@ -63,7 +66,8 @@ static bool dict_entry(void *context, uint64_t key, uint64_t value)
 	struct gm_visit *visit = context;
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
-	return emit(visit, key, GM_EDGE_DICT_KEY, name, -1) && emit(visit, value, GM_EDGE_KEY, name, -1);
+	return emit(visit, key, GM_EDGE_DICT_KEY, name, -1) &&
+	       emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
 static bool visit_set(struct gm_visit *visit, uint64_t object)
@@ -71,18 +75,20 @@ static bool visit_set(struct gm_visit *visit, uint64_t object)
 	const struct gm_python_layout *layout = &visit->python->layout;
 	uint64_t mask = gm_py_field(visit->python, object, layout->set_mask);
 	uint64_t table = gm_py_field(visit->python, object, layout->set_table);
-	uint64_t entries[256][2]; /* setentry: key, hash; a dummy's hash is -1 (Objects/setobject.c) */
+	uint64_t entries[256]
+	                [2]; /* setentry: key, hash; a dummy's hash is -1 (Objects/setobject.c) */
 	int64_t index = 0;
 
 	if (mask > UINT64_C(1) << 40 || mask & (mask + 1))
 		return false;
 	for (uint64_t at = 0; at <= mask; at += 256) {
 		uint64_t count = mask + 1 - at < 256 ? mask + 1 - at : 256;
-		if (!gm_image_try_read(visit->python->image, table + 16 * at, entries, (size_t)count * 16))
+		if (!gm_image_try_read(
+		            visit->python->image, table + 16 * at, entries, (size_t)count * 16))
 			return false;
 		for (uint64_t i = 0; i < count; i++) {
 			if (entries[i][0] && entries[i][1] != UINT64_MAX &&
-				!emit(visit, entries[i][0], GM_EDGE_ITEM, NULL, index++))
+			        !emit(visit, entries[i][0], GM_EDGE_ITEM, NULL, index++))
 				return true;
 		}
 	}
@@ -103,9 +109,10 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 		uint64_t count = (uint64_t)layout->deque_block_length - first;
 		if (count > left)
 			count = left;
-		if (!gm_py_emit_array(visit, block + (uint64_t)layout->deque_block_items + 8 * first, count,
-			    GM_EDGE_ITEM, index) ||
-			visit->stopped)
+		if (!gm_py_emit_array(visit,
+		            block + (uint64_t)layout->deque_block_items + 8 * first, count,
+		            GM_EDGE_ITEM, index) ||
+		        visit->stopped)
 			return visit->stopped;
 		index += (int64_t)count;
 		left -= count;
@@ -115,7 +122,8 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 	return !left;
 }
 
-/* --- types with a few fields ----------------------------------------------------------------------- */
+/* --- types with a few fields
+ * ----------------------------------------------------------------------- */
 
 struct field {
 	int32_t offset;
@@ -123,51 +131,62 @@ struct field {
 	const char *name;
 };
 
-static bool visit_fields(struct gm_visit *visit, uint64_t object, const struct field *fields, size_t count)
+static bool visit_fields(
+        struct gm_visit *visit, uint64_t object, const struct field *fields, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!gm_py_emit_field(visit, object, fields[i].offset, fields[i].kind, fields[i].name))
+		if (!gm_py_emit_field(
+		            visit, object, fields[i].offset, fields[i].kind, fields[i].name))
 			return true;
 	}
 	return true;
 }
-#define VISIT_FIELDS(visit, object, ...)                                                           \
-	visit_fields(visit, object, (const struct field[]){__VA_ARGS__},                           \
-		sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field))
+#define VISIT_FIELDS(visit, object, ...)                                 \
+	visit_fields(visit, object, (const struct field[]){__VA_ARGS__}, \
+	        sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field))
 
 /* Iterators, views and descriptors; the same offsets in 3.9 to 3.13. */
 static const struct {
 	const char *type;
 	struct field fields[3];
 } small_types[] = {
-	/* Objects/dictobject.c: _PyDictViewObject.dv_dict, dictiterobject.di_dict, di_result */
-	{"dict_keys", {{16, GM_EDGE_OTHER, "mapping"}}},
-	{"dict_values", {{16, GM_EDGE_OTHER, "mapping"}}},
-	{"dict_items", {{16, GM_EDGE_OTHER, "mapping"}}},
-	{"dict_keyiterator", {{16, GM_EDGE_OTHER, "dict"}}},
-	{"dict_valueiterator", {{16, GM_EDGE_OTHER, "dict"}}},
-	{"dict_itemiterator", {{16, GM_EDGE_OTHER, "dict"}, {40, GM_EDGE_OTHER, "result"}}},
-	/* Objects/setobject.c: setiterobject.si_set */
-	{"set_iterator", {{16, GM_EDGE_OTHER, "set"}}},
-	/* Objects/enumobject.c: enumobject, reversedobject */
-	{"enumerate", {{24, GM_EDGE_OTHER, "iterator"}, {32, GM_EDGE_OTHER, "result"}, {40, GM_EDGE_OTHER, "index"}}},
-	{"reversed", {{24, GM_EDGE_OTHER, "sequence"}}},
-	/* Python/bltinmodule.c: zipobject, mapobject, filterobject */
-	{"zip", {{24, GM_EDGE_OTHER, "iterators"}, {32, GM_EDGE_OTHER, "result"}}},
-	{"map", {{16, GM_EDGE_OTHER, "iterators"}, {24, GM_EDGE_OTHER, "function"}}},
-	{"filter", {{16, GM_EDGE_OTHER, "function"}, {24, GM_EDGE_OTHER, "iterator"}}},
-	/* Objects/iterobject.c: calliterobject */
-	{"callable_iterator", {{16, GM_EDGE_OTHER, "callable"}, {24, GM_EDGE_OTHER, "sentinel"}}},
-	/* Objects/genericaliasobject.c, unionobject.c */
-	{"types.GenericAlias", {{16, GM_EDGE_OTHER, "origin"}, {24, GM_EDGE_OTHER, "args"}, {32, GM_EDGE_OTHER, "parameters"}}},
-	{"types.UnionType", {{16, GM_EDGE_OTHER, "args"}, {24, GM_EDGE_OTHER, "parameters"}}},
-	/* Include/descrobject.h: PyDescrObject; Objects/descrobject.c: wrapperobject */
-	{"wrapper_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"}, {32, GM_EDGE_OTHER, "__qualname__"}}},
-	{"method_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"}, {32, GM_EDGE_OTHER, "__qualname__"}}},
-	{"classmethod_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"}, {32, GM_EDGE_OTHER, "__qualname__"}}},
-	{"member_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"}, {32, GM_EDGE_OTHER, "__qualname__"}}},
-	{"getset_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"}, {32, GM_EDGE_OTHER, "__qualname__"}}},
-	{"method-wrapper", {{16, GM_EDGE_OTHER, "descriptor"}, {24, GM_EDGE_BOUND, "__self__"}}},
+        /* Objects/dictobject.c: _PyDictViewObject.dv_dict, dictiterobject.di_dict, di_result */
+        {"dict_keys", {{16, GM_EDGE_OTHER, "mapping"}}},
+        {"dict_values", {{16, GM_EDGE_OTHER, "mapping"}}},
+        {"dict_items", {{16, GM_EDGE_OTHER, "mapping"}}},
+        {"dict_keyiterator", {{16, GM_EDGE_OTHER, "dict"}}},
+        {"dict_valueiterator", {{16, GM_EDGE_OTHER, "dict"}}},
+        {"dict_itemiterator", {{16, GM_EDGE_OTHER, "dict"}, {40, GM_EDGE_OTHER, "result"}}},
+        /* Objects/setobject.c: setiterobject.si_set */
+        {"set_iterator", {{16, GM_EDGE_OTHER, "set"}}},
+        /* Objects/enumobject.c: enumobject, reversedobject */
+        {"enumerate", {{24, GM_EDGE_OTHER, "iterator"}, {32, GM_EDGE_OTHER, "result"},
+                              {40, GM_EDGE_OTHER, "index"}}},
+        {"reversed", {{24, GM_EDGE_OTHER, "sequence"}}},
+        /* Python/bltinmodule.c: zipobject, mapobject, filterobject */
+        {"zip", {{24, GM_EDGE_OTHER, "iterators"}, {32, GM_EDGE_OTHER, "result"}}},
+        {"map", {{16, GM_EDGE_OTHER, "iterators"}, {24, GM_EDGE_OTHER, "function"}}},
+        {"filter", {{16, GM_EDGE_OTHER, "function"}, {24, GM_EDGE_OTHER, "iterator"}}},
+        /* Objects/iterobject.c: calliterobject */
+        {"callable_iterator", {{16, GM_EDGE_OTHER, "callable"}, {24, GM_EDGE_OTHER, "sentinel"}}},
+        /* Objects/genericaliasobject.c, unionobject.c */
+        {"types.GenericAlias", {{16, GM_EDGE_OTHER, "origin"}, {24, GM_EDGE_OTHER, "args"},
+                                       {32, GM_EDGE_OTHER, "parameters"}}},
+        {"types.UnionType", {{16, GM_EDGE_OTHER, "args"}, {24, GM_EDGE_OTHER, "parameters"}}},
+        /* Include/descrobject.h: PyDescrObject; Objects/descrobject.c: wrapperobject */
+        {"wrapper_descriptor",
+                {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
+                        {32, GM_EDGE_OTHER, "__qualname__"}}},
+        {"method_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
+                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
+        {"classmethod_descriptor",
+                {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
+                        {32, GM_EDGE_OTHER, "__qualname__"}}},
+        {"member_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
+                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
+        {"getset_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
+                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
+        {"method-wrapper", {{16, GM_EDGE_OTHER, "descriptor"}, {24, GM_EDGE_BOUND, "__self__"}}},
 };
 
 static bool visit_small(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
@@ -189,15 +208,18 @@ static bool visit_function(struct gm_visit *visit, uint64_t object)
 	const struct gm_python_layout *l = &visit->python->layout;
 
 	return VISIT_FIELDS(visit, object, {l->function_closure, GM_EDGE_CLOSURE, "__closure__"},
-		{l->function_defaults, GM_EDGE_DEFAULT, "__defaults__"},
-		{l->function_kwdefaults, GM_EDGE_DEFAULT, "__kwdefaults__"},
-		{l->function_dict, GM_EDGE_OTHER, "__dict__"}, {l->function_globals, GM_EDGE_OTHER, "__globals__"},
-		{l->function_code, GM_EDGE_OTHER, "__code__"}, {l->function_name, GM_EDGE_OTHER, "__name__"},
-		{l->function_qualname, GM_EDGE_OTHER, "__qualname__"},
-		{l->function_module, GM_EDGE_OTHER, "__module__"}, {l->function_doc, GM_EDGE_OTHER, "__doc__"},
-		{l->function_annotations, GM_EDGE_OTHER, "__annotations__"},
-		{l->function_builtins, GM_EDGE_OTHER, "__builtins__"},
-		{l->function_typeparams, GM_EDGE_OTHER, "__type_params__"});
+	        {l->function_defaults, GM_EDGE_DEFAULT, "__defaults__"},
+	        {l->function_kwdefaults, GM_EDGE_DEFAULT, "__kwdefaults__"},
+	        {l->function_dict, GM_EDGE_OTHER, "__dict__"},
+	        {l->function_globals, GM_EDGE_OTHER, "__globals__"},
+	        {l->function_code, GM_EDGE_OTHER, "__code__"},
+	        {l->function_name, GM_EDGE_OTHER, "__name__"},
+	        {l->function_qualname, GM_EDGE_OTHER, "__qualname__"},
+	        {l->function_module, GM_EDGE_OTHER, "__module__"},
+	        {l->function_doc, GM_EDGE_OTHER, "__doc__"},
+	        {l->function_annotations, GM_EDGE_OTHER, "__annotations__"},
+	        {l->function_builtins, GM_EDGE_OTHER, "__builtins__"},
+	        {l->function_typeparams, GM_EDGE_OTHER, "__type_params__"});
 }
 
 static bool visit_exception(struct gm_visit *visit, uint64_t object)
@@ -205,9 +227,10 @@ static bool visit_exception(struct gm_visit *visit, uint64_t object)
 	const struct gm_python_layout *l = &visit->python->layout;
 
 	return VISIT_FIELDS(visit, object, {l->exception_args, GM_EDGE_OTHER, "args"},
-		{l->exception_traceback, GM_EDGE_OTHER, "__traceback__"},
-		{l->exception_context, GM_EDGE_OTHER, "__context__"},
-		{l->exception_cause, GM_EDGE_OTHER, "__cause__"}, {l->exception_notes, GM_EDGE_OTHER, "__notes__"});
+	        {l->exception_traceback, GM_EDGE_OTHER, "__traceback__"},
+	        {l->exception_context, GM_EDGE_OTHER, "__context__"},
+	        {l->exception_cause, GM_EDGE_OTHER, "__cause__"},
+	        {l->exception_notes, GM_EDGE_OTHER, "__notes__"});
 }
 
 static bool visit_type(struct gm_visit *visit, uint64_t object)
@@ -218,13 +241,15 @@ static bool visit_type(struct gm_visit *visit, uint64_t object)
 	if (!type)
 		return false;
 	if (!VISIT_FIELDS(visit, object, {l->type_dict, GM_EDGE_OTHER, "__dict__"},
-		    {l->type_bases, GM_EDGE_OTHER, "__bases__"}, {l->type_base, GM_EDGE_OTHER, "__base__"},
-		    {l->type_mro, GM_EDGE_OTHER, "__mro__"}, {l->type_cache, GM_EDGE_OTHER, "tp_cache"}))
+	            {l->type_bases, GM_EDGE_OTHER, "__bases__"},
+	            {l->type_base, GM_EDGE_OTHER, "__base__"},
+	            {l->type_mro, GM_EDGE_OTHER, "__mro__"},
+	            {l->type_cache, GM_EDGE_OTHER, "tp_cache"}))
 		return false;
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		return VISIT_FIELDS(visit, object, {l->heaptype_name, GM_EDGE_OTHER, "__name__"},
-			{l->heaptype_qualname, GM_EDGE_OTHER, "__qualname__"},
-			{l->heaptype_module, GM_EDGE_OTHER, "module"});
+		        {l->heaptype_qualname, GM_EDGE_OTHER, "__qualname__"},
+		        {l->heaptype_module, GM_EDGE_OTHER, "module"});
 	return true;
 }
 
@@ -233,13 +258,17 @@ static bool visit_code(struct gm_visit *visit, uint64_t object)
 	const struct gm_python_layout *l = &visit->python->layout;
 
 	return VISIT_FIELDS(visit, object, {l->code_consts, GM_EDGE_OTHER, "co_consts"},
-		{l->code_names, GM_EDGE_OTHER, "co_names"}, {l->code_filename, GM_EDGE_OTHER, "co_filename"},
-		{l->code_name, GM_EDGE_OTHER, "co_name"}, {l->code_qualname, GM_EDGE_OTHER, "co_qualname"},
-		{l->code_locals_names, GM_EDGE_OTHER, "co_localsplusnames"},
-		{l->code_locals_kinds, GM_EDGE_OTHER, "co_localspluskinds"},
-		{l->code_varnames, GM_EDGE_OTHER, "co_varnames"}, {l->code_cellvars, GM_EDGE_OTHER, "co_cellvars"},
-		{l->code_freevars, GM_EDGE_OTHER, "co_freevars"}, {l->code_bytes, GM_EDGE_OTHER, "co_code"},
-		{l->code_lines, GM_EDGE_OTHER, "co_linetable"});
+	        {l->code_names, GM_EDGE_OTHER, "co_names"},
+	        {l->code_filename, GM_EDGE_OTHER, "co_filename"},
+	        {l->code_name, GM_EDGE_OTHER, "co_name"},
+	        {l->code_qualname, GM_EDGE_OTHER, "co_qualname"},
+	        {l->code_locals_names, GM_EDGE_OTHER, "co_localsplusnames"},
+	        {l->code_locals_kinds, GM_EDGE_OTHER, "co_localspluskinds"},
+	        {l->code_varnames, GM_EDGE_OTHER, "co_varnames"},
+	        {l->code_cellvars, GM_EDGE_OTHER, "co_cellvars"},
+	        {l->code_freevars, GM_EDGE_OTHER, "co_freevars"},
+	        {l->code_bytes, GM_EDGE_OTHER, "co_code"},
+	        {l->code_lines, GM_EDGE_OTHER, "co_linetable"});
 }
 
 /* What the layout of the type itself holds. False: not known. */
@@ -258,10 +287,10 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return gm_py_dict_each(python, object, dict_entry, visit);
 	case GM_TYPE_LIST:
 		return gm_py_emit_array(visit, gm_py_field(python, object, l->list_items),
-			gm_py_size(python, object), GM_EDGE_ITEM, 0);
+		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
 	case GM_TYPE_TUPLE:
-		return gm_py_emit_array(visit, object + (uint64_t)l->tuple_items, gm_py_size(python, object),
-			GM_EDGE_ITEM, 0);
+		return gm_py_emit_array(visit, object + (uint64_t)l->tuple_items,
+		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
 	case GM_TYPE_SET:
 		return visit_set(visit, object);
 	case GM_TYPE_CELL:
@@ -270,10 +299,10 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return visit_function(visit, object);
 	case GM_TYPE_METHOD:
 		return VISIT_FIELDS(visit, object, {l->method_self, GM_EDGE_BOUND, "__self__"},
-			{l->method_function, GM_EDGE_OTHER, "__func__"});
+		        {l->method_function, GM_EDGE_OTHER, "__func__"});
 	case GM_TYPE_BUILTIN:
 		return VISIT_FIELDS(visit, object, {l->builtin_self, GM_EDGE_BOUND, "__self__"},
-			{l->builtin_module, GM_EDGE_OTHER, "__module__"});
+		        {l->builtin_module, GM_EDGE_OTHER, "__module__"});
 	case GM_TYPE_MODULE:
 		return VISIT_FIELDS(visit, object, {l->module_dict, GM_EDGE_OTHER, "__dict__"});
 	case GM_TYPE_TYPE:
@@ -286,26 +315,31 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return gm_py_visit_generator(visit, object);
 	case GM_TYPE_TRACEBACK:
 		return VISIT_FIELDS(visit, object, {l->traceback_next, GM_EDGE_OTHER, "tb_next"},
-			{l->traceback_frame, GM_EDGE_OTHER, "tb_frame"});
+		        {l->traceback_frame, GM_EDGE_OTHER, "tb_frame"});
 	case GM_TYPE_EXCEPTION:
 		return visit_exception(visit, object);
 	case GM_TYPE_DEQUE:
 		return visit_deque(visit, object);
 	case GM_TYPE_PROPERTY:
 		return VISIT_FIELDS(visit, object, {l->property_get, GM_EDGE_OTHER, "fget"},
-			{l->property_get + 8, GM_EDGE_OTHER, "fset"}, {l->property_get + 16, GM_EDGE_OTHER, "fdel"},
-			{l->property_get + 24, GM_EDGE_OTHER, "__doc__"});
+		        {l->property_get + 8, GM_EDGE_OTHER, "fset"},
+		        {l->property_get + 16, GM_EDGE_OTHER, "fdel"},
+		        {l->property_get + 24, GM_EDGE_OTHER, "__doc__"});
 	case GM_TYPE_PARTIAL:
 		return VISIT_FIELDS(visit, object, {l->partial_function, GM_EDGE_OTHER, "func"},
-			{l->partial_function + 8, GM_EDGE_OTHER, "args"},
-			{l->partial_function + 16, GM_EDGE_OTHER, "keywords"});
+		        {l->partial_function + 8, GM_EDGE_OTHER, "args"},
+		        {l->partial_function + 16, GM_EDGE_OTHER, "keywords"});
 	case GM_TYPE_MAPPINGPROXY:
-		return VISIT_FIELDS(visit, object, {l->mappingproxy_mapping, GM_EDGE_OTHER, "mapping"});
+		return VISIT_FIELDS(
+		        visit, object, {l->mappingproxy_mapping, GM_EDGE_OTHER, "mapping"});
 	case GM_TYPE_WRAPPER:
-		return VISIT_FIELDS(visit, object, {l->wrapper_callable, GM_EDGE_OTHER, "__func__"});
+		return VISIT_FIELDS(
+		        visit, object, {l->wrapper_callable, GM_EDGE_OTHER, "__func__"});
 	case GM_TYPE_SEQUENCE_ITERATOR:
-		return VISIT_FIELDS(visit, object, {l->iterator_sequence, GM_EDGE_OTHER, "sequence"});
-	case GM_TYPE_WEAKREF: /* wr_object is no holder; wr_callback (Include/weakrefobject.h) is held */
+		return VISIT_FIELDS(
+		        visit, object, {l->iterator_sequence, GM_EDGE_OTHER, "sequence"});
+	case GM_TYPE_WEAKREF: /* wr_object is no holder; wr_callback (Include/weakrefobject.h) is
+	                         held */
 		return VISIT_FIELDS(visit, object, {24, GM_EDGE_OTHER, "callback"});
 	case GM_TYPE_FIELDS:
 		return visit_small(visit, object, type);
@@ -325,8 +359,8 @@ static bool inline_value(void *context, uint64_t key, uint64_t value)
 static bool members_are_layout(enum gm_type_kind kind)
 {
 	return kind != GM_TYPE_UNKNOWN && kind != GM_TYPE_PLAIN && kind != GM_TYPE_MEMBERS &&
-	       kind != GM_TYPE_DICT && kind != GM_TYPE_LIST && kind != GM_TYPE_TUPLE && kind != GM_TYPE_SET &&
-	       kind != GM_TYPE_DEQUE && kind != GM_TYPE_EXCEPTION;
+	       kind != GM_TYPE_DICT && kind != GM_TYPE_LIST && kind != GM_TYPE_TUPLE &&
+	       kind != GM_TYPE_SET && kind != GM_TYPE_DEQUE && kind != GM_TYPE_EXCEPTION;
 }
 
 static void visit_members(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
@@ -337,15 +371,16 @@ static void visit_members(struct gm_visit *visit, uint64_t object, const struct 
 		if (!strcmp(type->full_name, "BaseException") || type->kind == GM_TYPE_PARTIAL)
 			continue;
 		for (size_t i = 0; i < type->members.count; i++)
-			gm_py_emit_field(visit, object, (int32_t)type->members.items[i].offset, GM_EDGE_ATTRIBUTE,
-				type->members.items[i].name);
+			gm_py_emit_field(visit, object, (int32_t)type->members.items[i].offset,
+			        GM_EDGE_ATTRIBUTE, type->members.items[i].name);
 	}
 }
 
 bool gm_python_references(
-	struct gm_python *python, uint64_t object, gm_python_visit visitor, void *context)
+        struct gm_python *python, uint64_t object, gm_python_visit visitor, void *context)
 {
-	struct gm_visit visit = {.python = python, .visit = visitor, .context = context, .names = true};
+	struct gm_visit visit = {
+	        .python = python, .visit = visitor, .context = context, .names = true};
 	const struct gm_type *type = gm_py_type_of(python, object);
 	bool whole;
 
@@ -354,8 +389,10 @@ bool gm_python_references(
 	whole = visit_layout(&visit, object, type);
 	gm_py_inline_values(python, object, type, inline_value, &visit);
 	/* a function's, a module's dict is one of its fields */
-	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE && type->kind != GM_TYPE_TYPE)
-		emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER, "__dict__", -1);
+	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE &&
+	        type->kind != GM_TYPE_TYPE)
+		emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER, "__dict__",
+		        -1);
 	visit_members(&visit, object, type);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		emit(&visit, type->address, GM_EDGE_TYPE, NULL, -1);

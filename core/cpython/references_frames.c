@@ -1,26 +1,28 @@
 /*
- * What frames hold: locals, cells and the value stack, of running frames, of frame objects that outlived
- * their call (tracebacks), of generators and coroutines.
+ * What frames hold: locals, cells and the value stack, of running frames, of frame objects that
+ * outlived their call (tracebacks), of generators and coroutines.
  */
 #include <string.h>
 
 #include "cpython/references.h"
 
 /* Locals by name, then what is on the value stack below its top. */
-static bool visit_slots(struct gm_visit *visit, uint64_t frame, struct gm_code_entry *entry, uint64_t top)
+static bool visit_slots(
+        struct gm_visit *visit, uint64_t frame, struct gm_code_entry *entry, uint64_t top)
 {
 	uint64_t locals = entry->code.local_count;
 
 	for (uint64_t i = 0; i < locals && !visit->stopped; i++) {
-		uint64_t value = gm_py_field(visit->python, gm_py_slot_address(visit->python, frame, i), 0);
-		if (value && !visit->visit(visit->context, value, GM_EDGE_LOCAL, entry->code.local_names[i],
-				     (int64_t)i))
+		uint64_t value =
+		        gm_py_field(visit->python, gm_py_slot_address(visit->python, frame, i), 0);
+		if (value && !visit->visit(visit->context, value, GM_EDGE_LOCAL,
+		                     entry->code.local_names[i], (int64_t)i))
 			visit->stopped = true;
 	}
 	if (top <= locals || top > locals + entry->stack_size || visit->stopped)
 		return true;
-	return gm_py_emit_array(visit, gm_py_slot_address(visit->python, frame, locals), top - locals,
-		GM_EDGE_LOCAL, (int64_t)locals);
+	return gm_py_emit_array(visit, gm_py_slot_address(visit->python, frame, locals),
+	        top - locals, GM_EDGE_LOCAL, (int64_t)locals);
 }
 
 /* A frame's data; `top` is where its value stack ends, in slots from localsplus on. */
@@ -48,7 +50,8 @@ static uint64_t stack_top(struct gm_python *python, uint64_t frame)
 	return (int32_t)top < 0 ? 0 : top;
 }
 
-/* 3.9: f_stacktop is a pointer, NULL while the frame runs; 3.10: f_stackdepth counts from f_valuestack. */
+/* 3.9: f_stacktop is a pointer, NULL while the frame runs; 3.10: f_stackdepth counts from
+ * f_valuestack. */
 static uint64_t stack_top_of_object(struct gm_python *python, uint64_t object)
 {
 	const struct gm_python_layout *l = &python->layout;
@@ -78,11 +81,13 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 	gm_py_emit_field(visit, object, l->frameobject_trace, GM_EDGE_OTHER, "f_trace");
 	if (l->frameobject_frame != GM_NO_FIELD) {
 		frame = gm_py_field(python, object, l->frameobject_frame);
-		if (!frame ||
-			!gm_image_try_read(python->image, frame + (uint64_t)l->frame_owner, &owner, 1))
+		if (!frame || !gm_image_try_read(
+		                      python->image, frame + (uint64_t)l->frame_owner, &owner, 1))
 			return false;
-		/* a running frame's data belongs to the thread or the generator, not to this object */
-		return owner != GM_OWNED_BY_OBJECT || visit_frame(visit, frame, stack_top(python, frame));
+		/* a running frame's data belongs to the thread or the generator, not to this object
+		 */
+		return owner != GM_OWNED_BY_OBJECT ||
+		       visit_frame(visit, frame, stack_top(python, frame));
 	}
 	gm_py_emit_field(visit, object, l->frame_code, GM_EDGE_OTHER, "f_code");
 	gm_py_emit_field(visit, object, l->frame_builtins, GM_EDGE_OTHER, "f_builtins");
@@ -94,7 +99,9 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 {
-	enum { FRAME_COMPLETED = 1 }; /* Include/internal/pycore_frame.h: this and above: nothing is left */
+	enum {
+		FRAME_COMPLETED = 1
+	}; /* Include/internal/pycore_frame.h: this and above: nothing is left */
 	struct gm_python *python = visit->python;
 	const struct gm_python_layout *l = &python->layout;
 	int8_t state = 0;
@@ -105,7 +112,8 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 	gm_py_emit_field(visit, object, l->generator_qualname, GM_EDGE_OTHER, "__qualname__");
 	gm_py_emit_field(visit, object, l->generator_exc_value, GM_EDGE_OTHER, "exception");
 	if (l->generator_state == GM_NO_FIELD)
-		return gm_py_emit_field(visit, object, l->generator_frame, GM_EDGE_OTHER, "gi_frame");
+		return gm_py_emit_field(
+		        visit, object, l->generator_frame, GM_EDGE_OTHER, "gi_frame");
 	if (!gm_image_try_read(python->image, object + (uint64_t)l->generator_state, &state, 1))
 		return false;
 	if (state >= FRAME_COMPLETED)
@@ -115,9 +123,10 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 }
 
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
-	gm_python_visit visitor, void *context)
+        gm_python_visit visitor, void *context)
 {
-	struct gm_visit visit = {.python = python, .visit = visitor, .context = context, .names = true};
+	struct gm_visit visit = {
+	        .python = python, .visit = visitor, .context = context, .names = true};
 
 	if (python->layout.frameobject_frame == GM_NO_FIELD)
 		return gm_py_visit_frame_object(&visit, frame->address);
@@ -128,7 +137,8 @@ struct threads {
 	struct gm_visit visit;
 };
 
-static bool thread_references(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
+static bool thread_references(
+        void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
 {
 	enum { MAX_HANDLED = 1000 };
 	struct threads *threads = context;
@@ -140,7 +150,8 @@ static bool thread_references(void *context, struct gm_python *python, uint64_t 
 	gm_py_emit_field(visit, state, l->thread_context, GM_EDGE_OTHER, "context");
 	gm_py_emit_field(visit, state, l->thread_dict, GM_EDGE_OTHER, "thread dict");
 	for (int i = 0; item && i < MAX_HANDLED && !visit->stopped; i++) {
-		gm_py_emit_field(visit, item, l->exc_item_value, GM_EDGE_OTHER, "exception being handled");
+		gm_py_emit_field(
+		        visit, item, l->exc_item_value, GM_EDGE_OTHER, "exception being handled");
 		item = gm_py_field(python, item, l->exc_item_previous);
 	}
 	return !visit->stopped;
@@ -149,7 +160,7 @@ static bool thread_references(void *context, struct gm_python *python, uint64_t 
 void gm_python_thread_references(struct gm_python *python, gm_python_visit visitor, void *context)
 {
 	struct threads threads = {
-		.visit = {.python = python, .visit = visitor, .context = context, .names = true}};
+	        .visit = {.python = python, .visit = visitor, .context = context, .names = true}};
 
 	gm_py_each_thread(python, thread_references, &threads);
 }

@@ -1,13 +1,16 @@
 /*
- * The Python stack of a thread, innermost frame first. The hot path: it runs at every allocator event.
+ * The Python stack of a thread, innermost frame first. The hot path: it runs at every allocator
+ * event.
  *
- * A thread that was walked before costs two system calls: one reads its thread state, the C frame and the
- * end of the data stack where they were the last time; one reads the heads of all code objects that the
- * frames name, to check that the copies are still of those objects. Whatever moved is read again.
+ * A thread that was walked before costs two system calls: one reads its thread state, the C frame
+ * and the end of the data stack where they were the last time; one reads the heads of all code
+ * objects that the frames name, to check that the copies are still of those objects. Whatever moved
+ * is read again.
  *
  * 3.11+: _PyInterpreterFrame in chunks of a data stack, generators' frames within their objects
  * (Objects/frame_layout.md, Include/internal/pycore_frame.h). 3.9, 3.10: a list of frame objects.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpython/python.h"
@@ -28,7 +31,8 @@ static size_t state_size(const struct gm_python *python)
 	return size < STATE_BYTES ? size : STATE_BYTES;
 }
 
-/* --- the thread's state ---------------------------------------------------------------------------- */
+/* --- the thread's state
+ * ---------------------------------------------------------------------------- */
 
 struct search {
 	pid_t thread;
@@ -44,8 +48,10 @@ static bool is_thread(void *context, struct gm_python *python, uint64_t state, c
 		return true;
 	search->state = state;
 	memcpy(search->bytes, bytes, state_size(python));
-	/* A thread has one state per interpreter it entered; the one with a frame is the one that runs. */
-	return python->layout.thread_frame != GM_NO_FIELD && !gm_u64_at(bytes, python->layout.thread_frame);
+	/* A thread has one state per interpreter it entered; the one with a frame is the one that
+	 * runs. */
+	return python->layout.thread_frame != GM_NO_FIELD &&
+	       !gm_u64_at(bytes, python->layout.thread_frame);
 }
 
 static struct gm_thread_hint *hint_for(struct gm_python *python, pid_t thread)
@@ -64,9 +70,10 @@ static struct gm_thread_hint *hint_for(struct gm_python *python, pid_t thread)
 
 static void read_window(struct gm_python *python, uint64_t chunk, uint64_t top)
 {
-	/* The frames near the top are the innermost; a window ends a little above it, as the stack may
-	 * have grown since. */
-	uint64_t start = top > chunk + GM_STACK_WINDOW - SLACK ? top + SLACK - GM_STACK_WINDOW : chunk;
+	/* The frames near the top are the innermost; a window ends a little above it, as the stack
+	 * may have grown since. */
+	uint64_t start =
+	        top > chunk + GM_STACK_WINDOW - SLACK ? top + SLACK - GM_STACK_WINDOW : chunk;
 
 	python->window_start = start;
 	python->window_size = top > start ? (size_t)(top - start) : 0;
@@ -88,17 +95,17 @@ static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 	reads[count++] = (struct gm_read){hint->state, walk->state, state_size(python), false};
 	if (hint->chunk) {
 		uint64_t start = hint->top > hint->chunk + GM_STACK_WINDOW - SLACK
-					 ? hint->top + SLACK - GM_STACK_WINDOW
-					 : hint->chunk;
+		                         ? hint->top + SLACK - GM_STACK_WINDOW
+		                         : hint->chunk;
 		uint64_t size = hint->top - start + SLACK / 2;
 		python->window_start = start;
 		python->window_size = size < GM_STACK_WINDOW ? (size_t)size : GM_STACK_WINDOW;
 		reads[count++] =
-			(struct gm_read){start, python->window, python->window_size, false};
+		        (struct gm_read){start, python->window, python->window_size, false};
 	}
 	if (hint->cframe)
 		reads[count++] = (struct gm_read){
-			hint->cframe + (uint64_t)layout->cframe_frame, ret_cframe_frame, 8, false};
+		        hint->cframe + (uint64_t)layout->cframe_frame, ret_cframe_frame, 8, false};
 	gm_image_read_many(python->image, reads, count);
 	if (reads[0].failed || gm_py_native_id(python, walk->state) != hint->thread)
 		return false;
@@ -139,7 +146,8 @@ static bool find_state(struct walk *walk, pid_t thread)
 		if (hinted && cframe == walk->hint->cframe && cframe_frame)
 			walk->frame = cframe_frame;
 		else
-			walk->frame = cframe ? gm_py_field(python, cframe, layout->cframe_frame) : 0;
+			walk->frame =
+			        cframe ? gm_py_field(python, cframe, layout->cframe_frame) : 0;
 	} else {
 		walk->frame = gm_u64_at(walk->state, layout->thread_frame);
 	}
@@ -150,7 +158,7 @@ static bool find_state(struct walk *walk, pid_t thread)
 		uint64_t top = gm_u64_at(walk->state, layout->thread_chunk_top);
 		if (chunk && top >= chunk && top - chunk < UINT64_C(1) << 40) {
 			if (chunk != walk->hint->chunk || !python->window_size ||
-				top > python->window_start + python->window_size)
+			        top > python->window_start + python->window_size)
 				read_window(python, chunk, top);
 			walk->hint->chunk = chunk;
 			walk->hint->top = top;
@@ -164,28 +172,31 @@ static bool find_state(struct walk *walk, pid_t thread)
 	return true;
 }
 
-/* --- frames ---------------------------------------------------------------------------------------- */
+/* --- frames
+ * ---------------------------------------------------------------------------------------- */
 
-bool gm_py_read_frame(
-	struct gm_python *python, uint64_t address, struct gm_raw_frame *ret, uint64_t *ret_previous)
+bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_frame *ret,
+        uint64_t *ret_previous)
 {
 	const struct gm_python_layout *layout = &python->layout;
 	uint8_t bytes[FRAME_BYTES];
 	size_t size = (size_t)layout->frame_localsplus;
 	const uint8_t *at = bytes;
 
-	if (size > FRAME_BYTES) /* frame objects of 3.9, 3.10 have their block stack before the locals */
+	if (size > FRAME_BYTES) /* frame objects of 3.9, 3.10 have their block stack before the
+	                           locals */
 		size = FRAME_BYTES;
 	if (address & 7)
 		return false;
 	if (python->window_size >= size && address >= python->window_start &&
-		address - python->window_start <= python->window_size - size)
+	        address - python->window_start <= python->window_size - size)
 		at = python->window + (address - python->window_start);
 	else if (!gm_image_try_read(python->image, address, bytes, size))
 		return false;
 	ret->address = address;
 	ret->code = gm_u64_at(at, layout->frame_code);
-	ret->owner = layout->frame_owner == GM_NO_FIELD ? GM_OWNED_BY_THREAD : at[layout->frame_owner];
+	ret->owner =
+	        layout->frame_owner == GM_NO_FIELD ? GM_OWNED_BY_THREAD : at[layout->frame_owner];
 	if (layout->frame_instruction != GM_NO_FIELD)
 		ret->instruction = gm_u64_at(at, layout->frame_instruction);
 	else
@@ -201,7 +212,8 @@ uint32_t gm_py_lasti(const struct gm_python *python, const struct gm_raw_frame *
 	int64_t offset;
 
 	if (python->layout.frame_instruction != GM_NO_FIELD)
-		offset = (int64_t)(raw->instruction - raw->code - (uint64_t)python->layout.code_adaptive);
+		offset = (int64_t)(raw->instruction - raw->code -
+		                   (uint64_t)python->layout.code_adaptive);
 	else /* 3.10 counts code units, 3.9 bytes */
 		offset = (int64_t)raw->instruction * (python->version >= 0x030a ? 2 : 1);
 	return offset < 0 || offset >= raw->entry->bytecode_size ? 0 : (uint32_t)offset & ~1u;
@@ -216,7 +228,7 @@ static bool incomplete(const struct gm_python *python, const struct gm_raw_frame
 		return true;
 	return raw->owner != GM_OWNED_BY_GENERATOR &&
 	       (int64_t)(raw->instruction - raw->code - (uint64_t)python->layout.code_adaptive) <
-		       (int64_t)raw->entry->first_traceable;
+	               (int64_t)raw->entry->first_traceable;
 }
 
 /* Collects frames; a few more than asked for, as some turn out to be incomplete. */
@@ -246,39 +258,90 @@ static void collect(struct walk *walk, size_t max)
 	}
 }
 
+static int by_address(const void *a, const void *b)
+{
+	const struct gm_code_entry *x = *(struct gm_code_entry *const *)a;
+	const struct gm_code_entry *y = *(struct gm_code_entry *const *)b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/*
+ * Reads the heads of python->checked in one call. A range costs some 0.4 us whatever its size up to
+ * a page or two, so heads that lie near each other (one module's code) are read as one range.
+ */
+static bool read_heads(struct gm_python *python)
+{
+	enum { NEAR = 2048, MOST = 16384 };
+	size_t head_size = (size_t)python->layout.code_size;
+	size_t count = python->checked.count;
+	struct gm_code_entry **items = python->checked.items;
+	size_t total = 0;
+
+	qsort(items, count, sizeof(items[0]), by_address);
+	python->reads.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_read *last =
+		        python->reads.count ? &python->reads.items[python->reads.count - 1] : NULL;
+		uint64_t end = items[i]->address + head_size;
+		if (last && (int64_t)(items[i]->address - (last->address + last->size)) < NEAR &&
+		        end - last->address < MOST) {
+			total += end - (last->address + last->size);
+			last->size = end - last->address;
+		} else {
+			if (!gm_array_push(&python->reads,
+			            ((struct gm_read){items[i]->address, NULL, head_size, false})))
+				return false;
+			total += head_size;
+		}
+	}
+	python->heads.count = 0;
+	if (!gm_array_reserve(&python->heads, total))
+		return false;
+	total = 0;
+	for (size_t i = 0; i < python->reads.count; i++) {
+		python->reads.items[i].buffer = python->heads.items + total;
+		total += python->reads.items[i].size;
+	}
+	gm_image_read_many(python->image, python->reads.items, python->reads.count);
+	return true;
+}
+
+/* Forgets the mark of those whose head is not the copied one, or could not be read. */
+static void compare_heads(struct gm_python *python)
+{
+	size_t range = 0;
+
+	for (size_t i = 0; i < python->checked.count; i++) {
+		struct gm_code_entry *entry = python->checked.items[i];
+		const struct gm_read *read = &python->reads.items[range];
+		while (entry->address >= read->address + read->size)
+			read = &python->reads.items[++range];
+		const uint8_t *head =
+		        (const uint8_t *)read->buffer + (entry->address - read->address);
+		if (read->failed || !gm_py_code_same(python, entry, head))
+			entry->walk = 0;
+	}
+}
+
 /* Finds each frame's code, checking all known ones against the target in one call. */
 static void find_codes(struct gm_python *python)
 {
-	size_t head_size = (size_t)python->layout.code_size;
-	size_t known = 0;
-
-	python->reads.count = 0;
 	python->checked.count = 0;
 	for (size_t i = 0; i < python->raw.count; i++) {
 		struct gm_raw_frame *raw = &python->raw.items[i];
 		raw->entry = gm_py_code_find(python, raw->code);
 		if (!raw->entry || raw->entry->walk == python->walk)
 			continue;
-		raw->entry->walk = python->walk;
 		if (!gm_array_push(&python->checked, raw->entry))
 			return;
-		known++;
+		raw->entry->walk = python->walk;
 	}
-	while (python->heads.capacity < known * head_size) {
-		if (!gm_array_reserve(&python->heads, known * head_size - python->heads.count))
-			return;
-	}
-	if (!gm_array_reserve(&python->reads, known))
-		return;
-	for (size_t i = 0; i < known; i++)
-		python->reads.items[i] = (struct gm_read){python->checked.items[i]->address,
-			python->heads.items + i * head_size, head_size, false};
-	gm_image_read_many(python->image, python->reads.items, known);
-	for (size_t i = 0; i < known; i++) {
-		const uint8_t *head = python->heads.items + i * head_size;
-		struct gm_code_entry *entry = python->checked.items[i];
-		if (python->reads.items[i].failed || !gm_py_code_same(python, entry, head))
-			entry->walk = 0;
+	if (read_heads(python)) {
+		compare_heads(python);
+	} else {
+		for (size_t i = 0; i < python->checked.count; i++)
+			python->checked.items[i]->walk = 0;
 	}
 	for (size_t i = 0; i < python->raw.count; i++) {
 		struct gm_raw_frame *raw = &python->raw.items[i];
@@ -291,7 +354,7 @@ static void find_codes(struct gm_python *python)
 }
 
 size_t gm_python_stack(
-	struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max)
+        struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max)
 {
 	struct walk walk = {.python = python};
 	size_t count = 0;
@@ -317,7 +380,8 @@ size_t gm_python_stack(
 	return count;
 }
 
-uint64_t gm_python_local(struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot)
+uint64_t gm_python_local(
+        struct gm_python *python, const struct gm_python_frame *frame, uint32_t slot)
 {
 	if (slot >= frame->code->local_count)
 		return 0;

@@ -1,14 +1,16 @@
 /*
- * Interpreters and thread states: the lists from _PyRuntime down, and which kernel thread each belongs to.
+ * Interpreters and thread states: the lists from _PyRuntime down, and which kernel thread each
+ * belongs to.
  */
 #include <string.h>
 
 #include "cpython/python.h"
 
 bool gm_py_each_interpreter(struct gm_python *python,
-	bool (*visit)(void *context, struct gm_python *python, uint64_t interpreter), void *context)
+        bool (*visit)(void *context, struct gm_python *python, uint64_t interpreter), void *context)
 {
-	uint64_t at = gm_py_field(python, python->runtime, python->layout.runtime_interpreters_head);
+	uint64_t at =
+	        gm_py_field(python, python->runtime, python->layout.runtime_interpreters_head);
 
 	for (int i = 0; at && i < GM_MAX_INTERPRETERS; i++) {
 		if (!visit(context, python, at))
@@ -29,12 +31,13 @@ static bool threads_of(void *context, struct gm_python *python, uint64_t interpr
 	struct each_thread *each = context;
 	const struct gm_python_layout *layout = &python->layout;
 	uint8_t bytes[512];
-	size_t size = (size_t)layout->thread_size < sizeof(bytes) ? (size_t)layout->thread_size : sizeof(bytes);
+	size_t size = (size_t)layout->thread_size < sizeof(bytes) ? (size_t)layout->thread_size
+	                                                          : sizeof(bytes);
 	uint64_t state = gm_py_field(python, interpreter, layout->interpreter_threads);
 
 	while (state && each->left--) {
 		if (!gm_image_try_read(python->image, state, bytes, size) ||
-			gm_u64_at(bytes, layout->thread_interpreter) != interpreter)
+		        gm_u64_at(bytes, layout->thread_interpreter) != interpreter)
 			return true;
 		if (!each->visit(each->context, python, state, bytes))
 			return false;
@@ -51,9 +54,9 @@ void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *co
 }
 
 /*
- * The kernel's id of a thread. 3.9 and 3.10 keep pthread_self() alone; glibc's struct pthread has the id at
- * offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of header, then a list node, then `pid_t tid`), the same
- * from 2.4 on.
+ * The kernel's id of a thread. 3.9 and 3.10 keep pthread_self() alone; glibc's struct pthread has
+ * the id at offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of header, then a list node, then
+ * `pid_t tid`), the same from 2.4 on.
  */
 pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 {
@@ -67,7 +70,8 @@ pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 		return native <= INT32_MAX ? (pid_t)native : 0;
 	}
 	ident = gm_u64_at(bytes, layout->thread_ident);
-	if (!ident || !gm_image_try_u32(python->image, ident + PTHREAD_TID, &tid) || tid > INT32_MAX)
+	if (!ident || !gm_image_try_u32(python->image, ident + PTHREAD_TID, &tid) ||
+	        tid > INT32_MAX)
 		return 0;
 	return (pid_t)tid;
 }
@@ -83,24 +87,24 @@ static bool add(void *context, struct gm_python *python, uint64_t state, const u
 
 	if (list->count < list->max)
 		list->threads[list->count] = (struct gm_python_thread){
-			.state = state,
-			.ident = gm_u64_at(bytes, python->layout.thread_ident),
-			.native_id = gm_py_native_id(python, bytes),
+		        .state = state,
+		        .ident = gm_u64_at(bytes, python->layout.thread_ident),
+		        .native_id = gm_py_native_id(python, bytes),
 		};
 	list->count++;
 	return true;
 }
 
 struct gm_error *gm_python_threads(
-	struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count)
+        struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count)
 {
 	struct list list = {threads, max, 0};
 
 	gm_py_each_thread(python, add, &list);
 	if (!list.count)
-		return gm_error_create(GM_TARGET,
-			"Python's threads: the list of thread states cannot be read: ask again when the program "
-			"is stopped in Python code");
+		return gm_error_create(GM_TARGET, "Python's threads: the list of thread states "
+		                                  "cannot be read: ask again when the program "
+		                                  "is stopped in Python code");
 	*ret_count = list.count < max ? list.count : max;
 	return NULL;
 }

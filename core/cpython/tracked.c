@@ -1,9 +1,9 @@
 /*
  * All objects that the garbage collector tracks, and the loaded modules.
  *
- * The collector keeps its objects in circular lists, one per generation, each object's links right before it
- * (Include/internal/pycore_gc.h). While a collection is under way it moves objects to lists of its own on its C
- * stack: those are not seen then.
+ * The collector keeps its objects in circular lists, one per generation, each object's links right
+ * before it (Include/internal/pycore_gc.h). While a collection is under way it moves objects to
+ * lists of its own on its C stack: those are not seen then.
  */
 #include "cpython/python.h"
 
@@ -17,9 +17,11 @@ struct tracked {
 static struct gm_error *corrupt(size_t count, uint64_t at, const char *why)
 {
 	return gm_error_create(GM_CORRUPT,
-		"Python's garbage collector: its list at 0x%llx %s after %zu objects: the program's memory is "
-		"damaged, or it was stopped in the middle of a collection: ask again at another stop",
-		(unsigned long long)at, why, count);
+	        "Python's garbage collector: its list at 0x%llx %s after %zu objects: the "
+	        "program's memory is "
+	        "damaged, or it was stopped in the middle of a collection: ask again at another "
+	        "stop",
+	        (unsigned long long)at, why, count);
 }
 
 /* One list; Brent's cycle finding notices a list that does not come back to its head. */
@@ -49,7 +51,8 @@ static bool walk_list(struct tracked *tracked, struct gm_python *python, uint64_
 		tracked->count++;
 		if (!tracked->visit(tracked->context, at + (uint64_t)l->gc_head_size))
 			return false;
-		at = next & ~UINT64_C(3); /* flags of a collection (NEXT_MASK_UNREACHABLE, Modules/gcmodule.c) */
+		at = next & ~UINT64_C(3); /* flags of a collection (NEXT_MASK_UNREACHABLE,
+		                             Modules/gcmodule.c) */
 	}
 	return true;
 }
@@ -61,15 +64,15 @@ static bool interpreter_lists(void *context, struct gm_python *python, uint64_t 
 
 	for (int32_t i = 0; i < l->gc_generation_count; i++) {
 		uint64_t head = interpreter +
-				(uint64_t)(l->interpreter_generations + i * l->gc_generation_size);
+		                (uint64_t)(l->interpreter_generations + i * l->gc_generation_size);
 		if (!walk_list(tracked, python, head))
 			return false;
 	}
 	return walk_list(tracked, python, interpreter + (uint64_t)l->interpreter_permanent);
 }
 
-struct gm_error *gm_python_tracked(struct gm_python *python, bool (*visit)(void *context, uint64_t object),
-	void *context, size_t *ret_count)
+struct gm_error *gm_python_tracked(struct gm_python *python,
+        bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count)
 {
 	struct tracked tracked = {visit, context, 0, NULL};
 
@@ -117,13 +120,14 @@ static bool interpreter_modules(void *context, struct gm_python *python, uint64_
 }
 
 struct gm_error *gm_python_modules(struct gm_python *python,
-	bool (*visit)(void *context, const char *name, uint64_t module, uint64_t dict), void *context)
+        bool (*visit)(void *context, const char *name, uint64_t module, uint64_t dict),
+        void *context)
 {
 	struct modules modules = {python, visit, context, 0, false};
 
 	gm_py_each_interpreter(python, interpreter_modules, &modules);
 	if (!modules.count)
-		return gm_error_create(GM_TARGET,
-			"sys.modules: it cannot be read: ask again when the program is stopped in Python code");
+		return gm_error_create(GM_TARGET, "sys.modules: it cannot be read: ask again when "
+		                                  "the program is stopped in Python code");
 	return NULL;
 }

@@ -1,9 +1,9 @@
 /*
  * Type objects: told from other memory, named, and sorted into the layouts that are known.
  *
- * A pointer is taken for a type where it is ready, has a printable name, and the chain of its types ends in
- * PyType_Type, which is its own type. Facts are copied once and checked against the target at each use, as
- * classes come and go.
+ * A pointer is taken for a type where it is ready, has a printable name, and the chain of its types
+ * ends in PyType_Type, which is its own type. Facts are copied once and checked against the target
+ * at each use, as classes come and go.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,35 +15,77 @@ static const struct {
 	const char *name;
 	enum gm_type_kind kind;
 } known[] = {
-	{"object", GM_TYPE_PLAIN}, {"str", GM_TYPE_PLAIN}, {"bytes", GM_TYPE_PLAIN}, {"int", GM_TYPE_PLAIN},
-	{"bool", GM_TYPE_PLAIN}, {"float", GM_TYPE_PLAIN}, {"complex", GM_TYPE_PLAIN},
-	{"bytearray", GM_TYPE_PLAIN}, {"NoneType", GM_TYPE_PLAIN}, {"range", GM_TYPE_MEMBERS},
-	{"ellipsis", GM_TYPE_PLAIN}, {"NotImplementedType", GM_TYPE_PLAIN}, {"PyCapsule", GM_TYPE_PLAIN},
-	{"dict", GM_TYPE_DICT}, {"list", GM_TYPE_LIST}, {"tuple", GM_TYPE_TUPLE}, {"set", GM_TYPE_SET},
-	{"frozenset", GM_TYPE_SET}, {"cell", GM_TYPE_CELL}, {"function", GM_TYPE_FUNCTION},
-	{"method", GM_TYPE_METHOD}, {"builtin_function_or_method", GM_TYPE_BUILTIN},
-	{"module", GM_TYPE_MODULE}, {"type", GM_TYPE_TYPE}, {"code", GM_TYPE_CODE},
-	{"frame", GM_TYPE_FRAME}, {"generator", GM_TYPE_GENERATOR}, {"coroutine", GM_TYPE_GENERATOR},
-	{"async_generator", GM_TYPE_GENERATOR}, {"traceback", GM_TYPE_TRACEBACK},
-	{"BaseException", GM_TYPE_EXCEPTION}, {"collections.deque", GM_TYPE_DEQUE},
-	{"property", GM_TYPE_PROPERTY}, {"functools.partial", GM_TYPE_PARTIAL},
-	{"mappingproxy", GM_TYPE_MAPPINGPROXY}, {"staticmethod", GM_TYPE_WRAPPER},
-	{"classmethod", GM_TYPE_WRAPPER}, {"list_iterator", GM_TYPE_SEQUENCE_ITERATOR},
-	{"tuple_iterator", GM_TYPE_SEQUENCE_ITERATOR}, {"iterator", GM_TYPE_SEQUENCE_ITERATOR},
-	{"list_reverseiterator", GM_TYPE_SEQUENCE_ITERATOR}, {"weakref", GM_TYPE_WEAKREF},
-	{"weakref.ReferenceType", GM_TYPE_WEAKREF}, {"weakproxy", GM_TYPE_WEAKREF},
-	{"weakref.ProxyType", GM_TYPE_WEAKREF}, {"slice", GM_TYPE_MEMBERS}, {"super", GM_TYPE_MEMBERS},
-	{"types.SimpleNamespace", GM_TYPE_PLAIN}, {"collections.defaultdict", GM_TYPE_DICT},
-	{"collections.OrderedDict", GM_TYPE_DICT}, {"dict_keys", GM_TYPE_FIELDS}, {"dict_values", GM_TYPE_FIELDS},
-	{"dict_items", GM_TYPE_FIELDS}, {"dict_keyiterator", GM_TYPE_FIELDS},
-	{"dict_valueiterator", GM_TYPE_FIELDS}, {"dict_itemiterator", GM_TYPE_FIELDS},
-	{"set_iterator", GM_TYPE_FIELDS}, {"enumerate", GM_TYPE_FIELDS}, {"reversed", GM_TYPE_FIELDS},
-	{"zip", GM_TYPE_FIELDS}, {"map", GM_TYPE_FIELDS}, {"filter", GM_TYPE_FIELDS},
-	{"callable_iterator", GM_TYPE_FIELDS}, {"types.GenericAlias", GM_TYPE_FIELDS},
-	{"types.UnionType", GM_TYPE_FIELDS}, {"wrapper_descriptor", GM_TYPE_FIELDS},
-	{"method_descriptor", GM_TYPE_FIELDS}, {"classmethod_descriptor", GM_TYPE_FIELDS},
-	{"member_descriptor", GM_TYPE_FIELDS}, {"getset_descriptor", GM_TYPE_FIELDS},
-	{"method-wrapper", GM_TYPE_FIELDS},
+        {"object", GM_TYPE_PLAIN},
+        {"str", GM_TYPE_PLAIN},
+        {"bytes", GM_TYPE_PLAIN},
+        {"int", GM_TYPE_PLAIN},
+        {"bool", GM_TYPE_PLAIN},
+        {"float", GM_TYPE_PLAIN},
+        {"complex", GM_TYPE_PLAIN},
+        {"bytearray", GM_TYPE_PLAIN},
+        {"NoneType", GM_TYPE_PLAIN},
+        {"range", GM_TYPE_MEMBERS},
+        {"ellipsis", GM_TYPE_PLAIN},
+        {"NotImplementedType", GM_TYPE_PLAIN},
+        {"PyCapsule", GM_TYPE_PLAIN},
+        {"dict", GM_TYPE_DICT},
+        {"list", GM_TYPE_LIST},
+        {"tuple", GM_TYPE_TUPLE},
+        {"set", GM_TYPE_SET},
+        {"frozenset", GM_TYPE_SET},
+        {"cell", GM_TYPE_CELL},
+        {"function", GM_TYPE_FUNCTION},
+        {"method", GM_TYPE_METHOD},
+        {"builtin_function_or_method", GM_TYPE_BUILTIN},
+        {"module", GM_TYPE_MODULE},
+        {"type", GM_TYPE_TYPE},
+        {"code", GM_TYPE_CODE},
+        {"frame", GM_TYPE_FRAME},
+        {"generator", GM_TYPE_GENERATOR},
+        {"coroutine", GM_TYPE_GENERATOR},
+        {"async_generator", GM_TYPE_GENERATOR},
+        {"traceback", GM_TYPE_TRACEBACK},
+        {"BaseException", GM_TYPE_EXCEPTION},
+        {"collections.deque", GM_TYPE_DEQUE},
+        {"property", GM_TYPE_PROPERTY},
+        {"functools.partial", GM_TYPE_PARTIAL},
+        {"mappingproxy", GM_TYPE_MAPPINGPROXY},
+        {"staticmethod", GM_TYPE_WRAPPER},
+        {"classmethod", GM_TYPE_WRAPPER},
+        {"list_iterator", GM_TYPE_SEQUENCE_ITERATOR},
+        {"tuple_iterator", GM_TYPE_SEQUENCE_ITERATOR},
+        {"iterator", GM_TYPE_SEQUENCE_ITERATOR},
+        {"list_reverseiterator", GM_TYPE_SEQUENCE_ITERATOR},
+        {"weakref", GM_TYPE_WEAKREF},
+        {"weakref.ReferenceType", GM_TYPE_WEAKREF},
+        {"weakproxy", GM_TYPE_WEAKREF},
+        {"weakref.ProxyType", GM_TYPE_WEAKREF},
+        {"slice", GM_TYPE_MEMBERS},
+        {"super", GM_TYPE_MEMBERS},
+        {"types.SimpleNamespace", GM_TYPE_PLAIN},
+        {"collections.defaultdict", GM_TYPE_DICT},
+        {"collections.OrderedDict", GM_TYPE_DICT},
+        {"dict_keys", GM_TYPE_FIELDS},
+        {"dict_values", GM_TYPE_FIELDS},
+        {"dict_items", GM_TYPE_FIELDS},
+        {"dict_keyiterator", GM_TYPE_FIELDS},
+        {"dict_valueiterator", GM_TYPE_FIELDS},
+        {"dict_itemiterator", GM_TYPE_FIELDS},
+        {"set_iterator", GM_TYPE_FIELDS},
+        {"enumerate", GM_TYPE_FIELDS},
+        {"reversed", GM_TYPE_FIELDS},
+        {"zip", GM_TYPE_FIELDS},
+        {"map", GM_TYPE_FIELDS},
+        {"filter", GM_TYPE_FIELDS},
+        {"callable_iterator", GM_TYPE_FIELDS},
+        {"types.GenericAlias", GM_TYPE_FIELDS},
+        {"types.UnionType", GM_TYPE_FIELDS},
+        {"wrapper_descriptor", GM_TYPE_FIELDS},
+        {"method_descriptor", GM_TYPE_FIELDS},
+        {"classmethod_descriptor", GM_TYPE_FIELDS},
+        {"member_descriptor", GM_TYPE_FIELDS},
+        {"getset_descriptor", GM_TYPE_FIELDS},
+        {"method-wrapper", GM_TYPE_FIELDS},
 };
 
 static size_t bucket(uint64_t address)
@@ -84,7 +126,7 @@ static bool read_head(struct gm_python *python, uint64_t address, struct head *r
 	uint8_t bytes[512];
 
 	if (!address || address & 7 || (size_t)layout->type_size > sizeof(bytes) ||
-		!gm_image_try_read(python->image, address, bytes, (size_t)layout->type_size))
+	        !gm_image_try_read(python->image, address, bytes, (size_t)layout->type_size))
 		return false;
 	ret->metatype = gm_u64_at(bytes, layout->object_type);
 	ret->name = gm_u64_at(bytes, layout->type_name);
@@ -95,15 +137,16 @@ static bool read_head(struct gm_python *python, uint64_t address, struct head *r
 	ret->dictoffset = (int64_t)gm_u64_at(bytes, layout->type_dictoffset);
 	ret->weaklistoffset = (int64_t)gm_u64_at(bytes, layout->type_weaklistoffset);
 	ret->flags = gm_u64_at(bytes, layout->type_flags);
-	return ret->flags & GM_TYPE_FLAG_READY && ret->basicsize >= 16 && ret->basicsize < 1 << 24 &&
-	       ret->itemsize >= 0 && ret->itemsize < 1 << 24 && ret->metatype;
+	return ret->flags & GM_TYPE_FLAG_READY && ret->basicsize >= 16 &&
+	       ret->basicsize < 1 << 24 && ret->itemsize >= 0 && ret->itemsize < 1 << 24 &&
+	       ret->metatype;
 }
 
 /* Flags that stay while a type lives; others are caches (Py_TPFLAGS_VALID_VERSION_TAG ...). */
 static uint64_t lasting_flags(uint64_t flags)
 {
 	return flags & (GM_TYPE_FLAG_HEAP | GM_TYPE_FLAG_MANAGED_DICT | GM_TYPE_FLAG_INLINE_VALUES |
-			       UINT64_C(0xff000000));
+	                       UINT64_C(0xff000000));
 }
 
 static bool same(const struct gm_type *type, const struct head *head)
@@ -139,14 +182,15 @@ static bool read_members(struct gm_python *python, struct gm_type *type)
 	for (uint64_t i = 0; type->members_address && i < MAX_MEMBERS; i++) {
 		uint64_t address = type->members_address + i * (uint64_t)layout->member_size;
 		if (!gm_image_try_read(python->image, address, row, (size_t)layout->member_size) ||
-			!gm_u64_at(row, layout->member_name))
+		        !gm_u64_at(row, layout->member_name))
 			return true;
 		int32_t kind = gm_i32_at(row, layout->member_type);
 		int64_t offset = (int64_t)gm_u64_at(row, layout->member_offset);
-		if ((kind != T_OBJECT && kind != T_OBJECT_EX) || offset < 16 || offset >= type->basicsize)
+		if ((kind != T_OBJECT && kind != T_OBJECT_EX) || offset < 16 ||
+		        offset >= type->basicsize)
 			continue;
 		struct gm_type_member member = {
-			read_text(python, gm_u64_at(row, layout->member_name)), offset};
+		        read_text(python, gm_u64_at(row, layout->member_name)), offset};
 		if (!member.name)
 			continue;
 		if (!gm_array_push(&type->members, member)) {
@@ -163,21 +207,22 @@ static enum gm_type_kind kind_of(const struct gm_type *type)
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (!strcmp(type->full_name, known[i].name) &&
-			(!(type->flags & GM_TYPE_FLAG_HEAP) || known[i].kind == GM_TYPE_PARTIAL ||
-				known[i].kind == GM_TYPE_DEQUE || known[i].kind == GM_TYPE_DICT ||
-				known[i].kind == GM_TYPE_PLAIN))
+		        (!(type->flags & GM_TYPE_FLAG_HEAP) || known[i].kind == GM_TYPE_PARTIAL ||
+		                known[i].kind == GM_TYPE_DEQUE || known[i].kind == GM_TYPE_DICT ||
+		                known[i].kind == GM_TYPE_PLAIN))
 			return known[i].kind;
 	}
 	if (!type->base)
 		return GM_TYPE_UNKNOWN;
-	/* A class statement adds slots, a dict and a list of weak references to its base's layout, and nothing
-	 * else. What a C type adds beyond that is not known. */
+	/* A class statement adds slots, a dict and a list of weak references to its base's layout,
+	 * and nothing else. What a C type adds beyond that is not known. */
 	words += type->dictoffset != 0 && type->base->dictoffset == 0;
 	words += type->weaklistoffset != 0 && type->base->weaklistoffset == 0;
 	if (type->basicsize <= type->base->basicsize + 8 * words)
 		return type->base->kind;
 	if (type->base->kind == GM_TYPE_EXCEPTION)
-		return GM_TYPE_EXCEPTION; /* their further fields are all in tp_members (Objects/exceptions.c) */
+		return GM_TYPE_EXCEPTION; /* their further fields are all in tp_members
+		                             (Objects/exceptions.c) */
 	return GM_TYPE_UNKNOWN;
 }
 
@@ -193,7 +238,8 @@ static bool is_metatype(struct gm_python *python, uint64_t address, unsigned dep
 	return type && type->flags & GM_TYPE_FLAG_TYPE;
 }
 
-static struct gm_type *copy(struct gm_python *python, uint64_t address, const struct head *head, unsigned depth)
+static struct gm_type *copy(
+        struct gm_python *python, uint64_t address, const struct head *head, unsigned depth)
 {
 	struct gm_type *type;
 	struct gm_type *base = NULL;
@@ -210,17 +256,17 @@ static struct gm_type *copy(struct gm_python *python, uint64_t address, const st
 	if (!type)
 		return NULL;
 	*type = (struct gm_type){
-		.address = address,
-		.metatype = head->metatype,
-		.name_address = head->name,
-		.base_address = head->base,
-		.members_address = head->members,
-		.basicsize = head->basicsize,
-		.itemsize = head->itemsize,
-		.dictoffset = head->dictoffset,
-		.weaklistoffset = head->weaklistoffset,
-		.flags = head->flags,
-		.base = base,
+	        .address = address,
+	        .metatype = head->metatype,
+	        .name_address = head->name,
+	        .base_address = head->base,
+	        .members_address = head->members,
+	        .basicsize = head->basicsize,
+	        .itemsize = head->itemsize,
+	        .dictoffset = head->dictoffset,
+	        .weaklistoffset = head->weaklistoffset,
+	        .flags = head->flags,
+	        .base = base,
 	};
 	type->full_name = read_text(python, head->name);
 	if (!type->full_name || !read_members(python, type)) {
@@ -231,7 +277,8 @@ static struct gm_type *copy(struct gm_python *python, uint64_t address, const st
 	type->name = dot && dot[1] ? dot + 1 : type->full_name;
 	type->kind = kind_of(type);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
-		type->cached_keys = gm_py_field(python, address, python->layout.heaptype_cached_keys);
+		type->cached_keys =
+		        gm_py_field(python, address, python->layout.heaptype_cached_keys);
 	type->next = python->types[bucket(address)];
 	python->types[bucket(address)] = type;
 	python->type_count++;
@@ -260,7 +307,7 @@ struct gm_type *gm_py_type_of(struct gm_python *python, uint64_t object)
 	uint64_t address;
 
 	if (!object || object & 7 ||
-		!gm_py_u64(python, object + (uint64_t)python->layout.object_type, &address))
+	        !gm_py_u64(python, object + (uint64_t)python->layout.object_type, &address))
 		return NULL;
 	return type_at(python, address, 0);
 }
@@ -271,7 +318,7 @@ bool gm_python_type_name(struct gm_python *python, uint64_t object, const char *
 	uint64_t count;
 
 	if (!type || !gm_python_refcount(python, object, &count) ||
-		(count > UINT64_C(1) << 40 && count != UINT64_MAX))
+	        (count > UINT64_C(1) << 40 && count != UINT64_MAX))
 		return false;
 	*ret_name = type->name;
 	return true;

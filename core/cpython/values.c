@@ -19,8 +19,9 @@ size_t gm_py_tuple(struct gm_python *python, uint64_t tuple, uint64_t *ret_items
 
 	if (count > max)
 		count = max;
-	if (!count || !gm_image_try_read(python->image, tuple + (uint64_t)python->layout.tuple_items, ret_items,
-			      (size_t)count * 8))
+	if (!count ||
+	        !gm_image_try_read(python->image, tuple + (uint64_t)python->layout.tuple_items,
+	                ret_items, (size_t)count * 8))
 		return 0;
 	return (size_t)count;
 }
@@ -31,7 +32,8 @@ bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret
 
 	if (!gm_py_u64(python, object + (uint64_t)python->layout.object_refcount, &count))
 		return false;
-	/* 3.12+: PEP 683; _Py_IsImmortal() looks at the sign of the low 32 bits (Include/object.h) */
+	/* 3.12+: PEP 683; _Py_IsImmortal() looks at the sign of the low 32 bits (Include/object.h)
+	 */
 	if (python->version >= 0x030c && (int32_t)count < 0)
 		count = UINT64_MAX;
 	*ret_count = count;
@@ -74,8 +76,9 @@ struct str_view {
 };
 
 /*
- * Where a str keeps its characters: PEP 393, PyASCIIObject.state in Include/cpython/unicodeobject.h: two bits
- * interned, three kind, then compact, ascii. Strings of 3.9 to 3.11 that are not "ready" have none.
+ * Where a str keeps its characters: PEP 393, PyASCIIObject.state in
+ * Include/cpython/unicodeobject.h: two bits interned, three kind, then compact, ascii. Strings
+ * of 3.9 to 3.11 that are not "ready" have none.
  */
 static bool view_str(struct gm_python *python, uint64_t object, struct str_view *ret)
 {
@@ -85,7 +88,7 @@ static bool view_str(struct gm_python *python, uint64_t object, struct str_view 
 	const struct gm_type *type = gm_py_type_of(python, object);
 
 	if (!type || !(type->flags & GM_TYPE_FLAG_STR) ||
-		!gm_image_try_read(python->image, object, head, (size_t)layout->str_ascii_size))
+	        !gm_image_try_read(python->image, object, head, (size_t)layout->str_ascii_size))
 		return false;
 	state = (uint32_t)gm_i32_at(head, layout->str_state);
 	ret->length = gm_u64_at(head, layout->str_length);
@@ -93,7 +96,8 @@ static bool view_str(struct gm_python *python, uint64_t object, struct str_view 
 	if ((ret->kind != 1 && ret->kind != 2 && ret->kind != 4) || ret->length > UINT64_C(1) << 40)
 		return false;
 	if (state >> 5 & 1)
-		ret->data = object + (uint64_t)(state >> 6 & 1 ? layout->str_ascii_size : layout->str_compact_size);
+		ret->data = object + (uint64_t)(state >> 6 & 1 ? layout->str_ascii_size
+		                                               : layout->str_compact_size);
 	else
 		ret->data = gm_py_field(python, object, layout->str_data);
 	return ret->data || !ret->length;
@@ -107,7 +111,7 @@ static char *read_str(struct gm_python *python, const struct str_view *view, siz
 	size_t size = 0;
 
 	if (!raw || !text ||
-		(count && !gm_image_try_read(python->image, view->data, raw, count * view->kind))) {
+	        (count && !gm_image_try_read(python->image, view->data, raw, count * view->kind))) {
 		free(text);
 		return NULL;
 	}
@@ -170,14 +174,15 @@ bool gm_py_int(struct gm_python *python, uint64_t object, int64_t *ret_value)
 		size = (int64_t)gm_py_field(python, object, layout->object_size);
 		negative = size < 0;
 		size = negative ? -size : size;
-	} else { /* 3.12: low two bits 0 positive, 1 zero, 2 negative; the digits' number above bit 3 */
+	} else { /* 3.12: low two bits 0 positive, 1 zero, 2 negative; the digits' number above bit
+		    3 */
 		uint64_t tag = gm_py_field(python, object, layout->long_tag);
 		negative = (tag & 3) == 2;
 		size = (tag & 3) == 1 ? 0 : (int64_t)(tag >> 3);
 	}
 	if (size < 0 || size > 3 ||
-		(size && !gm_image_try_read(python->image, object + (uint64_t)layout->long_digits, digits,
-				 (size_t)size * 4)))
+	        (size && !gm_image_try_read(python->image, object + (uint64_t)layout->long_digits,
+	                         digits, (size_t)size * 4)))
 		return false;
 	if (digits[2] > 7) /* beyond 63 bits: three digits of 30 */
 		return false;
