@@ -1,0 +1,537 @@
+/*
+ * The log's reader. Opening walks the chunks once, checks each, and keeps what is interned; events
+ * stay in the file and are decoded a chunk at a time when they are asked for, so that ten million
+ * of them cost a few bytes each in memory. The file is read, not mapped: a log that is cut short
+ * while it is open must not kill gdb.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "log/format.h"
+#include "log/tables.h"
+
+/* Where a chunk of events lies. */
+struct event_chunk {
+	uint64_t first;  /* number of its first event */
+	uint64_t offset; /* of its payload in the file */
+	uint32_t length, count;
+};
+
+enum { CACHE_SLOTS = 8 };
+
+/* Consecutive events, decoded. Several small chunks share a slot. */
+struct cache_slot {
+	uint64_t first, count;
+	uint64_t used;           /* when last, for choosing which slot to give up */
+	struct gm_event *events; /* GM_CHUNK_EVENTS_MAX of them, or NULL */
+};
+
+struct cache {
+	struct cache_slot slots[CACHE_SLOTS];
+	uint64_t clock;
+	uint8_t *bytes; /* a chunk's payload under way */
+	size_t capacity;
+};
+
+struct gm_log {
+	char *path;
+	char *source;
+	int fd;
+	struct gm_log_header header;
+	uint64_t offset; /* one past the last whole chunk */
+	uint64_t size;   /* of the file when last looked at */
+	bool closed;
+	struct gm_tables tables;
+	GM_ARRAY(struct event_chunk) chunks;
+	uint64_t event_count;
+	struct cache *cache; /* apart, as reading an event does not change what the log says */
+};
+
+static struct gm_error *damaged(const struct gm_log *log, uint64_t offset, const char *reason)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: damaged at byte %" PRIu64
+	        ": %s: record again, or restore the file from a copy",
+	        log->path, offset, reason);
+}
+
+/* Reads up to `size` bytes; fewer at the end of the file. -1: errno. */
+static ssize_t read_at(int fd, void *bytes, size_t size, uint64_t offset)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t got =
+		        pread(fd, (uint8_t *)bytes + done, size - done, (off_t)(offset + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+static bool cache_reserve(struct cache *cache, size_t size)
+{
+	return gm_array_grow((void **)&cache->bytes, &cache->capacity, 0, size, 1);
+}
+
+/* Decodes a whole chunk to see that it holds what it says, and indexes it. */
+static const char *read_events(struct gm_log *log, const struct gm_chunk_header *header,
+        struct gm_cursor *cursor, uint64_t offset, bool *ret_no_memory)
+{
+	if (header->count > GM_CHUNK_EVENTS_MAX)
+		return "more events than a chunk may have";
+	struct gm_event state;
+	gm_event_state_reset(&state);
+	for (uint32_t i = 0; i < header->count; i++) {
+		gm_event_decode(&state, cursor);
+		if (cursor->bad)
+			return "an event is malformed";
+		if (state.python_stack > log->tables.python_stacks.count ||
+		        state.native_stack > log->tables.native_stacks.count ||
+		        state.evidence > log->tables.evidence.count)
+			return "an event refers to a stack that is not there";
+	}
+	if (cursor->at != cursor->end)
+		return "bytes are left over behind its events";
+	if (header->count == 0)
+		return NULL;
+	const struct event_chunk chunk = {
+	        .first = log->event_count,
+	        .offset = offset,
+	        .length = header->length,
+	        .count = header->count,
+	};
+	if (!gm_array_push(&log->chunks, chunk)) {
+		*ret_no_memory = true;
+		return NULL;
+	}
+	log->event_count += header->count;
+	return NULL;
+}
+
+static const char *read_meta(struct gm_log *log, struct gm_cursor *cursor, bool *ret_no_memory)
+{
+	uint64_t length = gm_get_varint(cursor);
+	if (cursor->bad || length > (uint64_t)(cursor->end - cursor->at) || log->source)
+		return "its description is malformed";
+	log->source = strndup((const char *)cursor->at, length);
+	*ret_no_memory = !log->source;
+	return NULL;
+}
+
+static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_header *header,
+        const uint8_t *payload, uint64_t offset)
+{
+	if (gm_log_crc(payload, header->length) != header->crc)
+		return damaged(log, offset, "the checksum of a chunk does not fit");
+	struct gm_cursor cursor = {payload, payload + header->length, false};
+	bool no_memory = false;
+	const char *reason = NULL;
+	switch (header->type) {
+	case GM_CHUNK_META:
+		reason = read_meta(log, &cursor, &no_memory);
+		break;
+	case GM_CHUNK_EVENTS:
+		reason = read_events(
+		        log, header, &cursor, offset + GM_CHUNK_HEADER_SIZE, &no_memory);
+		break;
+	case GM_CHUNK_END:
+		log->closed = true;
+		break;
+	default:
+		reason = gm_tables_read(&log->tables, header, &cursor, &no_memory);
+	}
+	if (no_memory)
+		return &gm_error_no_memory;
+	if (reason) {
+		char text[160];
+		snprintf(text, sizeof(text), "a chunk of %s: %s", gm_chunk_type_name(header->type),
+		        reason);
+		return damaged(log, offset, text);
+	}
+	return NULL;
+}
+
+/* Reads chunks from log->offset to the last whole one. */
+static struct gm_error *read_chunks(struct gm_log *log)
+{
+	struct stat status;
+	if (fstat(log->fd, &status) != 0)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot read the log", log->path);
+	log->size = (uint64_t)status.st_size;
+	if (log->size < log->offset)
+		return damaged(log, log->size, "the file has become shorter than it was");
+	while (log->size - log->offset >= GM_CHUNK_HEADER_SIZE) {
+		uint8_t bytes[GM_CHUNK_HEADER_SIZE];
+		ssize_t got = read_at(log->fd, bytes, sizeof(bytes), log->offset);
+		if (got < 0)
+			return gm_error_os(GM_CORRUPT, errno, "%s: cannot read at byte %" PRIu64,
+			        log->path, log->offset);
+		if (got < (ssize_t)sizeof(bytes))
+			break;
+		struct gm_chunk_header header;
+		const char *reason = gm_chunk_header_decode(bytes, &header);
+		if (reason)
+			return damaged(log, log->offset, reason);
+		if (log->size - log->offset - GM_CHUNK_HEADER_SIZE < header.length)
+			break;
+		if (!cache_reserve(log->cache, header.length + 1))
+			return &gm_error_no_memory;
+		got = read_at(log->fd, log->cache->bytes, header.length,
+		        log->offset + GM_CHUNK_HEADER_SIZE);
+		if (got < 0)
+			return gm_error_os(GM_CORRUPT, errno, "%s: cannot read at byte %" PRIu64,
+			        log->path, log->offset);
+		if (got < (ssize_t)header.length)
+			break;
+		gm_try(read_chunk(log, &header, log->cache->bytes, log->offset));
+		log->offset += GM_CHUNK_HEADER_SIZE + header.length;
+	}
+	return gm_tables_sort(&log->tables) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *no_log(const char *path, const char *reason)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: not a gpumem log: %s: name a file that `gpumem run` or `gpumem record` wrote",
+	        path, reason);
+}
+
+static struct gm_error *read_header(struct gm_log *log)
+{
+	uint8_t bytes[GM_LOG_HEADER_SIZE];
+	ssize_t got = read_at(log->fd, bytes, sizeof(bytes), 0);
+	if (got < 0)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot read the log", log->path);
+	if (got == 0)
+		return no_log(log->path, "it is empty");
+	if (memcmp(bytes, GM_LOG_MAGIC, got < 8 ? (size_t)got : 8) != 0)
+		return no_log(log->path, "it does not begin as one does");
+	if (got < (ssize_t)sizeof(bytes)) {
+		char reason[80];
+		snprintf(reason, sizeof(reason),
+		        "the file was cut within its header, after %zd of %d bytes", got,
+		        GM_LOG_HEADER_SIZE);
+		return damaged(log, (uint64_t)got, reason);
+	}
+	const char *reason = gm_log_header_decode(bytes, &log->header);
+	if (reason && strcmp(reason, "newer") == 0)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: format %u.%u is newer than this gpumem, which reads up to %d: "
+		        "open it with a newer gpumem",
+		        log->path, log->header.major, log->header.minor, GM_LOG_MAJOR);
+	return reason ? damaged(log, 0, reason) : NULL;
+}
+
+struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
+{
+	struct gm_log *log = calloc(1, sizeof(*log));
+	if (!log)
+		return &gm_error_no_memory;
+	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
+	log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct gm_error *error = NULL;
+	struct stat status;
+	if (log->fd < 0 || fstat(log->fd, &status) != 0)
+		error = gm_error_os(GM_CORRUPT, errno, "%s: cannot open the log", path);
+	else if (!S_ISREG(status.st_mode))
+		error = no_log(path, "it is no regular file");
+	else if (!(log->path = strdup(path)) || !(log->cache = calloc(1, sizeof(*log->cache))))
+		error = &gm_error_no_memory;
+	if (!error)
+		error = read_header(log);
+	if (!error) {
+		log->offset = GM_LOG_HEADER_SIZE;
+		error = read_chunks(log);
+	}
+	if (error) {
+		gm_log_close(log);
+		return error;
+	}
+	*ret_log = log;
+	return NULL;
+}
+
+void gm_log_close(struct gm_log *log)
+{
+	if (!log)
+		return;
+	if (log->fd >= 0)
+		close(log->fd);
+	if (log->cache) {
+		for (size_t i = 0; i < CACHE_SLOTS; i++)
+			free(log->cache->slots[i].events);
+		free(log->cache->bytes);
+		free(log->cache);
+	}
+	gm_tables_deinit(&log->tables);
+	gm_array_deinit(&log->chunks);
+	free(log->source);
+	free(log->path);
+	free(log);
+}
+
+struct gm_error *gm_log_refresh(struct gm_log *log)
+{
+	/* The same file may hold another recording by now, which has another id. */
+	uint8_t bytes[GM_LOG_HEADER_SIZE];
+	struct gm_log_header header;
+	if (read_at(log->fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
+	        gm_log_header_decode(bytes, &header) || header.id != log->header.id)
+		return damaged(log, 0, "the file was written anew since it was opened");
+	return read_chunks(log);
+}
+
+const char *gm_log_path(const struct gm_log *log)
+{
+	return log->path;
+}
+
+const char *gm_log_source(const struct gm_log *log)
+{
+	return log->source ? log->source : "";
+}
+
+uint64_t gm_log_pid(const struct gm_log *log)
+{
+	return log->header.pid;
+}
+
+uint64_t gm_log_start_ns(const struct gm_log *log)
+{
+	return log->header.start_ns;
+}
+
+bool gm_log_closed(const struct gm_log *log)
+{
+	return log->closed;
+}
+
+bool gm_log_truncated(const struct gm_log *log, uint64_t *ret_offset)
+{
+	if (ret_offset)
+		*ret_offset = log->offset;
+	return log->offset < log->size;
+}
+
+uint64_t gm_log_event_count(const struct gm_log *log)
+{
+	return log->event_count;
+}
+
+/* The index of the chunk with event `number`, which exists. */
+static size_t find_chunk(const struct gm_log *log, uint64_t number)
+{
+	size_t low = 0, high = log->chunks.count - 1;
+	while (low < high) {
+		size_t middle = low + (high - low + 1) / 2;
+		if (log->chunks.items[middle].first <= number)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Decodes one chunk behind the slot's events. False: the file has changed under us, or no memory.
+ */
+static bool load_chunk(
+        const struct gm_log *log, const struct event_chunk *chunk, struct cache_slot *slot)
+{
+	struct cache *cache = log->cache;
+	if (!cache_reserve(cache, chunk->length + 1) ||
+	        read_at(log->fd, cache->bytes, chunk->length, chunk->offset) !=
+	                (ssize_t)chunk->length)
+		return false;
+	struct gm_cursor cursor = {cache->bytes, cache->bytes + chunk->length, false};
+	struct gm_event state;
+	gm_event_state_reset(&state);
+	for (uint32_t i = 0; i < chunk->count; i++) {
+		gm_event_decode(&state, &cursor);
+		if (cursor.bad)
+			return false;
+		slot->events[slot->count + i] = state;
+	}
+	slot->count += chunk->count;
+	return true;
+}
+
+static struct cache_slot *load(const struct gm_log *log, uint64_t number)
+{
+	struct cache *cache = log->cache;
+	struct cache_slot *slot = &cache->slots[0];
+	for (size_t i = 1; i < CACHE_SLOTS; i++)
+		if (cache->slots[i].used < slot->used)
+			slot = &cache->slots[i];
+	if (!slot->events)
+		slot->events = malloc(GM_CHUNK_EVENTS_MAX * sizeof(*slot->events));
+	slot->count = 0;
+	if (!slot->events)
+		return NULL;
+	size_t index = find_chunk(log, number);
+	slot->first = log->chunks.items[index].first;
+	for (size_t i = index; i < log->chunks.count; i++) {
+		const struct event_chunk *chunk = &log->chunks.items[i];
+		if (slot->count + chunk->count > GM_CHUNK_EVENTS_MAX ||
+		        !load_chunk(log, chunk, slot))
+			break;
+	}
+	return slot->count ? slot : NULL;
+}
+
+void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event)
+{
+	*ret_event = (struct gm_event){0};
+	if (number >= log->event_count)
+		return;
+	struct cache_slot *slot = NULL;
+	for (size_t i = 0; i < CACHE_SLOTS && !slot; i++) {
+		struct cache_slot *candidate = &log->cache->slots[i];
+		if (number - candidate->first < candidate->count)
+			slot = candidate;
+	}
+	if (!slot)
+		slot = load(log, number);
+	if (!slot)
+		return;
+	slot->used = ++log->cache->clock;
+	*ret_event = slot->events[number - slot->first];
+}
+
+const char *gm_log_string(const struct gm_log *log, uint32_t id)
+{
+	return gm_tables_string(&log->tables, id);
+}
+
+bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_code)
+{
+	if (id == 0 || id > log->tables.codes.count)
+		return false;
+	const struct gm_code_entry *code = &log->tables.codes.items[id - 1];
+	*ret_code = (struct gm_log_code){
+	        .file = code->file,
+	        .name = code->name,
+	        .first_line = code->first_line,
+	        .loop_count = code->loop_count,
+	        .loops = code->loop_count ? log->tables.loops.items + code->loops : NULL,
+	};
+	return true;
+}
+
+bool gm_log_frame(const struct gm_log *log, uint32_t id, struct gm_log_frame *ret_frame)
+{
+	if (id == 0 || id > log->tables.frames.count)
+		return false;
+	*ret_frame = log->tables.frames.items[id - 1];
+	return true;
+}
+
+const uint32_t *gm_log_python_stack(const struct gm_log *log, uint32_t id, size_t *ret_count)
+{
+	*ret_count = 0;
+	if (id == 0 || id > log->tables.python_stacks.count)
+		return NULL;
+	const struct gm_span *span = &log->tables.python_stacks.items[id - 1];
+	*ret_count = span->count;
+	return span->count ? log->tables.stack_frames.items + span->start : NULL;
+}
+
+const uint64_t *gm_log_native_stack(const struct gm_log *log, uint32_t id, size_t *ret_count)
+{
+	*ret_count = 0;
+	if (id == 0 || id > log->tables.native_stacks.count)
+		return NULL;
+	const struct gm_span *span = &log->tables.native_stacks.items[id - 1];
+	*ret_count = span->count;
+	return span->count ? log->tables.addresses.items + span->start : NULL;
+}
+
+bool gm_log_evidence(const struct gm_log *log, uint32_t id, struct gm_log_evidence *ret_evidence)
+{
+	if (id == 0 || id > log->tables.evidence.count)
+		return false;
+	*ret_evidence = log->tables.evidence.items[id - 1];
+	return true;
+}
+
+size_t gm_log_module_count(const struct gm_log *log)
+{
+	return log->tables.modules.count;
+}
+
+bool gm_log_module(const struct gm_log *log, uint32_t id, struct gm_log_module *ret_module)
+{
+	if (id == 0 || id > log->tables.modules.count)
+		return false;
+	*ret_module = log->tables.modules.items[id - 1];
+	return true;
+}
+
+uint32_t gm_log_module_at(const struct gm_log *log, uint64_t address)
+{
+	size_t low = 0, high = log->tables.modules_by_start.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		uint32_t id = log->tables.modules_by_start.items[middle];
+		if (log->tables.modules.items[id - 1].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return 0;
+	uint32_t id = log->tables.modules_by_start.items[low - 1];
+	return address < log->tables.modules.items[id - 1].end ? id : 0;
+}
+
+bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_function,
+        uint32_t *ret_file, uint32_t *ret_line)
+{
+	size_t low = 0, high = log->tables.symbols.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (log->tables.symbols.items[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == log->tables.symbols.count || log->tables.symbols.items[low].address != address)
+		return false;
+	*ret_function = log->tables.symbols.items[low].function;
+	*ret_file = log->tables.symbols.items[low].file;
+	*ret_line = log->tables.symbols.items[low].line;
+	return true;
+}
+
+size_t gm_log_gap_count(const struct gm_log *log)
+{
+	return log->tables.gaps.count;
+}
+
+const char *gm_log_gap(const struct gm_log *log, size_t index)
+{
+	return index < log->tables.gaps.count ? gm_log_string(log, log->tables.gaps.items[index])
+	                                      : "";
+}
+
+bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value)
+{
+	for (size_t i = 0; i < log->tables.counters.count; i++) {
+		if (strcmp(gm_log_string(log, log->tables.counters.items[i].name), name) == 0) {
+			*ret_value = log->tables.counters.items[i].value;
+			return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,247 @@
+#include "log/tables.h"
+
+#include <string.h>
+
+void gm_tables_deinit(struct gm_tables *tables)
+{
+	gm_array_deinit(&tables->text);
+	gm_array_deinit(&tables->strings);
+	gm_array_deinit(&tables->loops);
+	gm_array_deinit(&tables->codes);
+	gm_array_deinit(&tables->frames);
+	gm_array_deinit(&tables->stack_frames);
+	gm_array_deinit(&tables->python_stacks);
+	gm_array_deinit(&tables->modules);
+	gm_array_deinit(&tables->modules_by_start);
+	gm_array_deinit(&tables->addresses);
+	gm_array_deinit(&tables->native_stacks);
+	gm_array_deinit(&tables->evidence);
+	gm_array_deinit(&tables->symbols);
+	gm_array_deinit(&tables->gaps);
+	gm_array_deinit(&tables->counters);
+}
+
+/* A reader of one record: appends it. False: no memory. What is malformed sets cursor->bad. */
+typedef bool (*read_record)(struct gm_tables *tables, struct gm_cursor *cursor);
+
+/* An id of something that has been read already, or 0. */
+static uint32_t get_id(struct gm_cursor *cursor, size_t count)
+{
+	uint32_t id = gm_get_u32(cursor);
+	if (id > count)
+		cursor->bad = true;
+	return id;
+}
+
+static bool read_string(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	uint64_t length = gm_get_varint(cursor);
+	if (cursor->bad || length > GM_LOG_STRING_MAX ||
+	        length > (uint64_t)(cursor->end - cursor->at) || memchr(cursor->at, 0, length)) {
+		cursor->bad = true;
+		return true;
+	}
+	if (!gm_array_reserve(&tables->text, length + 1) || !gm_array_reserve(&tables->strings, 1))
+		return false;
+	tables->strings.items[tables->strings.count++] = tables->text.count;
+	memcpy(tables->text.items + tables->text.count, cursor->at, length);
+	tables->text.count += length;
+	tables->text.items[tables->text.count++] = '\0';
+	cursor->at += length;
+	return true;
+}
+
+static bool read_code(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_code_entry code = {
+	        .file = get_id(cursor, tables->strings.count),
+	        .name = get_id(cursor, tables->strings.count),
+	        .first_line = gm_get_u32(cursor),
+	        .loop_count = gm_get_u32(cursor),
+	        .loops = tables->loops.count,
+	};
+	if (code.loop_count > GM_LOG_LOOPS_MAX)
+		cursor->bad = true;
+	for (uint32_t i = 0; i < code.loop_count && !cursor->bad; i++) {
+		struct gm_log_loop loop = {
+		        .start = gm_get_u32(cursor),
+		        .end = gm_get_u32(cursor),
+		        .line = gm_get_u32(cursor),
+		        .line_end = gm_get_u32(cursor),
+		};
+		if (loop.end < loop.start)
+			cursor->bad = true;
+		if (!gm_array_push(&tables->loops, loop))
+			return false;
+	}
+	return gm_array_push(&tables->codes, code);
+}
+
+static bool read_frame(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_frame frame = {
+	        .code = get_id(cursor, tables->codes.count),
+	        .lasti = gm_get_u32(cursor),
+	        .line = gm_get_u32(cursor),
+	        .op = gm_get_u32(cursor),
+	        .op_name = get_id(cursor, tables->strings.count),
+	};
+	return gm_array_push(&tables->frames, frame);
+}
+
+static uint32_t get_stack_count(struct gm_cursor *cursor)
+{
+	uint32_t count = gm_get_u32(cursor);
+	if (count > GM_LOG_STACK_MAX)
+		cursor->bad = true;
+	return cursor->bad ? 0 : count;
+}
+
+static bool read_python_stack(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_span span = {tables->stack_frames.count, get_stack_count(cursor)};
+	for (uint32_t i = 0; i < span.count && !cursor->bad; i++)
+		if (!gm_array_push(&tables->stack_frames, get_id(cursor, tables->frames.count)))
+			return false;
+	return gm_array_push(&tables->python_stacks, span);
+}
+
+static bool read_module(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_module module = {
+	        .path = get_id(cursor, tables->strings.count),
+	        .start = gm_get_varint(cursor),
+	        .end = gm_get_varint(cursor),
+	        .bias = gm_get_varint(cursor),
+	        .build_id_size = gm_get_u32(cursor),
+	};
+	if (module.end < module.start || module.build_id_size > sizeof(module.build_id) ||
+	        module.build_id_size > (size_t)(cursor->end - cursor->at)) {
+		cursor->bad = true;
+		return true;
+	}
+	memcpy(module.build_id, cursor->at, module.build_id_size);
+	cursor->at += module.build_id_size;
+	return gm_array_push(&tables->modules, module);
+}
+
+static bool read_native_stack(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_span span = {tables->addresses.count, get_stack_count(cursor)};
+	uint64_t address = 0;
+	for (uint32_t i = 0; i < span.count && !cursor->bad; i++) {
+		address += (uint64_t)gm_unzigzag(gm_get_varint(cursor));
+		if (!gm_array_push(&tables->addresses, address))
+			return false;
+	}
+	return gm_array_push(&tables->native_stacks, span);
+}
+
+static bool read_evidence(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_evidence evidence = {
+	        .kind = gm_get_u32(cursor),
+	        .code = get_id(cursor, tables->codes.count),
+	        .line = gm_get_u32(cursor),
+	        .name = get_id(cursor, tables->strings.count),
+	};
+	return gm_array_push(&tables->evidence, evidence);
+}
+
+static bool read_symbol(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_symbol_entry symbol = {
+	        .address = gm_get_varint(cursor),
+	        .function = get_id(cursor, tables->strings.count),
+	        .file = get_id(cursor, tables->strings.count),
+	        .line = gm_get_u32(cursor),
+	        .order = (uint32_t)tables->symbols.count,
+	};
+	return gm_array_push(&tables->symbols, symbol);
+}
+
+static bool read_gap(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	return gm_array_push(&tables->gaps, get_id(cursor, tables->strings.count));
+}
+
+static bool read_counter(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	uint32_t name = get_id(cursor, tables->strings.count);
+	gm_get_varint(cursor); /* its place in the file */
+	uint64_t value = gm_get_varint(cursor);
+	for (size_t i = 0; i < tables->counters.count; i++) {
+		if (tables->counters.items[i].name == name) {
+			tables->counters.items[i].value = value;
+			return true;
+		}
+	}
+	return gm_array_push(&tables->counters, ((struct gm_counter_entry){name, value}));
+}
+
+const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_header *header,
+        struct gm_cursor *cursor, bool *ret_no_memory)
+{
+	static const read_record readers[GM_CHUNK_TYPE_COUNT] = {
+	        [GM_CHUNK_STRINGS] = read_string,
+	        [GM_CHUNK_CODES] = read_code,
+	        [GM_CHUNK_FRAMES] = read_frame,
+	        [GM_CHUNK_PYTHON_STACKS] = read_python_stack,
+	        [GM_CHUNK_MODULES] = read_module,
+	        [GM_CHUNK_NATIVE_STACKS] = read_native_stack,
+	        [GM_CHUNK_EVIDENCE] = read_evidence,
+	        [GM_CHUNK_SYMBOLS] = read_symbol,
+	        [GM_CHUNK_GAPS] = read_gap,
+	        [GM_CHUNK_COUNTERS] = read_counter,
+	};
+	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;
+	if (!read)
+		return NULL; /* of a later minor version: what it adds can be left out */
+	for (uint32_t i = 0; i < header->count; i++) {
+		if (!read(tables, cursor)) {
+			*ret_no_memory = true;
+			return NULL;
+		}
+		if (cursor->bad)
+			return "a record is malformed or refers to one that is not there";
+	}
+	return cursor->at == cursor->end ? NULL : "bytes are left over behind its records";
+}
+
+static int compare_modules(const void *a, const void *b, void *context)
+{
+	const struct gm_log_module *modules = context;
+	const struct gm_log_module *left = &modules[*(const uint32_t *)a - 1];
+	const struct gm_log_module *right = &modules[*(const uint32_t *)b - 1];
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct gm_symbol_entry *left = a, *right = b;
+	if (left->address != right->address)
+		return left->address < right->address ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+bool gm_tables_sort(struct gm_tables *tables)
+{
+	tables->modules_by_start.count = 0;
+	for (uint32_t id = 1; id <= tables->modules.count; id++)
+		if (!gm_array_push(&tables->modules_by_start, id))
+			return false;
+	if (tables->modules_by_start.count)
+		qsort_r(tables->modules_by_start.items, tables->modules_by_start.count,
+		        sizeof(uint32_t), compare_modules, tables->modules.items);
+	if (tables->symbols.count)
+		qsort(tables->symbols.items, tables->symbols.count, sizeof(struct gm_symbol_entry),
+		        compare_symbols);
+	return true;
+}
+
+const char *gm_tables_string(const struct gm_tables *tables, uint32_t id)
+{
+	if (id == 0 || id > tables->strings.count)
+		return "";
+	return tables->text.items + tables->strings.items[id - 1];
+}

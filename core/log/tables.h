@@ -1,0 +1,62 @@
+/*
+ * What a log interns, in memory: one growing array per kind, variable parts in arenas beside them,
+ * so that a log of any size costs a handful of allocations. Ids count from 1 in the order of the
+ * file. Every reference from one record to another is checked when it is read; every record takes
+ * at least a byte of the file, so memory is bounded by the file's size.
+ */
+#ifndef GM_LOG_TABLES_H
+#define GM_LOG_TABLES_H
+
+#include "base/array.h"
+#include "log/format.h"
+
+struct gm_code_entry {
+	uint32_t file, name, first_line, loop_count;
+	size_t loops; /* index of the first in the arena of loops */
+};
+
+struct gm_span {
+	size_t start; /* in the arena */
+	uint32_t count;
+};
+
+struct gm_symbol_entry {
+	uint64_t address;
+	uint32_t function, file, line;
+	uint32_t order; /* in the file: the first of an address wins */
+};
+
+struct gm_counter_entry {
+	uint32_t name;
+	uint64_t value;
+};
+
+struct gm_tables {
+	GM_ARRAY(char) text; /* strings, each with a NUL behind it */
+	GM_ARRAY(size_t) strings;
+	GM_ARRAY(struct gm_log_loop) loops;
+	GM_ARRAY(struct gm_code_entry) codes;
+	GM_ARRAY(struct gm_log_frame) frames;
+	GM_ARRAY(uint32_t) stack_frames;
+	GM_ARRAY(struct gm_span) python_stacks;
+	GM_ARRAY(struct gm_log_module) modules;
+	GM_ARRAY(uint32_t) modules_by_start; /* ids */
+	GM_ARRAY(uint64_t) addresses;
+	GM_ARRAY(struct gm_span) native_stacks;
+	GM_ARRAY(struct gm_log_evidence) evidence;
+	GM_ARRAY(struct gm_symbol_entry) symbols; /* by address once sorted */
+	GM_ARRAY(uint32_t) gaps;
+	GM_ARRAY(struct gm_counter_entry) counters;
+};
+
+void gm_tables_deinit(struct gm_tables *tables);
+/* Reads the records of one chunk. NULL, or why it is damaged; sets *ret_no_memory instead of a
+ * reason. */
+const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_header *header,
+        struct gm_cursor *cursor, bool *ret_no_memory);
+/* Orders what is looked up by address; after the last gm_tables_read(). False: no memory. */
+bool gm_tables_sort(struct gm_tables *tables);
+
+const char *gm_tables_string(const struct gm_tables *tables, uint32_t id);
+
+#endif
