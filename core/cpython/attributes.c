@@ -70,9 +70,6 @@ static uint64_t inline_values(
 	if (!gm_image_try_read(python->image, values, head, sizeof(head)) ||
 	        !head[layout->values_valid])
 		return 0;
-	/* a dict that uses the values in place visits them itself */
-	if (gm_py_field(python, object, layout->managed_dict))
-		return 0;
 	*ret_max = head[layout->values_capacity];
 	return values;
 }

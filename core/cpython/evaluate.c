@@ -235,6 +235,7 @@ static struct gm_error *take_attribute(struct path *path)
 	_cleanup_free_ char *name = NULL;
 
 	path->at++;
+	skip_spaces(path);
 	name = take_name(path);
 	if (!name)
 		return usage(path, "a name must follow the dot");

@@ -132,6 +132,7 @@ struct gm_python_layout {
 	int32_t values_items;
 	int32_t keys_entries;
 	int32_t keys_indices;
+	int32_t values_embedded;
 	int32_t values_valid;
 	int32_t values_capacity;
 	int32_t managed_dict;
@@ -164,7 +165,9 @@ struct gm_python_layout {
 	int32_t builtin_self;
 	int32_t builtin_module;
 	int32_t module_dict;
+	int32_t module_state;
 	int32_t property_get;
+	int32_t property_name;
 	int32_t mappingproxy_mapping;
 	int32_t partial_function;
 	int32_t wrapper_callable;

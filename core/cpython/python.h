@@ -278,6 +278,9 @@ struct gm_type *gm_py_type(struct gm_python *python, uint64_t address);
 struct gm_type *gm_py_type_of(struct gm_python *python, uint64_t object);
 void gm_py_types_destroy(struct gm_python *python);
 
+/* --- references_small.c --- */
+bool gm_py_has_small_layout(const char *type_name);
+
 /* --- dict.c --- */
 typedef bool (*gm_dict_visit)(void *context, uint64_t key, uint64_t value);
 /* Visits the entries of a dict. False: not readable as one (what was read was visited). */

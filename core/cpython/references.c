@@ -70,6 +70,31 @@ static bool dict_entry(void *context, uint64_t key, uint64_t value)
 	       emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
+static bool split_entry(void *context, uint64_t key, uint64_t value)
+{
+	struct gm_visit *visit = context;
+	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
+
+	return emit(visit, value, GM_EDGE_KEY, name, -1);
+}
+
+/* A split dict's keys are held by the keys object that it shares; values that lie within an instance (3.13+,
+ * dictobject.c, dict_traverse()) are held by that. */
+static bool visit_dict(struct gm_visit *visit, uint64_t object)
+{
+	struct gm_python *python = visit->python;
+	const struct gm_python_layout *l = &python->layout;
+	uint64_t values = gm_py_field(python, object, l->dict_values);
+	uint8_t embedded = 0;
+
+	if (values && l->values_embedded != GM_NO_FIELD &&
+	        !gm_image_try_read(
+	                python->image, values + (uint64_t)l->values_embedded, &embedded, 1))
+		return false;
+	return embedded ||
+	       gm_py_dict_each(python, object, values ? split_entry : dict_entry, visit);
+}
+
 static bool visit_set(struct gm_visit *visit, uint64_t object)
 {
 	const struct gm_python_layout *layout = &visit->python->layout;
@@ -144,64 +169,6 @@ static bool visit_fields(
 #define VISIT_FIELDS(visit, object, ...)                                 \
 	visit_fields(visit, object, (const struct field[]){__VA_ARGS__}, \
 	        sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field))
-
-/* Iterators, views and descriptors; the same offsets in 3.9 to 3.13. */
-static const struct {
-	const char *type;
-	struct field fields[3];
-} small_types[] = {
-        /* Objects/dictobject.c: _PyDictViewObject.dv_dict, dictiterobject.di_dict, di_result */
-        {"dict_keys", {{16, GM_EDGE_OTHER, "mapping"}}},
-        {"dict_values", {{16, GM_EDGE_OTHER, "mapping"}}},
-        {"dict_items", {{16, GM_EDGE_OTHER, "mapping"}}},
-        {"dict_keyiterator", {{16, GM_EDGE_OTHER, "dict"}}},
-        {"dict_valueiterator", {{16, GM_EDGE_OTHER, "dict"}}},
-        {"dict_itemiterator", {{16, GM_EDGE_OTHER, "dict"}, {40, GM_EDGE_OTHER, "result"}}},
-        /* Objects/setobject.c: setiterobject.si_set */
-        {"set_iterator", {{16, GM_EDGE_OTHER, "set"}}},
-        /* Objects/enumobject.c: enumobject, reversedobject */
-        {"enumerate", {{24, GM_EDGE_OTHER, "iterator"}, {32, GM_EDGE_OTHER, "result"},
-                              {40, GM_EDGE_OTHER, "index"}}},
-        {"reversed", {{24, GM_EDGE_OTHER, "sequence"}}},
-        /* Python/bltinmodule.c: zipobject, mapobject, filterobject */
-        {"zip", {{24, GM_EDGE_OTHER, "iterators"}, {32, GM_EDGE_OTHER, "result"}}},
-        {"map", {{16, GM_EDGE_OTHER, "iterators"}, {24, GM_EDGE_OTHER, "function"}}},
-        {"filter", {{16, GM_EDGE_OTHER, "function"}, {24, GM_EDGE_OTHER, "iterator"}}},
-        /* Objects/iterobject.c: calliterobject */
-        {"callable_iterator", {{16, GM_EDGE_OTHER, "callable"}, {24, GM_EDGE_OTHER, "sentinel"}}},
-        /* Objects/genericaliasobject.c, unionobject.c */
-        {"types.GenericAlias", {{16, GM_EDGE_OTHER, "origin"}, {24, GM_EDGE_OTHER, "args"},
-                                       {32, GM_EDGE_OTHER, "parameters"}}},
-        {"types.UnionType", {{16, GM_EDGE_OTHER, "args"}, {24, GM_EDGE_OTHER, "parameters"}}},
-        /* Include/descrobject.h: PyDescrObject; Objects/descrobject.c: wrapperobject */
-        {"wrapper_descriptor",
-                {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
-                        {32, GM_EDGE_OTHER, "__qualname__"}}},
-        {"method_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
-                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
-        {"classmethod_descriptor",
-                {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
-                        {32, GM_EDGE_OTHER, "__qualname__"}}},
-        {"member_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
-                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
-        {"getset_descriptor", {{16, GM_EDGE_OTHER, "__objclass__"}, {24, GM_EDGE_OTHER, "__name__"},
-                                      {32, GM_EDGE_OTHER, "__qualname__"}}},
-        {"method-wrapper", {{16, GM_EDGE_OTHER, "descriptor"}, {24, GM_EDGE_BOUND, "__self__"}}},
-};
-
-static bool visit_small(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
-{
-	for (; type; type = type->base) {
-		for (size_t i = 0; i < sizeof(small_types) / sizeof(small_types[0]); i++) {
-			if (strcmp(type->full_name, small_types[i].type) != 0)
-				continue;
-			for (int f = 0; f < 3 && small_types[i].fields[f].name; f++)
-				visit_fields(visit, object, &small_types[i].fields[f], 1);
-			return true;
-		}
-	}
-	return false;
-}
 
 static bool visit_function(struct gm_visit *visit, uint64_t object)
 {
@@ -284,7 +251,7 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 	case GM_TYPE_MEMBERS:
 		return true;
 	case GM_TYPE_DICT:
-		return gm_py_dict_each(python, object, dict_entry, visit);
+		return visit_dict(visit, object);
 	case GM_TYPE_LIST:
 		return gm_py_emit_array(visit, gm_py_field(python, object, l->list_items),
 		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
@@ -304,7 +271,9 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return VISIT_FIELDS(visit, object, {l->builtin_self, GM_EDGE_BOUND, "__self__"},
 		        {l->builtin_module, GM_EDGE_OTHER, "__module__"});
 	case GM_TYPE_MODULE:
-		return VISIT_FIELDS(visit, object, {l->module_dict, GM_EDGE_OTHER, "__dict__"});
+		VISIT_FIELDS(visit, object, {l->module_dict, GM_EDGE_OTHER, "__dict__"});
+		/* what a C module keeps in its state is not known */
+		return !gm_py_field(python, object, l->module_state);
 	case GM_TYPE_TYPE:
 		return visit_type(visit, object);
 	case GM_TYPE_CODE:
@@ -324,7 +293,8 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return VISIT_FIELDS(visit, object, {l->property_get, GM_EDGE_OTHER, "fget"},
 		        {l->property_get + 8, GM_EDGE_OTHER, "fset"},
 		        {l->property_get + 16, GM_EDGE_OTHER, "fdel"},
-		        {l->property_get + 24, GM_EDGE_OTHER, "__doc__"});
+		        {l->property_get + 24, GM_EDGE_OTHER, "__doc__"},
+		        {l->property_name, GM_EDGE_OTHER, "__name__"});
 	case GM_TYPE_PARTIAL:
 		return VISIT_FIELDS(visit, object, {l->partial_function, GM_EDGE_OTHER, "func"},
 		        {l->partial_function + 8, GM_EDGE_OTHER, "args"},
@@ -342,7 +312,7 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 	                         held */
 		return VISIT_FIELDS(visit, object, {24, GM_EDGE_OTHER, "callback"});
 	case GM_TYPE_FIELDS:
-		return visit_small(visit, object, type);
+		return gm_py_visit_small(visit, object, type);
 	}
 	return false;
 }

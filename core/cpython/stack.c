@@ -278,8 +278,10 @@ static bool read_heads(struct gm_python *python)
 	struct gm_code_entry **items = python->checked.items;
 	size_t total = 0;
 
-	qsort(items, count, sizeof(items[0]), by_address);
 	python->reads.count = 0;
+	if (!count)
+		return true;
+	qsort(items, count, sizeof(items[0]), by_address);
 	for (size_t i = 0; i < count; i++) {
 		struct gm_read *last =
 		        python->reads.count ? &python->reads.items[python->reads.count - 1] : NULL;

@@ -27,7 +27,7 @@ static const struct {
         {"range", GM_TYPE_MEMBERS},
         {"ellipsis", GM_TYPE_PLAIN},
         {"NotImplementedType", GM_TYPE_PLAIN},
-        {"PyCapsule", GM_TYPE_PLAIN},
+        {"PyCapsule", GM_TYPE_UNKNOWN},
         {"dict", GM_TYPE_DICT},
         {"list", GM_TYPE_LIST},
         {"tuple", GM_TYPE_TUPLE},
@@ -65,27 +65,6 @@ static const struct {
         {"types.SimpleNamespace", GM_TYPE_PLAIN},
         {"collections.defaultdict", GM_TYPE_DICT},
         {"collections.OrderedDict", GM_TYPE_DICT},
-        {"dict_keys", GM_TYPE_FIELDS},
-        {"dict_values", GM_TYPE_FIELDS},
-        {"dict_items", GM_TYPE_FIELDS},
-        {"dict_keyiterator", GM_TYPE_FIELDS},
-        {"dict_valueiterator", GM_TYPE_FIELDS},
-        {"dict_itemiterator", GM_TYPE_FIELDS},
-        {"set_iterator", GM_TYPE_FIELDS},
-        {"enumerate", GM_TYPE_FIELDS},
-        {"reversed", GM_TYPE_FIELDS},
-        {"zip", GM_TYPE_FIELDS},
-        {"map", GM_TYPE_FIELDS},
-        {"filter", GM_TYPE_FIELDS},
-        {"callable_iterator", GM_TYPE_FIELDS},
-        {"types.GenericAlias", GM_TYPE_FIELDS},
-        {"types.UnionType", GM_TYPE_FIELDS},
-        {"wrapper_descriptor", GM_TYPE_FIELDS},
-        {"method_descriptor", GM_TYPE_FIELDS},
-        {"classmethod_descriptor", GM_TYPE_FIELDS},
-        {"member_descriptor", GM_TYPE_FIELDS},
-        {"getset_descriptor", GM_TYPE_FIELDS},
-        {"method-wrapper", GM_TYPE_FIELDS},
 };
 
 static size_t bucket(uint64_t address)
@@ -212,6 +191,8 @@ static enum gm_type_kind kind_of(const struct gm_type *type)
 		                known[i].kind == GM_TYPE_PLAIN))
 			return known[i].kind;
 	}
+	if (gm_py_has_small_layout(type->full_name))
+		return GM_TYPE_FIELDS;
 	if (!type->base)
 		return GM_TYPE_UNKNOWN;
 	/* A class statement adds slots, a dict and a list of weak references to its base's layout,

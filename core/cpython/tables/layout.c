@@ -22,8 +22,7 @@
 #else
 /* Objects/moduleobject.c (3.9) */
 typedef struct {
-	PyObject_HEAD
-	PyObject *md_dict;
+	PyObject_HEAD PyObject *md_dict;
 	struct PyModuleDef *md_def;
 	void *md_state;
 	PyObject *md_weaklist;
@@ -54,8 +53,7 @@ struct deque_block {
 	struct deque_block *rightlink;
 };
 struct deque {
-	PyObject_VAR_HEAD
-	struct deque_block *leftblock;
+	PyObject_VAR_HEAD struct deque_block *leftblock;
 	struct deque_block *rightblock;
 	Py_ssize_t leftindex;
 	Py_ssize_t rightindex;
@@ -63,36 +61,32 @@ struct deque {
 	Py_ssize_t maxlen;
 	PyObject *weakreflist;
 };
-/* Objects/descrobject.c: propertyobject, mappingproxyobject (3.9 to 3.13) */
+/* Objects/descrobject.c: propertyobject (prop_name from 3.10 on), mappingproxyobject (3.9 to 3.13) */
 struct property {
-	PyObject_HEAD
-	PyObject *prop_get, *prop_set, *prop_del, *prop_doc;
+	PyObject_HEAD PyObject *prop_get, *prop_set, *prop_del, *prop_doc, *prop_name;
 };
 struct mappingproxy {
-	PyObject_HEAD
-	PyObject *mapping;
+	PyObject_HEAD PyObject *mapping;
 };
 /* Modules/_functoolsmodule.c: partialobject (3.9 to 3.13) */
 struct partial {
-	PyObject_HEAD
-	PyObject *fn, *args, *kw, *dict;
+	PyObject_HEAD PyObject *fn, *args, *kw, *dict;
 };
 /* Objects/funcobject.c: classmethod, staticmethod (3.9 to 3.13) */
 struct callable_wrapper {
-	PyObject_HEAD
-	PyObject *callable;
+	PyObject_HEAD PyObject *callable;
 	PyObject *dict;
 };
 /* Objects/iterobject.c seqiterobject, listobject.c _PyListIterObject, tupleobject.c (3.9 to 3.13) */
 struct sequence_iterator {
-	PyObject_HEAD
-	Py_ssize_t index;
+	PyObject_HEAD Py_ssize_t index;
 	PyObject *sequence;
 };
 
 #define ROW(name, value, source) printf("\t.%s = %ld, /* %s */\n", #name, (long)(value), source)
-#define FIELD(name, type, member, header)                                                          \
-	printf("\t.%s = %ld, /* " #type "." #member ", %s */\n", #name, (long)offsetof(type, member), header)
+#define FIELD(name, type, member, header)                               \
+	printf("\t.%s = %ld, /* " #type "." #member ", %s */\n", #name, \
+	        (long)offsetof(type, member), header)
 #define NONE(name) printf("\t.%s = GM_NO_FIELD,\n", #name)
 
 #define INTERNAL "Include/internal/"
@@ -101,7 +95,8 @@ struct sequence_iterator {
 static void runtime(void)
 {
 	FIELD(runtime_initialized, _PyRuntimeState, initialized, INTERNAL "pycore_runtime.h");
-	FIELD(runtime_interpreters_head, _PyRuntimeState, interpreters.head, INTERNAL "pycore_runtime.h");
+	FIELD(runtime_interpreters_head, _PyRuntimeState, interpreters.head,
+	        INTERNAL "pycore_runtime.h");
 	FIELD(interpreter_next, PyInterpreterState, next, INTERNAL "pycore_interp.h");
 #if PY_VERSION_HEX >= 0x030b0000
 	FIELD(interpreter_threads, PyInterpreterState, threads.head, INTERNAL "pycore_interp.h");
@@ -116,9 +111,11 @@ static void runtime(void)
 	FIELD(interpreter_builtins, PyInterpreterState, builtins, INTERNAL "pycore_interp.h");
 	FIELD(interpreter_gc, PyInterpreterState, gc, INTERNAL "pycore_interp.h");
 	FIELD(interpreter_generations, PyInterpreterState, gc.generations, INTERNAL "pycore_gc.h");
-	ROW(gc_generation_size, sizeof(struct gc_generation), "sizeof(struct gc_generation), " INTERNAL "pycore_gc.h");
+	ROW(gc_generation_size, sizeof(struct gc_generation),
+	        "sizeof(struct gc_generation), " INTERNAL "pycore_gc.h");
 	ROW(gc_generation_count, NUM_GENERATIONS, "NUM_GENERATIONS, " INTERNAL "pycore_gc.h");
-	FIELD(interpreter_permanent, PyInterpreterState, gc.permanent_generation, INTERNAL "pycore_gc.h");
+	FIELD(interpreter_permanent, PyInterpreterState, gc.permanent_generation,
+	        INTERNAL "pycore_gc.h");
 	ROW(gc_head_size, sizeof(PyGC_Head), "sizeof(PyGC_Head), " INTERNAL "pycore_gc.h");
 	FIELD(gc_head_next, PyGC_Head, _gc_next, INTERNAL "pycore_gc.h");
 	FIELD(gc_head_previous, PyGC_Head, _gc_prev, INTERNAL "pycore_gc.h");
@@ -279,7 +276,8 @@ static void code(void)
 	NONE(code_version);
 #endif
 #if PY_VERSION_HEX >= 0x030b0000
-	ROW(code_size, offsetof(PyCodeObject, co_code_adaptive), "PyCodeObject up to co_code_adaptive");
+	ROW(code_size, offsetof(PyCodeObject, co_code_adaptive),
+	        "PyCodeObject up to co_code_adaptive");
 #else
 	ROW(code_size, sizeof(PyCodeObject), "sizeof(PyCodeObject), " CODE);
 #endif
@@ -318,8 +316,10 @@ static void values(void)
 {
 	FIELD(str_length, PyASCIIObject, length, CPYTHON "unicodeobject.h");
 	FIELD(str_state, PyASCIIObject, state, CPYTHON "unicodeobject.h");
-	ROW(str_ascii_size, sizeof(PyASCIIObject), "sizeof(PyASCIIObject), " CPYTHON "unicodeobject.h");
-	ROW(str_compact_size, sizeof(PyCompactUnicodeObject), "sizeof(PyCompactUnicodeObject), " CPYTHON "unicodeobject.h");
+	ROW(str_ascii_size, sizeof(PyASCIIObject),
+	        "sizeof(PyASCIIObject), " CPYTHON "unicodeobject.h");
+	ROW(str_compact_size, sizeof(PyCompactUnicodeObject),
+	        "sizeof(PyCompactUnicodeObject), " CPYTHON "unicodeobject.h");
 	FIELD(str_data, PyUnicodeObject, data, CPYTHON "unicodeobject.h");
 	FIELD(bytes_data, PyBytesObject, ob_sval, CPYTHON "bytesobject.h");
 #if PY_VERSION_HEX >= 0x030c0000
@@ -357,9 +357,11 @@ static void containers(void)
 	FIELD(keys_entries, struct _dictkeysobject, dk_nentries, KEYS);
 	FIELD(keys_indices, struct _dictkeysobject, dk_indices, KEYS);
 #if PY_VERSION_HEX >= 0x030d0000
+	FIELD(values_embedded, struct _dictvalues, embedded, KEYS);
 	FIELD(values_valid, struct _dictvalues, valid, KEYS);
 	FIELD(values_capacity, struct _dictvalues, capacity, KEYS);
 #else
+	NONE(values_embedded);
 	NONE(values_valid);
 	NONE(values_capacity);
 #endif
@@ -367,11 +369,14 @@ static void containers(void)
 	ROW(managed_dict, MANAGED_DICT_OFFSET, "MANAGED_DICT_OFFSET, " INTERNAL "pycore_object.h");
 	NONE(managed_values);
 #elif PY_VERSION_HEX >= 0x030c0000
-	ROW(managed_dict, -3 * (long)sizeof(PyObject *), "_PyObject_DictOrValuesPointer(), " INTERNAL "pycore_object.h");
+	ROW(managed_dict, -3 * (long)sizeof(PyObject *),
+	        "_PyObject_DictOrValuesPointer(), " INTERNAL "pycore_object.h");
 	NONE(managed_values);
 #elif PY_VERSION_HEX >= 0x030b0000
-	ROW(managed_dict, -3 * (long)sizeof(PyObject *), "_PyObject_ManagedDictPointer(), " INTERNAL "pycore_object.h");
-	ROW(managed_values, -4 * (long)sizeof(PyObject *), "_PyObject_ValuesPointer(), " INTERNAL "pycore_object.h");
+	ROW(managed_dict, -3 * (long)sizeof(PyObject *),
+	        "_PyObject_ManagedDictPointer(), " INTERNAL "pycore_object.h");
+	ROW(managed_values, -4 * (long)sizeof(PyObject *),
+	        "_PyObject_ValuesPointer(), " INTERNAL "pycore_object.h");
 #else
 	NONE(managed_dict);
 	NONE(managed_values);
@@ -416,8 +421,16 @@ static void callables(void)
 	FIELD(method_self, PyMethodObject, im_self, CPYTHON "classobject.h");
 	FIELD(builtin_self, PyCFunctionObject, m_self, CPYTHON "methodobject.h");
 	FIELD(builtin_module, PyCFunctionObject, m_module, CPYTHON "methodobject.h");
-	FIELD(module_dict, PyModuleObject, md_dict, "Include/internal/pycore_moduleobject.h (3.9: Objects/moduleobject.c)");
+	FIELD(module_dict, PyModuleObject, md_dict,
+	        "Include/internal/pycore_moduleobject.h (3.9: Objects/moduleobject.c)");
+	FIELD(module_state, PyModuleObject, md_state,
+	        "Include/internal/pycore_moduleobject.h (3.9: Objects/moduleobject.c)");
 	FIELD(property_get, struct property, prop_get, "Objects/descrobject.c");
+#if PY_VERSION_HEX >= 0x030a0000
+	FIELD(property_name, struct property, prop_name, "Objects/descrobject.c");
+#else
+	NONE(property_name);
+#endif
 	FIELD(mappingproxy_mapping, struct mappingproxy, mapping, "Objects/descrobject.c");
 	FIELD(partial_function, struct partial, fn, "Modules/_functoolsmodule.c");
 	FIELD(wrapper_callable, struct callable_wrapper, callable, "Objects/funcobject.c");
@@ -455,9 +468,13 @@ static void callables(void)
 int main(void)
 {
 	int minor = PY_MINOR_VERSION;
-	printf("/*\n * Struct layouts of CPython 3.%d on x86-64 Linux (GIL build). Made by core/cpython/tables/make_tables "
-	       "from the\n * headers of %s; offsets in bytes.\n */\n#include \"cpython/layout.h\"\n\n/* clang-format off */\n", minor, PY_VERSION);
-	printf("const struct gm_python_layout gm_python_layout_3%02d = {\n\t.version = 0x03%02x,\n", minor, minor);
+	printf("/*\n * Struct layouts of CPython 3.%d on x86-64 Linux (GIL build). Made by "
+	       "core/cpython/tables/make_tables "
+	       "from the\n * headers of %s; offsets in bytes.\n */\n#include "
+	       "\"cpython/layout.h\"\n\n/* clang-format off */\n",
+	        minor, PY_VERSION);
+	printf("const struct gm_python_layout gm_python_layout_3%02d = {\n\t.version = 0x03%02x,\n",
+	        minor, minor);
 	runtime();
 	thread();
 	frame();
