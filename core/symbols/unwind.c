@@ -1,0 +1,141 @@
+/*
+ * Native call stacks by call frame information, in the target's memory read from outside.
+ *
+ * The hot path of a recorder: per frame one look-up in the table of rows and a few loads from a
+ * window of the stack that was read in one system call. Frames whose code has no call frame
+ * information (code made at run time) end the walk.
+ */
+#include <string.h>
+
+#include "symbols/expression.h"
+#include "symbols/internal.h"
+
+enum { WINDOW = 16 << 10 };
+
+/* Part of the target's stack, read in bulk. */
+struct window {
+	struct gm_image *image;
+	uint64_t start, size; /* size 0: nothing yet */
+	_Alignas(8) uint8_t bytes[WINDOW];
+};
+
+static bool load(void *context, uint64_t address, uint64_t *ret_value)
+{
+	struct window *window = context;
+	uint64_t offset = address - window->start;
+	if (offset >= window->size || window->size - offset < 8) {
+		window->start = address;
+		window->size = gm_image_read_some(window->image, address, window->bytes, WINDOW);
+		if (window->size < 8) {
+			window->size = 0;
+			return false;
+		}
+		offset = 0;
+	}
+	memcpy(ret_value, window->bytes + offset, 8);
+	return true;
+}
+
+static bool step_plain(
+        const struct gm_row *row, struct gm_registers *registers, struct window *window)
+{
+	static const uint8_t saved_registers[GM_SAVED_COUNT] = {
+	        GM_RIP, GM_RBX, GM_RBP, GM_R12, GM_R13, GM_R14, GM_R15};
+	uint64_t cfa = registers->value[row->cfa_register] + (uint64_t)(int64_t)row->offset;
+	/* A caller's frame lies above: anything else is a damaged stack and could go round for
+	 * ever. */
+	if (cfa <= registers->value[GM_RSP])
+		return false;
+	for (unsigned i = 0; i < GM_SAVED_COUNT; i++) {
+		if (row->saved[i] != GM_SAVED_SAME &&
+		        !load(window, cfa + (uint64_t)(int64_t)row->saved[i],
+		                &registers->value[saved_registers[i]]))
+			return false;
+	}
+	registers->value[GM_RSP] = cfa;
+	return true;
+}
+
+static bool apply_rule(const struct gm_rule *rule, unsigned number, uint64_t cfa,
+        const struct gm_registers *before, struct window *window, uint64_t *ret_value)
+{
+	switch (rule->kind) {
+	case GM_RULE_SAME:
+	case GM_RULE_UNDEFINED:
+		*ret_value = before->value[number];
+		return true;
+	case GM_RULE_REGISTER:
+		*ret_value = before->value[rule->reg];
+		return true;
+	case GM_RULE_VALUE:
+		return gm_expression_evaluate(
+		        rule->ops, rule->op_count, before, cfa, load, window, ret_value);
+	case GM_RULE_MEMORY:
+		return gm_expression_evaluate(
+		               rule->ops, rule->op_count, before, cfa, load, window, ret_value) &&
+		       load(window, *ret_value, ret_value);
+	}
+	return false;
+}
+
+static bool step_full(
+        const struct gm_full_row *row, struct gm_registers *registers, struct window *window)
+{
+	const struct gm_registers before = *registers;
+	uint64_t cfa;
+	if (!gm_expression_evaluate(
+	            row->cfa.ops, row->cfa.op_count, &before, 0, load, window, &cfa))
+		return false;
+	/* A signal's frame may lie on another stack than what it interrupted. */
+	if (!row->signal && cfa <= before.value[GM_RSP])
+		return false;
+	for (unsigned i = 0; i < GM_REGISTER_COUNT; i++) {
+		if (!apply_rule(&row->rules[i], i, cfa, &before, window, &registers->value[i]))
+			return false;
+	}
+	enum gm_rule_kind stack = row->rules[GM_RSP].kind;
+	if (stack == GM_RULE_SAME || stack == GM_RULE_UNDEFINED)
+		registers->value[GM_RSP] = cfa;
+	return true;
+}
+
+static const struct gm_row *add_row(struct gm_symbols *symbols, uint64_t address)
+{
+	const struct gm_module *module = gm_symbols_module_at(symbols, address);
+	struct gm_elf *file = module ? gm_symbols_file(symbols, module) : NULL;
+	return gm_rows_add(
+	        &symbols->rows, address, file ? gm_elf_cfi(file) : NULL, module ? module->bias : 0);
+}
+
+size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t *ret_addresses, size_t max)
+{
+	struct gm_registers now = *registers;
+	struct window window;
+	window.image = symbols->image;
+	window.size = window.start = 0;
+	/* The innermost address is where the thread stands. Return addresses are looked up one byte
+	 * before: after a call that never returns, they lie in the next function. */
+	bool exact = true;
+	size_t count = 0;
+	while (count < max && now.value[GM_RIP] != 0) {
+		ret_addresses[count++] = now.value[GM_RIP];
+		uint64_t address = now.value[GM_RIP] - !exact;
+		const struct gm_row *row = gm_rows_find(&symbols->rows, address);
+		if (!row)
+			row = add_row(symbols, address);
+		if (!row || row->kind == GM_ROW_STOP)
+			break;
+		exact = false;
+		if (row->kind == GM_ROW_PLAIN) {
+			if (!step_plain(row, &now, &window))
+				break;
+		} else {
+			const struct gm_full_row *full = &symbols->rows.full[row->offset];
+			exact = full->signal;
+			if (!step_full(full, &now, &window))
+				break;
+		}
+	}
+	return count;
+}
