@@ -16,7 +16,7 @@ struct keys {
 	unsigned size; /* of an entry: 24 or 16 bytes */
 };
 
-enum { MAX_LOG2 = 40 };
+enum { MAX_LOG2 = 36 };
 
 static bool read_keys(struct gm_python *python, uint64_t address, struct keys *ret)
 {

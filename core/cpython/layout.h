@@ -122,6 +122,7 @@ struct gm_python_layout {
 	int32_t float_value;
 	int32_t tuple_items;
 	int32_t list_items;
+	int32_t list_allocated;
 	int32_t dict_used;
 	int32_t dict_keys;
 	int32_t dict_values;

@@ -117,6 +117,7 @@ const struct gm_python_layout gm_python_layout_312 = {
 	.float_value = 16, /* PyFloatObject.ob_fval, Include/cpython/floatobject.h */
 	.tuple_items = 24, /* PyTupleObject.ob_item, Include/cpython/tupleobject.h */
 	.list_items = 24, /* PyListObject.ob_item, Include/cpython/listobject.h */
+	.list_allocated = 32, /* PyListObject.allocated, Include/cpython/listobject.h */
 	.dict_used = 16, /* PyDictObject.ma_used, Include/cpython/dictobject.h */
 	.dict_keys = 32, /* PyDictObject.ma_keys, Include/cpython/dictobject.h */
 	.dict_values = 40, /* PyDictObject.ma_values, Include/cpython/dictobject.h */

@@ -95,6 +95,17 @@ static bool visit_dict(struct gm_visit *visit, uint64_t object)
 	       gm_py_dict_each(python, object, values ? split_entry : dict_entry, visit);
 }
 
+static bool visit_list(struct gm_visit *visit, uint64_t object)
+{
+	const struct gm_python_layout *l = &visit->python->layout;
+	uint64_t count = gm_py_size(visit->python, object);
+
+	if (count > gm_py_field(visit->python, object, l->list_allocated))
+		return false;
+	return gm_py_emit_array(
+	        visit, gm_py_field(visit->python, object, l->list_items), count, GM_EDGE_ITEM, 0);
+}
+
 static bool visit_set(struct gm_visit *visit, uint64_t object)
 {
 	const struct gm_python_layout *layout = &visit->python->layout;
@@ -126,11 +137,16 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 	uint64_t left = gm_py_size(visit->python, object);
 	uint64_t block = gm_py_field(visit->python, object, layout->deque_left_block);
 	uint64_t first = gm_py_field(visit->python, object, layout->deque_left_index);
+	uint64_t mark = 0; /* a damaged list of blocks may be a cycle: Brent's way to notice */
+	uint64_t step = 0;
 	int64_t index = 0;
 
 	if (first >= (uint64_t)layout->deque_block_length)
 		return false;
-	while (left && block) {
+	while (left && block && block != mark) {
+		step++;
+		if (!(step & (step - 1)))
+			mark = block;
 		uint64_t count = (uint64_t)layout->deque_block_length - first;
 		if (count > left)
 			count = left;
@@ -253,8 +269,7 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 	case GM_TYPE_DICT:
 		return visit_dict(visit, object);
 	case GM_TYPE_LIST:
-		return gm_py_emit_array(visit, gm_py_field(python, object, l->list_items),
-		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
+		return visit_list(visit, object);
 	case GM_TYPE_TUPLE:
 		return gm_py_emit_array(visit, object + (uint64_t)l->tuple_items,
 		        gm_py_size(python, object), GM_EDGE_ITEM, 0);

@@ -231,30 +231,29 @@ static bool incomplete(const struct gm_python *python, const struct gm_raw_frame
 	               (int64_t)raw->entry->first_traceable;
 }
 
-/* Collects frames; a few more than asked for, as some turn out to be incomplete. */
+/*
+ * Collects frames; a few more than asked for, as some turn out to be incomplete. A list that is a cycle ends where it
+ * comes back to a frame (Brent's way: the mark moves on at each power of two).
+ */
 static void collect(struct walk *walk, size_t max)
 {
 	struct gm_python *python = walk->python;
 	uint64_t at = walk->frame;
-	uint64_t slow = at; /* follows at half the pace: meets `at` in a cycle */
+	uint64_t mark = 0;
 	size_t want = max < GM_MAX_FRAMES_WALKED - 8 ? max + 8 : GM_MAX_FRAMES_WALKED;
 
 	python->raw.count = 0;
-	while (at && python->raw.count < want) {
+	for (size_t step = 1; at && at != mark && step < 2 * want && python->raw.count < want;
+	        step++) {
 		struct gm_raw_frame raw;
 		uint64_t previous;
 		if (!gm_py_read_frame(python, at, &raw, &previous))
 			return;
 		if (raw.owner != GM_OWNED_BY_C && raw.code && !gm_array_push(&python->raw, raw))
 			return;
+		if (!(step & (step - 1)))
+			mark = at;
 		at = previous;
-		if (at == walk->frame)
-			return;
-		if (python->raw.count && python->raw.count % 2 == 0) {
-			slow = python->raw.items[python->raw.count / 2].address;
-			if (slow == at)
-				return;
-		}
 	}
 }
 

@@ -336,6 +336,7 @@ static void containers(void)
 {
 	FIELD(tuple_items, PyTupleObject, ob_item, CPYTHON "tupleobject.h");
 	FIELD(list_items, PyListObject, ob_item, CPYTHON "listobject.h");
+	FIELD(list_allocated, PyListObject, allocated, CPYTHON "listobject.h");
 	FIELD(dict_used, PyDictObject, ma_used, CPYTHON "dictobject.h");
 	FIELD(dict_keys, PyDictObject, ma_keys, CPYTHON "dictobject.h");
 	FIELD(dict_values, PyDictObject, ma_values, CPYTHON "dictobject.h");
