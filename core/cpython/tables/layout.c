@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "internal/pycore_gc.h"
-#include "internal/pycore_interp.h"
-#include "internal/pycore_pystate.h"
-#include "internal/pycore_runtime.h"
-#include "internal/pycore_code.h"
+#include <pycore_gc.h>
+#include <pycore_interp.h>
+#include <pycore_pystate.h>
+#include <pycore_runtime.h>
+#include <pycore_code.h>
 #if PY_VERSION_HEX >= 0x030a0000
-#include "internal/pycore_moduleobject.h"
+#include <pycore_moduleobject.h>
 #else
 /* Objects/moduleobject.c (3.9) */
 typedef struct {
@@ -30,9 +30,9 @@ typedef struct {
 } PyModuleObject;
 #endif
 #if PY_VERSION_HEX >= 0x030b0000
-#include "internal/pycore_dict.h"
-#include "internal/pycore_object.h"
-#include "internal/pycore_frame.h"
+#include <pycore_dict.h>
+#include <pycore_object.h>
+#include <pycore_frame.h>
 #else
 /* Objects/dict-common.h (3.9, 3.10) */
 struct _dictkeysobject {
