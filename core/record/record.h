@@ -6,6 +6,8 @@
  * It decides nothing about how answers look.
  *
  * This room may include base, image, symbols, cpython, torch and log's writer.
+ *
+ * The order and meaning of events are PyTorch's own (its memory history): see docs/recording.md.
  */
 #ifndef GM_RECORD_RECORD_H
 #define GM_RECORD_RECORD_H
@@ -27,6 +29,9 @@ enum gm_probe {
 	GM_PROBE_CUDA_MALLOC,    /* cudaMalloc, at its entry */
 	GM_PROBE_CUDA_MALLOC_RETURN, /* at the address a cudaMalloc returns to */
 	GM_PROBE_CUDA_FREE,      /* cudaFree, at its entry */
+	GM_PROBE_OTHER_ALLOCATOR, /* where another allocator than the caching one comes into use */
+	GM_PROBE_LIBRARIES,      /* the dynamic linker's _dl_debug_state: libraries came or went */
+	GM_PROBE_EXIT,           /* _exit: the last moment at which the process can be read */
 	GM_PROBE_COUNT,
 };
 
@@ -50,6 +55,8 @@ enum gm_verdict {
 	GM_CONTINUE = 0,
 	GM_STOP = 1,         /* a `step` or `until` condition is met: tell the user */
 	GM_NEW_PROBES = 2,   /* bit: ask gm_recorder_probes() again, then go on (or stop, with bit 0) */
+	GM_REFUSED = 4,      /* bit: nothing can be recorded here: gm_recorder_refusal() says why */
+	GM_NEW_LIBRARIES = 8, /* bit: libraries came; the debugger may want symbols of the user's own */
 };
 
 /* Conditions for GM_STOP; 0 everywhere: never stop. */
@@ -74,8 +81,24 @@ struct gm_error *gm_recorder_probes(
 struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
 	const struct gm_registers *registers, int *ret_verdict);
 
+/* Why recording was refused (an allocator that is not the caching one), or NULL. */
+const char *gm_recorder_refusal(const struct gm_recorder *recorder);
+
 void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_condition *condition);
+/* Names the addresses seen so far, reads the simulated device's counters, writes all to the file: what a
+ * question needs at a stop. */
 struct gm_error *gm_recorder_flush(struct gm_recorder *recorder);
 uint64_t gm_recorder_event_count(const struct gm_recorder *recorder);
+
+/* What a one-line summary says; sizes in bytes, over all devices of a kind. */
+struct gm_recorder_summary {
+	size_t size; /* sizeof(struct gm_recorder_summary) */
+	uint64_t events, gaps;
+	uint64_t cuda_allocated, cuda_peak; /* as the allocator reports them, summed over devices */
+	uint64_t cpu_allocated, cpu_peak;   /* of what was seen */
+	uint32_t python_unread; /* events without a Python stack although Python runs */
+};
+void gm_recorder_summarise(
+	const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary);
 
 #endif

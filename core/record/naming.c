@@ -1,0 +1,83 @@
+/*
+ * What makes a log readable on another day: the libraries that were loaded, and the names of the native
+ * addresses in its stacks. Names are looked up in batches, when the log is flushed for a reader; the
+ * files are enough for it, so it works when the process is gone.
+ */
+#include <string.h>
+
+#include "record/recorder.h"
+
+void gm_record_modules(struct gm_recorder *recorder)
+{
+	size_t count;
+	const struct gm_module *modules = gm_symbols_modules(recorder->symbols, &count);
+	for (; recorder->modules_written < count; recorder->modules_written++) {
+		const struct gm_module *module = &modules[recorder->modules_written];
+		struct gm_log_module record = {
+			.path = gm_log_writer_string(recorder->writer, module->path),
+			.start = module->start,
+			.end = module->end,
+			.bias = module->bias,
+			.build_id_size = module->build_id_size,
+		};
+		memcpy(record.build_id, module->build_id, sizeof(record.build_id));
+		gm_log_writer_module(recorder->writer, &record);
+	}
+}
+
+void gm_record_see_addresses(struct gm_recorder *recorder, const uint64_t *addresses, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct gm_native_address *known;
+		HASH_FIND(hh, recorder->native, &addresses[i], sizeof(addresses[i]), known);
+		if (known)
+			continue;
+		known = malloc(sizeof(*known));
+		if (!known)
+			return;
+		*known = (struct gm_native_address){.address = addresses[i], .is_return = i > 0};
+		HASH_ADD(hh, recorder->native, address, sizeof(known->address), known);
+		if (!gm_array_push(&recorder->unnamed, known))
+			return;
+	}
+}
+
+static void name_batch(struct gm_recorder *recorder, bool is_return)
+{
+	size_t count = 0;
+	_cleanup_free_ uint64_t *addresses = calloc(recorder->unnamed.count + 1, sizeof(*addresses));
+	_cleanup_free_ struct gm_symbol *symbols =
+		calloc(recorder->unnamed.count + 1, sizeof(*symbols));
+	if (!addresses || !symbols)
+		return;
+	for (size_t i = 0; i < recorder->unnamed.count; i++)
+		if (recorder->unnamed.items[i]->is_return == is_return)
+			addresses[count++] = recorder->unnamed.items[i]->address;
+	if (count == 0)
+		return;
+	_cleanup_error_ struct gm_error *error =
+		gm_symbols_name(recorder->symbols, addresses, count, is_return, symbols);
+	if (error) {
+		gm_record_gap(recorder, "native frames have no names: %s", error->message);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!symbols[i].function)
+			continue;
+		uint32_t function = gm_log_writer_string(recorder->writer, symbols[i].function);
+		uint32_t file = gm_log_writer_string(recorder->writer, symbols[i].file);
+		gm_log_writer_symbol(
+			recorder->writer, addresses[i], function, file, symbols[i].line);
+	}
+}
+
+void gm_record_names(struct gm_recorder *recorder)
+{
+	name_batch(recorder, false);
+	name_batch(recorder, true);
+	recorder->unnamed.count = 0;
+}
+
+void gm_record_counters(struct gm_recorder *recorder)
+{
+}

@@ -1,0 +1,165 @@
+/*
+ * Where breakpoints go. The debugger need not read any symbol table for them: they are found in the
+ * libraries' dynamic symbols, and looked for again each time that the dynamic linker tells of new
+ * libraries.
+ */
+#include <string.h>
+
+#include "record/recorder.h"
+
+enum {
+	LINK_MAPS_MAX = 4096,
+	R_MAP_OFFSET = 8,    /* glibc elf/link.h, struct r_debug, 64 bits */
+	R_STATE_OFFSET = 24,
+};
+
+/* Probes that stand at the entry of one function of one library. */
+static const struct {
+	enum gm_probe probe;
+	bool for_cuda, for_cpu;
+	const char *module; /* the beginning of its file's name */
+	const char *symbol;
+	const char *name;
+} fixed_probes[] = {
+	{GM_PROBE_REPORT, true, false, "libc10.so",
+		"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+		"c10::reportMemoryUsageToProfiler"},
+	{GM_PROBE_OOM, true, true, "libc10.so",
+		"_ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+		"c10::reportOutOfMemoryToProfiler"},
+	{GM_PROBE_CPU_NEW, false, true, "libc10.so",
+		"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "c10::ProfiledCPUMemoryReporter::New"},
+	{GM_PROBE_CPU_DELETE, false, true, "libc10.so",
+		"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+		"c10::ProfiledCPUMemoryReporter::Delete"},
+	{GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so",
+		"_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_ptrIN3c1"
+		"04cuda20CUDACachingAllocator13CUDAAllocatorEE",
+		"torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator"},
+	{GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state", "_dl_debug_state"},
+	{GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit"},
+};
+
+/* The CUDA runtime's functions, of whichever library answers them. */
+static const struct {
+	enum gm_probe probe;
+	const char *symbol;
+} runtime_probes[] = {
+	{GM_PROBE_CUDA_MALLOC, "cudaMalloc"},
+	{GM_PROBE_CUDA_FREE, "cudaFree"},
+	{GM_PROBE_OTHER_ALLOCATOR, "cudaMallocAsync"},
+};
+
+bool gm_record_add_site(
+	struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
+{
+	for (size_t i = 0; i < recorder->site_count; i++)
+		if (recorder->sites[i].address == address)
+			return false;
+	if (recorder->site_count == GM_RECORD_SITES_MAX)
+		return false;
+	recorder->sites[recorder->site_count++] =
+		(struct gm_probe_site){.probe = probe, .address = address, .name = name};
+	return true;
+}
+
+static bool has_site(const struct gm_recorder *recorder, const char *name)
+{
+	for (size_t i = 0; i < recorder->site_count; i++)
+		if (strcmp(recorder->sites[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static const struct gm_module *module_with_bias(struct gm_symbols *symbols, uint64_t bias)
+{
+	size_t count;
+	const struct gm_module *modules = gm_symbols_modules(symbols, &count);
+	for (size_t i = 0; i < count; i++)
+		if (modules[i].bias == bias && strcmp(modules[i].name, "[vdso]") != 0)
+			return &modules[i];
+	return NULL;
+}
+
+/*
+ * The library whose cudaMalloc PyTorch calls: the first in load order that defines it, as the dynamic
+ * linker decides (a preloaded stand-in comes before the real one). torch's own large libraries are not
+ * searched: they import it.
+ */
+static const struct gm_module *find_runtime(struct gm_recorder *recorder)
+{
+	uint64_t debug, map, ignored;
+	const struct gm_module *linker =
+		gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
+	if (linker && gm_symbols_lookup(recorder->symbols, linker, "_r_debug", &debug, NULL)
+		&& gm_image_try_u64(recorder->image, debug + R_MAP_OFFSET, &map)) {
+		for (int i = 0; map && i < LINK_MAPS_MAX; i++) {
+			/* struct link_map: l_addr, l_name, l_ld, l_next */
+			uint64_t link[4];
+			if (!gm_image_try_read(recorder->image, map, link, sizeof(link)))
+				break;
+			const struct gm_module *module = module_with_bias(recorder->symbols, link[0]);
+			if (module && strncmp(module->name, "libtorch", 8) != 0
+				&& gm_symbols_lookup(
+					recorder->symbols, module, "cudaMalloc", &ignored, NULL))
+				return module;
+			map = link[3];
+		}
+	}
+	return gm_symbols_find_module(recorder->symbols, "libcudart.so");
+}
+
+static void find_runtime_probes(struct gm_recorder *recorder)
+{
+	if (!recorder->cuda || recorder->runtime
+		|| !gm_symbols_find_module(recorder->symbols, "libc10_cuda.so"))
+		return;
+	recorder->runtime = find_runtime(recorder);
+	if (!recorder->runtime) {
+		gm_record_gap(recorder,
+			"no library defines cudaMalloc: segments are not recorded");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(runtime_probes) / sizeof(runtime_probes[0]); i++) {
+		uint64_t address;
+		if (gm_symbols_lookup(recorder->symbols, recorder->runtime,
+			    runtime_probes[i].symbol, &address, NULL))
+			gm_record_add_site(recorder, runtime_probes[i].probe, address,
+				runtime_probes[i].symbol);
+	}
+}
+
+static void find_link_state(struct gm_recorder *recorder)
+{
+	const struct gm_module *linker =
+		gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
+	uint64_t debug;
+	if (linker && gm_symbols_lookup(recorder->symbols, linker, "_r_debug", &debug, NULL))
+		recorder->link_state = debug + R_STATE_OFFSET;
+}
+
+struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
+{
+	gm_try(gm_image_refresh(recorder->image));
+	gm_try(gm_symbols_refresh(recorder->symbols));
+	if (!recorder->link_state)
+		find_link_state(recorder);
+	for (size_t i = 0; i < sizeof(fixed_probes) / sizeof(fixed_probes[0]); i++) {
+		if (!(fixed_probes[i].for_cuda && recorder->cuda)
+			&& !(fixed_probes[i].for_cpu && recorder->cpu))
+			continue;
+		if (has_site(recorder, fixed_probes[i].name))
+			continue;
+		const struct gm_module *module =
+			gm_symbols_find_module(recorder->symbols, fixed_probes[i].module);
+		uint64_t address;
+		if (module
+			&& gm_symbols_lookup(recorder->symbols, module, fixed_probes[i].symbol,
+				&address, NULL))
+			gm_record_add_site(
+				recorder, fixed_probes[i].probe, address, fixed_probes[i].name);
+	}
+	find_runtime_probes(recorder);
+	gm_record_modules(recorder);
+	return NULL;
+}

@@ -1,0 +1,220 @@
+/*
+ * The recorder's inner side: its state, and what its files ask of each other.
+ *
+ *   record.c    create, close, flush: the life of a recorder
+ *   probes.c    where breakpoints go
+ *   hit.c       one stop: which probe, which event
+ *   blocks.c    allocations and frees, deferred frees among them
+ *   segments.c  cudaMalloc and cudaFree
+ *   existing.c  what was alive before recording began
+ *   stacks.c    call stacks, interned
+ *   naming.c    modules, names of native addresses, counters of the simulated device
+ */
+#ifndef GM_RECORD_RECORDER_H
+#define GM_RECORD_RECORDER_H
+
+#include <uthash.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "record/record.h"
+
+enum {
+	GM_RECORD_FRAMES_MAX = 1024, /* of one stack, whatever the options ask */
+	GM_RECORD_FRAMES_DEFAULT = 256,
+	GM_RECORD_DEVICES_MAX = 128, /* c10::DeviceIndex is an int8_t */
+	GM_RECORD_SITES_MAX = 64,
+	GM_RECORD_CALLS_MAX = 256, /* cudaMalloc calls under way at once: one a thread */
+};
+
+/*
+ * A block that is alive as far as we know: what a free needs to know and does not carry. Hashed by
+ * address. A block whose free waits for a stream stays here, pending, until its record tells otherwise.
+ */
+struct gm_live_block {
+	uint64_t address;
+	uint64_t size, requested, stream;
+	uint64_t record; /* the allocator's Block, 0: not found */
+	uint8_t device_type;
+	int8_t device;
+	bool pending;
+	struct gm_live_block *pending_next; /* in the order of the free requests */
+	UT_hash_handle hh;
+};
+
+/* A segment: what the allocator got from CUDA. Hashed by address. */
+struct gm_live_segment {
+	uint64_t address, size, stream;
+	int8_t device;
+	UT_hash_handle hh;
+};
+
+/* A cudaMalloc between its entry and its return. */
+struct gm_cuda_call {
+	pid_t thread;
+	uint64_t result; /* void **devPtr */
+	uint64_t size;
+	uint64_t return_address;
+	uint64_t stack_pointer; /* after the return */
+};
+
+/*
+ * A segment_alloc that waits for the alloc it serves, as only that tells the device and the stream
+ * (cudaMalloc has neither). The allocator holds its lock from one to the other, so that no other event
+ * of the device can come between.
+ */
+struct gm_held_segment {
+	pid_t thread;
+	struct gm_event event;
+};
+
+/* A Python frame's place -> its id in the log. */
+struct gm_frame_id {
+	uint64_t key; /* code id << 32 | lasti */
+	uint32_t id;
+	UT_hash_handle hh;
+};
+
+struct gm_code_id {
+	uint32_t code; /* gm_code.id */
+	uint32_t id;   /* in the log */
+	UT_hash_handle hh;
+};
+
+/* A native address of some stack; named when the log is flushed. */
+struct gm_native_address {
+	uint64_t address;
+	bool is_return;
+	UT_hash_handle hh;
+};
+
+/* A thread of the target, by what its name tells. */
+struct gm_thread_kind {
+	pid_t thread;
+	bool autograd; /* "pt_autograd_N": backward runs there, without Python frames */
+	UT_hash_handle hh;
+};
+
+struct gm_device_counters {
+	uint64_t allocated, reserved;
+	bool known;
+};
+
+/* One stop, as the handlers share it. Stacks are read at most once. */
+struct gm_moment {
+	pid_t thread;
+	struct gm_registers registers;
+	uint64_t time_ns;
+	bool stacks_read;
+	uint32_t python_stack, native_stack, flags;
+	size_t frame_count; /* the thread's own Python frames, in recorder->frames */
+};
+
+struct gm_recorder {
+	pid_t pid;
+	bool cuda, cpu, python_stacks, native_stacks;
+	uint32_t max_frames;
+
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	struct gm_python *python; /* NULL until there is one that can be read */
+	struct gm_torch *torch;
+	uint64_t next_python_try, next_torch_try; /* event counts: not at every stop */
+	struct gm_log_writer *writer;
+	uint64_t event_count, gap_count;
+
+	struct gm_probe_site sites[GM_RECORD_SITES_MAX];
+	size_t site_count;
+	uint64_t link_state;   /* address of _r_debug.r_state, 0: unknown */
+	const struct gm_module *runtime; /* the module whose cudaMalloc is used */
+	size_t modules_written;
+	bool exiting, existing_done, closed_names;
+	char *refusal;
+
+	struct gm_live_block *blocks;
+	struct gm_live_block *pending_first, *pending_last;
+	struct gm_live_segment *segments;
+	GM_ARRAY(struct gm_cuda_call) calls;
+	GM_ARRAY(struct gm_held_segment) held;
+	struct gm_device_counters counters[GM_RECORD_DEVICES_MAX];
+	uint64_t cuda_peak, cpu_allocated, cpu_peak;
+
+	struct gm_frame_id *frame_ids;
+	struct gm_code_id *code_ids;
+	struct gm_thread_kind *threads;
+	uint32_t last_native_stack;
+	struct gm_native_address *native; /* every address ever seen */
+	GM_ARRAY(struct gm_native_address *) unnamed;
+	struct gm_python_frame frames[GM_RECORD_FRAMES_MAX];
+	uint32_t frame_log_ids[GM_RECORD_FRAMES_MAX];
+	uint64_t addresses[GM_RECORD_FRAMES_MAX];
+	uint32_t python_unread;
+
+	/* each of these gaps is told once */
+	bool told_no_record, told_expandable, told_python, told_torch, told_waiting, told_unknown_free;
+
+	uint64_t stop_after; /* event count at which to stop, 0: not */
+	uint32_t stop_step;
+	bool stop_due;
+};
+
+/* probes.c */
+struct gm_error *gm_record_find_probes(struct gm_recorder *recorder);
+bool gm_record_add_site(struct gm_recorder *recorder, enum gm_probe probe, uint64_t address,
+	const char *name); /* true: it is new */
+
+/* record.c */
+void gm_record_gap(struct gm_recorder *recorder, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Opens what reads Python and PyTorch, as soon as that can be done. */
+void gm_record_open_readers(struct gm_recorder *recorder);
+/* Refuses an allocator that is not the caching one. */
+void gm_record_check_allocator(struct gm_recorder *recorder);
+void gm_record_refuse(struct gm_recorder *recorder, const char *kind);
+
+/* hit.c */
+uint64_t gm_record_now(void); /* nanoseconds since the Unix epoch */
+uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *event);
+
+/* stacks.c */
+void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment);
+/* What is torn down at a free; 0: not seen. */
+uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *moment);
+
+/* blocks.c */
+void gm_record_report(struct gm_recorder *recorder, struct gm_moment *moment);
+void gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment);
+void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment);
+void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment);
+/* Frees that were waiting for a stream and have been completed meanwhile. */
+void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *moment);
+struct gm_live_block *gm_record_keep_block(
+	struct gm_recorder *recorder, const struct gm_live_block *block);
+void gm_record_pend(struct gm_recorder *recorder, struct gm_live_block *block);
+void gm_record_forget_blocks(struct gm_recorder *recorder);
+struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_moment *moment,
+	enum gm_action action, uint8_t device_type, int16_t device);
+
+/* segments.c */
+bool gm_record_cuda_malloc(struct gm_recorder *recorder, struct gm_moment *moment); /* new site */
+void gm_record_cuda_malloc_return(struct gm_recorder *recorder, struct gm_moment *moment);
+void gm_record_cuda_free(struct gm_recorder *recorder, struct gm_moment *moment);
+/* Writes the thread's held segment_alloc, if any: `block` (may be NULL) tells its device and stream. */
+void gm_record_release_held(
+	struct gm_recorder *recorder, pid_t thread, const struct gm_live_block *block);
+void gm_record_release_all_held(struct gm_recorder *recorder);
+bool gm_record_has_segment(const struct gm_recorder *recorder, uint64_t address);
+void gm_record_keep_segment(struct gm_recorder *recorder, uint64_t address, uint64_t size,
+	uint64_t stream, int8_t device);
+void gm_record_forget_segments(struct gm_recorder *recorder);
+
+/* existing.c */
+void gm_record_existing(struct gm_recorder *recorder);
+
+/* naming.c */
+void gm_record_modules(struct gm_recorder *recorder);
+void gm_record_names(struct gm_recorder *recorder);
+void gm_record_counters(struct gm_recorder *recorder);
+void gm_record_see_addresses(struct gm_recorder *recorder, const uint64_t *addresses, size_t count);
+
+#endif

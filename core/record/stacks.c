@@ -1,0 +1,205 @@
+/*
+ * Call stacks of a stop, interned: a frame that was seen before costs one look-up.
+ *
+ * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames: such an
+ * event borrows the stack of the one thread that waits in backward(), and is marked so. Where several
+ * wait, nothing tells them apart and none is borrowed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "record/recorder.h"
+
+enum { PYTHON_THREADS_MAX = 256 };
+
+/* --- what the log knows of a Python frame -------------------------------------------------------------- */
+
+static uint32_t log_code(struct gm_recorder *recorder, const struct gm_code *code)
+{
+	struct gm_code_id *known;
+	HASH_FIND(hh, recorder->code_ids, &code->id, sizeof(code->id), known);
+	if (known)
+		return known->id;
+	_cleanup_free_ struct gm_log_loop *loops = calloc(code->loop_count + 1u, sizeof(*loops));
+	if (!loops)
+		return 0;
+	for (uint32_t i = 0; i < code->loop_count; i++)
+		loops[i] = (struct gm_log_loop){.start = code->loops[i].start,
+			.end = code->loops[i].end,
+			.line = code->loops[i].line,
+			.line_end = code->loops[i].line_end};
+	struct gm_log_code record = {
+		.file = gm_log_writer_string(recorder->writer, code->file),
+		.name = gm_log_writer_string(recorder->writer, code->name),
+		.first_line = code->first_line,
+		.loop_count = code->loop_count,
+		.loops = loops,
+	};
+	uint32_t id = gm_log_writer_code(recorder->writer, &record);
+	known = malloc(sizeof(*known));
+	if (known) {
+		*known = (struct gm_code_id){.code = code->id, .id = id};
+		HASH_ADD(hh, recorder->code_ids, code, sizeof(known->code), known);
+	}
+	return id;
+}
+
+static uint32_t log_frame(struct gm_recorder *recorder, const struct gm_python_frame *frame)
+{
+	uint64_t key = (uint64_t)frame->code->id << 32 | frame->lasti;
+	struct gm_frame_id *known;
+	HASH_FIND(hh, recorder->frame_ids, &key, sizeof(key), known);
+	if (known)
+		return known->id;
+	struct gm_instruction instruction = {0};
+	gm_python_instruction(recorder->python, frame->code, frame->lasti, &instruction);
+	struct gm_log_frame record = {
+		.code = log_code(recorder, frame->code),
+		.lasti = frame->lasti,
+		.line = frame->line,
+		.op = instruction.op,
+		.op_name = gm_log_writer_string(recorder->writer, instruction.name),
+	};
+	uint32_t id = gm_log_writer_frame(recorder->writer, &record);
+	known = malloc(sizeof(*known));
+	if (known) {
+		*known = (struct gm_frame_id){.key = key, .id = id};
+		HASH_ADD(hh, recorder->frame_ids, key, sizeof(known->key), known);
+	}
+	return id;
+}
+
+static uint32_t log_python_stack(struct gm_recorder *recorder, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		recorder->frame_log_ids[i] = log_frame(recorder, &recorder->frames[i]);
+	return gm_log_writer_python_stack(recorder->writer, recorder->frame_log_ids, count);
+}
+
+/* --- borrowed stacks ----------------------------------------------------------------------------------- */
+
+static bool is_autograd_thread(struct gm_recorder *recorder, pid_t thread)
+{
+	struct gm_thread_kind *kind;
+	HASH_FIND(hh, recorder->threads, &thread, sizeof(thread), kind);
+	if (kind)
+		return kind->autograd;
+	char path[64], name[32] = "";
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)recorder->pid, (int)thread);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (file && !fgets(name, sizeof(name), file))
+		name[0] = 0;
+	/* torch/csrc/autograd/engine.cpp: set_thread_name("pt_autograd_" + device) */
+	bool autograd = strncmp(name, "pt_autograd_", 12) == 0;
+	kind = malloc(sizeof(*kind));
+	if (kind) {
+		*kind = (struct gm_thread_kind){.thread = thread, .autograd = autograd};
+		HASH_ADD(hh, recorder->threads, thread, sizeof(kind->thread), kind);
+	}
+	return autograd;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* torch/autograd/graph.py: the Python function through which backward() and grad() enter the engine. */
+static bool waits_in_backward(struct gm_recorder *recorder, pid_t thread)
+{
+	struct gm_python_frame frame;
+	return gm_python_stack(recorder->python, thread, &frame, 1) == 1
+		&& strcmp(frame.code->name, "_engine_run_backward") == 0
+		&& ends_with(frame.code->file, "torch/autograd/graph.py");
+}
+
+/* The one thread that waits in backward(), 0: none or several. */
+static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
+{
+	struct gm_python_thread threads[PYTHON_THREADS_MAX];
+	size_t count;
+	pid_t waiting = 0;
+	struct gm_error *error =
+		gm_python_threads(recorder->python, threads, PYTHON_THREADS_MAX, &count);
+	if (error) {
+		gm_error_destroy(error);
+		return 0;
+	}
+	for (size_t i = 0; i < count; i++) {
+		pid_t thread = threads[i].native_id;
+		if (thread == 0 || thread == self || !waits_in_backward(recorder, thread))
+			continue;
+		if (waiting) {
+			if (!recorder->told_waiting)
+				gm_record_gap(recorder,
+					"several threads wait in backward() at once: events of the "
+					"autograd threads have no Python stack then");
+			recorder->told_waiting = true;
+			return 0;
+		}
+		waiting = thread;
+	}
+	return waiting;
+}
+
+/* --- a stop's stacks ------------------------------------------------------------------------------------ */
+
+static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *moment)
+{
+	size_t count = gm_python_stack(
+		recorder->python, moment->thread, recorder->frames, recorder->max_frames);
+	if (count == 0 && is_autograd_thread(recorder, moment->thread)) {
+		pid_t waiting = waiting_thread(recorder, moment->thread);
+		if (waiting)
+			count = gm_python_stack(recorder->python, waiting, recorder->frames,
+				recorder->max_frames);
+		if (count > 0)
+			moment->flags |= GM_EVENT_BORROWED;
+	} else {
+		moment->frame_count = count;
+	}
+	moment->python_stack = log_python_stack(recorder, count);
+}
+
+void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment)
+{
+	if (moment->stacks_read)
+		return;
+	moment->stacks_read = true;
+	if (recorder->python_stacks && recorder->python)
+		read_python_stack(recorder, moment);
+	if (recorder->python_stacks && !moment->python_stack)
+		recorder->python_unread++;
+	if (recorder->native_stacks) {
+		size_t count = gm_symbols_unwind(recorder->symbols, &moment->registers,
+			recorder->addresses, recorder->max_frames);
+		moment->native_stack = gm_log_writer_native_stack(
+			recorder->writer, recorder->addresses, count);
+		/* ids are given in order: a greater one is a stack not seen before */
+		if (moment->native_stack > recorder->last_native_stack) {
+			recorder->last_native_stack = moment->native_stack;
+			gm_record_see_addresses(recorder, recorder->addresses, count);
+		}
+	}
+}
+
+uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *moment)
+{
+	if (moment->frame_count == 0)
+		return 0;
+	struct gm_python_frame dying;
+	int slot = -1;
+	if (!gm_python_dying_frame(
+		    recorder->python, moment->thread, &recorder->frames[0], &dying, &slot))
+		return 0;
+	struct gm_log_evidence evidence = {
+		.kind = GM_EVIDENCE_DYING_FRAME,
+		.code = log_code(recorder, dying.code),
+		.line = dying.line,
+	};
+	if (slot >= 0 && (uint32_t)slot < dying.code->local_count)
+		evidence.name =
+			gm_log_writer_string(recorder->writer, dying.code->local_names[slot]);
+	return gm_log_writer_evidence(recorder->writer, &evidence);
+}
