@@ -52,24 +52,41 @@ GPUMEM_API const char *gpumem_command_summary(size_t index);
 
 typedef struct gpumem_recorder gpumem_recorder;
 
-/* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. On failure *ret_err says why. */
+/* What gpumem_recorder_hit() asks of the debugger: bits. */
+enum gpumem_verdict {
+	GPUMEM_CONTINUE = 0,
+	GPUMEM_STOP = 1,          /* the condition of gpumem_recorder_stop_when() is met */
+	GPUMEM_NEW_SITES = 2,     /* there are more sites than before */
+	GPUMEM_REFUSED = 4,       /* nothing can be recorded: gpumem_recorder_refusal() says why */
+	GPUMEM_NEW_LIBRARIES = 8, /* the program has loaded or unloaded libraries */
+};
+
+/* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. source: the program's command
+ * line, as its user knows it. On failure *ret_err says why; the caller frees it with gpumem_free(). */
 GPUMEM_API int gpumem_recorder_create(int pid, const char *devices, const char *log_path,
 	const char *source, gpumem_recorder **ret_recorder, char **ret_err);
+/* Names what the log holds, closes it and frees the recorder, also where it fails. */
 GPUMEM_API int gpumem_recorder_close(gpumem_recorder *recorder, char **ret_err);
 /* Looks for libraries that came since. Returns the number of breakpoint sites. */
 GPUMEM_API int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char **ret_err);
+GPUMEM_API size_t gpumem_recorder_site_count(gpumem_recorder *recorder);
 GPUMEM_API uint64_t gpumem_recorder_site_address(gpumem_recorder *recorder, size_t index);
 GPUMEM_API const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size_t index);
-/* A stop at a site. Returns a verdict: bit 0 stop and tell the user, bit 1 refresh the sites; negative: the
- * stop could not be recorded, the reason is noted in the log as a gap. registers: 17 words in DWARF
- * order, or NULL (then read by ptrace, which works in gdb's main thread). */
+/* A stop at a site. Returns bits of enum gpumem_verdict; negative: the stop could not be recorded, the
+ * reason is noted in the log as a gap. registers: 17 words in DWARF order, or NULL (then read by ptrace,
+ * which works in gdb's main thread). */
 GPUMEM_API int gpumem_recorder_hit(gpumem_recorder *recorder, uint64_t address, int thread,
 	const uint64_t *registers);
+/* Why recording was refused, or NULL; the recorder's. */
+GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
 /* Stop after `events` further events, or at the first event of pass `step` of the loop; 0: not. */
 GPUMEM_API void gpumem_recorder_stop_when(
 	gpumem_recorder *recorder, uint64_t events, uint32_t step);
+/* Everything recorded so far can be read from the file. */
 GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
 GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
+/* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
+GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);
 
 #ifdef __cplusplus
 }

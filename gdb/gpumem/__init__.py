@@ -1,0 +1,31 @@
+"""gpumem in gdb: who holds GPU memory, and why.
+
+A thin layer over libgpumem.so: it owns breakpoints and the commands that users type; every answer is
+made by the library. It needs gdb 10's Python API and nothing newer.
+
+    library.py      the library, bound by ctypes; usable outside gdb
+    session.py      what is asked about: process, thread, log
+    recording.py    one process being recorded: breakpoints and what their stops mean
+    recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
+    libraries.py    which libraries' symbols gdb reads
+    debugger.py     differences between debuggers, and their defects
+    command.py      what all commands share
+    commands/       one file a command
+"""
+
+
+def install():
+    """Adds the commands to this gdb. Doing it twice is harmless."""
+    from . import debugger, libraries
+    from .commands import install_all
+    from .library import LibraryMissing
+
+    debugger.repair_unwinders()
+    try:
+        install_all()
+    except LibraryMissing as error:
+        import gdb
+
+        gdb.write(f"gpumem: {error}\n", gdb.STDERR)
+        return
+    libraries.install()

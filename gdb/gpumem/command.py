@@ -1,0 +1,154 @@
+"""What all commands share: argument parsing, preconditions, completion, and the one gate where failures
+become a `gpumem: …` line."""
+
+import argparse
+import functools
+import re
+
+import gdb
+
+from .debugger import write
+from .library import Failure, LibraryMissing
+from .session import session
+
+
+class Usage(Exception):
+    """Wrong arguments."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that never exits and never prints."""
+
+    def __init__(self, **keys):
+        super().__init__(add_help=False, allow_abbrev=False, **keys)
+
+    def error(self, message):
+        raise Usage(f"{message}: see `help {self.prog}`")
+
+
+def split(text):
+    """Words as typed. A word in quotes loses them; quotes and spaces inside brackets belong to it, so
+    that self.cache['kept one'] stays whole."""
+    words, word, depth, quote = [], "", 0, ""
+    for character in text:
+        if quote:
+            word += character
+            if character == quote:
+                quote = ""
+            continue
+        if character.isspace() and depth <= 0:
+            if word:
+                words.append(word)
+            word = ""
+            continue
+        if character in "\"'":
+            quote = character
+        elif character in "[(":
+            depth += 1
+        elif character in "])":
+            depth -= 1
+        word += character
+    if quote:
+        raise Usage(f"the quote {quote} is not closed: close it")
+    if word:
+        words.append(word)
+    return [unquote(word) for word in words]
+
+
+def unquote(word):
+    if len(word) >= 2 and word[0] in "\"'" and word[-1] == word[0] and word[0] not in word[1:-1]:
+        return word[1:-1]
+    return word
+
+
+def needs_process(method):
+    """There must be a process, and it must be stopped."""
+
+    @functools.wraps(method)
+    def checked(self, arguments):
+        thread = gdb.selected_thread()
+        if not gdb.selected_inferior().pid or thread is None:
+            raise Failure(f"{self.short}: no process: start one with `run` or attach to one", 4)
+        if thread.is_running():
+            raise Failure(f"{self.short}: the program is running: interrupt it first (Ctrl-C or `interrupt`)", 4)
+        return method(self, arguments)
+
+    return checked
+
+
+def needs_recording(method):
+    """The process must be recorded."""
+
+    @functools.wraps(method)
+    def checked(self, arguments):
+        if session().recording is None:
+            raise Failure(f"{self.short}: nothing is recorded: type `gpumem record` first", 2)
+        return method(self, arguments)
+
+    return checked
+
+
+class Command(gdb.Command):
+    """A command `gpumem NAME`. The class's docstring is gdb's help for it."""
+
+    name = ""
+    words = ()  # what completion offers
+    file_argument = False  # then completion offers files too
+
+    def __init__(self):
+        self.short = self.name
+        super().__init__(f"gpumem {self.name}", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        gate(self.name, lambda: self.run(split(argument)))
+
+    def run(self, arguments):
+        raise NotImplementedError
+
+    def complete(self, text, word):
+        offered = [name for name in self.words if name.startswith(word or "")]
+        if offered or not self.file_argument:
+            return offered
+        return gdb.COMPLETE_FILENAME
+
+
+def gate(name, action):
+    """Runs an action; whatever goes wrong becomes one line."""
+    try:
+        action()
+    except gdb.GdbError:
+        raise
+    except Usage as error:
+        raise gdb.GdbError(f"gpumem: {name}: {error}") from None
+    except (Failure, LibraryMissing) as error:
+        raise gdb.GdbError(f"gpumem: {error}") from None
+    except KeyboardInterrupt:
+        raise
+    except gdb.error as error:
+        raise gdb.GdbError(f"gpumem: {name}: gdb: {error}") from None
+    except Exception as error:
+        raise gdb.GdbError(
+            f"gpumem: {name}: a fault of gpumem itself ({type(error).__name__}: {error}): please report it"
+        ) from None
+
+
+def answer(arguments):
+    """Asks the core and shows what it says."""
+    status, out, err = session().ask(arguments)
+    write(out)
+    if status >= 2:
+        raise gdb.GdbError(err.rstrip("\n") or f"gpumem: {arguments[0]}: failed")
+    write(err, error=True)
+
+
+NUMBER = re.compile(r"[0-9]+$")
+
+
+def number(text, what):
+    """A whole number, or an expression of gdb's that gives one."""
+    if NUMBER.match(text):
+        return int(text)
+    try:
+        return int(gdb.parse_and_eval(text))
+    except (gdb.error, ValueError, TypeError):
+        raise Usage(f"{what}: '{text}' is no number: give one, as in 3") from None

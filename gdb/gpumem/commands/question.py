@@ -1,0 +1,32 @@
+"""Questions: commands that the core answers; here they are only passed on."""
+
+from ..command import Command, answer
+from ..library import Door, commands
+
+# who-holds and why take a variable, the others a file
+TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor"}
+
+
+class Question(Command):
+    words = ("--json", "--help")
+
+    def __init__(self, name, text):
+        self.name = name
+        self.__doc__ = text
+        self.file_argument = name not in TAKES_NO_FILE
+        super().__init__()
+
+    def run(self, arguments):
+        answer([self.name, *arguments])
+
+
+def install_questions(skip):
+    door = Door()
+    for name, summary in commands():
+        if name in skip:
+            continue
+        status, text, _ = door.run(["help", name])
+        if status or not text:
+            text = f"{summary}\n\nExample: gpumem {name}"
+        Question(name, text.strip())
+    door.close()

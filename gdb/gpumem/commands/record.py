@@ -1,0 +1,94 @@
+"""`gpumem record`."""
+
+from ..command import Command, Parser, Usage
+from ..debugger import say
+from ..library import Failure
+from ..recorder import waiting, where
+from ..session import session
+
+
+class Record(Command):
+    """Record every allocation and release of GPU memory.
+
+    gpumem record [start] [--engine breakpoint|agent] [--devices cuda,cpu]
+    gpumem record stop
+    gpumem record save FILE
+    gpumem record status
+
+    Without a process it waits for `run`; with one it begins here. Each run is recorded anew. The
+    questions (`gpumem info`, `peak`, `why` …) answer from the latest recording, while the program runs and
+    after it has ended.
+
+    --devices cpu records CPU tensors too, or alone; the default is cuda.
+
+    Example: gpumem record
+             run
+             gpumem info"""
+
+    name = "record"
+    words = ("start", "stop", "save", "status", "--engine", "--devices", "breakpoint", "agent", "cuda", "cpu", "cuda,cpu")
+
+    def run(self, arguments):
+        parser = Parser(prog="gpumem record")
+        parser.add_argument("action", nargs="?", default="start")
+        parser.add_argument("file", nargs="?")
+        parser.add_argument("--engine", default="breakpoint")
+        parser.add_argument("--devices", default="cuda")
+        options = parser.parse_args(arguments)
+        actions = {"start": self.start, "stop": self.stop, "save": self.save, "status": self.status}
+        if options.action not in actions:
+            raise Usage(f"'{options.action}' is none of start, stop, save, status: choose one of them")
+        if options.file and options.action != "save":
+            raise Usage(f"'{options.file}' is too much: `{options.action}` takes no further word")
+        actions[options.action](options)
+
+    def complete(self, text, word):
+        import gdb
+
+        if text.split()[:1] == ["save"] and not text.rstrip().endswith("save") or text.endswith("save "):
+            return gdb.COMPLETE_FILENAME
+        return super().complete(text, word)
+
+    def start(self, options):
+        if options.engine == "agent":
+            raise Failure(
+                "record --engine agent: this version records in gdb at breakpoints only: "
+                "leave --engine out",
+                2,
+            )
+        if options.engine != "breakpoint":
+            raise Usage(f"--engine {options.engine}: there is no such engine: use breakpoint")
+        for device in options.devices.split(","):
+            if device not in ("cuda", "cpu"):
+                raise Usage(f"--devices {options.devices}: there is no device '{device}': use cuda, cpu or cuda,cpu")
+        say(waiting.start(options.devices))
+
+    def stop(self, _options):
+        if not waiting.on and session().recording is None:
+            raise Failure("record stop: nothing is recorded: type `gpumem record` first", 2)
+        summary = waiting.stop()
+        say(f"recorded {summary}; {where(session().log)}" if summary else "recording is off")
+
+    def save(self, options):
+        if not options.file:
+            raise Usage("save: FILE is missing: name one, as in `gpumem record save run.gpumem`")
+        current = session()
+        if current.log is None:
+            raise Failure("record save: nothing was recorded: type `gpumem record`, then `run`", 2)
+        if current.recording is not None:
+            current.recording.recorder.flush()
+        current.log.save(options.file)
+        more = "; the rest is added when the recording ends" if current.recording is not None else ""
+        say(f"saved as {current.log.saved_as}{more}")
+
+    def status(self, _options):
+        current = session()
+        if current.recording is not None:
+            recording = current.recording
+            say(f"recording process {recording.pid}: {recording.recorder.summary()}; {where(recording.log)}")
+        elif waiting.on:
+            say("recording begins when the program runs")
+        elif current.log is not None:
+            say(f"not recording; the last recording: {where(current.log)}")
+        else:
+            say("not recording")

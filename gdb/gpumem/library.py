@@ -1,0 +1,222 @@
+"""libgpumem.so, bound by ctypes. Knows nothing of gdb.
+
+The library is looked for where the plugin stands: beside the build of a source tree, or in the lib
+directory of the prefix that both were installed into. GPUMEM_LIBRARY names another.
+"""
+
+import ctypes
+import os
+
+NAME = "libgpumem.so.0"
+
+# enum gpumem_verdict
+STOP, NEW_SITES, REFUSED, NEW_LIBRARIES = 1, 2, 4, 8
+
+
+class LibraryMissing(Exception):
+    """libgpumem.so was not found, or is not this plugin's."""
+
+
+class Failure(Exception):
+    """The library refused: its message, and the exit status that the shell command would have."""
+
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+def candidates():
+    """Where the library may be, best first."""
+    named = os.environ.get("GPUMEM_LIBRARY")
+    if named:
+        yield named
+        return
+    here = os.path.dirname(os.path.realpath(__file__))  # …/gdb/gpumem
+    top = os.path.dirname(os.path.dirname(here))
+    yield os.path.join(top, "build", "lib", NAME)  # source tree
+    prefix = os.path.dirname(os.path.dirname(top))  # PREFIX/share/gpumem/gdb/gpumem
+    yield os.path.join(prefix, "lib", NAME)
+    lib = os.path.join(prefix, "lib")
+    try:
+        for multiarch in sorted(os.listdir(lib)):
+            yield os.path.join(lib, multiarch, NAME)
+    except OSError:
+        pass
+    yield os.path.join(prefix, "lib64", NAME)
+
+
+def _load():
+    tried = []
+    for path in candidates():
+        if not os.path.exists(path):
+            tried.append(path)
+            continue
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            raise LibraryMissing(f"{path}: {error}: build it again") from None
+    raise LibraryMissing(f"libgpumem.so is missing: not at {', '.join(tried[:2])}: build gpumem, or set GPUMEM_LIBRARY")
+
+
+def _declare(lib):
+    pointer, text, out_text = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
+    number, size = ctypes.c_int, ctypes.c_size_t
+    words = ctypes.POINTER(ctypes.c_uint64)
+    for name, result, arguments in (
+        ("gpumem_version", text, []),
+        ("gpumem_free", None, [pointer]),
+        ("gpumem_door_create", pointer, []),
+        ("gpumem_door_destroy", None, [pointer]),
+        ("gpumem_door_set_process", None, [pointer, number]),
+        ("gpumem_door_set_thread", None, [pointer, number]),
+        ("gpumem_door_set_log", None, [pointer, text]),
+        ("gpumem_door_set_terminal", None, [pointer, number, number]),
+        ("gpumem_door_invalidate", None, [pointer]),
+        ("gpumem_door_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
+        ("gpumem_command_name", text, [size]),
+        ("gpumem_command_summary", text, [size]),
+        ("gpumem_recorder_create", number, [number, text, text, text, ctypes.POINTER(pointer), out_text]),
+        ("gpumem_recorder_close", number, [pointer, out_text]),
+        ("gpumem_recorder_refresh", number, [pointer, ctypes.POINTER(size), out_text]),
+        ("gpumem_recorder_site_count", size, [pointer]),
+        ("gpumem_recorder_site_address", ctypes.c_uint64, [pointer, size]),
+        ("gpumem_recorder_site_name", text, [pointer, size]),
+        ("gpumem_recorder_hit", number, [pointer, ctypes.c_uint64, number, words]),
+        ("gpumem_recorder_refusal", text, [pointer]),
+        ("gpumem_recorder_stop_when", None, [pointer, ctypes.c_uint64, ctypes.c_uint32]),
+        ("gpumem_recorder_flush", number, [pointer, out_text]),
+        ("gpumem_recorder_event_count", ctypes.c_uint64, [pointer]),
+        ("gpumem_recorder_summary", ctypes.c_void_p, [pointer]),
+    ):
+        function = getattr(lib, name)
+        function.restype = result
+        function.argtypes = arguments
+    return lib
+
+
+_library = None
+
+
+def library():
+    """The library; loaded when first asked for."""
+    global _library
+    if _library is None:
+        try:
+            _library = _declare(_load())
+        except AttributeError as error:
+            raise LibraryMissing(f"libgpumem.so does not fit this plugin ({error}): build it again") from None
+    return _library
+
+
+def _take(pointer):
+    """A string that the library hands over."""
+    if not pointer:
+        return ""
+    value = ctypes.cast(pointer, ctypes.c_char_p).value.decode("utf-8", "replace")
+    library().gpumem_free(pointer)
+    return value
+
+
+def encode(text):
+    return os.fsencode(text)
+
+
+def _check(status, message):
+    if status != 0:
+        raise Failure(_take(message) or "out of memory: nothing was done: free some memory and try again", status)
+
+
+class Door:
+    """Where questions are asked from."""
+
+    def __init__(self):
+        self._handle = library().gpumem_door_create()
+        if not self._handle:
+            raise MemoryError
+
+    def close(self):
+        if self._handle:
+            library().gpumem_door_destroy(self._handle)
+            self._handle = None
+
+    def look_at(self, process, thread, log, columns):
+        """Tells what the next question is about; what was read of the process before is forgotten."""
+        lib = library()
+        lib.gpumem_door_set_process(self._handle, process)
+        lib.gpumem_door_set_thread(self._handle, thread)
+        lib.gpumem_door_set_log(self._handle, encode(log) if log else None)
+        lib.gpumem_door_set_terminal(self._handle, columns, 0)
+        lib.gpumem_door_invalidate(self._handle)
+
+    def run(self, arguments):
+        """Runs one command: (exit status, its output, its error lines)."""
+        out, err = ctypes.c_void_p(), ctypes.c_void_p()
+        words = (ctypes.c_char_p * (len(arguments) + 1))(*map(encode, arguments), None)
+        status = library().gpumem_door_run(
+            self._handle, len(arguments), words, ctypes.byref(out), ctypes.byref(err)
+        )
+        return status, _take(out), _take(err)
+
+
+def commands():
+    """Names and summaries of the commands that a door answers."""
+    lib, found = library(), []
+    while True:
+        name = lib.gpumem_command_name(len(found))
+        if name is None:
+            return found
+        found.append((name.decode(), lib.gpumem_command_summary(len(found)).decode()))
+
+
+class Recorder:
+    """The core's side of a recording."""
+
+    def __init__(self, process, devices, log, source):
+        handle, message = ctypes.c_void_p(), ctypes.c_void_p()
+        _check(
+            library().gpumem_recorder_create(
+                process, encode(devices), encode(log), encode(source), ctypes.byref(handle), ctypes.byref(message)
+            ),
+            message,
+        )
+        self.handle = handle.value
+
+    def close(self):
+        handle, self.handle = self.handle, None
+        if handle:
+            message = ctypes.c_void_p()
+            _check(library().gpumem_recorder_close(handle, ctypes.byref(message)), message)
+
+    def sites(self):
+        """The addresses where breakpoints go."""
+        lib, count, message = library(), ctypes.c_size_t(), ctypes.c_void_p()
+        _check(lib.gpumem_recorder_refresh(self.handle, ctypes.byref(count), ctypes.byref(message)), message)
+        return [lib.gpumem_recorder_site_address(self.handle, index) for index in range(count.value)]
+
+    def site_name(self, address):
+        lib = library()
+        for index in range(lib.gpumem_recorder_site_count(self.handle)):
+            if lib.gpumem_recorder_site_address(self.handle, index) == address:
+                return lib.gpumem_recorder_site_name(self.handle, index).decode()
+        return "?"
+
+    def hit_with_registers(self, address, thread, registers):
+        words = (ctypes.c_uint64 * 17)(*registers)
+        return library().gpumem_recorder_hit(self.handle, address, thread, words)
+
+    def refusal(self):
+        text = library().gpumem_recorder_refusal(self.handle)
+        return text.decode("utf-8", "replace") if text else None
+
+    def stop_when(self, events=0, step=0):
+        library().gpumem_recorder_stop_when(self.handle, events, step)
+
+    def flush(self):
+        message = ctypes.c_void_p()
+        _check(library().gpumem_recorder_flush(self.handle, ctypes.byref(message)), message)
+
+    def event_count(self):
+        return library().gpumem_recorder_event_count(self.handle)
+
+    def summary(self):
+        return _take(library().gpumem_recorder_summary(self.handle))

@@ -1,0 +1,187 @@
+"""`gpumem record` over several runs: waits for a program to start, records it, ends with it.
+
+gdb tells Python of a new process only indirectly: when it starts or is attached to, gdb adds the vDSO as
+an object file. That happens before the program's first instruction, with the dynamic linker mapped
+already; from there on the linker's own hook (one of the core's sites) tells of each library. An exec
+clears all object files first.
+"""
+
+import os
+
+import gdb
+
+from . import debugger, libraries
+from .library import Failure
+from .recording import Recording
+from .session import session
+
+VDSO = "system-supplied DSO"
+
+
+class Waiting:
+    """Whether recording was asked for, and of what."""
+
+    def __init__(self):
+        self.on = False
+        self.devices = "cuda"
+        self.identity = None  # of the program in the recorded process
+        self.told_other = set()
+
+    # --- asked for by the user ---
+
+    def start(self, devices):
+        """Records the process now, or the next one that starts. Returns a line for the user."""
+        current = session().recording
+        if current is not None:
+            raise Failure(
+                f"already recording process {current.pid}: {current.recorder.summary()}: "
+                "`gpumem record stop` ends it",
+                2,
+            )
+        self.devices = devices
+        libraries.quiet_loading()
+        self._connect()
+        self.on = True
+        pid = gdb.selected_inferior().pid
+        if not pid:
+            return "recording begins when the program runs"
+        try:
+            self.begin(pid)
+        except BaseException:
+            self.stop()
+            raise
+        return f"recording process {pid}"
+
+    def stop(self):
+        """Ends recording, and does not wait for further programs."""
+        if self.on:
+            self.on = False
+            self._disconnect()
+        libraries.restore_loading()
+        return self.end()
+
+    # --- recordings ---
+
+    def begin(self, pid):
+        current = session()
+        log = current.new_log(pid)
+        recording = Recording(pid, self.devices, log, command_line(pid))
+        recording.on_refusal = lambda why: debugger.warn(f"not recorded: {why}")
+        recording.on_other_process = self._other_process
+        current.recording = recording
+        self.identity = identity(pid)
+        libraries.load_new(pid)
+
+    def end(self):
+        """Ends the recording under way. Returns its summary, or None."""
+        current = session()
+        recording, current.recording = current.recording, None
+        return recording.close() if recording is not None else None
+
+    # --- told by gdb ---
+
+    def _connect(self):
+        if not self.on:
+            gdb.events.new_objfile.connect(self._new_objfile)
+            gdb.events.clear_objfiles.connect(self._cleared)
+            gdb.events.exited.connect(self._exited)
+
+    def _disconnect(self):
+        gdb.events.new_objfile.disconnect(self._new_objfile)
+        gdb.events.clear_objfiles.disconnect(self._cleared)
+        gdb.events.exited.disconnect(self._exited)
+
+    def _new_objfile(self, event):
+        pid = gdb.selected_inferior().pid
+        if not pid:
+            return
+        recording = session().recording
+        if recording is not None:
+            if recording.pid == pid or alive(recording.pid):
+                return
+            self._finish()
+        name = event.new_objfile.filename or ""
+        # after an exec the program's own file comes first, and no vDSO
+        if not name.startswith(VDSO) and self.identity is not None:
+            return
+        try:
+            self.begin(pid)
+        except Failure as error:
+            debugger.warn(f"process {pid} is not recorded: {error}")
+
+    def _cleared(self, _event):
+        """All object files are gone: the user named another program file, or the process did exec."""
+        recording = session().recording
+        if recording is not None and identity(recording.pid) != self.identity:
+            self._finish()
+            self.identity = None
+
+    def _exited(self, event):
+        recording = session().recording
+        inferior = getattr(event, "inferior", None)
+        if recording is None or (inferior is not None and inferior.pid not in (0, recording.pid)):
+            return
+        self._finish()
+
+    def _other_process(self, pid):
+        """gdb followed a fork: the child has our breakpoints, and is recorded if the parent was let go."""
+        recording = session().recording
+        if recording is not None and any(inferior.pid == recording.pid for inferior in gdb.inferiors()):
+            if pid not in self.told_other:
+                self.told_other.add(pid)
+                debugger.warn(f"process {pid} is not recorded: process {recording.pid} is")
+            return
+        self._finish()
+        try:
+            self.begin(pid)
+        except Failure as error:
+            debugger.warn(f"process {pid} is not recorded: {error}")
+
+    def _finish(self):
+        """The program ended or was let go: the log stays, and says so in one line."""
+        pid = session().recording.pid
+        try:
+            summary = self.end()
+        except Failure as error:
+            debugger.warn(f"the recording of process {pid} is incomplete: {error}")
+            return
+        debugger.say(f"recorded {summary}; {where(session().log)}")
+
+
+def where(log):
+    """Where a log is, and for how long."""
+    if log.saved_as:
+        return f"saved as {log.saved_as}"
+    return f"log {log.path} (removed when gdb ends: keep it with `gpumem record save FILE`)"
+
+
+def alive(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+def identity(pid):
+    """What tells a process's program from the one it execs: the kernel's random bytes (AT_RANDOM)."""
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            vector = file.read()
+        for at in range(0, len(vector) - 15, 16):
+            if int.from_bytes(vector[at : at + 8], "little") == 25:  # AT_RANDOM, <elf.h>
+                with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                    memory.seek(int.from_bytes(vector[at + 8 : at + 16], "little"))
+                    return pid, memory.read(16)
+    except OSError:
+        pass
+    return pid, None
+
+
+def command_line(pid):
+    """The program and its arguments, as its user typed them."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[:-1]
+    except OSError:
+        words = []
+    return os.fsdecode(b" ".join(words)) or f"process {pid}"
+
+
+waiting = Waiting()

@@ -1,0 +1,93 @@
+"""The session: what questions are asked about. One per gdb."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import gdb
+
+from . import debugger
+from .library import Door, Failure
+
+
+class Log:
+    """The file of one recording. A temporary one is removed when gdb ends, unless it was saved."""
+
+    def __init__(self, pid):
+        descriptor, self.path = tempfile.mkstemp(prefix=f"gpumem-{pid}-", suffix=".gpumem")
+        os.close(descriptor)
+        self.saved_as = None
+
+    def save(self, path):
+        try:
+            shutil.copyfile(self.path, path)
+        except OSError as error:
+            raise Failure(f"{path}: cannot be written: {error.strerror}: choose another file", 4) from None
+        except shutil.SameFileError:
+            pass
+        self.saved_as = os.path.abspath(path)
+
+    def refresh_saved(self):
+        """What was saved while recording gets the rest at its end."""
+        if self.saved_as:
+            self.save(self.saved_as)
+
+    def remove(self):
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass
+
+
+class Session:
+    def __init__(self):
+        self.door = Door()
+        self.recording = None  # recording.Recording, while a process is recorded
+        self.log = None  # the latest recording's
+        atexit.register(self.close)
+        exiting = getattr(gdb.events, "gdb_exiting", None)  # gdb 12
+        if exiting is not None:
+            exiting.connect(lambda _event: self.close())
+
+    def close(self):
+        recording, self.recording = self.recording, None
+        if recording is not None:
+            try:
+                recording.close()
+            except Exception:
+                pass  # gdb is going away; the log is readable as far as it was written
+        if self.log is not None:
+            self.log.remove()
+            self.log = None
+
+    def new_log(self, pid):
+        """The log of the next recording; the one before is given up unless it was saved."""
+        if self.log is not None:
+            self.log.remove()
+        self.log = Log(pid)
+        return self.log
+
+    def ask(self, arguments):
+        """Runs a command of the core: (status, output, error lines)."""
+        if self.recording is not None:
+            self.recording.recorder.flush()
+        inferior = gdb.selected_inferior()
+        thread = gdb.selected_thread()
+        self.door.look_at(
+            inferior.pid if inferior.is_valid() else 0,
+            thread.ptid[1] if thread is not None and thread.is_valid() else 0,
+            self.log.path if self.log else None,
+            debugger.columns(),
+        )
+        return self.door.run(arguments)
+
+
+_session = None
+
+
+def session():
+    global _session
+    if _session is None:
+        _session = Session()
+    return _session
