@@ -1,0 +1,270 @@
+/*
+ * `gpumem gdb`: starts the debugger with the plugin loaded. Everything it does not know itself is gdb's
+ * own and passes through, so that a user who knows gdb has nothing to learn.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "cli/command.h"
+#include "cli/help.h"
+
+enum { SHEBANG_MAX = 256 };
+
+struct words {
+	GM_ARRAY(char *) list; /* owned */
+	bool no_memory;
+};
+
+static void add(struct words *words, const char *text)
+{
+	char *copy = strdup(text);
+	if (!copy || !gm_array_push(&words->list, copy)) {
+		free(copy);
+		words->no_memory = true;
+	}
+}
+
+static void words_deinit(struct words *words)
+{
+	for (size_t i = 0; i < words->list.count; i++)
+		free(words->list.items[i]);
+	gm_array_deinit(&words->list);
+}
+
+/* --- where things are ---------------------------------------------------------------------------------- */
+
+static bool is_file(const char *path)
+{
+	struct stat status;
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The first of these that exists, seen from this program's folder: a build in a source tree, an installed
+ * prefix. */
+static char *beside_us(const char *const *candidates)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (length <= 0)
+		return NULL;
+	self[length] = 0;
+	char *slash = strrchr(self, '/');
+	if (!slash)
+		return NULL;
+	*slash = 0;
+	for (size_t i = 0; candidates[i]; i++) {
+		char *path = NULL;
+		if (asprintf(&path, "%s/%s", self, candidates[i]) < 0)
+			return NULL;
+		char *real = realpath(path, NULL);
+		free(path);
+		if (real && is_file(real))
+			return real;
+		free(real);
+	}
+	return NULL;
+}
+
+/* A program's path as execvp() finds it; NULL: there is none. Caller frees. */
+static char *find_program(const char *name)
+{
+	if (strchr(name, '/'))
+		return is_file(name) && access(name, X_OK) == 0 ? strdup(name) : NULL;
+	const char *path = getenv("PATH");
+	for (const char *cursor = path ? path : "/usr/bin:/bin"; *cursor;) {
+		size_t length = strcspn(cursor, ":");
+		char *candidate = NULL;
+		if (asprintf(&candidate, "%.*s/%s", (int)length, length ? cursor : ".", name) < 0)
+			return NULL;
+		if (is_file(candidate) && access(candidate, X_OK) == 0)
+			return candidate;
+		free(candidate);
+		cursor += length;
+		cursor += *cursor == ':';
+	}
+	return NULL;
+}
+
+/* --- the program to debug ------------------------------------------------------------------------------- */
+
+/*
+ * A script (torchrun, accelerate, ...) cannot be debugged as such: gdb is given the interpreter that its
+ * first line names, as the kernel would run it.
+ */
+static struct gm_error *add_program(struct words *words, const char *program)
+{
+	_cleanup_free_ char *path = find_program(program);
+	if (!path)
+		return gm_error_create(GM_TARGET,
+			"%s: there is no such program: check the name, or give its path", program);
+	char line[SHEBANG_MAX] = "";
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	size_t length = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+	line[length] = 0;
+	if (strncmp(line, "#!", 2) != 0) {
+		add(words, program);
+		return NULL;
+	}
+	line[strcspn(line, "\n")] = 0;
+	char *interpreter = line + 2 + strspn(line + 2, " \t");
+	char *argument = interpreter + strcspn(interpreter, " \t");
+	if (*argument) {
+		*argument++ = 0;
+		argument += strspn(argument, " \t");
+		argument[strcspn(argument, "\r")] = 0;
+	}
+	const char *last = strrchr(interpreter, '/');
+	if (last && strcmp(last, "/env") == 0 && *argument && *argument != '-') {
+		interpreter = argument;
+		argument += strlen(argument);
+	}
+	_cleanup_free_ char *found = find_program(interpreter);
+	if (!found)
+		return gm_error_create(GM_TARGET,
+			"%s: its first line names %s, which is not there: run it with its interpreter",
+			program, interpreter);
+	add(words, found);
+	if (*argument)
+		add(words, argument);
+	add(words, path);
+	return NULL;
+}
+
+extern const struct gm_command gm_command_gdb;
+
+/* --- the command ---------------------------------------------------------------------------------------- */
+
+struct options {
+	bool cuda_gdb, help;
+	const char *sim; /* NULL: none; "": the default device */
+	bool attaches;
+	int first, end; /* gdb's own options, [first, end) of argv are all but ours */
+	int program;    /* index of PROG, 0: none */
+};
+
+static void parse(int argc, char **argv, struct options *options, bool *ours)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *word = argv[i];
+		if (strcmp(word, "--") == 0 || strcmp(word, "--args") == 0
+			|| strcmp(word, "-args") == 0) {
+			options->program = i + 1 < argc ? i + 1 : 0;
+			options->end = i;
+			return;
+		}
+		ours[i] = true;
+		if (strcmp(word, "--sim") == 0)
+			options->sim = "";
+		else if (strncmp(word, "--sim=", 6) == 0)
+			options->sim = word + 6;
+		else if (strcmp(word, "--cuda-gdb") == 0)
+			options->cuda_gdb = true;
+		else if (strcmp(word, "--help") == 0)
+			options->help = true;
+		else
+			ours[i] = false;
+		options->attaches |= strncmp(word, "-p", 2) == 0 || strncmp(word, "--pid", 5) == 0;
+	}
+	options->end = argc;
+}
+
+/* A command that gdb runs before it looks at its other arguments. */
+static void add_command(struct words *words, const char *before, const char *argument, const char *after)
+{
+	char *text = NULL;
+	if (asprintf(&text, "%s%s%s", before, argument, after) < 0)
+		text = NULL;
+	add(words, "-iex");
+	if (!text || !gm_array_push(&words->list, text)) {
+		free(text);
+		words->no_memory = true;
+	}
+}
+
+/* The program's environment on the simulated device, and not gdb's own: it must not load the stand-in. */
+static struct gm_error *add_simulation(struct words *words, const char *profile)
+{
+	(void)words;
+	return gm_error_create(GM_USAGE, "--sim=%s: this build has no simulated device: leave --sim out",
+		profile);
+}
+
+static struct gm_error *build(int argc, char **argv, const struct options *options,
+	const bool *ours, struct words *words)
+{
+	const char *debugger = options->cuda_gdb ? "cuda-gdb" : "gdb";
+	_cleanup_free_ char *path = find_program(debugger);
+	if (!path)
+		return gm_error_create(GM_TARGET,
+			"%s: not found on the PATH: install it (Debian: apt-get install %s)", debugger,
+			options->cuda_gdb ? "nvidia-cuda-gdb, from non-free" : "gdb");
+	_cleanup_free_ char *plugin = beside_us((const char *const[]){
+		"../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
+	if (!plugin)
+		return gm_error_create(GM_INTERNAL,
+			"gdb's plugin gpumem-gdb.py is missing beside this program: install gpumem again");
+	_cleanup_free_ char *library = beside_us((const char *const[]){"../lib/libgpumem.so.0",
+		"../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
+	add(words, path);
+	/* gdb's Python alone sees it: the program's environment was copied before */
+	if (library)
+		add_command(words, "python import os; os.environ['GPUMEM_LIBRARY'] = r'''", library, "'''");
+	add_command(words, "source ", plugin, "");
+	if (options->attaches)
+		add_command(words, "python gpumem.libraries.quiet_loading()", "", "");
+	if (options->sim)
+		gm_try(add_simulation(words, options->sim));
+	for (int i = 1; i < options->end; i++)
+		if (!ours[i])
+			add(words, argv[i]);
+	if (options->program) {
+		add(words, "--args");
+		gm_try(add_program(words, argv[options->program]));
+		for (int i = options->program + 1; i < argc; i++)
+			add(words, argv[i]);
+	}
+	return words->no_memory ? &gm_error_no_memory : NULL;
+}
+
+static struct gm_error *run_gdb(struct gm_context *context, int argc, char **argv, FILE *out,
+	FILE *err, int *ret_status)
+{
+	struct options options = {0};
+	_cleanup_free_ bool *ours = calloc((size_t)argc + 1, sizeof(*ours));
+	if (!ours)
+		return &gm_error_no_memory;
+	parse(argc, argv, &options, ours);
+	if (options.help) {
+		gm_command_help(&gm_command_gdb, out);
+		return NULL;
+	}
+	struct words words = {0};
+	struct gm_error *error = build(argc, argv, &options, ours, &words);
+	if (!error && !gm_array_push(&words.list, NULL))
+		error = &gm_error_no_memory;
+	if (!error) {
+		fflush(NULL);
+		execv(words.list.items[0], words.list.items);
+		error = gm_error_os(GM_TARGET, errno, "%s: cannot be started", words.list.items[0]);
+	}
+	words_deinit(&words);
+	return error;
+}
+
+const struct gm_command gm_command_gdb = {
+	.name = "gdb",
+	.summary = "start gdb or cuda-gdb with gpumem's commands loaded",
+	.usage = "[--sim[=PROFILE]] [--cuda-gdb] [GDB OPTIONS] -- PROG ARGS\n"
+		 "Starts the debugger on a program, with the gpumem commands in it.\n\n"
+		 "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no GPU\n"
+		 "  --cuda-gdb       cuda-gdb instead of gdb\n\n"
+		 "All other options are gdb's own: `-p PID` attaches, `-batch -ex COMMAND` runs commands.\n\n"
+		 "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
+	.shell = true,
+	.run = run_gdb,
+};
