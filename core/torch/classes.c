@@ -60,7 +60,7 @@ static const struct known_base known_bases[] = {
 	{"N3c1010TensorImplE", GM_CLASS_TENSOR},
 	{"N5torch8autograd12AutogradMetaE", GM_CLASS_META},
 	{"N5torch8autograd4NodeE", GM_CLASS_NODE},
-	{"St15_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE", GM_CLASS_SHARED},
+	{"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE", GM_CLASS_SHARED},
 };
 
 static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buffer)
