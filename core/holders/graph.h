@@ -1,0 +1,177 @@
+/*
+ * The references of one moment. Internal to core/holders.
+ *
+ * A vertex is an object (a storage, a tensor, an autograd node, a Python object) or a root (a thread's frame).
+ * An edge is one counted reference. Edges are appended as they are found and then sorted by what they point
+ * to, so that "who refers to this" is one slice of an array: a process with PyTorch has some 300,000 Python
+ * objects and two million references, and a query asks for a few hundred of them.
+ */
+#ifndef GM_HOLDERS_GRAPH_H
+#define GM_HOLDERS_GRAPH_H
+
+#include "base/array.h"
+#include "holders/holders.h"
+#include "torch/map.h"
+#include "torch/readers.h"
+
+enum gm_vertex_kind {
+	GM_VERTEX_STORAGE = 1,
+	GM_VERTEX_TENSOR,
+	GM_VERTEX_NODE,
+	GM_VERTEX_PYTHON,
+	GM_VERTEX_FRAME,  /* a frame of a running thread: a root */
+	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root */
+};
+
+/* What a reference is, from the holder's side. */
+enum gm_reference {
+	GM_REF_STORAGE = 1,  /* tensor -> its storage */
+	GM_REF_WRAPPER,	     /* Python Tensor -> tensor, Python UntypedStorage -> storage */
+	GM_REF_WRAPPED,	     /* tensor, storage -> its Python object, while others hold it too */
+	GM_REF_GRAD,	     /* tensor -> its .grad */
+	GM_REF_GRAD_FN,	     /* tensor -> node */
+	GM_REF_VIEW_BASE,    /* view -> tensor it is a view of */
+	GM_REF_SAVED,	     /* node -> tensor, or -> Python object of saved_tensors_hooks */
+	GM_REF_ACCUMULATE,   /* AccumulateGrad -> leaf */
+	GM_REF_NEXT,	     /* node -> node */
+	GM_REF_NODE_OBJECT,  /* Python grad_fn object -> node */
+	GM_REF_CONTEXT,	     /* PyNode -> its Python ctx */
+	GM_REF_CONTEXT_SAVED, /* Python ctx -> tensor (save_for_backward) */
+	GM_REF_HOOK,	     /* tensor, node -> Python hooks */
+	GM_REF_PYTHON,	     /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
+				asked for again when told */
+	GM_REF_LOCAL,	     /* frame -> Python object; extra: slot */
+	GM_REF_THREAD,	     /* thread -> Python object; extra: index in thread_names */
+};
+
+/* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
+enum { GM_LINK_IS_DICT = 1 << 8 };
+
+enum { GM_VERTEX_ROOT_MODULE = 1, GM_VERTEX_WRAPPER = 2 };
+
+struct gm_vertex {
+	uint64_t address;
+	uint32_t detail; /* index in the kind's own array; of a module's dict: in `modules` */
+	uint8_t kind, flags;
+	uint32_t first, count; /* edges that point here, in `edges` */
+};
+
+struct gm_edge {
+	uint32_t from, to;
+	uint32_t extra;
+	uint8_t kind;
+};
+
+struct gm_frame_root {
+	struct gm_python_frame frame;
+	pid_t thread;
+};
+
+struct gm_module_root {
+	char *name;
+	uint64_t dict;
+};
+
+struct gm_holders {
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	struct gm_python *python; /* may be NULL */
+	struct gm_torch *torch;
+
+	GM_ARRAY(struct gm_vertex) vertices;
+	struct gm_map by_address; /* -> vertex + 1 */
+	GM_ARRAY(struct gm_edge) edges;
+	bool frozen, no_memory;
+	struct gm_map typed_words; /* addresses of words that edges were read from */
+
+	GM_ARRAY(struct gm_storage) storages;
+	GM_ARRAY(struct gm_tensor) tensors;
+	GM_ARRAY(struct gm_node) nodes;
+	GM_ARRAY(struct gm_frame_root) frames;
+	GM_ARRAY(struct gm_module_root) modules;
+	GM_ARRAY(char *) thread_names; /* "exception being handled" */
+	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
+
+	bool blocks_read;
+	struct gm_block_record *blocks; /* of the CUDA allocator, by address */
+	size_t block_count;
+
+	bool hits_truncated;
+	struct gm_holders_cost cost;
+};
+
+enum { GM_NO_VERTEX = UINT32_MAX };
+
+/* The vertex of an address; GM_NO_VERTEX: none. */
+static inline uint32_t gm_graph_find(const struct gm_holders *graph, uint64_t address)
+{
+	const uint64_t *found = gm_map_find(&graph->by_address, address);
+	return found ? (uint32_t)(*found - 1) : (uint32_t)GM_NO_VERTEX;
+}
+
+/* Adds a vertex, or finds the one that is there. GM_NO_VERTEX: no memory, or address 0. */
+uint32_t gm_graph_add(
+	struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail);
+/* Adds a reference; `word` is the address it was read from, 0 where that is no native word. */
+void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
+	uint32_t extra, uint64_t word);
+/* Sorts the edges; none may be added after. False: no memory. */
+bool gm_graph_freeze(struct gm_holders *graph);
+
+/* native.c: storages, tensors, nodes and what they refer to. */
+struct gm_error *gm_graph_add_native(struct gm_holders *graph);
+/* python.c: Python's objects, frames and modules. */
+struct gm_error *gm_graph_add_python(struct gm_holders *graph);
+/* Is the first word of this object a class's vtable? Its name, or NULL. */
+const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t object);
+
+static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
+{
+	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD
+		|| (vertex->flags & GM_VERTEX_ROOT_MODULE);
+}
+
+/* The reference count of an object; false where it has none. */
+bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_count);
+
+/*
+ * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1] starts. Where
+ * `rooted` is false nothing was found that refers to the first.
+ */
+struct gm_chain {
+	uint32_t *edges; /* indexes in graph->edges */
+	size_t count;
+	bool rooted;
+	bool garbage; /* not rooted, and all references to what leads here are accounted for */
+};
+
+/* A word that points to a vertex and is in no typed field. */
+struct gm_stray {
+	uint32_t vertex; /* what it points to; GM_NO_VERTEX: into the block itself */
+	uint64_t address;
+	enum gm_reference_class class;
+	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
+	char *text;	  /* "the stack of thread 1234"; owned */
+};
+
+/* stray.c: looks through all writable memory for words that point at `targets`, or into the block. */
+struct gm_strays {
+	GM_ARRAY(struct gm_stray) items;
+	size_t stale; /* in freed memory: counted only */
+};
+struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
+	size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
+void gm_strays_deinit(struct gm_strays *strays);
+
+/* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
+bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
+	const struct gm_stray *stray, struct gm_holder *ret_holder);
+void gm_holder_deinit(struct gm_holder *holder);
+
+/* place.c: what is at an address; fills the block's address, size, device and the place. */
+struct gm_error *gm_graph_place(
+	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer);
+struct gm_error *gm_graph_blocks(struct gm_holders *graph);
+const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * Holders: what keeps a block of memory alive, found backwards from the block.
+ *
+ * A block is used by c10::StorageImpl objects; those are held by tensors, tensors by their Python wrappers, by
+ * nodes of the autograd graph, by .grad fields and views; wrappers by whatever Python object refers to them, up to
+ * a thread's frames and the modules. All of it is found at one moment of an image that stands still:
+ *  - one pass over the writable memory finds every C++ object of PyTorch by its class's vtable;
+ *  - one walk over the objects that Python's collector knows, and over all frames, finds the references
+ *    between Python objects;
+ *  - reference counts say whether that was all. Where one is short, a second pass looks for any word that
+ *    points there: such a word is plausible at best, and says so.
+ *
+ * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no history: what held
+ * a block before is a recording's business.
+ */
+#ifndef GM_HOLDERS_HOLDERS_H
+#define GM_HOLDERS_HOLDERS_H
+
+#include "cpython/cpython.h"
+#include "image/image.h"
+#include "symbols/symbols.h"
+#include "torch/torch.h"
+
+/* The references of one moment, as a graph. Throw it away when the target has run. */
+struct gm_holders;
+
+enum gm_reference_class {
+	GM_PROVEN,    /* a typed field, read as such */
+	GM_PLAUSIBLE, /* an aligned word in memory that is in use */
+	GM_STALE,     /* spare capacity, freed memory, a dead part of a stack */
+};
+
+/* One step of a chain. Strings are the answer's; NULL, 0 or -1 where a step has no such fact. */
+struct gm_holder_step {
+	const char *kind; /* the JSON contract's: "local", "global", "item", "tensor", ... */
+	char *name;
+	char *function;
+	char *file;
+	char *type; /* of a Python object, or the class of a node */
+	uint32_t line;
+	int64_t index; /* of an item */
+	uint64_t address;
+};
+
+struct gm_holder {
+	char *text; /* "local 'output' of train() at train.py:12" */
+	enum gm_reference_class class;
+	struct gm_holder_step *steps; /* root first, the storage last */
+	size_t step_count;
+};
+
+struct gm_held_storage {
+	uint64_t address;
+	uint64_t data, size;
+	uint32_t refcount, found;
+};
+
+/* What an address is, where no storage uses it. */
+enum gm_place {
+	GM_PLACE_UNKNOWN,
+	GM_PLACE_STORAGE,    /* memory of a storage */
+	GM_PLACE_BLOCK,	     /* a block in use, of no storage */
+	GM_PLACE_FREE_BLOCK, /* a free part of a segment */
+	GM_PLACE_HOST,	     /* host memory of no storage */
+	GM_PLACE_NOTHING,    /* not mapped, and of no segment */
+};
+
+struct gm_holders_answer {
+	uint64_t address, size;
+	int device_type, device; /* device: -1 where unknown */
+	enum gm_place place;
+	char *place_text; /* what GM_PLACE_* is about, as a sentence's end; never NULL */
+	struct gm_held_storage *storages;
+	size_t storage_count;
+	struct gm_holder *holders; /* the shortest chain first; plausible ones behind proven ones */
+	size_t holder_count;
+	size_t omitted; /* further chains that were found and are not listed */
+	bool complete;	/* all references found, at each level */
+	char **notes;	/* what is missing and where it was not looked for; sentences */
+	size_t note_count;
+	/* the tensor that tells most about the block; "" and 0 where there is none */
+	char *description; /* "float32 [5000, 50000]" or NULL */
+};
+
+struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
+	struct gm_python *python /* may be NULL: native holders only */, struct gm_torch *torch,
+	struct gm_holders **ret_holders);
+void gm_holders_destroy(struct gm_holders *holders);
+
+/*
+ * Who holds the memory at `address`. Any address within a block or storage will do. GM_TARGET only where the
+ * image cannot be read; an address of nothing is an answer (`place`). Deinit frees what the answer owns.
+ */
+struct gm_error *gm_holders_find(
+	struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
+void gm_holders_answer_deinit(struct gm_holders_answer *answer);
+
+/* What live tensors tell of a block, for lists of blocks. */
+struct gm_block_note {
+	uint64_t address, size; /* in: the block */
+	bool known;		/* out: a storage uses it; `tensors` of them are on it */
+	uint32_t tensors;
+	uint32_t dimensions; /* of the largest one; the shape is cut at the maximum */
+	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
+	const char *dtype; /* NULL: no tensor. Static */
+	bool requires_grad, has_grad_fn;
+	bool parameter; /* its Python object is a torch.nn.Parameter */
+	bool gradient;	/* it is the .grad of some tensor */
+};
+void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
+
+/* What the scan cost: for the benchmark and `--verbose`. */
+struct gm_holders_cost {
+	uint64_t bytes_scanned, bytes_unread;
+	double scan_seconds, python_seconds;
+	size_t storages, tensors, nodes, python_objects, references;
+};
+void gm_holders_cost(const struct gm_holders *holders, struct gm_holders_cost *ret_cost);
+
+#endif

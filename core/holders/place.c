@@ -1,0 +1,120 @@
+/*
+ * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host memory, nothing.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "holders/graph.h"
+
+static int by_address(const void *a, const void *b)
+{
+	const struct gm_block_record *left = a, *right = b;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* The allocator's blocks, once. No CUDA is no error here: then there are none. */
+struct gm_error *gm_graph_blocks(struct gm_holders *graph)
+{
+	if (graph->blocks_read)
+		return NULL;
+	struct gm_error *error = gm_torch_blocks(graph->torch, &graph->blocks, &graph->block_count);
+	if (error == &gm_error_no_memory)
+		return error;
+	graph->blocks_read = true;
+	if (error) {
+		gm_error_destroy(error);
+		return NULL;
+	}
+	if (graph->block_count)
+		qsort(graph->blocks, graph->block_count, sizeof(*graph->blocks), by_address);
+	return NULL;
+}
+
+const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address)
+{
+	size_t low = 0, high = graph->block_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (graph->blocks[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || address - graph->blocks[low - 1].address >= graph->blocks[low - 1].size)
+		return NULL;
+	return &graph->blocks[low - 1];
+}
+
+/* The storage whose memory has the address; the smallest one, where they overlap. */
+static const struct gm_storage *storage_at(struct gm_holders *graph, uint64_t address)
+{
+	const struct gm_storage *best = NULL;
+	for (size_t i = 0; i < graph->storages.count; i++) {
+		const struct gm_storage *storage = &graph->storages.items[i];
+		if (storage->data && address - storage->data < storage->size
+			&& (!best || storage->size < best->size))
+			best = storage;
+	}
+	return best;
+}
+
+__attribute__((format(printf, 3, 4))) static struct gm_error *is(
+	struct gm_holders_answer *answer, enum gm_place place, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	int made = vasprintf(&answer->place_text, format, args);
+	va_end(args);
+	answer->place = place;
+	if (made >= 0)
+		return NULL;
+	answer->place_text = NULL;
+	return &gm_error_no_memory;
+}
+
+struct gm_error *gm_graph_place(
+	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer)
+{
+	gm_try(gm_graph_blocks(graph));
+	const struct gm_block_record *block = gm_graph_block_at(graph, address);
+	const struct gm_storage *storage = storage_at(graph, address);
+	if (block) {
+		answer->address = block->address;
+		answer->size = block->size;
+		answer->device_type = GM_DEVICE_CUDA;
+		answer->device = block->device;
+		if (!block->mapped)
+			return is(answer, GM_PLACE_FREE_BLOCK,
+				"an unmapped part of an expandable segment of device %d",
+				block->device);
+		if (!block->allocated && block->event_count > 0)
+			return is(answer, GM_PLACE_FREE_BLOCK,
+				"a block of device %d that was let go and waits for a stream (%d "
+				"events outstanding)",
+				block->device, block->event_count);
+		if (!block->allocated)
+			return is(answer, GM_PLACE_FREE_BLOCK,
+				"a free part (%" PRIu64 " bytes) of a segment of device %d", block->size,
+				block->device);
+		return is(answer, storage ? GM_PLACE_STORAGE : GM_PLACE_BLOCK, "a block of device %d",
+			block->device);
+	}
+	if (storage) {
+		answer->address = storage->data;
+		answer->size = storage->size;
+		answer->device_type = storage->device_type;
+		answer->device = storage->device;
+		return is(answer, GM_PLACE_STORAGE, "%s memory of a storage",
+			storage->device_type == GM_DEVICE_CPU ? "host" : "device");
+	}
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	if (!mapping)
+		return is(answer, GM_PLACE_NOTHING, "not mapped, and in no segment of a device");
+	if (mapping->flags & GM_MAPPING_DEVICE)
+		return is(answer, GM_PLACE_HOST,
+			"device memory outside of PyTorch's segments");
+	return is(answer, GM_PLACE_HOST, "host memory of no storage (%s)",
+		mapping->path[0] ? mapping->path : "anonymous");
+}

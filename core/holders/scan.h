@@ -1,0 +1,61 @@
+/*
+ * The scanner: every aligned word of the image's writable memory that lies in one of a few ranges.
+ *
+ * The memory is read in pieces by a few threads and compared 32 words at a time (AVX2 where the machine has it,
+ * else SSE2's width): almost all pieces hold no hit and cost one pass over them. Pages that were never
+ * touched are not read, where the system tells (/proc/PID/pagemap). Device memory is never scanned: it
+ * holds numbers.
+ *
+ * It knows nothing of objects: what a hit means is the caller's to find out.
+ */
+#ifndef GM_HOLDERS_SCAN_H
+#define GM_HOLDERS_SCAN_H
+
+#include "image/image.h"
+
+/* A word was found at `address`. */
+struct gm_hit {
+	uint64_t address, value;
+};
+
+/* [first, last], both included. */
+struct gm_scan_range {
+	uint64_t first, last;
+};
+
+/* May be asked by several threads at once: is this word wanted? */
+typedef bool (*gm_scan_filter)(const void *context, uint64_t value);
+
+enum {
+	GM_SCAN_MAX_RANGES = 4,
+	GM_SCAN_MAX_HITS = 1 << 24,
+};
+
+struct gm_scan_options {
+	struct gm_scan_range ranges[GM_SCAN_MAX_RANGES];
+	size_t range_count;
+	gm_scan_filter filter; /* NULL: every word in a range */
+	const void *context;
+	unsigned threads; /* 0: as many as the machine has, at most 8 */
+};
+
+struct gm_scan_result {
+	struct gm_hit *hits; /* by address; the caller frees */
+	size_t count;
+	bool truncated;	 /* more than GM_SCAN_MAX_HITS: the rest is left out */
+	uint64_t bytes;	 /* that were looked at */
+	uint64_t unread; /* bytes that could not be read */
+};
+
+/* Scans all readable, writable mappings. */
+struct gm_error *gm_scan(
+	struct gm_image *image, const struct gm_scan_options *options, struct gm_scan_result *ret_result);
+
+/*
+ * The inner loop: indexes of words in one of the ranges, at most `max` of them; returns their number.
+ * Pass 0 for `simd` to forbid AVX2 (for tests).
+ */
+size_t gm_scan_words(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
+	size_t range_count, bool simd, uint32_t *ret_indexes, size_t max);
+
+#endif
