@@ -1,0 +1,5 @@
+"""One allocation, as early as PyTorch lets us."""
+
+import torch
+
+torch.empty(1, device="cuda")
