@@ -64,10 +64,11 @@ void gm_py_code_destroy(struct gm_code_entry *entry)
 /* The content of a bytes object; NULL: unreadable, absurd or no memory. */
 static uint8_t *read_bytes(struct gm_python *python, uint64_t object, size_t *ret_size)
 {
-	uint64_t size = object ? gm_py_size(python, object) : 0;
+	uint64_t size;
 	uint8_t *bytes;
 
-	if (size > GM_MAX_CODE_BYTES)
+	if (!gm_py_u64(python, object + (uint64_t)python->layout.object_size, &size) ||
+	        size > GM_MAX_CODE_BYTES)
 		return NULL;
 	bytes = malloc(size ? size : 1);
 	if (bytes && size &&
@@ -117,12 +118,13 @@ static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, ui
         const uint8_t *kinds, uint8_t kind)
 {
 	struct gm_code *code = &entry->code;
-	uint64_t count = tuple ? gm_py_size(python, tuple) : 0;
+	uint64_t count;
 	const char **names;
 	uint8_t *all;
 	uint64_t items[128];
 
-	if (count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS)
+	if (!gm_py_u64(python, tuple + (uint64_t)python->layout.object_size, &count) ||
+	        count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS)
 		return false;
 	names = realloc((void *)(uintptr_t)code->local_names,
 	        (code->local_count + count + 1) * sizeof(*names));

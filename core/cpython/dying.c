@@ -15,7 +15,6 @@
 /* Where the frame that is next on the data stack after all live ones begins. */
 static uint64_t after_live_frames(struct gm_python *python)
 {
-	const struct gm_python_layout *layout = &python->layout;
 	uint64_t chunk_start = 0;
 
 	/* The innermost live frame that lies on the data stack; generators' frames do not. */
@@ -28,7 +27,6 @@ static uint64_t after_live_frames(struct gm_python *python)
 			break;
 		}
 	}
-	(void)layout;
 	return chunk_start;
 }
 
@@ -60,6 +58,71 @@ static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_
 	return hint->chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
 }
 
+/*
+ * Slots are let go upwards, so all above the dying one still hold references; those below it point to freed memory,
+ * where any word may read as 0. Hence the highest with a count of 0.
+ */
+static int dying_slot(struct gm_python *python, const struct gm_python_frame *frame)
+{
+	for (uint32_t i = frame->code->local_count; i-- > 0;) {
+		uint64_t object = gm_python_local(python, frame, i);
+		uint64_t count;
+		if (object && gm_python_refcount(python, object, &count) && count == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void fill(
+        struct gm_python *python, const struct gm_raw_frame *raw, struct gm_python_frame *ret)
+{
+	ret->code = &raw->entry->code;
+	ret->lasti = gm_py_lasti(python, raw);
+	ret->line = gm_py_line_at(raw->entry, ret->lasti);
+	ret->address = raw->address;
+}
+
+/*
+ * A generator that has just ended clears its frame, which lies within it. Whoever drives it holds it in a local or on
+ * the value stack: look there for one that is done and has a slot whose object is dying.
+ */
+static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,
+        struct gm_python_frame *ret_dying, int *ret_slot)
+{
+	enum { FRAME_COMPLETED = 1, MAX_SLOTS = 256 };
+	const struct gm_python_layout *layout = &python->layout;
+	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
+	uint64_t slots[MAX_SLOTS];
+	size_t count = frame->code->local_count + entry->stack_size;
+
+	if (count > MAX_SLOTS)
+		count = MAX_SLOTS;
+	if (!gm_image_try_read(python->image, gm_py_slot_address(python, frame->address, 0), slots,
+	            count * sizeof(slots[0])))
+		return false;
+	for (size_t i = count; i-- > 0;) {
+		const struct gm_type *type = slots[i] ? gm_py_type_of(python, slots[i]) : NULL;
+		struct gm_raw_frame raw;
+		uint64_t previous;
+		int8_t state;
+		if (!type || type->kind != GM_TYPE_GENERATOR ||
+		        !gm_image_try_read(python->image,
+		                slots[i] + (uint64_t)layout->generator_state, &state, 1) ||
+		        state < FRAME_COMPLETED ||
+		        !gm_py_read_frame(python, slots[i] + (uint64_t)layout->generator_frame,
+		                &raw, &previous))
+			continue;
+		raw.entry = gm_py_code_at(python, raw.code);
+		if (!raw.entry)
+			continue;
+		fill(python, &raw, ret_dying);
+		*ret_slot = dying_slot(python, ret_dying);
+		if (*ret_slot >= 0)
+			return true;
+	}
+	return false;
+}
+
 bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
         const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot)
 {
@@ -83,24 +146,8 @@ bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
 		return false;
 	if (!is_dying(python, after_live_frames(python), python->stack_top, &raw) &&
 	        !is_dying(python, first_of_chunk(python, hint), python->stack_top, &raw))
-		return false;
-	ret_dying->code = &raw.entry->code;
-	ret_dying->lasti = gm_py_lasti(python, &raw);
-	ret_dying->line = gm_py_line_at(raw.entry, ret_dying->lasti);
-	ret_dying->address = raw.address;
-	*ret_slot = -1;
-	/*
-	 * Slots are let go upwards, so all above the dying one still hold references; those below
-	 * it point to freed memory, where any word may read as 0. Hence the highest with a count of
-	 * 0.
-	 */
-	for (uint32_t i = raw.entry->code.local_count; i-- > 0;) {
-		uint64_t object = gm_python_local(python, ret_dying, i);
-		uint64_t count;
-		if (object && gm_python_refcount(python, object, &count) && count == 0) {
-			*ret_slot = (int)i;
-			break;
-		}
-	}
+		return find_generator(python, frame ? frame : scratch, ret_dying, ret_slot);
+	fill(python, &raw, ret_dying);
+	*ret_slot = dying_slot(python, ret_dying);
 	return true;
 }

@@ -109,6 +109,7 @@ struct gm_type {
 	char *full_name;  /* tp_name */
 	const char *name; /* the part after the last dot: __name__ */
 	enum gm_type_kind kind;
+	bool in_part; /* it has fields beyond those of `kind` that are not known */
 	struct gm_type *base;
 	GM_ARRAY(struct gm_type_member) members;
 	uint64_t cached_keys; /* ht_cached_keys, 0: none */
@@ -140,6 +141,7 @@ struct gm_thread_hint {
 	uint64_t chunk;
 	uint64_t top;
 	uint64_t ident;
+	bool by_pthread;
 	uint64_t used; /* the last walk that used it */
 };
 
@@ -226,6 +228,8 @@ bool gm_py_each_interpreter(struct gm_python *python,
 /* Visits each thread state, its first `thread_size` bytes read. */
 void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *context);
 pid_t gm_py_native_id(struct gm_python *python, const uint8_t *state_bytes);
+/* The same by pthread_self() alone, which stays right in a forked child. */
+pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *state_bytes);
 
 /* --- code.c --- */
 /* The entry of the code object whose head was just read into `head` (layout.code_size bytes). */

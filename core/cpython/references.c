@@ -381,5 +381,5 @@ bool gm_python_references(
 	visit_members(&visit, object, type);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		emit(&visit, type->address, GM_EDGE_TYPE, NULL, -1);
-	return whole;
+	return whole && !type->in_part;
 }

@@ -61,6 +61,9 @@ static const struct small_type {
         /* Modules/_functoolsmodule.c: lru_cache_object, lru_list_elem */
         {"functools._lru_cache_wrapper", {{72, "cache"}, {88, "__wrapped__"}, {112, "mark"}}, true},
         {"functools._lru_list_elem", {{40, "key"}, {48, "result"}}, false},
+        /* Modules/_threadmodule.c: localobject, localdummyobject (3.13 keeps more) */
+        {"_thread._local", {{16, "key"}, {24, "arguments"}, {32, "keywords"}}, true},
+        {"_thread._localdummy", {{16, "__dict__"}}, false},
         /* Modules/itertoolsmodule.c */
         {"itertools.chain", {{16, "source"}, {24, "active"}}, false},
         {"itertools.islice", {{16, "iterator"}}, false},

@@ -36,6 +36,7 @@ static size_t state_size(const struct gm_python *python)
 
 struct search {
 	pid_t thread;
+	bool by_pthread;
 	uint64_t state;
 	uint8_t bytes[STATE_BYTES];
 };
@@ -44,7 +45,8 @@ static bool is_thread(void *context, struct gm_python *python, uint64_t state, c
 {
 	struct search *search = context;
 
-	if (gm_py_native_id(python, bytes) != search->thread)
+	if ((search->by_pthread ? gm_py_tid_of_pthread(python, bytes)
+	                        : gm_py_native_id(python, bytes)) != search->thread)
 		return true;
 	search->state = state;
 	memcpy(search->bytes, bytes, state_size(python));
@@ -107,7 +109,8 @@ static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 		reads[count++] = (struct gm_read){
 		        hint->cframe + (uint64_t)layout->cframe_frame, ret_cframe_frame, 8, false};
 	gm_image_read_many(python->image, reads, count);
-	if (reads[0].failed || gm_py_native_id(python, walk->state) != hint->thread)
+	if (reads[0].failed || gm_u64_at(walk->state, layout->thread_ident) != hint->ident ||
+	        (!hint->by_pthread && gm_py_native_id(python, walk->state) != hint->thread))
 		return false;
 	if (hint->chunk && reads[1].failed)
 		python->window_size = 0;
@@ -133,11 +136,17 @@ static bool find_state(struct walk *walk, pid_t thread)
 		python->window_size = 0;
 		*walk->hint = (struct gm_thread_hint){.thread = thread};
 		gm_py_each_thread(python, is_thread, &search);
+		if (!search.state) { /* 3.11 leaves the parent's id in a forked child */
+			search.by_pthread = true;
+			gm_py_each_thread(python, is_thread, &search);
+		}
 		if (!search.state) {
 			walk->hint->thread = 0;
 			return false;
 		}
 		walk->hint->state = search.state;
+		walk->hint->by_pthread = search.by_pthread;
+		walk->hint->ident = gm_u64_at(search.bytes, layout->thread_ident);
 		memcpy(walk->state, search.bytes, state_size(python));
 	}
 	walk->hint->used = ++python->walk;

@@ -54,26 +54,31 @@ void gm_py_each_thread(struct gm_python *python, gm_thread_visit visit, void *co
 }
 
 /*
- * The kernel's id of a thread. 3.9 and 3.10 keep pthread_self() alone; glibc's struct pthread has
- * the id at offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of header, then a list node, then
- * `pid_t tid`), the same from 2.4 on.
+ * glibc's struct pthread has the kernel's id at offset 0x2d0 on x86-64 (nptl/descr.h: 704 bytes of header, then a list
+ * node, then `pid_t tid`), the same from 2.4 on; fork() sets it anew in the child.
  */
-pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
+pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *bytes)
 {
 	enum { PTHREAD_TID = 0x2d0 };
-	const struct gm_python_layout *layout = &python->layout;
-	uint64_t ident;
+	uint64_t ident = gm_u64_at(bytes, python->layout.thread_ident);
 	uint32_t tid;
 
-	if (layout->thread_native_id != GM_NO_FIELD) {
-		uint64_t native = gm_u64_at(bytes, layout->thread_native_id);
-		return native <= INT32_MAX ? (pid_t)native : 0;
-	}
-	ident = gm_u64_at(bytes, layout->thread_ident);
 	if (!ident || !gm_image_try_u32(python->image, ident + PTHREAD_TID, &tid) ||
 	        tid > INT32_MAX)
 		return 0;
 	return (pid_t)tid;
+}
+
+/* The kernel's id of a thread, which 3.9 and 3.10 do not keep. */
+pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	uint64_t native;
+
+	if (layout->thread_native_id == GM_NO_FIELD)
+		return gm_py_tid_of_pthread(python, bytes);
+	native = gm_u64_at(bytes, layout->thread_native_id);
+	return native <= INT32_MAX ? (pid_t)native : 0;
 }
 
 struct list {

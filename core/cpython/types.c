@@ -60,6 +60,8 @@ static const struct {
         {"weakref.ReferenceType", GM_TYPE_WEAKREF},
         {"weakproxy", GM_TYPE_WEAKREF},
         {"weakref.ProxyType", GM_TYPE_WEAKREF},
+        {"weakcallableproxy", GM_TYPE_WEAKREF},
+        {"weakref.CallableProxyType", GM_TYPE_WEAKREF},
         {"slice", GM_TYPE_MEMBERS},
         {"super", GM_TYPE_MEMBERS},
         {"types.SimpleNamespace", GM_TYPE_PLAIN},
@@ -180,31 +182,39 @@ static bool read_members(struct gm_python *python, struct gm_type *type)
 	return true;
 }
 
-static enum gm_type_kind kind_of(const struct gm_type *type)
+/* Layouts of C types that became heap types in some version (3.10: functools.partial, 3.12: deque). */
+static bool may_be_heap(enum gm_type_kind kind)
 {
+	return kind == GM_TYPE_PARTIAL || kind == GM_TYPE_DEQUE || kind == GM_TYPE_DICT ||
+	       kind == GM_TYPE_PLAIN;
+}
+
+static void set_kind(struct gm_type *type)
+{
+	const struct gm_type *base = type->base;
 	int64_t words = (int64_t)type->members.count;
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (!strcmp(type->full_name, known[i].name) &&
-		        (!(type->flags & GM_TYPE_FLAG_HEAP) || known[i].kind == GM_TYPE_PARTIAL ||
-		                known[i].kind == GM_TYPE_DEQUE || known[i].kind == GM_TYPE_DICT ||
-		                known[i].kind == GM_TYPE_PLAIN))
-			return known[i].kind;
+		if (strcmp(type->full_name, known[i].name) != 0 ||
+		        (type->flags & GM_TYPE_FLAG_HEAP && !may_be_heap(known[i].kind)))
+			continue;
+		type->kind = known[i].kind;
+		return;
 	}
-	if (gm_py_has_small_layout(type->full_name))
-		return GM_TYPE_FIELDS;
-	if (!type->base)
-		return GM_TYPE_UNKNOWN;
-	/* A class statement adds slots, a dict and a list of weak references to its base's layout,
-	 * and nothing else. What a C type adds beyond that is not known. */
-	words += type->dictoffset != 0 && type->base->dictoffset == 0;
-	words += type->weaklistoffset != 0 && type->base->weaklistoffset == 0;
-	if (type->basicsize <= type->base->basicsize + 8 * words)
-		return type->base->kind;
-	if (type->base->kind == GM_TYPE_EXCEPTION)
-		return GM_TYPE_EXCEPTION; /* their further fields are all in tp_members
-		                             (Objects/exceptions.c) */
-	return GM_TYPE_UNKNOWN;
+	if (gm_py_has_small_layout(type->full_name)) {
+		type->kind = GM_TYPE_FIELDS;
+		return;
+	}
+	if (!base)
+		return;
+	type->kind = base->kind;
+	/* A class statement adds slots, a dict and a list of weak references to its base's layout, and nothing
+	 * else. What a C type adds beyond that is not known; exceptions' further fields are all in tp_members
+	 * (Objects/exceptions.c). */
+	words += type->dictoffset != 0 && base->dictoffset == 0;
+	words += type->weaklistoffset != 0 && base->weaklistoffset == 0;
+	type->in_part = base->in_part || (type->basicsize > base->basicsize + 8 * words &&
+	                                         base->kind != GM_TYPE_EXCEPTION);
 }
 
 static struct gm_type *type_at(struct gm_python *python, uint64_t address, unsigned depth);
@@ -256,7 +266,7 @@ static struct gm_type *copy(
 	}
 	dot = strrchr(type->full_name, '.');
 	type->name = dot && dot[1] ? dot + 1 : type->full_name;
-	type->kind = kind_of(type);
+	set_kind(type);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		type->cached_keys =
 		        gm_py_field(python, address, python->layout.heaptype_cached_keys);

@@ -111,6 +111,23 @@ def test_stacks_of_threads_are_those_of_sys_current_frames(interpreter, spawn, r
         assert seen == frames
 
 
+FORK = """
+import json, os, sys
+def child():
+    print(json.dumps(os.getpid()), flush=True)
+    os.read(0, 1)
+if os.fork() == 0:
+    child()
+os.wait()
+"""
+
+
+def test_a_forked_childs_stack_is_found(interpreter, spawn, reader, tmp_path):
+    version, path = interpreter
+    process, child = start(spawn, path, tmp_path, FORK)
+    assert [frame["function"] for frame in reader(child, ("stack", child))] == ["child", "<module>"]
+
+
 def test_threads_have_the_kernels_ids(interpreter, spawn, reader, tmp_path):
     version, path = interpreter
     process, truth = start(spawn, path, tmp_path, THREADS)
@@ -529,25 +546,89 @@ run()
         "leaf",
         "outputs",
     ),
+    "a generator that ends": (
+        """
+def make():
+    output = thing()
+    yield 1
+    ready(line_of("HERE"))
+def run():
+    global armed
+    armed = True
+    for item in make():  # HERE
+        pass
+run()
+""",
+        "make",
+        "output",
+    ),
+    "a generator that ends under next()": (
+        """
+def make():
+    output = thing()
+    yield 1
+    ready(line_of("HERE"))
+def run():
+    global armed
+    armed = True
+    made = make()
+    next(made)
+    next(made, None)  # HERE
+run()
+""",
+        "make",
+        "output",
+    ),
+    "a coroutine that ends": (
+        """
+async def leaf():
+    output = thing()
+    ready(line_of("HERE"))
+async def run():
+    global armed
+    armed = True
+    await leaf()  # HERE
+try:
+    run().send(None)
+except StopIteration:
+    pass
+""",
+        "leaf",
+        "output",
+    ),
+    "a function whose big frame begins a new piece of stack": (
+        """
+def leaf():
+    output = thing()
+"""
+        + "".join(f"    v{n} = {n}\n" for n in range(1200))
+        + """
+    ready(line_of("HERE"))
+def deeper(depth):
+    global armed
+    if depth:
+        return deeper(depth - 1)
+    armed = True
+    leaf()  # HERE
+deeper(80)
+""",
+        "leaf",
+        "output",
+    ),
     "a function left by an exception": (
         """
 def leaf():
     output = thing()
     ready(line_of("HERE"))
-    try:
-        raise ValueError
-    except ValueError as error:
-        error.__traceback__ = None
-        raise SystemExit(0) from None
+    raise KeyError
 def run():
     global armed
     armed = True
-    leaf()  # HERE
-try:
-    run()
-except SystemExit as end:
-    end.__traceback__ = None
-    end.__context__ = None
+    try:
+        leaf()
+    except KeyError as error:
+        error.__traceback__ = None  # HERE
+run()
 """,
         None,
         None,
