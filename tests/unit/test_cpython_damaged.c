@@ -180,11 +180,7 @@ static void a_code_object_with_an_absurd_field_is_none(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		set_up(0x030b);
 		put(it.code, rows[i].field, rows[i].value);
-		if (rows[i].field ==
-		        l->code_locals_names) /* a tuple that cannot be read has no names */
-			assert_in_range(stack(), 0, 2);
-		else
-			assert_int_equal(stack(), 0);
+		assert_int_equal(stack(), 0);
 		tear_down();
 	}
 }
@@ -246,6 +242,7 @@ static void a_damaged_list_of_the_collector_is_an_error(void **state)
 	it.gc[0][0] = at(it.gc[1]);
 	it.gc[1][0] = at(it.gc[2]);
 	it.gc[2][0] = at(it.gc[1]);
+	gm_image_invalidate(python->image);
 	error = gm_python_tracked(python, count_one, &count, NULL);
 	assert_non_null(error);
 	assert_non_null(strstr(error->message, "has a cycle"));
