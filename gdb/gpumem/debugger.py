@@ -37,20 +37,19 @@ def columns():
     return int(width) if width else 0
 
 
-def repair_unwinders():
-    """Takes out the hook through which gdb asks Python for unwinders, where it is broken and unused.
+def is_cuda_gdb():
+    return "cuda-gdb" in getattr(gdb, "PYTHONDIR", "") or "CUDA" in gdb.execute("show version", to_string=True)
 
-    cuda-gdb 11.8 as Debian packages it raises "A Unwinder should return gdb.UnwindInfo instance" at every
-    frame, with no unwinder registered at all. Nothing is lost by taking the hook out then.
+
+def repair_unwinders():
+    """Takes out the hook through which cuda-gdb asks Python for unwinders, where it is broken.
+
+    cuda-gdb 11.8 as Debian packages it takes None, the hook's answer where no unwinder is registered, for a
+    wrong one: every frame fails with "A Unwinder should return gdb.UnwindInfo instance". Without the hook
+    it complains once a frame instead, which only `set python print-stack none` keeps quiet. Unwinders of
+    the user's own would not work there either, so nothing is lost.
     """
-    if "cuda" not in gdb.VERSION.lower() and version() >= (11, 0):
+    if version() >= (12, 0) or getattr(gdb, "_execute_unwinders", None) is None or not is_cuda_gdb():
         return
-    if getattr(gdb, "_execute_unwinders", None) is None:
-        return
-    registered = list(getattr(gdb, "frame_unwinders", ()))
-    for space in gdb.progspaces():
-        registered += space.frame_unwinders
-        for objfile in space.objfiles():
-            registered += objfile.frame_unwinders
-    if not registered:
-        del gdb._execute_unwinders
+    del gdb._execute_unwinders
+    gdb.execute("set python print-stack none", to_string=True)

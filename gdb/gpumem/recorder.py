@@ -152,7 +152,7 @@ def where(log):
     """Where a log is, and for how long."""
     if log.saved_as:
         return f"saved as {log.saved_as}"
-    return f"log {log.path} (removed when gdb ends: keep it with `gpumem record save FILE`)"
+    return f"in {log.path} until the next run or gdb's end: `gpumem record save FILE` keeps it"
 
 
 def alive(pid):
