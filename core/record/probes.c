@@ -25,7 +25,7 @@ static const struct {
 		"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 		"c10::reportMemoryUsageToProfiler"},
 	{GM_PROBE_OOM, true, true, "libc10.so",
-		"_ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+		"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 		"c10::reportOutOfMemoryToProfiler"},
 	{GM_PROBE_CPU_NEW, false, true, "libc10.so",
 		"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "c10::ProfiledCPUMemoryReporter::New"},
@@ -152,12 +152,18 @@ struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
 			continue;
 		const struct gm_module *module =
 			gm_symbols_find_module(recorder->symbols, fixed_probes[i].module);
+		if (!module || (recorder->missing & 1u << i))
+			continue;
 		uint64_t address;
-		if (module
-			&& gm_symbols_lookup(recorder->symbols, module, fixed_probes[i].symbol,
-				&address, NULL))
+		if (gm_symbols_lookup(recorder->symbols, module, fixed_probes[i].symbol, &address,
+			    NULL)) {
 			gm_record_add_site(
 				recorder, fixed_probes[i].probe, address, fixed_probes[i].name);
+		} else {
+			recorder->missing |= 1u << i;
+			gm_record_gap(recorder, "%s has no %s: events of that kind are not recorded",
+				module->name, fixed_probes[i].name);
+		}
 	}
 	find_runtime_probes(recorder);
 	gm_record_modules(recorder);

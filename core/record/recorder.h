@@ -125,6 +125,7 @@ struct gm_recorder {
 
 	struct gm_probe_site sites[GM_RECORD_SITES_MAX];
 	size_t site_count;
+	uint32_t missing; /* bits: probes whose library lacks them */
 	uint64_t link_state;   /* address of _r_debug.r_state, 0: unknown */
 	const struct gm_module *runtime; /* the module whose cudaMalloc is used */
 	size_t modules_written;
