@@ -1,5 +1,91 @@
+/*
+ * The model: what a log's events mean. Every block's life, the state at any event, the peak, segments, steps
+ * of the training loop and phases.
+ *
+ * A block costs 40 bytes and an event 4; the rest stays in the log, which must outlive the model. This room
+ * may include base and log. It knows no process: shapes, holders and names of live things are asked elsewhere.
+ */
+#ifndef GM_MODEL_MODEL_H
+#define GM_MODEL_MODEL_H
+
+#include "log/log.h"
+#include "model/steps.h"
+
 struct gm_model;
-struct gm_log;
-struct gm_error;
+
+#define GM_NO_EVENT UINT32_MAX
+#define GM_NO_BLOCK UINT32_MAX
+
+/* One life of a piece of memory, from its allocation to its free. Numbers are those of events. */
+struct gm_block {
+	uint64_t address;
+	uint64_t size;      /* bytes, rounded */
+	uint64_t requested; /* bytes as asked for; 0 unknown */
+	uint32_t alloc; /* GM_NO_EVENT: allocated before the record began, only its free is known */
+	uint32_t free_requested; /* GM_NO_EVENT: not in the record */
+	uint32_t free_completed;
+	uint16_t device; /* index of gm_model_device() */
+	uint16_t flags;  /* enum gm_event_flags of its allocation */
+};
+
+/* Bytes of one device: PyTorch's meanings. allocated: rounded bytes until the free is requested; active:
+ * until it is completed; requested: as asked for, of active blocks; reserved: segments. */
+struct gm_usage {
+	uint64_t allocated, active, requested, reserved;
+};
+
+struct gm_model_device {
+	uint8_t type; /* c10::DeviceType */
+	int16_t index;
+	uint64_t events;
+	struct gm_usage now, peak; /* each peak on its own */
+	uint32_t
+	        peak_event; /* where allocated first reached its peak; GM_NO_EVENT: nothing allocated */
+	/* The allocator's own figures after its last event, UINT64_MAX: not recorded. Where they differ from
+	 * `now`, the record began late or has lost events. */
+	uint64_t reported_allocated, reported_reserved;
+	uint64_t unknown_frees,
+	        unknown_free_bytes; /* frees whose allocation is not in the record */
+	uint64_t ooms;
+};
+
+struct gm_segment {
+	uint64_t address, size, stream;
+	uint16_t device;
+	uint32_t alloc; /* event; GM_NO_EVENT: before the record */
+};
+
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);
 void gm_model_destroy(struct gm_model *model);
+const struct gm_log *gm_model_log(const struct gm_model *model);
+
+size_t gm_model_device_count(const struct gm_model *model);
+/* Owned by the model. */
+const struct gm_model_device *gm_model_device(const struct gm_model *model, size_t index);
+/* The device that questions mean when none is named: the first CUDA one with events, else the first.
+ * SIZE_MAX: there is none. */
+size_t gm_model_main_device(const struct gm_model *model);
+
+size_t gm_model_block_count(const struct gm_model *model);
+/* In the order of their first events. */
+const struct gm_block *gm_model_block(const struct gm_model *model, size_t index);
+/* The block that an event allocated or freed; GM_NO_BLOCK: none (segments, out of memory). */
+uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event);
+/* Is the block allocated after event `event`? (Free requested ends it.) */
+bool gm_block_live_after(const struct gm_block *block, uint32_t event);
+
+/* The usage of a device after an event. Costs one pass over at most 64 K events. */
+struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device, uint64_t event);
+
+/* Segments that are there after an event, by address. The caller frees the array. */
+struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
+        struct gm_segment **ret_segments, size_t *ret_count);
+
+/* The step of an event, from 1; 0: in none. */
+uint32_t gm_model_step(const struct gm_model *model, uint64_t event);
+enum gm_phase gm_model_phase(const struct gm_model *model, uint64_t event);
+uint32_t gm_model_step_count(const struct gm_model *model);
+/* The loop whose passes are the steps; false: none was found. */
+bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
+
+#endif

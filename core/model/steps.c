@@ -1,0 +1,475 @@
+#include "model/steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+enum {
+	FRAMES_MAX = 256,
+	LOOPS_MAX = 1024, /* followed at once; a program that has more is no training script */
+	GM_STEP_LOOPS_MAX = 64, /* of one code object */
+	SEEN_MAX = 1 << 12,     /* allocation sites remembered per pass of a thin loop */
+};
+
+enum landmark {
+	LANDMARK_BACKWARD = 1,
+	LANDMARK_OPTIMIZER = 2,
+};
+
+/* One loop that has been on a stack. */
+struct followed {
+	uint32_t code, loop, line;
+	uint32_t depth;     /* of its frame from the outermost, the least seen */
+	uint32_t nesting;   /* loops of the same code around it */
+	bool candidate;     /* without landmarks too */
+	unsigned landmarks; /* seen within */
+	uint64_t events;
+	bool inside; /* the last event was in it */
+	uint32_t last_lasti;
+	uint32_t last_inner;  /* index + 1 of the loop right within it that the last event was in */
+	uint32_t passes;      /* by control going up */
+	uint32_t thin_passes; /* the same and by repeated allocations */
+	uint32_t alloc_lasti; /* of the first allocation within, plus 1 */
+	bool thick;           /* allocations come from several instructions */
+	GM_ARRAY(uint64_t) seen; /* allocation sites of this pass, while thin */
+};
+
+/* A loop that a stack stands in. */
+struct standing {
+	uint32_t followed; /* index */
+	uint32_t lasti;
+	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
+	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
+};
+
+/* What a stack says, worked out once. */
+struct summary {
+	bool known;
+	uint32_t outermost; /* code of the outermost frame: tells threads apart */
+	unsigned landmarks;
+	enum gm_phase phase; /* OTHER: its frames do not tell */
+	bool data;           /* frames of a data loader */
+	uint32_t count;
+	struct standing *standing;
+};
+
+struct gm_steps {
+	gm_step_frames frames;
+	void *context;
+	GM_ARRAY(struct followed) followed;
+	GM_ARRAY(struct summary) summaries; /* by stack id */
+	unsigned landmarks;                 /* seen in all */
+	bool fixed;
+	struct gm_step_loop fixed_loop;
+	uint32_t main_code; /* outermost frame of the first stack */
+	uint32_t step;
+	enum gm_phase phase;
+	enum gm_phase pass_phase; /* how far this pass has come: FORWARD, BACKWARD or OTHER */
+	uint32_t phase_step;
+	bool entered; /* the loop has been entered once */
+};
+
+const char *gm_phase_name(enum gm_phase phase)
+{
+	static const char *const names[GM_PHASE_COUNT] = {
+	        [GM_PHASE_OTHER] = "other",
+	        [GM_PHASE_INIT] = "init",
+	        [GM_PHASE_DATA] = "data",
+	        [GM_PHASE_FORWARD] = "forward",
+	        [GM_PHASE_RECOMPUTE] = "recompute",
+	        [GM_PHASE_BACKWARD] = "backward",
+	        [GM_PHASE_OPTIMIZER] = "optimizer",
+	        [GM_PHASE_ZERO_GRAD] = "zero_grad",
+	};
+	return (unsigned)phase < GM_PHASE_COUNT ? names[phase] : "other";
+}
+
+struct gm_steps *gm_steps_create(gm_step_frames frames, void *context)
+{
+	struct gm_steps *steps = calloc(1, sizeof(*steps));
+	if (!steps)
+		return NULL;
+	steps->frames = frames;
+	steps->context = context;
+	return steps;
+}
+
+void gm_steps_destroy(struct gm_steps *steps)
+{
+	if (!steps)
+		return;
+	for (size_t i = 0; i < steps->followed.count; i++)
+		gm_array_deinit(&steps->followed.items[i].seen);
+	for (size_t i = 0; i < steps->summaries.count; i++)
+		free(steps->summaries.items[i].standing);
+	gm_array_deinit(&steps->followed);
+	gm_array_deinit(&steps->summaries);
+	free(steps);
+}
+
+void gm_steps_fix(struct gm_steps *steps, const struct gm_step_loop *loop)
+{
+	steps->fixed = true;
+	steps->fixed_loop = *loop;
+}
+
+/* ---- what frames mean ----------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* The last part of a qualified name: "AdamW.step" is step. */
+static const char *plain_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	return dot ? dot + 1 : name;
+}
+
+static unsigned frame_landmark(const struct gm_step_frame *frame)
+{
+	const char *name = plain_name(frame->name);
+	if (strcmp(name, "_engine_run_backward") == 0 &&
+	        ends_with(frame->file, "torch/autograd/graph.py"))
+		return LANDMARK_BACKWARD;
+	if (strcmp(name, "backward") == 0 &&
+	        (ends_with(frame->file, "torch/_tensor.py") ||
+	                ends_with(frame->file, "torch/autograd/__init__.py")))
+		return LANDMARK_BACKWARD;
+	if (strstr(frame->file, "torch/optim/") && !strstr(frame->file, "lr_scheduler") &&
+	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
+	        strcmp(name, "add_param_group") != 0)
+		return LANDMARK_OPTIMIZER;
+	return 0;
+}
+
+/* A frame under which no step loop is looked for: constructors and imports. */
+static bool frame_shuts(const struct gm_step_frame *frame)
+{
+	return strcmp(plain_name(frame->name), "__init__") == 0 ||
+	       strncmp(frame->file, "<frozen importlib", 17) == 0;
+}
+
+static bool in_torch(const char *file)
+{
+	return strstr(file, "-packages/torch/") || strstr(file, "/pytorch/torch/");
+}
+
+/* The phase that a frame by itself proves. */
+static enum gm_phase frame_phase(const struct gm_step_frame *frame)
+{
+	const char *name = plain_name(frame->name);
+	unsigned landmark = frame_landmark(frame);
+	if (landmark)
+		return landmark == LANDMARK_BACKWARD ? GM_PHASE_BACKWARD : GM_PHASE_OPTIMIZER;
+	if (strcmp(name, "zero_grad") == 0)
+		return GM_PHASE_ZERO_GRAD;
+	if (strstr(frame->file, "torch/utils/data/"))
+		return GM_PHASE_DATA;
+	if (ends_with(frame->file, "torch/nn/modules/module.py") && strstr(name, "_call_impl"))
+		return GM_PHASE_FORWARD;
+	return GM_PHASE_OTHER;
+}
+
+static bool within(const struct gm_log_loop *loop, uint32_t lasti)
+{
+	return lasti >= loop->start && lasti < loop->end;
+}
+
+static bool wider(const struct gm_log_loop *a, const struct gm_log_loop *b)
+{
+	return a->start <= b->start && a->end >= b->end && (a->start < b->start || a->end > b->end);
+}
+
+/* The index of a followed loop; UINT32_MAX: none can be followed any more. */
+static uint32_t follow(struct gm_steps *steps, const struct gm_step_frame *frame, uint32_t loop,
+        uint32_t depth, uint32_t nesting, bool candidate)
+{
+	for (uint32_t i = 0; i < steps->followed.count; i++) {
+		struct followed *known = &steps->followed.items[i];
+		if (known->code != frame->code || known->loop != loop)
+			continue;
+		known->depth = depth < known->depth ? depth : known->depth;
+		known->candidate |= candidate;
+		return i;
+	}
+	const struct followed fresh = {
+	        .code = frame->code,
+	        .loop = loop,
+	        .line = frame->loops[loop].line,
+	        .depth = depth,
+	        .nesting = nesting,
+	        .candidate = candidate,
+	};
+	if (steps->followed.count == LOOPS_MAX || !gm_array_push(&steps->followed, fresh))
+		return UINT32_MAX;
+	return (uint32_t)steps->followed.count - 1;
+}
+
+/* The loops of one frame that it stands in, appended to the summary. */
+static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
+        const struct gm_step_frame *frame, uint32_t depth, bool candidate)
+{
+	uint32_t limit =
+	        frame->loop_count < GM_STEP_LOOPS_MAX ? frame->loop_count : GM_STEP_LOOPS_MAX;
+	for (uint32_t i = 0; i < limit; i++) {
+		const struct gm_log_loop *loop = &frame->loops[i];
+		if (!within(loop, frame->lasti))
+			continue;
+		if (steps->fixed &&
+		        (frame->code != steps->fixed_loop.code || i != steps->fixed_loop.loop))
+			continue;
+		uint32_t nesting = 0, inner = 0;
+		for (uint32_t j = 0; j < limit; j++) {
+			nesting += wider(&frame->loops[j], loop);
+			/* the widest of those within that the frame stands in */
+			if (wider(loop, &frame->loops[j]) &&
+			        within(&frame->loops[j], frame->lasti) &&
+			        (!inner || wider(&frame->loops[j], &frame->loops[inner - 1])))
+				inner = j + 1;
+		}
+		uint32_t index = follow(steps, frame, i, depth, nesting, candidate);
+		if (index == UINT32_MAX)
+			continue;
+		struct standing *grown = realloc(
+		        summary->standing, (summary->count + 1) * sizeof(*summary->standing));
+		if (!grown)
+			return false;
+		summary->standing = grown;
+		grown[summary->count++] = (struct standing){
+		        .followed = index,
+		        .lasti = frame->lasti,
+		        .inner = inner,
+		        .inner_loops = inner != 0,
+		};
+	}
+	return true;
+}
+
+static bool frame_in_loop(const struct gm_step_frame *frame)
+{
+	for (uint32_t i = 0; i < frame->loop_count && i < GM_STEP_LOOPS_MAX; i++)
+		if (within(&frame->loops[i], frame->lasti))
+			return true;
+	return false;
+}
+
+static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *summary)
+{
+	struct gm_step_frame frames[FRAMES_MAX];
+	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
+	bool candidate = true, in_landmark = false;
+	summary->known = true;
+	/* from the outermost in */
+	for (size_t i = count; i-- > 0;) {
+		const struct gm_step_frame *frame = &frames[i];
+		uint32_t depth = (uint32_t)(count - 1 - i);
+		if (depth == 0)
+			summary->outermost = frame->code;
+		unsigned landmark = frame_landmark(frame);
+		summary->landmarks |= landmark;
+		in_landmark |= landmark != 0;
+		candidate = candidate && !frame_shuts(frame);
+		enum gm_phase phase = frame_phase(frame);
+		/* A module that runs within the backward pass runs again, for a checkpoint. */
+		if (phase == GM_PHASE_FORWARD && summary->phase == GM_PHASE_BACKWARD)
+			summary->phase = GM_PHASE_RECOMPUTE;
+		else if (phase && summary->phase == GM_PHASE_OTHER)
+			summary->phase = phase;
+		else if (phase == GM_PHASE_ZERO_GRAD)
+			summary->phase = phase;
+		if (frame_in_loop(frame))
+			for (uint32_t j = 0; j < summary->count; j++)
+				if (depth > 0)
+					summary->standing[j].inner_loops = true;
+		/* torch's own loops, and those within a landmark, are never the user's training loop. */
+		if (!in_torch(frame->file) && !in_landmark &&
+		        !summarise_frame(steps, summary, frame, depth, candidate))
+			break;
+	}
+}
+
+static struct summary *summary_of(struct gm_steps *steps, uint32_t stack)
+{
+	if (stack >= steps->summaries.count) {
+		size_t more = stack + 1 - steps->summaries.count;
+		if (!gm_array_reserve(&steps->summaries, more))
+			return NULL;
+		memset(steps->summaries.items + steps->summaries.count, 0,
+		        more * sizeof(*steps->summaries.items));
+		steps->summaries.count += more;
+	}
+	struct summary *summary = &steps->summaries.items[stack];
+	if (!summary->known)
+		summarise(steps, stack, summary);
+	return summary;
+}
+
+/* ---- passes --------------------------------------------------------------------------------------- */
+
+static bool seen_before(struct followed *loop, uint64_t site)
+{
+	for (size_t i = 0; i < loop->seen.count; i++)
+		if (loop->seen.items[i] == site)
+			return true;
+	if (loop->seen.count < SEEN_MAX && !gm_array_push(&loop->seen, site))
+		return false;
+	return false;
+}
+
+static void pass(struct followed *loop, const struct standing *standing, uint64_t site, bool alloc)
+{
+	bool begins = !loop->inside;
+	if (loop->inside && standing->lasti < loop->last_lasti)
+		begins = !(standing->inner && standing->inner == loop->last_inner);
+	if (alloc) {
+		if (loop->alloc_lasti == 0)
+			loop->alloc_lasti = standing->lasti + 1;
+		else if (loop->alloc_lasti != standing->lasti + 1)
+			loop->thick = true;
+	}
+	bool repeats = false;
+	if (begins)
+		loop->seen.count = 0;
+	if (alloc && !loop->thick && !standing->inner_loops && seen_before(loop, site)) {
+		repeats = true;
+		loop->seen.count = 0;
+		seen_before(loop, site);
+	}
+	loop->passes += begins;
+	loop->thin_passes += begins || repeats;
+	loop->inside = true;
+	loop->events++;
+	loop->last_lasti = standing->lasti;
+	loop->last_inner = standing->inner;
+}
+
+/* Which of two loops is rather the training loop; by what has been seen so far. */
+static bool better(const struct gm_steps *steps, const struct followed *a, const struct followed *b)
+{
+	if (!b)
+		return true;
+	if (steps->landmarks) {
+		int count_a = __builtin_popcount(a->landmarks),
+		    count_b = __builtin_popcount(b->landmarks);
+		if (count_a != count_b)
+			return count_a > count_b;
+		if (count_a) {
+			if (a->depth != b->depth)
+				return a->depth > b->depth;
+			if (a->nesting != b->nesting)
+				return a->nesting > b->nesting;
+			return a->events > b->events;
+		}
+	}
+	if (a->depth != b->depth)
+		return a->depth < b->depth;
+	if (a->nesting != b->nesting)
+		return a->nesting < b->nesting;
+	return a->events > b->events;
+}
+
+static struct followed *training_loop(const struct gm_steps *steps)
+{
+	struct followed *best = NULL;
+	for (size_t i = 0; i < steps->followed.count; i++) {
+		struct followed *loop = &steps->followed.items[i];
+		if (!steps->fixed && !loop->candidate && !loop->landmarks)
+			continue;
+		if (better(steps, loop, best))
+			best = loop;
+	}
+	return best;
+}
+
+static bool is_thin(const struct gm_steps *steps, const struct followed *loop)
+{
+	return steps->fixed ? steps->fixed_loop.thin : !loop->thick && !loop->landmarks;
+}
+
+/* A phase that the frames do not prove: where in the pass the event stands. */
+static enum gm_phase place_phase(struct gm_steps *steps)
+{
+	if (!steps->step)
+		return steps->entered ? GM_PHASE_OTHER : GM_PHASE_INIT;
+	switch (steps->pass_phase) {
+	case GM_PHASE_FORWARD:
+		return GM_PHASE_FORWARD; /* the loss */
+	case GM_PHASE_OTHER:
+		return GM_PHASE_DATA;
+	default:
+		return GM_PHASE_OTHER;
+	}
+}
+
+static void set_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	if (steps->step != steps->phase_step) {
+		steps->phase_step = steps->step;
+		steps->pass_phase = GM_PHASE_OTHER;
+	}
+	enum gm_phase phase = summary->phase;
+	if (!steps->step && !steps->entered &&
+	        (phase == GM_PHASE_DATA || phase == GM_PHASE_OTHER || phase == GM_PHASE_FORWARD))
+		phase = phase == GM_PHASE_FORWARD ? phase : GM_PHASE_INIT;
+	else if (phase == GM_PHASE_OTHER)
+		phase = place_phase(steps);
+	if (summary->phase == GM_PHASE_FORWARD || summary->phase == GM_PHASE_BACKWARD ||
+	        summary->phase == GM_PHASE_OPTIMIZER)
+		steps->pass_phase = summary->phase;
+	steps->phase = phase;
+}
+
+uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
+        enum gm_action action, bool borrowed)
+{
+	struct summary *summary = python_stack ? summary_of(steps, python_stack) : NULL;
+	if (!summary)
+		return steps->step;
+	if (!steps->main_code)
+		steps->main_code = summary->outermost;
+	/* Another thread's own stack says nothing about where the loop is. */
+	if (summary->outermost != steps->main_code)
+		return steps->step;
+	steps->landmarks |= summary->landmarks;
+	/* Without a native stack two allocations of one call cannot be told from two calls. */
+	uint64_t site = (uint64_t)python_stack << 32 | native_stack;
+	for (uint32_t i = 0; i < steps->followed.count; i++) {
+		struct followed *loop = &steps->followed.items[i];
+		const struct standing *standing = NULL;
+		for (uint32_t j = 0; j < summary->count && !standing; j++)
+			if (summary->standing[j].followed == i)
+				standing = &summary->standing[j];
+		if (!standing) {
+			loop->inside = false;
+			continue;
+		}
+		loop->landmarks |= summary->landmarks;
+		pass(loop, standing, site, action == GM_ALLOC && !borrowed && native_stack);
+	}
+	const struct followed *loop = training_loop(steps);
+	steps->step = 0;
+	if (loop && loop->inside) {
+		steps->step = is_thin(steps, loop) ? loop->thin_passes : loop->passes;
+		steps->entered = true;
+	}
+	set_phase(steps, summary);
+	return steps->step;
+}
+
+enum gm_phase gm_steps_phase(const struct gm_steps *steps)
+{
+	return steps->phase;
+}
+
+bool gm_steps_loop(const struct gm_steps *steps, struct gm_step_loop *ret_loop)
+{
+	const struct followed *loop = training_loop(steps);
+	if (!loop)
+		return false;
+	*ret_loop = (struct gm_step_loop){loop->code, loop->loop, loop->line, is_thin(steps, loop)};
+	return true;
+}
