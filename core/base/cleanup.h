@@ -32,7 +32,8 @@ static inline void gm_cleanup_error(struct gm_error **error)
 	gm_error_destroy(*error);
 }
 
-#define _cleanup_(function) __attribute__((cleanup(function)))
+/* Marked unused as well: clang calls a variable that is only let go of unused. */
+#define _cleanup_(function) __attribute__((cleanup(function), unused))
 #define _cleanup_free_ _cleanup_(gm_cleanup_free)
 #define _cleanup_close_ _cleanup_(gm_cleanup_close)
 #define _cleanup_fclose_ _cleanup_(gm_cleanup_fclose)

@@ -1,0 +1,141 @@
+"""Transcripts in documents: types the commands of their `console` blocks and compares what comes back.
+
+A line that begins with `$ ` is a shell command, one with `(gdb) ` is typed to the gdb that the latest
+`$ … gpumem gdb …` of the document started; the lines below are the output. A line `...` stands for any
+lines. Addresses, process numbers and times differ from run to run and are not compared; what gdb itself
+says of threads is left out.
+
+    .venv/bin/python tests/e2e/transcripts.py docs/tutorial-linear-loop.md    # writes the real output into it
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from gdb_session import GdbSession  # noqa: E402
+
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
+CHATTER = re.compile(
+    r"^(\[New (Thread|LWP)|\[Thread |\[Detaching|\[Attaching|\[Inferior|Using host libthread_db|warning: |"
+    r"Starting program: |Continuing\.$|Download failed|This GDB supports|Enable debuginfod|Debuginfod has|To make this)"
+)
+VARYING = [
+    (re.compile(r"0x[0-9a-f]{5,}"), "0xADDRESS"),
+    (re.compile(r"\b(process|thread|pid|Thread|LWP) \d+"), r"\1 N"),
+    (re.compile(r"\b\d+(\.\d+)? ?(us|µs|ms|s|seconds|minutes)\b"), "TIME"),
+    (re.compile(r"\d\d:\d\d:\d\d(\.\d+)?"), "TIME"),
+    (re.compile(r"[ \t]+"), " "),
+]
+
+
+def clean(text):
+    """Lines of output as a document shows them."""
+    lines = [line.rstrip() for line in text.replace("\r", "").splitlines() if not CHATTER.match(line)]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return lines
+
+
+def comparable(line):
+    for pattern, word in VARYING:
+        line = pattern.sub(word, line)
+    return line.strip()
+
+
+def matches(expected, actual):
+    """Whether lines are the same, `...` standing for any number of them."""
+    if not expected:
+        return not actual
+    if expected[0] == "...":
+        return any(matches(expected[1:], actual[at:]) for at in range(len(actual) + 1))
+    return bool(actual) and comparable(expected[0]) == comparable(actual[0]) and matches(expected[1:], actual[1:])
+
+
+class Runner:
+    """Runs the commands of one document in order; keeps its gdb between blocks."""
+
+    def __init__(self, build):
+        self.build = build
+        self.gdb = None
+
+    def run(self, prompt, command):
+        if prompt == "(gdb)":
+            assert self.gdb, f"no gdb was started before: {command}"
+            return clean(self.gdb.type(command))
+        self.close()
+        words = command.split()
+        if len(words) > 1 and words[0].endswith("gpumem") and words[1] == "gdb" and "-batch" not in words:
+            words[0] = str(self.build / "bin" / "gpumem")
+            self.gdb = GdbSession(words, cwd=ROOT)
+            return clean(self.gdb.start)
+        line = re.sub(r"\bbuild/bin/gpumem\b", str(self.build / "bin" / "gpumem"), command)
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=200,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return clean(done.stdout)
+
+    def close(self):
+        if self.gdb:
+            self.gdb.__exit__()
+            self.gdb = None
+
+
+def steps(block):
+    """(prompt, command, expected lines) of a console block."""
+    found = []
+    for line in block.splitlines():
+        match = re.match(r"(\$|\(gdb\)) (.*)", line)
+        if match:
+            found.append((match[1], match[2], []))
+        else:
+            assert found, f"a console block begins with a command, not with: {line}"
+            found[-1][2].append(line.rstrip())
+    return found
+
+
+def differences(path, build):
+    """What a document says and is not so; empty when all is."""
+    wrong = []
+    runner = Runner(build)
+    try:
+        for block in BLOCK.findall(path.read_text()):
+            for prompt, command, expected in steps(block):
+                actual = runner.run(prompt, command)
+                while expected and not expected[-1]:
+                    expected.pop()
+                if not matches(expected, actual):
+                    wrong.append("\n".join([f"{prompt} {command}", *actual, "--- but the document says", *expected]))
+    finally:
+        runner.close()
+    return wrong
+
+
+def update(path, build):
+    runner = Runner(build)
+
+    def renew(match):
+        lines = []
+        for prompt, command, expected in steps(match[1]):
+            actual = runner.run(prompt, command)
+            while expected and not expected[-1]:
+                expected.pop()
+            lines += [f"{prompt} {command}", *(expected if matches(expected, actual) else actual)]
+        return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
+
+    try:
+        path.write_text(BLOCK.sub(renew, path.read_text()))
+    finally:
+        runner.close()
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        update(Path(name), Path(os.environ.get("GPUMEM_BUILD_DIR", ROOT / "build")).resolve())
