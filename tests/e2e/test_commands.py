@@ -1,0 +1,51 @@
+"""The commands as a user meets them: help, wrong words, exit status."""
+
+import re
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def names(run_gpumem):
+    return re.findall(r"^  ([a-z-]+) ", run_gpumem("--help").check().out, re.M)
+
+
+def test_help_lists_the_commands(names):
+    assert {"gdb", "run", "info", "events", "blocks", "peak", "why", "who-holds", "doctor"} <= set(names)
+
+
+def test_every_command_has_help_with_an_example(names, run_gpumem):
+    for name in names:
+        run = run_gpumem(name, "--help").check()
+        assert f"gpumem {name}" in run.out, name
+        assert "example" in run.out.lower(), name
+        assert run.err == "", name
+
+
+def test_every_command_refuses_an_unknown_option_with_one_line(names, run_gpumem):
+    for name in names:
+        if name == "gdb":
+            continue  # what it does not know is gdb's
+        run = run_gpumem(name, "--no-such-option")
+        assert run.status == 2, f"{name}: {run.out}{run.err}"
+        assert re.match(r"gpumem: .+: .+: .+\n\Z", run.err), f"{name}: {run.err!r}"
+
+
+def test_unknown_command_names_the_nearest(run_gpumem):
+    run = run_gpumem("who-hold")
+    assert run.status == 2
+    assert "who-holds" in run.err
+
+
+def test_missing_file_is_named(run_gpumem, tmp_path):
+    run = run_gpumem("info", tmp_path / "none.gpumem")
+    assert run.status in (3, 4)
+    assert re.match(rf"gpumem: .*{re.escape(str(tmp_path))}/none\.gpumem.*\n\Z", run.err)
+
+
+def test_file_of_another_kind_is_refused(run_gpumem, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("not a recording\n" * 100)
+    run = run_gpumem("events", path)
+    assert run.status == 3
+    assert str(path) in run.err
