@@ -7,7 +7,9 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "symbols/debug_file.h"
 #include "symbols/internal.h"
+#include "symbols/lines.h"
 
 enum {
 	HEADER_SIZE = 4096, /* ELF header, program headers and most often the build-id note */
@@ -264,6 +266,7 @@ void gm_symbols_destroy(struct gm_symbols *symbols)
 	if (!symbols)
 		return;
 	for (size_t i = 0; i < symbols->count; i++) {
+		gm_lines_close(symbols->states[i].lines);
 		gm_elf_close(symbols->states[i].debug);
 		gm_elf_close(symbols->states[i].file);
 	}
@@ -356,5 +359,20 @@ struct gm_elf *gm_symbols_file(struct gm_symbols *symbols, const struct gm_modul
 
 struct gm_elf *gm_symbols_debug_file(struct gm_symbols *symbols, const struct gm_module *module)
 {
-	return symbols->states[module->id].debug;
+	struct gm_module_state *state = &symbols->states[module->id];
+	if (state->debug_opened)
+		return state->debug;
+	state->debug_opened = true;
+	struct gm_elf *file = gm_symbols_file(symbols, module);
+	/* With the full table and DWARF in the file itself there is nothing more to be had. */
+	if (!file || !file->path || (file->full.count > 0 && file->has_dwarf))
+		return NULL;
+	/* "/" as the target sees it: where the module's own path was found under it. */
+	_cleanup_free_ char *root = NULL;
+	gm_error_destroy(gm_image_file_path(symbols->image, "/", &root));
+	if (!root)
+		return NULL;
+	root[strlen(root) - 1] = '\0';
+	state->debug = gm_debug_file_open(file, module->path, root);
+	return state->debug;
 }
