@@ -12,10 +12,10 @@
 
 #include "cpython/python.h"
 
-/* Where the frame that is next on the data stack after all live ones begins. */
+/* Where the frame that is next on the data stack after all live ones begins; 0: none of them is on it. */
 static uint64_t after_live_frames(struct gm_python *python)
 {
-	uint64_t chunk_start = 0;
+	uint64_t end = 0;
 
 	/* The innermost live frame that lies on the data stack; generators' frames do not. */
 	for (size_t i = 0; i < python->raw.count; i++) {
@@ -23,11 +23,11 @@ static uint64_t after_live_frames(struct gm_python *python)
 		if (!raw->entry)
 			return 0;
 		if (raw->owner == GM_OWNED_BY_THREAD) {
-			chunk_start = raw->address + raw->entry->frame_size;
+			end = raw->address + raw->entry->frame_size;
 			break;
 		}
 	}
-	return chunk_start;
+	return end;
 }
 
 static bool is_dying(
@@ -58,17 +58,39 @@ static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_
 	return hint->chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
 }
 
+/* Reads the first `size` bytes of many objects in one call; those that cannot be read are marked failed. */
+static void read_heads(struct gm_python *python, const uint64_t *objects, size_t count, size_t size,
+        uint8_t *heads, struct gm_read *reads)
+{
+	for (size_t i = 0; i < count; i++)
+		reads[i] = (struct gm_read){objects[i], heads + i * size, size, false};
+	gm_image_read_many(python->image, reads, count);
+}
+
 /*
  * Slots are let go upwards, so all above the dying one still hold references; those below it point to freed memory,
  * where any word may read as 0. Hence the highest with a count of 0.
  */
 static int dying_slot(struct gm_python *python, const struct gm_python_frame *frame)
 {
-	for (uint32_t i = frame->code->local_count; i-- > 0;) {
-		uint64_t object = gm_python_local(python, frame, i);
-		uint64_t count;
-		if (object && gm_python_refcount(python, object, &count) && count == 0)
-			return (int)i;
+	enum { BATCH = 64 };
+	uint64_t objects[BATCH];
+	uint64_t counts[BATCH];
+	struct gm_read reads[BATCH];
+
+	for (uint32_t end = frame->code->local_count; end > 0;) {
+		uint32_t start = end > BATCH ? end - BATCH : 0;
+		uint32_t count = end - start;
+		if (!gm_image_try_read(python->image,
+		            gm_py_slot_address(python, frame->address, start), objects,
+		            count * sizeof(objects[0])))
+			return -1;
+		read_heads(python, objects, count, sizeof(counts[0]), (uint8_t *)counts, reads);
+		for (uint32_t i = count; i-- > 0;) {
+			if (objects[i] && !reads[i].failed && counts[i] == 0)
+				return (int)(start + i);
+		}
+		end = start;
 	}
 	return -1;
 }
@@ -82,34 +104,74 @@ static void fill(
 	ret->address = raw->address;
 }
 
+/* Generators, coroutines and asynchronous generators share a layout; their types are looked up once. */
+static bool is_generator_type(struct gm_python *python, uint64_t type)
+{
+	static const char *const names[] = {"PyGen_Type", "PyCoro_Type", "PyAsyncGen_Type"};
+	const struct gm_module *module;
+
+	if (!python->generator_types_sought) {
+		python->generator_types_sought = true;
+		for (size_t i = 0; i < 3; i++)
+			gm_symbols_lookup_any(
+			        python->symbols, names[i], &python->generator_types[i], &module);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		if (type && type == python->generator_types[i])
+			return true;
+	}
+	return false;
+}
+
+/* Statements that let go of an object by themselves, so that no generator's end need be looked for. */
+static bool drives_no_generator(struct gm_python *python, const struct gm_python_frame *frame)
+{
+	struct gm_decoded decoded;
+
+	if (!gm_py_decode(gm_py_entry_of(frame->code), python->opcodes, frame->lasti, &decoded))
+		return true;
+	switch ((enum gm_op)python->opcodes[decoded.opcode].op) {
+	case GM_OP_CALL:
+	case GM_OP_FOR_ITER:
+	case GM_OP_OTHER: /* SEND, UNPACK_SEQUENCE, LIST_EXTEND ... */
+		return false;
+	default:
+		return true;
+	}
+}
+
 /*
- * A generator that has just ended clears its frame, which lies within it. Whoever drives it holds it in a local or on
- * the value stack: look there for one that is done and has a slot whose object is dying.
+ * A generator that has just ended clears its frame, which lies within it. Whoever drives it has it on the value stack:
+ * look there for one that is done and has a slot whose object is dying.
  */
 static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_python_frame *ret_dying, int *ret_slot)
 {
-	enum { FRAME_COMPLETED = 1, MAX_SLOTS = 256 };
+	enum { FRAME_COMPLETED = 1, MAX_STACK = 64, HEAD = 16 };
 	const struct gm_python_layout *layout = &python->layout;
 	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
-	uint64_t slots[MAX_SLOTS];
-	size_t count = frame->code->local_count + entry->stack_size;
+	uint64_t stack[MAX_STACK];
+	uint8_t heads[MAX_STACK * HEAD];
+	struct gm_read reads[MAX_STACK];
+	size_t count = entry->stack_size < MAX_STACK ? entry->stack_size : MAX_STACK;
 
-	if (count > MAX_SLOTS)
-		count = MAX_SLOTS;
-	if (!gm_image_try_read(python->image, gm_py_slot_address(python, frame->address, 0), slots,
-	            count * sizeof(slots[0])))
+	if (drives_no_generator(python, frame) ||
+	        !gm_image_try_read(python->image,
+	                gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
+	                count * sizeof(stack[0])))
 		return false;
+	read_heads(python, stack, count, HEAD, heads, reads);
 	for (size_t i = count; i-- > 0;) {
-		const struct gm_type *type = slots[i] ? gm_py_type_of(python, slots[i]) : NULL;
 		struct gm_raw_frame raw;
 		uint64_t previous;
 		int8_t state;
-		if (!type || type->kind != GM_TYPE_GENERATOR ||
+		if (reads[i].failed ||
+		        !is_generator_type(
+		                python, gm_u64_at(heads + i * HEAD, layout->object_type)) ||
 		        !gm_image_try_read(python->image,
-		                slots[i] + (uint64_t)layout->generator_state, &state, 1) ||
+		                stack[i] + (uint64_t)layout->generator_state, &state, 1) ||
 		        state < FRAME_COMPLETED ||
-		        !gm_py_read_frame(python, slots[i] + (uint64_t)layout->generator_frame,
+		        !gm_py_read_frame(python, stack[i] + (uint64_t)layout->generator_frame,
 		                &raw, &previous))
 			continue;
 		raw.entry = gm_py_code_at(python, raw.code);

@@ -142,6 +142,8 @@ struct gm_thread_hint {
 	uint64_t top;
 	uint64_t ident;
 	bool by_pthread;
+	bool unknown; /* Python had no such thread when `stamp` was read */
+	uint64_t stamp[2];
 	uint64_t used; /* the last walk that used it */
 };
 
@@ -173,6 +175,9 @@ struct gm_python {
 	const char *found_by;
 	uint64_t runtime;
 	uint64_t type_type; /* PyType_Type */
+	uint64_t stamp_address;
+	uint64_t generator_types[3];
+	bool generator_types_sought;
 	uint64_t code_type; /* PyCode_Type, 0 until the first one is seen */
 
 	struct gm_code_entry *codes[GM_CODE_BUCKETS];

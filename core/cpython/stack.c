@@ -119,6 +119,34 @@ static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 	return true;
 }
 
+/*
+ * What changes whenever a thread state is made: its number and the list's head, which lie side by side (struct
+ * pythreads, Include/internal/pycore_interp.h, 3.11+). A thread that Python did not know stays unknown until then.
+ */
+static bool stamp_threads(struct gm_python *python, uint64_t ret_stamp[2])
+{
+	const struct gm_python_layout *layout = &python->layout;
+	struct gm_read read = {python->stamp_address, ret_stamp, 16, false};
+
+	if (python->version < 0x030b)
+		return false;
+	if (!python->stamp_address)
+		python->stamp_address =
+		        gm_py_field(python, python->runtime, layout->runtime_interpreters_head) +
+		        (uint64_t)layout->interpreter_threads - 8;
+	read.address = python->stamp_address;
+	gm_image_read_many(python->image, &read, 1);
+	return !read.failed;
+}
+
+static bool still_unknown(struct gm_python *python, const struct gm_thread_hint *hint)
+{
+	uint64_t stamp[2];
+
+	return hint->unknown && stamp_threads(python, stamp) &&
+	       !memcmp(stamp, hint->stamp, sizeof(stamp));
+}
+
 static bool find_state(struct walk *walk, pid_t thread)
 {
 	struct gm_python *python = walk->python;
@@ -129,6 +157,9 @@ static bool find_state(struct walk *walk, pid_t thread)
 
 	python->window_size = 0;
 	walk->hint = hint_for(python, thread);
+	walk->hint->used = ++python->walk;
+	if (still_unknown(python, walk->hint))
+		return false;
 	if (walk->hint->state)
 		hinted = read_by_hint(walk, &cframe_frame);
 	if (!hinted) {
@@ -140,8 +171,9 @@ static bool find_state(struct walk *walk, pid_t thread)
 			search.by_pthread = true;
 			gm_py_each_thread(python, is_thread, &search);
 		}
+		walk->hint->used = python->walk;
 		if (!search.state) {
-			walk->hint->thread = 0;
+			walk->hint->unknown = stamp_threads(python, walk->hint->stamp);
 			return false;
 		}
 		walk->hint->state = search.state;
@@ -149,7 +181,6 @@ static bool find_state(struct walk *walk, pid_t thread)
 		walk->hint->ident = gm_u64_at(search.bytes, layout->thread_ident);
 		memcpy(walk->state, search.bytes, state_size(python));
 	}
-	walk->hint->used = ++python->walk;
 	if (layout->thread_cframe != GM_NO_FIELD) {
 		cframe = gm_u64_at(walk->state, layout->thread_cframe);
 		if (hinted && cframe == walk->hint->cframe && cframe_frame)

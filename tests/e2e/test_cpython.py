@@ -142,6 +142,21 @@ def test_version_is_told_to_the_last_number(interpreter, spawn, reader, tmp_path
     assert reader(process.pid, "info")["version"] == truth
 
 
+def test_tables_are_what_headers_and_opcode_module_say(interpreter, root, tmp_path):
+    """core/cpython's tables against this very interpreter: they were made from one of the same minor version."""
+    version, path = interpreter
+    done = subprocess.run(
+        [root / "core" / "cpython" / "tables" / "make_tables", tmp_path, path], capture_output=True, text=True
+    )
+    if "Python.h" in done.stderr:
+        pytest.skip(f"no headers of CPython {version} on this machine")
+    assert done.returncode == 0, done.stderr
+    tag = "3%02d" % int(version.split(".")[1])
+    for name in (f"layout_{tag}.c", f"opcodes_{tag}.c"):
+        made = (tmp_path / name).read_text().partition("#include")[2]
+        assert made == (root / "core" / "cpython" / name).read_text().partition("#include")[2]
+
+
 # --- the instruction under way ---------------------------------------------------------------------------
 
 # An object's destruction stands still with no Python frame of its own: a weak reference's callback is a C function

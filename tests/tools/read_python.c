@@ -3,7 +3,7 @@
  * usage: read_python PID COMMAND...   each command prints one JSON value on a line of its own.
  *   info | threads | stack TID | instruction TID | dying TID | evaluate TID PATH | references ADDRESS
  *   tracked | tracked-references | modules | str ADDRESS | type ADDRESS | refcount ADDRESS
- *   loops TID | bench TID N
+ *   loops TID | bench TID N | bench-dying TID N
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -238,6 +238,27 @@ static void bench(pid_t thread, int times)
 	                times));
 }
 
+static void bench_dying(pid_t thread, int times)
+{
+	struct gm_python_frame frame;
+	struct gm_python_frame dead;
+	struct timespec a;
+	struct timespec b;
+	int slot;
+	bool found = false;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (int i = 0; i < times; i++) {
+		gm_image_invalidate(image);
+		gm_python_stack(python, thread, &frame, 1);
+		found = gm_python_dying_frame(python, thread, &frame, &dead, &slot);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	print(json_pack("{s:b, s:f}", "found", found, "microseconds",
+	        ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / 1e3 /
+	                times));
+}
+
 static void modules(void)
 {
 	json_t *json = json_object();
@@ -315,6 +336,8 @@ static int run(char **words, int count)
 		return one_object(what, address), 2;
 	if (!strcmp(what, "evaluate") && count > 2)
 		return evaluate(thread, words[2]), 3;
+	if (!strcmp(what, "bench-dying") && count > 2)
+		return bench_dying(thread, atoi(words[2])), 3;
 	if (!strcmp(what, "bench") && count > 2)
 		return bench(thread, atoi(words[2])), 3;
 	return 0;

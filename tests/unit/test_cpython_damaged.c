@@ -211,6 +211,28 @@ static void a_code_object_that_changed_is_read_anew(void **state)
 	tear_down();
 }
 
+static void an_unknown_thread_is_found_once_it_has_a_state(void **state)
+{
+	const struct gm_python_layout *l = &gm_python_layout_311;
+	struct gm_python_frame frame;
+
+	set_up(0x030b);
+	assert_int_equal(gm_python_stack(python, 9, &frame, 1), 0);
+	assert_int_equal(gm_python_stack(python, 9, &frame, 1), 0);
+	memcpy(it.thread2, it.thread, sizeof(it.thread2));
+	put(it.thread2, l->thread_native_id, 9);
+	put(it.thread2, l->thread_next, at(it.thread));
+	put(it.interpreter, l->interpreter_threads, at(it.thread2));
+	gm_image_invalidate(python->image);
+	assert_int_equal(gm_python_stack(python, 9, &frame, 1), 1);
+	assert_int_equal(gm_python_stack(python, 7, &frame, 1), 1);
+	put(it.thread2, l->thread_native_id, 10); /* the state went to another thread */
+	gm_image_invalidate(python->image);
+	assert_int_equal(gm_python_stack(python, 9, &frame, 1), 0);
+	assert_int_equal(gm_python_stack(python, 10, &frame, 1), 1);
+	tear_down();
+}
+
 static void a_cycle_of_threads_ends(void **state)
 {
 	struct gm_python_thread threads[4];
@@ -337,6 +359,7 @@ int main(void)
 	        cmocka_unit_test(a_code_object_with_an_absurd_field_is_none),
 	        cmocka_unit_test(too_many_locals_are_none),
 	        cmocka_unit_test(a_code_object_that_changed_is_read_anew),
+	        cmocka_unit_test(an_unknown_thread_is_found_once_it_has_a_state),
 	        cmocka_unit_test(a_cycle_of_threads_ends),
 	        cmocka_unit_test(a_damaged_list_of_the_collector_is_an_error),
 	        cmocka_unit_test(types_whose_chain_does_not_end_in_type_are_none),
