@@ -1,0 +1,55 @@
+/*
+ * The account of the simulated CUDA device: what a run did, readable from outside.
+ *
+ * The preloaded library (libgpumem-sim.so) exports one object, `gpumem_sim_account`, of the type below. A
+ * debugger finds it by its symbol in the process image or in a core and so knows that the program runs on a
+ * simulated device, how large that is, and how much of what the program did was never computed. The same
+ * figures are printed at exit.
+ *
+ * Layout rules: fields are only ever added at the end and `version` then goes up; `bytes` is the size of the
+ * object as the library wrote it, so that an older reader meets a newer library and the other way round.
+ * All words are little endian 64-bit unless said otherwise, written by the program's threads with relaxed
+ * atomics: one word is never torn, but two words may be of two moments.
+ */
+#ifndef GM_SIM_ACCOUNT_H
+#define GM_SIM_ACCOUNT_H
+
+#include <stdint.h>
+
+#define GM_SIM_ACCOUNT_MAGIC UINT64_C(0x746361206d697367) /* "gsim act" */
+#define GM_SIM_ACCOUNT_VERSION 1
+#define GM_SIM_DEVICES_MAX 16
+#define GM_SIM_ACCOUNT_SYMBOL "gpumem_sim_account"
+
+struct gm_sim_device_account {
+	char profile[32]; /* NUL-terminated: "h100-80gb" or the size asked for */
+	char name[64];    /* as CUDA tells it: "NVIDIA H100 80GB HBM3" */
+	uint64_t total;   /* bytes of device memory */
+	uint64_t context; /* bytes of it that the context keeps for itself */
+	uint64_t address; /* where the device's memory is mapped; 0 until the device is first used */
+	uint64_t span;    /* bytes of address space there (more than `total`: sparse) */
+	uint64_t used;    /* bytes handed out by cudaMalloc now, in whole 2 MiB pages */
+	uint64_t peak_used;
+	uint64_t out_of_memory; /* allocations refused for want of memory */
+	/* As PyTorch's caching allocator counts them, from its own report of every block. */
+	uint64_t torch_allocated;
+	uint64_t torch_peak_allocated;
+	uint64_t torch_reserved;
+	uint64_t torch_peak_reserved;
+};
+
+struct gm_sim_account {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t bytes;
+	uint32_t devices;     /* how many of `device` are in use */
+	uint32_t process;     /* pid that the figures belong to; 0 until CUDA is first used */
+	uint64_t launches;    /* kernels launched */
+	uint64_t not_computed; /* of them, kernels that computed nothing */
+	uint64_t library_not_computed; /* cuBLAS and cuBLASLt calls that computed nothing */
+	uint64_t not_simulated;        /* calls refused because they are not simulated */
+	uint64_t read_back;            /* bytes copied to the host of which nothing was ever computed */
+	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];
+};
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * The bytes of a device: which were ever written, and moving them.
+ *
+ * What was never written reads as zero and has no host memory behind it. Reading it through the mapping
+ * would give it some (a shared file's hole is filled on a read fault), so every reader here goes by the
+ * `written` bits: unwritten parts are answered without touching them. A gigabyte's copy from a tensor that
+ * only kernels "computed" is therefore free.
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "sim/cuda/sim.h"
+
+enum {
+	GRANULES_A_CHUNK = GM_SIM_PAGE / GM_SIM_GRANULE,
+	/* From this size on giving pages back is cheaper than writing zeros (one system call against 16 KiB). */
+	PUNCH = 64 << 10,
+	HOST_PAGE = 4096,
+};
+
+static bool bit(const _Atomic uint64_t *bits, uint64_t n)
+{
+	return atomic_load_explicit(&bits[n / 64], memory_order_relaxed) >> (n % 64) & 1;
+}
+
+/* Sets or clears bits [from, to). Words are shared between threads, so every change is atomic. */
+static void change(_Atomic uint64_t *bits, uint64_t from, uint64_t to, bool set)
+{
+	while (from < to) {
+		uint64_t first = from % 64, n = 64 - first;
+		if (n > to - from)
+			n = to - from;
+		uint64_t mask = (n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1) << first;
+		_Atomic uint64_t *word = &bits[from / 64];
+		if (set) {
+			if ((atomic_load_explicit(word, memory_order_relaxed) & mask) != mask)
+				atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
+		} else if (atomic_load_explicit(word, memory_order_relaxed) & mask) {
+			atomic_fetch_and_explicit(word, ~mask, memory_order_relaxed);
+		}
+		from += n;
+	}
+}
+
+/*
+ * The next run of granules of one kind in [from, to): its end, *ret_written its kind. Skips by words, and by
+ * whole chunks that hold nothing.
+ */
+static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bool *ret_written)
+{
+	bool kind = bit(device->chunks, from / GRANULES_A_CHUNK) && bit(device->written, from);
+	*ret_written = kind;
+	uint64_t at = from;
+	while (at < to) {
+		if (!bit(device->chunks, at / GRANULES_A_CHUNK)) {
+			if (kind)
+				break;
+			at = (at / GRANULES_A_CHUNK + 1) * GRANULES_A_CHUNK;
+			continue;
+		}
+		uint64_t word = atomic_load_explicit(&device->written[at / 64], memory_order_relaxed);
+		if (kind)
+			word = ~word;
+		word >>= at % 64;
+		if (word) {
+			at += (uint64_t)__builtin_ctzll(word);
+			break;
+		}
+		at = (at / 64 + 1) * 64;
+	}
+	return at < to ? at : to;
+}
+
+void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size)
+{
+	if (!size)
+		return;
+	uint64_t offset = (uint64_t)((const unsigned char *)to - device->base);
+	uint64_t first = offset / GM_SIM_GRANULE, end = (offset + size - 1) / GM_SIM_GRANULE + 1;
+	change(device->chunks, first / GRANULES_A_CHUNK, (end - 1) / GRANULES_A_CHUNK + 1, true);
+	change(device->written, first, end, true);
+}
+
+/* Zeros bytes that are written: the pages wholly inside go back to the system where there are enough. */
+static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
+{
+	uint64_t first = (offset + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
+	uint64_t end = (offset + size) & ~(uint64_t)(HOST_PAGE - 1);
+	if (end > first && end - first >= PUNCH &&
+		fallocate(device->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+			(off_t)(end - first)) == 0) {
+		memset(device->base + offset, 0, first - offset);
+		memset(device->base + end, 0, offset + size - end);
+		return;
+	}
+	memset(device->base + offset, 0, size);
+}
+
+void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
+{
+	if (!size)
+		return;
+	uint64_t offset = (uint64_t)((unsigned char *)to - device->base), end = offset + size;
+	uint64_t last = (end - 1) / GM_SIM_GRANULE + 1;
+	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
+		bool written;
+		uint64_t next = run(device, at, last, &written);
+		if (written) {
+			uint64_t from = at * GM_SIM_GRANULE, until = next * GM_SIM_GRANULE;
+			if (from < offset)
+				from = offset;
+			if (until > end)
+				until = end;
+			wipe(device, from, until - from);
+		}
+		at = next;
+	}
+	/* A granule that lies half outside keeps its mark: the other half may hold something. */
+	uint64_t whole = (offset + GM_SIM_GRANULE - 1) / GM_SIM_GRANULE, whole_end = end / GM_SIM_GRANULE;
+	if (whole >= whole_end)
+		return;
+	uint64_t chunk = whole / GRANULES_A_CHUNK, chunk_end = (whole_end - 1) / GRANULES_A_CHUNK + 1;
+	for (; chunk < chunk_end; chunk++) {
+		if (!bit(device->chunks, chunk))
+			continue;
+		uint64_t from = chunk * GRANULES_A_CHUNK, until = from + GRANULES_A_CHUNK;
+		/*
+		 * The chunk's bit goes only where all of it is cleared here: another thread may be
+		 * marking the rest, and a mark without the chunk's bit would be lost.
+		 */
+		bool all = from >= whole && until <= whole_end;
+		change(device->written, from < whole ? whole : from, until > whole_end ? whole_end : until,
+			false);
+		if (all)
+			change(device->chunks, chunk, chunk + 1, false);
+	}
+}
+
+void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	gm_sim_data_mark(device, to, size);
+	memcpy(to, from, size);
+}
+
+static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
+{
+	static _Atomic bool said;
+	GM_SIM_COUNT(gpumem_sim_account.read_back, bytes);
+	if (!atomic_exchange(&said, true))
+		gm_sim_say("values read back from the simulated device were never computed: they read as "
+			   "zero (device %u; said once, counted)",
+			device->index);
+}
+
+void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base), end = offset + size;
+	uint64_t last = size ? (end - 1) / GM_SIM_GRANULE + 1 : 0, unwritten = 0;
+	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
+		bool written;
+		uint64_t next = run(device, at, last, &written);
+		uint64_t first = at * GM_SIM_GRANULE, until = next * GM_SIM_GRANULE;
+		if (first < offset)
+			first = offset;
+		if (until > end)
+			until = end;
+		unsigned char *target = (unsigned char *)to + (first - offset);
+		if (written) {
+			memcpy(target, device->base + first, until - first);
+		} else {
+			memset(target, 0, until - first);
+			unwritten += until - first;
+		}
+		at = next;
+	}
+	if (unwritten)
+		told_of_read_back(device, unwritten);
+}
+
+void gm_sim_data_across(struct gm_sim_device *to_device, void *to, struct gm_sim_device *from_device,
+	const void *from, uint64_t size)
+{
+	uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
+	if (a == b || !size)
+		return;
+	if (a < b + size && b < a + size) {
+		gm_sim_data_mark(to_device, to, size);
+		memmove(to, from, size);
+		return;
+	}
+	uint64_t offset = (uint64_t)((const unsigned char *)from - from_device->base), end = offset + size;
+	uint64_t last = (end - 1) / GM_SIM_GRANULE + 1;
+	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
+		bool written;
+		uint64_t next = run(from_device, at, last, &written);
+		uint64_t first = at * GM_SIM_GRANULE, until = next * GM_SIM_GRANULE;
+		if (first < offset)
+			first = offset;
+		if (until > end)
+			until = end;
+		unsigned char *target = (unsigned char *)to + (first - offset);
+		if (written)
+			gm_sim_data_in(to_device, target, from_device->base + first, until - first);
+		else
+			gm_sim_data_zero(to_device, target, until - first);
+		at = next;
+	}
+}
+
+void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size)
+{
+	if ((value & 0xff) == 0) {
+		gm_sim_data_zero(device, to, size);
+		/*
+		 * Zero is then a value that was set, but what reads as zero anyhow is marked only where it is
+		 * small: marking without writing would give the memory host pages when it is read.
+		 */
+		if (size <= 1 << 20)
+			gm_sim_data_mark(device, to, size);
+		return;
+	}
+	gm_sim_data_mark(device, to, size);
+	memset(to, value, size);
+}

@@ -1,0 +1,141 @@
+/* cudaMalloc and cudaFree: which addresses of the device are in use, and how much is left. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "sim/cuda/runtime.h"
+#include "sim/cuda/sim.h"
+
+/* The device's own part (symbols of modules) stands before what is handed out. */
+static uint64_t first_address(const struct gm_sim_device *device)
+{
+	return (uintptr_t)device->base + ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
+}
+
+int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
+{
+	struct gm_sim_device_account *account = device->account;
+	if (size > account->total)
+		goto out_of_memory;
+	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
+	uint64_t address = 0;
+	pthread_mutex_lock(&device->lock);
+	bool fits = whole <= account->total - account->context - account->used &&
+		    gm_sim_ranges_take(&device->ranges, first_address(device),
+			    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, size, &address);
+	if (fits) {
+		__atomic_store_n(&account->used, account->used + whole, __ATOMIC_RELAXED);
+		if (account->used > account->peak_used)
+			__atomic_store_n(&account->peak_used, account->used, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&device->lock);
+	if (fits) {
+		*ret = (void *)(uintptr_t)address;
+		return cudaSuccess;
+	}
+out_of_memory:
+	GM_SIM_COUNT(account->out_of_memory, 1);
+	return cudaErrorMemoryAllocation;
+}
+
+int gm_sim_memory_free(void *address)
+{
+	struct gm_sim_device *device = gm_sim_device_of(address);
+	if (!device)
+		return cudaErrorInvalidValue;
+	/* Emptied before it can be taken again; a range that is not there is not touched. */
+	pthread_mutex_lock(&device->lock);
+	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
+	struct gm_sim_range range = { 0 };
+	bool there = found && found->start == (uintptr_t)address;
+	if (there) {
+		gm_sim_data_zero(device, address, found->size);
+		gm_sim_ranges_remove(&device->ranges, (uintptr_t)address, &range);
+		__atomic_store_n(
+			&device->account->used, device->account->used - range.size, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&device->lock);
+	return there ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size)
+{
+	uint64_t at = (uintptr_t)address;
+	if (at < first_address(device))
+		return size <= first_address(device) - at;
+	pthread_mutex_lock(&device->lock);
+	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
+	bool holds = found && size <= found->start + found->size - at;
+	pthread_mutex_unlock(&device->lock);
+	return holds;
+}
+
+GM_SIM_EXPORT cudaError_t cudaMalloc(void **pointer, size_t size)
+{
+	if (!pointer)
+		return gm_sim_error(cudaErrorInvalidValue);
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
+	if (size == 0) {
+		*pointer = NULL;
+		return cudaSuccess;
+	}
+	return gm_sim_error(gm_sim_memory_take(device, size, pointer));
+}
+
+GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)
+{
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	if (!pointer) {
+		/* The customary way to make the context. */
+		return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
+	}
+	return gm_sim_error(gm_sim_memory_free(pointer));
+}
+
+GM_SIM_EXPORT cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+{
+	if (!pointer || !pitch || width > SIZE_MAX - 511 || (height && (width + 511) > SIZE_MAX / height))
+		return gm_sim_error(cudaErrorInvalidValue);
+	*pitch = (width + 511) & ~(size_t)511;
+	return cudaMalloc(pointer, *pitch * height);
+}
+
+GM_SIM_EXPORT cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
+	if (!free || !total)
+		return gm_sim_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&device->lock);
+	*total = device->account->total;
+	*free = device->account->total - device->account->context - device->account->used;
+	pthread_mutex_unlock(&device->lock);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaPointerGetAttributes(
+	struct cudaPointerAttributes *attributes, const void *pointer)
+{
+	if (!attributes)
+		return gm_sim_error(cudaErrorInvalidValue);
+	memset(attributes, 0, sizeof(*attributes));
+	attributes->device = gm_sim_current_index();
+	struct gm_sim_range host;
+	struct gm_sim_device *device = gm_sim_device_of(pointer);
+	if (device && gm_sim_memory_holds(device, pointer, 1)) {
+		attributes->type = cudaMemoryTypeDevice;
+		attributes->device = (int)device->index;
+		attributes->devicePointer = (void *)(uintptr_t)pointer;
+	} else if (gm_sim_host_find(pointer, &host)) {
+		attributes->type = cudaMemoryTypeHost;
+		attributes->devicePointer = attributes->hostPointer = (void *)(uintptr_t)pointer;
+	} else {
+		attributes->type = cudaMemoryTypeUnregistered;
+		attributes->device = -2; /* as the runtime says of memory it does not know (CUDA 11 and later) */
+		attributes->hostPointer = (void *)(uintptr_t)pointer;
+	}
+	return cudaSuccess;
+}

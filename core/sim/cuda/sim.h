@@ -1,0 +1,127 @@
+/*
+ * The preloaded library's inside: what its files share.
+ *
+ * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt and the driver under an unmodified
+ * PyTorch, on a machine without a GPU. Memory is real (host-backed, see memory.c), copies and memsets are
+ * real, streams are in order and complete at once, kernels compute nothing and are counted. It must live in
+ * any process that a program starts (it is preloaded into all of them), so it does nothing until CUDA is
+ * first used, and needs nothing but libc.
+ *
+ * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
+ * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
+ * kernel.c (registration, launches), error.c, blas.c, driver.c (cu…), report.c (PyTorch's own counts),
+ * stubs.c (everything else, refused by name).
+ */
+#ifndef GM_SIM_CUDA_SIM_H
+#define GM_SIM_CUDA_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/account.h"
+#include "sim/profile.h"
+#include "sim/ranges.h"
+
+#define GM_SIM_EXPORT __attribute__((visibility("default")))
+
+enum {
+	GM_SIM_PAGE = 2 << 20,  /* what cudaMalloc hands out is whole pages of this size, as on a GPU */
+	GM_SIM_GRANULE = 512,   /* PyTorch's caching allocator rounds to this; so fine is "written" known */
+	GM_SIM_RUNTIME = 13000, /* CUDA 13.0, what torch 2.11's wheel is built for */
+};
+
+/*
+ * One device. Its memory is a sparse memfd mapped once, wider than the device (span > total), since on a GPU
+ * too an allocation fails for want of memory, not of addresses. `written` has a bit for each granule that a
+ * copy or memset wrote since the memory was handed out, `chunks` one for each 2 MiB that has any such bit:
+ * what is not marked reads as zero, and is neither read nor written by us, so it costs no host memory.
+ */
+struct gm_sim_device {
+	unsigned index;
+	struct gm_sim_choice choice;
+	struct gm_sim_device_account *account;
+	int memory; /* the memfd */
+	unsigned char *base;
+	uint64_t span;
+	_Atomic uint64_t *written, *chunks;
+	pthread_mutex_t lock; /* of `ranges` and of the account's used */
+	struct gm_sim_ranges ranges;
+	_Atomic bool ready, failed;
+	_Atomic bool active; /* the primary context exists */
+};
+
+extern struct gm_sim_account gpumem_sim_account;
+
+/* The devices of this run, read from GPUMEM_SIM once; 0 where that is wrong (said once) or after fork(). */
+unsigned gm_sim_device_count(void);
+
+/* A device with its memory mapped; NULL where there is no such device or no address space (said once). */
+struct gm_sim_device *gm_sim_device(int index);
+
+/* The device whose memory holds `address` (mapped ones only), or NULL. */
+struct gm_sim_device *gm_sim_device_of(const void *address);
+
+/* A device's facts, without mapping its memory; NULL where there is no such device. */
+struct gm_sim_device *gm_sim_device_facts(int index);
+
+/* This thread's current device. */
+int gm_sim_current_index(void);
+void gm_sim_set_current_index(int index);
+struct gm_sim_device *gm_sim_current(void);
+
+/* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's do. */
+bool gm_sim_forked(void);
+
+/* One line on stderr, "gpumem sim: …", unless GPUMEM_SIM_QUIET is set. */
+void gm_sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Sets this thread's last error (where it is one) and returns it. */
+int gm_sim_error(int code);
+
+/* memory.c: addresses of a device. */
+int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);
+int gm_sim_memory_free(void *address);
+/* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
+bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
+
+/* data.c: bytes of a device. The ranges must lie within the device's span. */
+void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
+void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
+void gm_sim_data_across(struct gm_sim_device *to_device, void *to, struct gm_sim_device *from_device,
+	const void *from, uint64_t size);
+void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size);
+/* Makes the range read as zero, at the cost of what was written there. */
+void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);
+/* Marks bytes as written by a host implementation of a kernel. */
+void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size);
+
+/* host.c */
+bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
+
+/* kernel.c: one kernel of the program, as __cudaRegisterFunction told it. */
+struct gm_sim_kernel {
+	uint64_t magic;
+	const void *host; /* the host-side stub's address */
+	const char *name; /* mangled */
+	_Atomic uint64_t launches;
+	_Atomic int shared_max; /* cudaFuncAttributeMaxDynamicSharedMemorySize */
+};
+/* Calls visit(kernel, data) for each kernel that was launched. */
+void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);
+
+/* stubs.c */
+struct gm_sim_site {
+	const char *name;
+	_Atomic uint64_t calls;
+};
+int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime);
+int gm_sim_compute_nothing(struct gm_sim_site *site);
+/* True for the code address of a stub: something that is not simulated. */
+bool gm_sim_is_stub(const void *code);
+
+#define GM_SIM_COUNT(counter, n) __atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Makes the export lists of the simulated CUDA device from the libraries found.
+
+The simulated device stands in front of NVIDIA's libraries, so it must define every symbol that they
+define: one that is missing makes the loader refuse torch, or lets a call fall through to the real
+library. The lists are checked in (core/sim/exports/), so a build needs no torch; tests/e2e makes them
+anew and compares.
+
+    make_exports.py SITE_PACKAGES OUTPUT_FOLDER
+
+SITE_PACKAGES is where the torch wheel and NVIDIA's wheels are installed. Each list is a C include file:
+STUB(name) for a call that is refused unless core/sim/cuda/ defines it, COMPUTE(name) for one that
+succeeds having computed nothing.
+"""
+import ctypes
+import pathlib
+import re
+import subprocess
+import sys
+
+# Calls of cuBLAS that set something up or ask something; all others compute.
+NOT_COMPUTE = re.compile(
+    r"Get(?!r|q|l)|Set|Create|Destroy|Logger|Xt|Init|Shutdown|Alloc|Free|Property|Version|Status|Check|Heuristic|"
+    r"Cache|Ctx|Characteristic|Desc|Preference|Layout|Algo|igrat|xerbla|Environment|Emulation|Register|Unregister"
+)
+
+
+def dynamic_symbols(path):
+    """(name, version, defined) of each dynamic symbol of an ELF file."""
+    text = subprocess.run(
+        ["readelf", "-W", "--dyn-syms", str(path)], check=True, capture_output=True, text=True
+    ).stdout
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 8 or not fields[0].rstrip(":").isdigit() or fields[3] == "SECTION":
+            continue
+        if fields[3] == "OBJECT" and fields[6] == "ABS":
+            continue
+        name, _, version = fields[7].partition("@")
+        yield name, version.lstrip("@"), fields[6] != "UND"
+
+
+def imports(site, library):
+    """What torch's own libraries import from one of NVIDIA's, by version name."""
+    found = set()
+    for path in sorted((site / "torch" / "lib").glob("*.so*")):
+        for name, version, defined in dynamic_symbols(path):
+            if not defined and version == library:
+                found.add(name)
+    return found
+
+
+def driver_names(site):
+    """The driver's entry points: no driver is installed, so from cuda.h, and what torch imports."""
+    header = (site / "nvidia/cu13/include/cuda.h").read_text()
+    names = set(re.findall(r"\b(?:CUresult\s+CUDAAPI|CUresult)\s+(cu[A-Z]\w*)\s*\(", header))
+    for plain, versioned in re.findall(
+        r"^\s*#\s*define\s+(cu[A-Z]\w*)\s+(?:__CUDA_API_PT(?:DS|SZ)\()?(cu\w+)\)?\s*$", header, re.M
+    ):
+        names |= {plain, versioned}
+    for path in sorted((site / "torch" / "lib").glob("*.so*")):
+        for name, version, defined in dynamic_symbols(path):
+            if not defined and not version and re.match(r"cu[A-Z]", name):
+                names.add(name)
+    return {name for name in names if not name.startswith(("cuFile", "cuda"))}
+
+
+def write(folder, name, lines):
+    text = "/* Made by core/sim/make_exports.py; do not edit. */\n" + "".join(line + "\n" for line in lines)
+    (folder / name).write_text(text)
+
+
+def main():
+    site, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = site / "nvidia/cu13/lib"
+    for soname, prefix in (
+        ("libcudart.so.13", ("cuda", "__cuda")),
+        ("libcublas.so.13", ("cublas",)),
+        ("libcublasLt.so.13", ("cublasLt",)),
+    ):
+        names = {n for n, _, defined in dynamic_symbols(libraries / soname) if defined and n.startswith(prefix)}
+        wanted = imports(site, soname)
+        if not wanted <= names:
+            sys.exit(f"{soname}: torch imports what it does not define: {sorted(wanted - names)}")
+        write(
+            folder,
+            soname.split(".")[0] + "13.inc",
+            (
+                ("STUB" if "cuda" in prefix or NOT_COMPUTE.search(n) else "COMPUTE") + f"({n})"
+                for n in sorted(names)
+            ),
+        )
+    write(folder, "libcuda1.inc", (f"STUB({n})" for n in sorted(driver_names(site))))
+
+    # The runtime's error names and texts, asked of the real library: that needs no device.
+    cudart = ctypes.CDLL(str(libraries / "libcudart.so.13"))
+    cudart.cudaGetErrorName.restype = cudart.cudaGetErrorString.restype = ctypes.c_char_p
+    unknown = cudart.cudaGetErrorName(-12345)
+    errors = []
+    for code in range(1000):
+        name = cudart.cudaGetErrorName(code)
+        if name != unknown:
+            errors.append(f'ERROR({code}, "{name.decode()}", "{cudart.cudaGetErrorString(code).decode()}")')
+    write(folder, "errors13.inc", errors)
+
+
+if __name__ == "__main__":
+    main()
