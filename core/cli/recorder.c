@@ -137,6 +137,11 @@ int gpumem_recorder_hit(
 	return verdict;
 }
 
+int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thread)
+{
+	return gm_recorder_advance(recorder->recorder, address, thread);
+}
+
 const char *gpumem_recorder_refusal(gpumem_recorder *recorder)
 {
 	return gm_recorder_refusal(recorder->recorder);

@@ -77,6 +77,9 @@ GPUMEM_API const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size
  * which works in gdb's main thread). */
 GPUMEM_API int gpumem_recorder_hit(gpumem_recorder *recorder, uint64_t address, int thread,
 	const uint64_t *registers);
+/* After a stop that is not shown: does the instruction under the breakpoint, so that the debugger need not
+ * step over it. 1: done, the thread's registers have to be read again; 0: nothing was changed. */
+GPUMEM_API int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thread);
 /* Why recording was refused, or NULL; the recorder's. */
 GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
 /* Stop after `events` further events, or at the first event of pass `step` of the loop; 0: not. */

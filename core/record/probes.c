@@ -60,6 +60,7 @@ bool gm_record_add_site(
 		return false;
 	recorder->sites[recorder->site_count++] =
 		(struct gm_probe_site){.probe = probe, .address = address, .name = name};
+	gm_record_note_instruction(recorder, recorder->site_count - 1);
 	return true;
 }
 

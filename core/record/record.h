@@ -81,6 +81,13 @@ struct gm_error *gm_recorder_probes(
 struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
 	const struct gm_registers *registers, int *ret_verdict);
 
+/*
+ * Does the instruction at a site in the debugger's place, after a stop of `thread` there that the debugger
+ * does not show: the debugger need not step over its breakpoint then, but must read the thread's registers
+ * again. False: nothing was changed (another instruction than those known, or we are not the tracer).
+ */
+bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t thread);
+
 /* Why recording was refused (an allocator that is not the caching one), or NULL. */
 const char *gm_recorder_refusal(const struct gm_recorder *recorder);
 

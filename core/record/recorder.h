@@ -8,6 +8,7 @@
  *   segments.c  cudaMalloc and cudaFree
  *   existing.c  what was alive before recording began
  *   stacks.c    call stacks, interned
+ *   advance.c   past a breakpoint without a step of the debugger's
  *   naming.c    modules, names of native addresses, counters of the simulated device
  */
 #ifndef GM_RECORD_RECORDER_H
@@ -125,6 +126,9 @@ struct gm_recorder {
 
 	struct gm_probe_site sites[GM_RECORD_SITES_MAX];
 	size_t site_count;
+	/* of the instruction at each site: its length where it can be done without, else 0; what it pushes */
+	uint8_t instruction_length[GM_RECORD_SITES_MAX];
+	int instruction_push[GM_RECORD_SITES_MAX];
 	uint32_t missing; /* bits: probes whose library lacks them */
 	uint64_t link_state;   /* address of _r_debug.r_state, 0: unknown */
 	const struct gm_module *runtime; /* the module whose cudaMalloc is used */
@@ -163,6 +167,9 @@ struct gm_recorder {
 struct gm_error *gm_record_find_probes(struct gm_recorder *recorder);
 bool gm_record_add_site(struct gm_recorder *recorder, enum gm_probe probe, uint64_t address,
 	const char *name); /* true: it is new */
+
+/* advance.c */
+void gm_record_note_instruction(struct gm_recorder *recorder, size_t site);
 
 /* record.c */
 void gm_record_gap(struct gm_recorder *recorder, const char *format, ...)

@@ -21,6 +21,7 @@ def install():
     from .library import LibraryMissing
 
     debugger.repair_unwinders()
+    debugger.watch_breakpoints()
     try:
         install_all()
     except LibraryMissing as error:

@@ -53,3 +53,40 @@ def repair_unwinders():
         return
     del gdb._execute_unwinders
     gdb.execute("set python print-stack none", to_string=True)
+
+
+# --- resuming without a step -------------------------------------------------------------------------
+#
+# gdb steps over a breakpoint with a second stop of the thread. The core can do the one instruction there
+# instead; gdb, made to read the registers again, then just lets the thread run. Not where somebody could
+# see the difference: a breakpoint or watchpoint of the user's (it may stand at the same address, with a
+# condition still to be asked), or gdb's own recording of every instruction.
+
+_user_breakpoints = 0
+_flush = None
+
+
+def _count_breakpoints(_event=None):
+    global _user_breakpoints
+    _user_breakpoints = sum(1 for one in gdb.breakpoints() or () if one.number > 0)
+
+
+def _deleted(breakpoint):
+    global _user_breakpoints
+    _user_breakpoints = sum(1 for one in gdb.breakpoints() or () if one.number > 0 and one is not breakpoint)
+
+
+def watch_breakpoints():
+    global _flush
+    _flush = "maintenance flush register-cache" if version() >= (11, 0) else "maintenance flush-regs"
+    gdb.events.breakpoint_created.connect(_count_breakpoints)
+    gdb.events.breakpoint_deleted.connect(_deleted)
+    _count_breakpoints()
+
+
+def may_advance():
+    return _user_breakpoints == 0 and _flush is not None and gdb.current_recording() is None
+
+
+def forget_registers():
+    gdb.execute(_flush, False, True)

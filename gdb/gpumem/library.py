@@ -82,6 +82,7 @@ def _declare(lib):
         ("gpumem_recorder_site_address", ctypes.c_uint64, [pointer, size]),
         ("gpumem_recorder_site_name", text, [pointer, size]),
         ("gpumem_recorder_hit", number, [pointer, ctypes.c_uint64, number, words]),
+        ("gpumem_recorder_advance", number, [pointer, ctypes.c_uint64, number]),
         ("gpumem_recorder_refusal", text, [pointer]),
         ("gpumem_recorder_stop_when", None, [pointer, ctypes.c_uint64, ctypes.c_uint32]),
         ("gpumem_recorder_flush", number, [pointer, out_text]),

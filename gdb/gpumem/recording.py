@@ -25,13 +25,18 @@ class Site(gdb.Breakpoint):
         self.pid = recording.pid
         self.handle = recording.recorder.handle
         self.hit = library().gpumem_recorder_hit
+        self.advance = library().gpumem_recorder_advance
 
     def stop(self):
         pid, thread, _ = gdb.selected_thread().ptid
         if pid != self.pid:
             return self.recording.other_process(pid)
         verdict = self.hit(self.handle, self.address, thread, None)
-        return verdict != 0 and self.recording.decide(self.address, thread, verdict)
+        if verdict != 0 and self.recording.decide(self.address, thread, verdict):
+            return True
+        if debugger.may_advance() and self.advance(self.handle, self.address, thread):
+            debugger.forget_registers()
+        return False
 
 
 class Recording:

@@ -1,0 +1,81 @@
+/*
+ * Past a breakpoint without the debugger's help.
+ *
+ * A debugger resumes from a breakpoint by executing the instruction under it elsewhere, one step, with a
+ * second stop of the thread: half the cost of a stop that is only recorded. A function's first instruction is
+ * mostly a push, or the marker endbr64, whose whole effect can be had by writing a register, a word of
+ * the stack and the program counter; then the debugger finds the thread elsewhere and just lets it run.
+ *
+ * This is the only place where gpumem changes anything in the target, and what it does is what the
+ * target's own instruction would have done.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+#include "record/recorder.h"
+
+/* The value of a register by its number in an instruction's encoding (Intel SDM volume 2, table 2-2). */
+static uint64_t encoded_register(const struct user_regs_struct *registers, unsigned number)
+{
+	const unsigned long long values[16] = {
+		registers->rax, registers->rcx, registers->rdx, registers->rbx,
+		registers->rsp, registers->rbp, registers->rsi, registers->rdi,
+		registers->r8, registers->r9, registers->r10, registers->r11,
+		registers->r12, registers->r13, registers->r14, registers->r15,
+	};
+	return values[number & 15];
+}
+
+/* What the instruction is: its length, and the register that it pushes or -1. Length 0: not known. */
+static unsigned decode(const uint8_t *bytes, int *ret_pushed)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	*ret_pushed = -1;
+	if (bytes[0] >= 0x50 && bytes[0] <= 0x57) {
+		*ret_pushed = bytes[0] - 0x50;
+		return 1;
+	}
+	if (bytes[0] == 0x41 && bytes[1] >= 0x50 && bytes[1] <= 0x57) {
+		*ret_pushed = 8 + bytes[1] - 0x50;
+		return 2;
+	}
+	return memcmp(bytes, endbr64, sizeof(endbr64)) == 0 ? sizeof(endbr64) : 0;
+}
+
+/* Before a breakpoint is there: where one is already, its own byte is not known, and nothing is done. */
+void gm_record_note_instruction(struct gm_recorder *recorder, size_t site)
+{
+	uint8_t bytes[4] = {0};
+	if (gm_image_try_read(recorder->image, recorder->sites[site].address, bytes, sizeof(bytes)))
+		recorder->instruction_length[site] =
+			(uint8_t)decode(bytes, &recorder->instruction_push[site]);
+}
+
+bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t thread)
+{
+	for (size_t i = 0; i < recorder->site_count; i++) {
+		if (recorder->sites[i].address != address)
+			continue;
+		struct user_regs_struct registers;
+		if (recorder->instruction_length[i] == 0
+			|| ptrace(PTRACE_GETREGS, thread, NULL, &registers) != 0
+			|| registers.rip != address)
+			return false;
+		if (recorder->instruction_push[i] >= 0) {
+			uint64_t value = encoded_register(
+				&registers, (unsigned)recorder->instruction_push[i]);
+			uint64_t top = registers.rsp - 8;
+			struct iovec from = {&value, sizeof(value)};
+			struct iovec to = {(void *)(uintptr_t)top, sizeof(value)};
+			if (process_vm_writev(thread, &from, 1, &to, 1, 0) != sizeof(value))
+				return false;
+			registers.rsp = top;
+		}
+		registers.rip += recorder->instruction_length[i];
+		return ptrace(PTRACE_SETREGS, thread, NULL, &registers) == 0;
+	}
+	return false;
+}
