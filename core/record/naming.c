@@ -3,9 +3,11 @@
  * addresses in its stacks. Names are looked up in batches, when the log is flushed for a reader; the
  * files are enough for it, so it works when the process is gone.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "record/recorder.h"
+#include "sim/account.h"
 
 void gm_record_modules(struct gm_recorder *recorder)
 {
@@ -78,6 +80,31 @@ void gm_record_names(struct gm_recorder *recorder)
 	recorder->unnamed.count = 0;
 }
 
+/* What the simulated CUDA device says of the run, where there is one: read each time, the last value wins. */
 void gm_record_counters(struct gm_recorder *recorder)
 {
+	uint64_t address;
+	struct gm_sim_account account;
+	const size_t head = offsetof(struct gm_sim_account, device);
+	if (!recorder->runtime
+		|| !gm_symbols_lookup(recorder->symbols, recorder->runtime, GM_SIM_ACCOUNT_SYMBOL,
+			&address, NULL))
+		return;
+	gm_image_invalidate(recorder->image);
+	if (!gm_image_try_read(recorder->image, address, &account, head)
+		|| account.magic != GM_SIM_ACCOUNT_MAGIC || account.bytes < head)
+		return;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{"sim.devices", account.devices},
+		{"sim.kernels_launched", account.launches},
+		{"sim.kernels_not_computed", account.not_computed},
+		{"sim.library_calls_not_computed", account.library_not_computed},
+		{"sim.calls_not_simulated", account.not_simulated},
+		{"sim.bytes_read_back", account.read_back},
+	};
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		gm_log_writer_counter(recorder->writer, counters[i].name, counters[i].value);
 }

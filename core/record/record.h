@@ -5,7 +5,8 @@
  * go and, at each stop, reads registers, stacks and Block records from the image and appends an event.
  * It decides nothing about how answers look.
  *
- * This room may include base, image, symbols, cpython, torch and log's writer.
+ * This room may include base, image, symbols, cpython, torch and log's writer; of sim only the header of
+ * its account, which is a format and no code.
  *
  * The order and meaning of events are PyTorch's own (its memory history): see docs/recording.md.
  */

@@ -13,7 +13,7 @@ import gdb
 from . import debugger, libraries
 from .library import Failure
 from .recording import Recording
-from .session import session
+from .session import Log, session
 
 VDSO = "system-supplied DSO"
 
@@ -64,8 +64,13 @@ class Waiting:
 
     def begin(self, pid):
         current = session()
-        log = current.new_log(pid)
-        recording = Recording(pid, self.devices, log, command_line(pid))
+        log = Log(pid)
+        try:
+            recording = Recording(pid, self.devices, log, command_line(pid))
+        except BaseException:
+            log.remove()
+            raise
+        current.use_log(log)
         recording.on_refusal = lambda why: debugger.warn(f"not recorded: {why}")
         recording.on_other_process = self._other_process
         current.recording = recording

@@ -61,12 +61,11 @@ class Session:
             self.log.remove()
             self.log = None
 
-    def new_log(self, pid):
-        """The log of the next recording; the one before is given up unless it was saved."""
+    def use_log(self, log):
+        """Questions are about this recording now; the one before is given up unless it was saved."""
         if self.log is not None:
             self.log.remove()
-        self.log = Log(pid)
-        return self.log
+        self.log = log
 
     def ask(self, arguments):
         """Runs a command of the core: (status, output, error lines)."""
