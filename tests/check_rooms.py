@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "ask": [*TARGET, "holders", "log", "model"],
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
-    "sim": [],
+    "sim": ["base"],
     "cli": None,  # everything
 }
 

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "sim/launch.h"
 
 enum { SHEBANG_MAX = 256 };
 
@@ -189,9 +190,15 @@ static void add_command(struct words *words, const char *before, const char *arg
 /* The program's environment on the simulated device, and not gdb's own: it must not load the stand-in. */
 static struct gm_error *add_simulation(struct words *words, const char *profile)
 {
-	(void)words;
-	return gm_error_create(GM_USAGE, "--sim=%s: this build has no simulated device: leave --sim out",
-		profile);
+	char **settings;
+	gm_try(gm_sim_settings(&(struct gm_sim_launch){.profile = profile}, &settings));
+	for (char **at = settings; *at; at++) {
+		/* gdb's own command splits at the first blank or '=' */
+		(*at)[strcspn(*at, "=")] = ' ';
+		add_command(words, "set environment ", *at, "");
+	}
+	gm_sim_settings_free(settings);
+	return NULL;
 }
 
 static struct gm_error *build(int argc, char **argv, const struct options *options,

@@ -26,9 +26,10 @@ struct gm_sim_device_account {
 	char name[64];    /* as CUDA tells it: "NVIDIA H100 80GB HBM3" */
 	uint64_t total;   /* bytes of device memory */
 	uint64_t context; /* bytes of it that the context keeps for itself */
-	uint64_t address; /* where the device's memory is mapped; 0 until the device is first used */
-	uint64_t span;    /* bytes of address space there (more than `total`: sparse) */
-	uint64_t used;    /* bytes handed out by cudaMalloc now, in whole 2 MiB pages */
+	uint64_t
+	        address; /* where the device's memory is mapped; 0 until the device is first used */
+	uint64_t span;   /* bytes of address space there (more than `total`: sparse) */
+	uint64_t used;   /* bytes handed out by cudaMalloc now, in whole 2 MiB pages */
 	uint64_t peak_used;
 	uint64_t out_of_memory; /* allocations refused for want of memory */
 	/* As PyTorch's caching allocator counts them, from its own report of every block. */
@@ -42,13 +43,13 @@ struct gm_sim_account {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t bytes;
-	uint32_t devices;     /* how many of `device` are in use */
-	uint32_t process;     /* pid that the figures belong to; 0 until CUDA is first used */
-	uint64_t launches;    /* kernels launched */
+	uint32_t devices;      /* how many of `device` are in use */
+	uint32_t process;      /* pid that the figures belong to; 0 until CUDA is first used */
+	uint64_t launches;     /* kernels launched */
 	uint64_t not_computed; /* of them, kernels that computed nothing */
 	uint64_t library_not_computed; /* cuBLAS and cuBLASLt calls that computed nothing */
 	uint64_t not_simulated;        /* calls refused because they are not simulated */
-	uint64_t read_back;            /* bytes copied to the host of which nothing was ever computed */
+	uint64_t read_back; /* bytes copied to the host of which nothing was ever computed */
 	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];
 };
 

@@ -5,13 +5,13 @@
 
 void gm_sim_ranges_init(struct gm_sim_ranges *ranges)
 {
-	*ranges = (struct gm_sim_ranges){ 0 };
+	*ranges = (struct gm_sim_ranges){0};
 }
 
 void gm_sim_ranges_deinit(struct gm_sim_ranges *ranges)
 {
 	free(ranges->items);
-	*ranges = (struct gm_sim_ranges){ 0 };
+	*ranges = (struct gm_sim_ranges){0};
 }
 
 /* The index of the first range that ends after `address`. */
@@ -46,7 +46,7 @@ static bool insert(struct gm_sim_ranges *ranges, size_t at, struct gm_sim_range 
 }
 
 bool gm_sim_ranges_take(struct gm_sim_ranges *ranges, uint64_t start, uint64_t end, uint64_t size,
-	uint64_t align, uint64_t value, uint64_t *ret)
+        uint64_t align, uint64_t value, uint64_t *ret)
 {
 	if (size == 0 || end < start)
 		return false;
@@ -57,7 +57,7 @@ bool gm_sim_ranges_take(struct gm_sim_ranges *ranges, uint64_t start, uint64_t e
 		if (limit > end)
 			limit = end;
 		if (place >= from && place <= limit && limit - place >= size) {
-			if (!insert(ranges, i, (struct gm_sim_range){ place, size, value }))
+			if (!insert(ranges, i, (struct gm_sim_range){place, size, value}))
 				return false;
 			*ret = place;
 			return true;
@@ -75,7 +75,7 @@ bool gm_sim_ranges_add(struct gm_sim_ranges *ranges, uint64_t start, uint64_t si
 	size_t at = position(ranges, start);
 	if (at < ranges->count && ranges->items[at].start < start + size)
 		return false;
-	return insert(ranges, at, (struct gm_sim_range){ start, size, value });
+	return insert(ranges, at, (struct gm_sim_range){start, size, value});
 }
 
 const struct gm_sim_range *gm_sim_ranges_find(const struct gm_sim_ranges *ranges, uint64_t address)

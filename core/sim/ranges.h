@@ -34,7 +34,7 @@ void gm_sim_ranges_deinit(struct gm_sim_ranges *ranges);
  * False where no gap fits, or there is no host memory for the array.
  */
 bool gm_sim_ranges_take(struct gm_sim_ranges *ranges, uint64_t start, uint64_t end, uint64_t size,
-	uint64_t align, uint64_t value, uint64_t *ret);
+        uint64_t align, uint64_t value, uint64_t *ret);
 
 /* Adds a range that the caller placed; false where it meets one that is there. */
 bool gm_sim_ranges_add(struct gm_sim_ranges *ranges, uint64_t start, uint64_t size, uint64_t value);

@@ -1,173 +1,209 @@
 /*
- * cuBLAS and cuBLASLt: handles, settings and the heuristic. Calls that compute are generated
- * (stubs.c): they succeed, compute nothing and are counted. Declared here as the callers see them; the
- * types are the handles' and enumerations' sizes only (cublas_api.h, cublasLt.h, CUDA 13.0).
+ * cuBLAS and cuBLASLt: handles and settings are kept, computing is left to stubs.c, which counts it.
+ *
+ * Not from NVIDIA's header: its macros rename functions and its prototypes differ between releases, while the
+ * few that matter here have kept their arguments from CUDA 11 to 13. Handles are opaque to the caller.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/cuda/sim.h"
 
-enum { CUBLAS_SUCCESS = 0, CUBLAS_NOT_INITIALIZED = 1, CUBLAS_INVALID_VALUE = 7 };
-
-/* The product's version of the wheels that torch 2.11 brings. */
-enum { CUBLAS_VERSION = 130100 };
-
-struct handle {
-	void *stream;
-	int math, pointer, atomics;
+enum {
+	SUCCESS = 0,
+	NOT_INITIALIZED = 1,
+	ALLOC_FAILED = 3,
+	INVALID_VALUE = 7,
+	NOT_SUPPORTED = 15,
+	VERSION = 130100, /* cuBLAS 13.1, as CUDA 13.0.2's wheel says */
 };
 
-#define EXPORT(name, ...) GM_SIM_EXPORT int name(__VA_ARGS__); int name(__VA_ARGS__)
+struct blas {
+	void *stream;
+	int math, pointer, atomics, sm_count;
+};
 
-EXPORT(cublasCreate_v2, struct handle **ret)
+#define API(name, ...)         \
+	int name(__VA_ARGS__); \
+	GM_SIM_EXPORT int name(__VA_ARGS__)
+
+API(cublasCreate_v2, struct blas **ret)
 {
-	if (!gm_sim_current() || !(*ret = calloc(1, sizeof(**ret))))
-		return CUBLAS_NOT_INITIALIZED;
-	return CUBLAS_SUCCESS;
+	if (!gm_sim_current())
+		return NOT_INITIALIZED;
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? SUCCESS : ALLOC_FAILED;
 }
 
-EXPORT(cublasDestroy_v2, struct handle *handle)
-{
-	free(handle);
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasGetVersion_v2, struct handle *handle, int *version)
-{
-	*version = CUBLAS_VERSION;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasSetStream_v2, struct handle *handle, void *stream)
-{
-	handle->stream = stream;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasGetStream_v2, struct handle *handle, void **stream)
-{
-	*stream = handle->stream;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasSetWorkspace_v2, struct handle *handle, void *workspace, size_t size)
-{
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasSetMathMode, struct handle *handle, int mode)
-{
-	handle->math = mode;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasGetMathMode, struct handle *handle, int *mode)
-{
-	*mode = handle->math;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasSetPointerMode_v2, struct handle *handle, int mode)
-{
-	handle->pointer = mode;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasGetPointerMode_v2, struct handle *handle, int *mode)
-{
-	*mode = handle->pointer;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasSetAtomicsMode, struct handle *handle, int mode)
-{
-	handle->atomics = mode;
-	return CUBLAS_SUCCESS;
-}
-
-EXPORT(cublasGetAtomicsMode, struct handle *handle, int *mode)
-{
-	*mode = handle->atomics;
-	return CUBLAS_SUCCESS;
-}
-
-/*
- * cuBLASLt's descriptors are opaque structs on the heap; what is set in them is kept as far as it is asked
- * back (nothing is), so a block of memory stands for each.
- */
-static int descriptor(void **ret)
-{
-	*ret = calloc(1, 64);
-	return *ret ? CUBLAS_SUCCESS : CUBLAS_NOT_INITIALIZED;
-}
-
-EXPORT(cublasLtCreate, void **ret)
-{
-	return gm_sim_current() ? descriptor(ret) : CUBLAS_NOT_INITIALIZED;
-}
-
-EXPORT(cublasLtDestroy, void *handle)
+API(cublasDestroy_v2, struct blas *handle)
 {
 	free(handle);
-	return CUBLAS_SUCCESS;
+	return SUCCESS;
 }
 
-GM_SIM_EXPORT size_t cublasLtGetVersion(void);
-size_t cublasLtGetVersion(void)
+#define SETTING(Name, type, field)                                       \
+	API(cublasSet##Name, struct blas *handle, type value)            \
+	{                                                                \
+		if (!handle)                                             \
+			return NOT_INITIALIZED;                          \
+		handle->field = value;                                   \
+		return SUCCESS;                                          \
+	}                                                                \
+	API(cublasGet##Name, struct blas *handle, type *ret)             \
+	{                                                                \
+		if (!handle || !ret)                                     \
+			return handle ? INVALID_VALUE : NOT_INITIALIZED; \
+		*ret = handle->field;                                    \
+		return SUCCESS;                                          \
+	}
+
+SETTING(Stream_v2, void *, stream)
+SETTING(PointerMode_v2, int, pointer)
+SETTING(MathMode, int, math)
+SETTING(AtomicsMode, int, atomics)
+SETTING(SmCountTarget, int, sm_count)
+
+API(cublasSetWorkspace_v2, struct blas *handle, void *workspace, size_t size)
 {
-	return CUBLAS_VERSION;
+	return handle ? SUCCESS : NOT_INITIALIZED;
 }
 
-EXPORT(cublasLtMatmulDescCreate, void **ret, int compute, int scale)
+API(cublasGetVersion_v2, struct blas *handle, int *ret)
 {
-	return descriptor(ret);
+	*ret = VERSION;
+	return SUCCESS;
 }
 
-EXPORT(cublasLtMatmulDescDestroy, void *which)
+API(cublasGetProperty, int type, int *ret)
 {
-	free(which);
-	return CUBLAS_SUCCESS;
+	static const int version[] = {13, 1, 0};
+	if (type < 0 || type > 2)
+		return INVALID_VALUE;
+	*ret = version[type];
+	return SUCCESS;
 }
 
-EXPORT(cublasLtMatmulDescSetAttribute, void *which, int attribute, const void *value, size_t size)
+static const char *status_name(int status)
 {
-	return CUBLAS_SUCCESS;
+	switch (status) {
+	case SUCCESS:
+		return "CUBLAS_STATUS_SUCCESS";
+	case NOT_INITIALIZED:
+		return "CUBLAS_STATUS_NOT_INITIALIZED";
+	case ALLOC_FAILED:
+		return "CUBLAS_STATUS_ALLOC_FAILED";
+	case INVALID_VALUE:
+		return "CUBLAS_STATUS_INVALID_VALUE";
+	case NOT_SUPPORTED:
+		return "CUBLAS_STATUS_NOT_SUPPORTED";
+	default:
+		return "CUBLAS_STATUS_INTERNAL_ERROR";
+	}
 }
 
-EXPORT(cublasLtMatmulPreferenceCreate, void **ret)
+#define TEXT(name)                                 \
+	const char *name(int status);              \
+	GM_SIM_EXPORT const char *name(int status) \
+	{                                          \
+		return status_name(status);        \
+	}
+
+TEXT(cublasGetStatusName)
+TEXT(cublasGetStatusString)
+TEXT(cublasLtGetStatusName)
+TEXT(cublasLtGetStatusString)
+
+/* cuBLASLt: descriptors are boxes that nobody reads, since nothing is computed from them. */
+API(cublasLtCreate, void **ret)
 {
-	return descriptor(ret);
+	if (!gm_sim_current())
+		return NOT_INITIALIZED;
+	*ret = calloc(1, sizeof(struct blas));
+	return *ret ? SUCCESS : ALLOC_FAILED;
 }
 
-EXPORT(cublasLtMatmulPreferenceDestroy, void *which)
+API(cublasLtDestroy, void *handle)
 {
-	free(which);
-	return CUBLAS_SUCCESS;
+	free(handle);
+	return SUCCESS;
 }
 
-EXPORT(cublasLtMatmulPreferenceSetAttribute, void *which, int attribute, const void *value, size_t size)
+size_t cublasLtGetVersion(void);
+GM_SIM_EXPORT size_t cublasLtGetVersion(void)
 {
-	return CUBLAS_SUCCESS;
+	return VERSION;
 }
 
-EXPORT(cublasLtMatrixLayoutCreate, void **ret, int type, uint64_t rows, uint64_t columns, int64_t ld)
+size_t cublasLtGetCudartVersion(void);
+GM_SIM_EXPORT size_t cublasLtGetCudartVersion(void)
 {
-	return descriptor(ret);
+	return GM_SIM_RUNTIME;
 }
 
-EXPORT(cublasLtMatrixLayoutDestroy, void *which)
+size_t cublasGetCudartVersion(void);
+GM_SIM_EXPORT size_t cublasGetCudartVersion(void)
 {
-	free(which);
-	return CUBLAS_SUCCESS;
+	return GM_SIM_RUNTIME;
 }
 
-EXPORT(cublasLtMatrixLayoutSetAttribute, void *which, int attribute, const void *value, size_t size)
+API(cublasLtMatmulDescCreate, void **ret, int compute, int scale)
 {
-	return CUBLAS_SUCCESS;
+	*ret = calloc(1, 256);
+	return *ret ? SUCCESS : ALLOC_FAILED;
 }
 
-/* cublasLtMatmulHeuristicResult_t: the algorithm (8 words), workspace, state, waves, reserved. */
+API(cublasLtMatrixLayoutCreate, void **ret, int type, uint64_t rows, uint64_t columns,
+        int64_t leading)
+{
+	*ret = calloc(1, 256);
+	return *ret ? SUCCESS : ALLOC_FAILED;
+}
+
+API(cublasLtMatmulPreferenceCreate, void **ret)
+{
+	*ret = calloc(1, 256);
+	return *ret ? SUCCESS : ALLOC_FAILED;
+}
+
+API(cublasLtMatrixTransformDescCreate, void **ret, int scale)
+{
+	*ret = calloc(1, 256);
+	return *ret ? SUCCESS : ALLOC_FAILED;
+}
+
+/* The caller's own memory, as the header's inline …Init functions have it. */
+#define INIT(kind)                                                        \
+	API(cublasLt##kind##Init_internal, void *descriptor, size_t size) \
+	{                                                                 \
+		if (!descriptor)                                          \
+			return INVALID_VALUE;                             \
+		memset(descriptor, 0, size);                              \
+		return SUCCESS;                                           \
+	}
+
+INIT(MatmulDesc)
+INIT(MatrixLayout)
+INIT(MatmulPreference)
+INIT(MatrixTransformDesc)
+
+#define BOX(kind)                                                                             \
+	API(cublasLt##kind##Destroy, void *descriptor)                                        \
+	{                                                                                     \
+		free(descriptor);                                                             \
+		return SUCCESS;                                                               \
+	}                                                                                     \
+	API(cublasLt##kind##SetAttribute, void *descriptor, int attribute, const void *value, \
+	        size_t size)                                                                  \
+	{                                                                                     \
+		return descriptor ? SUCCESS : INVALID_VALUE;                                  \
+	}
+
+BOX(MatmulDesc)
+BOX(MatrixLayout)
+BOX(MatmulPreference)
+BOX(MatrixTransformDesc)
+
+/* cublasLtMatmulHeuristicResult_t (cublasLt.h, 13.0): the algorithm is opaque. */
 struct heuristic {
 	uint64_t algorithm[8];
 	size_t workspace;
@@ -176,15 +212,14 @@ struct heuristic {
 	int reserved[4];
 };
 
-EXPORT(cublasLtMatmulAlgoGetHeuristic, void *handle, void *description, void *a, void *b, void *c,
-	void *d, void *preference, int requested, struct heuristic *results, int *ret_count)
+API(cublasLtMatmulAlgoGetHeuristic, void *handle, void *description, void *a, void *b, void *c,
+        void *d, void *preference, int wanted, struct heuristic *results, int *ret_count)
 {
-	/* A caller without any algorithm gives up, so there is always one, which needs no workspace. */
-	if (requested < 1 || !results || !ret_count)
-		return CUBLAS_INVALID_VALUE;
+	if (!handle || !results || !ret_count || wanted < 1)
+		return INVALID_VALUE;
 	memset(results, 0, sizeof(*results));
 	results->algorithm[0] = 1;
-	results->waves = 1;
+	results->waves = 1.0f;
 	*ret_count = 1;
-	return CUBLAS_SUCCESS;
+	return SUCCESS;
 }

@@ -58,7 +58,8 @@ static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bo
 			at = (at / GRANULES_A_CHUNK + 1) * GRANULES_A_CHUNK;
 			continue;
 		}
-		uint64_t word = atomic_load_explicit(&device->written[at / 64], memory_order_relaxed);
+		uint64_t word =
+		        atomic_load_explicit(&device->written[at / 64], memory_order_relaxed);
 		if (kind)
 			word = ~word;
 		word >>= at % 64;
@@ -87,8 +88,8 @@ static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 	uint64_t first = (offset + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
 	uint64_t end = (offset + size) & ~(uint64_t)(HOST_PAGE - 1);
 	if (end > first && end - first >= PUNCH &&
-		fallocate(device->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
-			(off_t)(end - first)) == 0) {
+	        fallocate(device->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+	                (off_t)(end - first)) == 0) {
 		memset(device->base + offset, 0, first - offset);
 		memset(device->base + end, 0, offset + size - end);
 		return;
@@ -116,10 +117,12 @@ void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
 		at = next;
 	}
 	/* A granule that lies half outside keeps its mark: the other half may hold something. */
-	uint64_t whole = (offset + GM_SIM_GRANULE - 1) / GM_SIM_GRANULE, whole_end = end / GM_SIM_GRANULE;
+	uint64_t whole = (offset + GM_SIM_GRANULE - 1) / GM_SIM_GRANULE,
+	         whole_end = end / GM_SIM_GRANULE;
 	if (whole >= whole_end)
 		return;
-	uint64_t chunk = whole / GRANULES_A_CHUNK, chunk_end = (whole_end - 1) / GRANULES_A_CHUNK + 1;
+	uint64_t chunk = whole / GRANULES_A_CHUNK,
+	         chunk_end = (whole_end - 1) / GRANULES_A_CHUNK + 1;
 	for (; chunk < chunk_end; chunk++) {
 		if (!bit(device->chunks, chunk))
 			continue;
@@ -129,8 +132,8 @@ void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
 		 * marking the rest, and a mark without the chunk's bit would be lost.
 		 */
 		bool all = from >= whole && until <= whole_end;
-		change(device->written, from < whole ? whole : from, until > whole_end ? whole_end : until,
-			false);
+		change(device->written, from < whole ? whole : from,
+		        until > whole_end ? whole_end : until, false);
 		if (all)
 			change(device->chunks, chunk, chunk + 1, false);
 	}
@@ -147,14 +150,16 @@ static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
 	static _Atomic bool said;
 	GM_SIM_COUNT(gpumem_sim_account.read_back, bytes);
 	if (!atomic_exchange(&said, true))
-		gm_sim_say("values read back from the simulated device were never computed: they read as "
-			   "zero (device %u; said once, counted)",
-			device->index);
+		gm_sim_say("values read back from the simulated device were never computed: they "
+		           "read as "
+		           "zero (device %u; said once, counted)",
+		        device->index);
 }
 
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base), end = offset + size;
+	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base),
+	         end = offset + size;
 	uint64_t last = size ? (end - 1) / GM_SIM_GRANULE + 1 : 0, unwritten = 0;
 	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
 		bool written;
@@ -177,8 +182,8 @@ void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, u
 		told_of_read_back(device, unwritten);
 }
 
-void gm_sim_data_across(struct gm_sim_device *to_device, void *to, struct gm_sim_device *from_device,
-	const void *from, uint64_t size)
+void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
+        struct gm_sim_device *from_device, const void *from, uint64_t size)
 {
 	uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
 	if (a == b || !size)
@@ -188,7 +193,8 @@ void gm_sim_data_across(struct gm_sim_device *to_device, void *to, struct gm_sim
 		memmove(to, from, size);
 		return;
 	}
-	uint64_t offset = (uint64_t)((const unsigned char *)from - from_device->base), end = offset + size;
+	uint64_t offset = (uint64_t)((const unsigned char *)from - from_device->base),
+	         end = offset + size;
 	uint64_t last = (end - 1) / GM_SIM_GRANULE + 1;
 	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
 		bool written;

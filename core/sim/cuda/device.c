@@ -1,225 +1,51 @@
-/* Which devices there are, and what CUDA tells about them. */
+/* Which devices there are, what they can do, and which is current. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+
+static int attribute(const struct gm_sim_device *device, int id)
+{
+	int known;
+	if (id == cudaDevAttrPciBusId)
+		return 0x1b + (int)device->index; /* each device has its own; CUDA orders them so */
+	return gm_sim_profile_attribute(&device->choice.profile, id, &known);
+}
 
 GM_SIM_EXPORT cudaError_t cudaGetDeviceCount(int *count)
 {
 	if (!count)
 		return gm_sim_error(cudaErrorInvalidValue);
 	*count = (int)gm_sim_device_count();
-	if (*count)
-		return cudaSuccess;
-	return gm_sim_error(gm_sim_forked() ? cudaErrorInitializationError : cudaErrorNoDevice);
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	return *count ? cudaSuccess : gm_sim_error(cudaErrorNoDevice);
 }
 
-GM_SIM_EXPORT cudaError_t cudaGetDevice(int *index)
+GM_SIM_EXPORT cudaError_t cudaGetDevice(int *device)
 {
-	if (!index)
-		return gm_sim_error(cudaErrorInvalidValue);
-	if (!gm_sim_device_count())
+	if (gm_sim_device_count() == 0)
 		return gm_sim_error(gm_sim_no_device());
-	*index = gm_sim_current_index();
+	*device = gm_sim_current_index();
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaSetDevice(int index)
 {
+	if (gm_sim_device_count() == 0)
+		return gm_sim_error(gm_sim_no_device());
 	if (!gm_sim_device_facts(index))
-		return gm_sim_error(
-			gm_sim_device_count() ? cudaErrorInvalidDevice : gm_sim_no_device());
+		return gm_sim_error(cudaErrorInvalidDevice);
 	gm_sim_set_current_index(index);
-	/* Since CUDA 12 this makes the context. */
-	return gm_sim_device(index) ? cudaSuccess : gm_sim_error(cudaErrorMemoryAllocation);
+	/* Since CUDA 12 setting the device makes its context. */
+	return gm_sim_device(index) ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 }
 
-GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index)
+GM_SIM_EXPORT cudaError_t cudaInitDevice(int index, unsigned device_flags, unsigned flags)
 {
-	struct gm_sim_device *device = gm_sim_device_facts(index);
-	if (!value)
-		return gm_sim_error(cudaErrorInvalidValue);
-	if (!device)
-		return gm_sim_error(cudaErrorInvalidDevice);
-	int known;
-	int found = gm_sim_profile_attribute(&device->choice.profile, (int)attribute, &known);
-	if (!known)
-		return gm_sim_error(cudaErrorInvalidValue);
-	*value = attribute == cudaDevAttrPciBusId ? (int)device->index + 1 : found;
-	return cudaSuccess;
-}
-
-static int attribute_of(const struct gm_sim_device *device, enum cudaDeviceAttr attribute)
-{
-	int known;
-	return gm_sim_profile_attribute(&device->choice.profile, (int)attribute, &known);
-}
-
-/* One property of cudaDeviceProp (driver_types.h, CUDA 13.0) for one attribute of the table. */
-#define PROPERTIES(P)                                                                              \
-	P(sharedMemPerBlock, MaxSharedMemoryPerBlock)                                              \
-	P(regsPerBlock, MaxRegistersPerBlock)                                                      \
-	P(warpSize, WarpSize)                                                                      \
-	P(memPitch, MaxPitch)                                                                      \
-	P(maxThreadsPerBlock, MaxThreadsPerBlock)                                                  \
-	P(maxThreadsDim[0], MaxBlockDimX)                                                          \
-	P(maxThreadsDim[1], MaxBlockDimY)                                                          \
-	P(maxThreadsDim[2], MaxBlockDimZ)                                                          \
-	P(maxGridSize[0], MaxGridDimX)                                                             \
-	P(maxGridSize[1], MaxGridDimY)                                                             \
-	P(maxGridSize[2], MaxGridDimZ)                                                             \
-	P(totalConstMem, TotalConstantMemory)                                                      \
-	P(major, ComputeCapabilityMajor)                                                           \
-	P(minor, ComputeCapabilityMinor)                                                           \
-	P(textureAlignment, TextureAlignment)                                                      \
-	P(texturePitchAlignment, TexturePitchAlignment)                                            \
-	P(multiProcessorCount, MultiProcessorCount)                                                \
-	P(integrated, Integrated)                                                                  \
-	P(canMapHostMemory, CanMapHostMemory)                                                      \
-	P(maxTexture1D, MaxTexture1DWidth)                                                         \
-	P(maxTexture1DMipmap, MaxTexture1DMipmappedWidth)                                          \
-	P(maxTexture2D[0], MaxTexture2DWidth)                                                      \
-	P(maxTexture2D[1], MaxTexture2DHeight)                                                     \
-	P(maxTexture2DMipmap[0], MaxTexture2DMipmappedWidth)                                       \
-	P(maxTexture2DMipmap[1], MaxTexture2DMipmappedHeight)                                      \
-	P(maxTexture2DLinear[0], MaxTexture2DLinearWidth)                                          \
-	P(maxTexture2DLinear[1], MaxTexture2DLinearHeight)                                         \
-	P(maxTexture2DLinear[2], MaxTexture2DLinearPitch)                                          \
-	P(maxTexture2DGather[0], MaxTexture2DGatherWidth)                                          \
-	P(maxTexture2DGather[1], MaxTexture2DGatherHeight)                                         \
-	P(maxTexture3D[0], MaxTexture3DWidth)                                                      \
-	P(maxTexture3D[1], MaxTexture3DHeight)                                                     \
-	P(maxTexture3D[2], MaxTexture3DDepth)                                                      \
-	P(maxTexture3DAlt[0], MaxTexture3DWidthAlt)                                                \
-	P(maxTexture3DAlt[1], MaxTexture3DHeightAlt)                                               \
-	P(maxTexture3DAlt[2], MaxTexture3DDepthAlt)                                                \
-	P(maxTextureCubemap, MaxTextureCubemapWidth)                                               \
-	P(maxTexture1DLayered[0], MaxTexture1DLayeredWidth)                                        \
-	P(maxTexture1DLayered[1], MaxTexture1DLayeredLayers)                                       \
-	P(maxTexture2DLayered[0], MaxTexture2DLayeredWidth)                                        \
-	P(maxTexture2DLayered[1], MaxTexture2DLayeredHeight)                                       \
-	P(maxTexture2DLayered[2], MaxTexture2DLayeredLayers)                                       \
-	P(maxTextureCubemapLayered[0], MaxTextureCubemapLayeredWidth)                              \
-	P(maxTextureCubemapLayered[1], MaxTextureCubemapLayeredLayers)                             \
-	P(maxSurface1D, MaxSurface1DWidth)                                                         \
-	P(maxSurface2D[0], MaxSurface2DWidth)                                                      \
-	P(maxSurface2D[1], MaxSurface2DHeight)                                                     \
-	P(maxSurface3D[0], MaxSurface3DWidth)                                                      \
-	P(maxSurface3D[1], MaxSurface3DHeight)                                                     \
-	P(maxSurface3D[2], MaxSurface3DDepth)                                                      \
-	P(maxSurface1DLayered[0], MaxSurface1DLayeredWidth)                                        \
-	P(maxSurface1DLayered[1], MaxSurface1DLayeredLayers)                                       \
-	P(maxSurface2DLayered[0], MaxSurface2DLayeredWidth)                                        \
-	P(maxSurface2DLayered[1], MaxSurface2DLayeredHeight)                                       \
-	P(maxSurface2DLayered[2], MaxSurface2DLayeredLayers)                                       \
-	P(maxSurfaceCubemap, MaxSurfaceCubemapWidth)                                               \
-	P(maxSurfaceCubemapLayered[0], MaxSurfaceCubemapLayeredWidth)                              \
-	P(maxSurfaceCubemapLayered[1], MaxSurfaceCubemapLayeredLayers)                             \
-	P(surfaceAlignment, SurfaceAlignment)                                                      \
-	P(concurrentKernels, ConcurrentKernels)                                                    \
-	P(ECCEnabled, EccEnabled)                                                                  \
-	P(pciDeviceID, PciDeviceId)                                                                \
-	P(pciDomainID, PciDomainId)                                                                \
-	P(tccDriver, TccDriver)                                                                    \
-	P(asyncEngineCount, AsyncEngineCount)                                                      \
-	P(unifiedAddressing, UnifiedAddressing)                                                    \
-	P(memoryBusWidth, GlobalMemoryBusWidth)                                                    \
-	P(l2CacheSize, L2CacheSize)                                                                \
-	P(persistingL2CacheMaxSize, MaxPersistingL2CacheSize)                                      \
-	P(maxThreadsPerMultiProcessor, MaxThreadsPerMultiProcessor)                                \
-	P(streamPrioritiesSupported, StreamPrioritiesSupported)                                    \
-	P(globalL1CacheSupported, GlobalL1CacheSupported)                                          \
-	P(localL1CacheSupported, LocalL1CacheSupported)                                            \
-	P(sharedMemPerMultiprocessor, MaxSharedMemoryPerMultiprocessor)                            \
-	P(regsPerMultiprocessor, MaxRegistersPerMultiprocessor)                                    \
-	P(managedMemory, ManagedMemory)                                                            \
-	P(isMultiGpuBoard, IsMultiGpuBoard)                                                        \
-	P(multiGpuBoardGroupID, MultiGpuBoardGroupID)                                              \
-	P(hostNativeAtomicSupported, HostNativeAtomicSupported)                                    \
-	P(pageableMemoryAccess, PageableMemoryAccess)                                              \
-	P(concurrentManagedAccess, ConcurrentManagedAccess)                                        \
-	P(computePreemptionSupported, ComputePreemptionSupported)                                  \
-	P(canUseHostPointerForRegisteredMem, CanUseHostPointerForRegisteredMem)                    \
-	P(cooperativeLaunch, CooperativeLaunch)                                                    \
-	P(sharedMemPerBlockOptin, MaxSharedMemoryPerBlockOptin)                                    \
-	P(pageableMemoryAccessUsesHostPageTables, PageableMemoryAccessUsesHostPageTables)          \
-	P(directManagedMemAccessFromHost, DirectManagedMemAccessFromHost)                          \
-	P(maxBlocksPerMultiProcessor, MaxBlocksPerMultiprocessor)                                  \
-	P(accessPolicyMaxWindowSize, MaxAccessPolicyWindowSize)                                    \
-	P(reservedSharedMemPerBlock, ReservedSharedMemoryPerBlock)                                 \
-	P(hostRegisterSupported, HostRegisterSupported)                                            \
-	P(sparseCudaArraySupported, SparseCudaArraySupported)                                      \
-	P(hostRegisterReadOnlySupported, HostRegisterReadOnlySupported)                            \
-	P(timelineSemaphoreInteropSupported, TimelineSemaphoreInteropSupported)                    \
-	P(memoryPoolsSupported, MemoryPoolsSupported)                                              \
-	P(gpuDirectRDMASupported, GPUDirectRDMASupported)                                          \
-	P(clusterLaunch, ClusterLaunch)
-
-GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index)
-{
-	struct gm_sim_device *device = gm_sim_device_facts(index);
-	if (!properties)
-		return gm_sim_error(cudaErrorInvalidValue);
-	if (!device)
-		return gm_sim_error(cudaErrorInvalidDevice);
-	memset(properties, 0, sizeof(*properties));
-#define P(property, attribute)                                                                     \
-	properties->property = (__typeof__(properties->property))attribute_of(                     \
-		device, cudaDevAttr##attribute);
-	PROPERTIES(P)
-#undef P
-	snprintf(properties->name, sizeof(properties->name), "%s", device->choice.profile.device_name);
-	properties->totalGlobalMem = device->choice.profile.memory;
-	properties->pciBusID = (int)device->index + 1;
-	/* "gpumem-sim" and the device's number: no real device has it. */
-	memcpy(properties->uuid.bytes, "gpumem-sim", 10);
-	properties->uuid.bytes[15] = (char)device->index;
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int index)
-{
-	if (!text || length < 13)
-		return gm_sim_error(cudaErrorInvalidValue);
-	if (!gm_sim_device_facts(index))
-		return gm_sim_error(cudaErrorInvalidDevice);
-	snprintf(text, (size_t)length, "0000:%02x:00.0", (unsigned)index + 1);
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
-{
-	if (!can)
-		return gm_sim_error(cudaErrorInvalidValue);
-	if (!gm_sim_device_facts(index) || !gm_sim_device_facts(peer))
-		return gm_sim_error(cudaErrorInvalidDevice);
-	*can = index != peer;
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
-{
-	return gm_sim_device(peer) ? cudaSuccess : gm_sim_error(cudaErrorInvalidDevice);
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
-{
-	return gm_sim_device(peer) ? cudaSuccess : gm_sim_error(cudaErrorInvalidDevice);
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceSynchronize(void)
-{
-	return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
-}
-
-GM_SIM_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-	if (least)
-		*least = 0;
-	if (greatest)
-		*greatest = -5;
-	return cudaSuccess;
+	return gm_sim_device(index) ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 }
 
 GM_SIM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
@@ -229,8 +55,264 @@ GM_SIM_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags)
 
 GM_SIM_EXPORT cudaError_t cudaGetDeviceFlags(unsigned *flags)
 {
-	if (flags)
-		*flags = 0;
+	*flags = cudaDeviceScheduleAuto;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceSynchronize(void)
+{
+	return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr id, int index)
+{
+	struct gm_sim_device *device = gm_sim_device_facts(index);
+	int known;
+	if (!device)
+		return gm_sim_error(
+		        gm_sim_device_count() ? cudaErrorInvalidDevice : gm_sim_no_device());
+	gm_sim_profile_attribute(&device->choice.profile, (int)id, &known);
+	if (!value || !known)
+		return gm_sim_error(cudaErrorInvalidValue);
+	*value = attribute(device, (int)id);
+	return cudaSuccess;
+}
+
+/* A uuid that is the same in every run, differs between devices and says in hexadecimal what it is. */
+static void uuid(const struct gm_sim_device *device, cudaUUID_t *ret)
+{
+	memcpy(ret->bytes, "gpumem-sim\0\0\0\0\0", 16);
+	ret->bytes[14] = (char)device->choice.profile.column;
+	ret->bytes[15] = (char)device->index;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index)
+{
+	struct gm_sim_device *device = gm_sim_device_facts(index);
+	if (!device)
+		return gm_sim_error(
+		        gm_sim_device_count() ? cudaErrorInvalidDevice : gm_sim_no_device());
+	if (!p)
+		return gm_sim_error(cudaErrorInvalidValue);
+	memset(p, 0, sizeof(*p));
+	snprintf(p->name, sizeof(p->name), "%s", device->choice.profile.device_name);
+	uuid(device, &p->uuid);
+	p->totalGlobalMem = device->choice.profile.memory;
+#define A(name) attribute(device, cudaDevAttr##name)
+	p->sharedMemPerBlock = (size_t)A(MaxSharedMemoryPerBlock);
+	p->regsPerBlock = A(MaxRegistersPerBlock);
+	p->warpSize = A(WarpSize);
+	p->memPitch = (size_t)A(MaxPitch);
+	p->maxThreadsPerBlock = A(MaxThreadsPerBlock);
+	p->maxThreadsDim[0] = A(MaxBlockDimX);
+	p->maxThreadsDim[1] = A(MaxBlockDimY);
+	p->maxThreadsDim[2] = A(MaxBlockDimZ);
+	p->maxGridSize[0] = A(MaxGridDimX);
+	p->maxGridSize[1] = A(MaxGridDimY);
+	p->maxGridSize[2] = A(MaxGridDimZ);
+	p->totalConstMem = (size_t)A(TotalConstantMemory);
+	p->major = A(ComputeCapabilityMajor);
+	p->minor = A(ComputeCapabilityMinor);
+	p->textureAlignment = (size_t)A(TextureAlignment);
+	p->texturePitchAlignment = (size_t)A(TexturePitchAlignment);
+	p->multiProcessorCount = A(MultiProcessorCount);
+	p->integrated = A(Integrated);
+	p->canMapHostMemory = A(CanMapHostMemory);
+	p->maxTexture1D = A(MaxTexture1DWidth);
+	p->maxTexture1DMipmap = A(MaxTexture1DMipmappedWidth);
+	p->maxTexture2D[0] = A(MaxTexture2DWidth);
+	p->maxTexture2D[1] = A(MaxTexture2DHeight);
+	p->maxTexture2DMipmap[0] = A(MaxTexture2DMipmappedWidth);
+	p->maxTexture2DMipmap[1] = A(MaxTexture2DMipmappedHeight);
+	p->maxTexture2DLinear[0] = A(MaxTexture2DLinearWidth);
+	p->maxTexture2DLinear[1] = A(MaxTexture2DLinearHeight);
+	p->maxTexture2DLinear[2] = A(MaxTexture2DLinearPitch);
+	p->maxTexture2DGather[0] = A(MaxTexture2DGatherWidth);
+	p->maxTexture2DGather[1] = A(MaxTexture2DGatherHeight);
+	p->maxTexture3D[0] = A(MaxTexture3DWidth);
+	p->maxTexture3D[1] = A(MaxTexture3DHeight);
+	p->maxTexture3D[2] = A(MaxTexture3DDepth);
+	p->maxTexture3DAlt[0] = A(MaxTexture3DWidthAlt);
+	p->maxTexture3DAlt[1] = A(MaxTexture3DHeightAlt);
+	p->maxTexture3DAlt[2] = A(MaxTexture3DDepthAlt);
+	p->maxTextureCubemap = A(MaxTextureCubemapWidth);
+	p->maxTexture1DLayered[0] = A(MaxTexture1DLayeredWidth);
+	p->maxTexture1DLayered[1] = A(MaxTexture1DLayeredLayers);
+	p->maxTexture2DLayered[0] = A(MaxTexture2DLayeredWidth);
+	p->maxTexture2DLayered[1] = A(MaxTexture2DLayeredHeight);
+	p->maxTexture2DLayered[2] = A(MaxTexture2DLayeredLayers);
+	p->maxTextureCubemapLayered[0] = A(MaxTextureCubemapLayeredWidth);
+	p->maxTextureCubemapLayered[1] = A(MaxTextureCubemapLayeredLayers);
+	p->maxSurface1D = A(MaxSurface1DWidth);
+	p->maxSurface2D[0] = A(MaxSurface2DWidth);
+	p->maxSurface2D[1] = A(MaxSurface2DHeight);
+	p->maxSurface3D[0] = A(MaxSurface3DWidth);
+	p->maxSurface3D[1] = A(MaxSurface3DHeight);
+	p->maxSurface3D[2] = A(MaxSurface3DDepth);
+	p->maxSurface1DLayered[0] = A(MaxSurface1DLayeredWidth);
+	p->maxSurface1DLayered[1] = A(MaxSurface1DLayeredLayers);
+	p->maxSurface2DLayered[0] = A(MaxSurface2DLayeredWidth);
+	p->maxSurface2DLayered[1] = A(MaxSurface2DLayeredHeight);
+	p->maxSurface2DLayered[2] = A(MaxSurface2DLayeredLayers);
+	p->maxSurfaceCubemap = A(MaxSurfaceCubemapWidth);
+	p->maxSurfaceCubemapLayered[0] = A(MaxSurfaceCubemapLayeredWidth);
+	p->maxSurfaceCubemapLayered[1] = A(MaxSurfaceCubemapLayeredLayers);
+	p->surfaceAlignment = (size_t)A(SurfaceAlignment);
+	p->concurrentKernels = A(ConcurrentKernels);
+	p->ECCEnabled = A(EccEnabled);
+	p->pciBusID = A(PciBusId);
+	p->pciDeviceID = A(PciDeviceId);
+	p->pciDomainID = A(PciDomainId);
+	p->tccDriver = A(TccDriver);
+	p->asyncEngineCount = A(AsyncEngineCount);
+	p->unifiedAddressing = A(UnifiedAddressing);
+	p->memoryBusWidth = A(GlobalMemoryBusWidth);
+	p->l2CacheSize = A(L2CacheSize);
+	p->persistingL2CacheMaxSize = A(MaxPersistingL2CacheSize);
+	p->maxThreadsPerMultiProcessor = A(MaxThreadsPerMultiProcessor);
+	p->streamPrioritiesSupported = A(StreamPrioritiesSupported);
+	p->globalL1CacheSupported = A(GlobalL1CacheSupported);
+	p->localL1CacheSupported = A(LocalL1CacheSupported);
+	p->sharedMemPerMultiprocessor = (size_t)A(MaxSharedMemoryPerMultiprocessor);
+	p->regsPerMultiprocessor = A(MaxRegistersPerMultiprocessor);
+	p->managedMemory = A(ManagedMemory);
+	p->isMultiGpuBoard = A(IsMultiGpuBoard);
+	p->multiGpuBoardGroupID = A(MultiGpuBoardGroupID);
+	p->hostNativeAtomicSupported = A(HostNativeAtomicSupported);
+	p->pageableMemoryAccess = A(PageableMemoryAccess);
+	p->concurrentManagedAccess = A(ConcurrentManagedAccess);
+	p->computePreemptionSupported = A(ComputePreemptionSupported);
+	p->canUseHostPointerForRegisteredMem = A(CanUseHostPointerForRegisteredMem);
+	p->cooperativeLaunch = A(CooperativeLaunch);
+	p->sharedMemPerBlockOptin = (size_t)A(MaxSharedMemoryPerBlockOptin);
+	p->pageableMemoryAccessUsesHostPageTables = A(PageableMemoryAccessUsesHostPageTables);
+	p->directManagedMemAccessFromHost = A(DirectManagedMemAccessFromHost);
+	p->maxBlocksPerMultiProcessor = A(MaxBlocksPerMultiprocessor);
+	p->accessPolicyMaxWindowSize = A(MaxAccessPolicyWindowSize);
+	p->reservedSharedMemPerBlock = (size_t)A(ReservedSharedMemoryPerBlock);
+	p->hostRegisterSupported = A(HostRegisterSupported);
+	p->sparseCudaArraySupported = A(SparseCudaArraySupported);
+	p->hostRegisterReadOnlySupported = A(HostRegisterReadOnlySupported);
+	p->timelineSemaphoreInteropSupported = A(TimelineSemaphoreInteropSupported);
+	p->memoryPoolsSupported = A(MemoryPoolsSupported);
+	p->gpuDirectRDMASupported = A(GPUDirectRDMASupported);
+	p->gpuDirectRDMAFlushWritesOptions = (unsigned)A(GPUDirectRDMAFlushWritesOptions);
+	p->gpuDirectRDMAWritesOrdering = A(GPUDirectRDMAWritesOrdering);
+	p->memoryPoolSupportedHandleTypes = (unsigned)A(MemoryPoolSupportedHandleTypes);
+	p->deferredMappingCudaArraySupported = A(DeferredMappingCudaArraySupported);
+	p->ipcEventSupported = A(IpcEventSupport);
+	p->clusterLaunch = A(ClusterLaunch);
+	p->deviceNumaConfig = A(NumaConfig);
+	p->deviceNumaId = A(NumaId);
+	p->mpsEnabled = A(MpsEnabled);
+	p->hostNumaId = A(HostNumaId);
+	p->gpuPciDeviceID = (unsigned)A(GpuPciDeviceId);
+	p->gpuPciSubsystemID = (unsigned)A(GpuPciSubsystemId);
+	p->hostNumaMultinodeIpcSupported = A(HostNumaMultinodeIpcSupported);
+#undef A
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int index)
+{
+	struct gm_sim_device *device = gm_sim_device_facts(index);
+	if (!device || !text || length < 13)
+		return gm_sim_error(device ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+	snprintf(text, (size_t)length, "0000:%02X:00.0",
+	        (unsigned)attribute(device, cudaDevAttrPciBusId));
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *index, const char *text)
+{
+	unsigned domain, bus, slot, function;
+	if (index && text && sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
+		for (unsigned i = 0; i < gm_sim_device_count(); i++)
+			if (!domain && !slot && !function && bus == 0x1b + i) {
+				*index = (int)i;
+				return cudaSuccess;
+			}
+	return gm_sim_error(cudaErrorInvalidDevice);
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	/* What data-centre GPUs since Volta answer. */
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return cudaSuccess;
+}
+
+/* The limits' defaults by enum cudaLimit; set ones are remembered, since programs ask back. */
+static _Atomic size_t limits[] = {1024, 7340032, 8388608, 2, 2048, 128, 0};
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+	if (!value || (unsigned)limit >= sizeof(limits) / sizeof(limits[0]))
+		return gm_sim_error(cudaErrorInvalidValue);
+	*value = limits[limit];
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+	if ((unsigned)limit >= sizeof(limits) / sizeof(limits[0]))
+		return gm_sim_error(cudaErrorInvalidValue);
+	limits[limit] = value;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+	*config = cudaFuncCachePreferNone;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
+{
+	return cudaSuccess;
+}
+
+/* Every device reaches every other; who enabled what is remembered, as CUDA refuses it twice. */
+static _Atomic bool peers[GM_SIM_DEVICES_MAX][GM_SIM_DEVICES_MAX];
+
+GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
+{
+	if (!gm_sim_device_facts(index) || !gm_sim_device_facts(peer))
+		return gm_sim_error(cudaErrorInvalidDevice);
+	*can = index != peer;
+	return cudaSuccess;
+}
+
+static int peer_change(int peer, bool enable)
+{
+	int self = gm_sim_current_index();
+	if (!gm_sim_device_facts(peer) || !gm_sim_device_facts(self) || peer == self)
+		return gm_sim_error(cudaErrorInvalidDevice);
+	if (atomic_exchange(&peers[self][peer], enable) == enable)
+		return gm_sim_error(
+		        enable ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+	return (cudaError_t)peer_change(peer, true);
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
+{
+	return (cudaError_t)peer_change(peer, false);
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(
+        int *value, enum cudaDeviceP2PAttr id, int from, int to)
+{
+	if (!gm_sim_device_facts(from) || !gm_sim_device_facts(to) || from == to)
+		return gm_sim_error(cudaErrorInvalidDevice);
+	*value = id == cudaDevP2PAttrAccessSupported || id == cudaDevP2PAttrNativeAtomicSupported;
 	return cudaSuccess;
 }
 
@@ -245,6 +327,10 @@ GM_SIM_EXPORT cudaError_t cudaRuntimeGetVersion(int *version)
 	*version = GM_SIM_RUNTIME;
 	return cudaSuccess;
 }
+
+/* cuda_profiler_api.h, which the Toolkit has and the wheels do not. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
 
 GM_SIM_EXPORT cudaError_t cudaProfilerStart(void)
 {

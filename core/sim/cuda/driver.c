@@ -1,7 +1,10 @@
 /*
- * The few entry points of the driver (libcuda.so.1) that PyTorch asks for before it allocates, and the
- * runtime's way to ask for more: what is a stub is "not there".
+ * The driver's entry points that PyTorch asks for, and how it finds them.
+ *
+ * The library stands in for libcuda.so.1 too: libgpumem-sim-driver.so carries that SONAME and nothing else, so
+ * that a library linked with the driver loads, and dlsym() on it finds what is defined here.
  */
+#include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,103 +12,203 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-#define EXPORT(name, ...) GM_SIM_EXPORT int name(__VA_ARGS__); int name(__VA_ARGS__)
+/* A context is a device: handles are told apart by address only. */
+static char contexts[GM_SIM_DEVICES_MAX];
 
-/* CUresult's first hundreds equal cudaError_t's (cuda.h, CUDA 13.0). */
-EXPORT(cuInit, unsigned flags)
+static CUcontext context_of(int index)
 {
-	return gm_sim_device_count() ? cudaSuccess : cudaErrorNoDevice;
+	return (CUcontext)(void *)&contexts[index];
 }
 
-EXPORT(cuDriverGetVersion, int *version)
+static int index_of(CUcontext context)
+{
+	uintptr_t at = (uintptr_t)context - (uintptr_t)contexts;
+	return at < GM_SIM_DEVICES_MAX ? (int)at : -1;
+}
+
+/* The driver's codes are the runtime's for all that is answered here. */
+static CUresult result(int code)
+{
+	return (CUresult)code;
+}
+
+GM_SIM_EXPORT CUresult cuInit(unsigned flags)
+{
+	return gm_sim_device_count() ? CUDA_SUCCESS : result(gm_sim_no_device());
+}
+
+GM_SIM_EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	*version = GM_SIM_RUNTIME;
-	return cudaSuccess;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuDeviceGetCount, int *count)
+GM_SIM_EXPORT CUresult cuDeviceGetCount(int *count)
 {
 	*count = (int)gm_sim_device_count();
-	return cudaSuccess;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuDeviceGet, int *device, int ordinal)
+GM_SIM_EXPORT CUresult cuDeviceGet(CUdevice *device, int index)
 {
-	if (!gm_sim_device_facts(ordinal))
-		return cudaErrorInvalidDevice;
-	*device = ordinal;
-	return cudaSuccess;
+	if (!gm_sim_device_facts(index))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = index;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
-{
-	return cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device);
-}
-
-EXPORT(cuDeviceGetName, char *name, int length, int device)
+GM_SIM_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
 	struct gm_sim_device *facts = gm_sim_device_facts(device);
-	if (!facts || length < 1)
-		return cudaErrorInvalidDevice;
+	if (!facts || length <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	snprintf(name, (size_t)length, "%s", facts->choice.profile.device_name);
-	return cudaSuccess;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuDevicePrimaryCtxGetState, int device, unsigned *flags, int *active)
+GM_SIM_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 {
 	struct gm_sim_device *facts = gm_sim_device_facts(device);
 	if (!facts)
-		return cudaErrorInvalidDevice;
-	*flags = 0;
-	*active = facts->active;
-	return cudaSuccess;
+		return CUDA_ERROR_INVALID_DEVICE;
+	*bytes = facts->choice.profile.memory;
+	return CUDA_SUCCESS;
 }
 
-/* A context is its device's record: any pointer that is not NULL will do. */
-EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
+GM_SIM_EXPORT CUresult cuDeviceGetAttribute(
+        int *value, CUdevice_attribute attribute, CUdevice device)
 {
-	return (*context = gm_sim_device(device)) ? cudaSuccess : cudaErrorInvalidDevice;
+	return result(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device));
 }
 
-EXPORT(cuCtxGetCurrent, void **context)
+GM_SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
-	*context = gm_sim_current();
-	return cudaSuccess;
+	struct gm_sim_device *facts = gm_sim_device_facts(device);
+	if (!facts)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (flags)
+		*flags = 0;
+	if (active)
+		*active = facts->active;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuCtxSetCurrent, struct gm_sim_device *context)
+GM_SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	if (context)
-		gm_sim_set_current_index((int)context->index);
-	return cudaSuccess;
+	if (!gm_sim_device(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*context = context_of(device);
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuCtxGetDevice, int *device)
+GM_SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return CUDA_SUCCESS;
+}
+
+GM_SIM_EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	struct gm_sim_device *facts = gm_sim_device_facts(gm_sim_current_index());
+	*context = facts && facts->active ? context_of(gm_sim_current_index()) : NULL;
+	return CUDA_SUCCESS;
+}
+
+GM_SIM_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
+{
+	if (!context)
+		return CUDA_SUCCESS;
+	int index = index_of(context);
+	if (index < 0 || !gm_sim_device_facts(index))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	gm_sim_set_current_index(index);
+	return CUDA_SUCCESS;
+}
+
+GM_SIM_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 {
 	*device = gm_sim_current_index();
-	return cudaSuccess;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuGetErrorString, int code, const char **text)
+GM_SIM_EXPORT CUresult cuCtxSynchronize(void)
+{
+	return CUDA_SUCCESS;
+}
+
+GM_SIM_EXPORT CUresult cuGetErrorString(CUresult code, const char **text)
 {
 	*text = cudaGetErrorString((cudaError_t)code);
-	return cudaSuccess;
+	return CUDA_SUCCESS;
 }
 
-EXPORT(cuGetErrorName, int code, const char **text)
+GM_SIM_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
 {
-	*text = cudaGetErrorName((cudaError_t)code);
-	return cudaSuccess;
+	*name = cudaGetErrorName((cudaError_t)code);
+	return CUDA_SUCCESS;
 }
 
-GM_SIM_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-	unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
+GM_SIM_EXPORT CUresult cuPointerGetAttribute(
+        void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
-	void *found = dlsym(RTLD_DEFAULT, symbol);
-	if (found && gm_sim_is_stub(found))
-		found = NULL;
-	*function = found;
+	struct cudaPointerAttributes attributes;
+	cudaPointerGetAttributes(&attributes, (const void *)(uintptr_t)pointer);
+	if (attributes.type == cudaMemoryTypeUnregistered)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(CUcontext *)data = context_of(attributes.device);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned *)data = attributes.type == cudaMemoryTypeDevice ? CU_MEMORYTYPE_DEVICE
+		                                                            : CU_MEMORYTYPE_HOST;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(void **)data = attributes.devicePointer;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = attributes.device;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+/* An entry point by its plain name: the newest of its versions that is simulated. */
+static void *entry_point(const char *name)
+{
+	static const char *const versions[] = {"_v3", "_v2", ""};
+	char text[128];
+	if (!name || strncmp(name, "cu", 2) != 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		if (snprintf(text, sizeof(text), "%s%s", name, versions[i]) >= (int)sizeof(text))
+			return NULL;
+		void *code = dlsym(RTLD_DEFAULT, text);
+		if (code && !gm_sim_is_stub(code))
+			return code;
+	}
+	return NULL;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **code,
+        unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
+{
+	if (!symbol || !code)
+		return gm_sim_error(cudaErrorInvalidValue);
+	*code = entry_point(symbol);
 	if (status)
-		*status = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+		*status = *code ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return cudaSuccess;
+}
+
+GM_SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **code, int version,
+        cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+	if (!symbol || !code)
+		return CUDA_ERROR_INVALID_VALUE;
+	*code = entry_point(symbol);
+	if (status)
+		*status =
+		        *code ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	return *code ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

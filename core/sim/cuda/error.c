@@ -20,8 +20,8 @@ int gm_sim_no_device(void)
 		return cudaErrorInitializationError;
 	if (gm_sim_device_count() == 0)
 		return cudaErrorNoDevice;
-	return gm_sim_device_facts(gm_sim_current_index()) ? cudaErrorMemoryAllocation :
-							     cudaErrorInvalidDevice;
+	return gm_sim_device_facts(gm_sim_current_index()) ? cudaErrorMemoryAllocation
+	                                                   : cudaErrorInvalidDevice;
 }
 
 GM_SIM_EXPORT cudaError_t cudaGetLastError(void)
@@ -40,7 +40,7 @@ static const struct {
 	int code;
 	const char *name, *text;
 } errors[] = {
-#define ERROR(code, name, text) { code, name, text },
+#define ERROR(code, name, text) {code, name, text},
 #include "sim/exports/errors13.inc"
 #undef ERROR
 };

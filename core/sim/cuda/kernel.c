@@ -1,236 +1,260 @@
 /*
- * Kernels: the program registers each with its name when its libraries are loaded; a launch is counted and
- * computes nothing. Registration and launch use the runtime's internal entry points (__cuda…), as nvcc's
- * host code calls them (CUDA 13.0, crt/host_runtime.h and crt/host_defines.h); the handle of a kernel is
- * our own record of it.
+ * Kernels: registered by the program's start-up code with their names, launched, never run.
+ *
+ * Every __global__ function has a host-side stub; its address is the key by which the runtime knows it.
+ * torch registers tens of thousands while it loads, so the table is a hash of pointers that grows, and a
+ * registration stores only what the program's own read-only data holds already.
  */
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-#define KERNEL_MAGIC UINT64_C(0x6c656e72656b6d67)
+#define KERNEL UINT64_C(0x006c656e72656b47)
 
-struct entry {
-	struct gm_sim_kernel kernel;
-	UT_hash_handle hh;
-};
+/* Functions that CUDA's compiler has every program call (crt/host_runtime.h and host_defines.h, CUDA 13.0). */
+void **__cudaRegisterFatBinary(void *binary);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+char __cudaInitModule(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+        int limit, void *thread, void *block, dim3 *block_dim, dim3 *grid_dim, int *warp_size);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+        size_t size, int constant, int global);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void *stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+cudaError_t __cudaGetKernel(cudaKernel_t *ret, const void *host);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+        size_t shared, cudaStream_t stream);
 
+/* A variable of the device: where it stands in the context's own part of each device's memory. */
 struct variable {
 	const void *host;
+	const char *name;
 	size_t size;
-	void *device; /* given when first asked for */
-	UT_hash_handle hh;
+	uint64_t offset;
 };
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct entry *kernels;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gm_sim_kernel **table; /* open addressing; a power of two of places */
+static size_t places, kernels;
 static struct variable *variables;
+static size_t variable_count, variable_capacity;
+static uint64_t variable_bytes;
 
-/* prototypes that no public header has */
-GM_SIM_EXPORT void **__cudaRegisterFatBinary(void *binary);
-GM_SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle);
-GM_SIM_EXPORT void __cudaUnregisterFatBinary(void **handle);
-GM_SIM_EXPORT char __cudaInitModule(void **handle);
-GM_SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device,
-	const char *name, int threads, void *a, void *b, void *c, void *d, int *e);
-GM_SIM_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name,
-	int external, size_t size, int constant, int global);
-GM_SIM_EXPORT unsigned __cudaPushCallConfiguration(
-	struct dim3 grid, struct dim3 block, size_t shared, void *stream);
-GM_SIM_EXPORT cudaError_t __cudaPopCallConfiguration(
-	struct dim3 *grid, struct dim3 *block, size_t *shared, void *stream);
-GM_SIM_EXPORT cudaError_t __cudaGetKernel(void **kernel, const void *host);
-GM_SIM_EXPORT cudaError_t __cudaLaunchKernel(void *kernel, struct dim3 grid, struct dim3 block,
-	void **arguments, size_t shared, cudaStream_t stream);
-
-void **__cudaRegisterFatBinary(void *binary)
+static size_t place_of(const void *host, size_t count)
 {
-	/* A handle of its own per module; nothing reads it. */
-	return calloc(1, sizeof(void *));
+	return (size_t)(((uintptr_t)host >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (count - 1);
 }
 
-void __cudaRegisterFatBinaryEnd(void **handle)
+static bool grow(void)
 {
-}
-
-void __cudaUnregisterFatBinary(void **handle)
-{
-	free(handle);
-}
-
-char __cudaInitModule(void **handle)
-{
-	return 1;
+	size_t more = places ? places * 2 : 4096;
+	struct gm_sim_kernel **wider = calloc(more, sizeof(*wider));
+	if (!wider)
+		return false;
+	for (size_t i = 0; i < places; i++) {
+		if (!table[i])
+			continue;
+		size_t at = place_of(table[i]->host, more);
+		while (wider[at])
+			at = (at + 1) & (more - 1);
+		wider[at] = table[i];
+	}
+	free(table);
+	table = wider;
+	places = more;
+	return true;
 }
 
 static struct gm_sim_kernel *find(const void *host)
 {
-	struct entry *entry;
-	pthread_rwlock_rdlock(&lock);
-	HASH_FIND_PTR(kernels, &host, entry);
-	pthread_rwlock_unlock(&lock);
-	return entry ? &entry->kernel : NULL;
+	if (!places)
+		return NULL;
+	for (size_t at = place_of(host, places); table[at]; at = (at + 1) & (places - 1))
+		if (table[at]->host == host)
+			return table[at];
+	return NULL;
 }
 
-void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
-	int threads, void *a, void *b, void *c, void *d, int *e)
+/* Kernels by the block: one allocation each would cost more than the kernel. */
+static struct gm_sim_kernel *new_kernel(void)
 {
-	struct entry *entry;
-	pthread_rwlock_wrlock(&lock);
-	HASH_FIND_PTR(kernels, &host, entry);
-	if (!entry && (entry = calloc(1, sizeof(*entry)))) {
-		entry->kernel.magic = KERNEL_MAGIC;
-		entry->kernel.host = host;
-		/* The name lies in the module's data; a module that is unloaded would take it along. */
-		entry->kernel.name = strdup(name);
-		HASH_ADD_PTR(kernels, kernel.host, entry);
+	static struct gm_sim_kernel *block;
+	static size_t left;
+	if (!left) {
+		left = 512;
+		block = calloc(left, sizeof(*block));
+		if (!block) {
+			left = 0;
+			return NULL;
+		}
 	}
-	pthread_rwlock_unlock(&lock);
+	left--;
+	return block++;
 }
 
-void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
-	size_t size, int constant, int global)
+GM_SIM_EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
-	struct variable *variable;
-	const void *key = host;
-	pthread_rwlock_wrlock(&lock);
-	HASH_FIND_PTR(variables, &key, variable);
-	if (!variable && (variable = calloc(1, sizeof(*variable)))) {
-		variable->host = host;
-		variable->size = size;
-		HASH_ADD_PTR(variables, host, variable);
+	/* Nothing of the device code is needed; the handle only has to be one. */
+	static void *module;
+	return &module;
+}
+
+GM_SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+}
+
+GM_SIM_EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+}
+
+GM_SIM_EXPORT char __cudaInitModule(void **handle)
+{
+	return 1;
+}
+
+GM_SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device,
+        const char *name, int limit, void *thread, void *block, dim3 *block_dim, dim3 *grid_dim,
+        int *warp_size)
+{
+	pthread_mutex_lock(&lock);
+	if (!find(host) && (kernels * 2 < places || grow())) {
+		struct gm_sim_kernel *kernel = new_kernel();
+		if (kernel) {
+			kernel->magic = KERNEL;
+			kernel->host = host;
+			kernel->name = name ? name : "?";
+			size_t at = place_of(host, places);
+			while (table[at])
+				at = (at + 1) & (places - 1);
+			table[at] = kernel;
+			kernels++;
+		}
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_mutex_unlock(&lock);
 }
 
-/* Module variables live in the context's own part of the memory, which no cudaMalloc hands out. */
-GM_SIM_EXPORT cudaError_t cudaGetSymbolAddress(void **pointer, const void *symbol)
+GM_SIM_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name,
+        int external, size_t size, int constant, int global)
 {
-	static uint64_t next;
+	pthread_mutex_lock(&lock);
+	if (variable_count == variable_capacity) {
+		size_t capacity = variable_capacity ? variable_capacity * 2 : 64;
+		struct variable *more = reallocarray(variables, capacity, sizeof(*more));
+		if (!more) {
+			pthread_mutex_unlock(&lock);
+			return;
+		}
+		variables = more;
+		variable_capacity = capacity;
+	}
+	variables[variable_count++] = (struct variable){host, name, size, variable_bytes};
+	variable_bytes += (size + 511) & ~(uint64_t)511;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool find_variable(const void *host, struct variable *ret)
+{
+	bool found = false;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < variable_count && !found; i++)
+		if (variables[i].host == host) {
+			*ret = variables[i];
+			found = true;
+		}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetSymbolAddress(void **ret, const void *symbol)
+{
+	struct variable variable;
 	struct gm_sim_device *device = gm_sim_current();
 	if (!device)
 		return gm_sim_error(gm_sim_no_device());
-	struct variable *variable;
-	pthread_rwlock_wrlock(&lock);
-	HASH_FIND_PTR(variables, &symbol, variable);
-	if (variable && !variable->device && next + variable->size < device->account->context) {
-		variable->device = device->base + next;
-		next += (variable->size + 255) & ~(uint64_t)255;
-	}
-	void *address = variable ? variable->device : NULL;
-	pthread_rwlock_unlock(&lock);
-	if (!address)
+	if (!ret || !find_variable(symbol, &variable) ||
+	        variable.offset + variable.size > device->account->context)
 		return gm_sim_error(cudaErrorInvalidSymbol);
-	*pointer = address;
+	*ret = device->base + variable.offset;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetSymbolSize(size_t *ret, const void *symbol)
+{
+	struct variable variable;
+	if (!ret || !find_variable(symbol, &variable))
+		return gm_sim_error(cudaErrorInvalidSymbol);
+	*ret = variable.size;
+	return cudaSuccess;
+}
+
+static int symbol_range(const void *symbol, size_t size, size_t offset, char **ret)
+{
+	struct variable variable;
+	void *address;
+	int code = cudaGetSymbolAddress(&address, symbol);
+	if (code != cudaSuccess)
+		return code;
+	find_variable(symbol, &variable);
+	if (offset > variable.size || size > variable.size - offset)
+		return gm_sim_error(cudaErrorInvalidValue);
+	*ret = (char *)address + offset;
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemcpyToSymbol(
-	const void *symbol, const void *from, size_t size, size_t offset, enum cudaMemcpyKind kind)
+        const void *symbol, const void *from, size_t size, size_t offset, enum cudaMemcpyKind kind)
 {
-	void *address;
-	cudaError_t code = cudaGetSymbolAddress(&address, symbol);
-	return code == cudaSuccess ? cudaMemcpy((char *)address + offset, from, size, kind) : code;
+	char *to = NULL;
+	int code = symbol_range(symbol, size, offset, &to);
+	return code == cudaSuccess ? cudaMemcpy(to, from, size, kind) : (cudaError_t)code;
 }
 
-void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data)
+GM_SIM_EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t size,
+        size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	pthread_rwlock_rdlock(&lock);
-	for (struct entry *entry = kernels; entry; entry = entry->hh.next)
-		if (entry->kernel.launches)
-			visit(&entry->kernel, data);
-	pthread_rwlock_unlock(&lock);
+	return cudaMemcpyToSymbol(symbol, from, size, offset, kind);
 }
 
-static cudaError_t launch(struct gm_sim_kernel *kernel)
+GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbol(
+        void *to, const void *symbol, size_t size, size_t offset, enum cudaMemcpyKind kind)
 {
-	if (!gm_sim_current())
-		return gm_sim_error(gm_sim_no_device());
-	if (!kernel)
-		return gm_sim_error(cudaErrorInvalidDeviceFunction);
-	atomic_fetch_add_explicit(&kernel->launches, 1, memory_order_relaxed);
-	GM_SIM_COUNT(gpumem_sim_account.launches, 1);
-	GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
-	return cudaSuccess;
+	char *from = NULL;
+	int code = symbol_range(symbol, size, offset, &from);
+	return code == cudaSuccess ? cudaMemcpy(to, from, size, kind) : (cudaError_t)code;
 }
 
-/* A kernel's own handle or its host-side stub, whichever the caller has. */
-static struct gm_sim_kernel *kernel_of(const void *any)
+GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t size,
+        size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	struct gm_sim_kernel *kernel = find(any);
-	if (kernel)
-		return kernel;
-	struct entry *entry = NULL;
-	pthread_rwlock_rdlock(&lock);
-	for (entry = kernels; entry && (const void *)&entry->kernel != any; entry = entry->hh.next)
-		;
-	pthread_rwlock_unlock(&lock);
-	return entry ? &entry->kernel : NULL;
+	return cudaMemcpyFromSymbol(to, symbol, size, offset, kind);
 }
 
-cudaError_t __cudaGetKernel(void **kernel, const void *host)
-{
-	struct gm_sim_kernel *found = find(host);
-	if (!found)
-		return gm_sim_error(cudaErrorInvalidDeviceFunction);
-	*kernel = found;
-	return cudaSuccess;
-}
-
-cudaError_t __cudaLaunchKernel(void *kernel, struct dim3 grid, struct dim3 block, void **arguments,
-	size_t shared, cudaStream_t stream)
-{
-	/* The handle is what __cudaGetKernel gave: no search on the path every launch takes. */
-	struct gm_sim_kernel *own = kernel;
-	return launch(own && own->magic == KERNEL_MAGIC ? own : kernel_of(kernel));
-}
-
-GM_SIM_EXPORT cudaError_t cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block,
-	void **arguments, size_t shared, cudaStream_t stream)
-{
-	return launch(kernel_of(function));
-}
-
-GM_SIM_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void *function, struct dim3 grid,
-	struct dim3 block, void **arguments, size_t shared, cudaStream_t stream)
-{
-	return launch(kernel_of(function));
-}
-
-GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
-	const cudaLaunchConfig_t *configuration, const void *function, void **arguments)
-{
-	return launch(kernel_of(function));
-}
-
-/* <<<grid, block, shared, stream>>> pushes, the host stub that it calls pops. */
-struct configuration {
-	struct dim3 grid, block;
+/* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: nested calls in arguments. */
+static _Thread_local struct configuration {
+	dim3 grid, block;
 	size_t shared;
 	void *stream;
-};
-enum { CONFIGURATIONS = 16 };
-static _Thread_local struct configuration pushed[CONFIGURATIONS];
-static _Thread_local unsigned pushed_count;
+} stack[16];
+static _Thread_local unsigned depth;
 
-unsigned __cudaPushCallConfiguration(
-	struct dim3 grid, struct dim3 block, size_t shared, void *stream)
+GM_SIM_EXPORT unsigned __cudaPushCallConfiguration(
+        dim3 grid, dim3 block, size_t shared, void *stream)
 {
-	if (pushed_count == CONFIGURATIONS)
-		return 1;
-	pushed[pushed_count++] = (struct configuration){ grid, block, shared, stream };
+	if (depth >= sizeof(stack) / sizeof(stack[0]))
+		return 1; /* the caller then leaves the kernel out */
+	stack[depth++] = (struct configuration){grid, block, shared, stream};
 	return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(
-	struct dim3 *grid, struct dim3 *block, size_t *shared, void *stream)
+GM_SIM_EXPORT cudaError_t __cudaPopCallConfiguration(
+        dim3 *grid, dim3 *block, size_t *shared, void *stream)
 {
-	if (!pushed_count)
+	if (!depth)
 		return gm_sim_error(cudaErrorMissingConfiguration);
-	const struct configuration *top = &pushed[--pushed_count];
+	struct configuration *top = &stack[--depth];
 	*grid = top->grid;
 	*block = top->block;
 	*shared = top->shared;
@@ -238,68 +262,177 @@ cudaError_t __cudaPopCallConfiguration(
 	return cudaSuccess;
 }
 
-static int attribute_of(enum cudaDeviceAttr attribute, int fallback)
+static struct gm_sim_kernel *kernel_of(const void *function)
 {
-	int value;
-	int index = gm_sim_current_index();
-	return cudaDeviceGetAttribute(&value, attribute, index) == cudaSuccess ? value : fallback;
+	/* A function may be given as the host stub or, since CUDA 12, as the handle from cudaGetKernel. */
+	pthread_mutex_lock(&lock);
+	struct gm_sim_kernel *kernel = find(function);
+	pthread_mutex_unlock(&lock);
+	if (!kernel && function && ((uintptr_t)function & 7) == 0 &&
+	        ((const struct gm_sim_kernel *)function)->magic == KERNEL)
+		kernel = (struct gm_sim_kernel *)(uintptr_t)function;
+	return kernel;
+}
+
+GM_SIM_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *ret, const void *host)
+{
+	struct gm_sim_kernel *kernel = kernel_of(host);
+	if (!kernel)
+		return gm_sim_error(cudaErrorInvalidDeviceFunction);
+	*ret = (cudaKernel_t)kernel;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetKernel(cudaKernel_t *ret, const void *host)
+{
+	return __cudaGetKernel(ret, host);
+}
+
+GM_SIM_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t *ret, const void *host)
+{
+	return __cudaGetKernel((cudaKernel_t *)ret, host);
+}
+
+static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, size_t shared)
+{
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_no_device();
+	if (!kernel)
+		return cudaErrorInvalidDeviceFunction;
+	/* What a GPU refuses is refused: an empty grid or block, or one beyond the device's limits. */
+	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
+	        grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.z > 64 ||
+	        (uint64_t)block.x * block.y * block.z > 1024)
+		return cudaErrorInvalidConfiguration;
+	int known, optin = gm_sim_profile_attribute(&device->choice.profile,
+	                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
+	if (shared > (size_t)optin)
+		return cudaErrorInvalidValue;
+	atomic_fetch_add_explicit(&kernel->launches, 1, memory_order_relaxed);
+	GM_SIM_COUNT(gpumem_sim_account.launches, 1);
+	GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
+        void **arguments, size_t shared, cudaStream_t stream)
+{
+	struct gm_sim_kernel *known = (struct gm_sim_kernel *)kernel;
+	if (!known || known->magic != KERNEL)
+		known = NULL;
+	return gm_sim_error(launch(known, grid, block, shared));
+}
+
+GM_SIM_EXPORT cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
+        void **arguments, size_t shared, cudaStream_t stream)
+{
+	return gm_sim_error(launch(kernel_of(function), grid, block, shared));
+}
+
+GM_SIM_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+        void **arguments, size_t shared, cudaStream_t stream)
+{
+	return gm_sim_error(launch(kernel_of(function), grid, block, shared));
+}
+
+GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
+        const cudaLaunchConfig_t *config, const void *function, void **arguments)
+{
+	if (!config)
+		return gm_sim_error(cudaErrorInvalidValue);
+	return gm_sim_error(launch(
+	        kernel_of(function), config->gridDim, config->blockDim, config->dynamicSmemBytes));
 }
 
 GM_SIM_EXPORT cudaError_t cudaFuncGetAttributes(
-	struct cudaFuncAttributes *attributes, const void *function)
+        struct cudaFuncAttributes *ret, const void *function)
 {
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
 	struct gm_sim_kernel *kernel = kernel_of(function);
-	if (!kernel)
+	if (!ret || !kernel)
 		return gm_sim_error(cudaErrorInvalidDeviceFunction);
-	memset(attributes, 0, sizeof(*attributes));
-	attributes->maxThreadsPerBlock = attribute_of(cudaDevAttrMaxThreadsPerBlock, 1024);
-	attributes->numRegs = 32;
-	int version = attribute_of(cudaDevAttrComputeCapabilityMajor, 9) * 10 +
-		      attribute_of(cudaDevAttrComputeCapabilityMinor, 0);
-	attributes->ptxVersion = attributes->binaryVersion = version;
-	attributes->maxDynamicSharedSizeBytes = kernel->shared_max ? kernel->shared_max : 48 << 10;
-	attributes->preferredShmemCarveout = -1;
+	int known, major, minor;
+	const struct gm_sim_profile *profile = &device->choice.profile;
+	major = gm_sim_profile_attribute(profile, cudaDevAttrComputeCapabilityMajor, &known);
+	minor = gm_sim_profile_attribute(profile, cudaDevAttrComputeCapabilityMinor, &known);
+	memset(ret, 0, sizeof(*ret));
+	ret->maxThreadsPerBlock = 1024;
+	ret->numRegs = 32;
+	ret->binaryVersion = ret->ptxVersion =
+	        major * 10 + minor; /* CUB picks its tuning by these */
+	ret->maxDynamicSharedSizeBytes = kernel->shared_max ? kernel->shared_max : 48 << 10;
+	ret->preferredShmemCarveout = -1;
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaFuncSetAttribute(
-	const void *function, enum cudaFuncAttribute attribute, int value)
+        const void *function, enum cudaFuncAttribute attribute, int value)
 {
 	struct gm_sim_kernel *kernel = kernel_of(function);
 	if (!kernel)
 		return gm_sim_error(cudaErrorInvalidDeviceFunction);
-	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-		if (value > attribute_of(cudaDevAttrMaxSharedMemoryPerBlockOptin, 48 << 10))
-			return gm_sim_error(cudaErrorInvalidValue);
+	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize)
 		kernel->shared_max = value;
-	}
 	return cudaSuccess;
 }
 
-GM_SIM_EXPORT cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache configuration)
+GM_SIM_EXPORT cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache config)
 {
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaFuncGetName(const char **name, const void *function)
+{
+	struct gm_sim_kernel *kernel = kernel_of(function);
+	if (!name || !kernel)
+		return gm_sim_error(cudaErrorInvalidDeviceFunction);
+	*name = kernel->name;
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-	int *blocks, const void *function, int block_size, size_t shared, unsigned flags)
+        int *ret, const void *function, int block, size_t shared, unsigned flags)
 {
-	if (!blocks || block_size <= 0)
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
+	if (!ret || block <= 0)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* By threads and shared memory; what the registers would allow is not known. */
-	int most = attribute_of(cudaDevAttrMaxBlocksPerMultiprocessor, 16);
-	int by_threads = attribute_of(cudaDevAttrMaxThreadsPerMultiProcessor, 1024) / block_size;
-	size_t room = (size_t)attribute_of(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 64 << 10);
-	int by_shared = shared ? (int)(room / shared) : most;
-	*blocks = most < by_threads ? most : by_threads;
-	if (by_shared < *blocks)
-		*blocks = by_shared;
+	const struct gm_sim_profile *profile = &device->choice.profile;
+	int known;
+	/* By threads, blocks and shared memory, for a kernel of 32 registers (which then never limit). */
+	int threads = (block + 31) / 32 * 32;
+	int fit =
+	        gm_sim_profile_attribute(profile, cudaDevAttrMaxThreadsPerMultiProcessor, &known) /
+	        threads;
+	int most = gm_sim_profile_attribute(profile, cudaDevAttrMaxBlocksPerMultiprocessor, &known);
+	size_t room = (size_t)gm_sim_profile_attribute(
+	        profile, cudaDevAttrMaxSharedMemoryPerMultiprocessor, &known);
+	size_t each = shared + (size_t)gm_sim_profile_attribute(
+	                               profile, cudaDevAttrReservedSharedMemoryPerBlock, &known);
+	if (fit > most)
+		fit = most;
+	if (each && room / each < (size_t)fit)
+		fit = (int)(room / each);
+	*ret = threads > 1024 ? 0 : fit;
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-	int *blocks, const void *function, int block_size, size_t shared)
+        int *ret, const void *function, int block, size_t shared)
 {
 	return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-		blocks, function, block_size, shared, 0);
+	        ret, function, block, shared, 0);
+}
+
+void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < places; i++)
+		if (table[i] && table[i]->launches)
+			visit(table[i], data);
+	pthread_mutex_unlock(&lock);
 }

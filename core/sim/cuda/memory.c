@@ -8,7 +8,8 @@
 /* The device's own part (symbols of modules) stands before what is handed out. */
 static uint64_t first_address(const struct gm_sim_device *device)
 {
-	return (uintptr_t)device->base + ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
+	return (uintptr_t)device->base +
+	       ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
 }
 
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
@@ -19,9 +20,10 @@ int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
 	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
 	uint64_t address = 0;
 	pthread_mutex_lock(&device->lock);
-	bool fits = whole <= account->total - account->context - account->used &&
-		    gm_sim_ranges_take(&device->ranges, first_address(device),
-			    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, size, &address);
+	bool fits =
+	        whole <= account->total - account->context - account->used &&
+	        gm_sim_ranges_take(&device->ranges, first_address(device),
+	                (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, size, &address);
 	if (fits) {
 		__atomic_store_n(&account->used, account->used + whole, __ATOMIC_RELAXED);
 		if (account->used > account->peak_used)
@@ -45,13 +47,13 @@ int gm_sim_memory_free(void *address)
 	/* Emptied before it can be taken again; a range that is not there is not touched. */
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
-	struct gm_sim_range range = { 0 };
+	struct gm_sim_range range = {0};
 	bool there = found && found->start == (uintptr_t)address;
 	if (there) {
 		gm_sim_data_zero(device, address, found->size);
 		gm_sim_ranges_remove(&device->ranges, (uintptr_t)address, &range);
-		__atomic_store_n(
-			&device->account->used, device->account->used - range.size, __ATOMIC_RELAXED);
+		__atomic_store_n(&device->account->used, device->account->used - range.size,
+		        __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&device->lock);
 	return there ? cudaSuccess : cudaErrorInvalidValue;
@@ -94,9 +96,11 @@ GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)
 	return gm_sim_error(gm_sim_memory_free(pointer));
 }
 
-GM_SIM_EXPORT cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+GM_SIM_EXPORT cudaError_t cudaMallocPitch(
+        void **pointer, size_t *pitch, size_t width, size_t height)
 {
-	if (!pointer || !pitch || width > SIZE_MAX - 511 || (height && (width + 511) > SIZE_MAX / height))
+	if (!pointer || !pitch || width > SIZE_MAX - 511 ||
+	        (height && (width + 511) > SIZE_MAX / height))
 		return gm_sim_error(cudaErrorInvalidValue);
 	*pitch = (width + 511) & ~(size_t)511;
 	return cudaMalloc(pointer, *pitch * height);
@@ -117,7 +121,7 @@ GM_SIM_EXPORT cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 }
 
 GM_SIM_EXPORT cudaError_t cudaPointerGetAttributes(
-	struct cudaPointerAttributes *attributes, const void *pointer)
+        struct cudaPointerAttributes *attributes, const void *pointer)
 {
 	if (!attributes)
 		return gm_sim_error(cudaErrorInvalidValue);
@@ -134,7 +138,8 @@ GM_SIM_EXPORT cudaError_t cudaPointerGetAttributes(
 		attributes->devicePointer = attributes->hostPointer = (void *)(uintptr_t)pointer;
 	} else {
 		attributes->type = cudaMemoryTypeUnregistered;
-		attributes->device = -2; /* as the runtime says of memory it does not know (CUDA 11 and later) */
+		attributes->device =
+		        -2; /* as the runtime says of memory it does not know (CUDA 11 and later) */
 		attributes->hostPointer = (void *)(uintptr_t)pointer;
 	}
 	return cudaSuccess;

@@ -1,68 +1,67 @@
 /*
- * PyTorch's own report of every block, taken in front of libc10's: its counts for the account, and each
- * block zeroed as it is handed out. The caching allocator hands out old blocks again, and kernels that
- * compute nothing would leave a predecessor's bytes in them; data-dependent sizes (nonzero, masks, unique)
- * would then read garbage. A block nothing was copied to costs nothing to zero.
+ * PyTorch's own report of every block: its counts, and the moment a block is handed out.
  *
- * c10/core/Allocator.h: void reportMemoryUsageToProfiler(void *, int64_t, size_t, size_t, Device), where
- * Device is two signed bytes: type and index.
+ * The caching allocator calls c10::reportMemoryUsageToProfiler (libc10.so, c10/core/Allocator.cpp) for each
+ * block it hands out (size > 0) or takes back (size < 0). A definition in a preloaded library comes first, so
+ * this one is called; it always goes on to the real one, where a debugger may have its breakpoint.
+ *
+ * Blocks handed out again hold what was copied into them before, and no kernel overwrites that. Zeroing
+ * what was written, here, makes every block read as zero when it is handed out: sizes that depend on data
+ * (nonzero, masks) then come out as none instead of garbage.
  */
 #include <dlfcn.h>
 
 #include "sim/cuda/sim.h"
 
+/* c10::Device (c10/core/Device.h): two int8, passed in one register. */
 struct device {
-	signed char type, index;
+	int8_t type, index;
 };
-enum { DEVICE_TYPE_CUDA = 1 };
 
-typedef void (*report_function)(void *, int64_t, size_t, size_t, struct device);
+enum { CUDA = 1 };
 
-#define REPORT _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
-GM_SIM_EXPORT void REPORT(
-	void *address, int64_t size, size_t allocated, size_t reserved, struct device device);
+typedef void report_function(void *, int64_t, size_t, size_t, struct device);
+report_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
 
-static void maximum(uint64_t *peak, uint64_t now)
+static report_function *real(void)
 {
-	/* The allocator's lock is held by whoever reports, so each device has one writer. */
-	if (now > *peak)
-		__atomic_store_n(peak, now, __ATOMIC_RELAXED);
-}
-
-static report_function real(void)
-{
-	static _Atomic(report_function) found;
-	report_function function = atomic_load_explicit(&found, memory_order_acquire);
-	if (!function) {
-		/* Python loads torch RTLD_LOCAL, so RTLD_NEXT would not find it. */
-		void *library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
-		function = library ? (report_function)dlsym(
-					     library, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE") :
-				     NULL;
-		atomic_store_explicit(&found, function, memory_order_release);
-	}
+	static _Atomic(report_function *) found;
+	report_function *function = atomic_load_explicit(&found, memory_order_acquire);
+	if (function)
+		return function;
+	/* Python loads torch RTLD_LOCAL: RTLD_NEXT does not see it, its handle does. */
+	void *library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+	if (!library)
+		return NULL;
+	*(void **)&function =
+	        dlsym(library, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+	dlclose(library); /* torch itself keeps it */
+	atomic_store_explicit(&found, function, memory_order_release);
 	return function;
 }
 
-void REPORT(void *address, int64_t size, size_t allocated, size_t reserved, struct device which)
+static void peak(uint64_t *now, uint64_t *most, uint64_t value)
 {
-	if (which.type == DEVICE_TYPE_CUDA) {
-		struct gm_sim_device *device = gm_sim_device_of(address);
+	/* Under the allocator's own lock, so plain order suffices; readers see whole words. */
+	__atomic_store_n(now, value, __ATOMIC_RELAXED);
+	if (value > __atomic_load_n(most, __ATOMIC_RELAXED))
+		__atomic_store_n(most, value, __ATOMIC_RELAXED);
+}
+
+GM_SIM_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
+        void *pointer, int64_t size, size_t allocated, size_t reserved, struct device of)
+{
+	if (of.type == CUDA && !gm_sim_forked()) {
+		struct gm_sim_device *device = gm_sim_device_of(pointer);
 		if (device) {
 			struct gm_sim_device_account *account = device->account;
-			__atomic_store_n(&account->torch_allocated, allocated, __ATOMIC_RELAXED);
-			__atomic_store_n(&account->torch_reserved, reserved, __ATOMIC_RELAXED);
-			maximum(&account->torch_peak_allocated, allocated);
-			maximum(&account->torch_peak_reserved, reserved);
-			if (size > 0)
-				gm_sim_data_zero(device, address, (uint64_t)size);
+			peak(&account->torch_allocated, &account->torch_peak_allocated, allocated);
+			peak(&account->torch_reserved, &account->torch_peak_reserved, reserved);
+			if (size > 0 && gm_sim_memory_holds(device, pointer, (uint64_t)size))
+				gm_sim_data_zero(device, pointer, (uint64_t)size);
 		}
 	}
-	report_function forward = real();
-	/*
-	 * Last, so that it is a jump: registers and stack are then as PyTorch left them, which a debugger
-	 * at libc10's function relies on.
-	 */
-	if (forward)
-		forward(address, size, allocated, reserved, which);
+	report_function *function = real();
+	if (function)
+		function(pointer, size, allocated, reserved, of);
 }

@@ -28,8 +28,10 @@
 #define GM_SIM_EXPORT __attribute__((visibility("default")))
 
 enum {
-	GM_SIM_PAGE = 2 << 20,  /* what cudaMalloc hands out is whole pages of this size, as on a GPU */
-	GM_SIM_GRANULE = 512,   /* PyTorch's caching allocator rounds to this; so fine is "written" known */
+	GM_SIM_PAGE =
+	        2 << 20, /* what cudaMalloc hands out is whole pages of this size, as on a GPU */
+	GM_SIM_GRANULE =
+	        512, /* PyTorch's caching allocator rounds to this; so fine is "written" known */
 	GM_SIM_RUNTIME = 13000, /* CUDA 13.0, what torch 2.11's wheel is built for */
 };
 
@@ -90,8 +92,8 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 /* data.c: bytes of a device. The ranges must lie within the device's span. */
 void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
-void gm_sim_data_across(struct gm_sim_device *to_device, void *to, struct gm_sim_device *from_device,
-	const void *from, uint64_t size);
+void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
+        struct gm_sim_device *from_device, const void *from, uint64_t size);
 void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size);
 /* Makes the range read as zero, at the cost of what was written there. */
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);

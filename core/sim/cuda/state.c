@@ -14,9 +14,9 @@
 #include "sim/cuda/sim.h"
 
 GM_SIM_EXPORT struct gm_sim_account gpumem_sim_account = {
-	.magic = GM_SIM_ACCOUNT_MAGIC,
-	.version = GM_SIM_ACCOUNT_VERSION,
-	.bytes = sizeof(struct gm_sim_account),
+        .magic = GM_SIM_ACCOUNT_MAGIC,
+        .version = GM_SIM_ACCOUNT_VERSION,
+        .bytes = sizeof(struct gm_sim_account),
 };
 
 static struct gm_sim_device devices[GM_SIM_DEVICES_MAX];
@@ -90,9 +90,10 @@ static void start(void)
 		errno = 0;
 		unsigned long long mib = strtoull(context, &end, 10);
 		if (errno || *end || mib > choice.profile.memory / 2 >> 20)
-			gm_sim_say("GPUMEM_SIM_CONTEXT='%.32s': not a number of MiB of at most half of the device: "
-				   "using %" PRIu64,
-				context, choice.profile.context >> 20);
+			gm_sim_say("GPUMEM_SIM_CONTEXT='%.32s': not a number of MiB of at most "
+			           "half of the device: "
+			           "using %" PRIu64,
+			        context, choice.profile.context >> 20);
 		else
 			choice.profile.context = (uint64_t)mib << 20;
 	}
@@ -105,9 +106,10 @@ static void start(void)
 		device->account = &gpumem_sim_account.device[i];
 		pthread_mutex_init(&device->lock, NULL);
 		gm_sim_ranges_init(&device->ranges);
-		snprintf(device->account->profile, sizeof(device->account->profile), "%s", choice.spec);
+		snprintf(device->account->profile, sizeof(device->account->profile), "%s",
+		        choice.spec);
 		snprintf(device->account->name, sizeof(device->account->name), "%s",
-			choice.profile.device_name);
+		        choice.profile.device_name);
 		device->account->total = choice.profile.memory;
 		device->account->context = choice.profile.context;
 	}
@@ -134,7 +136,7 @@ struct gm_sim_device *gm_sim_device_facts(int index)
 static void *reserve(size_t size)
 {
 	void *address = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (address == MAP_FAILED)
 		return NULL;
 	madvise(address, size, MADV_DONTDUMP);
@@ -155,16 +157,17 @@ static bool map(struct gm_sim_device *device)
 		return false;
 	uintptr_t wish = UINT64_C(0x6d0000000000) + ((uintptr_t)device->index << 40);
 	void *base = mmap((void *)wish, span, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, device->memory, 0);
+	        MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, device->memory, 0);
 	if (base == MAP_FAILED) {
 		/* Taken: anywhere, on a page's border. */
 		unsigned char *room = mmap(NULL, span + GM_SIM_PAGE, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (room == MAP_FAILED)
 			return false;
-		uintptr_t aligned = ((uintptr_t)room + GM_SIM_PAGE - 1) & ~(uintptr_t)(GM_SIM_PAGE - 1);
+		uintptr_t aligned =
+		        ((uintptr_t)room + GM_SIM_PAGE - 1) & ~(uintptr_t)(GM_SIM_PAGE - 1);
 		base = mmap((void *)aligned, span, PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_NORESERVE | MAP_FIXED, device->memory, 0);
+		        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, device->memory, 0);
 		if (base == MAP_FAILED)
 			return false;
 	}
@@ -198,10 +201,11 @@ struct gm_sim_device *gm_sim_device(int index)
 			if (map(device)) {
 				atomic_store_explicit(&device->ready, true, memory_order_release);
 			} else {
-				gm_sim_say("device %d: cannot map %" PRIu64
-					   " bytes of address space: %s: check `ulimit -v` or take a "
-					   "smaller device",
-					index, device->choice.profile.memory * 2, strerror(errno));
+				gm_sim_say(
+				        "device %d: cannot map %" PRIu64
+				        " bytes of address space: %s: check `ulimit -v` or take a "
+				        "smaller device",
+				        index, device->choice.profile.memory * 2, strerror(errno));
 				atomic_store(&device->failed, true);
 			}
 		}
@@ -219,7 +223,7 @@ struct gm_sim_device *gm_sim_device_of(const void *address)
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
 		if (atomic_load_explicit(&device->ready, memory_order_acquire) &&
-			(uintptr_t)address - (uintptr_t)device->base < device->span)
+		        (uintptr_t)address - (uintptr_t)device->base < device->span)
 			return device;
 	}
 	return NULL;
@@ -254,19 +258,20 @@ static const char *amount(uint64_t bytes, char *text, size_t size)
 static void account_text(const struct gm_sim_device_account *d, unsigned index)
 {
 	char reserved[32], allocated[32], total[32];
-	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64 "), peak allocated %s (%" PRIu64
-		   "), out of memory %" PRIu64 " times",
-		index, d->name, d->profile, amount(d->total, total, sizeof(total)),
-		amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
-		amount(d->torch_peak_allocated, allocated, sizeof(allocated)), d->torch_peak_allocated,
-		d->out_of_memory);
+	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64
+	           "), peak allocated %s (%" PRIu64 "), out of memory %" PRIu64 " times",
+	        index, d->name, d->profile, amount(d->total, total, sizeof(total)),
+	        amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
+	        amount(d->torch_peak_allocated, allocated, sizeof(allocated)),
+	        d->torch_peak_allocated, d->out_of_memory);
 }
 
 /* A kernel's name in JSON: mangled names have no character to escape; another's are replaced. */
 static void put_name(FILE *file, const char *name)
 {
 	for (; *name; name++)
-		fputc(*name >= 0x20 && *name < 0x7f && *name != '"' && *name != '\\' ? *name : '?', file);
+		fputc(*name >= 0x20 && *name < 0x7f && *name != '"' && *name != '\\' ? *name : '?',
+		        file);
 }
 
 struct listing {
@@ -296,18 +301,21 @@ static void account_json(const char *path)
 	for (unsigned i = 0; i < a->devices; i++) {
 		const struct gm_sim_device_account *d = &a->device[i];
 		fprintf(file,
-			"%s{\"device\":%u,\"profile\":\"%s\",\"name\":\"%s\",\"total\":%" PRIu64
-			",\"context\":%" PRIu64 ",\"reserved\":%" PRIu64 ",\"peak_reserved\":%" PRIu64
-			",\"allocated\":%" PRIu64 ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64 "}",
-			i ? "," : "", i, d->profile, d->name, d->total, d->context, d->used, d->peak_used,
-			d->torch_allocated, d->torch_peak_allocated, d->out_of_memory);
+		        "%s{\"device\":%u,\"profile\":\"%s\",\"name\":\"%s\",\"total\":%" PRIu64
+		        ",\"context\":%" PRIu64 ",\"reserved\":%" PRIu64
+		        ",\"peak_reserved\":%" PRIu64 ",\"allocated\":%" PRIu64
+		        ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64 "}",
+		        i ? "," : "", i, d->profile, d->name, d->total, d->context, d->used,
+		        d->peak_used, d->torch_allocated, d->torch_peak_allocated,
+		        d->out_of_memory);
 	}
 	fprintf(file,
-		"],\"launches\":%" PRIu64 ",\"kernels_not_computed\":%" PRIu64
-		",\"library_calls_not_computed\":%" PRIu64 ",\"calls_not_simulated\":%" PRIu64
-		",\"read_back_not_computed\":%" PRIu64 ",\"kernels\":{",
-		a->launches, a->not_computed, a->library_not_computed, a->not_simulated, a->read_back);
-	struct listing listing = { .file = file };
+	        "],\"launches\":%" PRIu64 ",\"kernels_not_computed\":%" PRIu64
+	        ",\"library_calls_not_computed\":%" PRIu64 ",\"calls_not_simulated\":%" PRIu64
+	        ",\"read_back_not_computed\":%" PRIu64 ",\"kernels\":{",
+	        a->launches, a->not_computed, a->library_not_computed, a->not_simulated,
+	        a->read_back);
+	struct listing listing = {.file = file};
 	gm_sim_kernel_each(put_kernel, &listing);
 	fputs("}}\n", file);
 	fclose(file);
@@ -331,8 +339,8 @@ __attribute__((destructor)) static void finish(void)
 			account_text(&a->device[i], i);
 	if (a->not_computed || a->library_not_computed || a->not_simulated)
 		gm_sim_say("not computed: %" PRIu64 " of %" PRIu64 " kernel launches, %" PRIu64
-			   " library calls; not simulated: %" PRIu64 " calls",
-			a->not_computed, a->launches, a->library_not_computed, a->not_simulated);
+		           " library calls; not simulated: %" PRIu64 " calls",
+		        a->not_computed, a->launches, a->library_not_computed, a->not_simulated);
 	const char *json = getenv("GPUMEM_SIM_JSON");
 	if (json && *json)
 		account_json(json);

@@ -1,7 +1,8 @@
 /*
- * Streams and events. The device does each thing at once, in the caller's order, so every stream is always
- * idle and every recorded event has happened. An event keeps the host's clock at its recording, so that
- * elapsed times grow.
+ * Streams and events. All work is done when its call returns, so a stream is only a name, an event a time.
+ *
+ * Callbacks of a stream run at once on the calling thread: every call before them is done already. (CUDA runs
+ * them on a thread of its own; a callback may not call CUDA, so it cannot tell.)
  */
 #include <stdlib.h>
 #include <time.h>
@@ -9,203 +10,261 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-struct stream {
+struct CUstream_st {
+	uint64_t magic;
+	unsigned long long id;
 	int device, priority;
 	unsigned flags;
-	unsigned long long id;
 };
 
-struct event {
+struct CUevent_st {
+	uint64_t magic;
 	unsigned flags;
-	bool recorded;
-	double milliseconds;
+	_Atomic uint64_t time; /* nanoseconds of the device's clock; 0: not recorded */
 };
 
-static _Atomic unsigned long long streams_made = 16; /* ids of the legacy and per-thread ones are below */
+#define STREAM \
+	UINT64_C(0x6d61657274735347) /* "GSstream" less its last letter; freed handles have 0 */
+#define EVENT UINT64_C(0x00746e6576655347)
 
-/* The stream's own record; NULL for the default ones (0, cudaStreamLegacy, cudaStreamPerThread). */
-static struct stream *own(cudaStream_t stream)
+static _Atomic unsigned long long stream_ids = 16;
+
+/* The legacy and the per-thread default streams are small numbers; any other must be one that we made. */
+static bool special(cudaStream_t stream)
 {
-	return (uintptr_t)stream > 2 ? (struct stream *)stream : NULL;
+	return (uintptr_t)stream <= 2;
+}
+
+static bool valid(cudaStream_t stream)
+{
+	return special(stream) || stream->magic == STREAM;
+}
+
+static int check(cudaStream_t stream)
+{
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	return valid(stream) ? cudaSuccess : gm_sim_error(cudaErrorInvalidResourceHandle);
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamCreateWithPriority(
-	cudaStream_t *stream, unsigned flags, int priority)
+        cudaStream_t *ret, unsigned flags, int priority)
 {
-	if (!stream)
+	if (!ret || flags & ~1u)
 		return gm_sim_error(cudaErrorInvalidValue);
 	if (!gm_sim_current())
 		return gm_sim_error(gm_sim_no_device());
-	struct stream *made = malloc(sizeof(*made));
-	if (!made)
+	struct CUstream_st *stream = calloc(1, sizeof(*stream));
+	if (!stream)
 		return gm_sim_error(cudaErrorMemoryAllocation);
-	*made = (struct stream){ .device = gm_sim_current_index(),
-		.priority = priority < -5 ? -5 : priority > 0 ? 0 : priority,
-		.flags = flags,
-		.id = streams_made++ };
-	*stream = (cudaStream_t)made;
+	stream->magic = STREAM;
+	stream->id = atomic_fetch_add(&stream_ids, 1);
+	stream->device = gm_sim_current_index();
+	stream->flags = flags;
+	stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	*ret = stream;
 	return cudaSuccess;
 }
 
-GM_SIM_EXPORT cudaError_t cudaStreamCreate(cudaStream_t *stream)
+GM_SIM_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret, unsigned flags)
 {
-	return cudaStreamCreateWithPriority(stream, 0, 0);
+	return cudaStreamCreateWithPriority(ret, flags, 0);
 }
 
-GM_SIM_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+GM_SIM_EXPORT cudaError_t cudaStreamCreate(cudaStream_t *ret)
 {
-	return cudaStreamCreateWithPriority(stream, flags, 0);
+	return cudaStreamCreateWithPriority(ret, cudaStreamDefault, 0);
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	if (!own(stream))
+	if (special(stream) || stream->magic != STREAM)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	free(own(stream));
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
+	stream->magic = 0;
+	free(stream);
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-	return cudaSuccess;
+	return (cudaError_t)check(stream);
 }
 
-GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+GM_SIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-	return cudaSuccess;
+	return (cudaError_t)check(stream);
+}
+
+GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
+        cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+	if (!event || event->magic != EVENT)
+		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	return (cudaError_t)check(stream);
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
 {
-	*priority = own(stream) ? own(stream)->priority : 0;
-	return cudaSuccess;
+	int code = check(stream);
+	if (code == cudaSuccess)
+		*priority = special(stream) ? 0 : stream->priority;
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags)
 {
-	*flags = own(stream) ? own(stream)->flags : 0;
-	return cudaSuccess;
+	int code = check(stream);
+	if (code == cudaSuccess)
+		*flags = special(stream) ? 0 : stream->flags;
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
 {
-	*id = own(stream) ? own(stream)->id : (uintptr_t)stream;
-	return cudaSuccess;
+	int code = check(stream);
+	if (code == cudaSuccess)
+		*id = special(stream) ? (uintptr_t)stream : stream->id;
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device)
 {
-	*device = own(stream) ? own(stream)->device : gm_sim_current_index();
-	return cudaSuccess;
+	int code = check(stream);
+	if (code == cudaSuccess)
+		*device = special(stream) ? gm_sim_current_index() : stream->device;
+	return (cudaError_t)code;
 }
 
-GM_SIM_EXPORT cudaError_t cudaStreamIsCapturing(
-	cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
+        cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned flags)
 {
-	*status = cudaStreamCaptureStatusNone;
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-	enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
-	const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count)
-{
-	*status = cudaStreamCaptureStatusNone;
-	if (id)
-		*id = 0;
-	if (graph)
-		*graph = NULL;
-	if (count)
-		*count = 0;
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	static _Thread_local enum cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-	enum cudaStreamCaptureMode before = current;
-	current = *mode;
-	*mode = before;
-	return cudaSuccess;
+	int code = check(stream);
+	if (code == cudaSuccess)
+		callback(stream, cudaSuccess, data);
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
 {
-	function(data);
+	int code = check(stream);
+	if (code == cudaSuccess)
+		function(data);
+	return (cudaError_t)code;
+}
+
+/* Nothing is ever captured: beginning a capture is refused (stubs.c), so these answer "none". */
+GM_SIM_EXPORT cudaError_t cudaStreamIsCapturing(
+        cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+	int code = check(stream);
+	if (code == cudaSuccess)
+		*status = cudaStreamCaptureStatusNone;
+	return (cudaError_t)code;
+}
+
+GM_SIM_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+        enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+        const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count)
+{
+	int code = check(stream);
+	if (code == cudaSuccess && status)
+		*status = cudaStreamCaptureStatusNone;
+	return (cudaError_t)code;
+}
+
+GM_SIM_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	static _Thread_local enum cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
+	if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
+		return gm_sim_error(cudaErrorInvalidValue);
+	enum cudaStreamCaptureMode before = of_thread;
+	of_thread = *mode;
+	*mode = before;
 	return cudaSuccess;
 }
 
-GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
-	cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned flags)
+GM_SIM_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret, unsigned flags)
 {
-	callback(stream, cudaSuccess, data);
-	return cudaSuccess;
-}
-
-GM_SIM_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-	if (!event)
+	if (!ret || flags & ~7u)
 		return gm_sim_error(cudaErrorInvalidValue);
 	if (!gm_sim_current())
 		return gm_sim_error(gm_sim_no_device());
-	struct event *made = calloc(1, sizeof(*made));
-	if (!made)
+	struct CUevent_st *event = calloc(1, sizeof(*event));
+	if (!event)
 		return gm_sim_error(cudaErrorMemoryAllocation);
-	made->flags = flags;
-	*event = (cudaEvent_t)made;
+	event->magic = EVENT;
+	event->flags = flags;
+	*ret = event;
 	return cudaSuccess;
 }
 
-GM_SIM_EXPORT cudaError_t cudaEventCreate(cudaEvent_t *event)
+GM_SIM_EXPORT cudaError_t cudaEventCreate(cudaEvent_t *ret)
 {
-	return cudaEventCreateWithFlags(event, 0);
+	return cudaEventCreateWithFlags(ret, cudaEventDefault);
 }
 
 GM_SIM_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+	if (!event || event->magic != EVENT)
+		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	event->magic = 0;
 	free(event);
 	return cudaSuccess;
 }
 
-GM_SIM_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+/* The device's clock: the host's, but never the same twice, so that a later event is later. */
+static uint64_t tick(void)
 {
-	struct event *e = (struct event *)event;
-	if (!e)
-		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	static _Atomic uint64_t last;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	e->milliseconds = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-	e->recorded = true;
-	return cudaSuccess;
+	uint64_t time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	uint64_t before = atomic_load(&last);
+	do {
+		if (time <
+		        before + 1000) /* the resolution of a GPU's events is about half of that */
+			time = before + 1000;
+	} while (!atomic_compare_exchange_weak(&last, &before, time));
+	return time;
 }
 
 GM_SIM_EXPORT cudaError_t cudaEventRecordWithFlags(
-	cudaEvent_t event, cudaStream_t stream, unsigned flags)
+        cudaEvent_t event, cudaStream_t stream, unsigned flags)
 {
-	return cudaEventRecord(event, stream);
+	if (!event || event->magic != EVENT)
+		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	int code = check(stream);
+	if (code == cudaSuccess)
+		event->time = event->flags & cudaEventDisableTiming ? 1 : tick();
+	return (cudaError_t)code;
+}
+
+GM_SIM_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	return cudaEventRecordWithFlags(event, stream, 0);
 }
 
 GM_SIM_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	if (!event || event->magic != EVENT)
+		return gm_sim_error(cudaErrorInvalidResourceHandle);
 	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-	return cudaSuccess;
+	return cudaEventQuery(event);
 }
 
-GM_SIM_EXPORT cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+GM_SIM_EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
-	const struct event *from = (const struct event *)start, *to = (const struct event *)end;
-	if (!milliseconds || !from || !to || !from->recorded || !to->recorded ||
-		(from->flags | to->flags) & cudaEventDisableTiming)
+	if (!ms)
+		return gm_sim_error(cudaErrorInvalidValue);
+	if (!start || !end || start->magic != EVENT || end->magic != EVENT ||
+	        (start->flags | end->flags) & cudaEventDisableTiming || !start->time || !end->time)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	*milliseconds = (float)(to->milliseconds - from->milliseconds);
+	*ms = (float)((double)((int64_t)end->time - (int64_t)start->time) / 1e6);
 	return cudaSuccess;
 }

@@ -1,0 +1,164 @@
+/*
+ * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec), so the
+ * streams, the exit status and every signal are the program's own.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/help.h"
+#include "sim/launch.h"
+
+extern const struct gm_command gm_command_run;
+
+struct options {
+	bool sim, help;
+	struct gm_sim_launch launch;
+	const char *record; /* -o FILE */
+	int program;        /* index of PROG, 0: none */
+};
+
+/* The value of `--NAME VALUE` or `--NAME=VALUE`; *ret stays where the word is another option. */
+static struct gm_error *value_of(
+        int argc, char **argv, int *index, const char *name, const char **ret)
+{
+	size_t length = strlen(name);
+	const char *word = argv[*index];
+	if (strncmp(word, name, length) != 0)
+		return NULL;
+	if (word[length] == '=') {
+		*ret = word + length + 1;
+	} else if (!word[length]) {
+		if (*index + 1 >= argc || strcmp(argv[*index + 1], "--") == 0)
+			return gm_error_create(
+			        GM_USAGE, "run: %s: a file's name is missing: %s FILE", name, name);
+		*ret = argv[++*index];
+	}
+	return NULL;
+}
+
+static struct gm_error *parse(int argc, char **argv, struct options *options)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *word = argv[i];
+		if (strcmp(word, "--") == 0) {
+			options->program = i + 1 < argc ? i + 1 : 0;
+			break;
+		}
+		if (word[0] != '-') { /* the program, without a `--` before it */
+			options->program = i;
+			break;
+		}
+		const char *json = NULL, *record = NULL;
+		if (strcmp(word, "--help") == 0) {
+			options->help = true;
+			return NULL;
+		} else if (strcmp(word, "--no-record") == 0) {
+			continue;
+		} else if (strcmp(word, "--sim") == 0 || strncmp(word, "--sim=", 6) == 0) {
+			options->sim = true;
+			options->launch.profile = word[5] ? word + 6 : "";
+			continue;
+		}
+		struct gm_error *error = value_of(argc, argv, &i, "--json", &json);
+		if (!error)
+			error = value_of(argc, argv, &i, "-o", &record);
+		if (error)
+			return error;
+		if (!json && !record)
+			return gm_error_create(GM_USAGE,
+			        "run: %s: unknown option: see `gpumem run --help`; the program's "
+			        "own options "
+			        "come behind its name",
+			        word);
+		if (json)
+			options->launch.json = json;
+		else
+			options->record = record;
+	}
+	if (!options->program)
+		return gm_error_create(
+		        GM_USAGE, "run: no program: type `gpumem run --sim -- python train.py`");
+	if (options->record)
+		return gm_error_create(GM_USAGE,
+		        "run: -o %s: recording in a shell is not there yet: `gpumem gdb -ex "
+		        "'gpumem record' "
+		        "-ex run -- PROG` records, or leave -o out",
+		        options->record);
+	if (options->launch.json && !options->sim)
+		return gm_error_create(GM_USAGE, "run: --json: the account is the simulated "
+		                                 "device's: add --sim, or leave --json out");
+	return NULL;
+}
+
+/* The account is appended by each process; so the file is made empty first, or refused at once. */
+static struct gm_error *empty(const char *path)
+{
+	FILE *file = fopen(path, "we");
+	if (!file)
+		return gm_error_os(GM_USAGE, errno, "run: --json %s: cannot be written", path);
+	fclose(file);
+	return NULL;
+}
+
+static struct gm_error *run_program(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct options options = {0};
+	struct gm_error *error = parse(argc, argv, &options);
+	if (error)
+		return error;
+	if (options.help) {
+		gm_command_help(&gm_command_run, out);
+		return NULL;
+	}
+	char *json = NULL;
+	if (options.launch.json) {
+		error = empty(options.launch.json);
+		if (error)
+			return error;
+		/* The program may change its folder before it ends. */
+		json = realpath(options.launch.json, NULL);
+		options.launch.json = json;
+	}
+	char **settings = NULL;
+	if (options.sim)
+		error = gm_sim_settings(&options.launch, &settings);
+	free(json);
+	if (error)
+		return error;
+	for (char **at = settings; at && *at; at++) {
+		char *equals = strchr(*at, '=');
+		*equals = 0;
+		setenv(*at, equals + 1, 1);
+	}
+	gm_sim_settings_free(settings);
+	fflush(NULL);
+	const char *name = argv[options.program];
+	execvp(name, &argv[options.program]);
+	int code = errno;
+	if (code == ENOENT)
+		return gm_error_create(GM_TARGET,
+		        "%s: there is no such program: check the name, or give its path", name);
+	return gm_error_os(GM_TARGET, code, "%s: cannot be started", name);
+}
+
+const struct gm_command gm_command_run = {
+        .name = "run",
+        .summary = "run a program, on a simulated CUDA device where asked",
+        .usage = "[--sim[=PROFILE]] [--no-record] [--json FILE] -- PROG ARGS\n"
+                 "Runs a program; its streams, exit status and signals are its own.\n\n"
+                 "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
+                 "GPU; at exit an\n"
+                 "                   account of its memory goes to stderr (GPUMEM_SIM_QUIET=1: "
+                 "none)\n"
+                 "  --json FILE      the account as JSON, a line for each process that used the "
+                 "device\n"
+                 "  --no-record      records nothing (so far nothing is recorded in a shell)\n\n"
+                 "Example: gpumem run --sim=24GiB -- python train.py",
+        .shell = true,
+        .run = run_program,
+};

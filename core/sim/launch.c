@@ -1,0 +1,117 @@
+#include "sim/launch.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sim/profile.h"
+
+#define LIBRARY "libgpumem-sim.so"
+#define DRIVER "libgpumem-sim-driver.so"
+
+/* The library seen from `file` (a program in bin/, or libgpumem.so beside it); NULL where it is not there. */
+static char *beside(const char *file)
+{
+	/* lib/ARCH is Debian's; a library's own folder comes first. */
+	static const char *const folders[] = {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"};
+	_cleanup_free_ char *real = realpath(file, NULL);
+	char *slash = real ? strrchr(real, '/') : NULL;
+	if (!slash)
+		return NULL;
+	*slash = 0;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		_cleanup_free_ char *path = NULL;
+		if (asprintf(&path, "%s/%s/" LIBRARY, real, folders[i]) < 0)
+			return NULL;
+		char *found = realpath(path, NULL);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+struct gm_error *gm_sim_library(char **ret)
+{
+	const char *named = getenv("GPUMEM_SIM_LIBRARY");
+	if (named && *named) {
+		*ret = realpath(named, NULL);
+		if (!*ret)
+			return gm_error_create(GM_TARGET,
+			        "simulated device: GPUMEM_SIM_LIBRARY=%s: there is no such file: "
+			        "name "
+			        "libgpumem-sim.so",
+			        named);
+		return NULL;
+	}
+	Dl_info info;
+	*ret = NULL;
+	if (dladdr((void *)gm_sim_library, &info) && info.dli_fname)
+		*ret = beside(info.dli_fname);
+	if (!*ret)
+		*ret = beside("/proc/self/exe");
+	if (!*ret)
+		return gm_error_create(GM_TARGET,
+		        "simulated device: " LIBRARY " is not beside this program: install gpumem "
+		        "whole, or set GPUMEM_SIM_LIBRARY");
+	return NULL;
+}
+
+void gm_sim_settings_free(char **settings)
+{
+	for (char **at = settings; at && *at; at++)
+		free(*at);
+	free(settings);
+}
+
+/* LD_PRELOAD is split at spaces and colons, and knows no way to say such a path. */
+static struct gm_error *preload(char **ret)
+{
+	_cleanup_free_ char *library = NULL;
+	struct gm_error *error = gm_sim_library(&library);
+	if (error)
+		return error;
+	if (strpbrk(library, " :"))
+		return gm_error_create(GM_TARGET,
+		        "simulated device: %s: the loader cannot preload from a path with a space "
+		        "or colon: "
+		        "install gpumem elsewhere",
+		        library);
+	const char *before = getenv("LD_PRELOAD");
+	if (!before || strstr(before, library))
+		before = "";
+	int folder = (int)(strrchr(library, '/') - library);
+	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER "%s%s", library, folder, library,
+	            *before ? ":" : "", before) < 0)
+		return &gm_error_no_memory;
+	return NULL;
+}
+
+struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret)
+{
+	struct gm_sim_choice choice;
+	struct gm_error *error = gm_sim_profile_parse(launch->profile, &choice);
+	if (error)
+		return error;
+	char **settings = calloc(4, sizeof(*settings));
+	if (!settings)
+		return &gm_error_no_memory;
+	size_t count = 0;
+	error = preload(&settings[count++]);
+	if (!error &&
+	        asprintf(&settings[count++], "GPUMEM_SIM=%sx%u", choice.spec, choice.count) < 0)
+		error = &gm_error_no_memory;
+	if (!error && launch->json &&
+	        asprintf(&settings[count++], "GPUMEM_SIM_JSON=%s", launch->json) < 0)
+		error = &gm_error_no_memory;
+	if (error) {
+		settings[count - 1] = NULL;
+		gm_sim_settings_free(settings);
+		return error;
+	}
+	*ret = settings;
+	return NULL;
+}

@@ -1,0 +1,36 @@
+/*
+ * Starting a program on the simulated device: which environment makes it so.
+ *
+ * The program is unmodified and need not know: two libraries are preloaded (LD_PRELOAD) in front of CUDA's,
+ * and variables tell them what to be:
+ *
+ *     GPUMEM_SIM=PROFILE[xN]      the device (gpumem sim list), default h100-80gb
+ *     GPUMEM_SIM_CONTEXT=MIB      what the context keeps of the device's memory
+ *     GPUMEM_SIM_QUIET=1          no notes and no account on stderr
+ *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and process
+ *
+ * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it debugs (and
+ * not to gdb itself). This part knows nothing of CUDA.
+ */
+#ifndef GM_SIM_LAUNCH_H
+#define GM_SIM_LAUNCH_H
+
+#include "base/error.h"
+
+struct gm_sim_launch {
+	const char *profile; /* NULL or "": the default */
+	const char *json;    /* NULL: no account in a file */
+};
+
+/*
+ * The settings, "NAME=VALUE" each, NULL behind the last; to be freed with gm_sim_settings_free(). Refuses a
+ * wrong profile (GM_USAGE). The libraries are found beside this program or library: in a build tree, in an
+ * installed prefix, or where GPUMEM_SIM_LIBRARY names libgpumem-sim.so. LD_PRELOAD keeps what it has.
+ */
+struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret);
+void gm_sim_settings_free(char **settings);
+
+/* The path of libgpumem-sim.so; the caller frees it. */
+struct gm_error *gm_sim_library(char **ret);
+
+#endif
