@@ -28,7 +28,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--long"):
+    if config.getoption("--long", default=False):
         return
     long = [item for item in items if item.get_closest_marker("long")]
     if long:

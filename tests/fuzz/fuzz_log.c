@@ -1,0 +1,106 @@
+/*
+ * Any bytes as a log file: it is opened or refused, and everything in it can be looked at. Odd inputs are
+ * taken as a file's bytes; even ones as chunks, which get a true header and checksum, as hardly any random
+ * bytes would pass those.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "log/format.h"
+#include "log/log.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void look_at_all(const struct gm_log *log)
+{
+	uint64_t count = gm_log_event_count(log);
+	for (uint64_t i = 0; i < count; i++) {
+		struct gm_event event;
+		gm_log_event(log, i, &event);
+		size_t frames;
+		const uint32_t *python = gm_log_python_stack(log, event.python_stack, &frames);
+		for (size_t f = 0; python && f < frames; f++) {
+			struct gm_log_frame frame;
+			struct gm_log_code code;
+			if (gm_log_frame(log, python[f], &frame) && gm_log_code(log, frame.code, &code))
+				gm_log_string(log, code.name);
+		}
+		const uint64_t *native = gm_log_native_stack(log, event.native_stack, &frames);
+		for (size_t f = 0; native && f < frames; f++) {
+			uint32_t function, file, line;
+			if (gm_log_symbol(log, native[f], &function, &file, &line))
+				gm_log_string(log, function);
+			gm_log_module_at(log, native[f]);
+		}
+		struct gm_log_evidence evidence;
+		gm_log_evidence(log, event.evidence, &evidence);
+	}
+	for (size_t i = 0; i < gm_log_gap_count(log); i++)
+		gm_log_gap(log, i);
+	for (uint32_t i = 0; i <= gm_log_module_count(log); i++) {
+		struct gm_log_module module;
+		gm_log_module(log, i, &module);
+	}
+	uint64_t offset, value;
+	gm_log_truncated(log, &offset);
+	gm_log_counter(log, "sim.kernels_not_computed", &value);
+}
+
+static void put(int fd, const void *bytes, size_t size)
+{
+	if (write(fd, bytes, size) != (ssize_t)size)
+		abort();
+}
+
+/* Each chunk of the input: type, count, two bytes of length, payload. */
+static void put_chunks(int fd, const uint8_t *data, size_t size)
+{
+	uint8_t header[GM_LOG_HEADER_SIZE];
+	gm_log_header_encode(
+		&(struct gm_log_header){.major = GM_LOG_MAJOR, .id = 1, .pid = 1}, header);
+	put(fd, header, sizeof(header));
+	while (size >= 4) {
+		size_t length = data[2] | (size_t)data[3] << 8;
+		if (length > size - 4)
+			length = size - 4;
+		struct gm_chunk_header chunk = {
+			.type = data[0] % (GM_CHUNK_TYPE_COUNT + 1),
+			.count = data[1],
+			.length = (uint32_t)length,
+			.crc = gm_log_crc(data + 4, length),
+		};
+		uint8_t bytes[GM_CHUNK_HEADER_SIZE];
+		gm_chunk_header_encode(&chunk, bytes);
+		put(fd, bytes, sizeof(bytes));
+		put(fd, data + 4, length);
+		data += 4 + length;
+		size -= 4 + length;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_close_ int fd = memfd_create("log", 0);
+	if (fd < 0)
+		abort();
+	if (size && data[0] % 2 == 0)
+		put_chunks(fd, data + 1, size - 1);
+	else
+		put(fd, data, size);
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	struct gm_log *log;
+	struct gm_error *error = gm_log_open(path, &log);
+	if (error) {
+		gm_error_destroy(error);
+		return 0;
+	}
+	look_at_all(log);
+	gm_log_close(log);
+	return 0;
+}
