@@ -55,7 +55,7 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
-static bool shell(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static bool shell(const char *format, ...)
 {
 	char command[1024];
 	va_list args;
