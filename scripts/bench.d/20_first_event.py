@@ -26,7 +26,7 @@ def bare(bench):
 
 
 def ours(bench):
-    return bench.our_gdb(["gpumem record", "gpumem step", SAY, "kill"], bench.programs / "first_event.py")
+    return bench.our_gdb(["gpumem record", "starti", "gpumem step", SAY, "kill"], bench.programs / "first_event.py")
 
 
 def plain(bench):
