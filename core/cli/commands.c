@@ -6,7 +6,7 @@
 #include "cli/help.h"
 
 /* One line per command, in the order of `gpumem --help`. */
-#define GM_COMMANDS(_) _(gdb) _(run) _(sim)
+#define GM_COMMANDS(_) _(gdb) _(run) _(sim) _(who_holds)
 
 #define DECLARE(name) extern const struct gm_command gm_command_##name;
 GM_COMMANDS(DECLARE)

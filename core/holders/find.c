@@ -542,6 +542,30 @@ static void start_marks(struct finding *finding, uint64_t block, uint64_t size)
 	finding->answer->storage_count = held.count;
 }
 
+/* "float32 [1000, 1000], requires_grad, Parameter" */
+static void describe_block(struct finding *finding)
+{
+	struct gm_holders_answer *answer = finding->answer;
+	struct gm_block_note known = {.address = answer->address, .size = answer->size};
+	char shape[GM_TENSOR_MAX_DIMENSIONS * 24];
+	size_t used = 0;
+	gm_holders_annotate(finding->graph, &known, 1);
+	if (!known.dtype)
+		return;
+	shape[0] = 0;
+	for (uint32_t i = 0; i < known.dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%jd", i ? ", " : "",
+			(intmax_t)known.shape[i]);
+	if (asprintf(&answer->description, "%s [%s%s]%s%s%s", known.dtype, shape,
+		    known.dimensions > GM_TENSOR_MAX_DIMENSIONS ? ", ..." : "",
+		    known.requires_grad ? ", requires_grad" : "", known.parameter ? ", Parameter" : "",
+		    known.gradient ? ", a gradient" : "")
+		< 0) {
+		answer->description = NULL;
+		finding->no_memory = true;
+	}
+}
+
 struct gm_error *gm_holders_find(
 	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *ret_answer)
 {
@@ -550,6 +574,7 @@ struct gm_error *gm_holders_find(
 	struct finding finding = {.graph = graph, .answer = &answer};
 	if (!error && (answer.place == GM_PLACE_STORAGE || answer.place == GM_PLACE_BLOCK)) {
 		start_marks(&finding, answer.address, answer.size);
+		describe_block(&finding);
 		mark_all(&finding);
 		find_roots(&finding);
 		find_chains(&finding);

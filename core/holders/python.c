@@ -22,16 +22,52 @@ static bool add_tracked(void *context, uint64_t object)
 	return true;
 }
 
+struct filter;
+
 struct referring {
 	struct gm_holders *graph;
 	uint32_t from;
+	const struct filter *filter;
 };
+
+/*
+ * A bit for each object of the graph, by a hash of its address: most references are to strings, numbers and
+ * code, which are in no graph, and one bit that is in the processor's cache says so where the table of
+ * addresses would be a miss each.
+ */
+enum { FILTER_BITS = 23 };
+struct filter {
+	uint64_t words[1 << (FILTER_BITS - 6)];
+};
+
+static uint64_t filter_bit(uint64_t address)
+{
+	return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS);
+}
+
+static struct filter *filter_create(struct gm_holders *graph)
+{
+	struct filter *filter = calloc(1, sizeof(*filter));
+	if (!filter)
+		return NULL;
+	for (size_t i = 0; i < graph->vertices.count; i++) {
+		uint64_t bit = filter_bit(graph->vertices.items[i].address);
+		filter->words[bit / 64] |= UINT64_C(1) << bit % 64;
+	}
+	return filter;
+}
+
+static bool filter_passes(const struct filter *filter, uint64_t address)
+{
+	uint64_t bit = filter_bit(address);
+	return filter->words[bit / 64] >> bit % 64 & 1;
+}
 
 static bool add_reference(
 	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct referring *referring = context;
-	if (kind == GM_EDGE_TYPE)
+	if (kind == GM_EDGE_TYPE || !filter_passes(referring->filter, target))
 		return true;
 	uint32_t to = gm_graph_find(referring->graph, target);
 	uint32_t extra = (uint32_t)kind;
@@ -46,10 +82,12 @@ static void add_objects_references(struct gm_holders *graph)
 {
 	/* frames and modules come after: the count is that of the Python objects and native vertices */
 	size_t count = graph->vertices.count;
+	_cleanup_free_ struct filter *filter = filter_create(graph);
+	graph->no_memory |= !filter;
 	for (size_t i = 0; i < count && !graph->no_memory; i++) {
 		if (graph->vertices.items[i].kind != GM_VERTEX_PYTHON)
 			continue;
-		struct referring referring = {graph, (uint32_t)i};
+		struct referring referring = {graph, (uint32_t)i, filter};
 		gm_python_references(
 			graph->python, graph->vertices.items[i].address, add_reference, &referring);
 		graph->cost.python_objects++;
@@ -105,7 +143,7 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 		graph->no_memory = true;
 		return;
 	}
-	struct referring referring = {graph, number};
+	struct referring referring = {graph, number, NULL};
 	gm_python_frame_references(graph->python, frame, add_frame_reference, &referring);
 }
 
@@ -154,7 +192,7 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 	add_objects_references(graph);
 	gm_try(add_frames(graph));
 	/* no object is at address 8 */
-	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};
+	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0), NULL};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	graph->cost.python_seconds = (double)(end.tv_sec - start.tv_sec)

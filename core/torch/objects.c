@@ -171,6 +171,33 @@ uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
 	return address;
 }
 
+static bool keep_untyped(
+	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+{
+	if (!name || strcmp(name, "_untyped_storage") != 0)
+		return true;
+	*(uint64_t *)context = target;
+	return false;
+}
+
+bool gm_torch_unwrap_storage(
+	struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage)
+{
+	uint64_t address, untyped = 0;
+	if (!gm_is_object_address(python_object))
+		return false;
+	if (gm_image_try_u64(
+		    torch->image, python_object + torch->layout->python.storage_cdata, &address)
+		&& gm_torch_storage(torch, address, ret_storage)
+		&& ret_storage->python == python_object)
+		return true;
+	/* torch.storage.TypedStorage, a Python class */
+	if (torch->python && gm_python_is_instance(torch->python, python_object, "TypedStorage"))
+		gm_python_references(torch->python, python_object, keep_untyped, &untyped);
+	return untyped && untyped != python_object
+		&& gm_torch_unwrap_storage(torch, untyped, ret_storage);
+}
+
 bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret_node)
 {
 	const struct gm_torch_layout *layout = torch->layout;

@@ -76,6 +76,9 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor *ret_tensor);
 /* The TensorImpl behind a Python Tensor (or Parameter, or subclass) object; 0: it is none. */
 uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object);
+/* The storage behind a Python UntypedStorage, or behind a TypedStorage (which holds one); false: it is none. */
+bool gm_torch_unwrap_storage(
+	struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage);
 /* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by torch. */
 bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);
 

@@ -1,0 +1,167 @@
+#include "render/who_holds.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const char *class_name(enum gm_reference_class class)
+{
+	return class == GM_PROVEN ? "proven" : class == GM_PLAUSIBLE ? "plausible" : "stale";
+}
+
+/* --- text ------------------------------------------------------------------------------------------ */
+
+/* 1000341504 as "1,000,341,504". */
+static const char *grouped(uint64_t number, char buffer[32])
+{
+	char digits[24];
+	size_t length = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, number), at = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			buffer[at++] = ',';
+		buffer[at++] = digits[i];
+	}
+	buffer[at] = 0;
+	return buffer;
+}
+
+static void render_block(const struct gm_holders_answer *answer, FILE *out)
+{
+	char size[32];
+	fprintf(out, "block 0x%" PRIx64 ", %s bytes", answer->address, grouped(answer->size, size));
+	if (answer->device_type == GM_DEVICE_CUDA)
+		fprintf(out, ", device %d", answer->device);
+	else if (answer->device_type == GM_DEVICE_CPU)
+		fputs(", host memory", out);
+	if (answer->description)
+		fprintf(out, ": %s", answer->description);
+	fputc('\n', out);
+}
+
+static void render_storages(const struct gm_holders_answer *answer, FILE *out)
+{
+	if (answer->storage_count == 0)
+		fputs("no tensor uses it\n", out);
+	for (size_t i = 0; i < answer->storage_count; i++) {
+		const struct gm_held_storage *storage = &answer->storages[i];
+		fprintf(out, "storage 0x%" PRIx64 ": %u of %u references found%s\n", storage->address,
+			storage->found, storage->refcount,
+			i + 1 == answer->storage_count && answer->complete
+				? ", and all of what holds them"
+				: "");
+	}
+}
+
+void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
+{
+	const struct gm_holders_answer *answer = &result->answer;
+	render_block(answer, out);
+	render_storages(answer, out);
+	if (answer->holder_count > 0)
+		fputs("held by\n", out);
+	for (size_t i = 0; i < answer->holder_count; i++) {
+		const struct gm_holder *holder = &answer->holders[i];
+		fprintf(out, "  %s%s%s%s\n", holder->text, holder->class == GM_PROVEN ? "" : " (",
+			holder->class == GM_PROVEN ? "" : class_name(holder->class),
+			holder->class == GM_PROVEN ? "" : ")");
+	}
+	if (answer->omitted > 0)
+		fprintf(out, "  and %zu more\n", answer->omitted);
+	for (size_t i = 0; i < answer->note_count; i++)
+		fprintf(out, "note: %s\n", answer->notes[i]);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------ */
+
+/* Strings of the target may hold bytes that are no UTF-8: those become '?'. */
+static json_t *text(const char *string)
+{
+	if (!string)
+		return json_null();
+	json_t *made = json_string(string);
+	if (made)
+		return made;
+	_cleanup_free_ char *copy = strdup(string);
+	if (!copy)
+		return NULL;
+	for (char *cursor = copy; *cursor; cursor++)
+		if ((unsigned char)*cursor >= 0x80)
+			*cursor = '?';
+	return json_string(copy);
+}
+
+static json_t *hexadecimal(uint64_t address)
+{
+	char buffer[32];
+	snprintf(buffer, sizeof(buffer), "0x%" PRIx64, address);
+	return json_string(buffer);
+}
+
+static json_t *step_json(const struct gm_holder_step *step)
+{
+	json_t *object = json_object();
+	int failed = json_object_set_new(object, "kind", json_string(step->kind));
+	if (step->name)
+		failed |= json_object_set_new(object, "name", text(step->name));
+	if (step->index >= 0)
+		failed |= json_object_set_new(object, "index", json_integer(step->index));
+	if (step->function)
+		failed |= json_object_set_new(object,
+			strcmp(step->kind, "global") == 0 ? "module" : "function",
+			text(step->function));
+	if (step->file)
+		failed |= json_object_set_new(object, "file", text(step->file));
+	if (step->line)
+		failed |= json_object_set_new(object, "line", json_integer(step->line));
+	if (step->type)
+		failed |= json_object_set_new(object, "type", text(step->type));
+	if (step->address)
+		failed |= json_object_set_new(object, "address", hexadecimal(step->address));
+	if (!failed)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static json_t *holder_json(const struct gm_holder *holder)
+{
+	json_t *path = json_array();
+	for (size_t i = 0; i < holder->step_count; i++)
+		json_array_append_new(path, step_json(&holder->steps[i]));
+	return json_pack("{s:o, s:s, s:o}", "text", text(holder->text), "class",
+		class_name(holder->class), "path", path);
+}
+
+struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FILE *out)
+{
+	const struct gm_holders_answer *answer = &result->answer;
+	json_t *storages = json_array(), *holders = json_array(), *notes = json_array();
+	for (size_t i = 0; i < answer->storage_count; i++) {
+		const struct gm_held_storage *storage = &answer->storages[i];
+		json_array_append_new(storages,
+			json_pack("{s:o, s:I, s:I, s:I}", "address", hexadecimal(storage->address),
+				"refcount", (json_int_t)storage->refcount, "found",
+				(json_int_t)storage->found, "size", (json_int_t)storage->size));
+	}
+	for (size_t i = 0; i < answer->holder_count; i++)
+		json_array_append_new(holders, holder_json(&answer->holders[i]));
+	for (size_t i = 0; i < answer->note_count; i++)
+		json_array_append_new(notes, text(answer->notes[i]));
+	json_t *root = json_pack("{s:{s:o, s:I, s:i, s:s, s:o}, s:o, s:b, s:o, s:I, s:o}", "block",
+		"address", hexadecimal(answer->address), "size", (json_int_t)answer->size, "device",
+		answer->device, "device_type",
+		answer->device_type == GM_DEVICE_CUDA   ? "cuda"
+			: answer->device_type == GM_DEVICE_CPU ? "cpu"
+							       : "other",
+		"tensor", text(answer->description), "storages", storages, "complete",
+		(int)answer->complete, "holders", holders, "omitted", (json_int_t)answer->omitted, "notes",
+		notes);
+	if (!root)
+		return &gm_error_no_memory;
+	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	json_decref(root);
+	fputc('\n', out);
+	return failed ? &gm_error_no_memory : NULL;
+}

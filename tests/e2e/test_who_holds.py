@@ -1,0 +1,245 @@
+"""who-holds on the real PyTorch: each way of holding a tensor is named as it is, all references are found, and
+nothing is reported that holds nothing."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "data" / "holders.py"
+GLOBAL = "global '{}' of module __main__".format
+
+# what is held -> every holder, exactly
+WAYS = {
+    "global": [GLOBAL("a_global")],
+    "two_names": [GLOBAL("first_name"), GLOBAL("second_name")],
+    "list_item": [f"item 1 of list: {GLOBAL('a_list')}"],
+    "twice_in_list": [f"item 0 of list: {GLOBAL('twice_in_list')}", f"item 1 of list: {GLOBAL('twice_in_list')}"],
+    "nested_tuple": [f"item 1 of tuple: item 1 of tuple: {GLOBAL('a_tuple')}"],
+    "dict_key": [f"key 'kept' of dict: {GLOBAL('a_dict')}"],
+    "int_key": [f"key '7' of dict: {GLOBAL('int_dict')}"],
+    "dict_key_itself": [f"a key itself of dict: {GLOBAL('key_itself')}"],
+    "ordered_dict": [f"key 'kept' of OrderedDict: {GLOBAL('ordered')}"],
+    "defaultdict": [f"item 0 of list: key 'x' of defaultdict: {GLOBAL('defaults')}"],
+    "deque": [f"item 2 of deque: {GLOBAL('a_deque')}"],
+    "set": [f"item of set: {GLOBAL('a_set')}"],
+    "frozenset": [f"item of frozenset: {GLOBAL('a_frozenset')}"],
+    "deeply_nested": [
+        f"item 1 of tuple: key 'b' of dict: item 0 of list: key 'a' of dict: {GLOBAL('nested')}"
+    ],
+    "namedtuple": [f"item 1 of Pair: {GLOBAL('pair')}"],
+    "iterator": [f"item 0 of list: sequence of list_iterator: {GLOBAL('iterator')}"],
+    "attribute": [f"attribute 'kept' of Plain: {GLOBAL('plain')}"],
+    "class_attribute": [f"attribute 'shared' of class WithClassAttribute: {GLOBAL('WithClassAttribute')}"],
+    "slot": [f"attribute 'kept' of Slots: {GLOBAL('slots')}"],
+    "attribute_dict_list": [
+        f"item 0 of list: key 'acts' of dict: attribute 'cache' of Child: {GLOBAL('child')}"
+    ],
+    "attribute_of_attribute": [
+        f"attribute 'kept' of Plain: attribute 'inner' of Plain: {GLOBAL('chained')}"
+    ],
+    "bound_method": [f"attribute 'kept' of Method: self of bound method Method.call: {GLOBAL('bound')}"],
+    "partial": [f"item 0 of tuple: args of partial: {GLOBAL('partial')}"],
+    "attribute_of_tensor": [f"attribute 'note' of Tensor: {GLOBAL('on_tensor')}"],
+    "function_attribute": [f"attribute 'note' of function: {GLOBAL('with_default')}"],
+    "default": [f"default argument of with_default(): {GLOBAL('with_default')}"],
+    "keyword_default": [f"default of argument 'named' of with_default(): {GLOBAL('with_default')}"],
+    "closure": [f"closure variable 'captured' of make_closure.<locals>.<lambda>(): {GLOBAL('closure')}"],
+    "generator": [f"local 'inside' of generator generate(): {GLOBAL('generator')}"],
+    "coroutine": [f"local 'inside' of coroutine wait(): {GLOBAL('coroutine')}"],
+    "traceback": [f"local 'lost' of raise_it(): traceback of ValueError: {GLOBAL('kept_error')}"],
+    "view": [GLOBAL("view")],
+    "detached": [GLOBAL("detached")],
+    "data_attribute": [GLOBAL("of_data")],
+    "untyped_storage": [GLOBAL("storage")],
+    "typed_storage": [f"attribute '_untyped_storage' of TypedStorage: {GLOBAL('typed')}"],
+    "two_views": [GLOBAL("top"), GLOBAL("bottom")],
+    "saved_by_mm": [f"saved by MmBackward0, in the graph of: {GLOBAL('loss')}"],
+    "saved_output": [f"saved by ExpBackward0, in the graph of: {GLOBAL('chain')}"],
+    "leaf_of_graph": [f"leaf of the autograd graph, in the graph of: {GLOBAL('from_leaf')}"],
+    "context_saved": [f"saved by ScaleBackward, in the graph of: {GLOBAL('scaled')}"],
+    "context_attribute": [f"attribute 'extra' of ScaleBackward, in the graph of: {GLOBAL('scaled')}"],
+    "hook": [
+        "closure variable 'scale' of make_hook.<locals>.<lambda>(): key '0' of OrderedDict: hook of a tensor: "
+        + GLOBAL("hooked")
+    ],
+    "grad_fn_object": [f"saved by MmBackward0, in the graph of: {GLOBAL('grad_fn_only')}"],
+    "grad_of_global": [f".grad of a Tensor: {GLOBAL('weights')}"],
+    "buffer": [f"buffer 'running' of Sequential: {GLOBAL('net')}"],
+    "parameter": [
+        f"parameter 'weight' of Linear: module '0' of Sequential: {GLOBAL('net')}",
+        f"item 0 of list: key 'params' of dict: item 0 of list: attribute 'param_groups' of AdamW: {GLOBAL('optimizer')}",
+        f"a key itself of defaultdict: attribute 'state' of AdamW: {GLOBAL('optimizer')}",
+    ],
+    "grad": [
+        f".grad of a Parameter: parameter 'weight' of Linear: module '0' of Sequential: {GLOBAL('net')}",
+    ],
+    "optimizer_state": [f"optimizer state 'exp_avg' of AdamW: {GLOBAL('optimizer')}"],
+    "garbage": ["item 0 of list: a cycle of garbage: nothing else holds it, gc.collect() would free it"],
+    "thread_local": ["local 'local' of in_thread() at holders.py:LINE"],
+    "rebound": ["local 'rebound' of last() at holders.py:LINE"],
+    "cell": [
+        "local 'cell' of last() at holders.py:LINE",
+        "closure variable 'cell' of last.<locals>.inner(): local 'inner' of last() at holders.py:LINE",
+    ],
+    "argument": ["local 'argument' of last() at holders.py:LINE"],
+    "star_argument": ["item 0 of tuple: local 'rest' of last() at holders.py:LINE"],
+    "keyword_argument": ["key 'named' of dict: local 'named' of last() at holders.py:LINE"],
+    "caller_local": ["local 'held' of middle() at holders.py:LINE"],
+}
+
+
+def line_of(text):
+    """The one line of the program that has the text."""
+    lines = [n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if text in line]
+    assert len(lines) >= 1
+    return lines
+
+
+class Target:
+    def __init__(self, process):
+        self.process = process
+        line = process.stdout.readline()
+        assert line.startswith("{"), f"the program said {line!r}, not where its tensors are"
+        self.facts = json.loads(line)
+        self.pid = self.facts["pid"]
+
+    def address(self, way):
+        return hex(self.facts["where"][way])
+
+
+@pytest.fixture(scope="module")
+def target(python):
+    process = subprocess.Popen(
+        [python, "-W", "ignore", PROGRAM, "cpu"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield Target(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def ask(target, run_gpumem):
+    def call(block, *options):
+        return run_gpumem("who-holds", "--pid", str(target.pid), str(block), *options)
+
+    return call
+
+
+def without_lines(text):
+    head, colon, line = text.rpartition("holders.py:")
+    return f"{head}{colon}LINE" if colon else text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_holder_is_named_and_nothing_else(target, ask, way):
+    answer = ask(target.address(way), "--json").check().json()
+    assert sorted(without_lines(holder["text"]) for holder in answer["holders"]) == sorted(WAYS[way])
+    assert {holder["class"] for holder in answer["holders"]} == {"proven"}
+    assert answer["complete"] is True
+    assert answer["notes"] == []
+    assert [(s["found"], s["refcount"]) for s in answer["storages"]] == [(s["refcount"],) * 2 for s in answer["storages"]]
+
+
+def test_a_path_goes_from_the_root_to_the_storage(target, ask):
+    path = ask(target.address("attribute_dict_list"), "--json").check().json()["holders"][0]["path"]
+    assert [step["kind"] for step in path] == ["global", "attribute", "key", "item", "tensor", "storage"]
+    assert [step.get("name") for step in path[:3]] == ["child", "cache", "acts"]
+    assert path[0]["module"] == "__main__"
+    assert path[3]["index"] == 0
+
+
+def test_a_local_has_its_functions_current_line(target, ask):
+    step = ask(target.address("caller_local"), "--json").check().json()["holders"][0]["path"][0]
+    assert step["function"] == "middle"
+    assert step["file"] == str(PROGRAM)
+    assert [step["line"]] == line_of("    last(big(")
+
+
+def test_a_saved_tensors_path_leads_through_the_graph(target, ask):
+    path = ask(target.address("saved_output"), "--json").check().json()["holders"][0]["path"]
+    assert [step["kind"] for step in path] == ["global", "tensor", "grad_fn", "saved_tensor", "tensor", "storage"]
+    assert [step.get("name") for step in path[2:4]] == ["SumBackward0", "ExpBackward0"]
+
+
+def test_an_optimizers_state_has_its_kind(target, ask):
+    path = ask(target.address("optimizer_state"), "--json").check().json()["holders"][0]["path"]
+    assert [step["kind"] for step in path] == ["global", "optimizer_state", "tensor", "storage"]
+
+
+def test_the_block_tells_its_size_shape_and_dtype(target, ask):
+    block = ask(target.address("global"), "--json").check().json()["block"]
+    assert block["address"] == target.address("global")
+    assert block["size"] == 300 * 300 * 4
+    assert block["tensor"] == "float32 [300, 300]"
+
+
+def test_any_address_within_the_block_will_do(target, ask):
+    inside = hex(target.facts["where"]["global"] + 4097)
+    answer = ask(inside, "--json").check().json()
+    assert answer["block"]["address"] == target.address("global")
+    assert [holder["text"] for holder in answer["holders"]] == WAYS["global"]
+
+
+@pytest.mark.parametrize(
+    "path, way",
+    [("rebound", "rebound"), ("a_list[1]", "list_item"), ("child.cache['acts'][0]", "attribute_dict_list"),
+     ("storage", "untyped_storage"), ("typed", "typed_storage")],
+)  # fmt: skip
+def test_a_variable_path_names_the_block(target, ask, path, way):
+    assert ask(path, "--json").check().json()["block"]["address"] == target.address(way)
+
+
+def test_the_text_says_how_complete_it_is(target, ask):
+    out = ask(target.address("list_item")).check().out
+    assert f"block {target.address('list_item')}, 360,000 bytes, host memory: float32 [300, 300]" in out
+    assert ": 1 of 1 references found, and all of what holds them" in out
+    assert f"\n  {WAYS['list_item'][0]}\n" in out
+
+
+def test_memory_that_was_let_go_has_no_holder(target, ask):
+    run = ask(hex(target.facts["stale"]))
+    if run.status == 0:  # the heap gave the address out again
+        assert all(without_lines(text) in sum(WAYS.values(), []) for text in
+                   [holder["text"] for holder in ask(hex(target.facts["stale"]), "--json").json()["holders"]])  # fmt: skip
+    else:
+        run.check(4)
+        assert "in no block" in run.err
+
+
+@pytest.mark.parametrize(
+    "block, status, message",
+    [
+        ("0x10", 4, "0x10: in no block: it is not mapped, and in no segment of a device: "),
+        ("a_list", 2, "'a_list': a list, no tensor: name a tensor (a_list[0], say"),
+        ("no_such_name", 2, "no_such_name: no variable 'no_such_name'"),
+        ("0xzz", 2, "BLOCK '0xzz': not a number: "),
+        ("12", 2, "BLOCK '12': is it an address (write 0x12) or an event's number (write #12)?"),
+        ("#3", 2, "no FILE given: "),
+    ],
+)
+def test_what_names_no_block_is_refused_with_a_reason(ask, block, status, message):
+    run = ask(block).check(status)
+    assert run.out == ""
+    assert f"gpumem: {message}" in run.err
+
+
+def test_a_process_without_python_is_refused(run_gpumem, spawn):
+    sleeper = spawn(["sleep", "100"])
+    run = run_gpumem("who-holds", "--pid", str(sleeper.pid), "0x1000").check(4)
+    assert run.err.startswith("gpumem: ")
+
+
+def test_a_process_without_torch_is_refused(run_gpumem, spawn, python):
+    child = spawn([python, "-c", "import time; print(1, flush=True); time.sleep(100)"], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    run = run_gpumem("who-holds", "--pid", str(child.pid), "0x1000").check(4)
+    assert "torch is not loaded yet" in run.err
+
+
+def test_no_such_process_is_refused(run_gpumem):
+    run = run_gpumem("who-holds", "--pid", str(2**22 - 1), "0x1000").check(4)
+    assert run.err.startswith("gpumem: process ")
