@@ -56,13 +56,13 @@ void gm_py_code_destroy(struct gm_code_entry *entry)
 	free(entry->name_cache);
 	free(entry->bytecode);
 	free(entry->units);
+	free(entry->depths);
 	gm_array_deinit(&entry->lines);
 	gm_array_deinit(&entry->loops);
 	free(entry);
 }
 
-/* The content of a bytes object; NULL: unreadable, absurd or no memory. */
-static uint8_t *read_bytes(struct gm_python *python, uint64_t object, size_t *ret_size)
+uint8_t *gm_py_bytes(struct gm_python *python, uint64_t object, size_t *ret_size)
 {
 	uint64_t size;
 	uint8_t *bytes;
@@ -95,7 +95,7 @@ static bool read_bytecode(struct gm_python *python, struct gm_code_entry *entry)
 
 	if (layout->code_adaptive == GM_NO_FIELD) {
 		entry->bytecode =
-		        read_bytes(python, gm_u64_at(entry->key, layout->code_bytes), &size);
+		        gm_py_bytes(python, gm_u64_at(entry->key, layout->code_bytes), &size);
 	} else {
 		uint64_t units = gm_u64_at(entry->key, layout->object_size);
 		if (!units || units > GM_MAX_CODE_BYTES / 2)
@@ -167,7 +167,7 @@ static bool read_locals(struct gm_python *python, struct gm_code_entry *entry)
 		               KIND_FREE);
 	}
 	tuple = gm_u64_at(entry->key, layout->code_locals_names);
-	kinds = read_bytes(python, gm_u64_at(entry->key, layout->code_locals_kinds), &size);
+	kinds = gm_py_bytes(python, gm_u64_at(entry->key, layout->code_locals_kinds), &size);
 	if (!kinds || size < gm_py_size(python, tuple))
 		return false;
 	return add_locals(python, entry, tuple, kinds, 0);
@@ -177,7 +177,7 @@ static bool read_lines(struct gm_python *python, struct gm_code_entry *entry)
 {
 	size_t size = 0;
 	_cleanup_free_ uint8_t *table =
-	        read_bytes(python, gm_u64_at(entry->key, python->layout.code_lines), &size);
+	        gm_py_bytes(python, gm_u64_at(entry->key, python->layout.code_lines), &size);
 
 	return table && gm_py_lines_decode(entry, python->version, table, size,
 	                        entry->code.first_line, entry->bytecode_size);

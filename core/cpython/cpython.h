@@ -179,9 +179,9 @@ typedef bool (*gm_python_visit)(
 bool gm_python_references(
         struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
 
-/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), then f_locals
- * and the like, and the value stack where its top is known. A running frame keeps its top in a
- * register: then it is left out. */
+/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), values on its stack (GM_EDGE_LOCAL
+ * without a name, slots from local_count on: arguments of a call under way and other temporaries), f_locals and the
+ * like. */
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
         gm_python_visit visit, void *context);
 

@@ -130,40 +130,30 @@ static int64_t slot_named(const struct gm_code *code, const char *name)
 }
 
 /*
- * Which of two stores is under way. Both values were popped, but popping leaves them in the value
- * stack's memory: the first to be stored above the second (ceval.c, POP()). While the first store
- * frees the old object, the second slot does not have its new value yet.
+ * Which of two stores is under way. Both values were popped, but popping leaves them in the value stack's memory, the
+ * first to be stored above the second (ceval.c, POP()). While the first store frees the old object, the second slot
+ * does not have its new value yet.
  */
 void gm_python_frame_instruction(
         struct gm_python *python, const struct gm_python_frame *frame, struct gm_instruction *ret)
 {
-	enum { MAX_STACK = 64 };
-	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
-	uint64_t stack[MAX_STACK];
-	uint32_t depth = entry->stack_size < MAX_STACK ? entry->stack_size : MAX_STACK;
-	int64_t first_slot;
+	struct gm_code_entry *entry = gm_py_entry_of(frame->code);
+	uint64_t values[2]; /* the second to be stored, then the first */
 	int64_t second_slot;
-	uint64_t first;
-	uint64_t second;
+	int depth;
 
 	gm_python_instruction(python, frame->code, frame->lasti, ret);
 	if (!ret->other_name || !ret->name)
 		return;
-	first_slot = slot_named(frame->code, ret->name);
 	second_slot = slot_named(frame->code, ret->other_name);
-	if (first_slot < 0 || second_slot < 0 ||
+	depth = gm_py_depth_at(python, entry, frame->lasti); /* with one value popped */
+	if (second_slot < 0 || depth < 1 ||
 	        !gm_image_try_read(python->image,
-	                gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
-	                depth * sizeof(stack[0])))
+	                gm_py_slot_address(python, frame->address,
+	                        frame->code->local_count + (uint64_t)depth - 1),
+	                values, sizeof(values)))
 		return;
-	first = gm_python_local(python, frame, (uint32_t)first_slot);
-	second = gm_python_local(python, frame, (uint32_t)second_slot);
-	for (uint32_t i = 0; i + 1 < depth; i++) {
-		if (stack[i + 1] != first)
-			continue;
-		if (stack[i] == second)
-			ret->name = ret->other_name;
-		ret->other_name = NULL;
-		return;
-	}
+	if (gm_python_local(python, frame, (uint32_t)second_slot) == values[0])
+		ret->name = ret->other_name;
+	ret->other_name = NULL;
 }

@@ -78,6 +78,7 @@ struct gm_python_layout {
 	int32_t code_locals_kinds;
 	int32_t code_locals_count;
 	int32_t code_adaptive;
+	int32_t code_exceptions;
 	int32_t code_first_traceable;
 	int32_t code_bytes;
 	int32_t code_varnames;

@@ -73,6 +73,7 @@ const struct gm_python_layout gm_python_layout_310 = {
 	.code_locals_kinds = GM_NO_FIELD,
 	.code_locals_count = GM_NO_FIELD,
 	.code_adaptive = GM_NO_FIELD,
+	.code_exceptions = GM_NO_FIELD,
 	.code_first_traceable = GM_NO_FIELD,
 	.code_bytes = 48, /* PyCodeObject.co_code, Include/cpython/code.h */
 	.code_varnames = 72, /* PyCodeObject.co_varnames, Include/cpython/code.h */

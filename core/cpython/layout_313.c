@@ -73,6 +73,7 @@ const struct gm_python_layout gm_python_layout_313 = {
 	.code_locals_kinds = 104, /* PyCodeObject.co_localspluskinds, Include/cpython/code.h */
 	.code_locals_count = 72, /* PyCodeObject.co_nlocalsplus, Include/cpython/code.h */
 	.code_adaptive = 200, /* PyCodeObject.co_code_adaptive, Include/cpython/code.h */
+	.code_exceptions = 40, /* PyCodeObject.co_exceptiontable, Include/cpython/code.h */
 	.code_first_traceable = 184, /* PyCodeObject._co_firsttraceable, Include/cpython/code.h */
 	.code_bytes = GM_NO_FIELD,
 	.code_varnames = GM_NO_FIELD,

@@ -25,8 +25,27 @@ enum gm_opcode_flags {
 	GM_OPCODE_JUMP_ABSOLUTE = 2, /* argument: the target (3.9 bytes, 3.10 code units) */
 	GM_OPCODE_THEN_STORE = 4,    /* 3.11, 3.12: runs the STORE_FAST after it in the same step */
 	GM_OPCODE_EXTENDED = 8,      /* EXTENDED_ARG */
-	GM_OPCODE_SEND =
-	        16, /* head of an await's or yield from's inner loop: no loop of the source */
+	GM_OPCODE_JUMP_FORWARD = 32, /* argument: code units on from the next instruction */
+	GM_OPCODE_NO_NEXT = 64,      /* never goes on to the next instruction */
+	GM_OPCODE_SEND = 16,         /* head of the inner loop of an await or yield from */
+};
+
+/* How many values an instruction pushes less how many it pops: constant + slope * (a function of the argument). */
+enum gm_effect_form {
+	GM_EFFECT_UNKNOWN = 0,
+	GM_EFFECT_CONSTANT,
+	GM_EFFECT_ARGUMENT,
+	GM_EFFECT_BIT_0,
+	GM_EFFECT_BIT_2,
+	GM_EFFECT_IS_3,
+	GM_EFFECT_BITS,  /* number of ones in the low four bits */
+	GM_EFFECT_BYTES, /* low byte + the rest */
+};
+
+struct gm_effect {
+	uint8_t form; /* enum gm_effect_form */
+	int8_t constant;
+	int8_t slope;
 };
 
 struct gm_opcode {
@@ -38,6 +57,8 @@ struct gm_opcode {
 	uint8_t base;     /* the opcode it was before specialisation */
 	uint8_t caches;   /* code units of inline cache that follow */
 	uint8_t flags;
+	struct gm_effect next; /* of going on */
+	struct gm_effect jump; /* of jumping */
 };
 
 extern const struct gm_opcode gm_opcodes_309[256], gm_opcodes_310[256], gm_opcodes_311[256],

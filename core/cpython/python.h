@@ -47,6 +47,9 @@ struct gm_code_entry {
 	uint8_t *bytecode;
 	uint8_t *units; /* per code unit: how many units back its instruction starts (0: here) */
 	uint32_t bytecode_size;
+	int16_t *
+	        depths; /* per code unit: the value stack's depth before it, -1: not reached; NULL: not known */
+	bool depths_sought;
 	uint32_t stack_size;      /* co_stacksize */
 	uint32_t first_traceable; /* byte offset: frames before it are not complete */
 	uint32_t frame_size;      /* bytes on the data stack, 0 before 3.11 */
@@ -251,6 +254,15 @@ static inline struct gm_code_entry *gm_py_entry_of(const struct gm_code *code)
 }
 const char *gm_py_code_name_at(
         struct gm_python *python, struct gm_code_entry *entry, uint32_t index);
+
+/* The content of a bytes object; NULL: unreadable, absurd or no memory. */
+uint8_t *gm_py_bytes(struct gm_python *python, uint64_t object, size_t *ret_size);
+
+/* --- depth.c --- */
+bool gm_py_depths_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
+        const uint8_t *exceptions, size_t exceptions_size);
+/* How many values the stack of a running frame holds while the instruction at `offset` runs; -1: not known. */
+int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t offset);
 
 /* --- lines.c, loops.c: pure decoding --- */
 /* Decodes a line table; false where there is no memory. Rows come out by offset. */

@@ -25,8 +25,30 @@ static bool visit_slots(
 	        top - locals, GM_EDGE_LOCAL, (int64_t)locals);
 }
 
-/* A frame's data; `top` is where its value stack ends, in slots from localsplus on. */
-static bool visit_frame(struct gm_visit *visit, uint64_t frame, uint64_t top)
+/*
+ * Where a frame's value stack ends, in slots from localsplus on. stacktop counts just so; a frame that runs has -1 there
+ * and its pointer in a register: then the bytecode tells.
+ */
+static uint64_t stack_top(struct gm_python *python, uint64_t frame, struct gm_code_entry *entry)
+{
+	struct gm_raw_frame raw;
+	uint64_t previous;
+	uint32_t top;
+	int depth;
+
+	if (!gm_image_try_read(python->image, frame + (uint64_t)python->layout.frame_stacktop, &top,
+	            sizeof(top)))
+		return 0;
+	if ((int32_t)top >= 0)
+		return top;
+	if (!gm_py_read_frame(python, frame, &raw, &previous))
+		return 0;
+	raw.entry = entry;
+	depth = gm_py_depth_at(python, entry, gm_py_lasti(python, &raw));
+	return depth < 0 ? 0 : entry->code.local_count + (uint64_t)depth;
+}
+
+static bool visit_frame(struct gm_visit *visit, uint64_t frame)
 {
 	const struct gm_python_layout *l = &visit->python->layout;
 	uint64_t code = gm_py_field(visit->python, frame, l->frame_code);
@@ -38,35 +60,35 @@ static bool visit_frame(struct gm_visit *visit, uint64_t frame, uint64_t top)
 	gm_py_emit_field(visit, frame, l->frame_function, GM_EDGE_OTHER, "f_func");
 	gm_py_emit_field(visit, frame, l->frame_code, GM_EDGE_OTHER, "f_code");
 	gm_py_emit_field(visit, frame, l->frame_object, GM_EDGE_OTHER, "frame object");
-	return visit_slots(visit, frame, entry, top);
+	return visit_slots(visit, frame, entry, stack_top(visit->python, frame, entry));
 }
 
-/* stacktop counts slots from localsplus on; a frame that runs has -1 there. */
-static uint64_t stack_top(struct gm_python *python, uint64_t frame)
-{
-	uint32_t top = 0;
-
-	gm_image_try_u32(python->image, frame + (uint64_t)python->layout.frame_stacktop, &top);
-	return (int32_t)top < 0 ? 0 : top;
-}
-
-/* 3.9: f_stacktop is a pointer, NULL while the frame runs; 3.10: f_stackdepth counts from
- * f_valuestack. */
-static uint64_t stack_top_of_object(struct gm_python *python, uint64_t object)
+/* 3.9: f_stacktop is a pointer, NULL while the frame runs; 3.10: f_stackdepth counts from f_valuestack, -1 then. */
+static uint64_t stack_top_of_object(
+        struct gm_python *python, uint64_t object, struct gm_code_entry *entry)
 {
 	const struct gm_python_layout *l = &python->layout;
 	uint64_t base = gm_py_slot_address(python, object, 0);
 	uint64_t bottom = gm_py_field(python, object, l->frame_valuestack);
-	uint32_t depth = 0;
-	uint64_t top;
+	struct gm_raw_frame raw;
+	uint64_t previous;
+	uint32_t count = 0;
+	uint64_t top = 0;
+	int depth;
 
 	if (python->version < 0x030a) {
 		top = gm_py_field(python, object, l->frame_stacktop);
-	} else {
-		gm_image_try_u32(python->image, object + (uint64_t)l->frame_stacktop, &depth);
-		top = (int32_t)depth < 0 ? 0 : bottom + 8 * (uint64_t)depth;
+	} else if (gm_image_try_u32(python->image, object + (uint64_t)l->frame_stacktop, &count) &&
+	           (int32_t)count >= 0) {
+		top = bottom + 8 * (uint64_t)count;
 	}
-	return top < base || (top - base) / 8 > GM_MAX_LOCALS ? 0 : (top - base) / 8;
+	if (top)
+		return top < base || (top - base) / 8 > GM_MAX_LOCALS ? 0 : (top - base) / 8;
+	if (!gm_py_read_frame(python, object, &raw, &previous))
+		return 0;
+	raw.entry = entry;
+	depth = gm_py_depth_at(python, entry, gm_py_lasti(python, &raw));
+	return depth < 0 ? 0 : entry->code.local_count + (uint64_t)depth;
 }
 
 bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
@@ -86,15 +108,15 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 			return false;
 		/* a running frame's data belongs to the thread or the generator, not to this object
 		 */
-		return owner != GM_OWNED_BY_OBJECT ||
-		       visit_frame(visit, frame, stack_top(python, frame));
+		return owner != GM_OWNED_BY_OBJECT || visit_frame(visit, frame);
 	}
 	gm_py_emit_field(visit, object, l->frame_code, GM_EDGE_OTHER, "f_code");
 	gm_py_emit_field(visit, object, l->frame_builtins, GM_EDGE_OTHER, "f_builtins");
 	gm_py_emit_field(visit, object, l->frame_globals, GM_EDGE_OTHER, "f_globals");
 	gm_py_emit_field(visit, object, l->frame_locals, GM_EDGE_OTHER, "f_locals");
 	entry = gm_py_code_at(python, gm_py_field(python, object, l->frame_code));
-	return entry && visit_slots(visit, object, entry, stack_top_of_object(python, object));
+	return entry &&
+	       visit_slots(visit, object, entry, stack_top_of_object(python, object, entry));
 }
 
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
@@ -119,7 +141,7 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 	if (state >= FRAME_COMPLETED)
 		return true;
 	frame = object + (uint64_t)l->generator_frame;
-	return visit_frame(visit, frame, stack_top(python, frame));
+	return visit_frame(visit, frame);
 }
 
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
@@ -130,7 +152,7 @@ bool gm_python_frame_references(struct gm_python *python, const struct gm_python
 
 	if (python->layout.frameobject_frame == GM_NO_FIELD)
 		return gm_py_visit_frame_object(&visit, frame->address);
-	return visit_frame(&visit, frame->address, stack_top(python, frame->address));
+	return visit_frame(&visit, frame->address);
 }
 
 struct threads {

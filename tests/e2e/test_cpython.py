@@ -858,6 +858,76 @@ def test_references_are_those_of_gc_get_referents(interpreter, spawn, reader, tm
     assert len(unknown) < UNKNOWN_MAY_BE, sorted(unknown)
 
 
+DEPTHS = """
+import os, asyncio, json, unittest, email.message, http.client, logging, typing, dataclasses, argparse, tarfile, decimal
+import statistics, inspect, pickle, doctest, pdb, difflib, xml.dom.minidom, concurrent.futures, multiprocessing.pool
+print(0, flush=True)
+os.read(0, 1)
+"""
+
+
+def test_depths_of_the_value_stack_are_known_and_fill_co_stacksize(interpreter, spawn, reader, tmp_path):
+    version, path = interpreter
+    process, _ = start(spawn, path, tmp_path, DEPTHS)
+    depths = reader(process.pid, "depths")
+    assert depths["codes"] > 4000
+    assert depths["unknown"] == []
+    # 3.13 gives some functions one more than they use.
+    assert depths["full"] > 0.95 * depths["codes"] if version == "3.13" else depths["full"] == depths["codes"]
+
+
+TEMPORARIES = """
+import contextlib, os
+class Plain: pass
+def take(*args, **kw):
+    print([id(p) for p in made], flush=True)
+    with contextlib.suppress(OSError):
+        for i in [make()]:
+            try:
+                1/0
+            except ZeroDivisionError as e:
+                return (make(), [make(), os.read(0, 1)], f"{i}")
+made = []
+def make():
+    made.append(Plain())
+    return made[-1]
+def gen():
+    yield 1
+    x = [make(), take(make(), k=make())]
+async def coro():
+    return [make(), list(gen())]
+try:
+    coro().send(None)
+except StopIteration: pass
+"""
+
+
+def test_temporaries_on_the_value_stack_are_found(interpreter, spawn, reader, tmp_path):
+    version, path = interpreter
+    process, made = start(spawn, path, tmp_path, TEMPORARIES)
+
+    def on_stacks():
+        frames = reader(process.pid, ("frame-references", process.pid))
+        return {
+            frame["function"].split(".")[-1]: [
+                reader(process.pid, ("type", edge["target"])) for edge in frame["edges"]
+                if edge["name"] is None and edge["index"] >= frame["locals"]
+            ]
+            for frame in frames
+        }  # fmt: skip
+
+    for _ in range(50):
+        seen = on_stacks()
+        if seen["take"].count("Plain") == 2:
+            break
+    assert seen["take"].count("Plain") == 2
+    assert seen["take"][-3:] == ["builtin_function_or_method", "int", "int"]
+    assert seen["coro"] == ["Plain", "type", "generator"]
+    # 3.11 moves the arguments of a call from Python to Python to the callee.
+    assert seen["gen"][0] == "Plain"
+    assert seen["gen"].count("Plain") == (3 if version in ("3.9", "3.10") else 1)
+
+
 TRACKED = """
 import gc, json, os, sys
 class Node: pass

@@ -1,8 +1,8 @@
 /*
  * Reads a Python process with core/cpython and prints what it finds as JSON, for tests/e2e/test_cpython.py.
  * usage: read_python PID COMMAND...   each command prints one JSON value on a line of its own.
- *   info | threads | stack TID | instruction TID | dying TID | evaluate TID PATH | references ADDRESS
- *   tracked | tracked-references | modules | str ADDRESS | type ADDRESS | refcount ADDRESS
+ *   info | threads | depths | stack TID | instruction TID | dying TID | evaluate TID PATH | references ADDRESS
+ *   frame-references TID | tracked | tracked-references | modules | str ADDRESS | type ADDRESS | refcount ADDRESS
  *   loops TID | bench TID N | bench-dying TID N
  */
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpython/cpython.h"
+#include "cpython/python.h"
 
 enum { MAX_FRAMES = 4096 };
 
@@ -150,6 +150,24 @@ static void references(uint64_t object)
 	print(json_pack("{s:b, s:o}", "whole", whole, "edges", edges));
 }
 
+/* Of all frames: [[function, [[kind, name, index, target], ...]], ...] */
+static void frame_references(pid_t thread)
+{
+	struct gm_python_frame *frames = calloc(MAX_FRAMES, sizeof(*frames));
+	size_t count = gm_python_stack(python, thread, frames, MAX_FRAMES);
+	json_t *json = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		json_t *edges = json_array();
+		gm_python_frame_references(python, &frames[i], edge, edges);
+		json_array_append_new(json,
+		        json_pack("{s:o, s:I, s:o}", "function", text(frames[i].code->name),
+		                "locals", (json_int_t)frames[i].code->local_count, "edges", edges));
+	}
+	print(json);
+	free(frames);
+}
+
 struct count_edges {
 	json_t *targets;
 };
@@ -172,6 +190,50 @@ static bool tracked_references(void *context, uint64_t object)
 	gm_python_type_name(python, object, &type);
 	print(json_pack("[I, s, b, o]", (json_int_t)object, type, whole, count.targets));
 	return true;
+}
+
+/* Of all functions: how many there are, and of how many the value stack's depths are known and fill co_stacksize. */
+struct depths {
+	json_int_t codes, known, full;
+	json_t *unknown;
+};
+
+static bool count_depths(void *context, uint64_t object)
+{
+	struct depths *depths = context;
+	struct gm_code_entry *entry;
+	int most = 0;
+
+	if (!gm_python_is_instance(python, object, "function"))
+		return true;
+	entry = gm_py_code_at(python, gm_py_field(python, object, python->layout.function_code));
+	if (!entry)
+		return true;
+	depths->codes++;
+	gm_py_depth_at(python, entry, 0);
+	if (!entry->depths) {
+		json_array_append_new(depths->unknown, text(entry->code.name));
+		return true;
+	}
+	depths->known++;
+	for (uint32_t i = 0; i < entry->bytecode_size / 2; i++)
+		most = entry->depths[i] > most ? entry->depths[i] : most;
+	depths->full += most == (int)entry->stack_size;
+	return true;
+}
+
+static void all_depths(void)
+{
+	struct depths depths = {0, 0, 0, json_array()};
+	struct gm_error *error = gm_python_tracked(python, count_depths, &depths, NULL);
+
+	if (error) {
+		json_decref(depths.unknown);
+		fail(error);
+		return;
+	}
+	print(json_pack("{s:I, s:I, s:I, s:o}", "codes", depths.codes, "known", depths.known,
+	        "full", depths.full, "unknown", depths.unknown));
 }
 
 static bool nothing(void *context, uint64_t object)
@@ -316,6 +378,8 @@ static int run(char **words, int count)
 	}
 	if (!strcmp(what, "threads"))
 		return threads(), 1;
+	if (!strcmp(what, "depths"))
+		return all_depths(), 1;
 	if (!strcmp(what, "modules"))
 		return modules(), 1;
 	if (!strcmp(what, "tracked") || !strcmp(what, "tracked-references"))
@@ -328,6 +392,8 @@ static int run(char **words, int count)
 		return instruction(thread), 2;
 	if (!strcmp(what, "dying"))
 		return dying(thread), 2;
+	if (!strcmp(what, "frame-references"))
+		return frame_references(thread), 2;
 	if (!strcmp(what, "loops"))
 		return loops(thread), 2;
 	if (!strcmp(what, "references"))

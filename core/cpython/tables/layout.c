@@ -246,6 +246,7 @@ static void code(void)
 	FIELD(code_locals_kinds, PyCodeObject, co_localspluskinds, CODE);
 	FIELD(code_locals_count, PyCodeObject, co_nlocalsplus, CODE);
 	FIELD(code_adaptive, PyCodeObject, co_code_adaptive, CODE);
+	FIELD(code_exceptions, PyCodeObject, co_exceptiontable, CODE);
 	FIELD(code_first_traceable, PyCodeObject, _co_firsttraceable, CODE);
 	NONE(code_bytes);
 	NONE(code_varnames);
@@ -262,6 +263,7 @@ static void code(void)
 	NONE(code_locals_kinds);
 	NONE(code_locals_count);
 	NONE(code_adaptive);
+	NONE(code_exceptions);
 	NONE(code_first_traceable);
 	FIELD(code_bytes, PyCodeObject, co_code, CODE);
 	FIELD(code_varnames, PyCodeObject, co_varnames, CODE);

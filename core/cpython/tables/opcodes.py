@@ -83,6 +83,64 @@ def caches(base):
     return opcode._inline_cache_entries[opcode.opmap[base]]
 
 
+# What dis.stack_effect() leaves out or tells of compiling rather than running.
+EFFECTS = {
+    # The value sent is on the stack when a generator is resumed; the tables of 3.11 and 3.12 say 0.
+    (11, "RETURN_GENERATOR"): lambda argument: 1,
+    (12, "RETURN_GENERATOR"): lambda argument: 1,
+    # 3.10 pops the value sent, which is not counted at the function's start.
+    (10, "GEN_START"): lambda argument: 0,
+    # 3.11 splits a call's effect: PRECALL is said to pop the arguments, which CALL does.
+    (11, "PRECALL"): lambda argument: 0,
+    (11, "CALL"): lambda argument: -argument - 1,
+}
+
+FORMS = (
+    ("CONSTANT", lambda argument: 0),
+    ("ARGUMENT", lambda argument: argument),
+    ("BIT_0", lambda argument: argument & 1),
+    ("BIT_2", lambda argument: argument >> 2 & 1),
+    ("IS_3", lambda argument: argument == 3),
+    ("BITS", lambda argument: bin(argument & 15).count("1")),
+    ("BYTES", lambda argument: (argument & 0xFF) + (argument >> 8)),
+)
+
+
+def effect(number, base, jump):
+    """The stack effect as (form, constant, slope); None where no form fits."""
+    has_argument = number in opcode.hasarg if minor >= 12 else number >= opcode.HAVE_ARGUMENT
+
+    def of(argument):
+        own = EFFECTS.get((minor, base))
+        return own(argument) if own else dis.stack_effect(number, argument if has_argument else None, jump=jump)
+
+    # RAISE_VARARGS, MAKE_FUNCTION and the like take small arguments; UNPACK_EX two bytes of them
+    samples = list(range(16)) + ([256, 257, 513, 770] if base == "UNPACK_EX" else [])
+    if not has_argument:
+        samples = [0]
+    try:
+        values = [of(argument) for argument in samples]
+    except ValueError:
+        return None
+    for form, term in FORMS:
+        terms = [term(argument) for argument in samples]
+        if len(samples) == 1:
+            return form, values[0], 0
+        for slope in (0, -1, 1, -2, 2):
+            constant = values[0] - slope * terms[0]
+            if all(value == constant + slope * t for value, t in zip(values, terms)):
+                return form, constant, slope
+    return None
+
+
+def effect_text(found):
+    return "{GM_EFFECT_%s, %d, %d}" % (found or ("UNKNOWN", 0, 0))
+
+
+NO_NEXT = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD",
+           "JUMP_BACKWARD_NO_INTERRUPT", "INTERPRETER_EXIT"}  # fmt: skip
+
+
 def row(n, name, base):
     op, argument = CLASSES.get(base, ("OTHER", "NONE"))
     if minor >= 11 and argument == "DEREF":
@@ -90,8 +148,7 @@ def row(n, name, base):
     flags = []
     number = opcode.opmap[base]
     if number in opcode.hasjrel:
-        if "BACKWARD" in base:
-            flags.append("GM_OPCODE_JUMP_BACK")
+        flags.append("GM_OPCODE_JUMP_BACK" if "BACKWARD" in base else "GM_OPCODE_JUMP_FORWARD")
     elif number in opcode.hasjabs:
         flags.append("GM_OPCODE_JUMP_ABSOLUTE")
     if name == "STORE_FAST__STORE_FAST":
@@ -100,11 +157,14 @@ def row(n, name, base):
         flags.append("GM_OPCODE_EXTENDED")
     if base == "SEND":
         flags.append("GM_OPCODE_SEND")
+    if base in NO_NEXT:
+        flags.append("GM_OPCODE_NO_NEXT")
     returned = "GM_OP_" + ENTERS.get(base, op)
     if caches(base) == 0:
         returned = "GM_OP_OTHER"
-    return '\t[%d] = {"%s", GM_OP_%s, %s, GM_ARGUMENT_%s, %d, %d, %s},' % (
-        n, name, op, returned, argument, number, caches(base), " | ".join(flags) or "0")
+    return '\t[%d] = {"%s", GM_OP_%s, %s, GM_ARGUMENT_%s, %d, %d, %s, %s, %s},' % (
+        n, name, op, returned, argument, number, caches(base), " | ".join(flags) or "0",
+        effect_text(effect(number, base, False)), effect_text(effect(number, base, True)))
 
 
 def main():
