@@ -160,6 +160,11 @@ int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err)
 	return give_error(gm_recorder_flush(recorder->recorder), ret_err);
 }
 
+uint32_t gpumem_recorder_step(gpumem_recorder *recorder)
+{
+	return gm_recorder_step(recorder->recorder);
+}
+
 uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder)
 {
 	return gm_recorder_event_count(recorder->recorder);

@@ -87,6 +87,8 @@ GPUMEM_API void gpumem_recorder_stop_when(
 	gpumem_recorder *recorder, uint64_t events, uint32_t step);
 /* Everything recorded so far can be read from the file. */
 GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
+/* The pass of the training loop that the latest event belongs to, as far as can be told; 0: none yet. */
+GPUMEM_API uint32_t gpumem_recorder_step(gpumem_recorder *recorder);
 GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
 /* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);

@@ -19,6 +19,7 @@ uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *ev
 {
 	uint64_t number = gm_log_writer_event(recorder->writer, event);
 	recorder->event_count = number + 1;
+	gm_record_steps_feed(recorder, event);
 	if (recorder->stop_after && recorder->event_count >= recorder->stop_after) {
 		recorder->stop_after = 0;
 		recorder->stop_due = true;
@@ -112,6 +113,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 	moment.registers.value[GM_RIP] = address;
 	moment.time_ns = gm_record_now();
 
+	recorder->fed_count = 0;
 	bool refused = recorder->refusal != NULL;
 	if (!refused)
 		record(recorder, site->probe, &moment, ret_verdict);

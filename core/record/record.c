@@ -98,6 +98,7 @@ static void destroy(struct gm_recorder *recorder)
 	struct gm_code_id *code, *next_code;
 	HASH_ITER(hh, recorder->code_ids, code, next_code) {
 		HASH_DEL(recorder->code_ids, code);
+		free(code->loops);
 		free(code);
 	}
 	struct gm_thread_kind *thread, *next_thread;
@@ -113,6 +114,7 @@ static void destroy(struct gm_recorder *recorder)
 	gm_array_deinit(&recorder->unnamed);
 	gm_record_forget_blocks(recorder);
 	gm_record_forget_segments(recorder);
+	gm_record_steps_end(recorder);
 	gm_torch_close(recorder->torch);
 	gm_python_close(recorder->python);
 	gm_symbols_destroy(recorder->symbols);
@@ -145,6 +147,8 @@ static struct gm_error *create(struct gm_recorder *recorder,
 	gm_try(gm_record_find_probes(recorder));
 	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
 		recorder->counters[i].known = true; /* nothing was allocated before the start */
+	if (!gm_record_steps_begin(recorder))
+		return &gm_error_no_memory;
 	return begin_late(recorder);
 }
 
@@ -209,6 +213,11 @@ void gm_recorder_stop_when(
 	recorder->stop_due = false;
 	recorder->stop_after = condition->events ? recorder->event_count + condition->events : 0;
 	recorder->stop_step = condition->step;
+}
+
+uint32_t gm_recorder_step(const struct gm_recorder *recorder)
+{
+	return recorder->last_step;
 }
 
 uint64_t gm_recorder_event_count(const struct gm_recorder *recorder)

@@ -5,7 +5,8 @@
  * go and, at each stop, reads registers, stacks and Block records from the image and appends an event.
  * It decides nothing about how answers look.
  *
- * This room may include base, image, symbols, cpython, torch and log's writer; of sim only the header of
+ * This room may include base, image, symbols, cpython, torch, log's writer and the model's step detector
+ * (model/steps.h, which is fed with single events and reads no log); of sim only the header of
  * its account, which is a format and no code.
  *
  * The order and meaning of events are PyTorch's own (its memory history): see docs/recording.md.
@@ -96,6 +97,7 @@ void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_co
 /* Names the addresses seen so far, reads the simulated device's counters, writes all to the file: what a
  * question needs at a stop. */
 struct gm_error *gm_recorder_flush(struct gm_recorder *recorder);
+uint32_t gm_recorder_step(const struct gm_recorder *recorder); /* of the latest event; 0: none */
 uint64_t gm_recorder_event_count(const struct gm_recorder *recorder);
 
 /* What a one-line summary says; sizes in bytes, over all devices of a kind. */

@@ -9,6 +9,7 @@
  *   existing.c  what was alive before recording began
  *   stacks.c    call stacks, interned
  *   advance.c   past a breakpoint without a step of the debugger's
+ *   steps.c     which pass of the training loop it is
  *   naming.c    modules, names of native addresses, counters of the simulated device
  */
 #ifndef GM_RECORD_RECORDER_H
@@ -67,6 +68,8 @@ struct gm_cuda_call {
 struct gm_held_segment {
 	pid_t thread;
 	struct gm_event event;
+	struct gm_python_frame *frames; /* of its Python stack; owned */
+	size_t frame_count;
 };
 
 /* A Python frame's place -> its id in the log. */
@@ -79,6 +82,7 @@ struct gm_frame_id {
 struct gm_code_id {
 	uint32_t code; /* gm_code.id */
 	uint32_t id;   /* in the log */
+	struct gm_log_loop *loops; /* owned; as many as the code has */
 	UT_hash_handle hh;
 };
 
@@ -155,6 +159,11 @@ struct gm_recorder {
 	uint64_t addresses[GM_RECORD_FRAMES_MAX];
 	uint32_t python_unread;
 
+	struct gm_steps *steps; /* NULL: no memory for them */
+	const struct gm_python_frame *fed_frames; /* of the event that is written now */
+	size_t fed_count;
+	uint32_t last_step;
+
 	/* each of these gaps is told once */
 	bool told_no_record, told_expandable, told_python, told_torch, told_waiting, told_unknown_free;
 
@@ -188,6 +197,15 @@ uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *ev
 void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment);
 /* What is torn down at a free; 0: not seen. */
 uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *moment);
+
+/* What the log knows of a code object; NULL: no memory. */
+struct gm_code_id *gm_record_code(struct gm_recorder *recorder, const struct gm_code *code);
+
+/* steps.c */
+bool gm_record_steps_begin(struct gm_recorder *recorder);
+void gm_record_steps_end(struct gm_recorder *recorder);
+/* The frames are those of the event's Python stack: recorder->fed_frames. */
+void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *event);
 
 /* blocks.c */
 void gm_record_report(struct gm_recorder *recorder, struct gm_moment *moment);

@@ -62,8 +62,17 @@ void gm_record_cuda_malloc_return(struct gm_recorder *recorder, struct gm_moment
 		};
 		held.event.address = address;
 		held.event.size = held.event.requested = call.size;
-		if (!gm_array_push(&recorder->held, held))
+		held.frames = calloc(recorder->fed_count + 1, sizeof(*held.frames));
+		if (!held.frames || !gm_array_push(&recorder->held, held)) {
+			free(held.frames);
 			gm_record_gap(recorder, "a segment was not recorded: no memory");
+			return;
+		}
+		struct gm_held_segment *kept = &recorder->held.items[recorder->held.count - 1];
+		kept->frame_count = recorder->fed_count;
+		if (recorder->fed_count)
+			memcpy(kept->frames, recorder->fed_frames,
+				recorder->fed_count * sizeof(*kept->frames));
 		return;
 	}
 }
@@ -91,15 +100,24 @@ void gm_record_keep_segment(struct gm_recorder *recorder, uint64_t address, uint
 	segment->device = device;
 }
 
-static void write_held(struct gm_recorder *recorder, struct gm_event *event)
+static void write_held(struct gm_recorder *recorder, struct gm_held_segment *held)
 {
+	struct gm_event *event = &held->event;
 	struct gm_device_counters *counters = &recorder->counters[event->device];
 	event->allocated = counters->known ? counters->allocated : UINT64_MAX;
 	event->reserved = counters->known ? counters->reserved + event->size : UINT64_MAX;
 	counters->reserved += event->size;
 	gm_record_keep_segment(
 		recorder, event->address, event->size, event->stream, (int8_t)event->device);
+	/* its own frames, not those of the stop at which it is written */
+	const struct gm_python_frame *frames = recorder->fed_frames;
+	size_t count = recorder->fed_count;
+	recorder->fed_frames = held->frames;
+	recorder->fed_count = held->frame_count;
 	gm_record_event(recorder, event);
+	recorder->fed_frames = frames;
+	recorder->fed_count = count;
+	free(held->frames);
 }
 
 void gm_record_release_held(
@@ -108,17 +126,17 @@ void gm_record_release_held(
 	for (size_t i = 0; i < recorder->held.count; i++) {
 		if (recorder->held.items[i].thread != thread)
 			continue;
-		struct gm_event event = recorder->held.items[i].event;
+		struct gm_held_segment held = recorder->held.items[i];
 		memmove(&recorder->held.items[i], &recorder->held.items[i + 1],
 			(recorder->held.count - i - 1) * sizeof(recorder->held.items[0]));
 		recorder->held.count--;
 		i--;
-		if (block && block->address >= event.address
-			&& block->address - event.address < event.size) {
-			event.device = block->device;
-			event.stream = block->stream;
+		if (block && block->address >= held.event.address
+			&& block->address - held.event.address < held.event.size) {
+			held.event.device = block->device;
+			held.event.stream = block->stream;
 		}
-		write_held(recorder, &event);
+		write_held(recorder, &held);
 	}
 }
 
@@ -164,5 +182,7 @@ void gm_record_forget_segments(struct gm_recorder *recorder)
 		free(segment);
 	}
 	gm_array_deinit(&recorder->calls);
+	for (size_t i = 0; i < recorder->held.count; i++)
+		free(recorder->held.items[i].frames);
 	gm_array_deinit(&recorder->held);
 }

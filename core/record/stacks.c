@@ -14,15 +14,15 @@ enum { PYTHON_THREADS_MAX = 256 };
 
 /* --- what the log knows of a Python frame -------------------------------------------------------------- */
 
-static uint32_t log_code(struct gm_recorder *recorder, const struct gm_code *code)
+struct gm_code_id *gm_record_code(struct gm_recorder *recorder, const struct gm_code *code)
 {
 	struct gm_code_id *known;
 	HASH_FIND(hh, recorder->code_ids, &code->id, sizeof(code->id), known);
 	if (known)
-		return known->id;
+		return known;
 	_cleanup_free_ struct gm_log_loop *loops = calloc(code->loop_count + 1u, sizeof(*loops));
 	if (!loops)
-		return 0;
+		return NULL;
 	for (uint32_t i = 0; i < code->loop_count; i++)
 		loops[i] = (struct gm_log_loop){.start = code->loops[i].start,
 			.end = code->loops[i].end,
@@ -38,10 +38,16 @@ static uint32_t log_code(struct gm_recorder *recorder, const struct gm_code *cod
 	uint32_t id = gm_log_writer_code(recorder->writer, &record);
 	known = malloc(sizeof(*known));
 	if (known) {
-		*known = (struct gm_code_id){.code = code->id, .id = id};
+		*known = (struct gm_code_id){.code = code->id, .id = id, .loops = gm_take(loops)};
 		HASH_ADD(hh, recorder->code_ids, code, sizeof(known->code), known);
 	}
-	return id;
+	return known;
+}
+
+static uint32_t log_code(struct gm_recorder *recorder, const struct gm_code *code)
+{
+	const struct gm_code_id *known = gm_record_code(recorder, code);
+	return known ? known->id : 0;
 }
 
 static uint32_t log_frame(struct gm_recorder *recorder, const struct gm_python_frame *frame)
@@ -160,6 +166,8 @@ static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *mo
 		moment->frame_count = count;
 	}
 	moment->python_stack = log_python_stack(recorder, count);
+	recorder->fed_frames = recorder->frames;
+	recorder->fed_count = count;
 }
 
 void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment)

@@ -86,6 +86,7 @@ def _declare(lib):
         ("gpumem_recorder_refusal", text, [pointer]),
         ("gpumem_recorder_stop_when", None, [pointer, ctypes.c_uint64, ctypes.c_uint32]),
         ("gpumem_recorder_flush", number, [pointer, out_text]),
+        ("gpumem_recorder_step", ctypes.c_uint32, [pointer]),
         ("gpumem_recorder_event_count", ctypes.c_uint64, [pointer]),
         ("gpumem_recorder_summary", ctypes.c_void_p, [pointer]),
     ):
@@ -215,6 +216,9 @@ class Recorder:
     def flush(self):
         message = ctypes.c_void_p()
         _check(library().gpumem_recorder_flush(self.handle, ctypes.byref(message)), message)
+
+    def step(self):
+        return library().gpumem_recorder_step(self.handle)
 
     def event_count(self):
         return library().gpumem_recorder_event_count(self.handle)

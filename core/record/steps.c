@@ -1,0 +1,55 @@
+/*
+ * Which pass of the training loop an event belongs to, while it is recorded: the model's own detector is fed
+ * with the frames that were just read, so that `gpumem until step=N` stops where the model will say that
+ * pass N begins.
+ */
+#include <string.h>
+
+#include "model/steps.h"
+#include "record/recorder.h"
+
+/* Called by the detector for a stack it sees for the first time: the one of the event that is fed now. */
+static size_t current_frames(void *context, uint32_t stack, struct gm_step_frame *frames, size_t max)
+{
+	struct gm_recorder *recorder = context;
+	(void)stack;
+	size_t count = recorder->fed_count < max ? recorder->fed_count : max;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_python_frame *frame = &recorder->fed_frames[i];
+		struct gm_code_id *code = gm_record_code(recorder, frame->code);
+		frames[i] = (struct gm_step_frame){
+			.code = code ? code->id : 0,
+			.lasti = frame->lasti,
+			.loop_count = code ? frame->code->loop_count : 0,
+			.loops = code ? code->loops : NULL,
+			.file = frame->code->file,
+			.name = frame->code->name,
+		};
+	}
+	return count;
+}
+
+bool gm_record_steps_begin(struct gm_recorder *recorder)
+{
+	recorder->steps = gm_steps_create(current_frames, recorder);
+	return recorder->steps != NULL;
+}
+
+void gm_record_steps_end(struct gm_recorder *recorder)
+{
+	gm_steps_destroy(recorder->steps);
+	recorder->steps = NULL;
+}
+
+void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *event)
+{
+	if (!recorder->steps || (event->flags & GM_EVENT_PREEXISTING))
+		return;
+	uint32_t step = gm_steps_feed(recorder->steps, event->python_stack, event->native_stack,
+		event->action, event->flags & GM_EVENT_BORROWED);
+	if (recorder->stop_step && step >= recorder->stop_step && recorder->last_step < recorder->stop_step) {
+		recorder->stop_step = 0;
+		recorder->stop_due = true;
+	}
+	recorder->last_step = step;
+}
