@@ -1,0 +1,305 @@
+#include "ask/blocks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/place.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+
+void gm_blocks_deinit(struct gm_blocks *blocks)
+{
+	for (size_t i = 0; i < blocks->group_count; i++)
+		free(blocks->groups[i].key);
+	free(blocks->groups);
+	free(blocks->live);
+	*blocks = (struct gm_blocks){0};
+}
+
+static int compare_live(const void *a, const void *b, void *context)
+{
+	const struct gm_block *left = gm_model_block(context, *(const uint32_t *)a);
+	const struct gm_block *right = gm_model_block(context, *(const uint32_t *)b);
+	if (left->size != right->size)
+		return left->size > right->size ? -1 : 1;
+	return left->alloc < right->alloc ? -1 : left->alloc > right->alloc;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct gm_group *left = a, *right = b;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return strcmp(left->key, right->key);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
+}
+
+/* "train.py:7 in train < train.py:20 in <module>", or the site alone. */
+static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
+{
+	struct gm_place place;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	if (!whole) {
+		if (gm_place_site(log, stack, &place))
+			fprintf(out, "%s:%u in %s", place.file, place.line, place.function);
+		else
+			fputs("unknown", out);
+	} else {
+		size_t i = 0;
+		for (; gm_place_frame(log, stack, i, &place); i++)
+			fprintf(out, "%s%s:%u in %s", i ? " < " : "", gm_base_name(place.file),
+			        place.line, place.function);
+		if (i == 0)
+			fputs("unknown", out);
+	}
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static char *group_key(
+        const struct gm_model *model, const struct gm_block *block, enum gm_group_by by)
+{
+	if (by == GM_BY_CATEGORY)
+		return strdup("unknown");
+	if (by == GM_BY_PHASE)
+		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
+	struct gm_event event;
+	gm_log_event(gm_model_log(model), block->alloc, &event);
+	return stack_key(gm_model_log(model), event.python_stack, by == GM_BY_STACK);
+}
+
+/* Puts equal keys together. */
+static void merge_groups(struct gm_blocks *blocks)
+{
+	if (!blocks->group_count)
+		return;
+	qsort(blocks->groups, blocks->group_count, sizeof(*blocks->groups), compare_keys);
+	size_t kept = 0;
+	for (size_t i = 1; i < blocks->group_count; i++) {
+		struct gm_group *into = &blocks->groups[kept], *from = &blocks->groups[i];
+		if (strcmp(into->key, from->key) == 0) {
+			into->bytes += from->bytes;
+			into->blocks += from->blocks;
+			free(from->key);
+		} else {
+			blocks->groups[++kept] = *from;
+		}
+	}
+	blocks->group_count = kept + 1;
+	qsort(blocks->groups, blocks->group_count, sizeof(*blocks->groups), compare_groups);
+}
+
+/* One group per stack first: naming a stack is dear, and blocks share stacks. */
+struct stack_sum {
+	uint64_t tag; /* stack, or phase */
+	uint32_t block;
+	uint64_t bytes, blocks;
+};
+
+static int compare_tags(const void *a, const void *b)
+{
+	const struct stack_sum *left = a, *right = b;
+	return left->tag < right->tag ? -1 : left->tag > right->tag;
+}
+
+static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by by)
+{
+	const struct gm_log *log = gm_model_log(blocks->model);
+	size_t count = blocks->live_count, kept = 0;
+	_cleanup_free_ struct stack_sum *sums = calloc(count + 1, sizeof(*sums));
+	blocks->groups = calloc(count + 1, sizeof(*blocks->groups));
+	if (!sums || !blocks->groups)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		struct gm_event event;
+		gm_log_event(log, block->alloc, &event);
+		uint64_t tag = by == GM_BY_PHASE ? gm_model_phase(blocks->model, block->alloc)
+		                                 : event.python_stack;
+		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
+	}
+	if (count)
+		qsort(sums, count, sizeof(*sums), compare_tags);
+	for (size_t i = 1; i < count; i++) {
+		if (sums[i].tag == sums[kept].tag) {
+			sums[kept].bytes += sums[i].bytes;
+			sums[kept].blocks++;
+		} else {
+			sums[++kept] = sums[i];
+		}
+	}
+	for (size_t i = 0; count && i <= kept; i++) {
+		char *key =
+		        group_key(blocks->model, gm_model_block(blocks->model, sums[i].block), by);
+		if (!key)
+			return &gm_error_no_memory;
+		blocks->groups[blocks->group_count++] =
+		        (struct gm_group){key, sums[i].bytes, sums[i].blocks};
+	}
+	if (blocks->unattributed) {
+		char *key = strdup("unknown (allocated before the record began)");
+		if (!key)
+			return &gm_error_no_memory;
+		blocks->groups[blocks->group_count++] =
+		        (struct gm_group){key, blocks->unattributed, 0};
+	}
+	merge_groups(blocks);
+	return NULL;
+}
+
+static struct gm_error *collect(struct gm_blocks *blocks)
+{
+	GM_ARRAY(uint32_t) live = {0};
+	uint64_t sum = 0;
+	for (size_t i = 0; i < gm_model_block_count(blocks->model); i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, i);
+		if (block->device != blocks->device || !gm_block_live_after(block, blocks->event))
+			continue;
+		if (!gm_array_push(&live, (uint32_t)i)) {
+			gm_array_deinit(&live);
+			return &gm_error_no_memory;
+		}
+		sum += block->size;
+		blocks->by_phase[gm_model_phase(blocks->model, block->alloc)] += block->size;
+	}
+	blocks->live = live.items;
+	blocks->live_count = live.count;
+	blocks->allocated = sum;
+	/* The event has the allocator's own figure, of its own device. */
+	struct gm_event event;
+	gm_log_event(gm_model_log(blocks->model), blocks->event, &event);
+	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
+	if (event.device_type == device->type && event.device == device->index &&
+	        event.allocated != UINT64_MAX && event.allocated > sum) {
+		blocks->unattributed = event.allocated - sum;
+		blocks->allocated = event.allocated;
+	}
+	if (live.count)
+		qsort_r(live.items, live.count, sizeof(*live.items), compare_live,
+		        (void *)blocks->model);
+	return NULL;
+}
+
+struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
+        struct gm_blocks *ret_blocks)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	uint64_t count = gm_log_event_count(gm_model_log(model));
+	if (options->has_event && options->event >= count)
+		return gm_error_create(GM_USAGE,
+		        "event %" PRIu64 ": not in the record: it has %" PRIu64
+		        " events, counted from 0",
+		        options->event, count);
+	struct gm_blocks blocks = {
+	        .model = model,
+	        .device = gm_model_main_device(model),
+	        .event = GM_NO_EVENT,
+	};
+	if (blocks.device == SIZE_MAX) {
+		*ret_blocks = blocks;
+		return NULL;
+	}
+	blocks.event = options->has_event ? (uint32_t)options->event
+	               : options->at_peak ? gm_model_device(model, blocks.device)->peak_event
+	                                  : (uint32_t)count - 1;
+	struct gm_error *error = NULL;
+	if (blocks.event != GM_NO_EVENT)
+		error = collect(&blocks);
+	if (!error && blocks.event != GM_NO_EVENT)
+		error = make_groups(&blocks, options->by);
+	if (error) {
+		gm_blocks_deinit(&blocks);
+		return error;
+	}
+	*ret_blocks = blocks;
+	return NULL;
+}
+
+static bool contains(const struct gm_block *block, uint64_t address)
+{
+	return address == block->address || address - block->address < block->size;
+}
+
+struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
+        const struct gm_model **ret_model, uint32_t **ret_blocks, size_t *ret_count)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	GM_ARRAY(uint32_t) found = {0};
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
+		if (contains(gm_model_block(model, i), address) &&
+		        !gm_array_push(&found, (uint32_t)i)) {
+			gm_array_deinit(&found);
+			return &gm_error_no_memory;
+		}
+	}
+	*ret_model = model;
+	*ret_blocks = found.items;
+	*ret_count = found.count;
+	return NULL;
+}
+
+static struct gm_error *parse_u64(const char *text, int base, uint64_t *ret_value)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, base);
+	if (end == text || *end || text[0] == '-' || text[0] == '+')
+		return gm_error_create(GM_USAGE, "'%s' is no number", text);
+	*ret_value = value;
+	return NULL;
+}
+
+struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
+        uint64_t event, uint32_t *ret_block)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	uint64_t number;
+	if (text[0] == '#') {
+		gm_try(parse_u64(text + 1, 10, &number));
+		uint32_t index = gm_model_event_block(model, number);
+		if (index == GM_NO_BLOCK)
+			return gm_error_create(GM_USAGE,
+			        "no block %s: event %" PRIu64
+			        " is in no block's life: `gpumem events` lists the allocations",
+			        text, number);
+		*ret_block = index;
+		return NULL;
+	}
+	if (text[0] != '0' || (text[1] != 'x' && text[1] != 'X'))
+		return gm_error_create(GM_USAGE,
+		        "no block '%s': a recording knows addresses and events: "
+		        "name it by 0x… or #N, as `gpumem blocks` does",
+		        text);
+	gm_try(parse_u64(text + 2, 16, &number));
+	uint32_t best = GM_NO_BLOCK;
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		if (!contains(block, number))
+			continue;
+		if (has_event && !gm_block_live_after(block, (uint32_t)event))
+			continue;
+		best = (uint32_t)i;
+	}
+	if (best == GM_NO_BLOCK)
+		return gm_error_create(GM_USAGE,
+		        "no block at %s: the record has no allocation there%s: "
+		        "`gpumem blocks` lists what there is",
+		        text, has_event ? " at that event" : "");
+	*ret_block = best;
+	return NULL;
+}

@@ -1,0 +1,50 @@
+/* blocks and peak: what was allocated after an event, and in which groups; what lived at an address. */
+#ifndef GM_ASK_BLOCKS_H
+#define GM_ASK_BLOCKS_H
+
+#include "ask/context.h"
+#include "model/model.h"
+
+enum gm_group_by { GM_BY_NONE, GM_BY_LINE, GM_BY_STACK, GM_BY_PHASE, GM_BY_CATEGORY };
+
+struct gm_blocks_options {
+	enum gm_group_by by;
+	bool at_peak;
+	bool has_event;
+	uint64_t event; /* after this one; without has_event and at_peak: after the last */
+};
+
+struct gm_group {
+	char *key; /* owned; "train.py:7 in train", "unknown" */
+	uint64_t bytes, blocks;
+};
+
+struct gm_blocks {
+	const struct gm_model *model;
+	size_t device;  /* of the model; SIZE_MAX: no events at all */
+	uint32_t event; /* GM_NO_EVENT: none */
+	uint64_t allocated;
+	uint32_t *live; /* indices of blocks, biggest first; owned */
+	size_t live_count;
+	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
+	size_t group_count;
+	uint64_t by_phase[GM_PHASE_COUNT];
+	uint64_t unattributed; /* allocated before the record: in no block, but in `allocated` */
+};
+
+struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
+        struct gm_blocks *ret_blocks);
+void gm_blocks_deinit(struct gm_blocks *blocks);
+
+/* The lives at an address, in order: blocks that contain it. The caller frees the array. */
+struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
+        const struct gm_model **ret_model, uint32_t **ret_blocks, size_t *ret_count);
+
+/*
+ * BLOCK as typed: an address (the latest block there, or the one alive after `event`), or #N. GM_USAGE where
+ * there is none so named.
+ */
+struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
+        uint64_t event, uint32_t *ret_block);
+
+#endif

@@ -1,0 +1,20 @@
+/* info: what a recording holds, and how complete it is. */
+#ifndef GM_ASK_INFO_H
+#define GM_ASK_INFO_H
+
+#include "ask/context.h"
+#include "model/model.h"
+
+struct gm_info {
+	const struct gm_model *model; /* the context's */
+	bool complete;
+	size_t gap_count;
+	char **gaps; /* owned: the recorder's own and what the model found */
+	bool closed;
+	uint64_t kernels_not_computed; /* of the simulated device */
+};
+
+struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_info);
+void gm_info_deinit(struct gm_info *info);
+
+#endif

@@ -1,0 +1,63 @@
+#include "ask/place.h"
+
+#include <string.h>
+
+bool gm_place_frame(
+        const struct gm_log *log, uint32_t stack, size_t index, struct gm_place *ret_place)
+{
+	size_t count;
+	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
+	struct gm_log_frame frame;
+	struct gm_log_code code = {0};
+	if (index >= count || !gm_log_frame(log, frames[index], &frame))
+		return false;
+	gm_log_code(log, frame.code, &code);
+	*ret_place = (struct gm_place){
+	        .code = frame.code,
+	        .lasti = frame.lasti,
+	        .file = gm_log_string(log, code.file),
+	        .function = gm_log_string(log, code.name),
+	        .line = frame.line,
+	        .op = frame.op < GM_OP_COUNT ? (enum gm_op)frame.op : GM_OP_OTHER,
+	        .op_name = frame.op_name ? gm_log_string(log, frame.op_name) : NULL,
+	};
+	return true;
+}
+
+bool gm_place_is_library(const char *file)
+{
+	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
+	       strstr(file, "/lib/python3") || file[0] == '<';
+}
+
+bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_place *ret_place)
+{
+	struct gm_place place;
+	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++) {
+		if (!gm_place_is_library(place.file)) {
+			*ret_place = place;
+			return true;
+		}
+	}
+	return gm_place_frame(log, stack, 0, ret_place);
+}
+
+const char *gm_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+void gm_place_native(const struct gm_log *log, uint64_t address, struct gm_native_place *ret_place)
+{
+	*ret_place = (struct gm_native_place){0};
+	uint32_t function, file, line;
+	if (gm_log_symbol(log, address, &function, &file, &line)) {
+		ret_place->function = function ? gm_log_string(log, function) : NULL;
+		ret_place->file = file ? gm_log_string(log, file) : NULL;
+		ret_place->line = line;
+	}
+	struct gm_log_module module;
+	if (gm_log_module(log, gm_log_module_at(log, address), &module))
+		ret_place->object = gm_base_name(gm_log_string(log, module.path));
+}

@@ -1,0 +1,311 @@
+#include "ask/why.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void gm_why_deinit(struct gm_why *why)
+{
+	free(why->held_until);
+	free(why->sentence);
+	*why = (struct gm_why){0};
+}
+
+static void put_place(FILE *out, const struct gm_place *place)
+{
+	if (!place->code) {
+		fputs("a place that was not recorded", out);
+		return;
+	}
+	fprintf(out, "%s:%u", gm_base_name(place->file), place->line);
+	if (strcmp(place->function, "<module>") != 0)
+		fprintf(out, " in %s()", place->function);
+}
+
+static void put_step(FILE *out, uint32_t step)
+{
+	if (step)
+		fprintf(out, " in step %u", step);
+}
+
+/* The statement of the free: the instruction's own line where it is the user's code, else the user's line
+ * that led there. */
+static const struct gm_place *statement(const struct gm_why *why)
+{
+	const struct gm_place *place = &why->cause.place;
+	return place->code && !gm_place_is_library(place->file) ? place : &why->freed_at;
+}
+
+static void put_name(FILE *out, const char *name, const char *otherwise)
+{
+	if (name)
+		fprintf(out, "`%s`", name);
+	else
+		fputs(otherwise, out);
+}
+
+static void put_autograd(FILE *out, const struct gm_why *why)
+{
+	const struct gm_cause *cause = &why->cause;
+	fputs("the autograd graph released it", out);
+	if (cause->teardown.node_name)
+		fprintf(out, " (saved for backward by %.*s)", cause->teardown.node_name_length,
+		        cause->teardown.node_name);
+	if (cause->name && !cause->dying.code)
+		fprintf(out, " when the graph of `%s` went away, as `%s` was let go", cause->name,
+		        cause->name);
+	else if (cause->dying.code)
+		fprintf(out, " when %s() returned and the graph that its %s kept went away",
+		        cause->dying.function, cause->name ? cause->name : "locals");
+	else if (cause->teardown.engine || cause->place.code)
+		fputs(" during the backward pass", out);
+}
+
+/* By what it was let go: "`outputs` was rebound". */
+static void put_cause(FILE *out, const struct gm_why *why)
+{
+	const struct gm_cause *cause = &why->cause;
+	switch (cause->kind) {
+	case GM_CAUSE_REBOUND:
+		fputs("let go by the rebinding of ", out);
+		put_name(out, cause->name, "a variable");
+		break;
+	case GM_CAUSE_DELETED:
+		fputs("let go by deleting ", out);
+		put_name(out, cause->name, "a variable");
+		break;
+	case GM_CAUSE_FUNCTION_RETURN:
+		if (cause->dying.code)
+			fprintf(out, "let go when %s() returned", cause->dying.function);
+		else
+			fputs("let go when a function returned", out);
+		if (cause->name)
+			fprintf(out, ", whose local `%s` held it", cause->name);
+		break;
+	case GM_CAUSE_CONTAINER_CHANGE:
+		fputs("let go by a change of an item in a container", out);
+		break;
+	case GM_CAUSE_ATTRIBUTE_CHANGE:
+		fputs("let go by a change of the attribute ", out);
+		put_name(out, cause->name, "of an object");
+		break;
+	case GM_CAUSE_AUTOGRAD_RELEASE:
+		put_autograd(out, why);
+		break;
+	case GM_CAUSE_OPTIMIZER:
+		fputs("let go within the optimizer", out);
+		break;
+	case GM_CAUSE_GC_CYCLE:
+		fputs("let go by Python's garbage collector: it was part of a reference cycle",
+		        out);
+		break;
+	case GM_CAUSE_EXCEPTION_CLEARED:
+		fputs("let go when an exception, whose traceback held it, was cleared", out);
+		break;
+	case GM_CAUSE_GENERATOR_END:
+		fputs("let go when a generator ended", out);
+		if (cause->name)
+			fprintf(out, ", whose local `%s` held it", cause->name);
+		break;
+	case GM_CAUSE_TEMPORARY:
+		fputs("a temporary: no variable kept it beyond its statement", out);
+		break;
+	case GM_CAUSE_NATIVE:
+		fputs("let go by native code outside Python", out);
+		break;
+	case GM_CAUSE_INTERPRETER_EXIT:
+		fputs("let go as the interpreter exited", out);
+		break;
+	default:
+		if (cause->place.op == GM_OP_CALL)
+			fputs("let go during or just after a call; by what is not known", out);
+		else if (cause->place.op_name)
+			fprintf(out,
+			        "let go while an instruction on `%s` was under way; "
+			        "whether that held it is not known",
+			        cause->place.op_name);
+		else
+			fputs("let go; by what is not known", out);
+	}
+}
+
+static void put_sentence(FILE *out, const struct gm_why *why)
+{
+	const struct gm_block *block = &why->block;
+	fprintf(out, "The block of %" PRIu64 " bytes", block->size);
+	if (block->alloc == GM_NO_EVENT) {
+		fputs(" was allocated before the record began", out);
+	} else if (block->flags & GM_EVENT_PREEXISTING) {
+		fputs(" was alive when recording began", out);
+	} else {
+		fputs(" was allocated at ", out);
+		put_place(out, &why->made_at);
+		put_step(out, gm_model_step(why->model, block->alloc));
+	}
+	if (why->freed == GM_NO_EVENT) {
+		fputs(" and is still alive at the end of the record.", out);
+		return;
+	}
+	fputs(why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE ? "; " : " and was ", out);
+	if (why->cause.kind == GM_CAUSE_TEMPORARY)
+		fputs("freed as ", out);
+	put_cause(out, why);
+	if (statement(why)->code) {
+		fputs(" at ", out);
+		put_place(out, statement(why));
+	}
+	put_step(out, why->cause.step);
+	if (why->successor != GM_NO_BLOCK) {
+		const struct gm_block *next = gm_model_block(why->model, why->successor);
+		fprintf(out,
+		        ", after the next one of the same line, %" PRIu64
+		        " bytes (#%u), had been allocated: both were live together",
+		        next->size, next->alloc);
+	}
+	fputs(".", out);
+	if (block->free_requested == GM_NO_EVENT || block->free_completed == block->free_requested)
+		return;
+	if (block->free_completed == GM_NO_EVENT)
+		fputs(" The allocator has not completed the free: the block waits for a stream.",
+		        out);
+	else if (block->free_completed > block->free_requested + 1)
+		fprintf(out, " The allocator completed the free %u events later.",
+		        block->free_completed - block->free_requested);
+}
+
+static void put_held_until(FILE *out, const struct gm_why *why)
+{
+	const struct gm_cause *cause = &why->cause;
+	switch (cause->kind) {
+	case GM_CAUSE_REBOUND:
+	case GM_CAUSE_DELETED:
+		put_name(out, cause->name, "a variable");
+		break;
+	case GM_CAUSE_AUTOGRAD_RELEASE:
+		fputs("the autograd graph", out);
+		if (cause->name && !cause->dying.code)
+			fprintf(out, " of `%s`", cause->name);
+		if (cause->teardown.node_name)
+			fprintf(out, " (saved for backward by %.*s)",
+			        cause->teardown.node_name_length, cause->teardown.node_name);
+		break;
+	case GM_CAUSE_FUNCTION_RETURN:
+	case GM_CAUSE_GENERATOR_END:
+		if (cause->name)
+			fprintf(out, "the local `%s` of %s()", cause->name,
+			        cause->dying.code ? cause->dying.function : "a function");
+		else
+			fprintf(out, "the locals of %s()",
+			        cause->dying.code ? cause->dying.function : "a function");
+		break;
+	case GM_CAUSE_ATTRIBUTE_CHANGE:
+		fputs("the attribute ", out);
+		put_name(out, cause->name, "of an object");
+		break;
+	case GM_CAUSE_CONTAINER_CHANGE:
+		fputs("an item of a container", out);
+		break;
+	case GM_CAUSE_GC_CYCLE:
+		fputs("a reference cycle", out);
+		break;
+	case GM_CAUSE_EXCEPTION_CLEARED:
+		fputs("an exception's traceback", out);
+		break;
+	default:
+		return;
+	}
+	if (!statement(why)->code)
+		return;
+	fputs(" until ", out);
+	put_place(out, statement(why));
+	put_step(out, cause->step);
+}
+
+static struct gm_error *write_text(
+        void (*put)(FILE *, const struct gm_why *), const struct gm_why *why, char **ret_text)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return &gm_error_no_memory;
+	put(out, why);
+	if (fclose(out) != 0) {
+		free(text);
+		return &gm_error_no_memory;
+	}
+	if (size == 0) {
+		free(text);
+		return NULL;
+	}
+	*ret_text = text;
+	return NULL;
+}
+
+/* What was allocated while the block lived, and whether its own statement was among it. */
+static void find_meanwhile(struct gm_why *why)
+{
+	const struct gm_log *log = gm_model_log(why->model);
+	const struct gm_block *block = &why->block;
+	if (block->alloc == GM_NO_EVENT)
+		return;
+	uint64_t end = why->freed != GM_NO_EVENT ? why->freed : gm_log_event_count(log);
+	for (uint64_t number = (uint64_t)block->alloc + 1; number < end; number++) {
+		uint32_t index = gm_model_event_block(why->model, number);
+		if (index == GM_NO_BLOCK)
+			continue;
+		const struct gm_block *other = gm_model_block(why->model, index);
+		if (other->alloc != number || other->device != block->device)
+			continue;
+		why->meanwhile_bytes += other->size;
+		why->meanwhile_blocks++;
+		if (why->successor != GM_NO_BLOCK || other->size != block->size ||
+		        !gm_block_live_after(other, (uint32_t)end - 1) || !why->made_at.code)
+			continue;
+		struct gm_event event;
+		struct gm_place place;
+		gm_log_event(log, number, &event);
+		if (gm_place_site(log, event.python_stack, &place) &&
+		        place.code == why->made_at.code && place.line == why->made_at.line &&
+		        gm_model_step(why->model, number) !=
+		                gm_model_step(why->model, block->alloc))
+			why->successor = index;
+	}
+}
+
+struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	const struct gm_log *log = gm_model_log(model);
+	struct gm_why why = {
+	        .model = model,
+	        .block = *gm_model_block(model, block),
+	        .successor = GM_NO_BLOCK,
+	};
+	why.freed = why.block.free_requested != GM_NO_EVENT ? why.block.free_requested
+	                                                    : why.block.free_completed;
+	struct gm_event event;
+	if (why.block.alloc != GM_NO_EVENT) {
+		gm_log_event(log, why.block.alloc, &event);
+		gm_place_site(log, event.python_stack, &why.made_at);
+	}
+	if (why.freed != GM_NO_EVENT) {
+		gm_log_event(log, why.freed, &event);
+		gm_place_site(log, event.python_stack, &why.freed_at);
+		gm_cause_find(model, &why.block, &why.cause);
+	}
+	find_meanwhile(&why);
+	struct gm_error *error = write_text(put_sentence, &why, &why.sentence);
+	if (!error && why.freed != GM_NO_EVENT)
+		error = write_text(put_held_until, &why, &why.held_until);
+	if (error) {
+		gm_why_deinit(&why);
+		return error;
+	}
+	*ret_why = why;
+	return NULL;
+}

@@ -1,0 +1,27 @@
+/* why: a block's life: who made it, which statement let it go, how late, and what kept it until then. */
+#ifndef GM_ASK_WHY_H
+#define GM_ASK_WHY_H
+
+#include "ask/cause.h"
+#include "ask/context.h"
+
+struct gm_why {
+	const struct gm_model *model;
+	struct gm_block block;
+	uint32_t
+	        freed; /* event of the free request, else of its completion; GM_NO_EVENT: still alive */
+	struct gm_place made_at;  /* user's site of the allocation; code 0: not recorded */
+	struct gm_place freed_at; /* user's site of the free */
+	struct gm_cause cause;    /* where it was freed */
+	uint32_t
+	        successor; /* the next block of the same statement and size that was allocated while this
+			     * one lived; GM_NO_BLOCK: none */
+	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
+	char *held_until;                           /* owned; NULL: not known, or still alive */
+	char *sentence;                             /* owned */
+};
+
+struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);
+void gm_why_deinit(struct gm_why *why);
+
+#endif

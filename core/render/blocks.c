@@ -1,0 +1,231 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "render/answers.h"
+#include "render/json.h"
+
+static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out)
+{
+	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
+	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+	uint32_t step = gm_model_step(blocks->model, blocks->event);
+	fprintf(out, "%s: %s %s (%s bytes) in %zu blocks after event %u",
+	        gm_text_device(device->type, device->index, name),
+	        gm_text_size(blocks->allocated, size), what,
+	        gm_text_grouped(blocks->allocated, exact), blocks->live_count, blocks->event);
+	if (step)
+		fprintf(out, ", in step %u", step);
+	fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
+}
+
+static struct gm_error *put_groups(
+        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {"size", "bytes", "blocks", "allocated at"};
+	struct gm_table *table = gm_table_create(heads, "rrrl");
+	for (size_t i = 0; i < blocks->group_count; i++) {
+		const struct gm_group *group = &blocks->groups[i];
+		char size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+		gm_table_cell(table, "%s", gm_text_size(group->bytes, size));
+		gm_table_cell(table, "%s", gm_text_grouped(group->bytes, exact));
+		gm_table_cell(table, "%" PRIu64, group->blocks);
+		gm_table_cell(table, "%s", group->key);
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
+static void put_block_cells(struct gm_table *table, const struct gm_model *model,
+        const struct gm_block *block, const char *note)
+{
+	char size[GM_SIZE_TEXT];
+	struct gm_event event = {0};
+	struct gm_place place;
+	if (block->alloc == GM_NO_EVENT)
+		gm_table_cell(table, "?");
+	else
+		gm_table_cell(table, "#%u", block->alloc);
+	gm_table_cell(table, "0x%" PRIx64, block->address);
+	gm_table_cell(table, "%s", gm_text_size(block->size, size));
+	uint32_t step = 0;
+	if (block->alloc != GM_NO_EVENT) {
+		gm_log_event(gm_model_log(model), block->alloc, &event);
+		step = gm_model_step(model, block->alloc);
+	}
+	if (step)
+		gm_table_cell(table, "%u", step);
+	else
+		gm_table_cell(table, "%s", "");
+	gm_table_cell(table, "%s",
+	        block->alloc == GM_NO_EVENT ? ""
+	                                    : gm_phase_name(gm_model_phase(model, block->alloc)));
+	const char *space = note[0] ? "  " : "";
+	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
+		gm_table_cell(table, "%s:%u in %s%s%s", gm_base_name(place.file), place.line,
+		        place.function, space, note);
+	else
+		gm_table_cell(table, "%s%s%s",
+		        block->flags & GM_EVENT_PREEXISTING ? "before the record" : "not recorded",
+		        space, note);
+}
+
+struct gm_error *gm_render_blocks_text(const struct gm_blocks *blocks, bool groups,
+        gm_annotate annotate, void *context, const struct gm_style *style, FILE *out)
+{
+	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
+		fputs("No memory was allocated in the record.\n", out);
+		return NULL;
+	}
+	put_head(blocks, "allocated", out);
+	if (groups)
+		return put_groups(blocks, style, out);
+	static const char *const heads[] = {
+	        "block", "address", "size", "step", "phase", "allocated at"};
+	struct gm_table *table = gm_table_create(heads, "rlrrll");
+	for (size_t i = 0; i < blocks->live_count; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		char note[160] = "";
+		if (annotate && !annotate(context, block->address, note, sizeof(note)))
+			note[0] = '\0';
+		put_block_cells(table, blocks->model, block, note);
+	}
+	if (!gm_table_finish(table, style, out))
+		return &gm_error_no_memory;
+	if (blocks->unattributed)
+		fprintf(out,
+		        "%" PRIu64 " bytes more were allocated before the record began: unknown\n",
+		        blocks->unattributed);
+	return NULL;
+}
+
+static json_t *block_json(const struct gm_model *model, const struct gm_block *block)
+{
+	json_t *value = json_object();
+	json_object_set_new(value, "address", gm_json_address(block->address));
+	json_object_set_new(value, "size", json_integer((json_int_t)block->size));
+	json_object_set_new(value, "requested",
+	        block->requested ? json_integer((json_int_t)block->requested) : json_null());
+	json_object_set_new(
+	        value, "device", json_integer(gm_model_device(model, block->device)->index));
+	json_object_set_new(value, "allocated",
+	        block->alloc == GM_NO_EVENT ? json_null() : json_integer(block->alloc));
+	json_object_set_new(value, "free_requested",
+	        block->free_requested == GM_NO_EVENT ? json_null()
+	                                             : json_integer(block->free_requested));
+	json_object_set_new(value, "free_completed",
+	        block->free_completed == GM_NO_EVENT ? json_null()
+	                                             : json_integer(block->free_completed));
+	if (block->alloc == GM_NO_EVENT)
+		return value;
+	struct gm_event event;
+	struct gm_place place;
+	gm_log_event(gm_model_log(model), block->alloc, &event);
+	uint32_t step = gm_model_step(model, block->alloc);
+	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
+	json_object_set_new(
+	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, block->alloc))));
+	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
+		json_object_set_new(value, "site",
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
+		                (int)place.line, "function", gm_json_string(place.function)));
+	return value;
+}
+
+struct gm_error *gm_render_blocks_json(
+        const struct gm_blocks *blocks, bool list, gm_annotate annotate, void *context, FILE *out)
+{
+	json_t *value = json_object(), *groups = json_array(), *phases = json_object();
+	bool any = blocks->device != SIZE_MAX && blocks->event != GM_NO_EVENT;
+	json_object_set_new(value, "event", any ? json_integer(blocks->event) : json_null());
+	json_object_set_new(value, "device",
+	        any ? json_integer(gm_model_device(blocks->model, blocks->device)->index)
+	            : json_null());
+	json_object_set_new(value, "allocated", json_integer((json_int_t)blocks->allocated));
+	for (size_t i = 0; i < blocks->group_count; i++) {
+		const struct gm_group *group = &blocks->groups[i];
+		json_array_append_new(groups,
+		        json_pack("{s:o, s:I, s:I}", "key", gm_json_string(group->key), "bytes",
+		                (json_int_t)group->bytes, "blocks", (json_int_t)group->blocks));
+	}
+	json_object_set_new(value, "groups", groups);
+	/* What a block is for is not told apart yet: all of it is honestly unknown. */
+	json_object_set_new(
+	        value, "by_category", json_pack("{s:I}", "unknown", (json_int_t)blocks->allocated));
+	for (int phase = 0; phase < GM_PHASE_COUNT; phase++)
+		if (blocks->by_phase[phase])
+			json_object_set_new(phases, gm_phase_name((enum gm_phase)phase),
+			        json_integer((json_int_t)blocks->by_phase[phase]));
+	if (blocks->unattributed)
+		json_object_set_new(
+		        phases, "unknown", json_integer((json_int_t)blocks->unattributed));
+	json_object_set_new(value, "by_phase", phases);
+	json_t *all = list ? json_array() : NULL;
+	for (size_t i = 0; list && i < blocks->live_count; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		json_t *one = block_json(blocks->model, block);
+		char note[160];
+		if (annotate && annotate(context, block->address, note, sizeof(note)))
+			json_object_set_new(one, "tensor", gm_json_string(note));
+		json_array_append_new(all, one);
+	}
+	if (list)
+		json_object_set_new(value, "blocks", all);
+	return gm_json_write(value, true, out);
+}
+
+struct gm_error *gm_render_peak_text(
+        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out)
+{
+	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
+		fputs("No memory was allocated in the record.\n", out);
+		return NULL;
+	}
+	put_head(blocks, "at the peak", out);
+	struct gm_error *error = put_groups(blocks, style, out);
+	if (error)
+		return error;
+	fputs("by phase:", out);
+	const char *comma = " ";
+	for (int phase = 0; phase < GM_PHASE_COUNT; phase++) {
+		char size[GM_SIZE_TEXT];
+		if (!blocks->by_phase[phase])
+			continue;
+		fprintf(out, "%s%s %s", comma, gm_phase_name((enum gm_phase)phase),
+		        gm_text_size(blocks->by_phase[phase], size));
+		comma = ", ";
+	}
+	fputc('\n', out);
+	return NULL;
+}
+
+struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,
+        size_t count, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {
+	        "block", "address", "size", "step", "phase", "allocated at"};
+	if (count == 0) {
+		fputs("No block of the record was at this address.\n", out);
+		return NULL;
+	}
+	struct gm_table *table = gm_table_create(heads, "rlrrll");
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_block *block = gm_model_block(model, blocks[i]);
+		char note[64] = "still alive";
+		uint32_t end = block->free_requested != GM_NO_EVENT ? block->free_requested
+		                                                    : block->free_completed;
+		if (end != GM_NO_EVENT)
+			snprintf(note, sizeof(note), "freed by event %u", end);
+		put_block_cells(table, model, block, note);
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
+struct gm_error *gm_render_history_json(const struct gm_model *model, uint64_t address,
+        const uint32_t *blocks, size_t count, FILE *out)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(all, block_json(model, gm_model_block(model, blocks[i])));
+	return gm_json_write(
+	        json_pack("{s:o, s:o}", "address", gm_json_address(address), "blocks", all), true,
+	        out);
+}

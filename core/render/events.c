@@ -1,0 +1,53 @@
+#include <inttypes.h>
+
+#include "render/answers.h"
+#include "render/json.h"
+
+/* Written as they come, not through a table: there may be millions. */
+struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
+        const struct gm_style *style, FILE *out)
+{
+	const struct gm_log *log = gm_model_log(model);
+	uint64_t count = gm_log_event_count(log);
+	char number[16];
+	int width = snprintf(number, sizeof(number), "#%" PRIu64, count ? count - 1 : 0);
+	for (uint64_t n = from; n <= to && n < count; n++) {
+		struct gm_event event;
+		gm_log_event(log, n, &event);
+		char size[GM_SIZE_TEXT], device[GM_SIZE_TEXT], step[24] = "";
+		snprintf(number, sizeof(number), "#%" PRIu64, n);
+		const char *action = gm_action_name((enum gm_action)event.action);
+		uint32_t in_step = gm_model_step(model, n);
+		if (in_step)
+			snprintf(step, sizeof(step), "step %u", in_step);
+		fprintf(out, "%*s  %-14s  0x%012" PRIx64 "  %12s  %-6s  %-7s  %-9s", width, number,
+		        action ? action : "unknown", event.address, gm_text_size(event.size, size),
+		        gm_text_device(event.device_type, event.device, device), step,
+		        gm_phase_name(gm_model_phase(model, n)));
+		struct gm_place place;
+		if (gm_place_site(log, event.python_stack, &place))
+			fprintf(out, "  %s:%u %s", gm_base_name(place.file), place.line,
+			        place.function);
+		if (event.flags & GM_EVENT_BORROWED)
+			fputs("  (the waiting caller's stack)", out);
+		if (event.flags & GM_EVENT_PREEXISTING)
+			fputs("  (alive when recording began)", out);
+		fputc('\n', out);
+		if (ferror(out))
+			break;
+	}
+	return NULL;
+}
+
+struct gm_error *gm_render_events_json(
+        const struct gm_model *model, uint32_t from, uint32_t to, FILE *out)
+{
+	uint64_t count = gm_log_event_count(gm_model_log(model));
+	for (uint64_t n = from; n <= to && n < count && !ferror(out); n++) {
+		struct gm_error *error =
+		        gm_json_write(gm_json_event(model, (uint32_t)n), false, out);
+		if (error)
+			return error;
+	}
+	return NULL;
+}

@@ -1,0 +1,113 @@
+#include <inttypes.h>
+
+#include "render/answers.h"
+#include "render/json.h"
+
+static void put_bytes(FILE *out, const char *what, uint64_t bytes)
+{
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+	fprintf(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
+	        gm_text_grouped(bytes, exact));
+}
+
+static void put_device(
+        FILE *out, const struct gm_model *model, const struct gm_model_device *device)
+{
+	char name[GM_SIZE_TEXT];
+	fprintf(out, "  %s: %" PRIu64 " events\n",
+	        gm_text_device(device->type, device->index, name), device->events);
+	put_bytes(out, "allocated", device->now.allocated);
+	put_bytes(out, "reserved", device->now.reserved);
+	put_bytes(out, "peak allocated", device->peak.allocated);
+	put_bytes(out, "peak requested", device->peak.requested);
+	put_bytes(out, "peak reserved", device->peak.reserved);
+	if (device->peak_event != GM_NO_EVENT) {
+		fprintf(out, "    the peak is at event %u", device->peak_event);
+		uint32_t step = gm_model_step(model, device->peak_event);
+		if (step)
+			fprintf(out, ", in step %u", step);
+		fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(model, device->peak_event)));
+	}
+	if (device->ooms)
+		fprintf(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
+}
+
+struct gm_error *gm_render_info_text(
+        const struct gm_info *info, const struct gm_style *style, FILE *out)
+{
+	const struct gm_log *log = gm_model_log(info->model);
+	fprintf(out, "%s", gm_log_path(log));
+	if (gm_log_source(log)[0])
+		fprintf(out, ": %s", gm_log_source(log));
+	if (gm_log_pid(log))
+		fprintf(out, " (process %" PRIu64 ")", gm_log_pid(log));
+	fprintf(out, "\n  %" PRIu64 " events, %u steps", gm_log_event_count(log),
+	        gm_model_step_count(info->model));
+	struct gm_step_loop loop;
+	struct gm_log_code code;
+	if (gm_model_step_count(info->model) && gm_model_step_loop(info->model, &loop) &&
+	        gm_log_code(log, loop.code, &code))
+		fprintf(out, " (the loop at %s:%u)", gm_log_string(log, code.file), loop.line);
+	fputs("\n", out);
+	for (size_t i = 0; i < gm_model_device_count(info->model); i++)
+		put_device(out, info->model, gm_model_device(info->model, i));
+	if (info->kernels_not_computed)
+		fprintf(out,
+		        "  %" PRIu64 " kernels computed nothing: the device is simulated, "
+		        "the program's numbers are no results\n",
+		        info->kernels_not_computed);
+	if (!info->closed)
+		fputs("  the recording is not closed: it goes on, or ended with the recorder\n",
+		        out);
+	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
+	for (size_t i = 0; i < info->gap_count; i++)
+		fprintf(out, "    %s\n", info->gaps[i]);
+	return NULL;
+}
+
+static json_t *device_json(const struct gm_model *model, const struct gm_model_device *device)
+{
+	json_t *value = json_object();
+	json_object_set_new(value, "device", json_integer(device->index));
+	json_object_set_new(value, "device_type",
+	        json_string(device->type == 0   ? "cpu"
+	                    : device->type == 1 ? "cuda"
+	                                        : "other"));
+	json_object_set_new(value, "events", json_integer((json_int_t)device->events));
+	json_object_set_new(value, "allocated", json_integer((json_int_t)device->now.allocated));
+	json_object_set_new(value, "active", json_integer((json_int_t)device->now.active));
+	json_object_set_new(value, "requested", json_integer((json_int_t)device->now.requested));
+	json_object_set_new(value, "reserved", json_integer((json_int_t)device->now.reserved));
+	json_object_set_new(
+	        value, "peak_allocated", json_integer((json_int_t)device->peak.allocated));
+	json_object_set_new(
+	        value, "peak_requested", json_integer((json_int_t)device->peak.requested));
+	json_object_set_new(
+	        value, "peak_reserved", json_integer((json_int_t)device->peak.reserved));
+	json_object_set_new(value, "peak_event",
+	        device->peak_event == GM_NO_EVENT ? json_null() : json_integer(device->peak_event));
+	json_object_set_new(value, "ooms", json_integer((json_int_t)device->ooms));
+	return value;
+}
+
+struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
+{
+	const struct gm_log *log = gm_model_log(info->model);
+	json_t *devices = json_array(), *gaps = json_array(), *value = json_object();
+	for (size_t i = 0; i < gm_model_device_count(info->model); i++)
+		json_array_append_new(
+		        devices, device_json(info->model, gm_model_device(info->model, i)));
+	for (size_t i = 0; i < info->gap_count; i++)
+		json_array_append_new(gaps, gm_json_string(info->gaps[i]));
+	json_object_set_new(value, "source", gm_json_string(gm_log_source(log)));
+	json_object_set_new(value, "pid", json_integer((json_int_t)gm_log_pid(log)));
+	json_object_set_new(value, "events", json_integer((json_int_t)gm_log_event_count(log)));
+	json_object_set_new(value, "devices", devices);
+	json_object_set_new(value, "steps", json_integer(gm_model_step_count(info->model)));
+	json_object_set_new(value, "complete", json_boolean(info->complete));
+	json_object_set_new(value, "closed", json_boolean(info->closed));
+	json_object_set_new(value, "kernels_not_computed",
+	        json_integer((json_int_t)info->kernels_not_computed));
+	json_object_set_new(value, "gaps", gaps);
+	return gm_json_write(value, true, out);
+}

@@ -1,0 +1,117 @@
+#include "render/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/place.h"
+
+json_t *gm_json_address(uint64_t address)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	return json_string(text);
+}
+
+json_t *gm_json_string(const char *text)
+{
+	json_t *value = json_string(text);
+	if (value)
+		return value;
+	size_t length = strlen(text);
+	char *copy = strdup(text);
+	if (!copy)
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		if (copy[i] & 0x80)
+			copy[i] = '?';
+	value = json_string(copy);
+	free(copy);
+	return value;
+}
+
+static json_t *string_or_null(const char *text)
+{
+	return text && text[0] ? gm_json_string(text) : json_null();
+}
+
+static json_t *python_frames(const struct gm_log *log, uint32_t stack)
+{
+	json_t *frames = json_array();
+	struct gm_place place;
+	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++)
+		json_array_append_new(frames,
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
+		                (int)place.line, "function", gm_json_string(place.function)));
+	return frames;
+}
+
+static json_t *native_frames(const struct gm_log *log, uint32_t stack)
+{
+	json_t *frames = json_array();
+	size_t count;
+	const uint64_t *addresses = gm_log_native_stack(log, stack, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct gm_native_place place;
+		gm_place_native(log, addresses[i], &place);
+		json_array_append_new(frames,
+		        json_pack("{s:o, s:o, s:o, s:o, s:o}", "function",
+		                string_or_null(place.function), "object",
+		                string_or_null(place.object), "file", string_or_null(place.file),
+		                "line", place.line ? json_integer(place.line) : json_null(),
+		                "address", gm_json_address(addresses[i])));
+	}
+	return frames;
+}
+
+json_t *gm_json_event(const struct gm_model *model, uint32_t number)
+{
+	const struct gm_log *log = gm_model_log(model);
+	struct gm_event event;
+	gm_log_event(log, number, &event);
+	const char *action = gm_action_name((enum gm_action)event.action);
+	uint32_t index = gm_model_event_block(model, number);
+	uint32_t alloc = index == GM_NO_BLOCK ? GM_NO_EVENT : gm_model_block(model, index)->alloc;
+	uint32_t step = gm_model_step(model, number);
+	json_t *value = json_object();
+	json_object_set_new(value, "n", json_integer(number));
+	json_object_set_new(value, "action", json_string(action ? action : "unknown"));
+	json_object_set_new(
+	        value, "block", alloc == GM_NO_EVENT ? json_null() : json_integer(alloc));
+	json_object_set_new(value, "address", gm_json_address(event.address));
+	json_object_set_new(value, "size", json_integer((json_int_t)event.size));
+	json_object_set_new(value, "requested",
+	        event.requested ? json_integer((json_int_t)event.requested) : json_null());
+	json_object_set_new(value, "device", json_integer(event.device));
+	json_object_set_new(value, "device_type",
+	        json_string(event.device_type == 0   ? "cpu"
+	                    : event.device_type == 1 ? "cuda"
+	                                             : "other"));
+	json_object_set_new(value, "stream", json_integer((json_int_t)event.stream));
+	json_object_set_new(value, "time_us", json_integer((json_int_t)(event.time_ns / 1000)));
+	json_object_set_new(value, "thread", json_integer((json_int_t)event.thread));
+	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
+	json_object_set_new(
+	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, number))));
+	json_object_set_new(value, "allocated",
+	        event.allocated == UINT64_MAX ? json_null()
+	                                      : json_integer((json_int_t)event.allocated));
+	json_object_set_new(value, "reserved",
+	        event.reserved == UINT64_MAX ? json_null()
+	                                     : json_integer((json_int_t)event.reserved));
+	json_object_set_new(value, "borrowed", json_boolean(event.flags & GM_EVENT_BORROWED));
+	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
+	json_object_set_new(value, "python", python_frames(log, event.python_stack));
+	json_object_set_new(value, "native", native_frames(log, event.native_stack));
+	return value;
+}
+
+struct gm_error *gm_json_write(json_t *value, bool indent, FILE *out)
+{
+	if (!value)
+		return &gm_error_no_memory;
+	int failed = json_dumpf(value, out, (indent ? JSON_INDENT(2) : JSON_COMPACT));
+	json_decref(value);
+	fputc('\n', out);
+	return failed && !ferror(out) ? &gm_error_no_memory : NULL;
+}

@@ -1,0 +1,19 @@
+/* JSON of what several answers share; the contract is in docs. Addresses are "0x…" strings, as they pass 2^53. */
+#ifndef GM_RENDER_JSON_H
+#define GM_RENDER_JSON_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+json_t *gm_json_address(uint64_t address);
+/* Text of a program may be no UTF-8: what is not is replaced. */
+json_t *gm_json_string(const char *text);
+/* An event as in the contract; `block` is the number of its allocation, null where there is none. */
+json_t *gm_json_event(const struct gm_model *model, uint32_t number);
+/* Writes one value and a newline, and lets go of it. NULL value: no memory. */
+struct gm_error *gm_json_write(json_t *value, bool indent, FILE *out);
+
+#endif

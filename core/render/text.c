@@ -1,0 +1,144 @@
+#include "render/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT])
+{
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	if (bytes < 1024) {
+		snprintf(buffer, GM_SIZE_TEXT, "%" PRIu64 " B", bytes);
+		return buffer;
+	}
+	double value = (double)bytes / 1024;
+	size_t unit = 0;
+	for (; value >= 1023.995 && unit + 1 < sizeof(units) / sizeof(*units); unit++)
+		value /= 1024;
+	snprintf(buffer, GM_SIZE_TEXT, "%.2f %s", value, units[unit]);
+	return buffer;
+}
+
+const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_TEXT + 8])
+{
+	char digits[GM_SIZE_TEXT];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	char *at = buffer;
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			*at++ = ',';
+		*at++ = digits[i];
+	}
+	*at = '\0';
+	return buffer;
+}
+
+const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT])
+{
+	if (type == 0)
+		snprintf(buffer, GM_SIZE_TEXT, "cpu");
+	else if (type == 1)
+		snprintf(buffer, GM_SIZE_TEXT, "cuda:%d", index);
+	else
+		snprintf(buffer, GM_SIZE_TEXT, "device type %u:%d", type, index);
+	return buffer;
+}
+
+struct gm_table {
+	const char *const *heads;
+	const char *alignment;
+	size_t columns;
+	GM_ARRAY(char *) cells;
+	bool failed;
+};
+
+struct gm_table *gm_table_create(const char *const *heads, const char *alignment)
+{
+	struct gm_table *table = calloc(1, sizeof(*table));
+	if (!table)
+		return NULL;
+	table->heads = heads;
+	table->alignment = alignment;
+	table->columns = strlen(alignment);
+	return table;
+}
+
+void gm_table_cell(struct gm_table *table, const char *format, ...)
+{
+	if (!table || table->failed)
+		return;
+	char *text;
+	va_list args;
+	va_start(args, format);
+	int length = vasprintf(&text, format, args);
+	va_end(args);
+	if (length < 0 || !gm_array_push(&table->cells, text)) {
+		table->failed = true;
+		if (length >= 0)
+			free(text);
+	}
+}
+
+/* Columns that a UTF-8 string takes: its bytes that are no continuation. */
+static int width_of(const char *text)
+{
+	int width = 0;
+	for (; *text; text++)
+		width += (*text & 0xc0) != 0x80;
+	return width;
+}
+
+static void put_row(const struct gm_table *table, char *const *cells, const int *widths,
+        const struct gm_style *style, FILE *out)
+{
+	int used = 0;
+	for (size_t i = 0; i < table->columns; i++) {
+		const char *text = cells[i];
+		int pad = widths[i] - width_of(text);
+		bool last = i + 1 == table->columns;
+		if (i) {
+			fputs("  ", out);
+			used += 2;
+		}
+		if (table->alignment[i] == 'r')
+			fprintf(out, "%*s%s", pad, "", text);
+		else if (!last)
+			fprintf(out, "%s%*s", text, pad, "");
+		else if (style->columns > used + 8 && width_of(text) > style->columns - used &&
+		         (int)strlen(text) == width_of(text))
+			fprintf(out, "%.*s...", style->columns - used - 3, text);
+		else
+			fputs(text, out);
+		used += widths[i];
+	}
+	fputc('\n', out);
+}
+
+bool gm_table_finish(struct gm_table *table, const struct gm_style *style, FILE *out)
+{
+	if (!table)
+		return false;
+	bool whole = !table->failed && table->cells.count % table->columns == 0;
+	int widths[16] = {0};
+	for (size_t i = 0; whole && i < table->columns && i < 16; i++) {
+		widths[i] = table->heads ? width_of(table->heads[i]) : 0;
+		for (size_t j = i; j < table->cells.count; j += table->columns)
+			if (width_of(table->cells.items[j]) > widths[i])
+				widths[i] = width_of(table->cells.items[j]);
+	}
+	if (whole && table->heads && table->cells.count) {
+		fputs(style->colors ? "\033[1m" : "", out);
+		put_row(table, (char *const *)table->heads, widths, style, out);
+		fputs(style->colors ? "\033[0m" : "", out);
+	}
+	for (size_t i = 0; whole && i < table->cells.count; i += table->columns)
+		put_row(table, table->cells.items + i, widths, style, out);
+	for (size_t i = 0; i < table->cells.count; i++)
+		free(table->cells.items[i]);
+	gm_array_deinit(&table->cells);
+	free(table);
+	return whole;
+}

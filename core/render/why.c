@@ -1,0 +1,84 @@
+#include <inttypes.h>
+
+#include "render/answers.h"
+#include "render/json.h"
+
+static void put_stack(const struct gm_why *why, const char *what, uint32_t number, FILE *out)
+{
+	struct gm_event event;
+	struct gm_place place;
+	gm_log_event(gm_model_log(why->model), number, &event);
+	fprintf(out, "%s: event %u%s\n", what, number,
+	        event.flags & GM_EVENT_BORROWED ? " (the stack is the waiting caller's)" : "");
+	for (size_t i = 0; gm_place_frame(gm_model_log(why->model), event.python_stack, i, &place);
+	        i++)
+		fprintf(out, "    %s:%u in %s\n", place.file, place.line, place.function);
+}
+
+struct gm_error *gm_render_why_text(
+        const struct gm_why *why, const struct gm_style *style, FILE *out)
+{
+	char size[GM_SIZE_TEXT];
+	fprintf(out, "Block 0x%" PRIx64, why->block.address);
+	if (why->block.alloc != GM_NO_EVENT)
+		fprintf(out, " (#%u)", why->block.alloc);
+	fprintf(out, ", %s:\n%s%s%s\n", gm_text_size(why->block.size, size),
+	        style->colors ? "\033[1m" : "", why->sentence, style->colors ? "\033[0m" : "");
+	if (why->held_until)
+		fprintf(out, "kept by: %s\n", why->held_until);
+	if (why->meanwhile_blocks)
+		fprintf(out,
+		        "while it lived: %" PRIu64 " other blocks were allocated, %" PRIu64
+		        " bytes\n",
+		        why->meanwhile_blocks, why->meanwhile_bytes);
+	if (why->block.alloc != GM_NO_EVENT)
+		put_stack(why, "allocated", why->block.alloc, out);
+	if (why->freed != GM_NO_EVENT)
+		put_stack(why, "let go", why->freed, out);
+	return NULL;
+}
+
+static json_t *cause_json(const struct gm_why *why)
+{
+	const struct gm_cause *cause = &why->cause;
+	if (why->freed == GM_NO_EVENT)
+		return json_null();
+	const struct gm_place *place = &cause->place;
+	if (!place->code || gm_place_is_library(place->file))
+		place = &why->freed_at;
+	bool known = place->code != 0;
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind", gm_cause_name(cause->kind),
+	        "name", cause->name ? gm_json_string(cause->name) : json_null(), "function",
+	        known ? gm_json_string(place->function) : json_null(), "file",
+	        known ? gm_json_string(place->file) : json_null(), "line",
+	        known ? json_integer(place->line) : json_null(), "step",
+	        cause->step ? json_integer(cause->step) : json_null());
+}
+
+struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
+{
+	json_t *value = json_object();
+	const struct gm_block *block = &why->block;
+	json_object_set_new(value, "block",
+	        json_pack("{s:o, s:I, s:i, s:o}", "address", gm_json_address(block->address),
+	                "size", (json_int_t)block->size, "device",
+	                (int)gm_model_device(why->model, block->device)->index, "requested",
+	                block->requested ? json_integer((json_int_t)block->requested)
+	                                 : json_null()));
+	json_object_set_new(value, "allocated",
+	        block->alloc == GM_NO_EVENT ? json_null()
+	                                    : gm_json_event(why->model, block->alloc));
+	json_object_set_new(value, "freed",
+	        why->freed == GM_NO_EVENT ? json_null() : gm_json_event(why->model, why->freed));
+	json_object_set_new(value, "cause", cause_json(why));
+	json_object_set_new(value, "held_until",
+	        why->held_until ? gm_json_string(why->held_until) : json_null());
+	json_object_set_new(value, "successor",
+	        why->successor == GM_NO_BLOCK
+	                ? json_null()
+	                : json_integer(gm_model_block(why->model, why->successor)->alloc));
+	json_object_set_new(
+	        value, "meanwhile_bytes", json_integer((json_int_t)why->meanwhile_bytes));
+	json_object_set_new(value, "sentence", gm_json_string(why->sentence));
+	return gm_json_write(value, true, out);
+}
