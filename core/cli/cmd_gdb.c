@@ -102,7 +102,7 @@ static struct gm_error *add_program(struct words *words, const char *program)
 	_cleanup_free_ char *path = find_program(program);
 	if (!path)
 		return gm_error_create(GM_TARGET,
-			"%s: there is no such program: check the name, or give its path", program);
+		        "%s: there is no such program: check the name, or give its path", program);
 	char line[SHEBANG_MAX] = "";
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	size_t length = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
@@ -127,8 +127,9 @@ static struct gm_error *add_program(struct words *words, const char *program)
 	_cleanup_free_ char *found = find_program(interpreter);
 	if (!found)
 		return gm_error_create(GM_TARGET,
-			"%s: its first line names %s, which is not there: run it with its interpreter",
-			program, interpreter);
+		        "%s: its first line names %s, which is not there: run it with its "
+		        "interpreter",
+		        program, interpreter);
 	add(words, found);
 	if (*argument)
 		add(words, argument);
@@ -152,8 +153,8 @@ static void parse(int argc, char **argv, struct options *options, bool *ours)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *word = argv[i];
-		if (strcmp(word, "--") == 0 || strcmp(word, "--args") == 0
-			|| strcmp(word, "-args") == 0) {
+		if (strcmp(word, "--") == 0 || strcmp(word, "--args") == 0 ||
+		        strcmp(word, "-args") == 0) {
 			options->program = i + 1 < argc ? i + 1 : 0;
 			options->end = i;
 			return;
@@ -175,7 +176,8 @@ static void parse(int argc, char **argv, struct options *options, bool *ours)
 }
 
 /* A command that gdb runs before it looks at its other arguments. */
-static void add_command(struct words *words, const char *before, const char *argument, const char *after)
+static void add_command(
+        struct words *words, const char *before, const char *argument, const char *after)
 {
 	char *text = NULL;
 	if (asprintf(&text, "%s%s%s", before, argument, after) < 0)
@@ -201,26 +203,27 @@ static struct gm_error *add_simulation(struct words *words, const char *profile)
 	return NULL;
 }
 
-static struct gm_error *build(int argc, char **argv, const struct options *options,
-	const bool *ours, struct words *words)
+static struct gm_error *build(
+        int argc, char **argv, const struct options *options, const bool *ours, struct words *words)
 {
 	const char *debugger = options->cuda_gdb ? "cuda-gdb" : "gdb";
 	_cleanup_free_ char *path = find_program(debugger);
 	if (!path)
 		return gm_error_create(GM_TARGET,
-			"%s: not found on the PATH: install it (Debian: apt-get install %s)", debugger,
-			options->cuda_gdb ? "nvidia-cuda-gdb, from non-free" : "gdb");
+		        "%s: not found on the PATH: install it (Debian: apt-get install %s)",
+		        debugger, options->cuda_gdb ? "nvidia-cuda-gdb, from non-free" : "gdb");
 	_cleanup_free_ char *plugin = beside_us((const char *const[]){
-		"../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
+	        "../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
 	if (!plugin)
-		return gm_error_create(GM_INTERNAL,
-			"gdb's plugin gpumem-gdb.py is missing beside this program: install gpumem again");
+		return gm_error_create(GM_INTERNAL, "gdb's plugin gpumem-gdb.py is missing beside "
+		                                    "this program: install gpumem again");
 	_cleanup_free_ char *library = beside_us((const char *const[]){"../lib/libgpumem.so.0",
-		"../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
+	        "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
 	add(words, path);
 	/* gdb's Python alone sees it: the program's environment was copied before */
 	if (library)
-		add_command(words, "python import os; os.environ['GPUMEM_LIBRARY'] = r'''", library, "'''");
+		add_command(words, "python import os; os.environ['GPUMEM_LIBRARY'] = r'''", library,
+		        "'''");
 	add_command(words, "source ", plugin, "");
 	if (options->attaches)
 		add_command(words, "python gpumem.libraries.quiet_loading()", "", "");
@@ -238,8 +241,8 @@ static struct gm_error *build(int argc, char **argv, const struct options *optio
 	return words->no_memory ? &gm_error_no_memory : NULL;
 }
 
-static struct gm_error *run_gdb(struct gm_context *context, int argc, char **argv, FILE *out,
-	FILE *err, int *ret_status)
+static struct gm_error *run_gdb(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct options options = {0};
 	_cleanup_free_ bool *ours = calloc((size_t)argc + 1, sizeof(*ours));
@@ -264,14 +267,16 @@ static struct gm_error *run_gdb(struct gm_context *context, int argc, char **arg
 }
 
 const struct gm_command gm_command_gdb = {
-	.name = "gdb",
-	.summary = "start gdb or cuda-gdb with gpumem's commands loaded",
-	.usage = "[--sim[=PROFILE]] [--cuda-gdb] [GDB OPTIONS] -- PROG ARGS\n"
-		 "Starts the debugger on a program, with the gpumem commands in it.\n\n"
-		 "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no GPU\n"
-		 "  --cuda-gdb       cuda-gdb instead of gdb\n\n"
-		 "All other options are gdb's own: `-p PID` attaches, `-batch -ex COMMAND` runs commands.\n\n"
-		 "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
-	.shell = true,
-	.run = run_gdb,
+        .name = "gdb",
+        .summary = "start gdb or cuda-gdb with gpumem's commands loaded",
+        .usage = "[--sim[=PROFILE]] [--cuda-gdb] [GDB OPTIONS] -- PROG ARGS\n"
+                 "Starts the debugger on a program, with the gpumem commands in it.\n\n"
+                 "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
+                 "GPU\n"
+                 "  --cuda-gdb       cuda-gdb instead of gdb\n\n"
+                 "All other options are gdb's own: `-p PID` attaches, `-batch -ex COMMAND` runs "
+                 "commands.\n\n"
+                 "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
+        .shell = true,
+        .run = run_gdb,
 };

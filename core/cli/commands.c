@@ -6,7 +6,18 @@
 #include "cli/help.h"
 
 /* One line per command, in the order of `gpumem --help`. */
-#define GM_COMMANDS(_) _(gdb) _(run) _(sim) _(who_holds)
+/* clang-format off: one a line, so that lines can be added side by side */
+#define GM_COMMANDS(_) \
+	_(info) \
+	_(events) \
+	_(blocks) \
+	_(peak) \
+	_(why) \
+	_(who_holds) \
+	_(run) \
+	_(gdb) \
+	_(sim)
+/* clang-format on */
 
 #define DECLARE(name) extern const struct gm_command gm_command_##name;
 GM_COMMANDS(DECLARE)

@@ -7,10 +7,10 @@
 #include "gpumem.h"
 #include "record/record.h"
 
-_Static_assert((int)GPUMEM_STOP == (int)GM_STOP && (int)GPUMEM_NEW_SITES == (int)GM_NEW_PROBES
-		&& (int)GPUMEM_REFUSED == (int)GM_REFUSED
-		&& (int)GPUMEM_NEW_LIBRARIES == (int)GM_NEW_LIBRARIES,
-	"verdicts are the same inside and outside");
+_Static_assert((int)GPUMEM_STOP == (int)GM_STOP && (int)GPUMEM_NEW_SITES == (int)GM_NEW_PROBES &&
+                       (int)GPUMEM_REFUSED == (int)GM_REFUSED &&
+                       (int)GPUMEM_NEW_LIBRARIES == (int)GM_NEW_LIBRARIES,
+        "verdicts are the same inside and outside");
 
 struct gpumem_recorder {
 	struct gm_recorder *recorder;
@@ -39,26 +39,27 @@ static struct gm_error *parse_devices(const char *devices, struct gm_recorder_op
 			options->cpu = true;
 		else
 			return gm_error_create(GM_USAGE,
-				"--devices %s: there is no device '%.*s': use cuda, cpu or cuda,cpu",
-				devices, (int)length, cursor);
+			        "--devices %s: there is no device '%.*s': use cuda, cpu or "
+			        "cuda,cpu",
+			        devices, (int)length, cursor);
 		cursor += length;
 		cursor += *cursor == ',';
 	}
 	if (!options->cuda && !options->cpu)
-		return gm_error_create(GM_USAGE,
-			"--devices: no device is named: use cuda, cpu or cuda,cpu");
+		return gm_error_create(
+		        GM_USAGE, "--devices: no device is named: use cuda, cpu or cuda,cpu");
 	return NULL;
 }
 
 static struct gm_error *create(int pid, const char *devices, const char *log_path,
-	const char *source, gpumem_recorder **ret_recorder)
+        const char *source, gpumem_recorder **ret_recorder)
 {
 	struct gm_recorder_options options = {
-		.size = sizeof(options),
-		.python_stacks = true,
-		.native_stacks = true,
-		.log_path = log_path,
-		.source = source,
+	        .size = sizeof(options),
+	        .python_stacks = true,
+	        .native_stacks = true,
+	        .log_path = log_path,
+	        .source = source,
 	};
 	gm_try(parse_devices(devices, &options));
 	gpumem_recorder *recorder = calloc(1, sizeof(*recorder));
@@ -67,7 +68,7 @@ static struct gm_error *create(int pid, const char *devices, const char *log_pat
 	struct gm_error *error = gm_recorder_create(&options, pid, &recorder->recorder);
 	if (!error)
 		error = gm_recorder_probes(
-			recorder->recorder, &recorder->sites, &recorder->site_count);
+		        recorder->recorder, &recorder->sites, &recorder->site_count);
 	if (error) {
 		if (recorder->recorder)
 			gm_error_destroy(gm_recorder_close(recorder->recorder));
@@ -79,7 +80,7 @@ static struct gm_error *create(int pid, const char *devices, const char *log_pat
 }
 
 int gpumem_recorder_create(int pid, const char *devices, const char *log_path, const char *source,
-	gpumem_recorder **ret_recorder, char **ret_err)
+        gpumem_recorder **ret_recorder, char **ret_err)
 {
 	*ret_err = NULL;
 	return give_error(create(pid, devices, log_path, source, ret_recorder), ret_err);
@@ -99,7 +100,7 @@ int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char *
 {
 	*ret_err = NULL;
 	struct gm_error *error =
-		gm_recorder_probes(recorder->recorder, &recorder->sites, &recorder->site_count);
+	        gm_recorder_probes(recorder->recorder, &recorder->sites, &recorder->site_count);
 	if (error)
 		return give_error(error, ret_err);
 	*ret_count = recorder->site_count;
@@ -122,14 +123,14 @@ const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size_t index)
 }
 
 int gpumem_recorder_hit(
-	gpumem_recorder *recorder, uint64_t address, int thread, const uint64_t *registers)
+        gpumem_recorder *recorder, uint64_t address, int thread, const uint64_t *registers)
 {
 	struct gm_registers given;
 	if (registers)
 		memcpy(given.value, registers, sizeof(given.value));
 	int verdict;
 	struct gm_error *error = gm_recorder_hit(
-		recorder->recorder, address, thread, registers ? &given : NULL, &verdict);
+	        recorder->recorder, address, thread, registers ? &given : NULL, &verdict);
 	if (error) {
 		gm_error_destroy(error);
 		return -1;
@@ -150,7 +151,7 @@ const char *gpumem_recorder_refusal(gpumem_recorder *recorder)
 void gpumem_recorder_stop_when(gpumem_recorder *recorder, uint64_t events, uint32_t step)
 {
 	struct gm_stop_condition condition = {
-		.size = sizeof(condition), .events = events, .step = step};
+	        .size = sizeof(condition), .events = events, .step = step};
 	gm_recorder_stop_when(recorder->recorder, &condition);
 }
 
@@ -194,17 +195,17 @@ char *gpumem_recorder_summary(gpumem_recorder *recorder)
 	with_commas(summary.cpu_peak, cpu);
 	if (summary.gaps)
 		snprintf(gaps, sizeof(gaps), ", %" PRIu64 " gap%s (see `gpumem info`)",
-			summary.gaps, summary.gaps == 1 ? "" : "s");
+		        summary.gaps, summary.gaps == 1 ? "" : "s");
 	const char *unit = summary.events == 1 ? "event" : "events";
 	char *text = NULL;
 	int length;
 	if (summary.cuda_peak && summary.cpu_peak)
 		length = asprintf(&text,
-			"%s %s, peak %s bytes allocated on CUDA devices, %s by CPU tensors%s", events,
-			unit, cuda, cpu, gaps);
+		        "%s %s, peak %s bytes allocated on CUDA devices, %s by CPU tensors%s",
+		        events, unit, cuda, cpu, gaps);
 	else if (summary.cuda_peak || summary.cpu_peak)
 		length = asprintf(&text, "%s %s, peak %s bytes allocated%s", events, unit,
-			summary.cuda_peak ? cuda : cpu, gaps);
+		        summary.cuda_peak ? cuda : cpu, gaps);
 	else
 		length = asprintf(&text, "%s %s%s", events, unit, gaps);
 	return length < 0 ? NULL : text;

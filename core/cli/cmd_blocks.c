@@ -1,0 +1,123 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/blocks.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "render/answers.h"
+
+struct options {
+	struct gm_blocks_options blocks;
+	bool history;
+	uint64_t address;
+};
+
+enum { KEY_AT = 0x1001, KEY_AT_PEAK, KEY_HISTORY, KEY_BY };
+
+extern const struct gm_command gm_command_blocks;
+
+static const struct argp_option option_table[] = {
+        {"at", KEY_AT, "EVENT", 0, "what was allocated after this event", 0},
+        {"at-peak", KEY_AT_PEAK, NULL, 0, "what was allocated at the peak", 0},
+        {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
+                0},
+        {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        {0},
+};
+
+static struct gm_error *parse_by(const char *argument, enum gm_group_by *ret_by)
+{
+	static const struct {
+		const char *name;
+		enum gm_group_by by;
+	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
+	        {"category", GM_BY_CATEGORY}};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(names[i].name, argument) == 0) {
+			*ret_by = names[i].by;
+			return NULL;
+		}
+	}
+	return gm_error_create(GM_USAGE,
+	        "--by: '%s' is no way to group: line, stack, phase or category", argument);
+}
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct options *options = input;
+	switch (key) {
+	case KEY_AT:
+		options->blocks.has_event = true;
+		return gm_error_prefix(
+		        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->blocks.event),
+		        "--at");
+	case KEY_AT_PEAK:
+		options->blocks.at_peak = true;
+		return NULL;
+	case KEY_HISTORY:
+		options->history = true;
+		return gm_error_prefix(
+		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
+	default:
+		return parse_by(argument, &options->blocks.by);
+	}
+}
+
+static struct gm_error *show_history(struct gm_context *context, const struct options *options,
+        bool json, const struct gm_style *style, FILE *out)
+{
+	const struct gm_model *model;
+	uint32_t *blocks;
+	size_t count;
+	struct gm_error *error = gm_ask_history(context, options->address, &model, &blocks, &count);
+	if (error)
+		return error;
+	error = json ? gm_render_history_json(model, options->address, blocks, count, out)
+	             : gm_render_history_text(model, blocks, count, style, out);
+	free(blocks);
+	return error;
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	struct options options = {0};
+	struct gm_error *error = gm_arguments_parse(&gm_command_blocks, argc, argv, option_table,
+	        handle, &options, 1, false, out, &arguments);
+	if (error || arguments.help)
+		return error;
+	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
+		return gm_error_create(GM_USAGE,
+		        "blocks: --at, --at-peak and --history exclude each other: choose one");
+	error = gm_arguments_take_file(&arguments, context, 0);
+	if (error)
+		return error;
+	const struct gm_style style = {context->columns, context->colors};
+	if (options.history)
+		return show_history(context, &options, arguments.json, &style, out);
+	bool groups = options.blocks.by != GM_BY_NONE;
+	if (!groups)
+		options.blocks.by = GM_BY_LINE;
+	struct gm_blocks blocks;
+	error = gm_ask_blocks(context, &options.blocks, &blocks);
+	if (error)
+		return error;
+	error = arguments.json ? gm_render_blocks_json(&blocks, !groups, NULL, NULL, out)
+	                       : gm_render_blocks_text(&blocks, groups, NULL, NULL, &style, out);
+	gm_blocks_deinit(&blocks);
+	return error;
+}
+
+const struct gm_command gm_command_blocks = {
+        .name = "blocks",
+        .summary = "what was allocated at an event, biggest first; what used an address",
+        .usage = "[FILE] [--at=EVENT | --at-peak | --history=ADDRESS] [--by=WHAT] [--json]\n"
+                 "The blocks that were allocated after an event; without one, at the end of the "
+                 "record.\n"
+                 "--by sums them; the sums add up to what was allocated.\n\n"
+                 "Example: gpumem blocks run.gpumem --at-peak --by line",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};

@@ -1,0 +1,63 @@
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "model/model.h"
+#include "render/answers.h"
+
+struct options {
+	uint64_t from, to;
+};
+
+enum { KEY_FROM = 0x1001, KEY_TO };
+
+extern const struct gm_command gm_command_events;
+
+static const struct argp_option option_table[] = {
+        {"from", KEY_FROM, "N", 0, "the first event shown (events count from 0)", 0},
+        {"to", KEY_TO, "N", 0, "the last event shown", 0},
+        {0},
+};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct options *options = input;
+	struct gm_error *error = gm_parse_number(
+	        argument, 0, UINT32_MAX - 1, key == KEY_FROM ? &options->from : &options->to);
+	return gm_error_prefix(error, key == KEY_FROM ? "--from" : "--to");
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	struct options options = {0, UINT32_MAX - 1};
+	struct gm_error *error = gm_arguments_parse(&gm_command_events, argc, argv, option_table,
+	        handle, &options, 1, false, out, &arguments);
+	if (error || arguments.help)
+		return error;
+	error = gm_arguments_take_file(&arguments, context, 0);
+	struct gm_model *model;
+	if (!error)
+		error = gm_context_model(context, &model);
+	if (error)
+		return error;
+	if (options.from > options.to)
+		return gm_error_create(GM_USAGE,
+		        "events: --from is behind --to: nothing lies between: exchange them");
+	const struct gm_style style = {context->columns, context->colors};
+	uint32_t from = (uint32_t)options.from, to = (uint32_t)options.to;
+	return arguments.json ? gm_render_events_json(model, from, to, out)
+	                      : gm_render_events_text(model, from, to, &style, out);
+}
+
+const struct gm_command gm_command_events = {
+        .name = "events",
+        .summary = "the events of a recording, one a line",
+        .usage = "[FILE] [--from=N] [--to=N] [--json]\n"
+                 "Allocations, frees, segments and out-of-memory errors in the order in which they "
+                 "came,\n"
+                 "with the step, the phase and the line of the program. Numbers count from 0.\n\n"
+                 "Example: gpumem events run.gpumem --from 10 --to 20",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};
