@@ -57,8 +57,8 @@ static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
 	} else {
 		size_t i = 0;
 		for (; gm_place_frame(log, stack, i, &place); i++)
-			fprintf(out, "%s%s:%u in %s", i ? " < " : "", gm_base_name(place.file),
-			        place.line, place.function);
+			fprintf(out, "%s%s:%u in %s", i ? " < " : "",
+			        gm_place_base_name(place.file), place.line, place.function);
 		if (i == 0)
 			fputs("unknown", out);
 	}

@@ -42,7 +42,7 @@ bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_place *re
 	return gm_place_frame(log, stack, 0, ret_place);
 }
 
-const char *gm_base_name(const char *path)
+const char *gm_place_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash && slash[1] ? slash + 1 : path;
@@ -59,5 +59,5 @@ void gm_place_native(const struct gm_log *log, uint64_t address, struct gm_nativ
 	}
 	struct gm_log_module module;
 	if (gm_log_module(log, gm_log_module_at(log, address), &module))
-		ret_place->object = gm_base_name(gm_log_string(log, module.path));
+		ret_place->object = gm_place_base_name(gm_log_string(log, module.path));
 }

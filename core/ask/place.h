@@ -23,7 +23,7 @@ bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_place *re
 /* Is this a file of an installed package or of Python itself? */
 bool gm_place_is_library(const char *file);
 /* The last part of a path. */
-const char *gm_base_name(const char *path);
+const char *gm_place_base_name(const char *path);
 
 /* A native address: function (NULL: no name), object (file name of its module, NULL), file and line. */
 struct gm_native_place {

@@ -11,23 +11,25 @@
 
 /* --- BLOCK ----------------------------------------------------------------------------------------- */
 
-static struct gm_error *parse_number(const char *block, const char *digits, int base, uint64_t *ret_number)
+static struct gm_error *parse_number(
+        const char *block, const char *digits, int base, uint64_t *ret_number)
 {
 	char *end;
 	errno = 0;
 	unsigned long long number = strtoull(digits, &end, base);
 	if (errno || end == digits || *end || !isxdigit((unsigned char)digits[0]))
 		return gm_error_create(GM_USAGE,
-			"BLOCK '%s': not a number: give an address (0x…), #N (an event's number) or a "
-			"variable",
-			block);
+		        "BLOCK '%s': not a number: give an address (0x…), #N (an event's number) "
+		        "or a "
+		        "variable",
+		        block);
 	*ret_number = number;
 	return NULL;
 }
 
 /* "#N": the block that event N allocated, if it is still there. */
 static struct gm_error *address_of_event(
-	struct gm_context *context, const char *block, uint64_t *ret_address)
+        struct gm_context *context, const char *block, uint64_t *ret_address)
 {
 	uint64_t number;
 	struct gm_log *log;
@@ -36,22 +38,25 @@ static struct gm_error *address_of_event(
 	uint64_t count = gm_log_event_count(log);
 	if (number >= count)
 		return gm_error_create(GM_USAGE,
-			"BLOCK %s: the log has events #0 to #%" PRIu64 ": ask `gpumem events` for them", block,
-			count ? count - 1 : 0);
+		        "BLOCK %s: the log has events #0 to #%" PRIu64
+		        ": ask `gpumem events` for them",
+		        block, count ? count - 1 : 0);
 	struct gm_event event, later;
 	gm_log_event(log, number, &event);
 	if (event.action != GM_ALLOC)
 		return gm_error_create(GM_USAGE,
-			"BLOCK %s: that event allocated no block: ask `gpumem events` for those that did",
-			block);
+		        "BLOCK %s: that event allocated no block: ask `gpumem events` for those "
+		        "that did",
+		        block);
 	for (uint64_t i = number + 1; i < count; i++) {
 		gm_log_event(log, i, &later);
-		if (later.address == event.address && later.device_type == event.device_type
-			&& (later.action == GM_FREE_REQUESTED || later.action == GM_FREE_COMPLETED))
+		if (later.address == event.address && later.device_type == event.device_type &&
+		        (later.action == GM_FREE_REQUESTED || later.action == GM_FREE_COMPLETED))
 			return gm_error_create(GM_TARGET,
-				"block %s: nothing holds it any more: event #%" PRIu64 " let it go: ask "
-				"`gpumem why %s`",
-				block, i, block);
+			        "block %s: nothing holds it any more: event #%" PRIu64
+			        " let it go: ask "
+			        "`gpumem why %s`",
+			        block, i, block);
 	}
 	*ret_address = event.address;
 	return NULL;
@@ -59,7 +64,7 @@ static struct gm_error *address_of_event(
 
 /* The memory behind a Python object: a tensor's or a storage's. */
 static struct gm_error *address_of_object(
-	struct gm_context *context, const char *block, uint64_t object, uint64_t *ret_address)
+        struct gm_context *context, const char *block, uint64_t object, uint64_t *ret_address)
 {
 	struct gm_torch *torch;
 	gm_try(gm_context_torch(context, &torch));
@@ -67,30 +72,33 @@ static struct gm_error *address_of_object(
 	struct gm_storage storage;
 	uint64_t address = gm_torch_unwrap(torch, object);
 	if (address != 0) {
-		if (!gm_torch_tensor(torch, address, &tensor)
-			|| !gm_torch_storage(torch, tensor.storage, &storage))
+		if (!gm_torch_tensor(torch, address, &tensor) ||
+		        !gm_torch_storage(torch, tensor.storage, &storage))
 			return gm_error_create(GM_TARGET,
-				"'%s': a tensor without storage (meta, sparse, or a subclass that wraps "
-				"others): it has no block: ask for the tensors within it",
-				block);
+			        "'%s': a tensor without storage (meta, sparse, or a subclass that "
+			        "wraps "
+			        "others): it has no block: ask for the tensors within it",
+			        block);
 	} else if (!gm_torch_unwrap_storage(torch, object, &storage)) {
 		const char *type = "object";
 		gm_python_type_name(context->python, object, &type);
 		return gm_error_create(GM_USAGE,
-			"'%s': a %s, no tensor: name a tensor (%s[0], say, or one of its attributes)", block,
-			type, block);
+		        "'%s': a %s, no tensor: name a tensor (%s[0], say, or one of its "
+		        "attributes)",
+		        block, type, block);
 	}
 	if (storage.data == 0)
 		return gm_error_create(GM_TARGET,
-			"'%s': its storage holds no memory (0 bytes, or freed by resize_): there is no "
-			"block to ask about",
-			block);
+		        "'%s': its storage holds no memory (0 bytes, or freed by resize_): there "
+		        "is no "
+		        "block to ask about",
+		        block);
 	*ret_address = storage.data;
 	return NULL;
 }
 
 struct gm_error *gm_ask_block_address(
-	struct gm_context *context, const char *block, uint64_t *ret_address)
+        struct gm_context *context, const char *block, uint64_t *ret_address)
 {
 	if (block[0] == '#')
 		return address_of_event(context, block, ret_address);
@@ -98,13 +106,14 @@ struct gm_error *gm_ask_block_address(
 		return parse_number(block, block + 2, 16, ret_address);
 	if (isdigit((unsigned char)block[0]))
 		return gm_error_create(GM_USAGE,
-			"BLOCK '%s': is it an address (write 0x%s) or an event's number (write #%s)?", block,
-			block, block);
+		        "BLOCK '%s': is it an address (write 0x%s) or an event's number (write "
+		        "#%s)?",
+		        block, block, block);
 	struct gm_python *python;
 	uint64_t object;
 	gm_try(gm_context_python(context, &python));
 	gm_try(gm_python_evaluate(
-		python, context->thread ? context->thread : context->pid, block, &object));
+	        python, context->thread ? context->thread : context->pid, block, &object));
 	return address_of_object(context, block, object, ret_address);
 }
 
@@ -115,24 +124,27 @@ static struct gm_error *no_block(const struct gm_holders_answer *answer, uint64_
 	switch (answer->place) {
 	case GM_PLACE_FREE_BLOCK:
 		return gm_error_create(GM_TARGET,
-			"0x%" PRIx64 ": no block in use: it is in %s: nothing holds it; `gpumem blocks` "
-			"lists the blocks in use",
-			address, answer->place_text);
+		        "0x%" PRIx64
+		        ": no block in use: it is in %s: nothing holds it; `gpumem blocks` "
+		        "lists the blocks in use",
+		        address, answer->place_text);
 	case GM_PLACE_HOST:
 		return gm_error_create(GM_TARGET,
-			"0x%" PRIx64 ": in no block: it is %s: give an address within a block, #N or a "
-			"variable",
-			address, answer->place_text);
+		        "0x%" PRIx64
+		        ": in no block: it is %s: give an address within a block, #N or a "
+		        "variable",
+		        address, answer->place_text);
 	default:
 		return gm_error_create(GM_TARGET,
-			"0x%" PRIx64 ": in no block: it is %s: give an address within a block, #N or a "
-			"variable",
-			address, answer->place_text);
+		        "0x%" PRIx64
+		        ": in no block: it is %s: give an address within a block, #N or a "
+		        "variable",
+		        address, answer->place_text);
 	}
 }
 
 struct gm_error *gm_ask_who_holds(
-	struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
+        struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
 	uint64_t address;
 	struct gm_torch *torch;
@@ -140,12 +152,13 @@ struct gm_error *gm_ask_who_holds(
 	gm_try(gm_ask_block_address(context, block, &address));
 	struct gm_holders *holders;
 	gm_try(gm_holders_create(
-		context->image, context->symbols, context->python, torch, &holders));
+	        context->image, context->symbols, context->python, torch, &holders));
 	struct gm_who_holds result = {0};
 	struct gm_error *error = gm_holders_find(holders, address, &result.answer);
 	if (!error) {
 		gm_holders_cost(holders, &result.cost);
-		if (result.answer.place != GM_PLACE_STORAGE && result.answer.place != GM_PLACE_BLOCK)
+		if (result.answer.place != GM_PLACE_STORAGE &&
+		        result.answer.place != GM_PLACE_BLOCK)
 			error = no_block(&result.answer, address);
 	}
 	gm_holders_destroy(holders);

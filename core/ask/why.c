@@ -20,7 +20,7 @@ static void put_place(FILE *out, const struct gm_place *place)
 		fputs("a place that was not recorded", out);
 		return;
 	}
-	fprintf(out, "%s:%u", gm_base_name(place->file), place->line);
+	fprintf(out, "%s:%u", gm_place_base_name(place->file), place->line);
 	if (strcmp(place->function, "<module>") != 0)
 		fprintf(out, " in %s()", place->function);
 }

@@ -60,7 +60,7 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	                                    : gm_phase_name(gm_model_phase(model, block->alloc)));
 	const char *space = note[0] ? "  " : "";
 	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
-		gm_table_cell(table, "%s:%u in %s%s%s", gm_base_name(place.file), place.line,
+		gm_table_cell(table, "%s:%u in %s%s%s", gm_place_base_name(place.file), place.line,
 		        place.function, space, note);
 	else
 		gm_table_cell(table, "%s%s%s",

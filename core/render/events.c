@@ -26,7 +26,7 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		        gm_phase_name(gm_model_phase(model, n)));
 		struct gm_place place;
 		if (gm_place_site(log, event.python_stack, &place))
-			fprintf(out, "  %s:%u %s", gm_base_name(place.file), place.line,
+			fprintf(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
 			        place.function);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);

@@ -46,11 +46,11 @@ static void render_storages(const struct gm_holders_answer *answer, FILE *out)
 		fputs("no tensor uses it\n", out);
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
-		fprintf(out, "storage 0x%" PRIx64 ": %u of %u references found%s\n", storage->address,
-			storage->found, storage->refcount,
-			i + 1 == answer->storage_count && answer->complete
-				? ", and all of what holds them"
-				: "");
+		fprintf(out, "storage 0x%" PRIx64 ": %u of %u references found%s\n",
+		        storage->address, storage->found, storage->refcount,
+		        i + 1 == answer->storage_count && answer->complete
+		                ? ", and all of what holds them"
+		                : "");
 	}
 }
 
@@ -64,8 +64,8 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 	for (size_t i = 0; i < answer->holder_count; i++) {
 		const struct gm_holder *holder = &answer->holders[i];
 		fprintf(out, "  %s%s%s%s\n", holder->text, holder->class == GM_PROVEN ? "" : " (",
-			holder->class == GM_PROVEN ? "" : class_name(holder->class),
-			holder->class == GM_PROVEN ? "" : ")");
+		        holder->class == GM_PROVEN ? "" : class_name(holder->class),
+		        holder->class == GM_PROVEN ? "" : ")");
 	}
 	if (answer->omitted > 0)
 		fprintf(out, "  and %zu more\n", answer->omitted);
@@ -109,8 +109,8 @@ static json_t *step_json(const struct gm_holder_step *step)
 		failed |= json_object_set_new(object, "index", json_integer(step->index));
 	if (step->function)
 		failed |= json_object_set_new(object,
-			strcmp(step->kind, "global") == 0 ? "module" : "function",
-			text(step->function));
+		        strcmp(step->kind, "global") == 0 ? "module" : "function",
+		        text(step->function));
 	if (step->file)
 		failed |= json_object_set_new(object, "file", text(step->file));
 	if (step->line)
@@ -131,7 +131,7 @@ static json_t *holder_json(const struct gm_holder *holder)
 	for (size_t i = 0; i < holder->step_count; i++)
 		json_array_append_new(path, step_json(&holder->steps[i]));
 	return json_pack("{s:o, s:s, s:o}", "text", text(holder->text), "class",
-		class_name(holder->class), "path", path);
+	        class_name(holder->class), "path", path);
 }
 
 struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FILE *out)
@@ -141,23 +141,23 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
 		json_array_append_new(storages,
-			json_pack("{s:o, s:I, s:I, s:I}", "address", hexadecimal(storage->address),
-				"refcount", (json_int_t)storage->refcount, "found",
-				(json_int_t)storage->found, "size", (json_int_t)storage->size));
+		        json_pack("{s:o, s:I, s:I, s:I}", "address", hexadecimal(storage->address),
+		                "refcount", (json_int_t)storage->refcount, "found",
+		                (json_int_t)storage->found, "size", (json_int_t)storage->size));
 	}
 	for (size_t i = 0; i < answer->holder_count; i++)
 		json_array_append_new(holders, holder_json(&answer->holders[i]));
 	for (size_t i = 0; i < answer->note_count; i++)
 		json_array_append_new(notes, text(answer->notes[i]));
 	json_t *root = json_pack("{s:{s:o, s:I, s:i, s:s, s:o}, s:o, s:b, s:o, s:I, s:o}", "block",
-		"address", hexadecimal(answer->address), "size", (json_int_t)answer->size, "device",
-		answer->device, "device_type",
-		answer->device_type == GM_DEVICE_CUDA   ? "cuda"
-			: answer->device_type == GM_DEVICE_CPU ? "cpu"
-							       : "other",
-		"tensor", text(answer->description), "storages", storages, "complete",
-		(int)answer->complete, "holders", holders, "omitted", (json_int_t)answer->omitted, "notes",
-		notes);
+	        "address", hexadecimal(answer->address), "size", (json_int_t)answer->size, "device",
+	        answer->device, "device_type",
+	        answer->device_type == GM_DEVICE_CUDA  ? "cuda"
+	        : answer->device_type == GM_DEVICE_CPU ? "cpu"
+	                                               : "other",
+	        "tensor", text(answer->description), "storages", storages, "complete",
+	        (int)answer->complete, "holders", holders, "omitted", (json_int_t)answer->omitted,
+	        "notes", notes);
 	if (!root)
 		return &gm_error_no_memory;
 	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
