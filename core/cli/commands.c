@@ -16,7 +16,8 @@
 	_(who_holds) \
 	_(run) \
 	_(gdb) \
-	_(sim)
+	_(sim) \
+	_(doctor)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct gm_command gm_command_##name;

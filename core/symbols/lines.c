@@ -18,6 +18,11 @@ static struct gm_lines *lines_of(struct gm_symbols *symbols, const struct gm_mod
 	return state->lines;
 }
 
+bool gm_symbols_lines_available(void)
+{
+	return gm_lines_available();
+}
+
 static const char *keep(void *context, const char *text)
 {
 	return gm_names_string(context, text);

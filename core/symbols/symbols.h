@@ -74,4 +74,7 @@ size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *
 struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id, size_t build_id_size,
 	const uint64_t *offsets, size_t count, char **ret_names /* caller frees each */);
 
+/* Can source lines be read on this machine (is libdwarf there)? For `doctor`. */
+bool gm_symbols_lines_available(void);
+
 #endif

@@ -1,0 +1,237 @@
+/* What of one process was recognised. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/doctor.h"
+#include "base/cleanup.h"
+#include "torch/torch.h"
+
+/* What the commands depend on. Each reason is an error's message, NULL: all is well. */
+struct findings {
+	char *image, *python, *torch; /* owned */
+	bool native_allocator, cuda_used;
+};
+
+static bool starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Keeps an error's message as a reason, less the process that it begins with; the error is destroyed. */
+static void keep_reason(struct gm_error *error, char **ret_reason)
+{
+	const char *message = error->message;
+	const char *colon = starts_with(message, "process ") ? strstr(message, ": ") : NULL;
+	*ret_reason = strdup(colon ? colon + 2 : message);
+	gm_error_destroy(error);
+}
+
+/* --- /proc ----------------------------------------------------------------------------------------- */
+
+static void read_command_line(int pid, char **ret_line)
+{
+	char path[32], line[4096];
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	_cleanup_fclose_ FILE *stream = fopen(path, "re");
+	size_t length = stream ? fread(line, 1, sizeof(line) - 1, stream) : 0;
+	while (length > 0 && line[length - 1] == '\0')
+		length--;
+	for (size_t i = 0; i < length; i++) {
+		if (!isprint((unsigned char)line[i]))
+			line[i] = ' ';
+	}
+	line[length] = '\0';
+	*ret_line = strdup(line);
+}
+
+/* The process that traces this one; 0: none. */
+static int tracer_of(int pid)
+{
+	char path[32], line[256];
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	_cleanup_fclose_ FILE *stream = fopen(path, "re");
+	while (stream && fgets(line, sizeof(line), stream)) {
+		if (starts_with(line, "TracerPid:"))
+			return atoi(line + strlen("TracerPid:"));
+	}
+	return 0;
+}
+
+static struct gm_error *check_debugger(struct gm_context *context, struct gm_doctor *doctor)
+{
+	int tracer = tracer_of(context->pid);
+	if (tracer == 0)
+		return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_ABSENT, NULL,
+		        "none attached: to record, `gpumem gdb -p %d`", context->pid);
+	char path[32], name[64] = "?";
+	snprintf(path, sizeof(path), "/proc/%d/comm", tracer);
+	_cleanup_fclose_ FILE *stream = fopen(path, "re");
+	if (stream && fgets(name, sizeof(name), stream))
+		name[strcspn(name, "\n")] = '\0';
+	return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_OK, NULL, "%s (process %d)%s",
+	        name, tracer, context->shell ? ": a second one cannot attach" : "");
+}
+
+/* --- what the rooms recognise ---------------------------------------------------------------------- */
+
+static struct gm_error *check_memory(
+        struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
+{
+	struct gm_symbols *symbols;
+	struct gm_error *error = gm_context_symbols(context, &symbols);
+	if (error) {
+		keep_reason(error, &findings->image);
+		return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_PROBLEM, NULL, "%s",
+		        findings->image ? findings->image : "cannot be read");
+	}
+	size_t modules, mappings;
+	gm_symbols_modules(symbols, &modules);
+	gm_image_mappings(context->image, &mappings);
+	return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_OK, NULL,
+	        "readable, %zu libraries in %zu mappings", modules, mappings);
+}
+
+static struct gm_error *check_python(
+        struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
+{
+	struct gm_python *python;
+	struct gm_error *error = gm_context_python(context, &python);
+	if (error) {
+		keep_reason(error, &findings->python);
+		return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_PROBLEM, NULL, "%s",
+		        findings->python ? findings->python : "not recognised");
+	}
+	struct gm_python_thread threads[1024];
+	size_t count = 0;
+	gm_error_destroy(gm_python_threads(python, threads, 1024, &count));
+	return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_OK, NULL,
+	        "CPython %s, %zu thread%s, found by %s", gm_python_version(python), count,
+	        count == 1 ? "" : "s", gm_python_found_by(python));
+}
+
+static struct gm_error *check_torch(
+        struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
+{
+	/* Without Python's objects it cannot be read, but whether it is there can be told. */
+	if (findings->python) {
+		bool loaded = gm_symbols_find_module(context->symbols, "libc10.so") != NULL;
+		findings->torch = strdup(loaded ? "cannot be read without Python" : "not loaded");
+		return gm_doctor_add(&doctor->process, "PyTorch",
+		        loaded ? GM_DOCTOR_PROBLEM : GM_DOCTOR_ABSENT, NULL, "%s",
+		        loaded ? "loaded, but its objects cannot be read without Python's"
+		               : "not loaded");
+	}
+	struct gm_torch *torch;
+	struct gm_error *error = gm_context_torch(context, &torch);
+	if (error) {
+		keep_reason(error, &findings->torch);
+		return gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_PROBLEM, NULL, "%s",
+		        findings->torch ? findings->torch : "not recognised");
+	}
+	gm_try(gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_OK, NULL,
+	        "%s, object layouts known", gm_torch_version(torch)));
+	const char *kind = gm_torch_allocator_kind(torch);
+	findings->native_allocator = strcmp(kind, "native") == 0;
+	findings->cuda_used = strcmp(kind, "none") != 0;
+	if (findings->native_allocator)
+		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_OK, NULL,
+		        "PyTorch's own caching allocator");
+	if (!findings->cuda_used)
+		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_ABSENT, NULL,
+		        "none yet: no CUDA memory was used");
+	return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_PROBLEM,
+	        "run with PyTorch's own: unset `backend:` in PYTORCH_CUDA_ALLOC_CONF",
+	        "%s: blocks of an allocator other than PyTorch's caching one are not read", kind);
+}
+
+static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor *doctor)
+{
+	struct gm_symbols *symbols;
+	gm_try(gm_context_symbols(context, &symbols));
+	const struct gm_module *simulated = gm_symbols_find_module(symbols, "libgpumem-sim.so");
+	const struct gm_module *runtime = gm_symbols_find_module(symbols, "libcudart.so");
+	if (simulated)
+		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_OK, NULL,
+		        "simulated: sizes and events are real, values that kernels compute are "
+		        "not");
+	if (!runtime)
+		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_ABSENT, NULL,
+		        "not loaded: CPU tensors only (record --devices cpu)");
+	bool driver = gm_symbols_find_module(symbols, "libcuda.so") != NULL;
+	return gm_doctor_add(&doctor->process, "CUDA runtime",
+	        driver ? GM_DOCTOR_OK : GM_DOCTOR_ABSENT, NULL, "%s%s", runtime->name,
+	        driver ? ", with NVIDIA's driver" : ", no NVIDIA driver loaded: CPU tensors only");
+}
+
+/* --- what works ------------------------------------------------------------------------------------ */
+
+static const char *why_not_record(
+        struct gm_context *context, const struct findings *findings, char *room, size_t size)
+{
+	if (findings->torch && strcmp(findings->torch, "not loaded") == 0)
+		return "there is no PyTorch in it";
+	/* A torch that is still to come is waited for. */
+	if (findings->torch && !starts_with(findings->torch, "torch is not loaded yet"))
+		return "PyTorch's objects cannot be read, see above";
+	if (findings->cuda_used && !findings->native_allocator)
+		return "the allocator is not PyTorch's caching one (--devices cpu works)";
+	if (context->shell && tracer_of(context->pid) == 0) {
+		snprintf(room, size, "in gdb only: gpumem gdb -p %d", context->pid);
+		return room;
+	}
+	return NULL;
+}
+
+static struct gm_error *tell_commands(
+        struct gm_context *context, struct gm_doctor *doctor, const struct findings *findings)
+{
+	char room[64];
+	if (findings->image) {
+		gm_try(gm_doctor_command(doctor, "record", "the process cannot be read"));
+		gm_try(gm_doctor_command(doctor, "who-holds", "the process cannot be read"));
+	} else {
+		gm_try(gm_doctor_command(
+		        doctor, "record", why_not_record(context, findings, room, sizeof(room))));
+		gm_try(gm_doctor_command(doctor, "who-holds",
+		        findings->python       ? "needs Python's objects, see above"
+		        : findings->torch      ? "needs PyTorch's objects, see above"
+		        : !findings->cuda_used ? "no CUDA memory was used yet"
+		        : findings->native_allocator
+		                ? NULL
+		                : "the allocator is not PyTorch's caching one"));
+	}
+	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)",
+	        context->log_path || context->shell ? NULL : "nothing recorded yet: gpumem record");
+}
+
+static struct gm_error *check_all(
+        struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
+{
+	gm_try(check_memory(context, doctor, findings));
+	gm_try(check_debugger(context, doctor));
+	if (!findings->image) {
+		gm_try(check_python(context, doctor, findings));
+		gm_try(check_torch(context, doctor, findings));
+		gm_try(check_cuda(context, doctor));
+	}
+	return tell_commands(context, doctor, findings);
+}
+
+struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor *doctor)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d", context->pid);
+	if (access(path, F_OK) != 0)
+		return gm_error_create(GM_TARGET,
+		        "process %d: there is no such process: give the id of a running one",
+		        context->pid);
+	read_command_line(context->pid, &doctor->command);
+	struct findings findings = {0};
+	struct gm_error *error = check_all(context, doctor, &findings);
+	free(findings.image);
+	free(findings.python);
+	free(findings.torch);
+	return error;
+}
