@@ -82,9 +82,8 @@ void gm_teardown_read(
 		        any_of(place.function, node) ||
 		        (strstr(place.function, "autograd::generated::") &&
 		                (strchr(place.function, '~') || strstr(place.function, "release")));
-		/* A wrapper further in than any node: the tensor's own, and the node lies further out. */
-		if (is_node && !teardown.wrapper)
-			teardown.node = true;
+		/* Whether or not a wrapper was further in: a saved tensor may own its Python object. */
+		teardown.node |= is_node;
 		if (is_node || strstr(place.function, "autograd::generated::"))
 			find_node_name(place.function, &teardown);
 		teardown.wrapper |= any_of(place.function, wrapper);

@@ -242,6 +242,8 @@ static struct gm_error *assign_steps(struct gm_model *model)
 	/* Without a loop everything is outside one: a loop that is nowhere is followed. */
 	const struct gm_step_loop nowhere = {UINT32_MAX, 0, 0, false};
 	gm_steps_fix(steps, model->has_loop ? &model->loop : &nowhere);
+	uint64_t main_thread = 0; /* whose stack came first */
+	bool over = false;
 	for (uint32_t number = 0; number < model->event_count; number++) {
 		struct gm_event event;
 		gm_log_event(model->log, number, &event);
@@ -249,6 +251,15 @@ static struct gm_error *assign_steps(struct gm_model *model)
 		if (!(event.flags & GM_EVENT_PREEXISTING)) {
 			run.step = feed(steps, &event);
 			run.phase = (uint8_t)gm_steps_phase(steps);
+			if (!main_thread && event.python_stack &&
+			        !(event.flags & GM_EVENT_BORROWED))
+				main_thread = event.thread;
+			/* The main thread has no Python frame any more: the program is over. */
+			over = event.thread == main_thread ? !event.python_stack : over;
+			if (over && main_thread) {
+				run.step = 0;
+				run.phase = GM_PHASE_OTHER;
+			}
 		}
 		const struct run *last = &model->runs.items[model->runs.count - 1];
 		if (model->runs.count && last->step == run.step && last->phase == run.phase)
