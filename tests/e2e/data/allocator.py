@@ -1,0 +1,35 @@
+"""Allocates in several ways, prints PyTorch's own snapshot of the allocator, and waits. Run by test_torch.py."""
+
+import json
+import os
+import sys
+import time
+
+import torch
+
+small = [torch.zeros(100 * (i + 1), device="cuda") for i in range(20)]
+large = torch.ones(1000, 1000, device="cuda")
+output = torch.nn.Linear(1000, 2000, device="cuda")(large)
+del small[5:10]
+stream = torch.cuda.Stream()
+with torch.cuda.stream(stream):
+    elsewhere = torch.ones(3000, 1000, device="cuda")
+if "pool" in sys.argv:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = torch.ones(5000, 100, device="cuda")
+        pooled_small = torch.ones(10, device="cuda")
+if "pending" in sys.argv:
+    other = torch.cuda.Stream()
+    used = torch.ones(2000, 2000, device="cuda")
+    used.record_stream(other)
+    del used
+segments = torch.cuda.memory_snapshot()
+stats = torch.cuda.memory_stats()
+blocks = [
+    [block["address"], block["size"], block["requested_size"], block["state"], segment["stream"], segment["device"]]
+    for segment in segments
+    for block in segment["blocks"]
+]
+print(json.dumps({"pid": os.getpid(), "blocks": blocks, "stats": stats}), flush=True)
+time.sleep(1000)
