@@ -243,3 +243,78 @@ def test_a_process_without_torch_is_refused(run_gpumem, spawn, python):
 def test_no_such_process_is_refused(run_gpumem):
     run = run_gpumem("who-holds", "--pid", str(2**22 - 1), "0x1000").check(4)
     assert run.err.startswith("gpumem: process ")
+
+
+# --- in gdb, on the simulated device
+
+STOPPED = """
+import signal, sys, torch
+
+history = []
+
+
+def train(steps):
+    layer = torch.nn.Linear(1000, 500, device="cuda")
+    for step in range(steps):
+        inputs = torch.ones(2000, 1000, device="cuda")
+        output = layer(inputs)
+        history.append(output.detach())
+        torch.zeros(10, 10, device="cuda")
+        signal.raise_signal(signal.SIGUSR1)
+
+
+train(2)
+"""
+
+
+@pytest.fixture(scope="module")
+def stopped_in_gdb(run_gdb, tmp_path_factory):
+    program = tmp_path_factory.mktemp("stopped") / "train.py"
+    program.write_text(STOPPED)
+    commands = [
+        "handle SIGUSR1 stop print nopass",
+        "run",
+        "gpumem who-holds output",
+        "gpumem who-holds inputs --json",
+        "gpumem who-holds layer",
+        "gpumem who-holds nothing_so_named",
+        "gpumem who-holds 0x6d0000000000 ",
+        "continue",
+        "gpumem who-holds history[0]",
+    ]
+    return run_gdb(commands, program)
+
+
+def test_gdb_answers_for_a_variable_of_the_stopped_frame(stopped_in_gdb):
+    out = stopped_in_gdb[2]
+    assert "device 0: float32 [2000, 500]" in out
+    assert "storage" in out and "2 of 2 references found, and all of what holds them" in out
+    assert "\n  local 'output' of train() at train.py:14\n" in out
+    assert "\n  item 0 of list: global 'history' of module __main__\n" in out
+
+
+def test_gdb_answers_in_json_with_the_graph(stopped_in_gdb):
+    answer = stopped_in_gdb[3].json()
+    assert answer["block"]["device"] == 0
+    assert answer["complete"] is True
+    assert sorted(holder["text"] for holder in answer["holders"]) == [
+        "local 'inputs' of train() at train.py:14",
+        "saved by AddmmBackward0, in the graph of: local 'output' of train() at train.py:14",
+    ]
+
+
+def test_gdb_refuses_what_is_no_tensor_with_a_line(stopped_in_gdb):
+    assert "gpumem: 'layer': a Linear, no tensor: " in stopped_in_gdb[4]
+    assert "gpumem: nothing_so_named: " in stopped_in_gdb[5]
+    assert "Traceback" not in stopped_in_gdb.out
+
+
+def test_gdb_tells_memory_that_is_of_no_block(stopped_in_gdb):
+    assert "gpumem: 0x6d0000000000: " in stopped_in_gdb[6]
+
+
+def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
+    out = stopped_in_gdb[8]
+    assert "1 of 1 references found" in out
+    assert "\n  item 0 of list: global 'history' of module __main__\n" in out
+    assert "local 'output'" not in out
