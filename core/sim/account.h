@@ -31,12 +31,14 @@ struct gm_sim_device_account {
 	uint64_t span;   /* bytes of address space there (more than `total`: sparse) */
 	uint64_t used;   /* bytes handed out by cudaMalloc now, in whole 2 MiB pages */
 	uint64_t peak_used;
-	uint64_t out_of_memory; /* allocations refused for want of memory */
+	uint64_t
+	        out_of_memory; /* cudaMalloc refused for want of memory (PyTorch frees and tries again) */
 	/* As PyTorch's caching allocator counts them, from its own report of every block. */
 	uint64_t torch_allocated;
 	uint64_t torch_peak_allocated;
 	uint64_t torch_reserved;
 	uint64_t torch_peak_reserved;
+	uint64_t torch_out_of_memory; /* out-of-memory errors that PyTorch raised */
 };
 
 struct gm_sim_account {

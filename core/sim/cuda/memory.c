@@ -66,7 +66,9 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 		return size <= first_address(device) - at;
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
-	bool holds = found && size <= found->start + found->size - at;
+	/* What was asked for is the limit, not the whole pages that it takes. */
+	uint64_t end = found ? found->start + found->value : 0;
+	bool holds = at < end && size <= end - at;
 	pthread_mutex_unlock(&device->lock);
 	return holds;
 }

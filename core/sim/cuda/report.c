@@ -21,22 +21,23 @@ struct device {
 enum { CUDA = 1 };
 
 typedef void report_function(void *, int64_t, size_t, size_t, struct device);
+typedef void oom_function(int64_t, size_t, size_t, struct device);
 report_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
+oom_function _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE;
 
-static report_function *real(void)
+/* libc10's own function of the name, kept in *found; NULL where libc10 is not loaded. */
+static void *real(const char *name, void *_Atomic *found)
 {
-	static _Atomic(report_function *) found;
-	report_function *function = atomic_load_explicit(&found, memory_order_acquire);
+	void *function = atomic_load_explicit(found, memory_order_acquire);
 	if (function)
 		return function;
 	/* Python loads torch RTLD_LOCAL: RTLD_NEXT does not see it, its handle does. */
 	void *library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
 	if (!library)
 		return NULL;
-	*(void **)&function =
-	        dlsym(library, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+	function = dlsym(library, name);
 	dlclose(library); /* torch itself keeps it */
-	atomic_store_explicit(&found, function, memory_order_release);
+	atomic_store_explicit(found, function, memory_order_release);
 	return function;
 }
 
@@ -61,7 +62,24 @@ GM_SIM_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
 				gm_sim_data_zero(device, pointer, (uint64_t)size);
 		}
 	}
-	report_function *function = real();
+	static void *_Atomic found;
+	report_function *function;
+	*(void **)&function = real("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", &found);
 	if (function)
 		function(pointer, size, allocated, reserved, of);
+}
+
+/* Called once for each torch.OutOfMemoryError, after the allocator gave up. */
+GM_SIM_EXPORT void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
+        int64_t size, size_t allocated, size_t reserved, struct device of)
+{
+	struct gm_sim_device *device =
+	        of.type == CUDA && !gm_sim_forked() ? gm_sim_device_facts(of.index) : NULL;
+	if (device)
+		GM_SIM_COUNT(device->account->torch_out_of_memory, 1);
+	static void *_Atomic found;
+	oom_function *function;
+	*(void **)&function = real("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", &found);
+	if (function)
+		function(size, allocated, reserved, of);
 }

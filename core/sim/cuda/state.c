@@ -259,11 +259,11 @@ static void account_text(const struct gm_sim_device_account *d, unsigned index)
 {
 	char reserved[32], allocated[32], total[32];
 	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64
-	           "), peak allocated %s (%" PRIu64 "), out of memory %" PRIu64 " times",
+	           "), peak allocated %s (%" PRIu64 "), out-of-memory errors %" PRIu64,
 	        index, d->name, d->profile, amount(d->total, total, sizeof(total)),
 	        amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
 	        amount(d->torch_peak_allocated, allocated, sizeof(allocated)),
-	        d->torch_peak_allocated, d->out_of_memory);
+	        d->torch_peak_allocated, d->torch_out_of_memory);
 }
 
 /* A kernel's name in JSON: mangled names have no character to escape; another's are replaced. */
@@ -304,10 +304,11 @@ static void account_json(const char *path)
 		        "%s{\"device\":%u,\"profile\":\"%s\",\"name\":\"%s\",\"total\":%" PRIu64
 		        ",\"context\":%" PRIu64 ",\"reserved\":%" PRIu64
 		        ",\"peak_reserved\":%" PRIu64 ",\"allocated\":%" PRIu64
-		        ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64 "}",
+		        ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64
+		        ",\"refused\":%" PRIu64 "}",
 		        i ? "," : "", i, d->profile, d->name, d->total, d->context, d->used,
 		        d->peak_used, d->torch_allocated, d->torch_peak_allocated,
-		        d->out_of_memory);
+		        d->torch_out_of_memory, d->out_of_memory);
 	}
 	fprintf(file,
 	        "],\"launches\":%" PRIu64 ",\"kernels_not_computed\":%" PRIu64
