@@ -22,11 +22,11 @@ struct gm_who_holds {
  * what is there), a block that is gone, or a process that cannot be read.
  */
 struct gm_error *gm_ask_who_holds(
-	struct gm_context *context, const char *block, struct gm_who_holds *ret_result);
+        struct gm_context *context, const char *block, struct gm_who_holds *ret_result);
 void gm_who_holds_deinit(struct gm_who_holds *result);
 
 /* The address that `block` names, as above. For other questions about a live block too. */
 struct gm_error *gm_ask_block_address(
-	struct gm_context *context, const char *block, uint64_t *ret_address);
+        struct gm_context *context, const char *block, uint64_t *ret_address);
 
 #endif

@@ -26,10 +26,10 @@ enum {
 
 struct mark {
 	uint32_t vertex;
-	uint32_t towards; /* the edge on the way to the block; UINT32_MAX: is a storage of it */
+	uint32_t towards;   /* the edge on the way to the block; UINT32_MAX: is a storage of it */
 	uint32_t from_root; /* distance from the nearest root */
 	uint32_t root_edge; /* the edge on the way from it */
-	bool own;	  /* a storage of the block, a tensor on one, a wrapper of either */
+	bool own;           /* a storage of the block, a tensor on one, a wrapper of either */
 };
 
 struct finding {
@@ -118,7 +118,7 @@ static uint32_t edge_length(const struct gm_edge *edge)
 
 /* Dijkstra's, with one list for each of the few lengths ahead. `forward` holds the edges of each mark. */
 static void walk_from_roots(struct finding *finding, const uint32_t *first, const uint32_t *forward,
-	const uint32_t *counts)
+        const uint32_t *counts)
 {
 	struct gm_holders *graph = finding->graph;
 	GM_ARRAY(uint32_t) ahead[MAX_EDGE_LENGTH + 1] = {0};
@@ -145,9 +145,9 @@ static void walk_from_roots(struct finding *finding, const uint32_t *first, cons
 					continue;
 				to->from_root = length;
 				to->root_edge = e;
-				finding->no_memory |= !gm_array_push(
-					&ahead[length % (MAX_EDGE_LENGTH + 1)],
-					(uint32_t)(to - finding->marks.items));
+				finding->no_memory |=
+				        !gm_array_push(&ahead[length % (MAX_EDGE_LENGTH + 1)],
+				                (uint32_t)(to - finding->marks.items));
 				waiting++;
 			}
 		}
@@ -169,14 +169,16 @@ static void find_roots(struct finding *finding)
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const struct gm_vertex *vertex = &graph->vertices.items[finding->marks.items[i].vertex];
+		const struct gm_vertex *vertex =
+		        &graph->vertices.items[finding->marks.items[i].vertex];
 		if (gm_graph_is_root(vertex))
 			continue;
 		for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
 			uint64_t *from = gm_map_find(
-				&finding->mark_of, (uint64_t)graph->edges.items[e].from + 1);
+			        &finding->mark_of, (uint64_t)graph->edges.items[e].from + 1);
 			if (from) {
-				first[*from + 1]++; /* mark number + 1, shifted by one for the sums */
+				first[*from +
+				        1]++; /* mark number + 1, shifted by one for the sums */
 				edge_count++;
 			}
 		}
@@ -190,12 +192,13 @@ static void find_roots(struct finding *finding)
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const struct gm_vertex *vertex = &graph->vertices.items[finding->marks.items[i].vertex];
+		const struct gm_vertex *vertex =
+		        &graph->vertices.items[finding->marks.items[i].vertex];
 		if (gm_graph_is_root(vertex))
 			continue;
 		for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
 			uint64_t *from = gm_map_find(
-				&finding->mark_of, (uint64_t)graph->edges.items[e].from + 1);
+			        &finding->mark_of, (uint64_t)graph->edges.items[e].from + 1);
 			if (from)
 				forward[first[*from] + filled[*from - 1]++] = e;
 		}
@@ -207,7 +210,7 @@ static void find_roots(struct finding *finding)
 
 /* Puts together root ... -> `edges` (root first) -> ... the storage. */
 static void add_chain(struct finding *finding, const uint32_t *edges, size_t edge_count,
-	const struct gm_stray *stray)
+        const struct gm_stray *stray)
 {
 	struct gm_holders *graph = finding->graph;
 	GM_ARRAY(uint32_t) all = {0};
@@ -218,7 +221,8 @@ static void add_chain(struct finding *finding, const uint32_t *edges, size_t edg
 
 	if (!rooted && !stray && mark && mark->from_root != NO_DISTANCE) {
 		/* up to the nearest root, then turn it round */
-		while (!gm_graph_is_root(&graph->vertices.items[at]) && length++ < MAX_CHAIN_LENGTH) {
+		while (!gm_graph_is_root(&graph->vertices.items[at]) &&
+		        length++ < MAX_CHAIN_LENGTH) {
 			mark = mark_at(finding, at);
 			if (!gm_array_push(&all, mark->root_edge))
 				finding->no_memory = true;
@@ -235,8 +239,8 @@ static void add_chain(struct finding *finding, const uint32_t *edges, size_t edg
 		if (!gm_array_push(&all, edges[i]))
 			finding->no_memory = true;
 	at = graph->edges.items[edges[edge_count - 1]].to;
-	while ((mark = mark_at(finding, at)) && mark->towards != UINT32_MAX
-		&& length++ < MAX_CHAIN_LENGTH) {
+	while ((mark = mark_at(finding, at)) && mark->towards != UINT32_MAX &&
+	        length++ < MAX_CHAIN_LENGTH) {
 		if (!gm_array_push(&all, mark->towards))
 			finding->no_memory = true;
 		at = graph->edges.items[mark->towards].to;
@@ -248,9 +252,9 @@ static void add_chain(struct finding *finding, const uint32_t *edges, size_t edg
 	if (finding->no_memory || (!stray && !gm_map_put(&finding->told, key, &is_new))) {
 		finding->no_memory = true;
 		free(all.items);
-	} else if (!is_new || finding->chains.count >= MAX_MARKED
-		|| !gm_array_push(&finding->chains, chain)
-		|| !gm_array_push(&finding->chain_strays, stray)) {
+	} else if (!is_new || finding->chains.count >= MAX_MARKED ||
+	           !gm_array_push(&finding->chains, chain) ||
+	           !gm_array_push(&finding->chain_strays, stray)) {
 		free(all.items);
 	}
 }
@@ -301,8 +305,8 @@ static void tell_referrer(struct finding *finding, uint32_t direct)
 	for (uint32_t e = vertex->first; branches && e < vertex->first + vertex->count; e++) {
 		const struct gm_edge *edge = &graph->edges.items[e];
 		const struct mark *mark = mark_at(finding, edge->from);
-		if (!mark || mark->from_root == NO_DISTANCE || mark->own
-			|| contains_vertex(finding, edge->from, top))
+		if (!mark || mark->from_root == NO_DISTANCE || mark->own ||
+		        contains_vertex(finding, edge->from, top))
 			continue;
 		room[start - 1] = e;
 		add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);
@@ -331,7 +335,8 @@ static void find_chains(struct finding *finding)
 
 /* --- are all references found? --------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void note(struct finding *finding, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note(
+        struct finding *finding, const char *format, ...)
 {
 	char *text;
 	va_list args;
@@ -359,9 +364,9 @@ bool gm_graph_refcount(struct gm_holders *graph, uint32_t number, uint64_t *ret_
 		*ret_count = graph->nodes.items[vertex->detail].refcount;
 		return true;
 	case GM_VERTEX_PYTHON:
-		return graph->python
-			&& gm_python_refcount(graph->python, vertex->address, ret_count)
-			&& *ret_count != UINT64_MAX;
+		return graph->python &&
+		       gm_python_refcount(graph->python, vertex->address, ret_count) &&
+		       *ret_count != UINT64_MAX;
 	default:
 		return false;
 	}
@@ -415,15 +420,15 @@ static void tell_strays(struct finding *finding, const uint32_t *targets, size_t
 		uint64_t missing = refcount - found, here = 0;
 		for (size_t i = 0; i < finding->strays.items.count; i++)
 			here += finding->strays.items.items[i].vertex == targets[t];
-		note(finding,
-			"%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
-			(uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
-			(uintmax_t)graph->vertices.items[targets[t]].address,
-			here == 0 ? "what else holds it is not known (a register, or an object that "
-				    "Python's collector does not track)"
-			: here == missing
-				? "as many other words point to it as are missing"
-				: "the other words that point to it are listed as plausible");
+		note(finding, "%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
+		        (uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
+		        (uintmax_t)graph->vertices.items[targets[t]].address,
+		        here == 0
+		                ? "what else holds it is not known (a register, or an object that "
+		                  "Python's collector does not track)"
+		        : here == missing
+		                ? "as many other words point to it as are missing"
+		                : "the other words that point to it are listed as plausible");
 	}
 	for (size_t i = 0; i < finding->strays.items.count; i++) {
 		const struct gm_stray *stray = &finding->strays.items.items[i];
@@ -437,8 +442,8 @@ static void tell_strays(struct finding *finding, const uint32_t *targets, size_t
 			continue;
 		}
 		struct gm_chain chain = {0};
-		if (!gm_array_push(&finding->chains, chain)
-			|| !gm_array_push(&finding->chain_strays, stray))
+		if (!gm_array_push(&finding->chains, chain) ||
+		        !gm_array_push(&finding->chain_strays, stray))
 			finding->no_memory = true;
 	}
 }
@@ -453,14 +458,15 @@ static struct gm_error *find_missing(struct finding *finding, uint64_t block, ui
 	if (count == 0 && finding->answer->storage_count > 0)
 		return NULL;
 	gm_try(gm_graph_find_strays(finding->graph, targets, count,
-		finding->answer->storage_count ? 0 : block, size, &finding->strays));
+	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
 	tell_strays(finding, targets, count);
 	return NULL;
 }
 
 /* --- the answer ------------------------------------------------------------------------------------ */
 
-static uint32_t storage_of(struct finding *finding, const struct gm_chain *chain, const struct gm_stray *stray)
+static uint32_t storage_of(
+        struct finding *finding, const struct gm_chain *chain, const struct gm_stray *stray)
 {
 	if (chain->count > 0)
 		return finding->graph->edges.items[chain->edges[chain->count - 1]].to;
@@ -488,8 +494,8 @@ static void describe_chains(struct finding *finding)
 			finding->answer->omitted++;
 			continue;
 		}
-		if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, stray), stray,
-			    &holder)) {
+		if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, stray),
+		            stray, &holder)) {
 			finding->no_memory = true;
 			return;
 		}
@@ -501,7 +507,7 @@ static void describe_chains(struct finding *finding)
 	}
 	if (finding->holders.count)
 		qsort(finding->holders.items, finding->holders.count,
-			sizeof(*finding->holders.items), by_class_and_length);
+		        sizeof(*finding->holders.items), by_class_and_length);
 	while (finding->holders.count > MAX_CHAINS) {
 		gm_holder_deinit(&finding->holders.items[--finding->holders.count]);
 		finding->answer->omitted++;
@@ -531,7 +537,7 @@ static void start_marks(struct finding *finding, uint64_t block, uint64_t size)
 			continue;
 		uint32_t number = gm_graph_find(graph, storage->address);
 		struct gm_held_storage row = {storage->address, storage->data, storage->size,
-			storage->refcount, (uint32_t)found_references(graph, number)};
+		        storage->refcount, (uint32_t)found_references(graph, number)};
 		if (!gm_array_push(&held, row)) {
 			finding->no_memory = true;
 			break;
@@ -555,19 +561,19 @@ static void describe_block(struct finding *finding)
 	shape[0] = 0;
 	for (uint32_t i = 0; i < known.dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
 		used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%jd", i ? ", " : "",
-			(intmax_t)known.shape[i]);
+		        (intmax_t)known.shape[i]);
 	if (asprintf(&answer->description, "%s [%s%s]%s%s%s", known.dtype, shape,
-		    known.dimensions > GM_TENSOR_MAX_DIMENSIONS ? ", ..." : "",
-		    known.requires_grad ? ", requires_grad" : "", known.parameter ? ", Parameter" : "",
-		    known.gradient ? ", a gradient" : "")
-		< 0) {
+	            known.dimensions > GM_TENSOR_MAX_DIMENSIONS ? ", ..." : "",
+	            known.requires_grad ? ", requires_grad" : "",
+	            known.parameter ? ", Parameter" : "",
+	            known.gradient ? ", a gradient" : "") < 0) {
 		answer->description = NULL;
 		finding->no_memory = true;
 	}
 }
 
 struct gm_error *gm_holders_find(
-	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *ret_answer)
+        struct gm_holders *graph, uint64_t address, struct gm_holders_answer *ret_answer)
 {
 	struct gm_holders_answer answer = {.address = address, .device = -1};
 	struct gm_error *error = gm_graph_place(graph, address, &answer);
@@ -579,7 +585,7 @@ struct gm_error *gm_holders_find(
 		find_roots(&finding);
 		find_chains(&finding);
 		error = finding.no_memory ? &gm_error_no_memory
-					  : find_missing(&finding, answer.address, answer.size);
+		                          : find_missing(&finding, answer.address, answer.size);
 		if (!error)
 			describe_chains(&finding);
 		if (finding.truncated || graph->hits_truncated)

@@ -8,7 +8,7 @@ enum {
 };
 
 uint32_t gm_graph_add(
-	struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail)
+        struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail)
 {
 	bool is_new;
 	if (graph->vertices.count >= MAX_VERTICES)
@@ -30,13 +30,13 @@ uint32_t gm_graph_add(
 }
 
 void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
-	uint32_t extra, uint64_t word)
+        uint32_t extra, uint64_t word)
 {
 	if (from == GM_NO_VERTEX || to == GM_NO_VERTEX || graph->edges.count >= MAX_EDGES)
 		return;
 	struct gm_edge edge = {from, to, extra, (uint8_t)kind};
-	if (!gm_array_push(&graph->edges, edge)
-		|| (word && !gm_map_put(&graph->typed_words, word, NULL)))
+	if (!gm_array_push(&graph->edges, edge) ||
+	        (word && !gm_map_put(&graph->typed_words, word, NULL)))
 		graph->no_memory = true;
 }
 

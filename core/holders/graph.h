@@ -19,29 +19,29 @@ enum gm_vertex_kind {
 	GM_VERTEX_TENSOR,
 	GM_VERTEX_NODE,
 	GM_VERTEX_PYTHON,
-	GM_VERTEX_FRAME,  /* a frame of a running thread: a root */
+	GM_VERTEX_FRAME, /* a frame of a running thread: a root */
 	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root */
 };
 
 /* What a reference is, from the holder's side. */
 enum gm_reference {
-	GM_REF_STORAGE = 1,  /* tensor -> its storage */
-	GM_REF_WRAPPER,	     /* Python Tensor -> tensor, Python UntypedStorage -> storage */
-	GM_REF_WRAPPED,	     /* tensor, storage -> its Python object, while others hold it too */
-	GM_REF_GRAD,	     /* tensor -> its .grad */
-	GM_REF_GRAD_FN,	     /* tensor -> node */
-	GM_REF_VIEW_BASE,    /* view -> tensor it is a view of */
-	GM_REF_SAVED,	     /* node -> tensor, or -> Python object of saved_tensors_hooks */
-	GM_REF_ACCUMULATE,   /* AccumulateGrad -> leaf */
-	GM_REF_NEXT,	     /* node -> node */
-	GM_REF_NODE_OBJECT,  /* Python grad_fn object -> node */
-	GM_REF_CONTEXT,	     /* PyNode -> its Python ctx */
+	GM_REF_STORAGE = 1,   /* tensor -> its storage */
+	GM_REF_WRAPPER,       /* Python Tensor -> tensor, Python UntypedStorage -> storage */
+	GM_REF_WRAPPED,       /* tensor, storage -> its Python object, while others hold it too */
+	GM_REF_GRAD,          /* tensor -> its .grad */
+	GM_REF_GRAD_FN,       /* tensor -> node */
+	GM_REF_VIEW_BASE,     /* view -> tensor it is a view of */
+	GM_REF_SAVED,         /* node -> tensor, or -> Python object of saved_tensors_hooks */
+	GM_REF_ACCUMULATE,    /* AccumulateGrad -> leaf */
+	GM_REF_NEXT,          /* node -> node */
+	GM_REF_NODE_OBJECT,   /* Python grad_fn object -> node */
+	GM_REF_CONTEXT,       /* PyNode -> its Python ctx */
 	GM_REF_CONTEXT_SAVED, /* Python ctx -> tensor (save_for_backward) */
-	GM_REF_HOOK,	     /* tensor, node -> Python hooks */
-	GM_REF_PYTHON,	     /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
+	GM_REF_HOOK,          /* tensor, node -> Python hooks */
+	GM_REF_PYTHON, /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
 				asked for again when told */
-	GM_REF_LOCAL,	     /* frame -> Python object; extra: slot */
-	GM_REF_THREAD,	     /* thread -> Python object; extra: index in thread_names */
+	GM_REF_LOCAL,  /* frame -> Python object; extra: slot */
+	GM_REF_THREAD, /* thread -> Python object; extra: index in thread_names */
 };
 
 /* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
@@ -90,7 +90,7 @@ struct gm_holders {
 	GM_ARRAY(struct gm_frame_root) frames;
 	GM_ARRAY(struct gm_module_root) modules;
 	GM_ARRAY(char *) thread_names; /* "exception being handled" */
-	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
+	uint32_t *storages_by_data;    /* vertex numbers, sorted by data */
 
 	bool blocks_read;
 	struct gm_block_record *blocks; /* of the CUDA allocator, by address */
@@ -111,10 +111,10 @@ static inline uint32_t gm_graph_find(const struct gm_holders *graph, uint64_t ad
 
 /* Adds a vertex, or finds the one that is there. GM_NO_VERTEX: no memory, or address 0. */
 uint32_t gm_graph_add(
-	struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail);
+        struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail);
 /* Adds a reference; `word` is the address it was read from, 0 where that is no native word. */
 void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
-	uint32_t extra, uint64_t word);
+        uint32_t extra, uint64_t word);
 /* Sorts the edges; none may be added after. False: no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
 
@@ -127,8 +127,8 @@ const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t obje
 
 static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 {
-	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD
-		|| (vertex->flags & GM_VERTEX_ROOT_MODULE);
+	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD ||
+	       (vertex->flags & GM_VERTEX_ROOT_MODULE);
 }
 
 /* The reference count of an object; false where it has none. */
@@ -151,7 +151,7 @@ struct gm_stray {
 	uint64_t address;
 	enum gm_reference_class class;
 	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
-	char *text;	  /* "the stack of thread 1234"; owned */
+	char *text;       /* "the stack of thread 1234"; owned */
 };
 
 /* stray.c: looks through all writable memory for words that point at `targets`, or into the block. */
@@ -160,17 +160,17 @@ struct gm_strays {
 	size_t stale; /* in freed memory: counted only */
 };
 struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
-	size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
+        size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
 void gm_strays_deinit(struct gm_strays *strays);
 
 /* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
-	const struct gm_stray *stray, struct gm_holder *ret_holder);
+        const struct gm_stray *stray, struct gm_holder *ret_holder);
 void gm_holder_deinit(struct gm_holder *holder);
 
 /* place.c: what is at an address; fills the block's address, size, device and the place. */
 struct gm_error *gm_graph_place(
-	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer);
+        struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer);
 struct gm_error *gm_graph_blocks(struct gm_holders *graph);
 const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address);
 

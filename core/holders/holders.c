@@ -28,7 +28,7 @@ static struct gm_error *build(struct gm_holders *graph)
 }
 
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
-	struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders)
+        struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders)
 {
 	struct gm_holders *graph = calloc(1, sizeof(*graph));
 	if (!graph)
@@ -75,17 +75,17 @@ void gm_holders_cost(const struct gm_holders *graph, struct gm_holders_cost *ret
 /* --- notes on many blocks --------------------------------------------------------------------------- */
 
 static void annotate_tensor(
-	struct gm_holders *graph, const struct gm_tensor *tensor, struct gm_block_note *note)
+        struct gm_holders *graph, const struct gm_tensor *tensor, struct gm_block_note *note)
 {
 	const struct gm_vertex *vertex =
-		&graph->vertices.items[gm_graph_find(graph, tensor->address)];
+	        &graph->vertices.items[gm_graph_find(graph, tensor->address)];
 	note->tensors++;
 	note->requires_grad |= tensor->requires_grad;
 	note->has_grad_fn |= tensor->grad_fn != 0;
 	for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++)
 		note->gradient |= graph->edges.items[e].kind == GM_REF_GRAD;
-	if (graph->python && tensor->python
-		&& gm_python_is_instance(graph->python, tensor->python, "Parameter"))
+	if (graph->python && tensor->python &&
+	        gm_python_is_instance(graph->python, tensor->python, "Parameter"))
 		note->parameter = true;
 	uint64_t elements = 1, largest = 1;
 	for (uint32_t i = 0; i < tensor->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
@@ -102,9 +102,10 @@ static void annotate_tensor(
 void gm_holders_annotate(struct gm_holders *graph, struct gm_block_note *notes, size_t count)
 {
 	_cleanup_free_ struct gm_storage *sorted =
-		malloc((graph->storages.count + 1) * sizeof(*sorted));
+	        malloc((graph->storages.count + 1) * sizeof(*sorted));
 	for (size_t i = 0; i < count; i++)
-		notes[i] = (struct gm_block_note){.address = notes[i].address, .size = notes[i].size};
+		notes[i] =
+		        (struct gm_block_note){.address = notes[i].address, .size = notes[i].size};
 	if (!sorted || graph->storages.count == 0)
 		return;
 	memcpy(sorted, graph->storages.items, graph->storages.count * sizeof(*sorted));
@@ -118,19 +119,20 @@ void gm_holders_annotate(struct gm_holders *graph, struct gm_block_note *notes, 
 			else
 				high = middle;
 		}
-		for (; low < graph->storages.count && sorted[low].data - notes[i].address < notes[i].size;
-			low++) {
+		for (; low < graph->storages.count &&
+		        sorted[low].data - notes[i].address < notes[i].size;
+		        low++) {
 			const struct gm_vertex *storage =
-				&graph->vertices.items[gm_graph_find(graph, sorted[low].address)];
+			        &graph->vertices.items[gm_graph_find(graph, sorted[low].address)];
 			notes[i].known = true;
-			for (uint32_t e = storage->first; e < storage->first + storage->count; e++) {
+			for (uint32_t e = storage->first; e < storage->first + storage->count;
+			        e++) {
 				const struct gm_edge *edge = &graph->edges.items[e];
 				if (edge->kind == GM_REF_STORAGE)
 					annotate_tensor(graph,
-						&graph->tensors.items[graph->vertices
-								.items[edge->from]
-								.detail],
-						&notes[i]);
+					        &graph->tensors.items
+					                 [graph->vertices.items[edge->from].detail],
+					        &notes[i]);
 			}
 		}
 	}

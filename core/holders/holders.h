@@ -59,9 +59,9 @@ struct gm_held_storage {
 enum gm_place {
 	GM_PLACE_UNKNOWN,
 	GM_PLACE_STORAGE,    /* memory of a storage */
-	GM_PLACE_BLOCK,	     /* a block in use, of no storage */
+	GM_PLACE_BLOCK,      /* a block in use, of no storage */
 	GM_PLACE_FREE_BLOCK, /* a free part of a segment */
-	GM_PLACE_HOST,	     /* host memory of no storage */
+	GM_PLACE_HOST,       /* host memory of no storage */
 	GM_PLACE_NOTHING,    /* not mapped, and of no segment */
 };
 
@@ -75,16 +75,16 @@ struct gm_holders_answer {
 	struct gm_holder *holders; /* the shortest chain first; plausible ones behind proven ones */
 	size_t holder_count;
 	size_t omitted; /* further chains that were found and are not listed */
-	bool complete;	/* all references found, at each level */
-	char **notes;	/* what is missing and where it was not looked for; sentences */
+	bool complete;  /* all references found, at each level */
+	char **notes;   /* what is missing and where it was not looked for; sentences */
 	size_t note_count;
 	/* the tensor that tells most about the block; "" and 0 where there is none */
 	char *description; /* "float32 [5000, 50000]" or NULL */
 };
 
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
-	struct gm_python *python /* may be NULL: native holders only */, struct gm_torch *torch,
-	struct gm_holders **ret_holders);
+        struct gm_python *python /* may be NULL: native holders only */, struct gm_torch *torch,
+        struct gm_holders **ret_holders);
 void gm_holders_destroy(struct gm_holders *holders);
 
 /*
@@ -92,20 +92,20 @@ void gm_holders_destroy(struct gm_holders *holders);
  * image cannot be read; an address of nothing is an answer (`place`). Deinit frees what the answer owns.
  */
 struct gm_error *gm_holders_find(
-	struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
+        struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
 void gm_holders_answer_deinit(struct gm_holders_answer *answer);
 
 /* What live tensors tell of a block, for lists of blocks. */
 struct gm_block_note {
 	uint64_t address, size; /* in: the block */
-	bool known;		/* out: a storage uses it; `tensors` of them are on it */
+	bool known;             /* out: a storage uses it; `tensors` of them are on it */
 	uint32_t tensors;
 	uint32_t dimensions; /* of the largest one; the shape is cut at the maximum */
 	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
 	const char *dtype; /* NULL: no tensor. Static */
 	bool requires_grad, has_grad_fn;
 	bool parameter; /* its Python object is a torch.nn.Parameter */
-	bool gradient;	/* it is the .grad of some tensor */
+	bool gradient;  /* it is the .grad of some tensor */
 };
 void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
 

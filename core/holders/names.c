@@ -16,7 +16,7 @@ struct link_search {
 };
 
 static bool match_link(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct link_search *search = context;
 	if (target != search->target || kind == GM_EDGE_TYPE)
@@ -43,7 +43,7 @@ bool gm_link_read(struct gm_holders *graph, const struct gm_edge *edge, struct g
 			search.skip++;
 	}
 	gm_python_references(
-		graph->python, graph->vertices.items[edge->from].address, match_link, &search);
+	        graph->python, graph->vertices.items[edge->from].address, match_link, &search);
 	if (search.found)
 		*ret_link = search.link;
 	return search.found;
@@ -57,7 +57,7 @@ struct field_search {
 };
 
 static bool match_field(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct field_search *search = context;
 	if (kind == GM_EDGE_LOCAL || !name || strcmp(name, search->field) != 0)
@@ -98,7 +98,8 @@ static uint64_t code_of(struct gm_holders *graph, uint64_t object)
 
 char *gm_function_name(struct gm_holders *graph, uint64_t object)
 {
-	static const char *const own[] = {"__qualname__", "__name__", "co_qualname", "co_name", NULL};
+	static const char *const own[] = {
+	        "__qualname__", "__name__", "co_qualname", "co_name", NULL};
 	static const char *const codes[] = {"co_qualname", "co_name", NULL};
 	char *name = field_text(graph, object, own);
 	return name ? name : field_text(graph, code_of(graph, object), codes);
@@ -115,7 +116,10 @@ char *gm_function_file(struct gm_holders *graph, uint64_t object)
 
 /* --- free variables --------------------------------------------------------------------------------- */
 
-enum { KIND_FREE = 0x80, BYTES_DATA = 32 /* PyBytesObject.ob_sval, Include/cpython/bytesobject.h */ };
+enum {
+	KIND_FREE = 0x80,
+	BYTES_DATA = 32 /* PyBytesObject.ob_sval, Include/cpython/bytesobject.h */
+};
 
 struct free_search {
 	struct gm_holders *graph;
@@ -125,14 +129,13 @@ struct free_search {
 };
 
 static bool match_free(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct free_search *search = context;
 	uint8_t flags = KIND_FREE;
-	if (kind != GM_EDGE_ITEM || index < 0
-		|| (search->kinds
-			&& !gm_image_try_read(search->graph->image,
-				search->kinds + BYTES_DATA + (uint64_t)index, &flags, 1)))
+	if (kind != GM_EDGE_ITEM || index < 0 ||
+	        (search->kinds && !gm_image_try_read(search->graph->image,
+	                                  search->kinds + BYTES_DATA + (uint64_t)index, &flags, 1)))
 		return true;
 	if (!(flags & KIND_FREE) || search->wanted-- > 0)
 		return true;

@@ -31,7 +31,8 @@ const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t obje
 
 /* The part of a library's data that is read-only after relocation, where vtables are: mapped without
  * execute permission behind the code. */
-static bool vtable_range(struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
+static bool vtable_range(
+        struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
 {
 	const struct gm_module *module = gm_symbols_find_module(graph->symbols, prefix);
 	if (!module)
@@ -41,8 +42,8 @@ static bool vtable_range(struct gm_holders *graph, const char *prefix, struct gm
 	bool code_seen = false, found = false;
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_mapping *mapping = &mappings[i];
-		if (mapping->start < module->start || mapping->end > module->end
-			|| strcmp(mapping->path, module->path) != 0)
+		if (mapping->start < module->start || mapping->end > module->end ||
+		        strcmp(mapping->path, module->path) != 0)
 			continue;
 		if (mapping->flags & GM_MAPPING_EXEC) {
 			code_seen = true;
@@ -64,7 +65,7 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 			if (!gm_array_push(&graph->storages, storage))
 				graph->no_memory = true;
 			gm_graph_add(graph, address, GM_VERTEX_STORAGE,
-				(uint32_t)(graph->storages.count - 1));
+			        (uint32_t)(graph->storages.count - 1));
 		}
 	} else if (class->kind == GM_CLASS_TENSOR) {
 		struct gm_tensor tensor;
@@ -72,15 +73,15 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 			if (!gm_array_push(&graph->tensors, tensor))
 				graph->no_memory = true;
 			gm_graph_add(graph, address, GM_VERTEX_TENSOR,
-				(uint32_t)(graph->tensors.count - 1));
+			        (uint32_t)(graph->tensors.count - 1));
 		}
 	} else if (class->kind == GM_CLASS_NODE) {
 		struct gm_node node;
 		if (gm_torch_node(graph->torch, address, &node)) {
 			if (!gm_array_push(&graph->nodes, node))
 				graph->no_memory = true;
-			gm_graph_add(graph, address, GM_VERTEX_NODE,
-				(uint32_t)(graph->nodes.count - 1));
+			gm_graph_add(
+			        graph, address, GM_VERTEX_NODE, (uint32_t)(graph->nodes.count - 1));
 		}
 	}
 }
@@ -88,7 +89,7 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 static struct gm_error *find_objects(struct gm_holders *graph)
 {
 	static const char *const libraries[] = {
-		"libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
+	        "libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
 	struct gm_scan_options options = {0};
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		if (vtable_range(graph, libraries[i], &options.ranges[options.range_count]))
@@ -102,7 +103,7 @@ static struct gm_error *find_objects(struct gm_holders *graph)
 		if (result.hits[i].value & 7)
 			continue;
 		const struct gm_class *class =
-			gm_classes_at(gm_torch_classes(graph->torch), result.hits[i].value);
+		        gm_classes_at(gm_torch_classes(graph->torch), result.hits[i].value);
 		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS)
 			add_object(graph, result.hits[i].address, class);
 	}
@@ -113,12 +114,12 @@ static struct gm_error *find_objects(struct gm_holders *graph)
 /* --- references ------------------------------------------------------------------------------------ */
 
 /* A Python object that wraps a native one: both point at each other, each owns one count of the other. */
-static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t python, uint32_t refcount,
-	size_t cdata)
+static void refer_wrapper(
+        struct gm_holders *graph, uint32_t native, uint64_t python, uint32_t refcount, size_t cdata)
 {
 	uint64_t back;
-	if (python == 0 || !gm_image_try_u64(graph->image, python + cdata, &back)
-		|| back != graph->vertices.items[native].address)
+	if (python == 0 || !gm_image_try_u64(graph->image, python + cdata, &back) ||
+	        back != graph->vertices.items[native].address)
 		return;
 	uint32_t wrapper = gm_graph_add(graph, python, GM_VERTEX_PYTHON, 0);
 	if (wrapper == GM_NO_VERTEX)
@@ -130,47 +131,49 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 }
 
 /* A Python object that a C++ object owns: a vertex even where Python's collector does not know it. */
-static void refer_python(struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
+static void refer_python(
+        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
 {
 	uint64_t object;
-	if (word != 0 && gm_image_try_u64(graph->image, word, &object) && object != 0
-		&& (object & 7) == 0 && graph->python)
-		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind, 0,
-			word);
+	if (word != 0 && gm_image_try_u64(graph->image, word, &object) && object != 0 &&
+	        (object & 7) == 0 && graph->python)
+		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind,
+		        0, word);
 }
 
 static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->storage), GM_REF_STORAGE, 0,
-		tensor->address + layout->tensor.storage);
+	        tensor->address + layout->tensor.storage);
 	refer_wrapper(graph, number, tensor->python, tensor->refcount,
-		layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8u : 0u));
+	        layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8u : 0u));
 	if (tensor->python && graph->python) {
 		uint32_t wrapper = gm_graph_find(graph, tensor->python);
-		refer_python(graph, wrapper, tensor->python + layout->python.tensor_hooks, GM_REF_HOOK);
 		refer_python(
-			graph, wrapper, tensor->python + layout->python.tensor_post_hooks, GM_REF_HOOK);
+		        graph, wrapper, tensor->python + layout->python.tensor_hooks, GM_REF_HOOK);
+		refer_python(graph, wrapper, tensor->python + layout->python.tensor_post_hooks,
+		        GM_REF_HOOK);
 	}
 	uint64_t meta = tensor->autograd_meta;
 	if (meta == 0)
 		return;
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad), GM_REF_GRAD, 0,
-		meta + layout->meta.grad);
+	        meta + layout->meta.grad);
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad_fn), GM_REF_GRAD_FN, 0,
-		meta + layout->meta.grad_fn);
+	        meta + layout->meta.grad_fn);
 	const struct gm_class *class = gm_graph_class_at(graph, meta);
 	uint8_t set;
 	uint64_t base;
 	if (!class || !class->view_meta)
 		return;
 	const uint16_t views[][2] = {{layout->meta.view_backward, layout->meta.view_backward_set},
-		{layout->meta.view_forward, layout->meta.view_forward_set}};
+	        {layout->meta.view_forward, layout->meta.view_forward_set}};
 	for (size_t i = 0; i < 2; i++)
-		if (gm_image_try_read(graph->image, meta + views[i][1], &set, 1) && set == 1
-			&& gm_image_try_u64(graph->image, meta + views[i][0], &base))
-			gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE, 0,
-				meta + views[i][0]);
+		if (gm_image_try_read(graph->image, meta + views[i][1], &set, 1) && set == 1 &&
+		        gm_image_try_u64(graph->image, meta + views[i][0], &base))
+			gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE,
+			        0, meta + views[i][0]);
 }
 
 /* How much memory a node has: the heap's own size word before it tells (glibc, malloc/malloc.c:
@@ -181,7 +184,8 @@ static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 	uint64_t chunk;
 	if (gm_image_try_u64(graph->image, node - 8, &chunk)) {
 		chunk &= ~UINT64_C(7);
-		if (chunk % 16 == 0 && chunk >= layout->node.size_of + 8u && chunk <= MAX_NODE_BYTES)
+		if (chunk % 16 == 0 && chunk >= layout->node.size_of + 8u &&
+		        chunk <= MAX_NODE_BYTES)
 			return chunk - 8;
 	}
 	return layout->node.size_of + 512;
@@ -200,8 +204,8 @@ static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t
 
 /* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a
  * std::weak_ptr, so nodes count only where the class is known to own one (CopySlices). */
-static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address, const uint64_t *words,
-	size_t count, enum gm_reference kind, bool owns_nodes)
+static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
+        const uint64_t *words, size_t count, enum gm_reference kind, bool owns_nodes)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t word = words[i];
@@ -223,7 +227,7 @@ static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t addres
 
 /* Reads [first, last) and refers its words; a std::vector's memory. */
 static void refer_vector(struct gm_holders *graph, uint32_t from, uint64_t first, uint64_t last,
-	enum gm_reference kind)
+        enum gm_reference kind)
 {
 	size_t size = last - first;
 	if (last <= first || size > MAX_VECTOR_BYTES || size % 8 != 0 || (first & 7))
@@ -233,7 +237,8 @@ static void refer_vector(struct gm_holders *graph, uint32_t from, uint64_t first
 		refer_words(graph, from, first, words, size / 8, kind, false);
 }
 
-static void refer_node_members(struct gm_holders *graph, uint32_t number, const struct gm_node *node)
+static void refer_node_members(
+        struct gm_holders *graph, uint32_t number, const struct gm_node *node)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	size_t size = node_bytes(graph, node->address) & ~(size_t)7;
@@ -247,12 +252,13 @@ static void refer_node_members(struct gm_holders *graph, uint32_t number, const 
 	const uint64_t *words = (const uint64_t *)(bytes + start);
 	size_t count = (size - start) / 8;
 	refer_words(graph, number, node->address + start, words, count,
-		node->class->accumulate_grad ? GM_REF_ACCUMULATE : GM_REF_SAVED,
-		strcmp(node->class->name, "CopySlices") == 0);
+	        node->class->accumulate_grad ? GM_REF_ACCUMULATE : GM_REF_SAVED,
+	        strcmp(node->class->name, "CopySlices") == 0);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++)
-		if (words[i] >= 0x10000 && words[i] < words[i + 1] && words[i + 1] <= words[i + 2]
-			&& (words[i + 1] - words[i]) % layout->saved.size_of == 0)
+		if (words[i] >= 0x10000 && words[i] < words[i + 1] &&
+		        words[i + 1] <= words[i + 2] &&
+		        (words[i + 1] - words[i]) % layout->saved.size_of == 0)
 			refer_vector(graph, number, words[i], words[i + 1], GM_REF_SAVED);
 }
 
@@ -263,28 +269,29 @@ static void refer_node(struct gm_holders *graph, uint32_t number, const struct g
 		uint64_t word = node->edges + (uint64_t)i * layout->node.edge_size, next;
 		if (!gm_image_try_u64(graph->image, word, &next))
 			break;
-		gm_graph_refer(
-			graph, number, gm_graph_find(graph, next), GM_REF_NEXT, i, word);
+		gm_graph_refer(graph, number, gm_graph_find(graph, next), GM_REF_NEXT, i, word);
 	}
 	refer_node_members(graph, number, node);
 	if (node->python_object != 0 && graph->python) {
 		uint64_t bounds[2], context = node->python_object;
-		refer_python(graph, number, node->address + layout->node.python_object, GM_REF_CONTEXT);
+		refer_python(
+		        graph, number, node->address + layout->node.python_object, GM_REF_CONTEXT);
 		uint32_t object = gm_graph_find(graph, context);
-		if (gm_image_try_read(graph->image, context + layout->python.pyfunction_saved, bounds,
-			    sizeof(bounds))
-			&& bounds[0] < bounds[1]
-			&& (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
+		if (gm_image_try_read(graph->image, context + layout->python.pyfunction_saved,
+		            bounds, sizeof(bounds)) &&
+		        bounds[0] < bounds[1] &&
+		        (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
 			refer_vector(graph, object, bounds[0], bounds[1], GM_REF_CONTEXT_SAVED);
 	}
 	/* the Python object that `tensor.grad_fn` gave out; the node knows it without owning it */
 	uint64_t object, back;
-	if (graph->python && gm_image_try_u64(graph->image, node->address + layout->node.python, &object)
-		&& object != 0 && object != node->python_object
-		&& gm_image_try_u64(graph->image, object + layout->python.function_cdata, &back)
-		&& back == node->address)
+	if (graph->python &&
+	        gm_image_try_u64(graph->image, node->address + layout->node.python, &object) &&
+	        object != 0 && object != node->python_object &&
+	        gm_image_try_u64(graph->image, object + layout->python.function_cdata, &back) &&
+	        back == node->address)
 		gm_graph_refer(graph, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), number,
-			GM_REF_NODE_OBJECT, 0, object + layout->python.function_cdata);
+		        GM_REF_NODE_OBJECT, 0, object + layout->python.function_cdata);
 }
 
 static void refer_all(struct gm_holders *graph)
@@ -292,14 +299,14 @@ static void refer_all(struct gm_holders *graph)
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	for (size_t i = 0; i < graph->storages.count; i++)
 		refer_wrapper(graph, gm_graph_find(graph, graph->storages.items[i].address),
-			graph->storages.items[i].python, graph->storages.items[i].refcount,
-			layout->python.storage_cdata);
+		        graph->storages.items[i].python, graph->storages.items[i].refcount,
+		        layout->python.storage_cdata);
 	for (size_t i = 0; i < graph->tensors.count; i++)
 		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),
-			&graph->tensors.items[i]);
+		        &graph->tensors.items[i]);
 	for (size_t i = 0; i < graph->nodes.count; i++)
 		refer_node(graph, gm_graph_find(graph, graph->nodes.items[i].address),
-			&graph->nodes.items[i]);
+		        &graph->nodes.items[i]);
 }
 
 static double seconds(void)

@@ -53,15 +53,15 @@ static const struct gm_storage *storage_at(struct gm_holders *graph, uint64_t ad
 	const struct gm_storage *best = NULL;
 	for (size_t i = 0; i < graph->storages.count; i++) {
 		const struct gm_storage *storage = &graph->storages.items[i];
-		if (storage->data && address - storage->data < storage->size
-			&& (!best || storage->size < best->size))
+		if (storage->data && address - storage->data < storage->size &&
+		        (!best || storage->size < best->size))
 			best = storage;
 	}
 	return best;
 }
 
 __attribute__((format(printf, 3, 4))) static struct gm_error *is(
-	struct gm_holders_answer *answer, enum gm_place place, const char *format, ...)
+        struct gm_holders_answer *answer, enum gm_place place, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -75,7 +75,7 @@ __attribute__((format(printf, 3, 4))) static struct gm_error *is(
 }
 
 struct gm_error *gm_graph_place(
-	struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer)
+        struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer)
 {
 	gm_try(gm_graph_blocks(graph));
 	const struct gm_block_record *block = gm_graph_block_at(graph, address);
@@ -87,19 +87,19 @@ struct gm_error *gm_graph_place(
 		answer->device = block->device;
 		if (!block->mapped)
 			return is(answer, GM_PLACE_FREE_BLOCK,
-				"an unmapped part of an expandable segment of device %d",
-				block->device);
+			        "an unmapped part of an expandable segment of device %d",
+			        block->device);
 		if (!block->allocated && block->event_count > 0)
 			return is(answer, GM_PLACE_FREE_BLOCK,
-				"a block of device %d that was let go and waits for a stream (%d "
-				"events outstanding)",
-				block->device, block->event_count);
+			        "a block of device %d that was let go and waits for a stream (%d "
+			        "events outstanding)",
+			        block->device, block->event_count);
 		if (!block->allocated)
 			return is(answer, GM_PLACE_FREE_BLOCK,
-				"a free part (%" PRIu64 " bytes) of a segment of device %d", block->size,
-				block->device);
-		return is(answer, storage ? GM_PLACE_STORAGE : GM_PLACE_BLOCK, "a block of device %d",
-			block->device);
+			        "a free part (%" PRIu64 " bytes) of a segment of device %d",
+			        block->size, block->device);
+		return is(answer, storage ? GM_PLACE_STORAGE : GM_PLACE_BLOCK,
+		        "a block of device %d", block->device);
 	}
 	if (storage) {
 		answer->address = storage->data;
@@ -107,14 +107,13 @@ struct gm_error *gm_graph_place(
 		answer->device_type = storage->device_type;
 		answer->device = storage->device;
 		return is(answer, GM_PLACE_STORAGE, "%s memory of a storage",
-			storage->device_type == GM_DEVICE_CPU ? "host" : "device");
+		        storage->device_type == GM_DEVICE_CPU ? "host" : "device");
 	}
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
 	if (!mapping)
 		return is(answer, GM_PLACE_NOTHING, "not mapped, and in no segment of a device");
 	if (mapping->flags & GM_MAPPING_DEVICE)
-		return is(answer, GM_PLACE_HOST,
-			"device memory outside of PyTorch's segments");
+		return is(answer, GM_PLACE_HOST, "device memory outside of PyTorch's segments");
 	return is(answer, GM_PLACE_HOST, "host memory of no storage (%s)",
-		mapping->path[0] ? mapping->path : "anonymous");
+	        mapping->path[0] ? mapping->path : "anonymous");
 }

@@ -64,7 +64,7 @@ static bool filter_passes(const struct filter *filter, uint64_t address)
 }
 
 static bool add_reference(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct referring *referring = context;
 	if (kind == GM_EDGE_TYPE || !filter_passes(referring->filter, target))
@@ -89,7 +89,7 @@ static void add_objects_references(struct gm_holders *graph)
 			continue;
 		struct referring referring = {graph, (uint32_t)i, filter};
 		gm_python_references(
-			graph->python, graph->vertices.items[i].address, add_reference, &referring);
+		        graph->python, graph->vertices.items[i].address, add_reference, &referring);
 		graph->cost.python_objects++;
 	}
 }
@@ -108,25 +108,25 @@ static bool add_named_reference(struct referring *referring, uint64_t target, co
 		return false;
 	}
 	gm_graph_refer(graph, referring->from, to, GM_REF_THREAD,
-		(uint32_t)(graph->thread_names.count - 1), 0);
+	        (uint32_t)(graph->thread_names.count - 1), 0);
 	return true;
 }
 
 static bool add_thread_reference(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	return add_named_reference(context, target, name);
 }
 
 static bool add_frame_reference(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	struct referring *referring = context;
 	struct gm_holders *graph = referring->graph;
 	if (kind != GM_EDGE_LOCAL)
 		return add_named_reference(referring, target, name);
 	gm_graph_refer(graph, referring->from, gm_graph_find(graph, target), GM_REF_LOCAL,
-		(uint32_t)index, 0);
+	        (uint32_t)index, 0);
 	return !graph->no_memory;
 }
 
@@ -135,8 +135,8 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 	struct gm_frame_root root = {*frame, thread};
 	if (graph->frames.count >= MAX_FRAMES)
 		return;
-	uint32_t number = gm_graph_add(
-		graph, frame->address, GM_VERTEX_FRAME, (uint32_t)graph->frames.count);
+	uint32_t number =
+	        gm_graph_add(graph, frame->address, GM_VERTEX_FRAME, (uint32_t)graph->frames.count);
 	if (number == GM_NO_VERTEX || graph->vertices.items[number].kind != GM_VERTEX_FRAME)
 		return;
 	if (!gm_array_push(&graph->frames, root)) {
@@ -157,7 +157,7 @@ static struct gm_error *add_frames(struct gm_holders *graph)
 	gm_try(gm_python_threads(graph->python, threads, MAX_THREADS, &thread_count));
 	for (size_t i = 0; i < thread_count; i++) {
 		size_t count = gm_python_stack(
-			graph->python, threads[i].native_id, frames, FRAMES_AT_ONCE);
+		        graph->python, threads[i].native_id, frames, FRAMES_AT_ONCE);
 		for (size_t j = 0; j < count; j++)
 			add_frame(graph, &frames[j], threads[i].native_id);
 	}
@@ -168,8 +168,8 @@ static bool add_module(void *context, const char *name, uint64_t module, uint64_
 {
 	struct gm_holders *graph = context;
 	uint32_t number = gm_graph_add(graph, dict, GM_VERTEX_PYTHON, 0);
-	if (number == GM_NO_VERTEX || graph->vertices.items[number].kind != GM_VERTEX_PYTHON
-		|| (graph->vertices.items[number].flags & GM_VERTEX_ROOT_MODULE))
+	if (number == GM_NO_VERTEX || graph->vertices.items[number].kind != GM_VERTEX_PYTHON ||
+	        (graph->vertices.items[number].flags & GM_VERTEX_ROOT_MODULE))
 		return !graph->no_memory;
 	struct gm_module_root root = {strdup(name), dict};
 	if (!root.name || !gm_array_push(&graph->modules, root)) {
@@ -195,7 +195,7 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0), NULL};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	graph->cost.python_seconds = (double)(end.tv_sec - start.tv_sec)
-		+ (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+	graph->cost.python_seconds =
+	        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

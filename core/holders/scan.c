@@ -22,7 +22,7 @@ enum {
 struct scan {
 	struct gm_image *image;
 	const struct gm_scan_options *options;
-	int pagemap; /* /proc/PID/pagemap, or -1 */
+	int pagemap;                          /* /proc/PID/pagemap, or -1 */
 	GM_ARRAY(struct gm_scan_range) areas; /* what to scan, last excluded here */
 	uint64_t piece_count;
 	GM_ARRAY(uint64_t) first_piece; /* of each area */
@@ -46,8 +46,9 @@ static bool is_scanned(const struct gm_mapping *mapping)
 	if ((mapping->flags & needed) != needed || (mapping->flags & GM_MAPPING_DEVICE))
 		return false;
 	/* memory of GPU drivers and other devices may not be read from outside, and reading some has effects */
-	return strncmp(mapping->path, "/dev/", 5) != 0 || strncmp(mapping->path, "/dev/shm/", 9) == 0
-		|| strcmp(mapping->path, "/dev/zero (deleted)") == 0;
+	return strncmp(mapping->path, "/dev/", 5) != 0 ||
+	       strncmp(mapping->path, "/dev/shm/", 9) == 0 ||
+	       strcmp(mapping->path, "/dev/zero (deleted)") == 0;
 }
 
 static struct gm_error *find_areas(struct scan *scan)
@@ -58,8 +59,8 @@ static struct gm_error *find_areas(struct scan *scan)
 		if (!is_scanned(&mappings[i]))
 			continue;
 		struct gm_scan_range area = {mappings[i].start, mappings[i].end};
-		if (!gm_array_push(&scan->areas, area)
-			|| !gm_array_push(&scan->first_piece, scan->piece_count))
+		if (!gm_array_push(&scan->areas, area) ||
+		        !gm_array_push(&scan->first_piece, scan->piece_count))
 			return &gm_error_no_memory;
 		scan->piece_count += (area.last - area.first + PIECE - 1) / PIECE;
 	}
@@ -69,13 +70,12 @@ static struct gm_error *find_areas(struct scan *scan)
 /* Which pages of [start, end) are there, as ranges of touched pages handed to `each`. Without pagemap:
  * all of them. */
 static size_t touched_ranges(
-	struct scan *scan, uint64_t start, uint64_t end, struct gm_scan_range *ranges, size_t max)
+        struct scan *scan, uint64_t start, uint64_t end, struct gm_scan_range *ranges, size_t max)
 {
 	uint64_t entries[PIECE / PAGE];
 	size_t pages = (end - start) / PAGE, count = 0;
-	if (scan->pagemap < 0
-		|| pread(scan->pagemap, entries, pages * 8, (off_t)(start / PAGE * 8))
-			!= (ssize_t)(pages * 8)) {
+	if (scan->pagemap < 0 || pread(scan->pagemap, entries, pages * 8,
+	                                 (off_t)(start / PAGE * 8)) != (ssize_t)(pages * 8)) {
 		ranges[0] = (struct gm_scan_range){start, end};
 		return 1;
 	}
@@ -98,11 +98,11 @@ static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 	while (start < end) {
 		size_t got = gm_image_read_some(scan->image, start, worker->words, end - start);
 		size_t found = gm_scan_words(worker->words, got / 8, options->ranges,
-			options->range_count, true, worker->indexes, PIECE_WORDS);
+		        options->range_count, true, worker->indexes, PIECE_WORDS);
 		worker->bytes += got;
 		for (size_t i = 0; i < found; i++) {
 			struct gm_hit hit = {start + worker->indexes[i] * UINT64_C(8),
-				worker->words[worker->indexes[i]]};
+			        worker->words[worker->indexes[i]]};
 			if (options->filter && !options->filter(options->context, hit.value))
 				continue;
 			if (atomic_fetch_add(&scan->hit_count, 1) >= GM_SCAN_MAX_HITS)
@@ -148,8 +148,8 @@ static void *work(void *context)
 	struct scan *scan = worker->scan;
 	for (;;) {
 		uint64_t piece = atomic_fetch_add(&scan->next_piece, 1);
-		if (piece >= scan->piece_count || atomic_load(&scan->no_memory)
-			|| atomic_load(&scan->hit_count) >= GM_SCAN_MAX_HITS)
+		if (piece >= scan->piece_count || atomic_load(&scan->no_memory) ||
+		        atomic_load(&scan->hit_count) >= GM_SCAN_MAX_HITS)
 			return NULL;
 		scan_piece(worker, piece);
 	}
@@ -162,7 +162,7 @@ static int by_address(const void *a, const void *b)
 }
 
 static struct gm_error *gather(
-	struct scan *scan, struct worker **workers, size_t count, struct gm_scan_result *result)
+        struct scan *scan, struct worker **workers, size_t count, struct gm_scan_result *result)
 {
 	GM_ARRAY(struct gm_hit) all = {0};
 	for (size_t i = 0; i < count; i++) {
@@ -172,7 +172,7 @@ static struct gm_error *gather(
 		}
 		if (workers[i]->hits.count)
 			memcpy(all.items + all.count, workers[i]->hits.items,
-				workers[i]->hits.count * sizeof(*all.items));
+			        workers[i]->hits.count * sizeof(*all.items));
 		all.count += workers[i]->hits.count;
 		result->bytes += workers[i]->bytes;
 		result->unread += workers[i]->unread;
@@ -193,7 +193,8 @@ static unsigned thread_count(const struct scan *scan)
 		wanted = processors > 0 ? (unsigned)processors : 1;
 	if (wanted > MAX_THREADS)
 		wanted = MAX_THREADS;
-	return scan->piece_count < wanted ? (unsigned)scan->piece_count + !scan->piece_count : wanted;
+	return scan->piece_count < wanted ? (unsigned)scan->piece_count + !scan->piece_count
+	                                  : wanted;
 }
 
 static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
@@ -209,8 +210,8 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 		memset(&workers[started]->hits, 0, sizeof(workers[started]->hits));
 		workers[started]->bytes = workers[started]->unread = 0;
 		/* the first worker is this thread */
-		if (started > 0
-			&& pthread_create(&workers[started]->thread, NULL, work, workers[started]) != 0) {
+		if (started > 0 && pthread_create(&workers[started]->thread, NULL, work,
+		                           workers[started]) != 0) {
 			free(gm_take(workers[started]));
 			break;
 		}
@@ -231,8 +232,8 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 	return error;
 }
 
-struct gm_error *gm_scan(
-	struct gm_image *image, const struct gm_scan_options *options, struct gm_scan_result *ret_result)
+struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
+        struct gm_scan_result *ret_result)
 {
 	struct scan scan = {.image = image, .options = options, .pagemap = -1};
 	char path[64];

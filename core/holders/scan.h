@@ -42,20 +42,20 @@ struct gm_scan_options {
 struct gm_scan_result {
 	struct gm_hit *hits; /* by address; the caller frees */
 	size_t count;
-	bool truncated;	 /* more than GM_SCAN_MAX_HITS: the rest is left out */
-	uint64_t bytes;	 /* that were looked at */
+	bool truncated;  /* more than GM_SCAN_MAX_HITS: the rest is left out */
+	uint64_t bytes;  /* that were looked at */
 	uint64_t unread; /* bytes that could not be read */
 };
 
 /* Scans all readable, writable mappings. */
-struct gm_error *gm_scan(
-	struct gm_image *image, const struct gm_scan_options *options, struct gm_scan_result *ret_result);
+struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
+        struct gm_scan_result *ret_result);
 
 /*
  * The inner loop: indexes of words in one of the ranges, at most `max` of them; returns their number.
  * Pass 0 for `simd` to forbid AVX2 (for tests).
  */
 size_t gm_scan_words(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
-	size_t range_count, bool simd, uint32_t *ret_indexes, size_t max);
+        size_t range_count, bool simd, uint32_t *ret_indexes, size_t max);
 
 #endif

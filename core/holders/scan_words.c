@@ -14,7 +14,7 @@ typedef uint64_t unsigned_vector __attribute__((vector_size(32))); /* wraps arou
 
 /* The words of one batch, once something in it matched. */
 static size_t collect(const uint64_t *words, size_t start, size_t end,
-	const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
+        const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
 {
 	size_t found = 0;
 	for (size_t i = start; i < end; i++) {
@@ -31,7 +31,7 @@ static size_t collect(const uint64_t *words, size_t start, size_t end,
 }
 
 static inline __attribute__((always_inline)) bool batch_has_hit(
-	const uint64_t *words, const unsigned_vector *low, const vector *span, size_t range_count)
+        const uint64_t *words, const unsigned_vector *low, const vector *span, size_t range_count)
 {
 	vector any = {0};
 	for (size_t i = 0; i < BATCH / 4; i++) {
@@ -43,8 +43,9 @@ static inline __attribute__((always_inline)) bool batch_has_hit(
 	return (any[0] | any[1] | any[2] | any[3]) != 0;
 }
 
-static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t *words, size_t count,
-	const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
+static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t *words,
+        size_t count, const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes,
+        size_t max)
 {
 	unsigned_vector low[GM_SCAN_MAX_RANGES];
 	vector span[GM_SCAN_MAX_RANGES];
@@ -61,15 +62,15 @@ static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t 
 	for (; i + BATCH <= count && found < max; i += BATCH)
 		if (batch_has_hit(words + i, low, span, range_count))
 			found += collect(words, i, i + BATCH, ranges, range_count,
-				ret_indexes + found, max - found);
+			        ret_indexes + found, max - found);
 	if (i < count && found < max)
 		found += collect(
-			words, i, count, ranges, range_count, ret_indexes + found, max - found);
+		        words, i, count, ranges, range_count, ret_indexes + found, max - found);
 	return found;
 }
 
 __attribute__((target("avx2"))) static size_t scan_avx2(const uint64_t *words, size_t count,
-	const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
+        const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes, size_t max)
 {
 	if (range_count == 1)
 		return scan_batches(words, count, ranges, 1, ret_indexes, max);
@@ -79,14 +80,14 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const uint64_t *words, s
 }
 
 static size_t scan_baseline(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
-	size_t range_count, uint32_t *ret_indexes, size_t max)
+        size_t range_count, uint32_t *ret_indexes, size_t max)
 {
 	/* two words at a time have no 64-bit comparison in SSE2: one at a time is as fast */
 	return collect(words, 0, count, ranges, range_count, ret_indexes, max);
 }
 
 size_t gm_scan_words(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
-	size_t range_count, bool simd, uint32_t *ret_indexes, size_t max)
+        size_t range_count, bool simd, uint32_t *ret_indexes, size_t max)
 {
 	if (range_count > GM_SCAN_MAX_RANGES)
 		range_count = GM_SCAN_MAX_RANGES;

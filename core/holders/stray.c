@@ -15,10 +15,10 @@
 
 enum {
 	MAX_STRAYS = 256,
-	LOOK_BACK = 128,	/* words before a hit in which its object's start is sought */
-	FRAME_BYTES = 4096,	/* a Python frame with its operands; few are bigger */
+	LOOK_BACK = 128,       /* words before a hit in which its object's start is sought */
+	FRAME_BYTES = 4096,    /* a Python frame with its operands; few are bigger */
 	GUARD_BYTES = 1 << 20, /* the largest guard below a thread's stack */
-	RED_ZONE = 128,		/* below the stack pointer, still alive (System V ABI, 3.2.2) */
+	RED_ZONE = 128,        /* below the stack pointer, still alive (System V ABI, 3.2.2) */
 };
 
 struct search {
@@ -35,11 +35,12 @@ struct search {
 static bool wanted(const void *context, uint64_t value)
 {
 	const struct search *search = context;
-	return gm_map_find(&search->targets, value)
-		|| (search->block && value - search->block < search->block_size);
+	return gm_map_find(&search->targets, value) ||
+	       (search->block && value - search->block < search->block_size);
 }
 
-static const struct gm_mapping *mapping_before(struct gm_holders *graph, const struct gm_mapping *mapping)
+static const struct gm_mapping *mapping_before(
+        struct gm_holders *graph, const struct gm_mapping *mapping)
 {
 	size_t count;
 	const struct gm_mapping *all = gm_image_mappings(graph->image, &count);
@@ -52,9 +53,9 @@ static bool is_stack(struct gm_holders *graph, const struct gm_mapping *mapping)
 	if (strncmp(mapping->path, "[stack", 6) == 0)
 		return true;
 	const struct gm_mapping *guard = mapping_before(graph, mapping);
-	return mapping->path[0] == 0 && guard && guard->end == mapping->start && guard->path[0] == 0
-		&& !(guard->flags & (GM_MAPPING_READ | GM_MAPPING_WRITE))
-		&& guard->end - guard->start <= GUARD_BYTES;
+	return mapping->path[0] == 0 && guard && guard->end == mapping->start &&
+	       guard->path[0] == 0 && !(guard->flags & (GM_MAPPING_READ | GM_MAPPING_WRITE)) &&
+	       guard->end - guard->start <= GUARD_BYTES;
 }
 
 /* Where threads are stopped under us, their stack pointers tell what of a stack is alive. */
@@ -76,17 +77,17 @@ static void find_live_stacks(struct search *search)
 		}
 		uint64_t pointer = registers.value[GM_RSP];
 		const struct gm_mapping *mapping =
-			gm_image_find_mapping(search->graph->image, pointer);
+		        gm_image_find_mapping(search->graph->image, pointer);
 		struct gm_scan_range live = {pointer - RED_ZONE, mapping ? mapping->end : pointer};
-		if (!gm_array_push(&search->live_stacks, live)
-			|| !gm_array_push(&search->live_threads, threads[i]))
+		if (!gm_array_push(&search->live_stacks, live) ||
+		        !gm_array_push(&search->live_threads, threads[i]))
 			search->no_memory = true;
 	}
 	free(threads);
 }
 
 __attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
-	uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
+        uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
 {
 	struct gm_stray stray = {vertex, address, class, kind, NULL};
 	if (class == GM_STALE) {
@@ -125,12 +126,12 @@ static void add_stack(struct search *search, uint32_t vertex, uint64_t address)
 		if (live.first < mapping->start || live.first >= mapping->end)
 			continue;
 		add(search, vertex, address, address >= live.first ? GM_PLAUSIBLE : GM_STALE,
-			"native_stack", "the native stack of thread %d",
-			(int)search->live_threads.items[i]);
+		        "native_stack", "the native stack of thread %d",
+		        (int)search->live_threads.items[i]);
 		return;
 	}
 	add(search, vertex, address, GM_PLAUSIBLE, "native_stack", "a native stack%s",
-		mapping->path[0] ? " (the main thread's)" : "");
+	        mapping->path[0] ? " (the main thread's)" : "");
 }
 
 /* The Python frame whose memory has the address, if any. */
@@ -139,8 +140,8 @@ static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t a
 	const struct gm_frame_root *best = NULL;
 	for (size_t i = 0; i < graph->frames.count; i++) {
 		const struct gm_frame_root *root = &graph->frames.items[i];
-		if (root->frame.address <= address
-			&& (!best || root->frame.address > best->frame.address))
+		if (root->frame.address <= address &&
+		        (!best || root->frame.address > best->frame.address))
 			best = root;
 	}
 	return best && address - best->frame.address < FRAME_BYTES ? best : NULL;
@@ -148,7 +149,7 @@ static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t a
 
 /* Words of a frame that are not its locals: operands of the expression under way, or old ones. */
 static void add_frame_word(
-	struct search *search, uint32_t vertex, uint64_t address, const struct gm_frame_root *root)
+        struct search *search, uint32_t vertex, uint64_t address, const struct gm_frame_root *root)
 {
 	struct gm_holders *graph = search->graph;
 	uint64_t object = graph->vertices.items[vertex].address;
@@ -157,8 +158,12 @@ static void add_frame_word(
 			return; /* a local, found as such */
 	const struct gm_code *code = root->frame.code;
 	const char *slash = code->file ? strrchr(code->file, '/') : NULL;
-	add(search, vertex, address, GM_PLAUSIBLE, "argument", "an operand of %s() at %s:%u", code->name,
-		slash ? slash + 1 : code->file ? code->file : "?", root->frame.line);
+	add(search, vertex, address, GM_PLAUSIBLE, "argument", "an operand of %s() at %s:%u",
+	        code->name,
+	        slash        ? slash + 1
+	        : code->file ? code->file
+	                     : "?",
+	        root->frame.line);
 }
 
 static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit *hit)
@@ -169,19 +174,19 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 	size_t got = gm_image_try_read(graph->image, start, words, sizeof(words)) ? LOOK_BACK : 0;
 	for (size_t i = got; i-- > 0;) {
 		const struct gm_class *class =
-			gm_classes_at(gm_torch_classes(graph->torch), words[i]);
+		        gm_classes_at(gm_torch_classes(graph->torch), words[i]);
 		if (!class)
 			continue;
 		/* a node's or a control block's own pointers to itself hold nothing */
 		if (class->kind == GM_CLASS_SHARED && got - i <= 3)
 			return;
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap",
-			"native memory at 0x%jx, behind a %s", (uintmax_t)hit->address,
-			class->name);
+		        "native memory at 0x%jx, behind a %s", (uintmax_t)hit->address,
+		        class->name);
 		return;
 	}
 	add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
-		(uintmax_t)hit->address);
+	        (uintmax_t)hit->address);
 }
 
 /* A Python object that the collector does not track (numpy.ndarray) and that has the word in its first
@@ -196,7 +201,7 @@ static void add_untracked(struct search *search, uint32_t vertex, const struct g
 		if (!gm_python_type_name(graph->python, start, &name))
 			continue;
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "object",
-			"a field of a %s object at 0x%jx", name, (uintmax_t)start);
+		        "a field of a %s object at 0x%jx", name, (uintmax_t)start);
 		return;
 	}
 }
@@ -218,24 +223,25 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 	(void)gm_image_try_u64(graph->image, hit->address - 8, &before);
 	(void)gm_image_try_u64(graph->image, hit->address + 8, &next);
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	if (!mapping || is_stack(graph, mapping) || gm_map_find(&search->block_words, hit->address)
-		|| gm_map_find(&search->block_words, next + 1))
+	if (!mapping || is_stack(graph, mapping) ||
+	        gm_map_find(&search->block_words, hit->address) ||
+	        gm_map_find(&search->block_words, next + 1))
 		return; /* the allocator's records, and its table from address to record */
 	if (is_data_pointer(graph, hit->address))
 		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
-			"a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
-			(uintmax_t)hit->address);
+		        "a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
+		        (uintmax_t)hit->address);
 	else if (before != hit->value) /* a DataPtr's context is its second word */
 		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
-			"native memory at 0x%jx", (uintmax_t)hit->address);
+		        "native memory at 0x%jx", (uintmax_t)hit->address);
 }
 
 /* Fields that know an object without owning it. */
 static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	const uint16_t offsets[] = {layout->tensor.python, layout->storage.python, layout->node.python,
-		layout->node.self};
+	const uint16_t offsets[] = {layout->tensor.python, layout->storage.python,
+	        layout->node.python, layout->node.self};
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		uint32_t owner = gm_graph_find(graph, hit->address - offsets[i]);
 		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind <= GM_VERTEX_NODE)
@@ -254,8 +260,8 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	}
 	uint32_t vertex = (uint32_t)(*target - 1);
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	if (!mapping || gm_map_find(&graph->typed_words, hit->address)
-		|| is_weak_field(graph, hit, vertex))
+	if (!mapping || gm_map_find(&graph->typed_words, hit->address) ||
+	        is_weak_field(graph, hit, vertex))
 		return;
 	const struct gm_frame_root *frame = frame_at(graph, hit->address);
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
@@ -265,7 +271,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 		add_stack(search, vertex, hit->address);
 	else if (mapping->path[0] == '/')
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "static data of %s",
-			strrchr(mapping->path, '/') + 1);
+		        strrchr(mapping->path, '/') + 1);
 	else if (python)
 		add_untracked(search, vertex, hit);
 	else
@@ -278,8 +284,8 @@ static bool note_block_words(struct search *search)
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	for (size_t i = 0; i < graph->block_count; i++) {
 		uint64_t record = graph->blocks[i].record;
-		if (!gm_map_put(&search->block_words, record + layout->block.address, NULL)
-			|| !gm_map_put(&search->block_words, record + 1, NULL))
+		if (!gm_map_put(&search->block_words, record + layout->block.address, NULL) ||
+		        !gm_map_put(&search->block_words, record + 1, NULL))
 			return false;
 	}
 	return true;
@@ -303,7 +309,7 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 	}
 	if (search->block) {
 		options.ranges[options.range_count++] = (struct gm_scan_range){
-			search->block, search->block + search->block_size - 1};
+		        search->block, search->block + search->block_size - 1};
 		if (!note_block_words(search))
 			return &gm_error_no_memory;
 	}
@@ -317,11 +323,11 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 }
 
 struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
-	size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays)
+        size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays)
 {
 	struct gm_strays strays = {0};
 	struct search search = {
-		.graph = graph, .block = block, .block_size = block_size, .strays = &strays};
+	        .graph = graph, .block = block, .block_size = block_size, .strays = &strays};
 	struct gm_error *error = search_all(&search, targets, target_count);
 	gm_map_deinit(&search.targets);
 	gm_map_deinit(&search.block_words);

@@ -37,7 +37,8 @@ static uint64_t address_of(const struct telling *telling, uint32_t vertex)
 }
 
 /* Appends to the text; ": " comes between, unless it starts with a comma. */
-__attribute__((format(printf, 2, 3))) static void say(struct telling *telling, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(
+        struct telling *telling, const char *format, ...)
 {
 	char *piece, *joined;
 	va_list args;
@@ -49,7 +50,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct telling *telling, c
 		return;
 	}
 	const char *between = telling->length == 0 || piece[0] == ',' ? "" : ": ";
-	int length = asprintf(&joined, "%s%s%s", telling->text ? telling->text : "", between, piece);
+	int length =
+	        asprintf(&joined, "%s%s%s", telling->text ? telling->text : "", between, piece);
 	free(piece);
 	if (length < 0) {
 		telling->no_memory = true;
@@ -70,12 +72,15 @@ static char *copy(struct telling *telling, const char *text)
 }
 
 /* A step with a name and the Python object's or node's type. */
-static struct gm_holder_step *step(
-	struct telling *telling, const char *kind, const char *name, const char *type, uint64_t address)
+static struct gm_holder_step *step(struct telling *telling, const char *kind, const char *name,
+        const char *type, uint64_t address)
 {
 	static struct gm_holder_step nowhere;
-	struct gm_holder_step made = {.kind = kind, .name = copy(telling, name),
-		.type = copy(telling, type), .index = -1, .address = address};
+	struct gm_holder_step made = {.kind = kind,
+	        .name = copy(telling, name),
+	        .type = copy(telling, type),
+	        .index = -1,
+	        .address = address};
 	if (gm_array_push(&telling->steps, made))
 		return &telling->steps.items[telling->steps.count - 1];
 	free(made.name);
@@ -89,8 +94,7 @@ static struct gm_holder_step *step(
 static bool link_at(struct telling *telling, size_t back, struct gm_link *ret_link)
 {
 	const struct gm_edge *edge = edge_at(telling, back);
-	return edge && edge->kind == GM_REF_PYTHON
-		&& gm_link_read(telling->graph, edge, ret_link);
+	return edge && edge->kind == GM_REF_PYTHON && gm_link_read(telling->graph, edge, ret_link);
 }
 
 static bool link_is(struct telling *telling, size_t back, enum gm_edge_kind kind, const char *name)
@@ -123,7 +127,7 @@ static char *owner_text(struct telling *telling, uint64_t object)
  * its name, its owner and how many edges that is.
  */
 static size_t attribute_at(
-	struct telling *telling, size_t back, char **ret_name, uint64_t *ret_owner)
+        struct telling *telling, size_t back, char **ret_name, uint64_t *ret_owner)
 {
 	struct gm_link link;
 	const struct gm_edge *edge = edge_at(telling, back);
@@ -134,7 +138,8 @@ static size_t attribute_at(
 		*ret_owner = address_of(telling, edge->from);
 		return 1;
 	}
-	if (link.kind == GM_EDGE_KEY && link.name && link_is(telling, back + 1, GM_EDGE_OTHER, "__dict__")) {
+	if (link.kind == GM_EDGE_KEY && link.name &&
+	        link_is(telling, back + 1, GM_EDGE_OTHER, "__dict__")) {
 		*ret_name = link.name;
 		*ret_owner = address_of(telling, edge_at(telling, back + 1)->from);
 		return 2;
@@ -147,7 +152,7 @@ static size_t attribute_at(
 static bool tell_module_part(struct telling *telling, const char *name)
 {
 	static const char *const parts[][2] = {
-		{"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "module"}};
+	        {"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "module"}};
 	_cleanup_free_ char *dict = NULL;
 	uint64_t owner;
 	size_t used = attribute_at(telling, 1, &dict, &owner);
@@ -171,8 +176,8 @@ static bool tell_optimizer_state(struct telling *telling, const char *name)
 	if (!link_is(telling, 1, GM_EDGE_KEY, NULL))
 		return false;
 	size_t used = attribute_at(telling, 2, &dict, &owner);
-	if (!used || strcmp(dict, "state") != 0
-		|| !gm_python_is_instance(telling->graph->python, owner, "Optimizer"))
+	if (!used || strcmp(dict, "state") != 0 ||
+	        !gm_python_is_instance(telling->graph->python, owner, "Optimizer"))
 		return false;
 	const char *type = gm_type_text(telling->graph, owner);
 	say(telling, "optimizer state '%s' of %s", name, type);
@@ -199,7 +204,8 @@ static void tell_global(struct telling *telling, const struct gm_edge *edge, con
 	telling->left--;
 }
 
-static void tell_key(struct telling *telling, const struct gm_edge *edge, const struct gm_link *link)
+static void tell_key(
+        struct telling *telling, const struct gm_edge *edge, const struct gm_link *link)
 {
 	_cleanup_free_ char *name = NULL;
 	uint64_t from = address_of(telling, edge->from), owner;
@@ -212,15 +218,15 @@ static void tell_key(struct telling *telling, const struct gm_edge *edge, const 
 		tell_attribute(telling, name, owner, used);
 		return;
 	}
-	if (link->name && (tell_module_part(telling, link->name)
-			|| tell_optimizer_state(telling, link->name)))
+	if (link->name && (tell_module_part(telling, link->name) ||
+	                          tell_optimizer_state(telling, link->name)))
 		return;
 	if (link_is(telling, 1, GM_EDGE_DEFAULT, NULL)) {
 		uint64_t function = address_of(telling, edge_at(telling, 1)->from);
 		_cleanup_free_ char *of = gm_function_name(telling->graph, function);
-		say(telling, "default of argument '%s' of %s()", link->name ? link->name : "?", of ? of : "?");
-		struct gm_holder_step *made =
-			step(telling, "argument", link->name, NULL, function);
+		say(telling, "default of argument '%s' of %s()", link->name ? link->name : "?",
+		        of ? of : "?");
+		struct gm_holder_step *made = step(telling, "argument", link->name, NULL, function);
 		made->function = copy(telling, of);
 		telling->left -= 2;
 		return;
@@ -234,7 +240,8 @@ static void tell_key(struct telling *telling, const struct gm_edge *edge, const 
 	telling->left--;
 }
 
-static void tell_item(struct telling *telling, const struct gm_edge *edge, const struct gm_link *link)
+static void tell_item(
+        struct telling *telling, const struct gm_edge *edge, const struct gm_link *link)
 {
 	uint64_t from = address_of(telling, edge->from);
 	if (link_is(telling, 1, GM_EDGE_DEFAULT, NULL)) {
@@ -248,8 +255,8 @@ static void tell_item(struct telling *telling, const struct gm_edge *edge, const
 		return;
 	}
 	const char *type = gm_type_text(telling->graph, from);
-	bool ordered = !gm_python_is_instance(telling->graph->python, from, "set")
-		&& !gm_python_is_instance(telling->graph->python, from, "frozenset");
+	bool ordered = !gm_python_is_instance(telling->graph->python, from, "set") &&
+	               !gm_python_is_instance(telling->graph->python, from, "frozenset");
 	if (ordered && link->index >= 0)
 		say(telling, "item %jd of %s", (intmax_t)link->index, type);
 	else
@@ -268,13 +275,16 @@ static void tell_frame(struct telling *telling, const struct gm_edge *edge, bool
 	bool closure = named && (code->local_kinds[edge->extra] & 0x80) && through_cell;
 	const char *file = code->file ? code->file : "?";
 	if (named)
-		say(telling, "%s '%s' of %s() at %s:%u", closure ? "closure variable" : "local", name,
-			code->name, gm_base_name(file), frame->line);
+		say(telling, "%s '%s' of %s() at %s:%u", closure ? "closure variable" : "local",
+		        name, code->name, gm_base_name(file), frame->line);
 	else
 		say(telling, "an operand of %s() at %s:%u", code->name, gm_base_name(file),
-			frame->line);
+		        frame->line);
 	struct gm_holder_step *made = step(telling,
-		!named ? "argument" : closure ? "closure" : "local", name, NULL, from->address);
+	        !named    ? "argument"
+	        : closure ? "closure"
+	                  : "local",
+	        name, NULL, from->address);
 	made->function = copy(telling, code->name);
 	made->file = copy(telling, file);
 	made->line = frame->line;
@@ -288,13 +298,15 @@ static void tell_kept_local(struct telling *telling, const struct gm_edge *edge,
 	_cleanup_free_ char *file = gm_function_file(telling->graph, from);
 	const char *type = gm_type_text(telling->graph, from);
 	bool frame = strcmp(type, "frame") == 0;
-	const char *kind = frame ? "traceback" : strstr(type, "coroutine") ? "coroutine" : "generator";
+	const char *kind = frame                       ? "traceback"
+	                   : strstr(type, "coroutine") ? "coroutine"
+	                                               : "generator";
 	if (name)
 		say(telling, "local '%s' of %s%s%s()", name, frame ? "" : type, frame ? "" : " ",
-			function ? function : "?");
+		        function ? function : "?");
 	else
 		say(telling, "an operand of %s%s%s()", frame ? "" : type, frame ? "" : " ",
-			function ? function : "?");
+		        function ? function : "?");
 	struct gm_holder_step *made = step(telling, kind, name, type, from);
 	made->function = copy(telling, function);
 	made->file = copy(telling, file);
@@ -375,7 +387,7 @@ static void tell_python(struct telling *telling, const struct gm_edge *edge)
 	case GM_EDGE_BOUND: {
 		uint64_t function = gm_field_target(telling->graph, from, "__func__");
 		_cleanup_free_ char *name =
-			function ? gm_function_name(telling->graph, function) : NULL;
+		        function ? gm_function_name(telling->graph, function) : NULL;
 		say(telling, "self of bound method %s", name ? name : "?");
 		step(telling, "attribute", "__self__", type, from)->function = copy(telling, name);
 		telling->left--;
@@ -418,8 +430,8 @@ static const char *tensor_text(struct telling *telling, uint32_t number)
 {
 	const struct gm_vertex *vertex = &telling->graph->vertices.items[number];
 	uint64_t python = vertex->kind == GM_VERTEX_TENSOR
-		? telling->graph->tensors.items[vertex->detail].python
-		: 0;
+	                          ? telling->graph->tensors.items[vertex->detail].python
+	                          : 0;
 	return python && telling->graph->python ? gm_type_text(telling->graph, python) : "tensor";
 }
 
@@ -469,9 +481,9 @@ static void tell_native(struct telling *telling, const struct gm_edge *edge)
 		break;
 	case GM_REF_HOOK:
 		say(telling, "hook of %s",
-			telling->graph->vertices.items[edge->from].kind == GM_VERTEX_NODE
-				? node_name(telling, edge->from)
-				: "a tensor");
+		        telling->graph->vertices.items[edge->from].kind == GM_VERTEX_NODE
+		                ? node_name(telling, edge->from)
+		                : "a tensor");
 		step(telling, "hook", NULL, NULL, from);
 		break;
 	case GM_REF_LOCAL:
@@ -482,10 +494,10 @@ static void tell_native(struct telling *telling, const struct gm_edge *edge)
 		const char *name = telling->graph->thread_names.items[edge->extra];
 		if (root->kind == GM_VERTEX_FRAME) {
 			const struct gm_python_frame *frame =
-				&telling->graph->frames.items[root->detail].frame;
+			        &telling->graph->frames.items[root->detail].frame;
 			say(telling, "%s of %s()", name, frame->code->name);
 			step(telling, "thread", name, NULL, from)->function =
-				copy(telling, frame->code->name);
+			        copy(telling, frame->code->name);
 		} else {
 			say(telling, "%s", name);
 			step(telling, "thread", name, NULL, 0);
@@ -505,11 +517,11 @@ static void mend(char *text)
 	char *found;
 	while ((found = strstr(text, "in the graph of, in the graph of")))
 		memmove(found, found + strlen("in the graph of, "),
-			strlen(found + strlen("in the graph of, ")) + 1);
+		        strlen(found + strlen("in the graph of, ")) + 1);
 }
 
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
-	const struct gm_stray *stray, struct gm_holder *ret_holder)
+        const struct gm_stray *stray, struct gm_holder *ret_holder)
 {
 	struct telling telling = {.graph = graph, .chain = chain, .left = chain->count};
 	if (storage != GM_NO_VERTEX)
@@ -526,15 +538,16 @@ bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, u
 		step(&telling, stray->kind, NULL, NULL, stray->address);
 	} else if (!chain->rooted) {
 		say(&telling, "%s",
-			chain->garbage ? "a cycle of garbage: nothing else holds it, gc.collect() "
-					 "would free it"
-				       : "nothing found refers to that");
+		        chain->garbage ? "a cycle of garbage: nothing else holds it, gc.collect() "
+		                         "would free it"
+		                       : "nothing found refers to that");
 	}
 	if (telling.text)
 		mend(telling.text);
-	struct gm_holder holder = {.text = telling.text, .steps = telling.steps.items,
-		.step_count = telling.steps.count,
-		.class = stray ? stray->class : GM_PROVEN};
+	struct gm_holder holder = {.text = telling.text,
+	        .steps = telling.steps.items,
+	        .step_count = telling.steps.count,
+	        .class = stray ? stray->class : GM_PROVEN};
 	if (telling.no_memory || !holder.text) {
 		gm_holder_deinit(&holder);
 		return false;

@@ -28,7 +28,7 @@ char *gm_closure_name(struct gm_holders *graph, uint64_t function, int64_t index
 /* "Linear": a class's own name where the object is a class, else its class's; never NULL. */
 const char *gm_type_text(struct gm_holders *graph, uint64_t object);
 
-/* "train.py" of "/home/u/train.py". */
+/* The last part of a path. */
 const char *gm_base_name(const char *path);
 
 #endif

@@ -29,29 +29,29 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 {
 	const struct gm_torch_layout *layout = torch->layout;
 	unsigned char object[MAX_BLOCK];
-	if (!gm_is_object_address(record)
-		|| !gm_image_try_read(torch->image, record, object, layout->block.size_of))
+	if (!gm_is_object_address(record) ||
+	        !gm_image_try_read(torch->image, record, object, layout->block.size_of))
 		return false;
 	struct gm_block_record block = {
-		.record = record,
-		.address = gm_word(object, layout->block.address),
-		.size = gm_word(object, layout->block.size),
-		.requested = gm_word(object, layout->block.requested),
-		.stream = gm_word(object, layout->block.stream),
-		.device = (int8_t)object[layout->block.device],
-		.event_count = (int32_t)gm_half(object, layout->block.event_count),
-		.pool = gm_word(object, layout->block.pool),
-		.previous = gm_word(object, layout->block.previous),
-		.next = gm_word(object, layout->block.next),
+	        .record = record,
+	        .address = gm_word(object, layout->block.address),
+	        .size = gm_word(object, layout->block.size),
+	        .requested = gm_word(object, layout->block.requested),
+	        .stream = gm_word(object, layout->block.stream),
+	        .device = (int8_t)object[layout->block.device],
+	        .event_count = (int32_t)gm_half(object, layout->block.event_count),
+	        .pool = gm_word(object, layout->block.pool),
+	        .previous = gm_word(object, layout->block.previous),
+	        .next = gm_word(object, layout->block.next),
 	};
 	unsigned char allocated = object[layout->block.allocated];
 	unsigned char mapped = object[layout->block.mapped];
-	if (allocated > 1 || mapped > 1 || block.device < 0 || block.event_count < 0
-		|| block.size == 0 || block.size % BLOCK_GRAIN != 0
-		|| block.size >= UINT64_C(1) << 47 || block.requested > block.size
-		|| block.address == 0 || block.address % BLOCK_GRAIN != 0
-		|| !gm_is_object_address(block.pool) || !is_block_or_none(block.previous)
-		|| !is_block_or_none(block.next))
+	if (allocated > 1 || mapped > 1 || block.device < 0 || block.event_count < 0 ||
+	        block.size == 0 || block.size % BLOCK_GRAIN != 0 ||
+	        block.size >= UINT64_C(1) << 47 || block.requested > block.size ||
+	        block.address == 0 || block.address % BLOCK_GRAIN != 0 ||
+	        !gm_is_object_address(block.pool) || !is_block_or_none(block.previous) ||
+	        !is_block_or_none(block.next))
 		return false;
 	block.allocated = allocated;
 	block.mapped = mapped;
@@ -63,21 +63,21 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 
 /* Exact where the block was just handed out; a block let go may have grown by its free neighbours. */
 static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address, uint64_t size,
-	struct gm_block_record *block)
+        struct gm_block_record *block)
 {
 	if (!gm_torch_block(torch, record, block))
 		return false;
 	if (block->address == address && block->size == size)
 		return true;
-	return !block->allocated && block->address <= address
-		&& address - block->address <= block->size
-		&& size <= block->size - (address - block->address);
+	return !block->allocated && block->address <= address &&
+	       address - block->address <= block->size &&
+	       size <= block->size - (address - block->address);
 }
 
 /* A place is a register (0..15) or, from REGISTERS on, a stack word; words before STACK_WORDS lie below
  * the frame pointer, the others above the stack pointer. */
 static bool place_read(struct gm_torch *torch, const struct gm_registers *registers, int place,
-	uint64_t *ret_value)
+        uint64_t *ret_value)
 {
 	if (place < REGISTERS) {
 		*ret_value = registers->value[place];
@@ -85,15 +85,15 @@ static bool place_read(struct gm_torch *torch, const struct gm_registers *regist
 	}
 	place -= REGISTERS;
 	uint64_t address = place < STACK_WORDS
-		? registers->value[GM_RBP] - 8 * (uint64_t)(place + 1)
-		: registers->value[GM_RSP] + 8 * (uint64_t)(place - STACK_WORDS);
+	                           ? registers->value[GM_RBP] - 8 * (uint64_t)(place + 1)
+	                           : registers->value[GM_RSP] + 8 * (uint64_t)(place - STACK_WORDS);
 	return (address & 7) == 0 && gm_image_try_u64(torch->image, address, ret_value);
 }
 
-static bool is_remembered_place(
-	struct gm_torch *torch, uint64_t return_address, int **ret_place)
+static bool is_remembered_place(struct gm_torch *torch, uint64_t return_address, int **ret_place)
 {
-	for (size_t i = 0; i < sizeof(torch->report_places) / sizeof(torch->report_places[0]); i++) {
+	for (size_t i = 0; i < sizeof(torch->report_places) / sizeof(torch->report_places[0]);
+	        i++) {
 		if (torch->report_places[i].return_address == return_address) {
 			*ret_place = &torch->report_places[i].place;
 			return true;
@@ -120,16 +120,16 @@ static void remember_record(struct gm_torch *torch, uint64_t address, uint64_t r
 }
 
 bool gm_torch_block_at_report(struct gm_torch *torch, const struct gm_registers *registers,
-	uint64_t address, uint64_t size, struct gm_block_record *ret_block)
+        uint64_t address, uint64_t size, struct gm_block_record *ret_block)
 {
 	struct gm_block_record block;
 	uint64_t value, return_address = 0;
 	(void)gm_image_try_u64(torch->image, registers->value[GM_RSP], &return_address);
 
 	int *known_place;
-	if (return_address && is_remembered_place(torch, return_address, &known_place)
-		&& place_read(torch, registers, *known_place, &value)
-		&& describes(torch, value, address, size, &block))
+	if (return_address && is_remembered_place(torch, return_address, &known_place) &&
+	        place_read(torch, registers, *known_place, &value) &&
+	        describes(torch, value, address, size, &block))
 		goto found;
 	uint64_t *known = gm_map_find(&torch->block_records, address);
 	if (known && describes(torch, *known, address, size, &block)) {
@@ -137,8 +137,8 @@ bool gm_torch_block_at_report(struct gm_torch *torch, const struct gm_registers 
 		return true;
 	}
 	for (int place = 0; place < REGISTERS + 2 * STACK_WORDS; place++) {
-		if (!place_read(torch, registers, place, &value) || value == address
-			|| !describes(torch, value, address, size, &block))
+		if (!place_read(torch, registers, place, &value) || value == address ||
+		        !describes(torch, value, address, size, &block))
 			continue;
 		if (return_address)
 			remember_place(torch, return_address, place);
@@ -182,22 +182,23 @@ static void add_set(struct walk *walk, uint64_t set)
 	const struct gm_torch_layout *layout = walk->torch->layout;
 	struct gm_image *image = walk->torch->image;
 	uint64_t count, root;
-	if (!gm_image_try_u64(image, set + layout->allocator.set_count, &count)
-		|| !gm_image_try_u64(image, set + layout->allocator.set_header + 8u, &root)
-		|| count == 0 || count > MAX_BLOCKS)
+	if (!gm_image_try_u64(image, set + layout->allocator.set_count, &count) ||
+	        !gm_image_try_u64(image, set + layout->allocator.set_header + 8u, &root) ||
+	        count == 0 || count > MAX_BLOCKS)
 		return;
 	GM_ARRAY(uint64_t) stack = {0};
 	if (root && !gm_array_push(&stack, root))
 		walk->no_memory = true;
 	while (stack.count > 0 && count > 0) {
-		uint64_t words[5], node = stack.items[--stack.count]; /* color, parent, left, right, value */
-		if (!gm_is_object_address(node)
-			|| !gm_image_try_read(image, node, words, sizeof(words)))
+		uint64_t words[5],
+		        node = stack.items[--stack.count]; /* color, parent, left, right, value */
+		if (!gm_is_object_address(node) ||
+		        !gm_image_try_read(image, node, words, sizeof(words)))
 			continue;
 		count--;
 		add_block(walk, words[layout->allocator.set_node_value / 8]);
-		if ((words[2] && !gm_array_push(&stack, words[2]))
-			|| (words[3] && !gm_array_push(&stack, words[3]))) {
+		if ((words[2] && !gm_array_push(&stack, words[2])) ||
+		        (words[3] && !gm_array_push(&stack, words[3]))) {
 			walk->no_memory = true;
 			break;
 		}
@@ -221,7 +222,7 @@ static void add_private_pool(struct walk *walk, uint64_t pool)
 
 /* Calls `add` with the word at `value` of each full entry of a ska::flat_hash_* table. */
 static void add_table(struct walk *walk, uint64_t table, size_t entry_size, size_t value,
-	void (*add)(struct walk *, uint64_t))
+        void (*add)(struct walk *, uint64_t))
 {
 	const struct gm_flat_hash_layout *hash = &walk->torch->layout->allocator.hash;
 	unsigned char head[32], entry[64];
@@ -230,13 +231,13 @@ static void add_table(struct walk *walk, uint64_t table, size_t entry_size, size
 	uint64_t entries = gm_word(head, hash->entries);
 	uint64_t count = gm_word(head, hash->slots_minus_one);
 	int8_t lookups = (int8_t)head[hash->lookups];
-	if (!gm_is_object_address(entries) || count > MAX_BLOCKS * 4u || lookups < 0
-		|| entry_size > sizeof(entry))
+	if (!gm_is_object_address(entries) || count > MAX_BLOCKS * 4u || lookups < 0 ||
+	        entry_size > sizeof(entry))
 		return;
 	count += (uint64_t)lookups;
 	for (uint64_t i = 0; i < count; i++) {
 		if (!gm_image_try_read(
-			    walk->torch->image, entries + i * entry_size, entry, entry_size))
+		            walk->torch->image, entries + i * entry_size, entry, entry_size))
 			return;
 		if ((int8_t)entry[0] >= 0)
 			add(walk, gm_word(entry, value));
@@ -247,40 +248,42 @@ static void add_device(struct walk *walk, uint64_t device)
 {
 	const struct gm_torch_layout *layout = walk->torch->layout;
 	add_table(walk, device + layout->allocator.active, layout->allocator.active_entry_size,
-		layout->allocator.active_entry_block, add_block);
+	        layout->allocator.active_entry_block, add_block);
 	add_pool(walk, device + layout->allocator.large);
 	add_pool(walk, device + layout->allocator.small);
 	add_table(walk, device + layout->allocator.graph_pools, layout->allocator.graph_entry_size,
-		layout->allocator.graph_entry_pool, add_private_pool);
+	        layout->allocator.graph_entry_pool, add_private_pool);
 }
 
 static struct gm_error *devices_of(struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count)
 {
 	const char *kind = gm_torch_allocator_kind(torch);
 	if (strcmp(kind, "none") == 0)
-		return gm_error_create(GM_TARGET,
-			"no CUDA memory: the process has not initialised CUDA in PyTorch: ask again after "
-			"its first CUDA tensor");
+		return gm_error_create(GM_TARGET, "no CUDA memory: the process has not initialised "
+		                                  "CUDA in PyTorch: ask again after "
+		                                  "its first CUDA tensor");
 	if (strcmp(kind, "native") != 0)
 		return gm_error_create(GM_TARGET,
-			"the allocator is %s, not PyTorch's caching one: its blocks are not known: unset "
-			"backend in PYTORCH_CUDA_ALLOC_CONF, or the pluggable allocator",
-			kind);
+		        "the allocator is %s, not PyTorch's caching one: its blocks are not known: "
+		        "unset "
+		        "backend in PYTORCH_CUDA_ALLOC_CONF, or the pluggable allocator",
+		        kind);
 	uint64_t object = gm_torch_allocator_object(torch), bounds[2];
-	if (!gm_image_try_read(
-		    torch->image, object + torch->layout->allocator.devices, bounds, sizeof(bounds))
-		|| bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > MAX_DEVICES
-		|| !gm_image_try_read(torch->image, bounds[0], ret_devices, bounds[1] - bounds[0]))
+	if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
+	            sizeof(bounds)) ||
+	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > MAX_DEVICES ||
+	        !gm_image_try_read(torch->image, bounds[0], ret_devices, bounds[1] - bounds[0]))
 		return gm_error_create(GM_TARGET,
-			"PyTorch's allocator object at 0x%jx does not look as that of %s: gpumem cannot "
-			"read its blocks: record from the program's start instead",
-			(uintmax_t)object, torch->version);
+		        "PyTorch's allocator object at 0x%jx does not look as that of %s: gpumem "
+		        "cannot "
+		        "read its blocks: record from the program's start instead",
+		        (uintmax_t)object, torch->version);
 	*ret_count = (bounds[1] - bounds[0]) / 8;
 	return NULL;
 }
 
 struct gm_error *gm_torch_blocks(
-	struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count)
+        struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count)
 {
 	uint64_t devices[MAX_DEVICES + 1];
 	size_t device_count;
@@ -306,7 +309,7 @@ struct gm_error *gm_torch_blocks(
 }
 
 struct gm_error *gm_torch_allocator_bytes(
-	struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes)
+        struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes)
 {
 	uint64_t devices[MAX_DEVICES + 1];
 	size_t count;
@@ -316,18 +319,23 @@ struct gm_error *gm_torch_allocator_bytes(
 		uint32_t offset;
 		uint64_t value;
 	} fields[] = {
-		{layout->allocator.stats_allocated, 0}, {layout->allocator.stats_reserved, 0},
-		{layout->allocator.stats_active, 0}, {layout->allocator.stats_requested, 0},
+	        {layout->allocator.stats_allocated, 0},
+	        {layout->allocator.stats_reserved, 0},
+	        {layout->allocator.stats_active, 0},
+	        {layout->allocator.stats_requested, 0},
 	};
 	for (size_t i = 0; i < 4; i++)
-		if (device < 0 || (size_t)device >= count
-			|| !gm_image_try_u64(
-				torch->image, devices[device] + fields[i].offset, &fields[i].value))
+		if (device < 0 || (size_t)device >= count ||
+		        !gm_image_try_u64(
+		                torch->image, devices[device] + fields[i].offset, &fields[i].value))
 			return gm_error_create(GM_TARGET,
-				"device %d: PyTorch's allocator has no such device (it has %zu): check the "
-				"number",
-				device, count);
+			        "device %d: PyTorch's allocator has no such device (it has %zu): "
+			        "check the "
+			        "number",
+			        device, count);
 	*ret_bytes = (struct gm_allocator_bytes){.allocated = fields[0].value,
-		.reserved = fields[1].value, .active = fields[2].value, .requested = fields[3].value};
+	        .reserved = fields[1].value,
+	        .active = fields[2].value,
+	        .requested = fields[3].value};
 	return NULL;
 }

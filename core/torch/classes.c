@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-	MAX_NAME = 4096,  /* of a mangled name; templates make long ones */
-	MAX_DEPTH = 16,   /* of base classes */
+	MAX_NAME = 4096, /* of a mangled name; templates make long ones */
+	MAX_DEPTH = 16,  /* of base classes */
 	MAX_BASES = 16,
 	MAX_CLASSES = 1 << 20,
 };
@@ -27,7 +27,8 @@ void gm_classes_init(struct gm_classes *classes, struct gm_image *image, struct 
 	*classes = (struct gm_classes){.image = image, .symbols = symbols};
 	classes->type_info_plain = vtable_of(symbols, "_ZTVN10__cxxabiv117__class_type_infoE");
 	classes->type_info_single = vtable_of(symbols, "_ZTVN10__cxxabiv120__si_class_type_infoE");
-	classes->type_info_multiple = vtable_of(symbols, "_ZTVN10__cxxabiv121__vmi_class_type_infoE");
+	classes->type_info_multiple =
+	        vtable_of(symbols, "_ZTVN10__cxxabiv121__vmi_class_type_infoE");
 }
 
 void gm_classes_deinit(struct gm_classes *classes)
@@ -46,8 +47,8 @@ static bool in_read_only_data(struct gm_classes *classes, uint64_t address)
 	if (address & 7)
 		return false;
 	const struct gm_mapping *mapping = gm_image_find_mapping(classes->image, address);
-	return mapping && mapping->path[0] == '/'
-		&& !(mapping->flags & (GM_MAPPING_EXEC | GM_MAPPING_DEVICE));
+	return mapping && mapping->path[0] == '/' &&
+	       !(mapping->flags & (GM_MAPPING_EXEC | GM_MAPPING_DEVICE));
 }
 
 struct known_base {
@@ -56,11 +57,11 @@ struct known_base {
 };
 
 static const struct known_base known_bases[] = {
-	{"N3c1011StorageImplE", GM_CLASS_STORAGE},
-	{"N3c1010TensorImplE", GM_CLASS_TENSOR},
-	{"N5torch8autograd12AutogradMetaE", GM_CLASS_META},
-	{"N5torch8autograd4NodeE", GM_CLASS_NODE},
-	{"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE", GM_CLASS_SHARED},
+        {"N3c1011StorageImplE", GM_CLASS_STORAGE},
+        {"N3c1010TensorImplE", GM_CLASS_TENSOR},
+        {"N5torch8autograd12AutogradMetaE", GM_CLASS_META},
+        {"N5torch8autograd4NodeE", GM_CLASS_NODE},
+        {"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE", GM_CLASS_SHARED},
 };
 
 static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buffer)
@@ -78,12 +79,12 @@ static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buff
 
 /* Notes what the class at `type_info` is known as, then looks at its bases. */
 static void classify(struct gm_classes *classes, uint64_t type_info, struct gm_class *class,
-	char *buffer, unsigned depth)
+        char *buffer, unsigned depth)
 {
 	uint64_t own;
-	if (depth > MAX_DEPTH || !in_read_only_data(classes, type_info)
-		|| !gm_image_try_u64(classes->image, type_info, &own)
-		|| !read_name(classes, type_info, buffer))
+	if (depth > MAX_DEPTH || !in_read_only_data(classes, type_info) ||
+	        !gm_image_try_u64(classes->image, type_info, &own) ||
+	        !read_name(classes, type_info, buffer))
 		return;
 	for (size_t i = 0; i < sizeof(known_bases) / sizeof(known_bases[0]); i++)
 		if (strcmp(buffer, known_bases[i].name) == 0)
@@ -96,8 +97,8 @@ static void classify(struct gm_classes *classes, uint64_t type_info, struct gm_c
 		class->accumulate_grad = true;
 	else if (strcmp(buffer, "N3c1019UndefinedTensorImplE") == 0)
 		class->undefined = true;
-	if (class->kind != GM_CLASS_OTHER && class->kind != GM_CLASS_META
-		&& class->kind != GM_CLASS_NODE)
+	if (class->kind != GM_CLASS_OTHER && class->kind != GM_CLASS_META &&
+	        class->kind != GM_CLASS_NODE)
 		return;
 
 	uint64_t base;
@@ -109,7 +110,8 @@ static void classify(struct gm_classes *classes, uint64_t type_info, struct gm_c
 		if (!gm_image_try_u32(classes->image, type_info + 20, &count))
 			return;
 		for (uint32_t i = 0; i < count && i < MAX_BASES; i++) {
-			if (gm_image_try_u64(classes->image, type_info + 24 + 16 * (uint64_t)i, &base))
+			if (gm_image_try_u64(
+			            classes->image, type_info + 24 + 16 * (uint64_t)i, &base))
 				classify(classes, base, class, buffer, depth + 1);
 		}
 	}
@@ -136,14 +138,14 @@ static struct gm_class *class_create(struct gm_classes *classes, uint64_t vtable
 {
 	uint64_t words[2]; /* offset to top, type_info */
 	char buffer[MAX_NAME];
-	if (!in_read_only_data(classes, vtable)
-		|| !gm_image_try_read(classes->image, vtable - 16, words, sizeof(words)) || words[0] != 0
-		|| !in_read_only_data(classes, words[1]))
+	if (!in_read_only_data(classes, vtable) ||
+	        !gm_image_try_read(classes->image, vtable - 16, words, sizeof(words)) ||
+	        words[0] != 0 || !in_read_only_data(classes, words[1]))
 		return NULL;
 	uint64_t own;
-	if (!gm_image_try_u64(classes->image, words[1], &own) || own == 0
-		|| (own != classes->type_info_plain && own != classes->type_info_single
-			&& own != classes->type_info_multiple))
+	if (!gm_image_try_u64(classes->image, words[1], &own) || own == 0 ||
+	        (own != classes->type_info_plain && own != classes->type_info_single &&
+	                own != classes->type_info_multiple))
 		return NULL;
 	if (!read_name(classes, words[1], buffer))
 		return NULL;

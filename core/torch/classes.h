@@ -20,10 +20,10 @@ enum gm_class_kind {
 	GM_CLASS_NONE = 0, /* no vtable there */
 	GM_CLASS_OTHER,    /* a class of no interest here; its name is known */
 	GM_CLASS_STORAGE,
-	GM_CLASS_TENSOR,   /* TensorImpl or derived */
-	GM_CLASS_META,     /* AutogradMeta or derived */
-	GM_CLASS_NODE,     /* torch::autograd::Node or derived */
-	GM_CLASS_SHARED,   /* a std::shared_ptr's control block */
+	GM_CLASS_TENSOR, /* TensorImpl or derived */
+	GM_CLASS_META,   /* AutogradMeta or derived */
+	GM_CLASS_NODE,   /* torch::autograd::Node or derived */
+	GM_CLASS_SHARED, /* a std::shared_ptr's control block */
 };
 
 struct gm_class {
@@ -43,7 +43,7 @@ struct gm_classes {
 };
 
 void gm_classes_init(
-	struct gm_classes *classes, struct gm_image *image, struct gm_symbols *symbols);
+        struct gm_classes *classes, struct gm_image *image, struct gm_symbols *symbols);
 void gm_classes_deinit(struct gm_classes *classes);
 /* The class whose vtable begins at `vtable`; NULL: none is there. Not thread-safe (a cache). */
 const struct gm_class *gm_classes_at(struct gm_classes *classes, uint64_t vtable);

@@ -18,7 +18,8 @@ struct gm_torch {
 	const struct gm_torch_layout *layout;
 	char version[64];
 	struct gm_classes classes;
-	uint64_t allocator_variable; /* c10::cuda::CUDACachingAllocator::allocator; 0: not looked up yet */
+	uint64_t
+	        allocator_variable; /* c10::cuda::CUDACachingAllocator::allocator; 0: not looked up yet */
 	char allocator_kind[128];
 	struct gm_map block_records; /* allocation address -> Block record, from reports */
 	/* where the Block was found, by the report's return address: the same place next time */

@@ -8,59 +8,137 @@
  * wheel for the published classes, and follow docs/torch-layouts.md for the allocator's.
  */
 static const struct gm_torch_layout layouts[] = {
-	{
-		.major = 2, .minor_first = 11, .minor_last = 11,
-		.packed_python_bit = true,
-		.storage = {
-			.size_of = 96, .counts = 8, .data = 16, .context = 24, .device = 40,
-			.size_bytes = 48, .size_is_heap = 56, .allocator = 64, .python = 80,
-		},
-		.tensor = {
-			.size_of = 184, .counts = 8, .storage = 16, .autograd_meta = 24, .extra_meta = 32,
-			.version = 40, .python = 56, .dimensions = 64, .sizes = 72, .inline_dimensions = 5,
-			.storage_offset = 152, .numel = 160, .dtype = 168, .device = 170,
-		},
-		.meta = {
-			.size_of = 200, .grad = 40, .grad_fn = 48, .grad_accumulator = 64,
-			.requires_grad = 144, .hooks = 96, .post_accumulate_hooks = 136,
-			.view_size_of = 328, .view_backward = 200, .view_backward_set = 248,
-			.view_forward = 256, .view_forward_set = 304,
-		},
-		.node = {
-			.size_of = 472, .self = 8, .control = 16, .next_edges = 96, .edge_size = 24,
-			.python = 120, .accumulate_variable = 472, .python_object = 472,
-		},
-		.saved = {
-			.size_of = 104, .data = 0, .saved_original = 50, .is_leaf = 51, .is_output = 52,
-			.hooks = 56, .grad_fn = 64, .grad_accumulator = 80,
-		},
-		.python = {
-			.tensor_cdata = 16, .tensor_hooks = 24, .tensor_post_hooks = 32,
-			.tensor_maybe_owned = false, .storage_cdata = 16, .function_cdata = 16,
-			.pyfunction_saved = 136, .pyfunction_cdata = 216,
-		},
-		/* Block::~Block, BlockComparatorAddress, BlockComparatorSize, BlockState::BlockState,
+        {
+                .major = 2,
+                .minor_first = 11,
+                .minor_last = 11,
+                .packed_python_bit = true,
+                .storage =
+                        {
+                                .size_of = 96,
+                                .counts = 8,
+                                .data = 16,
+                                .context = 24,
+                                .device = 40,
+                                .size_bytes = 48,
+                                .size_is_heap = 56,
+                                .allocator = 64,
+                                .python = 80,
+                        },
+                .tensor =
+                        {
+                                .size_of = 184,
+                                .counts = 8,
+                                .storage = 16,
+                                .autograd_meta = 24,
+                                .extra_meta = 32,
+                                .version = 40,
+                                .python = 56,
+                                .dimensions = 64,
+                                .sizes = 72,
+                                .inline_dimensions = 5,
+                                .storage_offset = 152,
+                                .numel = 160,
+                                .dtype = 168,
+                                .device = 170,
+                        },
+                .meta =
+                        {
+                                .size_of = 200,
+                                .grad = 40,
+                                .grad_fn = 48,
+                                .grad_accumulator = 64,
+                                .requires_grad = 144,
+                                .hooks = 96,
+                                .post_accumulate_hooks = 136,
+                                .view_size_of = 328,
+                                .view_backward = 200,
+                                .view_backward_set = 248,
+                                .view_forward = 256,
+                                .view_forward_set = 304,
+                        },
+                .node =
+                        {
+                                .size_of = 472,
+                                .self = 8,
+                                .control = 16,
+                                .next_edges = 96,
+                                .edge_size = 24,
+                                .python = 120,
+                                .accumulate_variable = 472,
+                                .python_object = 472,
+                        },
+                .saved =
+                        {
+                                .size_of = 104,
+                                .data = 0,
+                                .saved_original = 50,
+                                .is_leaf = 51,
+                                .is_output = 52,
+                                .hooks = 56,
+                                .grad_fn = 64,
+                                .grad_accumulator = 80,
+                        },
+                .python =
+                        {
+                                .tensor_cdata = 16,
+                                .tensor_hooks = 24,
+                                .tensor_post_hooks = 32,
+                                .tensor_maybe_owned = false,
+                                .storage_cdata = 16,
+                                .function_cdata = 16,
+                                .pyfunction_saved = 136,
+                                .pyfunction_cdata = 216,
+                        },
+                /* Block::~Block, BlockComparatorAddress, BlockComparatorSize, BlockState::BlockState,
 		 * try_merge_blocks (prev, next, event_count, mapped; deletes 0xa8 bytes) */
-		.block = {
-			.size_of = 0xa8, .device = 0, .stream = 8, .stream_uses = 0x10, .size = 0x38,
-			.requested = 0x40, .pool = 0x48, .address = 0x50, .allocated = 0x58,
-			.mapped = 0x59, .previous = 0x60, .next = 0x68, .event_count = 0x70,
-		},
-		/* NativeCachingAllocator::initialized (devices), ~DeviceCachingAllocator (pools, sets,
+                .block =
+                        {
+                                .size_of = 0xa8,
+                                .device = 0,
+                                .stream = 8,
+                                .stream_uses = 0x10,
+                                .size = 0x38,
+                                .requested = 0x40,
+                                .pool = 0x48,
+                                .address = 0x50,
+                                .allocated = 0x58,
+                                .mapped = 0x59,
+                                .previous = 0x60,
+                                .next = 0x68,
+                                .event_count = 0x70,
+                        },
+                /* NativeCachingAllocator::initialized (devices), ~DeviceCachingAllocator (pools, sets,
 		 * tables, PrivatePool), alloc_found_block's call of the report (stats) */
-		.allocator = {
-			.devices = 0x5838,
-			.stats_allocated = 0x1a8, .stats_reserved = 0x208, .stats_active = 0x268,
-			.stats_requested = 0x328,
-			.large = 0x400, .small = 0x478, .active = 0x4f0, .graph_pools = 0xab0,
-			.graph_entry_size = 32, .graph_entry_pool = 24,
-			.active_entry_size = 16, .active_entry_block = 8,
-			.pool_blocks = 0, .pool_unmapped = 0x30,
-			.private_large = 0x28, .private_small = 0xa0,
-			.set_header = 8, .set_first = 24, .set_count = 40, .set_node_value = 32,
-			.hash = { .entries = 0, .slots_minus_one = 8, .lookups = 17, .count = 24 },
-		},
-	},
+                .allocator =
+                        {
+                                .devices = 0x5838,
+                                .stats_allocated = 0x1a8,
+                                .stats_reserved = 0x208,
+                                .stats_active = 0x268,
+                                .stats_requested = 0x328,
+                                .large = 0x400,
+                                .small = 0x478,
+                                .active = 0x4f0,
+                                .graph_pools = 0xab0,
+                                .graph_entry_size = 32,
+                                .graph_entry_pool = 24,
+                                .active_entry_size = 16,
+                                .active_entry_block = 8,
+                                .pool_blocks = 0,
+                                .pool_unmapped = 0x30,
+                                .private_large = 0x28,
+                                .private_small = 0xa0,
+                                .set_header = 8,
+                                .set_first = 24,
+                                .set_count = 40,
+                                .set_node_value = 32,
+                                .hash = {.entries = 0,
+                                        .slots_minus_one = 8,
+                                        .lookups = 17,
+                                        .count = 24},
+                        },
+        },
 };
 
 const struct gm_torch_layout *gm_torch_layout_for(const char *version)
@@ -70,8 +148,8 @@ const struct gm_torch_layout *gm_torch_layout_for(const char *version)
 		return NULL;
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
 		const struct gm_torch_layout *layout = &layouts[i];
-		if (layout->major == major && layout->minor_first <= minor
-			&& minor <= layout->minor_last)
+		if (layout->major == major && layout->minor_first <= minor &&
+		        minor <= layout->minor_last)
 			return layout;
 	}
 	return NULL;
@@ -88,15 +166,52 @@ static const struct {
 	const char *name;
 	unsigned bits;
 } dtypes[] = {
-	{"uint8", 8}, {"int8", 8}, {"int16", 16}, {"int32", 32}, {"int64", 64}, {"float16", 16},
-	{"float32", 32}, {"float64", 64}, {"complex32", 32}, {"complex64", 64}, {"complex128", 128},
-	{"bool", 8}, {"qint8", 8}, {"quint8", 8}, {"qint32", 32}, {"bfloat16", 16}, {"quint4x2", 8},
-	{"quint2x4", 8}, {"bits1x8", 8}, {"bits2x4", 8}, {"bits4x2", 8}, {"bits8", 8}, {"bits16", 16},
-	{"float8_e5m2", 8}, {"float8_e4m3fn", 8}, {"float8_e5m2fnuz", 8}, {"float8_e4m3fnuz", 8},
-	{"uint16", 16}, {"uint32", 32}, {"uint64", 64}, {"uint1", 8}, {"uint2", 8}, {"uint3", 8},
-	{"uint4", 8}, {"uint5", 8}, {"uint6", 8}, {"uint7", 8}, {"int1", 8}, {"int2", 8}, {"int3", 8},
-	{"int4", 8}, {"int5", 8}, {"int6", 8}, {"int7", 8}, {"float8_e8m0fnu", 8},
-	{"float4_e2m1fn_x2", 8},
+        {"uint8", 8},
+        {"int8", 8},
+        {"int16", 16},
+        {"int32", 32},
+        {"int64", 64},
+        {"float16", 16},
+        {"float32", 32},
+        {"float64", 64},
+        {"complex32", 32},
+        {"complex64", 64},
+        {"complex128", 128},
+        {"bool", 8},
+        {"qint8", 8},
+        {"quint8", 8},
+        {"qint32", 32},
+        {"bfloat16", 16},
+        {"quint4x2", 8},
+        {"quint2x4", 8},
+        {"bits1x8", 8},
+        {"bits2x4", 8},
+        {"bits4x2", 8},
+        {"bits8", 8},
+        {"bits16", 16},
+        {"float8_e5m2", 8},
+        {"float8_e4m3fn", 8},
+        {"float8_e5m2fnuz", 8},
+        {"float8_e4m3fnuz", 8},
+        {"uint16", 16},
+        {"uint32", 32},
+        {"uint64", 64},
+        {"uint1", 8},
+        {"uint2", 8},
+        {"uint3", 8},
+        {"uint4", 8},
+        {"uint5", 8},
+        {"uint6", 8},
+        {"uint7", 8},
+        {"int1", 8},
+        {"int2", 8},
+        {"int3", 8},
+        {"int4", 8},
+        {"int5", 8},
+        {"int6", 8},
+        {"int7", 8},
+        {"float8_e8m0fnu", 8},
+        {"float4_e2m1fn_x2", 8},
 };
 
 const char *gm_torch_dtype_name(unsigned scalar_type)

@@ -15,9 +15,9 @@
 /* ska::flat_hash_map / flat_hash_set (c10/util/flat_hash_map.h, sherwood_v3_table): a pointer to entries, each
  * led by a signed distance byte (< 0: empty); `slots` + 1 + `lookups` entries, the last a sentinel. */
 struct gm_flat_hash_layout {
-	uint16_t entries;     /* pointer */
+	uint16_t entries; /* pointer */
 	uint16_t slots_minus_one;
-	uint16_t lookups;     /* int8 */
+	uint16_t lookups; /* int8 */
 	uint16_t count;
 };
 
@@ -30,12 +30,14 @@ struct gm_torch_layout {
 	bool packed_python_bit;
 
 	struct {
-		uint16_t size_of, counts, data, context, device, size_bytes, size_is_heap, allocator, python;
+		uint16_t size_of, counts, data, context, device, size_bytes, size_is_heap,
+		        allocator, python;
 	} storage; /* c10/core/StorageImpl.h */
 
 	struct {
 		uint16_t size_of, counts, storage, autograd_meta, extra_meta, version, python;
-		uint16_t dimensions, sizes; /* SizesAndStrides: size_, then 5 + 5 words or a pointer */
+		uint16_t dimensions,
+		        sizes; /* SizesAndStrides: size_, then 5 + 5 words or a pointer */
 		uint16_t inline_dimensions;
 		uint16_t storage_offset, numel, dtype, device;
 	} tensor; /* c10/core/TensorImpl.h, c10/core/impl/SizesAndStrides.h */
@@ -43,28 +45,31 @@ struct gm_torch_layout {
 	struct {
 		uint16_t size_of, grad, grad_fn, grad_accumulator, requires_grad;
 		uint16_t hooks, post_accumulate_hooks;
-		uint16_t view_size_of, view_backward, view_backward_set; /* DifferentiableViewMeta */
+		uint16_t view_size_of, view_backward,
+		        view_backward_set; /* DifferentiableViewMeta */
 		uint16_t view_forward, view_forward_set;
 	} meta; /* torch/csrc/autograd/variable.h */
 
 	struct {
 		uint16_t size_of, self, control; /* std::enable_shared_from_this */
 		uint16_t next_edges, edge_size;
-		uint16_t python; /* weak */
+		uint16_t python;              /* weak */
 		uint16_t accumulate_variable; /* AccumulateGrad::variable */
-		uint16_t python_object;	      /* PyNode::obj */
-	} node; /* torch/csrc/autograd/function.h */
+		uint16_t python_object;       /* PyNode::obj */
+	} node;                               /* torch/csrc/autograd/function.h */
 
 	struct {
-		uint16_t size_of, data, saved_original, is_leaf, is_output, hooks, grad_fn, grad_accumulator;
+		uint16_t size_of, data, saved_original, is_leaf, is_output, hooks, grad_fn,
+		        grad_accumulator;
 	} saved; /* torch/csrc/autograd/saved_variable.h */
 
 	struct {
 		uint16_t tensor_cdata, tensor_hooks, tensor_post_hooks; /* THPVariable */
-		bool tensor_maybe_owned;  /* cdata is a c10::MaybeOwned<Tensor>: a flag word first */
-		uint16_t storage_cdata;	  /* THPStorage */
-		uint16_t function_cdata;  /* THPCppFunction: std::shared_ptr<Node> */
-		uint16_t pyfunction_saved; /* THPFunction::saved_variables, std::vector<SavedVariable> */
+		bool tensor_maybe_owned; /* cdata is a c10::MaybeOwned<Tensor>: a flag word first */
+		uint16_t storage_cdata;  /* THPStorage */
+		uint16_t function_cdata; /* THPCppFunction: std::shared_ptr<Node> */
+		uint16_t
+		        pyfunction_saved; /* THPFunction::saved_variables, std::vector<SavedVariable> */
 		uint16_t pyfunction_cdata;
 	} python;
 
@@ -74,15 +79,17 @@ struct gm_torch_layout {
 	} block; /* struct Block */
 
 	struct {
-		uint32_t devices;	      /* NativeCachingAllocator::device_allocator, std::vector */
-		uint32_t stats_allocated, stats_reserved, stats_requested, stats_active; /* .current of all */
+		uint32_t devices; /* NativeCachingAllocator::device_allocator, std::vector */
+		uint32_t stats_allocated, stats_reserved, stats_requested,
+		        stats_active;          /* .current of all */
 		uint32_t large, small, active; /* DeviceCachingAllocator */
 		uint32_t graph_pools;
 		uint16_t graph_entry_size, graph_entry_pool;
 		uint16_t active_entry_size, active_entry_block;
-		uint16_t pool_blocks, pool_unmapped;	  /* BlockPool: std::set<Block*> */
-		uint16_t private_large, private_small;	  /* PrivatePool */
-		uint16_t set_first, set_header, set_count; /* std::set: leftmost, header node, size */
+		uint16_t pool_blocks, pool_unmapped;   /* BlockPool: std::set<Block*> */
+		uint16_t private_large, private_small; /* PrivatePool */
+		uint16_t set_first, set_header,
+		        set_count; /* std::set: leftmost, header node, size */
 		uint16_t set_node_value;
 		struct gm_flat_hash_layout hash;
 	} allocator;

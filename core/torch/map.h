@@ -32,7 +32,8 @@ static inline uint64_t *gm_map_find(const struct gm_map *map, uint64_t key)
 {
 	if (map->capacity == 0 || key == 0)
 		return NULL;
-	for (size_t i = gm_hash_mix(key) & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
+	for (size_t i = gm_hash_mix(key) & (map->capacity - 1);;
+	        i = (i + 1) & (map->capacity - 1)) {
 		if (map->slots[i].key == key)
 			return &map->slots[i].value;
 		if (map->slots[i].key == 0)

@@ -6,13 +6,14 @@
 enum {
 	MAX_DIMENSIONS = 1024,
 	MAX_OBJECT = 512, /* the largest object read whole */
-	MAX_REFCOUNT = 0x0FFFFFFF + 1024, /* c10: kImpracticallyHugeReferenceCount marks stack objects */
+	MAX_REFCOUNT =
+	        0x0FFFFFFF + 1024, /* c10: kImpracticallyHugeReferenceCount marks stack objects */
 };
 
 static const uint64_t HAS_PYTHON_OBJECT = UINT64_C(1) << 63;
 
 static const struct gm_class *class_of(
-	struct gm_torch *torch, const void *object, enum gm_class_kind kind)
+        struct gm_torch *torch, const void *object, enum gm_class_kind kind)
 {
 	const struct gm_class *class = gm_classes_at(&torch->classes, gm_word(object, 0));
 	return class && class->kind == kind ? class : NULL;
@@ -20,7 +21,7 @@ static const struct gm_class *class_of(
 
 /* Splits the packed counts; false where they are not those of a live object. */
 static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_strong,
-	uint32_t *ret_weak, bool *ret_python)
+        uint32_t *ret_weak, bool *ret_python)
 {
 	bool python = torch->layout->packed_python_bit && (packed & HAS_PYTHON_OBJECT);
 	if (python)
@@ -38,14 +39,14 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 {
 	const struct gm_torch_layout *layout = torch->layout;
 	unsigned char object[MAX_OBJECT];
-	if (!gm_is_object_address(address)
-		|| !gm_image_try_read(torch->image, address, object, layout->storage.size_of)
-		|| !class_of(torch, object, GM_CLASS_STORAGE))
+	if (!gm_is_object_address(address) ||
+	        !gm_image_try_read(torch->image, address, object, layout->storage.size_of) ||
+	        !class_of(torch, object, GM_CLASS_STORAGE))
 		return false;
 	struct gm_storage storage = {.address = address};
 	bool has_python;
 	if (!read_counts(torch, gm_word(object, layout->storage.counts), &storage.refcount,
-		    &storage.weakcount, &has_python))
+	            &storage.weakcount, &has_python))
 		return false;
 	storage.data = gm_word(object, layout->storage.data);
 	storage.size = gm_word(object, layout->storage.size_bytes);
@@ -75,7 +76,7 @@ static bool read_shape(struct gm_torch *torch, const void *object, struct gm_ten
 		return true;
 	}
 	return gm_image_try_read(torch->image, gm_word(object, layout->tensor.sizes), tensor->shape,
-		kept * sizeof(tensor->shape[0]));
+	        kept * sizeof(tensor->shape[0]));
 }
 
 static uint64_t defined_tensor(struct gm_torch *torch, uint64_t address)
@@ -90,9 +91,8 @@ static void read_meta(struct gm_torch *torch, struct gm_tensor *tensor)
 	const struct gm_torch_layout *layout = torch->layout;
 	unsigned char meta[MAX_OBJECT];
 	tensor->is_leaf = true;
-	if (!gm_is_object_address(tensor->autograd_meta)
-		|| !gm_image_try_read(
-			torch->image, tensor->autograd_meta, meta, layout->meta.size_of))
+	if (!gm_is_object_address(tensor->autograd_meta) ||
+	        !gm_image_try_read(torch->image, tensor->autograd_meta, meta, layout->meta.size_of))
 		return;
 	const struct gm_class *class = class_of(torch, meta, GM_CLASS_META);
 	if (!class)
@@ -101,12 +101,12 @@ static void read_meta(struct gm_torch *torch, struct gm_tensor *tensor)
 	tensor->grad_fn = gm_word(meta, layout->meta.grad_fn);
 	tensor->is_leaf = tensor->grad_fn == 0;
 	tensor->grad = defined_tensor(torch, gm_word(meta, layout->meta.grad));
-	if (!class->view_meta
-		|| !gm_image_try_read(
-			torch->image, tensor->autograd_meta, meta, layout->meta.view_size_of))
+	if (!class->view_meta || !gm_image_try_read(torch->image, tensor->autograd_meta, meta,
+	                                 layout->meta.view_size_of))
 		return;
 	if (meta[layout->meta.view_backward_set])
-		tensor->view_base = defined_tensor(torch, gm_word(meta, layout->meta.view_backward));
+		tensor->view_base =
+		        defined_tensor(torch, gm_word(meta, layout->meta.view_backward));
 	else if (meta[layout->meta.view_forward_set])
 		tensor->view_base = defined_tensor(torch, gm_word(meta, layout->meta.view_forward));
 }
@@ -115,8 +115,8 @@ bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor 
 {
 	const struct gm_torch_layout *layout = torch->layout;
 	unsigned char object[MAX_OBJECT];
-	if (!gm_is_object_address(address)
-		|| !gm_image_try_read(torch->image, address, object, layout->tensor.size_of))
+	if (!gm_is_object_address(address) ||
+	        !gm_image_try_read(torch->image, address, object, layout->tensor.size_of))
 		return false;
 	const struct gm_class *class = class_of(torch, object, GM_CLASS_TENSOR);
 	if (!class || class->undefined)
@@ -124,8 +124,8 @@ bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor 
 	struct gm_tensor tensor = {.address = address};
 	bool has_python;
 	if (!read_counts(torch, gm_word(object, layout->tensor.counts), &tensor.refcount,
-		    &tensor.weakcount, &has_python)
-		|| !read_shape(torch, object, &tensor))
+	            &tensor.weakcount, &has_python) ||
+	        !read_shape(torch, object, &tensor))
 		return false;
 	tensor.storage = gm_word(object, layout->tensor.storage);
 	tensor.storage_offset = gm_word(object, layout->tensor.storage_offset);
@@ -164,15 +164,15 @@ uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
 	size_t offset = torch->layout->python.tensor_cdata;
 	if (torch->layout->python.tensor_maybe_owned)
 		offset += 8;
-	if (!gm_is_object_address(python_object)
-		|| !gm_image_try_u64(torch->image, python_object + offset, &address)
-		|| !gm_torch_tensor(torch, address, &tensor) || tensor.python != python_object)
+	if (!gm_is_object_address(python_object) ||
+	        !gm_image_try_u64(torch->image, python_object + offset, &address) ||
+	        !gm_torch_tensor(torch, address, &tensor) || tensor.python != python_object)
 		return 0;
 	return address;
 }
 
 static bool keep_untyped(
-	void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
 	if (!name || strcmp(name, "_untyped_storage") != 0)
 		return true;
@@ -181,54 +181,54 @@ static bool keep_untyped(
 }
 
 bool gm_torch_unwrap_storage(
-	struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage)
+        struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage)
 {
 	uint64_t address, untyped = 0;
 	if (!gm_is_object_address(python_object))
 		return false;
 	if (gm_image_try_u64(
-		    torch->image, python_object + torch->layout->python.storage_cdata, &address)
-		&& gm_torch_storage(torch, address, ret_storage)
-		&& ret_storage->python == python_object)
+	            torch->image, python_object + torch->layout->python.storage_cdata, &address) &&
+	        gm_torch_storage(torch, address, ret_storage) &&
+	        ret_storage->python == python_object)
 		return true;
 	/* torch.storage.TypedStorage, a Python class */
 	if (torch->python && gm_python_is_instance(torch->python, python_object, "TypedStorage"))
 		gm_python_references(torch->python, python_object, keep_untyped, &untyped);
-	return untyped && untyped != python_object
-		&& gm_torch_unwrap_storage(torch, untyped, ret_storage);
+	return untyped && untyped != python_object &&
+	       gm_torch_unwrap_storage(torch, untyped, ret_storage);
 }
 
 bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret_node)
 {
 	const struct gm_torch_layout *layout = torch->layout;
 	unsigned char object[MAX_OBJECT];
-	if (!gm_is_object_address(address)
-		|| !gm_image_try_read(torch->image, address, object, layout->node.size_of))
+	if (!gm_is_object_address(address) ||
+	        !gm_image_try_read(torch->image, address, object, layout->node.size_of))
 		return false;
 	struct gm_node node = {.address = address};
 	node.class = class_of(torch, object, GM_CLASS_NODE);
 	uint64_t control[2];
-	if (!node.class || gm_word(object, layout->node.self) != address
-		|| !gm_image_try_read(torch->image, gm_word(object, layout->node.control), control,
-			sizeof(control)))
+	if (!node.class || gm_word(object, layout->node.self) != address ||
+	        !gm_image_try_read(torch->image, gm_word(object, layout->node.control), control,
+	                sizeof(control)))
 		return false;
 	/* libstdc++'s _Sp_counted_base: vtable, use count, weak count (bits/shared_ptr_base.h) */
 	const struct gm_class *shared = gm_classes_at(&torch->classes, control[0]);
 	node.refcount = (uint32_t)control[1];
 	uint32_t weak = (uint32_t)(control[1] >> 32);
-	if (!shared || shared->kind != GM_CLASS_SHARED || node.refcount == 0
-		|| node.refcount > MAX_REFCOUNT || weak == 0 || weak > MAX_REFCOUNT)
+	if (!shared || shared->kind != GM_CLASS_SHARED || node.refcount == 0 ||
+	        node.refcount > MAX_REFCOUNT || weak == 0 || weak > MAX_REFCOUNT)
 		return false;
 	uint64_t first = gm_word(object, layout->node.next_edges);
 	uint64_t last = gm_word(object, layout->node.next_edges + 8u);
-	if (last < first || (last - first) % layout->node.edge_size != 0
-		|| (last - first) / layout->node.edge_size > GM_NODE_MAX_EDGES)
+	if (last < first || (last - first) % layout->node.edge_size != 0 ||
+	        (last - first) / layout->node.edge_size > GM_NODE_MAX_EDGES)
 		return false;
 	node.edges = first;
 	node.edge_count = (uint32_t)((last - first) / layout->node.edge_size);
-	if (node.class->python_node
-		&& !gm_image_try_u64(torch->image, address + layout->node.python_object,
-			&node.python_object))
+	if (node.class->python_node &&
+	        !gm_image_try_u64(
+	                torch->image, address + layout->node.python_object, &node.python_object))
 		return false;
 	*ret_node = node;
 	return true;
@@ -240,8 +240,8 @@ bool gm_torch_node_name(struct gm_torch *torch, uint64_t address, const char **r
 	if (!gm_torch_node(torch, address, &node))
 		return false;
 	/* a Python autograd.Function: its context object's type has the name */
-	if (node.python_object != 0 && torch->python
-		&& gm_python_type_name(torch->python, node.python_object, ret_name))
+	if (node.python_object != 0 && torch->python &&
+	        gm_python_type_name(torch->python, node.python_object, ret_name))
 		return true;
 	*ret_name = node.class->name;
 	return true;

@@ -14,7 +14,7 @@ struct gm_node {
 	uint64_t address;
 	const struct gm_class *class;
 	uint32_t refcount; /* std::shared_ptr owners */
-	uint64_t edges;	   /* first of its next_edges */
+	uint64_t edges;    /* first of its next_edges */
 	uint32_t edge_count;
 	uint64_t python_object; /* PyNode: the Python autograd.Function context; else 0 */
 };

@@ -45,8 +45,8 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	while (end && end > c10->path && end[-1] != '/')
 		end--; /* to "torch/" */
 	if (!end || end == c10->path)
-		return gm_error_create(GM_TARGET, "PyTorch: its library has no folder (%s): report this",
-			c10->path);
+		return gm_error_create(GM_TARGET,
+		        "PyTorch: its library has no folder (%s): report this", c10->path);
 	_cleanup_free_ char *beside = NULL, *path = NULL;
 	if (asprintf(&beside, "%.*sversion.py", (int)(end - c10->path), c10->path) < 0)
 		return &gm_error_no_memory;
@@ -54,29 +54,31 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	if (!file)
 		return gm_error_create(GM_TARGET,
-			"PyTorch's version is not known: %s: %s: gpumem needs it to know the layouts; "
-			"an installation from a wheel has that file",
-			beside, strerror(errno));
+		        "PyTorch's version is not known: %s: %s: gpumem needs it to know the "
+		        "layouts; "
+		        "an installation from a wheel has that file",
+		        beside, strerror(errno));
 	_cleanup_free_ char *text = malloc(MAX_VERSION_FILE + 1);
 	if (!text)
 		return &gm_error_no_memory;
 	text[fread(text, 1, MAX_VERSION_FILE, file)] = 0;
 	if (!parse_version(text, torch->version, sizeof(torch->version)))
 		return gm_error_create(GM_TARGET,
-			"PyTorch's version is not known: %s has no __version__: gpumem needs it to know "
-			"the layouts; an installation from a wheel has it",
-			beside);
+		        "PyTorch's version is not known: %s has no __version__: gpumem needs it to "
+		        "know "
+		        "the layouts; an installation from a wheel has it",
+		        beside);
 	return NULL;
 }
 
 struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
-	struct gm_python *python, struct gm_torch **ret_torch)
+        struct gm_python *python, struct gm_torch **ret_torch)
 {
 	const struct gm_module *c10 = find_c10(symbols);
 	if (!c10)
-		return gm_error_create(GM_TARGET,
-			"torch is not loaded yet: libc10.so is not among the process's libraries: ask "
-			"again after the program has imported torch");
+		return gm_error_create(GM_TARGET, "torch is not loaded yet: libc10.so is not among "
+		                                  "the process's libraries: ask "
+		                                  "again after the program has imported torch");
 	struct gm_torch *torch = calloc(1, sizeof(*torch));
 	if (!torch)
 		return &gm_error_no_memory;
@@ -88,9 +90,11 @@ struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbol
 		torch->layout = gm_torch_layout_for(torch->version);
 		if (!torch->layout)
 			error = gm_error_create(GM_TARGET,
-				"PyTorch %s: gpumem has no table of its object layouts (it has: %s): events "
-				"and call stacks still work; use one of these versions for the rest",
-				torch->version, gm_torch_layout_versions());
+			        "PyTorch %s: gpumem has no table of its object layouts (it has: "
+			        "%s): events "
+			        "and call stacks still work; use one of these versions for the "
+			        "rest",
+			        torch->version, gm_torch_layout_versions());
 	}
 	if (error) {
 		free(torch);
@@ -130,11 +134,11 @@ static uint64_t allocator_variable(struct gm_torch *torch)
 {
 	if (torch->allocator_variable == 0) {
 		const struct gm_module *module =
-			gm_symbols_find_module(torch->symbols, "libc10_cuda.so");
+		        gm_symbols_find_module(torch->symbols, "libc10_cuda.so");
 		uint64_t address;
-		if (module
-			&& gm_symbols_lookup(torch->symbols, module,
-				"_ZN3c104cuda20CUDACachingAllocator9allocatorE", &address, NULL))
+		if (module &&
+		        gm_symbols_lookup(torch->symbols, module,
+		                "_ZN3c104cuda20CUDACachingAllocator9allocatorE", &address, NULL))
 			torch->allocator_variable = address;
 	}
 	return torch->allocator_variable;
@@ -143,8 +147,8 @@ static uint64_t allocator_variable(struct gm_torch *torch)
 uint64_t gm_torch_allocator_object(struct gm_torch *torch)
 {
 	uint64_t variable = allocator_variable(torch), object = 0;
-	if (variable == 0 || !gm_image_try_u64(torch->image, variable, &object)
-		|| !gm_is_object_address(object))
+	if (variable == 0 || !gm_image_try_u64(torch->image, variable, &object) ||
+	        !gm_is_object_address(object))
 		return 0;
 	return object;
 }
@@ -163,9 +167,9 @@ const char *gm_torch_allocator_kind(struct gm_torch *torch)
 	if (strcmp(last, "NativeCachingAllocator") == 0) {
 		/* the object is there from the library's start; devices come with CUDA's initialisation */
 		uint64_t bounds[2];
-		if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
-			    sizeof(bounds))
-			|| bounds[0] == bounds[1])
+		if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices,
+		            bounds, sizeof(bounds)) ||
+		        bounds[0] == bounds[1])
 			return "none";
 		return "native";
 	}

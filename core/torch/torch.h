@@ -30,11 +30,11 @@ struct gm_storage {
 
 enum { GM_TENSOR_MAX_DIMENSIONS = 16 };
 struct gm_tensor {
-	uint64_t address; /* TensorImpl or a subclass */
-	uint64_t storage; /* StorageImpl, 0: none */
+	uint64_t address;        /* TensorImpl or a subclass */
+	uint64_t storage;        /* StorageImpl, 0: none */
 	uint64_t storage_offset; /* elements */
 	uint32_t refcount, weakcount;
-	uint64_t python; /* wrapper object, 0: none */
+	uint64_t python;   /* wrapper object, 0: none */
 	bool python_holds; /* the wrapper owns one of refcount (else the tensor owns the wrapper) */
 	uint32_t dimensions; /* may exceed GM_TENSOR_MAX_DIMENSIONS: then the shape is cut */
 	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
@@ -43,7 +43,8 @@ struct gm_tensor {
 	int8_t device_type, device;
 	bool requires_grad; /* as set on the leaf */
 	bool is_leaf;       /* no grad_fn */
-	uint64_t autograd_meta, grad_fn, grad; /* addresses: AutogradMeta, Node, TensorImpl; 0: none */
+	uint64_t autograd_meta, grad_fn,
+	        grad;       /* addresses: AutogradMeta, Node, TensorImpl; 0: none */
 	uint64_t view_base; /* TensorImpl; 0: none */
 };
 
@@ -63,7 +64,7 @@ struct gm_block_record {
  * or an allocator that is not the caching one (gm_torch_allocator_kind tells).
  */
 struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
-	struct gm_python *python /* may be NULL */, struct gm_torch **ret_torch);
+        struct gm_python *python /* may be NULL */, struct gm_torch **ret_torch);
 void gm_torch_close(struct gm_torch *torch);
 
 const char *gm_torch_version(const struct gm_torch *torch); /* "2.11.0+cu130" */
@@ -78,7 +79,7 @@ bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor 
 uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object);
 /* The storage behind a Python UntypedStorage, or behind a TypedStorage (which holds one); false: it is none. */
 bool gm_torch_unwrap_storage(
-	struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage);
+        struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage);
 /* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by torch. */
 bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);
 
@@ -88,13 +89,13 @@ bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_
  * by address until forgotten. Hot path.
  */
 bool gm_torch_block_at_report(struct gm_torch *torch, const struct gm_registers *registers,
-	uint64_t address, uint64_t size, struct gm_block_record *ret_block);
+        uint64_t address, uint64_t size, struct gm_block_record *ret_block);
 /* Reads one Block record again; false where it no longer describes a block. */
 bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_record *ret_block);
 /* Every Block of every pool of a device, through the exported allocator object; needs no recording.
  * For the state before recording started. The caller frees the array. */
 struct gm_error *gm_torch_blocks(
-	struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count);
+        struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count);
 
 /* The allocator's own statistics of one device (c10/core/CachingDeviceAllocator.h, DeviceStats: .current of
  * all pools): what sizes have to add up to. GM_TARGET as gm_torch_blocks. */
@@ -102,6 +103,6 @@ struct gm_allocator_bytes {
 	uint64_t allocated, reserved, active, requested;
 };
 struct gm_error *gm_torch_allocator_bytes(
-	struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes);
+        struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes);
 
 #endif

@@ -18,7 +18,7 @@ static struct gm_error *print_all(pid_t pid)
 	gm_try(gm_symbols_create(image, &symbols));
 	gm_try(gm_torch_open(image, symbols, NULL, &torch));
 	printf("{\"version\": \"%s\", \"kind\": \"%s\"", gm_torch_version(torch),
-		gm_torch_allocator_kind(torch));
+	        gm_torch_allocator_kind(torch));
 	fflush(stdout);
 	struct gm_error *error = gm_torch_blocks(torch, &blocks, &count);
 	if (error) {
@@ -29,14 +29,14 @@ static struct gm_error *print_all(pid_t pid)
 	gm_try(gm_torch_allocator_bytes(torch, 0, &bytes));
 	printf(", \"allocated\": %" PRIu64 ", \"reserved\": %" PRIu64 ", \"active\": %" PRIu64
 	       ", \"requested\": %" PRIu64 ", \"blocks\": [",
-		bytes.allocated, bytes.reserved, bytes.active, bytes.requested);
+	        bytes.allocated, bytes.reserved, bytes.active, bytes.requested);
 	for (size_t i = 0; i < count; i++)
 		printf("%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", \"%s\", %" PRIu64 ", %d, %s]",
-			i ? ", " : "", blocks[i].address, blocks[i].size, blocks[i].requested,
-			blocks[i].allocated           ? "active_allocated"
-				: blocks[i].event_count > 0 ? "active_pending_free"
-							    : "inactive",
-			blocks[i].stream, blocks[i].device, blocks[i].mapped ? "true" : "false");
+		        i ? ", " : "", blocks[i].address, blocks[i].size, blocks[i].requested,
+		        blocks[i].allocated         ? "active_allocated"
+		        : blocks[i].event_count > 0 ? "active_pending_free"
+		                                    : "inactive",
+		        blocks[i].stream, blocks[i].device, blocks[i].mapped ? "true" : "false");
 	printf("]}\n");
 	free(blocks);
 	gm_torch_close(torch);

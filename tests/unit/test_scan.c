@@ -13,7 +13,7 @@
 enum { WORDS = 4096 };
 
 static size_t naive(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
-	size_t range_count, uint32_t *indexes)
+        size_t range_count, uint32_t *indexes)
 {
 	size_t found = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ static void both_loops_find_what_a_plain_one_does(void **state)
 	static uint64_t words[WORDS];
 	static uint32_t expected[WORDS], found[WORDS];
 	const uint64_t edges[] = {0, 1, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX - 1,
-		0x7f0000000000, 0x7f0000000008, 0x7effffffffff};
+	        0x7f0000000000, 0x7f0000000008, 0x7effffffffff};
 	uint64_t seed = 88172645463325252u;
 	for (unsigned round = 0; round < 300; round++) {
 		struct gm_scan_range ranges[GM_SCAN_MAX_RANGES];
@@ -47,20 +47,20 @@ static void both_loops_find_what_a_plain_one_does(void **state)
 		size_t count = random_word(&seed) % WORDS, start = random_word(&seed) % 3;
 		for (size_t i = 0; i < WORDS; i++)
 			words[i] = random_word(&seed) % 50 ? random_word(&seed) >> (round % 64)
-							   : edges[random_word(&seed) % 9];
+			                                   : edges[random_word(&seed) % 9];
 		for (size_t r = 0; r < range_count; r++) {
 			uint64_t a = random_word(&seed) % 3 ? words[random_word(&seed) % WORDS]
-							    : edges[random_word(&seed) % 9];
+			                                    : edges[random_word(&seed) % 9];
 			uint64_t b = random_word(&seed) % 3 ? a : random_word(&seed);
-			ranges[r] = a < b ? (struct gm_scan_range){a, b}
-					  : (struct gm_scan_range){b, a};
+			ranges[r] =
+			        a < b ? (struct gm_scan_range){a, b} : (struct gm_scan_range){b, a};
 		}
 		if (start > count)
 			start = 0;
 		size_t wanted = naive(words + start, count - start, ranges, range_count, expected);
 		for (int simd = 0; simd < 2; simd++) {
-			size_t got = gm_scan_words(words + start, count - start, ranges, range_count,
-				simd, found, WORDS);
+			size_t got = gm_scan_words(words + start, count - start, ranges,
+			        range_count, simd, found, WORDS);
 			assert_int_equal(got, wanted);
 			assert_memory_equal(found, expected, wanted * sizeof(found[0]));
 		}
@@ -93,7 +93,8 @@ static int open_own(void **state)
 {
 	static struct own own;
 	own.magic = UINT64_C(0x5ca9000000000000) ^ (uint64_t)getpid();
-	own.pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	own.pages =
+	        mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(own.pages, MAP_FAILED);
 	own.pages[3] = own.magic;
 	own.pages[511] = own.magic + 1;
@@ -118,7 +119,8 @@ static bool is_even(const void *context, uint64_t value)
 	return value % 2 == *(const uint64_t *)context % 2;
 }
 
-static size_t hits_within(const struct own *own, const struct gm_scan_result *result, uint64_t *values)
+static size_t hits_within(
+        const struct own *own, const struct gm_scan_result *result, uint64_t *values)
 {
 	size_t found = 0;
 	uint64_t start = (uint64_t)(uintptr_t)own->pages;
@@ -132,7 +134,7 @@ static void planted_words_are_found_by_address(void **state)
 {
 	struct own *own = *state;
 	struct gm_scan_options options = {
-		.ranges = {{own->magic, own->magic + 2}}, .range_count = 1, .threads = 2};
+	        .ranges = {{own->magic, own->magic + 2}}, .range_count = 1, .threads = 2};
 	struct gm_scan_result result;
 	uint64_t values[16];
 	assert_null(gm_scan(own->image, &options, &result));
@@ -151,8 +153,10 @@ static void a_filter_leaves_out_what_is_not_wanted(void **state)
 {
 	struct own *own = *state;
 	uint64_t parity = own->magic;
-	struct gm_scan_options options = {.ranges = {{own->magic, own->magic + 2}}, .range_count = 1,
-		.filter = is_even, .context = &parity};
+	struct gm_scan_options options = {.ranges = {{own->magic, own->magic + 2}},
+	        .range_count = 1,
+	        .filter = is_even,
+	        .context = &parity};
 	struct gm_scan_result result;
 	uint64_t values[16];
 	assert_null(gm_scan(own->image, &options, &result));
@@ -166,7 +170,7 @@ static void pages_never_touched_stay_untouched(void **state)
 	struct own *own = *state;
 	size_t size = 64 << 20;
 	unsigned char *untouched =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned char *present = malloc(size / 4096);
 	assert_ptr_not_equal(untouched, MAP_FAILED);
 	assert_non_null(present);
@@ -189,14 +193,14 @@ static void pages_never_touched_stay_untouched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_loops_find_what_a_plain_one_does),
-		cmocka_unit_test(no_more_than_the_room_is_written),
-		cmocka_unit_test_setup_teardown(
-			planted_words_are_found_by_address, open_own, close_own),
-		cmocka_unit_test_setup_teardown(
-			a_filter_leaves_out_what_is_not_wanted, open_own, close_own),
-		cmocka_unit_test_setup_teardown(
-			pages_never_touched_stay_untouched, open_own, close_own),
+	        cmocka_unit_test(both_loops_find_what_a_plain_one_does),
+	        cmocka_unit_test(no_more_than_the_room_is_written),
+	        cmocka_unit_test_setup_teardown(
+	                planted_words_are_found_by_address, open_own, close_own),
+	        cmocka_unit_test_setup_teardown(
+	                a_filter_leaves_out_what_is_not_wanted, open_own, close_own),
+	        cmocka_unit_test_setup_teardown(
+	                pages_never_touched_stay_untouched, open_own, close_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
