@@ -88,6 +88,53 @@ static char *read_name(struct gm_python *python, uint64_t object)
 	return gm_python_str(python, object, GM_MAX_NAME_LENGTH * 4, &name) ? name : strdup("?");
 }
 
+/* Reads an array of monitoring data, of `size` bytes; NULL: there is none. */
+static uint8_t *read_array(struct gm_python *python, uint64_t pointer, size_t size)
+{
+	uint64_t address = 0;
+	uint8_t *array;
+
+	if (!gm_py_u64(python, pointer, &address) || !address)
+		return NULL;
+	array = malloc(size);
+	if (array && !gm_image_try_read(python->image, address, array, size)) {
+		free(array);
+		array = NULL;
+	}
+	return array;
+}
+
+/*
+ * Under a tracer or debugger 3.12+ puts INSTRUMENTED_LINE and INSTRUMENTED_INSTRUCTION in the place of opcodes and keeps
+ * those in _co_monitoring (Python/instrumentation.c). The copy gets them back.
+ */
+static void undo_instrumentation(struct gm_python *python, struct gm_code_entry *entry)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	uint32_t count = entry->bytecode_size / 2;
+	uint64_t monitoring = layout->code_monitoring == GM_NO_FIELD
+	                              ? 0
+	                              : gm_u64_at(entry->key, layout->code_monitoring);
+	_cleanup_free_ uint8_t *lines = NULL; /* pairs: opcode, line delta */
+	_cleanup_free_ uint8_t *opcodes = NULL;
+
+	if (!monitoring || !count)
+		return;
+	lines = read_array(
+	        python, monitoring + (uint64_t)layout->monitoring_lines, 2 * (size_t)count);
+	opcodes = read_array(python, monitoring + (uint64_t)layout->monitoring_opcodes, count);
+	for (uint32_t at = 0; at < count;) {
+		uint8_t *opcode = &entry->bytecode[2 * at];
+		const char *name = python->opcodes[*opcode].name;
+		if (name && lines && !strcmp(name, "INSTRUMENTED_LINE"))
+			*opcode = lines[2 * at];
+		name = python->opcodes[*opcode].name;
+		if (name && opcodes && !strcmp(name, "INSTRUMENTED_INSTRUCTION"))
+			*opcode = opcodes[at];
+		at += 1u + python->opcodes[*opcode].caches;
+	}
+}
+
 static bool read_bytecode(struct gm_python *python, struct gm_code_entry *entry)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -108,7 +155,10 @@ static bool read_bytecode(struct gm_python *python, struct gm_code_entry *entry)
 			return false;
 	}
 	entry->bytecode_size = (uint32_t)size & ~1u;
-	return entry->bytecode && gm_py_units_mark(entry, python->opcodes);
+	if (!entry->bytecode)
+		return false;
+	undo_instrumentation(python, entry);
+	return gm_py_units_mark(entry, python->opcodes);
 }
 
 enum { KIND_LOCAL = 0x20, KIND_CELL = 0x40, KIND_FREE = 0x80 }; /* Include/internal/pycore_code.h */

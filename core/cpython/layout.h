@@ -86,6 +86,9 @@ struct gm_python_layout {
 	int32_t code_freevars;
 	int32_t code_framesize;
 	int32_t code_version;
+	int32_t code_monitoring;
+	int32_t monitoring_lines;
+	int32_t monitoring_opcodes;
 	int32_t code_size;
 	int32_t object_refcount;
 	int32_t object_type;

@@ -497,6 +497,29 @@ def test_instruction_under_way_tells_what_lets_an_object_go(case, interpreter, s
     assert (seen["op"], seen["name"], seen["other"], seen["line"]) == (op, name, None, line)
 
 
+def test_instruction_under_way_is_told_under_a_tracer(interpreter, spawn, reader, tmp_path, wait_for):
+    """From 3.12 on a tracer's opcodes stand in the place of the program's."""
+    version, path = interpreter
+    tracer = """
+def tracer(frame, event, argument):
+    frame.f_trace_opcodes = True
+    return tracer
+sys.settrace(tracer)
+"""
+    # Until 3.10 a tracer's call copies the locals to a dict, which then holds the object a little longer.
+    late = version in ("3.9", "3.10")
+    for case in ("an attribute is rebound", "a list is cleared by a method") + (() if late else ("a local is rebound",)):
+        source, op, name = CASES[case]
+        process, line = start(spawn, path, tmp_path, DYING + tracer + source)
+
+        def settled(process=process, line=line):
+            seen = reader(process.pid, ("instruction", process.pid))
+            return seen if seen and seen["line"] == line and seen["op"] != "OTHER" else None
+
+        seen = wait_for(settled, timeout=10)
+        assert (seen["op"], seen["name"]) == (op, name)
+
+
 RETURNS = {
     "a function called from Python": (
         """

@@ -338,6 +338,20 @@ static void version_strings_are_found_between_other_strings(void **state)
 	assert_int_equal(FIND("3.10", 0), 0);
 }
 
+static void sections_are_found_by_name(void **state)
+{
+	struct gm_image *image;
+	uint64_t address = 0;
+
+	assert_null(gm_image_open_pid(getpid(), &image));
+	assert_true(gm_python_find_section(image, "/proc/self/exe", ".text", &address));
+	assert_int_not_equal(address, 0);
+	assert_false(gm_python_find_section(image, "/proc/self/exe", ".PyRuntime", &address));
+	assert_false(gm_python_find_section(image, "/dev/null", ".text", &address));
+	assert_false(gm_python_find_section(image, "/no/such/file", ".text", &address));
+	gm_image_close(image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +368,7 @@ int main(void)
 	        cmocka_unit_test(every_table_has_the_stores_and_returns),
 	        cmocka_unit_test(file_names_tell_versions_and_free_threading),
 	        cmocka_unit_test(version_strings_are_found_between_other_strings),
+	        cmocka_unit_test(sections_are_found_by_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,9 +273,15 @@ static void code(void)
 #if PY_VERSION_HEX >= 0x030c0000
 	FIELD(code_framesize, PyCodeObject, co_framesize, CODE);
 	FIELD(code_version, PyCodeObject, co_version, CODE);
+	FIELD(code_monitoring, PyCodeObject, _co_monitoring, CODE);
+	FIELD(monitoring_lines, _PyCoMonitoringData, lines, CODE);
+	FIELD(monitoring_opcodes, _PyCoMonitoringData, per_instruction_opcodes, CODE);
 #else
 	NONE(code_framesize);
 	NONE(code_version);
+	NONE(code_monitoring);
+	NONE(monitoring_lines);
+	NONE(monitoring_opcodes);
 #endif
 #if PY_VERSION_HEX >= 0x030b0000
 	ROW(code_size, offsetof(PyCodeObject, co_code_adaptive),
