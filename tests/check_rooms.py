@@ -31,6 +31,8 @@ MAY_INCLUDE = {
     "sim": ["base"],
     "cli": None,  # everything
 }
+# The layout of the page in which the simulated device keeps its counters: whoever reads them needs it.
+ANYBODY_MAY = {"sim/account.h"}
 
 
 def violations(core=CORE):
@@ -46,7 +48,7 @@ def violations(core=CORE):
             other = header.split("/")[0] if "/" in header else room
             if (path.parent / header).exists() and header.count("..") == 0:
                 continue  # a header beside the file
-            if header == "gpumem.h" or other == room:
+            if header == "gpumem.h" or header in ANYBODY_MAY or other == room:
                 continue
             if other not in MAY_INCLUDE[room] and header not in MAY_INCLUDE[room]:
                 found.append(f"{path.relative_to(core.parent)} includes {header}: {room} may not use {other}")
