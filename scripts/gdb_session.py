@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 PROMPT = "\x1e"  # no program prints it
+SETTINGS = ("confirm off", "pagination off", "width 0", "style enabled off", "print thread-events off", f"prompt {PROMPT}")
 
 
 class GdbSession:
@@ -14,7 +15,7 @@ class GdbSession:
         # The arguments of `gpumem gdb` up to "--" are gdb's own.
         cut = command.index("--") if "--" in command else len(command)
         quiet = ["-q"]
-        for setting in ("confirm off", "pagination off", "width 0", "style enabled off", f"prompt {PROMPT}"):
+        for setting in SETTINGS:
             quiet += ["-ex", f"set {setting}"]
         self.timeout = timeout
         self.process = subprocess.Popen(
