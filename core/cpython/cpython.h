@@ -128,6 +128,9 @@ void gm_python_instruction(struct gm_python *python, const struct gm_code *code,
 void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_instruction *ret_instruction);
 
+/* The dict of a frame's global variables; 0: unreadable. */
+uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_python_frame *frame);
+
 /* --- objects -------------------------------------------------------------------------------------
  */
 

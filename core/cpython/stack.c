@@ -428,3 +428,8 @@ uint64_t gm_python_local(
 		return 0;
 	return gm_py_field(python, gm_py_slot_address(python, frame->address, slot), 0);
 }
+
+uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_python_frame *frame)
+{
+	return gm_py_field(python, frame->address, python->layout.frame_globals);
+}

@@ -194,13 +194,35 @@ static void tell_attribute(struct telling *telling, const char *name, uint64_t o
 	telling->left -= used;
 }
 
+/* The frame in which a module's own code runs (the main script, a module that is being imported); NULL: none. */
+static const struct gm_python_frame *module_frame(struct gm_holders *graph, uint64_t dict)
+{
+	for (size_t i = 0; i < graph->frames.count; i++) {
+		const struct gm_python_frame *frame = &graph->frames.items[i].frame;
+		if (strcmp(frame->code->name, "<module>") == 0
+			&& gm_python_frame_globals(graph->python, frame) == dict)
+			return frame;
+	}
+	return NULL;
+}
+
 static void tell_global(struct telling *telling, const struct gm_edge *edge, const char *name)
 {
 	const struct gm_vertex *from = &telling->graph->vertices.items[edge->from];
 	const char *module = telling->graph->modules.items[from->detail].name;
-	say(telling, "global '%s' of module %s", name ? name : "?", module);
+	const struct gm_python_frame *frame = module_frame(telling->graph, from->address);
+	const char *file = frame ? frame->code->file : NULL;
+	if (file)
+		say(telling, "global '%s' of module %s at %s:%u", name ? name : "?", module,
+			gm_base_name(file), frame->line);
+	else
+		say(telling, "global '%s' of module %s", name ? name : "?", module);
 	struct gm_holder_step *made = step(telling, "global", name, NULL, from->address);
 	made->function = copy(telling, module);
+	if (file) {
+		made->file = copy(telling, file);
+		made->line = frame->line;
+	}
 	telling->left--;
 }
 
