@@ -37,17 +37,20 @@ struct gm_mapping {
 	uint64_t end;   /* one past the last */
 	uint64_t file_offset;
 	uint64_t inode;
-	uint32_t flags;   /* enum gm_mapping_flags */
-	const char *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the image,
+	uint32_t flags; /* enum gm_mapping_flags */
+	const char
+	        *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the image,
 	                     valid until the next refresh */
 };
 
 /* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address, rip). */
 enum { GM_REGISTER_COUNT = 17 };
+/* clang-format off */
 enum gm_register {
 	GM_RAX = 0, GM_RDX, GM_RCX, GM_RBX, GM_RSI, GM_RDI, GM_RBP, GM_RSP,
 	GM_R8, GM_R9, GM_R10, GM_R11, GM_R12, GM_R13, GM_R14, GM_R15, GM_RIP,
 };
+/* clang-format on */
 struct gm_registers {
 	uint64_t value[GM_REGISTER_COUNT];
 };
@@ -62,13 +65,20 @@ struct gm_read {
 
 /* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
 struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
+/*
+ * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read from that
+ * file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT: no core of x86-64.
+ * A core that was cut short opens as long as its headers and notes are there.
+ */
+struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image);
 void gm_image_close(struct gm_image *image);
 
 pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */
 
 /* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
  * differs). Caller frees. */
-struct gm_error *gm_image_file_path(const struct gm_image *image, const char *path, char **ret_path);
+struct gm_error *gm_image_file_path(
+        const struct gm_image *image, const char *path, char **ret_path);
 
 /* Reads /proc/PID/maps again, for libraries that came since. */
 struct gm_error *gm_image_refresh(struct gm_image *image);
@@ -91,7 +101,7 @@ size_t gm_image_read_some(struct gm_image *image, uint64_t address, void *buffer
 void gm_image_read_many(struct gm_image *image, struct gm_read *reads, size_t count);
 /* A NUL-terminated string of at most `max` bytes; caller frees. */
 struct gm_error *gm_image_read_string(
-	struct gm_image *image, uint64_t address, size_t max, char **ret_string);
+        struct gm_image *image, uint64_t address, size_t max, char **ret_string);
 
 static inline bool gm_image_try_u64(struct gm_image *image, uint64_t address, uint64_t *ret_value)
 {
@@ -113,6 +123,6 @@ struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, s
  * registers got otherwise.
  */
 struct gm_error *gm_image_registers(
-	struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
+        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
 
 #endif

@@ -17,15 +17,15 @@
  */
 struct gm_image_kind {
 	size_t (*read)(struct gm_image *image, uint64_t address, void *buffer, size_t size,
-		int *ret_errno);
+	        int *ret_errno);
 	void (*read_many)(struct gm_image *image, struct gm_read *reads, size_t count);
 	struct gm_error *(*explain)(struct gm_image *image, uint64_t address, int os_error);
 	struct gm_error *(*refresh)(struct gm_image *image, struct gm_maps *ret_maps);
 	struct gm_error *(*threads)(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 	struct gm_error *(*registers)(
-		struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
+	        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
 	struct gm_error *(*file_path)(
-		const struct gm_image *image, const char *path, char **ret_path);
+	        const struct gm_image *image, const char *path, char **ret_path);
 	void (*close)(struct gm_image *image);
 };
 
@@ -38,8 +38,7 @@ struct gm_image {
 };
 
 /* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */
-struct gm_error *gm_image_init(
-	struct gm_image *image, const struct gm_image_kind *kind, pid_t pid);
+struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid);
 void gm_image_deinit(struct gm_image *image);
 
 #endif

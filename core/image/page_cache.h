@@ -42,6 +42,6 @@ void gm_page_cache_deinit(struct gm_page_cache *cache);
 void gm_page_cache_invalidate(struct gm_page_cache *cache);
 /* Copies `size` bytes that lie within one page; false: the page cannot be read. */
 bool gm_page_cache_read(struct gm_page_cache *cache, uint64_t address, void *buffer, size_t size,
-	gm_page_fill fill, void *context);
+        gm_page_fill fill, void *context);
 
 #endif

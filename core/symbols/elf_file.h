@@ -29,7 +29,7 @@ struct gm_symbol_table {
 struct gm_elf {
 	char *path; /* as we open it */
 	Elf *elf;
-	void *memory; /* owned, where the file is not on disk (vdso) */
+	void *memory;                         /* owned, where the file is not on disk (vdso) */
 	struct gm_symbol_table dynamic, full; /* .dynsym, .symtab; count 0: none */
 	const uint8_t *gnu_hash;
 	size_t gnu_hash_size;
@@ -68,7 +68,8 @@ static inline bool gm_symbol_defined(const Elf64_Sym *symbol)
 	unsigned type = ELF64_ST_TYPE(symbol->st_info);
 	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
 	       symbol->st_value != 0 &&
-	       (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+	       (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE ||
+	               type == STT_GNU_IFUNC);
 }
 
 /* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is true. */

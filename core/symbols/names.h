@@ -25,8 +25,8 @@ void gm_names_deinit(struct gm_names *names);
 /* The kept copy of a string; NULL: no memory. */
 const char *gm_names_string(struct gm_names *names, const char *text);
 /* The kept copy of a linkage name and its demangled form; false: no memory. */
-bool gm_names_symbol(struct gm_names *names, const char *linkage_name, const char **ret_linkage_name,
-	const char **ret_function);
+bool gm_names_symbol(struct gm_names *names, const char *linkage_name,
+        const char **ret_linkage_name, const char **ret_function);
 
 /* The demangled form of a C++ name, else a copy of it; caller frees; NULL: no memory. */
 char *gm_demangle(const char *linkage_name);

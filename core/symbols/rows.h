@@ -20,26 +20,40 @@
 enum gm_row_kind {
 	GM_ROW_EMPTY = 0, /* slot not used */
 	GM_ROW_PLAIN,
-	GM_ROW_FULL,  /* in full[offset] */
-	GM_ROW_STOP,  /* outermost frame, or nothing known here: the walk ends */
+	GM_ROW_FULL, /* in full[offset] */
+	GM_ROW_STOP, /* outermost frame, or nothing known here: the walk ends */
 };
 
 /* The registers that a plain row may restore; the order of gm_row.saved. */
-enum { GM_SAVED_RIP, GM_SAVED_RBX, GM_SAVED_RBP, GM_SAVED_R12, GM_SAVED_R13, GM_SAVED_R14,
-	GM_SAVED_R15, GM_SAVED_COUNT };
+enum {
+	GM_SAVED_RIP,
+	GM_SAVED_RBX,
+	GM_SAVED_RBP,
+	GM_SAVED_R12,
+	GM_SAVED_R13,
+	GM_SAVED_R14,
+	GM_SAVED_R15,
+	GM_SAVED_COUNT
+};
 enum { GM_SAVED_SAME = INT16_MIN }; /* the register still has the caller's value */
 
 struct gm_row {
 	uint64_t address;
-	int32_t offset;       /* plain: CFA = register + offset; full: index */
-	uint8_t cfa_register; /* plain */
-	uint8_t kind;         /* enum gm_row_kind */
+	int32_t offset;                /* plain: CFA = register + offset; full: index */
+	uint8_t cfa_register;          /* plain */
+	uint8_t kind;                  /* enum gm_row_kind */
 	int16_t saved[GM_SAVED_COUNT]; /* plain: at CFA + saved[i], or GM_SAVED_SAME */
 	uint32_t unused;
 };
 _Static_assert(sizeof(struct gm_row) == 32, "two rows a cache line");
 
-enum gm_rule_kind { GM_RULE_SAME, GM_RULE_UNDEFINED, GM_RULE_MEMORY, GM_RULE_VALUE, GM_RULE_REGISTER };
+enum gm_rule_kind {
+	GM_RULE_SAME,
+	GM_RULE_UNDEFINED,
+	GM_RULE_MEMORY,
+	GM_RULE_VALUE,
+	GM_RULE_REGISTER
+};
 
 /* How the caller's value of one register comes about. MEMORY and VALUE evaluate the expression. */
 struct gm_rule {
@@ -50,7 +64,7 @@ struct gm_rule {
 };
 
 struct gm_full_row {
-	bool signal; /* the caller was interrupted, not calling */
+	bool signal;        /* the caller was interrupted, not calling */
 	struct gm_rule cfa; /* VALUE */
 	struct gm_rule rules[GM_REGISTER_COUNT];
 };
@@ -72,7 +86,8 @@ static inline const struct gm_row *gm_rows_find(const struct gm_rows *rows, uint
 	if (rows->capacity == 0)
 		return NULL;
 	size_t mask = rows->capacity - 1;
-	for (size_t i = (address * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & mask;; i = (i + 1) & mask) {
+	for (size_t i = (address * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & mask;;
+	        i = (i + 1) & mask) {
 		if (rows->slots[i].kind == GM_ROW_EMPTY)
 			return NULL;
 		if (rows->slots[i].address == address)
@@ -85,6 +100,6 @@ static inline const struct gm_row *gm_rows_find(const struct gm_rows *rows, uint
  * it. NULL: no memory. The pointer holds until the next call.
  */
 const struct gm_row *gm_rows_add(
-	struct gm_rows *rows, uint64_t address, Dwarf_CFI *cfi, uint64_t bias);
+        struct gm_rows *rows, uint64_t address, Dwarf_CFI *cfi, uint64_t bias);
 
 #endif

@@ -27,12 +27,12 @@ struct gm_module {
 };
 
 struct gm_symbol {
-	const char *function;    /* demangled; NULL where no symbol covers the address */
-	const char *linkage_name; /* as in the symbol table; NULL likewise */
-	uint64_t offset;         /* from the symbol's start */
+	const char *function;           /* demangled; NULL where no symbol covers the address */
+	const char *linkage_name;       /* as in the symbol table; NULL likewise */
+	uint64_t offset;                /* from the symbol's start */
 	const struct gm_module *module; /* NULL: in no file */
-	const char *file;        /* from DWARF, NULL where the module has none */
-	uint32_t line;           /* 0: unknown */
+	const char *file;               /* from DWARF, NULL where the module has none */
+	uint32_t line;                  /* 0: unknown */
 };
 
 struct gm_error *gm_symbols_create(struct gm_image *image, struct gm_symbols **ret_symbols);
@@ -48,18 +48,18 @@ const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const
 
 /* The address in the image of a defined symbol of one module. False: not there. */
 bool gm_symbols_lookup(struct gm_symbols *symbols, const struct gm_module *module,
-	const char *linkage_name, uint64_t *ret_address, uint64_t *ret_size);
+        const char *linkage_name, uint64_t *ret_address, uint64_t *ret_size);
 /* The same over all modules, or NULL module: the first that defines it. */
 bool gm_symbols_lookup_any(struct gm_symbols *symbols, const char *linkage_name,
-	uint64_t *ret_address, const struct gm_module **ret_module);
+        uint64_t *ret_address, const struct gm_module **ret_module);
 
 /*
  * Names many addresses at once (one pass over each module's table). For return addresses pass
  * `return_addresses` true: the name and line are those of the call before them. Strings in ret_symbols
  * are owned by gm_symbols. Unknown addresses leave `function` NULL.
  */
-struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses, size_t count,
-	bool return_addresses, struct gm_symbol *ret_symbols);
+struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses,
+        size_t count, bool return_addresses, struct gm_symbol *ret_symbols);
 
 /*
  * The native call stack of a stopped thread: addresses innermost first (the first is rip, the others
@@ -67,12 +67,13 @@ struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *add
  * covers an address. Hot path: allocates nothing once the rows are cached.
  */
 size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
-	uint64_t *ret_addresses, size_t max);
+        uint64_t *ret_addresses, size_t max);
 
 /* The file's symbols without an image: for naming the addresses of a log on another day. `offsets` are
  * addresses in the file. GM_CORRUPT where the file is no ELF; GM_TARGET where the build-id differs. */
-struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id, size_t build_id_size,
-	const uint64_t *offsets, size_t count, char **ret_names /* caller frees each */);
+struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id,
+        size_t build_id_size, const uint64_t *offsets, size_t count,
+        char **ret_names /* caller frees each */);
 
 /* Can source lines be read on this machine (is libdwarf there)? For `doctor`. */
 bool gm_symbols_lines_available(void);

@@ -1,0 +1,279 @@
+/*
+ * Headers and notes of an ELF core. Every offset and length of it is hostile: nothing is read that does not lie
+ * within the file, and the lists have limits.
+ */
+#include "image/core_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/procfs.h>
+#include <sys/stat.h>
+#include <sys/user.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+enum {
+	SEGMENTS_MAX = 1 << 20,
+	NOTES_MAX = 256 << 20,
+};
+
+static struct gm_error *error_corrupt(const char *path, uint64_t offset, const char *why)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: %s: give a core dump of an x86-64 program", path,
+	        (uintmax_t)offset, why);
+}
+
+bool gm_core_file_read(const struct gm_core_file *core, uint64_t offset, void *buffer, size_t size)
+{
+	if (offset > core->size || size > core->size - offset)
+		return false;
+	for (size_t done = 0; done < size;) {
+		ssize_t got =
+		        pread(core->fd, (char *)buffer + done, size - done, (off_t)(offset + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		done += (size_t)got;
+	}
+	return true;
+}
+
+/* --- notes ----------------------------------------------------------------------------------------- */
+
+static bool take_thread(struct gm_core_file *core, const char *content, size_t size)
+{
+	struct elf_prstatus status;
+	struct user_regs_struct user;
+	if (size < sizeof(status))
+		return true;
+	memcpy(&status, content, sizeof(status));
+	memcpy(&user, &status.pr_reg, sizeof(user));
+	_Static_assert(sizeof(status.pr_reg) == sizeof(user), "both are the kernel's");
+	struct gm_core_thread thread = {
+	        .id = status.pr_pid,
+	        .registers = {{
+	                [GM_RAX] = user.rax,
+	                [GM_RDX] = user.rdx,
+	                [GM_RCX] = user.rcx,
+	                [GM_RBX] = user.rbx,
+	                [GM_RSI] = user.rsi,
+	                [GM_RDI] = user.rdi,
+	                [GM_RBP] = user.rbp,
+	                [GM_RSP] = user.rsp,
+	                [GM_R8] = user.r8,
+	                [GM_R9] = user.r9,
+	                [GM_R10] = user.r10,
+	                [GM_R11] = user.r11,
+	                [GM_R12] = user.r12,
+	                [GM_R13] = user.r13,
+	                [GM_R14] = user.r14,
+	                [GM_R15] = user.r15,
+	                [GM_RIP] = user.rip,
+	        }},
+	};
+	if (!gm_array_grow((void **)&core->threads, &core->thread_capacity, core->thread_count, 1,
+	            sizeof(thread)))
+		return false;
+	core->threads[core->thread_count++] = thread;
+	return true;
+}
+
+/* NT_FILE: a count, the page size, (start, end, offset in pages) each, then the paths; core(5), fs/binfmt_elf.c. */
+static bool take_files(struct gm_core_file *core, const char *content, size_t size)
+{
+	uint64_t head[2];
+	if (size < sizeof(head))
+		return true;
+	memcpy(head, content, sizeof(head));
+	if (head[0] > (size - sizeof(head)) / 24)
+		return true;
+	const char *path = content + sizeof(head) + head[0] * 24, *end = content + size;
+	for (uint64_t i = 0; i < head[0]; i++) {
+		uint64_t words[3];
+		memcpy(words, content + sizeof(head) + i * 24, sizeof(words));
+		const char *nul = memchr(path, '\0', (size_t)(end - path));
+		if (!nul)
+			return true;
+		struct gm_core_mapped mapped = {words[0], words[1], words[2] * head[1], path};
+		path = nul + 1;
+		if (mapped.start >= mapped.end)
+			continue;
+		if (!gm_array_grow((void **)&core->mapped, &core->mapped_capacity,
+		            core->mapped_count, 1, sizeof(mapped)))
+			return false;
+		core->mapped[core->mapped_count++] = mapped;
+	}
+	return true;
+}
+
+static void take_auxiliary(struct gm_core_file *core, const char *content, size_t size)
+{
+	for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= size; at += sizeof(Elf64_auxv_t)) {
+		Elf64_auxv_t entry;
+		memcpy(&entry, content + at, sizeof(entry));
+		if (entry.a_type == AT_SYSINFO_EHDR)
+			core->vdso = entry.a_un.a_val;
+	}
+}
+
+static bool take_notes(struct gm_core_file *core, const char *notes, size_t size)
+{
+	size_t at = 0;
+	while (size - at >= sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr note;
+		memcpy(&note, notes + at, sizeof(note));
+		at += sizeof(note);
+		uint64_t name = ((uint64_t)note.n_namesz + 3) & ~UINT64_C(3);
+		uint64_t room = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
+		if (name > size - at || note.n_descsz > size - at - name)
+			return true; /* what came before it holds */
+		const char *content = notes + at + name;
+		if (note.n_namesz == 5 && memcmp(notes + at, "CORE", 5) == 0) {
+			if ((note.n_type == NT_PRSTATUS &&
+			            !take_thread(core, content, note.n_descsz)) ||
+			        (note.n_type == NT_FILE &&
+			                !take_files(core, content, note.n_descsz)))
+				return false;
+			if (note.n_type == NT_AUXV)
+				take_auxiliary(core, content, note.n_descsz);
+		}
+		if (room > size - at - name)
+			return true;
+		at += name + room;
+	}
+	return true;
+}
+
+/* --- headers --------------------------------------------------------------------------------------- */
+
+static bool take_segment(struct gm_core_file *core, const Elf64_Phdr *header)
+{
+	struct gm_core_segment segment = {
+	        .start = header->p_vaddr,
+	        .end = header->p_vaddr + header->p_memsz,
+	        .offset = header->p_offset,
+	        .saved = header->p_filesz < header->p_memsz ? header->p_filesz : header->p_memsz,
+	        .flags = (header->p_flags & PF_R ? GM_MAPPING_READ : 0) |
+	                 (header->p_flags & PF_W ? GM_MAPPING_WRITE : 0) |
+	                 (header->p_flags & PF_X ? GM_MAPPING_EXEC : 0),
+	};
+	if (segment.end <= segment.start)
+		return true; /* empty, or around the end of the address space */
+	if (segment.offset < core->size)
+		segment.present = segment.saved < core->size - segment.offset
+		                          ? segment.saved
+		                          : core->size - segment.offset;
+	if (!gm_array_grow((void **)&core->segments, &core->segment_capacity, core->segment_count,
+	            1, sizeof(segment)))
+		return false;
+	core->segments[core->segment_count++] = segment;
+	return true;
+}
+
+static int compare_segments(const void *left, const void *right)
+{
+	const struct gm_core_segment *a = left, *b = right;
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+static int compare_mapped(const void *left, const void *right)
+{
+	const struct gm_core_mapped *a = left, *b = right;
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* 0xffff segments or more are counted in the first section header (elf(5), PN_XNUM). */
+static uint64_t segment_count(const struct gm_core_file *core, const Elf64_Ehdr *header)
+{
+	Elf64_Shdr section;
+	if (header->e_phnum != PN_XNUM ||
+	        !gm_core_file_read(core, header->e_shoff, &section, sizeof(section)))
+		return header->e_phnum;
+	return section.sh_info;
+}
+
+static struct gm_error *read_notes(
+        struct gm_core_file *core, const Elf64_Phdr *header, const char *path)
+{
+	if (core->notes || header->p_filesz > NOTES_MAX)
+		return NULL;
+	char *notes = malloc(header->p_filesz + 1);
+	if (!notes)
+		return &gm_error_no_memory;
+	core->notes = notes;
+	if (!gm_core_file_read(core, header->p_offset, notes, header->p_filesz))
+		return error_corrupt(
+		        path, header->p_offset, "the core was cut short within its notes");
+	notes[header->p_filesz] = '\0';
+	return take_notes(core, notes, header->p_filesz) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *check_header(
+        const struct gm_core_file *core, const char *path, Elf64_Ehdr *ret_header)
+{
+	uint8_t magic[4] = {0};
+	Elf64_Ehdr header;
+	if (core->size >= sizeof(magic))
+		gm_core_file_read(core, 0, magic, sizeof(magic));
+	if (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(magic, "\x1f\x8b", 2) == 0)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset 0x0: the core is compressed: decompress it (%s)", path,
+		        magic[0] == 0x1f ? "gunzip" : "zstd -d");
+	if (memcmp(magic, ELFMAG, SELFMAG) != 0 ||
+	        !gm_core_file_read(core, 0, &header, sizeof(header)))
+		return error_corrupt(path, 0, "it is no ELF file");
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	        header.e_machine != EM_X86_64)
+		return error_corrupt(path, 0, "it is of another kind of machine");
+	if (header.e_type != ET_CORE || header.e_phentsize != sizeof(Elf64_Phdr))
+		return error_corrupt(path, 0, "it is an ELF file but no core dump");
+	*ret_header = header;
+	return NULL;
+}
+
+struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char *path)
+{
+	*core = (struct gm_core_file){.fd = fd};
+	struct stat status;
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return error_corrupt(path, 0, "it is no regular file");
+	core->size = (uint64_t)status.st_size;
+	Elf64_Ehdr header;
+	gm_try(check_header(core, path, &header));
+	uint64_t count = segment_count(core, &header);
+	if (count > SEGMENTS_MAX)
+		return error_corrupt(path, 0, "it has more segments than any process");
+	_cleanup_free_ Elf64_Phdr *headers = calloc(count + 1, sizeof(*headers));
+	if (!headers)
+		return &gm_error_no_memory;
+	if (!gm_core_file_read(core, header.e_phoff, headers, count * sizeof(*headers)))
+		return error_corrupt(
+		        path, header.e_phoff, "the core was cut short within its headers");
+	for (uint64_t i = 0; i < count; i++) {
+		if (headers[i].p_type == PT_NOTE)
+			gm_try(read_notes(core, &headers[i], path));
+		else if (headers[i].p_type == PT_LOAD && !take_segment(core, &headers[i]))
+			return &gm_error_no_memory;
+	}
+	if (core->segment_count == 0)
+		return error_corrupt(path, header.e_phoff, "there is no memory in it");
+	qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
+	if (core->mapped_count > 0)
+		qsort(core->mapped, core->mapped_count, sizeof(*core->mapped), compare_mapped);
+	return NULL;
+}
+
+void gm_core_file_deinit(struct gm_core_file *core)
+{
+	if (core->fd >= 0)
+		close(core->fd);
+	free(core->segments);
+	free(core->mapped);
+	free(core->threads);
+	free(core->notes);
+	*core = (struct gm_core_file){.fd = -1};
+}

@@ -1,0 +1,322 @@
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "child.h"
+#include "image/image.h"
+#include "symbols/symbols.h"
+
+enum { PAGE = 4096, DEPTH = 64 };
+
+static char folder[64];
+static char real_core[128]; /* "" where none could be made */
+static uint64_t known;      /* a page of that process whose words are 7, 8, 9 ... */
+static pid_t known_pid;
+
+static void __attribute__((noinline)) stand_still(void)
+{
+	for (;;)
+		syscall(SYS_pause);
+}
+
+static void known_memory(uint64_t *words)
+{
+	uint64_t *page =
+	        mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (uint64_t i = 0; i < PAGE / 8; i++)
+		page[i] = 7 + i;
+	words[0] = (uint64_t)(uintptr_t)page;
+}
+
+static void __attribute__((noinline)) crash_in_here(void)
+{
+	stand_still();
+	__asm__ volatile("");
+}
+
+/* A child that stands in crash_in_here(), dumped by gcore. */
+static int make_core(void **state)
+{
+	snprintf(folder, sizeof(folder), "/tmp/gpumem-core-XXXXXX");
+	if (!mkdtemp(folder))
+		return 1;
+	if (system("command -v gcore >/dev/null") != 0)
+		return 0;
+	int ends[2];
+	if (pipe(ends) != 0)
+		return 1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		uint64_t words[8] = {0};
+		known_memory(words);
+		if (write(ends[1], words, sizeof(words)) != sizeof(words))
+			_exit(1);
+		crash_in_here();
+	}
+	uint64_t words[8];
+	if (read(ends[0], words, sizeof(words)) != sizeof(words))
+		return 1;
+	char command[256];
+	snprintf(command, sizeof(command), "timeout 60 gcore -o %s/core %d >/dev/null 2>&1", folder,
+	        pid);
+	if (system(command) == 0) {
+		snprintf(real_core, sizeof(real_core), "%s/core.%d", folder, pid);
+		known = words[0];
+		known_pid = pid;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
+static int remove_core(void **state)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	return system(command);
+}
+
+static void assert_message(struct gm_error *error, enum gm_status status, const char *part)
+{
+	assert_non_null(error);
+	assert_int_equal(error->status, status);
+	if (!strstr(error->message, part))
+		fail_msg("'%s' does not say '%s'", error->message, part);
+	gm_error_destroy(error);
+}
+
+static void need_real_core(void)
+{
+	if (!*real_core) {
+		print_message("skipped: gcore made no core here\n");
+		skip();
+	}
+}
+
+static void memory_and_threads_of_a_real_core_are_the_process_own(void **state)
+{
+	need_real_core();
+	struct gm_image *image = NULL;
+	assert_null(gm_image_open_core(real_core, &image));
+	assert_int_equal(gm_image_pid(image), 0);
+	uint64_t words[PAGE / 8];
+	assert_null(gm_image_read(image, known, words, sizeof(words)));
+	assert_int_equal(words[0], 7);
+	assert_int_equal(words[PAGE / 8 - 1], 7 + PAGE / 8 - 1);
+	_cleanup_free_ pid_t *threads = NULL;
+	size_t count;
+	assert_null(gm_image_threads(image, &threads, &count));
+	assert_int_equal(count, 1);
+	assert_int_equal(threads[0], known_pid);
+	struct gm_registers registers;
+	assert_null(gm_image_registers(image, known_pid, &registers));
+	assert_message(gm_image_registers(image, 1, &registers), GM_TARGET, "none so numbered");
+	char byte;
+	assert_message(gm_image_read(image, 0x10, &byte, 1), GM_TARGET, "address 0x10: not mapped");
+	gm_image_close(image);
+}
+
+static void a_real_core_unwinds_to_start_with_names(void **state)
+{
+	need_real_core();
+	struct gm_image *image = NULL;
+	struct gm_symbols *symbols = NULL;
+	struct gm_registers registers;
+	uint64_t addresses[DEPTH];
+	struct gm_symbol names[DEPTH];
+	assert_null(gm_image_open_core(real_core, &image));
+	assert_null(gm_symbols_create(image, &symbols));
+	assert_null(gm_image_registers(image, known_pid, &registers));
+	size_t count = gm_symbols_unwind(symbols, &registers, addresses, DEPTH);
+	assert_null(gm_symbols_name(symbols, addresses, count, true, names));
+	assert_true(count > 4);
+	assert_non_null(names[count - 1].function);
+	assert_string_equal(names[count - 1].function, "_start");
+	bool main_found = false;
+	for (size_t i = 0; i < count; i++)
+		main_found |= names[i].function && strcmp(names[i].function, "main") == 0;
+	assert_true(main_found);
+	gm_symbols_destroy(symbols);
+	gm_image_close(image);
+}
+
+/* --- a core made by hand ---------------------------------------------------------------------------- */
+
+/*
+ * One page saved at 0x10000; one of which only half is saved, at 0x20000; one not saved at all, at 0x30000; and
+ * last one at 0x40000, which a shorter file loses.
+ */
+struct small_core {
+	Elf64_Ehdr header;
+	Elf64_Phdr segments[4];
+	uint8_t pages[2 * PAGE + PAGE / 2];
+};
+
+static void make_small(struct small_core *core)
+{
+	memset(core, 0, sizeof(*core));
+	memcpy(core->header.e_ident, ELFMAG, SELFMAG);
+	core->header.e_ident[EI_CLASS] = ELFCLASS64;
+	core->header.e_ident[EI_DATA] = ELFDATA2LSB;
+	core->header.e_type = ET_CORE;
+	core->header.e_machine = EM_X86_64;
+	core->header.e_phoff = offsetof(struct small_core, segments);
+	core->header.e_phentsize = sizeof(Elf64_Phdr);
+	core->header.e_phnum = 4;
+	static const struct {
+		uint64_t address, saved;
+	} parts[4] = {{0x10000, PAGE}, {0x20000, PAGE / 2}, {0x30000, 0}, {0x40000, PAGE}};
+	uint64_t offset = offsetof(struct small_core, pages);
+	for (size_t i = 0; i < 4; i++) {
+		core->segments[i] = (Elf64_Phdr){.p_type = PT_LOAD,
+		        .p_flags = PF_R | PF_W,
+		        .p_vaddr = parts[i].address,
+		        .p_memsz = PAGE,
+		        .p_filesz = parts[i].saved,
+		        .p_offset = offset};
+		offset += parts[i].saved;
+	}
+	memset(core->pages, 'p', sizeof(core->pages));
+}
+
+static const char *write_core(const void *bytes, size_t size)
+{
+	static char path[128];
+	snprintf(path, sizeof(path), "%s/small", folder);
+	FILE *stream = fopen(path, "wb");
+	assert_non_null(stream);
+	assert_int_equal(fwrite(bytes, 1, size, stream), size);
+	fclose(stream);
+	return path;
+}
+
+static void unmapped_not_saved_and_cut_short_are_three_answers(void **state)
+{
+	struct small_core core;
+	make_small(&core);
+	struct gm_image *image = NULL;
+	char bytes[2 * PAGE];
+	assert_null(gm_image_open_core(write_core(&core, sizeof(core) - 100), &image));
+	assert_null(gm_image_read(image, 0x10000, bytes, PAGE));
+	assert_int_equal(bytes[PAGE - 1], 'p');
+	assert_message(
+	        gm_image_read(image, 0x10ff0, bytes, 32), GM_TARGET, "address 0x11000: not mapped");
+	assert_null(gm_image_read(image, 0x20000, bytes, PAGE / 2));
+	assert_message(gm_image_read(image, 0x20000, bytes, PAGE), GM_TARGET,
+	        "address 0x20800: mapped but not saved");
+	assert_message(gm_image_read(image, 0x30010, bytes, 1), GM_TARGET,
+	        "address 0x30010: mapped but not saved");
+	assert_message(gm_image_read(image, 0x40000, bytes, PAGE), GM_CORRUPT,
+	        "address 0x40f9c: the core was cut short");
+	assert_int_equal(gm_image_read_some(image, 0x20000, bytes, sizeof(bytes)), PAGE / 2);
+	struct gm_read reads[3] = {
+	        {0x10000, bytes, 8, true}, {0x30000, bytes, 8, false}, {0x40000, bytes, 8, true}};
+	gm_image_read_many(image, reads, 3);
+	assert_false(reads[0].failed);
+	assert_true(reads[1].failed);
+	assert_false(reads[2].failed);
+	gm_image_close(image);
+}
+
+static void what_is_no_core_is_refused_with_its_reason(void **state)
+{
+	struct small_core core;
+	struct gm_image *image = NULL;
+	assert_message(gm_image_open_core("/no/such/core", &image), GM_TARGET, "cannot be opened");
+	assert_message(gm_image_open_core("/tmp", &image), GM_CORRUPT, "no regular file");
+	assert_message(gm_image_open_core(write_core("", 0), &image), GM_CORRUPT, "no ELF file");
+	assert_message(gm_image_open_core("/proc/self/exe", &image), GM_CORRUPT, "no core dump");
+	assert_message(gm_image_open_core(write_core("\x28\xb5\x2f\xfd....", 8), &image),
+	        GM_CORRUPT, "compressed: decompress it (zstd -d)");
+	assert_message(
+	        gm_image_open_core(write_core("\x1f\x8b......", 8), &image), GM_CORRUPT, "gunzip");
+	make_small(&core);
+	core.header.e_machine = EM_AARCH64;
+	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
+	        "another kind of machine");
+	make_small(&core);
+	assert_message(gm_image_open_core(write_core(&core, 100), &image), GM_CORRUPT,
+	        "offset 0x40: the core was cut short within its headers");
+	make_small(&core);
+	core.header.e_phnum = 0;
+	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
+	        "there is no memory in it");
+	assert_null(image);
+}
+
+/* Everything that reads a core, on a damaged one; nothing is expected but to come back. */
+static void use_core(const char *path)
+{
+	struct gm_image *image = NULL;
+	struct gm_symbols *symbols = NULL;
+	struct gm_error *error = gm_image_open_core(path, &image);
+	if (error) {
+		assert_true(error->status == GM_CORRUPT || error->status == GM_TARGET);
+		gm_error_destroy(error);
+		return;
+	}
+	static char bytes[3 * PAGE];
+	size_t count;
+	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
+	for (size_t i = 0; i < count; i++) {
+		assert_true(mappings[i].start < mappings[i].end);
+		assert_true(i == 0 || mappings[i].start >= mappings[i - 1].end);
+		gm_image_read_some(image, mappings[i].start, bytes, sizeof(bytes));
+		gm_error_destroy(gm_image_read(image, mappings[i].end - 8, bytes, 16));
+	}
+	_cleanup_free_ pid_t *threads = NULL;
+	assert_null(gm_image_threads(image, &threads, &count));
+	if (!gm_symbols_create(image, &symbols) && count > 0) {
+		struct gm_registers registers;
+		uint64_t addresses[DEPTH];
+		assert_null(gm_image_registers(image, threads[0], &registers));
+		gm_symbols_unwind(symbols, &registers, addresses, DEPTH);
+	}
+	gm_symbols_destroy(symbols);
+	gm_image_close(image);
+}
+
+static void cores_cut_short_or_damaged_do_no_harm(void **state)
+{
+	need_real_core();
+	_cleanup_fclose_ FILE *stream = fopen(real_core, "rb");
+	assert_non_null(stream);
+	enum { SIZE = 256 << 10 }; /* headers and notes lie in front */
+	_cleanup_free_ char *bytes = malloc(SIZE), *damaged = malloc(SIZE);
+	size_t size = fread(bytes, 1, SIZE, stream);
+	for (size_t cut = 0; cut < size; cut += cut < 8192 ? 211 : 9973)
+		use_core(write_core(bytes, cut));
+	uint64_t random = 99;
+	for (int round = 0; round < 300; round++) {
+		memcpy(damaged, bytes, size);
+		for (int i = 0; i < 1 + round % 60; i++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			size_t limit = i % 3 == 0 ? 64 : i % 3 == 1 ? 8192 : size;
+			damaged[(random >> 33) % limit] = (char)(random >> 25);
+		}
+		/* The magic stays, or every second one would only test that. */
+		memcpy(damaged, bytes, 20);
+		use_core(write_core(damaged, size));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(memory_and_threads_of_a_real_core_are_the_process_own),
+	        cmocka_unit_test(a_real_core_unwinds_to_start_with_names),
+	        cmocka_unit_test(unmapped_not_saved_and_cut_short_are_three_answers),
+	        cmocka_unit_test(what_is_no_core_is_refused_with_its_reason),
+	        cmocka_unit_test(cores_cut_short_or_damaged_do_no_harm),
+	};
+	return cmocka_run_group_tests(tests, make_core, remove_core);
+}
