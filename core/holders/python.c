@@ -40,9 +40,11 @@ struct filter {
 	uint64_t words[1 << (FILTER_BITS - 6)];
 };
 
+/* Objects of one neighbourhood share a cache line of bits. */
 static uint64_t filter_bit(uint64_t address)
 {
-	return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS);
+	uint64_t line = (address >> 13) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS + 9);
+	return line << 9 | (address >> 4 & 511);
 }
 
 static struct filter *filter_create(struct gm_holders *graph)

@@ -134,6 +134,13 @@ static json_t *holder_json(const struct gm_holder *holder)
 	        class_name(holder->class), "path", path);
 }
 
+static const char *device_type(const struct gm_holders_answer *answer)
+{
+	if (answer->device_type == GM_DEVICE_CUDA)
+		return "cuda";
+	return answer->device_type == GM_DEVICE_CPU ? "cpu" : "other";
+}
+
 struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FILE *out)
 {
 	const struct gm_holders_answer *answer = &result->answer;
@@ -149,15 +156,18 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 		json_array_append_new(holders, holder_json(&answer->holders[i]));
 	for (size_t i = 0; i < answer->note_count; i++)
 		json_array_append_new(notes, text(answer->notes[i]));
-	json_t *root = json_pack("{s:{s:o, s:I, s:i, s:s, s:o}, s:o, s:b, s:o, s:I, s:o}", "block",
-	        "address", hexadecimal(answer->address), "size", (json_int_t)answer->size, "device",
-	        answer->device, "device_type",
-	        answer->device_type == GM_DEVICE_CUDA  ? "cuda"
-	        : answer->device_type == GM_DEVICE_CPU ? "cpu"
-	                                               : "other",
-	        "tensor", text(answer->description), "storages", storages, "complete",
-	        (int)answer->complete, "holders", holders, "omitted", (json_int_t)answer->omitted,
-	        "notes", notes);
+	const struct gm_holders_cost *cost = &result->cost;
+	json_t *scan = json_pack("{s:I, s:I, s:f, s:I, s:f}", "bytes",
+	        (json_int_t)cost->bytes_scanned, "unread", (json_int_t)cost->bytes_unread,
+	        "seconds", cost->scan_seconds, "python_objects", (json_int_t)cost->python_objects,
+	        "python_seconds", cost->python_seconds);
+	json_t *block =
+	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", hexadecimal(answer->address),
+	                "size", (json_int_t)answer->size, "device", answer->device, "device_type",
+	                device_type(answer), "tensor", text(answer->description));
+	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:o, s:o}", "block", block, "storages",
+	        storages, "complete", (int)answer->complete, "holders", holders, "omitted",
+	        (json_int_t)answer->omitted, "notes", notes, "scan", scan);
 	if (!root)
 		return &gm_error_no_memory;
 	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Prints the offsets of PyTorch's published C++ classes: torch_offsets.sh [PYTHON], a Python that has torch.
+# Needs g++ and Python's headers. One "class.field offset" a line.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+python=${1:-$here/../../.venv/bin/python}
+torch=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
+headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+g++ -std=c++20 -fno-access-control -w -DC10_USE_MINIMAL_GLOG -I"$torch/include" \
+	-I"$torch/include/torch/csrc/api/include" -I"$headers" -S -o - "$here/torch_offsets.cpp" | sed -n 's/^->//p'
