@@ -84,17 +84,36 @@ pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 struct list {
 	struct gm_python_thread *threads;
 	size_t max, count;
+	pid_t *kernel; /* the process's threads as the kernel knows them */
+	size_t kernel_count;
 };
+
+static bool exists(const struct list *list, pid_t thread)
+{
+	for (size_t i = 0; i < list->kernel_count; i++) {
+		if (list->kernel[i] == thread)
+			return true;
+	}
+	return false;
+}
 
 static bool add(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
 {
 	struct list *list = context;
+	pid_t native = gm_py_native_id(python, bytes);
+	pid_t by_pthread;
 
+	/* 3.11 leaves the parent's id in a forked child */
+	if (!exists(list, native)) {
+		by_pthread = gm_py_tid_of_pthread(python, bytes);
+		if (exists(list, by_pthread))
+			native = by_pthread;
+	}
 	if (list->count < list->max)
 		list->threads[list->count] = (struct gm_python_thread){
 		        .state = state,
 		        .ident = gm_u64_at(bytes, python->layout.thread_ident),
-		        .native_id = gm_py_native_id(python, bytes),
+		        .native_id = native,
 		};
 	list->count++;
 	return true;
@@ -103,12 +122,16 @@ static bool add(void *context, struct gm_python *python, uint64_t state, const u
 struct gm_error *gm_python_threads(
         struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count)
 {
-	struct list list = {threads, max, 0};
+	_cleanup_free_ pid_t *kernel = NULL;
+	struct list list = {threads, max, 0, NULL, 0};
 
+	gm_try(gm_image_threads(python->image, &kernel, &list.kernel_count));
+	list.kernel = kernel;
 	gm_py_each_thread(python, add, &list);
 	if (!list.count)
 		return gm_error_create(GM_TARGET, "Python's threads: the list of thread states "
-		                                  "cannot be read: ask again when the program "
+		                                  "cannot be read: ask again when the "
+		                                  "program "
 		                                  "is stopped in Python code");
 	*ret_count = list.count < max ? list.count : max;
 	return NULL;

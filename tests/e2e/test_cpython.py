@@ -126,6 +126,7 @@ def test_a_forked_childs_stack_is_found(interpreter, spawn, reader, tmp_path):
     version, path = interpreter
     process, child = start(spawn, path, tmp_path, FORK)
     assert [frame["function"] for frame in reader(child, ("stack", child))] == ["child", "<module>"]
+    assert [thread["native_id"] for thread in reader(child, "threads")] == [child]
 
 
 def test_threads_have_the_kernels_ids(interpreter, spawn, reader, tmp_path):
