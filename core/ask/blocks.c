@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ask/place.h"
+#include "ask/who_holds.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
@@ -15,6 +16,7 @@ void gm_blocks_deinit(struct gm_blocks *blocks)
 		free(blocks->groups[i].key);
 	free(blocks->groups);
 	free(blocks->live);
+	free(blocks->notes);
 	*blocks = (struct gm_blocks){0};
 }
 
@@ -280,12 +282,17 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 		*ret_block = index;
 		return NULL;
 	}
-	if (text[0] != '0' || (text[1] != 'x' && text[1] != 'X'))
+	bool is_address = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	if (is_address)
+		gm_try(parse_u64(text + 2, 16, &number));
+	else if (context->pid > 0)
+		gm_try(gm_ask_block_address(context, text, &number));
+	else
 		return gm_error_create(GM_USAGE,
-		        "no block '%s': a recording knows addresses and events: "
-		        "name it by 0x… or #N, as `gpumem blocks` does",
+		        "no block '%s': a recording knows addresses and events, and no process is "
+		        "there "
+		        "to look for a variable in: name it by 0x… or #N, as `gpumem blocks` does",
 		        text);
-	gm_try(parse_u64(text + 2, 16, &number));
 	uint32_t best = GM_NO_BLOCK;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);

@@ -14,6 +14,8 @@ struct gm_blocks_options {
 	uint64_t event; /* after this one; without has_event and at_peak: after the last */
 };
 
+struct gm_block_note;
+
 struct gm_group {
 	char *key; /* owned; "train.py:7 in train", "unknown" */
 	uint64_t bytes, blocks;
@@ -26,6 +28,8 @@ struct gm_blocks {
 	uint64_t allocated;
 	uint32_t *live; /* indices of blocks, biggest first; owned */
 	size_t live_count;
+	struct gm_block_note
+	        *notes; /* one per live block, by gm_ask_blocks_annotate(); NULL: none; owned */
 	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
 	size_t group_count;
 	uint64_t by_phase[GM_PHASE_COUNT];
@@ -34,6 +38,9 @@ struct gm_blocks {
 
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
         struct gm_blocks *ret_blocks);
+/* Adds what live tensors tell of the blocks, where the recorded process is there to be asked and the blocks
+ * are those of now; does nothing else. */
+struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_blocks *blocks);
 void gm_blocks_deinit(struct gm_blocks *blocks);
 
 /* The lives at an address, in order: blocks that contain it. The caller frees the array. */

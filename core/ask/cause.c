@@ -63,7 +63,7 @@ void gm_teardown_read(
 	static const char *const engine[] = {
 	        "autograd::Engine::", "autograd::GraphTask", "autograd::call_function", NULL};
 	static const char *const node[] = {"SavedVariable", "autograd::deleteNode",
-	        "autograd::gatherFunctions", "release_variables", "autograd::Node", NULL};
+	        "autograd::gatherFunctions", "release_variables", "autograd::Node::~", NULL};
 	struct gm_teardown teardown = {0};
 	size_t count;
 	const uint64_t *addresses = gm_log_native_stack(log, native_stack, &count);

@@ -31,12 +31,30 @@ static void put_step(FILE *out, uint32_t step)
 		fprintf(out, " in step %u", step);
 }
 
-/* The statement of the free: the instruction's own line where it is the user's code, else the user's line
- * that led there. */
-static const struct gm_place *statement(const struct gm_why *why)
+/* The statement of the free. Where an instruction let go of a name it is the instruction's own, be it in a
+ * library; else the user's line that led there. */
+const struct gm_place *gm_why_statement(const struct gm_why *why)
 {
-	const struct gm_place *place = &why->cause.place;
-	return place->code && !gm_place_is_library(place->file) ? place : &why->freed_at;
+	switch (why->cause.kind) {
+	case GM_CAUSE_REBOUND:
+	case GM_CAUSE_DELETED:
+	case GM_CAUSE_ATTRIBUTE_CHANGE:
+	case GM_CAUSE_CONTAINER_CHANGE:
+	case GM_CAUSE_EXCEPTION_CLEARED:
+		return &why->cause.place;
+	default:
+		return &why->freed_at;
+	}
+}
+
+static void put_statement(FILE *out, const struct gm_why *why)
+{
+	const struct gm_place *place = gm_why_statement(why);
+	put_place(out, place);
+	if (place->code != why->freed_at.code || place->line != why->freed_at.line) {
+		fputs(", called from ", out);
+		put_place(out, &why->freed_at);
+	}
 }
 
 static void put_name(FILE *out, const char *name, const char *otherwise)
@@ -111,7 +129,11 @@ static void put_cause(FILE *out, const struct gm_why *why)
 			fprintf(out, ", whose local `%s` held it", cause->name);
 		break;
 	case GM_CAUSE_TEMPORARY:
-		fputs("a temporary: no variable kept it beyond its statement", out);
+		fputs(why->cause.teardown.engine
+		                ? "an intermediate result of the backward pass, when nothing "
+		                  "needed it any more,"
+		                : "a temporary: no variable kept it beyond its statement,",
+		        out);
 		break;
 	case GM_CAUSE_NATIVE:
 		fputs("let go by native code outside Python", out);
@@ -153,9 +175,9 @@ static void put_sentence(FILE *out, const struct gm_why *why)
 	if (why->cause.kind == GM_CAUSE_TEMPORARY)
 		fputs("freed as ", out);
 	put_cause(out, why);
-	if (statement(why)->code) {
+	if (gm_why_statement(why)->code) {
 		fputs(" at ", out);
-		put_place(out, statement(why));
+		put_statement(out, why);
 	}
 	put_step(out, why->cause.step);
 	if (why->successor != GM_NO_BLOCK) {
@@ -217,10 +239,10 @@ static void put_held_until(FILE *out, const struct gm_why *why)
 	default:
 		return;
 	}
-	if (!statement(why)->code)
+	if (!gm_why_statement(why)->code)
 		return;
 	fputs(" until ", out);
-	put_place(out, statement(why));
+	put_statement(out, why);
 	put_step(out, cause->step);
 }
 

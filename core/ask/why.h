@@ -22,6 +22,8 @@ struct gm_why {
 };
 
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);
+/* The statement that let the block go; code 0: none is known. */
+const struct gm_place *gm_why_statement(const struct gm_why *why);
 void gm_why_deinit(struct gm_why *why);
 
 #endif

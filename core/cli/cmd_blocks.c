@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ask/blocks.h"
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "render/answers.h"
@@ -103,8 +104,14 @@ static struct gm_error *run(
 	error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
-	error = arguments.json ? gm_render_blocks_json(&blocks, !groups, NULL, NULL, out)
-	                       : gm_render_blocks_text(&blocks, groups, NULL, NULL, &style, out);
+	if (!groups) {
+		/* Shapes are an extra: where the process cannot be asked, the blocks are the answer. */
+		_cleanup_error_ struct gm_error *unknown = gm_ask_blocks_annotate(context, &blocks);
+		if (unknown)
+			fprintf(err, "gpumem: no shapes: %s\n", unknown->message);
+	}
+	error = arguments.json ? gm_render_blocks_json(&blocks, !groups, out)
+	                       : gm_render_blocks_text(&blocks, groups, &style, out);
 	gm_blocks_deinit(&blocks);
 	return error;
 }

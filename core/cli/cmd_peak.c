@@ -21,7 +21,7 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
-	error = arguments.json ? gm_render_blocks_json(&blocks, false, NULL, NULL, out)
+	error = arguments.json ? gm_render_blocks_json(&blocks, false, out)
 	                       : gm_render_peak_text(&blocks, &style, out);
 	gm_blocks_deinit(&blocks);
 	return error;

@@ -17,15 +17,10 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 struct gm_error *gm_render_events_json(
         const struct gm_model *model, uint32_t from, uint32_t to, FILE *out);
 
-/* What a live tensor tells of the block at an address; written into `ret_text` ("(5000, 50000) float32
- * grad"), false: nothing. */
-typedef bool (*gm_annotate)(void *context, uint64_t address, char *ret_text, size_t size);
-
 /* groups: as groups rather than one by one. */
-struct gm_error *gm_render_blocks_text(const struct gm_blocks *blocks, bool groups,
-        gm_annotate annotate, void *context, const struct gm_style *style, FILE *out);
-struct gm_error *gm_render_blocks_json(
-        const struct gm_blocks *blocks, bool list, gm_annotate annotate, void *context, FILE *out);
+struct gm_error *gm_render_blocks_text(
+        const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out);
 struct gm_error *gm_render_peak_text(
         const struct gm_blocks *blocks, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,

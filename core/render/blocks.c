@@ -2,7 +2,42 @@
 #include <string.h>
 
 #include "render/answers.h"
+#include "holders/holders.h"
 #include "render/json.h"
+
+/* "(5000, 50000) float32 requires_grad" */
+static void write_note(const struct gm_block_note *note, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (!note->known || !note->dtype)
+		return;
+	FILE *out = fmemopen(text, size, "w");
+	if (!out)
+		return;
+	fputc('(', out);
+	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		fprintf(out, "%s%" PRId64, i ? ", " : "", note->shape[i]);
+	fprintf(out, "%s) %s%s%s", note->dimensions == 1 ? "," : "", note->dtype,
+	        note->parameter       ? " parameter"
+	        : note->gradient      ? " gradient"
+	        : note->requires_grad ? " requires_grad"
+	                              : "",
+	        note->has_grad_fn ? " in a graph" : "");
+	fclose(out);
+	text[size - 1] = '\0';
+}
+
+static json_t *note_json(const struct gm_block_note *note)
+{
+	if (!note->known || !note->dtype)
+		return json_null();
+	json_t *shape = json_array();
+	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		json_array_append_new(shape, json_integer(note->shape[i]));
+	return json_pack("{s:o, s:s, s:b, s:b, s:b, s:i}", "shape", shape, "dtype", note->dtype,
+	        "requires_grad", note->requires_grad, "parameter", note->parameter, "gradient",
+	        note->gradient, "tensors", (int)note->tensors);
+}
 
 static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out)
 {
@@ -68,8 +103,8 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 		        space, note);
 }
 
-struct gm_error *gm_render_blocks_text(const struct gm_blocks *blocks, bool groups,
-        gm_annotate annotate, void *context, const struct gm_style *style, FILE *out)
+struct gm_error *gm_render_blocks_text(
+        const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
 {
 	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
 		fputs("No memory was allocated in the record.\n", out);
@@ -84,8 +119,8 @@ struct gm_error *gm_render_blocks_text(const struct gm_blocks *blocks, bool grou
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
-		if (annotate && !annotate(context, block->address, note, sizeof(note)))
-			note[0] = '\0';
+		if (blocks->notes)
+			write_note(&blocks->notes[i], note, sizeof(note));
 		put_block_cells(table, blocks->model, block, note);
 	}
 	if (!gm_table_finish(table, style, out))
@@ -130,8 +165,7 @@ static json_t *block_json(const struct gm_model *model, const struct gm_block *b
 	return value;
 }
 
-struct gm_error *gm_render_blocks_json(
-        const struct gm_blocks *blocks, bool list, gm_annotate annotate, void *context, FILE *out)
+struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
 {
 	json_t *value = json_object(), *groups = json_array(), *phases = json_object();
 	bool any = blocks->device != SIZE_MAX && blocks->event != GM_NO_EVENT;
@@ -162,9 +196,8 @@ struct gm_error *gm_render_blocks_json(
 	for (size_t i = 0; list && i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		json_t *one = block_json(blocks->model, block);
-		char note[160];
-		if (annotate && annotate(context, block->address, note, sizeof(note)))
-			json_object_set_new(one, "tensor", gm_json_string(note));
+		if (blocks->notes)
+			json_object_set_new(one, "tensor", note_json(&blocks->notes[i]));
 		json_array_append_new(all, one);
 	}
 	if (list)

@@ -43,16 +43,17 @@ static json_t *cause_json(const struct gm_why *why)
 	const struct gm_cause *cause = &why->cause;
 	if (why->freed == GM_NO_EVENT)
 		return json_null();
-	const struct gm_place *place = &cause->place;
-	if (!place->code || gm_place_is_library(place->file))
-		place = &why->freed_at;
+	const struct gm_place *place = gm_why_statement(why), *user = &why->freed_at;
 	bool known = place->code != 0;
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind", gm_cause_name(cause->kind),
-	        "name", cause->name ? gm_json_string(cause->name) : json_null(), "function",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kind",
+	        gm_cause_name(cause->kind), "name",
+	        cause->name ? gm_json_string(cause->name) : json_null(), "function",
 	        known ? gm_json_string(place->function) : json_null(), "file",
 	        known ? gm_json_string(place->file) : json_null(), "line",
 	        known ? json_integer(place->line) : json_null(), "step",
-	        cause->step ? json_integer(cause->step) : json_null());
+	        cause->step ? json_integer(cause->step) : json_null(), "user_file",
+	        user->code ? gm_json_string(user->file) : json_null(), "user_line",
+	        user->code ? json_integer(user->line) : json_null());
 }
 
 struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
