@@ -45,7 +45,7 @@ static int compare_keys(const void *a, const void *b)
 /* "train.py:7 in train < train.py:20 in <module>", or the site alone. */
 static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
 {
-	struct gm_place place;
+	struct gm_frame_place place;
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);

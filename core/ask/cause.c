@@ -126,7 +126,7 @@ static enum gm_cause_kind op_cause(enum gm_op op)
 
 /* The frame of a stack with this code; false: none. */
 static bool find_code(
-        const struct gm_log *log, uint32_t stack, uint32_t code, struct gm_place *ret_place)
+        const struct gm_log *log, uint32_t stack, uint32_t code, struct gm_frame_place *ret_place)
 {
 	for (size_t i = 0; gm_place_frame(log, stack, i, ret_place); i++)
 		if (ret_place->code == code)
@@ -136,15 +136,15 @@ static bool find_code(
 
 /* Was the block made by the statement that `place` stands in? */
 static bool made_by_statement(
-        const struct gm_log *log, const struct gm_event *made, const struct gm_place *place)
+        const struct gm_log *log, const struct gm_event *made, const struct gm_frame_place *place)
 {
-	struct gm_place maker;
+	struct gm_frame_place maker;
 	return find_code(log, made->python_stack, place->code, &maker) && maker.line == place->line;
 }
 
 static bool in_optimizer(const struct gm_log *log, uint32_t stack)
 {
-	struct gm_place place;
+	struct gm_frame_place place;
 	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++)
 		if (strstr(place.file, "torch/optim/") && !strstr(place.function, "zero_grad"))
 			return true;
@@ -159,7 +159,7 @@ static bool by_dying_frame(
 		return false;
 	struct gm_log_code code = {0};
 	gm_log_code(log, evidence.code, &code);
-	cause->dying = (struct gm_place){
+	cause->dying = (struct gm_frame_place){
 	        .code = evidence.code,
 	        .file = gm_log_string(log, code.file),
 	        .function = gm_log_string(log, code.name),
@@ -174,7 +174,7 @@ static bool by_dying_frame(
 static void by_instruction(const struct gm_log *log, const struct gm_event *made, bool same_step,
         struct gm_cause *cause)
 {
-	const struct gm_place *place = &cause->place;
+	const struct gm_frame_place *place = &cause->place;
 	bool own = made && made_by_statement(log, made, place);
 	cause->kind = op_cause(place->op);
 	cause->name = cause->kind ? place->op_name : NULL;

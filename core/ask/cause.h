@@ -44,8 +44,8 @@ struct gm_teardown {
 struct gm_cause {
 	enum gm_cause_kind kind;
 	const char *name;      /* of the variable, attribute or local; NULL: none or not known */
-	struct gm_place place; /* the statement; code 0: none */
-	struct gm_place dying; /* the function that returned, for function_return; code 0: none */
+	struct gm_frame_place place; /* the statement; code 0: none */
+	struct gm_frame_place dying; /* the function that returned, for function_return; code 0: none */
 	uint32_t step;
 	struct gm_teardown teardown;
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 bool gm_place_frame(
-        const struct gm_log *log, uint32_t stack, size_t index, struct gm_place *ret_place)
+        const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place)
 {
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
@@ -12,7 +12,7 @@ bool gm_place_frame(
 	if (index >= count || !gm_log_frame(log, frames[index], &frame))
 		return false;
 	gm_log_code(log, frame.code, &code);
-	*ret_place = (struct gm_place){
+	*ret_place = (struct gm_frame_place){
 	        .code = frame.code,
 	        .lasti = frame.lasti,
 	        .file = gm_log_string(log, code.file),
@@ -30,9 +30,9 @@ bool gm_place_is_library(const char *file)
 	       strstr(file, "/lib/python3") || file[0] == '<';
 }
 
-bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_place *ret_place)
+bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place)
 {
-	struct gm_place place;
+	struct gm_frame_place place;
 	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++) {
 		if (!gm_place_is_library(place.file)) {
 			*ret_place = place;

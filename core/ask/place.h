@@ -6,7 +6,7 @@
 #include "log/log.h"
 
 /* One Python frame with its names; strings are the log's. */
-struct gm_place {
+struct gm_frame_place {
 	uint32_t code; /* id, 0: no frame */
 	uint32_t lasti;
 	const char *file, *function;
@@ -17,9 +17,9 @@ struct gm_place {
 
 /* Frame `index` of a stack, innermost 0. False: there is none. */
 bool gm_place_frame(
-        const struct gm_log *log, uint32_t stack, size_t index, struct gm_place *ret_place);
+        const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place);
 /* The innermost frame that is the user's own, else the innermost. False: the stack is empty. */
-bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_place *ret_place);
+bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
 /* Is this a file of an installed package or of Python itself? */
 bool gm_place_is_library(const char *file);
 /* The last part of a path. */

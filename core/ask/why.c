@@ -14,7 +14,7 @@ void gm_why_deinit(struct gm_why *why)
 	*why = (struct gm_why){0};
 }
 
-static void put_place(FILE *out, const struct gm_place *place)
+static void put_place(FILE *out, const struct gm_frame_place *place)
 {
 	if (!place->code) {
 		fputs("a place that was not recorded", out);
@@ -33,7 +33,7 @@ static void put_step(FILE *out, uint32_t step)
 
 /* The statement of the free. Where an instruction let go of a name it is the instruction's own, be it in a
  * library; else the user's line that led there. */
-const struct gm_place *gm_why_statement(const struct gm_why *why)
+const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 {
 	switch (why->cause.kind) {
 	case GM_CAUSE_REBOUND:
@@ -49,7 +49,7 @@ const struct gm_place *gm_why_statement(const struct gm_why *why)
 
 static void put_statement(FILE *out, const struct gm_why *why)
 {
-	const struct gm_place *place = gm_why_statement(why);
+	const struct gm_frame_place *place = gm_why_statement(why);
 	put_place(out, place);
 	if (place->code != why->freed_at.code || place->line != why->freed_at.line) {
 		fputs(", called from ", out);
@@ -168,7 +168,10 @@ static void put_sentence(FILE *out, const struct gm_why *why)
 		put_step(out, gm_model_step(why->model, block->alloc));
 	}
 	if (why->freed == GM_NO_EVENT) {
-		fputs(" and is still alive at the end of the record.", out);
+		fputs(gm_log_closed(gm_model_log(why->model))
+		                ? " and is still alive at the end of the record."
+		                : " and is still alive, as far as has been recorded.",
+		        out);
 		return;
 	}
 	fputs(why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE ? "; " : " and was ", out);
@@ -288,7 +291,7 @@ static void find_meanwhile(struct gm_why *why)
 		        !gm_block_live_after(other, (uint32_t)end - 1) || !why->made_at.code)
 			continue;
 		struct gm_event event;
-		struct gm_place place;
+		struct gm_frame_place place;
 		gm_log_event(log, number, &event);
 		if (gm_place_site(log, event.python_stack, &place) &&
 		        place.code == why->made_at.code && place.line == why->made_at.line &&

@@ -10,8 +10,8 @@ struct gm_why {
 	struct gm_block block;
 	uint32_t
 	        freed; /* event of the free request, else of its completion; GM_NO_EVENT: still alive */
-	struct gm_place made_at;  /* user's site of the allocation; code 0: not recorded */
-	struct gm_place freed_at; /* user's site of the free */
+	struct gm_frame_place made_at;  /* user's site of the allocation; code 0: not recorded */
+	struct gm_frame_place freed_at; /* user's site of the free */
 	struct gm_cause cause;    /* where it was freed */
 	uint32_t
 	        successor; /* the next block of the same statement and size that was allocated while this
@@ -23,7 +23,7 @@ struct gm_why {
 
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);
 /* The statement that let the block go; code 0: none is known. */
-const struct gm_place *gm_why_statement(const struct gm_why *why);
+const struct gm_frame_place *gm_why_statement(const struct gm_why *why);
 void gm_why_deinit(struct gm_why *why);
 
 #endif

@@ -74,7 +74,7 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 {
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
-	struct gm_place place;
+	struct gm_frame_place place;
 	if (block->alloc == GM_NO_EVENT)
 		gm_table_cell(table, "?");
 	else
@@ -152,7 +152,7 @@ static json_t *block_json(const struct gm_model *model, const struct gm_block *b
 	if (block->alloc == GM_NO_EVENT)
 		return value;
 	struct gm_event event;
-	struct gm_place place;
+	struct gm_frame_place place;
 	gm_log_event(gm_model_log(model), block->alloc, &event);
 	uint32_t step = gm_model_step(model, block->alloc);
 	json_object_set_new(value, "step", step ? json_integer(step) : json_null());

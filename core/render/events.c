@@ -24,7 +24,7 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		        action ? action : "unknown", event.address, gm_text_size(event.size, size),
 		        gm_text_device(event.device_type, event.device, device), step,
 		        gm_phase_name(gm_model_phase(model, n)));
-		struct gm_place place;
+		struct gm_frame_place place;
 		if (gm_place_site(log, event.python_stack, &place))
 			fprintf(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
 			        place.function);

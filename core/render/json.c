@@ -38,7 +38,7 @@ static json_t *string_or_null(const char *text)
 static json_t *python_frames(const struct gm_log *log, uint32_t stack)
 {
 	json_t *frames = json_array();
-	struct gm_place place;
+	struct gm_frame_place place;
 	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++)
 		json_array_append_new(frames,
 		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",

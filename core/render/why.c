@@ -6,7 +6,7 @@
 static void put_stack(const struct gm_why *why, const char *what, uint32_t number, FILE *out)
 {
 	struct gm_event event;
-	struct gm_place place;
+	struct gm_frame_place place;
 	gm_log_event(gm_model_log(why->model), number, &event);
 	fprintf(out, "%s: event %u%s\n", what, number,
 	        event.flags & GM_EVENT_BORROWED ? " (the stack is the waiting caller's)" : "");
@@ -43,7 +43,7 @@ static json_t *cause_json(const struct gm_why *why)
 	const struct gm_cause *cause = &why->cause;
 	if (why->freed == GM_NO_EVENT)
 		return json_null();
-	const struct gm_place *place = gm_why_statement(why), *user = &why->freed_at;
+	const struct gm_frame_place *place = gm_why_statement(why), *user = &why->freed_at;
 	bool known = place->code != 0;
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kind",
 	        gm_cause_name(cause->kind), "name",
