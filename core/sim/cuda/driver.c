@@ -173,11 +173,30 @@ GM_SIM_EXPORT CUresult cuPointerGetAttribute(
 	}
 }
 
+/* Says once of each entry point that a program asked for it by name and it is not simulated. */
+static void asked_for(const char *name)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char said[64][64];
+	static unsigned count;
+	pthread_mutex_lock(&lock);
+	bool new = count < sizeof(said) / sizeof(said[0]);
+	for (unsigned i = 0; i < count && new; i++)
+		new = strcmp(said[i], name) != 0;
+	if (new &&strlen(name) < sizeof(said[0]))
+		strcpy(said[count++], name);
+	pthread_mutex_unlock(&lock);
+	if (new)
+		gm_sim_say(
+		        "%s: not simulated: the program was told that the driver lacks it", name);
+}
+
 /* An entry point by its plain name: the newest of its versions that is simulated. */
 static void *entry_point(const char *name)
 {
 	static const char *const versions[] = {"_v3", "_v2", ""};
 	char text[128];
+	bool stub = false;
 	if (!name || strncmp(name, "cu", 2) != 0)
 		return NULL;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
@@ -186,7 +205,10 @@ static void *entry_point(const char *name)
 		void *code = dlsym(RTLD_DEFAULT, text);
 		if (code && !gm_sim_is_stub(code))
 			return code;
+		stub |= code != NULL;
 	}
+	if (stub)
+		asked_for(name);
 	return NULL;
 }
 

@@ -10,6 +10,14 @@ enum { OURS = 1, FLAGS_SHIFT = 1 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gm_sim_ranges ranges;
 
+void gm_sim_host_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret)
 {
 	pthread_mutex_lock(&lock);

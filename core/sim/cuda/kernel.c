@@ -43,6 +43,14 @@ static struct variable *variables;
 static size_t variable_count, variable_capacity;
 static uint64_t variable_bytes;
 
+void gm_sim_kernel_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 static size_t place_of(const void *host, size_t count)
 {
 	return (size_t)(((uintptr_t)host >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (count - 1);
@@ -374,8 +382,16 @@ GM_SIM_EXPORT cudaError_t cudaFuncSetAttribute(
 	struct gm_sim_kernel *kernel = kernel_of(function);
 	if (!kernel)
 		return gm_sim_error(cudaErrorInvalidDeviceFunction);
-	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize)
+	struct gm_sim_device *device = gm_sim_current();
+	if (!device)
+		return gm_sim_error(gm_sim_no_device());
+	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+		int known, most = gm_sim_profile_attribute(&device->choice.profile,
+		                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
+		if (value < 0 || value > most)
+			return gm_sim_error(cudaErrorInvalidValue);
 		kernel->shared_max = value;
+	}
 	return cudaSuccess;
 }
 

@@ -103,6 +103,10 @@ void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t siz
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
 
+/* Locks taken around fork(), so that a child finds none held (state.c). */
+void gm_sim_host_lock(bool take);
+void gm_sim_kernel_lock(bool take);
+
 /* kernel.c: one kernel of the program, as __cudaRegisterFunction told it. */
 struct gm_sim_kernel {
 	uint64_t magic;

@@ -48,8 +48,21 @@ void gm_sim_say(const char *format, ...)
 	(void)ignored;
 }
 
+static void before_fork(void)
+{
+	gm_sim_host_lock(true);
+	gm_sim_kernel_lock(true);
+}
+
+static void in_parent(void)
+{
+	gm_sim_kernel_lock(false);
+	gm_sim_host_lock(false);
+}
+
 static void in_child(void)
 {
+	in_parent();
 	/* A forked child has the account and the handles of its parent but not its memory (MADV_DONTFORK). */
 	forked = true;
 	device_count = 0;
@@ -183,7 +196,7 @@ static bool map(struct gm_sim_device *device)
 	device->account->span = span;
 	if (!gpumem_sim_account.process) {
 		gpumem_sim_account.process = (uint32_t)getpid();
-		pthread_atfork(NULL, NULL, in_child);
+		pthread_atfork(before_fork, in_parent, in_child);
 	}
 	return true;
 }
