@@ -40,10 +40,10 @@ class Output(str):
     """Text that a command printed."""
 
     def json(self):
-        """The one JSON document in it."""
-        starts = [at for at in (self.find("{"), self.find("[")) if at >= 0]
-        assert starts, f"no JSON in: {self!r}"
-        document, _ = json.JSONDecoder().raw_decode(self, min(starts))
+        """The first JSON document in it; gdb's own lines may stand before."""
+        start = re.search(r'^(\{\s*["}]|\[\s*[{\]])', self, re.M)
+        assert start, f"no JSON in: {self!r}"
+        document, _ = json.JSONDecoder().raw_decode(self, start.start())
         return document
 
     def json_lines(self):

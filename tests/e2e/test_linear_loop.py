@@ -38,7 +38,7 @@ def record(run_gdb, run_gpumem, folder, *arguments):
     events = run_gpumem("events", log, "--json").check().json_lines()
 
     def allocated(size):
-        return [e["n"] for e in events if e["action"] == "alloc" and e["size"] // 512 == -(-size // 512)]
+        return [e["n"] for e in events if e["action"] == "alloc" and e["requested"] == size]
 
     def why(n):
         return run_gpumem("why", log, f"#{n}", "--json").check().json()

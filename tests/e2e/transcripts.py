@@ -22,9 +22,13 @@ from gdb_session import GdbSession  # noqa: E402
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
 CHATTER = re.compile(
     r"^(\[New (Thread|LWP)|\[Thread |\[Detaching|\[Attaching|\[Inferior|Using host libthread_db|warning: |"
-    r"Starting program: |Continuing\.$|Download failed|This GDB supports|Enable debuginfod|Debuginfod has|To make this)"
+    r"Starting program: |Continuing\.$|Download failed|This GDB supports|Enable debuginfod|Debuginfod has|To make this|"
+    r"Reading symbols from|\(No debugging symbols|\d+\t\.\./sysdeps)"
 )
+# Where this clone and its private Python lie on this machine.
+PLACES = [(re.compile(r"\S*/venv-[0-9a-f]{16}/"), ".venv/"), (re.compile(re.escape(f"{ROOT}/")), "")]
 VARYING = [
+    (re.compile(r"/tmp/gpumem-\S+\.gpumem"), "LOG"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0xADDRESS"),
     (re.compile(r"\b(process|thread|pid|Thread|LWP) \d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? ?(us|µs|ms|s|seconds|minutes)\b"), "TIME"),
@@ -35,6 +39,8 @@ VARYING = [
 
 def clean(text):
     """Lines of output as a document shows them."""
+    for pattern, word in PLACES:
+        text = pattern.sub(word, text)
     lines = [line.rstrip() for line in text.replace("\r", "").splitlines() if not CHATTER.match(line)]
     while lines and not lines[-1]:
         lines.pop()
