@@ -1,7 +1,7 @@
 /*
  * Offsets of CPython's structs, one table per version. The tables (layout_3xx.c) are made by
  * tables/make_tables from each version's own headers and name the source of each row; a member's
- * meaning is CPython's. What a version lacks is GM_NO_FIELD.
+ * meaning is CPython's. What a version lacks is GM_NO_FIELD. A new row is added here and to tables/layout.c.
  */
 #ifndef GM_CPYTHON_LAYOUT_H
 #define GM_CPYTHON_LAYOUT_H

@@ -129,10 +129,8 @@ struct gm_error *gm_python_threads(
 	list.kernel = kernel;
 	gm_py_each_thread(python, add, &list);
 	if (!list.count)
-		return gm_error_create(GM_TARGET, "Python's threads: the list of thread states "
-		                                  "cannot be read: ask again when the "
-		                                  "program "
-		                                  "is stopped in Python code");
+		return gm_error_create(GM_TARGET, "Python's threads: their list cannot be read: "
+		                                  "ask again at another stop");
 	*ret_count = list.count < max ? list.count : max;
 	return NULL;
 }
