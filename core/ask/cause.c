@@ -219,7 +219,10 @@ void gm_cause_find(
 		cause.kind = GM_CAUSE_GC_CYCLE;
 	} else if (teardown->node) {
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
-		if (!by_dying_frame(log, &freed, &cause) && op_cause(cause.place.op))
+		/* On the autograd thread, or within a backward pass, no instruction set it off. */
+		bool in_backward = freed.flags & GM_EVENT_BORROWED || teardown->engine;
+		if (!in_backward && !by_dying_frame(log, &freed, &cause) &&
+		        op_cause(cause.place.op))
 			cause.name = cause.place.op_name;
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
 	} else if (freed.flags & GM_EVENT_BORROWED || (teardown->engine && !teardown->wrapper)) {

@@ -1,0 +1,150 @@
+/*
+ * How a log and its model scale: writes a synthetic training run of N events, then times opening it and making
+ * the model, and tells the memory an event costs. Usage: bench_log [EVENTS] [FILE]; prints JSON.
+ */
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "log/log.h"
+#include "model/model.h"
+
+enum { STACKS = 500, DEPTH = 22, LIVE = 4000 };
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void check(struct gm_error *error)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "bench_log: %s\n", error->message);
+	exit(error->status);
+}
+
+static uint64_t next(uint64_t *random)
+{
+	*random = *random * 6364136223846793005ull + 1442695040888963407ull;
+	return *random >> 33;
+}
+
+/* Stacks of DEPTH frames under one loop; their outermost frame's offset grows with the stack's number, so
+ * that a run over all of them is one pass of the loop. */
+static void write_stacks(struct gm_log_writer *writer, uint32_t *ret_python, uint32_t *ret_native)
+{
+	const struct gm_log_loop loop = {100, 100 + STACKS * 2, 3, 9};
+	uint32_t file = gm_log_writer_string(writer, "train.py");
+	uint32_t name = gm_log_writer_string(writer, "train");
+	const struct gm_log_code code = {file, name, 1, 1, &loop};
+	uint32_t outer = gm_log_writer_code(writer, &code);
+	for (uint32_t i = 0; i < STACKS; i++) {
+		uint32_t frames[DEPTH];
+		uint64_t addresses[2 * DEPTH];
+		for (uint32_t j = 0; j < DEPTH; j++) {
+			const struct gm_log_code inner = {file, name, 10 + j, 0, NULL};
+			const struct gm_log_frame frame =
+			        j + 1 == DEPTH
+			                ? (struct gm_log_frame){outer, 100 + 2 * i, 4, 0, 0}
+			                : (struct gm_log_frame){
+			                          gm_log_writer_code(writer, &inner), i, i, 0, 0};
+			frames[j] = gm_log_writer_frame(writer, &frame);
+		}
+		for (uint32_t j = 0; j < 2 * DEPTH; j++)
+			addresses[j] = 0x7f0000000000 + (i * 977 + j * 131071) % 100000000;
+		ret_python[i] = gm_log_writer_python_stack(writer, frames, DEPTH);
+		ret_native[i] = gm_log_writer_native_stack(writer, addresses, 2 * DEPTH);
+	}
+}
+
+static void write_log(const char *path, uint64_t events)
+{
+	struct gm_log_writer *writer;
+	check(gm_log_writer_create(path, NULL, &writer));
+	uint32_t python[STACKS], native[STACKS];
+	write_stacks(writer, python, native);
+	static uint64_t sizes[LIVE];
+	uint64_t random = 1, allocated = 0, time = 0;
+	for (uint64_t n = 0; n < events;) {
+		uint32_t slot = (uint32_t)(next(&random) % LIVE),
+		         stack = (uint32_t)(n / 3 % STACKS);
+		struct gm_event event = {
+		        .device_type = 1,
+		        .thread = 1,
+		        .time_ns = time += 900 + next(&random) % 200,
+		        .address = 0x7e0000000000 + (uint64_t)slot * (1 << 21),
+		        .reserved = UINT64_C(80) << 30,
+		        .python_stack = python[stack],
+		        .native_stack = native[stack],
+		};
+		if (sizes[slot]) {
+			event.size = event.requested = sizes[slot];
+			allocated -= sizes[slot];
+			sizes[slot] = 0;
+			event.allocated = allocated;
+			event.action = GM_FREE_REQUESTED;
+			gm_log_writer_event(writer, &event);
+			event.action = GM_FREE_COMPLETED;
+			gm_log_writer_event(writer, &event);
+			n += 2;
+		} else {
+			event.size = sizes[slot] = 512 * (1 + next(&random) % 4000);
+			event.requested = event.size - next(&random) % 512;
+			event.allocated = allocated += event.size;
+			event.action = GM_ALLOC;
+			gm_log_writer_event(writer, &event);
+			n++;
+		}
+	}
+	check(gm_log_writer_close(writer));
+}
+
+static size_t heap(void)
+{
+	struct mallinfo2 info = mallinfo2();
+	return info.uordblks + info.hblkhd;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
+	char path[] = "/tmp/gpumem-bench-XXXXXX";
+	const char *name = argc > 2 ? argv[2] : path;
+	if (argc <= 2)
+		close(mkstemp(path));
+	double start = now();
+	write_log(name, events);
+	double written = now();
+	struct stat status = {0};
+	stat(name, &status);
+	size_t before = heap();
+	struct gm_log *log;
+	struct gm_model *model;
+	double opening = now();
+	check(gm_log_open(name, &log));
+	double opened = now();
+	check(gm_model_create(log, &model));
+	double made = now();
+	size_t after = heap();
+	double count = (double)gm_log_event_count(log);
+	const struct gm_model_device *device = gm_model_device(model, 0);
+	printf("{\"events\": %.0f, \"file_bytes_per_event\": %.2f, \"write_ns_per_event\": %.0f, "
+	       "\"open_s\": %.3f, \"model_s\": %.3f, \"memory_bytes_per_event\": %.2f, "
+	       "\"peak_allocated\": %" PRIu64 ", \"steps\": %u}\n",
+	        count, (double)status.st_size / count, (written - start) * 1e9 / count,
+	        opened - opening, made - opened, (double)(after - before) / count,
+	        device->peak.allocated, gm_model_step_count(model));
+	gm_model_destroy(model);
+	gm_log_close(log);
+	if (argc <= 2)
+		unlink(path);
+	return 0;
+}
