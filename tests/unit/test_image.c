@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -333,6 +335,89 @@ static void registers_are_read_by_the_tracer_only(void **state)
 	assert_string_equal(stack->path, "[stack]");
 }
 
+/* What a container's filter does: the system call is refused, /proc/PID/mem is not. */
+static bool forbid_process_vm_readv(void)
+{
+	struct sock_filter filter[] = {
+	        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+	        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Tells by its exit status: 2 is "no filters here". */
+static int read_under_filter(const struct fixture *fixture)
+{
+	if (!forbid_process_vm_readv())
+		return 2;
+	struct gm_image *image = NULL;
+	uint64_t words[2] = {0}, bad;
+	if (gm_image_open_pid(fixture->child.pid, &image))
+		return 3;
+	struct gm_read reads[3] = {{fixture->pages + 160, &words[0], 8, true},
+	        {fixture->pages + 3 * PAGE, &bad, 8, false},
+	        {fixture->pages + 168, &words[1], 8, true}};
+	gm_image_read_many(image, reads, 3);
+	if (reads[0].failed || !reads[1].failed || reads[2].failed || words[0] != 20 ||
+	        words[1] != 21)
+		return 4;
+	struct gm_error *error = gm_image_read(image, fixture->pages + 3 * PAGE - 4, words, 8);
+	if (!error || !strstr(error->message, "not mapped"))
+		return 5;
+	kill(fixture->child.pid, SIGKILL);
+	usleep(100000);
+	error = gm_image_read(image, fixture->pages + PAGE, words, 8);
+	return error && strstr(error->message, "ended") ? 0 : 6;
+}
+
+static void where_process_vm_readv_is_forbidden_proc_mem_is_read(void **state)
+{
+	struct fixture *fixture = *state;
+	pid_t reader = fork();
+	if (reader == 0)
+		_exit(read_under_filter(fixture));
+	int status;
+	waitpid(reader, &status, 0);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2) {
+		print_message("skipped: no system call filters here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void in_another_root(uint64_t *words)
+{
+	words[0] = chroot("/usr") == 0 && chdir("/") == 0;
+}
+
+static void paths_of_another_root_go_through_proc(void **state)
+{
+	struct fixture *fixture = *state;
+	_cleanup_free_ char *same = NULL, *other = NULL;
+	assert_null(gm_image_file_path(fixture->image, "/bin/sh", &same));
+	assert_string_equal(same, "/bin/sh");
+	struct child child = child_start(in_another_root);
+	if (!child.words[0]) {
+		child_end(&child);
+		print_message("skipped: needs root to change the root\n");
+		skip();
+	}
+	struct gm_image *image = NULL;
+	assert_null(gm_image_open_pid(child.pid, &image));
+	assert_null(gm_image_file_path(image, "/bin/env", &other));
+	char expected[64];
+	snprintf(expected, sizeof(expected), "/proc/%d/root/bin/env", child.pid);
+	assert_string_equal(other, expected);
+	assert_int_equal(access(other, R_OK), 0);
+	gm_image_close(image);
+	child_end(&child);
+}
+
 static void torn_and_senseless_lines_of_maps_are_left_out(void **state)
 {
 	static const char text[] =
@@ -375,6 +460,8 @@ int main(void)
 	        WITH_CHILD(a_process_of_another_user_is_refused),
 	        cmocka_unit_test(threads_are_listed),
 	        WITH_CHILD(registers_are_read_by_the_tracer_only),
+	        WITH_CHILD(where_process_vm_readv_is_forbidden_proc_mem_is_read),
+	        WITH_CHILD(paths_of_another_root_go_through_proc),
 	        cmocka_unit_test(torn_and_senseless_lines_of_maps_are_left_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
