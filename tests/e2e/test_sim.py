@@ -270,6 +270,20 @@ def test_every_device_attribute_of_cuda_s_header_is_known():
     assert numbers == table
 
 
+def test_no_cuda_toolkit_is_needed_to_build():
+    """The wheel's headers and our own are enough: the compiler's default folders, which may have a Toolkit, are out."""
+    wheel = SITE / "nvidia/cu13/include"
+    if not (wheel / "cuda_runtime_api.h").exists():
+        pytest.skip("CUDA 13's headers are not installed with this torch")
+    ask = ["cc", "-print-file-name=include"]
+    own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    folders = [own, "/usr/include", "/usr/include/x86_64-linux-gnu", wheel, ROOT / "core/sim/cuda/headers"]
+    options = [word for folder in folders for word in ("-isystem", folder)]
+    for source in sorted((ROOT / "core/sim/cuda").glob("*.c")):
+        line = ["cc", "-nostdinc", *options, "-I", ROOT / "core", "-D_GNU_SOURCE", "-fsyntax-only", source]
+        subprocess.run(line, check=True)
+
+
 # --- without torch: the calls themselves --------------------------------------------------------------------
 
 CALLS = r"""
