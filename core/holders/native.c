@@ -196,7 +196,7 @@ static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t hooks)
 {
 	const struct gm_class *class = gm_graph_class_at(graph, hooks);
-	if (class && strcmp(class->name, "torch::autograd::PySavedVariableHooks") == 0) {
+	if (class && strcmp(class->linkage_name, "N5torch8autograd20PySavedVariableHooksE") == 0) {
 		refer_python(graph, from, hooks + 8, GM_REF_SAVED);
 		refer_python(graph, from, hooks + 16, GM_REF_SAVED);
 	}
@@ -253,7 +253,7 @@ static void refer_node_members(
 	size_t count = (size - start) / 8;
 	refer_words(graph, number, node->address + start, words, count,
 	        node->class->accumulate_grad ? GM_REF_ACCUMULATE : GM_REF_SAVED,
-	        strcmp(node->class->name, "CopySlices") == 0);
+	        strcmp(gm_class_name(node->class), "CopySlices") == 0);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++)
 		if (words[i] >= 0x10000 && words[i] < words[i + 1] &&

@@ -182,7 +182,7 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 			return;
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap",
 		        "native memory at 0x%jx, behind a %s", (uintmax_t)hit->address,
-		        class->name);
+		        gm_class_name(class));
 		return;
 	}
 	add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",

@@ -199,8 +199,8 @@ static const struct gm_python_frame *module_frame(struct gm_holders *graph, uint
 {
 	for (size_t i = 0; i < graph->frames.count; i++) {
 		const struct gm_python_frame *frame = &graph->frames.items[i].frame;
-		if (strcmp(frame->code->name, "<module>") == 0
-			&& gm_python_frame_globals(graph->python, frame) == dict)
+		if (strcmp(frame->code->name, "<module>") == 0 &&
+		        gm_python_frame_globals(graph->python, frame) == dict)
 			return frame;
 	}
 	return NULL;
@@ -214,7 +214,7 @@ static void tell_global(struct telling *telling, const struct gm_edge *edge, con
 	const char *file = frame ? frame->code->file : NULL;
 	if (file)
 		say(telling, "global '%s' of module %s at %s:%u", name ? name : "?", module,
-			gm_base_name(file), frame->line);
+		        gm_base_name(file), frame->line);
 	else
 		say(telling, "global '%s' of module %s", name ? name : "?", module);
 	struct gm_holder_step *made = step(telling, "global", name, NULL, from->address);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum {
+	SHORT_NAME = 128,
 	MAX_NAME = 4096, /* of a mangled name; templates make long ones */
 	MAX_DEPTH = 16,  /* of base classes */
 	MAX_BASES = 16,
@@ -34,7 +35,8 @@ void gm_classes_init(struct gm_classes *classes, struct gm_image *image, struct 
 void gm_classes_deinit(struct gm_classes *classes)
 {
 	for (size_t i = 0; i < classes->classes.count; i++) {
-		free((char *)classes->classes.items[i]->name);
+		free(classes->classes.items[i]->linkage_name);
+		free(classes->classes.items[i]->name);
 		free(classes->classes.items[i]);
 	}
 	gm_array_deinit(&classes->classes);
@@ -69,7 +71,10 @@ static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buff
 	uint64_t address;
 	if (!gm_image_try_u64(classes->image, type_info + 8, &address) || address == 0)
 		return false;
-	size_t got = gm_image_read_some(classes->image, address, buffer, MAX_NAME);
+	/* most are short */
+	size_t got = gm_image_read_some(classes->image, address, buffer, SHORT_NAME);
+	if (got == SHORT_NAME && !memchr(buffer, 0, got))
+		got = gm_image_read_some(classes->image, address, buffer, MAX_NAME);
 	if (got == 0 || !memchr(buffer, 0, got))
 		return false;
 	if (buffer[0] == '*') /* a name that is compared by address only */
@@ -152,20 +157,28 @@ static struct gm_class *class_create(struct gm_classes *classes, uint64_t vtable
 	struct gm_class *class = calloc(1, sizeof(*class));
 	if (!class)
 		return NULL;
-	int status;
-	char *demangled = __cxa_demangle(buffer, NULL, NULL, &status);
-	class->name = demangled ? demangled : strdup(buffer);
+	class->linkage_name = strdup(buffer);
 	class->vtable = vtable;
 	class->kind = GM_CLASS_OTHER;
 	classify(classes, words[1], class, buffer, 0);
-	if (class->kind == GM_CLASS_NODE && class->name)
-		last_component((char *)class->name);
-	if (!class->name || !gm_array_push(&classes->classes, class)) {
-		free((char *)class->name);
+	if (!class->linkage_name || !gm_array_push(&classes->classes, class)) {
+		free(class->linkage_name);
 		free(class);
 		return NULL;
 	}
 	return class;
+}
+
+const char *gm_class_name(const struct gm_class *class)
+{
+	struct gm_class *known = (struct gm_class *)(uintptr_t) class;
+	int status;
+	if (!known->name) {
+		known->name = __cxa_demangle(known->linkage_name, NULL, NULL, &status);
+		if (known->name && known->kind == GM_CLASS_NODE)
+			last_component(known->name);
+	}
+	return known->name ? known->name : known->linkage_name;
 }
 
 const struct gm_class *gm_classes_at(struct gm_classes *classes, uint64_t vtable)

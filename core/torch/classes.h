@@ -31,7 +31,8 @@ struct gm_class {
 	enum gm_class_kind kind;
 	/* DifferentiableViewMeta, PyNode, AccumulateGrad, UndefinedTensorImpl */
 	bool view_meta, python_node, accumulate_grad, undefined;
-	const char *name; /* demangled; of nodes the last component: "AddmmBackward0"; never NULL */
+	char *linkage_name;
+	char *name; /* demangled when first asked for: see gm_class_name() */
 };
 
 struct gm_classes {
@@ -47,5 +48,9 @@ void gm_classes_init(
 void gm_classes_deinit(struct gm_classes *classes);
 /* The class whose vtable begins at `vtable`; NULL: none is there. Not thread-safe (a cache). */
 const struct gm_class *gm_classes_at(struct gm_classes *classes, uint64_t vtable);
+
+/* "c10::TensorImpl"; of nodes the last component, as PyTorch names them: "AddmmBackward0". Not
+ * thread-safe; lives as long as the class. */
+const char *gm_class_name(const struct gm_class *class);
 
 #endif

@@ -243,6 +243,6 @@ bool gm_torch_node_name(struct gm_torch *torch, uint64_t address, const char **r
 	if (node.python_object != 0 && torch->python &&
 	        gm_python_type_name(torch->python, node.python_object, ret_name))
 		return true;
-	*ret_name = node.class->name;
+	*ret_name = gm_class_name(node.class);
 	return true;
 }

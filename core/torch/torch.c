@@ -161,7 +161,7 @@ const char *gm_torch_allocator_kind(struct gm_torch *torch)
 	const struct gm_class *class = gm_classes_at(&torch->classes, vtable);
 	if (!class)
 		return "none";
-	const char *last = class->name;
+	const char *last = gm_class_name(class);
 	for (const char *cursor; (cursor = strstr(last, "::"));)
 		last = cursor + 2;
 	if (strcmp(last, "NativeCachingAllocator") == 0) {
@@ -177,6 +177,6 @@ const char *gm_torch_allocator_kind(struct gm_torch *torch)
 		return "cudaMallocAsync";
 	if (strcmp(last, "CUDAPluggableAllocator") == 0)
 		return "pluggable";
-	snprintf(torch->allocator_kind, sizeof(torch->allocator_kind), "%s", class->name);
+	snprintf(torch->allocator_kind, sizeof(torch->allocator_kind), "%s", gm_class_name(class));
 	return torch->allocator_kind;
 }
