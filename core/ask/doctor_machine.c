@@ -178,7 +178,8 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	if (context->pid > 0)
 		return NULL; /* what works is told of the process */
 	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb that has Python"));
-	gm_try(gm_doctor_command(
-	        doctor, "who-holds", "asks about a running program: name it with --pid PID"));
+	gm_try(gm_doctor_command(doctor, "who-holds",
+	        context->shell ? "asks about a running program: name it with --pid PID"
+	                       : "asks about a running program: start it, or attach to it"));
 	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)", NULL);
 }
