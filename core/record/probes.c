@@ -48,6 +48,7 @@ static const struct {
 	{GM_PROBE_CUDA_MALLOC, "cudaMalloc"},
 	{GM_PROBE_CUDA_FREE, "cudaFree"},
 	{GM_PROBE_OTHER_ALLOCATOR, "cudaMallocAsync"},
+	{GM_PROBE_OTHER_ALLOCATOR, "cudaDeviceGetDefaultMemPool"}, /* the same allocator's first call */
 };
 
 bool gm_record_add_site(

@@ -7,7 +7,7 @@ import re
 
 import gdb
 
-from .debugger import write
+from .debugger import process_id, write
 from .library import Failure, LibraryMissing
 from .session import session
 
@@ -67,7 +67,7 @@ def needs_process(method):
     @functools.wraps(method)
     def checked(self, arguments):
         thread = gdb.selected_thread()
-        if not gdb.selected_inferior().pid or thread is None:
+        if not process_id() or not thread:
             raise Failure(f"{self.short}: no process: start one with `run` or attach to one", 4)
         if thread.is_running():
             raise Failure(f"{self.short}: the program is running: interrupt it first (Ctrl-C or `interrupt`)", 4)
@@ -106,7 +106,10 @@ class Command(gdb.Command):
         raise NotImplementedError
 
     def complete(self, text, word):
-        offered = [name for name in self.words if name.startswith(word or "")]
+        # gdb breaks words at '-' too: what is typed may begin before `word`
+        typed = text.split(" ")[-1] if text else ""
+        start = len(typed) - len(word or "")
+        offered = [name[start:] for name in self.words if name.startswith(typed)]
         if offered or not self.file_argument:
             return offered
         return gdb.COMPLETE_FILENAME

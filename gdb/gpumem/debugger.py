@@ -16,6 +16,12 @@ def version():
     return tuple((numbers + [0, 0])[:2])
 
 
+def process_id():
+    """The selected process, 0: none. (gdb 10 has no selected inferior where there is no process.)"""
+    inferior = gdb.selected_inferior()
+    return inferior.pid if inferior and inferior.is_valid() else 0
+
+
 def write(text, error=False):
     """Writes once, so that paging, logging and redirection see one piece."""
     if text:
@@ -37,22 +43,28 @@ def columns():
     return int(width) if width else 0
 
 
-def is_cuda_gdb():
-    return "cuda-gdb" in getattr(gdb, "PYTHONDIR", "") or "CUDA" in gdb.execute("show version", to_string=True)
-
-
 def repair_unwinders():
-    """Takes out the hook through which cuda-gdb asks Python for unwinders, where it is broken.
+    """Makes Python's unwinders work where gdb has a None of its own.
 
-    cuda-gdb 11.8 as Debian packages it takes None, the hook's answer where no unwinder is registered, for a
-    wrong one: every frame fails with "A Unwinder should return gdb.UnwindInfo instance". Without the hook
-    it complains once a frame instead, which only `set python print-stack none` keeps quiet. Unwinders of
-    the user's own would not work there either, so nothing is lost.
+    cuda-gdb 11.8 as Debian packages it is linked so that what its C code calls None is another object than
+    Python's (a copy of _Py_NoneStruct). Then `None`, the answer where no unwinder is registered, is taken
+    for a wrong one, and every frame fails with "A Unwinder should return gdb.UnwindInfo instance". Such a
+    gdb is known by what its functions return; its own None is what it wants to get. For the same reason
+    nothing that gdb returns may be compared with None here: it is asked whether it is true.
     """
-    if version() >= (12, 0) or getattr(gdb, "_execute_unwinders", None) is None or not is_cuda_gdb():
+    gdbs_none = gdb.write("")
+    execute = getattr(gdb, "_execute_unwinders", None)
+    if gdbs_none is None or execute is None:
         return
-    del gdb._execute_unwinders
-    gdb.execute("set python print-stack none", to_string=True)
+
+    def execute_unwinders(pending_frame):
+        return execute(pending_frame) or gdbs_none
+
+    gdb._execute_unwinders = execute_unwinders
+    from gdb import frames
+
+    filters = frames.execute_frame_filters
+    frames.execute_frame_filters = lambda *arguments: filters(*arguments) or gdbs_none
 
 
 # --- resuming without a step -------------------------------------------------------------------------
@@ -78,14 +90,20 @@ def _deleted(breakpoint):
 
 def watch_breakpoints():
     global _flush
-    _flush = "maintenance flush register-cache" if version() >= (11, 0) else "maintenance flush-regs"
+    for command in ("maintenance flush register-cache", "flushregs"):  # gdb 11, before
+        try:
+            gdb.execute(command, False, True)
+        except gdb.error:
+            continue
+        _flush = command
+        break
     gdb.events.breakpoint_created.connect(_count_breakpoints)
     gdb.events.breakpoint_deleted.connect(_deleted)
     _count_breakpoints()
 
 
 def may_advance():
-    return _user_breakpoints == 0 and _flush is not None and gdb.current_recording() is None
+    return _user_breakpoints == 0 and _flush is not None and not gdb.current_recording()
 
 
 def forget_registers():

@@ -11,6 +11,8 @@ import re
 
 import gdb
 
+from . import debugger
+
 HEAVY = re.compile(
     r"/torch/lib/|/torchvision/|/torchaudio/|/nvidia/|/triton/|/libtorch[^/]*$|/libc10[^/]*$"
     r"|/lib(cuda|cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvidia|nvJitLink|cupti)[^/]*$"
@@ -72,14 +74,12 @@ def posix(pattern):
 
 
 def _stopped(_event):
-    inferior = gdb.selected_inferior()
-    if inferior.pid:
-        load_new(inferior.pid)
+    load_new(debugger.process_id())
 
 
 def _exited(event):
     inferior = getattr(event, "inferior", None)
-    if inferior is not None:
+    if inferior:
         forget(inferior.pid)
 
 

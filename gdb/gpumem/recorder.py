@@ -42,7 +42,7 @@ class Waiting:
         libraries.quiet_loading()
         self._connect()
         self.on = True
-        pid = gdb.selected_inferior().pid
+        pid = debugger.process_id()
         if not pid:
             return "recording begins when the program runs"
         try:
@@ -97,7 +97,7 @@ class Waiting:
         gdb.events.exited.disconnect(self._exited)
 
     def _new_objfile(self, event):
-        pid = gdb.selected_inferior().pid
+        pid = debugger.process_id()
         if not pid:
             return
         recording = session().recording
@@ -124,7 +124,7 @@ class Waiting:
     def _exited(self, event):
         recording = session().recording
         inferior = getattr(event, "inferior", None)
-        if recording is None or (inferior is not None and inferior.pid not in (0, recording.pid)):
+        if recording is None or (inferior and inferior.pid not in (0, recording.pid)):
             return
         self._finish()
 

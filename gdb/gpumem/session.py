@@ -71,11 +71,10 @@ class Session:
         """Runs a command of the core: (status, output, error lines)."""
         if self.recording is not None:
             self.recording.recorder.flush()
-        inferior = gdb.selected_inferior()
         thread = gdb.selected_thread()
         self.door.look_at(
-            inferior.pid if inferior.is_valid() else 0,
-            thread.ptid[1] if thread is not None and thread.is_valid() else 0,
+            debugger.process_id(),
+            thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,
             debugger.columns(),
         )

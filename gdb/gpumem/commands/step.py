@@ -7,8 +7,9 @@ from ..debugger import say
 from ..session import session
 
 
-def go_on(show=True):
-    """Continues until the condition is met, or the program stops for another reason or ends."""
+def go_on(event=None):
+    """Continues until the condition is met, and shows the event; False: the program stopped for another
+    reason, or ended."""
     recording = session().recording
     recording.stopped = False
     try:
@@ -18,9 +19,8 @@ def go_on(show=True):
             recording.recorder.stop_when()
     if session().recording is not recording or not recording.stopped:
         return False
-    if show:
-        last = recording.recorder.event_count() - 1
-        answer(["events", "--from", str(last), "--to", str(last)])
+    number = str(recording.recorder.event_count() - 1 if event is None else event)
+    answer(["events", "--from", number, "--to", number])
     return True
 
 
@@ -44,6 +44,7 @@ class Step(Command):
         count = number(arguments[0], "N") if arguments else 1
         if not 1 <= count < 1 << 63:
             raise Usage(f"N: {count} is no number of events: give one from 1 on")
-        session().recording.recorder.stop_when(events=count)
-        if not go_on():
+        recorder = session().recording.recorder
+        recorder.stop_when(events=count)
+        if not go_on(recorder.event_count() + count - 1):
             say("the program did not come to that event")

@@ -1,0 +1,234 @@
+"""gpumem's commands in gdb: what a user sees, and that gdb stays usable."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from conftest import EXAMPLES
+
+LOOP = EXAMPLES / "linear_loop.py"
+CPU_LOOP = """
+import torch
+for size in range(1, 31):
+    kept = torch.empty(size * 100)
+print("done")
+"""
+
+
+@pytest.fixture
+def cpu_loop(tmp_path):
+    program = tmp_path / "cpu_loop.py"
+    program.write_text(CPU_LOOP)
+    return program
+
+
+RECORD = "gpumem record --devices cpu"
+
+
+def test_run_twice_records_each_run_anew(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "run", "run"], cpu_loop, sim=False)
+    first, second = (re.search(r"recorded ([0-9,]+) events", gdb[index])[1] for index in (1, 2))
+    assert first == second != "0"
+
+
+def test_questions_answer_after_the_program_has_ended(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "run", "gpumem info --json", "gpumem events", "info inferiors"], cpu_loop, sim=False)
+    assert gdb["gpumem info --json"].json()["complete"] is True
+    assert "exited normally" in gdb["run"]
+    assert "cpu_loop.py:4" in gdb["gpumem events"]
+
+
+def test_no_breakpoint_of_ours_is_shown(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "tbreak _exit", "run", "info breakpoints", "continue", "info breakpoints"], cpu_loop, sim=False)
+    assert "No breakpoints or watchpoints" in gdb[3]
+    assert "No breakpoints or watchpoints" in gdb[5]
+
+
+def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, tmp_path):
+    saved = tmp_path / "saved.gpumem"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    gdb = run_gdb([RECORD, "run", f"gpumem record save {saved}"], cpu_loop, sim=False, env=environment)
+    named = re.search(r"in (\S+\.gpumem) until", gdb["run"])[1]
+    assert named.startswith(str(tmp_path)) and not os.path.exists(named)
+    assert saved.stat().st_size > 1000
+    assert [path.name for path in tmp_path.glob("*.gpumem")] == ["saved.gpumem"]
+
+
+def test_saved_while_recording_the_rest_is_added(run_gdb, run_gpumem, cpu_loop, tmp_path):
+    saved = tmp_path / "saved.gpumem"
+    run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step 5", f"gpumem record save {saved}", "continue"], cpu_loop, sim=False)
+    events = run_gpumem("events", saved, "--json").check().json_lines()
+    assert len([event for event in events if event["action"] == "alloc"]) >= 30
+
+
+def test_a_program_without_python_has_no_events(run_gdb):
+    gdb = run_gdb(["gpumem record", "run"], "/bin/true", sim=False)
+    assert "recorded 0 events;" in gdb["run"]
+
+
+def test_a_python_program_without_torch_has_no_events_and_no_gaps(run_gdb, tmp_path):
+    program = tmp_path / "plain.py"
+    program.write_text("print('plain')\n")
+    gdb = run_gdb(["gpumem record", "run", "gpumem info --json"], program, sim=False)
+    assert "plain" in gdb["run"] and "recorded 0 events;" in gdb["run"]
+    assert gdb["gpumem info --json"].json()["gaps"] == []
+
+
+def test_no_such_program_is_one_line_and_status_4(run_gpumem):
+    run = run_gpumem("gdb", "-batch", "--", "/nowhere/at/all", "x")
+    assert run.status == 4
+    assert run.err == "gpumem: /nowhere/at/all: there is no such program: check the name, or give its path\n"
+
+
+def test_a_script_is_debugged_through_its_interpreter(run_gdb, tmp_path, python):
+    script = tmp_path / "tool"
+    script.write_text(f"#!{python}\nprint('script ran')\n")
+    script.chmod(0o755)
+    assert "script ran" in run_gdb(["run"], script, sim=False)["run"]
+
+
+def test_another_allocator_is_refused_by_name(run_gdb, tmp_path):
+    program = tmp_path / "one.py"
+    program.write_text("import torch\ntorch.empty(1000, device='cuda')\nprint('went on')\n")
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    gdb = run_gdb(["gpumem record", "run"], program, env=environment)
+    refusal = [line for line in gdb["run"].splitlines() if line.startswith("gpumem: not recorded")]
+    assert len(refusal) == 1 and "the allocator is cudaMallocAsync" in refusal[0], gdb.out
+
+
+@pytest.mark.parametrize(
+    "command, line",
+    [
+        ("gpumem record begin", "record: 'begin' is none of start, stop, save, status: choose one of them"),
+        ("gpumem record --devices tpu", "record: --devices tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu"),
+        ("gpumem record --engine agent", "record --engine agent: this version records in gdb at breakpoints only: leave --engine out"),
+        ("gpumem record --fast", "record: unrecognized arguments: --fast: see `help gpumem record`"),
+        ("gpumem record stop", "record stop: nothing is recorded: type `gpumem record` first"),
+        ("gpumem record save", "record: save: FILE is missing: name one, as in `gpumem record save run.gpumem`"),
+        ("gpumem step", "step: no process: start one with `run` or attach to one"),
+        ("gpumem until", "until: no process: start one with `run` or attach to one"),
+        ("gpumem whoholds x", "unknown command 'whoholds': there is none so named: did you mean `gpumem who-holds`?"),
+        ("gpumem why 'x", "why: the quote ' is not closed: close it"),
+    ],
+)
+def test_wrong_usage_is_one_line(run_gdb, command, line):
+    gdb = run_gdb([command, "print 40 + 2"], "/bin/true", sim=False)
+    assert gdb[0].strip() == f"gpumem: {line}"
+    assert "= 42" in gdb[1]
+
+
+def test_asking_without_a_recording_says_what_to_do(run_gdb):
+    gdb = run_gdb(["gpumem info", "gpumem who-holds x"], "/bin/true", sim=False)
+    assert re.match(r"gpumem: .*: .*gpumem record.*\n\Z", gdb[0])
+    assert re.match(r"gpumem: .+: .+: .+\n\Z", gdb[1])
+
+
+def test_recording_twice_is_refused(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem record", "continue"], cpu_loop, sim=False)
+    assert gdb["gpumem record"].startswith("gpumem: already recording process")
+    assert "exited normally" in gdb["continue"]
+
+
+def test_every_command_has_help_with_an_example(run_gdb):
+    gdb = run_gdb(["help gpumem"], "/bin/true", sim=False)
+    names = re.findall(r"^gpumem ([a-z-]+)(?:,[^-]*)? -- ", gdb[0], re.M)
+    assert {"record", "step", "until", "info", "who-holds", "why"} <= set(names)
+    helps = run_gdb([f"help gpumem {name}" for name in names], "/bin/true", sim=False)
+    for index, name in enumerate(names):
+        assert "example" in helps[index].lower() and "Traceback" not in helps[index], helps[index]
+
+
+def test_completion_offers_words(run_gdb):
+    gdb = run_gdb(["complete gpumem rec", "complete gpumem record st", "complete gpumem info --j"], "/bin/true", sim=False)
+    assert gdb[0].strip() == "gpumem record"
+    assert gdb[1].split("\n")[:3] == ["gpumem record start", "gpumem record status", "gpumem record stop"]
+    assert gdb[2].strip() == "gpumem info --json"
+
+
+def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step", "gpumem step 2", "gpumem step 1000000"], cpu_loop, sim=False)
+    assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])
+    assert re.search(r"^#2 ", gdb["gpumem step 2"], re.M)
+    assert "did not come to that event" in gdb["gpumem step 1000000"]
+
+
+def test_until_stops_where_the_pass_begins(run_gdb):
+    gdb = run_gdb(
+        ["gpumem record", "tbreak Py_RunMain", "run", "gpumem until step=2", "gpumem events --json", "gpumem until step=2",
+         "gpumem until step=3", "continue"],
+        LOOP,
+    )
+    events = gdb["gpumem events --json"].json_lines()
+    assert events[-1]["step"] == 2 and {event["step"] for event in events[:-2]} <= {0, 1, None}
+    assert "in step 2 already" in gdb[5]
+    assert re.search(r"step 3", gdb["gpumem until step=3"])
+    assert "exited normally" in gdb["continue"]
+
+
+FORKS = """
+import os, subprocess, sys, torch
+first = torch.empty(100)
+if os.fork() == 0:
+    child = torch.empty(200)
+    os._exit(3)
+print("child", os.waitstatus_to_exitcode(os.wait()[1]))
+print(subprocess.run([sys.executable, "-c", "print('sub')"], capture_output=True, text=True).stdout)
+last = torch.empty(300)
+"""
+
+
+def test_children_are_left_alone(run_gdb, tmp_path):
+    program = tmp_path / "forks.py"
+    program.write_text(FORKS)
+    gdb = run_gdb([RECORD, "run", "gpumem events --json"], program, sim=False)
+    assert "child 3" in gdb["run"] and "sub" in gdb["run"]
+    sizes = [event["size"] for event in gdb["gpumem events --json"].json_lines() if event["action"] == "alloc"]
+    assert sizes[0] == 400 and sizes[-1] == 1200 and 800 not in sizes
+
+
+def test_a_followed_child_is_recorded_in_the_parents_place(run_gdb, tmp_path):
+    program = tmp_path / "forks.py"
+    program.write_text(FORKS)
+    gdb = run_gdb([RECORD, "set follow-fork-mode child", "run", "gpumem events --json"], program, sim=False)
+    assert 800 in [event["size"] for event in gdb["gpumem events --json"].json_lines()]
+
+
+def test_a_program_that_replaces_itself_is_recorded_anew(run_gdb, tmp_path):
+    program = tmp_path / "execs.py"
+    program.write_text(
+        "import os, sys, torch\n"
+        "if len(sys.argv) == 1:\n"
+        "    os.execv(sys.executable, [sys.executable, __file__, 'again'])\n"
+        "one = torch.empty(1234)\n"
+    )
+    gdb = run_gdb([RECORD, "run", "gpumem events --json"], program, sim=False)
+    assert gdb["run"].count("gpumem: recorded") == 2
+    assert 4936 in [event["size"] for event in gdb["gpumem events --json"].json_lines()]
+    assert "exited normally" in gdb["run"]
+
+
+def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path):
+    program = tmp_path / "long.py"
+    program.write_text(
+        "import time, torch\n"
+        "for _ in range(300):\n    one = torch.empty(1000); time.sleep(0.01)\n"
+        "print('whole')\n"
+    )
+    interrupt = "python import threading, os, signal; threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()"
+    gdb = run_gdb([RECORD, interrupt, "run", "gpumem record status", "continue"], program, sim=False)
+    assert "SIGINT" in gdb["run"]
+    assert "recording process" in gdb["gpumem record status"]
+    assert "whole" in gdb["continue"] and "exited normally" in gdb["continue"]
+
+
+@pytest.mark.skipif(not shutil.which("cuda-gdb"), reason="no cuda-gdb on this machine (Debian: nvidia-cuda-gdb, non-free)")
+def test_cuda_gdb_records_the_same(run_gdb):
+    gdbs = [run_gdb(["gpumem record", "run", "gpumem events --json"], LOOP, cuda_gdb=cuda) for cuda in (False, True)]
+    plain, cuda = (
+        [(event["action"], event["size"], event.get("requested")) for event in gdb["gpumem events --json"].json_lines()]
+        for gdb in gdbs
+    )
+    assert len(plain) > 20 and plain == cuda, gdbs[1].out
+    assert "Unwinder" not in gdbs[1].out and "Python Exception" not in gdbs[1].out
