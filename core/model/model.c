@@ -261,8 +261,9 @@ static struct gm_error *assign_steps(struct gm_model *model)
 				run.phase = GM_PHASE_OTHER;
 			}
 		}
-		const struct run *last = &model->runs.items[model->runs.count - 1];
-		if (model->runs.count && last->step == run.step && last->phase == run.phase)
+		const struct run *last =
+		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
+		if (last && last->step == run.step && last->phase == run.phase)
 			continue;
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;
