@@ -43,9 +43,10 @@ struct gm_teardown {
 
 struct gm_cause {
 	enum gm_cause_kind kind;
-	const char *name;      /* of the variable, attribute or local; NULL: none or not known */
+	const char *name; /* of the variable, attribute or local; NULL: none or not known */
 	struct gm_frame_place place; /* the statement; code 0: none */
-	struct gm_frame_place dying; /* the function that returned, for function_return; code 0: none */
+	struct gm_frame_place
+	        dying; /* the function that returned, for function_return; code 0: none */
 	uint32_t step;
 	struct gm_teardown teardown;
 };

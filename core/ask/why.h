@@ -12,7 +12,7 @@ struct gm_why {
 	        freed; /* event of the free request, else of its completion; GM_NO_EVENT: still alive */
 	struct gm_frame_place made_at;  /* user's site of the allocation; code 0: not recorded */
 	struct gm_frame_place freed_at; /* user's site of the free */
-	struct gm_cause cause;    /* where it was freed */
+	struct gm_cause cause;          /* where it was freed */
 	uint32_t
 	        successor; /* the next block of the same statement and size that was allocated while this
 			     * one lived; GM_NO_BLOCK: none */

@@ -5,13 +5,14 @@
 #include <string.h>
 
 struct gm_error gm_error_no_memory = {
-	.status = GM_INTERNAL,
-	.os_error = 0,
-	.message = (char *)"out of memory: the analysis itself ran out of host memory: free some and ask again",
+        .status = GM_INTERNAL,
+        .os_error = 0,
+        .message = (char *)"out of memory: the analysis itself ran out of host memory: free some "
+                           "and ask again",
 };
 
 __attribute__((format(printf, 3, 0))) static struct gm_error *error_vcreate(
-	enum gm_status status, int os_error, const char *format, va_list args)
+        enum gm_status status, int os_error, const char *format, va_list args)
 {
 	struct gm_error *error = malloc(sizeof(*error));
 	if (!error)

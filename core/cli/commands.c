@@ -8,15 +8,15 @@
 /* One line per command, in the order of `gpumem --help`. */
 /* clang-format off: one a line, so that lines can be added side by side */
 #define GM_COMMANDS(_) \
-	_(info) \
-	_(events) \
-	_(blocks) \
-	_(peak) \
-	_(why) \
-	_(who_holds) \
-	_(run) \
-	_(gdb) \
-	_(sim) \
+	_(info)        \
+	_(events)      \
+	_(blocks)      \
+	_(peak)        \
+	_(why)         \
+	_(who_holds)   \
+	_(run)         \
+	_(gdb)         \
+	_(sim)         \
 	_(doctor)
 /* clang-format on */
 

@@ -160,7 +160,7 @@ const char *gm_log_path(const struct gm_log *log);
 const char *gm_log_source(const struct gm_log *log);
 uint64_t gm_log_pid(const struct gm_log *log);
 uint64_t gm_log_start_ns(const struct gm_log *log); /* when recording began, since the Unix epoch */
-bool gm_log_closed(const struct gm_log *log); /* the recording ended regularly */
+bool gm_log_closed(const struct gm_log *log);       /* the recording ended regularly */
 bool gm_log_truncated(const struct gm_log *log, uint64_t *ret_offset);
 
 /* All arrays are owned by the log and valid until the next refresh. */

@@ -21,10 +21,22 @@
 static uint64_t encoded_register(const struct user_regs_struct *registers, unsigned number)
 {
 	const unsigned long long values[16] = {
-		registers->rax, registers->rcx, registers->rdx, registers->rbx,
-		registers->rsp, registers->rbp, registers->rsi, registers->rdi,
-		registers->r8, registers->r9, registers->r10, registers->r11,
-		registers->r12, registers->r13, registers->r14, registers->r15,
+	        registers->rax,
+	        registers->rcx,
+	        registers->rdx,
+	        registers->rbx,
+	        registers->rsp,
+	        registers->rbp,
+	        registers->rsi,
+	        registers->rdi,
+	        registers->r8,
+	        registers->r9,
+	        registers->r10,
+	        registers->r11,
+	        registers->r12,
+	        registers->r13,
+	        registers->r14,
+	        registers->r15,
 	};
 	return values[number & 15];
 }
@@ -51,7 +63,7 @@ void gm_record_note_instruction(struct gm_recorder *recorder, size_t site)
 	uint8_t bytes[4] = {0};
 	if (gm_image_try_read(recorder->image, recorder->sites[site].address, bytes, sizeof(bytes)))
 		recorder->instruction_length[site] =
-			(uint8_t)decode(bytes, &recorder->instruction_push[site]);
+		        (uint8_t)decode(bytes, &recorder->instruction_push[site]);
 }
 
 bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t thread)
@@ -60,13 +72,13 @@ bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t t
 		if (recorder->sites[i].address != address)
 			continue;
 		struct user_regs_struct registers;
-		if (recorder->instruction_length[i] == 0
-			|| ptrace(PTRACE_GETREGS, thread, NULL, &registers) != 0
-			|| registers.rip != address)
+		if (recorder->instruction_length[i] == 0 ||
+		        ptrace(PTRACE_GETREGS, thread, NULL, &registers) != 0 ||
+		        registers.rip != address)
 			return false;
 		if (recorder->instruction_push[i] >= 0) {
 			uint64_t value = encoded_register(
-				&registers, (unsigned)recorder->instruction_push[i]);
+			        &registers, (unsigned)recorder->instruction_push[i]);
 			uint64_t top = registers.rsp - 8;
 			struct iovec from = {&value, sizeof(value)};
 			struct iovec to = {(void *)(uintptr_t)top, sizeof(value)};

@@ -39,7 +39,7 @@ static void forget_block(struct gm_recorder *recorder, struct gm_live_block *blo
 }
 
 struct gm_live_block *gm_record_keep_block(
-	struct gm_recorder *recorder, const struct gm_live_block *block)
+        struct gm_recorder *recorder, const struct gm_live_block *block)
 {
 	struct gm_live_block *kept = find_block(recorder, block->address);
 	if (kept)
@@ -68,7 +68,8 @@ void gm_record_pend(struct gm_recorder *recorder, struct gm_live_block *block)
 void gm_record_forget_blocks(struct gm_recorder *recorder)
 {
 	struct gm_live_block *block, *next;
-	HASH_ITER(hh, recorder->blocks, block, next) {
+	HASH_ITER(hh, recorder->blocks, block, next)
+	{
 		HASH_DEL(recorder->blocks, block);
 		free(block);
 	}
@@ -83,29 +84,29 @@ static int16_t device_index(uint64_t word)
 }
 
 struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_moment *moment,
-	enum gm_action action, uint8_t device_type, int16_t device)
+        enum gm_action action, uint8_t device_type, int16_t device)
 {
 	gm_record_stacks(recorder, moment);
 	return (struct gm_event){
-		.action = (uint8_t)action,
-		.device_type = device_type,
-		.device = device,
-		.flags = moment->flags,
-		.thread = (uint64_t)moment->thread,
-		.time_ns = moment->time_ns,
-		.allocated = UINT64_MAX,
-		.reserved = UINT64_MAX,
-		.python_stack = moment->python_stack,
-		.native_stack = moment->native_stack,
+	        .action = (uint8_t)action,
+	        .device_type = device_type,
+	        .device = device,
+	        .flags = moment->flags,
+	        .thread = (uint64_t)moment->thread,
+	        .time_ns = moment->time_ns,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .python_stack = moment->python_stack,
+	        .native_stack = moment->native_stack,
 	};
 }
 
 /* The allocator's counters, as this report has them. */
 static void take_counters(
-	struct gm_recorder *recorder, int16_t device, uint64_t allocated, uint64_t reserved)
+        struct gm_recorder *recorder, int16_t device, uint64_t allocated, uint64_t reserved)
 {
 	recorder->counters[device] = (struct gm_device_counters){
-		.allocated = allocated, .reserved = reserved, .known = true};
+	        .allocated = allocated, .reserved = reserved, .known = true};
 	uint64_t sum = 0;
 	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
 		sum += recorder->counters[i].allocated;
@@ -126,9 +127,9 @@ static void put_counters(const struct gm_recorder *recorder, struct gm_event *ev
 static bool still_pending(struct gm_recorder *recorder, const struct gm_live_block *block)
 {
 	struct gm_block_record record;
-	return recorder->torch && block->record
-		&& gm_torch_block(recorder->torch, block->record, &record)
-		&& record.address == block->address && !record.allocated && record.event_count > 0;
+	return recorder->torch && block->record &&
+	       gm_torch_block(recorder->torch, block->record, &record) &&
+	       record.address == block->address && !record.allocated && record.event_count > 0;
 }
 
 void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *moment)
@@ -138,7 +139,7 @@ void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *momen
 		struct gm_live_block *next = block->pending_next;
 		if (!still_pending(recorder, block)) {
 			struct gm_event event = gm_record_new_event(recorder, moment,
-				GM_FREE_COMPLETED, block->device_type, block->device);
+			        GM_FREE_COMPLETED, block->device_type, block->device);
 			event.address = block->address;
 			event.size = block->size;
 			event.requested = block->requested;
@@ -153,44 +154,44 @@ void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *momen
 
 static void note_segment(struct gm_recorder *recorder, const struct gm_block_record *record)
 {
-	if (record->previous || recorder->told_expandable
-		|| gm_record_has_segment(recorder, record->address))
+	if (record->previous || recorder->told_expandable ||
+	        gm_record_has_segment(recorder, record->address))
 		return;
 	recorder->told_expandable = true;
 	gm_record_gap(recorder,
-		"a block at 0x%jx begins a segment that did not come by cudaMalloc (expandable "
-		"segments, or another library's pool): its segment events are not recorded",
-		(uintmax_t)record->address);
+	        "a block at 0x%jx begins a segment that did not come by cudaMalloc (expandable "
+	        "segments, or another library's pool): its segment events are not recorded",
+	        (uintmax_t)record->address);
 }
 
 static void cuda_alloc(struct gm_recorder *recorder, struct gm_moment *moment, int16_t device)
 {
 	const uint64_t *registers = moment->registers.value;
 	struct gm_live_block block = {
-		.address = registers[GM_RDI],
-		.size = registers[GM_RSI],
-		.device_type = GM_DEVICE_CUDA,
-		.device = (int8_t)device,
+	        .address = registers[GM_RDI],
+	        .size = registers[GM_RSI],
+	        .device_type = GM_DEVICE_CUDA,
+	        .device = (int8_t)device,
 	};
 	struct gm_block_record record;
-	if (recorder->torch
-		&& gm_torch_block_at_report(
-			recorder->torch, &moment->registers, block.address, block.size, &record)) {
+	if (recorder->torch && gm_torch_block_at_report(recorder->torch, &moment->registers,
+	                               block.address, block.size, &record)) {
 		block.requested = record.requested;
 		block.stream = record.stream;
 		block.record = record.record;
 	} else if (!recorder->told_no_record) {
 		recorder->told_no_record = true;
 		gm_record_gap(recorder,
-			"the allocator's record of the block at 0x%jx was not found: requested sizes, "
-			"streams and deferred frees are missing for such blocks",
-			(uintmax_t)block.address);
+		        "the allocator's record of the block at 0x%jx was not found: requested "
+		        "sizes, "
+		        "streams and deferred frees are missing for such blocks",
+		        (uintmax_t)block.address);
 	}
 	gm_record_release_held(recorder, moment->thread, &block);
 	if (block.record)
 		note_segment(recorder, &record);
-	struct gm_event event = gm_record_new_event(
-		recorder, moment, GM_ALLOC, GM_DEVICE_CUDA, device);
+	struct gm_event event =
+	        gm_record_new_event(recorder, moment, GM_ALLOC, GM_DEVICE_CUDA, device);
 	take_counters(recorder, device, registers[GM_RDX], registers[GM_RCX]);
 	event.address = block.address;
 	event.size = block.size;
@@ -212,19 +213,20 @@ static void cuda_free(struct gm_recorder *recorder, struct gm_moment *moment, in
 	if (!block) {
 		/* made before recording began, by an allocator that could not be read */
 		struct gm_live_block unknown = {.address = address,
-			.size = size,
-			.device_type = GM_DEVICE_CUDA,
-			.device = (int8_t)device};
+		        .size = size,
+		        .device_type = GM_DEVICE_CUDA,
+		        .device = (int8_t)device};
 		if (!recorder->told_unknown_free) {
 			recorder->told_unknown_free = true;
-			gm_record_gap(recorder, "blocks are freed whose allocation was not recorded");
+			gm_record_gap(
+			        recorder, "blocks are freed whose allocation was not recorded");
 		}
 		block = gm_record_keep_block(recorder, &unknown);
 		if (!block)
 			return;
 	}
-	struct gm_event event = gm_record_new_event(
-		recorder, moment, GM_FREE_REQUESTED, GM_DEVICE_CUDA, device);
+	struct gm_event event =
+	        gm_record_new_event(recorder, moment, GM_FREE_REQUESTED, GM_DEVICE_CUDA, device);
 	event.address = address;
 	event.size = size;
 	event.requested = block->requested;
@@ -258,12 +260,13 @@ void gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment)
 {
 	const uint64_t *registers = moment->registers.value;
 	int8_t type = (int8_t)registers[GM_RCX];
-	if ((type == GM_DEVICE_CUDA && !recorder->cuda) || (type == GM_DEVICE_CPU && !recorder->cpu))
+	if ((type == GM_DEVICE_CUDA && !recorder->cuda) ||
+	        (type == GM_DEVICE_CPU && !recorder->cpu))
 		return;
 	gm_record_release_held(recorder, moment->thread, NULL);
 	gm_record_completions(recorder, moment);
-	struct gm_event event = gm_record_new_event(recorder, moment, GM_OOM, (uint8_t)type,
-		device_index(registers[GM_RCX]));
+	struct gm_event event = gm_record_new_event(
+	        recorder, moment, GM_OOM, (uint8_t)type, device_index(registers[GM_RCX]));
 	event.size = event.requested = registers[GM_RDI];
 	if (type == GM_DEVICE_CUDA) {
 		event.allocated = registers[GM_RSI];
@@ -277,10 +280,10 @@ void gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment)
 void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 {
 	struct gm_live_block block = {
-		.address = moment->registers.value[GM_RSI],
-		.size = moment->registers.value[GM_RDX],
-		.requested = moment->registers.value[GM_RDX],
-		.device_type = GM_DEVICE_CPU,
+	        .address = moment->registers.value[GM_RSI],
+	        .size = moment->registers.value[GM_RDX],
+	        .requested = moment->registers.value[GM_RDX],
+	        .device_type = GM_DEVICE_CPU,
 	};
 	if (block.size == 0)
 		return;
@@ -303,7 +306,7 @@ void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment
 	if (!block || block->device_type != GM_DEVICE_CPU)
 		return;
 	struct gm_event event =
-		gm_record_new_event(recorder, moment, GM_FREE_REQUESTED, GM_DEVICE_CPU, 0);
+	        gm_record_new_event(recorder, moment, GM_FREE_REQUESTED, GM_DEVICE_CPU, 0);
 	event.address = block->address;
 	event.size = event.requested = block->size;
 	event.evidence = gm_record_evidence(recorder, moment);

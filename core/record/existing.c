@@ -22,20 +22,20 @@ static int by_address(const void *left, const void *right)
 }
 
 static void write_event(struct gm_recorder *recorder, enum gm_action action,
-	const struct gm_block_record *block, uint64_t size, uint64_t requested)
+        const struct gm_block_record *block, uint64_t size, uint64_t requested)
 {
 	struct gm_event event = {
-		.action = (uint8_t)action,
-		.device_type = GM_DEVICE_CUDA,
-		.device = block->device,
-		.flags = GM_EVENT_PREEXISTING,
-		.time_ns = gm_record_now(),
-		.address = block->address,
-		.size = size,
-		.requested = requested,
-		.stream = block->stream,
-		.allocated = recorder->counters[block->device].allocated,
-		.reserved = recorder->counters[block->device].reserved,
+	        .action = (uint8_t)action,
+	        .device_type = GM_DEVICE_CUDA,
+	        .device = block->device,
+	        .flags = GM_EVENT_PREEXISTING,
+	        .time_ns = gm_record_now(),
+	        .address = block->address,
+	        .size = size,
+	        .requested = requested,
+	        .stream = block->stream,
+	        .allocated = recorder->counters[block->device].allocated,
+	        .reserved = recorder->counters[block->device].reserved,
 	};
 	gm_record_event(recorder, &event);
 }
@@ -57,7 +57,7 @@ static uint64_t segment_size(const struct by_record *index, const struct gm_bloc
 }
 
 static void write_segment(struct gm_recorder *recorder, const struct by_record *index,
-	const struct gm_block_record *block)
+        const struct gm_block_record *block)
 {
 	uint64_t size = segment_size(index, block);
 	if (size == 0) {
@@ -73,13 +73,13 @@ static void write_segment(struct gm_recorder *recorder, const struct by_record *
 static void write_block(struct gm_recorder *recorder, const struct gm_block_record *block)
 {
 	struct gm_live_block live = {
-		.address = block->address,
-		.size = block->size,
-		.requested = block->requested,
-		.stream = block->stream,
-		.record = block->record,
-		.device_type = GM_DEVICE_CUDA,
-		.device = block->device,
+	        .address = block->address,
+	        .size = block->size,
+	        .requested = block->requested,
+	        .stream = block->stream,
+	        .record = block->record,
+	        .device_type = GM_DEVICE_CUDA,
+	        .device = block->device,
 	};
 	recorder->counters[block->device].allocated += block->size;
 	write_event(recorder, GM_ALLOC, block, block->size, block->requested);
@@ -92,11 +92,12 @@ static void write_block(struct gm_recorder *recorder, const struct gm_block_reco
 }
 
 static void write_all(
-	struct gm_recorder *recorder, const struct gm_block_record *blocks, size_t count)
+        struct gm_recorder *recorder, const struct gm_block_record *blocks, size_t count)
 {
 	struct by_record *index = NULL, *entries = calloc(count + 1, sizeof(*entries));
 	if (!entries) {
-		gm_record_gap(recorder, "recording began late: its blocks were not read: no memory");
+		gm_record_gap(
+		        recorder, "recording began late: its blocks were not read: no memory");
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -116,22 +117,21 @@ static void write_all(
 	HASH_CLEAR(hh, index);
 	free(entries);
 	gm_record_gap(recorder,
-		"recording began late: %zu blocks were there already; who made them is not known", live);
+	        "recording began late: %zu blocks were there already; who made them is not known",
+	        live);
 }
 
 void gm_record_existing(struct gm_recorder *recorder)
 {
-	if (recorder->cpu
-		&& gm_symbols_find_module(recorder->symbols, "libc10.so"))
+	if (recorder->cpu && gm_symbols_find_module(recorder->symbols, "libc10.so"))
 		gm_record_gap(recorder,
-			"recording began late: CPU tensors from before are not in the log");
-	if (!recorder->cuda || !recorder->torch
-		|| strcmp(gm_torch_allocator_kind(recorder->torch), "none") == 0)
+		        "recording began late: CPU tensors from before are not in the log");
+	if (!recorder->cuda || !recorder->torch ||
+	        strcmp(gm_torch_allocator_kind(recorder->torch), "none") == 0)
 		return;
 	struct gm_block_record *blocks;
 	size_t count;
-	_cleanup_error_ struct gm_error *error =
-		gm_torch_blocks(recorder->torch, &blocks, &count);
+	_cleanup_error_ struct gm_error *error = gm_torch_blocks(recorder->torch, &blocks, &count);
 	if (error) {
 		gm_record_gap(recorder, "recording began late: %s", error->message);
 		return;
@@ -149,6 +149,6 @@ void gm_record_existing(struct gm_recorder *recorder)
 		if (stop)
 			break;
 		recorder->counters[device] = (struct gm_device_counters){
-			.allocated = bytes.allocated, .reserved = bytes.reserved, .known = true};
+		        .allocated = bytes.allocated, .reserved = bytes.reserved, .known = true};
 	}
 }

@@ -38,9 +38,9 @@ static const struct gm_probe_site *site_at(const struct gm_recorder *recorder, u
 static struct gm_error *libraries_changed(struct gm_recorder *recorder, int *ret_verdict)
 {
 	uint32_t state;
-	if (recorder->link_state
-		&& gm_image_try_u32(recorder->image, recorder->link_state, &state)
-		&& state != R_CONSISTENT)
+	if (recorder->link_state &&
+	        gm_image_try_u32(recorder->image, recorder->link_state, &state) &&
+	        state != R_CONSISTENT)
 		return NULL;
 	size_t sites = recorder->site_count;
 	gm_try(gm_record_find_probes(recorder));
@@ -49,7 +49,7 @@ static struct gm_error *libraries_changed(struct gm_recorder *recorder, int *ret
 }
 
 static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_moment *moment,
-	int *ret_verdict)
+        int *ret_verdict)
 {
 	gm_record_open_readers(recorder);
 	switch (probe) {
@@ -86,7 +86,7 @@ static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_
 }
 
 struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
-	const struct gm_registers *registers, int *ret_verdict)
+        const struct gm_registers *registers, int *ret_verdict)
 {
 	const struct gm_probe_site *site = site_at(recorder, address);
 	*ret_verdict = GM_CONTINUE;
@@ -103,7 +103,7 @@ struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address,
 		moment.registers = *registers;
 	} else {
 		struct gm_error *error =
-			gm_image_registers(recorder->image, thread, &moment.registers);
+		        gm_image_registers(recorder->image, thread, &moment.registers);
 		if (error) {
 			gm_record_gap(recorder, "an event was lost: %s", error->message);
 			return error;

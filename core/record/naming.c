@@ -16,11 +16,11 @@ void gm_record_modules(struct gm_recorder *recorder)
 	for (; recorder->modules_written < count; recorder->modules_written++) {
 		const struct gm_module *module = &modules[recorder->modules_written];
 		struct gm_log_module record = {
-			.path = gm_log_writer_string(recorder->writer, module->path),
-			.start = module->start,
-			.end = module->end,
-			.bias = module->bias,
-			.build_id_size = module->build_id_size,
+		        .path = gm_log_writer_string(recorder->writer, module->path),
+		        .start = module->start,
+		        .end = module->end,
+		        .bias = module->bias,
+		        .build_id_size = module->build_id_size,
 		};
 		memcpy(record.build_id, module->build_id, sizeof(record.build_id));
 		gm_log_writer_module(recorder->writer, &record);
@@ -47,9 +47,10 @@ void gm_record_see_addresses(struct gm_recorder *recorder, const uint64_t *addre
 static void name_batch(struct gm_recorder *recorder, bool is_return)
 {
 	size_t count = 0;
-	_cleanup_free_ uint64_t *addresses = calloc(recorder->unnamed.count + 1, sizeof(*addresses));
+	_cleanup_free_ uint64_t *addresses =
+	        calloc(recorder->unnamed.count + 1, sizeof(*addresses));
 	_cleanup_free_ struct gm_symbol *symbols =
-		calloc(recorder->unnamed.count + 1, sizeof(*symbols));
+	        calloc(recorder->unnamed.count + 1, sizeof(*symbols));
 	if (!addresses || !symbols)
 		return;
 	for (size_t i = 0; i < recorder->unnamed.count; i++)
@@ -58,7 +59,7 @@ static void name_batch(struct gm_recorder *recorder, bool is_return)
 	if (count == 0)
 		return;
 	_cleanup_error_ struct gm_error *error =
-		gm_symbols_name(recorder->symbols, addresses, count, is_return, symbols);
+	        gm_symbols_name(recorder->symbols, addresses, count, is_return, symbols);
 	if (error) {
 		gm_record_gap(recorder, "native frames have no names: %s", error->message);
 		return;
@@ -69,7 +70,7 @@ static void name_batch(struct gm_recorder *recorder, bool is_return)
 		uint32_t function = gm_log_writer_string(recorder->writer, symbols[i].function);
 		uint32_t file = gm_log_writer_string(recorder->writer, symbols[i].file);
 		gm_log_writer_symbol(
-			recorder->writer, addresses[i], function, file, symbols[i].line);
+		        recorder->writer, addresses[i], function, file, symbols[i].line);
 	}
 }
 
@@ -86,24 +87,23 @@ void gm_record_counters(struct gm_recorder *recorder)
 	uint64_t address;
 	struct gm_sim_account account;
 	const size_t head = offsetof(struct gm_sim_account, device);
-	if (!recorder->runtime
-		|| !gm_symbols_lookup(recorder->symbols, recorder->runtime, GM_SIM_ACCOUNT_SYMBOL,
-			&address, NULL))
+	if (!recorder->runtime || !gm_symbols_lookup(recorder->symbols, recorder->runtime,
+	                                  GM_SIM_ACCOUNT_SYMBOL, &address, NULL))
 		return;
 	gm_image_invalidate(recorder->image);
-	if (!gm_image_try_read(recorder->image, address, &account, head)
-		|| account.magic != GM_SIM_ACCOUNT_MAGIC || account.bytes < head)
+	if (!gm_image_try_read(recorder->image, address, &account, head) ||
+	        account.magic != GM_SIM_ACCOUNT_MAGIC || account.bytes < head)
 		return;
 	const struct {
 		const char *name;
 		uint64_t value;
 	} counters[] = {
-		{"sim.devices", account.devices},
-		{"sim.kernels_launched", account.launches},
-		{"sim.kernels_not_computed", account.not_computed},
-		{"sim.library_calls_not_computed", account.library_not_computed},
-		{"sim.calls_not_simulated", account.not_simulated},
-		{"sim.bytes_read_back", account.read_back},
+	        {"sim.devices", account.devices},
+	        {"sim.kernels_launched", account.launches},
+	        {"sim.kernels_not_computed", account.not_computed},
+	        {"sim.library_calls_not_computed", account.library_not_computed},
+	        {"sim.calls_not_simulated", account.not_simulated},
+	        {"sim.bytes_read_back", account.read_back},
 	};
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		gm_log_writer_counter(recorder->writer, counters[i].name, counters[i].value);

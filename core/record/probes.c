@@ -9,7 +9,7 @@
 
 enum {
 	LINK_MAPS_MAX = 4096,
-	R_MAP_OFFSET = 8,    /* glibc elf/link.h, struct r_debug, 64 bits */
+	R_MAP_OFFSET = 8, /* glibc elf/link.h, struct r_debug, 64 bits */
 	R_STATE_OFFSET = 24,
 };
 
@@ -21,23 +21,25 @@ static const struct {
 	const char *symbol;
 	const char *name;
 } fixed_probes[] = {
-	{GM_PROBE_REPORT, true, false, "libc10.so",
-		"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-		"c10::reportMemoryUsageToProfiler"},
-	{GM_PROBE_OOM, true, true, "libc10.so",
-		"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-		"c10::reportOutOfMemoryToProfiler"},
-	{GM_PROBE_CPU_NEW, false, true, "libc10.so",
-		"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "c10::ProfiledCPUMemoryReporter::New"},
-	{GM_PROBE_CPU_DELETE, false, true, "libc10.so",
-		"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
-		"c10::ProfiledCPUMemoryReporter::Delete"},
-	{GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so",
-		"_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_ptrIN3c1"
-		"04cuda20CUDACachingAllocator13CUDAAllocatorEE",
-		"torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator"},
-	{GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state", "_dl_debug_state"},
-	{GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit"},
+        {GM_PROBE_REPORT, true, false, "libc10.so",
+                "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+                "c10::reportMemoryUsageToProfiler"},
+        {GM_PROBE_OOM, true, true, "libc10.so",
+                "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+                "c10::reportOutOfMemoryToProfiler"},
+        {GM_PROBE_CPU_NEW, false, true, "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+                "c10::ProfiledCPUMemoryReporter::New"},
+        {GM_PROBE_CPU_DELETE, false, true, "libc10.so",
+                "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+                "c10::ProfiledCPUMemoryReporter::Delete"},
+        {GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so",
+                "_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_"
+                "ptrIN3c1"
+                "04cuda20CUDACachingAllocator13CUDAAllocatorEE",
+                "torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator"},
+        {GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state",
+                "_dl_debug_state"},
+        {GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit"},
 };
 
 /* The CUDA runtime's functions, of whichever library answers them. */
@@ -45,14 +47,14 @@ static const struct {
 	enum gm_probe probe;
 	const char *symbol;
 } runtime_probes[] = {
-	{GM_PROBE_CUDA_MALLOC, "cudaMalloc"},
-	{GM_PROBE_CUDA_FREE, "cudaFree"},
-	{GM_PROBE_OTHER_ALLOCATOR, "cudaMallocAsync"},
-	{GM_PROBE_OTHER_ALLOCATOR, "cudaDeviceGetDefaultMemPool"}, /* the same allocator's first call */
+        {GM_PROBE_CUDA_MALLOC, "cudaMalloc"}, {GM_PROBE_CUDA_FREE, "cudaFree"},
+        {GM_PROBE_OTHER_ALLOCATOR, "cudaMallocAsync"},
+        {GM_PROBE_OTHER_ALLOCATOR,
+                "cudaDeviceGetDefaultMemPool"}, /* the same allocator's first call */
 };
 
 bool gm_record_add_site(
-	struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
+        struct gm_recorder *recorder, enum gm_probe probe, uint64_t address, const char *name)
 {
 	for (size_t i = 0; i < recorder->site_count; i++)
 		if (recorder->sites[i].address == address)
@@ -60,7 +62,7 @@ bool gm_record_add_site(
 	if (recorder->site_count == GM_RECORD_SITES_MAX)
 		return false;
 	recorder->sites[recorder->site_count++] =
-		(struct gm_probe_site){.probe = probe, .address = address, .name = name};
+	        (struct gm_probe_site){.probe = probe, .address = address, .name = name};
 	gm_record_note_instruction(recorder, recorder->site_count - 1);
 	return true;
 }
@@ -92,18 +94,19 @@ static const struct gm_module *find_runtime(struct gm_recorder *recorder)
 {
 	uint64_t debug, map, ignored;
 	const struct gm_module *linker =
-		gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
-	if (linker && gm_symbols_lookup(recorder->symbols, linker, "_r_debug", &debug, NULL)
-		&& gm_image_try_u64(recorder->image, debug + R_MAP_OFFSET, &map)) {
+	        gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
+	if (linker && gm_symbols_lookup(recorder->symbols, linker, "_r_debug", &debug, NULL) &&
+	        gm_image_try_u64(recorder->image, debug + R_MAP_OFFSET, &map)) {
 		for (int i = 0; map && i < LINK_MAPS_MAX; i++) {
 			/* struct link_map: l_addr, l_name, l_ld, l_next */
 			uint64_t link[4];
 			if (!gm_image_try_read(recorder->image, map, link, sizeof(link)))
 				break;
-			const struct gm_module *module = module_with_bias(recorder->symbols, link[0]);
-			if (module && strncmp(module->name, "libtorch", 8) != 0
-				&& gm_symbols_lookup(
-					recorder->symbols, module, "cudaMalloc", &ignored, NULL))
+			const struct gm_module *module =
+			        module_with_bias(recorder->symbols, link[0]);
+			if (module && strncmp(module->name, "libtorch", 8) != 0 &&
+			        gm_symbols_lookup(
+			                recorder->symbols, module, "cudaMalloc", &ignored, NULL))
 				return module;
 			map = link[3];
 		}
@@ -113,28 +116,27 @@ static const struct gm_module *find_runtime(struct gm_recorder *recorder)
 
 static void find_runtime_probes(struct gm_recorder *recorder)
 {
-	if (!recorder->cuda || recorder->runtime
-		|| !gm_symbols_find_module(recorder->symbols, "libc10_cuda.so"))
+	if (!recorder->cuda || recorder->runtime ||
+	        !gm_symbols_find_module(recorder->symbols, "libc10_cuda.so"))
 		return;
 	recorder->runtime = find_runtime(recorder);
 	if (!recorder->runtime) {
-		gm_record_gap(recorder,
-			"no library defines cudaMalloc: segments are not recorded");
+		gm_record_gap(recorder, "no library defines cudaMalloc: segments are not recorded");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(runtime_probes) / sizeof(runtime_probes[0]); i++) {
 		uint64_t address;
 		if (gm_symbols_lookup(recorder->symbols, recorder->runtime,
-			    runtime_probes[i].symbol, &address, NULL))
+		            runtime_probes[i].symbol, &address, NULL))
 			gm_record_add_site(recorder, runtime_probes[i].probe, address,
-				runtime_probes[i].symbol);
+			        runtime_probes[i].symbol);
 	}
 }
 
 static void find_link_state(struct gm_recorder *recorder)
 {
 	const struct gm_module *linker =
-		gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
+	        gm_symbols_find_module(recorder->symbols, "ld-linux-x86-64.so");
 	uint64_t debug;
 	if (linker && gm_symbols_lookup(recorder->symbols, linker, "_r_debug", &debug, NULL))
 		recorder->link_state = debug + R_STATE_OFFSET;
@@ -147,24 +149,25 @@ struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
 	if (!recorder->link_state)
 		find_link_state(recorder);
 	for (size_t i = 0; i < sizeof(fixed_probes) / sizeof(fixed_probes[0]); i++) {
-		if (!(fixed_probes[i].for_cuda && recorder->cuda)
-			&& !(fixed_probes[i].for_cpu && recorder->cpu))
+		if (!(fixed_probes[i].for_cuda && recorder->cuda) &&
+		        !(fixed_probes[i].for_cpu && recorder->cpu))
 			continue;
 		if (has_site(recorder, fixed_probes[i].name))
 			continue;
 		const struct gm_module *module =
-			gm_symbols_find_module(recorder->symbols, fixed_probes[i].module);
+		        gm_symbols_find_module(recorder->symbols, fixed_probes[i].module);
 		if (!module || (recorder->missing & 1u << i))
 			continue;
 		uint64_t address;
-		if (gm_symbols_lookup(recorder->symbols, module, fixed_probes[i].symbol, &address,
-			    NULL)) {
+		if (gm_symbols_lookup(
+		            recorder->symbols, module, fixed_probes[i].symbol, &address, NULL)) {
 			gm_record_add_site(
-				recorder, fixed_probes[i].probe, address, fixed_probes[i].name);
+			        recorder, fixed_probes[i].probe, address, fixed_probes[i].name);
 		} else {
 			recorder->missing |= 1u << i;
-			gm_record_gap(recorder, "%s has no %s: events of that kind are not recorded",
-				module->name, fixed_probes[i].name);
+			gm_record_gap(recorder,
+			        "%s has no %s: events of that kind are not recorded", module->name,
+			        fixed_probes[i].name);
 		}
 	}
 	find_runtime_probes(recorder);

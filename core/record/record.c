@@ -4,7 +4,9 @@
 
 #include "record/recorder.h"
 
-enum { TRY_AGAIN_AFTER = 256 }; /* events between two looks for an interpreter that cannot be read yet */
+enum {
+	TRY_AGAIN_AFTER = 256
+}; /* events between two looks for an interpreter that cannot be read yet */
 
 void gm_record_gap(struct gm_recorder *recorder, const char *format, ...)
 {
@@ -25,7 +27,7 @@ static void open_python(struct gm_recorder *recorder)
 		return;
 	recorder->next_python_try = recorder->event_count + TRY_AGAIN_AFTER;
 	_cleanup_error_ struct gm_error *error =
-		gm_python_open(recorder->image, recorder->symbols, &recorder->python);
+	        gm_python_open(recorder->image, recorder->symbols, &recorder->python);
 	if (!error || recorder->told_python)
 		return;
 	recorder->told_python = true;
@@ -34,16 +36,17 @@ static void open_python(struct gm_recorder *recorder)
 
 static void open_torch(struct gm_recorder *recorder)
 {
-	if (recorder->torch || recorder->event_count < recorder->next_torch_try
-		|| !gm_symbols_find_module(recorder->symbols, "libc10.so"))
+	if (recorder->torch || recorder->event_count < recorder->next_torch_try ||
+	        !gm_symbols_find_module(recorder->symbols, "libc10.so"))
 		return;
 	recorder->next_torch_try = recorder->event_count + TRY_AGAIN_AFTER;
 	_cleanup_error_ struct gm_error *error = gm_torch_open(
-		recorder->image, recorder->symbols, recorder->python, &recorder->torch);
+	        recorder->image, recorder->symbols, recorder->python, &recorder->torch);
 	if (!error || recorder->told_torch)
 		return;
 	recorder->told_torch = true;
-	gm_record_gap(recorder, "no requested sizes, streams or deferred frees: %s", error->message);
+	gm_record_gap(
+	        recorder, "no requested sizes, streams or deferred frees: %s", error->message);
 }
 
 void gm_record_open_readers(struct gm_recorder *recorder)
@@ -58,13 +61,13 @@ void gm_record_refuse(struct gm_recorder *recorder, const char *kind)
 		return;
 	char *text = NULL;
 	if (asprintf(&text,
-		    "the allocator is %s, not PyTorch's caching allocator: its blocks cannot be recorded: "
-		    "%s",
-		    kind,
-		    strcmp(kind, "cudaMallocAsync") == 0
-			    ? "remove backend:cudaMallocAsync from PYTORCH_CUDA_ALLOC_CONF"
-			    : "run the program without changing the allocator")
-		< 0)
+	            "the allocator is %s, not PyTorch's caching allocator: its blocks cannot be "
+	            "recorded: "
+	            "%s",
+	            kind,
+	            strcmp(kind, "cudaMallocAsync") == 0
+	                    ? "remove backend:cudaMallocAsync from PYTORCH_CUDA_ALLOC_CONF"
+	                    : "run the program without changing the allocator") < 0)
 		return;
 	recorder->refusal = text;
 	gm_record_gap(recorder, "%s", text);
@@ -91,23 +94,27 @@ static void destroy(struct gm_recorder *recorder)
 	if (!recorder)
 		return;
 	struct gm_frame_id *frame, *next_frame;
-	HASH_ITER(hh, recorder->frame_ids, frame, next_frame) {
+	HASH_ITER(hh, recorder->frame_ids, frame, next_frame)
+	{
 		HASH_DEL(recorder->frame_ids, frame);
 		free(frame);
 	}
 	struct gm_code_id *code, *next_code;
-	HASH_ITER(hh, recorder->code_ids, code, next_code) {
+	HASH_ITER(hh, recorder->code_ids, code, next_code)
+	{
 		HASH_DEL(recorder->code_ids, code);
 		free(code->loops);
 		free(code);
 	}
 	struct gm_thread_kind *thread, *next_thread;
-	HASH_ITER(hh, recorder->threads, thread, next_thread) {
+	HASH_ITER(hh, recorder->threads, thread, next_thread)
+	{
 		HASH_DEL(recorder->threads, thread);
 		free(thread);
 	}
 	struct gm_native_address *native, *next_native;
-	HASH_ITER(hh, recorder->native, native, next_native) {
+	HASH_ITER(hh, recorder->native, native, next_native)
+	{
 		HASH_DEL(recorder->native, native);
 		free(native);
 	}
@@ -136,13 +143,13 @@ static struct gm_error *begin_late(struct gm_recorder *recorder)
 	return NULL;
 }
 
-static struct gm_error *create(struct gm_recorder *recorder,
-	const struct gm_recorder_options *options, pid_t pid)
+static struct gm_error *create(
+        struct gm_recorder *recorder, const struct gm_recorder_options *options, pid_t pid)
 {
 	gm_try(gm_image_open_pid(pid, &recorder->image));
 	gm_try(gm_symbols_create(recorder->image, &recorder->symbols));
 	struct gm_log_writer_options log = {
-		.size = sizeof(log), .source = options->source, .pid = (uint64_t)pid};
+	        .size = sizeof(log), .source = options->source, .pid = (uint64_t)pid};
 	gm_try(gm_log_writer_create(options->log_path, &log, &recorder->writer));
 	gm_try(gm_record_find_probes(recorder));
 	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
@@ -152,8 +159,8 @@ static struct gm_error *create(struct gm_recorder *recorder,
 	return begin_late(recorder);
 }
 
-struct gm_error *gm_recorder_create(const struct gm_recorder_options *options, pid_t pid,
-	struct gm_recorder **ret_recorder)
+struct gm_error *gm_recorder_create(
+        const struct gm_recorder_options *options, pid_t pid, struct gm_recorder **ret_recorder)
 {
 	struct gm_recorder *recorder = calloc(1, sizeof(*recorder));
 	if (!recorder)
@@ -163,8 +170,7 @@ struct gm_error *gm_recorder_create(const struct gm_recorder_options *options, p
 	recorder->cpu = options->cpu;
 	recorder->python_stacks = options->python_stacks;
 	recorder->native_stacks = options->native_stacks;
-	recorder->max_frames =
-		options->max_frames ? options->max_frames : GM_RECORD_FRAMES_DEFAULT;
+	recorder->max_frames = options->max_frames ? options->max_frames : GM_RECORD_FRAMES_DEFAULT;
 	if (recorder->max_frames > GM_RECORD_FRAMES_MAX)
 		recorder->max_frames = GM_RECORD_FRAMES_MAX;
 	struct gm_error *error = create(recorder, options, pid);
@@ -179,7 +185,7 @@ struct gm_error *gm_recorder_create(const struct gm_recorder_options *options, p
 }
 
 struct gm_error *gm_recorder_probes(
-	struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count)
+        struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count)
 {
 	*ret_sites = recorder->sites;
 	*ret_count = recorder->site_count;
@@ -207,8 +213,7 @@ struct gm_error *gm_recorder_close(struct gm_recorder *recorder)
 	return error;
 }
 
-void gm_recorder_stop_when(
-	struct gm_recorder *recorder, const struct gm_stop_condition *condition)
+void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_condition *condition)
 {
 	recorder->stop_due = false;
 	recorder->stop_after = condition->events ? recorder->event_count + condition->events : 0;
@@ -226,19 +231,19 @@ uint64_t gm_recorder_event_count(const struct gm_recorder *recorder)
 }
 
 void gm_recorder_summarise(
-	const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary)
+        const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary)
 {
 	uint64_t allocated = 0;
 	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
 		allocated += recorder->counters[i].allocated;
 	*ret_summary = (struct gm_recorder_summary){
-		.size = sizeof(*ret_summary),
-		.events = recorder->event_count,
-		.gaps = recorder->gap_count,
-		.cuda_allocated = allocated,
-		.cuda_peak = recorder->cuda_peak,
-		.cpu_allocated = recorder->cpu_allocated,
-		.cpu_peak = recorder->cpu_peak,
-		.python_unread = recorder->python_unread,
+	        .size = sizeof(*ret_summary),
+	        .events = recorder->event_count,
+	        .gaps = recorder->gap_count,
+	        .cuda_allocated = allocated,
+	        .cuda_peak = recorder->cuda_peak,
+	        .cpu_allocated = recorder->cpu_allocated,
+	        .cpu_peak = recorder->cpu_peak,
+	        .python_unread = recorder->python_unread,
 	};
 }

@@ -24,16 +24,16 @@ struct gm_recorder;
 
 /* What a breakpoint stands on; numbers are shared with gdb/. */
 enum gm_probe {
-	GM_PROBE_REPORT = 1,     /* c10::reportMemoryUsageToProfiler: CUDA block alloc and free */
-	GM_PROBE_OOM,            /* c10::reportOutOfMemoryToProfiler */
-	GM_PROBE_CPU_NEW,        /* c10::ProfiledCPUMemoryReporter::New */
-	GM_PROBE_CPU_DELETE,     /* c10::ProfiledCPUMemoryReporter::Delete */
-	GM_PROBE_CUDA_MALLOC,    /* cudaMalloc, at its entry */
+	GM_PROBE_REPORT = 1,  /* c10::reportMemoryUsageToProfiler: CUDA block alloc and free */
+	GM_PROBE_OOM,         /* c10::reportOutOfMemoryToProfiler */
+	GM_PROBE_CPU_NEW,     /* c10::ProfiledCPUMemoryReporter::New */
+	GM_PROBE_CPU_DELETE,  /* c10::ProfiledCPUMemoryReporter::Delete */
+	GM_PROBE_CUDA_MALLOC, /* cudaMalloc, at its entry */
 	GM_PROBE_CUDA_MALLOC_RETURN, /* at the address a cudaMalloc returns to */
-	GM_PROBE_CUDA_FREE,      /* cudaFree, at its entry */
+	GM_PROBE_CUDA_FREE,          /* cudaFree, at its entry */
 	GM_PROBE_OTHER_ALLOCATOR, /* where another allocator than the caching one comes into use */
-	GM_PROBE_LIBRARIES,      /* the dynamic linker's _dl_debug_state: libraries came or went */
-	GM_PROBE_EXIT,           /* _exit: the last moment at which the process can be read */
+	GM_PROBE_LIBRARIES,       /* the dynamic linker's _dl_debug_state: libraries came or went */
+	GM_PROBE_EXIT,            /* _exit: the last moment at which the process can be read */
 	GM_PROBE_COUNT,
 };
 
@@ -44,44 +44,46 @@ struct gm_probe_site {
 };
 
 struct gm_recorder_options {
-	size_t size; /* sizeof(struct gm_recorder_options) */
-	bool cuda, cpu;        /* which devices' tensors */
+	size_t size;    /* sizeof(struct gm_recorder_options) */
+	bool cuda, cpu; /* which devices' tensors */
 	bool python_stacks, native_stacks;
-	uint32_t max_frames;   /* per stack; 0: 256 */
+	uint32_t max_frames; /* per stack; 0: 256 */
 	const char *log_path;
-	const char *source;    /* command line, for `info` */
+	const char *source; /* command line, for `info` */
 };
 
 /* What the debugger does after a stop. */
 enum gm_verdict {
 	GM_CONTINUE = 0,
-	GM_STOP = 1,         /* a `step` or `until` condition is met: tell the user */
-	GM_NEW_PROBES = 2,   /* bit: ask gm_recorder_probes() again, then go on (or stop, with bit 0) */
-	GM_REFUSED = 4,      /* bit: nothing can be recorded here: gm_recorder_refusal() says why */
-	GM_NEW_LIBRARIES = 8, /* bit: libraries came; the debugger may want symbols of the user's own */
+	GM_STOP = 1, /* a `step` or `until` condition is met: tell the user */
+	GM_NEW_PROBES =
+	        2,      /* bit: ask gm_recorder_probes() again, then go on (or stop, with bit 0) */
+	GM_REFUSED = 4, /* bit: nothing can be recorded here: gm_recorder_refusal() says why */
+	GM_NEW_LIBRARIES =
+	        8, /* bit: libraries came; the debugger may want symbols of the user's own */
 };
 
 /* Conditions for GM_STOP; 0 everywhere: never stop. */
 struct gm_stop_condition {
 	size_t size;
-	uint64_t events;    /* stop after so many further events */
-	uint32_t step;      /* stop at the first event of this pass of the training loop (from 1) */
-	const char *line;   /* NULL; later issues */
+	uint64_t events;  /* stop after so many further events */
+	uint32_t step;    /* stop at the first event of this pass of the training loop (from 1) */
+	const char *line; /* NULL; later issues */
 };
 
-struct gm_error *gm_recorder_create(const struct gm_recorder_options *options, pid_t pid,
-	struct gm_recorder **ret_recorder);
+struct gm_error *gm_recorder_create(
+        const struct gm_recorder_options *options, pid_t pid, struct gm_recorder **ret_recorder);
 /* Flushes the log, names the addresses it holds, closes everything. Works when the target is gone. */
 struct gm_error *gm_recorder_close(struct gm_recorder *recorder);
 
 /* Libraries may have come: look again. Returns which probes there are now; the array is the recorder's. */
 struct gm_error *gm_recorder_probes(
-	struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count);
+        struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count);
 
 /* One breakpoint stop of `thread` at `address`. Hot path. `registers` may be NULL: then they are read by
  * ptrace. An error means this stop could not be recorded (a gap is noted); recording goes on. */
 struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
-	const struct gm_registers *registers, int *ret_verdict);
+        const struct gm_registers *registers, int *ret_verdict);
 
 /*
  * Does the instruction at a site in the debugger's place, after a stop of `thread` there that the debugger
@@ -106,9 +108,9 @@ struct gm_recorder_summary {
 	uint64_t events, gaps;
 	uint64_t cuda_allocated, cuda_peak; /* as the allocator reports them, summed over devices */
 	uint64_t cpu_allocated, cpu_peak;   /* of what was seen */
-	uint32_t python_unread; /* events without a Python stack although Python runs */
+	uint32_t python_unread;             /* events without a Python stack although Python runs */
 };
 void gm_recorder_summarise(
-	const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary);
+        const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary);
 
 #endif

@@ -80,8 +80,8 @@ struct gm_frame_id {
 };
 
 struct gm_code_id {
-	uint32_t code; /* gm_code.id */
-	uint32_t id;   /* in the log */
+	uint32_t code;             /* gm_code.id */
+	uint32_t id;               /* in the log */
 	struct gm_log_loop *loops; /* owned; as many as the code has */
 	UT_hash_handle hh;
 };
@@ -133,8 +133,8 @@ struct gm_recorder {
 	/* of the instruction at each site: its length where it can be done without, else 0; what it pushes */
 	uint8_t instruction_length[GM_RECORD_SITES_MAX];
 	int instruction_push[GM_RECORD_SITES_MAX];
-	uint32_t missing; /* bits: probes whose library lacks them */
-	uint64_t link_state;   /* address of _r_debug.r_state, 0: unknown */
+	uint32_t missing;                /* bits: probes whose library lacks them */
+	uint64_t link_state;             /* address of _r_debug.r_state, 0: unknown */
 	const struct gm_module *runtime; /* the module whose cudaMalloc is used */
 	size_t modules_written;
 	bool exiting, existing_done, closed_names;
@@ -159,13 +159,14 @@ struct gm_recorder {
 	uint64_t addresses[GM_RECORD_FRAMES_MAX];
 	uint32_t python_unread;
 
-	struct gm_steps *steps; /* NULL: no memory for them */
+	struct gm_steps *steps;                   /* NULL: no memory for them */
 	const struct gm_python_frame *fed_frames; /* of the event that is written now */
 	size_t fed_count;
 	uint32_t last_step;
 
 	/* each of these gaps is told once */
-	bool told_no_record, told_expandable, told_python, told_torch, told_waiting, told_unknown_free;
+	bool told_no_record, told_expandable, told_python, told_torch, told_waiting,
+	        told_unknown_free;
 
 	uint64_t stop_after; /* event count at which to stop, 0: not */
 	uint32_t stop_step;
@@ -175,14 +176,14 @@ struct gm_recorder {
 /* probes.c */
 struct gm_error *gm_record_find_probes(struct gm_recorder *recorder);
 bool gm_record_add_site(struct gm_recorder *recorder, enum gm_probe probe, uint64_t address,
-	const char *name); /* true: it is new */
+        const char *name); /* true: it is new */
 
 /* advance.c */
 void gm_record_note_instruction(struct gm_recorder *recorder, size_t site);
 
 /* record.c */
 void gm_record_gap(struct gm_recorder *recorder, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+        __attribute__((format(printf, 2, 3)));
 /* Opens what reads Python and PyTorch, as soon as that can be done. */
 void gm_record_open_readers(struct gm_recorder *recorder);
 /* Refuses an allocator that is not the caching one. */
@@ -215,11 +216,11 @@ void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment
 /* Frees that were waiting for a stream and have been completed meanwhile. */
 void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *moment);
 struct gm_live_block *gm_record_keep_block(
-	struct gm_recorder *recorder, const struct gm_live_block *block);
+        struct gm_recorder *recorder, const struct gm_live_block *block);
 void gm_record_pend(struct gm_recorder *recorder, struct gm_live_block *block);
 void gm_record_forget_blocks(struct gm_recorder *recorder);
 struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_moment *moment,
-	enum gm_action action, uint8_t device_type, int16_t device);
+        enum gm_action action, uint8_t device_type, int16_t device);
 
 /* segments.c */
 bool gm_record_cuda_malloc(struct gm_recorder *recorder, struct gm_moment *moment); /* new site */
@@ -227,11 +228,11 @@ void gm_record_cuda_malloc_return(struct gm_recorder *recorder, struct gm_moment
 void gm_record_cuda_free(struct gm_recorder *recorder, struct gm_moment *moment);
 /* Writes the thread's held segment_alloc, if any: `block` (may be NULL) tells its device and stream. */
 void gm_record_release_held(
-	struct gm_recorder *recorder, pid_t thread, const struct gm_live_block *block);
+        struct gm_recorder *recorder, pid_t thread, const struct gm_live_block *block);
 void gm_record_release_all_held(struct gm_recorder *recorder);
 bool gm_record_has_segment(const struct gm_recorder *recorder, uint64_t address);
 void gm_record_keep_segment(struct gm_recorder *recorder, uint64_t address, uint64_t size,
-	uint64_t stream, int8_t device);
+        uint64_t stream, int8_t device);
 void gm_record_forget_segments(struct gm_recorder *recorder);
 
 /* existing.c */

@@ -25,15 +25,15 @@ struct gm_code_id *gm_record_code(struct gm_recorder *recorder, const struct gm_
 		return NULL;
 	for (uint32_t i = 0; i < code->loop_count; i++)
 		loops[i] = (struct gm_log_loop){.start = code->loops[i].start,
-			.end = code->loops[i].end,
-			.line = code->loops[i].line,
-			.line_end = code->loops[i].line_end};
+		        .end = code->loops[i].end,
+		        .line = code->loops[i].line,
+		        .line_end = code->loops[i].line_end};
 	struct gm_log_code record = {
-		.file = gm_log_writer_string(recorder->writer, code->file),
-		.name = gm_log_writer_string(recorder->writer, code->name),
-		.first_line = code->first_line,
-		.loop_count = code->loop_count,
-		.loops = loops,
+	        .file = gm_log_writer_string(recorder->writer, code->file),
+	        .name = gm_log_writer_string(recorder->writer, code->name),
+	        .first_line = code->first_line,
+	        .loop_count = code->loop_count,
+	        .loops = loops,
 	};
 	uint32_t id = gm_log_writer_code(recorder->writer, &record);
 	known = malloc(sizeof(*known));
@@ -60,11 +60,11 @@ static uint32_t log_frame(struct gm_recorder *recorder, const struct gm_python_f
 	struct gm_instruction instruction = {0};
 	gm_python_instruction(recorder->python, frame->code, frame->lasti, &instruction);
 	struct gm_log_frame record = {
-		.code = log_code(recorder, frame->code),
-		.lasti = frame->lasti,
-		.line = frame->line,
-		.op = instruction.op,
-		.op_name = gm_log_writer_string(recorder->writer, instruction.name),
+	        .code = log_code(recorder, frame->code),
+	        .lasti = frame->lasti,
+	        .line = frame->line,
+	        .op = instruction.op,
+	        .op_name = gm_log_writer_string(recorder->writer, instruction.name),
 	};
 	uint32_t id = gm_log_writer_frame(recorder->writer, &record);
 	known = malloc(sizeof(*known));
@@ -115,9 +115,9 @@ static bool ends_with(const char *text, const char *end)
 static bool waits_in_backward(struct gm_recorder *recorder, pid_t thread)
 {
 	struct gm_python_frame frame;
-	return gm_python_stack(recorder->python, thread, &frame, 1) == 1
-		&& strcmp(frame.code->name, "_engine_run_backward") == 0
-		&& ends_with(frame.code->file, "torch/autograd/graph.py");
+	return gm_python_stack(recorder->python, thread, &frame, 1) == 1 &&
+	       strcmp(frame.code->name, "_engine_run_backward") == 0 &&
+	       ends_with(frame.code->file, "torch/autograd/graph.py");
 }
 
 /* The one thread that waits in backward(), 0: none or several. */
@@ -127,7 +127,7 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 	size_t count;
 	pid_t waiting = 0;
 	struct gm_error *error =
-		gm_python_threads(recorder->python, threads, PYTHON_THREADS_MAX, &count);
+	        gm_python_threads(recorder->python, threads, PYTHON_THREADS_MAX, &count);
 	if (error) {
 		gm_error_destroy(error);
 		return 0;
@@ -139,8 +139,8 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 		if (waiting) {
 			if (!recorder->told_waiting)
 				gm_record_gap(recorder,
-					"several threads wait in backward() at once: events of the "
-					"autograd threads have no Python stack then");
+				        "several threads wait in backward() at once: events of the "
+				        "autograd threads have no Python stack then");
 			recorder->told_waiting = true;
 			return 0;
 		}
@@ -154,12 +154,12 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *moment)
 {
 	size_t count = gm_python_stack(
-		recorder->python, moment->thread, recorder->frames, recorder->max_frames);
+	        recorder->python, moment->thread, recorder->frames, recorder->max_frames);
 	if (count == 0 && is_autograd_thread(recorder, moment->thread)) {
 		pid_t waiting = waiting_thread(recorder, moment->thread);
 		if (waiting)
-			count = gm_python_stack(recorder->python, waiting, recorder->frames,
-				recorder->max_frames);
+			count = gm_python_stack(
+			        recorder->python, waiting, recorder->frames, recorder->max_frames);
 		if (count > 0)
 			moment->flags |= GM_EVENT_BORROWED;
 	} else {
@@ -181,9 +181,9 @@ void gm_record_stacks(struct gm_recorder *recorder, struct gm_moment *moment)
 		recorder->python_unread++;
 	if (recorder->native_stacks) {
 		size_t count = gm_symbols_unwind(recorder->symbols, &moment->registers,
-			recorder->addresses, recorder->max_frames);
-		moment->native_stack = gm_log_writer_native_stack(
-			recorder->writer, recorder->addresses, count);
+		        recorder->addresses, recorder->max_frames);
+		moment->native_stack =
+		        gm_log_writer_native_stack(recorder->writer, recorder->addresses, count);
 		/* ids are given in order: a greater one is a stack not seen before */
 		if (moment->native_stack > recorder->last_native_stack) {
 			recorder->last_native_stack = moment->native_stack;
@@ -199,15 +199,15 @@ uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *mome
 	struct gm_python_frame dying;
 	int slot = -1;
 	if (!gm_python_dying_frame(
-		    recorder->python, moment->thread, &recorder->frames[0], &dying, &slot))
+	            recorder->python, moment->thread, &recorder->frames[0], &dying, &slot))
 		return 0;
 	struct gm_log_evidence evidence = {
-		.kind = GM_EVIDENCE_DYING_FRAME,
-		.code = log_code(recorder, dying.code),
-		.line = dying.line,
+	        .kind = GM_EVIDENCE_DYING_FRAME,
+	        .code = log_code(recorder, dying.code),
+	        .line = dying.line,
 	};
 	if (slot >= 0 && (uint32_t)slot < dying.code->local_count)
 		evidence.name =
-			gm_log_writer_string(recorder->writer, dying.code->local_names[slot]);
+		        gm_log_writer_string(recorder->writer, dying.code->local_names[slot]);
 	return gm_log_writer_evidence(recorder->writer, &evidence);
 }

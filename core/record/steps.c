@@ -9,7 +9,8 @@
 #include "record/recorder.h"
 
 /* Called by the detector for a stack it sees for the first time: the one of the event that is fed now. */
-static size_t current_frames(void *context, uint32_t stack, struct gm_step_frame *frames, size_t max)
+static size_t current_frames(
+        void *context, uint32_t stack, struct gm_step_frame *frames, size_t max)
 {
 	struct gm_recorder *recorder = context;
 	(void)stack;
@@ -18,12 +19,12 @@ static size_t current_frames(void *context, uint32_t stack, struct gm_step_frame
 		const struct gm_python_frame *frame = &recorder->fed_frames[i];
 		struct gm_code_id *code = gm_record_code(recorder, frame->code);
 		frames[i] = (struct gm_step_frame){
-			.code = code ? code->id : 0,
-			.lasti = frame->lasti,
-			.loop_count = code ? frame->code->loop_count : 0,
-			.loops = code ? code->loops : NULL,
-			.file = frame->code->file,
-			.name = frame->code->name,
+		        .code = code ? code->id : 0,
+		        .lasti = frame->lasti,
+		        .loop_count = code ? frame->code->loop_count : 0,
+		        .loops = code ? code->loops : NULL,
+		        .file = frame->code->file,
+		        .name = frame->code->name,
 		};
 	}
 	return count;
@@ -46,8 +47,9 @@ void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *e
 	if (!recorder->steps || (event->flags & GM_EVENT_PREEXISTING))
 		return;
 	uint32_t step = gm_steps_feed(recorder->steps, event->python_stack, event->native_stack,
-		event->action, event->flags & GM_EVENT_BORROWED);
-	if (recorder->stop_step && step >= recorder->stop_step && recorder->last_step < recorder->stop_step) {
+	        event->action, event->flags & GM_EVENT_BORROWED);
+	if (recorder->stop_step && step >= recorder->stop_step &&
+	        recorder->last_step < recorder->stop_step) {
 		recorder->stop_step = 0;
 		recorder->stop_due = true;
 	}

@@ -27,7 +27,8 @@ static void look_at_all(const struct gm_log *log)
 		for (size_t f = 0; python && f < frames; f++) {
 			struct gm_log_frame frame;
 			struct gm_log_code code;
-			if (gm_log_frame(log, python[f], &frame) && gm_log_code(log, frame.code, &code))
+			if (gm_log_frame(log, python[f], &frame) &&
+			        gm_log_code(log, frame.code, &code))
 				gm_log_string(log, code.name);
 		}
 		const uint64_t *native = gm_log_native_stack(log, event.native_stack, &frames);
@@ -62,17 +63,17 @@ static void put_chunks(int fd, const uint8_t *data, size_t size)
 {
 	uint8_t header[GM_LOG_HEADER_SIZE];
 	gm_log_header_encode(
-		&(struct gm_log_header){.major = GM_LOG_MAJOR, .id = 1, .pid = 1}, header);
+	        &(struct gm_log_header){.major = GM_LOG_MAJOR, .id = 1, .pid = 1}, header);
 	put(fd, header, sizeof(header));
 	while (size >= 4) {
 		size_t length = data[2] | (size_t)data[3] << 8;
 		if (length > size - 4)
 			length = size - 4;
 		struct gm_chunk_header chunk = {
-			.type = data[0] % (GM_CHUNK_TYPE_COUNT + 1),
-			.count = data[1],
-			.length = (uint32_t)length,
-			.crc = gm_log_crc(data + 4, length),
+		        .type = data[0] % (GM_CHUNK_TYPE_COUNT + 1),
+		        .count = data[1],
+		        .length = (uint32_t)length,
+		        .crc = gm_log_crc(data + 4, length),
 		};
 		uint8_t bytes[GM_CHUNK_HEADER_SIZE];
 		gm_chunk_header_encode(&chunk, bytes);

@@ -26,8 +26,8 @@ static void no_memory_error_needs_no_freeing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(message_carries_context_first),
-		cmocka_unit_test(no_memory_error_needs_no_freeing),
+	        cmocka_unit_test(message_carries_context_first),
+	        cmocka_unit_test(no_memory_error_needs_no_freeing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
