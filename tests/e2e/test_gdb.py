@@ -213,10 +213,10 @@ def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path)
     program = tmp_path / "long.py"
     program.write_text(
         "import time, torch\n"
-        "for _ in range(300):\n    one = torch.empty(1000); time.sleep(0.01)\n"
+        "for _ in range(800):\n    one = torch.empty(1000); time.sleep(0.01)\n"
         "print('whole')\n"
     )
-    interrupt = "python import threading, os, signal; threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()"
+    interrupt = "python import threading, os, signal; threading.Timer(5, os.kill, (os.getpid(), signal.SIGINT)).start()"
     gdb = run_gdb([RECORD, interrupt, "run", "gpumem record status", "continue"], program, sim=False)
     assert "SIGINT" in gdb["run"]
     assert "recording process" in gdb["gpumem record status"]
