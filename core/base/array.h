@@ -10,29 +10,29 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define GM_ARRAY(type)                                                                             \
-	struct {                                                                                   \
-		type *items;                                                                       \
-		size_t count;                                                                      \
-		size_t capacity;                                                                   \
+#define GM_ARRAY(type)           \
+	struct {                 \
+		type *items;     \
+		size_t count;    \
+		size_t capacity; \
 	}
 
 /* Makes room for `more` further items of `item_size` bytes. False: no memory, nothing changed. */
 bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size);
 
-#define gm_array_reserve(array, more)                                                              \
-	gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, (more),        \
-		sizeof(*(array)->items))
+#define gm_array_reserve(array, more)                                                       \
+	gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, (more), \
+	        sizeof(*(array)->items))
 
 /* Appends a value; false where there is no memory. */
-#define gm_array_push(array, value)                                                                \
+#define gm_array_push(array, value) \
 	(gm_array_reserve((array), 1) ? ((array)->items[(array)->count++] = (value), true) : false)
 
-#define gm_array_deinit(array)                                                                     \
-	do {                                                                                       \
-		free((array)->items);                                                              \
-		(array)->items = NULL;                                                             \
-		(array)->count = (array)->capacity = 0;                                            \
+#define gm_array_deinit(array)                          \
+	do {                                            \
+		free((array)->items);                   \
+		(array)->items = NULL;                  \
+		(array)->count = (array)->capacity = 0; \
 	} while (0)
 
 #endif

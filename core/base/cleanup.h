@@ -40,19 +40,19 @@ static inline void gm_cleanup_error(struct gm_error **error)
 #define _cleanup_error_ _cleanup_(gm_cleanup_error)
 
 /* Hands over what a guarded variable owns: the guard then finds NULL. */
-#define gm_take(variable)                                                                          \
-	__extension__({                                                                            \
-		__typeof__(variable) gm_taken_ = (variable);                                       \
-		(variable) = NULL;                                                                 \
-		gm_taken_;                                                                         \
+#define gm_take(variable)                                    \
+	__extension__({                                      \
+		__typeof__(variable) gm_taken_ = (variable); \
+		(variable) = NULL;                           \
+		gm_taken_;                                   \
 	})
 
 /* Returns early with an error, if there is one. */
-#define gm_try(expression)                                                                         \
-	do {                                                                                       \
-		struct gm_error *gm_try_error_ = (expression);                                     \
-		if (gm_try_error_)                                                                 \
-			return gm_try_error_;                                                      \
+#define gm_try(expression)                                     \
+	do {                                                   \
+		struct gm_error *gm_try_error_ = (expression); \
+		if (gm_try_error_)                             \
+			return gm_try_error_;                  \
 	} while (0)
 
 #endif

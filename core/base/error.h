@@ -34,15 +34,15 @@ extern struct gm_error gm_error_no_memory;
 
 /* A new error with a printf-formatted message; &gm_error_no_memory where there is no memory. */
 struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
-	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
+        __attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
 
 /* The same, for a failed system call: ": " and strerror(os_error) are appended. */
 struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *format, ...)
-	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
+        __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
 
 /* Puts "CONTEXT: " before the message of `error` (which may be NULL: then NULL) and returns it. */
 struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)
-	__attribute__((format(printf, 2, 3), warn_unused_result));
+        __attribute__((format(printf, 2, 3), warn_unused_result));
 
 /* Frees an error; NULL and the static one are taken. */
 void gm_error_destroy(struct gm_error *error);

@@ -29,8 +29,9 @@ typedef struct gpumem_door gpumem_door;
 
 GPUMEM_API gpumem_door *gpumem_door_create(void); /* NULL: no memory */
 GPUMEM_API void gpumem_door_destroy(gpumem_door *door);
-GPUMEM_API void gpumem_door_set_process(gpumem_door *door, int pid);   /* 0: none */
-GPUMEM_API void gpumem_door_set_thread(gpumem_door *door, int thread); /* kernel thread id, 0: none */
+GPUMEM_API void gpumem_door_set_process(gpumem_door *door, int pid); /* 0: none */
+GPUMEM_API void gpumem_door_set_thread(
+        gpumem_door *door, int thread); /* kernel thread id, 0: none */
 GPUMEM_API void gpumem_door_set_log(gpumem_door *door, const char *path); /* NULL: none */
 GPUMEM_API void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors);
 /* The process may have run since: forget what was read of it. */
@@ -42,7 +43,7 @@ GPUMEM_API void gpumem_door_invalidate(gpumem_door *door);
  * be NULL when empty. Returns the exit status.
  */
 GPUMEM_API int gpumem_door_run(
-	gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err);
+        gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err);
 
 /* The commands that a door answers, one a call from 0 on; NULL at the end. Both strings are static. */
 GPUMEM_API const char *gpumem_command_name(size_t index);
@@ -64,19 +65,20 @@ enum gpumem_verdict {
 /* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. source: the program's command
  * line, as its user knows it. On failure *ret_err says why; the caller frees it with gpumem_free(). */
 GPUMEM_API int gpumem_recorder_create(int pid, const char *devices, const char *log_path,
-	const char *source, gpumem_recorder **ret_recorder, char **ret_err);
+        const char *source, gpumem_recorder **ret_recorder, char **ret_err);
 /* Names what the log holds, closes it and frees the recorder, also where it fails. */
 GPUMEM_API int gpumem_recorder_close(gpumem_recorder *recorder, char **ret_err);
 /* Looks for libraries that came since. Returns the number of breakpoint sites. */
-GPUMEM_API int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char **ret_err);
+GPUMEM_API int gpumem_recorder_refresh(
+        gpumem_recorder *recorder, size_t *ret_count, char **ret_err);
 GPUMEM_API size_t gpumem_recorder_site_count(gpumem_recorder *recorder);
 GPUMEM_API uint64_t gpumem_recorder_site_address(gpumem_recorder *recorder, size_t index);
 GPUMEM_API const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size_t index);
 /* A stop at a site. Returns bits of enum gpumem_verdict; negative: the stop could not be recorded, the
  * reason is noted in the log as a gap. registers: 17 words in DWARF order, or NULL (then read by ptrace,
  * which works in gdb's main thread). */
-GPUMEM_API int gpumem_recorder_hit(gpumem_recorder *recorder, uint64_t address, int thread,
-	const uint64_t *registers);
+GPUMEM_API int gpumem_recorder_hit(
+        gpumem_recorder *recorder, uint64_t address, int thread, const uint64_t *registers);
 /* After a stop that is not shown: does the instruction under the breakpoint, so that the debugger need not
  * step over it. 1: done, the thread's registers have to be read again; 0: nothing was changed. */
 GPUMEM_API int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thread);
@@ -84,7 +86,7 @@ GPUMEM_API int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t addre
 GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
 /* Stop after `events` further events, or at the first event of pass `step` of the loop; 0: not. */
 GPUMEM_API void gpumem_recorder_stop_when(
-	gpumem_recorder *recorder, uint64_t events, uint32_t step);
+        gpumem_recorder *recorder, uint64_t events, uint32_t step);
 /* Everything recorded so far can be read from the file. */
 GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
 /* The pass of the training loop that the latest event belongs to, as far as can be told; 0: none yet. */
