@@ -21,12 +21,12 @@ static char log_path[] = "/tmp/gpumem-test-record-XXXXXX";
 static struct gm_recorder_options options(void)
 {
 	return (struct gm_recorder_options){.size = sizeof(struct gm_recorder_options),
-		.cuda = true,
-		.cpu = true,
-		.python_stacks = true,
-		.native_stacks = true,
-		.log_path = log_path,
-		.source = "child"};
+	        .cuda = true,
+	        .cpu = true,
+	        .python_stacks = true,
+	        .native_stacks = true,
+	        .log_path = log_path,
+	        .source = "child"};
 }
 
 static void test_without_torch_only_libraries_and_exit_are_watched(void **state)
@@ -40,8 +40,8 @@ static void test_without_torch_only_libraries_and_exit_are_watched(void **state)
 	assert_null(gm_recorder_probes(recorder, &sites, &count));
 	assert_int_equal(count, 2);
 	for (size_t i = 0; i < count; i++) {
-		assert_true(sites[i].probe == GM_PROBE_LIBRARIES
-			|| sites[i].probe == GM_PROBE_EXIT);
+		assert_true(
+		        sites[i].probe == GM_PROBE_LIBRARIES || sites[i].probe == GM_PROBE_EXIT);
 		assert_true(sites[i].address != 0);
 	}
 	int verdict = -1;
@@ -84,10 +84,11 @@ static void test_unknown_device_is_refused_by_name(void **state)
 {
 	gpumem_recorder *recorder = NULL;
 	char *message = NULL;
-	int status = gpumem_recorder_create(getpid(), "cuda,tpu", log_path, "x", &recorder, &message);
+	int status =
+	        gpumem_recorder_create(getpid(), "cuda,tpu", log_path, "x", &recorder, &message);
 	assert_int_equal(status, GM_USAGE);
-	assert_string_equal(message,
-		"--devices cuda,tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu");
+	assert_string_equal(
+	        message, "--devices cuda,tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu");
 	gpumem_free(message);
 }
 
@@ -97,7 +98,7 @@ static void test_summary_of_nothing_is_no_events(void **state)
 	gpumem_recorder *recorder = NULL;
 	char *message = NULL;
 	assert_int_equal(
-		gpumem_recorder_create(child.pid, "cuda", log_path, "x", &recorder, &message), 0);
+	        gpumem_recorder_create(child.pid, "cuda", log_path, "x", &recorder, &message), 0);
 	char *summary = gpumem_recorder_summary(recorder);
 	assert_string_equal(summary, "0 events");
 	gpumem_free(summary);
@@ -109,11 +110,11 @@ int main(void)
 {
 	close(mkstemp(log_path));
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_without_torch_only_libraries_and_exit_are_watched),
-		cmocka_unit_test(test_log_of_a_process_that_is_gone_is_closed_and_readable),
-		cmocka_unit_test(test_no_such_process_is_refused),
-		cmocka_unit_test(test_unknown_device_is_refused_by_name),
-		cmocka_unit_test(test_summary_of_nothing_is_no_events),
+	        cmocka_unit_test(test_without_torch_only_libraries_and_exit_are_watched),
+	        cmocka_unit_test(test_log_of_a_process_that_is_gone_is_closed_and_readable),
+	        cmocka_unit_test(test_no_such_process_is_refused),
+	        cmocka_unit_test(test_unknown_device_is_refused_by_name),
+	        cmocka_unit_test(test_summary_of_nothing_is_no_events),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	unlink(log_path);
