@@ -180,17 +180,6 @@ def test_a_core_leaves_the_device_memory_out(gpumem, tmp_path):
         assert b"/memfd:gpumem-sim-device" in file.read(MIB)
 
 
-def test_expandable_segments_are_refused_by_name(run_gpumem):
-    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    program = "import torch; torch.empty(100, device='cuda')"
-    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program, env=environment)
-    assert finished.status == 1
-    assert finished.err.count("gpumem sim: cuMemAddressReserve: not simulated") == 1
-
-
-# --- the shell command --------------------------------------------------------------------------------------
-
-
 def test_sim_list_names_every_profile(run_gpumem):
     profiles = run_gpumem("sim", "list", "--json").check().out.json()["profiles"]
     assert {"h100-80gb", "t4-16gb"} <= {profile["profile"] for profile in profiles}

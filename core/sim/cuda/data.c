@@ -72,7 +72,7 @@ static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bo
 	return at < to ? at : to;
 }
 
-void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size)
+static void mark_piece(struct gm_sim_device *device, const void *to, uint64_t size)
 {
 	if (!size)
 		return;
@@ -97,7 +97,7 @@ static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 	memset(device->base + offset, 0, size);
 }
 
-void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
+static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
 {
 	if (!size)
 		return;
@@ -139,9 +139,9 @@ void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
 	}
 }
 
-void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+static void in_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	gm_sim_data_mark(device, to, size);
+	mark_piece(device, to, size);
 	memcpy(to, from, size);
 }
 
@@ -156,7 +156,7 @@ static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
 		        device->index);
 }
 
-void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+static void out_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base),
 	         end = offset + size;
@@ -182,14 +182,14 @@ void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, u
 		told_of_read_back(device, unwritten);
 }
 
-void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
+static void across_piece(struct gm_sim_device *to_device, void *to,
         struct gm_sim_device *from_device, const void *from, uint64_t size)
 {
 	uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
 	if (a == b || !size)
 		return;
 	if (a < b + size && b < a + size) {
-		gm_sim_data_mark(to_device, to, size);
+		mark_piece(to_device, to, size);
 		memmove(to, from, size);
 		return;
 	}
@@ -206,25 +206,87 @@ void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
 			until = end;
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written)
-			gm_sim_data_in(to_device, target, from_device->base + first, until - first);
+			in_piece(to_device, target, from_device->base + first, until - first);
 		else
-			gm_sim_data_zero(to_device, target, until - first);
+			zero_piece(to_device, target, until - first);
 		at = next;
 	}
 }
 
-void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size)
+static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64_t size)
 {
 	if ((value & 0xff) == 0) {
-		gm_sim_data_zero(device, to, size);
+		zero_piece(device, to, size);
 		/*
 		 * Zero is then a value that was set, but what reads as zero anyhow is marked only where it is
 		 * small: marking without writing would give the memory host pages when it is read.
 		 */
 		if (size <= 1 << 20)
-			gm_sim_data_mark(device, to, size);
+			mark_piece(device, to, size);
 		return;
 	}
-	gm_sim_data_mark(device, to, size);
+	mark_piece(device, to, size);
 	memset(to, value, size);
+}
+
+/*
+ * The public calls: an address that is a mapping of the virtual-memory calls stands for a part of the
+ * device's own mapping, piece by piece. (Both show the same bytes; the bits know the device's only.)
+ */
+static unsigned char *own(
+        struct gm_sim_device *device, const void *address, uint64_t size, uint64_t *ret_size)
+{
+	struct gm_sim_view view = {.at = (unsigned char *)(uintptr_t)address, .size = size};
+	if ((uintptr_t)address - (uintptr_t)device->base >= device->span &&
+	        !gm_sim_vmm_find(address, &view))
+		view.size = 0; /* unmapped by another thread meanwhile: nothing is left to do */
+	*ret_size = view.size < size ? view.size : size;
+	return view.at;
+}
+
+#define PIECES(address, call)                                                                     \
+	for (uint64_t n, done = 0; done < size; done += n) {                                      \
+		unsigned char *at = own(device, (const char *)(address) + done, size - done, &n); \
+		if (!n)                                                                           \
+			return;                                                                   \
+		call;                                                                             \
+	}
+
+void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size)
+{
+	PIECES(to, mark_piece(device, at, n))
+}
+
+void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)
+{
+	PIECES(to, zero_piece(device, at, n))
+}
+
+void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	PIECES(to, in_piece(device, at, (const char *)from + done, n))
+}
+
+void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	PIECES(from, out_piece(device, (char *)to + done, at, n))
+}
+
+void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size)
+{
+	PIECES(to, fill_piece(device, at, value, n))
+}
+
+void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
+        struct gm_sim_device *from_device, const void *from, uint64_t size)
+{
+	struct gm_sim_device *device = to_device;
+	PIECES(to, {
+		uint64_t both;
+		unsigned char *source = own(from_device, (const char *)from + done, n, &both);
+		if (!both)
+			return;
+		n = both;
+		across_piece(to_device, at, from_device, source, n);
+	})
 }

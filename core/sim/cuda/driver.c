@@ -78,6 +78,22 @@ GM_SIM_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 GM_SIM_EXPORT CUresult cuDeviceGetAttribute(
         int *value, CUdevice_attribute attribute, CUdevice device)
 {
+	/* The driver's own, which the runtime has no names for (cuda.h, CUDA 13.0): vmm.c. */
+	if (value && gm_sim_device_facts(device))
+		switch ((int)attribute) {
+		case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+		case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+			*value = 1;
+			return CUDA_SUCCESS;
+		case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED:
+		case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED:
+		case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
+		case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+			*value = 0;
+			return CUDA_SUCCESS;
+		default:
+			break;
+		}
 	return result(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device));
 }
 
@@ -176,6 +192,12 @@ GM_SIM_EXPORT CUresult cuPointerGetAttribute(
 /* Says once of each entry point that a program asked for it by name and it is not simulated. */
 static void asked_for(const char *name)
 {
+	/* PyTorch looks these up with the virtual-memory calls, in case a program uses what needs them. */
+	static const char *const in_advance[] = {"cuGreenCtx", "cuMulticast", "cuCtxP",
+	        "cuCtxFromGreenCtx", "cuDevSmResource", "cuDevResource", "cuDeviceGetDevResource"};
+	for (size_t i = 0; i < sizeof(in_advance) / sizeof(in_advance[0]); i++)
+		if (strncmp(name, in_advance[i], strlen(in_advance[i])) == 0)
+			return;
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static char said[64][64];
 	static unsigned count;

@@ -12,7 +12,8 @@ static uint64_t first_address(const struct gm_sim_device *device)
 	       ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
 }
 
-int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
+/* `value` is what the program may use of it; 0 for memory that has no address of its own (vmm.c). */
+static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
 {
 	struct gm_sim_device_account *account = device->account;
 	if (size > account->total)
@@ -20,10 +21,10 @@ int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
 	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
 	uint64_t address = 0;
 	pthread_mutex_lock(&device->lock);
-	bool fits =
-	        whole <= account->total - account->context - account->used &&
-	        gm_sim_ranges_take(&device->ranges, first_address(device),
-	                (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, size, &address);
+	bool fits = whole <= account->total - account->context - account->used &&
+	            gm_sim_ranges_take(&device->ranges, first_address(device),
+	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value,
+	                    &address);
 	if (fits) {
 		__atomic_store_n(&account->used, account->used + whole, __ATOMIC_RELAXED);
 		if (account->used > account->peak_used)
@@ -39,16 +40,23 @@ out_of_memory:
 	return cudaErrorMemoryAllocation;
 }
 
-int gm_sim_memory_free(void *address)
+int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
 {
-	struct gm_sim_device *device = gm_sim_device_of(address);
-	if (!device)
-		return cudaErrorInvalidValue;
+	return take(device, size, size, ret);
+}
+
+int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret)
+{
+	return take(device, size, 0, ret);
+}
+
+static bool give(struct gm_sim_device *device, void *address, bool physical)
+{
 	/* Emptied before it can be taken again; a range that is not there is not touched. */
 	pthread_mutex_lock(&device->lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
 	struct gm_sim_range range = {0};
-	bool there = found && found->start == (uintptr_t)address;
+	bool there = found && found->start == (uintptr_t)address && (found->value == 0) == physical;
 	if (there) {
 		gm_sim_data_zero(device, address, found->size);
 		gm_sim_ranges_remove(&device->ranges, (uintptr_t)address, &range);
@@ -56,12 +64,35 @@ int gm_sim_memory_free(void *address)
 		        __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&device->lock);
-	return there ? cudaSuccess : cudaErrorInvalidValue;
+	return there;
+}
+
+int gm_sim_memory_free(void *address)
+{
+	struct gm_sim_device *device = gm_sim_device_of(address);
+	return device && give(device, address, false) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void gm_sim_memory_give(struct gm_sim_device *device, void *address)
+{
+	give(device, address, true);
 }
 
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size)
 {
 	uint64_t at = (uintptr_t)address;
+	if (at - (uintptr_t)device->base >= device->span) {
+		/* Mapped pieces, one behind the other. */
+		struct gm_sim_view view;
+		while (gm_sim_vmm_find((const void *)(uintptr_t)at, &view) &&
+		        view.device == device) {
+			if (size <= view.size)
+				return true;
+			at += view.size;
+			size -= view.size;
+		}
+		return false;
+	}
 	if (at < first_address(device))
 		return size <= first_address(device) - at;
 	pthread_mutex_lock(&device->lock);

@@ -9,7 +9,8 @@
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * kernel.c (registration, launches), error.c, blas.c, driver.c (cu…), report.c (PyTorch's own counts),
+ * kernel.c (registration, launches), error.c, blas.c, driver.c (cu…), vmm.c (virtual memory: expandable
+ * segments), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
@@ -86,10 +87,21 @@ int gm_sim_error(int code);
 /* memory.c: addresses of a device. */
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);
 int gm_sim_memory_free(void *address);
+/* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other call. */
+int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
+void gm_sim_memory_give(struct gm_sim_device *device, void *address);
 /* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 
-/* data.c: bytes of a device. The ranges must lie within the device's span. */
+/* vmm.c: what an address of a mapping stands for, and how many bytes of it lie in one piece. */
+struct gm_sim_view {
+	struct gm_sim_device *device;
+	unsigned char *at; /* in the device's own mapping */
+	uint64_t size;
+};
+bool gm_sim_vmm_find(const void *address, struct gm_sim_view *ret);
+
+/* data.c: bytes of a device. The ranges must be memory of the device (gm_sim_memory_holds). */
 void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
@@ -106,6 +118,7 @@ bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
 /* Locks taken around fork(), so that a child finds none held (state.c). */
 void gm_sim_host_lock(bool take);
 void gm_sim_kernel_lock(bool take);
+void gm_sim_vmm_lock(bool take);
 
 /* kernel.c: one kernel of the program, as __cudaRegisterFunction told it. */
 struct gm_sim_kernel {

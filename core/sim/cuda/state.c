@@ -52,10 +52,12 @@ static void before_fork(void)
 {
 	gm_sim_host_lock(true);
 	gm_sim_kernel_lock(true);
+	gm_sim_vmm_lock(true);
 }
 
 static void in_parent(void)
 {
+	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
 	gm_sim_host_lock(false);
 }
@@ -239,7 +241,8 @@ struct gm_sim_device *gm_sim_device_of(const void *address)
 		        (uintptr_t)address - (uintptr_t)device->base < device->span)
 			return device;
 	}
-	return NULL;
+	struct gm_sim_view view;
+	return gm_sim_vmm_find(address, &view) ? view.device : NULL;
 }
 
 int gm_sim_current_index(void)
