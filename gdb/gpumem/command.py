@@ -9,6 +9,7 @@ import gdb
 
 from .debugger import process_id, write
 from .library import Failure, LibraryMissing
+from .recorder import waiting
 from .session import session
 
 
@@ -61,28 +62,16 @@ def unquote(word):
     return word
 
 
-def needs_process(method):
-    """There must be a process, and it must be stopped."""
+def needs_recorded_program(method):
+    """A stopped process that is recorded, or none yet and `gpumem record` was typed: then it is started."""
 
     @functools.wraps(method)
     def checked(self, arguments):
         thread = gdb.selected_thread()
-        if not process_id() or not thread:
-            raise Failure(f"{self.short}: no process: start one with `run` or attach to one", 4)
-        if thread.is_running():
-            raise Failure(f"{self.short}: the program is running: interrupt it first (Ctrl-C or `interrupt`)", 4)
-        return method(self, arguments)
-
-    return checked
-
-
-def needs_recording(method):
-    """The process must be recorded."""
-
-    @functools.wraps(method)
-    def checked(self, arguments):
-        if session().recording is None:
+        if session().recording is None and (process_id() or not waiting.on):
             raise Failure(f"{self.short}: nothing is recorded: type `gpumem record` first", 2)
+        if thread and thread.is_running():
+            raise Failure(f"{self.short}: the program is running: interrupt it first (Ctrl-C or `interrupt`)", 4)
         return method(self, arguments)
 
     return checked

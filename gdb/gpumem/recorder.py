@@ -26,6 +26,7 @@ class Waiting:
         self.devices = "cuda"
         self.identity = None  # of the program in the recorded process
         self.told_other = set()
+        self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
     # --- asked for by the user ---
 
@@ -74,6 +75,7 @@ class Waiting:
         recording.on_refusal = lambda why: debugger.warn(f"not recorded: {why}")
         recording.on_other_process = self._other_process
         current.recording = recording
+        recording.recorder.stop_when(**self.condition)
         self.identity = identity(pid)
         libraries.load_new(pid)
 

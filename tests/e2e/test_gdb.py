@@ -107,8 +107,8 @@ def test_another_allocator_is_refused_by_name(run_gdb, tmp_path):
         ("gpumem record --fast", "record: unrecognized arguments: --fast: see `help gpumem record`"),
         ("gpumem record stop", "record stop: nothing is recorded: type `gpumem record` first"),
         ("gpumem record save", "record: save: FILE is missing: name one, as in `gpumem record save run.gpumem`"),
-        ("gpumem step", "step: no process: start one with `run` or attach to one"),
-        ("gpumem until", "until: no process: start one with `run` or attach to one"),
+        ("gpumem step", "step: nothing is recorded: type `gpumem record` first"),
+        ("gpumem until", "until: nothing is recorded: type `gpumem record` first"),
         ("gpumem whoholds x", "unknown command 'whoholds': there is none so named: did you mean `gpumem who-holds`?"),
         ("gpumem why 'x", "why: the quote ' is not closed: close it"),
     ],
@@ -152,6 +152,12 @@ def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
     assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])
     assert re.search(r"^#2 ", gdb["gpumem step 2"], re.M)
     assert "did not come to that event" in gdb["gpumem step 1000000"]
+
+
+def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):
+    gdb = run_gdb([RECORD, "gpumem until step=2", "kill", "gpumem step 3"], cpu_loop, sim=False)
+    assert re.search(r"^#[0-9]+ .* step 2 ", gdb["gpumem until step=2"], re.M), gdb.out
+    assert re.search(r"^#2 ", gdb["gpumem step 3"], re.M), gdb.out
 
 
 def test_until_stops_where_the_pass_begins(run_gdb):

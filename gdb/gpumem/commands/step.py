@@ -2,24 +2,34 @@
 
 import gdb
 
-from ..command import Command, Usage, answer, needs_process, needs_recording, number
+from ..command import Command, Usage, answer, needs_recorded_program, number
 from ..debugger import say
+from ..recorder import waiting
 from ..session import session
 
 
-def go_on(event=None):
-    """Continues until the condition is met, and shows the event; False: the program stopped for another
-    reason, or ended."""
+def go_on(events=0, step=0):
+    """Continues, or starts the program, until the condition is met, and shows the event; False: the
+    program stopped for another reason, or ended."""
     recording = session().recording
-    recording.stopped = False
+    started = recording is None
+    before = 0 if started else recording.recorder.event_count()
+    condition = {"events": events, "step": step}
+    if started:
+        waiting.condition = condition
+    else:
+        recording.stopped = False
+        recording.recorder.stop_when(**condition)
     try:
-        gdb.execute("continue")
+        gdb.execute("run" if started else "continue")
     finally:
-        if session().recording is recording:
-            recording.recorder.stop_when()
-    if session().recording is not recording or not recording.stopped:
+        waiting.condition = {}
+        now = session().recording
+        if now is not None and (started or now is recording):
+            now.recorder.stop_when()
+    if now is None or not (started or now is recording) or not now.stopped:
         return False
-    number = str(recording.recorder.event_count() - 1 if event is None else event)
+    number = str(before + events - 1 if events else now.recorder.event_count() - 1)
     answer(["events", "--from", number, "--to", number])
     return True
 
@@ -30,21 +40,18 @@ class Step(Command):
     gpumem step [N]
 
     The program stops inside the allocator, at the event that is shown; `gpumem who-holds` and `gpumem why`
-    ask about that moment.
+    ask about that moment. A program that does not run yet is started.
 
     Example: gpumem step 10"""
 
     name = "step"
 
-    @needs_process
-    @needs_recording
+    @needs_recorded_program
     def run(self, arguments):
         if len(arguments) > 1:
             raise Usage("too many words: give one number, as in `gpumem step 10`")
         count = number(arguments[0], "N") if arguments else 1
         if not 1 <= count < 1 << 63:
             raise Usage(f"N: {count} is no number of events: give one from 1 on")
-        recorder = session().recording.recorder
-        recorder.stop_when(events=count)
-        if not go_on(recorder.event_count() + count - 1):
+        if not go_on(events=count):
             say("the program did not come to that event")

@@ -2,7 +2,7 @@
 
 import re
 
-from ..command import Command, Usage, needs_process, needs_recording
+from ..command import Command, Usage, needs_recorded_program
 from ..debugger import say
 from ..library import Failure
 from ..session import session
@@ -14,25 +14,24 @@ class Until(Command):
 
     gpumem until step=N
 
-    Stops at the first event of the loop's N-th pass; passes count from 1.
+    Stops at the first event of the loop's N-th pass; passes count from 1. A program
+    that does not run yet is started.
 
     Example: gpumem until step=2"""
 
     name = "until"
     words = ("step=",)
 
-    @needs_process
-    @needs_recording
+    @needs_recorded_program
     def run(self, arguments):
         match = re.match(r"step=([0-9]+)$", "".join(arguments))
         if not match or not 1 <= int(match[1]) < 1 << 32:
             raise Usage(f"'{' '.join(arguments)}' is no condition: give one, as in `gpumem until step=2`")
-        recorder = session().recording.recorder
-        if recorder.step() >= int(match[1]):
+        recording = session().recording
+        now = recording.recorder.step() if recording else 0
+        if now >= int(match[1]):
             raise Failure(
-                f"until step={match[1]}: the program is in step {recorder.step()} already: name a later one, or `run` anew",
-                2,
+                f"until step={match[1]}: the program is in step {now} already: name a later one, or `run` anew", 2
             )
-        recorder.stop_when(step=int(match[1]))
-        if not go_on():
+        if not go_on(step=int(match[1])):
             say(f"the program did not come to step {match[1]}")
