@@ -49,7 +49,7 @@ struct gm_sim_account {
 	uint32_t process;      /* pid that the figures belong to; 0 until CUDA is first used */
 	uint64_t launches;     /* kernels launched */
 	uint64_t not_computed; /* of them, kernels that computed nothing */
-	uint64_t library_not_computed; /* cuBLAS and cuBLASLt calls that computed nothing */
+	uint64_t library_not_computed; /* cuBLAS, cuBLASLt and cuDNN calls that computed nothing */
 	uint64_t not_simulated;        /* calls refused because they are not simulated */
 	uint64_t read_back; /* bytes copied to the host of which nothing was ever computed */
 	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];

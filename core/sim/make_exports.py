@@ -23,6 +23,8 @@ NOT_COMPUTE = re.compile(
     r"Get(?!r|q|l)|Set|Create|Destroy|Logger|Xt|Init|Shutdown|Alloc|Free|Property|Version|Status|Check|Heuristic|"
     r"Cache|Ctx|Characteristic|Desc|Preference|Layout|Algo|igrat|xerbla|Environment|Emulation|Register|Unregister"
 )
+# The same of cuDNN.
+CUDNN_NOT_COMPUTE = re.compile(r"Get|Set|Create|Destroy|Find|Version|Query|Derive|Restore|Backend(?!Execute)|Build|Clip")
 
 
 def dynamic_symbols(path):
@@ -74,22 +76,22 @@ def main():
     site, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     libraries = site / "nvidia/cu13/lib"
-    for soname, prefix in (
-        ("libcudart.so.13", ("cuda", "__cuda")),
-        ("libcublas.so.13", ("cublas",)),
-        ("libcublasLt.so.13", ("cublasLt",)),
+    cudnn = site / "nvidia/cudnn/lib"
+    for path, prefix, not_compute, list_name in (
+        (libraries / "libcudart.so.13", ("cuda", "__cuda"), re.compile(""), "libcudart13.inc"),
+        (libraries / "libcublas.so.13", ("cublas",), NOT_COMPUTE, "libcublas13.inc"),
+        (libraries / "libcublasLt.so.13", ("cublasLt",), NOT_COMPUTE, "libcublasLt13.inc"),
+        (cudnn / "libcudnn.so.9", ("cudnn",), CUDNN_NOT_COMPUTE, "libcudnn9.inc"),
     ):
-        names = {n for n, _, defined in dynamic_symbols(libraries / soname) if defined and n.startswith(prefix)}
+        soname = path.name
+        names = {n for n, _, defined in dynamic_symbols(path) if defined and n.startswith(prefix)}
         wanted = imports(site, soname)
         if not wanted <= names:
             sys.exit(f"{soname}: torch imports what it does not define: {sorted(wanted - names)}")
         write(
             folder,
-            soname.split(".")[0] + "13.inc",
-            (
-                ("STUB" if "cuda" in prefix or NOT_COMPUTE.search(n) else "COMPUTE") + f"({n})"
-                for n in sorted(names)
-            ),
+            list_name,
+            (("STUB" if not_compute.search(n) else "COMPUTE") + f"({n})" for n in sorted(names)),
         )
     write(folder, "libcuda1.inc", (f"STUB({n})" for n in sorted(driver_names(site))))
 
@@ -103,6 +105,13 @@ def main():
         if name != unknown:
             errors.append(f'ERROR({code}, "{name.decode()}", "{cudart.cudaGetErrorString(code).decode()}")')
     write(folder, "errors13.inc", errors)
+
+    # cuDNN's statuses, likewise.
+    graph = ctypes.CDLL(str(cudnn / "libcudnn_graph.so.9"))
+    graph.cudnnGetErrorString.restype = ctypes.c_char_p
+    unknown = graph.cudnnGetErrorString(-12345)
+    texts = ((code, graph.cudnnGetErrorString(code)) for code in range(6000))
+    write(folder, "errors_cudnn9.inc", (f'ERROR({c}, "{t.decode()}")' for c, t in texts if t != unknown))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 /*
  * The preloaded library's inside: what its files share.
  *
- * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt and the driver under an unmodified
+ * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt, cuDNN and the driver under an unmodified
  * PyTorch, on a machine without a GPU. Memory is real (host-backed, see memory.c), copies and memsets are
  * real, streams are in order and complete at once, kernels compute nothing and are counted. It must live in
  * any process that a program starts (it is preloaded into all of them), so it does nothing until CUDA is
@@ -9,7 +9,7 @@
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * kernel.c (registration, launches), error.c, blas.c, driver.c (cu…), vmm.c (virtual memory: expandable
+ * kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */

@@ -7,17 +7,19 @@
  */
 #include "sim/cuda/sim.h"
 
-/* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED. */
-enum { CUDA_REFUSED = 801, CUBLAS_REFUSED = 15 };
+/* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED,
+   CUDNN_STATUS_NOT_SUPPORTED. */
+enum { CUDA_REFUSED = 801, CUBLAS_REFUSED = 15, CUDNN_REFUSED = 3000 };
 
 int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 {
 	GM_SIM_COUNT(gpumem_sim_account.not_simulated, 1);
 	if (atomic_fetch_add_explicit(&site->calls, 1, memory_order_relaxed) == 0)
 		gm_sim_say("%s: not simulated: returned %s", site->name,
-		        code == CUBLAS_REFUSED ? "CUBLAS_STATUS_NOT_SUPPORTED"
-		        : runtime              ? "cudaErrorNotSupported"
-		                               : "CUDA_ERROR_NOT_SUPPORTED");
+		        code == CUBLAS_REFUSED  ? "CUBLAS_STATUS_NOT_SUPPORTED"
+		        : code == CUDNN_REFUSED ? "CUDNN_STATUS_NOT_SUPPORTED"
+		        : runtime               ? "cudaErrorNotSupported"
+		                                : "CUDA_ERROR_NOT_SUPPORTED");
 	return runtime ? gm_sim_error(code) : code;
 }
 
@@ -56,3 +58,6 @@ bool gm_sim_is_stub(const void *code)
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUBLAS_REFUSED, false))
 #include "sim/exports/libcublas13.inc"
 #include "sim/exports/libcublasLt13.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDNN_REFUSED, false))
+#include "sim/exports/libcudnn9.inc"
