@@ -5,7 +5,6 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ELF REQUIRED IMPORTED_TARGET libelf)
 pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw)
-pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 find_path(DWARF_INCLUDE_DIR libdwarf.h PATH_SUFFIXES libdwarf REQUIRED)
