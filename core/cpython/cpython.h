@@ -128,6 +128,13 @@ void gm_python_instruction(struct gm_python *python, const struct gm_code *code,
 void gm_python_frame_instruction(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_instruction *ret_instruction);
 
+/*
+ * How far a `for` loop of a frame of a stopped thread has come: a number that changes with each pass, by the
+ * loop's iterator. False: no `for`, or an iterator that does not count (a generator). `frame` stands in it.
+ */
+bool gm_python_loop_position(struct gm_python *python, const struct gm_python_frame *frame,
+        uint32_t loop, uint64_t *ret_position);
+
 /* The dict of a frame's global variables; 0: unreadable. */
 uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_python_frame *frame);
 

@@ -166,6 +166,7 @@ enum gm_frame_owner {
 	GM_OWNED_BY_C
 };
 
+enum { GM_ITERATOR_TYPES = 4 };
 enum { GM_CODE_BUCKETS = 4096, GM_TYPE_BUCKETS = 4096, GM_STACK_WINDOW = 32 << 10 };
 
 struct gm_python {
@@ -182,6 +183,9 @@ struct gm_python {
 	uint64_t generator_types[3];
 	bool generator_types_sought;
 	uint64_t code_type; /* PyCode_Type, 0 until the first one is seen */
+	uint64_t iterator_types
+	        [GM_ITERATOR_TYPES];  /* loop_position.c: those that count, once seen */
+	uint64_t other_iterator_type; /* the last one seen that does not */
 
 	struct gm_code_entry *codes[GM_CODE_BUCKETS];
 	uint32_t code_count;

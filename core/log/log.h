@@ -96,6 +96,16 @@ struct gm_log_evidence {
 	uint32_t name;
 };
 
+/* From `event` on a loop of a code object is in another pass: what its iterator told. */
+struct gm_log_pass {
+	uint64_t event; /* number */
+	uint32_t code;  /* id */
+	uint32_t loop;  /* index among the code's loops */
+	uint64_t
+	        position; /* changes with each pass; GM_LOG_NO_POSITION: it cannot be told from here on */
+};
+#define GM_LOG_NO_POSITION UINT64_MAX
+
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
 /* ---- writing ------------------------------------------------------------------------------------
  */
@@ -137,6 +147,9 @@ void gm_log_writer_symbol(struct gm_log_writer *writer, uint64_t address, uint32
 void gm_log_writer_gap(struct gm_log_writer *writer, const char *reason);
 /* A named counter read at the end ("sim.kernels_not_computed"); the last value of a name wins. */
 void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint64_t value);
+
+/* Before the event it names is appended. */
+void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *pass);
 
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
@@ -181,6 +194,9 @@ bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_fun
         uint32_t *ret_file, uint32_t *ret_line);
 size_t gm_log_gap_count(const struct gm_log *log);
 const char *gm_log_gap(const struct gm_log *log, size_t index);
+/* Passes, in the order in which they were recorded. */
+size_t gm_log_pass_count(const struct gm_log *log);
+void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
 
 #endif

@@ -525,6 +525,17 @@ const char *gm_log_gap(const struct gm_log *log, size_t index)
 	                                      : "";
 }
 
+size_t gm_log_pass_count(const struct gm_log *log)
+{
+	return log->tables.passes.count;
+}
+
+void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass)
+{
+	*ret_pass = index < log->tables.passes.count ? log->tables.passes.items[index]
+	                                             : (struct gm_log_pass){0};
+}
+
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value)
 {
 	for (size_t i = 0; i < log->tables.counters.count; i++) {

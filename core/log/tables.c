@@ -18,6 +18,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->evidence);
 	gm_array_deinit(&tables->symbols);
 	gm_array_deinit(&tables->gaps);
+	gm_array_deinit(&tables->passes);
 	gm_array_deinit(&tables->counters);
 }
 
@@ -160,6 +161,15 @@ static bool read_symbol(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->symbols, symbol);
 }
 
+static bool read_pass(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_pass pass = {.event = gm_get_varint(cursor)};
+	pass.code = get_id(cursor, tables->codes.count);
+	pass.loop = gm_get_u32(cursor);
+	pass.position = gm_get_varint(cursor);
+	return gm_array_push(&tables->passes, pass);
+}
+
 static bool read_gap(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	return gm_array_push(&tables->gaps, get_id(cursor, tables->strings.count));
@@ -192,6 +202,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_EVIDENCE] = read_evidence,
 	        [GM_CHUNK_SYMBOLS] = read_symbol,
 	        [GM_CHUNK_GAPS] = read_gap,
+	        [GM_CHUNK_PASSES] = read_pass,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

@@ -35,6 +35,7 @@ enum table {
 	SYMBOLS,
 	GAPS,
 	COUNTERS,
+	PASSES,
 	TABLE_COUNT,
 };
 
@@ -49,6 +50,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_SYMBOLS,
         GM_CHUNK_GAPS,
         GM_CHUNK_COUNTERS,
+        GM_CHUNK_PASSES,
 };
 
 struct gm_log_writer {
@@ -434,6 +436,18 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 	at = gm_put_varint(at, writer->tables[COUNTERS].count);
 	at = gm_put_varint(at, value);
 	intern(writer, COUNTERS, at);
+}
+
+void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *pass)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at)
+		return;
+	at = gm_put_varint(at, pass->event);
+	at = gm_put_varint(at, pass->code);
+	at = gm_put_varint(at, pass->loop);
+	at = gm_put_varint(at, pass->position);
+	intern(writer, PASSES, at);
 }
 
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event)

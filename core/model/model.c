@@ -221,8 +221,17 @@ static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret
 	return count;
 }
 
-static uint32_t feed(struct gm_steps *steps, const struct gm_event *event)
+/* Feeds an event, and before it what iterators told up to it: *passes of the log's have been fed. */
+static uint32_t feed(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *event, uint32_t number, size_t *passes)
 {
+	for (; *passes < gm_log_pass_count(model->log); ++*passes) {
+		struct gm_log_pass pass;
+		gm_log_pass(model->log, *passes, &pass);
+		if (pass.event > number)
+			break;
+		gm_steps_turn(steps, pass.code, pass.loop, pass.position != GM_LOG_NO_POSITION);
+	}
 	return gm_steps_feed(steps, event->python_stack, event->native_stack,
 	        (enum gm_action)event->action, event->flags & GM_EVENT_BORROWED);
 }
@@ -244,12 +253,13 @@ static struct gm_error *assign_steps(struct gm_model *model)
 	gm_steps_fix(steps, model->has_loop ? &model->loop : &nowhere);
 	uint64_t main_thread = 0; /* whose stack came first */
 	bool over = false;
+	size_t passes = 0;
 	for (uint32_t number = 0; number < model->event_count; number++) {
 		struct gm_event event;
 		gm_log_event(model->log, number, &event);
 		struct run run = {number, 0, GM_PHASE_INIT};
 		if (!(event.flags & GM_EVENT_PREEXISTING)) {
-			run.step = feed(steps, &event);
+			run.step = feed(model, steps, &event, number, &passes);
 			run.phase = (uint8_t)gm_steps_phase(steps);
 			if (!main_thread && event.python_stack &&
 			        !(event.flags & GM_EVENT_BORROWED))
@@ -286,6 +296,7 @@ static struct gm_error *build(struct gm_model *model)
 	        gm_steps_create(frames_of, (void *)model->log);
 	if (!model->event_blocks || !steps)
 		return &gm_error_no_memory;
+	size_t passes = 0;
 	for (uint32_t number = 0; number < model->event_count; number++) {
 		struct gm_event event;
 		gm_log_event(model->log, number, &event);
@@ -294,7 +305,7 @@ static struct gm_error *build(struct gm_model *model)
 		if (!add_event(model, &event, number))
 			return &gm_error_no_memory;
 		if (!(event.flags & GM_EVENT_PREEXISTING))
-			feed(steps, &event);
+			feed(model, steps, &event, number, &passes);
 	}
 	gm_live_deinit(&model->live);
 	model->has_loop = gm_steps_loop(steps, &model->loop);

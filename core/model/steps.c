@@ -9,6 +9,7 @@ enum {
 	FRAMES_MAX = 256,
 	LOOPS_MAX = 1024, /* followed at once; a program that has more is no training script */
 	GM_STEP_LOOPS_MAX = 64, /* of one code object */
+	TURNS_MAX = 64,         /* loops that turned and had no event within since */
 	SEEN_MAX = 1 << 12,     /* allocation sites remembered per pass of a thin loop */
 };
 
@@ -26,6 +27,8 @@ struct followed {
 	unsigned landmarks; /* seen within */
 	uint64_t events;
 	bool inside; /* the last event was in it */
+	bool told;   /* its iterator tells its passes */
+	bool turned; /* and it has moved since the last event within */
 	uint32_t last_lasti;
 	uint32_t last_inner;  /* index + 1 of the loop right within it that the last event was in */
 	uint32_t passes;      /* by control going up */
@@ -54,12 +57,20 @@ struct summary {
 	struct standing *standing;
 };
 
+/* A loop that is in another pass since the last event that stood in it. */
+struct turn {
+	uint32_t code, loop;
+	bool told;
+};
+
 struct gm_steps {
 	gm_step_frames frames;
 	void *context;
 	GM_ARRAY(struct followed) followed;
 	GM_ARRAY(struct summary) summaries; /* by stack id */
-	unsigned landmarks;                 /* seen in all */
+	struct turn turns[TURNS_MAX];
+	size_t turn_count;
+	unsigned landmarks; /* seen in all */
 	bool fixed;
 	struct gm_step_loop fixed_loop;
 	uint32_t main_code; /* outermost frame of the first stack */
@@ -331,10 +342,14 @@ static void pass(struct followed *loop, const struct standing *standing, uint64_
 		else if (loop->alloc_lasti != standing->lasti + 1)
 			loop->thick = true;
 	}
+	if (loop->told || loop->turned)
+		begins = !loop->inside || loop->turned;
+	loop->turned = false;
 	bool repeats = false;
 	if (begins)
 		loop->seen.count = 0;
-	if (alloc && !loop->thick && !standing->inner_loops && seen_before(loop, site)) {
+	if (!loop->told && alloc && !loop->thick && !standing->inner_loops &&
+	        seen_before(loop, site)) {
 		repeats = true;
 		loop->seen.count = 0;
 		seen_before(loop, site);
@@ -345,6 +360,34 @@ static void pass(struct followed *loop, const struct standing *standing, uint64_
 	loop->events++;
 	loop->last_lasti = standing->lasti;
 	loop->last_inner = standing->inner;
+}
+
+void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, bool told)
+{
+	size_t i = 0;
+	while (i < steps->turn_count &&
+	        (steps->turns[i].code != code || steps->turns[i].loop != loop))
+		i++;
+	if (i == TURNS_MAX)
+		i = 0;
+	else if (i == steps->turn_count)
+		steps->turn_count++;
+	steps->turns[i] = (struct turn){code, loop, told};
+}
+
+/* What is known of the iterator of a loop that an event stands in. */
+static void take_turn(struct gm_steps *steps, struct followed *loop)
+{
+	for (size_t i = 0; i < steps->turn_count; i++) {
+		const struct turn turn = steps->turns[i];
+		if (turn.code != loop->code || turn.loop != loop->loop)
+			continue;
+		/* the first sight of its iterator is no move of it */
+		loop->turned = loop->told;
+		loop->told = turn.told;
+		steps->turns[i] = steps->turns[--steps->turn_count];
+		return;
+	}
 }
 
 /* Which of two loops is rather the training loop; by what has been seen so far. */
@@ -448,6 +491,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 			continue;
 		}
 		loop->landmarks |= summary->landmarks;
+		take_turn(steps, loop);
 		pass(loop, standing, site, action == GM_ALLOC && !borrowed && native_stack);
 	}
 	const struct followed *loop = training_loop(steps);

@@ -10,6 +10,8 @@
  *
  * A thin loop, whose allocations all come from one instruction (`for _ in range(3): y = model(x)`), shows no
  * control going up: there the same allocation coming again begins a pass.
+ *
+ * Where the recorder saw the loop's iterator move (gm_steps_turn), that alone tells its passes.
  */
 #ifndef GM_MODEL_STEPS_H
 #define GM_MODEL_STEPS_H
@@ -67,6 +69,11 @@ void gm_steps_fix(struct gm_steps *steps, const struct gm_step_loop *loop);
  */
 uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
         enum gm_action action, bool borrowed);
+/*
+ * From the next event on that stands in this loop it is in another pass, as its iterator tells (`told`); or
+ * no iterator tells any more, and the stacks have to. Before the event is fed.
+ */
+void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, bool told);
 /* The phase of the event that was fed last. */
 enum gm_phase gm_steps_phase(const struct gm_steps *steps);
 /* The training loop as far as can be told now; false: none yet. */

@@ -115,6 +115,13 @@ struct gm_moment {
 	size_t frame_count; /* the thread's own Python frames, in recorder->frames */
 };
 
+/* A loop whose passes are told by its iterator, and where that stood last. */
+struct gm_known_loop {
+	uint32_t code, loop; /* id in the log, index */
+	uint64_t position;
+};
+enum { GM_RECORD_LOOPS_MAX = 256 };
+
 struct gm_recorder {
 	pid_t pid;
 	bool cuda, cpu, python_stacks, native_stacks;
@@ -159,7 +166,10 @@ struct gm_recorder {
 	uint64_t addresses[GM_RECORD_FRAMES_MAX];
 	uint32_t python_unread;
 
-	struct gm_steps *steps;                   /* NULL: no memory for them */
+	struct gm_known_loop loops[GM_RECORD_LOOPS_MAX];
+	size_t loop_count;
+	uint32_t main_code;     /* gm_code.id of the outermost frame of the first stack */
+	struct gm_steps *steps; /* NULL: no memory for them */
 	const struct gm_python_frame *fed_frames; /* of the event that is written now */
 	size_t fed_count;
 	uint32_t last_step;
@@ -201,6 +211,10 @@ uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *mome
 
 /* What the log knows of a code object; NULL: no memory. */
 struct gm_code_id *gm_record_code(struct gm_recorder *recorder, const struct gm_code *code);
+
+/* loops.c */
+/* Writes which loops of recorder->frames are in another pass. */
+void gm_record_loops(struct gm_recorder *recorder, size_t count);
 
 /* steps.c */
 bool gm_record_steps_begin(struct gm_recorder *recorder);

@@ -166,6 +166,7 @@ static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *mo
 		moment->frame_count = count;
 	}
 	moment->python_stack = log_python_stack(recorder, count);
+	gm_record_loops(recorder, count);
 	recorder->fed_frames = recorder->frames;
 	recorder->fed_count = count;
 }

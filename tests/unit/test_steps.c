@@ -84,6 +84,49 @@ static void a_loop_of_one_line_is_told_by_its_allocation_coming_again(void **sta
 	expect_steps(&log, (const uint32_t[]){1, 1, 2, 2, 2, 3, 3, 3}, 8);
 }
 
+static void tell(struct synthetic *log, uint64_t event, uint32_t code, uint64_t position)
+{
+	const struct gm_log_pass pass = {event, code, 0, position};
+	gm_log_writer_pass(log->writer, &pass);
+}
+
+static void equal_layers_of_one_line_make_one_step_where_the_iterator_is_known(void **state)
+{
+	struct synthetic log;
+	synthetic_begin(&log);
+	const struct gm_log_loop loop = {20, 80, 3, 4};
+	uint32_t code = synthetic_code(&log, "infer.py", "<module>", &loop, 1);
+	uint32_t call =
+	        synthetic_stack(&log, synthetic_frame(&log, code, 40, GM_OP_CALL, NULL), 0, 0, 0);
+	uint32_t before = synthetic_stack(&log, synthetic_frame(&log, code, 10, 0, NULL), 0, 0, 0);
+	log.native = synthetic_native(&log, (const char *const[]){"at::matmul", NULL});
+	alloc(&log, before);
+	for (uint64_t pass = 0; pass < 3; pass++) {
+		tell(&log, 1 + 2 * pass, code, pass + 1);
+		alloc(&log, call), alloc(&log, call);
+	}
+	/* a generator instead of the range: the allocation coming again tells */
+	tell(&log, 7, code, GM_LOG_NO_POSITION);
+	alloc(&log, call), alloc(&log, call);
+	expect_steps(&log, (const uint32_t[]){0, 1, 1, 2, 2, 3, 3, 4, 5}, 9);
+}
+
+static void a_pass_that_the_iterator_tells_counts_where_control_goes_up_twice(void **state)
+{
+	struct synthetic log;
+	synthetic_begin(&log);
+	const struct gm_log_loop loop = {20, 80, 3, 6};
+	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
+	uint32_t a = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
+	uint32_t b = synthetic_stack(&log, synthetic_frame(&log, code, 60, 0, NULL), 0, 0, 0);
+	const uint32_t stacks[] = {b, a, b, a, b};
+	tell(&log, 0, code, 1);
+	tell(&log, 3, code, 2);
+	for (size_t i = 0; i < 5; i++)
+		alloc(&log, stacks[i]);
+	expect_steps(&log, (const uint32_t[]){1, 1, 1, 2, 2}, 5);
+}
+
 static void the_loop_with_backward_and_optimizer_is_the_training_loop(void **state)
 {
 	struct synthetic log;
@@ -175,6 +218,9 @@ int main(void)
 	        cmocka_unit_test(each_time_control_goes_up_a_step_begins),
 	        cmocka_unit_test(an_inner_loop_makes_no_steps_of_the_outer),
 	        cmocka_unit_test(a_loop_of_one_line_is_told_by_its_allocation_coming_again),
+	        cmocka_unit_test(
+	                equal_layers_of_one_line_make_one_step_where_the_iterator_is_known),
+	        cmocka_unit_test(a_pass_that_the_iterator_tells_counts_where_control_goes_up_twice),
 	        cmocka_unit_test(the_loop_with_backward_and_optimizer_is_the_training_loop),
 	        cmocka_unit_test(a_loop_in_a_constructor_is_no_training_loop),
 	        cmocka_unit_test(phases_follow_the_frames),

@@ -1,0 +1,79 @@
+/*
+ * Passes of loops as their iterators tell them: of the outermost few loops that the program's own frames stand
+ * in, written when one is in another pass than at the event before. Stacks alone do not tell the passes of
+ * a loop whose allocations all come from one line.
+ */
+#include <string.h>
+
+#include "model/steps.h"
+#include "record/recorder.h"
+
+enum {
+	LOOPS_AT_ONCE = 3
+}; /* a training loop has epochs around it at most; each costs two small reads */
+
+static bool is_library(const char *file)
+{
+	return file[0] == '<' || strstr(file, "-packages/") || strstr(file, "/lib/python3");
+}
+
+static struct gm_known_loop *known_loop(struct gm_recorder *recorder, uint32_t code, uint32_t loop)
+{
+	for (size_t i = 0; i < recorder->loop_count; i++)
+		if (recorder->loops[i].code == code && recorder->loops[i].loop == loop)
+			return &recorder->loops[i];
+	if (recorder->loop_count == GM_RECORD_LOOPS_MAX)
+		return NULL;
+	struct gm_known_loop *known = &recorder->loops[recorder->loop_count++];
+	*known = (struct gm_known_loop){code, loop, GM_LOG_NO_POSITION};
+	return known;
+}
+
+static void see_loop(
+        struct gm_recorder *recorder, const struct gm_python_frame *frame, uint32_t loop)
+{
+	struct gm_code_id *code = gm_record_code(recorder, frame->code);
+	struct gm_known_loop *known = code ? known_loop(recorder, code->id, loop) : NULL;
+	if (!known)
+		return;
+	uint64_t position;
+	if (!gm_python_loop_position(recorder->python, frame, loop, &position))
+		position = GM_LOG_NO_POSITION;
+	if (position == known->position)
+		return;
+	known->position = position;
+	const struct gm_log_pass pass = {
+	        .event = recorder->event_count,
+	        .code = code->id,
+	        .loop = loop,
+	        .position = position,
+	};
+	gm_log_writer_pass(recorder->writer, &pass);
+	if (recorder->steps)
+		gm_steps_turn(recorder->steps, code->id, loop, position != GM_LOG_NO_POSITION);
+}
+
+void gm_record_loops(struct gm_recorder *recorder, size_t count)
+{
+	if (count == 0)
+		return;
+	/* Of one thread only, the first that was seen: what others do is no step of the program. */
+	const struct gm_code *outermost = recorder->frames[count - 1].code;
+	if (!recorder->main_code)
+		recorder->main_code = outermost->id;
+	if (recorder->main_code != outermost->id)
+		return;
+	unsigned seen = 0;
+	for (size_t i = count; i-- > 0 && seen < LOOPS_AT_ONCE;) {
+		const struct gm_python_frame *frame = &recorder->frames[i];
+		if (!frame->code->loop_count || is_library(frame->code->file))
+			continue;
+		for (uint32_t j = 0; j < frame->code->loop_count && seen < LOOPS_AT_ONCE; j++) {
+			const struct gm_loop *loop = &frame->code->loops[j];
+			if (frame->lasti < loop->start || frame->lasti >= loop->end)
+				continue;
+			see_loop(recorder, frame, j);
+			seen++;
+		}
+	}
+}
