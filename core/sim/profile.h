@@ -15,12 +15,16 @@
 
 struct gm_error;
 
+/* How devices of a kind reach each other's memory. */
+enum gm_sim_peers { GM_SIM_NO_PEERS, GM_SIM_PCIE, GM_SIM_NVLINK };
+
 struct gm_sim_profile {
 	const char *name;        /* "h100-80gb" */
 	const char *device_name; /* what cudaGetDeviceProperties says */
 	uint64_t memory;         /* bytes: totalGlobalMem */
 	uint64_t context;        /* bytes that a context takes of it */
 	unsigned column;         /* of the attributes' table */
+	enum gm_sim_peers peers;
 };
 
 /* What a run asked for: `count` devices of one kind. */

@@ -182,7 +182,8 @@ def test_a_core_leaves_the_device_memory_out(gpumem, tmp_path):
 
 def test_sim_list_names_every_profile(run_gpumem):
     profiles = run_gpumem("sim", "list", "--json").check().out.json()["profiles"]
-    assert {"h100-80gb", "t4-16gb"} <= {profile["profile"] for profile in profiles}
+    names = "h100-80gb h200-141gb a100-80gb a100-40gb l4-24gb rtx4090-24gb t4-16gb"
+    assert [profile["profile"] for profile in profiles] == names.split()
     text = run_gpumem("sim", "list").check().out
     assert all(profile["profile"] in text and profile["name"] in text for profile in profiles)
 
@@ -190,7 +191,7 @@ def test_sim_list_names_every_profile(run_gpumem):
 def test_a_wrong_profile_is_a_usage_error_naming_the_profiles(run_gpumem):
     finished = run_gpumem("run", "--sim=h1000", "--", "true")
     assert finished.status == 2
-    assert finished.err.startswith("gpumem: simulated device 'h1000': no such profile: use one of h100-80gb, t4-16gb")
+    assert finished.err.startswith("gpumem: simulated device 'h1000': no such profile: use one of h100-80gb, h200-141gb")
 
 
 def test_no_such_program_is_said(run_gpumem):

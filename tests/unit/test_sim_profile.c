@@ -31,6 +31,8 @@ static void a_spec_is_a_name_or_a_size_and_a_count(void **state)
 	is("h100-80gb", UINT64_C(85028896768), 1, h100);
 	is("H100-80GBx8", UINT64_C(85028896768), 8, h100);
 	is("t4-16gb", UINT64_C(15828320256), 1, "Tesla T4");
+	is("rtx4090-24gb", UINT64_C(25393692672), 1, "NVIDIA GeForce RTX 4090");
+	is("rtx4090-24gbx2", UINT64_C(25393692672), 2, "NVIDIA GeForce RTX 4090");
 	is("24GiB", UINT64_C(24) << 30, 1, h100);
 	is("24gb", UINT64_C(24) << 30, 1, h100);
 	is("1.5Gx2", UINT64_C(3) << 29, 2, h100);
@@ -52,7 +54,9 @@ static void a_wrong_spec_is_a_usage_error_that_names_the_profiles(void **state)
 		if (!error)
 			fail_msg("'%s' was taken", spec);
 		assert_int_equal(error->status, GM_USAGE);
-		assert_non_null(strstr(error->message, "h100-80gb, t4-16gb"));
+		assert_non_null(
+		        strstr(error->message, "h100-80gb, h200-141gb, a100-80gb, a100-40gb, "
+		                               "l4-24gb, rtx4090-24gb, t4-16gb"));
 		gm_error_destroy(error);
 	}
 }
@@ -83,7 +87,7 @@ static void what_programs_divide_by_is_never_zero(void **state)
 					found++;
 				}
 	}
-	assert_int_equal(found, 2 * sizeof(names) / sizeof(names[0]));
+	assert_int_equal(found, 7 * sizeof(names) / sizeof(names[0]));
 }
 
 /* They are searched by halves. */

@@ -275,14 +275,14 @@ GM_SIM_EXPORT cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 	return cudaSuccess;
 }
 
-/* Every device reaches every other; who enabled what is remembered, as CUDA refuses it twice. */
+/* Devices of one kind reach each other as their profile says; who enabled what is remembered, as CUDA refuses it twice. */
 static _Atomic bool peers[GM_SIM_DEVICES_MAX][GM_SIM_DEVICES_MAX];
 
 GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
 	if (!gm_sim_device_facts(index) || !gm_sim_device_facts(peer))
 		return gm_sim_error(cudaErrorInvalidDevice);
-	*can = index != peer;
+	*can = index != peer && gm_sim_device_facts(index)->choice.profile.peers != GM_SIM_NO_PEERS;
 	return cudaSuccess;
 }
 
@@ -291,6 +291,9 @@ static int peer_change(int peer, bool enable)
 	int self = gm_sim_current_index();
 	if (!gm_sim_device_facts(peer) || !gm_sim_device_facts(self) || peer == self)
 		return gm_sim_error(cudaErrorInvalidDevice);
+	if (gm_sim_device_facts(self)->choice.profile.peers == GM_SIM_NO_PEERS)
+		return gm_sim_error(
+		        enable ? cudaErrorPeerAccessUnsupported : cudaErrorPeerAccessNotEnabled);
 	if (atomic_exchange(&peers[self][peer], enable) == enable)
 		return gm_sim_error(
 		        enable ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled);
@@ -312,7 +315,9 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetP2PAttribute(
 {
 	if (!gm_sim_device_facts(from) || !gm_sim_device_facts(to) || from == to)
 		return gm_sim_error(cudaErrorInvalidDevice);
-	*value = id == cudaDevP2PAttrAccessSupported || id == cudaDevP2PAttrNativeAtomicSupported;
+	enum gm_sim_peers how = gm_sim_device_facts(from)->choice.profile.peers;
+	*value = (id == cudaDevP2PAttrAccessSupported && how != GM_SIM_NO_PEERS) ||
+	         (id == cudaDevP2PAttrNativeAtomicSupported && how == GM_SIM_NVLINK);
 	return cudaSuccess;
 }
 
