@@ -42,6 +42,8 @@ class Session:
     def __init__(self, arguments):
         say(f"$ build/bin/gpumem gdb {' '.join(arguments)}")
         self.gdb = GdbSession(["build/bin/gpumem", "gdb", *arguments], cwd=ROOT)
+        # Where libc has debug information, gdb would complain at the stop that write.c is not on this machine.
+        self.gdb.type("set print frame-info location")
 
     def ask(self, why, command):
         say(f"\n# {why}")

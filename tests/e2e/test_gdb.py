@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conftest import EXAMPLES
+from conftest import EXAMPLES, ROOT
 
 LOOP = EXAMPLES / "linear_loop.py"
 CPU_LOOP = """
@@ -229,7 +229,14 @@ def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path)
     assert "whole" in gdb["continue"] and "exited normally" in gdb["continue"]
 
 
-@pytest.mark.skipif(not shutil.which("cuda-gdb"), reason="no cuda-gdb on this machine (Debian: nvidia-cuda-gdb, non-free)")
+def why_no_cuda_gdb():
+    """Set-up installs cuda-gdb where it can, and notes why where it cannot."""
+    note = ROOT / "build" / "no-cuda-gdb"
+    why = note.read_text().strip() if note.exists() else "Debian: nvidia-cuda-gdb, non-free"
+    return f"no cuda-gdb on this machine ({why})"
+
+
+@pytest.mark.skipif(not shutil.which("cuda-gdb"), reason=why_no_cuda_gdb())
 def test_cuda_gdb_records_the_same(run_gdb):
     gdbs = [run_gdb(["gpumem record", "run", "gpumem events --json"], LOOP, cuda_gdb=cuda) for cuda in (False, True)]
     plain, cuda = (
