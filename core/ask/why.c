@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 
 void gm_why_deinit(struct gm_why *why)
 {
@@ -154,10 +155,30 @@ static void put_cause(FILE *out, const struct gm_why *why)
 	}
 }
 
+/* What had been made before it went. */
+static void put_late(FILE *out, const struct gm_why *why)
+{
+	char size[GM_SIZE_TEXT];
+	/* What the graph kept went with something else: that one's successor is what it waited for. */
+	if (why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE) {
+		if (why->anew == GM_NO_BLOCK)
+			return;
+		const struct gm_block *anew = gm_model_block(why->model, why->anew);
+		fprintf(out, ", after that line had allocated %s anew (#%u)",
+		        gm_text_size(anew->size, size), anew->alloc);
+	} else if (why->successor != GM_NO_BLOCK) {
+		fprintf(out,
+		        ", after the next one of the same line (#%u) had been allocated: both "
+		        "were live together",
+		        gm_model_block(why->model, why->successor)->alloc);
+	}
+}
+
 static void put_sentence(FILE *out, const struct gm_why *why)
 {
 	const struct gm_block *block = &why->block;
-	fprintf(out, "The block of %" PRIu64 " bytes", block->size);
+	char size[GM_SIZE_TEXT];
+	fprintf(out, "The block of %s", gm_text_size(block->size, size));
 	if (block->alloc == GM_NO_EVENT) {
 		fputs(" was allocated before the record began", out);
 	} else if (block->flags & GM_EVENT_PREEXISTING) {
@@ -183,13 +204,7 @@ static void put_sentence(FILE *out, const struct gm_why *why)
 		put_statement(out, why);
 	}
 	put_step(out, why->cause.step);
-	if (why->successor != GM_NO_BLOCK) {
-		const struct gm_block *next = gm_model_block(why->model, why->successor);
-		fprintf(out,
-		        ", after the next one of the same line, %" PRIu64
-		        " bytes (#%u), had been allocated: both were live together",
-		        next->size, next->alloc);
-	}
+	put_late(out, why);
 	fputs(".", out);
 	if (block->free_requested == GM_NO_EVENT || block->free_completed == block->free_requested)
 		return;
@@ -270,6 +285,21 @@ static struct gm_error *write_text(
 	return NULL;
 }
 
+/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so far? */
+static bool is_anew(const struct gm_why *why, const struct gm_block *other)
+{
+	const struct gm_log *log = gm_model_log(why->model);
+	struct gm_event event;
+	struct gm_frame_place place;
+	if (!why->freed_at.code || gm_model_step(why->model, other->alloc) != why->cause.step ||
+	        (why->anew != GM_NO_BLOCK &&
+	                gm_model_block(why->model, why->anew)->size >= other->size))
+		return false;
+	gm_log_event(log, other->alloc, &event);
+	return gm_place_site(log, event.python_stack, &place) && place.code == why->freed_at.code &&
+	       place.line == why->freed_at.line;
+}
+
 /* What was allocated while the block lived, and whether its own statement was among it. */
 static void find_meanwhile(struct gm_why *why)
 {
@@ -287,6 +317,8 @@ static void find_meanwhile(struct gm_why *why)
 			continue;
 		why->meanwhile_bytes += other->size;
 		why->meanwhile_blocks++;
+		if (gm_block_live_after(other, (uint32_t)end - 1) && is_anew(why, other))
+			why->anew = index;
 		if (why->successor != GM_NO_BLOCK || other->size != block->size ||
 		        !gm_block_live_after(other, (uint32_t)end - 1) || !why->made_at.code)
 			continue;
@@ -310,6 +342,7 @@ struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct g
 	        .model = model,
 	        .block = *gm_model_block(model, block),
 	        .successor = GM_NO_BLOCK,
+	        .anew = GM_NO_BLOCK,
 	};
 	why.freed = why.block.free_requested != GM_NO_EVENT ? why.block.free_requested
 	                                                    : why.block.free_completed;

@@ -16,6 +16,9 @@ struct gm_why {
 	uint32_t
 	        successor; /* the next block of the same statement and size that was allocated while this
 			     * one lived; GM_NO_BLOCK: none */
+	uint32_t
+	        anew; /* the biggest block that the statement of the free itself had allocated before, in
+			  the same pass, and that lives on; GM_NO_BLOCK: none */
 	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
 	char *held_until;                           /* owned; NULL: not known, or still alive */
 	char *sentence;                             /* owned */

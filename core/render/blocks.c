@@ -42,7 +42,7 @@ static json_t *note_json(const struct gm_block_note *note)
 static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out)
 {
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
-	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	uint32_t step = gm_model_step(blocks->model, blocks->event);
 	fprintf(out, "%s: %s %s (%s bytes) in %zu blocks after event %u",
 	        gm_text_device(device->type, device->index, name),
@@ -60,11 +60,11 @@ static struct gm_error *put_groups(
 	struct gm_table *table = gm_table_create(heads, "rrrl");
 	for (size_t i = 0; i < blocks->group_count; i++) {
 		const struct gm_group *group = &blocks->groups[i];
-		char size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+		char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 		gm_table_cell(table, "%s", gm_text_size(group->bytes, size));
 		gm_table_cell(table, "%s", gm_text_grouped(group->bytes, exact));
 		gm_table_cell(table, "%" PRIu64, group->blocks);
-		gm_table_cell(table, "%s", group->key);
+		gm_table_cell(table, "%s", gm_text_path(group->key));
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }

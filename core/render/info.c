@@ -5,7 +5,7 @@
 
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {
-	char size[GM_SIZE_TEXT], exact[GM_SIZE_TEXT + 8];
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	fprintf(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
 	        gm_text_grouped(bytes, exact));
 }

@@ -4,36 +4,25 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 
-const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT])
+const char *gm_text_path(const char *path)
 {
-	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	if (bytes < 1024) {
-		snprintf(buffer, GM_SIZE_TEXT, "%" PRIu64 " B", bytes);
-		return buffer;
+	static const char *const packages[] = {"/site-packages/", "/dist-packages/"};
+	for (size_t i = 0; i < 2; i++) {
+		const char *found = strstr(path, packages[i]);
+		if (found)
+			return found + strlen(packages[i]);
 	}
-	double value = (double)bytes / 1024;
-	size_t unit = 0;
-	for (; value >= 1023.995 && unit + 1 < sizeof(units) / sizeof(*units); unit++)
-		value /= 1024;
-	snprintf(buffer, GM_SIZE_TEXT, "%.2f %s", value, units[unit]);
-	return buffer;
-}
-
-const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_TEXT + 8])
-{
-	char digits[GM_SIZE_TEXT];
-	int length = snprintf(digits, sizeof(digits), "%" PRIu64, number);
-	char *at = buffer;
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			*at++ = ',';
-		*at++ = digits[i];
-	}
-	*at = '\0';
-	return buffer;
+	char here[4096];
+	if (!getcwd(here, sizeof(here)))
+		return path;
+	size_t length = strlen(here);
+	return length > 1 && strncmp(path, here, length) == 0 && path[length] == '/'
+	               ? path + length + 1
+	               : path;
 }
 
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT])

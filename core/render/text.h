@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "ask/place.h"
+#include "base/size.h"
 #include "model/model.h"
 
 struct gm_style {
@@ -17,11 +18,9 @@ struct gm_style {
 	bool colors;
 };
 
-enum { GM_SIZE_TEXT = 24 };
-/* "1.00 GiB", "512 B"; as PyTorch's out-of-memory errors have it. Returns `buffer`. */
-const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT]);
-/* "1,000,341,504" */
-const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_TEXT + 8]);
+/* A path as people need it: within a package's folder, or relative to the current directory, where it is in
+ * one of these. A part of `path`, which may go on behind it ("/home/me/train.py:3 in train"). */
+const char *gm_text_path(const char *path);
 /* "cuda:0", "cpu" */
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT]);
 

@@ -12,25 +12,27 @@ static void put_stack(const struct gm_why *why, const char *what, uint32_t numbe
 	        event.flags & GM_EVENT_BORROWED ? " (the stack is the waiting caller's)" : "");
 	for (size_t i = 0; gm_place_frame(gm_model_log(why->model), event.python_stack, i, &place);
 	        i++)
-		fprintf(out, "    %s:%u in %s\n", place.file, place.line, place.function);
+		fprintf(out, "    %s:%u in %s\n", gm_text_path(place.file), place.line,
+		        place.function);
 }
 
 struct gm_error *gm_render_why_text(
         const struct gm_why *why, const struct gm_style *style, FILE *out)
 {
-	char size[GM_SIZE_TEXT];
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	fprintf(out, "Block 0x%" PRIx64, why->block.address);
 	if (why->block.alloc != GM_NO_EVENT)
 		fprintf(out, " (#%u)", why->block.alloc);
-	fprintf(out, ", %s:\n%s%s%s\n", gm_text_size(why->block.size, size),
-	        style->colors ? "\033[1m" : "", why->sentence, style->colors ? "\033[0m" : "");
+	fprintf(out, ", %s (%s bytes):\n%s%s%s\n", gm_text_size(why->block.size, size),
+	        gm_text_grouped(why->block.size, exact), style->colors ? "\033[1m" : "",
+	        why->sentence, style->colors ? "\033[0m" : "");
 	if (why->held_until)
 		fprintf(out, "kept by: %s\n", why->held_until);
 	if (why->meanwhile_blocks)
-		fprintf(out,
-		        "while it lived: %" PRIu64 " other blocks were allocated, %" PRIu64
-		        " bytes\n",
-		        why->meanwhile_blocks, why->meanwhile_bytes);
+		fprintf(out, "while it lived: %" PRIu64 " other block%s allocated, %s (%s bytes)\n",
+		        why->meanwhile_blocks, why->meanwhile_blocks == 1 ? " was" : "s were",
+		        gm_text_size(why->meanwhile_bytes, size),
+		        gm_text_grouped(why->meanwhile_bytes, exact));
 	if (why->block.alloc != GM_NO_EVENT)
 		put_stack(why, "allocated", why->block.alloc, out);
 	if (why->freed != GM_NO_EVENT)

@@ -175,6 +175,43 @@ static void on_the_autograd_thread_the_waiting_callers_instruction_is_no_cause(v
 	        GM_CAUSE_AUTOGRAD_RELEASE, NULL);
 }
 
+static void what_the_graph_kept_waits_for_what_the_line_made_anew(void **state)
+{
+	struct synthetic log;
+	struct gm_context context;
+	synthetic_begin(&log);
+	const struct gm_log_loop loop = {20, 80, 3, 9};
+	uint32_t code = synthetic_code(&log, "train.py", "<module>", &loop, 1);
+	uint32_t input = synthetic_stack(&log, synthetic_frame(&log, code, 30, 0, NULL), 0, 0, 0);
+	uint32_t store = synthetic_stack(
+	        &log, synthetic_frame(&log, code, 50, GM_OP_STORE_NAME, "outputs"), 0, 0, 0);
+	synthetic_event(&log, GM_ALLOC, 0x1000, 1 << 20, input);
+	synthetic_event(&log, GM_ALLOC, 0x200000, 2 << 20, store);
+	synthetic_event(&log, GM_ALLOC, 0x400000, 1 << 20, input);
+	synthetic_event(&log, GM_ALLOC, 0x600000, 2 << 20, store);
+	log.native = synthetic_native(&log, graph_frames);
+	synthetic_free(&log, 0x1000, 1 << 20, store);
+	log.native = synthetic_native(&log, own_frames);
+	synthetic_free(&log, 0x200000, 2 << 20, store);
+	synthetic_model(&log, &context);
+	struct gm_why why;
+	assert_null(gm_ask_why(&context, 0, &why));
+	assert_string_equal(why.sentence,
+	        "The block of 1.00 MiB was allocated at train.py:30 in step 1; the autograd graph "
+	        "released it (saved for backward by AddmmBackward0) when the graph of `outputs` "
+	        "went away, as `outputs` was let go at train.py:50 in step 2, after that line had "
+	        "allocated 2.00 MiB anew (#3).");
+	gm_why_deinit(&why);
+	assert_null(gm_ask_why(&context, 1, &why));
+	assert_string_equal(why.sentence,
+	        "The block of 2.00 MiB was allocated at train.py:50 in step 1 and was let go by "
+	        "the "
+	        "rebinding of `outputs` at train.py:50 in step 2, after the next one of the same "
+	        "line (#3) had been allocated: both were live together.");
+	gm_why_deinit(&why);
+	gm_context_deinit(&context);
+}
+
 static void a_block_that_lives_on_is_said_to(void **state)
 {
 	struct synthetic log;
@@ -206,6 +243,7 @@ int main(void)
 	        cmocka_unit_test(frees_without_python_are_told_by_native_frames_alone),
 	        cmocka_unit_test(
 	                on_the_autograd_thread_the_waiting_callers_instruction_is_no_cause),
+	        cmocka_unit_test(what_the_graph_kept_waits_for_what_the_line_made_anew),
 	        cmocka_unit_test(a_block_that_lives_on_is_said_to),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,13 @@
+/* Sizes in words: "1.00 GiB" and "1,073,741,824". */
+#ifndef GM_BASE_SIZE_H
+#define GM_BASE_SIZE_H
+
+#include <stdint.h>
+
+enum { GM_SIZE_TEXT = 24, GM_SIZE_GROUPED = 32 };
+/* "1.00 GiB", "512 B"; as PyTorch's out-of-memory errors have it. Returns `buffer`. */
+const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT]);
+/* "1,000,341,504" */
+const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_GROUPED]);
+
+#endif
