@@ -22,10 +22,11 @@ MAY_INCLUDE = {
     "torch": TARGET[:4],
     "holders": TARGET,
     "log": ["base"],
+    "import": ["base", "log"],
     "model": ["base", "log"],
     # of the model its detector of steps, which is fed with single events; of sim a format
     "record": [*TARGET, "log", "model/steps.h", "sim/account.h"],
-    "ask": [*TARGET, "holders", "log", "model"],
+    "ask": [*TARGET, "holders", "log", "import", "model"],
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "import/import.h"
 #include "log/log.h"
 #include "model/model.h"
 
@@ -47,7 +48,8 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 		if (!path)
 			return &gm_error_no_memory;
 		context->close_log = close_log;
-		gm_try(gm_log_open(path, &context->log));
+		gm_try(gm_import_is_snapshot(path) ? gm_import_snapshot(path, &context->log)
+		                                   : gm_log_open(path, &context->log));
 		context->log_stale = false;
 		context->opened_log = gm_take(path);
 	}

@@ -165,6 +165,8 @@ struct gm_log;
  * format (names both versions), or a damaged chunk (offset and reason).
  */
 struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
+/* The same of a log that stands for another file: gm_log_path() then gives `name`. */
+struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log);
 void gm_log_close(struct gm_log *log);
 /* Reads what was appended since. */
 struct gm_error *gm_log_refresh(struct gm_log *log);

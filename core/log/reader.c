@@ -236,6 +236,11 @@ static struct gm_error *read_header(struct gm_log *log)
 
 struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
 {
+	return gm_log_open_named(path, path, ret_log);
+}
+
+struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log)
+{
 	struct gm_log *log = calloc(1, sizeof(*log));
 	if (!log)
 		return &gm_error_no_memory;
@@ -247,7 +252,7 @@ struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
 		error = gm_error_os(GM_CORRUPT, errno, "%s: cannot open the log", path);
 	else if (!S_ISREG(status.st_mode))
 		error = no_log(path, "it is no regular file");
-	else if (!(log->path = strdup(path)) || !(log->cache = calloc(1, sizeof(*log->cache))))
+	else if (!(log->path = strdup(name)) || !(log->cache = calloc(1, sizeof(*log->cache))))
 		error = &gm_error_no_memory;
 	if (!error)
 		error = read_header(log);

@@ -1,0 +1,51 @@
+#include "import/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "import/snapshot.h"
+#include "log/log.h"
+
+bool gm_import_is_snapshot(const char *path)
+{
+	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+	unsigned char first;
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       pread(fd, &first, 1, 0) == 1 && first == 0x80; /* PROTO; a log begins with 0x89 */
+}
+
+static struct gm_error *import(const char *path, const char *memory, struct gm_snapshot *snapshot)
+{
+	gm_try(gm_snapshot_read(snapshot, path));
+	const struct gm_log_writer_options options = {
+	        .size = sizeof(options), .source = "a PyTorch snapshot"};
+	struct gm_log_writer *writer;
+	gm_try(gm_log_writer_create(memory, &options, &writer));
+	struct gm_error *error = gm_snapshot_write(snapshot, writer);
+	struct gm_error *closing = gm_log_writer_close(writer);
+	if (!error)
+		return closing;
+	gm_error_destroy(closing);
+	return error;
+}
+
+struct gm_error *gm_import_snapshot(const char *path, struct gm_log **ret_log)
+{
+	_cleanup_close_ int fd = memfd_create("gpumem-snapshot", MFD_CLOEXEC);
+	if (fd < 0)
+		return gm_error_os(
+		        GM_INTERNAL, errno, "%s: no room in memory for its events", path);
+	char memory[40];
+	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
+	struct gm_snapshot snapshot;
+	struct gm_error *error = import(path, memory, &snapshot);
+	gm_snapshot_deinit(&snapshot);
+	return error ? error : gm_log_open_named(memory, path, ret_log);
+}

@@ -1,0 +1,382 @@
+/*
+ * Follows a trace to find what it does not say: which blocks and segments were there before it began, and how
+ * large the allocator made each block. The latter is what CUDACachingAllocator.cpp of torch 2.11 does
+ * (round_size, should_split): 512-byte steps, and a large block keeps a rest of up to 1 MiB. Free neighbours
+ * are merged at once, so the rest reaches to the next block that is not free.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "import/snapshot.h"
+
+enum { BLOCK_STEP = 512, SMALL = 1 << 20, SMALL_SEGMENT = 2 << 20 };
+/* More segments, or blocks of one, are not followed: their blocks are taken as rounded. */
+enum { EXTENTS_MAX = 1 << 16, USED_MAX = 1 << 17 };
+
+static uint64_t round_up(uint64_t size)
+{
+	return size ? (size + BLOCK_STEP - 1) / BLOCK_STEP * BLOCK_STEP : BLOCK_STEP;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static size_t slot_of(const struct gm_lived *slots, size_t count, uint64_t address)
+{
+	size_t at = gm_hash_mix(address) & (count - 1);
+	while (slots[at].state != GM_LIVED_NONE && slots[at].address != address)
+		at = (at + 1) & (count - 1);
+	return at;
+}
+
+struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address)
+{
+	if (!device->lived_slots)
+		return NULL;
+	struct gm_lived *found =
+	        &device->lived[slot_of(device->lived, device->lived_slots, address)];
+	return found->state == GM_LIVED_NONE ? NULL : found;
+}
+
+static struct gm_error *lived_put(
+        struct gm_trace_device *device, uint64_t address, uint32_t entry, enum gm_lived_state state)
+{
+	if (device->lived_count * 2 >= device->lived_slots) {
+		size_t grown = device->lived_slots ? device->lived_slots * 2 : 256;
+		struct gm_lived *slots = calloc(grown, sizeof(*slots));
+		if (!slots)
+			return &gm_error_no_memory;
+		for (size_t i = 0; i < device->lived_slots; i++)
+			if (device->lived[i].state != GM_LIVED_NONE)
+				slots[slot_of(slots, grown, device->lived[i].address)] =
+				        device->lived[i];
+		free(device->lived);
+		device->lived = slots;
+		device->lived_slots = grown;
+	}
+	struct gm_lived *slot =
+	        &device->lived[slot_of(device->lived, device->lived_slots, address)];
+	device->lived_count += slot->state == GM_LIVED_NONE;
+	*slot = (struct gm_lived){address, entry, (uint8_t)state};
+	return NULL;
+}
+
+/* ---- segments from cudaMalloc --------------------------------------------------------------- */
+
+/* The number of extents that begin at or before an address. */
+static size_t extents_upto(const struct gm_trace_device *device, uint64_t address)
+{
+	size_t low = 0, high = device->extents.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (device->extents.items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct gm_extent *extent_at(const struct gm_trace_device *device, uint64_t address)
+{
+	size_t count = extents_upto(device, address);
+	struct gm_extent *extent = count ? &device->extents.items[count - 1] : NULL;
+	return extent && address < extent->end ? extent : NULL;
+}
+
+static struct gm_error *add_extent(struct gm_trace_device *device, uint64_t address, uint64_t size)
+{
+	if (!size || device->extents.count == EXTENTS_MAX || address + size < address ||
+	        extent_at(device, address))
+		return NULL;
+	size_t at = extents_upto(device, address);
+	if (!gm_array_reserve(&device->extents, 1))
+		return &gm_error_no_memory;
+	struct gm_extent *items = device->extents.items;
+	memmove(items + at + 1, items + at, (device->extents.count++ - at) * sizeof(*items));
+	items[at] = (struct gm_extent){.start = address, .end = address + size};
+	return NULL;
+}
+
+static void remove_extent(struct gm_trace_device *device, uint64_t address)
+{
+	struct gm_extent *extent = extent_at(device, address);
+	if (!extent || extent->start != address)
+		return;
+	gm_array_deinit(&extent->used);
+	size_t at = (size_t)(extent - device->extents.items);
+	memmove(extent, extent + 1, (--device->extents.count - at) * sizeof(*extent));
+}
+
+/* The index in `used` of the first block at or behind an address. */
+static size_t used_from(const struct gm_extent *extent, uint64_t address)
+{
+	size_t low = 0, high = extent->used.count / 2;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (extent->used.items[middle * 2] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low * 2;
+}
+
+/* Takes a block; *ret_size: how large the allocator made it. */
+static struct gm_error *use(struct gm_trace_device *device, uint64_t address, uint64_t size,
+        bool exact, uint64_t *ret_size)
+{
+	*ret_size = exact ? size : round_up(size);
+	struct gm_extent *extent = extent_at(device, address);
+	if (!extent)
+		return NULL;
+	size_t at = used_from(extent, address);
+	uint64_t end = at < extent->used.count ? extent->used.items[at] : extent->end;
+	bool small = extent->end - extent->start <= SMALL_SEGMENT;
+	if (!exact && end > address && end - address >= *ret_size) {
+		uint64_t rest = end - address - *ret_size;
+		if (small ? rest < BLOCK_STEP : rest <= SMALL)
+			*ret_size = end - address;
+	}
+	if (extent->used.count >= USED_MAX ||
+	        (at < extent->used.count && extent->used.items[at] == address))
+		return NULL; /* allocated twice: the trace is not to be trusted here */
+	if (!gm_array_reserve(&extent->used, 2))
+		return &gm_error_no_memory;
+	uint64_t *items = extent->used.items;
+	memmove(items + at + 2, items + at, (extent->used.count - at) * sizeof(*items));
+	items[at] = address;
+	items[at + 1] = address + *ret_size;
+	extent->used.count += 2;
+	return NULL;
+}
+
+static void let_go(struct gm_trace_device *device, uint64_t address)
+{
+	struct gm_extent *extent = extent_at(device, address);
+	size_t at = extent ? used_from(extent, address) : 0;
+	if (!extent || at >= extent->used.count || extent->used.items[at] != address)
+		return;
+	extent->used.count -= 2;
+	memmove(extent->used.items + at, extent->used.items + at + 2,
+	        (extent->used.count - at) * sizeof(uint64_t));
+}
+
+/* ---- what was there before ------------------------------------------------------------------ */
+
+static struct gm_error *freed_unseen(struct gm_trace_device *device, const struct gm_entry *entry,
+        uint32_t index, bool completed)
+{
+	const struct gm_before before = {
+	        .address = entry->address,
+	        .size = round_up(entry->size),
+	        .requested = entry->size,
+	        .stream = entry->stream,
+	        .action = GM_ALLOC,
+	        .free_pending = completed,
+	};
+	if (!gm_array_push(&device->before, before))
+		return &gm_error_no_memory;
+	return lived_put(
+	        device, entry->address, index, completed ? GM_LIVED_FREED : GM_LIVED_PENDING);
+}
+
+/* First reading: lives of addresses, and what they tell of the time before. */
+static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace_device *device)
+{
+	for (size_t i = 0; i < device->trace.count; i++) {
+		uint32_t index = device->trace.items[i];
+		const struct gm_entry *entry = &snapshot->pickle.entries.items[index];
+		struct gm_lived *lived = gm_lived_find(device, entry->address);
+		switch (gm_snapshot_action(snapshot, entry->action)) {
+		case GM_ALLOC:
+			gm_try(lived_put(device, entry->address, index, GM_LIVED_NOW));
+			break;
+		case GM_FREE_REQUESTED:
+			if (lived)
+				lived->state = GM_LIVED_PENDING;
+			else
+				gm_try(freed_unseen(device, entry, index, false));
+			break;
+		case GM_FREE_COMPLETED:
+			if (lived)
+				lived->state = GM_LIVED_FREED;
+			else
+				gm_try(freed_unseen(device, entry, index, true));
+			break;
+		case GM_SEGMENT_ALLOC:
+			gm_try(add_extent(device, entry->address, entry->size));
+			break;
+		case GM_SEGMENT_FREE:
+			if (extent_at(device, entry->address)) {
+				remove_extent(device, entry->address);
+				break;
+			}
+			if (!gm_array_push(
+			            &device->before, ((struct gm_before){.address = entry->address,
+			                                     .size = entry->size,
+			                                     .requested = entry->size,
+			                                     .stream = entry->stream,
+			                                     .action = GM_SEGMENT_ALLOC})))
+				return &gm_error_no_memory;
+			break;
+		case GM_SEGMENT_MAP:
+			device->mapped += entry->size;
+			break;
+		case GM_SEGMENT_UNMAP:
+			device->mapped -= entry->size;
+			break;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+static bool text_is(const struct gm_pickle *pickle, gm_value value, const char *text)
+{
+	size_t length;
+	if (gm_value_tag(value) != GM_TAG_STRING)
+		return false;
+	const char *bytes = gm_pickle_string(pickle, (uint32_t)(value >> 3), &length);
+	return strlen(text) == length && memcmp(bytes, text, length) == 0;
+}
+
+/* A block of the segments, at the end of the trace. */
+static struct gm_error *see_block(struct gm_snapshot *snapshot, struct gm_trace_device *device,
+        gm_value block, uint64_t address, uint64_t size, uint64_t stream)
+{
+	struct gm_pickle *pickle = &snapshot->pickle;
+	gm_value state = gm_pickle_get(pickle, block, GM_KEY_STATE);
+	bool pending = text_is(pickle, state, "active_pending_free");
+	if (!pending && !text_is(pickle, state, "active_allocated"))
+		return NULL;
+	if (!pending)
+		device->allocated += size;
+	const struct gm_lived *lived = gm_lived_find(device, address);
+	if (lived && lived->state == (pending ? GM_LIVED_PENDING : GM_LIVED_NOW)) {
+		struct gm_entry *entry = &pickle->entries.items[lived->entry];
+		if (size >= entry->size)
+			entry->block_size = size;
+		return NULL;
+	}
+	if (lived) {
+		device->contradictions++;
+		return NULL;
+	}
+	struct gm_before before = {
+	        .address = address,
+	        .size = size,
+	        .stream = stream,
+	        .frames = gm_pickle_get(pickle, block, GM_KEY_FRAMES),
+	        .action = GM_ALLOC,
+	        .free_pending = pending,
+	};
+	gm_value history = gm_pickle_get(pickle, block, GM_KEY_HISTORY), first;
+	struct gm_place place = gm_pickle_first(pickle, history);
+	gm_value requested = gm_pickle_get(pickle, block, GM_KEY_REQUESTED_SIZE);
+	if (gm_pickle_next(pickle, &place, &first)) {
+		before.frames = gm_pickle_get(pickle, first, GM_KEY_FRAMES);
+		if (!requested)
+			requested = gm_pickle_get(pickle, first, GM_KEY_REAL_SIZE);
+	}
+	if (!gm_pickle_number(pickle, requested, &before.requested) || before.requested > size)
+		before.requested = 0;
+	return gm_array_push(&device->before, before) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *see_segment(
+        struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segment)
+{
+	const struct gm_pickle *pickle = &snapshot->pickle;
+	struct gm_before before = {.action = GM_SEGMENT_ALLOC};
+	gm_pickle_number(pickle, gm_pickle_get(pickle, segment, GM_KEY_ADDRESS), &before.address);
+	gm_pickle_number(pickle, gm_pickle_get(pickle, segment, GM_KEY_TOTAL_SIZE), &before.size);
+	gm_pickle_number(pickle, gm_pickle_get(pickle, segment, GM_KEY_STREAM), &before.stream);
+	before.requested = before.size;
+	before.frames = gm_pickle_get(pickle, segment, GM_KEY_FRAMES);
+	device->reserved += before.size;
+	if (gm_pickle_get(pickle, segment, GM_KEY_IS_EXPANDABLE) == GM_VALUE_TRUE) {
+		uint64_t seen = device->mapped < before.size ? device->mapped : before.size;
+		device->mapped -= seen;
+		before.size -= seen; /* what the trace has not seen being mapped */
+		before.action = GM_SEGMENT_MAP;
+	} else if (extent_at(device, before.address)) {
+		before.size = 0;
+	}
+	if (before.size && !gm_array_push(&device->before, before))
+		return &gm_error_no_memory;
+	gm_value blocks = gm_pickle_get(pickle, segment, GM_KEY_BLOCKS), block;
+	struct gm_place place = gm_pickle_first(pickle, blocks);
+	for (uint64_t address = before.address; gm_pickle_next(pickle, &place, &block);) {
+		uint64_t size, named;
+		if (!gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_SIZE), &size) ||
+		        address + size < address)
+			return gm_error_create(GM_CORRUPT,
+			        "%s: cannot be read as a snapshot: a block's size is no number, "
+			        "negative or "
+			        "out of range: dump it again",
+			        pickle->path);
+		if (gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_ADDRESS), &named))
+			address = named; /* older ones name none: blocks follow one another */
+		gm_try(see_block(snapshot, device, block, address, size, before.stream));
+		address += size;
+	}
+	return NULL;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+/* Second reading, from what was there before: how large each block was. */
+static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace_device *device)
+{
+	uint64_t size;
+	while (device->extents.count)
+		remove_extent(device, device->extents.items[device->extents.count - 1].start);
+	for (size_t i = 0; i < device->before.count; i++)
+		if (device->before.items[i].action == GM_SEGMENT_ALLOC)
+			gm_try(add_extent(device, device->before.items[i].address,
+			        device->before.items[i].size));
+	for (size_t i = 0; i < device->before.count; i++)
+		if (device->before.items[i].action == GM_ALLOC)
+			gm_try(use(device, device->before.items[i].address,
+			        device->before.items[i].size, true, &size));
+	for (size_t i = 0; i < device->trace.count; i++) {
+		struct gm_entry *entry = &snapshot->pickle.entries.items[device->trace.items[i]];
+		switch (gm_snapshot_action(snapshot, entry->action)) {
+		case GM_ALLOC:
+			size = entry->block_size;
+			gm_try(use(device, entry->address, size ? size : entry->size, size != 0,
+			        &entry->block_size));
+			break;
+		case GM_FREE_COMPLETED:
+			let_go(device, entry->address);
+			break;
+		case GM_SEGMENT_ALLOC:
+			gm_try(add_extent(device, entry->address, entry->size));
+			break;
+		case GM_SEGMENT_FREE:
+			remove_extent(device, entry->address);
+			break;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+struct gm_error *gm_replay(
+        struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segments)
+{
+	const struct gm_pickle *pickle = &snapshot->pickle;
+	gm_try(find_lives(snapshot, device));
+	struct gm_place place = gm_pickle_first(pickle, segments);
+	gm_value segment;
+	while (gm_pickle_next(pickle, &place, &segment)) {
+		uint64_t index = 0;
+		gm_pickle_number(pickle, gm_pickle_get(pickle, segment, GM_KEY_DEVICE), &index);
+		if (index == (uint64_t)device->index)
+			gm_try(see_segment(snapshot, device, segment));
+	}
+	return find_sizes(snapshot, device);
+}

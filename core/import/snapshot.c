@@ -1,0 +1,155 @@
+#include "import/snapshot.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum { DEVICES_MAX = 256 };
+
+static struct gm_error *wrong(const struct gm_snapshot *snapshot, const char *what)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: cannot be read as a snapshot: %s: "
+	        "dump it with torch.cuda.memory._dump_snapshot",
+	        snapshot->pickle.path, what);
+}
+
+static struct gm_error *find_device(
+        struct gm_snapshot *snapshot, uint64_t index, struct gm_trace_device **ret_device)
+{
+	if (index >= DEVICES_MAX)
+		return wrong(snapshot, "it names a device beyond the 256th");
+	for (size_t i = 0; i < snapshot->devices.count; i++) {
+		*ret_device = &snapshot->devices.items[i];
+		if ((*ret_device)->index == (int16_t)index)
+			return NULL;
+	}
+	if (!gm_array_push(&snapshot->devices, ((struct gm_trace_device){.index = (int16_t)index})))
+		return &gm_error_no_memory;
+	*ret_device = &snapshot->devices.items[snapshot->devices.count - 1];
+	return NULL;
+}
+
+static bool is_list(const struct gm_snapshot *snapshot, gm_value value)
+{
+	const struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
+	return object && object->kind == GM_LIST;
+}
+
+/* Each list is one thing in a snapshot: one that stands in several places would be read many times over. */
+static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
+{
+	struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
+	if (object->taken)
+		return wrong(snapshot, "one list stands in several places of it");
+	object->taken = true;
+	return NULL;
+}
+
+static struct gm_error *read_trace(struct gm_snapshot *snapshot, gm_value trace, uint64_t index)
+{
+	struct gm_place place = gm_pickle_first(&snapshot->pickle, trace);
+	gm_value value;
+	struct gm_trace_device *device = NULL;
+	while (gm_pickle_next(&snapshot->pickle, &place, &value)) {
+		const struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
+		if (!object || object->kind != GM_ENTRY)
+			return wrong(snapshot, "a trace has an entry without an action");
+		if (!device)
+			gm_try(find_device(snapshot, index, &device));
+		if (!gm_array_push(&device->trace, object->first))
+			return &gm_error_no_memory;
+	}
+	return NULL;
+}
+
+static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value traces)
+{
+	struct gm_place place = gm_pickle_first(&snapshot->pickle, traces);
+	gm_value trace;
+	for (uint64_t index = 0; gm_pickle_next(&snapshot->pickle, &place, &trace); index++) {
+		if (!is_list(snapshot, trace))
+			return wrong(snapshot, "a device's trace is no list");
+		gm_try(take_list(snapshot, trace));
+		gm_try(read_trace(snapshot, trace, index));
+	}
+	return NULL;
+}
+
+/* Which devices there are, and that what is looked at later is a list that stands in one place. */
+static struct gm_error *check_segments(struct gm_snapshot *snapshot, gm_value segments)
+{
+	const struct gm_pickle *pickle = &snapshot->pickle;
+	gm_try(take_list(snapshot, segments));
+	struct gm_place place = gm_pickle_first(pickle, segments);
+	gm_value segment;
+	while (gm_pickle_next(pickle, &place, &segment)) {
+		gm_value blocks = gm_pickle_get(pickle, segment, GM_KEY_BLOCKS);
+		if (!is_list(snapshot, blocks))
+			return wrong(snapshot, "a segment has no list of blocks");
+		gm_try(take_list(snapshot, blocks));
+		uint64_t index = 0, address, size;
+		gm_value named = gm_pickle_get(pickle, segment, GM_KEY_DEVICE);
+		if (named && !gm_pickle_number(pickle, named, &index))
+			return wrong(snapshot, "a segment's device is no number");
+		if (!gm_pickle_number(
+		            pickle, gm_pickle_get(pickle, segment, GM_KEY_ADDRESS), &address) ||
+		        !gm_pickle_number(
+		                pickle, gm_pickle_get(pickle, segment, GM_KEY_TOTAL_SIZE), &size) ||
+		        address + size < address)
+			return wrong(snapshot,
+			        "a segment's address or size is no number or out of range");
+		struct gm_trace_device *device;
+		gm_try(find_device(snapshot, index, &device));
+		device->has_segments = true;
+	}
+	return NULL;
+}
+
+struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path)
+{
+	*snapshot = (struct gm_snapshot){0};
+	gm_value root;
+	gm_try(gm_pickle_read(&snapshot->pickle, path, &root));
+	gm_value segments = gm_pickle_get(&snapshot->pickle, root, GM_KEY_SEGMENTS);
+	gm_value traces = gm_pickle_get(&snapshot->pickle, root, GM_KEY_DEVICE_TRACES);
+	if (is_list(snapshot, root)) /* of old: the segments alone */
+		segments = root;
+	snapshot->has_traces = is_list(snapshot, traces);
+	if (!snapshot->has_traces && !is_list(snapshot, segments))
+		return wrong(snapshot, "it has neither segments nor device_traces");
+	if (is_list(snapshot, segments))
+		gm_try(check_segments(snapshot, segments));
+	if (snapshot->has_traces)
+		gm_try(read_traces(snapshot, traces));
+	for (size_t i = 0; i < snapshot->devices.count; i++)
+		gm_try(gm_replay(snapshot, &snapshot->devices.items[i], segments));
+	return NULL;
+}
+
+void gm_snapshot_deinit(struct gm_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->devices.count; i++) {
+		struct gm_trace_device *device = &snapshot->devices.items[i];
+		for (size_t j = 0; j < device->extents.count; j++)
+			gm_array_deinit(&device->extents.items[j].used);
+		gm_array_deinit(&device->extents);
+		gm_array_deinit(&device->trace);
+		gm_array_deinit(&device->before);
+		free(device->lived);
+	}
+	gm_array_deinit(&snapshot->devices);
+	gm_pickle_deinit(&snapshot->pickle);
+}
+
+uint8_t gm_snapshot_action(const struct gm_snapshot *snapshot, uint32_t string)
+{
+	size_t length;
+	const char *text = gm_pickle_string(&snapshot->pickle, string, &length);
+	for (unsigned action = GM_ALLOC; action < GM_ACTION_COUNT; action++) {
+		const char *name = gm_action_name((enum gm_action)action);
+		if (name && strlen(name) == length && memcmp(name, text, length) == 0)
+			return (uint8_t)action;
+	}
+	return 0;
+}

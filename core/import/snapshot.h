@@ -1,0 +1,67 @@
+/*
+ * What a snapshot means, between the pickle and the log: its devices, each with its trace, what was there
+ * before the trace began, and the sizes of the allocator's blocks, which the trace does not tell.
+ */
+#ifndef GM_IMPORT_SNAPSHOT_H
+#define GM_IMPORT_SNAPSHOT_H
+
+#include "import/pickle.h"
+#include "log/log.h"
+
+/* A block or segment that was there before the trace began. */
+struct gm_before {
+	uint64_t address, size, requested, stream;
+	gm_value frames;
+	uint8_t action;    /* enum gm_action */
+	bool free_pending; /* a block whose free was requested already */
+};
+
+/* An address that a trace names. */
+struct gm_lived {
+	uint64_t address;
+	uint32_t entry; /* of its last allocation */
+	uint8_t state;  /* enum gm_lived_state */
+};
+enum gm_lived_state { GM_LIVED_NONE, GM_LIVED_NOW, GM_LIVED_PENDING, GM_LIVED_FREED };
+
+/* A segment from cudaMalloc: the blocks in it that are not free, by address. */
+struct gm_extent {
+	uint64_t start, end;
+	GM_ARRAY(uint64_t) used; /* pairs: start, end */
+};
+
+struct gm_trace_device {
+	int16_t index;
+	GM_ARRAY(uint32_t) trace; /* entries */
+	GM_ARRAY(struct gm_before) before;
+	struct gm_lived *lived; /* open-addressed */
+	size_t lived_count, lived_slots;
+	GM_ARRAY(struct gm_extent) extents; /* by address */
+	bool has_segments;
+	uint64_t allocated, reserved; /* as the segments say */
+	uint64_t mapped;              /* of expandable segments, by the trace */
+	uint64_t contradictions;      /* blocks that segments and trace tell differently */
+	size_t next;                  /* of the trace, while it is written */
+};
+
+struct gm_snapshot {
+	struct gm_pickle pickle;
+	GM_ARRAY(struct gm_trace_device) devices;
+	bool has_traces;
+};
+
+struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path);
+void gm_snapshot_deinit(struct gm_snapshot *snapshot);
+/* enum gm_action; 0: a newer one. */
+uint8_t gm_snapshot_action(const struct gm_snapshot *snapshot, uint32_t string);
+
+/* Follows a device's trace: replay.c. Its segments must have been read. */
+struct gm_error *gm_replay(
+        struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segments);
+/* The state of an address; NULL: the trace does not name it. */
+struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address);
+
+/* Writes it all: write.c. */
+struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_writer *writer);
+
+#endif

@@ -1,0 +1,193 @@
+/* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and frames. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "import/pickle.h"
+
+enum { KEYS_MAX = 256 }; /* of a dictionary, looked at; snapshots have a dozen */
+#define SIZE_LIMIT \
+	(UINT64_C(1) << 56) /* bytes: no device has more, and sums of it stay meaningful */
+
+static const char *const key_names[GM_KEY_COUNT] = {
+        [GM_KEY_UNKNOWN] = "",
+        [GM_KEY_ACTION] = "action",
+        [GM_KEY_ADDR] = "addr",
+        [GM_KEY_ADDRESS] = "address",
+        [GM_KEY_BLOCKS] = "blocks",
+        [GM_KEY_DEVICE] = "device",
+        [GM_KEY_DEVICE_FREE] = "device_free",
+        [GM_KEY_DEVICE_TRACES] = "device_traces",
+        [GM_KEY_FILENAME] = "filename",
+        [GM_KEY_FRAMES] = "frames",
+        [GM_KEY_HISTORY] = "history",
+        [GM_KEY_IS_EXPANDABLE] = "is_expandable",
+        [GM_KEY_LINE] = "line",
+        [GM_KEY_NAME] = "name",
+        [GM_KEY_REAL_SIZE] = "real_size",
+        [GM_KEY_REQUESTED_SIZE] = "requested_size",
+        [GM_KEY_SEGMENTS] = "segments",
+        [GM_KEY_SIZE] = "size",
+        [GM_KEY_STATE] = "state",
+        [GM_KEY_STREAM] = "stream",
+        [GM_KEY_TIME_US] = "time_us",
+        [GM_KEY_TOTAL_SIZE] = "total_size",
+};
+
+enum gm_key gm_pickle_key(const void *bytes, size_t length)
+{
+	for (enum gm_key key = GM_KEY_UNKNOWN + 1; key < GM_KEY_COUNT; key++)
+		if (strlen(key_names[key]) == length && memcmp(key_names[key], bytes, length) == 0)
+			return key;
+	return GM_KEY_UNKNOWN;
+}
+
+const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t *ret_length)
+{
+	if (id == 0 || id > pickle->strings.count) {
+		*ret_length = 0;
+		return "";
+	}
+	size_t start = id > 1 ? pickle->strings.ends[id - 2] : 0;
+	*ret_length = pickle->strings.ends[id - 1] - start - 1;
+	return (const char *)pickle->strings.bytes + start + 1;
+}
+
+bool gm_pickle_number(const struct gm_pickle *pickle, gm_value value, uint64_t *ret_number)
+{
+	if (gm_value_tag(value) == GM_TAG_INT) {
+		*ret_number = value >> 3;
+		return true;
+	}
+	if (gm_value_tag(value) != GM_TAG_WIDE)
+		return false;
+	const struct gm_wide *wide = &pickle->wides.items[value >> 3];
+	*ret_number = wide->value;
+	return wide->unsigned_64;
+}
+
+static inline enum gm_key key_of(const struct gm_pickle *pickle, gm_value value)
+{
+	return gm_value_tag(value) == GM_TAG_STRING
+	               ? (enum gm_key)pickle->keys.items[(value >> 3) - 1]
+	               : GM_KEY_UNKNOWN;
+}
+
+struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list)
+{
+	const struct gm_object *object = gm_pickle_object(pickle, list);
+	bool chain = object && (object->kind == GM_LIST || object->kind == GM_DICT);
+	return (struct gm_place){chain ? object->first : 0, 0};
+}
+
+bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value)
+{
+	if (!place->piece)
+		return false;
+	const gm_value *piece = pickle->arena.items + place->piece - 1;
+	*ret_value = piece[1 + place->index++];
+	if (place->index == piece[0] >> 32)
+		*place = (struct gm_place){(uint32_t)piece[0], 0};
+	return true;
+}
+
+gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_key key)
+{
+	const struct gm_object *object = gm_pickle_object(pickle, dict);
+	gm_value found = GM_VALUE_NONE, name, value;
+	if (!object || object->kind != GM_DICT)
+		return found;
+	struct gm_place place = gm_pickle_first(pickle, dict);
+	/* One large dictionary that stands in many places must not cost its size in each. */
+	for (int keys = 0; keys < KEYS_MAX && gm_pickle_next(pickle, &place, &name) &&
+	                   gm_pickle_next(pickle, &place, &value);
+	        keys++)
+		if (key_of(pickle, name) == key)
+			found = value;
+	return found;
+}
+
+enum gm_object_kind gm_pickle_kind(
+        const struct gm_pickle *pickle, const gm_value *items, size_t count)
+{
+	bool file = false, line = false;
+	for (size_t i = 0; i < count; i += 2) {
+		enum gm_key key = key_of(pickle, items[i]);
+		if (key == GM_KEY_ACTION)
+			return GM_ENTRY;
+		file |= key == GM_KEY_FILENAME;
+		line |= key == GM_KEY_LINE;
+	}
+	return file && line ? GM_FRAME : GM_DICT;
+}
+
+static struct gm_error *number(const struct gm_pickle *pickle, gm_value value, enum gm_key key,
+        uint64_t limit, uint64_t *ret_number)
+{
+	if (!gm_pickle_number(pickle, value, ret_number) || *ret_number > limit)
+		return gm_pickle_refuse(pickle, pickle->op_at,
+		        "'%s' of an entry before it is no number, negative, or beyond %llu",
+		        key_names[key], (unsigned long long)limit);
+	return NULL;
+}
+
+struct gm_error *gm_pickle_fill_entry(
+        const struct gm_pickle *pickle, struct gm_entry *entry, const gm_value *items, size_t count)
+{
+	for (size_t i = 0; i < count; i += 2) {
+		gm_value value = items[i + 1];
+		enum gm_key key = key_of(pickle, items[i]);
+		switch (key) {
+		case GM_KEY_ACTION:
+			if (gm_value_tag(value) != GM_TAG_STRING)
+				return gm_pickle_refuse(pickle, pickle->op_at,
+				        "'action' of an entry before it is no string");
+			entry->action = (uint32_t)(value >> 3);
+			break;
+		case GM_KEY_ADDR:
+			gm_try(number(pickle, value, key, UINT64_MAX, &entry->address));
+			break;
+		case GM_KEY_SIZE:
+			gm_try(number(pickle, value, key, SIZE_LIMIT, &entry->size));
+			break;
+		case GM_KEY_STREAM:
+			gm_try(number(pickle, value, key, UINT64_MAX, &entry->stream));
+			break;
+		case GM_KEY_TIME_US:
+			gm_try(number(pickle, value, key, INT64_MAX / 1000, &entry->time_us));
+			break;
+		case GM_KEY_FRAMES:
+			entry->frames = value;
+			break;
+		default:
+			break; /* what is not asked for, or newer than this */
+		}
+	}
+	return NULL;
+}
+
+struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_frame_record *frame,
+        const gm_value *items, size_t count)
+{
+	for (size_t i = 0; i < count; i += 2) {
+		gm_value value = items[i + 1];
+		uint64_t line;
+		switch (key_of(pickle, items[i])) {
+		case GM_KEY_FILENAME:
+			frame->file =
+			        gm_value_tag(value) == GM_TAG_STRING ? (uint32_t)(value >> 3) : 0;
+			break;
+		case GM_KEY_NAME:
+			frame->name =
+			        gm_value_tag(value) == GM_TAG_STRING ? (uint32_t)(value >> 3) : 0;
+			break;
+		case GM_KEY_LINE: /* unknown ones are 0 or, of libraries, odd */
+			frame->line = gm_pickle_number(pickle, value, &line) && line <= INT32_MAX
+			                      ? (uint32_t)line
+			                      : 0;
+			break;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
