@@ -16,6 +16,7 @@ void gm_context_deinit(struct gm_context *context)
 		context->close_target(context);
 	if (context->close_log)
 		context->close_log(context);
+	free(context->core_path);
 	free(context->log_path);
 	*context = (struct gm_context){0};
 }
@@ -26,12 +27,22 @@ void gm_context_invalidate(struct gm_context *context)
 	context->log_stale = true;
 }
 
-struct gm_error *gm_context_set_log(struct gm_context *context, const char *path)
+static struct gm_error *set_path(char **owned, const char *path)
 {
 	char *copy = NULL;
 	if (path && !(copy = strdup(path)))
 		return &gm_error_no_memory;
-	free(context->log_path);
-	context->log_path = copy;
+	free(*owned);
+	*owned = copy;
 	return NULL;
+}
+
+struct gm_error *gm_context_set_core(struct gm_context *context, const char *path)
+{
+	return set_path(&context->core_path, path);
+}
+
+struct gm_error *gm_context_set_log(struct gm_context *context, const char *path)
+{
+	return set_path(&context->log_path, path);
 }

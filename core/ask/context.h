@@ -21,15 +21,17 @@ struct gm_log;
 struct gm_model;
 
 struct gm_context {
-	int pid;        /* the process asked about, 0: none */
-	int thread;     /* its selected thread (kernel id), 0: none */
-	char *log_path; /* the log asked about, NULL: none; owned */
+	int pid;         /* the process asked about, 0: none */
+	int thread;      /* its selected thread (kernel id), 0: none */
+	char *core_path; /* the core asked about instead of a process, NULL: none; owned */
+	char *log_path;  /* the log asked about, NULL: none; owned */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
 
 	/* Opened on demand by the functions below; do not touch. */
-	int target_pid; /* whose process the parts belong to */
+	int target_pid;    /* whose process the parts belong to */
+	char *target_core; /* or which core */
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	struct gm_python *python;
@@ -46,9 +48,13 @@ struct gm_context {
 void gm_context_init(struct gm_context *context);
 void gm_context_deinit(struct gm_context *context);
 
+/* The thread whose variables are meant: the selected one, else the main one. Needs the image. */
+int gm_context_thread(const struct gm_context *context);
+
 /* The target may have run since: what was read of it is read again when next asked for. The log is
  * looked at again too, as a recorder may have appended to it. */
 void gm_context_invalidate(struct gm_context *context);
+struct gm_error *gm_context_set_core(struct gm_context *context, const char *path /* NULL: none */);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);
 
 /*

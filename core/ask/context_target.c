@@ -2,6 +2,9 @@
  * alone needs none of it. */
 #include "ask/context.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "torch/torch.h"
 
@@ -11,26 +14,51 @@ static void close_target(struct gm_context *context)
 	gm_python_close(gm_take(context->python));
 	gm_symbols_destroy(gm_take(context->symbols));
 	gm_image_close(gm_take(context->image));
+	free(gm_take(context->target_core));
 	context->target_pid = 0;
+}
+
+static struct gm_error *no_target(const struct gm_context *context)
+{
+	if (context->shell)
+		return gm_error_create(GM_USAGE,
+		        "no process given: the question is about a live process "
+		        "or a core dump: name it with --pid PID or --core CORE");
+	return gm_error_create(GM_USAGE, "no process: the program is not being run: start "
+	                                 "it with `run` or attach to it");
+}
+
+static bool is_opened(const struct gm_context *context)
+{
+	if (context->core_path)
+		return context->target_core &&
+		       strcmp(context->target_core, context->core_path) == 0;
+	return !context->target_core && context->target_pid == context->pid;
+}
+
+static struct gm_error *open_image(struct gm_context *context)
+{
+	context->close_target = close_target;
+	if (context->core_path) {
+		if (!(context->target_core = strdup(context->core_path)))
+			return &gm_error_no_memory;
+		gm_try(gm_image_open_core(context->core_path, &context->image));
+	} else {
+		gm_try(gm_image_open_pid(context->pid, &context->image));
+		context->target_pid = context->pid;
+	}
+	context->target_stale = false;
+	return NULL;
 }
 
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image)
 {
-	if (context->pid <= 0) {
-		if (context->shell)
-			return gm_error_create(GM_USAGE, "no process given: the question is about "
-			                                 "a live process: name it with --pid PID");
-		return gm_error_create(GM_USAGE, "no process: the program is not being run: start "
-		                                 "it with `run` or attach to it");
-	}
-	if (context->image && context->target_pid != context->pid)
+	if (context->pid <= 0 && !context->core_path)
+		return no_target(context);
+	if (!context->image || !is_opened(context)) {
 		close_target(context);
-	if (!context->image) {
-		context->close_target = close_target;
-		gm_try(gm_image_open_pid(context->pid, &context->image));
-		context->target_pid = context->pid;
-		context->target_stale = false;
-	} else if (context->target_stale) {
+		gm_try(open_image(context));
+	} else if (context->target_stale && !context->core_path) {
 		gm_image_invalidate(context->image);
 		gm_try(gm_image_refresh(context->image));
 		if (context->symbols)
@@ -41,14 +69,28 @@ struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **
 	return NULL;
 }
 
+int gm_context_thread(const struct gm_context *context)
+{
+	return context->thread > 0 ? context->thread : (int)gm_image_main_thread(context->image);
+}
+
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols)
 {
 	struct gm_image *image;
 	gm_try(gm_context_image(context, &image));
+	/* What a part of a core tells would look like all of it. */
+	gm_try(gm_image_check_whole(image));
 	if (!context->symbols)
 		gm_try(gm_symbols_create(image, &context->symbols));
 	*ret_symbols = context->symbols;
 	return NULL;
+}
+
+/* Says which core an error is about: the rooms below tell of "the process". */
+static struct gm_error *name_core(const struct gm_context *context, struct gm_error *error)
+{
+	return error && context->core_path ? gm_error_prefix(error, "%s", context->core_path)
+	                                   : error;
 }
 
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python)
@@ -56,7 +98,8 @@ struct gm_error *gm_context_python(struct gm_context *context, struct gm_python 
 	struct gm_symbols *symbols;
 	gm_try(gm_context_symbols(context, &symbols));
 	if (!context->python)
-		gm_try(gm_python_open(context->image, symbols, &context->python));
+		gm_try(name_core(
+		        context, gm_python_open(context->image, symbols, &context->python)));
 	*ret_python = context->python;
 	return NULL;
 }
@@ -66,7 +109,8 @@ struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **
 	struct gm_python *python;
 	gm_try(gm_context_python(context, &python));
 	if (!context->torch)
-		gm_try(gm_torch_open(context->image, context->symbols, python, &context->torch));
+		gm_try(name_core(context,
+		        gm_torch_open(context->image, context->symbols, python, &context->torch)));
 	*ret_torch = context->torch;
 	return NULL;
 }

@@ -57,6 +57,7 @@ void gm_doctor_deinit(struct gm_doctor *doctor)
 		free(doctor->commands[i].reason);
 	free(doctor->commands);
 	free(doctor->command);
+	free(doctor->core);
 	*doctor = (struct gm_doctor){0};
 }
 
@@ -64,7 +65,7 @@ struct gm_error *gm_ask_doctor(struct gm_context *context, struct gm_doctor *ret
 {
 	struct gm_doctor doctor = {.pid = context->pid};
 	struct gm_error *error = gm_doctor_machine(context, &doctor);
-	if (!error && context->pid > 0)
+	if (!error && (context->pid > 0 || context->core_path))
 		error = gm_doctor_process(context, &doctor);
 	if (error) {
 		gm_doctor_deinit(&doctor);

@@ -1,5 +1,5 @@
 /*
- * The question `doctor`: what of this machine and of the process was detected, and what therefore works. It
+ * The question `doctor`: what of this machine and of the process (or core) was detected, and what therefore works. It
  * never fails because something is missing: that is its answer.
  */
 #ifndef GM_ASK_DOCTOR_H
@@ -36,14 +36,16 @@ struct gm_doctor_command {
 
 struct gm_doctor {
 	struct gm_doctor_checks machine;
-	int pid;       /* 0: no process was asked about */
+	int pid;       /* 0: no process was asked about, or a core of one */
+	char *core;    /* path of the core asked about, NULL: none; owned */
 	char *command; /* its command line; owned */
 	struct gm_doctor_checks process;
 	struct gm_doctor_command *commands; /* array of command_count */
 	size_t command_count, command_capacity;
 };
 
-/* About the machine, and about the context's process if there is one. GM_TARGET: no such process. */
+/* About the machine, and about the context's process or core if there is one. GM_TARGET: no such process; GM_CORRUPT,
+ * GM_TARGET: no such core, or no core at all. */
 struct gm_error *gm_ask_doctor(struct gm_context *context, struct gm_doctor *ret_doctor);
 void gm_doctor_deinit(struct gm_doctor *doctor);
 

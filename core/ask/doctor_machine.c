@@ -175,11 +175,11 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_devices(doctor));
 	gm_try(check_simulation(doctor));
 	gm_try(check_lines(doctor));
-	if (context->pid > 0)
-		return NULL; /* what works is told of the process */
+	if (context->pid > 0 || context->core_path)
+		return NULL; /* what works is told of the process, or the core */
 	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb that has Python"));
 	gm_try(gm_doctor_command(doctor, "who-holds",
-	        context->shell ? "asks about a running program: name it with --pid PID"
+	        context->shell ? "asks about a program: name it with --pid PID or --core CORE"
 	                       : "asks about a running program: start it, or attach to it"));
 	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)", NULL);
 }

@@ -1,4 +1,4 @@
-/* What of one process was recognised. */
+/* What of one process, or of a core dump, was recognised. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +170,8 @@ static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor 
 static const char *why_not_record(
         struct gm_context *context, const struct findings *findings, char *room, size_t size)
 {
+	if (context->core_path)
+		return "a core dump runs no more";
 	if (findings->torch && strcmp(findings->torch, "not loaded") == 0)
 		return "there is no PyTorch in it";
 	/* A torch that is still to come is waited for. */
@@ -189,17 +191,18 @@ static struct gm_error *tell_commands(
 {
 	char room[64];
 	if (findings->image) {
-		gm_try(gm_doctor_command(doctor, "record", "the process cannot be read"));
-		gm_try(gm_doctor_command(doctor, "who-holds", "the process cannot be read"));
+		const char *reason = context->core_path ? "the core cannot be read, see above"
+		                                        : "the process cannot be read";
+		gm_try(gm_doctor_command(doctor, "record", reason));
+		gm_try(gm_doctor_command(doctor, "who-holds", reason));
 	} else {
 		gm_try(gm_doctor_command(
 		        doctor, "record", why_not_record(context, findings, room, sizeof(room))));
 		gm_try(gm_doctor_command(doctor, "who-holds",
-		        findings->python       ? "needs Python's objects, see above"
-		        : findings->torch      ? "needs PyTorch's objects, see above"
-		        : !findings->cuda_used ? "no CUDA memory was used yet"
-		        : findings->native_allocator
-		                ? NULL
+		        findings->python  ? "needs Python's objects, see above"
+		        : findings->torch ? "needs PyTorch's objects, see above"
+		        : !findings->cuda_used || findings->native_allocator
+		                ? NULL /* without CUDA, about CPU tensors */
 		                : "the allocator is not PyTorch's caching one"));
 	}
 	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)",
@@ -210,7 +213,8 @@ static struct gm_error *check_all(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
 {
 	gm_try(check_memory(context, doctor, findings));
-	gm_try(check_debugger(context, doctor));
+	if (!context->core_path)
+		gm_try(check_debugger(context, doctor));
 	if (!findings->image) {
 		gm_try(check_python(context, doctor, findings));
 		gm_try(check_torch(context, doctor, findings));
@@ -219,15 +223,27 @@ static struct gm_error *check_all(
 	return tell_commands(context, doctor, findings);
 }
 
-struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor *doctor)
+static struct gm_error *check_exists(int pid)
 {
 	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d", context->pid);
-	if (access(path, F_OK) != 0)
-		return gm_error_create(GM_TARGET,
-		        "process %d: there is no such process: give the id of a running one",
-		        context->pid);
-	read_command_line(context->pid, &doctor->command);
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (access(path, F_OK) == 0)
+		return NULL;
+	return gm_error_create(GM_TARGET,
+	        "process %d: there is no such process: give the id of a running one", pid);
+}
+
+struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor *doctor)
+{
+	if (context->core_path) {
+		struct gm_image *image;
+		if (!(doctor->core = strdup(context->core_path)))
+			return &gm_error_no_memory;
+		gm_try(gm_context_image(context, &image));
+	} else {
+		gm_try(check_exists(context->pid));
+		read_command_line(context->pid, &doctor->command);
+	}
 	struct findings findings = {0};
 	struct gm_error *error = check_all(context, doctor, &findings);
 	free(findings.image);

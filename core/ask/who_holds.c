@@ -112,8 +112,7 @@ struct gm_error *gm_ask_block_address(
 	struct gm_python *python;
 	uint64_t object;
 	gm_try(gm_context_python(context, &python));
-	gm_try(gm_python_evaluate(
-	        python, context->thread ? context->thread : context->pid, block, &object));
+	gm_try(gm_python_evaluate(python, gm_context_thread(context), block, &object));
 	return address_of_object(context, block, object, ret_address);
 }
 

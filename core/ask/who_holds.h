@@ -1,5 +1,5 @@
 /*
- * The question `who-holds`: what keeps a block of memory alive, at this moment of a live process.
+ * The question `who-holds`: what keeps a block of memory alive, at this moment of a live process or in a core dump.
  *
  * It asks core/holders; here a block is found by what a user types. What held a block earlier is the question
  * `why`.
@@ -17,7 +17,7 @@ struct gm_who_holds {
 
 /*
  * block: an address ("0x7f…", anywhere within the block), "#N" (the number of the event of the context's log that
- * allocated it) or a variable path of the selected thread ("self.cache['kept']").
+ * allocated it) or a variable path of the selected thread, else the main one ("self.cache['kept']").
  * GM_USAGE: cannot be read so; no such variable, or no tensor. GM_TARGET: an address in no block in use (says
  * what is there), a block that is gone, or a process that cannot be read.
  */

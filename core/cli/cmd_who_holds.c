@@ -1,36 +1,26 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/who_holds.h"
 
 extern const struct gm_command gm_command_who_holds;
 
-enum { OPTION_PID = 'p' };
-
 static const struct argp_option options[] = {
-        {"pid", OPTION_PID, "PID", 0, "The process to ask about", 0},
+        GM_TARGET_OPTIONS,
+        GM_TARGET_THREAD_OPTION,
         {0},
 };
-
-static struct gm_error *handle_option(void *input, int key, const char *argument)
-{
-	struct gm_context *context = input;
-	uint64_t pid;
-	if (key != OPTION_PID)
-		return NULL;
-	gm_try(gm_parse_number(argument, 1, 1 << 30, &pid));
-	context->pid = (int)pid;
-	return NULL;
-}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	gm_try(gm_arguments_parse(&gm_command_who_holds, argc, argv, options, handle_option,
+	gm_try(gm_arguments_parse(&gm_command_who_holds, argc, argv, options, gm_target_option,
 	        context, 1, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
+	gm_try(gm_target_check(context));
 	if (arguments.positional_count != 1)
 		return gm_error_create(GM_USAGE, "who-holds: which block: give an address (0x…), "
 		                                 "#N (the event that allocated it) "
@@ -50,17 +40,21 @@ const struct gm_command gm_command_who_holds = {
         .name = "who-holds",
         .summary = "what keeps a block alive: every chain of references, root first",
         .usage =
-                "BLOCK [--pid PID] [--json]\n"
-                "Searches the process backwards from a block of memory through storages, tensors, "
-                "the\n"
-                "autograd graph and Python's objects to local variables and modules. Reference "
-                "counts\n"
-                "tell whether everything was found. BLOCK is an address within the block, #N (the\n"
-                "number of the event that allocated it) or a variable path of the selected "
-                "thread.\n"
+                "BLOCK [--pid PID | --core CORE] [--thread TID] [--json]\n"
+                "Searches the process, or a core dump of it, backwards from a block of memory "
+                "through\n"
+                "storages, tensors, the autograd graph and Python's objects to local variables "
+                "and\n"
+                "modules. Reference counts tell whether everything was found. BLOCK is an address\n"
+                "within the block, #N (the number of the event that allocated it) or a variable "
+                "path of\n"
+                "the selected thread (in a shell the main one, or --thread). A core needs no "
+                "device\n"
+                "memory in it; libraries that it left out are read from disk.\n"
                 "\n"
                 " Example: gpumem who-holds output\n"
-                " Example: gpumem who-holds --pid 4711 0x7f2b40000000",
+                " Example: gpumem who-holds --pid 4711 0x7f2b40000000\n"
+                " Example: gpumem who-holds --core core.4711 \"self.cache['kept']\"",
         .shell = true,
         .gdb = true,
         .run = run,

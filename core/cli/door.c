@@ -48,6 +48,7 @@ void gpumem_door_set_process(gpumem_door *door, int pid)
 void gpumem_door_set_thread(gpumem_door *door, int thread)
 {
 	door->context.thread = thread;
+	gm_error_destroy(gm_context_set_core(&door->context, NULL));
 }
 
 void gpumem_door_set_log(gpumem_door *door, const char *path)
@@ -86,7 +87,7 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		if (!copy[i])
 			error = &gm_error_no_memory;
 	}
-	/* A FILE argument or --pid is for this one command; the session's own come back after it.
+	/* A FILE argument or --pid, --core is for this one command; the session's own come back after it.
 	 */
 	int pid = door->context.pid, thread = door->context.thread;
 	if (!error)

@@ -284,6 +284,34 @@ static struct gm_error *core_threads(struct gm_image *image, pid_t **ret_threads
 	return NULL;
 }
 
+/* The process's own number is its first thread's; where the core has no such thread it has ended, and the one that
+ * the core names first (the one that crashed, or was selected) stands for it. */
+static pid_t main_thread(const struct gm_core_file *file)
+{
+	for (size_t i = 0; i < file->thread_count; i++) {
+		if (file->threads[i].id == file->process)
+			return file->process;
+	}
+	return file->thread_count > 0 ? file->threads[0].id : 0;
+}
+
+static struct gm_error *core_check_whole(const struct gm_image *image)
+{
+	const struct core *core = core_of(image);
+	uint64_t missing = 0, all = 0;
+	for (size_t i = 0; i < core->file.segment_count; i++) {
+		all += core->file.segments[i].saved;
+		missing += core->file.segments[i].saved - core->file.segments[i].present;
+	}
+	if (missing == 0)
+		return NULL;
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: the core was cut short: %ju of its %ju bytes of memory are "
+	        "missing: "
+	        "write it again, with room on the disk and `ulimit -c unlimited`",
+	        core->path, (uintmax_t)core->file.size, (uintmax_t)missing, (uintmax_t)all);
+}
+
 static struct gm_error *core_registers(
         struct gm_image *image, pid_t thread, struct gm_registers *ret_registers)
 {
@@ -329,6 +357,7 @@ static const struct gm_image_kind core_kind = {
         .read_many = core_read_many,
         .explain = core_explain,
         .refresh = core_refresh,
+        .check_whole = core_check_whole,
         .threads = core_threads,
         .registers = core_registers,
         .file_path = core_file_path,
@@ -356,6 +385,7 @@ struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_imag
 		core_close(&core->image);
 		return error;
 	}
+	core->image.main_thread = main_thread(&core->file);
 	*ret_image = &core->image;
 	return NULL;
 }

@@ -26,6 +26,15 @@ static struct gm_error *error_corrupt(const char *path, uint64_t offset, const c
 	        (uintmax_t)offset, why);
 }
 
+static struct gm_error *error_cut(const char *path, uint64_t offset, const char *within)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: the core was cut short within its %s: write it again, with room "
+	        "on the "
+	        "disk and `ulimit -c unlimited`",
+	        path, (uintmax_t)offset, within);
+}
+
 bool gm_core_file_read(const struct gm_core_file *core, uint64_t offset, void *buffer, size_t size)
 {
 	if (offset > core->size || size > core->size - offset)
@@ -110,6 +119,15 @@ static bool take_files(struct gm_core_file *core, const char *content, size_t si
 	return true;
 }
 
+static void take_process(struct gm_core_file *core, const char *content, size_t size)
+{
+	struct elf_prpsinfo info;
+	if (size < sizeof(info))
+		return;
+	memcpy(&info, content, sizeof(info));
+	core->process = info.pr_pid;
+}
+
 static void take_auxiliary(struct gm_core_file *core, const char *content, size_t size)
 {
 	for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= size; at += sizeof(Elf64_auxv_t)) {
@@ -138,6 +156,8 @@ static bool take_notes(struct gm_core_file *core, const char *notes, size_t size
 			        (note.n_type == NT_FILE &&
 			                !take_files(core, content, note.n_descsz)))
 				return false;
+			if (note.n_type == NT_PRPSINFO)
+				take_process(core, content, note.n_descsz);
 			if (note.n_type == NT_AUXV)
 				take_auxiliary(core, content, note.n_descsz);
 		}
@@ -206,8 +226,7 @@ static struct gm_error *read_notes(
 		return &gm_error_no_memory;
 	core->notes = notes;
 	if (!gm_core_file_read(core, header->p_offset, notes, header->p_filesz))
-		return error_corrupt(
-		        path, header->p_offset, "the core was cut short within its notes");
+		return error_cut(path, header->p_offset, "notes");
 	notes[header->p_filesz] = '\0';
 	return take_notes(core, notes, header->p_filesz) ? NULL : &gm_error_no_memory;
 }
@@ -251,8 +270,7 @@ struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char
 	if (!headers)
 		return &gm_error_no_memory;
 	if (!gm_core_file_read(core, header.e_phoff, headers, count * sizeof(*headers)))
-		return error_corrupt(
-		        path, header.e_phoff, "the core was cut short within its headers");
+		return error_cut(path, header.e_phoff, "headers");
 	for (uint64_t i = 0; i < count; i++) {
 		if (headers[i].p_type == PT_NOTE)
 			gm_try(read_notes(core, &headers[i], path));

@@ -36,6 +36,7 @@ struct gm_core_file {
 	size_t mapped_count, mapped_capacity;
 	struct gm_core_thread *threads;
 	size_t thread_count, thread_capacity;
+	pid_t process; /* 0: unknown */
 	uint64_t vdso; /* its first address, 0: unknown */
 };
 

@@ -13,7 +13,7 @@
 struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid)
 {
 	image->kind = kind;
-	image->pid = pid;
+	image->pid = image->main_thread = pid;
 	if (!gm_page_cache_init(&image->cache))
 		return &gm_error_no_memory;
 	return gm_image_refresh(image);
@@ -36,9 +36,19 @@ pid_t gm_image_pid(const struct gm_image *image)
 	return image->pid;
 }
 
+pid_t gm_image_main_thread(const struct gm_image *image)
+{
+	return image->main_thread;
+}
+
 struct gm_error *gm_image_file_path(const struct gm_image *image, const char *path, char **ret_path)
 {
 	return image->kind->file_path(image, path, ret_path);
+}
+
+struct gm_error *gm_image_check_whole(const struct gm_image *image)
+{
+	return image->kind->check_whole ? image->kind->check_whole(image) : NULL;
 }
 
 struct gm_error *gm_image_refresh(struct gm_image *image)

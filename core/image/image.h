@@ -1,7 +1,7 @@
 /*
  * Image: the memory, mappings, threads and registers of one process, read from outside.
  *
- * An image is a live process (process_vm_readv; no code runs in it) or, later, a core dump or a remote
+ * An image is a live process (process_vm_readv; no code runs in it), a core dump or, later, a remote
  * target: the readers above never know which. Reading never crosses a mapping's end, and an address
  * that cannot be read is answered with the reason: not mapped; mapped but not saved (core); beyond the
  * end of a core that was cut short.
@@ -74,6 +74,10 @@ struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_imag
 void gm_image_close(struct gm_image *image);
 
 pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */
+pid_t gm_image_main_thread(const struct gm_image *image); /* 0: not known */
+/* GM_CORRUPT where the image is a core that ends before all of its memory: says how much is missing. What is there
+ * can be read all the same. */
+struct gm_error *gm_image_check_whole(const struct gm_image *image);
 
 /* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
  * differs). Caller frees. */

@@ -21,6 +21,7 @@ struct gm_image_kind {
 	void (*read_many)(struct gm_image *image, struct gm_read *reads, size_t count);
 	struct gm_error *(*explain)(struct gm_image *image, uint64_t address, int os_error);
 	struct gm_error *(*refresh)(struct gm_image *image, struct gm_maps *ret_maps);
+	struct gm_error *(*check_whole)(const struct gm_image *image); /* NULL: always whole */
 	struct gm_error *(*threads)(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 	struct gm_error *(*registers)(
 	        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
@@ -33,6 +34,7 @@ struct gm_image_kind {
 struct gm_image {
 	const struct gm_image_kind *kind;
 	pid_t pid; /* 0: no process */
+	pid_t main_thread;
 	struct gm_maps maps;
 	struct gm_page_cache cache;
 };

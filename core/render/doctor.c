@@ -22,12 +22,15 @@ void gm_render_doctor_text(const struct gm_doctor *doctor, FILE *out)
 {
 	fprintf(out, "this machine\n");
 	text_checks(&doctor->machine, out);
-	if (doctor->pid > 0) {
+	if (doctor->core) {
+		fprintf(out, "\ncore %s\n", doctor->core);
+		text_checks(&doctor->process, out);
+	} else if (doctor->pid > 0) {
 		fprintf(out, "\nprocess %d: %.100s\n", doctor->pid,
 		        doctor->command && *doctor->command ? doctor->command : "?");
 		text_checks(&doctor->process, out);
 	}
-	fprintf(out, "\nwhat works%s\n", doctor->pid > 0 ? " on it" : "");
+	fprintf(out, "\nwhat works%s\n", doctor->core || doctor->pid > 0 ? " on it" : "");
 	for (size_t i = 0; i < doctor->command_count; i++) {
 		const struct gm_doctor_command *command = &doctor->commands[i];
 		fprintf(out, "  %-3s %s%s%s\n", command->works ? "yes" : "no", command->name,
@@ -71,10 +74,13 @@ struct gm_error *gm_render_doctor_json(const struct gm_doctor *doctor, FILE *out
 		        json_pack("{s:s,s:b,s:o}", "name", command->name, "works", command->works,
 		                "reason", string_or_null(command->reason)));
 	}
-	json_t *process = doctor->pid > 0 ? json_pack("{s:i,s:o,s:o}", "pid", doctor->pid,
-	                                            "command", string_or_null(doctor->command),
-	                                            "checks", json_checks(&doctor->process))
-	                                  : json_null();
+	json_t *process = json_null();
+	if (doctor->core)
+		process = json_pack("{s:o,s:o}", "core", string_or_null(doctor->core), "checks",
+		        json_checks(&doctor->process));
+	else if (doctor->pid > 0)
+		process = json_pack("{s:i,s:o,s:o}", "pid", doctor->pid, "command",
+		        string_or_null(doctor->command), "checks", json_checks(&doctor->process));
 	json_t *root = json_pack("{s:o,s:o,s:o}", "machine", json_checks(&doctor->machine),
 	        "process", process, "commands", commands);
 	if (!root || json_dumpf(root, out, JSON_COMPACT) != 0) {

@@ -228,6 +228,21 @@ def run_gdb(gpumem, gdb_works):
     return call
 
 
+@pytest.fixture(scope="session")
+def make_core(gdb_works):
+    """make_core(pid, folder) -> path of a core dump of the process, which goes on afterwards. Gigabytes: remove it."""
+    if not shutil.which("gcore"):
+        pytest.skip("no gcore on this machine")
+
+    def make(pid, folder):
+        made = run_process(["gcore", "-o", folder / "core", str(pid)], timeout=300, merge=True)
+        path = folder / f"core.{pid}"
+        assert made.status == 0 and path.exists(), f"gcore made no core: {made.out}"
+        return path
+
+    return make
+
+
 @pytest.fixture
 def spawn():
     """spawn(command, **Popen's) -> Popen, killed with its children when the test ends."""

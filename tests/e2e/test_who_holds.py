@@ -1,5 +1,5 @@
-"""who-holds on the real PyTorch: each way of holding a tensor is named as it is, all references are found, and
-nothing is reported that holds nothing."""
+"""who-holds on the real PyTorch, on a live process and on a core dump of it: each way of holding a tensor is named
+as it is, all references are found, and nothing is reported that holds nothing."""
 
 import json
 import subprocess
@@ -104,16 +104,20 @@ class Target:
         assert line.startswith("{"), f"the program said {line!r}, not where its tensors are"
         self.facts = json.loads(line)
         self.pid = self.facts["pid"]
+        self.threads = sorted(entry.name for entry in Path(f"/proc/{self.pid}/task").iterdir())
 
     def address(self, way):
         return hex(self.facts["where"][way])
 
 
+def start(python, device, env=None):
+    command = [python, "-W", "ignore", PROGRAM, device]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env)
+
+
 @pytest.fixture(scope="module")
 def target(python):
-    process = subprocess.Popen(
-        [python, "-W", "ignore", PROGRAM, "cpu"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    )
+    process = start(python, "cpu")
     try:
         yield Target(process)
     finally:
@@ -122,9 +126,22 @@ def target(python):
 
 
 @pytest.fixture(scope="module")
-def ask(target, run_gpumem):
+def core(target, make_core, tmp_path_factory):
+    """A core of it: made once, as it has gigabytes, and not kept."""
+    path = make_core(target.pid, tmp_path_factory.mktemp("core"))
+    yield path
+    path.unlink()
+
+
+@pytest.fixture(scope="module", params=["live", "core"])
+def ask(request, target, run_gpumem):
+    if request.param == "live":
+        where = ["--pid", str(target.pid)]
+    else:
+        where = ["--core", request.getfixturevalue("core")]
+
     def call(block, *options):
-        return run_gpumem("who-holds", "--pid", str(target.pid), str(block), *options)
+        return run_gpumem("who-holds", *where, str(block), *options)
 
     return call
 
@@ -134,14 +151,17 @@ def without_lines(text):
     return f"{head}{colon}LINE" if colon else text
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_holder_is_named_and_nothing_else(target, ask, way):
-    answer = ask(target.address(way), "--json").check().json()
+def check_holders(answer, way):
     assert sorted(without_lines(holder["text"]) for holder in answer["holders"]) == sorted(WAYS[way])
     assert {holder["class"] for holder in answer["holders"]} == {"proven"}
     assert answer["complete"] is True
     assert answer["notes"] == []
     assert [(s["found"], s["refcount"]) for s in answer["storages"]] == [(s["refcount"],) * 2 for s in answer["storages"]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_holder_is_named_and_nothing_else(target, ask, way):
+    check_holders(ask(target.address(way), "--json").check().json(), way)
 
 
 def test_a_path_goes_from_the_root_to_the_storage(target, ask):
@@ -244,6 +264,97 @@ def test_a_process_without_torch_is_refused(run_gpumem, spawn, python):
 def test_no_such_process_is_refused(run_gpumem):
     run = run_gpumem("who-holds", "--pid", str(2**22 - 1), "0x1000").check(4)
     assert run.err.startswith("gpumem: process ")
+
+
+# --- cores
+
+DEVICE_WAYS = """two_names twice_in_list set slot closure generator traceback two_views saved_by_mm context_saved hook
+buffer parameter grad optimizer_state garbage thread_local rebound cell keyword_argument""".split()
+
+
+@pytest.fixture(scope="module")
+def device_core(python, sim_env, make_core, tmp_path_factory):
+    """The same program on the simulated device: (its facts, its core); it has ended when it is asked about."""
+    process = start(python, "cuda", env=sim_env())
+    try:
+        target = Target(process)
+        path = make_core(target.pid, tmp_path_factory.mktemp("device"))
+    finally:
+        process.kill()
+        process.wait()
+    yield target, path
+    path.unlink()
+
+
+@pytest.mark.parametrize("way", DEVICE_WAYS)
+def test_a_core_without_device_memory_names_every_holder(device_core, run_gpumem, way):
+    target, core = device_core
+    answer = run_gpumem("who-holds", "--core", core, target.address(way), "--json").check().json()
+    assert answer["block"]["device"] == 0
+    check_holders(answer, way)
+
+
+def test_another_thread_of_a_core_has_its_own_variables(device_core, run_gpumem):
+    target, core = device_core
+    run_gpumem("who-holds", "--core", core, "local").check(2)
+    for thread in target.threads:
+        run = run_gpumem("who-holds", "--core", core, "--thread", thread, "local", "--json")
+        if run.status == 0 and run.json()["block"]["address"] == target.address("thread_local"):
+            return
+    pytest.fail("no thread's variables have it")
+
+
+def test_doctor_tells_what_a_core_answers(device_core, run_gpumem):
+    answer = run_gpumem("doctor", "--core", device_core[1], "--json").check().json()
+    found = {check["name"]: check for check in answer["process"]["checks"]}
+    assert answer["process"]["core"] == str(device_core[1])
+    assert "caching allocator" in found["allocator"]["value"]
+    works = {command["name"]: command["works"] for command in answer["commands"]}
+    assert works["who-holds"] and not works["record"]
+
+
+@pytest.fixture(scope="module")
+def small_core(make_core, tmp_path_factory):
+    """Of a program without Python."""
+    sleeper = subprocess.Popen(["sleep", "100"])
+    try:
+        return make_core(sleeper.pid, tmp_path_factory.mktemp("small"))
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_core_of_another_program_is_refused(small_core, run_gpumem):
+    run = run_gpumem("who-holds", "--core", small_core, "0x1000").check(4)
+    assert run.err.startswith(f"gpumem: {small_core}: no Python here")
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.01, 0.3, 0.6, 0.9])
+def test_a_core_cut_short_is_refused(small_core, run_gpumem, tmp_path, share):
+    whole = small_core.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: int(len(whole) * share)])
+    run = run_gpumem("who-holds", "--core", cut, "0x1000").check(3)
+    assert run.err.startswith(f"gpumem: {cut}: offset 0x")
+
+
+@pytest.mark.parametrize("offset, value", [(4, 1), (5, 2), (18, 0xB7)], ids=["32-bit", "big-endian", "aarch64"])
+def test_a_core_of_another_machine_is_refused(small_core, run_gpumem, tmp_path, offset, value):
+    foreign = bytearray(small_core.read_bytes())
+    foreign[offset] = value
+    path = tmp_path / "foreign"
+    path.write_bytes(foreign)
+    run = run_gpumem("who-holds", "--core", path, "0x1000").check(3)
+    assert f"{path}: offset 0x0: it is of another kind of machine" in run.err
+
+
+def test_a_core_that_is_not_there_is_refused(run_gpumem, tmp_path):
+    run = run_gpumem("who-holds", "--core", tmp_path / "none", "0x1000").check(4)
+    assert "the core cannot be opened" in run.err
+
+
+def test_a_core_and_a_process_at_once_are_wrong_usage(run_gpumem):
+    run_gpumem("who-holds", "--core", "core", "--pid", "1", "0x1000").check(2)
 
 
 # --- in gdb, on the simulated device

@@ -1,0 +1,27 @@
+/*
+ * Which process or core a question is about: the options --pid, --core and --thread, the same for every
+ * command that asks one. It opens nothing (ask/context does, when a question needs it).
+ */
+#ifndef GM_CLI_TARGET_H
+#define GM_CLI_TARGET_H
+
+#include "cli/arguments.h"
+
+/* Keys of the options; those of a command's own must differ. */
+enum { GM_TARGET_PID = 'p', GM_TARGET_CORE = 'c', GM_TARGET_THREAD = 't' };
+
+/* The options, as rows of a command's option table. */
+/* clang-format off */
+#define GM_TARGET_OPTIONS \
+	{"pid", GM_TARGET_PID, "PID", 0, "the process to ask about", 0}, \
+	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about, gcore's or the kernel's", 0}
+#define GM_TARGET_THREAD_OPTION \
+	{"thread", GM_TARGET_THREAD, "TID", 0, "whose variables are meant (the main thread's)", 0}
+/* clang-format on */
+
+/* A gm_option_handler for them; the input is the context. */
+struct gm_error *gm_target_option(void *context, int key, const char *argument);
+/* To be called once all options are there. GM_USAGE: both a process and a core. */
+struct gm_error *gm_target_check(const struct gm_context *context);
+
+#endif
