@@ -76,7 +76,7 @@ def test_out_of_memory_is_pytorch_s_own_error_with_the_device_s_figures(facts):
     assert "Tried to allocate 30.00 GiB. GPU 0 has a total capacity of 79.19 GiB of which 8.66 GiB is free" in text
 
 
-@pytest.mark.parametrize("what", ["graph", "ipc"])
+@pytest.mark.parametrize("what", ["ipc"])
 def test_what_is_not_simulated_fails_as_cuda_does(facts, what):
     assert "operation not supported" in facts[what]
 

@@ -36,6 +36,23 @@ static int copy(void *to, const void *from, size_t size, enum cudaMemcpyKind kin
 	return cudaSuccess;
 }
 
+static bool captured_copy(
+        void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	return gm_sim_captured(stream, &(struct gm_sim_node){.what = GM_SIM_NODE_COPY,
+	                                       .value = (int)kind,
+	                                       .to = to,
+	                                       .from = from,
+	                                       .size = size});
+}
+
+static bool captured_fill(void *to, int value, size_t size, cudaStream_t stream)
+{
+	return gm_sim_captured(
+	        stream, &(struct gm_sim_node){
+	                        .what = GM_SIM_NODE_FILL, .value = value, .to = to, .size = size});
+}
+
 static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
         size_t height, enum cudaMemcpyKind kind)
 {
@@ -59,6 +76,8 @@ GM_SIM_EXPORT cudaError_t cudaMemcpy(
 GM_SIM_EXPORT cudaError_t cudaMemcpyAsync(
         void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
+	if (captured_copy(to, from, size, kind, stream))
+		return cudaSuccess;
 	return gm_sim_error(copy(to, from, size, kind));
 }
 
@@ -73,6 +92,8 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyPeer(
 GM_SIM_EXPORT cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
         int from_device, size_t size, cudaStream_t stream)
 {
+	if (captured_copy(to, from, size, cudaMemcpyDefault, stream))
+		return cudaSuccess;
 	return cudaMemcpyPeer(to, to_device, from, from_device, size);
 }
 
@@ -86,6 +107,12 @@ GM_SIM_EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const voi
         size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
         cudaStream_t stream)
 {
+	size_t row = 0;
+	while (row < height && captured_copy((char *)to + row * to_pitch,
+	                               (const char *)from + row * from_pitch, width, kind, stream))
+		row++;
+	if (row && row == height)
+		return cudaSuccess;
 	return gm_sim_error(copy_rows(to, to_pitch, from, from_pitch, width, height, kind));
 }
 
@@ -128,6 +155,8 @@ GM_SIM_EXPORT cudaError_t cudaMemset(void *to, int value, size_t size)
 
 GM_SIM_EXPORT cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t stream)
 {
+	if (captured_fill(to, value, size, stream))
+		return cudaSuccess;
 	return gm_sim_error(fill(to, value, size));
 }
 
@@ -140,5 +169,10 @@ GM_SIM_EXPORT cudaError_t cudaMemset2D(
 GM_SIM_EXPORT cudaError_t cudaMemset2DAsync(
         void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
 {
+	size_t row = 0;
+	while (row < height && captured_fill((char *)to + row * pitch, value, width, stream))
+		row++;
+	if (row && row == height)
+		return cudaSuccess;
 	return gm_sim_error(fill_rows(to, pitch, value, width, height));
 }

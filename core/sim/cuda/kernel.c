@@ -301,7 +301,15 @@ GM_SIM_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t *ret, const void *h
 	return __cudaGetKernel((cudaKernel_t *)ret, host);
 }
 
-static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, size_t shared)
+void gm_sim_kernel_count(struct gm_sim_kernel *kernel)
+{
+	atomic_fetch_add_explicit(&kernel->launches, 1, memory_order_relaxed);
+	GM_SIM_COUNT(gpumem_sim_account.launches, 1);
+	GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
+}
+
+static int launch(
+        struct gm_sim_kernel *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
 	struct gm_sim_device *device = gm_sim_current();
 	if (!device)
@@ -317,9 +325,9 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, size_t sh
 	                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
 	if (shared > (size_t)optin)
 		return cudaErrorInvalidValue;
-	atomic_fetch_add_explicit(&kernel->launches, 1, memory_order_relaxed);
-	GM_SIM_COUNT(gpumem_sim_account.launches, 1);
-	GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
+	if (!gm_sim_captured(
+	            stream, &(struct gm_sim_node){.what = GM_SIM_NODE_KERNEL, .kernel = kernel}))
+		gm_sim_kernel_count(kernel);
 	return cudaSuccess;
 }
 
@@ -329,19 +337,19 @@ GM_SIM_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim
 	struct gm_sim_kernel *known = (struct gm_sim_kernel *)kernel;
 	if (!known || known->magic != KERNEL)
 		known = NULL;
-	return gm_sim_error(launch(known, grid, block, shared));
+	return gm_sim_error(launch(known, grid, block, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
         void **arguments, size_t shared, cudaStream_t stream)
 {
-	return gm_sim_error(launch(kernel_of(function), grid, block, shared));
+	return gm_sim_error(launch(kernel_of(function), grid, block, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
         void **arguments, size_t shared, cudaStream_t stream)
 {
-	return gm_sim_error(launch(kernel_of(function), grid, block, shared));
+	return gm_sim_error(launch(kernel_of(function), grid, block, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
@@ -349,8 +357,8 @@ GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
 {
 	if (!config)
 		return gm_sim_error(cudaErrorInvalidValue);
-	return gm_sim_error(launch(
-	        kernel_of(function), config->gridDim, config->blockDim, config->dynamicSmemBytes));
+	return gm_sim_error(launch(kernel_of(function), config->gridDim, config->blockDim,
+	        config->dynamicSmemBytes, config->stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaFuncGetAttributes(

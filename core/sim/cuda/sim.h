@@ -9,7 +9,7 @@
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
+ * graph.c (captured work), kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */
@@ -130,6 +130,32 @@ struct gm_sim_kernel {
 };
 /* Calls visit(kernel, data) for each kernel that was launched. */
 void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);
+
+/* Counts a launch of it. */
+void gm_sim_kernel_count(struct gm_sim_kernel *kernel);
+
+/* graph.c, stream.c: one thing that was put on a capturing stream. */
+struct gm_sim_node {
+	enum gm_sim_node_kind {
+		GM_SIM_NODE_COPY,
+		GM_SIM_NODE_FILL,
+		GM_SIM_NODE_KERNEL,
+		GM_SIM_NODE_LIBRARY
+	} what;
+	int value; /* a copy's kind, a fill's byte */
+	void *to;
+	const void *from;
+	uint64_t size;
+	struct gm_sim_kernel *kernel;
+};
+struct CUstream_st;
+struct CUgraph_st;
+struct CUgraph_st *gm_sim_graph_create(void);
+bool gm_sim_graph_add(struct CUgraph_st *graph, const struct gm_sim_node *node);
+/* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be done now. */
+bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
+/* The same for a library's call, of which the stream is not known: the capture that was begun last. */
+bool gm_sim_captured_library(void);
 
 /* stubs.c */
 struct gm_sim_site {

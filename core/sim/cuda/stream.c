@@ -1,5 +1,5 @@
 /*
- * Streams and events. All work is done when its call returns, so a stream is only a name, an event a time.
+ * Streams, events and captures. All work is done when its call returns, so a stream is only a name, an event a time.
  *
  * Callbacks of a stream run at once on the calling thread: every call before them is done already. (CUDA runs
  * them on a thread of its own; a callback may not call CUDA, so it cannot tell.)
@@ -10,8 +10,20 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
+/*
+ * A capture, from its beginning on one stream to its end there. Kept for good: streams and events that were in
+ * it may outlive it, and it is small.
+ */
+struct capture {
+	struct CUgraph_st *graph;
+	struct CUstream_st *origin;
+	unsigned long long id;
+	_Atomic enum cudaStreamCaptureStatus status;
+};
+
 struct CUstream_st {
 	uint64_t magic;
+	struct capture *_Atomic capture;
 	unsigned long long id;
 	int device, priority;
 	unsigned flags;
@@ -20,7 +32,8 @@ struct CUstream_st {
 struct CUevent_st {
 	uint64_t magic;
 	unsigned flags;
-	_Atomic uint64_t time; /* nanoseconds of the device's clock; 0: not recorded */
+	struct capture *_Atomic capture; /* in which it was recorded */
+	_Atomic uint64_t time;           /* nanoseconds of the device's clock; 0: not recorded */
 };
 
 #define STREAM \
@@ -38,6 +51,45 @@ static bool special(cudaStream_t stream)
 static bool valid(cudaStream_t stream)
 {
 	return special(stream) || stream->magic == STREAM;
+}
+
+/* The capture that a stream is in, or NULL. */
+static struct capture *capture_of(cudaStream_t stream)
+{
+	struct capture *capture = special(stream) ? NULL : stream->capture;
+	return capture && capture->status != cudaStreamCaptureStatusNone ? capture : NULL;
+}
+
+bool gm_sim_captured(cudaStream_t stream, const struct gm_sim_node *node)
+{
+	if (special(stream) || stream->magic != STREAM)
+		return false;
+	struct capture *capture = capture_of(stream);
+	if (!capture)
+		return false;
+	if (!gm_sim_graph_add(capture->graph, node))
+		capture->status = cudaStreamCaptureStatusInvalidated;
+	return true;
+}
+
+static struct capture *_Atomic latest;
+
+bool gm_sim_captured_library(void)
+{
+	struct capture *capture = latest;
+	if (!capture || capture->status != cudaStreamCaptureStatusActive)
+		return false;
+	return gm_sim_captured(capture->origin, &(struct gm_sim_node){.what = GM_SIM_NODE_LIBRARY});
+}
+
+/* What waits for the host cannot be captured, and spoils the capture. */
+static int waits(cudaStream_t stream)
+{
+	struct capture *capture = capture_of(stream);
+	if (!capture)
+		return cudaSuccess;
+	capture->status = cudaStreamCaptureStatusInvalidated;
+	return gm_sim_error(cudaErrorStreamCaptureUnsupported);
 }
 
 static int check(cudaStream_t stream)
@@ -87,12 +139,14 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 GM_SIM_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-	return (cudaError_t)check(stream);
+	int code = check(stream);
+	return (cudaError_t)(code == cudaSuccess ? waits(stream) : code);
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-	return (cudaError_t)check(stream);
+	int code = check(stream);
+	return (cudaError_t)(code == cudaSuccess ? waits(stream) : code);
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
@@ -100,7 +154,14 @@ GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
 {
 	if (!event || event->magic != EVENT)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	return (cudaError_t)check(stream);
+	int code = check(stream);
+	struct capture *capture = event->capture;
+	if (code == cudaSuccess && capture && capture->status == cudaStreamCaptureStatusActive) {
+		if (special(stream))
+			return gm_sim_error(cudaErrorStreamCaptureImplicit);
+		stream->capture = capture; /* it joins */
+	}
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
@@ -152,13 +213,63 @@ GM_SIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f
 	return (cudaError_t)code;
 }
 
-/* Nothing is ever captured: beginning a capture is refused (stubs.c), so these answer "none". */
+GM_SIM_EXPORT cudaError_t cudaStreamBeginCapture(
+        cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+	static _Atomic unsigned long long ids = 1;
+	int code = check(stream);
+	if (code != cudaSuccess)
+		return (cudaError_t)code;
+	if ((unsigned)mode > cudaStreamCaptureModeRelaxed)
+		return gm_sim_error(cudaErrorInvalidValue);
+	/* The default streams cannot be captured. */
+	if (special(stream))
+		return gm_sim_error(cudaErrorStreamCaptureUnsupported);
+	if (capture_of(stream))
+		return gm_sim_error(cudaErrorIllegalState);
+	struct capture *capture = calloc(1, sizeof(*capture));
+	if (!capture || !(capture->graph = gm_sim_graph_create())) {
+		free(capture);
+		return gm_sim_error(cudaErrorMemoryAllocation);
+	}
+	capture->origin = stream;
+	capture->id = atomic_fetch_add(&ids, 1);
+	capture->status = cudaStreamCaptureStatusActive;
+	stream->capture = capture;
+	latest = capture;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *ret)
+{
+	int code = check(stream);
+	if (code != cudaSuccess)
+		return (cudaError_t)code;
+	struct capture *capture = capture_of(stream);
+	if (!ret || !capture)
+		return gm_sim_error(ret ? cudaErrorIllegalState : cudaErrorInvalidValue);
+	if (capture->origin != stream)
+		return gm_sim_error(cudaErrorStreamCaptureUnmatched);
+	bool spoiled = capture->status == cudaStreamCaptureStatusInvalidated;
+	capture->status = cudaStreamCaptureStatusNone;
+	stream->capture = NULL;
+	*ret = capture->graph;
+	capture->graph = NULL;
+	if (!spoiled)
+		return cudaSuccess;
+	cudaGraphDestroy(*ret);
+	*ret = NULL;
+	return gm_sim_error(cudaErrorStreamCaptureInvalidated);
+}
+
 GM_SIM_EXPORT cudaError_t cudaStreamIsCapturing(
         cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
 	int code = check(stream);
-	if (code == cudaSuccess)
-		*status = cudaStreamCaptureStatusNone;
+	if (code == cudaSuccess) {
+		struct capture *capture = capture_of(stream);
+		*status = capture ? capture->status : cudaStreamCaptureStatusNone;
+	}
 	return (cudaError_t)code;
 }
 
@@ -167,9 +278,22 @@ GM_SIM_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
         const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count)
 {
 	int code = check(stream);
-	if (code == cudaSuccess && status)
-		*status = cudaStreamCaptureStatusNone;
-	return (cudaError_t)code;
+	if (code != cudaSuccess)
+		return (cudaError_t)code;
+	struct capture *capture = capture_of(stream);
+	if (status)
+		*status = capture ? capture->status : cudaStreamCaptureStatusNone;
+	if (id && capture)
+		*id = capture->id;
+	if (graph)
+		*graph = capture ? capture->graph : NULL;
+	if (dependencies)
+		*dependencies = NULL;
+	if (edges)
+		*edges = NULL;
+	if (count)
+		*count = 0;
+	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
@@ -234,6 +358,8 @@ GM_SIM_EXPORT cudaError_t cudaEventRecordWithFlags(
 	if (!event || event->magic != EVENT)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
 	int code = check(stream);
+	if (code == cudaSuccess)
+		event->capture = capture_of(stream);
 	if (code == cudaSuccess)
 		event->time = event->flags & cudaEventDisableTiming ? 1 : tick();
 	return (cudaError_t)code;

@@ -26,7 +26,8 @@ int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 int gm_sim_compute_nothing(struct gm_sim_site *site)
 {
 	atomic_fetch_add_explicit(&site->calls, 1, memory_order_relaxed);
-	GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
+	if (!gm_sim_captured_library())
+		GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
 	return 0;
 }
 

@@ -99,7 +99,6 @@ facts["after_oom"] = bool((values.to(cuda).cpu() == values).all())
 
 # Refusals.
 for name, call in (
-    ("graph", lambda: torch.cuda.graph(torch.cuda.CUDAGraph()).__enter__()),
     ("ipc", lambda: on_device.untyped_storage()._share_cuda_()),
     ("bad_device", lambda: torch.empty(1, device="cuda:1")),
 ):

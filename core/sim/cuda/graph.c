@@ -1,0 +1,146 @@
+/*
+ * CUDA graphs: what is put on a capturing stream is kept instead of done, and done at each replay: copies and
+ * memsets move bytes, kernels compute nothing and are counted.
+ *
+ * A capture spreads to the streams that wait for an event of it (stream.c), and is spoiled by what a GPU
+ * refuses while capturing. Graphs that a program builds by hand (cudaGraphAdd…) are not simulated.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cuda/runtime.h"
+#include "sim/cuda/sim.h"
+
+#define GRAPH UINT64_C(0x0068706172677347)
+#define EXEC UINT64_C(0x0063657865677347)
+
+struct CUgraph_st {
+	uint64_t magic;
+	struct gm_sim_node *nodes;
+	size_t count, capacity;
+};
+
+struct CUgraphExec_st {
+	uint64_t magic;
+	struct gm_sim_node *nodes;
+	size_t count;
+};
+
+static bool valid(cudaGraph_t graph)
+{
+	return graph && graph->magic == GRAPH;
+}
+
+cudaGraph_t gm_sim_graph_create(void)
+{
+	cudaGraph_t graph = calloc(1, sizeof(*graph));
+	if (graph)
+		graph->magic = GRAPH;
+	return graph;
+}
+
+bool gm_sim_graph_add(cudaGraph_t graph, const struct gm_sim_node *node)
+{
+	if (graph->count == graph->capacity) {
+		size_t capacity = graph->capacity ? graph->capacity * 2 : 64;
+		struct gm_sim_node *nodes = reallocarray(graph->nodes, capacity, sizeof(*nodes));
+		if (!nodes)
+			return false;
+		graph->nodes = nodes;
+		graph->capacity = capacity;
+	}
+	graph->nodes[graph->count++] = *node;
+	return true;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	if (!valid(graph))
+		return gm_sim_error(cudaErrorInvalidValue);
+	graph->magic = 0;
+	free(graph->nodes);
+	free(graph);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphGetNodes(
+        cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+	if (!valid(graph) || !count)
+		return gm_sim_error(cudaErrorInvalidValue);
+	for (size_t i = 0; nodes && i < *count; i++)
+		nodes[i] = i < graph->count ? (cudaGraphNode_t)(void *)&graph->nodes[i] : NULL;
+	if (!nodes || *count > graph->count)
+		*count = graph->count;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphInstantiate(
+        cudaGraphExec_t *ret, cudaGraph_t graph, unsigned long long flags)
+{
+	if (!ret || !valid(graph))
+		return gm_sim_error(cudaErrorInvalidValue);
+	cudaGraphExec_t exec = calloc(1, sizeof(*exec));
+	struct gm_sim_node *nodes = calloc(graph->count + 1, sizeof(*nodes));
+	if (!exec || !nodes) {
+		free(exec);
+		free(nodes);
+		return gm_sim_error(cudaErrorMemoryAllocation);
+	}
+	if (graph->count)
+		memcpy(nodes, graph->nodes, graph->count * sizeof(*nodes));
+	*exec = (struct CUgraphExec_st){EXEC, nodes, graph->count};
+	*ret = exec;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphInstantiateWithFlags(
+        cudaGraphExec_t *ret, cudaGraph_t graph, unsigned long long flags)
+{
+	return cudaGraphInstantiate(ret, graph, flags);
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+	if (!exec || exec->magic != EXEC)
+		return gm_sim_error(cudaErrorInvalidValue);
+	exec->magic = 0;
+	free(exec->nodes);
+	free(exec);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	return exec && exec->magic == EXEC ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
+}
+
+GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	if (gm_sim_forked())
+		return gm_sim_error(cudaErrorInitializationError);
+	if (!exec || exec->magic != EXEC)
+		return gm_sim_error(cudaErrorInvalidValue);
+	for (size_t i = 0; i < exec->count; i++) {
+		struct gm_sim_node *node = &exec->nodes[i];
+		int code = cudaSuccess;
+		switch (node->what) {
+		case GM_SIM_NODE_COPY:
+			code = cudaMemcpy(
+			        node->to, node->from, node->size, (enum cudaMemcpyKind)node->value);
+			break;
+		case GM_SIM_NODE_FILL:
+			code = cudaMemset(node->to, node->value, node->size);
+			break;
+		case GM_SIM_NODE_KERNEL:
+			gm_sim_kernel_count(node->kernel);
+			break;
+		case GM_SIM_NODE_LIBRARY:
+			GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
+			break;
+		}
+		if (code != cudaSuccess)
+			return (cudaError_t)code;
+	}
+	return cudaSuccess;
+}
