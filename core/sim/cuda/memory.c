@@ -70,7 +70,9 @@ static bool give(struct gm_sim_device *device, void *address, bool physical)
 int gm_sim_memory_free(void *address)
 {
 	struct gm_sim_device *device = gm_sim_device_of(address);
-	return device && give(device, address, false) ? cudaSuccess : cudaErrorInvalidValue;
+	if (!device)
+		return cudaErrorInvalidValue;
+	return give(device, address, false) ? cudaSuccess : gm_sim_pool_free(device, address);
 }
 
 void gm_sim_memory_give(struct gm_sim_device *device, void *address)
@@ -99,9 +101,9 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
 	/* What was asked for is the limit, not the whole pages that it takes. */
 	uint64_t end = found ? found->start + found->value : 0;
-	bool holds = at < end && size <= end - at;
+	bool holds = at < end && size <= end - at, physical = found && !found->value;
 	pthread_mutex_unlock(&device->lock);
-	return holds;
+	return holds || (physical && gm_sim_pool_holds(device, address, size));
 }
 
 GM_SIM_EXPORT cudaError_t cudaMalloc(void **pointer, size_t size)

@@ -10,7 +10,7 @@
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
  * graph.c (captured work), kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
- * segments), report.c (PyTorch's own counts),
+ * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
@@ -92,6 +92,11 @@ int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, voi
 void gm_sim_memory_give(struct gm_sim_device *device, void *address);
 /* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
+
+/* pool.c: pieces of the device's default pool. */
+bool gm_sim_pool_holds(struct gm_sim_device *device, const void *address, uint64_t size);
+int gm_sim_pool_free(struct gm_sim_device *device, void *address);
+void gm_sim_pool_lock(bool take);
 
 /* vmm.c: what an address of a mapping stands for, and how many bytes of it lie in one piece. */
 struct gm_sim_view {

@@ -53,10 +53,12 @@ static void before_fork(void)
 	gm_sim_host_lock(true);
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
+	gm_sim_pool_lock(true);
 }
 
 static void in_parent(void)
 {
+	gm_sim_pool_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
 	gm_sim_host_lock(false);
