@@ -473,14 +473,37 @@ static uint32_t storage_of(
 	return stray ? stray->vertex : (uint32_t)GM_NO_VERTEX;
 }
 
+/* Of proven chains: those from a variable, those from another root, those that nothing was found to hold. */
+static int rank_of(const struct gm_holder *holder)
+{
+	if (holder->class != GM_PROVEN || !holder->rooted || holder->step_count == 0)
+		return 2;
+	const char *kind = holder->steps[0].kind;
+	return strcmp(kind, "local") != 0 && strcmp(kind, "global") != 0;
+}
+
 static int by_class_and_length(const void *a, const void *b)
 {
 	const struct gm_holder *left = a, *right = b;
 	if (left->class != right->class)
 		return left->class < right->class ? -1 : 1;
+	if (rank_of(left) != rank_of(right))
+		return rank_of(left) - rank_of(right);
 	if (left->step_count != right->step_count)
 		return left->step_count < right->step_count ? -1 : 1;
 	return strcmp(left->text, right->text);
+}
+
+/* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
+static bool told_by_stray(const struct finding *finding, const struct gm_chain *chain)
+{
+	if (chain->rooted || chain->count == 0)
+		return false;
+	uint32_t top = finding->graph->edges.items[chain->edges[0]].from;
+	for (size_t i = 0; i < finding->chain_strays.count; i++)
+		if (finding->chain_strays.items[i] && finding->chain_strays.items[i]->vertex == top)
+			return true;
+	return false;
 }
 
 static void describe_chains(struct finding *finding)
@@ -489,6 +512,8 @@ static void describe_chains(struct finding *finding)
 		struct gm_chain *chain = &finding->chains.items[i];
 		const struct gm_stray *stray = finding->chain_strays.items[i];
 		struct gm_holder holder;
+		if (!stray && told_by_stray(finding, chain))
+			continue;
 		chain->garbage = !chain->rooted && !finding->islands_held;
 		if (finding->holders.count >= MAX_CHAINS * 16) {
 			finding->answer->omitted++;

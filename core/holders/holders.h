@@ -47,6 +47,7 @@ struct gm_holder {
 	enum gm_reference_class class;
 	struct gm_holder_step *steps; /* root first, the storage last */
 	size_t step_count;
+	bool rooted; /* it begins at a frame, a thread or a module */
 };
 
 struct gm_held_storage {
@@ -72,7 +73,9 @@ struct gm_holders_answer {
 	char *place_text; /* what GM_PLACE_* is about, as a sentence's end; never NULL */
 	struct gm_held_storage *storages;
 	size_t storage_count;
-	struct gm_holder *holders; /* the shortest chain first; plausible ones behind proven ones */
+	struct gm_holder
+	        *holders; /* by gm_holder order: named roots, other roots, what nothing refers to,
+	                              plausible; the shortest first */
 	size_t holder_count;
 	size_t omitted; /* further chains that were found and are not listed */
 	bool complete;  /* all references found, at each level */

@@ -569,7 +569,8 @@ bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, u
 	struct gm_holder holder = {.text = telling.text,
 	        .steps = telling.steps.items,
 	        .step_count = telling.steps.count,
-	        .class = stray ? stray->class : GM_PROVEN};
+	        .class = stray ? stray->class : GM_PROVEN,
+	        .rooted = !stray && chain->rooted};
 	if (telling.no_memory || !holder.text) {
 		gm_holder_deinit(&holder);
 		return false;

@@ -46,12 +46,27 @@ static void render_storages(const struct gm_holders_answer *answer, FILE *out)
 		fputs("no tensor uses it\n", out);
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
-		fprintf(out, "storage 0x%" PRIx64 ": %u of %u references found%s\n",
-		        storage->address, storage->found, storage->refcount,
-		        i + 1 == answer->storage_count && answer->complete
-		                ? ", and all of what holds them"
-		                : "");
+		fprintf(out,
+		        answer->complete ? "storage 0x%" PRIx64
+		                           ": complete: every reference was found (%u of %u)\n"
+		                         : "storage 0x%" PRIx64 ": %u of %u references found\n",
+		        storage->address, storage->found, storage->refcount);
 	}
+}
+
+/* How many holders read like this one; 0: one before it does. */
+static size_t alike(const struct gm_holders_answer *answer, size_t index)
+{
+	size_t times = 0;
+	for (size_t i = 0; i < answer->holder_count; i++) {
+		if (answer->holders[i].class != answer->holders[index].class ||
+		        strcmp(answer->holders[i].text, answer->holders[index].text) != 0)
+			continue;
+		if (i < index)
+			return 0;
+		times++;
+	}
+	return times;
 }
 
 void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
@@ -63,9 +78,15 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 		fputs("held by\n", out);
 	for (size_t i = 0; i < answer->holder_count; i++) {
 		const struct gm_holder *holder = &answer->holders[i];
-		fprintf(out, "  %s%s%s%s\n", holder->text, holder->class == GM_PROVEN ? "" : " (",
-		        holder->class == GM_PROVEN ? "" : class_name(holder->class),
-		        holder->class == GM_PROVEN ? "" : ")");
+		size_t times = alike(answer, i);
+		if (times == 0)
+			continue;
+		fprintf(out, "  %s", holder->text);
+		if (holder->class != GM_PROVEN)
+			fprintf(out, " (%s)", class_name(holder->class));
+		if (times > 1)
+			fprintf(out, " (%zu times)", times);
+		fputc('\n', out);
 	}
 	if (answer->omitted > 0)
 		fprintf(out, "  and %zu more\n", answer->omitted);

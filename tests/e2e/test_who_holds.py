@@ -216,7 +216,7 @@ def test_a_variable_path_names_the_block(target, ask, path, way):
 def test_the_text_says_how_complete_it_is(target, ask):
     out = ask(target.address("list_item")).check().out
     assert f"block {target.address('list_item')}, 360,000 bytes, host memory: float32 [300, 300]" in out
-    assert ": 1 of 1 references found, and all of what holds them" in out
+    assert ": complete: every reference was found (1 of 1)" in out
     line = len(PROGRAM.read_text().splitlines())
     assert f"\n  {WAYS['list_item'][0].replace('LINE', str(line))}\n" in out
 
@@ -400,7 +400,7 @@ def stopped_in_gdb(run_gdb, tmp_path_factory):
 def test_gdb_answers_for_a_variable_of_the_stopped_frame(stopped_in_gdb):
     out = stopped_in_gdb[2]
     assert "device 0: float32 [2000, 500]" in out
-    assert "storage" in out and "2 of 2 references found, and all of what holds them" in out
+    assert "storage" in out and "complete: every reference was found (2 of 2)" in out
     assert "\n  local 'output' of train() at train.py:14\n" in out
     assert "\n  item 0 of list: global 'history' of module __main__ at train.py:17\n" in out
 
@@ -415,6 +415,35 @@ def test_gdb_answers_in_json_with_the_graph(stopped_in_gdb):
     ]
 
 
+MIDDLE = """
+import torch
+
+layer = torch.nn.Linear(1000, 500, device="cuda")
+inputs = torch.ones(2000, 1000, device="cuda")
+print("made", flush=True)
+output = layer(inputs)
+"""
+
+
+def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_gdb, tmp_path):
+    program = tmp_path / "middle.py"
+    program.write_text(MIDDLE)
+    commands = ["gpumem record", "tcatch syscall write", "run", "gpumem step", "gpumem step",
+                "gpumem who-holds inputs", "gpumem who-holds inputs --json"]  # fmt: skip
+    gdb = run_gdb(commands, program)
+    held = gdb[5].split("held by\n")[1]
+    lines = [line.strip() for line in held.splitlines() if line.startswith("  ")]
+    assert len(lines) == len(set(lines)) and len(lines) > 2, held
+    plausible = ["(plausible)" in line for line in lines]
+    assert plausible == sorted(plausible), held
+    named = [line.startswith(("local ", "global ")) for line in lines]
+    assert named[0] and named == sorted(named, reverse=True), held
+    holders = gdb[6].json()["holders"]
+    guessed = {h["path"][1]["address"] for h in holders if h["class"] == "plausible" and len(h["path"]) > 1}
+    unheld = [h for h in holders if h["text"].endswith("nothing found refers to that")]
+    assert not [h for h in unheld if h["path"][0].get("address") in guessed], held
+
+
 def test_gdb_refuses_what_is_no_tensor_with_a_line(stopped_in_gdb):
     assert "gpumem: 'layer': a Linear, no tensor: " in stopped_in_gdb[4]
     assert "gpumem: nothing_so_named: " in stopped_in_gdb[5]
@@ -427,6 +456,6 @@ def test_gdb_tells_memory_that_is_of_no_block(stopped_in_gdb):
 
 def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
     out = stopped_in_gdb[8]
-    assert "1 of 1 references found" in out
+    assert "every reference was found (1 of 1)" in out
     assert "\n  item 0 of list: global 'history' of module __main__ at train.py:17\n" in out
     assert "local 'output'" not in out
