@@ -35,6 +35,11 @@ static struct gm_error *run(
 	        handle, &options, 2, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	/* One word in a shell names the recording; the block is what is missing then. */
+	if (context->shell && arguments.positional_count == 1 && !context->log_path)
+		return gm_error_create(GM_USAGE, "why: FILE or BLOCK is missing: both are needed: "
+		                                 "as in `gpumem why run.gpumem "
+		                                 "'#12'`");
 	error = gm_arguments_take_file(&arguments, context, 1);
 	if (error)
 		return error;

@@ -2,11 +2,13 @@
  * statuses. */
 #include "cli/door.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "log/log.h"
 
 struct gpumem_door {
 	struct gm_context context;
@@ -94,6 +96,13 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		error = gm_context_set_log(&door->context, door->log);
 	if (!error)
 		error = command->run(&door->context, argc, copy, out, err, ret_status);
+	uint64_t end;
+	if (!error && door->context.shell && door->context.log &&
+	        gm_log_truncated(door->context.log, &end))
+		fprintf(err,
+		        "gpumem: %s: the file is cut short at byte %" PRIu64
+		        ": the answer is about what stands before\n",
+		        gm_log_path(door->context.log), end);
 	door->context.pid = pid;
 	door->context.thread = thread;
 	for (int i = 0; i < argc; i++)

@@ -30,20 +30,28 @@ struct followed {
 	bool told;   /* its iterator tells its passes */
 	bool turned; /* and it has moved since the last event within */
 	uint32_t last_lasti;
-	uint32_t last_inner;  /* index + 1 of the loop right within it that the last event was in */
-	uint32_t passes;      /* by control going up */
-	uint32_t thin_passes; /* the same and by repeated allocations */
-	uint32_t alloc_lasti; /* of the first allocation within, plus 1 */
-	bool thick;           /* allocations come from several instructions */
+	uint32_t last_inner; /* index + 1 of the loop right within it that the last event was in */
+	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
+	uint32_t passes;     /* by control going up */
+	uint32_t thin_passes;    /* the same and by repeated allocations */
+	uint32_t alloc_lasti;    /* of the first allocation within, plus 1 */
+	bool thick;              /* allocations come from several instructions */
 	GM_ARRAY(uint64_t) seen; /* allocation sites of this pass, while thin */
 };
 
 /* A loop that a stack stands in. */
 struct standing {
 	uint32_t followed; /* index */
+	uint32_t depth;    /* of its frame from the outermost */
 	uint32_t lasti;
 	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
 	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
+};
+
+/* Where one frame stands, and in which of its code's loops (bit i: loop i). */
+struct place {
+	uint32_t code, lasti;
+	uint64_t loops;
 };
 
 /* What a stack says, worked out once. */
@@ -55,6 +63,9 @@ struct summary {
 	bool data;           /* frames of a data loader */
 	uint32_t count;
 	struct standing *standing;
+	/* the frames from the outermost in, up to the first of torch's own */
+	uint32_t place_count;
+	struct place *places;
 };
 
 /* A loop that is in another pass since the last event that stood in it. */
@@ -112,8 +123,10 @@ void gm_steps_destroy(struct gm_steps *steps)
 		return;
 	for (size_t i = 0; i < steps->followed.count; i++)
 		gm_array_deinit(&steps->followed.items[i].seen);
-	for (size_t i = 0; i < steps->summaries.count; i++)
+	for (size_t i = 0; i < steps->summaries.count; i++) {
 		free(steps->summaries.items[i].standing);
+		free(steps->summaries.items[i].places);
+	}
 	gm_array_deinit(&steps->followed);
 	gm_array_deinit(&steps->summaries);
 	free(steps);
@@ -252,6 +265,7 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 		summary->standing = grown;
 		grown[summary->count++] = (struct standing){
 		        .followed = index,
+		        .depth = depth,
 		        .lasti = frame->lasti,
 		        .inner = inner,
 		        .inner_loops = inner != 0,
@@ -260,12 +274,24 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 	return true;
 }
 
-static bool frame_in_loop(const struct gm_step_frame *frame)
+/* The loops of its code that a frame stands in: bit i for loop i. */
+static uint64_t frame_loops(const struct gm_step_frame *frame)
 {
+	uint64_t loops = 0;
 	for (uint32_t i = 0; i < frame->loop_count && i < GM_STEP_LOOPS_MAX; i++)
 		if (within(&frame->loops[i], frame->lasti))
-			return true;
-	return false;
+			loops |= UINT64_C(1) << i;
+	return loops;
+}
+
+/* Keeps where the frames stand, outermost first, down to where torch's own begin: what runs within those may
+ * be called again and again by native code (hooks, workers), which is no pass of anybody's loop. */
+static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
+{
+	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
+	for (size_t i = count; summary->places && i-- > 0 && !in_torch(frames[i].file);)
+		summary->places[summary->place_count++] =
+		        (struct place){frames[i].code, frames[i].lasti, frame_loops(&frames[i])};
 }
 
 static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *summary)
@@ -274,6 +300,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
 	bool candidate = true, in_landmark = false;
 	summary->known = true;
+	keep_places(summary, frames, count);
 	/* from the outermost in */
 	for (size_t i = count; i-- > 0;) {
 		const struct gm_step_frame *frame = &frames[i];
@@ -292,7 +319,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 			summary->phase = phase;
 		else if (phase == GM_PHASE_ZERO_GRAD)
 			summary->phase = phase;
-		if (frame_in_loop(frame))
+		if (frame_loops(frame))
 			for (uint32_t j = 0; j < summary->count; j++)
 				if (depth > 0)
 					summary->standing[j].inner_loops = true;
@@ -331,11 +358,42 @@ static bool seen_before(struct followed *loop, uint64_t site)
 	return false;
 }
 
-static void pass(struct followed *loop, const struct standing *standing, uint64_t site, bool alloc)
+/*
+ * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the first frame
+ * that stands elsewhere stands further up, and no loop nearer to it explains that.
+ */
+static bool called_anew(
+        const struct summary *before, const struct summary *now, const struct standing *standing)
+{
+	if (standing->inner)
+		return false;
+	for (uint32_t i = standing->depth + 1; i < before->place_count && i < now->place_count;
+	        i++) {
+		const struct place *a = &before->places[i], *b = &now->places[i];
+		if (a->code != b->code)
+			return false;
+		if (a->lasti != b->lasti)
+			return b->lasti < a->lasti && (a->loops & b->loops) == 0;
+		if (b->loops)
+			return false;
+	}
+	return false;
+}
+
+static void pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
+        uint32_t stack, uint64_t site, bool alloc)
 {
 	bool begins = !loop->inside;
 	if (loop->inside && standing->lasti < loop->last_lasti)
 		begins = !(standing->inner && standing->inner == loop->last_inner);
+	else if (loop->inside && standing->lasti == loop->last_lasti && loop->last_stack)
+		begins = called_anew(&steps->summaries.items[loop->last_stack],
+		        &steps->summaries.items[stack], standing);
+	if (standing->lasti != loop->last_lasti)
+		loop->last_stack = 0;
+	/* An event after the call's return, at the same place, does not hide how far the call had come. */
+	if (steps->summaries.items[stack].place_count > standing->depth + 1)
+		loop->last_stack = stack;
 	if (alloc) {
 		if (loop->alloc_lasti == 0)
 			loop->alloc_lasti = standing->lasti + 1;
@@ -492,7 +550,8 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 		}
 		loop->landmarks |= summary->landmarks;
 		take_turn(steps, loop);
-		pass(loop, standing, site, action == GM_ALLOC && !borrowed && native_stack);
+		pass(steps, loop, standing, python_stack, site,
+		        action == GM_ALLOC && !borrowed && native_stack);
 	}
 	const struct followed *loop = training_loop(steps);
 	steps->step = 0;

@@ -117,7 +117,9 @@ static void write_all(
 	HASH_CLEAR(hh, index);
 	free(entries);
 	gm_record_gap(recorder,
-	        "recording began late: %zu blocks were there already; who made them is not known",
+	        "recording began late: %zu blocks were there already; who made them is not known, "
+	        "and "
+	        "steps count from here",
 	        live);
 }
 

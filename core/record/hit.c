@@ -4,6 +4,7 @@
  */
 #include <time.h>
 
+#include "base/cleanup.h"
 #include "record/recorder.h"
 
 enum { R_CONSISTENT = 0 }; /* glibc elf/link.h: no library is being mapped or unmapped just now */
@@ -15,10 +16,16 @@ uint64_t gm_record_now(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+enum { FLUSH_EVERY = 64 }; /* events; a flush is one write() */
+
 uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *event)
 {
 	uint64_t number = gm_log_writer_event(recorder->writer, event);
 	recorder->event_count = number + 1;
+	if (number % FLUSH_EVERY == FLUSH_EVERY - 1) {
+		/* A debugger that is killed loses no more than these; the writer remembers an error. */
+		_cleanup_error_ struct gm_error *error = gm_log_writer_flush(recorder->writer);
+	}
 	gm_record_steps_feed(recorder, event);
 	if (recorder->stop_after && recorder->event_count >= recorder->stop_after) {
 		recorder->stop_after = 0;

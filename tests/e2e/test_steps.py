@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-PROGRAM = Path(__file__).parent / "programs" / "thin_loop.py"
+PROGRAMS = Path(__file__).parent / "programs"
+PROGRAM = PROGRAMS / "thin_loop.py"
 
 
 def test_passes_of_one_line_over_equal_layers_are_steps_by_the_loops_iterator(
@@ -16,3 +17,8 @@ def test_passes_of_one_line_over_equal_layers_are_steps_by_the_loops_iterator(
     outputs = [e for e in events if e["action"] == "alloc" and e["step"]]
     layers = [e["step"] for e in outputs if e["requested"] == 512 * 512 * 4]
     assert layers == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_a_step_within_one_called_function_is_a_pass_each_time_it_is_called(run_gdb):
+    gdb = run_gdb(["gpumem record", "run", "gpumem info --json"], PROGRAMS / "called_step.py")
+    assert gdb["gpumem info --json"].json()["steps"] == 2 * 4  # two epochs of four batches
