@@ -176,19 +176,36 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 			        0, meta + views[i][0]);
 }
 
-/* How much memory a node has: the heap's own size word before it tells (glibc, malloc/malloc.c:
- * mchunk_size, low three bits flags); where that is not one, the base class and a little. */
+/* How many bytes the piece of heap that begins here has, by the heap's own size word before it (glibc,
+ * malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
+static size_t heap_bytes(struct gm_holders *graph, uint64_t address)
+{
+	uint64_t chunk;
+	if (!gm_image_try_u64(graph->image, address - 8, &chunk))
+		return 0;
+	chunk &= ~UINT64_C(7);
+	return chunk % 16 == 0 && chunk >= 32 ? chunk - 8 : 0;
+}
+
+/* How much memory a node has; where the heap does not tell, the base class and a little. */
 static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	uint64_t chunk;
-	if (gm_image_try_u64(graph->image, node - 8, &chunk)) {
-		chunk &= ~UINT64_C(7);
-		if (chunk % 16 == 0 && chunk >= layout->node.size_of + 8u &&
-		        chunk <= MAX_NODE_BYTES)
-			return chunk - 8;
-	}
-	return layout->node.size_of + 512;
+	size_t bytes = heap_bytes(graph, node);
+	return bytes >= layout->node.size_of && bytes <= MAX_NODE_BYTES
+	               ? bytes
+	               : layout->node.size_of + 512u;
+}
+
+/* Three ascending words are a vector (begin, end, end of storage) only if a piece of heap begins at the
+ * first and is as large as the third says: any three pointers ascend often enough. */
+static bool is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item)
+{
+	if (words[0] < 0x10000 || (words[0] & 15) || words[0] >= words[1] || words[1] > words[2] ||
+	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
+		return false;
+	size_t storage = words[2] - words[0], bytes = heap_bytes(graph, words[0]);
+	return bytes >= storage && bytes - storage < 32;
 }
 
 /* saved_tensors_hooks: SavedVariable keeps a hooks object, which owns two Python objects (2.4 to 2.11:
@@ -256,9 +273,7 @@ static void refer_node_members(
 	        strcmp(gm_class_name(node->class), "CopySlices") == 0);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++)
-		if (words[i] >= 0x10000 && words[i] < words[i + 1] &&
-		        words[i + 1] <= words[i + 2] &&
-		        (words[i + 1] - words[i]) % layout->saved.size_of == 0)
+		if (is_vector(graph, &words[i], layout->saved.size_of))
 			refer_vector(graph, number, words[i], words[i + 1], GM_REF_SAVED);
 }
 
