@@ -207,6 +207,7 @@ char *gpumem_recorder_summary(gpumem_recorder *recorder)
 		length = asprintf(&text, "%s %s, peak %s bytes allocated%s", events, unit,
 		        summary.cuda_peak ? cuda : cpu, gaps);
 	else
-		length = asprintf(&text, "%s %s%s", events, unit, gaps);
+		length = asprintf(&text, "%s %s%s%s", events, unit,
+		        summary.torch_seen ? "" : ": PyTorch was not loaded", gaps);
 	return length < 0 ? NULL : text;
 }

@@ -245,5 +245,6 @@ void gm_recorder_summarise(
 	        .cpu_allocated = recorder->cpu_allocated,
 	        .cpu_peak = recorder->cpu_peak,
 	        .python_unread = recorder->python_unread,
+	        .torch_seen = gm_symbols_find_module(recorder->symbols, "libc10.so") != NULL,
 	};
 }

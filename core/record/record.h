@@ -109,6 +109,7 @@ struct gm_recorder_summary {
 	uint64_t cuda_allocated, cuda_peak; /* as the allocator reports them, summed over devices */
 	uint64_t cpu_allocated, cpu_peak;   /* of what was seen */
 	uint32_t python_unread;             /* events without a Python stack although Python runs */
+	bool torch_seen;                    /* libc10.so has been there */
 };
 void gm_recorder_summarise(
         const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary);

@@ -65,14 +65,14 @@ def test_saved_while_recording_the_rest_is_added(run_gdb, run_gpumem, cpu_loop, 
 
 def test_a_program_without_python_has_no_events(run_gdb):
     gdb = run_gdb(["gpumem record", "run"], "/bin/true", sim=False)
-    assert "recorded 0 events;" in gdb["run"]
+    assert "recorded 0 events: PyTorch was not loaded;" in gdb["run"]
 
 
 def test_a_python_program_without_torch_has_no_events_and_no_gaps(run_gdb, tmp_path):
     program = tmp_path / "plain.py"
     program.write_text("print('plain')\n")
     gdb = run_gdb(["gpumem record", "run", "gpumem info --json"], program, sim=False)
-    assert "plain" in gdb["run"] and "recorded 0 events;" in gdb["run"]
+    assert "plain" in gdb["run"] and "recorded 0 events: PyTorch was not loaded;" in gdb["run"]
     assert gdb["gpumem info --json"].json()["gaps"] == []
 
 

@@ -97,7 +97,7 @@ def test_cpu_tensors_are_recorded_when_asked_for(run_gdb, tmp_path):
 def test_cpu_tensors_are_not_recorded_unasked(run_gdb, tmp_path):
     program = tmp_path / "cpu.py"
     program.write_text(CPU)
-    assert "recorded 0 events" in run_gdb(["gpumem record", "run"], program, sim=False)["run"]
+    assert "recorded 0 events;" in run_gdb(["gpumem record", "run"], program, sim=False)["run"]
 
 
 ATTACHED = """
