@@ -100,7 +100,7 @@ static void test_summary_of_nothing_is_no_events(void **state)
 	assert_int_equal(
 	        gpumem_recorder_create(child.pid, "cuda", log_path, "x", &recorder, &message), 0);
 	char *summary = gpumem_recorder_summary(recorder);
-	assert_string_equal(summary, "0 events");
+	assert_string_equal(summary, "0 events: PyTorch was not loaded");
 	gpumem_free(summary);
 	assert_int_equal(gpumem_recorder_close(recorder, &message), 0);
 	child_end(&child);
