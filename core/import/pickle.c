@@ -498,7 +498,8 @@ struct gm_error *gm_pickle_read(struct gm_pickle *pickle, const char *path, gm_v
 		return gm_error_create(GM_CORRUPT, "%s: is no regular file: name a snapshot", path);
 	pickle->file_size = (uint64_t)status.st_size;
 	pickle->buffer = malloc(BUFFER_SIZE + GM_LOG_STRING_MAX + 1);
-	if (!pickle->buffer)
+	/* The stack is there from the start: places in it are reckoned before anything was pushed. */
+	if (!pickle->buffer || !gm_array_reserve(&pickle->stack, 64))
 		return &gm_error_no_memory;
 	for (;;) {
 		pickle->op_at = offset_now(pickle);
