@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/registers.h"
 
 enum {
 	SEGMENTS_MAX = 1 << 20,
@@ -64,25 +65,7 @@ static bool take_thread(struct gm_core_file *core, const char *content, size_t s
 	_Static_assert(sizeof(status.pr_reg) == sizeof(user), "both are the kernel's");
 	struct gm_core_thread thread = {
 	        .id = status.pr_pid,
-	        .registers = {{
-	                [GM_RAX] = user.rax,
-	                [GM_RDX] = user.rdx,
-	                [GM_RCX] = user.rcx,
-	                [GM_RBX] = user.rbx,
-	                [GM_RSI] = user.rsi,
-	                [GM_RDI] = user.rdi,
-	                [GM_RBP] = user.rbp,
-	                [GM_RSP] = user.rsp,
-	                [GM_R8] = user.r8,
-	                [GM_R9] = user.r9,
-	                [GM_R10] = user.r10,
-	                [GM_R11] = user.r11,
-	                [GM_R12] = user.r12,
-	                [GM_R13] = user.r13,
-	                [GM_R14] = user.r14,
-	                [GM_R15] = user.r15,
-	                [GM_RIP] = user.rip,
-	        }},
+	        .registers = gm_registers_from_kernel(&user),
 	};
 	if (!gm_array_grow((void **)&core->threads, &core->thread_capacity, core->thread_count, 1,
 	            sizeof(thread)))

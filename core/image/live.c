@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/registers.h"
 
 enum {
 	RANGES_PER_CALL = 512,    /* the kernel's limit is 1024 (UIO_MAXIOV) */
@@ -363,25 +364,7 @@ static struct gm_error *live_registers(
 		        "inside gdb while the program is stopped",
 		        thread);
 	}
-	*ret_registers = (struct gm_registers){{
-	        [GM_RAX] = user.rax,
-	        [GM_RDX] = user.rdx,
-	        [GM_RCX] = user.rcx,
-	        [GM_RBX] = user.rbx,
-	        [GM_RSI] = user.rsi,
-	        [GM_RDI] = user.rdi,
-	        [GM_RBP] = user.rbp,
-	        [GM_RSP] = user.rsp,
-	        [GM_R8] = user.r8,
-	        [GM_R9] = user.r9,
-	        [GM_R10] = user.r10,
-	        [GM_R11] = user.r11,
-	        [GM_R12] = user.r12,
-	        [GM_R13] = user.r13,
-	        [GM_R14] = user.r14,
-	        [GM_R15] = user.r15,
-	        [GM_RIP] = user.rip,
-	}};
+	*ret_registers = gm_registers_from_kernel(&user);
 	return NULL;
 }
 
