@@ -16,6 +16,7 @@
 	_(who_holds)   \
 	_(run)         \
 	_(gdb)         \
+	_(core)        \
 	_(sim)         \
 	_(doctor)
 /* clang-format on */

@@ -156,6 +156,10 @@ static size_t read_piece(
 			*ret_errno = CUT_SHORT;
 			return 0;
 		}
+		if (segment->zero_tail) {
+			memset(buffer, 0, size);
+			return size;
+		}
 		/* A file may have changed in memory only where it was writable, and that is saved. */
 	} else if (!find_mapped(&core->file, address)) {
 		*ret_errno = EFAULT;

@@ -163,6 +163,7 @@ static bool take_segment(struct gm_core_file *core, const Elf64_Phdr *header)
 	        .flags = (header->p_flags & PF_R ? GM_MAPPING_READ : 0) |
 	                 (header->p_flags & PF_W ? GM_MAPPING_WRITE : 0) |
 	                 (header->p_flags & PF_X ? GM_MAPPING_EXEC : 0),
+	        .zero_tail = header->p_flags & GM_CORE_PF_UNTOUCHED,
 	};
 	if (segment.end <= segment.start)
 		return true; /* empty, or around the end of the address space */

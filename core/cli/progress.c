@@ -1,0 +1,39 @@
+#include "cli/progress.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+
+struct gm_progress_line gm_progress_begin(FILE *out)
+{
+	return (struct gm_progress_line){.out = isatty(fileno(out)) ? out : NULL, .percent = -1};
+}
+
+void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t done, uint64_t all)
+{
+	/* Of a compressed file it is not known how much it will be; then `all` is 0. */
+	int percent = all ? (int)(100 * (double)done / (double)all) : (int)(done >> 26);
+	if (!line->out || percent == line->percent)
+		return;
+	line->percent = percent;
+	char text[160], size[GM_SIZE_TEXT], total[GM_SIZE_TEXT];
+	int length =
+	        all ? snprintf(text, sizeof(text), "%.80s: %s of %s", what,
+	                      gm_text_size(done, size), gm_text_size(all, total))
+	            : snprintf(text, sizeof(text), "%.80s: %s", what, gm_text_size(done, size));
+	size_t width = line->width;
+	line->width = length > 0 ? (size_t)length : 0;
+	fprintf(line->out, "\r%s%*s", text, (int)(width > line->width ? width - line->width : 0),
+	        "");
+	fflush(line->out);
+}
+
+void gm_progress_end(struct gm_progress_line *line)
+{
+	if (line->out && line->width > 0) {
+		fprintf(line->out, "\r%*s\r", (int)line->width, "");
+		fflush(line->out);
+	}
+	line->width = 0;
+}

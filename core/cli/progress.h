@@ -1,0 +1,20 @@
+/* A line on a terminal that says how far something is, and is gone when it is done. */
+#ifndef GM_CLI_PROGRESS_H
+#define GM_CLI_PROGRESS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct gm_progress_line {
+	FILE *out; /* NULL: no terminal, nothing is written */
+	int percent;
+	size_t width; /* of what stands there */
+};
+
+/* `out` where that is a terminal. */
+struct gm_progress_line gm_progress_begin(FILE *out);
+/* Shown where it says something new. */
+void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t done, uint64_t all);
+void gm_progress_end(struct gm_progress_line *line);
+
+#endif

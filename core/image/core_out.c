@@ -1,0 +1,214 @@
+#include "image/core_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+
+enum { COMPRESSION = 1, WORKERS = 2 }; /* the program stands still meanwhile: speed first */
+
+static struct gm_error *error_write(const struct gm_core_out *out, int os_error)
+{
+	return gm_error_os(GM_TARGET, os_error,
+	        "%s: offset 0x%jx: the core cannot be written, nothing is left of it: name a file "
+	        "on "
+	        "another disk with -o",
+	        out->path, (uintmax_t)out->length);
+}
+
+/* The folder of `path`, "." for none; the caller frees it. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	if (!slash)
+		return strdup(".");
+	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+static struct gm_error *check_room(const char *path, const char *folder, uint64_t bytes)
+{
+	struct statvfs disk;
+	if (statvfs(folder, &disk) != 0)
+		return gm_error_os(GM_TARGET, errno, "%s: the core cannot be written", path);
+	uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
+	if (available >= bytes)
+		return NULL;
+	char needed[GM_SIZE_TEXT], there[GM_SIZE_TEXT];
+	return gm_error_create(GM_TARGET,
+	        "%s: the core needs %s and the disk has %s left: name a file on another disk with "
+	        "-o",
+	        path, gm_text_size(bytes, needed), gm_text_size(available, there));
+}
+
+static struct gm_error *open_file(struct gm_core_out *out, const char *folder)
+{
+	struct stat status;
+	if (stat(out->path, &status) == 0 && !S_ISREG(status.st_mode))
+		return gm_error_create(GM_TARGET,
+		        "%s: it is no regular file: name another one with -o", out->path);
+	out->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (out->fd >= 0)
+		return NULL;
+	if (asprintf(&out->temporary, "%s.partial", out->path) < 0) {
+		out->temporary = NULL;
+		return &gm_error_no_memory;
+	}
+	out->fd = open(out->temporary, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (out->fd >= 0)
+		return NULL;
+	int os_error = errno;
+	free(gm_take(out->temporary));
+	return gm_error_os(GM_TARGET, os_error,
+	        "%s: the core cannot be written: name another file with -o", out->path);
+}
+
+static struct gm_error *start_compressor(struct gm_core_out *out)
+{
+	ZSTD_CCtx *compressor = ZSTD_createCCtx();
+	out->compressor = compressor;
+	out->room_size = ZSTD_CStreamOutSize();
+	out->room = malloc(out->room_size);
+	if (!compressor || !out->room)
+		return &gm_error_no_memory;
+	ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, COMPRESSION);
+	ZSTD_CCtx_setParameter(compressor, ZSTD_c_checksumFlag, 1);
+	ZSTD_CCtx_setParameter(
+	        compressor, ZSTD_c_nbWorkers, WORKERS); /* refused: then in this thread */
+	return NULL;
+}
+
+struct gm_error *gm_core_out_open(
+        const char *path, bool compress, uint64_t bytes, struct gm_core_out *ret_out)
+{
+	_cleanup_free_ char *folder = folder_of(path);
+	if (!folder)
+		return &gm_error_no_memory;
+	if (!compress)
+		gm_try(check_room(path, folder, bytes));
+	struct gm_core_out out = {.path = path, .fd = -1};
+	struct gm_error *error = open_file(&out, folder);
+	if (!error && compress)
+		error = start_compressor(&out);
+	if (error) {
+		gm_core_out_close(&out);
+		return error;
+	}
+	*ret_out = out;
+	return NULL;
+}
+
+static struct gm_error *put(struct gm_core_out *out, const uint8_t *bytes, size_t size)
+{
+	while (size > 0) {
+		ssize_t wrote = write(out->fd, bytes, size);
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote <= 0)
+			return error_write(out, wrote < 0 ? errno : ENOSPC);
+		bytes += wrote;
+		size -= (size_t)wrote;
+	}
+	return NULL;
+}
+
+static struct gm_error *compress(struct gm_core_out *out, const void *bytes, size_t size, bool last)
+{
+	ZSTD_inBuffer in = {bytes, size, 0};
+	for (;;) {
+		ZSTD_outBuffer room = {out->room, out->room_size, 0};
+		size_t left = ZSTD_compressStream2(
+		        out->compressor, &room, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+		if (ZSTD_isError(left))
+			return gm_error_create(GM_INTERNAL, "%s: the core cannot be compressed: %s",
+			        out->path, ZSTD_getErrorName(left));
+		gm_try(put(out, out->room, room.pos));
+		if (last ? left == 0 : in.pos == in.size)
+			return NULL;
+	}
+}
+
+struct gm_error *gm_core_out_write(struct gm_core_out *out, const void *bytes, size_t size)
+{
+	if (out->compressor)
+		gm_try(compress(out, bytes, size, false));
+	else
+		gm_try(put(out, bytes, size));
+	out->length += size;
+	return NULL;
+}
+
+struct gm_error *gm_core_out_zeros(struct gm_core_out *out, uint64_t size)
+{
+	static const uint8_t zeros[64 << 10];
+	if (!out->compressor) {
+		if (size > 0 && lseek(out->fd, (off_t)size, SEEK_CUR) < 0)
+			return error_write(out, errno);
+		out->length += size;
+		return NULL;
+	}
+	for (uint64_t done = 0; done < size;) {
+		size_t piece = size - done < sizeof(zeros) ? (size_t)(size - done) : sizeof(zeros);
+		gm_try(gm_core_out_write(out, zeros, piece));
+		done += piece;
+	}
+	return NULL;
+}
+
+/* A nameless file gets a name beside the old one's, which then takes the old one's place. */
+static struct gm_error *give_name(struct gm_core_out *out)
+{
+	if (!out->temporary) {
+		char link[64], *name;
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", out->fd);
+		if (linkat(AT_FDCWD, link, AT_FDCWD, out->path, AT_SYMLINK_FOLLOW) == 0)
+			return NULL;
+		if (errno != EEXIST)
+			return error_write(out, errno);
+		if (asprintf(&name, "%s.partial", out->path) < 0)
+			return &gm_error_no_memory;
+		unlink(name);
+		out->temporary = name;
+		if (linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW) != 0)
+			return error_write(out, errno);
+	}
+	if (rename(out->temporary, out->path) != 0)
+		return error_write(out, errno);
+	free(gm_take(out->temporary));
+	return NULL;
+}
+
+struct gm_error *gm_core_out_finish(struct gm_core_out *out, uint64_t *ret_disk)
+{
+	struct gm_error *error = NULL;
+	struct stat status = {0};
+	if (out->compressor)
+		error = compress(out, "", 0, true);
+	else if (ftruncate(out->fd, (off_t)out->length) != 0)
+		error = error_write(out, errno);
+	if (!error)
+		error = give_name(out);
+	if (!error && fstat(out->fd, &status) == 0)
+		*ret_disk = out->compressor ? (uint64_t)status.st_size
+		                            : (uint64_t)status.st_blocks * 512;
+	gm_core_out_close(out);
+	return error;
+}
+
+void gm_core_out_close(struct gm_core_out *out)
+{
+	if (out->fd >= 0)
+		close(out->fd);
+	if (out->temporary)
+		unlink(out->temporary);
+	free(out->temporary);
+	ZSTD_freeCCtx(out->compressor);
+	free(out->room);
+	*out = (struct gm_core_out){.fd = -1};
+}

@@ -1,0 +1,333 @@
+#include "image/core_write.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "image/core_file.h"
+#include "image/core_notes.h"
+#include "image/core_out.h"
+#include "image/core_plan.h"
+#include "image/page_cache.h"
+#include "image/stop.h"
+#include "image/thread_state.h"
+
+enum {
+	PIECE_PAGES = 512,
+	PIECE = PIECE_PAGES * GM_PAGE_SIZE, /* of memory at a time */
+	PROGRESS_STEP = 32 << 20,
+};
+
+/* One core being written: what gm_core_write()'s steps share. */
+struct writing {
+	struct gm_image *image;
+	const struct gm_core_options *options;
+	struct gm_core_plan plan;
+	struct gm_core_out out;
+	struct gm_thread_state *threads;
+	size_t thread_count;
+	uint8_t *buffer; /* PIECE bytes */
+	uint64_t copied, told, unread;
+};
+
+/* --- threads --------------------------------------------------------------------------------------- */
+
+static struct gm_error *read_threads(struct writing *writing)
+{
+	_cleanup_free_ pid_t *ids = NULL;
+	size_t count;
+	gm_try(gm_image_threads(writing->image, &ids, &count));
+	writing->threads = calloc(count + 1, sizeof(*writing->threads));
+	if (!writing->threads)
+		return &gm_error_no_memory;
+	pid_t first = writing->options->thread;
+	if (first <= 0)
+		first = gm_image_main_thread(writing->image);
+	for (size_t i = 0; i < count; i++) {
+		struct gm_thread_state state;
+		struct gm_error *error = gm_thread_state_read(writing->image, ids[i], &state);
+		if (error &&
+		        error !=
+		                &gm_error_no_memory) { /* it has ended, its parent has not looked yet */
+			gm_error_destroy(error);
+			continue;
+		}
+		gm_try(error);
+		size_t at = writing->thread_count++;
+		if (ids[i] == first) { /* to the front */
+			memmove(writing->threads + 1, writing->threads, at * sizeof(state));
+			at = 0;
+		}
+		writing->threads[at] = state;
+	}
+	if (writing->thread_count > 0)
+		return NULL;
+	return gm_error_create(GM_TARGET,
+	        "process %d: no thread's registers can be read: only the debugger that stopped it "
+	        "can do "
+	        "that: ask in there",
+	        gm_image_pid(writing->image));
+}
+
+/* --- headers --------------------------------------------------------------------------------------- */
+
+static Elf64_Phdr describe_part(const struct gm_core_part *part, uint64_t offset)
+{
+	return (Elf64_Phdr){
+	        .p_type = PT_LOAD,
+	        .p_flags = (part->flags & GM_MAPPING_READ ? PF_R : 0) |
+	                   (part->flags & GM_MAPPING_WRITE ? PF_W : 0) |
+	                   (part->flags & GM_MAPPING_EXEC ? PF_X : 0) |
+	                   (part->zero_tail ? GM_CORE_PF_UNTOUCHED : 0),
+	        .p_offset = offset,
+	        .p_vaddr = part->start,
+	        .p_filesz = part->saved,
+	        .p_memsz = part->end - part->start,
+	        .p_align = GM_PAGE_SIZE,
+	};
+}
+
+/* ELF header, program headers, notes, and zeros up to the first page of memory. */
+static struct gm_error *write_headers(struct writing *writing, const struct gm_note_bytes *notes)
+{
+	size_t parts = writing->plan.parts.count, count = parts + 1;
+	bool many = count >= PN_XNUM; /* then the number is in a section header, elf(5) */
+	uint64_t notes_at =
+	        sizeof(Elf64_Ehdr) + count * sizeof(Elf64_Phdr) + (many ? sizeof(Elf64_Shdr) : 0);
+	Elf64_Ehdr header = {
+	        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+	                EV_CURRENT},
+	        .e_type = ET_CORE,
+	        .e_machine = EM_X86_64,
+	        .e_version = EV_CURRENT,
+	        .e_phoff = sizeof(Elf64_Ehdr),
+	        .e_ehsize = sizeof(Elf64_Ehdr),
+	        .e_phentsize = sizeof(Elf64_Phdr),
+	        .e_phnum = many ? PN_XNUM : (Elf64_Half)count,
+	        .e_shoff = many ? notes_at - sizeof(Elf64_Shdr) : 0,
+	        .e_shnum = many ? 1 : 0,
+	        .e_shentsize = many ? sizeof(Elf64_Shdr) : 0,
+	};
+	_cleanup_free_ Elf64_Phdr *headers = calloc(count, sizeof(*headers));
+	if (!headers)
+		return &gm_error_no_memory;
+	headers[0] = (Elf64_Phdr){.p_type = PT_NOTE,
+	        .p_offset = notes_at,
+	        .p_filesz = notes->bytes.count,
+	        .p_align = 4};
+	uint64_t end = notes_at + notes->bytes.count;
+	uint64_t first = (end + GM_PAGE_SIZE - 1) / GM_PAGE_SIZE * GM_PAGE_SIZE, at = first;
+	for (size_t i = 0; i < parts; i++) {
+		headers[i + 1] = describe_part(&writing->plan.parts.items[i], at);
+		at += writing->plan.parts.items[i].saved;
+	}
+	gm_try(gm_core_out_write(&writing->out, &header, sizeof(header)));
+	gm_try(gm_core_out_write(&writing->out, headers, count * sizeof(*headers)));
+	const Elf64_Shdr section = {
+	        .sh_type = SHT_NULL, .sh_size = 1, .sh_info = (Elf64_Word)count};
+	if (many)
+		gm_try(gm_core_out_write(&writing->out, &section, sizeof(section)));
+	gm_try(gm_core_out_write(&writing->out, notes->bytes.items, notes->bytes.count));
+	return gm_core_out_zeros(&writing->out, first - end);
+}
+
+/* --- memory ---------------------------------------------------------------------------------------- */
+
+static bool is_zero(const uint8_t *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, GM_PAGE_SIZE - 1) == 0;
+}
+
+/* A run of pages: in one go where that works, else page by page, so that one bad page costs only itself. */
+static void read_run(struct writing *writing, struct gm_read *run)
+{
+	for (size_t at = 0; run->failed && at < run->size; at += GM_PAGE_SIZE) {
+		uint8_t *page = (uint8_t *)run->buffer + at;
+		if (gm_image_try_read(writing->image, run->address + at, page, GM_PAGE_SIZE))
+			continue;
+		memset(page, 0, GM_PAGE_SIZE);
+		writing->unread += GM_PAGE_SIZE;
+	}
+	writing->copied += run->size;
+}
+
+/* The touched pages of a piece of memory into the buffer; `states` tells which those are. */
+static void read_pages(struct writing *writing, uint64_t start, size_t count, const uint8_t *states)
+{
+	struct gm_read runs[PIECE_PAGES];
+	size_t run_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!(states[i] & GM_PAGE_TOUCHED))
+			continue;
+		uint64_t address = start + i * GM_PAGE_SIZE;
+		struct gm_read *last = run_count > 0 ? &runs[run_count - 1] : NULL;
+		if (last && last->address + last->size == address)
+			last->size += GM_PAGE_SIZE;
+		else
+			runs[run_count++] = (struct gm_read){
+			        address, writing->buffer + i * GM_PAGE_SIZE, GM_PAGE_SIZE, true};
+	}
+	gm_image_read_many(writing->image, runs, run_count);
+	for (size_t i = 0; i < run_count; i++)
+		read_run(writing, &runs[i]);
+}
+
+/* Pages of a file that the process never looked at are read from there: to read them through the process would
+ * map them, and make it larger. */
+static void read_from_file(struct writing *writing, uint64_t start, size_t count, uint8_t *states)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(writing->image, start);
+	int fd = -1;
+	for (size_t i = 0; i < count; i++) {
+		if (states[i] & GM_PAGE_TOUCHED)
+			continue;
+		_cleanup_free_ char *path = NULL;
+		if (fd < 0 && mapping && mapping->path[0] == '/')
+			gm_error_destroy(gm_image_file_path(writing->image, mapping->path, &path));
+		if (path)
+			fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		struct stat status;
+		uint8_t *page = writing->buffer + i * GM_PAGE_SIZE;
+		memset(page, 0, GM_PAGE_SIZE); /* behind the file's end */
+		if (fd < 0 || fstat(fd, &status) != 0 || status.st_ino != mapping->inode ||
+		        pread(fd, page, GM_PAGE_SIZE,
+		                (off_t)(mapping->file_offset + (start - mapping->start) +
+		                        i * GM_PAGE_SIZE)) <= 0)
+			states[i] = GM_PAGE_TOUCHED; /* through the process after all */
+		else
+			states[i] = GM_PAGE_OF_FILE;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* `states`: zero where there is nothing in the buffer. */
+static struct gm_error *write_pages(struct writing *writing, size_t count, uint8_t *states)
+{
+	for (size_t i = 0; i < count; i++) {
+		states[i] = states[i] && !is_zero(writing->buffer + i * GM_PAGE_SIZE);
+	}
+	for (size_t i = 0, end; i < count; i = end) {
+		for (end = i + 1; end < count && states[end] == states[i];)
+			end++;
+		size_t size = (end - i) * GM_PAGE_SIZE;
+		gm_try(states[i] ? gm_core_out_write(
+		                           &writing->out, writing->buffer + i * GM_PAGE_SIZE, size)
+		                 : gm_core_out_zeros(&writing->out, size));
+	}
+	return NULL;
+}
+
+static struct gm_error *tell(struct writing *writing)
+{
+	const struct gm_core_options *options = writing->options;
+	if (options->cancel && *options->cancel)
+		return gm_error_create(GM_TARGET,
+		        "%s: given up: nothing is left of the file, and the process goes on",
+		        writing->out.path);
+	if (writing->unread > 0 && writing->unread == writing->copied)
+		return gm_error_create(GM_TARGET,
+		        "process %d: its memory cannot be read, or it ended meanwhile: nothing is "
+		        "left of the "
+		        "file",
+		        gm_image_pid(writing->image));
+	if (options->progress && writing->copied - writing->told >= PROGRESS_STEP) {
+		writing->told = writing->copied;
+		options->progress(options->context, writing->copied, writing->plan.bytes);
+	}
+	return NULL;
+}
+
+static struct gm_error *write_part(struct writing *writing, const struct gm_core_part *part)
+{
+	for (uint64_t done = 0; done < part->saved; done += PIECE) {
+		uint64_t left = part->saved - done;
+		size_t count = (left < PIECE ? (size_t)left : PIECE) / GM_PAGE_SIZE;
+		uint8_t states[PIECE_PAGES];
+		gm_core_plan_pages(&writing->plan, part->start + done, count, states);
+		if (part->kind == GM_PART_ALL)
+			read_from_file(writing, part->start + done, count, states);
+		read_pages(writing, part->start + done, count, states);
+		gm_try(write_pages(writing, count, states));
+		gm_try(tell(writing));
+	}
+	return NULL;
+}
+
+/* --- all of it ------------------------------------------------------------------------------------- */
+
+static struct gm_error *copy(struct writing *writing, const char *path)
+{
+	gm_try(gm_image_refresh(writing->image));
+	gm_try(read_threads(writing));
+	gm_try(gm_core_plan_init(writing->image, &writing->plan));
+	struct gm_note_bytes notes = {0};
+	gm_try(gm_core_notes_make(writing->image, writing->threads, writing->thread_count,
+	        writing->options->signal, &notes));
+	struct gm_error *error = gm_core_out_open(path, writing->options->compress,
+	        writing->plan.bytes + notes.bytes.count, &writing->out);
+	if (!error)
+		error = write_headers(writing, &notes);
+	gm_array_deinit(&notes.bytes);
+	for (size_t i = 0; i < writing->plan.parts.count && !error; i++)
+		error = write_part(writing, &writing->plan.parts.items[i]);
+	return error;
+}
+
+static double seconds_since(const struct timespec *start)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+static void deinit(struct writing *writing)
+{
+	gm_core_out_close(&writing->out);
+	gm_core_plan_deinit(&writing->plan);
+	for (size_t i = 0; i < writing->thread_count; i++)
+		gm_thread_state_deinit(&writing->threads[i]);
+	free(writing->threads);
+	free(writing->buffer);
+}
+
+struct gm_error *gm_core_write(struct gm_image *image, const char *path,
+        const struct gm_core_options *options, struct gm_core_written *ret_written)
+{
+	struct writing writing = {.image = image,
+	        .options = options,
+	        .plan = {.pagemap = -1},
+	        .out = {.fd = -1},
+	        .buffer = malloc(PIECE)};
+	if (!writing.buffer)
+		return &gm_error_no_memory;
+	struct timespec start;
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	struct gm_stop stop = {0};
+	struct gm_error *error = gm_image_pid(image) > 0 ? gm_stop_begin(image, &stop) : NULL;
+	if (!error)
+		error = copy(&writing, path);
+	gm_stop_end(&stop);
+	struct gm_core_written written = {
+	        .length = writing.out.length,
+	        .memory = writing.copied,
+	        .unread = writing.unread,
+	        .device = writing.plan.device,
+	        .untouched = writing.plan.untouched,
+	        .files = writing.plan.files,
+	        .threads = writing.thread_count,
+	        .stopped = seconds_since(&start),
+	};
+	if (!error)
+		error = gm_core_out_finish(&writing.out, &written.disk);
+	deinit(&writing);
+	if (!error)
+		*ret_written = written;
+	return error;
+}

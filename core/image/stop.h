@@ -1,0 +1,33 @@
+/*
+ * All threads of a live process stopped for a while, from outside: PTRACE_SEIZE and PTRACE_INTERRUPT, which send
+ * no signal that the program could see. Whatever ends us, the kernel lets them go on. A process that this very
+ * thread traces already (gdb's main thread, where gdb stopped it) is taken as it stands.
+ */
+#ifndef GM_IMAGE_STOP_H
+#define GM_IMAGE_STOP_H
+
+#include <stdbool.h>
+
+#include "base/array.h"
+#include "image/image.h"
+
+struct gm_stopped {
+	pid_t thread;
+	int signal; /* on its way to the thread as it was stopped: it gets it when it goes on; 0: none */
+};
+
+struct gm_stop {
+	pid_t pid;
+	bool traced_before; /* it was stopped by us, and stays so */
+	GM_ARRAY(struct gm_stopped) threads;
+};
+
+/*
+ * Stops every thread, also those that come while it does. GM_TARGET: refused, traced by another debugger, ended,
+ * or a thread that does not stop. On an error everything goes on.
+ */
+struct gm_error *gm_stop_begin(struct gm_image *image, struct gm_stop *ret_stop);
+/* They go on; the struct may be used again. */
+void gm_stop_end(struct gm_stop *stop);
+
+#endif
