@@ -42,6 +42,8 @@ struct gm_trace_device {
 	uint64_t mapped;              /* of expandable segments, by the trace */
 	uint64_t contradictions;      /* blocks that segments and trace tell differently */
 	size_t next;                  /* of the trace, while it is written */
+	uint32_t
+	        waiting; /* log id of the stack that waits in backward(), while it is written; 0: none */
 };
 
 struct gm_snapshot {

@@ -5,21 +5,30 @@
 
 #include "base/cleanup.h"
 #include "import/snapshot.h"
+#include "import/stacks.h"
 #include "log/format.h"
 
-#define NATIVE (UINT32_C(1) << 31) /* of a frame's result: of C++, not of Python */
-
+/* What the log has of something of the snapshot; ids, 0: not written yet. */
 struct stacks {
 	uint32_t python, native;
+	uint32_t
+	        waiting; /* the Python frames from where backward() waits outwards, 0: it does not */
+	bool written;
 };
 
 struct writing {
 	struct gm_snapshot *snapshot;
 	struct gm_log_writer *log;
-	GM_ARRAY(struct stacks) stacks;
+	struct gm_import_stacks read;
+	struct gm_import_loops loops;
+	struct stacks *stacks; /* by number of the stack */
+	size_t stack_room;
+	uint32_t *frames, *codes; /* log ids by number: a native frame's is its symbol's address */
+	size_t frame_room, code_room;
 	uint32_t native_count;
 	char *text; /* of a string under way */
 	uint64_t skipped;
+	bool frees_have_stacks;
 	uint32_t python_frames[GM_LOG_STACK_MAX];
 	uint64_t native_frames[GM_LOG_STACK_MAX];
 };
@@ -34,75 +43,123 @@ static uint32_t put_string(struct writing *writing, uint32_t string)
 	return gm_log_writer_string(writing->log, writing->text);
 }
 
-/* Frames of C++ name a source of C++, or no file (stacks="all"). */
-static bool is_native(struct writing *writing, uint32_t file)
+static uint32_t put_code(struct writing *writing, uint32_t number)
 {
-	static const char *const ends[] = {
-	        ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".S"};
-	size_t length;
-	const char *name = gm_pickle_string(&writing->snapshot->pickle, file, &length);
-	if (length == 0 || (length == 2 && memcmp(name, "??", 2) == 0))
-		return true;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		size_t end = strlen(ends[i]);
-		if (length > end && memcmp(name + length - end, ends[i], end) == 0)
-			return true;
+	enum { LOOPS_MAX = 64 };
+	if (writing->codes[number])
+		return writing->codes[number];
+	const struct gm_import_code *code = &writing->read.codes.items[number];
+	struct gm_log_loop loops[LOOPS_MAX];
+	struct gm_log_code record = {
+	        .file = put_string(writing, code->file),
+	        .name = put_string(writing, code->name),
+	        .loops = loops,
+	};
+	for (size_t i = 0; i < writing->loops.items.count && record.loop_count < LOOPS_MAX; i++) {
+		const struct gm_import_loop *loop = &writing->loops.items.items[i];
+		if (loop->code != number || loop->last_line == UINT32_MAX)
+			continue;
+		loops[record.loop_count++] = (struct gm_log_loop){
+		        loop->first_line, loop->last_line + 1, loop->first_line, loop->last_line};
 	}
-	return false;
+	return writing->codes[number] = gm_log_writer_code(writing->log, &record);
 }
 
-static uint32_t put_frame(struct writing *writing, struct gm_frame_record *frame)
+static uint32_t put_frame(struct writing *writing, uint32_t number)
 {
-	if (frame->result)
-		return frame->result;
-	uint32_t file = put_string(writing, frame->file), name = put_string(writing, frame->name);
-	if (is_native(writing, frame->file)) {
+	if (writing->frames[number])
+		return writing->frames[number];
+	const struct gm_import_frame *frame = &writing->read.frames.items[number];
+	const struct gm_import_code *code = &writing->read.codes.items[frame->code];
+	if (frame->native) {
 		/* Its address is not in the file: a number of our own carries its name. */
 		uint32_t address = ++writing->native_count;
-		gm_log_writer_symbol(
-		        writing->log, address, name, frame->line ? file : 0, frame->line);
-		return frame->result = NATIVE | address;
+		uint32_t name = put_string(writing, code->name);
+		gm_log_writer_symbol(writing->log, address, name,
+		        frame->line ? put_string(writing, code->file) : 0, frame->line);
+		return writing->frames[number] = address;
 	}
-	const struct gm_log_code code = {.file = file, .name = name};
+	/* Lines stand for instructions: they tell the same order, and loops are given in lines too. */
 	const struct gm_log_frame record = {
-	        .code = gm_log_writer_code(writing->log, &code),
-	        .line = frame->line,
-	};
-	return frame->result = gm_log_writer_frame(writing->log, &record);
+	        .code = put_code(writing, frame->code), .lasti = frame->line, .line = frame->line};
+	return writing->frames[number] = gm_log_writer_frame(writing->log, &record);
 }
 
+static bool make_room(uint32_t **ids, size_t *room, size_t count)
+{
+	size_t before = *room;
+	if (!gm_array_grow((void **)ids, room, before, count - before + 1, sizeof(**ids)))
+		return false;
+	memset(*ids + before, 0, (*room - before) * sizeof(**ids));
+	return true;
+}
+
+/* All that a list of frames says, as ids of the log. */
 static struct gm_error *put_stacks(
         struct writing *writing, gm_value frames, struct stacks *ret_stacks)
 {
-	struct gm_pickle *pickle = &writing->snapshot->pickle;
-	struct gm_object *list = gm_pickle_object(pickle, frames);
+	uint32_t number;
 	*ret_stacks = (struct stacks){0};
-	if (!list || list->kind != GM_LIST)
+	gm_try(gm_import_stack(&writing->read, frames, &number));
+	if (number == GM_NO_STACK)
 		return NULL;
-	if (list->result) {
-		*ret_stacks = writing->stacks.items[list->result - 1];
-		return NULL;
-	}
-	size_t python = 0, native = 0;
-	struct gm_place place = gm_pickle_first(pickle, frames);
-	gm_value value;
-	while (gm_pickle_next(pickle, &place, &value)) {
-		const struct gm_object *object = gm_pickle_object(pickle, value);
-		if (!object || object->kind != GM_FRAME)
-			continue;
-		uint32_t frame = put_frame(writing, &pickle->frames.items[object->first]);
-		if (frame & NATIVE && native < GM_LOG_STACK_MAX)
-			writing->native_frames[native++] = frame & ~NATIVE;
-		else if (!(frame & NATIVE) && python < GM_LOG_STACK_MAX)
-			writing->python_frames[python++] = frame;
-	}
-	ret_stacks->python =
-	        gm_log_writer_python_stack(writing->log, writing->python_frames, python);
-	ret_stacks->native =
-	        gm_log_writer_native_stack(writing->log, writing->native_frames, native);
-	if (!gm_array_push(&writing->stacks, *ret_stacks))
+	if ((writing->read.frames.count >= writing->frame_room &&
+	            !make_room(
+	                    &writing->frames, &writing->frame_room, writing->read.frames.count)) ||
+	        (writing->read.codes.count >= writing->code_room &&
+	                !make_room(
+	                        &writing->codes, &writing->code_room, writing->read.codes.count)))
 		return &gm_error_no_memory;
-	list->result = (uint32_t)writing->stacks.count;
+	if (number >= writing->stack_room) {
+		size_t before = writing->stack_room;
+		if (!gm_array_grow((void **)&writing->stacks, &writing->stack_room, before,
+		            number - before + 1, sizeof(*writing->stacks)))
+			return &gm_error_no_memory;
+		memset(writing->stacks + before, 0,
+		        (writing->stack_room - before) * sizeof(*writing->stacks));
+	}
+	struct stacks *stacks = &writing->stacks[number];
+	if (!stacks->written) {
+		const struct gm_import_stack *stack = &writing->read.stacks.items[number];
+		const uint32_t *members = writing->read.members.items + stack->first;
+		for (uint32_t i = 0; i < stack->python; i++)
+			writing->python_frames[i] = put_frame(writing, members[i]);
+		for (uint32_t i = 0; i < stack->native; i++)
+			writing->native_frames[i] = put_frame(writing, members[stack->python + i]);
+		stacks->python = gm_log_writer_python_stack(
+		        writing->log, writing->python_frames, stack->python);
+		stacks->native = gm_log_writer_native_stack(
+		        writing->log, writing->native_frames, stack->native);
+		if (stack->backward != UINT32_MAX)
+			stacks->waiting = gm_log_writer_python_stack(writing->log,
+			        writing->python_frames + stack->backward,
+			        stack->python - stack->backward);
+		stacks->written = true;
+	}
+	*ret_stacks = *stacks;
+	return NULL;
+}
+
+/* Reads all stacks of the traces, and finds the loops that they tell of: codes are written with their loops. */
+static struct gm_error *read_stacks(struct writing *writing)
+{
+	struct gm_snapshot *snapshot = writing->snapshot;
+	for (size_t i = 0; i < snapshot->devices.count; i++) {
+		const struct gm_trace_device *device = &snapshot->devices.items[i];
+		writing->loops.last = GM_NO_STACK;
+		for (size_t j = 0; j < device->trace.count; j++) {
+			const struct gm_entry *entry =
+			        &snapshot->pickle.entries.items[device->trace.items[j]];
+			uint32_t stack;
+			gm_try(gm_import_stack(&writing->read, entry->frames, &stack));
+			if (!gm_import_loops_feed(&writing->loops, stack))
+				return &gm_error_no_memory;
+			writing->frees_have_stacks |=
+			        stack != GM_NO_STACK && writing->read.stacks.items[stack].python &&
+			        gm_snapshot_action(snapshot, entry->action) == GM_FREE_REQUESTED;
+		}
+	}
+	gm_import_loops_finish(&writing->loops);
 	return NULL;
 }
 
@@ -159,6 +216,24 @@ static struct gm_error *put_before(
 	return NULL;
 }
 
+/*
+ * The autograd thread has no Python frames. What it does between two events of a caller who waits in backward()
+ * is told with the stack of that caller, and marked as borrowed.
+ */
+static bool borrow(struct writing *writing, struct gm_trace_device *device, uint8_t action,
+        struct stacks *stacks)
+{
+	if (stacks->python) {
+		device->waiting = stacks->waiting;
+		return false;
+	}
+	bool freed = action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
+	if (!device->waiting || (freed && !writing->frees_have_stacks))
+		return false;
+	stacks->python = device->waiting;
+	return true;
+}
+
 static struct gm_error *put_entry(struct writing *writing, struct gm_trace_device *device)
 {
 	const struct gm_entry *entry =
@@ -170,6 +245,7 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 	}
 	struct stacks stacks;
 	gm_try(put_stacks(writing, entry->frames, &stacks));
+	bool borrowed = borrow(writing, device, action, &stacks);
 	bool block =
 	        action == GM_ALLOC || action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
 	uint64_t size = entry->block_size ? entry->block_size : entry->size;
@@ -180,6 +256,7 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 	        .action = action,
 	        .device_type = 1,
 	        .device = device->index,
+	        .flags = borrowed ? GM_EVENT_BORROWED : 0,
 	        .time_ns = entry->time_us * 1000,
 	        .address = entry->address,
 	        .size = size,
@@ -216,6 +293,7 @@ static struct gm_trace_device *earliest(const struct gm_snapshot *snapshot)
 static struct gm_error *write_all(struct writing *writing)
 {
 	struct gm_snapshot *snapshot = writing->snapshot;
+	gm_try(read_stacks(writing));
 	struct gm_trace_device *device = earliest(snapshot);
 	uint64_t start = device ? next_time(snapshot, device) : 0;
 	for (size_t i = 0; i < snapshot->devices.count; i++)
@@ -240,8 +318,14 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 	writing->snapshot = snapshot;
 	writing->log = log;
 	writing->text = malloc(GM_LOG_STRING_MAX + 1);
+	gm_import_stacks_init(&writing->read, &snapshot->pickle);
+	gm_import_loops_init(&writing->loops, &writing->read);
 	struct gm_error *error = writing->text ? write_all(writing) : &gm_error_no_memory;
-	gm_array_deinit(&writing->stacks);
+	gm_import_stacks_deinit(&writing->read);
+	gm_import_loops_deinit(&writing->loops);
+	free(writing->stacks);
+	free(writing->frames);
+	free(writing->codes);
 	free(writing->text);
 	free(writing);
 	return error;

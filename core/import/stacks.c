@@ -1,0 +1,151 @@
+#include "import/stacks.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "log/format.h"
+
+void gm_import_stacks_init(struct gm_import_stacks *stacks, const struct gm_pickle *pickle)
+{
+	*stacks = (struct gm_import_stacks){.pickle = pickle};
+}
+
+void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
+{
+	gm_array_deinit(&stacks->codes);
+	gm_array_deinit(&stacks->frames);
+	gm_array_deinit(&stacks->stacks);
+	gm_array_deinit(&stacks->members);
+	gm_array_deinit(&stacks->native);
+	gm_intern_deinit(&stacks->code_ids);
+	gm_intern_deinit(&stacks->frame_ids);
+}
+
+static bool ends_with(const char *bytes, size_t length, const char *end)
+{
+	size_t size = strlen(end);
+	return length >= size && memcmp(bytes + length - size, end, size) == 0;
+}
+
+/* Frames of C++ name a source of C++, or no file (stacks="all"). */
+static bool is_native(const char *file, size_t length)
+{
+	static const char *const ends[] = {
+	        ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".S"};
+	if (length == 0 || (length == 2 && memcmp(file, "??", 2) == 0))
+		return true;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (length > strlen(ends[i]) && ends_with(file, length, ends[i]))
+			return true;
+	return false;
+}
+
+static bool contains(const char *bytes, size_t length, const char *part)
+{
+	return memmem(bytes, length, part, strlen(part)) != NULL;
+}
+
+static struct gm_import_code describe(
+        const struct gm_pickle *pickle, uint32_t file_id, uint32_t name_id)
+{
+	size_t file_length, name_length;
+	const char *file = gm_pickle_string(pickle, file_id, &file_length);
+	const char *name = gm_pickle_string(pickle, name_id, &name_length);
+	struct gm_import_code code = {.file = file_id, .name = name_id};
+	code.library = (file_length && file[0] == '<') ||
+	               contains(file, file_length, "-packages/torch/") ||
+	               contains(file, file_length, "/pytorch/torch/") ||
+	               (contains(file, file_length, "/lib/python3") &&
+	                       !contains(file, file_length, "-packages/"));
+	bool engine = ends_with(file, file_length, "torch/autograd/graph.py") &&
+	              ends_with(name, name_length, "_engine_run_backward");
+	bool caller = ends_with(file, file_length, "torch/_tensor.py") ||
+	              ends_with(file, file_length, "torch/autograd/__init__.py");
+	bool named = (name_length == 8 && memcmp(name, "backward", 8) == 0) ||
+	             (name_length == 4 && memcmp(name, "grad", 4) == 0);
+	code.backward = engine || (caller && named);
+	return code;
+}
+
+/* A frame's number; UINT32_MAX: no memory. */
+static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_frame_record *record)
+{
+	size_t length;
+	const char *file = gm_pickle_string(stacks->pickle, record->file, &length);
+	const uint32_t code_key[] = {record->file, record->name};
+	uint32_t code = gm_intern_add(&stacks->code_ids, code_key, sizeof(code_key));
+	if (!code)
+		return UINT32_MAX;
+	if (code > stacks->codes.count &&
+	        !gm_array_push(
+	                &stacks->codes, describe(stacks->pickle, record->file, record->name)))
+		return UINT32_MAX;
+	const uint32_t frame_key[] = {code, record->line};
+	uint32_t frame = gm_intern_add(&stacks->frame_ids, frame_key, sizeof(frame_key));
+	if (!frame)
+		return UINT32_MAX;
+	const struct gm_import_frame fresh = {code - 1, record->line, is_native(file, length)};
+	if (frame > stacks->frames.count && !gm_array_push(&stacks->frames, fresh))
+		return UINT32_MAX;
+	return frame - 1;
+}
+
+static struct gm_error *read_frames(
+        struct gm_import_stacks *stacks, gm_value frames, struct gm_import_stack *stack)
+{
+	const struct gm_pickle *pickle = stacks->pickle;
+	struct gm_place place = gm_pickle_first(pickle, frames);
+	gm_value value;
+	stacks->native.count = 0;
+	while (gm_pickle_next(pickle, &place, &value)) {
+		const struct gm_object *object = gm_pickle_object(pickle, value);
+		if (!object || object->kind != GM_FRAME)
+			continue;
+		struct gm_frame_record *record = &pickle->frames.items[object->first];
+		if (!record->result) {
+			uint32_t number = frame_number(stacks, record);
+			if (number == UINT32_MAX)
+				return &gm_error_no_memory;
+			record->result = number + 1;
+		}
+		const struct gm_import_frame *frame = &stacks->frames.items[record->result - 1];
+		bool fits = true;
+		if (frame->native && stacks->native.count < GM_LOG_STACK_MAX) {
+			fits = gm_array_push(&stacks->native, record->result - 1);
+		} else if (!frame->native && stack->python < GM_LOG_STACK_MAX) {
+			if (stack->backward == UINT32_MAX &&
+			        stacks->codes.items[frame->code].backward)
+				stack->backward = stack->python;
+			stack->python++;
+			fits = gm_array_push(&stacks->members, record->result - 1);
+		}
+		if (!fits)
+			return &gm_error_no_memory;
+	}
+	for (size_t i = 0; i < stacks->native.count; i++)
+		if (!gm_array_push(&stacks->members, stacks->native.items[i]))
+			return &gm_error_no_memory;
+	stack->native = (uint32_t)stacks->native.count;
+	return NULL;
+}
+
+struct gm_error *gm_import_stack(
+        struct gm_import_stacks *stacks, gm_value frames, uint32_t *ret_stack)
+{
+	struct gm_object *list = gm_pickle_object(stacks->pickle, frames);
+	*ret_stack = GM_NO_STACK;
+	if (!list || list->kind != GM_LIST)
+		return NULL;
+	if (!list->result) {
+		if (stacks->members.count > UINT32_MAX - 2 * GM_LOG_STACK_MAX)
+			return &gm_error_no_memory;
+		struct gm_import_stack stack = {
+		        .first = (uint32_t)stacks->members.count, .backward = UINT32_MAX};
+		gm_try(read_frames(stacks, frames, &stack));
+		if (!gm_array_push(&stacks->stacks, stack))
+			return &gm_error_no_memory;
+		list->result = (uint32_t)stacks->stacks.count;
+	}
+	*ret_stack = list->result - 1;
+	return NULL;
+}
