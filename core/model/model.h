@@ -81,6 +81,17 @@ struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device
 struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
         struct gm_segment **ret_segments, size_t *ret_count);
 
+/* Events that follow one another in one step and phase. */
+struct gm_model_run {
+	uint32_t first, end; /* events [first, end) */
+	uint32_t step;
+	enum gm_phase phase;
+};
+size_t gm_model_run_count(const struct gm_model *model);
+struct gm_model_run gm_model_run(const struct gm_model *model, size_t index);
+/* The run that an event is in; the event must be in the record. */
+size_t gm_model_run_at(const struct gm_model *model, uint32_t event);
+
 /* The step of an event, from 1; 0: in none. */
 uint32_t gm_model_step(const struct gm_model *model, uint64_t event);
 enum gm_phase gm_model_phase(const struct gm_model *model, uint64_t event);

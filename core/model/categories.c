@@ -1,0 +1,374 @@
+#include "model/categories.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/internal.h"
+#include "model/provenance.h"
+
+enum reason {
+	NO_RULE,
+	BEFORE_RECORD,
+	NO_STACK,
+	MOVED_PARAMETER,
+	MOVED_BUFFER,
+	MADE_BY_MODULE,
+	REGISTERED_BUFFER,
+	LOADED,
+	SHARDED,
+	OPTIMIZER_KEEPS,
+	OPTIMIZER_TEMPORARY,
+	GRADIENT_KEPT,
+	GRADIENT_REDUCED,
+	BACKWARD_TEMPORARY,
+	FORWARD_KEPT,
+	FORWARD_TEMPORARY,
+	RECOMPUTED,
+	DATA_INPUT,
+	DATA_LOADER,
+	WORKSPACE_NAMED,
+	WORKSPACE_SIZED,
+	COLLECTIVE,
+	CACHE,
+	SHORT_LIVED,
+	REASON_COUNT,
+};
+
+static const struct {
+	uint8_t category;
+	const char *text;
+} reasons[REASON_COUNT] = {
+        [NO_RULE] = {GM_CATEGORY_UNKNOWN,
+                "where it was allocated and how long it lived fit no rule"},
+        [BEFORE_RECORD] = {GM_CATEGORY_UNKNOWN, "it was allocated before the record began"},
+        [NO_STACK] = {GM_CATEGORY_UNKNOWN, "its allocation has no stack"},
+        [MOVED_PARAMETER] = {GM_CATEGORY_PARAMETER,
+                "Module.to() or .cuda() moved it to the device"},
+        [MOVED_BUFFER] = {GM_CATEGORY_BUFFER,
+                "Module.to() or .cuda() moved it to the device, with the module's buffers"},
+        [MADE_BY_MODULE] = {GM_CATEGORY_PARAMETER, "a module's constructor made it and kept it"},
+        [REGISTERED_BUFFER] = {GM_CATEGORY_BUFFER, "it was made for register_buffer()"},
+        [LOADED] = {GM_CATEGORY_PARAMETER, "it was loaded from a checkpoint into a module"},
+        [SHARDED] = {GM_CATEGORY_PARAMETER, "FSDP keeps a module's parameters in it"},
+        [OPTIMIZER_KEEPS] = {GM_CATEGORY_OPTIMIZER_STATE,
+                "the optimizer's step allocated it and kept it"},
+        [OPTIMIZER_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
+                "the optimizer's step allocated it and freed it again"},
+        [GRADIENT_KEPT] = {GM_CATEGORY_GRADIENT,
+                "backward allocated it and left it behind, as large as a parameter"},
+        [GRADIENT_REDUCED] = {GM_CATEGORY_GRADIENT, "a reduce-scatter left it behind in backward"},
+        [BACKWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
+                "backward allocated it and freed it again: the gradient of an activation"},
+        [FORWARD_KEPT] = {GM_CATEGORY_ACTIVATION, "forward allocated it and left it behind"},
+        [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it again"},
+        [RECOMPUTED] = {GM_CATEGORY_ACTIVATION, "a checkpoint computed it again in backward"},
+        [DATA_INPUT] = {GM_CATEGORY_INPUT, "it was made in the step before forward began"},
+        [DATA_LOADER] = {GM_CATEGORY_INPUT, "a DataLoader made it"},
+        [WORKSPACE_NAMED] = {GM_CATEGORY_WORKSPACE, "cuBLAS or cuDNN asked for it as workspace"},
+        [WORKSPACE_SIZED] = {GM_CATEGORY_WORKSPACE,
+                "it has the size of a cuBLAS workspace, and stays from the first step on"},
+        [COLLECTIVE] = {GM_CATEGORY_COMMUNICATION, "torch.distributed moves data through it"},
+        [CACHE] = {GM_CATEGORY_KV_CACHE, "the model's key-value cache keeps it"},
+        [SHORT_LIVED] = {GM_CATEGORY_TEMPORARY, "it was freed where it was allocated"},
+};
+
+struct gm_categories {
+	uint8_t *reasons; /* by block */
+	size_t count;
+};
+
+/* What a stack says, once. */
+struct origin {
+	bool known;
+	uint32_t flags, apply_line;
+};
+
+struct origins {
+	struct origin *items;
+	size_t count, capacity;
+};
+
+struct working {
+	const struct gm_model *model;
+	struct gm_categories *categories;
+	struct origins python, native;
+	uint32_t
+	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
+	uint64_t *parameter_sizes; /* sorted; requested bytes */
+	size_t parameter_count;
+};
+
+const char *gm_category_name(enum gm_category category)
+{
+	static const char *const names[GM_CATEGORY_COUNT] = {
+	        [GM_CATEGORY_UNKNOWN] = "unknown",
+	        [GM_CATEGORY_PARAMETER] = "parameter",
+	        [GM_CATEGORY_BUFFER] = "buffer",
+	        [GM_CATEGORY_GRADIENT] = "gradient",
+	        [GM_CATEGORY_OPTIMIZER_STATE] = "optimizer_state",
+	        [GM_CATEGORY_ACTIVATION] = "activation",
+	        [GM_CATEGORY_INPUT] = "input",
+	        [GM_CATEGORY_TEMPORARY] = "temporary",
+	        [GM_CATEGORY_WORKSPACE] = "workspace",
+	        [GM_CATEGORY_COMMUNICATION] = "communication",
+	        [GM_CATEGORY_KV_CACHE] = "kv_cache",
+	};
+	return (unsigned)category < GM_CATEGORY_COUNT ? names[category] : "unknown";
+}
+
+static struct origin *origin_at(struct origins *origins, uint32_t stack)
+{
+	if (stack >= origins->count) {
+		size_t more = stack + 1 - origins->count;
+		if (!gm_array_reserve(origins, more))
+			return NULL;
+		memset(origins->items + origins->count, 0, more * sizeof(*origins->items));
+		origins->count += more;
+	}
+	return &origins->items[stack];
+}
+
+/* The flags of an allocation's stacks; false: no memory. */
+static bool origin_of(
+        struct working *working, const struct gm_event *event, struct origin *ret_origin)
+{
+	struct origin *python = origin_at(&working->python, event->python_stack);
+	struct origin *native = origin_at(&working->native, event->native_stack);
+	if (!python || !native)
+		return false;
+	const struct gm_log *log = gm_model_log(working->model);
+	if (!python->known) {
+		python->flags = gm_provenance_python(log, event->python_stack, &python->apply_line);
+		python->known = true;
+	}
+	if (!native->known) {
+		native->flags = gm_provenance_native(log, event->native_stack);
+		native->known = true;
+	}
+	*ret_origin = (struct origin){true, python->flags | native->flags, python->apply_line};
+	return true;
+}
+
+/* Where a block was let go: the run of its free, or SIZE_MAX where the record has none. */
+static size_t run_of_free(const struct gm_model *model, const struct gm_block *block,
+        struct gm_model_run born, size_t born_index)
+{
+	uint32_t end = block->free_requested < block->free_completed ? block->free_requested
+	                                                             : block->free_completed;
+	if (end == GM_NO_EVENT)
+		return SIZE_MAX;
+	return end < born.end ? born_index : gm_model_run_at(model, end);
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+	return left < right ? -1 : left > right;
+}
+
+/* The sizes of cuBLAS's and cuBLASLt's workspaces in PyTorch: aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11
+ * (parseChosenWorkspaceSize, _parseChosenWorkspaceSize): by device generation, and the Lt ones by default. */
+static bool is_workspace_size(uint64_t size)
+{
+	return size == (UINT64_C(32) << 20) || size == 8519680 || size == (UINT64_C(1) << 20) ||
+	       size == (UINT64_C(4) << 20);
+}
+
+static bool is_parameter_size(const struct working *working, uint64_t requested)
+{
+	return bsearch(&requested, working->parameter_sizes, working->parameter_count,
+	               sizeof(requested), compare_sizes) != NULL;
+}
+
+static enum reason in_init(const struct working *working, const struct origin *origin)
+{
+	if (origin->flags & GM_FROM_SHARDING)
+		return SHARDED;
+	if (origin->flags & GM_FROM_BUFFER)
+		return REGISTERED_BUFFER;
+	if (origin->flags & GM_FROM_APPLY)
+		return origin->apply_line > working->param_line ? MOVED_BUFFER : MOVED_PARAMETER;
+	if (origin->flags & GM_FROM_LOADING)
+		return LOADED;
+	if (origin->flags & GM_FROM_MODULE_INIT)
+		return MADE_BY_MODULE;
+	return NO_RULE;
+}
+
+static enum reason in_backward(const struct working *working, const struct gm_block *block,
+        const struct gm_event *event, const struct origin *origin, struct gm_model_run born,
+        const struct gm_model_run *died)
+{
+	/* checkpoints alternate between backward and recomputing: one backward pass for all that */
+	bool kept = !died || died->step != born.step ||
+	            (died->phase != GM_PHASE_BACKWARD && died->phase != GM_PHASE_RECOMPUTE &&
+	                    died->first >= born.end);
+	if (!kept)
+		return born.phase == GM_PHASE_RECOMPUTE ? RECOMPUTED : BACKWARD_TEMPORARY;
+	if (origin->flags & GM_FROM_REDUCE)
+		return GRADIENT_REDUCED;
+	bool fits = is_parameter_size(working, event->requested ? event->requested : block->size);
+	if (!died && !fits && is_workspace_size(block->requested ? block->requested : block->size))
+		return WORKSPACE_SIZED;
+	if (fits || (died && died->phase == GM_PHASE_ZERO_GRAD) || !working->parameter_count)
+		return GRADIENT_KEPT;
+	return NO_RULE;
+}
+
+static enum reason in_forward(const struct gm_block *block, const struct origin *origin,
+        struct gm_model_run born, const struct gm_model_run *died)
+{
+	if (!died && is_workspace_size(block->requested ? block->requested : block->size) &&
+	        born.step <= 1)
+		return WORKSPACE_SIZED;
+	if (origin->flags & GM_FROM_CACHE)
+		return CACHE;
+	if (died && died->step == born.step && died->phase == born.phase)
+		return FORWARD_TEMPORARY;
+	return FORWARD_KEPT;
+}
+
+static enum reason judge(const struct working *working, const struct gm_block *block,
+        const struct gm_event *event, const struct origin *origin, struct gm_model_run born,
+        const struct gm_model_run *died)
+{
+	if (event->flags & GM_EVENT_PREEXISTING && !event->python_stack)
+		return BEFORE_RECORD;
+	if (origin->flags & GM_FROM_WORKSPACE)
+		return WORKSPACE_NAMED;
+	if (origin->flags & GM_FROM_COLLECTIVE)
+		return COLLECTIVE;
+	if (!event->python_stack && !event->native_stack)
+		return NO_STACK;
+	if (origin->flags & GM_FROM_OPTIMIZER || born.phase == GM_PHASE_OPTIMIZER) {
+		bool within = died && died->step == born.step && died->phase == GM_PHASE_OPTIMIZER;
+		return within ? OPTIMIZER_TEMPORARY : OPTIMIZER_KEEPS;
+	}
+	bool same_run = died && died->first == born.first;
+	enum reason made = in_init(working, origin);
+	if (made != NO_RULE)
+		return same_run && made != MOVED_PARAMETER ? SHORT_LIVED : made;
+	switch (born.phase) {
+	case GM_PHASE_BACKWARD:
+	case GM_PHASE_RECOMPUTE:
+		return in_backward(working, block, event, origin, born, died);
+	case GM_PHASE_FORWARD:
+		return in_forward(block, origin, born, died);
+	case GM_PHASE_DATA:
+		return origin->flags & GM_FROM_DATA_LOADER ? DATA_LOADER : DATA_INPUT;
+	default:
+		return same_run ? SHORT_LIVED : NO_RULE;
+	}
+}
+
+/* The sizes of parameters, and where in Module._apply they are converted: before the buffers. */
+static bool find_parameters(struct working *working)
+{
+	GM_ARRAY(uint64_t) sizes = {0};
+	bool fits = true;
+	working->param_line = UINT32_MAX;
+	for (size_t i = 0; fits && i < gm_model_block_count(working->model); i++) {
+		const struct gm_block *block = gm_model_block(working->model, i);
+		struct gm_event event;
+		struct origin origin;
+		if (block->alloc == GM_NO_EVENT)
+			continue;
+		gm_log_event(gm_model_log(working->model), block->alloc, &event);
+		fits = origin_of(working, &event, &origin);
+		if (!fits)
+			break;
+		const uint32_t made =
+		        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
+		if (!(origin.flags & made))
+			continue;
+		if (origin.apply_line && origin.apply_line < working->param_line)
+			working->param_line = origin.apply_line;
+		fits = gm_array_push(&sizes, event.requested ? event.requested : block->size);
+	}
+	if (sizes.count)
+		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
+	working->parameter_sizes = sizes.items;
+	working->parameter_count = sizes.count;
+	return fits;
+}
+
+static struct gm_error *work(struct working *working)
+{
+	const struct gm_model *model = working->model;
+	size_t run = 0;
+	if (!find_parameters(working))
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < working->categories->count; i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		struct gm_event event;
+		struct origin origin;
+		if (block->alloc == GM_NO_EVENT) {
+			working->categories->reasons[i] = BEFORE_RECORD;
+			continue;
+		}
+		gm_log_event(gm_model_log(model), block->alloc, &event);
+		if (!origin_of(working, &event, &origin))
+			return &gm_error_no_memory;
+		struct gm_model_run born = gm_model_run(model, run);
+		if (block->alloc < born.first || block->alloc >= born.end) {
+			run = block->alloc >= born.end && run + 1 < gm_model_run_count(model) &&
+			                      block->alloc < gm_model_run(model, run + 1).end
+			              ? run + 1
+			              : gm_model_run_at(model, block->alloc);
+			born = gm_model_run(model, run);
+		}
+		size_t end = run_of_free(model, block, born, run);
+		struct gm_model_run died = end == SIZE_MAX ? born : gm_model_run(model, end);
+		working->categories->reasons[i] = (uint8_t)judge(
+		        working, block, &event, &origin, born, end == SIZE_MAX ? NULL : &died);
+	}
+	return NULL;
+}
+
+struct gm_error *gm_categories_create(
+        const struct gm_model *model, struct gm_categories **ret_categories)
+{
+	struct gm_categories *categories = calloc(1, sizeof(*categories));
+	struct working working = {.model = model, .categories = categories};
+	if (!categories)
+		return &gm_error_no_memory;
+	categories->count = gm_model_block_count(model);
+	categories->reasons = calloc(categories->count + 1, 1);
+	struct gm_error *error = categories->reasons ? work(&working) : &gm_error_no_memory;
+	gm_array_deinit(&working.python);
+	gm_array_deinit(&working.native);
+	free(working.parameter_sizes);
+	if (error)
+		gm_categories_destroy(categories);
+	else
+		*ret_categories = categories;
+	return error;
+}
+
+void gm_categories_destroy(struct gm_categories *categories)
+{
+	if (!categories)
+		return;
+	free(categories->reasons);
+	free(categories);
+}
+
+enum gm_category gm_categories_of(const struct gm_categories *categories, size_t block)
+{
+	return (enum gm_category)reasons[categories->reasons[block]].category;
+}
+
+const char *gm_categories_reason(const struct gm_categories *categories, size_t block)
+{
+	return reasons[categories->reasons[block]].text;
+}
+
+struct gm_error *gm_model_categories(
+        struct gm_model *model, const struct gm_categories **ret_categories)
+{
+	if (!model->categories)
+		gm_try(gm_categories_create(model, &model->categories));
+	*ret_categories = model->categories;
+	return NULL;
+}

@@ -1,0 +1,57 @@
+/* The model's own parts, shared by the files of core/model that make it and ask it. */
+#ifndef GM_MODEL_INTERNAL_H
+#define GM_MODEL_INTERNAL_H
+
+#include "base/array.h"
+#include "model/live.h"
+#include "model/model.h"
+
+enum { CHECKPOINT_EVENTS = 1 << 16 };
+
+/* Where step or phase changes: they do so rarely. */
+struct run {
+	uint32_t event; /* the first */
+	uint32_t step;
+	uint8_t phase;
+};
+
+/* The usage of every device after each CHECKPOINT_EVENTS events; devices seen later have used nothing. */
+struct checkpoint {
+	size_t first, count; /* in `usages` */
+};
+
+struct gm_categories;
+
+struct gm_model {
+	const struct gm_log *log;
+	GM_ARRAY(struct gm_model_device) devices;
+	GM_ARRAY(struct gm_block) blocks;
+	uint32_t *event_blocks;
+	uint32_t event_count;
+	GM_ARRAY(struct checkpoint) checkpoints;
+	GM_ARRAY(struct gm_usage) usages;
+	GM_ARRAY(struct run) runs;
+	GM_ARRAY(uint32_t) segment_events;
+	struct gm_live live; /* while the model is made */
+	struct gm_step_loop loop;
+	bool has_loop;
+	uint32_t step_count;
+	struct gm_categories *categories; /* made when first asked for */
+};
+
+/* SIZE_MAX: not known. */
+size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t index);
+/* What an event does to a device's usage; `block` is the one it is about, NULL for segments. One place, so that
+ * the sums at any event are those that the peak was found with. */
+void gm_usage_apply(struct gm_usage *usage, const struct gm_event *event,
+        const struct gm_block *block, uint32_t number);
+
+/* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
+struct gm_steps *gm_model_steps_create(const struct gm_model *model);
+void gm_model_steps_cleanup(struct gm_steps **steps);
+uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *event, uint32_t number, size_t *passes);
+/* ... and the second, when the loop is known, gives each event its step and phase. */
+struct gm_error *gm_model_assign_steps(struct gm_model *model);
+
+#endif

@@ -1,0 +1,122 @@
+#include "model/provenance.h"
+
+#include <string.h>
+
+enum { FRAMES_MAX = 512 };
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static const char *plain_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	return dot ? dot + 1 : name;
+}
+
+static uint32_t distributed(const char *file, const char *name)
+{
+	if (strstr(file, "torch/distributed/fsdp/")) {
+		if (strstr(name, "reduce"))
+			return GM_FROM_REDUCE;
+		if (strstr(name, "flat_param") || strstr(name, "flatten") ||
+		        strstr(name, "init_sharded_param") || strstr(name, "shard_parameters"))
+			return GM_FROM_SHARDING;
+		if (strstr(name, "gather") || strstr(name, "unshard") ||
+		        strstr(name, "alloc_storage") || strstr(name, "padded"))
+			return GM_FROM_COLLECTIVE;
+		return 0;
+	}
+	if (ends_with(file, "torch/distributed/distributed_c10d.py") ||
+	        strstr(file, "torch/distributed/_functional_collectives") ||
+	        (ends_with(file, "torch/nn/parallel/distributed.py") &&
+	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_"))) ||
+	        ends_with(file, "torch/nn/parallel/comm.py") ||
+	        ends_with(file, "torch/cuda/nccl.py"))
+		return GM_FROM_COLLECTIVE;
+	return 0;
+}
+
+static uint32_t of_frame(const char *file, const char *name)
+{
+	if (ends_with(file, "torch/nn/modules/module.py")) {
+		if (strcmp(name, "convert") == 0 || strcmp(name, "<lambda>") == 0 ||
+		        strcmp(name, "_apply") == 0)
+			return GM_FROM_APPLY;
+		if (strcmp(name, "register_buffer") == 0)
+			return GM_FROM_BUFFER;
+		if (strstr(name, "load_state_dict") || strstr(name, "_load_from_state_dict"))
+			return GM_FROM_LOADING;
+		return 0;
+	}
+	if (strstr(file, "torch/optim/") && !strstr(file, "lr_scheduler"))
+		return strcmp(name, "zero_grad") == 0 ? 0 : GM_FROM_OPTIMIZER;
+	if (strstr(file, "torch/nn/modules/") && strcmp(name, "__init__") == 0)
+		return GM_FROM_MODULE_INIT;
+	if (ends_with(file, "torch/nn/parameter.py"))
+		return GM_FROM_MODULE_INIT;
+	if (strstr(file, "torch/distributed/") || strstr(file, "torch/nn/parallel/"))
+		return distributed(file, name);
+	if (ends_with(file, "torch/cuda/nccl.py"))
+		return GM_FROM_COLLECTIVE;
+	if (strstr(file, "torch/utils/data/"))
+		return GM_FROM_DATA_LOADER;
+	if (ends_with(file, "transformers/cache_utils.py"))
+		return GM_FROM_CACHE;
+	if (ends_with(file, "transformers/modeling_utils.py") &&
+	        (strstr(name, "from_pretrained") || strstr(name, "_load_")))
+		return GM_FROM_LOADING;
+	if (ends_with(file, "accelerate/utils/modeling.py") &&
+	        strcmp(name, "set_module_tensor_to_device") == 0)
+		return GM_FROM_LOADING;
+	return 0;
+}
+
+uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t *ret_apply_line)
+{
+	size_t count;
+	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
+	uint32_t flags = 0;
+	*ret_apply_line = 0;
+	for (size_t i = 0; i < count && i < FRAMES_MAX; i++) {
+		struct gm_log_frame frame;
+		struct gm_log_code code = {0};
+		if (!gm_log_frame(log, frames[i], &frame) || !gm_log_code(log, frame.code, &code))
+			continue;
+		const char *file = gm_log_string(log, code.file);
+		const char *name = plain_name(gm_log_string(log, code.name));
+		uint32_t found = of_frame(file, name);
+		/* the innermost _apply is the one that converts; those further out went to its module */
+		if (found == GM_FROM_APPLY && !*ret_apply_line && strcmp(name, "_apply") == 0)
+			*ret_apply_line = frame.line;
+		flags |= found;
+	}
+	return flags;
+}
+
+static uint32_t of_function(const char *name)
+{
+	if (strstr(name, "getCurrentCUDABlasHandle") || strstr(name, "BlasWorkspace") ||
+	        strstr(name, "BlasLtWorkspace") || strstr(name, "getNewWorkspace") ||
+	        strstr(name, "getUserDefinedWorkspace") || strstr(name, "CuDNNWorkspace") ||
+	        strstr(name, "cudnn::Workspace"))
+		return GM_FROM_WORKSPACE;
+	if (strstr(name, "c10d::Reducer") || strstr(name, "c10d::ProcessGroup"))
+		return GM_FROM_COLLECTIVE;
+	return 0;
+}
+
+uint32_t gm_provenance_native(const struct gm_log *log, uint32_t stack)
+{
+	size_t count;
+	const uint64_t *addresses = gm_log_native_stack(log, stack, &count);
+	uint32_t flags = 0;
+	for (size_t i = 0; i < count && i < FRAMES_MAX; i++) {
+		uint32_t function, file, line;
+		if (gm_log_symbol(log, addresses[i], &function, &file, &line) && function)
+			flags |= of_function(gm_log_string(log, function));
+	}
+	return flags;
+}

@@ -1,0 +1,149 @@
+/* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked up. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/internal.h"
+
+static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
+{
+	const struct gm_log *log = context;
+	size_t count;
+	const uint32_t *ids = gm_log_python_stack(log, stack, &count);
+	count = count < max ? count : max;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_log_frame frame = {0};
+		struct gm_log_code code = {0};
+		gm_log_frame(log, ids[i], &frame);
+		gm_log_code(log, frame.code, &code);
+		ret_frames[i] = (struct gm_step_frame){
+		        .code = frame.code,
+		        .lasti = frame.lasti,
+		        .loop_count = code.loop_count,
+		        .loops = code.loops,
+		        .file = gm_log_string(log, code.file),
+		        .name = gm_log_string(log, code.name),
+		};
+	}
+	return count;
+}
+
+struct gm_steps *gm_model_steps_create(const struct gm_model *model)
+{
+	return gm_steps_create(frames_of, (void *)model->log);
+}
+
+/* Feeds an event, and before it what iterators told up to it: *passes of the log's have been fed. */
+uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *event, uint32_t number, size_t *passes)
+{
+	for (; *passes < gm_log_pass_count(model->log); ++*passes) {
+		struct gm_log_pass pass;
+		gm_log_pass(model->log, *passes, &pass);
+		if (pass.event > number)
+			break;
+		gm_steps_turn(steps, pass.code, pass.loop, pass.position != GM_LOG_NO_POSITION);
+	}
+	return gm_steps_feed(steps, event->python_stack, event->native_stack,
+	        (enum gm_action)event->action, event->flags & GM_EVENT_BORROWED);
+}
+
+void gm_model_steps_cleanup(struct gm_steps **steps)
+{
+	gm_steps_destroy(*steps);
+}
+
+/* The second reading: the training loop is known, and each event gets its step and phase. */
+struct gm_error *gm_model_assign_steps(struct gm_model *model)
+{
+	_cleanup_(gm_model_steps_cleanup) struct gm_steps *steps = gm_model_steps_create(model);
+	if (!steps)
+		return &gm_error_no_memory;
+	/* Without a loop everything is outside one: a loop that is nowhere is followed. */
+	const struct gm_step_loop nowhere = {UINT32_MAX, 0, 0, false};
+	gm_steps_fix(steps, model->has_loop ? &model->loop : &nowhere);
+	uint64_t main_thread = 0; /* whose stack came first */
+	bool over = false;
+	size_t passes = 0;
+	for (uint32_t number = 0; number < model->event_count; number++) {
+		struct gm_event event;
+		gm_log_event(model->log, number, &event);
+		struct run run = {number, 0, GM_PHASE_INIT};
+		if (!(event.flags & GM_EVENT_PREEXISTING)) {
+			run.step = gm_model_steps_feed(model, steps, &event, number, &passes);
+			run.phase = (uint8_t)gm_steps_phase(steps);
+			if (!main_thread && event.python_stack &&
+			        !(event.flags & GM_EVENT_BORROWED))
+				main_thread = event.thread;
+			/* The main thread has no Python frame any more: the program is over. */
+			over = event.thread == main_thread ? !event.python_stack : over;
+			if (over && main_thread) {
+				run.step = 0;
+				run.phase = GM_PHASE_OTHER;
+			}
+		}
+		const struct run *last =
+		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
+		if (last && last->step == run.step && last->phase == run.phase)
+			continue;
+		if (!gm_array_push(&model->runs, run))
+			return &gm_error_no_memory;
+		model->step_count = run.step > model->step_count ? run.step : model->step_count;
+	}
+	return NULL;
+}
+
+size_t gm_model_run_count(const struct gm_model *model)
+{
+	return model->runs.count;
+}
+
+struct gm_model_run gm_model_run(const struct gm_model *model, size_t index)
+{
+	const struct run *run = &model->runs.items[index];
+	uint32_t end = index + 1 < model->runs.count ? run[1].event : model->event_count;
+	return (struct gm_model_run){run->event, end, run->step, (enum gm_phase)run->phase};
+}
+
+size_t gm_model_run_at(const struct gm_model *model, uint32_t event)
+{
+	size_t low = 0, high = model->runs.count;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		if (model->runs.items[middle].event <= event)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const struct run *find_run(const struct gm_model *model, uint64_t event)
+{
+	return event < model->event_count
+	               ? &model->runs.items[gm_model_run_at(model, (uint32_t)event)]
+	               : NULL;
+}
+
+uint32_t gm_model_step(const struct gm_model *model, uint64_t event)
+{
+	const struct run *run = find_run(model, event);
+	return run ? run->step : 0;
+}
+
+enum gm_phase gm_model_phase(const struct gm_model *model, uint64_t event)
+{
+	const struct run *run = find_run(model, event);
+	return run ? (enum gm_phase)run->phase : GM_PHASE_OTHER;
+}
+
+uint32_t gm_model_step_count(const struct gm_model *model)
+{
+	return model->step_count;
+}
+
+bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop)
+{
+	if (model->has_loop)
+		*ret_loop = model->loop;
+	return model->has_loop;
+}
