@@ -71,11 +71,12 @@ static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
 	return text;
 }
 
-static char *group_key(
-        const struct gm_model *model, const struct gm_block *block, enum gm_group_by by)
+static char *group_key(const struct gm_model *model, const struct gm_categories *categories,
+        uint32_t index, enum gm_group_by by)
 {
+	const struct gm_block *block = gm_model_block(model, index);
 	if (by == GM_BY_CATEGORY)
-		return strdup("unknown");
+		return strdup(gm_category_name(gm_categories_of(categories, index)));
 	if (by == GM_BY_PHASE)
 		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
 	struct gm_event event;
@@ -129,8 +130,11 @@ static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by b
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		struct gm_event event;
 		gm_log_event(log, block->alloc, &event);
-		uint64_t tag = by == GM_BY_PHASE ? gm_model_phase(blocks->model, block->alloc)
-		                                 : event.python_stack;
+		uint64_t tag = event.python_stack;
+		if (by == GM_BY_PHASE)
+			tag = gm_model_phase(blocks->model, block->alloc);
+		else if (by == GM_BY_CATEGORY)
+			tag = gm_categories_of(blocks->categories, blocks->live[i]);
 		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
 	}
 	if (count)
@@ -144,8 +148,7 @@ static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by b
 		}
 	}
 	for (size_t i = 0; count && i <= kept; i++) {
-		char *key =
-		        group_key(blocks->model, gm_model_block(blocks->model, sums[i].block), by);
+		char *key = group_key(blocks->model, blocks->categories, sums[i].block, by);
 		if (!key)
 			return &gm_error_no_memory;
 		blocks->groups[blocks->group_count++] =
@@ -176,6 +179,7 @@ static struct gm_error *collect(struct gm_blocks *blocks)
 		}
 		sum += block->size;
 		blocks->by_phase[gm_model_phase(blocks->model, block->alloc)] += block->size;
+		blocks->by_category[gm_categories_of(blocks->categories, i)] += block->size;
 	}
 	blocks->live = live.items;
 	blocks->live_count = live.count;
@@ -206,8 +210,11 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		        "event %" PRIu64 ": not in the record: it has %" PRIu64
 		        " events, counted from 0",
 		        options->event, count);
+	const struct gm_categories *categories;
+	gm_try(gm_model_categories(model, &categories));
 	struct gm_blocks blocks = {
 	        .model = model,
+	        .categories = categories,
 	        .device = gm_model_main_device(model),
 	        .event = GM_NO_EVENT,
 	};

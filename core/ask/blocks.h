@@ -3,6 +3,7 @@
 #define GM_ASK_BLOCKS_H
 
 #include "ask/context.h"
+#include "model/categories.h"
 #include "model/model.h"
 
 enum gm_group_by { GM_BY_NONE, GM_BY_LINE, GM_BY_STACK, GM_BY_PHASE, GM_BY_CATEGORY };
@@ -33,6 +34,8 @@ struct gm_blocks {
 	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
 	size_t group_count;
 	uint64_t by_phase[GM_PHASE_COUNT];
+	uint64_t by_category[GM_CATEGORY_COUNT];
+	const struct gm_categories *categories; /* the model's */
 	uint64_t unattributed; /* allocated before the record: in no block, but in `allocated` */
 };
 

@@ -13,6 +13,7 @@ struct stacks {
 	uint32_t python, native;
 	uint32_t
 	        waiting; /* the Python frames from where backward() waits outwards, 0: it does not */
+	bool on_main;    /* its outermost frame is the program's */
 	bool written;
 };
 
@@ -29,6 +30,7 @@ struct writing {
 	char *text; /* of a string under way */
 	uint64_t skipped;
 	bool frees_have_stacks;
+	uint32_t main_code; /* of the outermost frame of the first stack; UINT32_MAX: none yet */
 	uint32_t python_frames[GM_LOG_STACK_MAX];
 	uint64_t native_frames[GM_LOG_STACK_MAX];
 };
@@ -130,6 +132,12 @@ static struct gm_error *put_stacks(
 		        writing->log, writing->python_frames, stack->python);
 		stacks->native = gm_log_writer_native_stack(
 		        writing->log, writing->native_frames, stack->native);
+		if (stack->python) {
+			uint32_t code = writing->read.frames.items[members[stack->python - 1]].code;
+			if (writing->main_code == UINT32_MAX)
+				writing->main_code = code;
+			stacks->on_main = code == writing->main_code;
+		}
 		if (stack->backward != UINT32_MAX)
 			stacks->waiting = gm_log_writer_python_stack(writing->log,
 			        writing->python_frames + stack->backward,
@@ -224,7 +232,9 @@ static bool borrow(struct writing *writing, struct gm_trace_device *device, uint
         struct stacks *stacks)
 {
 	if (stacks->python) {
-		device->waiting = stacks->waiting;
+		/* the autograd thread's own Python (a checkpoint recomputing) changes nothing in who waits */
+		if (stacks->on_main)
+			device->waiting = stacks->waiting;
 		return false;
 	}
 	bool freed = action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
@@ -317,6 +327,7 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 		return &gm_error_no_memory;
 	writing->snapshot = snapshot;
 	writing->log = log;
+	writing->main_code = UINT32_MAX;
 	writing->text = malloc(GM_LOG_STRING_MAX + 1);
 	gm_import_stacks_init(&writing->read, &snapshot->pickle);
 	gm_import_loops_init(&writing->loops, &writing->read);

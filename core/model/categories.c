@@ -26,6 +26,7 @@ enum reason {
 	FORWARD_TEMPORARY,
 	RECOMPUTED,
 	DATA_INPUT,
+	EVALUATION_INPUT,
 	DATA_LOADER,
 	WORKSPACE_NAMED,
 	WORKSPACE_SIZED,
@@ -64,6 +65,8 @@ static const struct {
         [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it again"},
         [RECOMPUTED] = {GM_CATEGORY_ACTIVATION, "a checkpoint computed it again in backward"},
         [DATA_INPUT] = {GM_CATEGORY_INPUT, "it was made in the step before forward began"},
+        [EVALUATION_INPUT] = {GM_CATEGORY_INPUT,
+                "it was there while the evaluated modules ran, and is of none of them"},
         [DATA_LOADER] = {GM_CATEGORY_INPUT, "a DataLoader made it"},
         [WORKSPACE_NAMED] = {GM_CATEGORY_WORKSPACE, "cuBLAS or cuDNN asked for it as workspace"},
         [WORKSPACE_SIZED] = {GM_CATEGORY_WORKSPACE,
@@ -97,6 +100,7 @@ struct working {
 	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
 	size_t parameter_count;
+	GM_ARRAY(uint32_t) module_allocs; /* events: what modules allocate in evaluation */
 };
 
 const char *gm_category_name(enum gm_category category)
@@ -229,6 +233,35 @@ static enum reason in_forward(const struct gm_block *block, const struct origin 
 	return FORWARD_KEPT;
 }
 
+/* Is there an allocation of a module between two events? */
+static bool modules_ran(const struct working *working, uint32_t from, uint32_t to)
+{
+	size_t low = 0, high = working->module_allocs.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (working->module_allocs.items[middle] <= from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < working->module_allocs.count && working->module_allocs.items[low] < to;
+}
+
+/* No backward pass comes: what modules leave behind is their output, and what they read is input. */
+static enum reason in_evaluation(const struct working *working, const struct gm_block *block,
+        const struct origin *origin, const struct gm_model_run *died, bool same_run)
+{
+	uint32_t end = block->free_requested < block->free_completed ? block->free_requested
+	                                                             : block->free_completed;
+	if (origin->flags & GM_FROM_CACHE)
+		return CACHE;
+	if (!(origin->flags & GM_FROM_MODULE_CALL) && modules_ran(working, block->alloc, end))
+		return EVALUATION_INPUT;
+	if (same_run)
+		return SHORT_LIVED;
+	return died || origin->flags & GM_FROM_MODULE_CALL ? FORWARD_KEPT : NO_RULE;
+}
+
 static enum reason judge(const struct working *working, const struct gm_block *block,
         const struct gm_event *event, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died)
@@ -255,6 +288,10 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 		return in_backward(working, block, event, origin, born, died);
 	case GM_PHASE_FORWARD:
 		return in_forward(block, origin, born, died);
+	case GM_PHASE_EVALUATION:
+	case GM_PHASE_PREFILL:
+	case GM_PHASE_DECODE:
+		return in_evaluation(working, block, origin, died, same_run);
 	case GM_PHASE_DATA:
 		return origin->flags & GM_FROM_DATA_LOADER ? DATA_LOADER : DATA_INPUT;
 	default:
@@ -293,11 +330,48 @@ static bool find_parameters(struct working *working)
 	return fits;
 }
 
+/* The run of an event, from that of the one before: events come in order. */
+static size_t run_of(const struct gm_model *model, size_t run, uint32_t event)
+{
+	struct gm_model_run now = gm_model_run(model, run);
+	if (event >= now.first && event < now.end)
+		return run;
+	if (event >= now.end && run + 1 < gm_model_run_count(model) &&
+	        event < gm_model_run(model, run + 1).end)
+		return run + 1;
+	return gm_model_run_at(model, event);
+}
+
+static bool find_module_allocs(struct working *working)
+{
+	const struct gm_model *model = working->model;
+	size_t run = 0;
+	for (size_t i = 0; i < working->categories->count; i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		if (block->alloc == GM_NO_EVENT)
+			continue;
+		run = run_of(model, run, block->alloc);
+		enum gm_phase phase = gm_model_run(model, run).phase;
+		struct gm_event event;
+		struct origin origin;
+		if (phase != GM_PHASE_EVALUATION && phase != GM_PHASE_PREFILL &&
+		        phase != GM_PHASE_DECODE)
+			continue;
+		gm_log_event(gm_model_log(model), block->alloc, &event);
+		if (!origin_of(working, &event, &origin))
+			return false;
+		if (origin.flags & GM_FROM_MODULE_CALL &&
+		        !gm_array_push(&working->module_allocs, block->alloc))
+			return false;
+	}
+	return true;
+}
+
 static struct gm_error *work(struct working *working)
 {
 	const struct gm_model *model = working->model;
 	size_t run = 0;
-	if (!find_parameters(working))
+	if (!find_parameters(working) || !find_module_allocs(working))
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
@@ -310,14 +384,8 @@ static struct gm_error *work(struct working *working)
 		gm_log_event(gm_model_log(model), block->alloc, &event);
 		if (!origin_of(working, &event, &origin))
 			return &gm_error_no_memory;
+		run = run_of(model, run, block->alloc);
 		struct gm_model_run born = gm_model_run(model, run);
-		if (block->alloc < born.first || block->alloc >= born.end) {
-			run = block->alloc >= born.end && run + 1 < gm_model_run_count(model) &&
-			                      block->alloc < gm_model_run(model, run + 1).end
-			              ? run + 1
-			              : gm_model_run_at(model, block->alloc);
-			born = gm_model_run(model, run);
-		}
 		size_t end = run_of_free(model, block, born, run);
 		struct gm_model_run died = end == SIZE_MAX ? born : gm_model_run(model, end);
 		working->categories->reasons[i] = (uint8_t)judge(
@@ -338,6 +406,7 @@ struct gm_error *gm_categories_create(
 	struct gm_error *error = categories->reasons ? work(&working) : &gm_error_no_memory;
 	gm_array_deinit(&working.python);
 	gm_array_deinit(&working.native);
+	gm_array_deinit(&working.module_allocs);
 	free(working.parameter_sizes);
 	if (error)
 		gm_categories_destroy(categories);

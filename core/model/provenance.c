@@ -32,7 +32,8 @@ static uint32_t distributed(const char *file, const char *name)
 	if (ends_with(file, "torch/distributed/distributed_c10d.py") ||
 	        strstr(file, "torch/distributed/_functional_collectives") ||
 	        (ends_with(file, "torch/nn/parallel/distributed.py") &&
-	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_"))) ||
+	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_") ||
+	                        strcmp(name, "_pre_forward") == 0)) ||
 	        ends_with(file, "torch/nn/parallel/comm.py") ||
 	        ends_with(file, "torch/cuda/nccl.py"))
 		return GM_FROM_COLLECTIVE;
@@ -47,6 +48,8 @@ static uint32_t of_frame(const char *file, const char *name)
 			return GM_FROM_APPLY;
 		if (strcmp(name, "register_buffer") == 0)
 			return GM_FROM_BUFFER;
+		if (strstr(name, "_call_impl"))
+			return GM_FROM_MODULE_CALL;
 		if (strstr(name, "load_state_dict") || strstr(name, "_load_from_state_dict"))
 			return GM_FROM_LOADING;
 		return 0;

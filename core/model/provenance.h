@@ -18,7 +18,8 @@ enum gm_provenance {
 	GM_FROM_CACHE = 1 << 7,      /* a key-value cache of a language model */
 	GM_FROM_WORKSPACE = 1 << 8,  /* cuBLAS's or cuDNN's */
 	GM_FROM_DATA_LOADER = 1 << 9,
-	GM_FROM_REDUCE = 1 << 10, /* FSDP's reduce-scatter: what it leaves is a gradient */
+	GM_FROM_REDUCE = 1 << 10,      /* FSDP's reduce-scatter: what it leaves is a gradient */
+	GM_FROM_MODULE_CALL = 1 << 11, /* a module is being called */
 };
 
 /* The flags of a Python stack; *ret_apply_line: the line of Module._apply that called, 0: none. */

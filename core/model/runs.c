@@ -52,6 +52,18 @@ void gm_model_steps_cleanup(struct gm_steps **steps)
 	gm_steps_destroy(*steps);
 }
 
+/* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. */
+static void find_micro_batches(struct gm_model *model)
+{
+	for (size_t i = 1; i + 1 < model->runs.count; i++) {
+		struct run *run = &model->runs.items[i];
+		if (run->phase == GM_PHASE_OTHER && run->step && run[-1].step == run->step &&
+		        run[1].step == run->step && run[-1].phase == GM_PHASE_BACKWARD &&
+		        run[1].phase == GM_PHASE_FORWARD)
+			run->phase = GM_PHASE_DATA;
+	}
+}
+
 /* The second reading: the training loop is known, and each event gets its step and phase. */
 struct gm_error *gm_model_assign_steps(struct gm_model *model)
 {
@@ -89,6 +101,7 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 			return &gm_error_no_memory;
 		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
+	find_micro_batches(model);
 	return NULL;
 }
 

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash.h"
+#include "model/phase.h"
 
 enum {
 	FRAMES_MAX = 256,
@@ -11,11 +13,6 @@ enum {
 	GM_STEP_LOOPS_MAX = 64, /* of one code object */
 	TURNS_MAX = 64,         /* loops that turned and had no event within since */
 	SEEN_MAX = 1 << 12,     /* allocation sites remembered per pass of a thin loop */
-};
-
-enum landmark {
-	LANDMARK_BACKWARD = 1,
-	LANDMARK_OPTIMIZER = 2,
 };
 
 /* One loop that has been on a stack. */
@@ -59,8 +56,10 @@ struct summary {
 	bool known;
 	uint32_t outermost; /* code of the outermost frame: tells threads apart */
 	unsigned landmarks;
-	enum gm_phase phase; /* OTHER: its frames do not tell */
-	bool data;           /* frames of a data loader */
+	enum gm_phase phase;  /* OTHER: its frames do not tell */
+	bool evaluates;       /* some frame says that no training is done */
+	uint64_t generation;  /* which call of generate() it stands in, 0: in none */
+	struct place turning; /* within that the outermost frame that stands in a loop */
 	uint32_t count;
 	struct standing *standing;
 	/* the frames from the outermost in, up to the first of torch's own */
@@ -89,23 +88,12 @@ struct gm_steps {
 	enum gm_phase phase;
 	enum gm_phase pass_phase; /* how far this pass has come: FORWARD, BACKWARD or OTHER */
 	uint32_t phase_step;
-	bool entered; /* the loop has been entered once */
+	bool entered;        /* the loop has been entered once */
+	bool modules;        /* some module has been called */
+	uint64_t generation; /* the call of generate() that the last event was in */
+	struct place turning;
+	bool decoding; /* its loop has gone round */
 };
-
-const char *gm_phase_name(enum gm_phase phase)
-{
-	static const char *const names[GM_PHASE_COUNT] = {
-	        [GM_PHASE_OTHER] = "other",
-	        [GM_PHASE_INIT] = "init",
-	        [GM_PHASE_DATA] = "data",
-	        [GM_PHASE_FORWARD] = "forward",
-	        [GM_PHASE_RECOMPUTE] = "recompute",
-	        [GM_PHASE_BACKWARD] = "backward",
-	        [GM_PHASE_OPTIMIZER] = "optimizer",
-	        [GM_PHASE_ZERO_GRAD] = "zero_grad",
-	};
-	return (unsigned)phase < GM_PHASE_COUNT ? names[phase] : "other";
-}
 
 struct gm_steps *gm_steps_create(gm_step_frames frames, void *context)
 {
@@ -136,66 +124,6 @@ void gm_steps_fix(struct gm_steps *steps, const struct gm_step_loop *loop)
 {
 	steps->fixed = true;
 	steps->fixed_loop = *loop;
-}
-
-/* ---- what frames mean ----------------------------------------------------------------------------- */
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-	return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
-/* The last part of a qualified name: "AdamW.step" is step. */
-static const char *plain_name(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-	return dot ? dot + 1 : name;
-}
-
-static unsigned frame_landmark(const struct gm_step_frame *frame)
-{
-	const char *name = plain_name(frame->name);
-	if (strcmp(name, "_engine_run_backward") == 0 &&
-	        ends_with(frame->file, "torch/autograd/graph.py"))
-		return LANDMARK_BACKWARD;
-	if (strcmp(name, "backward") == 0 &&
-	        (ends_with(frame->file, "torch/_tensor.py") ||
-	                ends_with(frame->file, "torch/autograd/__init__.py")))
-		return LANDMARK_BACKWARD;
-	if (strstr(frame->file, "torch/optim/") && !strstr(frame->file, "lr_scheduler") &&
-	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
-	        strcmp(name, "add_param_group") != 0)
-		return LANDMARK_OPTIMIZER;
-	return 0;
-}
-
-/* A frame under which no step loop is looked for: constructors and imports. */
-static bool frame_shuts(const struct gm_step_frame *frame)
-{
-	return strcmp(plain_name(frame->name), "__init__") == 0 ||
-	       strncmp(frame->file, "<frozen importlib", 17) == 0;
-}
-
-static bool in_torch(const char *file)
-{
-	return strstr(file, "-packages/torch/") || strstr(file, "/pytorch/torch/");
-}
-
-/* The phase that a frame by itself proves. */
-static enum gm_phase frame_phase(const struct gm_step_frame *frame)
-{
-	const char *name = plain_name(frame->name);
-	unsigned landmark = frame_landmark(frame);
-	if (landmark)
-		return landmark == LANDMARK_BACKWARD ? GM_PHASE_BACKWARD : GM_PHASE_OPTIMIZER;
-	if (strcmp(name, "zero_grad") == 0)
-		return GM_PHASE_ZERO_GRAD;
-	if (strstr(frame->file, "torch/utils/data/"))
-		return GM_PHASE_DATA;
-	if (ends_with(frame->file, "torch/nn/modules/module.py") && strstr(name, "_call_impl"))
-		return GM_PHASE_FORWARD;
-	return GM_PHASE_OTHER;
 }
 
 static bool within(const struct gm_log_loop *loop, uint32_t lasti)
@@ -289,9 +217,25 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
 {
 	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
-	for (size_t i = count; summary->places && i-- > 0 && !in_torch(frames[i].file);)
+	for (size_t i = count; summary->places && i-- > 0 && !gm_frame_in_torch(frames[i].file);)
 		summary->places[summary->place_count++] =
 		        (struct place){frames[i].code, frames[i].lasti, frame_loops(&frames[i])};
+}
+
+/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one. */
+static void summarise_use(struct summary *summary, const struct gm_step_frame *frame,
+        enum gm_phase phase, uint64_t *calls)
+{
+	*calls = gm_hash_mix(*calls ^ ((uint64_t)frame->code << 32 | frame->lasti));
+	if (summary->phase == GM_PHASE_OTHER && phase == GM_PHASE_OTHER &&
+	        gm_frame_evaluates(frame))
+		summary->evaluates = true;
+	if (!summary->generation && gm_frame_generates(frame)) {
+		summary->generation = *calls | 1;
+		summary->evaluates = false; /* generate() is under no_grad() as a whole */
+	} else if (summary->generation && !summary->turning.loops) {
+		summary->turning = (struct place){frame->code, frame->lasti, frame_loops(frame)};
+	}
 }
 
 static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *summary)
@@ -299,6 +243,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 	struct gm_step_frame frames[FRAMES_MAX];
 	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
 	bool candidate = true, in_landmark = false;
+	uint64_t calls = 0;
 	summary->known = true;
 	keep_places(summary, frames, count);
 	/* from the outermost in */
@@ -307,11 +252,12 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		uint32_t depth = (uint32_t)(count - 1 - i);
 		if (depth == 0)
 			summary->outermost = frame->code;
-		unsigned landmark = frame_landmark(frame);
+		unsigned landmark = gm_frame_landmark(frame);
 		summary->landmarks |= landmark;
 		in_landmark |= landmark != 0;
-		candidate = candidate && !frame_shuts(frame);
-		enum gm_phase phase = frame_phase(frame);
+		candidate = candidate && !gm_frame_shuts(frame);
+		enum gm_phase phase = gm_frame_phase(frame);
+		summarise_use(summary, frame, phase, &calls);
 		/* A module that runs within the backward pass runs again, for a checkpoint. */
 		if (phase == GM_PHASE_FORWARD && summary->phase == GM_PHASE_BACKWARD)
 			summary->phase = GM_PHASE_RECOMPUTE;
@@ -324,7 +270,7 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 				if (depth > 0)
 					summary->standing[j].inner_loops = true;
 		/* torch's own loops, and those within a landmark, are never the user's training loop. */
-		if (!in_torch(frame->file) && !in_landmark &&
+		if (!gm_frame_in_torch(frame->file) && !in_landmark &&
 		        !summarise_frame(steps, summary, frame, depth, candidate))
 			break;
 	}
@@ -494,16 +440,37 @@ static bool is_thin(const struct gm_steps *steps, const struct followed *loop)
 /* A phase that the frames do not prove: where in the pass the event stands. */
 static enum gm_phase place_phase(struct gm_steps *steps)
 {
+	if (!steps->step && steps->pass_phase == GM_PHASE_EVALUATION)
+		return GM_PHASE_EVALUATION;
 	if (!steps->step)
 		return steps->entered ? GM_PHASE_OTHER : GM_PHASE_INIT;
 	switch (steps->pass_phase) {
 	case GM_PHASE_FORWARD:
-		return GM_PHASE_FORWARD; /* the loss */
+	case GM_PHASE_EVALUATION:
+		return steps->pass_phase; /* the loss */
 	case GM_PHASE_OTHER:
-		return GM_PHASE_DATA;
+		/* A program without modules computes where others read their data. */
+		return steps->fixed && !steps->fixed_loop.modules ? GM_PHASE_FORWARD
+		                                                  : GM_PHASE_DATA;
 	default:
 		return GM_PHASE_OTHER;
 	}
+}
+
+/* The first pass of generate() reads the prompt, the others decode a token each. */
+static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	const struct place *now = &summary->turning;
+	if (summary->generation != steps->generation) {
+		steps->generation = summary->generation;
+		steps->decoding = false;
+	} else if (now->loops && now->code == steps->turning.code &&
+	           now->lasti < steps->turning.lasti) {
+		steps->decoding = true;
+	}
+	if (now->loops)
+		steps->turning = *now;
+	return steps->decoding ? GM_PHASE_DECODE : GM_PHASE_PREFILL;
 }
 
 static void set_phase(struct gm_steps *steps, const struct summary *summary)
@@ -513,15 +480,42 @@ static void set_phase(struct gm_steps *steps, const struct summary *summary)
 		steps->pass_phase = GM_PHASE_OTHER;
 	}
 	enum gm_phase phase = summary->phase;
-	if (!steps->step && !steps->entered &&
-	        (phase == GM_PHASE_DATA || phase == GM_PHASE_OTHER || phase == GM_PHASE_FORWARD))
-		phase = phase == GM_PHASE_FORWARD ? phase : GM_PHASE_INIT;
+	bool forward = phase == GM_PHASE_FORWARD;
+	if (summary->generation && (forward || phase == GM_PHASE_OTHER)) {
+		steps->phase = generation_phase(steps, summary);
+		return;
+	}
+	steps->generation = 0;
+	if (forward && (summary->evaluates || (!steps->step && steps->entered &&
+	                                              steps->landmarks & GM_LANDMARK_BACKWARD)))
+		phase = GM_PHASE_EVALUATION;
+	else if (phase == GM_PHASE_OTHER && summary->evaluates && steps->entered)
+		phase = GM_PHASE_EVALUATION;
+	else if (!steps->step && !steps->entered &&
+	         (phase == GM_PHASE_DATA || phase == GM_PHASE_OTHER))
+		phase = GM_PHASE_INIT;
 	else if (phase == GM_PHASE_OTHER)
 		phase = place_phase(steps);
-	if (summary->phase == GM_PHASE_FORWARD || summary->phase == GM_PHASE_BACKWARD ||
-	        summary->phase == GM_PHASE_OPTIMIZER)
-		steps->pass_phase = summary->phase;
+	if (phase == GM_PHASE_EVALUATION || summary->phase == GM_PHASE_FORWARD ||
+	        summary->phase == GM_PHASE_BACKWARD || summary->phase == GM_PHASE_OPTIMIZER)
+		steps->pass_phase = phase;
 	steps->phase = phase;
+}
+
+/* The stack of another thread: the autograd thread's own Python, a loader's. */
+static void set_thread_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	switch (summary->phase) {
+	case GM_PHASE_FORWARD:
+		/* Only a checkpoint calls modules on the autograd thread. */
+		steps->phase = steps->pass_phase == GM_PHASE_BACKWARD ? GM_PHASE_RECOMPUTE
+		                                                      : GM_PHASE_FORWARD;
+		break;
+	case GM_PHASE_OTHER:
+		break;
+	default:
+		steps->phase = summary->phase;
+	}
 }
 
 uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
@@ -533,8 +527,11 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 	if (!steps->main_code)
 		steps->main_code = summary->outermost;
 	/* Another thread's own stack says nothing about where the loop is. */
-	if (summary->outermost != steps->main_code)
+	if (summary->outermost != steps->main_code) {
+		set_thread_phase(steps, summary);
 		return steps->step;
+	}
+	steps->modules |= summary->phase == GM_PHASE_FORWARD;
 	steps->landmarks |= summary->landmarks;
 	/* Without a native stack two allocations of one call cannot be told from two calls. */
 	uint64_t site = (uint64_t)python_stack << 32 | native_stack;
@@ -573,6 +570,7 @@ bool gm_steps_loop(const struct gm_steps *steps, struct gm_step_loop *ret_loop)
 	const struct followed *loop = training_loop(steps);
 	if (!loop)
 		return false;
-	*ret_loop = (struct gm_step_loop){loop->code, loop->loop, loop->line, is_thin(steps, loop)};
+	*ret_loop = (struct gm_step_loop){
+	        loop->code, loop->loop, loop->line, is_thin(steps, loop), steps->modules};
 	return true;
 }

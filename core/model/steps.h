@@ -31,6 +31,9 @@ enum gm_phase {
 	GM_PHASE_BACKWARD,
 	GM_PHASE_OPTIMIZER,
 	GM_PHASE_ZERO_GRAD,
+	GM_PHASE_EVALUATION, /* a forward pass that no backward pass follows */
+	GM_PHASE_PREFILL,    /* the first pass of generate(), over the prompt */
+	GM_PHASE_DECODE,     /* its others, a token each */
 	GM_PHASE_COUNT,
 };
 const char *gm_phase_name(enum gm_phase phase);
@@ -49,6 +52,7 @@ struct gm_step_loop {
 	uint32_t loop; /* index among the code's loops */
 	uint32_t line;
 	bool thin;
+	bool modules; /* torch.nn's modules were called */
 };
 
 struct gm_steps;

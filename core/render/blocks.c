@@ -165,6 +165,29 @@ static json_t *block_json(const struct gm_model *model, const struct gm_block *b
 	return value;
 }
 
+static void put_category(json_t *value, const struct gm_blocks *blocks, uint32_t block)
+{
+	json_object_set_new(value, "category",
+	        json_string(gm_category_name(gm_categories_of(blocks->categories, block))));
+	json_object_set_new(value, "category_reason",
+	        json_string(gm_categories_reason(blocks->categories, block)));
+}
+
+/* What was allocated before the record is unknown too: the sums add up to `allocated`. */
+static json_t *category_sums(const struct gm_blocks *blocks)
+{
+	json_t *sums = json_object();
+	for (int i = 0; i < GM_CATEGORY_COUNT; i++) {
+		uint64_t bytes = blocks->by_category[i];
+		if (i == GM_CATEGORY_UNKNOWN)
+			bytes += blocks->unattributed;
+		if (bytes)
+			json_object_set_new(sums, gm_category_name((enum gm_category)i),
+			        json_integer((json_int_t)bytes));
+	}
+	return sums;
+}
+
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
 {
 	json_t *value = json_object(), *groups = json_array(), *phases = json_object();
@@ -181,9 +204,7 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 		                (json_int_t)group->bytes, "blocks", (json_int_t)group->blocks));
 	}
 	json_object_set_new(value, "groups", groups);
-	/* What a block is for is not told apart yet: all of it is honestly unknown. */
-	json_object_set_new(
-	        value, "by_category", json_pack("{s:I}", "unknown", (json_int_t)blocks->allocated));
+	json_object_set_new(value, "by_category", category_sums(blocks));
 	for (int phase = 0; phase < GM_PHASE_COUNT; phase++)
 		if (blocks->by_phase[phase])
 			json_object_set_new(phases, gm_phase_name((enum gm_phase)phase),
@@ -196,6 +217,7 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 	for (size_t i = 0; list && i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		json_t *one = block_json(blocks->model, block);
+		put_category(one, blocks, blocks->live[i]);
 		if (blocks->notes)
 			json_object_set_new(one, "tensor", note_json(&blocks->notes[i]));
 		json_array_append_new(all, one);
@@ -203,6 +225,38 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 	if (list)
 		json_object_set_new(value, "blocks", all);
 	return gm_json_write(value, true, out);
+}
+
+static const char *phase_name(int phase)
+{
+	return gm_phase_name((enum gm_phase)phase);
+}
+
+static const char *category_name(int category)
+{
+	return gm_category_name((enum gm_category)category);
+}
+
+/* "by phase: forward 1.20 GiB, init 300.00 MiB", biggest first. */
+static void put_sums(
+        const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
+{
+	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT] = {false};
+	const char *comma = ": ";
+	fputs(what, out);
+	for (;;) {
+		int biggest = -1;
+		for (int i = 0; i < count; i++)
+			if (!told[i] && sums[i] && (biggest < 0 || sums[i] > sums[biggest]))
+				biggest = i;
+		if (biggest < 0)
+			break;
+		char size[GM_SIZE_TEXT];
+		fprintf(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
+		told[biggest] = true;
+		comma = ", ";
+	}
+	fputc('\n', out);
 }
 
 struct gm_error *gm_render_peak_text(
@@ -216,17 +270,8 @@ struct gm_error *gm_render_peak_text(
 	struct gm_error *error = put_groups(blocks, style, out);
 	if (error)
 		return error;
-	fputs("by phase:", out);
-	const char *comma = " ";
-	for (int phase = 0; phase < GM_PHASE_COUNT; phase++) {
-		char size[GM_SIZE_TEXT];
-		if (!blocks->by_phase[phase])
-			continue;
-		fprintf(out, "%s%s %s", comma, gm_phase_name((enum gm_phase)phase),
-		        gm_text_size(blocks->by_phase[phase], size));
-		comma = ", ";
-	}
-	fputc('\n', out);
+	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
+	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
 	return NULL;
 }
 

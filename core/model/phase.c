@@ -1,0 +1,103 @@
+#include "model/phase.h"
+
+#include <string.h>
+
+const char *gm_phase_name(enum gm_phase phase)
+{
+	static const char *const names[GM_PHASE_COUNT] = {
+	        [GM_PHASE_OTHER] = "other",
+	        [GM_PHASE_INIT] = "init",
+	        [GM_PHASE_DATA] = "data",
+	        [GM_PHASE_FORWARD] = "forward",
+	        [GM_PHASE_RECOMPUTE] = "recompute",
+	        [GM_PHASE_BACKWARD] = "backward",
+	        [GM_PHASE_OPTIMIZER] = "optimizer",
+	        [GM_PHASE_ZERO_GRAD] = "zero_grad",
+	        [GM_PHASE_EVALUATION] = "evaluation",
+	        [GM_PHASE_PREFILL] = "prefill",
+	        [GM_PHASE_DECODE] = "decode",
+	};
+	return (unsigned)phase < GM_PHASE_COUNT ? names[phase] : "other";
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* The last part of a qualified name: "AdamW.step" is step. */
+static const char *plain_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	return dot ? dot + 1 : name;
+}
+
+unsigned gm_frame_landmark(const struct gm_step_frame *frame)
+{
+	const char *name = plain_name(frame->name);
+	if (strcmp(name, "_engine_run_backward") == 0 &&
+	        ends_with(frame->file, "torch/autograd/graph.py"))
+		return GM_LANDMARK_BACKWARD;
+	if (strcmp(name, "backward") == 0 &&
+	        (ends_with(frame->file, "torch/_tensor.py") ||
+	                ends_with(frame->file, "torch/autograd/__init__.py")))
+		return GM_LANDMARK_BACKWARD;
+	if (strstr(frame->file, "torch/optim/") && !strstr(frame->file, "lr_scheduler") &&
+	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
+	        strcmp(name, "add_param_group") != 0)
+		return GM_LANDMARK_OPTIMIZER;
+	return 0;
+}
+
+bool gm_frame_shuts(const struct gm_step_frame *frame)
+{
+	return strcmp(plain_name(frame->name), "__init__") == 0 ||
+	       strncmp(frame->file, "<frozen importlib", 17) == 0;
+}
+
+bool gm_frame_in_torch(const char *file)
+{
+	return strstr(file, "-packages/torch/") || strstr(file, "/pytorch/torch/");
+}
+
+enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
+{
+	const char *name = plain_name(frame->name);
+	unsigned landmark = gm_frame_landmark(frame);
+	if (landmark)
+		return landmark == GM_LANDMARK_BACKWARD ? GM_PHASE_BACKWARD : GM_PHASE_OPTIMIZER;
+	if (strcmp(name, "zero_grad") == 0)
+		return GM_PHASE_ZERO_GRAD;
+	if (strstr(frame->file, "torch/utils/data/"))
+		return GM_PHASE_DATA;
+	if (ends_with(frame->file, "torch/nn/modules/module.py") && strstr(name, "_call_impl"))
+		return GM_PHASE_FORWARD;
+	/* torch.compile: the code it generated, and what runs the backward pass of it */
+	if (strstr(frame->file, "torchinductor_") && strcmp(name, "call") == 0)
+		return GM_PHASE_FORWARD;
+	if (strcmp(name, "backward") == 0 && gm_frame_in_torch(frame->file))
+		return GM_PHASE_BACKWARD;
+	return GM_PHASE_OTHER;
+}
+
+bool gm_frame_evaluates(const struct gm_step_frame *frame)
+{
+	static const char *const words[] = {"eval", "valid", "predict"};
+	const char *name = plain_name(frame->name);
+	if (ends_with(frame->file, "torch/utils/_contextlib.py"))
+		return strcmp(name, "decorate_context") == 0;
+	if (gm_frame_in_torch(frame->file))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		const char *found = strstr(name, words[i]);
+		if (found && (found == name || found[-1] == '_'))
+			return true;
+	}
+	return false;
+}
+
+bool gm_frame_generates(const struct gm_step_frame *frame)
+{
+	return strcmp(plain_name(frame->name), "generate") == 0 && !gm_frame_in_torch(frame->file);
+}

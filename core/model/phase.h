@@ -1,0 +1,29 @@
+/*
+ * What a Python frame by itself says about the phase of a program: that backward() waits here, that a module is
+ * called, that a dataset is read. By the names of PyTorch's own functions and files, which have been the same from
+ * 2.0 on; of users' functions only those whose name says evaluation. Internal to core/model.
+ */
+#ifndef GM_MODEL_PHASE_H
+#define GM_MODEL_PHASE_H
+
+#include "model/steps.h"
+
+enum gm_landmark {
+	GM_LANDMARK_BACKWARD = 1,
+	GM_LANDMARK_OPTIMIZER = 2,
+};
+
+/* The landmarks of a training loop that a frame is, as bits. */
+unsigned gm_frame_landmark(const struct gm_step_frame *frame);
+/* A frame under which no step loop is looked for: constructors and imports. */
+bool gm_frame_shuts(const struct gm_step_frame *frame);
+/* Is the file one of PyTorch's own? */
+bool gm_frame_in_torch(const char *file);
+/* The phase that a frame proves; GM_PHASE_OTHER: none. */
+enum gm_phase gm_frame_phase(const struct gm_step_frame *frame);
+/* Is it a function that evaluates: by its name, or because all of it runs under no_grad()? */
+bool gm_frame_evaluates(const struct gm_step_frame *frame);
+/* Is it a function that generates text with a model, pass by pass? */
+bool gm_frame_generates(const struct gm_step_frame *frame);
+
+#endif
