@@ -14,6 +14,7 @@
 	_(peak)        \
 	_(why)         \
 	_(who_holds)   \
+	_(retained)    \
 	_(run)         \
 	_(gdb)         \
 	_(core)        \

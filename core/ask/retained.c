@@ -1,0 +1,67 @@
+#include "ask/retained.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "torch/torch.h"
+
+/* No blocks at all: is there an allocator? */
+static struct gm_error *check_allocator(struct gm_torch *torch)
+{
+	struct gm_block_record *blocks = NULL;
+	size_t count;
+	gm_try(gm_torch_blocks(torch, &blocks, &count));
+	free(blocks);
+	return NULL;
+}
+
+static struct gm_error *compare_with_allocator(
+        struct gm_torch *torch, struct gm_retained_answer *answer)
+{
+	size_t count = answer->retained.device_count;
+	answer->allocator_bytes = calloc(count + 1, sizeof(*answer->allocator_bytes));
+	if (!answer->allocator_bytes)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_allocator_bytes bytes;
+		if (answer->retained.devices[i].device < 0)
+			continue;
+		struct gm_error *error =
+		        gm_torch_allocator_bytes(torch, answer->retained.devices[i].device, &bytes);
+		if (error)
+			gm_error_destroy(error);
+		else
+			answer->allocator_bytes[i] = bytes.allocated;
+	}
+	return NULL;
+}
+
+struct gm_error *gm_ask_retained(
+        struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
+{
+	struct gm_torch *torch;
+	struct gm_holders *holders;
+	gm_try(gm_context_torch(context, &torch));
+	if (!host)
+		gm_try(check_allocator(torch));
+	gm_try(gm_holders_create(
+	        context->image, context->symbols, context->python, torch, &holders));
+	struct gm_retained_answer answer = {0};
+	struct gm_error *error = gm_holders_retained(holders, host, &answer.retained);
+	gm_holders_cost(holders, &answer.cost);
+	gm_holders_destroy(holders);
+	if (!error)
+		error = compare_with_allocator(torch, &answer);
+	if (error)
+		gm_retained_answer_deinit(&answer);
+	else
+		*ret_answer = answer;
+	return error;
+}
+
+void gm_retained_answer_deinit(struct gm_retained_answer *answer)
+{
+	gm_retained_deinit(&answer->retained);
+	free(answer->allocator_bytes);
+	answer->allocator_bytes = NULL;
+}

@@ -1,0 +1,85 @@
+#include "base/cleanup.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/target.h"
+#include "render/retained.h"
+
+extern const struct gm_command gm_command_retained;
+
+enum { OPTION_DEPTH = 0x1001, OPTION_MIN, OPTION_HOST };
+
+static const struct argp_option options[] = {
+        GM_TARGET_OPTIONS,
+        {"depth", OPTION_DEPTH, "N", 0, "levels of parts to show (3; with --json all)", 0},
+        {"min", OPTION_MIN, "BYTES", 0,
+                "parts smaller than this are shown as one (1/200 of all; with --json none)", 0},
+        {"cpu", OPTION_HOST, 0, 0, "tensors in host memory, instead of a device's", 0},
+        {0},
+};
+
+struct input {
+	struct gm_context *context;
+	struct gm_retained_view view;
+	bool host;
+};
+
+static struct gm_error *take_option(void *context, int key, const char *argument)
+{
+	struct input *input = context;
+	uint64_t number;
+	switch (key) {
+	case OPTION_DEPTH:
+		gm_try(gm_parse_number(argument, 1, 1000, &number));
+		input->view.depth = (uint32_t)number;
+		return NULL;
+	case OPTION_MIN:
+		input->view.has_min = true;
+		return gm_parse_number(argument, 0, UINT64_MAX, &input->view.min);
+	case OPTION_HOST:
+		input->host = true;
+		return NULL;
+	default:
+		return gm_target_option(input->context, key, argument);
+	}
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	struct input input = {.context = context};
+	gm_try(gm_arguments_parse(&gm_command_retained, argc, argv, options, take_option, &input, 0,
+	        false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	gm_try(gm_target_check(context));
+	struct gm_retained_answer answer;
+	gm_try(gm_ask_retained(context, input.host, &answer));
+	struct gm_style style = {.columns = context->columns, .colors = context->colors};
+	struct gm_error *error =
+	        arguments.json ? gm_render_retained_json(&answer, &input.view, out)
+	                       : gm_render_retained_text(&answer, &input.view, &style, out);
+	gm_retained_answer_deinit(&answer);
+	return error;
+}
+
+const struct gm_command gm_command_retained = {
+        .name = "retained",
+        .summary = "which variable, if it went away, would free how much",
+        .usage = "[--pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--json]\n"
+                 "Tells of all device memory which variable alone keeps it: locals of running "
+                 "functions,\n"
+                 "globals, and within them the parts that a user would name: an optimizer's state, "
+                 "a\n"
+                 "module's parameters, the items of a list, what autograd saved for backward. What "
+                 "several\n"
+                 "variables share is listed by who shares it. The sum is what the allocator calls\n"
+                 "allocated; what nothing was found to hold is said to be unknown.\n"
+                 "\n"
+                 " Example: gpumem retained --pid 4711\n"
+                 " Example: gpumem retained --core core.4711 --depth 5 --min 1000000\n"
+                 " Example: gpumem retained --cpu --json --pid 4711",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};
