@@ -49,7 +49,6 @@ ENTRIES = [
     "py3.13-torch2.11",
     "py3.12-torch2.10",
     "py3.13-torch2.9",
-    "py3.11-torch2.8",
     "py3.10-torch2.7",
     "py3.11-torch2.6",
     "py3.12-torch2.5",
