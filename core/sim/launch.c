@@ -12,6 +12,7 @@
 
 #define LIBRARY "libgpumem-sim.so"
 #define DRIVER "libgpumem-sim-driver.so"
+#define RUNTIME12 "libgpumem-sim-runtime12.so"
 
 /* The library seen from `file` (a program in bin/, or libgpumem.so beside it); NULL where it is not there. */
 static char *beside(const char *file)
@@ -84,8 +85,8 @@ static struct gm_error *preload(char **ret)
 	if (!before || strstr(before, library))
 		before = "";
 	int folder = (int)(strrchr(library, '/') - library);
-	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER "%s%s", library, folder, library,
-	            *before ? ":" : "", before) < 0)
+	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" RUNTIME12 "%s%s", library, folder,
+	            library, folder, library, *before ? ":" : "", before) < 0)
 		return &gm_error_no_memory;
 	return NULL;
 }

@@ -11,6 +11,11 @@ anew and compares.
 SITE_PACKAGES is where the torch wheel and NVIDIA's wheels are installed. Each list is a C include file:
 STUB(name) for a call that is refused unless core/sim/cuda/ defines it, COMPUTE(name) for one that
 succeeds having computed nothing.
+
+A torch for CUDA 13 (2.11) makes the main lists. One for CUDA 12 (2.4 to 2.10) makes those that end in 12: what
+its libraries define besides the main lists, which lie in this folder. Those that are checked in are
+CUDA 12.8's (torch 2.8 to 2.10). The libraries of 12.1 to 12.6 define nothing more that a program could
+call: only what cuBLAS and cuBLASLt had between them, and cuBLAS is answered before it comes to that.
 """
 import ctypes
 import pathlib
@@ -72,9 +77,44 @@ def write(folder, name, lines):
     (folder / name).write_text(text)
 
 
+def listed(*names):
+    """The names of lists that are checked in."""
+    texts = ((pathlib.Path(__file__).parent / "exports" / name).read_text() for name in names)
+    return {name for text in texts for name in re.findall(r"\((\w+)\)", text)}
+
+
+def cuda12(site, folder):
+    """What CUDA 12's libraries define and CUDA 13's do not."""
+    for path, prefix, not_compute, main_list, list_name in (
+        ("cuda_runtime/lib/libcudart.so.12", ("cuda", "__cuda"), re.compile(""), "libcudart13.inc", "libcudart12.inc"),
+        ("cublas/lib/libcublas.so.12", ("cublas",), NOT_COMPUTE, "libcublas13.inc", None),
+        ("cublas/lib/libcublasLt.so.12", ("cublasLt",), NOT_COMPUTE, "libcublasLt13.inc", "libcublasLt12.inc"),
+        ("cudnn/lib/libcudnn.so.9", ("cudnn",), CUDNN_NOT_COMPUTE, "libcudnn9.inc", None),
+    ):
+        path = site / "nvidia" / path
+        names = {n for n, _, defined in dynamic_symbols(path) if defined and n.startswith(prefix)}
+        wanted = imports(site, path.name)
+        if not wanted <= names:
+            sys.exit(f"{path.name}: torch imports what it does not define: {sorted(wanted - names)}")
+        names -= listed(main_list)
+        if names and not list_name:
+            sys.exit(f"{path.name}: more than {main_list} has, and no list for it: {sorted(names)}")
+        if list_name:
+            lines = (("STUB" if not_compute.search(n) else "COMPUTE") + f"({n})" for n in sorted(names))
+            write(folder, list_name, lines)
+    for path in sorted((site / "torch" / "lib").glob("*.so*")):
+        driver = {n for n, v, defined in dynamic_symbols(path) if not defined and not v and re.match(r"cu[A-Z]", n)}
+        driver = {n for n in driver if not n.startswith(("cuFile", "cuda"))} - listed("libcuda1.inc")
+        if driver:
+            sys.exit(f"{path.name}: imports what libcuda1.inc does not have: {sorted(driver)}")
+
+
 def main():
     site, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
+    if (site / "nvidia/cuda_runtime/lib/libcudart.so.12").exists():
+        cuda12(site, folder)
+        return
     libraries = site / "nvidia/cu13/lib"
     cudnn = site / "nvidia/cudnn/lib"
     for path, prefix, not_compute, list_name in (

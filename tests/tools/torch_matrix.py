@@ -107,6 +107,9 @@ def nvidia_pins(python):
         match = re.match(r"(nvidia[\w-]+|cuda-toolkit)(\[[^]]*\])?\s*\(?(?:==\s*([\w.]+))", line)
         if match:
             pins[match[1]] = (match[2] or "", match[3])
+    if "nvidia-cusparse-cu12" in pins:
+        # torch 2.4 leaves it to cusparse's own requirements, which name no version
+        pins.setdefault("nvidia-nvjitlink-cu12", ("", "12.4.127"))
     return pins
 
 

@@ -52,6 +52,7 @@ bool gm_sim_is_stub(const void *code)
 
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDA_REFUSED, true))
 #include "sim/exports/libcudart13.inc"
+#include "sim/exports/libcudart12.inc"
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDA_REFUSED, false))
 #include "sim/exports/libcuda1.inc"
@@ -59,6 +60,7 @@ bool gm_sim_is_stub(const void *code)
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUBLAS_REFUSED, false))
 #include "sim/exports/libcublas13.inc"
 #include "sim/exports/libcublasLt13.inc"
+#include "sim/exports/libcublasLt12.inc"
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDNN_REFUSED, false))
 #include "sim/exports/libcudnn9.inc"
