@@ -17,6 +17,7 @@ void gm_context_deinit(struct gm_context *context)
 	if (context->close_log)
 		context->close_log(context);
 	free(context->core_path);
+	free(context->sysroot);
 	free(context->log_path);
 	*context = (struct gm_context){0};
 }
@@ -40,6 +41,15 @@ static struct gm_error *set_path(char **owned, const char *path)
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path)
 {
 	return set_path(&context->core_path, path);
+}
+
+struct gm_error *gm_context_set_sysroot(struct gm_context *context, const char *folder)
+{
+	bool same = folder ? context->sysroot && strcmp(folder, context->sysroot) == 0
+	                   : !context->sysroot;
+	if (!same && context->close_target)
+		context->close_target(context); /* it was opened with the other one */
+	return same ? NULL : set_path(&context->sysroot, folder);
 }
 
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path)

@@ -24,7 +24,8 @@ struct gm_context {
 	int pid;         /* the process asked about, 0: none */
 	int thread;      /* its selected thread (kernel id), 0: none */
 	char *core_path; /* the core asked about instead of a process, NULL: none; owned */
-	char *log_path;  /* the log asked about, NULL: none; owned */
+	char *sysroot;  /* where the target's files are on our disk, NULL: where they were; owned */
+	char *log_path; /* the log asked about, NULL: none; owned */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
@@ -55,6 +56,8 @@ int gm_context_thread(const struct gm_context *context);
  * looked at again too, as a recorder may have appended to it. */
 void gm_context_invalidate(struct gm_context *context);
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path /* NULL: none */);
+struct gm_error *gm_context_set_sysroot(
+        struct gm_context *context, const char *folder /* NULL: none */);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);
 
 /*

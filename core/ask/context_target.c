@@ -48,7 +48,7 @@ static struct gm_error *open_image(struct gm_context *context)
 		context->target_pid = context->pid;
 	}
 	context->target_stale = false;
-	return NULL;
+	return context->sysroot ? gm_image_set_sysroot(context->image, context->sysroot) : NULL;
 }
 
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image)
@@ -86,11 +86,47 @@ struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbol
 	return NULL;
 }
 
-/* Says which core an error is about: the rooms below tell of "the process". */
+/* Whether Python or PyTorch cannot be read without a library. */
+static bool matters(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	return name && (strstr(name, "python") || strstr(name, "torch") || strstr(name, "c10"));
+}
+
+/*
+ * Says which core an error is about, as the rooms below tell of "the process"; and which of its libraries are
+ * missing here, as that is why the most part of a core that came from elsewhere cannot be read.
+ */
 static struct gm_error *name_core(const struct gm_context *context, struct gm_error *error)
 {
-	return error && context->core_path ? gm_error_prefix(error, "%s", context->core_path)
-	                                   : error;
+	if (!error || !context->core_path || error == &gm_error_no_memory)
+		return error;
+	_cleanup_free_ struct gm_image_file *files = NULL;
+	size_t count = 0, missing = 0;
+	const struct gm_image_file *first = NULL;
+	gm_error_destroy(gm_image_files(context->image, &files, &count));
+	for (size_t i = 0; i < count; i++) {
+		if (files[i].state == GM_FILE_SAME || !matters(files[i].path))
+			continue;
+		first = first ? first : &files[i];
+		missing++;
+	}
+	if (!first)
+		return gm_error_prefix(error, "%s", context->core_path);
+	char others[32] = "";
+	if (missing > 1)
+		snprintf(others, sizeof(others), " and %zu more", missing - 1);
+	struct gm_error *named = gm_error_create(error->status,
+	        "%s: %s%s %s: name the folder that has the libraries of the core with --sysroot "
+	        "DIR "
+	        "(`gpumem doctor --core` lists them) (%s)",
+	        context->core_path, first->path, others,
+	        first->state == GM_FILE_MISSING
+	                ? "is not on this disk"
+	                : "is not the file on this disk that the program ran with",
+	        error->message);
+	gm_error_destroy(error);
+	return named;
 }
 
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python)

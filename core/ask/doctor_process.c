@@ -93,6 +93,35 @@ static struct gm_error *check_memory(
 	        "readable, %zu libraries in %zu mappings", modules, mappings);
 }
 
+/* Of a core, which libraries are not here as they were: the first few by name. */
+static struct gm_error *check_libraries(struct gm_context *context, struct gm_doctor *doctor)
+{
+	enum { NAMED = 6 };
+	static const char *const whats[] = {[GM_FILE_MISSING] = "not on this disk",
+	        [GM_FILE_DIFFERENT] = "another build on this disk",
+	        [GM_FILE_UNKNOWN] = "not known to be the same: the core lacks its first page"};
+	_cleanup_free_ struct gm_image_file *files = NULL;
+	size_t count = 0, bad = 0;
+	gm_try(gm_image_files(context->image, &files, &count));
+	_cleanup_free_ char *names = NULL;
+	size_t size = 0;
+	_cleanup_fclose_ FILE *text = open_memstream(&names, &size);
+	for (size_t i = 0; text && i < count; i++) {
+		if (files[i].state != GM_FILE_SAME && bad++ < NAMED)
+			fprintf(text, "%s%s (%s)", bad > 1 ? ", " : "", files[i].path,
+			        whats[files[i].state]);
+	}
+	if (!text || fflush(text) != 0)
+		return &gm_error_no_memory;
+	if (bad == 0)
+		return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_OK, NULL,
+		        "%zu files were mapped, all are on this disk as they were", count);
+	return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_PROBLEM,
+	        "name the folder that has them with --sysroot DIR",
+	        "%zu of %zu mapped files are not on this disk as they were: %s%s", bad, count,
+	        names, bad > NAMED ? ", ..." : "");
+}
+
 static struct gm_error *check_python(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
 {
@@ -216,6 +245,8 @@ static struct gm_error *check_all(
 	if (!context->core_path)
 		gm_try(check_debugger(context, doctor));
 	if (!findings->image) {
+		if (context->core_path)
+			gm_try(check_libraries(context, doctor));
 		gm_try(check_python(context, doctor, findings));
 		gm_try(check_torch(context, doctor, findings));
 		gm_try(check_cuda(context, doctor));

@@ -89,7 +89,7 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		if (!copy[i])
 			error = &gm_error_no_memory;
 	}
-	/* A FILE argument or --pid, --core is for this one command; the session's own come back after it.
+	/* A FILE argument or --pid, --core, --sysroot is for this one command; the session's own come back after it.
 	 */
 	int pid = door->context.pid, thread = door->context.thread;
 	if (!error)
@@ -105,6 +105,8 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		        gm_log_path(door->context.log), end);
 	door->context.pid = pid;
 	door->context.thread = thread;
+	if (!door->context.shell)
+		gm_error_destroy(gm_context_set_sysroot(&door->context, NULL));
 	for (int i = 0; i < argc; i++)
 		free(owned[i]);
 	return error;

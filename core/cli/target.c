@@ -1,5 +1,7 @@
 #include "cli/target.h"
 
+#include <sys/stat.h>
+
 #include "ask/context.h"
 #include "base/cleanup.h"
 
@@ -14,6 +16,15 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 			        "--core %s: not possible in gdb: a core is asked about in a shell",
 			        argument);
 		return gm_context_set_core(context, argument);
+	}
+	if (key == GM_TARGET_SYSROOT) {
+		struct stat status;
+		if (stat(argument, &status) != 0 || !S_ISDIR(status.st_mode))
+			return gm_error_create(GM_USAGE,
+			        "--sysroot %s: there is no such folder: name the one that has the "
+			        "target's libraries",
+			        argument);
+		return gm_context_set_sysroot(context, argument);
 	}
 	gm_try(gm_error_prefix(gm_parse_number(argument, 1, 1 << 30, &number),
 	        key == GM_TARGET_THREAD ? "--thread" : "--pid"));

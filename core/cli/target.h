@@ -8,13 +8,19 @@
 #include "cli/arguments.h"
 
 /* Keys of the options; those of a command's own must differ. */
-enum { GM_TARGET_PID = 'p', GM_TARGET_CORE = 'c', GM_TARGET_THREAD = 't' };
+enum {
+	GM_TARGET_PID = 'p',
+	GM_TARGET_CORE = 'c',
+	GM_TARGET_THREAD = 't',
+	GM_TARGET_SYSROOT = 0x1001
+};
 
 /* The options, as rows of a command's option table. */
 /* clang-format off */
 #define GM_TARGET_OPTIONS \
 	{"pid", GM_TARGET_PID, "PID", 0, "the process to ask about", 0}, \
-	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about, gcore's or the kernel's", 0}
+	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about, gcore's, the kernel's or ours", 0}, \
+	{"sysroot", GM_TARGET_SYSROOT, "DIR", 0, "where the target's libraries are", 0}
 #define GM_TARGET_THREAD_OPTION \
 	{"thread", GM_TARGET_THREAD, "TID", 0, "whose variables are meant (the main thread's)", 0}
 /* clang-format on */

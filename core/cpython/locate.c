@@ -162,6 +162,17 @@ static void put_debug_offsets(struct gm_python *python)
 	layout->interpreter_permanent += layout->interpreter_gc - gc;
 }
 
+/* A core will never be asked again about what comes later. */
+static struct gm_error *error_not_yet(
+        const struct gm_python *python, const char *why, const char *when)
+{
+	if (gm_image_goes_on(python->image))
+		return gm_error_create(
+		        GM_TARGET, "no Python here yet: %s: ask again when %s", why, when);
+	return gm_error_create(
+	        GM_TARGET, "no Python in it: %s: give a core of a Python program", why);
+}
+
 /* The list of interpreters, their threads and sys.modules must read as what the table says they
  * are. */
 static struct gm_error *check(struct gm_python *python)
@@ -176,15 +187,13 @@ static struct gm_error *check(struct gm_python *python)
 	if (!gm_image_try_u32(python->image,
 	            python->runtime + (uint64_t)layout->runtime_initialized, &initialized) ||
 	        !initialized)
-		return gm_error_create(GM_TARGET, "no Python here yet: its library is loaded but "
-		                                  "not initialised: ask again when the "
-		                                  "program runs Python code");
+		return error_not_yet(python, "its library is loaded but not initialised",
+		        "the program runs Python code");
 	interpreter = gm_py_field(python, python->runtime, layout->runtime_interpreters_head);
 	thread = interpreter ? gm_py_field(python, interpreter, layout->interpreter_threads) : 0;
 	if (!thread)
-		return gm_error_create(GM_TARGET, "no Python here yet: no interpreter has a "
-		                                  "thread: ask again when the program runs "
-		                                  "Python code");
+		return error_not_yet(
+		        python, "no interpreter has a thread", "the program runs Python code");
 	uint64_t modules = gm_py_field(python, interpreter, layout->interpreter_modules);
 	type = gm_py_field(python, modules, layout->object_type);
 	metatype = gm_py_field(python, type, layout->object_type);
@@ -250,9 +259,9 @@ static struct gm_error *open_python(struct gm_python *python)
 
 	find_runtime(python, &found);
 	if (!found.runtime || !found.module)
-		return gm_error_create(GM_TARGET, "no Python here yet: no loaded file has the "
-		                                  "symbol _PyRuntime or a section .PyRuntime: "
-		                                  "ask again when the program has loaded Python");
+		return error_not_yet(python,
+		        "no loaded file has the symbol _PyRuntime or a section .PyRuntime",
+		        "the program has loaded Python");
 	python->runtime = found.runtime;
 	python->found_by = found.by;
 	find_version(python, &found);

@@ -127,7 +127,9 @@ struct gm_error *gm_python_modules(struct gm_python *python,
 
 	gm_py_each_interpreter(python, interpreter_modules, &modules);
 	if (!modules.count)
-		return gm_error_create(GM_TARGET, "sys.modules: it cannot be read: ask again when "
-		                                  "the program is stopped in Python code");
+		return gm_error_create(GM_TARGET, "sys.modules: it cannot be read: %s",
+		        gm_image_goes_on(python->image)
+		                ? "ask again when the program is stopped in Python code"
+		                : "the process's memory is damaged, or it was ending");
 	return NULL;
 }

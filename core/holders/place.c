@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "holders/graph.h"
 
 static int by_address(const void *a, const void *b)
@@ -34,17 +35,9 @@ struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 
 const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address)
 {
-	size_t low = 0, high = graph->block_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (graph->blocks[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address - graph->blocks[low - 1].address >= graph->blocks[low - 1].size)
-		return NULL;
-	return &graph->blocks[low - 1];
+	const struct gm_block_record *block = gm_search_address(
+	        graph->blocks, graph->block_count, sizeof(*graph->blocks), address);
+	return block && address - block->address < block->size ? block : NULL;
 }
 
 /* The storage whose memory has the address; the smallest one, where they overlap. */

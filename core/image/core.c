@@ -1,8 +1,7 @@
 /*
  * A core dump as an image. An address is in one of four states: not mapped; saved, and there; saved, but the
  * file ends before it (the core was cut short); mapped but not saved. In the last case a mapped file's bytes
- * are read from the file on disk, provided that its first page equals the one in the core: there the ELF
- * header and the build-id are.
+ * are read from the file on disk, provided that it is the same one (core_disk.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,124 +12,23 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "image/core_disk.h"
 #include "image/core_file.h"
 #include "image/internal.h"
 
 /* Why a read ended, where it is not EFAULT (not mapped). */
 enum { NOT_SAVED = ENODATA, CUT_SHORT = EOVERFLOW };
 
-/* A file that is needed from disk. */
-struct disk_file {
-	const char *path; /* in the core's notes */
-	int fd;           /* -1: not there, or another one by now */
-};
-
 struct core {
 	struct gm_image image; /* first */
 	char *path;
 	struct gm_core_file file;
-	pthread_mutex_t lock; /* for the following */
-	struct disk_file *disk;
-	size_t disk_count, disk_capacity;
+	struct gm_core_disk disk;
 };
 
 static struct core *core_of(const struct gm_image *image)
 {
 	return (struct core *)image;
-}
-
-static const struct gm_core_segment *find_segment(const struct gm_core_file *file, uint64_t address)
-{
-	size_t low = 0, high = file->segment_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (file->segments[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < file->segment_count && file->segments[low].start <= address
-	               ? &file->segments[low]
-	               : NULL;
-}
-
-static const struct gm_core_mapped *find_mapped(const struct gm_core_file *file, uint64_t address)
-{
-	size_t low = 0, high = file->mapped_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (file->mapped[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < file->mapped_count && file->mapped[low].start <= address ? &file->mapped[low]
-	                                                                      : NULL;
-}
-
-/* --- files on disk --------------------------------------------------------------------------------- */
-
-/* Is the file's first page the one that was mapped? Not known to be: no. */
-static bool same_first_page(const struct core *core, const char *path, int fd)
-{
-	uint8_t ours[GM_PAGE_SIZE], theirs[GM_PAGE_SIZE];
-	ssize_t size = pread(fd, ours, sizeof(ours), 0);
-	for (size_t i = 0; size > 0 && i < core->file.mapped_count; i++) {
-		const struct gm_core_mapped *mapped = &core->file.mapped[i];
-		const struct gm_core_segment *segment = find_segment(&core->file, mapped->start);
-		if (mapped->file_offset != 0 || strcmp(mapped->path, path) != 0 || !segment)
-			continue;
-		uint64_t skip = mapped->start - segment->start;
-		if (segment->present >= skip && segment->present - skip >= (uint64_t)size &&
-		        gm_core_file_read(
-		                &core->file, segment->offset + skip, theirs, (size_t)size))
-			return memcmp(ours, theirs, (size_t)size) == 0;
-	}
-	return false;
-}
-
-/* The descriptor of a mapped file, or -1. Each is opened and compared once. */
-static int disk_file(struct core *core, const char *path)
-{
-	for (size_t i = 0; i < core->disk_count; i++) {
-		if (strcmp(core->disk[i].path, path) == 0)
-			return core->disk[i].fd;
-	}
-	struct disk_file entry = {path, -1};
-	struct stat status;
-	if (path[0] == '/')
-		entry.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (entry.fd >= 0 && (fstat(entry.fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-	                             !same_first_page(core, path, entry.fd))) {
-		close(entry.fd);
-		entry.fd = -1;
-	}
-	if (!gm_array_grow((void **)&core->disk, &core->disk_capacity, core->disk_count, 1,
-	            sizeof(entry))) {
-		if (entry.fd >= 0)
-			close(entry.fd);
-		return -1;
-	}
-	core->disk[core->disk_count++] = entry;
-	return entry.fd;
-}
-
-/* Bytes of a mapping that only the mapped file has; never past it. */
-static size_t read_disk(struct core *core, uint64_t address, void *buffer, size_t size)
-{
-	const struct gm_core_mapped *mapped = find_mapped(&core->file, address);
-	if (!mapped)
-		return 0;
-	pthread_mutex_lock(&core->lock);
-	int fd = disk_file(core, mapped->path);
-	pthread_mutex_unlock(&core->lock);
-	if (fd < 0)
-		return 0;
-	if (size > mapped->end - address)
-		size = (size_t)(mapped->end - address);
-	ssize_t got =
-	        pread(fd, buffer, size, (off_t)(mapped->file_offset + (address - mapped->start)));
-	return got > 0 ? (size_t)got : 0;
 }
 
 /* --- reading --------------------------------------------------------------------------------------- */
@@ -139,7 +37,7 @@ static size_t read_disk(struct core *core, uint64_t address, void *buffer, size_
 static size_t read_piece(
         struct core *core, uint64_t address, void *buffer, size_t size, int *ret_errno)
 {
-	const struct gm_core_segment *segment = find_segment(&core->file, address);
+	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
 	if (segment) {
 		uint64_t skip = address - segment->start;
 		if (size > segment->end - address)
@@ -161,11 +59,13 @@ static size_t read_piece(
 			return size;
 		}
 		/* A file may have changed in memory only where it was writable, and that is saved. */
-	} else if (!find_mapped(&core->file, address)) {
+	}
+	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
+	if (!segment && !mapped) {
 		*ret_errno = EFAULT;
 		return 0;
 	}
-	size_t got = read_disk(core, address, buffer, size);
+	size_t got = mapped ? gm_core_disk_read(&core->disk, mapped, address, buffer, size) : 0;
 	if (got == 0)
 		*ret_errno = NOT_SAVED;
 	return got;
@@ -194,6 +94,32 @@ static void core_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	}
 }
 
+/* Why a mapped file's bytes are not to be had from disk either. */
+static struct gm_error *error_library(const struct core *core, uint64_t address, const char *path)
+{
+	struct gm_disk_file file;
+	if (!gm_core_disk_file((struct gm_core_disk *)&core->disk, path, &file))
+		return &gm_error_no_memory;
+	char ours[GM_BUILD_ID_TEXT], theirs[GM_BUILD_ID_TEXT];
+	const char *why = "which has no such bytes any more";
+	_cleanup_free_ char *builds = NULL;
+	if (file.state == GM_FILE_MISSING)
+		why = "which is not on this disk";
+	else if (file.state == GM_FILE_UNKNOWN)
+		why = "of which the core has no first page that would tell whether it is the same";
+	else if (file.state == GM_FILE_DIFFERENT && file.core.size > 0 && file.disk.size > 0 &&
+	         asprintf(&builds, "which is another one on this disk: build-id %s, not %s",
+	                 gm_build_id_text(&file.disk, theirs),
+	                 gm_build_id_text(&file.core, ours)) > 0)
+		why = builds;
+	else if (file.state == GM_FILE_DIFFERENT)
+		why = "which is another one on this disk";
+	return gm_error_create(GM_TARGET,
+	        "%s: address 0x%jx: mapped but not saved in the core (%s, %s): put that very file "
+	        "back, or name the folder that has it with --sysroot DIR",
+	        core->path, (uintmax_t)address, path, why);
+}
+
 static struct gm_error *core_explain(struct gm_image *image, uint64_t address, int os_error)
 {
 	const char *path = core_of(image)->path;
@@ -205,11 +131,14 @@ static struct gm_error *core_explain(struct gm_image *image, uint64_t address, i
 		        "with "
 		        "room on the disk and `ulimit -c unlimited`",
 		        path, (uintmax_t)address, what);
+	if (os_error == NOT_SAVED && mapping && mapping->path[0] == '/' &&
+	        !(mapping->flags & GM_MAPPING_DEVICE))
+		return error_library(core_of(image), address, mapping->path);
 	if (os_error == NOT_SAVED)
 		return gm_error_create(GM_TARGET,
-		        "%s: address 0x%jx: mapped but not saved in the core (%s): put that very "
-		        "file "
-		        "back, or write the core with more in it (/proc/PID/coredump_filter)",
+		        "%s: address 0x%jx: mapped but not saved in the core (%s): write the core "
+		        "with "
+		        "more in it (/proc/PID/coredump_filter)",
 		        path, (uintmax_t)address, what);
 	return gm_error_create(GM_TARGET,
 	        "%s: address 0x%jx: not mapped in the process: check the address", path,
@@ -220,7 +149,7 @@ static struct gm_error *core_explain(struct gm_image *image, uint64_t address, i
 
 static void name_mapping(const struct core *core, struct gm_mapping *mapping)
 {
-	const struct gm_core_mapped *mapped = find_mapped(&core->file, mapping->start);
+	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, mapping->start);
 	mapping->path = "";
 	if (mapped) {
 		mapping->path = mapped->path;
@@ -332,11 +261,71 @@ static struct gm_error *core_registers(
 	        core_of(image)->path, thread);
 }
 
+/* --- files ----------------------------------------------------------------------------------------- */
+
+/* Of a mapped file where it was found, if it is the same; of another one the sysroot's, if there is such. */
 static struct gm_error *core_file_path(
         const struct gm_image *image, const char *path, char **ret_path)
 {
-	(void)image;
-	return (*ret_path = strdup(path)) ? NULL : &gm_error_no_memory;
+	struct core *core = core_of(image);
+	char *result = NULL;
+	struct gm_disk_file file = {0};
+	for (size_t i = 0; i < core->file.mapped_count && !file.path; i++) {
+		if (strcmp(core->file.mapped[i].path, path) == 0 &&
+		        !gm_core_disk_file(&core->disk, core->file.mapped[i].path, &file))
+			return &gm_error_no_memory;
+	}
+	if (file.found) {
+		result = strdup(file.found);
+	} else if (core->disk.sysroot && path[0] == '/') {
+		if (asprintf(&result, "%s%s", core->disk.sysroot, path) < 0)
+			return &gm_error_no_memory;
+		if (access(result, F_OK) != 0)
+			free(gm_take(result));
+	}
+	if (!result && !(result = strdup(path)))
+		return &gm_error_no_memory;
+	*ret_path = result;
+	return NULL;
+}
+
+static bool is_library(const struct gm_core_mapped *mapped)
+{
+	return mapped->file_offset == 0 && strncmp(mapped->path, "/dev/", 5) != 0 &&
+	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
+}
+
+/* Every mapped library of which something was left out of the core, once. */
+static struct gm_error *core_files(
+        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count)
+{
+	struct core *core = core_of(image);
+	struct gm_image_file *files = calloc(core->file.mapped_count + 1, sizeof(*files));
+	size_t count = 0;
+	if (!files)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < core->file.mapped_count; i++) {
+		const struct gm_core_mapped *mapped = &core->file.mapped[i];
+		struct gm_disk_file file;
+		bool known = !is_library(mapped);
+		for (size_t j = 0; j < count && !known; j++)
+			known = strcmp(files[j].path, mapped->path) == 0;
+		if (known)
+			continue;
+		if (!gm_core_disk_file(&core->disk, mapped->path, &file)) {
+			free(files);
+			return &gm_error_no_memory;
+		}
+		files[count++] = (struct gm_image_file){mapped->path, file.state, file.found};
+	}
+	*ret_files = files;
+	*ret_count = count;
+	return NULL;
+}
+
+static struct gm_error *core_set_sysroot(struct gm_image *image, const char *sysroot)
+{
+	return gm_core_disk_set_sysroot(&core_of(image)->disk, sysroot);
 }
 
 /* --- open and close -------------------------------------------------------------------------------- */
@@ -345,13 +334,8 @@ static void core_close(struct gm_image *image)
 {
 	struct core *core = core_of(image);
 	gm_image_deinit(image);
-	for (size_t i = 0; i < core->disk_count; i++) {
-		if (core->disk[i].fd >= 0)
-			close(core->disk[i].fd);
-	}
-	free(core->disk);
+	gm_core_disk_deinit(&core->disk);
 	gm_core_file_deinit(&core->file);
-	pthread_mutex_destroy(&core->lock);
 	free(core->path);
 	free(core);
 }
@@ -365,6 +349,8 @@ static const struct gm_image_kind core_kind = {
         .threads = core_threads,
         .registers = core_registers,
         .file_path = core_file_path,
+        .files = core_files,
+        .set_sysroot = core_set_sysroot,
         .close = core_close,
 };
 
@@ -378,7 +364,7 @@ struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_imag
 		close(fd);
 		return &gm_error_no_memory;
 	}
-	pthread_mutex_init(&core->lock, NULL);
+	gm_core_disk_init(&core->disk, &core->file);
 	core->image.kind = &core_kind;
 	struct gm_error *error = gm_core_file_init(&core->file, fd, path);
 	if (!error && !(core->path = strdup(path)))

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "image/registers.h"
 
 enum {
@@ -50,6 +51,21 @@ bool gm_core_file_read(const struct gm_core_file *core, uint64_t offset, void *b
 		done += (size_t)got;
 	}
 	return true;
+}
+
+const struct gm_core_segment *gm_core_file_segment(
+        const struct gm_core_file *core, uint64_t address)
+{
+	const struct gm_core_segment *segment = gm_search_address(
+	        core->segments, core->segment_count, sizeof(*core->segments), address);
+	return segment && address < segment->end ? segment : NULL;
+}
+
+const struct gm_core_mapped *gm_core_file_mapped(const struct gm_core_file *core, uint64_t address)
+{
+	const struct gm_core_mapped *mapped =
+	        gm_search_address(core->mapped, core->mapped_count, sizeof(*core->mapped), address);
+	return mapped && address < mapped->end ? mapped : NULL;
 }
 
 /* --- notes ----------------------------------------------------------------------------------------- */

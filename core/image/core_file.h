@@ -48,6 +48,10 @@ struct gm_core_file {
 /* Reads headers and notes; the descriptor is taken over, also on an error (then call deinit). */
 struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char *path);
 void gm_core_file_deinit(struct gm_core_file *core);
+/* The one that contains an address, or NULL. */
+const struct gm_core_segment *gm_core_file_segment(
+        const struct gm_core_file *core, uint64_t address);
+const struct gm_core_mapped *gm_core_file_mapped(const struct gm_core_file *core, uint64_t address);
 /* All of the bytes, or false. */
 bool gm_core_file_read(const struct gm_core_file *core, uint64_t offset, void *buffer, size_t size);
 

@@ -46,6 +46,26 @@ struct gm_error *gm_image_file_path(const struct gm_image *image, const char *pa
 	return image->kind->file_path(image, path, ret_path);
 }
 
+struct gm_error *gm_image_set_sysroot(struct gm_image *image, const char *folder)
+{
+	return image->kind->set_sysroot(image, folder);
+}
+
+struct gm_error *gm_image_files(
+        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count)
+{
+	if (image->kind->files)
+		return image->kind->files(image, ret_files, ret_count);
+	*ret_files = NULL;
+	*ret_count = 0;
+	return NULL;
+}
+
+bool gm_image_goes_on(const struct gm_image *image)
+{
+	return !image->kind->files;
+}
+
 struct gm_error *gm_image_check_whole(const struct gm_image *image)
 {
 	return image->kind->check_whole ? image->kind->check_whole(image) : NULL;

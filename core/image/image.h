@@ -84,6 +84,33 @@ struct gm_error *gm_image_check_whole(const struct gm_image *image);
 struct gm_error *gm_image_file_path(
         const struct gm_image *image, const char *path, char **ret_path);
 
+/*
+ * Where the target's files are on our disk: each is looked for in this folder first, at its own path below it (a
+ * core's also by its name alone). NULL: none. A core's library counts only if it is the same build.
+ */
+struct gm_error *gm_image_set_sysroot(struct gm_image *image, const char *folder);
+
+enum gm_file_state {
+	GM_FILE_SAME,
+	GM_FILE_MISSING,   /* there is no such file on our disk */
+	GM_FILE_DIFFERENT, /* there is one, but of another build */
+	GM_FILE_UNKNOWN,   /* there is one, and nothing in the core tells whether it is the same */
+};
+
+/* A library that the target had mapped. */
+struct gm_image_file {
+	const char *path; /* as the target had it */
+	enum gm_file_state state;
+	const char *found; /* where it is on our disk, NULL: nowhere */
+};
+/* A core's libraries; none for other images. The caller frees the array; the strings are the image's, until its
+ * sysroot changes. */
+struct gm_error *gm_image_files(
+        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
+
+/* Whether the target may run on, and load libraries: a core does not. */
+bool gm_image_goes_on(const struct gm_image *image);
+
 /* Reads /proc/PID/maps again, for libraries that came since. */
 struct gm_error *gm_image_refresh(struct gm_image *image);
 /* Forgets cached pages: call it whenever the target may have run since the last read. */

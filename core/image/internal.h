@@ -27,6 +27,10 @@ struct gm_image_kind {
 	        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
 	struct gm_error *(*file_path)(
 	        const struct gm_image *image, const char *path, char **ret_path);
+	/* NULL: none can be missing */
+	struct gm_error *(*files)(
+	        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
+	struct gm_error *(*set_sysroot)(struct gm_image *image, const char *sysroot);
 	void (*close)(struct gm_image *image);
 };
 

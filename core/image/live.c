@@ -33,6 +33,7 @@ struct live {
 	struct gm_image image; /* first: a struct gm_image * is a struct live * */
 	int directory;         /* /proc/PID */
 	int memory;            /* /proc/PID/mem, or -1: process_vm_readv is used */
+	char *sysroot;         /* NULL: none */
 };
 
 static struct live *live_of(const struct gm_image *image)
@@ -335,6 +336,14 @@ static struct gm_error *live_file_path(
 	if (length > tail && strcmp(path + length - tail, deleted) == 0 &&
 	        mapped_link(image, path, ret_path))
 		return NULL;
+	const char *sysroot = live_of(image)->sysroot;
+	if (sysroot && path[0] == '/') {
+		if (asprintf(ret_path, "%s%s", sysroot, path) < 0)
+			return &gm_error_no_memory;
+		if (access(*ret_path, F_OK) == 0)
+			return NULL;
+		free(*ret_path);
+	}
 	char root[64];
 	snprintf(root, sizeof(root), "/proc/%d/root", image->pid);
 	char mounts[64];
@@ -344,6 +353,16 @@ static struct gm_error *live_file_path(
 	if (asprintf(&result, "%s%s", same || path[0] != '/' ? "" : root, path) < 0)
 		return &gm_error_no_memory;
 	*ret_path = result;
+	return NULL;
+}
+
+static struct gm_error *live_set_sysroot(struct gm_image *image, const char *sysroot)
+{
+	char *copy = sysroot ? strdup(sysroot) : NULL;
+	if (sysroot && !copy)
+		return &gm_error_no_memory;
+	free(live_of(image)->sysroot);
+	live_of(image)->sysroot = copy;
 	return NULL;
 }
 
@@ -379,6 +398,7 @@ static void live_close(struct gm_image *image)
 		close(live->memory);
 	if (live->directory >= 0)
 		close(live->directory);
+	free(live->sysroot);
 	free(live);
 }
 
@@ -390,6 +410,7 @@ static const struct gm_image_kind live_kind = {
         .threads = live_threads,
         .registers = live_registers,
         .file_path = live_file_path,
+        .set_sysroot = live_set_sysroot,
         .close = live_close,
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /* How the simulated device's memory is named by the kernel: memfd_create("gpumem-sim-device...").
  */
@@ -110,15 +111,7 @@ void gm_maps_deinit(struct gm_maps *maps)
 
 const struct gm_mapping *gm_maps_find(const struct gm_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (maps->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < maps->count && maps->items[low].start <= address)
-		return &maps->items[low];
-	return NULL;
+	const struct gm_mapping *mapping =
+	        gm_search_address(maps->items, maps->count, sizeof(*maps->items), address);
+	return mapping && address < mapping->end ? mapping : NULL;
 }

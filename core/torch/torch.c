@@ -75,6 +75,10 @@ struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbol
         struct gm_python *python, struct gm_torch **ret_torch)
 {
 	const struct gm_module *c10 = find_c10(symbols);
+	if (!c10 && !gm_image_goes_on(image))
+		return gm_error_create(GM_TARGET, "no PyTorch in it: libc10.so is not among the "
+		                                  "process's libraries: give a core "
+		                                  "of a PyTorch program");
 	if (!c10)
 		return gm_error_create(GM_TARGET, "torch is not loaded yet: libc10.so is not among "
 		                                  "the process's libraries: ask "

@@ -1,0 +1,199 @@
+#include "image/core_disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "image/page_cache.h"
+
+/* --- is it the same one? --------------------------------------------------------------------------- */
+
+/* The first mapping of a file in the core, as far as its bytes were saved. */
+struct saved_start {
+	const struct gm_core_file *core;
+	const struct gm_core_segment *segment;
+	uint64_t skip; /* from the segment's start to the mapping's */
+};
+
+static bool find_start(
+        const struct gm_core_file *core, const char *path, struct saved_start *ret_start)
+{
+	for (size_t i = 0; i < core->mapped_count; i++) {
+		const struct gm_core_mapped *mapped = &core->mapped[i];
+		if (mapped->file_offset != 0 || strcmp(mapped->path, path) != 0)
+			continue;
+		const struct gm_core_segment *segment = gm_core_file_segment(core, mapped->start);
+		if (!segment || segment->present <= mapped->start - segment->start)
+			continue;
+		*ret_start = (struct saved_start){core, segment, mapped->start - segment->start};
+		return true;
+	}
+	return false;
+}
+
+static bool core_bytes(void *context, uint64_t offset, void *buffer, size_t size)
+{
+	const struct saved_start *start = context;
+	uint64_t there = start->segment->present - start->skip;
+	return offset <= there && size <= there - offset &&
+	       gm_core_file_read(
+	               start->core, start->segment->offset + start->skip + offset, buffer, size);
+}
+
+static bool disk_bytes(void *context, uint64_t offset, void *buffer, size_t size)
+{
+	return offset <= INT64_MAX &&
+	       pread(*(int *)context, buffer, size, (off_t)offset) == (ssize_t)size;
+}
+
+static bool same_first_page(struct saved_start *start, int fd)
+{
+	uint8_t ours[GM_PAGE_SIZE], theirs[GM_PAGE_SIZE];
+	ssize_t size = pread(fd, ours, sizeof(ours), 0);
+	return size > 0 && core_bytes(start, 0, theirs, (size_t)size) &&
+	       memcmp(ours, theirs, (size_t)size) == 0;
+}
+
+static enum gm_file_state compare(
+        const struct gm_core_file *core, struct gm_disk_file *file, int fd)
+{
+	struct saved_start start;
+	if (!find_start(core, file->path, &start))
+		return GM_FILE_UNKNOWN;
+	file->core.size = file->disk.size = 0;
+	bool known = gm_build_id_read(core_bytes, &start, &file->core);
+	if (gm_build_id_read(disk_bytes, &fd, &file->disk) && known)
+		return gm_build_id_equal(&file->core, &file->disk) ? GM_FILE_SAME
+		                                                   : GM_FILE_DIFFERENT;
+	return same_first_page(&start, fd) ? GM_FILE_SAME : GM_FILE_DIFFERENT;
+}
+
+/* --- where is it? ---------------------------------------------------------------------------------- */
+
+/* Tries one place; true: it is there. The state of the best that was seen stays. */
+static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file, char *path)
+{
+	_cleanup_free_ char *place = path;
+	_cleanup_close_ int fd = place ? open(place, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	struct stat status;
+	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	file->state = compare(disk->core, file, fd);
+	if (file->state != GM_FILE_SAME)
+		return false;
+	file->found = gm_take(place);
+	return true;
+}
+
+static char *join(const char *folder, const char *name)
+{
+	char *path;
+	return asprintf(&path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0 ? NULL : path;
+}
+
+static void look_for(const struct gm_core_disk *disk, struct gm_disk_file *file)
+{
+	if (file->path[0] != '/')
+		return;
+	if (disk->sysroot &&
+	        (try_place(disk, file, join(disk->sysroot, file->path)) ||
+	                try_place(disk, file, join(disk->sysroot, strrchr(file->path, '/') + 1))))
+		return;
+	try_place(disk, file, strdup(file->path));
+}
+
+bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_disk_file *ret_file)
+{
+	pthread_mutex_lock(&disk->lock);
+	size_t i = 0;
+	while (i < disk->count && strcmp(disk->files[i].path, path) != 0)
+		i++;
+	if (i == disk->count) {
+		struct gm_disk_file file = {.path = path, .fd = -1, .state = GM_FILE_MISSING};
+		if (!gm_array_grow(
+		            (void **)&disk->files, &disk->capacity, disk->count, 1, sizeof(file))) {
+			pthread_mutex_unlock(&disk->lock);
+			return false;
+		}
+		look_for(disk, &file);
+		disk->files[disk->count++] = file;
+	}
+	*ret_file = disk->files[i];
+	pthread_mutex_unlock(&disk->lock);
+	return true;
+}
+
+/* Opened when it is first read: a process has hundreds of files, and a question needs a handful. */
+static int descriptor(struct gm_core_disk *disk, const char *path)
+{
+	struct gm_disk_file file = {.fd = -1};
+	if (!gm_core_disk_file(disk, path, &file) || !file.found || file.fd >= 0)
+		return file.fd;
+	pthread_mutex_lock(&disk->lock);
+	int fd = -1;
+	for (size_t i = 0; i < disk->count; i++) {
+		struct gm_disk_file *own = &disk->files[i];
+		if (strcmp(own->path, path) != 0)
+			continue;
+		if (own->fd < 0)
+			own->fd = open(own->found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		fd = own->fd;
+		break;
+	}
+	pthread_mutex_unlock(&disk->lock);
+	return fd;
+}
+
+size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
+        uint64_t address, void *buffer, size_t size)
+{
+	int fd = descriptor(disk, mapped->path);
+	if (fd < 0)
+		return 0;
+	if (size > mapped->end - address)
+		size = (size_t)(mapped->end - address);
+	uint64_t offset = mapped->file_offset + (address - mapped->start);
+	ssize_t got = offset <= INT64_MAX ? pread(fd, buffer, size, (off_t)offset) : 0;
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* --- begin and end --------------------------------------------------------------------------------- */
+
+static void forget(struct gm_core_disk *disk)
+{
+	for (size_t i = 0; i < disk->count; i++) {
+		if (disk->files[i].fd >= 0)
+			close(disk->files[i].fd);
+		free(disk->files[i].found);
+	}
+	disk->count = 0;
+}
+
+void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core)
+{
+	*disk = (struct gm_core_disk){.core = core};
+	pthread_mutex_init(&disk->lock, NULL);
+}
+
+void gm_core_disk_deinit(struct gm_core_disk *disk)
+{
+	forget(disk);
+	free(disk->files);
+	free(disk->sysroot);
+	pthread_mutex_destroy(&disk->lock);
+}
+
+struct gm_error *gm_core_disk_set_sysroot(struct gm_core_disk *disk, const char *sysroot)
+{
+	char *copy = sysroot ? strdup(sysroot) : NULL;
+	if (sysroot && !copy)
+		return &gm_error_no_memory;
+	forget(disk);
+	free(disk->sysroot);
+	disk->sysroot = copy;
+	return NULL;
+}

@@ -1,0 +1,45 @@
+/*
+ * The files that a core's process had mapped, on our disk: what the core left out of them is read from there, if
+ * they are still the same ones. Inside of the image room.
+ *
+ * The same: equal build-ids (the core has the first page of each library, and the build-id is in it); where a file
+ * has none, an equal first page. A file is looked for under the sysroot first: at its own path there, then by its
+ * name alone (a folder into which the libraries of another machine were copied); then at its own path.
+ */
+#ifndef GM_IMAGE_CORE_DISK_H
+#define GM_IMAGE_CORE_DISK_H
+
+#include <pthread.h>
+
+#include "image/build_id.h"
+#include "image/core_file.h"
+
+/* A file that was looked for. */
+struct gm_disk_file {
+	const char *path; /* in the core's notes */
+	enum gm_file_state state;
+	char *found;                   /* where it is: the one that is the same; NULL: none */
+	int fd;                        /* of it, once it was read; -1: not open */
+	struct gm_build_id core, disk; /* of the core's, and of the last one that was another */
+};
+
+struct gm_core_disk {
+	const struct gm_core_file *core;
+	char *sysroot;        /* NULL: none */
+	pthread_mutex_t lock; /* for the following */
+	struct gm_disk_file *files;
+	size_t count, capacity;
+};
+
+void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core);
+void gm_core_disk_deinit(struct gm_core_disk *disk);
+/* Files are looked for anew. */
+struct gm_error *gm_core_disk_set_sysroot(struct gm_core_disk *disk, const char *sysroot);
+
+/* Looks for a file, once. False: no memory. The strings stay until the sysroot changes. */
+bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_disk_file *ret_file);
+/* Bytes of a mapping that only the mapped file has; never past the mapping. 0: it has none, or is not there. */
+size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
+        uint64_t address, void *buffer, size_t size);
+
+#endif
