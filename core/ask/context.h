@@ -14,6 +14,7 @@
 #include "base/error.h"
 
 struct gm_image;
+struct gm_progress;
 struct gm_symbols;
 struct gm_python;
 struct gm_torch;
@@ -29,6 +30,7 @@ struct gm_context {
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
+	const struct gm_progress *progress; /* NULL: nobody is told how far something slow is */
 
 	/* Opened on demand by the functions below; do not touch. */
 	int target_pid;    /* whose process the parts belong to */

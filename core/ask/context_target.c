@@ -42,7 +42,8 @@ static struct gm_error *open_image(struct gm_context *context)
 	if (context->core_path) {
 		if (!(context->target_core = strdup(context->core_path)))
 			return &gm_error_no_memory;
-		gm_try(gm_image_open_core(context->core_path, &context->image));
+		gm_try(gm_image_open_core_showing(
+		        context->core_path, context->progress, &context->image));
 	} else {
 		gm_try(gm_image_open_pid(context->pid, &context->image));
 		context->target_pid = context->pid;

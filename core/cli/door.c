@@ -8,10 +8,14 @@
 
 #include "base/cleanup.h"
 #include "cli/command.h"
+#include "cli/progress.h"
+#include "image/image.h"
 #include "log/log.h"
 
 struct gpumem_door {
 	struct gm_context context;
+	struct gm_progress_line line;
+	struct gm_progress progress; /* writes to that line */
 	char *log; /* the session's own log; a FILE argument overrides it for one command */
 };
 
@@ -73,6 +77,18 @@ void gpumem_door_invalidate(gpumem_door *door)
 void gm_door_set_shell(gpumem_door *door)
 {
 	door->context.shell = true;
+}
+
+static void show_progress(void *context, const char *what, uint64_t done, uint64_t all)
+{
+	gm_progress_show(context, what, done, all);
+}
+
+void gpumem_door_show_progress(gpumem_door *door, int on)
+{
+	door->line = gm_progress_begin(stderr);
+	door->progress = (struct gm_progress){show_progress, &door->line};
+	door->context.progress = on ? &door->progress : NULL;
 }
 
 static struct gm_error *run_command(gpumem_door *door, const struct gm_command *command, int argc,

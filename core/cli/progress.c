@@ -12,6 +12,10 @@ struct gm_progress_line gm_progress_begin(FILE *out)
 
 void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t done, uint64_t all)
 {
+	if (!what) {
+		gm_progress_end(line);
+		return;
+	}
 	/* Of a compressed file it is not known how much it will be; then `all` is 0. */
 	int percent = all ? (int)(100 * (double)done / (double)all) : (int)(done >> 26);
 	if (!line->out || percent == line->percent)

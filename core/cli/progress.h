@@ -13,7 +13,7 @@ struct gm_progress_line {
 
 /* `out` where that is a terminal. */
 struct gm_progress_line gm_progress_begin(FILE *out);
-/* Shown where it says something new. */
+/* Shown where it says something new. `what` NULL: as gm_progress_end(). */
 void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t done, uint64_t all);
 void gm_progress_end(struct gm_progress_line *line);
 

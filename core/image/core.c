@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "image/core_disk.h"
 #include "image/core_file.h"
+#include "image/core_unpack.h"
 #include "image/internal.h"
 
 /* Why a read ended, where it is not EFAULT (not mapped). */
@@ -356,17 +357,25 @@ static const struct gm_image_kind core_kind = {
 
 struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image)
 {
+	return gm_image_open_core_showing(path, NULL, ret_image);
+}
+
+struct gm_error *gm_image_open_core_showing(
+        const char *path, const struct gm_progress *progress, struct gm_image **ret_image)
+{
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return gm_error_os(GM_TARGET, errno, "%s: the core cannot be opened", path);
 	struct core *core = calloc(1, sizeof(*core));
-	if (!core) {
+	struct gm_error *error = core ? gm_core_unpack(&fd, path, progress) : &gm_error_no_memory;
+	if (error) {
+		free(core);
 		close(fd);
-		return &gm_error_no_memory;
+		return error;
 	}
 	gm_core_disk_init(&core->disk, &core->file);
 	core->image.kind = &core_kind;
-	struct gm_error *error = gm_core_file_init(&core->file, fd, path);
+	error = gm_core_file_init(&core->file, fd, path);
 	if (!error && !(core->path = strdup(path)))
 		error = &gm_error_no_memory;
 	if (!error)

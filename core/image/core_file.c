@@ -238,10 +238,6 @@ static struct gm_error *check_header(
 	Elf64_Ehdr header;
 	if (core->size >= sizeof(magic))
 		gm_core_file_read(core, 0, magic, sizeof(magic));
-	if (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(magic, "\x1f\x8b", 2) == 0)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset 0x0: the core is compressed: decompress it (%s)", path,
-		        magic[0] == 0x1f ? "gunzip" : "zstd -d");
 	if (memcmp(magic, ELFMAG, SELFMAG) != 0 ||
 	        !gm_core_file_read(core, 0, &header, sizeof(header)))
 		return error_corrupt(path, 0, "it is no ELF file");

@@ -63,14 +63,24 @@ struct gm_read {
 	bool failed; /* out */
 };
 
+/* How far something slow is, for a line on a terminal. `what` is static; `all` is 0 where it is not known. NULL for
+ * `what`: it is done. */
+struct gm_progress {
+	void (*show)(void *context, const char *what, uint64_t done, uint64_t all);
+	void *context;
+};
+
 /* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
 struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
 /*
  * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read from that
  * file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT: no core of x86-64.
- * A core that was cut short opens as long as its headers and notes are there.
+ * A core that was cut short opens as long as its headers and notes are there. A compressed one (.zst, .gz) is
+ * decompressed into a file that goes away with us: `progress`, which may be NULL, is told of that.
  */
 struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image);
+struct gm_error *gm_image_open_core_showing(
+        const char *path, const struct gm_progress *progress, struct gm_image **ret_image);
 void gm_image_close(struct gm_image *image);
 
 pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */

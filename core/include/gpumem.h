@@ -34,6 +34,9 @@ GPUMEM_API void gpumem_door_set_thread(
         gpumem_door *door, int thread); /* kernel thread id, 0: none */
 GPUMEM_API void gpumem_door_set_log(gpumem_door *door, const char *path); /* NULL: none */
 GPUMEM_API void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors);
+/* Whether slow things (a compressed core, a far away process) say on standard error, where that is a terminal, how
+ * far they are. Off to begin with. */
+GPUMEM_API void gpumem_door_show_progress(gpumem_door *door, int on);
 /* The process may have run since: forget what was read of it. */
 GPUMEM_API void gpumem_door_invalidate(gpumem_door *door);
 

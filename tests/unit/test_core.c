@@ -262,10 +262,10 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	assert_message(gm_image_open_core("/tmp", &image), GM_CORRUPT, "no regular file");
 	assert_message(gm_image_open_core(write_core("", 0), &image), GM_CORRUPT, "no ELF file");
 	assert_message(gm_image_open_core("/proc/self/exe", &image), GM_CORRUPT, "no core dump");
-	assert_message(gm_image_open_core(write_core("\x28\xb5\x2f\xfd....", 8), &image),
-	        GM_CORRUPT, "compressed: decompress it (zstd -d)");
-	assert_message(
-	        gm_image_open_core(write_core("\x1f\x8b......", 8), &image), GM_CORRUPT, "gunzip");
+	assert_message(gm_image_open_core(write_core("\xfd\x37zXZ...", 8), &image), GM_CORRUPT,
+	        "compressed in a way that is not read here: decompress it (unxz)");
+	assert_message(gm_image_open_core(write_core("\x04\x22\x4d\x18...", 8), &image), GM_CORRUPT,
+	        "lz4 -d");
 	make_small(&core);
 	core.header.e_machine = EM_AARCH64;
 	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,

@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 	}
 	gm_door_set_shell(door);
 	set_terminal(door);
+	gpumem_door_show_progress(door, 1);
 	int status = gm_door_run(door, argc - 1, (const char *const *)argv + 1, stdout, stderr);
 	gpumem_door_destroy(door);
 	/* A full disk behind a redirection must not look like an answer. */

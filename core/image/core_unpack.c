@@ -1,0 +1,314 @@
+#include "image/core_unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "image/page_cache.h"
+
+enum {
+	IN_SIZE = 256 << 10,
+	OUT_SIZE = 1 << 20,
+	ROOM_STEP = 64 << 20, /* of written bytes, between looks at the disk */
+	ROOM_LEFT = 64 << 20, /* that is left to others */
+};
+static const uint64_t LENGTH_MAX = UINT64_C(1) << 40;
+
+/* --- where to -------------------------------------------------------------------------------------- */
+
+struct unpacked {
+	const char *path; /* of the core */
+	const struct gm_progress *progress;
+	int fd;
+	char *folder;     /* where it lies, for messages; owned */
+	uint64_t length;  /* so far */
+	uint64_t written; /* of that, what is no hole */
+	uint64_t looked;  /* `written` when the disk was looked at */
+};
+
+static uint64_t room_of(int fd)
+{
+	struct statvfs disk;
+	return fstatvfs(fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+/* A file that goes away with us. */
+static int open_nameless(const char *folder)
+{
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	char name[4096];
+	if (snprintf(name, sizeof(name), "%s/gpumem-core-XXXXXX", folder) >= (int)sizeof(name))
+		return -1;
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(name);
+	return fd;
+}
+
+/* The first folder with room for `expected` bytes (0: not known); else the one with most. */
+static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expected)
+{
+	const char *slash = strrchr(unpacked->path, '/');
+	_cleanup_free_ char *own =
+	        slash ? strndup(unpacked->path, (size_t)(slash - unpacked->path) + 1) : strdup(".");
+	const char *folders[] = {getenv("TMPDIR"), "/var/tmp", own, "/tmp"};
+	uint64_t most = 0;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		int fd = folders[i] && *folders[i] ? open_nameless(folders[i]) : -1;
+		uint64_t room = fd >= 0 ? room_of(fd) : 0;
+		char *name = room > most ? strdup(folders[i]) : NULL;
+		if (!name) {
+			if (fd >= 0)
+				close(fd);
+			continue;
+		}
+		if (unpacked->fd >= 0)
+			close(unpacked->fd);
+		free(unpacked->folder);
+		unpacked->fd = fd;
+		unpacked->folder = name;
+		most = room;
+		if ((expected > 0 && room > expected + ROOM_LEFT) || i == 0)
+			break; /* the user's own choice, or enough */
+	}
+	if (unpacked->fd < 0)
+		return gm_error_create(GM_TARGET,
+		        "%s: the core is compressed, and no folder can be written to decompress "
+		        "it: name "
+		        "one in TMPDIR",
+		        unpacked->path);
+	return NULL;
+}
+
+static struct gm_error *error_room(const struct unpacked *unpacked)
+{
+	char done[GM_SIZE_TEXT];
+	return gm_error_create(GM_TARGET,
+	        "%s: the core is compressed, and %s is full after %s of it: name a folder on a "
+	        "larger disk "
+	        "in TMPDIR, or decompress it there",
+	        unpacked->path, unpacked->folder, gm_text_size(unpacked->written, done));
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+	return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
+static struct gm_error *put_run(struct unpacked *unpacked, const uint8_t *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t wrote = pwrite(
+		        unpacked->fd, bytes + done, size - done, (off_t)(unpacked->length + done));
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote < 0 && errno != ENOSPC && errno != EDQUOT && errno != EFBIG)
+			return gm_error_os(GM_TARGET, errno,
+			        "%s: the core is compressed and cannot be decompressed into %s",
+			        unpacked->path, unpacked->folder);
+		if (wrote <= 0)
+			return error_room(unpacked);
+		done += (size_t)wrote;
+	}
+	unpacked->written += size;
+	if (unpacked->written - unpacked->looked < ROOM_STEP)
+		return NULL;
+	unpacked->looked = unpacked->written;
+	return room_of(unpacked->fd) < ROOM_LEFT ? error_room(unpacked) : NULL;
+}
+
+/* Pages that are zero stay holes. */
+static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, size_t size)
+{
+	while (size > 0) {
+		size_t run = 0, piece = 0;
+		while (run < size) {
+			piece = size - run < GM_PAGE_SIZE ? size - run : GM_PAGE_SIZE;
+			if (is_zero(bytes + run, piece))
+				break;
+			run += piece;
+		}
+		if (run > 0)
+			gm_try(put_run(unpacked, bytes, run));
+		else
+			run = piece;
+		unpacked->length += run;
+		bytes += run;
+		size -= run;
+	}
+	if (unpacked->length > LENGTH_MAX)
+		return gm_error_create(GM_TARGET,
+		        "%s: decompressed it is longer than 1 TiB: decompress it by hand, if that "
+		        "is so",
+		        unpacked->path);
+	if (unpacked->progress && unpacked->progress->show)
+		unpacked->progress->show(
+		        unpacked->progress->context, "decompressing the core", unpacked->length, 0);
+	return NULL;
+}
+
+/* --- formats --------------------------------------------------------------------------------------- */
+
+struct source {
+	int fd;
+	uint64_t offset; /* of what was read */
+	uint8_t *in, *out;
+};
+
+static struct gm_error *error_corrupt(
+        const struct unpacked *unpacked, uint64_t offset, const char *why)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: the compressed core cannot be decompressed: %s: copy it again "
+	        "from where "
+	        "it was written",
+	        unpacked->path, (uintmax_t)offset, why);
+}
+
+static struct gm_error *error_cut(const struct unpacked *unpacked, uint64_t offset)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: the compressed core was cut short: write it again, with room on "
+	        "the disk",
+	        unpacked->path, (uintmax_t)offset);
+}
+
+/* The next bytes of the file; 0: its end. */
+static size_t next_bytes(struct source *source)
+{
+	ssize_t got;
+	do
+		got = pread(source->fd, source->in, IN_SIZE, (off_t)source->offset);
+	while (got < 0 && errno == EINTR);
+	if (got > 0)
+		source->offset += (uint64_t)got;
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* Frames one after another (RFC 8878); the window may be up to 128 MiB, the library's own limit. */
+static struct gm_error *unpack_zstd(struct unpacked *unpacked, struct source *source, void *state)
+{
+	size_t left = 0;
+	ZSTD_inBuffer in = {source->in, 0, 0};
+	for (;;) {
+		if (in.pos == in.size) {
+			in = (ZSTD_inBuffer){source->in, next_bytes(source), 0};
+			if (in.size == 0)
+				return left == 0 ? NULL : error_cut(unpacked, source->offset);
+		}
+		ZSTD_outBuffer out = {source->out, OUT_SIZE, 0};
+		left = ZSTD_decompressStream(state, &out, &in);
+		if (ZSTD_isError(left))
+			return error_corrupt(unpacked, source->offset - in.size + in.pos,
+			        ZSTD_getErrorName(left));
+		gm_try(put(unpacked, source->out, out.pos));
+	}
+}
+
+/* Members one after another (RFC 1952). */
+static struct gm_error *unpack_gzip(
+        struct unpacked *unpacked, struct source *source, z_stream *state)
+{
+	bool within = true;
+	for (;;) {
+		if (state->avail_in == 0) {
+			state->next_in = source->in;
+			state->avail_in = (uInt)next_bytes(source);
+			if (state->avail_in == 0)
+				return within ? error_cut(unpacked, source->offset) : NULL;
+		}
+		if (!within && state->next_in[0] != 0x1f)
+			return NULL; /* padding behind the last member */
+		within = true;
+		state->next_out = source->out;
+		state->avail_out = OUT_SIZE;
+		int result = inflate(state, Z_NO_FLUSH);
+		if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+			return error_corrupt(unpacked, source->offset - state->avail_in,
+			        state->msg ? state->msg : "it is damaged");
+		gm_try(put(unpacked, source->out, OUT_SIZE - state->avail_out));
+		if (result == Z_STREAM_END) {
+			inflateReset(state);
+			within = false;
+		}
+	}
+}
+
+static struct gm_error *unpack(struct unpacked *unpacked, int fd, bool gzip)
+{
+	_cleanup_free_ uint8_t *in = malloc(IN_SIZE), *out = malloc(OUT_SIZE);
+	struct source source = {.fd = fd, .in = in, .out = out};
+	if (!in || !out)
+		return &gm_error_no_memory;
+	struct gm_error *error;
+	if (gzip) {
+		z_stream state = {0};
+		if (inflateInit2(&state, 15 + 16) != Z_OK) /* 16: with a gzip header */
+			return &gm_error_no_memory;
+		error = unpack_gzip(unpacked, &source, &state);
+		inflateEnd(&state);
+	} else {
+		ZSTD_DCtx *state = ZSTD_createDCtx();
+		if (!state)
+			return &gm_error_no_memory;
+		error = unpack_zstd(unpacked, &source, state);
+		ZSTD_freeDCtx(state);
+	}
+	if (!error && ftruncate(unpacked->fd, (off_t)unpacked->length) != 0)
+		error = error_room(unpacked);
+	return error;
+}
+
+static const struct {
+	const char *magic;
+	size_t size;
+	const char *command;
+} refused[] = {
+        {"\xfd\x37zXZ", 5, "unxz"},
+        {"\x04\x22\x4d\x18", 4, "lz4 -d"},
+        {"BZh", 3, "bunzip2"},
+};
+
+struct gm_error *gm_core_unpack(int *fd, const char *path, const struct gm_progress *progress)
+{
+	uint8_t head[32] = {0};
+	ssize_t got = pread(*fd, head, sizeof(head), 0);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		if (got > 0 && memcmp(head, refused[i].magic, refused[i].size) == 0)
+			return gm_error_create(GM_CORRUPT,
+			        "%s: offset 0x0: the core is compressed in a way that is not read "
+			        "here: "
+			        "decompress it (%s)",
+			        path, refused[i].command);
+	}
+	bool gzip = got > 2 && memcmp(head, "\x1f\x8b", 2) == 0;
+	if (!gzip && (got < 4 || memcmp(head, "\x28\xb5\x2f\xfd", 4) != 0))
+		return NULL;
+	struct unpacked unpacked = {.path = path, .progress = progress, .fd = -1};
+	unsigned long long size = gzip ? 0 : ZSTD_getFrameContentSize(head, (size_t)got);
+	bool known = size != ZSTD_CONTENTSIZE_UNKNOWN && size != ZSTD_CONTENTSIZE_ERROR;
+	struct gm_error *error = open_unpacked(&unpacked, known ? size : 0);
+	if (!error)
+		error = unpack(&unpacked, *fd, gzip);
+	if (progress && progress->show)
+		progress->show(progress->context, NULL, 0, 0);
+	free(unpacked.folder);
+	if (error) {
+		if (unpacked.fd >= 0)
+			close(unpacked.fd);
+		return error;
+	}
+	close(*fd);
+	*fd = unpacked.fd;
+	return NULL;
+}

@@ -1,0 +1,232 @@
+/*
+ * Compressed cores: the same bytes through each format are read the same, and what is damaged or too large is refused
+ * with its reason.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <elf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/cleanup.h"
+#include "image/image.h"
+
+enum { SIZE = 8 << 20, START = 4096, ADDRESS = 0x10000000 };
+
+static char folder[64];
+static uint8_t *core; /* SIZE bytes: one segment, its second half zero but for the last page */
+
+static int make_core(void **state)
+{
+	snprintf(folder, sizeof(folder), "/tmp/gpumem-unpack-XXXXXX");
+	core = calloc(1, SIZE);
+	if (!mkdtemp(folder) || !core)
+		return 1;
+	Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+	        .e_type = ET_CORE,
+	        .e_machine = EM_X86_64,
+	        .e_phoff = sizeof(header),
+	        .e_phentsize = sizeof(Elf64_Phdr),
+	        .e_phnum = 1};
+	Elf64_Phdr segment = {.p_type = PT_LOAD,
+	        .p_flags = PF_R | PF_W,
+	        .p_offset = START,
+	        .p_vaddr = ADDRESS,
+	        .p_memsz = SIZE - START,
+	        .p_filesz = SIZE - START};
+	memcpy(core, &header, sizeof(header));
+	memcpy(core + sizeof(header), &segment, sizeof(segment));
+	uint64_t random = 1;
+	for (size_t i = START; i < SIZE / 2; i++) {
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		core[i] = (uint8_t)(random >> 60);
+	}
+	core[SIZE - 1] = 9;
+	return 0;
+}
+
+static int remove_core(void **state)
+{
+	free(core);
+	char command[128];
+	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	return system(command);
+}
+
+static const char *write_file(const void *bytes, size_t size)
+{
+	static char path[128];
+	snprintf(path, sizeof(path), "%s/core", folder);
+	FILE *stream = fopen(path, "wb");
+	assert_non_null(stream);
+	assert_int_equal(fwrite(bytes, 1, size, stream), size);
+	fclose(stream);
+	return path;
+}
+
+static size_t zstd_of(const void *bytes, size_t size, void *room)
+{
+	size_t made = ZSTD_compress(room, SIZE, bytes, size, 1);
+	assert_false(ZSTD_isError(made));
+	return made;
+}
+
+static size_t gzip_of(void *bytes, size_t size, void *room)
+{
+	z_stream stream = {0};
+	assert_int_equal(
+	        deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	stream.next_in = bytes;
+	stream.avail_in = (uInt)size;
+	stream.next_out = room;
+	stream.avail_out = SIZE;
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	size_t made = stream.total_out;
+	deflateEnd(&stream);
+	return made;
+}
+
+static void assert_reads_the_same(const char *path)
+{
+	struct gm_image *image = NULL;
+	struct gm_error *error = gm_image_open_core(path, &image);
+	if (error)
+		fail_msg("%s", error->message);
+	assert_null(gm_image_check_whole(image));
+	_cleanup_free_ uint8_t *bytes = malloc(SIZE);
+	assert_null(gm_image_read(image, ADDRESS, bytes, SIZE - START));
+	assert_memory_equal(bytes, core + START, SIZE - START);
+	gm_image_close(image);
+}
+
+static void assert_refused(const char *path, enum gm_status status, const char *part)
+{
+	struct gm_image *image = NULL;
+	struct gm_error *error = gm_image_open_core(path, &image);
+	assert_non_null(error);
+	assert_int_equal(error->status, status);
+	if (!strstr(error->message, part) || !strstr(error->message, path))
+		fail_msg("'%s' does not say '%s'", error->message, part);
+	gm_error_destroy(error);
+	assert_null(image);
+}
+
+static void a_zst_core_reads_as_the_plain_one(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	assert_reads_the_same(write_file(core, SIZE));
+	assert_reads_the_same(write_file(room, zstd_of(core, SIZE, room)));
+}
+
+static void a_gz_core_reads_as_the_plain_one(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	assert_reads_the_same(write_file(room, gzip_of(core, SIZE, room)));
+}
+
+static void frames_one_after_another_are_one_core(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(2 * SIZE);
+	size_t first = zstd_of(core, 1000003, room);
+	size_t all = first + zstd_of(core + 1000003, SIZE - 1000003, room + first);
+	assert_reads_the_same(write_file(room, all));
+	first = gzip_of(core, 1000003, room);
+	all = first + gzip_of(core + 1000003, SIZE - 1000003, room + first);
+	memset(room + all, 0, 512); /* padding, as tapes have it */
+	assert_reads_the_same(write_file(room, all + 512));
+}
+
+static void cut_anywhere_it_is_refused_as_cut(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	size_t size = zstd_of(core, SIZE, room);
+	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
+		assert_refused(write_file(room, cut), GM_CORRUPT, "was cut short");
+	size = gzip_of(core, SIZE, room);
+	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
+		assert_refused(write_file(room, cut), GM_CORRUPT, "was cut short");
+}
+
+static void damage_is_refused_with_its_place_or_gives_a_core(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE), *damaged = malloc(SIZE);
+	for (int gzip = 0; gzip < 2; gzip++) {
+		size_t size = gzip ? gzip_of(core, SIZE, room) : zstd_of(core, SIZE, room);
+		int refused = 0;
+		for (size_t at = 4; at < size; at += 1 + size / 30) {
+			memcpy(damaged, room, size);
+			damaged[at] ^= 0x55;
+			struct gm_image *image = NULL;
+			struct gm_error *error =
+			        gm_image_open_core(write_file(damaged, size), &image);
+			if (error) {
+				assert_int_equal(error->status, GM_CORRUPT);
+				assert_non_null(strstr(error->message, "offset 0x"));
+				refused++;
+			}
+			gm_error_destroy(error);
+			gm_image_close(image);
+		}
+		assert_true(refused > 0);
+	}
+}
+
+static void where_the_disk_is_too_small_that_is_told(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	const char *path = write_file(room, zstd_of(core, SIZE, room));
+	const struct rlimit small = {1 << 20, RLIM_INFINITY};
+	struct rlimit before;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	setenv("TMPDIR", folder, 1);
+	assert_refused(path, GM_TARGET, "is full after");
+	unsetenv("TMPDIR");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+static uint64_t told;
+
+static void tell(void *context, const char *what, uint64_t done, uint64_t all)
+{
+	if (what)
+		told = done;
+	else
+		*(bool *)context = true;
+}
+
+static void progress_is_told_up_to_the_end(void **state)
+{
+	_cleanup_free_ uint8_t *room = malloc(SIZE);
+	bool done = false;
+	const struct gm_progress progress = {tell, &done};
+	struct gm_image *image = NULL;
+	assert_null(gm_image_open_core_showing(
+	        write_file(room, zstd_of(core, SIZE, room)), &progress, &image));
+	assert_int_equal(told, SIZE);
+	assert_true(done);
+	gm_image_close(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(a_zst_core_reads_as_the_plain_one),
+	        cmocka_unit_test(a_gz_core_reads_as_the_plain_one),
+	        cmocka_unit_test(frames_one_after_another_are_one_core),
+	        cmocka_unit_test(cut_anywhere_it_is_refused_as_cut),
+	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
+	        cmocka_unit_test(where_the_disk_is_too_small_that_is_told),
+	        cmocka_unit_test(progress_is_told_up_to_the_end),
+	};
+	return cmocka_run_group_tests(tests, make_core, remove_core);
+}
