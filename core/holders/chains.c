@@ -1,0 +1,134 @@
+/*
+ * The chains of a block: from each reference to one of its own objects (storage, tensor, wrapper) outwards. A
+ * referrer with one holder only is followed up to where several hold one, and each of those gives a chain; beyond
+ * that the nearest root tells enough.
+ */
+#include "holders/find.h"
+
+#include <stdlib.h>
+
+enum { MAX_FOLLOW = 64 };
+
+void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,
+        const struct gm_stray *stray)
+{
+	struct gm_holders *graph = finding->graph;
+	GM_ARRAY(uint32_t) all = {0};
+	uint32_t top = graph->edges.items[edges[0]].from, at = top;
+	bool rooted = gm_graph_is_root(&graph->vertices.items[top]);
+	const struct gm_mark *mark = gm_finding_mark_at(finding, top);
+	size_t length = 0;
+
+	if (!rooted && !stray && mark && mark->from_root != GM_NO_DISTANCE) {
+		/* up to the nearest root, then turn it round */
+		while (!gm_graph_is_root(&graph->vertices.items[at]) &&
+		        length++ < GM_MAX_CHAIN_LENGTH) {
+			mark = gm_finding_mark_at(finding, at);
+			if (!gm_array_push(&all, mark->root_edge))
+				finding->no_memory = true;
+			at = graph->edges.items[mark->root_edge].from;
+		}
+		for (size_t i = 0; i < all.count / 2; i++) {
+			uint32_t swapped = all.items[i];
+			all.items[i] = all.items[all.count - 1 - i];
+			all.items[all.count - 1 - i] = swapped;
+		}
+		rooted = true;
+	}
+	for (size_t i = 0; i < edge_count; i++)
+		if (!gm_array_push(&all, edges[i]))
+			finding->no_memory = true;
+	at = graph->edges.items[edges[edge_count - 1]].to;
+	while ((mark = gm_finding_mark_at(finding, at)) && mark->towards != GM_NO_EDGE &&
+	        length++ < GM_MAX_CHAIN_LENGTH) {
+		if (!gm_array_push(&all, mark->towards))
+			finding->no_memory = true;
+		at = graph->edges.items[mark->towards].to;
+	}
+	/* the same first and last references tell the same thing; a stray word is told by itself */
+	uint64_t key = ((uint64_t)all.items[0] << 32 | edges[edge_count - 1]) + 1;
+	bool is_new = true;
+	struct gm_chain chain = {.edges = all.items, .count = all.count, .rooted = rooted};
+	if (finding->no_memory || (!stray && !gm_map_put(&finding->told, key, &is_new))) {
+		finding->no_memory = true;
+		free(all.items);
+	} else if (!is_new || finding->chains.count >= GM_MAX_MARKED ||
+	           !gm_array_push(&finding->chains, chain) ||
+	           !gm_array_push(&finding->chain_strays, stray)) {
+		free(all.items);
+	}
+}
+
+static bool contains_vertex(struct gm_finding *finding, uint32_t start, uint32_t wanted)
+{
+	/* does the nearest way from a root to `start` lead through `wanted`? */
+	struct gm_holders *graph = finding->graph;
+	for (size_t i = 0; i < GM_MAX_CHAIN_LENGTH; i++) {
+		if (start == wanted)
+			return true;
+		const struct gm_mark *mark = gm_finding_mark_at(finding, start);
+		if (!mark || mark->root_edge == GM_NO_EDGE)
+			return false;
+		start = graph->edges.items[mark->root_edge].from;
+	}
+	return true;
+}
+
+/* All that holds what refers to one of the block's own objects by the edge `direct`. */
+static void tell_referrer(struct gm_finding *finding, uint32_t direct)
+{
+	struct gm_holders *graph = finding->graph;
+	uint32_t room[MAX_FOLLOW + 1];
+	size_t start = MAX_FOLLOW;
+	room[start] = direct;
+	uint32_t top = graph->edges.items[direct].from;
+	/* one holder only: go on to where it is held */
+	for (;;) {
+		const struct gm_vertex *vertex = &graph->vertices.items[top];
+		if (gm_graph_is_root(vertex)) {
+			gm_finding_add_chain(finding, room + start, MAX_FOLLOW + 1 - start, NULL);
+			return;
+		}
+		if (vertex->count != 1 || start == 1)
+			break;
+		const struct gm_edge *only = &graph->edges.items[vertex->first];
+		const struct gm_mark *mark = gm_finding_mark_at(finding, only->from);
+		if (!mark || mark->own || mark->from_root == GM_NO_DISTANCE)
+			break;
+		room[--start] = vertex->first;
+		top = only->from;
+	}
+	size_t before = finding->chains.count;
+	const struct gm_vertex *vertex = &graph->vertices.items[top];
+	/* tensors and nodes are held from all over the autograd graph: the nearest root says it */
+	bool branches = vertex->kind == GM_VERTEX_PYTHON && !(vertex->flags & GM_VERTEX_WRAPPER);
+	for (uint32_t e = vertex->first; branches && e < vertex->first + vertex->count; e++) {
+		const struct gm_edge *edge = &graph->edges.items[e];
+		const struct gm_mark *mark = gm_finding_mark_at(finding, edge->from);
+		if (!mark || mark->from_root == GM_NO_DISTANCE || mark->own ||
+		        contains_vertex(finding, edge->from, top))
+			continue;
+		room[start - 1] = e;
+		gm_finding_add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);
+	}
+	if (finding->chains.count == before)
+		gm_finding_add_chain(finding, room + start, MAX_FOLLOW + 1 - start, NULL);
+}
+
+void gm_finding_find_chains(struct gm_finding *finding)
+{
+	struct gm_holders *graph = finding->graph;
+	for (size_t i = 0; i < finding->marks.count && !finding->no_memory; i++) {
+		struct gm_mark mark = finding->marks.items[i];
+		const struct gm_vertex *vertex = &graph->vertices.items[mark.vertex];
+		if (!mark.own)
+			continue;
+		for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
+			const struct gm_edge *edge = &graph->edges.items[e];
+			const struct gm_mark *from = gm_finding_mark_at(finding, edge->from);
+			if (!from || from->own || edge->kind == GM_REF_WRAPPED)
+				continue;
+			tell_referrer(finding, e);
+		}
+	}
+}

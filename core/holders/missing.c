@@ -1,0 +1,139 @@
+/*
+ * Were all references found? A reference count that is higher than the references in the graph says no, and all
+ * writable memory is searched for what is missing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "holders/find.h"
+
+enum { MAX_STRAY_TARGETS = 4096 };
+
+void gm_finding_note(struct gm_finding *finding, const char *format, ...)
+{
+	char *text;
+	va_list args;
+	va_start(args, format);
+	int made = vasprintf(&text, format, args);
+	va_end(args);
+	if (made < 0 || !gm_array_push(&finding->notes, text)) {
+		if (made >= 0)
+			free(text);
+		finding->no_memory = true;
+	}
+}
+
+bool gm_graph_refcount(struct gm_holders *graph, uint32_t number, uint64_t *ret_count)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	switch (vertex->kind) {
+	case GM_VERTEX_STORAGE:
+		*ret_count = graph->storages.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_TENSOR:
+		*ret_count = graph->tensors.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_NODE:
+		*ret_count = graph->nodes.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_PYTHON:
+		return graph->python &&
+		       gm_python_refcount(graph->python, vertex->address, ret_count) &&
+		       *ret_count != UINT64_MAX;
+	default:
+		return false;
+	}
+}
+
+uint64_t gm_finding_references(struct gm_holders *graph, uint32_t number)
+{
+	return graph->vertices.items[number].count;
+}
+
+/* The objects whose count is higher than what was found: the block's own, and those that nothing found holds. */
+static size_t find_incomplete(struct gm_finding *finding, uint32_t *ret_targets)
+{
+	struct gm_holders *graph = finding->graph;
+	size_t count = 0;
+	for (size_t i = 0; i < finding->marks.count && count < MAX_STRAY_TARGETS; i++) {
+		const struct gm_mark *mark = &finding->marks.items[i];
+		uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
+		if (!mark->own && mark->from_root != GM_NO_DISTANCE)
+			continue;
+		if (!gm_graph_refcount(graph, mark->vertex, &refcount) || found >= refcount)
+			continue;
+		ret_targets[count++] = mark->vertex;
+		if (!mark->own)
+			finding->islands_held = true;
+	}
+	return count;
+}
+
+static const char *vertex_text(struct gm_holders *graph, uint32_t number)
+{
+	switch (graph->vertices.items[number].kind) {
+	case GM_VERTEX_STORAGE:
+		return "storage";
+	case GM_VERTEX_TENSOR:
+		return "tensor";
+	case GM_VERTEX_NODE:
+		return "autograd node";
+	default:
+		return "Python object";
+	}
+}
+
+static void tell_strays(struct gm_finding *finding, const uint32_t *targets, size_t count)
+{
+	struct gm_holders *graph = finding->graph;
+	for (size_t t = 0; t < count; t++) {
+		uint64_t refcount = 0, found = gm_finding_references(graph, targets[t]);
+		if (!gm_graph_refcount(graph, targets[t], &refcount) || found >= refcount)
+			continue;
+		uint64_t missing = refcount - found, here = 0;
+		for (size_t i = 0; i < finding->strays.items.count; i++)
+			here += finding->strays.items.items[i].vertex == targets[t];
+		gm_finding_note(finding,
+		        "%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
+		        (uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
+		        (uintmax_t)graph->vertices.items[targets[t]].address,
+		        here == 0
+		                ? "what else holds it is not known (a register, or an object that "
+		                  "Python's collector does not track)"
+		        : here == missing
+		                ? "as many other words point to it as are missing"
+		                : "the other words that point to it are listed as plausible");
+	}
+	for (size_t i = 0; i < finding->strays.items.count; i++) {
+		const struct gm_stray *stray = &finding->strays.items.items[i];
+		if (stray->vertex == GM_NO_VERTEX || stray->class != GM_PLAUSIBLE)
+			continue;
+		const struct gm_mark *mark = gm_finding_mark_at(finding, stray->vertex);
+		if (!mark)
+			continue;
+		if (mark->towards != GM_NO_EDGE) {
+			gm_finding_add_chain(finding, &mark->towards, 1, stray);
+			continue;
+		}
+		struct gm_chain chain = {0};
+		if (!gm_array_push(&finding->chains, chain) ||
+		        !gm_array_push(&finding->chain_strays, stray))
+			finding->no_memory = true;
+	}
+}
+
+struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size)
+{
+	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
+	if (!targets)
+		return &gm_error_no_memory;
+	size_t count = find_incomplete(finding, targets);
+	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
+	if (count == 0 && finding->answer->storage_count > 0)
+		return NULL;
+	gm_try(gm_graph_find_strays(finding->graph, targets, count,
+	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
+	tell_strays(finding, targets, count);
+	return NULL;
+}

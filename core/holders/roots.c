@@ -1,0 +1,177 @@
+/*
+ * What reaches the block, and the nearest root of each of it: breadth first backwards from the block, then Dijkstra's
+ * within what was marked, from all roots at once.
+ */
+#include "base/cleanup.h"
+#include "holders/find.h"
+
+enum { MAX_EDGE_LENGTH = 8 };
+
+struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex)
+{
+	uint64_t *found = gm_map_find(&finding->mark_of, (uint64_t)vertex + 1);
+	return found ? &finding->marks.items[*found - 1] : NULL;
+}
+
+bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towards, bool own)
+{
+	bool is_new;
+	if (finding->marks.count >= GM_MAX_MARKED) {
+		finding->truncated = true;
+		return false;
+	}
+	uint64_t *slot = gm_map_put(&finding->mark_of, (uint64_t)vertex + 1, &is_new);
+	struct gm_mark mark = {vertex, towards, GM_NO_DISTANCE, GM_NO_EDGE, own};
+	if (!slot || (is_new && !gm_array_push(&finding->marks, mark))) {
+		finding->no_memory = true;
+		return false;
+	}
+	if (is_new)
+		*slot = finding->marks.count;
+	else if (own)
+		finding->marks.items[*slot - 1].own = true;
+	return is_new;
+}
+
+/* Does this edge stay among the block's own objects? */
+static bool is_own_edge(const struct gm_edge *edge)
+{
+	return edge->kind == GM_REF_STORAGE || edge->kind == GM_REF_WRAPPER;
+}
+
+void gm_finding_mark_all(struct gm_finding *finding)
+{
+	struct gm_holders *graph = finding->graph;
+	for (size_t i = 0; i < finding->marks.count && !finding->no_memory; i++) {
+		struct gm_mark mark = finding->marks.items[i];
+		const struct gm_vertex *vertex = &graph->vertices.items[mark.vertex];
+		if (gm_graph_is_root(vertex))
+			continue;
+		for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
+			const struct gm_edge *edge = &graph->edges.items[e];
+			gm_finding_mark(finding, edge->from, e, mark.own && is_own_edge(edge));
+		}
+	}
+}
+
+/* How far a reference is, as a user sees it: being a dict's key, or a leaf that a graph needs, explains less than
+ * being a value or an attribute. */
+static uint32_t edge_length(const struct gm_edge *edge)
+{
+	if (edge->kind == GM_REF_ACCUMULATE || edge->kind == GM_REF_THREAD)
+		return MAX_EDGE_LENGTH;
+	if (edge->kind != GM_REF_PYTHON)
+		return 2;
+	if (edge->extra & GM_LINK_IS_DICT)
+		return 0; /* an attribute's way through its object's dict is one thing */
+	switch (edge->extra) {
+	case GM_EDGE_DICT_KEY:
+		return MAX_EDGE_LENGTH;
+	case GM_EDGE_OTHER:
+		return 4;
+	case GM_EDGE_ITEM:
+		return 3;
+	default:
+		return 2;
+	}
+}
+
+/* Each edge of the marked vertices that comes from a marked one, with that one's number. */
+typedef void (*visit_edge)(void *context, size_t from, uint32_t edge);
+
+static void each_marked_edge(struct gm_finding *finding, visit_edge visit, void *context)
+{
+	struct gm_holders *graph = finding->graph;
+	for (size_t i = 0; i < finding->marks.count; i++) {
+		const struct gm_vertex *vertex =
+		        &graph->vertices.items[finding->marks.items[i].vertex];
+		if (gm_graph_is_root(vertex))
+			continue;
+		for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
+			const struct gm_mark *from =
+			        gm_finding_mark_at(finding, graph->edges.items[e].from);
+			if (from)
+				visit(context, (size_t)(from - finding->marks.items), e);
+		}
+	}
+}
+
+/* The edges of the marked, turned around: those that start at mark i are edges[first[i] .. first[i + 1]). */
+struct forward {
+	uint32_t *first, *filled, *edges;
+};
+
+static void count_edge(void *context, size_t from, uint32_t edge)
+{
+	((struct forward *)context)->first[from + 1]++;
+}
+
+static void place_edge(void *context, size_t from, uint32_t edge)
+{
+	struct forward *forward = context;
+	forward->edges[forward->first[from] + forward->filled[from]++] = edge;
+}
+
+/* Dijkstra's, with one list for each of the few lengths ahead. */
+static void walk_from_roots(struct gm_finding *finding, const struct forward *forward)
+{
+	struct gm_holders *graph = finding->graph;
+	GM_ARRAY(uint32_t) ahead[MAX_EDGE_LENGTH + 1] = {0};
+	size_t waiting = 0;
+	for (size_t i = 0; i < finding->marks.count; i++) {
+		if (!gm_graph_is_root(&graph->vertices.items[finding->marks.items[i].vertex]))
+			continue;
+		finding->marks.items[i].from_root = 0;
+		finding->no_memory |= !gm_array_push(&ahead[0], (uint32_t)i);
+		waiting++;
+	}
+	for (uint32_t distance = 0; waiting > 0 && !finding->no_memory; distance++) {
+		size_t slot = distance % (MAX_EDGE_LENGTH + 1);
+		for (size_t i = 0; i < ahead[slot].count; i++) {
+			uint32_t at = ahead[slot].items[i];
+			waiting--;
+			if (finding->marks.items[at].from_root != distance)
+				continue; /* a shorter way was found since */
+			for (uint32_t k = forward->first[at]; k < forward->first[at + 1]; k++) {
+				uint32_t e = forward->edges[k];
+				uint32_t length = distance + edge_length(&graph->edges.items[e]);
+				struct gm_mark *to =
+				        gm_finding_mark_at(finding, graph->edges.items[e].to);
+				if (!to || to->from_root <= length)
+					continue;
+				to->from_root = length;
+				to->root_edge = e;
+				finding->no_memory |=
+				        !gm_array_push(&ahead[length % (MAX_EDGE_LENGTH + 1)],
+				                (uint32_t)(to - finding->marks.items));
+				waiting++;
+			}
+		}
+		ahead[slot].count = 0;
+	}
+	for (size_t i = 0; i <= MAX_EDGE_LENGTH; i++)
+		gm_array_deinit(&ahead[i]);
+}
+
+void gm_finding_find_roots(struct gm_finding *finding)
+{
+	size_t count = finding->marks.count;
+	_cleanup_free_ uint32_t *first = calloc(count + 1, sizeof(*first));
+	_cleanup_free_ uint32_t *filled = calloc(count + 1, sizeof(*filled));
+	struct forward forward = {first, filled, NULL};
+	if (!first || !filled) {
+		finding->no_memory = true;
+		return;
+	}
+	each_marked_edge(finding, count_edge, &forward);
+	for (size_t i = 1; i <= count; i++)
+		first[i] += first[i - 1];
+	_cleanup_free_ uint32_t *edges = malloc(((size_t)first[count] + 1) * sizeof(*edges));
+	if (!edges) {
+		finding->no_memory = true;
+		return;
+	}
+	forward.edges = edges;
+	each_marked_edge(finding, place_edge, &forward);
+	walk_from_roots(finding, &forward);
+}

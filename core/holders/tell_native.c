@@ -1,0 +1,111 @@
+/*
+ * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of threads.
+ */
+#include "holders/tell.h"
+
+enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path lists */
+
+static void tell_graph_node(struct gm_telling *telling, uint32_t node, const char *kind)
+{
+	const char *name;
+	if (telling->graph_steps++ >= MAX_GRAPH_STEPS)
+		return;
+	if (!gm_torch_node_name(telling->graph->torch, gm_tell_address_of(telling, node), &name))
+		name = NULL;
+	gm_tell_step(telling, kind, name, name, gm_tell_address_of(telling, node));
+}
+
+static const char *node_name(struct gm_telling *telling, uint32_t node)
+{
+	const char *name;
+	uint64_t address = gm_tell_address_of(telling, node);
+	if (telling->graph->vertices.items[node].kind == GM_VERTEX_PYTHON)
+		return gm_type_text(telling->graph, address);
+	return gm_torch_node_name(telling->graph->torch, address, &name) ? name : "a node";
+}
+
+/* "Parameter", "Tensor": as its Python object is called. */
+static const char *tensor_text(struct gm_telling *telling, uint32_t number)
+{
+	const struct gm_vertex *vertex = &telling->graph->vertices.items[number];
+	uint64_t python = vertex->kind == GM_VERTEX_TENSOR
+	                          ? telling->graph->tensors.items[vertex->detail].python
+	                          : 0;
+	return python && telling->graph->python ? gm_type_text(telling->graph, python) : "tensor";
+}
+
+void gm_tell_native(struct gm_telling *telling, const struct gm_edge *edge)
+{
+	uint64_t from = gm_tell_address_of(telling, edge->from);
+	telling->left--;
+	switch ((enum gm_reference)edge->kind) {
+	case GM_REF_STORAGE:
+		gm_tell_step(telling, "tensor", NULL, NULL, from);
+		break;
+	case GM_REF_GRAD:
+		gm_tell_say(telling, ".grad of a %s", tensor_text(telling, edge->from));
+		gm_tell_step(telling, "grad", NULL, NULL, from);
+		break;
+	case GM_REF_VIEW_BASE:
+		gm_tell_say(telling, "base of a view");
+		gm_tell_step(telling, "view_base", NULL, NULL, from);
+		break;
+	case GM_REF_SAVED:
+	case GM_REF_CONTEXT_SAVED:
+		gm_tell_say(telling, "saved by %s", node_name(telling, edge->from));
+		if (edge->kind == GM_REF_SAVED) {
+			tell_graph_node(telling, edge->from, "saved_tensor");
+		} else {
+			const char *type = gm_type_text(telling->graph, from);
+			gm_tell_step(telling, "saved_tensor", type, type, from);
+		}
+		break;
+	case GM_REF_ACCUMULATE:
+		gm_tell_say(telling, "leaf of the autograd graph");
+		tell_graph_node(telling, edge->from, "grad_fn");
+		break;
+	case GM_REF_CONTEXT:
+		tell_graph_node(telling, edge->from, "grad_fn");
+		break;
+	case GM_REF_NEXT:
+		tell_graph_node(telling, edge->from, "grad_fn");
+		break;
+	case GM_REF_GRAD_FN:
+		gm_tell_say(telling, ", in the graph of");
+		gm_tell_step(telling, "tensor", NULL, NULL, from);
+		break;
+	case GM_REF_NODE_OBJECT:
+		gm_tell_say(telling, ", in the graph of");
+		gm_tell_step(telling, "object", NULL, gm_type_text(telling->graph, from), from);
+		break;
+	case GM_REF_HOOK:
+		gm_tell_say(telling, "hook of %s",
+		        telling->graph->vertices.items[edge->from].kind == GM_VERTEX_NODE
+		                ? node_name(telling, edge->from)
+		                : "a tensor");
+		gm_tell_step(telling, "hook", NULL, NULL, from);
+		break;
+	case GM_REF_LOCAL:
+		gm_tell_frame(telling, edge, false);
+		break;
+	case GM_REF_THREAD: {
+		const struct gm_vertex *root = &telling->graph->vertices.items[edge->from];
+		const char *name = telling->graph->thread_names.items[edge->extra];
+		if (root->kind == GM_VERTEX_FRAME) {
+			const struct gm_python_frame *frame =
+			        &telling->graph->frames.items[root->detail].frame;
+			gm_tell_say(telling, "%s of %s()", name, frame->code->name);
+			gm_tell_step(telling, "thread", name, NULL, from)->function =
+			        gm_tell_copy(telling, frame->code->name);
+		} else {
+			gm_tell_say(telling, "%s", name);
+			gm_tell_step(telling, "thread", name, NULL, 0);
+		}
+		break;
+	}
+	case GM_REF_WRAPPER:
+	case GM_REF_WRAPPED:
+	case GM_REF_PYTHON:
+		break;
+	}
+}
