@@ -80,6 +80,41 @@ static void mark_piece(struct gm_sim_device *device, const void *to, uint64_t si
 	uint64_t first = offset / GM_SIM_GRANULE, end = (offset + size - 1) / GM_SIM_GRANULE + 1;
 	change(device->chunks, first / GRANULES_A_CHUNK, (end - 1) / GRANULES_A_CHUNK + 1, true);
 	change(device->written, first, end, true);
+	change(device->doubtful, first, end, false);
+}
+
+/* Marks what is written there as computed from what never was. */
+static void doubt_piece(struct gm_sim_device *device, const void *to, uint64_t size)
+{
+	if (!size)
+		return;
+	uint64_t offset = (uint64_t)((const unsigned char *)to - device->base);
+	change(device->doubtful, offset / GM_SIM_GRANULE, (offset + size - 1) / GM_SIM_GRANULE + 1, true);
+}
+
+static bool piece_doubtful(struct gm_sim_device *device, const void *at, uint64_t size)
+{
+	uint64_t offset = (uint64_t)((const unsigned char *)at - device->base);
+	uint64_t end = size ? (offset + size - 1) / GM_SIM_GRANULE + 1 : 0;
+	for (uint64_t n = offset / GM_SIM_GRANULE; n < end;) {
+		if (n % 64 == 0 && n + 64 <= end &&
+		        !atomic_load_explicit(&device->doubtful[n / 64], memory_order_relaxed)) {
+			n += 64;
+			continue;
+		}
+		if (bit(device->doubtful, n++))
+			return true;
+	}
+	return false;
+}
+
+static bool piece_known(struct gm_sim_device *device, const void *at, uint64_t size)
+{
+	uint64_t offset = (uint64_t)((const unsigned char *)at - device->base);
+	uint64_t last = (offset + size - 1) / GM_SIM_GRANULE + 1;
+	bool written;
+	return run(device, offset / GM_SIM_GRANULE, last, &written) == last && written &&
+	       !piece_doubtful(device, at, size);
 }
 
 /* Zeros bytes that are written: the pages wholly inside go back to the system where there are enough. */
@@ -172,6 +207,8 @@ static void out_piece(struct gm_sim_device *device, void *to, const void *from, 
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written) {
 			memcpy(target, device->base + first, until - first);
+			if (piece_doubtful(device, device->base + first, until - first))
+				unwritten += until - first;
 		} else {
 			memset(target, 0, until - first);
 			unwritten += until - first;
@@ -205,11 +242,13 @@ static void across_piece(struct gm_sim_device *to_device, void *to,
 		if (until > end)
 			until = end;
 		unsigned char *target = (unsigned char *)to + (first - offset);
-		if (written)
+		if (written) {
 			in_piece(to_device, target, from_device->base + first, until - first);
-		else
-			zero_piece(to_device, target, until - first);
-		at = next;
+			if (piece_doubtful(from_device, from_device->base + first, until - first))
+				doubt_piece(to_device, target, until - first);
+		} else
+{			zero_piece(to_device, target, until - first);
+}		at = next;
 	}
 }
 
@@ -252,9 +291,23 @@ static unsigned char *own(
 		call;                                                                             \
 	}
 
-void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size)
+void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known)
 {
-	PIECES(to, mark_piece(device, at, n))
+	PIECES(to, {
+		mark_piece(device, at, n);
+		if (!known)
+			doubt_piece(device, at, n);
+	})
+}
+
+bool gm_sim_data_known(struct gm_sim_device *device, const void *address, uint64_t size)
+{
+	for (uint64_t n, done = 0; done < size; done += n) {
+		unsigned char *at = own(device, (const char *)address + done, size - done, &n);
+		if (!n || !piece_known(device, at, n))
+			return false;
+	}
+	return true;
 }
 
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)

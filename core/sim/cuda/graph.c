@@ -133,7 +133,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 			code = cudaMemset(node->to, node->value, node->size);
 			break;
 		case GM_SIM_NODE_KERNEL:
-			gm_sim_kernel_count(node->kernel);
+			gm_sim_kernel_count(node->kernel, false);
 			break;
 		case GM_SIM_NODE_LIBRARY:
 			GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);

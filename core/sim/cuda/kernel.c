@@ -10,6 +10,7 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+#include "sim/kernels/kernels.h"
 
 #define KERNEL UINT64_C(0x006c656e72656b47)
 
@@ -301,15 +302,18 @@ GM_SIM_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t *ret, const void *h
 	return __cudaGetKernel((cudaKernel_t *)ret, host);
 }
 
-void gm_sim_kernel_count(struct gm_sim_kernel *kernel)
+void gm_sim_kernel_count(struct gm_sim_kernel *kernel, bool computed)
 {
 	atomic_fetch_add_explicit(&kernel->launches, 1, memory_order_relaxed);
 	GM_SIM_COUNT(gpumem_sim_account.launches, 1);
-	GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
+	if (computed)
+		atomic_fetch_add_explicit(&kernel->computed, 1, memory_order_relaxed);
+	else
+		GM_SIM_COUNT(gpumem_sim_account.not_computed, 1);
 }
 
-static int launch(
-        struct gm_sim_kernel *kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **arguments,
+        size_t shared, cudaStream_t stream)
 {
 	struct gm_sim_device *device = gm_sim_current();
 	if (!device)
@@ -325,9 +329,11 @@ static int launch(
 	                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
 	if (shared > (size_t)optin)
 		return cudaErrorInvalidValue;
-	if (!gm_sim_captured(
+	if (gm_sim_captured(
 	            stream, &(struct gm_sim_node){.what = GM_SIM_NODE_KERNEL, .kernel = kernel}))
-		gm_sim_kernel_count(kernel);
+		return cudaSuccess;
+	struct gm_sim_launch what = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, arguments};
+	gm_sim_kernel_count(kernel, gm_sim_kernel_compute(kernel->name, &kernel->plan, &what));
 	return cudaSuccess;
 }
 
@@ -337,19 +343,19 @@ GM_SIM_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim
 	struct gm_sim_kernel *known = (struct gm_sim_kernel *)kernel;
 	if (!known || known->magic != KERNEL)
 		known = NULL;
-	return gm_sim_error(launch(known, grid, block, shared, stream));
+	return gm_sim_error(launch(known, grid, block, arguments, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
         void **arguments, size_t shared, cudaStream_t stream)
 {
-	return gm_sim_error(launch(kernel_of(function), grid, block, shared, stream));
+	return gm_sim_error(launch(kernel_of(function), grid, block, arguments, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
         void **arguments, size_t shared, cudaStream_t stream)
 {
-	return gm_sim_error(launch(kernel_of(function), grid, block, shared, stream));
+	return gm_sim_error(launch(kernel_of(function), grid, block, arguments, shared, stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
@@ -358,7 +364,7 @@ GM_SIM_EXPORT cudaError_t cudaLaunchKernelExC(
 	if (!config)
 		return gm_sim_error(cudaErrorInvalidValue);
 	return gm_sim_error(launch(kernel_of(function), config->gridDim, config->blockDim,
-	        config->dynamicSmemBytes, config->stream));
+	        arguments, config->dynamicSmemBytes, config->stream));
 }
 
 GM_SIM_EXPORT cudaError_t cudaFuncGetAttributes(

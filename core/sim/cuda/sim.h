@@ -49,7 +49,7 @@ struct gm_sim_device {
 	int memory; /* the memfd */
 	unsigned char *base;
 	uint64_t span;
-	_Atomic uint64_t *written, *chunks;
+	_Atomic uint64_t *written, *chunks, *doubtful; /* doubtful: written, but from what was never computed */
 	pthread_mutex_t lock; /* of `ranges` and of the account's used */
 	struct gm_sim_ranges ranges;
 	_Atomic bool ready, failed;
@@ -114,8 +114,10 @@ void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
 void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size);
 /* Makes the range read as zero, at the cost of what was written there. */
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);
-/* Marks bytes as written by a host implementation of a kernel. */
-void gm_sim_data_mark(struct gm_sim_device *device, const void *to, uint64_t size);
+/* Marks bytes as written by a host implementation of a kernel; known: from nothing that was never computed. */
+void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known);
+/* True where all of the bytes were copied, set or computed from such. */
+bool gm_sim_data_known(struct gm_sim_device *device, const void *at, uint64_t size);
 
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
@@ -130,14 +132,15 @@ struct gm_sim_kernel {
 	uint64_t magic;
 	const void *host; /* the host-side stub's address */
 	const char *name; /* mangled */
-	_Atomic uint64_t launches;
+	_Atomic uint64_t launches, computed;
 	_Atomic int shared_max; /* cudaFuncAttributeMaxDynamicSharedMemorySize */
+	struct gm_sim_plan *_Atomic plan; /* how it is computed (kernels/), NULL until its first launch */
 };
 /* Calls visit(kernel, data) for each kernel that was launched. */
 void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);
 
 /* Counts a launch of it. */
-void gm_sim_kernel_count(struct gm_sim_kernel *kernel);
+void gm_sim_kernel_count(struct gm_sim_kernel *kernel, bool computed);
 
 /* graph.c, stream.c: one thing that was put on a capturing stream. */
 struct gm_sim_node {

@@ -192,7 +192,8 @@ static bool map(struct gm_sim_device *device)
 	madvise(base, span, MADV_DONTFORK);
 	device->written = reserve(span / GM_SIM_GRANULE / 8 + 64);
 	device->chunks = reserve(span / GM_SIM_PAGE / 8 + 64);
-	if (!device->written || !device->chunks)
+	device->doubtful = reserve(span / GM_SIM_GRANULE / 8 + 64);
+	if (!device->written || !device->chunks || !device->doubtful)
 		return false;
 	device->base = base;
 	device->span = span;

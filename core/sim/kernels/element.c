@@ -1,0 +1,247 @@
+/* Elements of tensors: their types, and their values one at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "sim/kernels/kernels.h"
+
+static const struct {
+	const char *name;
+	uint8_t size;
+	int8_t scalar; /* c10::ScalarType (c10/core/ScalarType.h; numbers are kept by serialised files) */
+} types[] = {
+        [GM_SIM_F64] = {"double", 8, 7},
+        [GM_SIM_F32] = {"float", 4, 6},
+        [GM_SIM_F16] = {"c10::Half", 2, 5},
+        [GM_SIM_BF16] = {"c10::BFloat16", 2, 15},
+        [GM_SIM_BOOL] = {"bool", 1, 11},
+        [GM_SIM_I8] = {"signed char", 1, 1},
+        [GM_SIM_U8] = {"unsigned char", 1, 0},
+        [GM_SIM_I16] = {"short", 2, 2},
+        [GM_SIM_U16] = {"unsigned short", 2, 27},
+        [GM_SIM_I32] = {"int", 4, 3},
+        [GM_SIM_U32] = {"unsigned int", 4, 28},
+        [GM_SIM_I64] = {"long", 8, 4},
+        [GM_SIM_U64] = {"unsigned long", 8, 29},
+};
+
+enum { TYPES = sizeof(types) / sizeof(types[0]) };
+
+enum gm_sim_type gm_sim_type_of(struct gm_sim_text name)
+{
+	/* "float const&", "float*": the element. */
+	static const char *const ends[] = {"&", "*", " ", "const"};
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		size_t length = strlen(ends[i]);
+		if (name.size > length && memcmp(name.at + name.size - length, ends[i], length) == 0) {
+			name.size -= length;
+			i = (size_t)-1;
+		}
+	}
+	for (int type = 1; type < TYPES; type++)
+		if (gm_sim_text_is(name, types[type].name))
+			return (enum gm_sim_type)type;
+	/* Moved, never computed with: an integer of the size is as good. */
+	static const struct {
+		const char *name;
+		enum gm_sim_type type;
+	} others[] = {
+	        {"long long", GM_SIM_I64},
+	        {"unsigned long long", GM_SIM_U64},
+	        {"OpaqueType<1>", GM_SIM_U8},
+	        {"OpaqueType<2>", GM_SIM_U16},
+	        {"OpaqueType<4>", GM_SIM_U32},
+	        {"OpaqueType<8>", GM_SIM_U64},
+	        {"OpaqueType<1u>", GM_SIM_U8},
+	        {"OpaqueType<2u>", GM_SIM_U16},
+	        {"OpaqueType<4u>", GM_SIM_U32},
+	        {"OpaqueType<8u>", GM_SIM_U64},
+	        {"at::cuda::cub::detail::OpaqueType<1>", GM_SIM_U8},
+	        {"at::cuda::cub::detail::OpaqueType<2>", GM_SIM_U16},
+	        {"at::cuda::cub::detail::OpaqueType<4>", GM_SIM_U32},
+	        {"at::cuda::cub::detail::OpaqueType<8>", GM_SIM_U64},
+	};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (gm_sim_text_is(name, others[i].name))
+			return others[i].type;
+	return GM_SIM_NONE;
+}
+
+enum gm_sim_type gm_sim_type_of_scalar(int scalar_type)
+{
+	for (int type = 1; type < TYPES; type++)
+		if (types[type].scalar == scalar_type)
+			return (enum gm_sim_type)type;
+	return GM_SIM_NONE;
+}
+
+unsigned gm_sim_type_size(enum gm_sim_type type)
+{
+	return types[type].size;
+}
+
+bool gm_sim_type_is_real(enum gm_sim_type type)
+{
+	return type >= GM_SIM_F64 && type <= GM_SIM_BF16;
+}
+
+enum gm_sim_type gm_sim_type_wide(enum gm_sim_type type)
+{
+	return type == GM_SIM_F16 || type == GM_SIM_BF16 ? GM_SIM_F32 : type;
+}
+
+static float from_bits(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static uint32_t to_bits(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static double from_half(uint16_t half)
+{
+	int exponent = half >> 10 & 31;
+	double fraction = half & 1023, value;
+	if (exponent == 31)
+		value = fraction != 0 ? NAN : INFINITY;
+	else if (exponent)
+		value = ldexp(1024 + fraction, exponent - 25);
+	else
+		value = ldexp(fraction, -24);
+	return half & 0x8000 ? -value : value;
+}
+
+/* To the nearest, ties to even, as a GPU converts. */
+static uint16_t to_half(double value)
+{
+	uint16_t sign = signbit(value) ? 0x8000 : 0;
+	double size = fabs(value);
+	if (isnan(size))
+		return sign | 0x7e00;
+	if (size >= 65520)
+		return sign | 0x7c00;
+	int exponent;
+	frexp(size, &exponent);
+	exponent = exponent - 1 < -14 ? -14 : exponent - 1;
+	int fraction = (int)nearbyint(ldexp(size, 10 - exponent)); /* 1024 more where not subnormal */
+	if (fraction >= 2048) {
+		fraction /= 2;
+		exponent++;
+	}
+	return (uint16_t)(sign | (fraction >= 1024 ? ((exponent + 15) << 10) + fraction - 1024 : fraction));
+}
+
+static uint16_t to_bfloat(float value)
+{
+	uint32_t bits = to_bits(value);
+	if (value != value)
+		return 0x7fc0;
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+struct gm_sim_value gm_sim_real(double real)
+{
+	return (struct gm_sim_value){.real = real, .is_real = true};
+}
+
+struct gm_sim_value gm_sim_integer(int64_t integer)
+{
+	return (struct gm_sim_value){.integer = integer};
+}
+
+double gm_sim_as_real(struct gm_sim_value value)
+{
+	return value.is_real ? value.real : (double)value.integer;
+}
+
+int64_t gm_sim_as_integer(struct gm_sim_value value)
+{
+	if (!value.is_real)
+		return value.integer;
+	/* Saturated, as a GPU's conversion is. */
+	if (isnan(value.real))
+		return 0;
+	if (value.real >= 9.2233720368547758e18)
+		return INT64_MAX;
+	return value.real <= -9.2233720368547758e18 ? INT64_MIN : (int64_t)value.real;
+}
+
+#define LOAD(type)                          \
+	({                                  \
+		type loaded_;               \
+		memcpy(&loaded_, at, sizeof(loaded_)); \
+		loaded_;                    \
+	})
+
+struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at)
+{
+	switch (type) {
+	case GM_SIM_F64:
+		return gm_sim_real(LOAD(double));
+	case GM_SIM_F32:
+		return gm_sim_real(LOAD(float));
+	case GM_SIM_F16:
+		return gm_sim_real(from_half(LOAD(uint16_t)));
+	case GM_SIM_BF16:
+		return gm_sim_real(from_bits((uint32_t)LOAD(uint16_t) << 16));
+	case GM_SIM_BOOL:
+		return gm_sim_integer(LOAD(uint8_t) != 0);
+	case GM_SIM_I8:
+		return gm_sim_integer(LOAD(int8_t));
+	case GM_SIM_U8:
+		return gm_sim_integer(LOAD(uint8_t));
+	case GM_SIM_I16:
+		return gm_sim_integer(LOAD(int16_t));
+	case GM_SIM_U16:
+		return gm_sim_integer(LOAD(uint16_t));
+	case GM_SIM_I32:
+		return gm_sim_integer(LOAD(int32_t));
+	case GM_SIM_U32:
+		return gm_sim_integer(LOAD(uint32_t));
+	case GM_SIM_I64:
+	case GM_SIM_U64:
+		return gm_sim_integer(LOAD(int64_t));
+	case GM_SIM_NONE:
+		break;
+	}
+	return gm_sim_integer(0);
+}
+
+void gm_sim_store(enum gm_sim_type type, void *at, struct gm_sim_value value)
+{
+	uint64_t bits = 0;
+	switch (type) {
+	case GM_SIM_F64: {
+		double real = gm_sim_as_real(value);
+		memcpy(&bits, &real, sizeof(real));
+		break;
+	}
+	case GM_SIM_F32:
+		bits = to_bits((float)gm_sim_as_real(value));
+		break;
+	case GM_SIM_F16:
+		bits = to_half(gm_sim_as_real(value));
+		break;
+	case GM_SIM_BF16:
+		bits = to_bfloat((float)gm_sim_as_real(value));
+		break;
+	case GM_SIM_BOOL:
+		bits = value.is_real ? value.real != 0 : value.integer != 0;
+		break;
+	default:
+		bits = (uint64_t)gm_sim_as_integer(value);
+	}
+	memcpy(at, &bits, types[type].size); /* little endian */
+}
+
+struct gm_sim_value gm_sim_round(enum gm_sim_type type, struct gm_sim_value value)
+{
+	uint64_t bits = 0;
+	gm_sim_store(type, &bits, value);
+	return gm_sim_load(type, &bits);
+}

@@ -1,0 +1,49 @@
+/* From a kernel's name to its plan, once, and from a launch to its result. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernels/kernels.h"
+
+static const struct gm_sim_plan no_plan;
+
+static struct gm_sim_plan *make(const char *mangled)
+{
+	static gm_sim_family *const families[] = {gm_sim_elementwise_plan, gm_sim_reduce_plan,
+	        gm_sim_index_plan, gm_sim_random_plan, gm_sim_cub_plan, gm_sim_sort_plan,
+	        gm_sim_scaler_plan, gm_sim_various_plan};
+	struct gm_sim_plan *plan = (struct gm_sim_plan *)(uintptr_t)&no_plan;
+	char *readable = gm_sim_name_readable(mangled);
+	if (!readable)
+		return plan;
+	struct gm_sim_text name = {readable, strlen(readable)}, base, arguments[16];
+	unsigned count = gm_sim_name_template(name, &base, arguments, 16);
+	for (size_t i = 0; count <= 16 && i < sizeof(families) / sizeof(families[0]); i++) {
+		struct gm_sim_plan made = {0};
+		if (!families[i](name, base, arguments, count, &made))
+			continue;
+		struct gm_sim_plan *kept = malloc(sizeof(*kept));
+		if (kept) {
+			*kept = made;
+			plan = kept;
+		}
+		break;
+	}
+	free(readable);
+	return plan;
+}
+
+bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *plan,
+        const struct gm_sim_launch *launch)
+{
+	if (!launch->arguments || !gm_sim_compute_limit())
+		return false;
+	struct gm_sim_plan *known = *plan;
+	if (!known) {
+		/* Two threads may make it at once: the first one's stays, the other's few bytes are lost. */
+		struct gm_sim_plan *made = make(mangled);
+		if (__atomic_compare_exchange_n((struct gm_sim_plan **)plan, &known, made, false,
+		            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			known = made;
+	}
+	return known->compute && known->compute(known, launch);
+}

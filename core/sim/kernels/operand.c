@@ -1,0 +1,162 @@
+/* Where a launch's operands are, whether that memory is there, and what of it was ever computed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cuda/sim.h"
+#include "sim/kernels/kernels.h"
+
+/* So much takes a host a millisecond or two; what decides control flow is far smaller. */
+#define COMPUTE_BELOW (UINT64_C(1) << 20)
+
+uint64_t gm_sim_compute_limit(void)
+{
+	static _Atomic uint64_t known = UINT64_MAX;
+	uint64_t limit = known;
+	if (limit != UINT64_MAX)
+		return limit;
+	limit = COMPUTE_BELOW;
+	const char *text = getenv("GPUMEM_SIM_COMPUTE_BELOW");
+	if (text && *text) {
+		char *end;
+		errno = 0;
+		unsigned long long bytes = strtoull(text, &end, 10);
+		if (errno || *end || bytes >= UINT64_MAX)
+			gm_sim_say("GPUMEM_SIM_COMPUTE_BELOW='%.32s': not a number of bytes: using %llu",
+			        text, (unsigned long long)COMPUTE_BELOW);
+		else
+			limit = bytes;
+	}
+	known = limit;
+	return limit;
+}
+
+/*
+ * int dims; IntDivider<unsigned> sizes_[MAX_DIMS] (divisor, m1, shift); stride_t strides_[MAX_DIMS][max(N, 1)],
+ * MAX_DIMS = 25 on CUDA.
+ */
+size_t gm_sim_offsets_bytes(unsigned operands)
+{
+	return 4 + GM_SIM_DIMS * 12 + GM_SIM_DIMS * 4 * (size_t)(operands ? operands : 1);
+}
+
+bool gm_sim_offsets_read(
+        const void *at, unsigned operands, uint64_t numel, struct gm_sim_offsets *ret)
+{
+	const int32_t *words = at;
+	if (words[0] < 0 || words[0] > GM_SIM_DIMS || operands > GM_SIM_OPERANDS)
+		return false;
+	ret->dims = (unsigned)words[0];
+	ret->operands = operands;
+	uint64_t product = 1;
+	for (unsigned i = 0; i < ret->dims; i++) {
+		ret->sizes[i] = (uint32_t)words[1 + 3 * i];
+		if (!ret->sizes[i] || ret->sizes[i] > INT32_MAX || product > INT32_MAX)
+			return false;
+		product *= ret->sizes[i];
+		for (unsigned k = 0; k < operands; k++)
+			ret->strides[i][k] =
+			        words[1 + 3 * GM_SIM_DIMS + i * (operands ? operands : 1) + k];
+	}
+	return !numel || product == numel;
+}
+
+void gm_sim_offsets_trivial(uint64_t numel, unsigned operands, const unsigned *sizes,
+        struct gm_sim_offsets *ret)
+{
+	ret->dims = 1;
+	ret->operands = operands;
+	ret->sizes[0] = (uint32_t)numel;
+	for (unsigned k = 0; k < operands; k++)
+		ret->strides[0][k] = sizes[k];
+}
+
+void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, int64_t *ret)
+{
+	for (unsigned k = 0; k < offsets->operands; k++)
+		ret[k] = 0;
+	for (unsigned i = 0; i < offsets->dims; i++) {
+		uint64_t within = index % offsets->sizes[i];
+		index /= offsets->sizes[i];
+		for (unsigned k = 0; k < offsets->operands; k++)
+			ret[k] += (int64_t)within * offsets->strides[i][k];
+	}
+}
+
+static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read)
+{
+	if (!size || use->wrong)
+		return;
+	use->bytes += size;
+	if (use->bytes < size || use->bytes > gm_sim_compute_limit()) {
+		use->wrong = true;
+		return;
+	}
+	struct gm_sim_device *device = gm_sim_device_of(at);
+	struct gm_sim_range host;
+	if (device) {
+		use->wrong |= !gm_sim_memory_holds(device, at, size);
+		if (read && !use->wrong)
+			use->unknown |= !gm_sim_data_known(device, at, size);
+	} else {
+		/* Pinned memory: the host wrote it, so it is known. */
+		use->wrong |= !gm_sim_host_find(at, &host) ||
+		              (uintptr_t)at + size > host.start + host.size;
+	}
+}
+
+void gm_sim_use_read(struct gm_sim_use *u, const void *at, uint64_t size)
+{
+	use(u, at, size, true);
+}
+
+void gm_sim_use_write(struct gm_sim_use *u, const void *at, uint64_t size)
+{
+	use(u, at, size, false);
+}
+
+/* From its lowest to its highest byte. */
+static const char *extent(const struct gm_sim_offsets *offsets, unsigned operand, const void *base,
+        unsigned element, uint64_t *ret_size)
+{
+	int64_t low = 0, high = element;
+	for (unsigned i = 0; i < offsets->dims; i++) {
+		int64_t span = (int64_t)(offsets->sizes[i] - 1) * offsets->strides[i][operand];
+		*(span < 0 ? &low : &high) += span;
+	}
+	*ret_size = (uint64_t)(high - low);
+	return (const char *)base + low;
+}
+
+void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offsets,
+        unsigned operand, const void *base, unsigned element, bool write)
+{
+	uint64_t size, elements = element;
+	const char *at = extent(offsets, operand, base, element, &size);
+	/* What is computed counts, not the gaps; but a broadcast operand is walked again and again. */
+	for (unsigned i = 0; i < offsets->dims; i++)
+		elements *= offsets->sizes[i];
+	if (elements > gm_sim_compute_limit())
+		u->wrong = true;
+	use(u, at, size, !write);
+}
+
+bool gm_sim_use_good(const struct gm_sim_use *u)
+{
+	return !u->wrong;
+}
+
+void gm_sim_use_wrote(const struct gm_sim_use *u, const void *at, uint64_t size)
+{
+	struct gm_sim_device *device = gm_sim_device_of(at);
+	if (device && size)
+		gm_sim_data_computed(device, at, size, !u->unknown);
+}
+
+void gm_sim_use_wrote_operand(const struct gm_sim_use *u, const struct gm_sim_offsets *offsets,
+        unsigned operand, const void *base, unsigned element)
+{
+	uint64_t size;
+	const char *at = extent(offsets, operand, base, element, &size);
+	gm_sim_use_wrote(u, at, size);
+}
