@@ -33,8 +33,8 @@ static struct gm_error *value_of(
 		*ret = word + length + 1;
 	} else if (!word[length]) {
 		if (*index + 1 >= argc || strcmp(argv[*index + 1], "--") == 0)
-			return gm_error_create(
-			        GM_USAGE, "run: %s: a file's name is missing: %s FILE", name, name);
+			return gm_error_create(GM_USAGE,
+			        "run: %s: its value is missing: see `gpumem run --help`", name);
 		*ret = argv[++*index];
 	}
 	return NULL;
@@ -52,7 +52,7 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			options->program = i;
 			break;
 		}
-		const char *json = NULL, *record = NULL;
+		const char *json = NULL, *record = NULL, *below = NULL, *overflow = NULL;
 		if (strcmp(word, "--help") == 0) {
 			options->help = true;
 			return NULL;
@@ -66,8 +66,18 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		struct gm_error *error = value_of(argc, argv, &i, "--json", &json);
 		if (!error)
 			error = value_of(argc, argv, &i, "-o", &record);
+		if (!error)
+			error = value_of(argc, argv, &i, "--compute-below", &below);
+		if (!error)
+			error = value_of(argc, argv, &i, "--overflow-at", &overflow);
 		if (error)
 			return error;
+		if (below)
+			options->launch.compute_below = below;
+		else if (overflow)
+			options->launch.overflow_at = overflow;
+		if (below || overflow)
+			continue;
 		if (!json && !record)
 			return gm_error_create(GM_USAGE,
 			        "run: %s: unknown option: see `gpumem run --help`; the program's "
@@ -88,6 +98,10 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		        "'gpumem record' "
 		        "-ex run -- PROG` records, or leave -o out",
 		        options->record);
+	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
+		return gm_error_create(GM_USAGE,
+		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
+		        "--sim, or leave them out");
 	if (options->launch.json && !options->sim)
 		return gm_error_create(GM_USAGE, "run: --json: the account is the simulated "
 		                                 "device's: add --sim, or leave --json out");
@@ -149,7 +163,8 @@ static struct gm_error *run_program(
 const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "run a program, on a simulated CUDA device where asked",
-        .usage = "[--sim[=PROFILE]] [--no-record] [--json FILE] -- PROG ARGS\n"
+        .usage = "[--sim[=PROFILE]] [--no-record] [--json FILE] [--compute-below BYTES] "
+                 "[--overflow-at STEP] -- PROG ARGS\n"
                  "Runs a program; its streams, exit status and signals are its own.\n\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU; at exit an\n"
@@ -157,6 +172,11 @@ const struct gm_command gm_command_run = {
                  "none)\n"
                  "  --json FILE      the account as JSON, a line for each process that used the "
                  "device\n"
+                 "  --compute-below BYTES  kernels that decide control flow are computed where "
+                 "they touch no more\n"
+                 "                   memory than this (default 1MiB; 0: none)\n"
+                 "  --overflow-at STEP[,STEP]  the gradients of these steps (from 1) overflow, as "
+                 "GradScaler sees them\n"
                  "  --no-record      records nothing (so far nothing is recorded in a shell)\n\n"
                  "Example: gpumem run --sim=24GiB -- python train.py",
         .shell = true,

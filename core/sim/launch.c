@@ -1,7 +1,9 @@
 #include "sim/launch.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,13 +93,53 @@ static struct gm_error *preload(char **ret)
 	return NULL;
 }
 
+/* "4096", "64KiB", "1MiB" in bytes. */
+static struct gm_error *compute_below(const char *text, char **ret)
+{
+	static const struct {
+		const char *name;
+		unsigned shift;
+	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+	char *end;
+	errno = 0;
+	unsigned long long number = strtoull(text, &end, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (*text >= '0' && *text <= '9' && !errno && strcmp(end, units[i].name) == 0 &&
+		        number <= (1ull << 40) >> units[i].shift)
+			return asprintf(ret, "GPUMEM_SIM_COMPUTE_BELOW=%llu",
+			               number << units[i].shift) < 0
+			               ? &gm_error_no_memory
+			               : NULL;
+	return gm_error_create(GM_USAGE,
+	        "run: --compute-below %s: not a size: give bytes, or a number with KiB or MiB "
+	        "(0: nothing is computed)",
+	        text);
+}
+
+/* "3" or "3,7": steps from 1. */
+static struct gm_error *overflow_at(const char *text, char **ret)
+{
+	bool good = *text != 0;
+	for (const char *at = text; good && *at;) {
+		char *end;
+		unsigned long long step = strtoull(at, &end, 10);
+		good = *at >= '0' && *at <= '9' && step > 0 && (!*end || (*end == ',' && end[1]));
+		at = *end ? end + 1 : end;
+	}
+	if (!good)
+		return gm_error_create(GM_USAGE,
+		        "run: --overflow-at %s: not steps: give their numbers from 1, as in 3,7",
+		        text);
+	return asprintf(ret, "GPUMEM_SIM_OVERFLOW_AT=%s", text) < 0 ? &gm_error_no_memory : NULL;
+}
+
 struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret)
 {
 	struct gm_sim_choice choice;
 	struct gm_error *error = gm_sim_profile_parse(launch->profile, &choice);
 	if (error)
 		return error;
-	char **settings = calloc(4, sizeof(*settings));
+	char **settings = calloc(6, sizeof(*settings));
 	if (!settings)
 		return &gm_error_no_memory;
 	size_t count = 0;
@@ -108,6 +150,10 @@ struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret
 	if (!error && launch->json &&
 	        asprintf(&settings[count++], "GPUMEM_SIM_JSON=%s", launch->json) < 0)
 		error = &gm_error_no_memory;
+	if (!error && launch->compute_below)
+		error = compute_below(launch->compute_below, &settings[count++]);
+	if (!error && launch->overflow_at)
+		error = overflow_at(launch->overflow_at, &settings[count++]);
 	if (error) {
 		settings[count - 1] = NULL;
 		gm_sim_settings_free(settings);

@@ -8,6 +8,8 @@
  *     GPUMEM_SIM_CONTEXT=MIB      what the context keeps of the device's memory
  *     GPUMEM_SIM_QUIET=1          no notes and no account on stderr
  *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and process
+ *     GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, where they are known
+ *     GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients are told to overflow
  *
  * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it debugs (and
  * not to gdb itself). This part knows nothing of CUDA.
@@ -18,8 +20,10 @@
 #include "base/error.h"
 
 struct gm_sim_launch {
-	const char *profile; /* NULL or "": the default */
-	const char *json;    /* NULL: no account in a file */
+	const char *profile;       /* NULL or "": the default */
+	const char *json;          /* NULL: no account in a file */
+	const char *compute_below; /* bytes, "64KiB"; NULL: the library's default */
+	const char *overflow_at;   /* "3" or "3,7"; NULL: none */
 };
 
 /*

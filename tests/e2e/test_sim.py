@@ -124,7 +124,8 @@ def test_the_account_s_peaks_are_pytorch_s_own(training):
 
 def test_the_account_counts_kernels_that_computed_nothing(training):
     _, _, (account,) = training
-    assert account["launches"] == sum(account["kernels"].values()) >= account["kernels_not_computed"] > 50
+    assert account["launches"] == sum(account["kernels"].values()) 
+    assert account["kernels_not_computed"] == account["launches"] - sum(account["computed"].values()) > 0
     assert account["library_calls_not_computed"] > 0
 
 

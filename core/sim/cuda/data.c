@@ -89,7 +89,8 @@ static void doubt_piece(struct gm_sim_device *device, const void *to, uint64_t s
 	if (!size)
 		return;
 	uint64_t offset = (uint64_t)((const unsigned char *)to - device->base);
-	change(device->doubtful, offset / GM_SIM_GRANULE, (offset + size - 1) / GM_SIM_GRANULE + 1, true);
+	change(device->doubtful, offset / GM_SIM_GRANULE, (offset + size - 1) / GM_SIM_GRANULE + 1,
+	        true);
 }
 
 static bool piece_doubtful(struct gm_sim_device *device, const void *at, uint64_t size)
@@ -186,8 +187,7 @@ static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
 	GM_SIM_COUNT(gpumem_sim_account.read_back, bytes);
 	if (!atomic_exchange(&said, true))
 		gm_sim_say("values read back from the simulated device were never computed: they "
-		           "read as "
-		           "zero (device %u; said once, counted)",
+		           "read as zero, or rest on such (device %u; said once, counted)",
 		        device->index);
 }
 
@@ -246,9 +246,10 @@ static void across_piece(struct gm_sim_device *to_device, void *to,
 			in_piece(to_device, target, from_device->base + first, until - first);
 			if (piece_doubtful(from_device, from_device->base + first, until - first))
 				doubt_piece(to_device, target, until - first);
-		} else
-{			zero_piece(to_device, target, until - first);
-}		at = next;
+		} else {
+			zero_piece(to_device, target, until - first);
+		}
+		at = next;
 	}
 }
 

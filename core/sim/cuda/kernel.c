@@ -332,7 +332,8 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 	if (gm_sim_captured(
 	            stream, &(struct gm_sim_node){.what = GM_SIM_NODE_KERNEL, .kernel = kernel}))
 		return cudaSuccess;
-	struct gm_sim_launch what = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, arguments};
+	struct gm_sim_launch what = {
+	        {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, arguments};
 	gm_sim_kernel_count(kernel, gm_sim_kernel_compute(kernel->name, &kernel->plan, &what));
 	return cudaSuccess;
 }

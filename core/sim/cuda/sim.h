@@ -49,7 +49,8 @@ struct gm_sim_device {
 	int memory; /* the memfd */
 	unsigned char *base;
 	uint64_t span;
-	_Atomic uint64_t *written, *chunks, *doubtful; /* doubtful: written, but from what was never computed */
+	_Atomic uint64_t *written, *chunks,
+	        *doubtful;    /* doubtful: written, but from what was never computed */
 	pthread_mutex_t lock; /* of `ranges` and of the account's used */
 	struct gm_sim_ranges ranges;
 	_Atomic bool ready, failed;
@@ -134,7 +135,8 @@ struct gm_sim_kernel {
 	const char *name; /* mangled */
 	_Atomic uint64_t launches, computed;
 	_Atomic int shared_max; /* cudaFuncAttributeMaxDynamicSharedMemorySize */
-	struct gm_sim_plan *_Atomic plan; /* how it is computed (kernels/), NULL until its first launch */
+	struct gm_sim_plan
+	        *_Atomic plan; /* how it is computed (kernels/), NULL until its first launch */
 };
 /* Calls visit(kernel, data) for each kernel that was launched. */
 void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);

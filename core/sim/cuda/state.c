@@ -295,15 +295,18 @@ static void put_name(FILE *file, const char *name)
 
 struct listing {
 	FILE *file;
-	bool any;
+	bool any, computed;
 };
 
 static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
 {
 	struct listing *listing = data;
+	uint64_t count = listing->computed ? kernel->computed : kernel->launches;
+	if (!count)
+		return;
 	fputs(listing->any ? ",\"" : "\"", listing->file);
 	put_name(listing->file, kernel->name);
-	fprintf(listing->file, "\":%" PRIu64, (uint64_t)kernel->launches);
+	fprintf(listing->file, "\":%" PRIu64, count);
 	listing->any = true;
 }
 
@@ -336,6 +339,9 @@ static void account_json(const char *path)
 	        a->launches, a->not_computed, a->library_not_computed, a->not_simulated,
 	        a->read_back);
 	struct listing listing = {.file = file};
+	gm_sim_kernel_each(put_kernel, &listing);
+	fputs("},\"computed\":{", file);
+	listing = (struct listing){.file = file, .computed = true};
 	gm_sim_kernel_each(put_kernel, &listing);
 	fputs("}}\n", file);
 	fclose(file);

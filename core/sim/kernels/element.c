@@ -32,7 +32,8 @@ enum gm_sim_type gm_sim_type_of(struct gm_sim_text name)
 	static const char *const ends[] = {"&", "*", " ", "const"};
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		size_t length = strlen(ends[i]);
-		if (name.size > length && memcmp(name.at + name.size - length, ends[i], length) == 0) {
+		if (name.size > length &&
+		        memcmp(name.at + name.size - length, ends[i], length) == 0) {
 			name.size -= length;
 			i = (size_t)-1;
 		}
@@ -128,12 +129,14 @@ static uint16_t to_half(double value)
 	int exponent;
 	frexp(size, &exponent);
 	exponent = exponent - 1 < -14 ? -14 : exponent - 1;
-	int fraction = (int)nearbyint(ldexp(size, 10 - exponent)); /* 1024 more where not subnormal */
+	int fraction =
+	        (int)nearbyint(ldexp(size, 10 - exponent)); /* 1024 more where not subnormal */
 	if (fraction >= 2048) {
 		fraction /= 2;
 		exponent++;
 	}
-	return (uint16_t)(sign | (fraction >= 1024 ? ((exponent + 15) << 10) + fraction - 1024 : fraction));
+	return (uint16_t)(sign | (fraction >= 1024 ? ((exponent + 15) << 10) + fraction - 1024
+	                                           : fraction));
 }
 
 static uint16_t to_bfloat(float value)
@@ -171,11 +174,11 @@ int64_t gm_sim_as_integer(struct gm_sim_value value)
 	return value.real <= -9.2233720368547758e18 ? INT64_MIN : (int64_t)value.real;
 }
 
-#define LOAD(type)                          \
-	({                                  \
-		type loaded_;               \
+#define LOAD(type)                                     \
+	({                                             \
+		type loaded_;                          \
 		memcpy(&loaded_, at, sizeof(loaded_)); \
-		loaded_;                    \
+		loaded_;                               \
 	})
 
 struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at)

@@ -37,8 +37,8 @@ static bool read_casts(const struct gm_sim_plan *plan, void **arguments, struct 
 	       read_types(arguments[5], plan->functor.arity, ret->type + 1);
 }
 
-static bool read(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch,
-        struct operands *ret)
+static bool read(
+        const struct gm_sim_plan *plan, const struct gm_sim_launch *launch, struct operands *ret)
 {
 	const struct gm_sim_functor *functor = &plan->functor;
 	unsigned operands = functor->arity + 1;
@@ -113,8 +113,10 @@ bool gm_sim_elementwise_plan(struct gm_sim_text name, struct gm_sim_text base,
 		ret->form = VECTORIZED;
 	} else if (gm_sim_text_is(base, "unrolled_elementwise_kernel") && count == 7) {
 		functor = arguments[0];
-		ret->form = gm_sim_text_has(arguments[5], "LoadWithCast") ? UNROLLED_CAST : UNROLLED;
-		if (!gm_sim_text_has(arguments[3], "Trivial") || !gm_sim_text_has(arguments[4], "Trivial"))
+		ret->form =
+		        gm_sim_text_has(arguments[5], "LoadWithCast") ? UNROLLED_CAST : UNROLLED;
+		if (!gm_sim_text_has(arguments[3], "Trivial") ||
+		        !gm_sim_text_has(arguments[4], "Trivial"))
 			return false;
 	} else if (gm_sim_text_is(base, "elementwise_kernel") && count == 3) {
 		/* gpu_kernel_impl<FUNCTOR>(…)::{lambda(int)#1} */

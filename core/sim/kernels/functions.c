@@ -252,7 +252,9 @@ static struct gm_sim_value clamp(const struct gm_sim_bound *bound, struct gm_sim
 static struct gm_sim_value gelu(unsigned approximation, double x)
 {
 	if (approximation == 1)
-		return gm_sim_real(0.5 * x * (1 + tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))));
+		return gm_sim_real(
+		        0.5 * x *
+		        (1 + tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x))));
 	return gm_sim_real(x * 0.5 * (1 + erf(x * M_SQRT1_2)));
 }
 
@@ -260,10 +262,10 @@ static struct gm_sim_value nan_to_num(const struct gm_sim_bound *bound, struct g
 {
 	if (!a.is_real)
 		return a;
-	return isnan(a.real)          ? bound->capture[0]
-	       : a.real == INFINITY   ? bound->capture[1]
-	       : a.real == -INFINITY  ? bound->capture[2]
-	                              : a;
+	return isnan(a.real)         ? bound->capture[0]
+	       : a.real == INFINITY  ? bound->capture[1]
+	       : a.real == -INFINITY ? bound->capture[2]
+	                             : a;
 }
 
 struct gm_sim_value gm_sim_functor_apply(
@@ -314,8 +316,9 @@ struct gm_sim_value gm_sim_functor_apply(
 		return x > 0 ? a : gm_sim_real(x * gm_sim_as_real(capture[0]));
 	case GM_FN_SOFTPLUS: {
 		double beta = gm_sim_as_real(capture[0]);
-		return x * beta > gm_sim_as_real(capture[1]) ? a
-		                                             : gm_sim_real(log1p(exp(x * beta)) / beta);
+		return x * beta > gm_sim_as_real(capture[1])
+		               ? a
+		               : gm_sim_real(log1p(exp(x * beta)) / beta);
 	}
 	case GM_FN_NAN_TO_NUM:
 		return nan_to_num(bound, a);
@@ -349,8 +352,9 @@ struct gm_sim_value gm_sim_functor_apply(
 	case GM_FN_BITWISE_XOR:
 		return gm_sim_integer(a.integer ^ b.integer);
 	case GM_FN_SHIFT_LEFT:
-		return gm_sim_integer(
-		        b.integer < 0 || b.integer > 63 ? 0 : wrap((uint64_t)a.integer << b.integer));
+		return gm_sim_integer(b.integer < 0 || b.integer > 63
+		                              ? 0
+		                              : wrap((uint64_t)a.integer << b.integer));
 	case GM_FN_SHIFT_RIGHT:
 		return gm_sim_integer(
 		        a.integer >> (b.integer < 0 || b.integer > 63 ? 63 : b.integer));
@@ -374,9 +378,11 @@ struct gm_sim_value gm_sim_functor_apply(
 		a = compare(LT, a, b) ? b : a;
 		return compare(LT, c, a) ? c : a;
 	case GM_FN_ADDCMUL:
-		return arithmetic(GM_FN_ADD, real, a, arithmetic(GM_FN_MUL, real, b, c, one), capture[0]);
+		return arithmetic(
+		        GM_FN_ADD, real, a, arithmetic(GM_FN_MUL, real, b, c, one), capture[0]);
 	case GM_FN_ADDCDIV:
-		return arithmetic(GM_FN_ADD, real, a, arithmetic(GM_FN_DIV, real, b, c, one), capture[0]);
+		return arithmetic(
+		        GM_FN_ADD, real, a, arithmetic(GM_FN_DIV, real, b, c, one), capture[0]);
 	default:
 		return arithmetic(functor->function, real, a, b, c);
 	}

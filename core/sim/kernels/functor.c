@@ -15,94 +15,96 @@ static const struct named {
 	const char *name;
 	uint8_t function, out;
 	const char *captures;
-} lambdas[] = {
-        {"direct_copy_kernel_cuda", GM_FN_COPY, SAME, ""},
-        {"float16_copy_kernel_cuda", GM_FN_COPY, HALF, ""},
-        {"bfloat16_copy_kernel_cuda", GM_FN_COPY, BFLOAT, ""},
-        {"neg_kernel_cuda", GM_FN_NEG, SAME, ""},
-        {"abs_kernel_cuda", GM_FN_ABS, SAME, ""},
-        {"sign_kernel_cuda", GM_FN_SIGN, SAME, ""},
-        {"signbit_kernel_cuda", GM_FN_SIGNBIT, BOOLEAN, ""},
-        {"exp_kernel_cuda", GM_FN_EXP, SAME, ""},
-        {"exp2_kernel_cuda", GM_FN_EXP2, SAME, ""},
-        {"expm1_kernel_cuda", GM_FN_EXPM1, SAME, ""},
-        {"log_kernel_cuda", GM_FN_LOG, SAME, ""},
-        {"log2_kernel_cuda", GM_FN_LOG2, SAME, ""},
-        {"log10_kernel_cuda", GM_FN_LOG10, SAME, ""},
-        {"log1p_kernel_cuda", GM_FN_LOG1P, SAME, ""},
-        {"sqrt_kernel_cuda", GM_FN_SQRT, SAME, ""},
-        {"rsqrt_kernel_cuda", GM_FN_RSQRT, SAME, ""},
-        {"reciprocal_kernel_cuda", GM_FN_RECIPROCAL, SAME, ""},
-        {"sigmoid_kernel_cuda", GM_FN_SIGMOID, SAME, ""},
-        {"tanh_kernel_cuda", GM_FN_TANH, SAME, ""},
-        {"sin_kernel_cuda", GM_FN_SIN, SAME, ""},
-        {"cos_kernel_cuda", GM_FN_COS, SAME, ""},
-        {"tan_kernel_cuda", GM_FN_TAN, SAME, ""},
-        {"asin_kernel_cuda", GM_FN_ASIN, SAME, ""},
-        {"acos_kernel_cuda", GM_FN_ACOS, SAME, ""},
-        {"atan_kernel_cuda", GM_FN_ATAN, SAME, ""},
-        {"sinh_kernel_cuda", GM_FN_SINH, SAME, ""},
-        {"cosh_kernel_cuda", GM_FN_COSH, SAME, ""},
-        {"erf_kernel_cuda", GM_FN_ERF, SAME, ""},
-        {"erfc_kernel_cuda", GM_FN_ERFC, SAME, ""},
-        {"ceil_kernel_cuda", GM_FN_CEIL, SAME, ""},
-        {"floor_kernel_cuda", GM_FN_FLOOR, SAME, ""},
-        {"round_kernel_cuda", GM_FN_ROUND, SAME, ""},
-        {"trunc_kernel_cuda", GM_FN_TRUNC, SAME, ""},
-        {"frac_kernel_cuda", GM_FN_FRAC, SAME, ""},
-        {"logical_not_kernel_cuda", GM_FN_LOGICAL_NOT, BOOLEAN, ""},
-        {"bitwise_not_kernel_cuda", GM_FN_BITWISE_NOT, SAME, ""},
-        {"isposinf_kernel_impl", GM_FN_IS_POSITIVE_INFINITY, BOOLEAN, ""},
-        {"isneginf_kernel_impl", GM_FN_IS_NEGATIVE_INFINITY, BOOLEAN, ""},
-        {"silu_kernel", GM_FN_SILU, SAME, ""},
-        {"GeluCUDAKernelImpl", GM_FN_GELU, SAME, ""},
-        {"pow_tensor_scalar_kernel_impl", GM_FN_POW_SCALAR, SAME, "t"},
-        {"pow_scalar_tensor_impl", GM_FN_SCALAR_POW, SAME, "t"},
-        {"launch_clamp_scalar", GM_FN_CLAMP_SCALAR, SAME, "ioo"},
-        {"compare_scalar_kernel", GM_FN_COMPARE_SCALAR, BOOLEAN, "it"},
-        {"leaky_relu_kernel", GM_FN_LEAKY_RELU, SAME, "o"},
-        {"softplus_kernel", GM_FN_SOFTPLUS, SAME, "oo"},
-        {"nan_to_num_kernel_cuda", GM_FN_NAN_TO_NUM, SAME, "ttt"},
-        {"masked_fill_kernel", GM_FN_MASKED_FILL, SAME, "t"},
-        {"where_kernel_impl", GM_FN_WHERE, SAME, ""},
-        {"clamp_kernel_impl", GM_FN_CLAMP, SAME, ""},
-        {"addcmul_cuda_kernel", GM_FN_ADDCMUL, SAME, "o"},
-        {"addcdiv_cuda_kernel", GM_FN_ADDCDIV, SAME, "o"},
-        {"lerp_tensor_kernel", GM_FN_LERP, SAME, ""},
-        {"lerp_scalar_kernel", GM_FN_LERP_SCALAR, SAME, "o"},
-        {"pow_tensor_tensor_kernel", GM_FN_POW, SAME, ""},
-        {"maximum_kernel_cuda", GM_FN_MAXIMUM, SAME, ""},
-        {"minimum_kernel_cuda", GM_FN_MINIMUM, SAME, ""},
-        {"fmax_kernel_cuda", GM_FN_FMAX, SAME, ""},
-        {"fmin_kernel_cuda", GM_FN_FMIN, SAME, ""},
-        {"atan2_kernel_cuda", GM_FN_ATAN2, SAME, ""},
-        {"hypot_kernel_cuda", GM_FN_HYPOT, SAME, ""},
-        {"copysign_kernel_cuda", GM_FN_COPYSIGN, SAME, ""},
-        {"remainder_kernel_cuda", GM_FN_REMAINDER, SAME, ""},
-        {"fmod_kernel_cuda", GM_FN_FMOD, SAME, ""},
-        {"div_trunc_kernel_cuda", GM_FN_DIV_TRUNC, SAME, ""},
-        {"div_floor_kernel_cuda", GM_FN_DIV_FLOOR, SAME, ""},
-        {"logical_and_kernel_cuda", GM_FN_LOGICAL_AND, BOOLEAN, ""},
-        {"logical_or_kernel_cuda", GM_FN_LOGICAL_OR, BOOLEAN, ""},
-        {"logical_xor_kernel_cuda", GM_FN_LOGICAL_XOR, BOOLEAN, ""},
-        {"lshift_kernel_cuda", GM_FN_SHIFT_LEFT, SAME, ""},
-        {"rshift_kernel_cuda", GM_FN_SHIFT_RIGHT, SAME, ""},
-        {"threshold_kernel_impl", GM_FN_THRESHOLD, SAME, "tt"},
-        {"mse_kernel_cuda", GM_FN_MSE, SAME, ""},
-        {"xlogy_kernel_cuda", GM_FN_XLOGY, SAME, ""},
-}, functors[] = {
-        {"FillFunctor", GM_FN_FILL, SAME, "t"},
-        {"AbsFunctor", GM_FN_ABS, SAME, ""},
-        {"CUDAFunctor_add", GM_FN_ADD, SAME, "o"},
-        {"CUDAFunctorOnSelf_add", GM_FN_ADD_SELF, SAME, "oo"},
-        {"CUDAFunctorOnOther_add", GM_FN_ADD_OTHER, SAME, "oo"},
-        {"MulFunctor", GM_FN_MUL, SAME, ""},
-        {"DivFunctor", GM_FN_DIV, SAME, ""},
-        {"CompareEqFunctor", GM_FN_EQUAL, BOOLEAN, "i"},
-        {"CompareFunctor", GM_FN_COMPARE, BOOLEAN, "i"},
-        {"BitwiseAndFunctor", GM_FN_BITWISE_AND, SAME, ""},
-        {"BitwiseOrFunctor", GM_FN_BITWISE_OR, SAME, ""},
-        {"BitwiseXorFunctor", GM_FN_BITWISE_XOR, SAME, ""},
+} lambdas[] =
+        {
+                {"direct_copy_kernel_cuda", GM_FN_COPY, SAME, ""},
+                {"float16_copy_kernel_cuda", GM_FN_COPY, HALF, ""},
+                {"bfloat16_copy_kernel_cuda", GM_FN_COPY, BFLOAT, ""},
+                {"neg_kernel_cuda", GM_FN_NEG, SAME, ""},
+                {"abs_kernel_cuda", GM_FN_ABS, SAME, ""},
+                {"sign_kernel_cuda", GM_FN_SIGN, SAME, ""},
+                {"signbit_kernel_cuda", GM_FN_SIGNBIT, BOOLEAN, ""},
+                {"exp_kernel_cuda", GM_FN_EXP, SAME, ""},
+                {"exp2_kernel_cuda", GM_FN_EXP2, SAME, ""},
+                {"expm1_kernel_cuda", GM_FN_EXPM1, SAME, ""},
+                {"log_kernel_cuda", GM_FN_LOG, SAME, ""},
+                {"log2_kernel_cuda", GM_FN_LOG2, SAME, ""},
+                {"log10_kernel_cuda", GM_FN_LOG10, SAME, ""},
+                {"log1p_kernel_cuda", GM_FN_LOG1P, SAME, ""},
+                {"sqrt_kernel_cuda", GM_FN_SQRT, SAME, ""},
+                {"rsqrt_kernel_cuda", GM_FN_RSQRT, SAME, ""},
+                {"reciprocal_kernel_cuda", GM_FN_RECIPROCAL, SAME, ""},
+                {"sigmoid_kernel_cuda", GM_FN_SIGMOID, SAME, ""},
+                {"tanh_kernel_cuda", GM_FN_TANH, SAME, ""},
+                {"sin_kernel_cuda", GM_FN_SIN, SAME, ""},
+                {"cos_kernel_cuda", GM_FN_COS, SAME, ""},
+                {"tan_kernel_cuda", GM_FN_TAN, SAME, ""},
+                {"asin_kernel_cuda", GM_FN_ASIN, SAME, ""},
+                {"acos_kernel_cuda", GM_FN_ACOS, SAME, ""},
+                {"atan_kernel_cuda", GM_FN_ATAN, SAME, ""},
+                {"sinh_kernel_cuda", GM_FN_SINH, SAME, ""},
+                {"cosh_kernel_cuda", GM_FN_COSH, SAME, ""},
+                {"erf_kernel_cuda", GM_FN_ERF, SAME, ""},
+                {"erfc_kernel_cuda", GM_FN_ERFC, SAME, ""},
+                {"ceil_kernel_cuda", GM_FN_CEIL, SAME, ""},
+                {"floor_kernel_cuda", GM_FN_FLOOR, SAME, ""},
+                {"round_kernel_cuda", GM_FN_ROUND, SAME, ""},
+                {"trunc_kernel_cuda", GM_FN_TRUNC, SAME, ""},
+                {"frac_kernel_cuda", GM_FN_FRAC, SAME, ""},
+                {"logical_not_kernel_cuda", GM_FN_LOGICAL_NOT, BOOLEAN, ""},
+                {"bitwise_not_kernel_cuda", GM_FN_BITWISE_NOT, SAME, ""},
+                {"isposinf_kernel_impl", GM_FN_IS_POSITIVE_INFINITY, BOOLEAN, ""},
+                {"isneginf_kernel_impl", GM_FN_IS_NEGATIVE_INFINITY, BOOLEAN, ""},
+                {"silu_kernel", GM_FN_SILU, SAME, ""},
+                {"GeluCUDAKernelImpl", GM_FN_GELU, SAME, ""},
+                {"pow_tensor_scalar_kernel_impl", GM_FN_POW_SCALAR, SAME, "t"},
+                {"pow_scalar_tensor_impl", GM_FN_SCALAR_POW, SAME, "t"},
+                {"launch_clamp_scalar", GM_FN_CLAMP_SCALAR, SAME, "ioo"},
+                {"compare_scalar_kernel", GM_FN_COMPARE_SCALAR, BOOLEAN, "it"},
+                {"leaky_relu_kernel", GM_FN_LEAKY_RELU, SAME, "o"},
+                {"softplus_kernel", GM_FN_SOFTPLUS, SAME, "oo"},
+                {"nan_to_num_kernel_cuda", GM_FN_NAN_TO_NUM, SAME, "ttt"},
+                {"masked_fill_kernel", GM_FN_MASKED_FILL, SAME, "t"},
+                {"where_kernel_impl", GM_FN_WHERE, SAME, ""},
+                {"clamp_kernel_impl", GM_FN_CLAMP, SAME, ""},
+                {"addcmul_cuda_kernel", GM_FN_ADDCMUL, SAME, "o"},
+                {"addcdiv_cuda_kernel", GM_FN_ADDCDIV, SAME, "o"},
+                {"lerp_tensor_kernel", GM_FN_LERP, SAME, ""},
+                {"lerp_scalar_kernel", GM_FN_LERP_SCALAR, SAME, "o"},
+                {"pow_tensor_tensor_kernel", GM_FN_POW, SAME, ""},
+                {"maximum_kernel_cuda", GM_FN_MAXIMUM, SAME, ""},
+                {"minimum_kernel_cuda", GM_FN_MINIMUM, SAME, ""},
+                {"fmax_kernel_cuda", GM_FN_FMAX, SAME, ""},
+                {"fmin_kernel_cuda", GM_FN_FMIN, SAME, ""},
+                {"atan2_kernel_cuda", GM_FN_ATAN2, SAME, ""},
+                {"hypot_kernel_cuda", GM_FN_HYPOT, SAME, ""},
+                {"copysign_kernel_cuda", GM_FN_COPYSIGN, SAME, ""},
+                {"remainder_kernel_cuda", GM_FN_REMAINDER, SAME, ""},
+                {"fmod_kernel_cuda", GM_FN_FMOD, SAME, ""},
+                {"div_trunc_kernel_cuda", GM_FN_DIV_TRUNC, SAME, ""},
+                {"div_floor_kernel_cuda", GM_FN_DIV_FLOOR, SAME, ""},
+                {"logical_and_kernel_cuda", GM_FN_LOGICAL_AND, BOOLEAN, ""},
+                {"logical_or_kernel_cuda", GM_FN_LOGICAL_OR, BOOLEAN, ""},
+                {"logical_xor_kernel_cuda", GM_FN_LOGICAL_XOR, BOOLEAN, ""},
+                {"lshift_kernel_cuda", GM_FN_SHIFT_LEFT, SAME, ""},
+                {"rshift_kernel_cuda", GM_FN_SHIFT_RIGHT, SAME, ""},
+                {"threshold_kernel_impl", GM_FN_THRESHOLD, SAME, "tt"},
+                {"mse_kernel_cuda", GM_FN_MSE, SAME, ""},
+                {"xlogy_kernel_cuda", GM_FN_XLOGY, SAME, ""},
+},
+  functors[] = {
+          {"FillFunctor", GM_FN_FILL, SAME, "t"},
+          {"AbsFunctor", GM_FN_ABS, SAME, ""},
+          {"CUDAFunctor_add", GM_FN_ADD, SAME, "o"},
+          {"CUDAFunctorOnSelf_add", GM_FN_ADD_SELF, SAME, "oo"},
+          {"CUDAFunctorOnOther_add", GM_FN_ADD_OTHER, SAME, "oo"},
+          {"MulFunctor", GM_FN_MUL, SAME, ""},
+          {"DivFunctor", GM_FN_DIV, SAME, ""},
+          {"CompareEqFunctor", GM_FN_EQUAL, BOOLEAN, "i"},
+          {"CompareFunctor", GM_FN_COMPARE, BOOLEAN, "i"},
+          {"BitwiseAndFunctor", GM_FN_BITWISE_AND, SAME, ""},
+          {"BitwiseOrFunctor", GM_FN_BITWISE_OR, SAME, ""},
+          {"BitwiseXorFunctor", GM_FN_BITWISE_XOR, SAME, ""},
 };
 
 static const struct named *find(const struct named *table, size_t count, struct gm_sim_text word)
@@ -137,15 +139,18 @@ static bool lay_out(struct gm_sim_functor *functor, const char *captures, enum g
 
 static unsigned arity_of(int function)
 {
-	return function == GM_FN_FILL        ? 0
-	       : function >= GM_FN_WHERE     ? 3
-	       : function >= GM_FN_ADD       ? 2
-	                                     : 1;
+	return function == GM_FN_FILL    ? 0
+	       : function >= GM_FN_WHERE ? 3
+	       : function >= GM_FN_ADD   ? 2
+	                                 : 1;
 }
 
 static enum gm_sim_type out_of(enum out out, enum gm_sim_type type)
 {
-	return out == BOOLEAN ? GM_SIM_BOOL : out == HALF ? GM_SIM_F16 : out == BFLOAT ? GM_SIM_BF16 : type;
+	return out == BOOLEAN  ? GM_SIM_BOOL
+	       : out == HALF   ? GM_SIM_F16
+	       : out == BFLOAT ? GM_SIM_BF16
+	                       : type;
 }
 
 /* FUNCTION(…)::{lambda(…)#1}…::{lambda(T)#1} */
@@ -178,12 +183,16 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 		captures = "";
 	/* The first of the two lambdas is the approximation by tanh. */
 	if (known->function == GM_FN_GELU)
-		ret->number = gm_sim_text_has(name, "{lambda()#1}::operator()() const::{lambda()#1}") ||
-		                              gm_sim_text_has(name, "{lambda()#1}::operator()() const::{lambda()#2}") ||
-		                              gm_sim_text_has(name, "{lambda()#1}::operator()() const::{lambda()#3}") ||
-		                              gm_sim_text_has(name, "{lambda()#1}::operator()() const::{lambda()#4}")
-		                      ? 1
-		                      : 2;
+		ret->number =
+		        gm_sim_text_has(name, "{lambda()#1}::operator()() const::{lambda()#1}") ||
+		                        gm_sim_text_has(name,
+		                                "{lambda()#1}::operator()() const::{lambda()#2}") ||
+		                        gm_sim_text_has(name,
+		                                "{lambda()#1}::operator()() const::{lambda()#3}") ||
+		                        gm_sim_text_has(name,
+		                                "{lambda()#1}::operator()() const::{lambda()#4}")
+		                ? 1
+		                : 2;
 	return lay_out(ret, captures, type);
 }
 
@@ -239,8 +248,8 @@ void gm_sim_functor_bind(
 {
 	ret->functor = functor;
 	for (unsigned i = 0; i < functor->captures; i++)
-		ret->capture[i] = gm_sim_load(
-		        functor->capture[i].type, (const char *)object + functor->capture[i].offset);
+		ret->capture[i] = gm_sim_load(functor->capture[i].type,
+		        (const char *)object + functor->capture[i].offset);
 	if (functor->scalar)
 		ret->constant = gm_sim_load(
 		        functor->constant.type, (const char *)object + functor->constant.offset);

@@ -32,8 +32,8 @@ static struct gm_sim_plan *make(const char *mangled)
 	return plan;
 }
 
-bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *plan,
-        const struct gm_sim_launch *launch)
+bool gm_sim_kernel_compute(
+        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch)
 {
 	if (!launch->arguments || !gm_sim_compute_limit())
 		return false;

@@ -100,8 +100,8 @@ size_t gm_sim_offsets_bytes(unsigned operands); /* sizeof(OffsetCalculator<opera
 bool gm_sim_offsets_read(
         const void *at, unsigned operands, uint64_t numel, struct gm_sim_offsets *ret);
 /* Strides of `sizes[operand]` bytes, one dimension of `numel`. */
-void gm_sim_offsets_trivial(uint64_t numel, unsigned operands, const unsigned *sizes,
-        struct gm_sim_offsets *ret);
+void gm_sim_offsets_trivial(
+        uint64_t numel, unsigned operands, const unsigned *sizes, struct gm_sim_offsets *ret);
 void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, int64_t *ret);
 
 /* One launch's memory: how much was named, whether all of it is there and all that is read was ever computed. */
@@ -123,7 +123,6 @@ void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_
         unsigned operand, const void *base, unsigned element);
 
 /* --- functor.c, functions.c --- */
-
 
 enum { GM_SIM_CAPTURES = 4 };
 
@@ -182,8 +181,8 @@ gm_sim_family gm_sim_elementwise_plan, gm_sim_reduce_plan, gm_sim_index_plan, gm
 /* --- kernels.c --- */
 
 /* True where it was computed. `plan` is the kernel's own place for its plan. */
-bool gm_sim_kernel_compute(const char *mangled, struct gm_sim_plan *_Atomic *plan,
-        const struct gm_sim_launch *launch);
+bool gm_sim_kernel_compute(
+        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch);
 /* Bytes up to which a launch is computed: GPUMEM_SIM_COMPUTE_BELOW. */
 uint64_t gm_sim_compute_limit(void);
 

@@ -86,7 +86,8 @@ static size_t split(struct gm_sim_text text, size_t at, struct gm_sim_text *part
 				end--;
 			if (end > start) {
 				if (count < most)
-					parts[count] = (struct gm_sim_text){text.at + start, end - start};
+					parts[count] =
+					        (struct gm_sim_text){text.at + start, end - start};
 				count++;
 			}
 			start = at + 1;
@@ -137,8 +138,8 @@ unsigned gm_sim_name_parameters(
 	return count;
 }
 
-unsigned gm_sim_name_lambda(struct gm_sim_text name, struct gm_sim_text *ret_types, unsigned most,
-        unsigned *ret_number)
+unsigned gm_sim_name_lambda(
+        struct gm_sim_text name, struct gm_sim_text *ret_types, unsigned most, unsigned *ret_number)
 {
 	static const char word[] = "{lambda(";
 	size_t last = name.size;

@@ -22,7 +22,8 @@ uint64_t gm_sim_compute_limit(void)
 		errno = 0;
 		unsigned long long bytes = strtoull(text, &end, 10);
 		if (errno || *end || bytes >= UINT64_MAX)
-			gm_sim_say("GPUMEM_SIM_COMPUTE_BELOW='%.32s': not a number of bytes: using %llu",
+			gm_sim_say("GPUMEM_SIM_COMPUTE_BELOW='%.32s': not a number of bytes: using "
+			           "%llu",
 			        text, (unsigned long long)COMPUTE_BELOW);
 		else
 			limit = bytes;
@@ -61,8 +62,8 @@ bool gm_sim_offsets_read(
 	return !numel || product == numel;
 }
 
-void gm_sim_offsets_trivial(uint64_t numel, unsigned operands, const unsigned *sizes,
-        struct gm_sim_offsets *ret)
+void gm_sim_offsets_trivial(
+        uint64_t numel, unsigned operands, const unsigned *sizes, struct gm_sim_offsets *ret)
 {
 	ret->dims = 1;
 	ret->operands = operands;

@@ -10,7 +10,27 @@
 
 #include "sim/kernels/kernels.h"
 
-enum form { SUM, PRODUCT, ANY, ALL, MAX, MIN, ARG_MAX, ARG_MIN, MEAN, NORM_2, NORM_1, NORM_0, NORM_P, NORM_MAX, NORM_MIN, VARIANCE, NAN_SUM, PARITY, FORMS };
+enum form {
+	SUM,
+	PRODUCT,
+	ANY,
+	ALL,
+	MAX,
+	MIN,
+	ARG_MAX,
+	ARG_MIN,
+	MEAN,
+	NORM_2,
+	NORM_1,
+	NORM_0,
+	NORM_P,
+	NORM_MAX,
+	NORM_MIN,
+	VARIANCE,
+	NAN_SUM,
+	PARITY,
+	FORMS
+};
 
 /* ops_t: a name that it has, the members that it has, and how its accumulator is made. */
 static const struct {
@@ -117,12 +137,14 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 	case SUM:
 	case MEAN:
 		state->real += x;
-		state->integer = (int64_t)((uint64_t)state->integer + (uint64_t)(v.is_real ? 0 : v.integer));
+		state->integer =
+		        (int64_t)((uint64_t)state->integer + (uint64_t)(v.is_real ? 0 : v.integer));
 		break;
 	case PRODUCT:
 		state->real = state->any ? state->real * x : x;
-		state->integer = state->any ? (int64_t)((uint64_t)state->integer * (uint64_t)v.integer)
-		                            : v.integer;
+		state->integer = state->any
+		                         ? (int64_t)((uint64_t)state->integer * (uint64_t)v.integer)
+		                         : v.integer;
 		break;
 	case ANY:
 	case ALL:
@@ -196,7 +218,8 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 		value = gm_sim_real(plan->number[2] ? sqrt(state->real) : state->real);
 		break;
 	case NORM_P:
-		value = gm_sim_real(plan->number[2] ? pow(state->real, 1 / r->member[0]) : state->real);
+		value = gm_sim_real(
+		        plan->number[2] ? pow(state->real, 1 / r->member[0]) : state->real);
 		break;
 	case NORM_0:
 	case NORM_1:
@@ -338,8 +361,8 @@ bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
 	ret->number[1] = operations[which].members;
 	/* NormTwoOps<scalar, acc, out, apply_root>; older ones have no such parameter and take the root. */
 	ret->number[2] = !gm_sim_text_has(own[1], ", false");
-	ret->number[3] = operations[which].accumulator == 'p' &&
-	                 (ret->form == MAX || ret->form == MIN);
+	ret->number[3] =
+	        operations[which].accumulator == 'p' && (ret->form == MAX || ret->form == MIN);
 	ret->compute = compute;
 	return true;
 }

@@ -35,7 +35,8 @@ static bool overflow_now(void)
 	return scripted(updates + 1);
 }
 
-static const int tensors_most[] = {110, 64, 48, 36, 30}; /* MultiTensorApply.cuh: depth_to_max_tensors */
+static const int tensors_most[] = {
+        110, 64, 48, 36, 30}; /* MultiTensorApply.cuh: depth_to_max_tensors */
 
 /*
  * multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<T, 1, 1, 0>, LAMBDA>(metadata, functor, lambda)
@@ -153,7 +154,8 @@ bool gm_sim_scaler_plan(struct gm_sim_text name, struct gm_sim_text base,
 	struct gm_sim_text functor, own[4];
 	if (!gm_sim_text_is(base, "multi_tensor_apply_kernel") || count != 3 ||
 	        !gm_sim_text_begins(arguments[0], "TensorListMetadata<1>") ||
-	        !gm_sim_text_begins(arguments[2], "_amp_foreach_non_finite_check_and_unscale_cuda_"))
+	        !gm_sim_text_begins(
+	                arguments[2], "_amp_foreach_non_finite_check_and_unscale_cuda_"))
 		return false;
 	if (gm_sim_name_template(arguments[1], &functor, own, 4) != 4 ||
 	        !gm_sim_text_is(functor, "UnaryOpFunctor"))

@@ -1,0 +1,83 @@
+"""Kernels that decide control flow are computed on the host: their results beside PyTorch's own on the CPU."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import PYTHON
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def compared(run_gpumem):
+    return run_gpumem("run", "--sim", "--", PYTHON, PROGRAMS / "sim_kernels.py", timeout=200).check()
+
+
+def test_small_operations_give_what_the_cpu_gives(compared):
+    found = compared.out.json()
+    assert len(found) > 150
+    assert {line: how for line, how in found.items() if how != "same"} == {}
+
+
+SCALER = """
+import torch
+p = torch.nn.Parameter(torch.ones(4, device="cuda"))
+optimizer = torch.optim.SGD([p], lr=0.5, foreach=False)
+scaler = torch.amp.GradScaler("cuda", init_scale=1024.0, growth_interval=2)
+seen = []
+for step in range(4):
+    optimizer.zero_grad()
+    scaler.scale(p.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    seen.append([scaler.get_scale(), p.detach().tolist()[0]])
+import json; print(json.dumps(dict(seen=seen)))
+"""
+
+
+def scaler(run_gpumem, *options):
+    return run_gpumem("run", "--sim", *options, "--", PYTHON, "-c", SCALER).check()
+
+
+def test_a_scaler_grows_and_its_steps_are_taken(run_gpumem):
+    finished = scaler(run_gpumem)
+    assert finished.out.json()["seen"] == [[1024, 0.5], [2048, 0.0], [2048, -0.5], [4096, -1.0]]
+    assert "never computed" not in finished.err
+
+
+def test_a_scripted_overflow_halves_the_scale_and_skips_the_step(run_gpumem):
+    seen = scaler(run_gpumem, "--overflow-at", "2").out.json()["seen"]
+    assert seen == [[1024, 0.5], [512, 0.5], [512, 0.0], [1024, -0.5]]
+
+
+def test_nothing_is_computed_below_0_bytes_and_that_is_flagged(run_gpumem, tmp_path):
+    account = tmp_path / "account.json"
+    program = "import torch; print(torch.full((3,), 7, device='cuda').sum().item())"
+    words = ["--", PYTHON, "-c", program]
+    assert run_gpumem("run", "--sim", *words).check().out == "21\n"
+    none = run_gpumem("run", "--sim", "--compute-below=0", "--json", account, *words).check()
+    assert none.out == "0\n"
+    assert none.err.count("never computed: they read as zero, or rest on such") == 1
+    counted = json.loads(account.read_text())
+    assert counted["computed"] == {} and counted["launches"] == counted["kernels_not_computed"] == 2
+
+
+def test_what_rests_on_values_never_computed_is_flagged(run_gpumem):
+    # A matrix product is not computed; the comparison of its elements is.
+    program = "import torch; a = torch.ones(4, 4, device='cuda'); print(((a @ a) > 3).any().item())"
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert "rest on such" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--compute-below=lots", "--compute-below lots: not a size"),
+        ("--overflow-at=0", "--overflow-at 0: not steps"),
+        ("--overflow-at=2,", "--overflow-at 2,: not steps"),
+    ],
+)
+def test_a_wrong_setting_is_a_usage_error(run_gpumem, option, message):
+    finished = run_gpumem("run", "--sim", option, "--", "true").check(2)
+    assert message in finished.err
