@@ -12,6 +12,9 @@
 	_(events)      \
 	_(blocks)      \
 	_(peak)        \
+	_(steps)       \
+	_(phases)      \
+	_(leaks)       \
 	_(why)         \
 	_(who_holds)   \
 	_(retained)    \

@@ -33,9 +33,10 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 	if (stack == GM_NO_STACK || stack == loops->last || !all->stacks.items[stack].python)
 		return true;
 	uint32_t before = loops->last;
-	loops->last = stack;
-	if (before == GM_NO_STACK)
+	if (before == GM_NO_STACK) {
+		loops->last = stack;
 		return true;
+	}
 	const struct gm_import_stack *a = &all->stacks.items[before],
 	                             *b = &all->stacks.items[stack];
 	const uint32_t *frames_a = all->members.items + a->first + a->python;
@@ -45,6 +46,7 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 		uint32_t frame_a = *(frames_a - i), frame_b = *(frames_b - i);
 		if (frame_a == frame_b)
 			continue;
+		loops->last = stack;
 		const struct gm_import_frame *was = &all->frames.items[frame_a],
 		                             *is = &all->frames.items[frame_b];
 		if (was->code != is->code || is->line >= was->line ||
@@ -52,6 +54,9 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 			return true;
 		return go_round(loops, is->code, was->line, is->line);
 	}
+	/* A call that has returned to the same line does not hide how far it had come. */
+	if (b->python > a->python)
+		loops->last = stack;
 	return true;
 }
 

@@ -75,6 +75,29 @@ struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device
 	return usage;
 }
 
+struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device)
+{
+	return (struct gm_walk){.model = model, .device = device};
+}
+
+bool gm_walk_next(struct gm_walk *walk)
+{
+	const struct gm_model *model = walk->model;
+	while (walk->ahead < model->event_count) {
+		walk->number = walk->ahead++;
+		gm_log_event(model->log, walk->number, &walk->event);
+		if (gm_model_find_device(model, walk->event.device_type, walk->event.device) !=
+		        walk->device)
+			continue;
+		walk->block = model->event_blocks[walk->number];
+		gm_usage_apply(&walk->usage, &walk->event,
+		        walk->block == GM_NO_BLOCK ? NULL : &model->blocks.items[walk->block],
+		        walk->number);
+		return true;
+	}
+	return false;
+}
+
 static int compare_segments(const void *a, const void *b)
 {
 	const struct gm_segment *left = a, *right = b;

@@ -1,0 +1,113 @@
+#include "ask/steps.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+void gm_steps_answer_deinit(struct gm_steps_answer *answer)
+{
+	free(answer->steps);
+	*answer = (struct gm_steps_answer){0};
+}
+
+static void add_event(struct gm_stretch *stretch, const struct gm_walk *walk, uint64_t before,
+        const struct gm_block *block, uint32_t kept_until)
+{
+	if (!stretch->events) {
+		stretch->first = walk->number;
+		stretch->start = before;
+		stretch->peak = before;
+		stretch->peak_event = walk->number;
+	}
+	stretch->events++;
+	stretch->last = walk->number;
+	stretch->end = walk->usage.allocated;
+	if (walk->usage.allocated > stretch->peak) {
+		stretch->peak = walk->usage.allocated;
+		stretch->peak_event = walk->number;
+	}
+	if (walk->event.action != GM_ALLOC || !block)
+		return;
+	stretch->blocks++;
+	stretch->bytes += block->size;
+	if (gm_block_live_after(block, kept_until)) {
+		stretch->kept_blocks++;
+		stretch->kept += block->size;
+	}
+}
+
+/* How the ends of the steps go on, from the second on: the first has the optimizer's state and workspaces. */
+static void find_growth(struct gm_steps_answer *answer)
+{
+	uint64_t last = 0, growth = 0;
+	size_t seen = 0, compared = 0;
+	bool same = true;
+	answer->even = true;
+	for (size_t i = 0; i < answer->step_count; i++) {
+		const struct gm_stretch *step = &answer->steps[i];
+		if (step->step < 2)
+			continue;
+		if (seen++) {
+			uint64_t more = step->end > last ? step->end - last : 0;
+			answer->even &= step->end == last;
+			same &= compared == 0 || more == growth;
+			growth = more;
+			compared++;
+		}
+		last = step->end;
+	}
+	answer->even &= compared > 0;
+	answer->growth = same && compared > 1 ? growth : 0;
+}
+
+struct gm_error *gm_ask_steps(
+        struct gm_context *context, uint32_t step, struct gm_steps_answer *ret_answer)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	if (step > gm_model_step_count(model))
+		return gm_error_create(GM_USAGE,
+		        "step %u: not in the record: it has %u steps, counted from 1: `gpumem "
+		        "steps` lists them",
+		        step, gm_model_step_count(model));
+	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};
+	GM_ARRAY(struct gm_stretch) steps = {0};
+	if (answer.device == SIZE_MAX) {
+		*ret_answer = answer;
+		return NULL;
+	}
+	struct gm_walk walk = gm_walk_begin(model, answer.device);
+	size_t run_index = 0;
+	uint32_t step_end = 0; /* the last event of the stretch under way, of any device */
+	for (uint64_t before = 0; gm_walk_next(&walk); before = walk.usage.allocated) {
+		struct gm_model_run run = gm_model_run(model, run_index);
+		while (walk.number >= run.end)
+			run = gm_model_run(model, ++run_index);
+		if (!steps.count || steps.items[steps.count - 1].step != run.step) {
+			const struct gm_stretch fresh = {.step = run.step};
+			if (!gm_array_push(&steps, fresh)) {
+				gm_array_deinit(&steps);
+				return &gm_error_no_memory;
+			}
+			step_end = run.end;
+			for (size_t i = run_index + 1; i < gm_model_run_count(model) &&
+			                               gm_model_run(model, i).step == run.step;
+			        i++)
+				step_end = gm_model_run(model, i).end;
+		}
+		const struct gm_block *block =
+		        walk.block == GM_NO_BLOCK ? NULL : gm_model_block(model, walk.block);
+		add_event(&steps.items[steps.count - 1], &walk, before, block, step_end - 1);
+		if (!step || run.step == step) {
+			answer.phases[run.phase].phase = run.phase;
+			answer.phases[run.phase].step = step;
+			add_event(&answer.phases[run.phase], &walk, before, block, run.end - 1);
+		}
+	}
+	answer.steps = steps.items;
+	answer.step_count = steps.count;
+	find_growth(&answer);
+	*ret_answer = answer;
+	return NULL;
+}

@@ -1,0 +1,82 @@
+"""steps, phases and leaks, on snapshots of programs that do or do not pile something up."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import PYTHON
+
+PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
+
+
+@pytest.fixture(scope="module")
+def snapshots(sim_env, run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("leaky")
+    run([PYTHON, PROGRAM, folder], env=sim_env(), timeout=120).check()
+    return {path.name.split(".")[0]: path for path in folder.glob("*.pickle")}
+
+
+def marked_lines(name):
+    lines = PROGRAM.read_text().splitlines()
+    marks = [line.partition("# LEAK ")[2].split(", ") for line in lines]
+    return {number for number, names in enumerate(marks, 1) if name in names}
+
+
+def test_a_planted_leak_is_found_with_its_line(snapshots, run_gpumem):
+    leaky = {name: path for name, path in snapshots.items() if ".leak." in path.name}
+    assert len(leaky) == 4
+    for name, path in leaky.items():
+        found = run_gpumem("leaks", path, "--json").check(1).json()
+        assert found["steps"] == [2, 9], name
+        assert {site["line"] for site in found["sites"]} == marked_lines(name), name
+        assert all(Path(site["file"]).name == "leaky.py" and site["steps"] == 8 for site in found["sites"])
+        text = run_gpumem("leaks", path).check(1).out
+        assert "with each step" in text and "leaky.py:" in text
+
+
+def test_programs_that_pile_nothing_up_report_no_leak(snapshots, run_gpumem):
+    clean = {name: path for name, path in snapshots.items() if ".clean." in path.name}
+    assert len(clean) >= 10
+    for name, path in clean.items():
+        done = run_gpumem("leaks", path, "--json")
+        assert done.status == 0, (name, done.out)
+        assert done.json()["sites"] == [], name
+        assert "No leak" in run_gpumem("leaks", path).check().out
+
+
+def test_the_bytes_of_a_leak_are_what_the_steps_grow_by(snapshots, run_gpumem):
+    for name in ("losses_with_graph", "detached_history", "hook_keeps_outputs"):
+        steps = run_gpumem("steps", snapshots[name], "--json").check().json()
+        sites = run_gpumem("leaks", snapshots[name], "--json").check(1).json()["sites"]
+        assert steps["growth_per_step"] == sum(site["bytes_per_step"] for site in sites) > 0
+
+
+def test_steps_and_phases_are_those_of_a_replay(snapshots, run_gpumem):
+    for name, path in snapshots.items():
+        events = run_gpumem("events", path, "--json").check().json_lines()
+        steps = run_gpumem("steps", path, "--json").check().json()
+        allocated, at, born = 0, [], {}
+        for event in events:
+            if event["action"] == "alloc":
+                born[event["address"]] = event["size"]
+                allocated += event["size"]
+            elif event["action"] == "free_requested":
+                allocated -= born.pop(event["address"])
+            at.append(allocated)
+        for one in steps["steps"] + steps["outside"]:
+            mine = range(one["first_event"], one["last_event"] + 1)
+            start = at[one["first_event"] - 1] if one["first_event"] else 0
+            assert one["allocated_start"] == start and one["allocated_end"] == at[one["last_event"]]
+            assert one["peak"] == max([start] + [at[i] for i in mine])
+            assert one["bytes"] == sum(events[i]["size"] for i in mine if events[i]["action"] == "alloc")
+        assert [one["step"] for one in steps["steps"]] == list(range(1, 11)), name
+        phases = run_gpumem("phases", path, "--json").check().json()["phases"]
+        for phase in phases:
+            mine = [e for e in events if e["phase"] == phase["phase"]]
+            assert phase["events"] == len(mine)
+            assert phase["bytes"] == sum(e["size"] for e in mine if e["action"] == "alloc")
+
+
+def test_a_step_that_is_not_there_is_refused(snapshots, run_gpumem):
+    done = run_gpumem("phases", snapshots["plain"], "--step", "99")
+    assert done.status == 2 and "it has 10 steps" in done.err
