@@ -11,6 +11,7 @@
 	_(info)        \
 	_(events)      \
 	_(blocks)      \
+	_(timeline)    \
 	_(peak)        \
 	_(steps)       \
 	_(phases)      \

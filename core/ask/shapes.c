@@ -1,0 +1,319 @@
+#include "ask/shapes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/steps.h"
+#include "base/cleanup.h"
+
+const char *gm_shape_name(enum gm_shape_kind kind)
+{
+	static const char *const names[GM_SHAPE_COUNT] = {
+	        [GM_SHAPE_PARAMETERS] = "parameters",
+	        [GM_SHAPE_OPTIMIZER_STATE] = "optimizer_state",
+	        [GM_SHAPE_REPEATS] = "repeats",
+	        [GM_SHAPE_FORWARD] = "forward",
+	        [GM_SHAPE_SLAB] = "slab",
+	        [GM_SHAPE_SPIKE] = "spike",
+	        [GM_SHAPE_CLIFF] = "cliff",
+	        [GM_SHAPE_GRADIENTS] = "gradients",
+	        [GM_SHAPE_WAVES] = "waves",
+	        [GM_SHAPE_OPTIMIZER_TEMPORARIES] = "optimizer_temporaries",
+	        [GM_SHAPE_ZERO_GRAD] = "zero_grad",
+	        [GM_SHAPE_STALE] = "stale",
+	        [GM_SHAPE_CACHED] = "cached",
+	};
+	return (unsigned)kind < GM_SHAPE_COUNT ? names[kind] : "other";
+}
+
+struct looking {
+	const struct gm_model *model;
+	const struct gm_categories *categories;
+	struct gm_shape shapes[GM_SHAPE_COUNT];
+	uint64_t largest[GM_SHAPE_COUNT]; /* size of the block whose stack a shape has */
+	uint64_t parameters;              /* bytes */
+	size_t device;
+	uint32_t step;
+};
+
+static void add(struct looking *looking, enum gm_shape_kind kind, const struct gm_block *block,
+        uint32_t step)
+{
+	struct gm_shape *shape = &looking->shapes[kind];
+	if (!shape->blocks)
+		shape->first = block->alloc;
+	shape->last = block->alloc;
+	shape->blocks++;
+	shape->bytes += block->size;
+	shape->step = step;
+	if (block->size > looking->largest[kind]) {
+		struct gm_event event;
+		gm_log_event(gm_model_log(looking->model), block->alloc, &event);
+		looking->largest[kind] = block->size;
+		shape->stack = event.python_stack;
+	}
+}
+
+static uint32_t end_of(const struct gm_block *block)
+{
+	return block->free_requested < block->free_completed ? block->free_requested
+	                                                     : block->free_completed;
+}
+
+static void look_at_block(struct looking *looking, size_t index)
+{
+	const struct gm_block *block = gm_model_block(looking->model, index);
+	if (block->device != looking->device || block->alloc == GM_NO_EVENT)
+		return;
+	enum gm_category category = gm_categories_of(looking->categories, index);
+	uint32_t step = gm_model_step(looking->model, block->alloc);
+	enum gm_phase phase = gm_model_phase(looking->model, block->alloc);
+	if (category == GM_CATEGORY_PARAMETER || category == GM_CATEGORY_BUFFER)
+		add(looking, GM_SHAPE_PARAMETERS, block, 0);
+	if (category == GM_CATEGORY_PARAMETER)
+		looking->parameters += block->size;
+	if (category == GM_CATEGORY_OPTIMIZER_STATE)
+		add(looking, GM_SHAPE_OPTIMIZER_STATE, block, step);
+	if (step != looking->step || !step)
+		return;
+	if (category == GM_CATEGORY_ACTIVATION && phase == GM_PHASE_FORWARD)
+		add(looking, GM_SHAPE_FORWARD, block, step);
+	if (category == GM_CATEGORY_GRADIENT)
+		add(looking, GM_SHAPE_GRADIENTS, block, step);
+	uint32_t end = end_of(block);
+	if (end == GM_NO_EVENT)
+		return;
+	uint32_t end_step = gm_model_step(looking->model, end);
+	enum gm_phase end_phase = gm_model_phase(looking->model, end);
+	if (end_step == step + 1 && category != GM_CATEGORY_GRADIENT &&
+	        (end_phase == GM_PHASE_FORWARD || end_phase == GM_PHASE_DATA))
+		add(looking, GM_SHAPE_STALE, block, step);
+}
+
+/* The largest block of forward, where it stands out: a fifth of the rise at least. */
+static void find_slab(struct looking *looking)
+{
+	const struct gm_shape *forward = &looking->shapes[GM_SHAPE_FORWARD];
+	uint64_t size = looking->largest[GM_SHAPE_FORWARD];
+	if (forward->blocks < 3 || size * 5 < forward->bytes)
+		return;
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (block->alloc == GM_NO_EVENT || block->alloc < forward->first ||
+		        block->alloc > forward->last || block->size != size)
+			continue;
+		if (gm_categories_of(looking->categories, i) != GM_CATEGORY_ACTIVATION)
+			continue;
+		add(looking, GM_SHAPE_SLAB, block, looking->step);
+		looking->shapes[GM_SHAPE_SLAB].of = forward->bytes;
+		looking->shapes[GM_SHAPE_SLAB].last = end_of(block);
+		return;
+	}
+}
+
+/* Temporaries that are live at the step's peak. */
+static void find_spike(struct looking *looking, uint32_t peak)
+{
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (block->device == looking->device && gm_block_live_after(block, peak) &&
+		        gm_categories_of(looking->categories, i) == GM_CATEGORY_TEMPORARY)
+			add(looking, GM_SHAPE_SPIKE, block, looking->step);
+	}
+	looking->shapes[GM_SHAPE_SPIKE].last = peak;
+}
+
+/* What the walk over the typical step finds: the largest drop of backward, zero_grad's frees, waves, the most
+ * that the optimizer's temporaries had at once. */
+struct drop {
+	uint32_t first, last, stack;
+	uint64_t bytes, blocks, largest;
+};
+
+static void add_drop(struct looking *looking, struct drop *drop, const struct gm_walk *walk)
+{
+	const struct gm_block *block = gm_model_block(looking->model, walk->block);
+	if (!drop->blocks)
+		drop->first = walk->number;
+	drop->last = walk->number;
+	drop->bytes += block->size;
+	drop->blocks++;
+	if (block->size > drop->largest && block->alloc != GM_NO_EVENT) {
+		struct gm_event event;
+		gm_log_event(gm_model_log(looking->model), block->alloc, &event);
+		drop->largest = block->size;
+		drop->stack = event.python_stack;
+	}
+}
+
+static void keep_drop(struct looking *looking, enum gm_shape_kind kind, const struct drop *drop)
+{
+	struct gm_shape *shape = &looking->shapes[kind];
+	if (drop->bytes > shape->bytes)
+		*shape = (struct gm_shape){kind, looking->step, drop->first, drop->last,
+		        drop->bytes, drop->blocks, drop->stack, 0, 0};
+}
+
+static void walk_step(struct looking *looking, uint32_t first, uint32_t last)
+{
+	struct gm_walk walk = gm_walk_begin(looking->model, looking->device);
+	struct drop cliff = {0}, zero = {0};
+	uint64_t temporary = 0;
+	uint32_t waves = 0, waves_first = 0, waves_last = 0;
+	enum gm_phase before = GM_PHASE_OTHER;
+	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
+	while (gm_walk_next(&walk) && walk.number <= last) {
+		enum gm_phase phase = gm_model_phase(looking->model, walk.number);
+		bool in_step = walk.number >= first;
+		bool freed = walk.block != GM_NO_BLOCK &&
+		             end_of(gm_model_block(looking->model, walk.block)) == walk.number;
+		if (!in_step)
+			continue;
+		if (phase == GM_PHASE_RECOMPUTE && before != phase) {
+			waves_first = waves++ ? waves_first : walk.number;
+			waves_last = walk.number;
+		}
+		before = phase;
+		if (walk.event.action == GM_ALLOC || phase != GM_PHASE_BACKWARD) {
+			keep_drop(looking, GM_SHAPE_CLIFF, &cliff);
+			cliff = (struct drop){0};
+		}
+		if (freed && phase == GM_PHASE_BACKWARD)
+			add_drop(looking, &cliff, &walk);
+		if (freed && phase == GM_PHASE_ZERO_GRAD)
+			add_drop(looking, &zero, &walk);
+		if (walk.block == GM_NO_BLOCK ||
+		        gm_categories_of(looking->categories, walk.block) !=
+		                GM_CATEGORY_TEMPORARY ||
+		        phase != GM_PHASE_OPTIMIZER)
+			continue;
+		const struct gm_block *block = gm_model_block(looking->model, walk.block);
+		if (walk.event.action == GM_ALLOC) {
+			temporary += block->size;
+			most->blocks++;
+			if (temporary > most->bytes) {
+				most->bytes = temporary;
+				most->last = walk.number;
+				most->stack = walk.event.python_stack;
+			}
+			most->first = most->first ? most->first : walk.number;
+			most->step = looking->step;
+			most->of = looking->parameters;
+		} else if (freed && temporary >= block->size) {
+			temporary -= block->size;
+		}
+	}
+	keep_drop(looking, GM_SHAPE_CLIFF, &cliff);
+	keep_drop(looking, GM_SHAPE_ZERO_GRAD, &zero);
+	if (waves)
+		looking->shapes[GM_SHAPE_WAVES] = (struct gm_shape){.step = looking->step,
+		        .first = waves_first,
+		        .last = waves_last,
+		        .count = waves};
+}
+
+static void find_repeats(struct looking *looking, const struct gm_steps_answer *steps)
+{
+	uint32_t equal = 0;
+	const struct gm_stretch *typical = NULL;
+	for (size_t i = 0; i < steps->step_count; i++) {
+		const struct gm_stretch *step = &steps->steps[i];
+		if (step->step == looking->step)
+			typical = step;
+		if (typical && step->step >= looking->step &&
+		        step->peak - step->start == typical->peak - typical->start)
+			equal++;
+	}
+	if (!typical)
+		return;
+	struct gm_shape *shape = &looking->shapes[GM_SHAPE_REPEATS];
+	*shape = (struct gm_shape){.step = looking->step,
+	        .first = typical->first,
+	        .last = typical->last,
+	        .bytes = typical->peak - typical->start,
+	        .count = equal};
+	find_spike(looking, typical->peak_event);
+	walk_step(looking, typical->first, typical->last);
+	struct gm_usage usage =
+	        gm_model_usage_after(looking->model, looking->device, typical->last);
+	if (usage.reserved > usage.allocated)
+		looking->shapes[GM_SHAPE_CACHED] = (struct gm_shape){.step = looking->step,
+		        .first = typical->last,
+		        .last = typical->last,
+		        .bytes = usage.reserved - usage.allocated};
+}
+
+struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret_shapes)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	struct looking looking = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_shapes shapes = {.model = model, .device = looking.device};
+	*ret_shapes = shapes;
+	if (looking.device == SIZE_MAX)
+		return NULL;
+	gm_try(gm_model_categories(model, &looking.categories));
+	uint32_t steps = gm_model_step_count(model);
+	looking.step = steps > 1 ? 2 : steps;
+	for (size_t i = 0; i < gm_model_block_count(model); i++)
+		look_at_block(&looking, i);
+	find_slab(&looking);
+	if (looking.step) {
+		struct gm_steps_answer answer;
+		gm_try(gm_ask_steps(context, 0, &answer));
+		find_repeats(&looking, &answer);
+		gm_steps_answer_deinit(&answer);
+	}
+	looking.shapes[GM_SHAPE_OPTIMIZER_STATE].of = looking.parameters;
+	looking.shapes[GM_SHAPE_GRADIENTS].of = looking.parameters;
+	shapes.step = looking.step;
+	for (int kind = 0; kind < GM_SHAPE_COUNT; kind++) {
+		struct gm_shape *shape = &looking.shapes[kind];
+		shape->kind = (enum gm_shape_kind)kind;
+		if (shape->bytes || shape->count)
+			shapes.items[shapes.count++] = *shape;
+	}
+	*ret_shapes = shapes;
+	return NULL;
+}
+
+struct gm_error *gm_ask_plot(
+        struct gm_context *context, struct gm_column *columns, size_t room, size_t *ret_count)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	size_t device = gm_model_main_device(model);
+	uint64_t events = gm_log_event_count(gm_model_log(model));
+	*ret_count = 0;
+	if (device == SIZE_MAX || !events || !room)
+		return NULL;
+	size_t count = events < room ? (size_t)events : room;
+	*ret_count = count;
+	uint32_t peak = gm_model_device(model, device)->peak_event;
+	for (size_t i = 0; i < count; i++) {
+		columns[i] = (struct gm_column){.first = (uint32_t)(events * i / count),
+		        .last = (uint32_t)(events * (i + 1) / count - 1)};
+		columns[i].peak = columns[i].first <= peak && peak <= columns[i].last;
+	}
+	struct gm_walk walk = gm_walk_begin(model, device);
+	struct gm_usage usage = {0};
+	bool more = gm_walk_next(&walk);
+	for (size_t i = 0; i < count; i++) {
+		struct gm_column *column = &columns[i];
+		uint32_t at = column->first;
+		column->allocated = usage.allocated;
+		column->reserved = usage.reserved;
+		for (; more && walk.number <= column->last; more = gm_walk_next(&walk)) {
+			usage = walk.usage;
+			if (usage.reserved > column->reserved)
+				column->reserved = usage.reserved;
+			if (usage.allocated >= column->allocated) {
+				column->allocated = usage.allocated;
+				at = walk.number;
+			}
+		}
+		column->step = gm_model_step(model, at);
+		column->phase = gm_model_phase(model, at);
+	}
+	return NULL;
+}

@@ -1,0 +1,63 @@
+#include "ask/shapes.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "render/timeline.h"
+
+enum { KEY_WIDTH = 0x1001 };
+
+extern const struct gm_command gm_command_timeline;
+
+static const struct argp_option option_table[] = {
+        {"width", KEY_WIDTH, "N", 0,
+                "columns of the plot with its labels; without it, the terminal's", 0},
+        {0},
+};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	return gm_error_prefix(
+	        gm_parse_number(argument, GM_PLOT_COLUMNS_MIN, GM_PLOT_COLUMNS_MAX, input),
+	        "--width");
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	uint64_t width = 0;
+	struct gm_error *error = gm_arguments_parse(&gm_command_timeline, argc, argv, option_table,
+	        handle, &width, 1, false, out, &arguments);
+	if (error || arguments.help)
+		return error;
+	error = gm_arguments_take_file(&arguments, context, 0);
+	struct gm_column columns[GM_PLOT_COLUMNS_MAX];
+	size_t count = 0;
+	struct gm_shapes shapes;
+	if (!error)
+		error = gm_ask_plot(context, columns,
+		        gm_plot_room(width ? (int)width : context->columns), &count);
+	if (!error)
+		error = gm_ask_shapes(context, &shapes);
+	if (error)
+		return error;
+	const struct gm_style style = {context->columns, context->colors};
+	return arguments.json ? gm_render_timeline_json(&shapes, columns, count, out)
+	                      : gm_render_timeline_text(&shapes, columns, count, &style, out);
+}
+
+const struct gm_command gm_command_timeline = {
+        .name = "timeline",
+        .summary = "a plot in the terminal, with steps, phases and peak, and its shapes in words",
+        .usage = "[FILE] [--width=N] [--json]\n"
+                 "Allocated bytes over the record's events, coloured by phase (not with NO_COLOR); "
+                 "below, the "
+                 "shapes\n"
+                 "in it: the band of parameters, the rise of forward, the slab, the spike, the "
+                 "cliff, ... with "
+                 "their\n"
+                 "bytes and lines, in the second step or the only one.\n\n"
+                 "Example: gpumem timeline run.gpumem",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};

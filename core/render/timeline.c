@@ -1,0 +1,286 @@
+#include "render/timeline.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "render/json.h"
+
+enum { ROWS = 12, DEFAULT_WIDTH = 100 };
+
+/* One letter a phase, for the row below the plot, and its colour in the terminal's basic palette. */
+static const struct {
+	char letter;
+	int colour;
+} phases[GM_PHASE_COUNT] = {
+        [GM_PHASE_OTHER] = {'.', 37},
+        [GM_PHASE_INIT] = {'i', 34},
+        [GM_PHASE_DATA] = {'d', 36},
+        [GM_PHASE_FORWARD] = {'f', 33},
+        [GM_PHASE_RECOMPUTE] = {'r', 95},
+        [GM_PHASE_BACKWARD] = {'b', 31},
+        [GM_PHASE_OPTIMIZER] = {'o', 32},
+        [GM_PHASE_ZERO_GRAD] = {'z', 35},
+        [GM_PHASE_EVALUATION] = {'e', 96},
+        [GM_PHASE_PREFILL] = {'p', 93},
+        [GM_PHASE_DECODE] = {'c', 94},
+};
+
+size_t gm_plot_room(int columns)
+{
+	int width = columns ? columns : DEFAULT_WIDTH;
+	width = width < GM_PLOT_COLUMNS_MIN ? GM_PLOT_COLUMNS_MIN : width;
+	size_t room = (size_t)(width - GM_PLOT_LABEL);
+	return room < GM_PLOT_COLUMNS_MAX ? room : GM_PLOT_COLUMNS_MAX;
+}
+
+static void put_colour(const struct gm_style *style, int colour, int *now, FILE *out)
+{
+	if (!style->colors || *now == colour)
+		return;
+	fprintf(out, "\033[%dm", colour);
+	*now = colour;
+}
+
+/* The cell of a column in a row whose bottom is `low` and whose height is `height` bytes. */
+static const char *cell(const struct gm_column *column, double low, double height)
+{
+	static const char *const eighths[] = {" ", "\u2581", "\u2582", "\u2583", "\u2584", "\u2585",
+	        "\u2586", "\u2587", "\u2588"};
+	double filled = ((double)column->allocated - low) / height;
+	double reserved = ((double)column->reserved - low) / height;
+	if (filled >= 1)
+		return eighths[8];
+	if (filled * 8 >= 0.5)
+		return eighths[(int)(filled * 8 + 0.5) < 8 ? (int)(filled * 8 + 0.5) : 8];
+	return reserved > 0 && reserved <= 1 ? "\u00b7" : " ";
+}
+
+static void put_plot(
+        const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out)
+{
+	uint64_t top = 1;
+	for (size_t i = 0; i < count; i++) {
+		top = columns[i].allocated > top ? columns[i].allocated : top;
+		top = columns[i].reserved > top ? columns[i].reserved : top;
+	}
+	double height = (double)top / ROWS;
+	for (int row = ROWS; row-- > 0;) {
+		char size[GM_SIZE_TEXT] = "";
+		int colour = 0;
+		if (row == ROWS - 1 || row % 4 == 3)
+			gm_text_size((uint64_t)(height * (row + 1)), size);
+		fprintf(out, "%10s ", size);
+		for (size_t i = 0; i < count; i++) {
+			const char *text = cell(&columns[i], height * row, height);
+			put_colour(style, phases[columns[i].phase].colour, &colour, out);
+			fputs(text, out);
+		}
+		fputs(style->colors ? "\033[0m\n" : "\n", out);
+	}
+}
+
+static void put_rulers(const struct gm_column *columns, size_t count, FILE *out)
+{
+	char steps[GM_PLOT_COLUMNS_MAX + 16];
+	size_t peak = 0;
+	fprintf(out, "%10s ", "phase");
+	for (size_t i = 0; i < count; i++) {
+		fputc(phases[columns[i].phase].letter, out);
+		peak = columns[i].peak ? i : peak;
+	}
+	memset(steps, ' ', sizeof(steps));
+	size_t free_from = 0;
+	for (size_t i = 0; i < count; i++) {
+		char number[12];
+		if (!columns[i].step || (i && columns[i - 1].step == columns[i].step))
+			continue;
+		int length = snprintf(number, sizeof(number), "|%u", columns[i].step);
+		if (i < free_from || i + (size_t)length > count)
+			continue;
+		memcpy(steps + i, number, (size_t)length);
+		free_from = i + (size_t)length + 1;
+	}
+	size_t end = count;
+	while (end && steps[end - 1] == ' ')
+		end--;
+	fprintf(out, "\n%10s %.*s\n", "step", (int)end, steps);
+	fprintf(out, "%10s %*s^\n", "peak", (int)peak, "");
+}
+
+static void put_legend(const struct gm_column *columns, size_t count, FILE *out)
+{
+	bool seen[GM_PHASE_COUNT] = {false};
+	const char *comma = "";
+	for (size_t i = 0; i < count; i++)
+		seen[columns[i].phase] = true;
+	fprintf(out, "%10s ", "");
+	for (int i = 0; i < GM_PHASE_COUNT; i++) {
+		if (!seen[i])
+			continue;
+		fprintf(out, "%s%c %s", comma, phases[i].letter, gm_phase_name((enum gm_phase)i));
+		comma = ", ";
+	}
+	fputs("; \u00b7 reserved\n", out);
+}
+
+/* "; the largest was allocated at train.py:7 in train", or nothing. */
+static void put_line(const struct gm_shapes *shapes, const struct gm_shape *shape, FILE *out)
+{
+	struct gm_frame_place place;
+	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
+		fprintf(out, "; %sat %s:%u in %s", shape->blocks > 1 ? "the largest " : "",
+		        gm_text_path(place.file), place.line, place.function);
+}
+
+/* ": as much as the parameters", ": 2.0 times the parameters", or nothing. */
+static void put_ratio(const struct gm_shape *shape, FILE *out)
+{
+	if (!shape->of)
+		return;
+	double ratio = (double)shape->bytes / (double)shape->of;
+	if (ratio > 0.97 && ratio < 1.03)
+		fputs(", as much as the parameters", out);
+	else if (ratio >= 0.1)
+		fprintf(out, ", %.1f times the parameters", ratio);
+}
+
+static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *shape, FILE *out)
+{
+	char size[GM_SIZE_TEXT];
+	gm_text_size(shape->bytes, size);
+	if (shape->kind == GM_SHAPE_SLAB && shape->last == GM_NO_EVENT)
+		fprintf(out, "  #%u-    ", shape->first);
+	else if (shape->first == shape->last)
+		fprintf(out, "  #%u     ", shape->first);
+	else
+		fprintf(out, "  #%u-%u  ", shape->first, shape->last);
+	switch (shape->kind) {
+	case GM_SHAPE_PARAMETERS:
+		fprintf(out, "the band below everything: %s of parameters and buffers", size);
+		break;
+	case GM_SHAPE_OPTIMIZER_STATE:
+		fprintf(out, "step %u makes the optimizer's state: %s", shape->step, size);
+		put_ratio(shape, out);
+		fputs(", kept from then on", out);
+		break;
+	case GM_SHAPE_REPEATS:
+		fprintf(out, "step %u rises by %s above its start", shape->step, size);
+		if (shape->count > 1)
+			fprintf(out, "; %u steps look the same", shape->count);
+		break;
+	case GM_SHAPE_FORWARD:
+		fprintf(out,
+		        "forward rises: %s of activations in %" PRIu64 " blocks wait for backward",
+		        size, shape->blocks);
+		break;
+	case GM_SHAPE_SLAB:
+		fprintf(out, "the slab: one block of %s, %.0f %% of forward's rise", size,
+		        100.0 * (double)shape->bytes / (double)shape->of);
+		break;
+	case GM_SHAPE_SPIKE:
+		fprintf(out,
+		        "the spike at the step's peak: %s of temporaries in %" PRIu64 " block%s",
+		        size, shape->blocks, shape->blocks == 1 ? "" : "s");
+		break;
+	case GM_SHAPE_CLIFF:
+		fprintf(out, "the cliff: backward lets go of %s at once", size);
+		break;
+	case GM_SHAPE_GRADIENTS:
+		fprintf(out, "gradients rise: %s", size);
+		put_ratio(shape, out);
+		break;
+	case GM_SHAPE_WAVES:
+		fprintf(out, "%u waves: checkpoints compute activations again in backward",
+		        shape->count);
+		break;
+	case GM_SHAPE_OPTIMIZER_TEMPORARIES:
+		fprintf(out, "the optimizer's temporaries: %s at once", size);
+		put_ratio(shape, out);
+		break;
+	case GM_SHAPE_ZERO_GRAD:
+		fprintf(out, "zero_grad drops %s of gradients", size);
+		break;
+	case GM_SHAPE_STALE:
+		fprintf(out, "%s of step %u wait%s until step %u takes their place: the largest",
+		        size, shape->step, shape->blocks == 1 ? "s" : "", shape->step + 1);
+		break;
+	case GM_SHAPE_CACHED:
+		fprintf(out,
+		        "%s are reserved and free at the step's end: the next step reuses them",
+		        size);
+		break;
+	default:
+		break;
+	}
+	if (shape->kind != GM_SHAPE_OPTIMIZER_TEMPORARIES &&
+	        shape->kind != GM_SHAPE_OPTIMIZER_STATE && shape->kind != GM_SHAPE_ZERO_GRAD &&
+	        shape->kind != GM_SHAPE_GRADIENTS && shape->kind != GM_SHAPE_FORWARD)
+		put_line(shapes, shape, out);
+	fputc('\n', out);
+}
+
+struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
+        const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out)
+{
+	if (shapes->device == SIZE_MAX || !count) {
+		fputs("No memory was allocated in the record.\n", out);
+		return NULL;
+	}
+	const struct gm_model_device *device = gm_model_device(shapes->model, shapes->device);
+	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT];
+	fprintf(out, "%s: allocated over %" PRIu64 " events, peak %s at #%u\n",
+	        gm_text_device(device->type, device->index, name),
+	        gm_log_event_count(gm_model_log(shapes->model)),
+	        gm_text_size(device->peak.allocated, size), device->peak_event);
+	put_plot(columns, count, style, out);
+	put_rulers(columns, count, out);
+	put_legend(columns, count, out);
+	for (size_t i = 0; i < shapes->count; i++)
+		put_shape(shapes, &shapes->items[i], out);
+	return NULL;
+}
+
+static json_t *shape_json(const struct gm_shapes *shapes, const struct gm_shape *shape)
+{
+	json_t *value = json_object();
+	struct gm_frame_place place;
+	json_object_set_new(value, "kind", json_string(gm_shape_name(shape->kind)));
+	json_object_set_new(value, "step", shape->step ? json_integer(shape->step) : json_null());
+	json_object_set_new(value, "first_event", json_integer(shape->first));
+	json_object_set_new(value, "last_event",
+	        shape->last == GM_NO_EVENT ? json_null() : json_integer(shape->last));
+	json_object_set_new(value, "bytes", json_integer((json_int_t)shape->bytes));
+	json_object_set_new(value, "blocks", json_integer((json_int_t)shape->blocks));
+	json_object_set_new(value, "count", json_integer(shape->count));
+	json_object_set_new(value, "of", json_integer((json_int_t)shape->of));
+	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
+		json_object_set_new(value, "site",
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
+		                (int)place.line, "function", gm_json_string(place.function)));
+	return value;
+}
+
+struct gm_error *gm_render_timeline_json(
+        const struct gm_shapes *shapes, const struct gm_column *columns, size_t count, FILE *out)
+{
+	json_t *value = json_object(), *all = json_array(), *found = json_array();
+	json_object_set_new(value, "device",
+	        shapes->device == SIZE_MAX
+	                ? json_null()
+	                : json_integer(gm_model_device(shapes->model, shapes->device)->index));
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_column *column = &columns[i];
+		json_array_append_new(
+		        all, json_pack("{s:i, s:i, s:I, s:I, s:o, s:s}", "first_event",
+		                     (int)column->first, "last_event", (int)column->last,
+		                     "allocated", (json_int_t)column->allocated, "reserved",
+		                     (json_int_t)column->reserved, "step",
+		                     column->step ? json_integer(column->step) : json_null(),
+		                     "phase", gm_phase_name(column->phase)));
+	}
+	for (size_t i = 0; i < shapes->count; i++)
+		json_array_append_new(found, shape_json(shapes, &shapes->items[i]));
+	json_object_set_new(value, "columns", all);
+	json_object_set_new(value, "shapes", found);
+	return gm_json_write(value, true, out);
+}

@@ -1,0 +1,69 @@
+"""timeline: the plot fits the terminal, and its shapes have the bytes that the program's tensors have."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import EXAMPLES, PYTHON
+
+PROGRAMS = Path(__file__).parent / "programs"
+# examples/train_mlp.py: two Linear of 512 x 2048, fp32, blocks of 512 bytes
+PARAMETERS = 4 * (2 * 512 * 2048 + 2048 + 512)
+
+
+@pytest.fixture(scope="module")
+def mlp(sim_env, run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("mlp") / "run.pickle"
+    run([PYTHON, PROGRAMS / "dump_snapshot.py", EXAMPLES / "train_mlp.py", out, "python", "100000"], env=sim_env()).check()
+    return out
+
+
+def shapes(run_gpumem, path):
+    return {one["kind"]: one for one in run_gpumem("timeline", path, "--json").check().json()["shapes"]}
+
+
+def test_the_shapes_of_a_training_loop_have_their_bytes_and_lines(mlp, run_gpumem):
+    found = shapes(run_gpumem, mlp)
+    assert found["parameters"]["bytes"] == PARAMETERS
+    assert found["parameters"]["site"]["function"] == "make_model"
+    assert found["optimizer_state"]["bytes"] == 2 * PARAMETERS and found["optimizer_state"]["step"] == 1
+    assert found["gradients"]["bytes"] == found["zero_grad"]["bytes"] == PARAMETERS
+    assert found["optimizer_temporaries"]["bytes"] == PARAMETERS  # foreach: the square roots
+    assert found["repeats"]["count"] == 2 and found["repeats"]["step"] == 2
+    # inputs, targets, outputs and the loss of a step are still named by variables when the next one begins
+    assert found["stale"]["site"]["function"] == "train"
+    assert "waves" not in found
+
+
+def test_checkpoints_make_waves(sim_env, run, run_gpumem, tmp_path):
+    out = tmp_path / "run.pickle"
+    run([PYTHON, PROGRAMS / "known_memory.py", "checkpoint", out], env=sim_env()).check()
+    found = shapes(run_gpumem, out)
+    assert found["waves"]["count"] == 4  # one for each block of the model
+    assert found["slab"]["bytes"] == 2048 * 8 * 512 * 4  # rows, classes, fp32: the logits' softmax
+    assert json.loads(Path(f"{out}.json").read_text())["windows"]
+
+
+@pytest.mark.parametrize("width", [60, 61, 100, 200])
+def test_the_plot_is_as_wide_as_told(mlp, run_gpumem, width):
+    lines = run_gpumem("timeline", mlp, f"--width={width}").check().out.splitlines()
+    plot = [line for line in lines if set(line) & set("█▁▂▃▄▅▆▇")]
+    assert len(plot) > 6 and max(len(line) for line in plot) == width
+    assert next(line for line in lines if line.lstrip().startswith("phase")).count("b") > 2
+    step = next(line for line in lines if line.lstrip().startswith("step"))
+    assert "|1" in step and "|2" in step and "|3" in step
+
+
+def test_a_width_that_is_too_small_is_refused(mlp, run_gpumem):
+    assert run_gpumem("timeline", mlp, "--width=20").status == 2
+
+
+def test_the_columns_are_the_events(mlp, run_gpumem):
+    columns = run_gpumem("timeline", mlp, "--json").check().json()["columns"]
+    info = run_gpumem("info", mlp, "--json").check().json()["devices"][0]
+    assert max(column["allocated"] for column in columns) == info["peak_allocated"]
+    assert max(column["reserved"] for column in columns) == info["peak_reserved"]
+    assert columns[0]["first_event"] == 0 and columns[-1]["last_event"] == info["events"] - 1
+    for before, after in zip(columns, columns[1:]):
+        assert after["first_event"] == before["last_event"] + 1
