@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/Storage.h>
+#include <torch/version.h>
 #include <cstddef>
 
 using namespace torch::autograd;
@@ -16,10 +17,20 @@ using namespace torch::autograd;
 	asm volatile("\n->" #type "." #field " %c0" ::"i"(__builtin_offsetof(type, field)))
 #define SIZE(type) asm volatile("\n->sizeof " #type " %c0" ::"i"(sizeof(type)))
 
+/* from 2.10 on the strong count is the low half of one word; before it, a member of its own, the weak one behind it */
+#if TORCH_VERSION_MINOR >= 10
+#define refcounts_ combined_refcount_
+#else
+#define refcounts_ refcount_
+#endif
+
 int main()
 {
 	SIZE(c10::StorageImpl);
-	OFFSET(c10::StorageImpl, combined_refcount_);
+	OFFSET(c10::StorageImpl, refcounts_);
+#if TORCH_VERSION_MINOR < 10
+	OFFSET(c10::StorageImpl, weakcount_);
+#endif
 	OFFSET(c10::StorageImpl, data_ptr_.ptr_.data_);
 	OFFSET(c10::StorageImpl, data_ptr_.ptr_.ctx_);
 	OFFSET(c10::StorageImpl, data_ptr_.device_);
@@ -29,7 +40,7 @@ int main()
 	OFFSET(c10::StorageImpl, pyobj_slot_.pyobj_);
 
 	SIZE(c10::TensorImpl);
-	OFFSET(c10::TensorImpl, combined_refcount_);
+	OFFSET(c10::TensorImpl, refcounts_);
 	OFFSET(c10::TensorImpl, storage_);
 	OFFSET(c10::TensorImpl, autograd_meta_);
 	OFFSET(c10::TensorImpl, extra_meta_);
