@@ -113,9 +113,9 @@ static struct gm_error *find_objects(struct gm_holders *graph)
 
 /* --- references ------------------------------------------------------------------------------------ */
 
-/* A Python object that wraps a native one: both point at each other, each owns one count of the other. */
-static void refer_wrapper(
-        struct gm_holders *graph, uint32_t native, uint64_t python, uint32_t refcount, size_t cdata)
+/* A Python object that wraps a native one: both point at each other; who owns a count of whom is by version. */
+static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t python,
+        bool python_holds, bool holds_python, size_t cdata)
 {
 	uint64_t back;
 	if (python == 0 || !gm_image_try_u64(graph->image, python + cdata, &back) ||
@@ -125,8 +125,9 @@ static void refer_wrapper(
 	if (wrapper == GM_NO_VERTEX)
 		return;
 	graph->vertices.items[wrapper].flags |= GM_VERTEX_WRAPPER;
-	gm_graph_refer(graph, wrapper, native, GM_REF_WRAPPER, 0, python + cdata);
-	if (refcount > 1)
+	if (python_holds)
+		gm_graph_refer(graph, wrapper, native, GM_REF_WRAPPER, 0, python + cdata);
+	if (holds_python)
 		gm_graph_refer(graph, native, wrapper, GM_REF_WRAPPED, 0, 0);
 }
 
@@ -146,7 +147,7 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->storage), GM_REF_STORAGE, 0,
 	        tensor->address + layout->tensor.storage);
-	refer_wrapper(graph, number, tensor->python, tensor->refcount,
+	refer_wrapper(graph, number, tensor->python, tensor->python_holds, tensor->holds_python,
 	        layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8u : 0u));
 	if (tensor->python && graph->python) {
 		uint32_t wrapper = gm_graph_find(graph, tensor->python);
@@ -312,10 +313,11 @@ static void refer_node(struct gm_holders *graph, uint32_t number, const struct g
 static void refer_all(struct gm_holders *graph)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	for (size_t i = 0; i < graph->storages.count; i++)
-		refer_wrapper(graph, gm_graph_find(graph, graph->storages.items[i].address),
-		        graph->storages.items[i].python, graph->storages.items[i].refcount,
-		        layout->python.storage_cdata);
+	for (size_t i = 0; i < graph->storages.count; i++) {
+		const struct gm_storage *storage = &graph->storages.items[i];
+		refer_wrapper(graph, gm_graph_find(graph, storage->address), storage->python,
+		        storage->python_holds, storage->holds_python, layout->python.storage_cdata);
+	}
 	for (size_t i = 0; i < graph->tensors.count; i++)
 		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),
 		        &graph->tensors.items[i]);

@@ -4,8 +4,9 @@
 #include <string.h>
 
 /*
- * A row is complete or it is not there. To add a version: run tests/tools/torch_offsets.sh against its
- * wheel for the published classes, and follow docs/torch-layouts.md for the allocator's.
+ * The newest; layout_older.c has the others. A row is complete or it is not there. To add a version: run
+ * tests/tools/torch_offsets.sh against its wheel for the published classes, and follow docs/torch-layouts.md
+ * for the allocator's.
  */
 static const struct gm_torch_layout layouts[] = {
         {
@@ -141,23 +142,29 @@ static const struct gm_torch_layout layouts[] = {
         },
 };
 
+static bool covers(const struct gm_torch_layout *layout, int major, int minor)
+{
+	return layout->major == major && layout->minor_first <= minor &&
+	       minor <= layout->minor_last;
+}
+
 const struct gm_torch_layout *gm_torch_layout_for(const char *version)
 {
 	int major, minor;
 	if (sscanf(version, "%d.%d", &major, &minor) != 2)
 		return NULL;
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-		const struct gm_torch_layout *layout = &layouts[i];
-		if (layout->major == major && layout->minor_first <= minor &&
-		        minor <= layout->minor_last)
-			return layout;
-	}
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (covers(&layouts[i], major, minor))
+			return &layouts[i];
+	for (size_t i = 0; i < GM_TORCH_LAYOUTS_OLDER; i++)
+		if (covers(&gm_torch_layouts_older[i], major, minor))
+			return &gm_torch_layouts_older[i];
 	return NULL;
 }
 
 const char *gm_torch_layout_versions(void)
 {
-	return "2.11";
+	return "2.4 to 2.11";
 }
 
 /* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only grow

@@ -3,8 +3,8 @@
  *
  * Everything here is a byte offset into an object of the target. The fields of classes that PyTorch
  * publishes come from its headers: tests/tools/torch_offsets.cpp prints them from an installed wheel. The
- * allocator's own structs (c10/cuda/CUDACachingAllocator.cpp) are in no header: their offsets are read off
- * the code of libc10_cuda.so, each with the function that shows it (docs/torch-layouts.md tells how).
+ * allocator's own structs (c10/cuda/CUDACachingAllocator.cpp) are in no header: tests/tools/torch_allocator.py finds
+ * them in a live process, and the code of libc10_cuda.so shows them (docs/torch-layouts.md tells how).
  */
 #ifndef GM_TORCH_LAYOUT_H
 #define GM_TORCH_LAYOUT_H
@@ -25,8 +25,9 @@ struct gm_torch_layout {
 	int major, minor_first, minor_last;
 
 	/* bit 63 of the packed counts says that there is a Python wrapper, which then owns one strong count
-	 * and is itself owned while the count is above 1 (2.11: c10/util/intrusive_ptr.h, kHasPyObject);
-	 * before it the owner is told by the low bit of the wrapper's pointer */
+	 * and is itself owned while the count is above 1 (2.10: c10/util/intrusive_ptr.h, kHasPyObject);
+	 * before it one of the two owns the other: the low bit of the wrapper's pointer says that the tensor
+	 * owns the wrapper (2.4 to 2.9: c10/core/impl/PyObjectSlot.h, owns_pyobj) */
 	bool packed_python_bit;
 
 	struct {
@@ -66,7 +67,7 @@ struct gm_torch_layout {
 	struct {
 		uint16_t tensor_cdata, tensor_hooks, tensor_post_hooks; /* THPVariable */
 		bool tensor_maybe_owned; /* cdata is a c10::MaybeOwned<Tensor>: a flag word first */
-		uint16_t storage_cdata;  /* THPStorage */
+		uint16_t storage_cdata;  /* THPStorage, behind the flag where it has one */
 		uint16_t function_cdata; /* THPCppFunction: std::shared_ptr<Node> */
 		uint16_t
 		        pyfunction_saved; /* THPFunction::saved_variables, std::vector<SavedVariable> */
@@ -95,9 +96,13 @@ struct gm_torch_layout {
 	} allocator;
 };
 
+/* Of versions before the newest, oldest first (layout_older.c). */
+enum { GM_TORCH_LAYOUTS_OLDER = 6 };
+extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
+
 /* The table for "2.11.0+cu130"; NULL: this version has none. */
 const struct gm_torch_layout *gm_torch_layout_for(const char *version);
-/* "2.11": the versions that have a table, for messages. */
+/* "2.4 to 2.11": the versions that have a table, for messages. */
 const char *gm_torch_layout_versions(void);
 
 /* "float32" for c10::ScalarType 6; NULL beyond the table. */

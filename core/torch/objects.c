@@ -35,6 +35,28 @@ static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_s
 	return true;
 }
 
+/* Until 2.9 the low bit of the wrapper's pointer says that the C++ object owns the wrapper; else, and from 2.10
+ * on always, the wrapper owns the C++ object. */
+static uint64_t wrapper(struct gm_torch *torch, uint64_t word, bool has_python, uint32_t strong,
+        bool *ret_python_holds, bool *ret_holds_python)
+{
+	*ret_python_holds = *ret_holds_python = false;
+	if (torch->layout->packed_python_bit) {
+		if (!has_python)
+			return 0;
+		*ret_python_holds = true;
+		*ret_holds_python = strong > 1;
+		return word;
+	}
+	bool owned = word & 1;
+	word &= ~UINT64_C(1);
+	if (word == 0)
+		return 0;
+	*ret_python_holds = !owned;
+	*ret_holds_python = owned;
+	return word;
+}
+
 bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storage *ret_storage)
 {
 	const struct gm_torch_layout *layout = torch->layout;
@@ -56,8 +78,8 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 		return false;
 	storage.device_type = (int8_t)object[layout->storage.device];
 	storage.device = (int8_t)object[layout->storage.device + 1];
-	if (has_python)
-		storage.python = gm_word(object, layout->storage.python);
+	storage.python = wrapper(torch, gm_word(object, layout->storage.python), has_python,
+	        storage.refcount, &storage.python_holds, &storage.holds_python);
 	*ret_storage = storage;
 	return true;
 }
@@ -137,10 +159,8 @@ bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor 
 		return false;
 	tensor.device_type = (int8_t)object[layout->tensor.device];
 	tensor.device = (int8_t)object[layout->tensor.device + 1];
-	if (has_python) {
-		tensor.python = gm_word(object, layout->tensor.python);
-		tensor.python_holds = true;
-	}
+	tensor.python = wrapper(torch, gm_word(object, layout->tensor.python), has_python,
+	        tensor.refcount, &tensor.python_holds, &tensor.holds_python);
 	tensor.autograd_meta = gm_word(object, layout->tensor.autograd_meta);
 	read_meta(torch, &tensor);
 	*ret_tensor = tensor;

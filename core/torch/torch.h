@@ -25,7 +25,9 @@ struct gm_storage {
 	uint32_t refcount; /* strong */
 	uint32_t weakcount;
 	int8_t device_type, device;
-	uint64_t python; /* wrapper object, 0: none */
+	uint64_t python;   /* wrapper object, 0: none */
+	bool python_holds; /* the wrapper owns one of refcount */
+	bool holds_python; /* the storage owns one of the wrapper's */
 };
 
 enum { GM_TENSOR_MAX_DIMENSIONS = 16 };
@@ -34,8 +36,9 @@ struct gm_tensor {
 	uint64_t storage;        /* StorageImpl, 0: none */
 	uint64_t storage_offset; /* elements */
 	uint32_t refcount, weakcount;
-	uint64_t python;   /* wrapper object, 0: none */
-	bool python_holds; /* the wrapper owns one of refcount (else the tensor owns the wrapper) */
+	uint64_t python;     /* wrapper object, 0: none */
+	bool python_holds;   /* the wrapper owns one of refcount */
+	bool holds_python;   /* the tensor owns one of the wrapper's; from 2.10 on both may be */
 	uint32_t dimensions; /* may exceed GM_TENSOR_MAX_DIMENSIONS: then the shape is cut */
 	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
 	uint64_t numel;

@@ -1,0 +1,194 @@
+/*
+ * The tables of torch 2.4 to 2.10. Most of them is the same from version to version, so a part that several share is
+ * written once, named by the versions that have it; a row puts its parts together.
+ *
+ * Published classes: tests/tools/torch_offsets.sh against the wheels 2.4.1, 2.5.1, 2.6.0, 2.7.1, 2.8.0, 2.9.1 and
+ * 2.10.0. The allocator's: tests/tools/torch_allocator.py in a process of each.
+ */
+#include "torch/layout.h"
+
+/* c10/core/StorageImpl.h. Until 2.9 the strong count is a member of its own and the weak one follows it: the
+ * same two halves of a word as the packed counts of 2.10. */
+#define STORAGE(bytes)                                                                  \
+	{                                                                               \
+		.size_of = bytes, .counts = 8, .data = 16, .context = 24, .device = 40, \
+		.size_bytes = 48, .size_is_heap = 56, .allocator = 64, .python = 80,    \
+	}
+
+/* c10/core/TensorImpl.h, 2.4 to 2.11 */
+#define TENSOR                                                                                     \
+	{                                                                                          \
+		.size_of = 184, .counts = 8, .storage = 16, .autograd_meta = 24, .extra_meta = 32, \
+		.version = 40, .python = 56, .dimensions = 64, .sizes = 72,                        \
+		.inline_dimensions = 5, .storage_offset = 152, .numel = 160, .dtype = 168,         \
+		.device = 170,                                                                     \
+	}
+
+/* torch/csrc/autograd/variable.h: 192 bytes until 2.9, 200 from 2.10 on */
+#define META(bytes)                                                                  \
+	{                                                                            \
+		.size_of = bytes, .grad = 40, .grad_fn = 48, .grad_accumulator = 64, \
+		.requires_grad = 144, .hooks = 96, .post_accumulate_hooks = 136,     \
+		.view_size_of = (bytes) + 128, .view_backward = bytes,               \
+		.view_backward_set = (bytes) + 48, .view_forward = (bytes) + 56,     \
+		.view_forward_set = (bytes) + 104,                                   \
+	}
+
+/* torch/csrc/autograd/function.h, 2.4 to 2.11 */
+#define NODE                                                                                 \
+	{                                                                                    \
+		.size_of = 472, .self = 8, .control = 16, .next_edges = 96, .edge_size = 24, \
+		.python = 120, .accumulate_variable = 472, .python_object = 472,             \
+	}
+
+/* torch/csrc/autograd/saved_variable.h: in 2.4 the flags and what follows stand 8 bytes later */
+#define SAVED(later)                                                                       \
+	{                                                                                  \
+		.size_of = 104 + (later), .data = 0, .saved_original = 50 + (later),       \
+		.is_leaf = 51 + (later), .is_output = 52 + (later), .hooks = 56 + (later), \
+		.grad_fn = 64 + (later), .grad_accumulator = 80 + (later),                 \
+	}
+
+/* torch/csrc/autograd/python_variable.h, torch/csrc/Storage.h. Until 2.9 a wrapper has a c10::MaybeOwned, whose flag
+ * comes before the pointer. */
+#define PYTHON_2_4_TO_2_9                                                           \
+	{                                                                           \
+		.tensor_cdata = 16, .tensor_maybe_owned = true, .tensor_hooks = 32, \
+		.tensor_post_hooks = 40, .storage_cdata = 24, .function_cdata = 16, \
+		.pyfunction_saved = 136, .pyfunction_cdata = 216,                   \
+	}
+#define PYTHON_2_10                                                                 \
+	{                                                                           \
+		.tensor_cdata = 16, .tensor_hooks = 24, .tensor_post_hooks = 32,    \
+		.storage_cdata = 16, .function_cdata = 16, .pyfunction_saved = 136, \
+		.pyfunction_cdata = 216,                                            \
+	}
+
+/* struct Block, 2.4 to 2.10 */
+#define BLOCK                                                                                 \
+	{                                                                                     \
+		.size_of = 0xa0, .device = 0, .stream = 8, .stream_uses = 0x10, .size = 0x30, \
+		.requested = 0x38, .pool = 0x40, .address = 0x48, .allocated = 0x50,          \
+		.mapped = 0x51, .previous = 0x58, .next = 0x60, .event_count = 0x68,          \
+	}
+
+/* What the allocator has in the same place from 2.4 to 2.11: statistics, and the containers of libstdc++
+ * (std::set, bits/stl_tree.h) and c10 (c10/util/flat_hash_map.h). */
+#define ALLOCATOR_COMMON                                                                           \
+	.stats_allocated = 0x1a8, .stats_reserved = 0x208, .stats_active = 0x268,                  \
+	.stats_requested = 0x328, .graph_entry_size = 32, .graph_entry_pool = 24,                  \
+	.active_entry_size = 16, .active_entry_block = 8, .pool_blocks = 0, .pool_unmapped = 0x30, \
+	.set_header = 8, .set_first = 24, .set_count = 40, .set_node_value = 32,                   \
+	.hash = {.entries = 0, .slots_minus_one = 8, .lookups = 17, .count = 24}
+/* DeviceCachingAllocator's pools and table of active blocks */
+#define POOLS_2_4_TO_2_9 .large = 0x3f8, .small = 0x470, .active = 0x4e8
+#define POOLS_2_10 .large = 0x400, .small = 0x478, .active = 0x4f0
+/* PrivatePool: from 2.8 on it names itself and its allocator first */
+#define PRIVATE_2_4_TO_2_7 .private_large = 8, .private_small = 0x80
+#define PRIVATE_2_8_TO_2_10 .private_large = 0x20, .private_small = 0x98
+
+const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
+        {
+                .major = 2,
+                .minor_first = 4,
+                .minor_last = 4,
+                .storage = STORAGE(88),
+                .tensor = TENSOR,
+                .meta = META(192),
+                .node = NODE,
+                .saved = SAVED(8),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x57f0,
+                        .graph_pools = 0x5c8,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_4_TO_2_7,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 5,
+                .minor_last = 5,
+                .storage = STORAGE(88),
+                .tensor = TENSOR,
+                .meta = META(192),
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0x5f0,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_4_TO_2_7,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 6,
+                .minor_last = 7,
+                .storage = STORAGE(96),
+                .tensor = TENSOR,
+                .meta = META(192),
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0x5f0,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_4_TO_2_7,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 8,
+                .minor_last = 8,
+                .storage = STORAGE(96),
+                .tensor = TENSOR,
+                .meta = META(192),
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0x610,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_8_TO_2_10,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 9,
+                .minor_last = 9,
+                .storage = STORAGE(96),
+                .tensor = TENSOR,
+                .meta = META(192),
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0x618,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_8_TO_2_10,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 10,
+                .minor_last = 10,
+                .packed_python_bit = true,
+                .storage = STORAGE(96),
+                .tensor = TENSOR,
+                .meta = META(200),
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_10,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0xa90,
+                        POOLS_2_10,
+                        PRIVATE_2_8_TO_2_10,
+                        ALLOCATOR_COMMON},
+        },
+};
