@@ -42,6 +42,9 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
 
+/* Bytes: "64MiB", "1.5 GiB", "4096"; powers of 1024. */
+struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes);
+
 /*
  * FILE, the first positional argument of a question about a log: in a shell it must be there, in
  * gdb it may (the session's own log is asked otherwise), which is told by the number of positional

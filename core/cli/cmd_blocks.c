@@ -5,15 +5,18 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/answers.h"
+#include "render/memory.h"
 
 struct options {
+	struct gm_context *context;
 	struct gm_blocks_options blocks;
 	bool history;
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1001, KEY_AT_PEAK, KEY_HISTORY, KEY_BY };
+enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY };
 
 extern const struct gm_command gm_command_blocks;
 
@@ -23,6 +26,7 @@ static const struct argp_option option_table[] = {
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
         {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
@@ -59,8 +63,10 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->history = true;
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
-	default:
+	case KEY_BY:
 		return parse_by(argument, &options->blocks.by);
+	default:
+		return gm_target_option(options->context, key, argument);
 	}
 }
 
@@ -79,11 +85,36 @@ static struct gm_error *show_history(struct gm_context *context, const struct op
 	return error;
 }
 
+/* Of a process or core: the moment is now, and nobody knows which line made what. */
+static struct gm_error *show_target(struct gm_context *context, const struct options *options,
+        bool json, const struct gm_style *style, FILE *out)
+{
+	enum gm_group_by by = options->blocks.by;
+	if (options->blocks.has_event || options->blocks.at_peak || options->history)
+		return gm_error_create(GM_TARGET,
+		        "blocks: --at, --at-peak and --history are about the past: nothing was "
+		        "recorded: leave them out, or record the program");
+	if (by != GM_BY_NONE && by != GM_BY_CATEGORY)
+		return gm_error_create(GM_TARGET,
+		        "blocks: --by %s: which line allocated a block was not recorded: use "
+		        "--by=category, or record the program",
+		        by == GM_BY_LINE    ? "line"
+		        : by == GM_BY_STACK ? "stack"
+		                            : "phase");
+	struct gm_target_blocks blocks;
+	gm_try(gm_ask_target_blocks(context, -1, &blocks));
+	struct gm_error *error =
+	        json ? gm_render_target_blocks_json(&blocks, by == GM_BY_NONE, out)
+	             : gm_render_target_blocks_text(&blocks, by != GM_BY_NONE, style, out);
+	gm_target_blocks_deinit(&blocks);
+	return error;
+}
+
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {0};
+	struct options options = {.context = context};
 	struct gm_error *error = gm_arguments_parse(&gm_command_blocks, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
@@ -91,10 +122,13 @@ static struct gm_error *run(
 	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --at, --at-peak and --history exclude each other: choose one");
-	error = gm_arguments_take_file(&arguments, context, 0);
+	bool target;
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
+	if (target)
+		return show_target(context, &options, arguments.json, &style, out);
 	if (options.history)
 		return show_history(context, &options, arguments.json, &style, out);
 	bool groups = options.blocks.by != GM_BY_NONE;
@@ -119,11 +153,14 @@ static struct gm_error *run(
 const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary = "what was allocated at an event, biggest first; what used an address",
-        .usage = "[FILE] [--at=EVENT | --at-peak | --history=ADDRESS] [--by=WHAT] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
+                 "[--by=WHAT] [--json]\n"
                  "The blocks that were allocated after an event; without one, at the end of the "
-                 "record.\n"
+                 "record. Of\n"
+                 "a process or a core dump: those of now, with what live tensors tell of them.\n"
                  "--by sums them; the sums add up to what was allocated.\n\n"
-                 "Example: gpumem blocks run.gpumem --at-peak --by line",
+                 " Example: gpumem blocks run.gpumem --at-peak --by line\n"
+                 " Example: gpumem blocks --pid 4711",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -1,41 +1,66 @@
 #include "ask/info.h"
 
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/answers.h"
+#include "render/memory.h"
 
 extern const struct gm_command gm_command_info;
+
+static const struct argp_option options[] = {
+        GM_TARGET_OPTIONS,
+        {0},
+};
+
+static struct gm_error *target_info(struct gm_context *context, bool json, FILE *out)
+{
+	struct gm_target_info info;
+	gm_try(gm_ask_target_info(context, &info));
+	struct gm_error *error = NULL;
+	if (json)
+		error = gm_render_target_info_json(&info, out);
+	else
+		gm_render_target_info_text(&info, out);
+	gm_target_info_deinit(&info);
+	return error;
+}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(
-	        &gm_command_info, argc, argv, NULL, NULL, NULL, 1, false, out, &arguments);
-	if (error || arguments.help)
-		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	bool target;
+	gm_try(gm_arguments_parse(&gm_command_info, argc, argv, options, gm_target_option, context,
+	        1, false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	gm_try(gm_target_take_file(&arguments, context, 0, &target));
+	if (target)
+		return target_info(context, arguments.json, out);
 	struct gm_info info;
-	if (!error)
-		error = gm_ask_info(context, &info);
-	if (error)
-		return error;
+	gm_try(gm_ask_info(context, &info));
 	const struct gm_style style = {context->columns, context->colors};
-	error = arguments.json ? gm_render_info_json(&info, out)
-	                       : gm_render_info_text(&info, &style, out);
+	struct gm_error *error = arguments.json ? gm_render_info_json(&info, out)
+	                                        : gm_render_info_text(&info, &style, out);
 	gm_info_deinit(&info);
 	return error;
 }
 
 const struct gm_command gm_command_info = {
         .name = "info",
-        .summary =
-                "devices, allocated and reserved bytes, peak, events, completeness of a recording",
-        .usage = "[FILE] [--json]\n"
-                 "What a recording holds, and how complete it is. FILE is needed in a shell; in "
-                 "gdb the\n"
-                 "session's own recording is meant without it.\n\n"
-                 "Example: gpumem info run.gpumem",
+        .summary = "devices, allocated and reserved bytes, peaks, completeness: of a recording, "
+                   "process or core",
+        .usage =
+                "[FILE | --pid PID | --core CORE] [--json]\n"
+                "What a recording holds, and how complete it is; of a process or a core dump, with "
+                "nothing\n"
+                "recorded, what PyTorch's allocator says of itself. In gdb the session's own "
+                "recording is\n"
+                "meant, else the program that stands there.\n\n"
+                " Example: gpumem info run.gpumem\n"
+                " Example: gpumem info --pid 4711",
         .shell = true,
         .gdb = true,
         .run = run,

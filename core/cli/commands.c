@@ -16,6 +16,7 @@
 	_(steps)       \
 	_(phases)      \
 	_(leaks)       \
+	_(segments)    \
 	_(why)         \
 	_(who_holds)   \
 	_(retained)    \

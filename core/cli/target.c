@@ -1,5 +1,7 @@
 #include "cli/target.h"
 
+#include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "ask/context.h"
@@ -42,5 +44,50 @@ struct gm_error *gm_target_check(const struct gm_context *context)
 		        "--core %s --pid %d: a core and a process: one question is about one of "
 		        "them",
 		        context->core_path, context->pid);
+	return NULL;
+}
+
+/* An ELF file; a compressed core is told by its name's end, as the image room reads it. */
+static bool is_core(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+	unsigned char first[4];
+	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+	        pread(fd, first, sizeof(first), 0) != sizeof(first))
+		return false;
+	static const unsigned char magics[][4] = {
+	        {0x7f, 'E', 'L', 'F'}, {0x28, 0xb5, 0x2f, 0xfd}, /* zstd */
+	        {0x1f, 0x8b, 0x08, 0x00}, /* gzip, without a name; flags differ */
+	};
+	return memcmp(first, magics[0], 4) == 0 || memcmp(first, magics[1], 4) == 0 ||
+	       memcmp(first, magics[2], 3) == 0;
+}
+
+struct gm_error *gm_target_take_file(
+        struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target)
+{
+	const char *file = arguments->positional_count > others ? arguments->positional[0] : NULL;
+	bool named = context->core_path || (context->shell && context->pid > 0);
+	gm_try(gm_target_check(context));
+	if (file && named)
+		return gm_error_create(GM_USAGE,
+		        "%s: a FILE and a process or core: one question is about one of them: "
+		        "leave one out",
+		        file);
+	if (file && context->shell && is_core(file)) {
+		gm_try(gm_context_set_core(context, file));
+		arguments->positional_count--;
+		memmove(arguments->positional, arguments->positional + 1,
+		        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
+		named = true;
+	} else if (!named) {
+		gm_try(gm_arguments_take_file(arguments, context, others));
+		if (!file && context->shell)
+			return gm_error_create(GM_USAGE,
+			        "nothing named: the question is about a recording, a process or a "
+			        "core: name a FILE, --pid PID or --core CORE");
+	}
+	*ret_target = named || (!context->log_path && context->pid > 0);
 	return NULL;
 }

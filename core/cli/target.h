@@ -27,6 +27,15 @@ enum {
 
 /* A gm_option_handler for them; the input is the context. */
 struct gm_error *gm_target_option(void *context, int key, const char *argument);
+/*
+ * For questions that a recording answers as well as a process: FILE, the first positional argument, if there is one
+ * beside `others`, is a recording, a snapshot, or a core dump (told apart by content). *ret_target: the
+ * question is about a process or a core: one was named, or (in gdb) nothing is recorded and there is a process.
+ * GM_USAGE: both a FILE and a process, or neither.
+ */
+struct gm_error *gm_target_take_file(
+        struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target);
+
 /* To be called once all options are there. GM_USAGE: both a process and a core. */
 struct gm_error *gm_target_check(const struct gm_context *context);
 

@@ -4,9 +4,10 @@
 #include "render/answers.h"
 #include "holders/holders.h"
 #include "render/json.h"
+#include "render/note.h"
 
 /* "(5000, 50000) float32 requires_grad" */
-static void write_note(const struct gm_block_note *note, char *text, size_t size)
+void gm_text_note(const struct gm_block_note *note, char *text, size_t size)
 {
 	text[0] = '\0';
 	if (!note->known || !note->dtype)
@@ -27,7 +28,7 @@ static void write_note(const struct gm_block_note *note, char *text, size_t size
 	text[size - 1] = '\0';
 }
 
-static json_t *note_json(const struct gm_block_note *note)
+json_t *gm_json_note(const struct gm_block_note *note)
 {
 	if (!note->known || !note->dtype)
 		return json_null();
@@ -120,7 +121,7 @@ struct gm_error *gm_render_blocks_text(
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
 		if (blocks->notes)
-			write_note(&blocks->notes[i], note, sizeof(note));
+			gm_text_note(&blocks->notes[i], note, sizeof(note));
 		put_block_cells(table, blocks->model, block, note);
 	}
 	if (!gm_table_finish(table, style, out))
@@ -219,7 +220,7 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 		json_t *one = block_json(blocks->model, block);
 		put_category(one, blocks, blocks->live[i]);
 		if (blocks->notes)
-			json_object_set_new(one, "tensor", note_json(&blocks->notes[i]));
+			json_object_set_new(one, "tensor", gm_json_note(&blocks->notes[i]));
 		json_array_append_new(all, one);
 	}
 	if (list)

@@ -13,7 +13,6 @@
 enum {
 	MAX_BLOCK = 256,
 	MAX_BLOCKS = 1 << 23,
-	MAX_DEVICES = 128,
 	BLOCK_GRAIN = 512, /* kMinBlockSize: sizes are multiples of it */
 	MAX_REMEMBERED = 1 << 20,
 	STACK_WORDS = 256, /* how far from the report the frame that holds the Block may reach */
@@ -55,6 +54,8 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 		return false;
 	block.allocated = allocated;
 	block.mapped = mapped;
+	block.expandable =
+	        layout->block.expandable && gm_word(object, layout->block.expandable) != 0;
 	*ret_block = block;
 	return true;
 }
@@ -255,7 +256,8 @@ static void add_device(struct walk *walk, uint64_t device)
 	        layout->allocator.graph_entry_pool, add_private_pool);
 }
 
-static struct gm_error *devices_of(struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count)
+struct gm_error *gm_torch_device_allocators(
+        struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count)
 {
 	const char *kind = gm_torch_allocator_kind(torch);
 	if (strcmp(kind, "none") == 0)
@@ -271,7 +273,7 @@ static struct gm_error *devices_of(struct gm_torch *torch, uint64_t *ret_devices
 	uint64_t object = gm_torch_allocator_object(torch), bounds[2];
 	if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
 	            sizeof(bounds)) ||
-	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > MAX_DEVICES ||
+	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > GM_TORCH_MAX_DEVICES ||
 	        !gm_image_try_read(torch->image, bounds[0], ret_devices, bounds[1] - bounds[0]))
 		return gm_error_create(GM_TARGET,
 		        "PyTorch's allocator object at 0x%jx does not look as that of %s: gpumem "
@@ -285,9 +287,9 @@ static struct gm_error *devices_of(struct gm_torch *torch, uint64_t *ret_devices
 struct gm_error *gm_torch_blocks(
         struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count)
 {
-	uint64_t devices[MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
 	size_t device_count;
-	gm_try(devices_of(torch, devices, &device_count));
+	gm_try(gm_torch_device_allocators(torch, devices, &device_count));
 	struct walk walk = {.torch = torch};
 	for (size_t i = 0; i < device_count; i++)
 		if (gm_is_object_address(devices[i]))
@@ -311,9 +313,9 @@ struct gm_error *gm_torch_blocks(
 struct gm_error *gm_torch_allocator_bytes(
         struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes)
 {
-	uint64_t devices[MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
 	size_t count;
-	gm_try(devices_of(torch, devices, &count));
+	gm_try(gm_torch_device_allocators(torch, devices, &count));
 	const struct gm_torch_layout *layout = torch->layout;
 	struct {
 		uint32_t offset;

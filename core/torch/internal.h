@@ -44,6 +44,11 @@ static inline uint32_t gm_half(const void *object, size_t offset)
 	return value;
 }
 
+enum { GM_TORCH_MAX_DEVICES = 128 };
+/* blocks.c: the DeviceCachingAllocator of each device, at most GM_TORCH_MAX_DEVICES + 1. GM_TARGET: the process has none. */
+struct gm_error *gm_torch_device_allocators(
+        struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count);
+
 /* Could a C++ object of the target live here? */
 static inline bool gm_is_object_address(uint64_t address)
 {

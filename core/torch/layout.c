@@ -108,6 +108,7 @@ static const struct gm_torch_layout layouts[] = {
                                 .previous = 0x60,
                                 .next = 0x68,
                                 .event_count = 0x70,
+                                .expandable = 0xa0,
                         },
                 /* NativeCachingAllocator::initialized (devices), ~DeviceCachingAllocator (pools, sets,
 		 * tables, PrivatePool), alloc_found_block's call of the report (stats) */
@@ -138,6 +139,22 @@ static const struct gm_torch_layout layouts[] = {
                                         .slots_minus_one = 8,
                                         .lookups = 17,
                                         .count = 24},
+                                /* setMemoryFraction (both), recordHistory (ring) */
+                                .properties_total = 0x710,
+                                .limit = 0x9e0,
+                                .trace_next = 0xaa0,
+                                .trace_entries = 0xaa8,
+                        },
+                /* c10/core/CachingDeviceAllocator.h, struct TraceEntry */
+                .trace =
+                        {
+                                .size_of = 0x88,
+                                .action = 0,
+                                .device = 4,
+                                .address = 8,
+                                .context = 0x10,
+                                .stream = 0x20,
+                                .size = 0x28,
                         },
         },
 };

@@ -77,7 +77,8 @@ struct gm_torch_layout {
 	struct {
 		uint16_t size_of, device, stream, stream_uses, size, requested, pool, address;
 		uint16_t allocated, mapped, previous, next, event_count;
-	} block; /* struct Block */
+		uint16_t expandable; /* ExpandableSegment *; 0: not in this table */
+	} block;                     /* struct Block */
 
 	struct {
 		uint32_t devices; /* NativeCachingAllocator::device_allocator, std::vector */
@@ -93,7 +94,17 @@ struct gm_torch_layout {
 		        set_count; /* std::set: leftmost, header node, size */
 		uint16_t set_node_value;
 		struct gm_flat_hash_layout hash;
+		/* DeviceCachingAllocator; 0: not in this table, and then not known of that version */
+		uint32_t properties_total; /* cudaDeviceProp.totalGlobalMem */
+		uint32_t limit;            /* std::optional<size_t> allowed_memory_maximum */
+		/* RingBuffer<TraceEntry>: the next place, and a pointer to the vector */
+		uint32_t trace_next, trace_entries;
 	} allocator;
+
+	struct {
+		uint16_t size_of; /* 0: not in this table */
+		uint16_t action, device, address, context, stream, size;
+	} trace; /* TraceEntry */
 };
 
 /* Of versions before the newest, oldest first (layout_older.c). */

@@ -58,6 +58,7 @@ struct gm_block_record {
 	uint64_t stream;
 	int8_t device;
 	bool allocated, mapped;
+	bool expandable; /* of an expandable segment; false where the version's table does not tell */
 	int32_t event_count; /* > 0: a free that waits for streams */
 	uint64_t pool, previous, next;
 };
@@ -107,5 +108,29 @@ struct gm_allocator_bytes {
 };
 struct gm_error *gm_torch_allocator_bytes(
         struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes);
+
+/* The number of devices that the allocator knows; not all need to have memory. GM_TARGET as gm_torch_blocks. */
+struct gm_error *gm_torch_allocator_devices(struct gm_torch *torch, size_t *ret_count);
+
+/* What the allocator knows of one device, beyond its blocks. */
+#define GM_NOT_KNOWN UINT64_MAX
+struct gm_allocator_device {
+	struct gm_allocator_bytes now, peak;
+	uint64_t
+	        retries; /* num_alloc_retries: cudaMalloc refused, the cache was emptied, asked again */
+	uint64_t ooms;      /* num_ooms: errors raised */
+	uint64_t max_split; /* bytes; 0: no such setting */
+	uint64_t limit;     /* set_per_process_memory_fraction's, bytes; 0: none; GM_NOT_KNOWN */
+	uint64_t total;     /* of the device; GM_NOT_KNOWN */
+};
+struct gm_error *gm_torch_allocator_device(
+        struct gm_torch *torch, int device, struct gm_allocator_device *ret_device);
+
+/* The pool of a Block record. False where nothing of that kind is there. */
+struct gm_pool_record {
+	bool small;      /* of requests up to 1 MiB */
+	bool is_private; /* a CUDA graph's or a torch.cuda.MemPool's: others may not use it */
+};
+bool gm_torch_pool(struct gm_torch *torch, uint64_t pool, struct gm_pool_record *ret_pool);
 
 #endif

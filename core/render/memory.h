@@ -1,0 +1,25 @@
+/* The memory of a process, a core or a moment of a recording: `segments`, and `info` and `blocks` of a process. */
+#ifndef GM_RENDER_MEMORY_H
+#define GM_RENDER_MEMORY_H
+
+#include "ask/info.h"
+#include "ask/memory.h"
+#include "ask/target_blocks.h"
+#include "render/text.h"
+
+/* request: NULL: none was asked about. */
+struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
+        const struct gm_request *request, const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_segments_json(
+        const struct gm_memory *memory, const struct gm_request *request, FILE *out);
+
+void gm_render_target_info_text(const struct gm_target_info *info, FILE *out);
+struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, FILE *out);
+
+/* groups: by category rather than one by one. */
+struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blocks, bool groups,
+        const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_target_blocks_json(
+        const struct gm_target_blocks *blocks, bool list, FILE *out);
+
+#endif

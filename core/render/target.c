@@ -1,0 +1,197 @@
+/* info and blocks of a process or a core. */
+#include <inttypes.h>
+
+#include "render/json.h"
+#include "render/memory.h"
+#include "render/note.h"
+
+static void put_bytes(FILE *out, const char *what, uint64_t bytes)
+{
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	fprintf(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
+	        gm_text_grouped(bytes, exact));
+}
+
+static void put_settings(FILE *out, const struct gm_memory *memory)
+{
+	const struct gm_allocator_device *own = &memory->own;
+	char size[GM_SIZE_TEXT];
+	if (own->limit && own->limit != GM_NOT_KNOWN)
+		fprintf(out, "    limit            %12s  by set_per_process_memory_fraction\n",
+		        gm_text_size(own->limit, size));
+	if (own->max_split)
+		fprintf(out, "    max_split_size   %12s\n", gm_text_size(own->max_split, size));
+	if (memory->total != GM_NOT_KNOWN)
+		put_bytes(out, "device's total", memory->total);
+	if (memory->device_free != GM_NOT_KNOWN)
+		put_bytes(out, "device's free", memory->device_free);
+	if (own->ooms || own->retries)
+		fprintf(out,
+		        "    out of memory    %12" PRIu64
+		        "  times; cudaMalloc refused, cache emptied, asked again: %" PRIu64 "\n",
+		        own->ooms, own->retries);
+}
+
+static void put_device(FILE *out, const struct gm_memory *memory)
+{
+	const struct gm_allocator_bytes *now = &memory->own.now, *peak = &memory->own.peak;
+	char name[GM_SIZE_TEXT], hole[GM_SIZE_TEXT];
+	fprintf(out, "  %s%s: %zu blocks in %zu segments\n",
+	        gm_text_device(memory->device_type, memory->device, name),
+	        memory->simulated ? " (simulated)" : "", memory->blocks, memory->segment_count);
+	put_bytes(out, "allocated", now->allocated);
+	put_bytes(out, "requested", now->requested);
+	put_bytes(out, "active", now->active);
+	put_bytes(out, "reserved", now->reserved);
+	put_bytes(out, "peak allocated", peak->allocated);
+	put_bytes(out, "peak requested", peak->requested);
+	put_bytes(out, "peak reserved", peak->reserved);
+	if (memory->holes)
+		fprintf(out, "    free pieces      %12zu  the largest %s (see `gpumem segments`)\n",
+		        memory->holes, gm_text_size(memory->largest_hole, hole));
+	put_settings(out, memory);
+}
+
+void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
+{
+	fprintf(out, "%s\n  PyTorch %s; nothing recorded: this is the allocator's own account\n",
+	        info->source, info->torch);
+	if (!info->device_count)
+		fputs("  no device has memory\n", out);
+	for (size_t i = 0; i < info->device_count; i++)
+		put_device(out, &info->devices[i]);
+	if (info->kernels_not_computed)
+		fprintf(out,
+		        "  %" PRIu64 " kernels computed nothing: the device is simulated, "
+		        "the program's numbers are no results\n",
+		        info->kernels_not_computed);
+	fputs(info->gap_count ? "  not complete:\n"
+	                      : "  complete: the blocks add up to the allocator's figures\n",
+	        out);
+	for (size_t i = 0; i < info->gap_count; i++)
+		fprintf(out, "    %s\n", info->gaps[i]);
+}
+
+static json_t *known_json(uint64_t value)
+{
+	return value == GM_NOT_KNOWN ? json_null() : json_integer((json_int_t)value);
+}
+
+static json_t *device_json(const struct gm_memory *memory)
+{
+	const struct gm_allocator_device *own = &memory->own;
+	json_t *value = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:n}",
+	        "device", memory->device, "device_type", "cuda", "events", 0, "allocated",
+	        (json_int_t)own->now.allocated, "active", (json_int_t)own->now.active, "requested",
+	        (json_int_t)own->now.requested, "reserved", (json_int_t)own->now.reserved,
+	        "peak_allocated", (json_int_t)own->peak.allocated, "peak_active",
+	        (json_int_t)own->peak.active, "peak_requested", (json_int_t)own->peak.requested,
+	        "peak_reserved", (json_int_t)own->peak.reserved, "peak_event");
+	json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "ooms",
+	        (json_int_t)own->ooms, "alloc_retries", (json_int_t)own->retries, "segments",
+	        (json_int_t)memory->segment_count, "blocks", (json_int_t)memory->blocks, "free",
+	        (json_int_t)memory->free, "largest_free", (json_int_t)memory->largest_hole, "limit",
+	        known_json(own->limit ? own->limit : GM_NOT_KNOWN), "max_split_size",
+	        known_json(own->max_split ? own->max_split : GM_NOT_KNOWN), "device_total",
+	        known_json(memory->total), "device_free", known_json(memory->device_free),
+	        "simulated", memory->simulated);
+	json_object_update(value, more);
+	json_decref(more);
+	return value;
+}
+
+struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, FILE *out)
+{
+	json_t *devices = json_array(), *gaps = json_array();
+	for (size_t i = 0; i < info->device_count; i++)
+		json_array_append_new(devices, device_json(&info->devices[i]));
+	for (size_t i = 0; i < info->gap_count; i++)
+		json_array_append_new(gaps, gm_json_string(info->gaps[i]));
+	return gm_json_write(
+	        json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:I, s:o}", "source",
+	                gm_json_string(info->source), "pid", info->pid, "events", 0, "torch",
+	                info->torch, "devices", devices, "steps", 0, "complete",
+	                info->gap_count == 0, "recorded", false, "kernels_not_computed",
+	                (json_int_t)info->kernels_not_computed, "gaps", gaps),
+	        true, out);
+}
+
+/* --- blocks ---------------------------------------------------------------------------------------- */
+
+static struct gm_error *put_groups(
+        const struct gm_target_blocks *blocks, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {"size", "bytes", "blocks", "category"};
+	struct gm_table *table = gm_table_create(heads, "rrrl");
+	for (size_t i = 0; i < blocks->group_count; i++) {
+		const struct gm_group *group = &blocks->groups[i];
+		char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+		gm_table_cell(table, "%s", gm_text_size(group->bytes, size));
+		gm_table_cell(table, "%s", gm_text_grouped(group->bytes, exact));
+		gm_table_cell(table, "%" PRIu64, group->blocks);
+		gm_table_cell(table, "%s", group->key);
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
+struct gm_error *gm_render_target_blocks_text(
+        const struct gm_target_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {"address", "size", "bytes", "requested", "tensor"};
+	const struct gm_memory *memory = &blocks->memory;
+	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	fprintf(out, "%s: %s allocated (%s bytes) in %zu blocks, now\n",
+	        gm_text_device(memory->device_type, memory->device, name),
+	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
+	        blocks->count);
+	if (groups)
+		return put_groups(blocks, style, out);
+	struct gm_table *table = gm_table_create(heads, "lrrrl");
+	for (size_t i = 0; i < blocks->count; i++) {
+		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
+		char note[160], asked[GM_SIZE_GROUPED];
+		gm_text_note(&blocks->notes[i], note, sizeof(note));
+		gm_table_cell(table, "0x%" PRIx64, piece->address);
+		gm_table_cell(table, "%s", gm_text_size(piece->size, size));
+		gm_table_cell(table, "%s", gm_text_grouped(piece->size, exact));
+		gm_table_cell(table, "%s", gm_text_grouped(piece->requested, asked));
+		gm_table_cell(table, "%s", note[0] ? note : "no live tensor");
+	}
+	if (!gm_table_finish(table, style, out))
+		return &gm_error_no_memory;
+	if (memory->pending)
+		fprintf(out, "beside these, %s was let go and waits for a stream\n",
+		        gm_text_size(memory->pending, size));
+	return NULL;
+}
+
+struct gm_error *gm_render_target_blocks_json(
+        const struct gm_target_blocks *blocks, bool list, FILE *out)
+{
+	const struct gm_memory *memory = &blocks->memory;
+	json_t *groups = json_array(), *categories = json_object(), *all = json_array();
+	for (size_t i = 0; i < blocks->group_count; i++) {
+		const struct gm_group *group = &blocks->groups[i];
+		json_array_append_new(groups,
+		        json_pack("{s:s, s:I, s:I}", "key", group->key, "bytes",
+		                (json_int_t)group->bytes, "blocks", (json_int_t)group->blocks));
+		json_object_set_new(categories, group->key, json_integer((json_int_t)group->bytes));
+	}
+	for (size_t i = 0; list && i < blocks->count; i++) {
+		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
+		json_array_append_new(all,
+		        json_pack("{s:o, s:I, s:I, s:s, s:o}", "address",
+		                gm_json_address(piece->address), "size", (json_int_t)piece->size,
+		                "requested", (json_int_t)piece->requested, "category",
+		                gm_note_category(&blocks->notes[i]), "tensor",
+		                gm_json_note(&blocks->notes[i])));
+	}
+	json_t *value = json_pack("{s:n, s:i, s:I, s:I, s:o, s:o, s:{}}", "event", "device",
+	        memory->device, "allocated", (json_int_t)memory->allocated, "pending",
+	        (json_int_t)memory->pending, "groups", groups, "by_category", categories,
+	        "by_phase");
+	if (value && list)
+		json_object_set(value, "blocks", all);
+	json_decref(all);
+	return gm_json_write(value, true, out);
+}

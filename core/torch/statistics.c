@@ -1,0 +1,100 @@
+/*
+ * What the allocator counts and is set to, per device: its DeviceStats, its limit, the pools of its blocks.
+ *
+ * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: behind the four sums that a
+ * layout's row names come the two counters of failed requests, and `max_split_size` ends it.
+ */
+#include "torch/internal.h"
+
+/* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of them */
+enum { PEAK = 8, STAT_ARRAY = 96, STAT = 32, IMPOSSIBLE_SHIFT = 50 };
+
+static bool read_word(struct gm_torch *torch, uint64_t address, uint64_t *ret_value)
+{
+	return gm_image_try_u64(torch->image, address, ret_value) &&
+	       *ret_value < UINT64_C(1) << IMPOSSIBLE_SHIFT;
+}
+
+static bool read_sums(
+        struct gm_torch *torch, uint64_t device, uint64_t more, struct gm_allocator_bytes *ret)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	return read_word(
+	               torch, device + layout->allocator.stats_allocated + more, &ret->allocated) &&
+	       read_word(torch, device + layout->allocator.stats_reserved + more, &ret->reserved) &&
+	       read_word(torch, device + layout->allocator.stats_active + more, &ret->active) &&
+	       read_word(torch, device + layout->allocator.stats_requested + more, &ret->requested);
+}
+
+static uint64_t read_limit(struct gm_torch *torch, uint64_t device)
+{
+	uint32_t offset = torch->layout->allocator.limit;
+	struct {
+		uint64_t value;
+		unsigned char has; /* std::optional's engaged flag */
+	} limit;
+	if (!offset || !gm_image_try_read(torch->image, device + offset, &limit, 9) ||
+	        limit.has > 1)
+		return GM_NOT_KNOWN;
+	return limit.has ? limit.value : 0;
+}
+
+struct gm_error *gm_torch_allocator_devices(struct gm_torch *torch, size_t *ret_count)
+{
+	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	return gm_torch_device_allocators(torch, devices, ret_count);
+}
+
+struct gm_error *gm_torch_allocator_device(
+        struct gm_torch *torch, int device, struct gm_allocator_device *ret_device)
+{
+	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	size_t count;
+	gm_try(gm_torch_device_allocators(torch, devices, &count));
+	const struct gm_torch_layout *layout = torch->layout;
+	struct gm_allocator_device found = {.total = GM_NOT_KNOWN};
+	uint64_t split = 0;
+	if (device < 0 || (size_t)device >= count)
+		return gm_error_create(GM_TARGET,
+		        "device %d: PyTorch's allocator has no such device (it has %zu): check the "
+		        "number",
+		        device, count);
+	uint64_t base = devices[device],
+	         counters = base + layout->allocator.stats_requested + STAT_ARRAY;
+	if (!gm_is_object_address(base) || !read_sums(torch, base, 0, &found.now) ||
+	        !read_sums(torch, base, PEAK, &found.peak) ||
+	        !read_word(torch, counters, &found.retries) ||
+	        !read_word(torch, counters + 8, &found.ooms))
+		return gm_error_create(GM_TARGET,
+		        "device %d: the allocator's figures at 0x%jx are not those of PyTorch %s: "
+		        "gpumem reads them as that version lays them out: is it a build of your "
+		        "own?",
+		        device, (uintmax_t)base, torch->version);
+	/* two counters, two Stats, then three counters (num_sync_all_streams, num_device_alloc, _free) */
+	if (gm_image_try_u64(torch->image, counters + 16 + 2 * STAT + 24, &split) &&
+	        split < UINT64_C(1) << IMPOSSIBLE_SHIFT)
+		found.max_split = split;
+	found.limit = read_limit(torch, base);
+	if (layout->allocator.properties_total &&
+	        !read_word(torch, base + layout->allocator.properties_total, &found.total))
+		found.total = GM_NOT_KNOWN;
+	*ret_device = found;
+	return NULL;
+}
+
+bool gm_torch_pool(struct gm_torch *torch, uint64_t pool, struct gm_pool_record *ret_pool)
+{
+	/* BlockPool: two std::set, bool is_small, PrivatePool *owner_PrivatePool */
+	struct {
+		uint64_t small, owner;
+	} tail;
+	if (!gm_is_object_address(pool) ||
+	        !gm_image_try_read(torch->image,
+	                pool + torch->layout->allocator.pool_unmapped +
+	                        torch->layout->allocator.set_count + 8u,
+	                &tail, sizeof(tail)) ||
+	        (tail.small & 0xff) > 1 || (tail.owner && !gm_is_object_address(tail.owner)))
+		return false;
+	*ret_pool = (struct gm_pool_record){tail.small & 0xff, tail.owner != 0};
+	return true;
+}
