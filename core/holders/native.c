@@ -269,6 +269,10 @@ static void refer_node_members(
 		return;
 	const uint64_t *words = (const uint64_t *)(bytes + start);
 	size_t count = (size - start) / 8;
+	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the node's end and hold what was
+	 * there before; a SavedVariable is longer than a word */
+	if (!node->class->accumulate_grad)
+		count--;
 	refer_words(graph, number, node->address + start, words, count,
 	        node->class->accumulate_grad ? GM_REF_ACCUMULATE : GM_REF_SAVED,
 	        strcmp(gm_class_name(node->class), "CopySlices") == 0);

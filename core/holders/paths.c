@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+static bool is_graph(uint8_t part)
+{
+	return part == GM_PART_GRAPH || part == GM_PART_SAVED;
+}
+
 static uint32_t extend(
         struct gm_paths *paths, uint32_t before, struct gm_step step, bool *no_memory)
 {
@@ -11,7 +16,8 @@ static uint32_t extend(
 	uint64_t key = ((uint64_t)before << 38 | (uint64_t)step.part << 32 | step.name) + 1;
 	bool is_new;
 	uint64_t *slot = gm_map_put(&paths->by_step, key, &is_new);
-	struct gm_path path = {before, depth, step};
+	bool graph = paths->paths.items[before].graph || is_graph(step.part);
+	struct gm_path path = {before, depth, step, graph};
 	if (!slot || (is_new && !gm_array_push(&paths->paths, path))) {
 		*no_memory = true;
 		return 0;
@@ -19,11 +25,6 @@ static uint32_t extend(
 	if (is_new)
 		*slot = paths->paths.count - 1;
 	return (uint32_t)*slot;
-}
-
-static bool is_graph(uint8_t part)
-{
-	return part == GM_PART_GRAPH || part == GM_PART_SAVED;
 }
 
 /* What is the same twice in a row is told once: a linked list, a list of lists. Ways through the graph of
@@ -44,6 +45,10 @@ static uint32_t extend_by_edge(
 	case GM_PART_SAVED:
 		if (is_graph(last->step.part))
 			before = last->before;
+		break;
+	case GM_PART_VIEW:
+		if (is_graph(last->step.part))
+			return before;
 		break;
 	case GM_PART_ITEM:
 		step.name = 0;
@@ -92,6 +97,11 @@ void gm_paths_deinit(struct gm_paths *paths)
 	gm_map_deinit(&paths->by_step);
 	free(paths->of);
 	paths->of = NULL;
+}
+
+bool gm_paths_through_graph(const struct gm_paths *paths, uint32_t from, uint32_t to)
+{
+	return paths->paths.items[paths->of[to]].graph && !paths->paths.items[paths->of[from]].graph;
 }
 
 size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to,

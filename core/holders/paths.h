@@ -30,6 +30,7 @@ struct gm_path {
 	uint32_t before;
 	uint32_t depth;
 	struct gm_step step;
+	bool graph; /* it leads through a graph of autograd */
 };
 
 struct gm_paths {
@@ -42,6 +43,9 @@ struct gm_paths {
 /* False: no memory. */
 bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach);
 void gm_paths_deinit(struct gm_paths *paths);
+
+/* Does the way from one vertex to another that its nearest way leads to lead through a graph of autograd? */
+bool gm_paths_through_graph(const struct gm_paths *paths, uint32_t from, uint32_t to);
 
 /* The steps from one vertex to another that its nearest way leads to, at most GM_PATH_MAX; as they are. */
 size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to,

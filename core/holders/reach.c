@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "torch/statics.h"
 
 enum {
 	MAX_MARKED = 1 << 25,
@@ -189,7 +190,7 @@ static bool mark_cells(struct gm_reach *reach, bool *cells)
 	bool any = false;
 	for (size_t i = 0; i < reach->variables.count; i++) {
 		uint32_t object = reach->variables.items[i].object;
-		if (is_cell(reach, object))
+		if (object != GM_NO_VERTEX && is_cell(reach, object))
 			any = cells[object] = true;
 	}
 	return any;
@@ -228,6 +229,66 @@ static void add_variables(struct gm_reach *reach)
 	reach->edges.count = kept;
 }
 
+/* --- what C++ keeps --------------------------------------------------------------------------------- */
+
+struct statics {
+	struct gm_reach *reach;
+	uint32_t variables[GM_STATIC_AUTOCAST + 1]; /* vertices; 0: not made yet */
+};
+
+static uint32_t block_vertex(const struct gm_reach *reach, uint64_t address)
+{
+	size_t low = 0, high = reach->blocks.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (reach->blocks.items[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < reach->blocks.count && reach->blocks.items[low].address == address
+	               ? reach->blocks.items[low].vertex
+	               : 0;
+}
+
+static void add_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
+{
+	struct statics *statics = context;
+	struct gm_reach *reach = statics->reach;
+	uint32_t to = 0;
+	if (kind == GM_STATIC_AUTOCAST) {
+		uint32_t vertex = gm_graph_find(reach->graph, address);
+		if (vertex != GM_NO_VERTEX && !gm_map_find(&reach->graph->typed_words, word))
+			to = reach->local[vertex];
+		if (to && reach->more[to] < UINT8_MAX)
+			reach->more[to]++;
+	} else {
+		to = block_vertex(reach, address);
+	}
+	if (to == 0)
+		return;
+	if (statics->variables[kind] == 0) {
+		uint32_t number = add_variable(
+		        reach, GM_VARIABLE_NATIVE, GM_NO_VERTEX, &statics->variables[kind]);
+		if (reach->no_memory)
+			return;
+		reach->variables.items[number].text =
+		        gm_strings_add(&reach->strings, gm_torch_static_text(kind));
+	}
+	struct gm_reach_edge edge = {.from = statics->variables[kind], .to = to};
+	add_edge(reach, edge);
+}
+
+static void add_statics(struct gm_reach *reach)
+{
+	struct statics statics = {.reach = reach};
+	reach->more = calloc((size_t)reach->count + 1, sizeof(*reach->more));
+	if (reach->more)
+		gm_torch_statics(reach->graph->torch, add_static, &statics);
+	else
+		reach->no_memory = true;
+}
+
 /* Sorts the edges by where they start. */
 static void sort_edges(struct gm_reach *reach)
 {
@@ -252,7 +313,7 @@ static void sort_edges(struct gm_reach *reach)
 	reach->edges.capacity = count + 1;
 }
 
-/* --- what no variable reaches ----------------------------------------------------------------------- */
+/* --- what no variable reaches, or not alone ----------------------------------------------------------------------- */
 
 /* Marks what `start` reaches; `stack` has room for all. */
 static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_t *stack)
@@ -279,7 +340,7 @@ static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
 {
 	uint64_t refcount;
 	uint32_t at = reach->vertices.items[vertex];
-	uint64_t found = reach->graph->vertices.items[at].count;
+	uint64_t found = reach->graph->vertices.items[at].count + reach->more[vertex];
 	if (!gm_graph_refcount(reach->graph, at, &refcount))
 		return found == 0;
 	return found < refcount;
@@ -334,11 +395,11 @@ static void drop_garbage_references(struct gm_reach *reach, const bool *reached,
 }
 
 /*
- * Objects that no variable reaches are held by what was not found, where a count says that there is something; the
- * rest hold each other: garbage. Of each group of garbage one object is given to the root: the first in the reverse
+ * Where a count says that there are more references than were found, something unknown holds the object, beside what was
+ * found or alone. Objects that neither a variable nor that reaches hold each other: garbage. Of each group of garbage one object is given to the root: the first in the reverse
  * of the order in which a depth-first search leaves them belongs to a cycle that no other one reaches.
  */
-static void add_unreached(struct gm_reach *reach)
+static void add_unfound(struct gm_reach *reach)
 {
 	uint32_t count = reach->count, missing = 0, garbage = 0;
 	_cleanup_free_ bool *reached = calloc((size_t)count + 1, 1);
@@ -349,8 +410,7 @@ static void add_unreached(struct gm_reach *reach)
 	}
 	flood(reach, 0, reached, stack);
 	for (uint32_t v = 1; v < count && !reach->no_memory; v++) {
-		if (reached[v] || reach->vertices.items[v] == GM_NO_VERTEX ||
-		        !lacks_references(reach, v))
+		if (reach->vertices.items[v] == GM_NO_VERTEX || !lacks_references(reach, v))
 			continue;
 		if (!missing)
 			add_variable(reach, GM_VARIABLE_MISSING, GM_NO_VERTEX, &missing);
@@ -465,10 +525,13 @@ static struct gm_error *build(struct gm_reach *reach, const struct gm_reach_opti
 	add_vertex(reach, GM_NO_VERTEX);
 	gm_try(add_blocks(reach, options->host));
 	mark_all(reach);
-	add_variables(reach);
+	if (!reach->no_memory)
+		add_statics(reach);
+	if (!reach->no_memory)
+		add_variables(reach);
 	sort_edges(reach);
 	if (!reach->no_memory)
-		add_unreached(reach);
+		add_unfound(reach);
 	sort_edges(reach);
 	if (!reach->no_memory)
 		gm_reach_name_parts(reach);
@@ -507,6 +570,7 @@ void gm_reach_destroy(struct gm_reach *reach)
 	gm_array_deinit(&reach->blocks);
 	gm_strings_deinit(&reach->strings);
 	free(reach->local);
+	free(reach->more);
 	free(reach->first);
 	free(reach->tree);
 	free(reach->order);

@@ -68,7 +68,9 @@ struct gm_variable {
 	enum gm_variable_kind kind;
 	uint32_t text;                   /* in strings: GM_VARIABLE_NATIVE's */
 	uint32_t first_name, name_count; /* in names, the best first */
-	bool running; /* its names are arguments and temporaries of functions under way, no user's variables */
+	/* it is an argument or temporary of a function that a library runs: it ends by itself, and tells less than
+	 * any other holder */
+	bool running;
 };
 
 struct gm_reach_block {
@@ -92,9 +94,12 @@ struct gm_reach {
 	        tree; /* the edge on the nearest way from the root; UINT32_MAX: the root, or not reached */
 	uint32_t *order; /* vertices by their distance from the root; reached_count of them */
 	uint32_t reached_count;
+	uint8_t *more;    /* by vertex: references found beside the graph's */
 	size_t storages, storages_complete; /* on these blocks; with all references found */
 	bool no_memory;
 };
+
+#define GM_MISSING_TEXT "references that were not found"
 
 struct gm_reach_options {
 	bool host; /* storages in host memory, rather than blocks of the allocator */

@@ -21,13 +21,14 @@ struct node {
 	uint32_t depth;
 	struct gm_step step;
 	uint32_t variable; /* number of the variable + 1; 0: none */
-	uint32_t last_item, items;
+	uint32_t items; /* of a container */
 	uint64_t bytes, blocks;
 };
 
 /* Where the ways of what a vertex dominates go on: below `node`, told from `vertex` on. */
 struct place {
 	uint32_t node, vertex;
+	bool graph; /* the way there leads through a graph of autograd: what saved it tells more */
 };
 
 struct telling {
@@ -40,6 +41,7 @@ struct telling {
 	        items; /* by vertex: the item of a container that the nearest way leads through; 0: none */
 	GM_ARRAY(struct node) nodes;
 	struct gm_map children; /* (node, step) -> node */
+	struct gm_map seen;     /* (node, item) */
 	bool no_memory;
 };
 
@@ -69,11 +71,20 @@ static uint32_t child_of(struct telling *telling, uint32_t parent, struct gm_ste
 static uint32_t descend(struct telling *telling, struct place from, uint32_t vertex)
 {
 	struct gm_step steps[2 * GM_PATH_MAX];
-	size_t count = gm_paths_grouped(telling->paths, from.vertex, vertex, steps);
+	size_t count = gm_paths_grouped(telling->paths, from.vertex, vertex, steps), first = 0;
 	uint32_t node = from.node;
-	for (size_t i = 0; i < count; i++)
+	while (from.graph && first < count && steps[first].part != GM_PART_SAVED_GROUP &&
+	        steps[first].part != GM_PART_GRAPH)
+		first++;
+	for (size_t i = first == count ? 0 : first; i < count; i++)
 		node = child_of(telling, node, steps[i]);
 	return node;
+}
+
+/* Items that have no name are counted. */
+static bool is_counted(struct gm_step step)
+{
+	return step.part == GM_PART_ITEM || (step.part == GM_PART_KEY && step.name == 0);
 }
 
 static void place_vertices(struct telling *telling)
@@ -86,9 +97,9 @@ static void place_vertices(struct telling *telling)
 		if (v == 0)
 			continue;
 		const struct gm_reach_edge *edge = &reach->edges.items[reach->tree[v]];
-		telling->items[v] = edge->part == GM_PART_ITEM || edge->part == GM_PART_KEY
-		                            ? v
-		                            : telling->items[edge->from];
+		bool is_item = is_counted((struct gm_step){edge->part, edge->name}) &&
+		               telling->paths->of[v] != telling->paths->of[edge->from];
+		telling->items[v] = is_item ? v : telling->items[edge->from];
 	}
 	GM_ARRAY(uint32_t) stack = {0};
 	telling->no_memory |= !gm_array_push(&stack, 0);
@@ -98,11 +109,16 @@ static void place_vertices(struct telling *telling)
 		        c++) {
 			uint32_t v = sharing->children[c];
 			telling->places[v] = telling->places[top];
-			if (sharing->set_of[v]) {
-				struct gm_step step = {GM_PART_SHARED, sharing->set_of[v]};
+			uint32_t set = sharing->set_of[v];
+			bool graph = set && sharing->sets.items[set].graph;
+			/* parts of one graph are one thing */
+			if (set && (top == 0 || !graph || !gm_paths_through_graph(telling->paths, 0, top))) {
+				struct gm_step step = {
+				        GM_PART_SHARED, sharing->sets.items[set].plain};
 				uint32_t node = descend(telling, telling->places[top], top);
-				telling->places[v] =
-				        (struct place){child_of(telling, node, step), top};
+				if (top == 0 || !graph)
+					node = child_of(telling, node, step);
+				telling->places[v] = (struct place){node, top, graph};
 			}
 			telling->no_memory |= !gm_array_push(&stack, v);
 		}
@@ -117,17 +133,20 @@ static void add_block(struct telling *telling, const struct gm_reach_block *bloc
 		node = child_of(telling, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
 	else
 		node = descend(telling, telling->places[block->vertex], block->vertex);
-	for (bool counted = false;; node = telling->nodes.items[node].parent) {
+	for (;; node = telling->nodes.items[node].parent) {
 		struct node *at = &telling->nodes.items[node];
 		at->bytes += block->bytes;
 		at->blocks++;
-		if (!counted && (at->step.part == GM_PART_ITEM || at->step.part == GM_PART_KEY)) {
-			at->items += at->last_item != item || item == 0;
-			at->last_item = item;
-			counted = true;
-		}
 		if (node == 0)
 			break;
+		if (!is_counted(at->step) || item == 0)
+			continue;
+		bool is_new = false;
+		if (!gm_map_put(&telling->seen, (uint64_t)node << 32 | item, &is_new))
+			telling->no_memory = true;
+		telling->nodes.items[node].items += is_new;
+		const struct gm_reach *reach = telling->reach;
+		item = telling->items[reach->edges.items[reach->tree[item]].from];
 	}
 }
 
@@ -164,12 +183,12 @@ static char *element_text(struct telling *telling, struct gm_step step, uint32_t
 	int made = 0;
 	switch (step.part) {
 	case GM_PART_ITEM:
-		made = items > 1 ? asprintf(&text, "%u items", items) : asprintf(&text, "an item");
+		made = items > 1 ? asprintf(&text, "%u items", items) : asprintf(&text, "1 item");
 		break;
 	case GM_PART_KEY:
 		made = step.name   ? asprintf(&text, "['%s']", name)
 		       : items > 1 ? asprintf(&text, "%u values", items)
-		                   : asprintf(&text, "a value");
+		                   : asprintf(&text, "1 value");
 		break;
 	case GM_PART_ATTRIBUTE:
 		made = asprintf(&text, ".%s", name);
@@ -221,17 +240,48 @@ static char *join(char *first, const char *between, char *second)
 	return joined;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The sharers' texts in the order of the alphabet, what is no variable last. NULL: no memory. */
+static char **sharers_text(struct telling *telling, uint32_t set)
+{
+	const struct gm_sharing *sharing = telling->sharing;
+	uint32_t count = sharing->sets.items[set].count, named = 0, others = 0;
+	char *last[2];
+	char **texts = calloc((size_t)count + 1, sizeof(*texts));
+	for (uint32_t i = 0; i < count && texts; i++) {
+		uint32_t member = sharing->members.items[sharing->sets.items[set].first + i];
+		char *text = element_text(telling, gm_sharing_member(sharing, set, i), 0);
+		bool other = member == sharing->running || member == sharing->missing;
+		telling->no_memory |= !text;
+		if (other && others < 2)
+			last[others++] = text;
+		else
+			texts[named++] = text;
+	}
+	telling->no_memory |= !texts;
+	if (named && !telling->no_memory)
+		qsort(texts, named, sizeof(*texts), by_text);
+	for (uint32_t i = 0; i < others; i++)
+		texts[named + i] = last[i];
+	return texts;
+}
+
 static char *shared_text(struct telling *telling, uint32_t set)
 {
 	const struct gm_sharers *sharers = &telling->sharing->sets.items[set];
-	char *text = strdup("shared by ");
-	for (uint32_t i = 0; i < sharers->count && text; i++) {
-		const char *between = i == 0                                      ? ""
+	char **texts = sharers_text(telling, set);
+	char *text = strdup(sharers->count > 1 ? "shared by " : "held by ");
+	for (uint32_t i = 0; i < sharers->count && texts; i++) {
+		const char *between = i == 0                                     ? ""
 		                      : i + 1 == sharers->count && !sharers->more ? " and "
 		                                                                  : ", ";
-		text = join(text, between,
-		        element_text(telling, gm_sharing_member(telling->sharing, set, i), 0));
+		text = join(text, between, texts[i]);
 	}
+	free(texts);
 	return sharers->more ? join(text, "", strdup(" and others")) : text;
 }
 
@@ -286,7 +336,7 @@ static int by_bytes(const void *a, const void *b)
 		return left_unknown ? 1 : -1;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
-	return left->text && right->text ? strcmp(left->text, right->text) : 0;
+	return left->text && right->text ? strverscmp(left->text, right->text) : 0;
 }
 
 static void add_also(struct telling *telling, struct gm_retained_node *node, char *text)
@@ -334,10 +384,8 @@ static void tell_sharers(
 {
 	const struct gm_sharers *sharers = &telling->sharing->sets.items[from->step.name];
 	node->kind = GM_RETAINED_SHARED;
-	for (uint32_t i = 0; i < sharers->count; i++)
-		add_also(telling, node,
-		        element_text(telling,
-		                gm_sharing_member(telling->sharing, from->step.name, i), 0));
+	node->also = sharers_text(telling, from->step.name);
+	node->also_count = node->also ? sharers->count : 0;
 }
 
 static uint32_t only_child(const struct telling *telling, uint32_t number)
@@ -419,7 +467,7 @@ static void tell_device(struct telling *telling, int number, struct gm_retained_
 	struct gm_retained_device device = {.device = number};
 	for (size_t i = 0; i < telling->nodes.count; i++) {
 		struct node *node = &telling->nodes.items[i];
-		node->bytes = node->blocks = node->items = node->last_item = 0;
+		node->bytes = node->blocks = node->items = 0;
 	}
 	for (size_t i = 0; i < reach->blocks.count && !telling->no_memory; i++)
 		if (reach->blocks.items[i].device == number)
@@ -518,6 +566,7 @@ static struct gm_error *ask(struct gm_reach *reach, struct gm_retained *retained
 	free(telling.items);
 	gm_array_deinit(&telling.nodes);
 	gm_map_deinit(&telling.children);
+	gm_map_deinit(&telling.seen);
 	gm_sharing_deinit(&sharing);
 	gm_paths_deinit(&paths);
 	return error;

@@ -84,17 +84,17 @@ static uint32_t element(struct gm_sharing *sharing, struct gm_step step)
 }
 
 static bool set_is(const struct gm_sharing *sharing, uint32_t set, const uint32_t *members,
-        uint32_t count, bool more)
+        uint32_t count, bool more, bool graph)
 {
 	const struct gm_sharers *sharers = &sharing->sets.items[set];
-	return sharers->count == count && sharers->more == more &&
+	return sharers->count == count && sharers->more == more && sharers->graph == graph &&
 	       memcmp(sharing->members.items + sharers->first, members, count * sizeof(*members)) ==
 	               0;
 }
 
 /* The number of the set of these members, ascending. */
-static uint32_t set_number(
-        struct gm_sharing *sharing, const uint32_t *members, uint32_t count, bool more)
+static uint32_t set_number(struct gm_sharing *sharing, const uint32_t *members, uint32_t count,
+        bool more, bool graph)
 {
 	if (count > GM_SHARERS_MAX) {
 		count = GM_SHARERS_MAX;
@@ -102,17 +102,17 @@ static uint32_t set_number(
 	}
 	if (count == 0)
 		return 0;
-	uint64_t hash = gm_hash_bytes(members, count * sizeof(*members), more) | 1;
+	uint64_t hash = gm_hash_bytes(members, count * sizeof(*members), more + 2 * graph) | 1;
 	for (;; hash += 2) {
 		bool is_new;
 		uint64_t *slot = gm_map_put(&sharing->set_by_hash, hash, &is_new);
 		if (!slot)
 			break;
-		if (!is_new && *slot && set_is(sharing, (uint32_t)*slot, members, count, more))
+		if (!is_new && *slot && set_is(sharing, (uint32_t)*slot, members, count, more, graph))
 			return (uint32_t)*slot;
 		if (!is_new && *slot)
 			continue;
-		struct gm_sharers made = {(uint32_t)sharing->members.count, count, more};
+		struct gm_sharers made = {(uint32_t)sharing->members.count, count, more, graph};
 		for (uint32_t i = 0; i < count; i++)
 			if (!gm_array_push(&sharing->members, members[i]))
 				sharing->no_memory = true;
@@ -150,7 +150,7 @@ static uint32_t unite(struct gm_sharing *sharing, uint32_t a, uint32_t b)
 		i += x <= y;
 		j += y <= x;
 	}
-	uint32_t united = set_number(sharing, members, count, more);
+	uint32_t united = set_number(sharing, members, count, more, false);
 	*known = united; /* set_number puts into other tables: the pointer holds */
 	return united;
 }
@@ -174,14 +174,14 @@ static uint32_t through_graph(struct gm_sharing *sharing, uint32_t set)
 		if (count == 0 || members[count - 1] != member)
 			members[count++] = member;
 	}
-	*known = set_number(sharing, members, count, sharers->more);
+	*known = set_number(sharing, members, count, sharers->more, false);
 	return (uint32_t)*known;
 }
 
 static uint32_t set_of_step(struct gm_sharing *sharing, struct gm_step step)
 {
 	uint32_t member = element(sharing, step);
-	return member ? set_number(sharing, &member, 1, false) : 0;
+	return member ? set_number(sharing, &member, 1, false, false) : 0;
 }
 
 /* --- who holds what together ------------------------------------------------------------------------ */
@@ -190,8 +190,7 @@ struct finding {
 	struct gm_sharing *sharing;
 	struct gm_reach *reach;
 	const uint32_t *dominators;
-	bool *shared;     /* by vertex: not held by its dominator alone */
-	uint32_t running; /* the set of "running functions" */
+	bool *shared; /* by vertex: not held by its dominator alone */
 };
 
 /* What the dominator's part that begins with `branch` is called; plumbing has no name. */
@@ -202,7 +201,7 @@ static uint32_t set_of_branch(struct finding *finding, uint32_t top, uint32_t br
 	        top == 0 ? gm_reach_variable_at(finding->reach, branch) : NULL;
 	if (variable && (variable->running || (gm_reach_is_self(finding->reach, variable) &&
 	                                              finding->shared[variable->object])))
-		return finding->running;
+		return set_number(finding->sharing, &finding->sharing->running, 1, false, false);
 	return gm_paths_between(finding->sharing->paths, top, branch, steps)
 	               ? set_of_step(finding->sharing, steps[0])
 	               : 0;
@@ -285,6 +284,7 @@ static void find_sets(struct finding *finding)
 	for (size_t i = 0; i < reach->edges.count && !sharing->no_memory; i++) {
 		const struct gm_reach_edge *edge = &reach->edges.items[i];
 		uint32_t top = finding->dominators[edge->to], set;
+		bool graph = is_graph(edge);
 		if (!finding->shared[edge->to] || !counts(finding, edge->from, edge->to))
 			continue;
 		if (edge->from == top) {
@@ -292,14 +292,15 @@ static void find_sets(struct finding *finding)
 			set = edge->part == GM_PART_PLUMBING ? 0 : set_of_step(sharing, step);
 		} else {
 			uint32_t branch = branch_of(sharing, top, edge->from);
-			struct pair pair = {branch, edge->to, is_graph(edge)};
+			struct pair pair = {branch, edge->to,
+			        graph || gm_paths_through_graph(sharing->paths, 0, edge->from)};
 			if (finding->shared[branch]) {
 				sharing->no_memory |= !gm_array_push(&pairs, pair);
 				continue;
 			}
 			set = set_of_branch(finding, top, branch);
 		}
-		if (is_graph(edge))
+		if (graph || gm_paths_through_graph(sharing->paths, 0, edge->from))
 			set = through_graph(sharing, set);
 		sharing->set_of[edge->to] = unite(sharing, sharing->set_of[edge->to], set);
 	}
@@ -309,38 +310,47 @@ static void find_sets(struct finding *finding)
 }
 
 /*
- * The set as it is told. A model's parameters are held by every graph that they take part in as well: where two hold a
- * thing by themselves, graphs are left out. One that holds it both ways is told once.
+ * The set as it is told. A model's parameters are held by every graph that they take part in as well, and by the functions
+ * under way that compute with them: where two others hold a thing by themselves, these are left out. What was not found
+ * is likely of such a function too, a call's arguments in C++, where there is one. Who holds both ways is told once.
  */
 static uint32_t told_set(struct gm_sharing *sharing, uint32_t set)
 {
 	uint32_t members[GM_SHARERS_MAX], count = 0, own = 0;
 	const struct gm_sharers sharers = sharing->sets.items[set];
-	for (uint32_t i = 0; i < sharers.count; i++)
-		own += !(sharing->members.items[sharers.first + i] & 1);
+	bool running = false, graph = true;
 	for (uint32_t i = 0; i < sharers.count; i++) {
 		uint32_t member = sharing->members.items[sharers.first + i];
-		if ((member & 1) && own > 1)
+		running |= (member | 1) == (sharing->running | 1);
+		own += !(member & 1) && member != sharing->running && member != sharing->missing;
+	}
+	for (uint32_t i = 0; i < sharers.count; i++) {
+		uint32_t member = sharing->members.items[sharers.first + i];
+		bool is_running = (member | 1) == (sharing->running | 1);
+		bool is_missing = (member | 1) == (sharing->missing | 1);
+		if (own > 1 && ((member & 1) || is_running))
 			continue;
+		if (is_missing && running)
+			continue;
+		graph &= member & 1;
 		member &= ~UINT32_C(1);
 		if (count == 0 || members[count - 1] != member)
 			members[count++] = member;
 	}
-	return set_number(sharing, members, count, sharers.more && own < 2);
-}
-
-/* Two parts of one module, or two nodes of one graph, are one thing to a user. */
-static bool is_worth_telling(const struct gm_sharing *sharing, uint32_t set)
-{
-	const struct gm_sharers *sharers = &sharing->sets.items[set];
-	bool all_modules = true, all_graph = true;
-	for (uint32_t i = 0; i < sharers->count; i++) {
-		uint8_t part = gm_sharing_member(sharing, set, i).part;
+	/* two parts of one module, or two nodes of one graph, are one thing to a user */
+	bool all_modules = true;
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t part = sharing->elements.items[members[i] / 2].part;
 		all_modules &= part == GM_PART_MODULE || part == GM_PART_PARAMETER ||
 		               part == GM_PART_BUFFER || part == GM_PART_GRAD;
-		all_graph &= part == GM_PART_GRAPH || part == GM_PART_SAVED;
 	}
-	return sharers->count > 1 && !all_modules && !all_graph;
+	if (all_modules || (count == 1 && members[0] != sharing->running))
+		return 0;
+	bool more = sharers.more && own < 2;
+	uint32_t plain = set_number(sharing, members, count, more, false);
+	uint32_t told = graph ? set_number(sharing, members, count, more, true) : plain;
+	sharing->sets.items[told].plain = plain;
+	return told;
 }
 
 struct gm_step gm_sharing_member(const struct gm_sharing *sharing, uint32_t set, uint32_t number)
@@ -360,18 +370,19 @@ bool gm_sharing_init(struct gm_sharing *sharing, const struct gm_paths *paths,
 	if (!sharing->set_of || !shared || !gm_array_push(&sharing->sets, empty) ||
 	        !gm_array_push(&sharing->elements, none) || !number_tree(sharing, dominators))
 		return false;
-	struct finding finding = {sharing, reach, dominators, shared, 0};
+	struct finding finding = {sharing, reach, dominators, shared};
 	struct gm_step running = {
 	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, "functions under way")};
-	finding.running = set_of_step(sharing, running);
+	struct gm_step missing = {
+	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, GM_MISSING_TEXT)};
+	sharing->running = element(sharing, running);
+	sharing->missing = element(sharing, missing);
 	find_shared(&finding);
 	find_sets(&finding);
 	for (uint32_t v = 0; v < reach->count && !sharing->no_memory; v++) {
 		if (sharing->set_of[v] == 0)
 			continue;
 		sharing->set_of[v] = told_set(sharing, sharing->set_of[v]);
-		if (!is_worth_telling(sharing, sharing->set_of[v]))
-			sharing->set_of[v] = 0;
 	}
 	return !sharing->no_memory;
 }

@@ -13,6 +13,8 @@ enum { GM_SHARERS_MAX = 24 /* that are told one by one; a set of more has `more`
 struct gm_sharers {
 	uint32_t first, count; /* in members, ascending */
 	bool more;
+	bool graph; /* all hold through the graph of autograd only */
+	uint32_t plain; /* of a told set: the set of the same sharers without `graph` */
 };
 
 struct gm_sharing {
@@ -28,6 +30,7 @@ struct gm_sharing {
 	uint32_t *before,
 	        *after; /* a vertex's numbers in a search of the dominators' tree, going in and out */
 	uint32_t *children, *child_first; /* of the tree, in the order of `before` */
+	uint32_t running, missing; /* members: functions that a library runs; what was not found */
 	bool no_memory;
 };
 

@@ -124,10 +124,29 @@ static void name_globals(struct gm_reach *reach)
 
 /* --- ranks ----------------------------------------------------------------------------------------- */
 
+static bool is_package_file(const char *file)
+{
+	return file && (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/"));
+}
+
 static bool is_library_file(const char *file)
 {
-	return file && (strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-	                       strstr(file, "/lib/python") || file[0] == '<');
+	return is_package_file(file) || (file && (strstr(file, "/lib/python") || file[0] == '<'));
+}
+
+/* Of each frame: does a library's code run it? The interpreter's own modules (threading, runpy) start programs. */
+static bool *find_nested(const struct gm_holders *graph)
+{
+	bool *nested = calloc(graph->frames.count + 1, sizeof(*nested));
+	bool library = false;
+	for (size_t i = graph->frames.count; nested && i-- > 0;) {
+		const struct gm_frame_root *root = &graph->frames.items[i];
+		if (i + 1 == graph->frames.count || graph->frames.items[i + 1].thread != root->thread)
+			library = false;
+		nested[i] = library;
+		library |= is_package_file(root->frame.code->file);
+	}
+	return nested;
 }
 
 static void rank(struct gm_reach *reach, struct gm_reach_name *name)
@@ -167,6 +186,11 @@ static int by_rank(const void *a, const void *b)
 
 void gm_reach_name_variables(struct gm_reach *reach)
 {
+	_cleanup_free_ bool *nested = find_nested(reach->graph);
+	if (!nested) {
+		reach->no_memory = true;
+		return;
+	}
 	if (reach->graph->python)
 		name_globals(reach);
 	for (size_t i = 0; i < reach->names.count; i++)
@@ -177,15 +201,20 @@ void gm_reach_name_variables(struct gm_reach *reach)
 			continue;
 		struct gm_reach_name *names = &reach->names.items[variable->first_name];
 		qsort(names, variable->name_count, sizeof(*names), by_rank);
-		variable->running = names[0].rank == RANK_LIBRARY || names[0].rank == RANK_OPERAND;
+		const struct gm_vertex *root =
+		        &reach->graph->vertices.items[edge_of(reach, &names[0])->from];
+		variable->running = names[0].rank == RANK_LIBRARY || names[0].rank == RANK_OPERAND ||
+		                    (root->kind == GM_VERTEX_FRAME && nested[root->detail]);
 	}
 	for (uint32_t e = reach->first[0]; e < reach->first[1]; e++) {
 		const struct gm_variable *variable =
 		        gm_reach_variable_at(reach, reach->edges.items[e].to);
-		reach->edges.items[e].length =
-		        variable && variable->name_count
-		                ? reach->names.items[variable->first_name].rank
-		                : RANK_THREAD;
+		uint8_t length = RANK_THREAD;
+		if (variable && variable->running)
+			length = RANK_LIBRARY;
+		else if (variable && variable->name_count)
+			length = reach->names.items[variable->first_name].rank;
+		reach->edges.items[e].length = length;
 	}
 }
 
@@ -256,7 +285,7 @@ char *gm_reach_variable_text(const struct gm_reach *reach, const struct gm_varia
 	case GM_VARIABLE_NAMED:
 		return gm_reach_name_text(reach, &reach->names.items[variable->first_name]);
 	case GM_VARIABLE_MISSING:
-		return strdup("references that were not found");
+		return strdup(GM_MISSING_TEXT);
 	case GM_VARIABLE_GARBAGE:
 		return strdup("garbage cycles");
 	default:

@@ -69,6 +69,10 @@ static void put_nodes(
 	for (size_t i = 0; i < count; i++) {
 		bool always = level == 1 && (nodes[i].kind == GM_RETAINED_UNKNOWN ||
 		                                    nodes[i].kind == GM_RETAINED_GARBAGE);
+		if (nodes[i].kind == GM_RETAINED_UNKNOWN && rest > 0) {
+			put_rest(writing, rest, bytes, blocks, level); /* the unknown come last */
+			rest = bytes = blocks = 0;
+		}
 		if (!always && i > 0 && (nodes[i].bytes < writing->min || i - rest >= MOST_ROWS)) {
 			rest++;
 			bytes += nodes[i].bytes;
