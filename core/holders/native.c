@@ -268,13 +268,17 @@ static void refer_node_members(
 	if (size <= start)
 		return;
 	const uint64_t *words = (const uint64_t *)(bytes + start);
-	size_t count = (size - start) / 8;
-	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the node's end and hold what was
-	 * there before; a SavedVariable is longer than a word */
-	if (!node->class->accumulate_grad)
-		count--;
-	refer_words(graph, number, node->address + start, words, count,
-	        node->class->accumulate_grad ? GM_REF_ACCUMULATE : GM_REF_SAVED,
+	size_t count = (size - start) / 8, variable = layout->node.accumulate_variable;
+	if (node->class->accumulate_grad) {
+		if (variable >= start && variable + 8 <= size)
+			refer_words(graph, number, node->address + variable,
+			        words + (variable - start) / 8, 1, GM_REF_ACCUMULATE, false);
+		return;
+	}
+	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the node's end and hold
+	 * what was there before; a SavedVariable is longer than a word */
+	count--;
+	refer_words(graph, number, node->address + start, words, count, GM_REF_SAVED,
 	        strcmp(gm_class_name(node->class), "CopySlices") == 0);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++)

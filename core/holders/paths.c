@@ -101,7 +101,8 @@ void gm_paths_deinit(struct gm_paths *paths)
 
 bool gm_paths_through_graph(const struct gm_paths *paths, uint32_t from, uint32_t to)
 {
-	return paths->paths.items[paths->of[to]].graph && !paths->paths.items[paths->of[from]].graph;
+	return paths->paths.items[paths->of[to]].graph &&
+	       !paths->paths.items[paths->of[from]].graph;
 }
 
 size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to,

@@ -21,7 +21,7 @@ struct node {
 	uint32_t depth;
 	struct gm_step step;
 	uint32_t variable; /* number of the variable + 1; 0: none */
-	uint32_t items; /* of a container */
+	uint32_t items;    /* of a container */
 	uint64_t bytes, blocks;
 };
 
@@ -112,7 +112,8 @@ static void place_vertices(struct telling *telling)
 			uint32_t set = sharing->set_of[v];
 			bool graph = set && sharing->sets.items[set].graph;
 			/* parts of one graph are one thing */
-			if (set && (top == 0 || !graph || !gm_paths_through_graph(telling->paths, 0, top))) {
+			if (set && (top == 0 || !graph ||
+			                   !gm_paths_through_graph(telling->paths, 0, top))) {
 				struct gm_step step = {
 				        GM_PART_SHARED, sharing->sets.items[set].plain};
 				uint32_t node = descend(telling, telling->places[top], top);
@@ -276,7 +277,7 @@ static char *shared_text(struct telling *telling, uint32_t set)
 	char **texts = sharers_text(telling, set);
 	char *text = strdup(sharers->count > 1 ? "shared by " : "held by ");
 	for (uint32_t i = 0; i < sharers->count && texts; i++) {
-		const char *between = i == 0                                     ? ""
+		const char *between = i == 0                                      ? ""
 		                      : i + 1 == sharers->count && !sharers->more ? " and "
 		                                                                  : ", ";
 		text = join(text, between, texts[i]);

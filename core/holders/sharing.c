@@ -93,8 +93,8 @@ static bool set_is(const struct gm_sharing *sharing, uint32_t set, const uint32_
 }
 
 /* The number of the set of these members, ascending. */
-static uint32_t set_number(struct gm_sharing *sharing, const uint32_t *members, uint32_t count,
-        bool more, bool graph)
+static uint32_t set_number(
+        struct gm_sharing *sharing, const uint32_t *members, uint32_t count, bool more, bool graph)
 {
 	if (count > GM_SHARERS_MAX) {
 		count = GM_SHARERS_MAX;
@@ -108,7 +108,8 @@ static uint32_t set_number(struct gm_sharing *sharing, const uint32_t *members, 
 		uint64_t *slot = gm_map_put(&sharing->set_by_hash, hash, &is_new);
 		if (!slot)
 			break;
-		if (!is_new && *slot && set_is(sharing, (uint32_t)*slot, members, count, more, graph))
+		if (!is_new && *slot &&
+		        set_is(sharing, (uint32_t)*slot, members, count, more, graph))
 			return (uint32_t)*slot;
 		if (!is_new && *slot)
 			continue;

@@ -13,7 +13,7 @@ enum { GM_SHARERS_MAX = 24 /* that are told one by one; a set of more has `more`
 struct gm_sharers {
 	uint32_t first, count; /* in members, ascending */
 	bool more;
-	bool graph; /* all hold through the graph of autograd only */
+	bool graph;     /* all hold through the graph of autograd only */
 	uint32_t plain; /* of a told set: the set of the same sharers without `graph` */
 };
 

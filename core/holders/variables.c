@@ -141,7 +141,8 @@ static bool *find_nested(const struct gm_holders *graph)
 	bool library = false;
 	for (size_t i = graph->frames.count; nested && i-- > 0;) {
 		const struct gm_frame_root *root = &graph->frames.items[i];
-		if (i + 1 == graph->frames.count || graph->frames.items[i + 1].thread != root->thread)
+		if (i + 1 == graph->frames.count ||
+		        graph->frames.items[i + 1].thread != root->thread)
 			library = false;
 		nested[i] = library;
 		library |= is_package_file(root->frame.code->file);
@@ -203,7 +204,8 @@ void gm_reach_name_variables(struct gm_reach *reach)
 		qsort(names, variable->name_count, sizeof(*names), by_rank);
 		const struct gm_vertex *root =
 		        &reach->graph->vertices.items[edge_of(reach, &names[0])->from];
-		variable->running = names[0].rank == RANK_LIBRARY || names[0].rank == RANK_OPERAND ||
+		variable->running = names[0].rank == RANK_LIBRARY ||
+		                    names[0].rank == RANK_OPERAND ||
 		                    (root->kind == GM_VERTEX_FRAME && nested[root->detail]);
 	}
 	for (uint32_t e = reach->first[0]; e < reach->first[1]; e++) {

@@ -25,8 +25,7 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
 static void visit_workspaces(struct gm_torch *torch, const char *name, enum gm_torch_static kind,
         gm_torch_static_visit visit, void *context)
 {
-	const struct gm_module *module =
-	        gm_symbols_find_module(torch->symbols, "libtorch_cuda.so");
+	const struct gm_module *module = gm_symbols_find_module(torch->symbols, "libtorch_cuda.so");
 	uint64_t variable, map, root, count, words[7];
 	if (!module || !gm_symbols_lookup(torch->symbols, module, name, &variable, NULL) ||
 	        !gm_image_try_u64(torch->image, variable, &map) || !gm_is_object_address(map) ||
@@ -71,7 +70,8 @@ static void visit_autocast(struct gm_torch *torch, gm_torch_static_visit visit, 
 	unsigned char head[32], entry[ENTRY];
 	if (!table || !gm_image_try_read(torch->image, table, head, sizeof(head)))
 		return;
-	uint64_t entries = gm_word(head, hash->entries), count = gm_word(head, hash->slots_minus_one);
+	uint64_t entries = gm_word(head, hash->entries),
+	         count = gm_word(head, hash->slots_minus_one);
 	int8_t lookups = (int8_t)head[hash->lookups];
 	if (!gm_is_object_address(entries) || count > MAX_ENTRIES || lookups < 0)
 		return;
@@ -87,11 +87,9 @@ static void visit_autocast(struct gm_torch *torch, gm_torch_static_visit visit, 
 
 void gm_torch_statics(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {
-	visit_workspaces(torch,
-	        "_ZZN2at4cuda33cublas_handle_stream_to_workspaceEvE8instance", GM_STATIC_CUBLAS,
-	        visit, context);
-	visit_workspaces(torch,
-	        "_ZZN2at4cuda35cublaslt_handle_stream_to_workspaceEvE8instance",
+	visit_workspaces(torch, "_ZZN2at4cuda33cublas_handle_stream_to_workspaceEvE8instance",
+	        GM_STATIC_CUBLAS, visit, context);
+	visit_workspaces(torch, "_ZZN2at4cuda35cublaslt_handle_stream_to_workspaceEvE8instance",
 	        GM_STATIC_CUBLASLT, visit, context);
 	visit_autocast(torch, visit, context);
 }
