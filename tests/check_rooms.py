@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "log": ["base"],
     "import": ["base", "log"],
     "model": ["base", "log"],
+    "export": ["base", "log", "model"],
     # of the model its detector of steps, which is fed with single events; of sim a format
     "record": [*TARGET, "log", "model/steps.h", "sim/account.h"],
     "ask": [*TARGET, "holders", "log", "import", "model"],

@@ -201,8 +201,8 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		fprintf(out, "zero_grad drops %s of gradients", size);
 		break;
 	case GM_SHAPE_STALE:
-		fprintf(out, "%s of step %u wait%s until step %u takes their place: the largest",
-		        size, shape->step, shape->blocks == 1 ? "s" : "", shape->step + 1);
+		fprintf(out, "%s of step %u wait%s until step %u takes their place", size,
+		        shape->step, shape->blocks == 1 ? "s" : "", shape->step + 1);
 		break;
 	case GM_SHAPE_CACHED:
 		fprintf(out,

@@ -1,0 +1,134 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "export/export.h"
+#include "render/answers.h"
+
+struct options {
+	const char *to, *out;
+};
+
+enum { KEY_TO = 0x1001 };
+
+extern const struct gm_command gm_command_export;
+
+static const struct argp_option option_table[] = {
+        {"to", KEY_TO, "FORM", 0, "pytorch, perfetto, folded, sqlite, csv or json", 0},
+        {"output", 'o', "OUT", 0, "the file to write", 0},
+        {0},
+};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct options *options = input;
+	if (key == KEY_TO)
+		options->to = argument;
+	else
+		options->out = argument;
+	return NULL;
+}
+
+static struct gm_error *export_json(const struct gm_model *model, FILE *out)
+{
+	uint64_t count = gm_log_event_count(gm_model_log(model));
+	return count ? gm_render_events_json(model, 0, (uint32_t)count - 1, out) : NULL;
+}
+
+typedef struct gm_error *(*exporter)(const struct gm_model *model, FILE *out);
+
+static exporter find_exporter(const char *form)
+{
+	static const struct {
+		const char *name;
+		exporter function;
+	} forms[] = {{"pytorch", gm_export_pytorch}, {"perfetto", gm_export_perfetto},
+	        {"folded", gm_export_folded}, {"csv", gm_export_csv}, {"json", export_json}};
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
+		if (strcmp(forms[i].name, form) == 0)
+			return forms[i].function;
+	return NULL;
+}
+
+/* Writes beside OUT and renames at the end: whoever finds OUT finds it whole. */
+static struct gm_error *write_file(
+        const struct gm_model *model, exporter function, const char *path)
+{
+	_cleanup_free_ char *part = NULL;
+	if (asprintf(&part, "%s.part", path) < 0)
+		return &gm_error_no_memory;
+	FILE *out = fopen(part, "we");
+	if (!out)
+		return gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
+	struct gm_error *error = function(model, out);
+	bool wrong = ferror(out);
+	wrong |= fclose(out) != 0;
+	if (!error && (wrong || rename(part, path) != 0))
+		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
+	if (error)
+		unlink(part);
+	return error;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat left, right;
+	return a && stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	struct options options = {0};
+	struct gm_error *error = gm_arguments_parse(&gm_command_export, argc, argv, option_table,
+	        handle, &options, 1, false, out, &arguments);
+	if (error || arguments.help)
+		return error;
+	bool sqlite = options.to && strcmp(options.to, "sqlite") == 0;
+	exporter function = options.to ? find_exporter(options.to) : NULL;
+	if (!sqlite && !function)
+		return gm_error_create(GM_USAGE,
+		        "export: %s%s%s: say one of: --to=pytorch, perfetto, folded, sqlite, csv, "
+		        "json",
+		        options.to ? "no form '" : "no form named", options.to ? options.to : "",
+		        options.to ? "'" : "");
+	if (!options.out)
+		return gm_error_create(GM_USAGE,
+		        "export: no file named: nothing is written to the terminal: add -o OUT");
+	error = gm_arguments_take_file(&arguments, context, 0);
+	struct gm_model *model;
+	if (!error)
+		error = gm_context_model(context, &model);
+	if (error)
+		return error;
+	if (same_file(context->log_path, options.out))
+		return gm_error_create(GM_USAGE,
+		        "%s: is the recording itself: it would be lost: name another file",
+		        options.out);
+	return sqlite ? gm_export_sqlite(model, options.out)
+	              : write_file(model, function, options.out);
+}
+
+const struct gm_command gm_command_export = {
+        .name = "export",
+        .summary = "writes a recording in another tool's form",
+        .usage = "FILE --to=FORM -o OUT\n"
+                 "pytorch: a snapshot for memory_viz and torch.cuda._memory_viz. perfetto: a trace "
+                 "for "
+                 "ui.perfetto.dev\n"
+                 "or chrome://tracing. folded: stacks at the peak for flamegraph.pl or speedscope. "
+                 "sqlite: a "
+                 "database,\n"
+                 "see docs/export.md. csv and json: one event a line.\n\n"
+                 "Example: gpumem export run.gpumem --to pytorch -o run.pickle",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};

@@ -1,0 +1,51 @@
+#include <inttypes.h>
+
+#include "export/export.h"
+#include "export/text.h"
+
+static void put_field(FILE *out, const char *text)
+{
+	putc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', out);
+		putc(*text, out);
+	}
+	putc('"', out);
+}
+
+struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out)
+{
+	const struct gm_log *log = gm_model_log(model);
+	uint64_t count = gm_log_event_count(log);
+	fputs("event,action,block,device,address,size,requested,stream,time_ns,thread,step,phase,"
+	      "file,"
+	      "line,function\r\n",
+	        out);
+	for (uint64_t number = 0; number < count; number++) {
+		struct gm_event event;
+		struct gm_export_frame frame = {"", "", 0};
+		char name[32];
+		gm_log_event(log, number, &event);
+		gm_export_site(log, event.python_stack, &frame);
+		const struct gm_model_device device = {
+		        .type = event.device_type, .index = event.device};
+		gm_export_device_name(&device, name);
+		uint32_t block = gm_model_event_block(model, number);
+		const char *action = gm_action_name((enum gm_action)event.action);
+		fprintf(out, "%" PRIu64 ",%s,", number, action ? action : "");
+		if (block != GM_NO_BLOCK)
+			fprintf(out, "%u", block);
+		fprintf(out,
+		        ",%s,0x%" PRIx64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+		        ",%u,%s,",
+		        name, event.address, event.size, event.requested, event.stream,
+		        event.time_ns, event.thread, gm_model_step(model, number),
+		        gm_phase_name(gm_model_phase(model, number)));
+		put_field(out, frame.file);
+		fprintf(out, ",%u,", frame.line);
+		put_field(out, frame.name);
+		fputs("\r\n", out);
+	}
+	return NULL;
+}

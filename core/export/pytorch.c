@@ -1,0 +1,426 @@
+/*
+ * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.11 writes them: each segment with all
+ * its blocks, free ones too, and for each device its trace. Frames and stacks are dictionaries and lists that
+ * stand once in the file and are referred to from then on.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "export/export.h"
+#include "export/pickle.h"
+
+enum { SMALL_SEGMENT = 2 << 20 }; /* kSmallBuffer of CUDACachingAllocator.cpp */
+
+enum key {
+	KEY_ACTION,
+	KEY_ADDR,
+	KEY_ADDRESS,
+	KEY_FRAMES,
+	KEY_SIZE,
+	KEY_STREAM,
+	KEY_TIME,
+	KEY_FILENAME,
+	KEY_LINE,
+	KEY_NAME,
+	KEY_REQUESTED,
+	KEY_STATE,
+	KEY_DEVICE_FREE,
+	KEY_COUNT,
+};
+
+static const char *const key_names[KEY_COUNT] = {"action", "addr", "address", "frames", "size",
+        "stream", "time_us", "filename", "line", "name", "requested_size", "state", "device_free"};
+
+struct writing {
+	const struct gm_model *model;
+	const struct gm_log *log;
+	struct gm_pickler pickler;
+	uint32_t keys[KEY_COUNT]; /* memo + 1 of what stands in the file; 0: not yet */
+	uint32_t actions[GM_ACTION_COUNT];
+	struct ids {
+		uint32_t *items;
+		size_t count, capacity;
+	} strings, frames;
+	/* stacks are pairs: python, native; found by a hash table over both */
+	struct stack_slot {
+		uint32_t python, native, memo; /* memo + 1; 0: free */
+	} * stacks;
+	size_t stack_count, stack_room;
+	bool no_memory;
+};
+
+/* The place of an id's memo. */
+static uint32_t *id_at(struct writing *writing, struct ids *ids, uint32_t id)
+{
+	if (id >= ids->count) {
+		size_t more = id + 1 - ids->count;
+		if (!gm_array_reserve(ids, more)) {
+			writing->no_memory = true;
+			return NULL;
+		}
+		memset(ids->items + ids->count, 0, more * sizeof(*ids->items));
+		ids->count += more;
+	}
+	return &ids->items[id];
+}
+
+static void put_word(struct writing *writing, uint32_t *memo, const char *text)
+{
+	if (memo && *memo) {
+		gm_pickler_again(&writing->pickler, *memo - 1);
+		return;
+	}
+	gm_pickler_string(&writing->pickler, text);
+	uint32_t number = gm_pickler_remember(&writing->pickler);
+	if (memo)
+		*memo = number + 1;
+}
+
+static void put_key(struct writing *writing, enum key key)
+{
+	put_word(writing, &writing->keys[key], key_names[key]);
+}
+
+static void put_string(struct writing *writing, uint32_t id)
+{
+	put_word(writing, id_at(writing, &writing->strings, id), gm_log_string(writing->log, id));
+}
+
+static void put_number(struct writing *writing, enum key key, uint64_t number)
+{
+	put_key(writing, key);
+	gm_pickler_number(&writing->pickler, number);
+}
+
+static void put_frame(struct writing *writing, uint32_t file, uint32_t name, uint32_t line)
+{
+	gm_pickler_dict_begin(&writing->pickler);
+	put_key(writing, KEY_FILENAME);
+	if (file)
+		put_string(writing, file);
+	else
+		gm_pickler_string(&writing->pickler, "??");
+	put_number(writing, KEY_LINE, line);
+	put_key(writing, KEY_NAME);
+	if (name)
+		put_string(writing, name);
+	else
+		gm_pickler_string(&writing->pickler, "??");
+	gm_pickler_dict_end(&writing->pickler);
+}
+
+static void put_python_frame(struct writing *writing, uint32_t id)
+{
+	uint32_t *memo = id_at(writing, &writing->frames, id);
+	if (memo && *memo) {
+		gm_pickler_again(&writing->pickler, *memo - 1);
+		return;
+	}
+	struct gm_log_frame frame = {0};
+	struct gm_log_code code = {0};
+	gm_log_frame(writing->log, id, &frame);
+	gm_log_code(writing->log, frame.code, &code);
+	put_frame(writing, code.file, code.name, frame.line);
+	uint32_t number = gm_pickler_remember(&writing->pickler);
+	if (memo)
+		*memo = number + 1;
+}
+
+static struct stack_slot *stack_slot(struct writing *writing, uint32_t python, uint32_t native)
+{
+	if (writing->stack_count * 2 >= writing->stack_room) {
+		size_t room = writing->stack_room ? writing->stack_room * 2 : 1024;
+		struct stack_slot *slots = calloc(room, sizeof(*slots));
+		if (!slots) {
+			writing->no_memory = true;
+			return NULL;
+		}
+		struct stack_slot *old = writing->stacks;
+		size_t old_room = writing->stack_room;
+		writing->stacks = slots;
+		writing->stack_room = room;
+		for (size_t i = 0; i < old_room; i++)
+			if (old[i].memo)
+				*stack_slot(writing, old[i].python, old[i].native) = old[i];
+		free(old);
+	}
+	uint64_t hash = ((uint64_t)python << 32 | native) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = (size_t)(hash >> 20) & (writing->stack_room - 1);
+	while (writing->stacks[at].memo &&
+	        (writing->stacks[at].python != python || writing->stacks[at].native != native))
+		at = (at + 1) & (writing->stack_room - 1);
+	return &writing->stacks[at];
+}
+
+/* The frames of both stacks as one list, C++ innermost, as stacks="all" has them. */
+static void put_stack(struct writing *writing, uint32_t python, uint32_t native)
+{
+	struct stack_slot *slot = stack_slot(writing, python, native);
+	if (slot && slot->memo) {
+		gm_pickler_again(&writing->pickler, slot->memo - 1);
+		return;
+	}
+	size_t count;
+	gm_pickler_list_begin(&writing->pickler);
+	const uint64_t *addresses = gm_log_native_stack(writing->log, native, &count);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t function, file, line;
+		/* without a name it would be a frame of nothing */
+		if (gm_log_symbol(writing->log, addresses[i], &function, &file, &line))
+			put_frame(writing, file, function, line);
+	}
+	const uint32_t *frames = gm_log_python_stack(writing->log, python, &count);
+	for (size_t i = 0; i < count; i++)
+		put_python_frame(writing, frames[i]);
+	gm_pickler_list_end(&writing->pickler);
+	uint32_t number = gm_pickler_remember(&writing->pickler);
+	if (slot) {
+		*slot = (struct stack_slot){python, native, number + 1};
+		writing->stack_count++;
+	}
+}
+
+static void put_frames_of(struct writing *writing, uint32_t event)
+{
+	struct gm_event one = {0};
+	if (event != GM_NO_EVENT)
+		gm_log_event(writing->log, event, &one);
+	put_key(writing, KEY_FRAMES);
+	put_stack(writing, one.python_stack, one.native_stack);
+}
+
+/* --- segments ----------------------------------------------------------------------------------------- */
+
+static void put_block(
+        struct writing *writing, uint64_t address, uint64_t size, const struct gm_block *block)
+{
+	struct gm_pickler *pickler = &writing->pickler;
+	bool pending = block && block->free_requested != GM_NO_EVENT;
+	gm_pickler_dict_begin(pickler);
+	put_number(writing, KEY_ADDRESS, address);
+	put_number(writing, KEY_SIZE, size);
+	put_number(writing, KEY_REQUESTED, !block ? 0 : block->requested ? block->requested : size);
+	put_key(writing, KEY_STATE);
+	gm_pickler_string(pickler, !block    ? "inactive"
+	                           : pending ? "active_pending_free"
+	                                     : "active_allocated");
+	put_frames_of(writing, block ? block->alloc : GM_NO_EVENT);
+	gm_pickler_dict_end(pickler);
+}
+
+struct sums {
+	uint64_t allocated, active, requested;
+};
+
+static struct sums sum_up(const struct gm_block *const *blocks, size_t count)
+{
+	struct sums sums = {0};
+	for (size_t i = 0; i < count; i++) {
+		sums.active += blocks[i]->size;
+		sums.requested += blocks[i]->requested ? blocks[i]->requested : blocks[i]->size;
+		if (blocks[i]->free_requested == GM_NO_EVENT)
+			sums.allocated += blocks[i]->size;
+	}
+	return sums;
+}
+
+static void put_named(struct writing *writing, const char *key, uint64_t number)
+{
+	gm_pickler_string(&writing->pickler, key);
+	gm_pickler_number(&writing->pickler, number);
+}
+
+static bool is_mapped(const struct writing *writing, const struct gm_segment *segment)
+{
+	struct gm_event event = {0};
+	if (segment->alloc != GM_NO_EVENT)
+		gm_log_event(writing->log, segment->alloc, &event);
+	return event.action == GM_SEGMENT_MAP;
+}
+
+static void put_segment(struct writing *writing, const struct gm_segment *segment,
+        const struct gm_block *const *blocks, size_t count)
+{
+	struct gm_pickler *pickler = &writing->pickler;
+	struct sums sums = sum_up(blocks, count);
+	gm_pickler_dict_begin(pickler);
+	put_named(writing, "device",
+	        (uint64_t)gm_model_device(writing->model, segment->device)->index);
+	put_number(writing, KEY_ADDRESS, segment->address);
+	put_named(writing, "total_size", segment->size);
+	put_named(writing, "allocated_size", sums.allocated);
+	put_named(writing, "active_size", sums.active);
+	put_named(writing, "requested_size", sums.requested);
+	put_number(writing, KEY_STREAM, segment->stream);
+	gm_pickler_string(pickler, "segment_type");
+	gm_pickler_string(pickler, segment->size <= SMALL_SEGMENT ? "small" : "large");
+	gm_pickler_string(pickler, "is_expandable");
+	gm_pickler_bool(pickler, is_mapped(writing, segment));
+	put_frames_of(writing, segment->alloc);
+	gm_pickler_string(pickler, "blocks");
+	gm_pickler_list_begin(pickler);
+	uint64_t at = segment->address, end = segment->address + segment->size;
+	for (size_t i = 0; i < count; i++) {
+		if (blocks[i]->address > at)
+			put_block(writing, at, blocks[i]->address - at, NULL);
+		put_block(writing, blocks[i]->address, blocks[i]->size, blocks[i]);
+		at = blocks[i]->address + blocks[i]->size;
+	}
+	if (at < end)
+		put_block(writing, at, end - at, NULL);
+	gm_pickler_list_end(pickler);
+	gm_pickler_dict_end(pickler);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct gm_block *left = *(const struct gm_block *const *)a;
+	const struct gm_block *right = *(const struct gm_block *const *)b;
+	if (left->device != right->device)
+		return left->device < right->device ? -1 : 1;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* Blocks that are not free at the end, CUDA's only, by device and address. */
+static struct gm_error *live_blocks(
+        const struct gm_model *model, const struct gm_block ***ret_blocks, size_t *ret_count)
+{
+	GM_ARRAY(const struct gm_block *) live = {0};
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		if (block->alloc == GM_NO_EVENT || block->free_completed != GM_NO_EVENT ||
+		        gm_model_device(model, block->device)->type != 1)
+			continue;
+		if (!gm_array_push(&live, block)) {
+			gm_array_deinit(&live);
+			return &gm_error_no_memory;
+		}
+	}
+	if (live.count)
+		qsort(live.items, live.count, sizeof(*live.items), by_address);
+	*ret_blocks = live.items;
+	*ret_count = live.count;
+	return NULL;
+}
+
+/* An expandable segment is mapped piece by piece; a snapshot tells what is mapped in one stretch as one. */
+static size_t merge_mapped(const struct writing *writing, struct gm_segment *segments, size_t count)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_segment *last = kept ? &segments[kept - 1] : NULL;
+		if (last && last->device == segments[i].device &&
+		        last->stream == segments[i].stream &&
+		        last->address + last->size == segments[i].address &&
+		        is_mapped(writing, last) && is_mapped(writing, &segments[i]))
+			last->size += segments[i].size;
+		else
+			segments[kept++] = segments[i];
+	}
+	return kept;
+}
+
+static struct gm_error *put_segments(struct writing *writing)
+{
+	uint64_t events = gm_log_event_count(writing->log);
+	_cleanup_free_ struct gm_segment *segments = NULL;
+	_cleanup_free_ const struct gm_block **blocks = NULL;
+	size_t segment_count = 0, block_count = 0, at = 0;
+	if (events)
+		gm_try(gm_model_segments_after(
+		        writing->model, events - 1, &segments, &segment_count));
+	segment_count = merge_mapped(writing, segments, segment_count);
+	gm_try(live_blocks(writing->model, &blocks, &block_count));
+	gm_pickler_list_begin(&writing->pickler);
+	for (size_t i = 0; i < segment_count; i++) {
+		const struct gm_segment *segment = &segments[i];
+		uint64_t end = segment->address + segment->size, covered = segment->address;
+		if (gm_model_device(writing->model, segment->device)->type != 1)
+			continue;
+		/* blocks that lie in no segment, of a record that began late, are left out: there is no
+		 * place for them in a snapshot */
+		while (at < block_count && (blocks[at]->device < segment->device ||
+		                                   (blocks[at]->device == segment->device &&
+		                                           blocks[at]->address < segment->address)))
+			at++;
+		size_t first = at;
+		while (at < block_count && blocks[at]->device == segment->device &&
+		        blocks[at]->address >= covered && blocks[at]->size <= end - covered &&
+		        blocks[at]->address <= end - blocks[at]->size) {
+			covered = blocks[at]->address + blocks[at]->size;
+			at++;
+		}
+		put_segment(writing, segment, blocks + first, at - first);
+	}
+	gm_pickler_list_end(&writing->pickler);
+	return NULL;
+}
+
+/* --- traces ------------------------------------------------------------------------------------------- */
+
+static void put_entry(struct writing *writing, const struct gm_event *event)
+{
+	gm_pickler_dict_begin(&writing->pickler);
+	put_key(writing, KEY_ACTION);
+	put_word(writing, &writing->actions[event->action],
+	        gm_action_name((enum gm_action)event->action));
+	put_number(writing, event->action == GM_OOM ? KEY_DEVICE_FREE : KEY_ADDR, event->address);
+	put_number(writing, KEY_SIZE, event->requested ? event->requested : event->size);
+	put_number(writing, KEY_STREAM, event->stream);
+	put_number(writing, KEY_TIME, event->time_ns / 1000);
+	put_key(writing, KEY_FRAMES);
+	put_stack(writing, event->python_stack, event->native_stack);
+	gm_pickler_dict_end(&writing->pickler);
+}
+
+static void put_traces(struct writing *writing)
+{
+	int devices = 0;
+	uint64_t count = gm_log_event_count(writing->log);
+	for (size_t i = 0; i < gm_model_device_count(writing->model); i++) {
+		const struct gm_model_device *device = gm_model_device(writing->model, i);
+		if (device->type == 1 && device->index >= devices)
+			devices = device->index + 1;
+	}
+	gm_pickler_list_begin(&writing->pickler);
+	for (int index = 0; index < devices; index++) {
+		gm_pickler_list_begin(&writing->pickler);
+		for (uint64_t number = 0; number < count; number++) {
+			struct gm_event event;
+			gm_log_event(writing->log, number, &event);
+			if (event.device_type == 1 && event.device == index &&
+			        !(event.flags & GM_EVENT_PREEXISTING) &&
+			        gm_action_name((enum gm_action)event.action))
+				put_entry(writing, &event);
+		}
+		gm_pickler_list_end(&writing->pickler);
+	}
+	gm_pickler_list_end(&writing->pickler);
+}
+
+struct gm_error *gm_export_pytorch(const struct gm_model *model, FILE *out)
+{
+	struct writing writing = {.model = model, .log = gm_model_log(model)};
+	gm_pickler_begin(&writing.pickler, out);
+	gm_pickler_dict_begin(&writing.pickler);
+	gm_pickler_string(&writing.pickler, "segments");
+	struct gm_error *error = put_segments(&writing);
+	if (!error) {
+		gm_pickler_string(&writing.pickler, "device_traces");
+		put_traces(&writing);
+		gm_pickler_string(&writing.pickler, "allocator_settings");
+		gm_pickler_dict_begin(&writing.pickler);
+		gm_pickler_dict_end(&writing.pickler);
+		gm_pickler_string(&writing.pickler, "external_annotations");
+		gm_pickler_list_begin(&writing.pickler);
+		gm_pickler_list_end(&writing.pickler);
+		gm_pickler_dict_end(&writing.pickler);
+		gm_pickler_end(&writing.pickler);
+	}
+	free(writing.strings.items);
+	free(writing.frames.items);
+	free(writing.stacks);
+	return error ? error : writing.no_memory ? &gm_error_no_memory : NULL;
+}

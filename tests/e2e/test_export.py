@@ -1,0 +1,168 @@
+"""Exports reopen in the tools they are for, with the totals of the recording."""
+
+import csv
+import json
+import pickle
+import sqlite3
+
+import pytest
+
+from conftest import EXAMPLES, PYTHON
+
+CASES = {
+    "python stacks": ("python", "100000", ""),
+    "all stacks": ("all", "100000", ""),
+    "a ring that lost its start": ("python", "40", ""),
+    "expandable segments": ("python", "100000", "expandable_segments:True"),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def exported(request, sim_env, run, run_gpumem, tmp_path_factory):
+    """The snapshot, and a function that exports it and gives the file."""
+    stacks, entries, settings = CASES[request.param]
+    folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
+    snapshot = folder / "run.pickle"
+    env = {**sim_env(), "PYTORCH_CUDA_ALLOC_CONF": settings}
+    program = EXAMPLES.parent / "tests/e2e/programs/dump_snapshot.py"
+    run([PYTHON, program, EXAMPLES / "train_mlp.py", snapshot, stacks, entries], env=env).check()
+
+    def to(form):
+        out = folder / f"out.{form}"
+        if not out.exists():
+            run_gpumem("export", snapshot, "--to", form, "-o", out).check()
+        return out
+
+    return snapshot, to
+
+
+def info(run_gpumem, path):
+    return run_gpumem("info", path, "--json").check().json()["devices"][0]
+
+
+def frames(entry):
+    return [(f["filename"], f["line"], f["name"]) for f in entry.get("frames", [])]
+
+
+def test_a_snapshot_comes_back_with_the_same_trace_and_segments(exported):
+    snapshot, to = exported
+    before, after = pickle.loads(snapshot.read_bytes()), pickle.loads(to("pytorch").read_bytes())
+    keys = ("action", "size", "stream", "time_us")
+    assert [[e[k] for k in keys] for e in before["device_traces"][0]] == [
+        [e[k] for k in keys] for e in after["device_traces"][0]
+    ]
+    for one, other in zip(before["device_traces"][0], after["device_traces"][0]):
+        python = [f for f in frames(one) if f[0].endswith(".py") or f[0].startswith("<")]
+        assert python == [f for f in frames(other) if f[0].endswith(".py") or f[0].startswith("<")] or not python
+    for key in ("total_size", "allocated_size", "active_size", "requested_size"):
+        assert sum(s[key] for s in before["segments"]) == sum(s[key] for s in after["segments"]), key
+    for segment in after["segments"]:
+        at = segment["address"]
+        for block in segment["blocks"]:  # they tile the segment
+            assert block["address"] == at
+            at += block["size"]
+        assert at == segment["address"] + segment["total_size"]
+
+
+def test_pytorchs_own_tools_open_the_snapshot(exported, run):
+    _, to = exported
+    program = (
+        "import pickle, sys, torch.cuda._memory_viz as viz\n"
+        "data = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "print(viz.segsum(data))\n"
+        "assert '<html' in viz.trace_plot(data).lower() or 'script' in viz.trace_plot(data)\n"
+        "viz.segment_plot(data); viz.trace(data)\n"
+        "print('reserved', sum(s['total_size'] for s in data['segments']))\n"
+    )
+    done = run([PYTHON, "-c", program, to("pytorch")]).check()
+    assert "total_allocated: 65.0MiB" in done.out
+
+
+def test_the_exported_snapshot_is_read_as_the_recording_was(exported, run_gpumem):
+    snapshot, to = exported
+    before, after = info(run_gpumem, snapshot), info(run_gpumem, to("pytorch"))
+    for key in ("allocated", "reserved", "requested", "peak_allocated", "peak_reserved"):
+        assert before[key] == after[key], key
+
+
+def test_folded_stacks_add_up_to_the_peak(exported, run_gpumem):
+    snapshot, to = exported
+    lines = to("folded").read_text().splitlines()
+    total = 0
+    for line in lines:
+        stack, _, count = line.rpartition(" ")
+        assert stack and count.isdigit()
+        total += int(count)
+    assert total == info(run_gpumem, snapshot)["peak_allocated"]
+    if "lost" not in snapshot.parent.name:
+        assert any(line.split(";")[-1].startswith("_multi_tensor_adam") for line in lines)
+
+
+def test_perfettos_counters_are_the_allocators(exported, run_gpumem):
+    snapshot, to = exported
+    events = json.loads(to("perfetto").read_text())["traceEvents"]
+    counters = [e["args"] for e in events if e["ph"] == "C"]
+    device = info(run_gpumem, snapshot)
+    assert max(c["allocated"] for c in counters) == device["peak_allocated"]
+    assert max(c["allocated"] + c["cached"] for c in counters) == device["peak_reserved"]
+    names = {e["name"] for e in events if e["ph"] == "X"}
+    assert {"forward", "backward", "optimizer"} <= names or "lost" in snapshot.parent.name
+    assert all(e["dur"] >= 0 for e in events if e["ph"] == "X")
+
+
+def test_the_database_answers_in_sql(exported, run_gpumem):
+    snapshot, to = exported
+    base = sqlite3.connect(to("sqlite"))
+    device = info(run_gpumem, snapshot)
+    (peak,) = base.execute("SELECT max(allocated) FROM event").fetchone()
+    assert peak == device["peak_allocated"]
+    at = device["peak_event"]
+    rows = base.execute(
+        "SELECT category, sum(size) FROM block WHERE alloc <= ? AND coalesce(free_requested, free_completed, 1e18) > ?"
+        " GROUP BY category",
+        (at, at),
+    ).fetchall()
+    ours = run_gpumem("blocks", snapshot, "--at-peak", "--json").check().json()["by_category"]
+    assert dict(rows) == ours
+    lines = base.execute("SELECT DISTINCT line FROM block JOIN site USING (stack) WHERE category = 'optimizer_state'")
+    assert len(lines.fetchall()) <= 1
+
+
+def test_csv_and_json_have_one_line_an_event(exported, run_gpumem):
+    snapshot, to = exported
+    rows = list(csv.DictReader(to("csv").open(newline="")))
+    lines = [json.loads(line) for line in to("json").read_text().splitlines()]
+    assert len(rows) == len(lines) == info(run_gpumem, snapshot)["events"]
+    for row, line in zip(rows, lines):
+        assert int(row["event"]) == line["n"] and row["action"] == line["action"]
+        assert int(row["size"]) == line["size"] and row["address"] == line["address"]
+
+
+def test_a_recording_of_gdbs_is_exported_too(run_gdb, run_gpumem, tmp_path):
+    log, out = tmp_path / "run.gpumem", tmp_path / "run.pickle"
+    run_gdb(["gpumem record", "run", f"gpumem record save {log}"], EXAMPLES / "linear_loop.py")
+    run_gpumem("export", log, "--to", "pytorch", "-o", out).check()
+    data = pickle.loads(out.read_bytes())
+    before = info(run_gpumem, log)
+    assert sum(s["total_size"] for s in data["segments"]) == before["reserved"]
+    assert len(data["device_traces"][0]) == before["events"]
+    after = info(run_gpumem, out)
+    assert after["peak_allocated"] == before["peak_allocated"]
+
+
+def test_wrong_uses_are_refused(exported, run_gpumem, tmp_path):
+    snapshot, to = exported
+    there = to("sqlite")
+    for arguments, text in (
+        ([snapshot, "--to", "gif", "-o", tmp_path / "x"], "no form 'gif'"),
+        ([snapshot, "-o", tmp_path / "x"], "no form named"),
+        ([snapshot, "--to", "csv"], "no file named"),
+        ([snapshot, "--to", "csv", "-o", snapshot], "it would be lost"),
+    ):
+        done = run_gpumem("export", *arguments)
+        assert done.status == 2 and text in done.err
+    done = run_gpumem("export", snapshot, "--to", "sqlite", "-o", there)
+    assert done.status == 4 and "is there already" in done.err
+    done = run_gpumem("export", snapshot, "--to", "csv", "-o", tmp_path / "no" / "where")
+    assert done.status == 4 and "cannot be written" in done.err
+    assert not (tmp_path / "x").exists()
