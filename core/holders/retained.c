@@ -325,6 +325,7 @@ static void node_deinit(struct gm_retained_node *node)
 	free(node->children);
 	free(node->also);
 	free(node->place);
+	free(node->variable);
 	free(node->text);
 }
 
@@ -358,6 +359,8 @@ static void tell_variable(
 {
 	const struct gm_reach *reach = telling->reach;
 	node->kind = GM_RETAINED_VARIABLE;
+	node->variable = node->text ? strdup(node->text) : NULL;
+	telling->no_memory |= !node->variable;
 	for (size_t i = 0; i < reach->variables.count; i++) {
 		const struct gm_variable *variable = &reach->variables.items[i];
 		uint32_t path = telling->paths->of[variable->vertex];
@@ -405,6 +408,41 @@ static uint32_t only_child(const struct telling *telling, uint32_t number)
 	return found && telling->nodes.items[found].blocks == node->blocks ? found : 0;
 }
 
+static void tell_node(
+        struct telling *telling, uint32_t number, struct gm_retained_node *ret_node);
+
+static void tell_children(struct telling *telling, uint32_t number, struct gm_retained_node *node)
+{
+	uint64_t bytes = node->bytes, blocks = node->blocks;
+	size_t count = 0;
+	for (uint32_t c = telling->nodes.items[number].first_child; c;
+	        c = telling->nodes.items[c].next_sibling)
+		count += telling->nodes.items[c].blocks > 0;
+	if (count == 0)
+		return;
+	node->children = calloc(count + 1, sizeof(*node->children));
+	if (!node->children) {
+		telling->no_memory = true;
+		return;
+	}
+	for (uint32_t c = telling->nodes.items[number].first_child; c;
+	        c = telling->nodes.items[c].next_sibling) {
+		if (telling->nodes.items[c].blocks == 0)
+			continue;
+		tell_node(telling, c, &node->children[node->child_count++]);
+		bytes -= telling->nodes.items[c].bytes;
+		blocks -= telling->nodes.items[c].blocks;
+	}
+	if (blocks == 0)
+		return;
+	struct gm_retained_node own = {.kind = GM_RETAINED_PART,
+	        .text = strdup("itself"),
+	        .bytes = bytes,
+	        .blocks = blocks};
+	telling->no_memory |= !own.text;
+	node->children[node->child_count++] = own;
+}
+
 /* Depth is bounded by MAX_DEPTH. */
 static void tell_node(struct telling *telling, uint32_t number, struct gm_retained_node *ret_node)
 {
@@ -444,18 +482,7 @@ static void tell_node(struct telling *telling, uint32_t number, struct gm_retain
 	if (upper == GM_PART_SHARED && child &&
 	        telling->nodes.items[child].step.part == GM_PART_VARIABLE)
 		number = child; /* it is one of the sharers, which the text names */
-	size_t count = 0;
-	for (uint32_t c = telling->nodes.items[number].first_child; c;
-	        c = telling->nodes.items[c].next_sibling)
-		count += telling->nodes.items[c].blocks > 0;
-	made.children = count ? calloc(count, sizeof(*made.children)) : NULL;
-	if (count && !made.children)
-		telling->no_memory = true;
-	else
-		for (uint32_t c = telling->nodes.items[number].first_child; c;
-		        c = telling->nodes.items[c].next_sibling)
-			if (telling->nodes.items[c].blocks > 0)
-				tell_node(telling, c, &made.children[made.child_count++]);
+	tell_children(telling, number, &made);
 	if (made.child_count)
 		qsort(made.children, made.child_count, sizeof(*made.children), by_bytes);
 	telling->no_memory |= !made.text;

@@ -154,6 +154,8 @@ static json_t *node_json(
 	json_t *made = json_pack("{s:o, s:s, s:I, s:I}", "text", gm_json_string(node->text), "kind",
 	        kind_name(node->kind), "bytes", (json_int_t)node->bytes, "blocks",
 	        (json_int_t)node->blocks);
+	if (node->variable)
+		json_object_set_new(made, "variable", gm_json_string(node->variable));
 	if (node->place)
 		json_object_set_new(made, "at", gm_json_string(node->place));
 	if (node->kind == GM_RETAINED_SHARED)

@@ -1,0 +1,255 @@
+"""`gpumem retained`: what each variable alone keeps. Held against PyTorch's own figure, and against what is really freed
+when the program lets go of the variable."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import PYTHON
+
+PROGRAM = Path(__file__).with_name("data") / "retained.py"
+
+
+class Program:
+    """The program under test: it lets go of what it is told to."""
+
+    def __init__(self, env, program=PROGRAM):
+        self.process = subprocess.Popen(
+            [PYTHON, "-W", "ignore", program], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("{"), f"the program said {line!r}"
+        said = json.loads(line)
+        self.pid, self.allocated = said["pid"], said["allocated"]
+
+    def let_go(self, *names):
+        """Returns by how much torch.cuda.memory_allocated() fell."""
+        self.process.stdin.write(" ".join(names) + "\n")
+        self.process.stdin.flush()
+        before, self.allocated = self.allocated, int(self.process.stdout.readline())
+        return before - self.allocated
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def program(sim_env):
+    program = Program(sim_env())
+    yield program
+    program.end()
+
+
+@pytest.fixture(scope="module")
+def ask(run_gpumem):
+    def call(program, *options):
+        return run_gpumem("retained", "--pid", program.pid, "--json", *options).check().json()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def first(program, ask):
+    """The answer before the program lets go of anything; tests that change the program come after."""
+    return ask(program)
+
+
+def root(answer, variable):
+    found = [node for node in answer["roots"] if node.get("variable") == variable]
+    assert len(found) < 2
+    return found[0] if found else {"bytes": 0, "blocks": 0, "children": []}
+
+
+def shared(answer, *by):
+    return sum(group["bytes"] for group in answer["shared_groups"] if sorted(group["by"]) == sorted(by))
+
+
+def part(node, *texts):
+    for text in texts:
+        node = next(child for child in node["children"] if child["text"] == text)
+    return node
+
+
+def check_sums(node):
+    if node["children"]:
+        assert sum(child["bytes"] for child in node["children"]) == node["bytes"], node["text"]
+        assert sum(child["blocks"] for child in node["children"]) == node["blocks"], node["text"]
+    for child in node["children"]:
+        check_sums(child)
+
+
+def test_the_sum_is_what_pytorch_calls_allocated(first, program):
+    assert first["allocated"] == first["allocator"] == program.allocated
+    assert sum(node["bytes"] for node in first["roots"]) + first["shared"] + first["unknown"] == program.allocated
+
+
+def test_parts_add_up_on_every_level(first):
+    groups = first["roots"] + first["shared_groups"] + first["unknown_groups"]
+    for node in groups:
+        check_sums(node)
+    assert sum(node["bytes"] for node in first["shared_groups"]) == first["shared"]
+    assert sum(node["bytes"] for node in first["unknown_groups"]) == first["unknown"]
+
+
+def test_all_references_are_found_but_the_hidden_one(first):
+    assert first["storages"] - first["storages_complete"] == 1
+    assert first["complete"] is False
+    hidden = [node for node in first["unknown_groups"] if node["text"] == "references that were not found"]
+    assert [node["bytes"] for node in hidden] == [2 << 20]
+
+
+def test_an_optimizers_state_is_told_by_its_names_and_by_parameter(first, program):
+    state = root(first, "global 'optimizer'")
+    assert state["text"] == "global 'optimizer' .state"
+    assert [child["text"] for child in state["children"]] == ["exp_avg", "exp_avg_sq"]
+    assert state["children"][0]["bytes"] == state["children"][1]["bytes"]
+    assert part(state, "exp_avg", "embedding.weight")["bytes"] == 1000 * 256 * 4
+    layers = part(state, "exp_avg", "layers")
+    assert sorted(child["text"] for child in layers["children"]) == ["layers.0", "layers.1", "layers.2"]
+
+
+def test_parameters_and_gradients_are_shared_by_model_and_optimizer(first):
+    group = next(g for g in first["shared_groups"] if g["by"] == ["global 'model'", "global 'optimizer'"])
+    assert {child["text"] for child in group["children"]} == {"parameters", ".grad"}
+    assert part(group, "parameters")["bytes"] == part(group, ".grad")["bytes"]
+    weights = 1000 * 256 + 3 * 2 * (256 * 256 + 256)
+    assert part(group, "parameters")["bytes"] == weights * 4
+
+
+def test_a_model_is_told_by_parameters_and_buffers(first):
+    ema = root(first, "global 'ema'")
+    assert {child["text"] for child in ema["children"]} == {"parameters", "buffers: layers"}
+    assert part(ema, "buffers: layers")["bytes"] == 3 * 256 * 256 * 4
+    assert part(ema, "parameters", "layers", "layers.1", "layers.1.first")["blocks"] == 2
+
+
+def test_models_that_share_an_embedding_share_its_bytes(first):
+    assert shared(first, "global 'left'", "global 'right'") == 5000 * 256 * 4
+
+
+def test_saved_activations_are_the_loss_own(first):
+    loss = root(first, "global 'loss'")
+    assert "saved for backward" in loss["text"] or any("saved for backward" in c["text"] for c in loss["children"])
+
+
+def test_items_of_one_list_are_one_line(first):
+    assert root(first, "global 'leak'")["text"] == "global 'leak': 20 items['output']"
+    assert root(first, "global 'leak'")["blocks"] == 20
+    assert root(first, "local 'history' of serve()")["text"] == "local 'history' of serve(): 10 items"
+    assert root(first, "local 'history' of serve()")["at"].startswith("retained.py:")
+
+
+def test_names_of_one_object_are_one_variable(first):
+    same = root(first, "global 'same'")
+    assert same["bytes"] == 5 << 20 and same["also"] == ["global 'also_same'"]
+
+
+def test_one_tensor_in_two_lists_is_shared(first):
+    assert shared(first, "global 'two_lists_a'", "global 'two_lists_b'") == 7 << 20
+
+
+def test_workspaces_and_autocasts_cache_are_named(first):
+    assert root(first, "cuBLAS workspaces")["kind"] == "library"
+    assert root(first, "cuBLAS workspaces")["bytes"] > 0
+    # the cast weight itself; its bias is below a block's grain
+    assert root(first, "autocast's cache of cast weights")["bytes"] == 1024 * 1024 * 2 + 2048
+
+
+def test_levels_and_least_bytes_bound_the_answer(ask, program):
+    flat = ask(program, "--depth", "1")
+    assert all(node["children"] == [] for node in flat["roots"])
+    large = ask(program, "--min", "1000000")
+    nodes = [*large["roots"]]
+    while nodes:
+        node = nodes.pop()
+        assert all(child["bytes"] >= 1000000 for child in node["children"])
+        nodes += node["children"]
+
+
+def test_text_tells_the_same(run_gpumem, program, first):
+    text = run_gpumem("retained", "--pid", program.pid).check().out
+    assert f"({first['allocated']:,} bytes)" in text
+    assert "global 'leak': 20 items['output']" in text
+    assert "shared by global 'two_lists_a' and global 'two_lists_b'" in text
+    assert f"all references found for {first['storages_complete']} of {first['storages']} storages" in text
+
+
+def test_a_core_gives_the_same_answer(program, first, make_core, run_gpumem, tmp_path):
+    core = make_core(program.pid, tmp_path)
+    try:
+        answer = run_gpumem("retained", "--core", core, "--json").check().json()
+    finally:
+        core.unlink()
+    assert without_scan(answer) == without_scan(first)
+
+
+def test_gdb_gives_the_same_answer(program, first, run_gdb):
+    done = run_gdb(["gpumem retained --json", "gpumem retained --depth 1"], pid=program.pid)
+    assert without_scan(done[0].json()) == without_scan(first)
+    assert "global 'leak': 20 items['output']" in done[1]
+
+
+def without_scan(answer):
+    return {key: value for key, value in answer.items() if key != "scan"}
+
+
+# --- what is really freed; from here on the program changes, in this order --------------------------------------
+
+
+def test_garbage_is_what_the_collector_frees(ask, program):
+    garbage = root(ask(program), "garbage cycles")
+    assert garbage["kind"] == "garbage" and garbage["bytes"] >= 3 << 20
+    assert program.let_go() == garbage["bytes"]
+    assert root(ask(program), "garbage cycles")["bytes"] == 0
+
+
+FREED = [
+    "global 'leak'",
+    "local 'history' of serve()",
+    "local 'argument' of serve()",
+    "local 'boxed' of serve()",
+    "local 'generator' of serve()",
+    "global 'views'",
+    "global 'lone_view'",
+    "global 'closure'",
+    "global 'cache'",
+    "global 'untyped'",
+    "global 'two_lists_a'",
+    "global 'two_lists_b'",
+    "global 'loss'",
+    "global 'optimizer'",
+    "global 'ema'",
+    "global 'left'",
+    "global 'right'",
+    "global 'model'",
+]
+
+
+@pytest.mark.parametrize("variable", FREED)
+def test_letting_go_frees_the_retained_bytes(ask, program, variable):
+    answer = ask(program)
+    assert answer["allocated"] == program.allocated
+    kept = root(answer, variable)["bytes"]
+    assert kept > 0 or variable == "global 'two_lists_a'"
+    assert program.let_go(variable.split("'")[1]) == kept
+
+
+def test_letting_go_of_all_names_frees_the_object(ask, program):
+    kept = root(ask(program), "global 'same'")["bytes"]
+    assert program.let_go("also_same") == 0
+    assert root(ask(program), "global 'same'")["bytes"] == kept
+    assert program.let_go("same") == kept
+
+
+def test_leaving_autocast_frees_its_cache(ask, program):
+    kept = root(ask(program), "autocast's cache of cast weights")["bytes"]
+    assert program.let_go("autocast") == kept > 0
+
+
+def test_what_is_left_is_named(ask, program):
+    answer = ask(program)
+    assert answer["allocated"] == program.allocated
+    assert {node["text"] for node in answer["roots"]} >= {"cuBLAS workspaces"}
