@@ -408,8 +408,7 @@ static uint32_t only_child(const struct telling *telling, uint32_t number)
 	return found && telling->nodes.items[found].blocks == node->blocks ? found : 0;
 }
 
-static void tell_node(
-        struct telling *telling, uint32_t number, struct gm_retained_node *ret_node);
+static void tell_node(struct telling *telling, uint32_t number, struct gm_retained_node *ret_node);
 
 static void tell_children(struct telling *telling, uint32_t number, struct gm_retained_node *node)
 {

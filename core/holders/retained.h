@@ -24,8 +24,8 @@ struct gm_retained_node {
 	enum gm_retained_kind kind;
 	char *text; /* "global 'optimizer' .state", "512 items"; no line numbers: the same from stop to stop */
 	char *variable; /* of a variable, its name alone: "global 'optimizer'"; NULL: it is none */
-	char *place; /* "train.py:12", the line that a local's function is at; NULL: none */
-	char **also; /* other names of a variable's object; sharers of a shared group */
+	char *place;    /* "train.py:12", the line that a local's function is at; NULL: none */
+	char **also;    /* other names of a variable's object; sharers of a shared group */
 	size_t also_count;
 	uint64_t bytes, blocks;
 	struct gm_retained_node *children; /* biggest first */

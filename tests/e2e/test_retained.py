@@ -177,12 +177,13 @@ def test_text_tells_the_same(run_gpumem, program, first):
     assert f"all references found for {first['storages_complete']} of {first['storages']} storages" in text
 
 
-def test_a_core_gives_the_same_answer(program, first, make_core, run_gpumem, tmp_path):
-    core = make_core(program.pid, tmp_path)
+def test_a_core_gives_the_same_answer(program, first, run_gpumem, tmp_path):
+    core = tmp_path / "core"
     try:
+        run_gpumem("core", program.pid, "-o", core).check()
         answer = run_gpumem("retained", "--core", core, "--json").check().json()
     finally:
-        core.unlink()
+        core.unlink(missing_ok=True)
     assert without_scan(answer) == without_scan(first)
 
 
