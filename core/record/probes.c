@@ -20,26 +20,28 @@ static const struct {
 	const char *module; /* the beginning of its file's name */
 	const char *symbol;
 	const char *name;
+	const char *before; /* the library that had it in older versions */
 } fixed_probes[] = {
         {GM_PROBE_REPORT, true, false, "libc10.so",
                 "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-                "c10::reportMemoryUsageToProfiler"},
+                "c10::reportMemoryUsageToProfiler", NULL},
         {GM_PROBE_OOM, true, true, "libc10.so",
                 "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-                "c10::reportOutOfMemoryToProfiler"},
+                "c10::reportOutOfMemoryToProfiler", NULL},
         {GM_PROBE_CPU_NEW, false, true, "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
-                "c10::ProfiledCPUMemoryReporter::New"},
+                "c10::ProfiledCPUMemoryReporter::New", NULL},
         {GM_PROBE_CPU_DELETE, false, true, "libc10.so",
                 "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
-                "c10::ProfiledCPUMemoryReporter::Delete"},
+                "c10::ProfiledCPUMemoryReporter::Delete", NULL},
         {GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so",
                 "_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_"
                 "ptrIN3c1"
                 "04cuda20CUDACachingAllocator13CUDAAllocatorEE",
-                "torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator"},
-        {GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state",
-                "_dl_debug_state"},
-        {GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit"},
+                "torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator",
+                "libtorch_python.so" /* 2.4 */},
+        {GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state", "_dl_debug_state",
+                NULL},
+        {GM_PROBE_EXIT, true, true, "libc.so", "_exit", "_exit", NULL},
 };
 
 /* The CUDA runtime's functions, of whichever library answers them. */
@@ -158,9 +160,15 @@ struct gm_error *gm_record_find_probes(struct gm_recorder *recorder)
 		        gm_symbols_find_module(recorder->symbols, fixed_probes[i].module);
 		if (!module || (recorder->missing & 1u << i))
 			continue;
+		const struct gm_module *before =
+		        fixed_probes[i].before
+		                ? gm_symbols_find_module(recorder->symbols, fixed_probes[i].before)
+		                : NULL;
 		uint64_t address;
 		if (gm_symbols_lookup(
-		            recorder->symbols, module, fixed_probes[i].symbol, &address, NULL)) {
+		            recorder->symbols, module, fixed_probes[i].symbol, &address, NULL) ||
+		        (before && gm_symbols_lookup(recorder->symbols, before,
+		                           fixed_probes[i].symbol, &address, NULL))) {
 			gm_record_add_site(
 			        recorder, fixed_probes[i].probe, address, fixed_probes[i].name);
 		} else {
