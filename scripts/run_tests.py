@@ -127,13 +127,16 @@ def fuzz(folder, seconds):
 # --- pytest ---------------------------------------------------------------------------------------------
 
 
-def python_tests(name, paths, timeout, extra=()):
+def python_tests(name, paths, timeout, extra=(), env=None):
     """Runs pytest with its own output shown, and reads the outcomes from its JUnit file."""
     report = RESULTS / f"{name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths, *extra]
     try:
-        status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=timeout).returncode
+        environment = {**os.environ, **(env or {})}
+        status = subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=timeout, env=environment
+        ).returncode
     except subprocess.TimeoutExpired:
         status = None
     if not report.exists():
@@ -149,6 +152,28 @@ def python_tests(name, paths, timeout, extra=()):
         cases.append(case)
     if status not in (0, 1, 5) or (status == 1 and not any(case.outcome == "failed" for case in cases)):
         cases.append(Case(f"pytest {name}", "failed", f"pytest ended with status {status}"))
+    return cases
+
+
+# --- other versions of CPython and PyTorch ------------------------------------------------------------------
+
+
+def versions():
+    """The tests that hang on a version, on every one that tests/tools/torch_matrix.py has installed."""
+    sys.path.insert(0, str(ROOT / "tests" / "tools"))
+    import torch_matrix
+
+    cases = []
+    for entry in torch_matrix.ENTRIES:
+        python = torch_matrix.python_of(entry)
+        if not python:
+            text = f"not installed: .venv/bin/python tests/tools/torch_matrix.py install {entry}"
+            cases.append(Case(entry, "skipped", text))
+            continue
+        print(f"   {entry}", flush=True)
+        files = [f"tests/e2e/{name}.py" for name in torch_matrix.TESTS]
+        found = python_tests(entry, files, 3600, ["--long"], {"GPUMEM_TEST_PYTHON": str(python)})
+        cases += [Case(f"{entry}: {case.name}", case.outcome, case.text) for case in found]
     return cases
 
 
@@ -168,6 +193,8 @@ def stages(options):
     yield "fuzzers", lambda: fuzz("build-clang", 1800 if options.all else 5)
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 300)
     yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, pytest_options)
+    if options.all:
+        yield "other versions of CPython and PyTorch", versions
 
 
 def main():

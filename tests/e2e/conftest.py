@@ -19,8 +19,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("GPUMEM_BUILD_DIR", ROOT / "build")).resolve()
 EXAMPLES = ROOT / "examples"
-# The tests run in the private Python, and so do the programs that they debug.
-PYTHON = Path(sys.executable)
+# The tests run in the private Python, and so do the programs that they debug; GPUMEM_TEST_PYTHON names another
+# Python for the programs (tests/tools/torch_matrix.py has some).
+PYTHON = Path(os.environ.get("GPUMEM_TEST_PYTHON") or sys.executable)
 
 
 def pytest_addoption(parser):

@@ -55,6 +55,20 @@ ENTRIES = [
     "py3.11-torch2.4",
 ]
 
+# The end-to-end tests that `scripts/test --all` runs on each entry: those whose answers hang on a layout, an ABI, or
+# the simulated runtime.
+TESTS = [
+    "test_versions",
+    "test_torch",
+    "test_against_pytorch",
+    "test_linear_loop",
+    "test_train_mlp",
+    "test_who_holds",
+    "test_sim",
+    "test_sim_graphs",
+    "test_sim_expandable",
+]
+
 # What torch and the tests' programs import; the versions are the newest that the Python has.
 SMALL = ["typing_extensions", "filelock", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools<81"]
 

@@ -15,8 +15,13 @@ stream = torch.cuda.Stream()
 with torch.cuda.stream(stream):
     elsewhere = torch.ones(3000, 1000, device="cuda")
 if "pool" in sys.argv:
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
+    if hasattr(torch.cuda, "MemPool"):
+        pool = torch.cuda.MemPool()
+        private = torch.cuda.use_mem_pool(pool)
+    else:  # torch 2.4: only graphs have private pools
+        graph = torch.cuda.CUDAGraph()
+        private = torch.cuda.graph(graph)
+    with private:
         pooled = torch.ones(5000, 100, device="cuda")
         pooled_small = torch.ones(10, device="cuda")
 if "pending" in sys.argv:

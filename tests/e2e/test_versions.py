@@ -1,0 +1,170 @@
+"""What hangs on the version of PyTorch and CUDA: the tables of layouts, and the runtime that stands in.
+
+`scripts/test --all` runs this file, and those that tests/tools/torch_matrix.py names, on every version installed there.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD, PYTHON, ROOT
+
+TOOLS = ROOT / "tests" / "tools"
+# What tests/tools/torch_offsets.cpp calls a field, and what the table does.
+CLASSES = {
+    "c10::StorageImpl": "storage",
+    "c10::TensorImpl": "tensor",
+    "AutogradMeta": "meta",
+    "Node": "node",
+    "SavedVariable": "saved",
+}
+FIELDS = {
+    "refcounts_": "counts",
+    "data_ptr_.ptr_.data_": "data",
+    "data_ptr_.ptr_.ctx_": "context",
+    "data_ptr_.device_": "device",
+    "size_bytes_is_heap_allocated_": "size_is_heap",
+    "pyobj_slot_.pyobj_": "python",
+    "version_counter_": "version",
+    "sizes_and_strides_.size_": "dimensions",
+    "sizes_and_strides_.outOfLineStorage_": "sizes",
+    "data_type_": "dtype",
+    "device_opt_": "device",
+    "post_acc_grad_hooks_": "post_accumulate_hooks",
+    "pyobj_": "python",
+}
+OTHERS = {
+    "sizeof DifferentiableViewMeta": "meta.view_size_of",
+    "DifferentiableViewMeta.backward_info_": "meta.view_backward",
+    "DifferentiableViewMeta.forward_info_": "meta.view_forward",
+    "sizeof Edge": "node.edge_size",
+    "AccumulateGrad.variable": "node.accumulate_variable",
+    "PyNode.obj": "node.python_object",
+    "THPVariable.cdata": "python.tensor_cdata",
+    "THPVariable.backward_hooks": "python.tensor_hooks",
+    "THPVariable.post_accumulate_grad_hooks": "python.tensor_post_hooks",
+    "THPCppFunction.cdata": "python.function_cdata",
+    "THPFunction.saved_variables": "python.pyfunction_saved",
+    "THPFunction.cdata": "python.pyfunction_cdata",
+}
+
+
+@pytest.fixture(scope="module")
+def torch_version(run):
+    code = "import torch; print(torch.__version__, torch.version.cuda)"
+    return run([PYTHON, "-W", "ignore", "-c", code]).check().out.split()
+
+
+@pytest.fixture(scope="module")
+def table(run, torch_version):
+    """{"block.size": 56}: what core/torch has of this version."""
+    text = run([BUILD / "tests" / "torch_layout", torch_version[0]]).check().out
+    return {name: int(value) for name, value in re.findall(r"^(\w+\.\w+) (\d+)$", text, re.M)}
+
+
+def test_the_allocators_table_is_what_a_live_process_shows(run_gpumem, table):
+    command = ["run", "--sim=8GiBx3", "--", PYTHON, "-W", "ignore", TOOLS / "torch_allocator.py"]
+    text = run_gpumem(*command, timeout=200).check().out
+    found = {}
+    for name, value, rest in re.findall(r"^((?:block|allocator)\.\w+) (0x[0-9a-f]+)(.*)$", text, re.M):
+        if "AMBIGUOUS" not in rest:
+            found[name] = int(value, 16)
+    assert {name: value for name, value in found.items() if name in table} == {
+        name: value for name, value in table.items() if name in found
+    }
+    wanted = {name for name in table if name.startswith(("block.", "allocator."))}
+    assert wanted <= set(found), text
+
+
+@pytest.mark.long  # a compilation of PyTorch's headers
+def test_the_table_of_classes_is_what_the_wheels_headers_say(table):
+    command = ["sh", TOOLS / "torch_offsets.sh", PYTHON]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    found = {}
+    for line in text.splitlines():
+        name, value = line.rsplit(" ", 1)
+        owner, _, field = name.removeprefix("sizeof ").partition(".")
+        if name in OTHERS:
+            found[OTHERS[name]] = int(value)
+        elif name.startswith("sizeof ") and owner in CLASSES:
+            found[f"{CLASSES[owner]}.size_of"] = int(value)
+        elif owner in CLASSES:
+            field = FIELDS.get(field, field.rstrip("_"))
+            found[f"{CLASSES[owner]}.{field}"] = int(value)
+    assert {name: value for name, value in found.items() if name in table} == {
+        name: value for name, value in table.items() if name in found
+    }
+    assert len(set(found) & set(table)) > 45, text
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "2.3.1", "2.99.0", "3.0.0", "master"])
+def test_a_version_without_a_table_is_not_taken_for_another(run, version):
+    finished = run([BUILD / "tests" / "torch_layout", version]).check(1)
+    assert finished.err == "no table: there are those of 2.4 to 2.11\n"
+
+
+def test_the_runtime_that_stands_in_is_the_one_torch_was_built_for(run_gpumem, torch_version):
+    major = torch_version[1].split(".")[0]
+    code = f"""
+import ctypes, torch
+runtime = ctypes.CDLL("libcudart.so.{major}")
+version = ctypes.c_int()
+assert runtime.cudaRuntimeGetVersion(ctypes.byref(version)) == 0
+properties = torch.cuda.get_device_properties(0)
+print(version.value // 1000, properties.name, properties.multi_processor_count, properties.total_memory)
+"""
+    out = run_gpumem("run", "--sim=a100-40gb", "--", PYTHON, "-W", "ignore", "-c", code).check().out
+    assert out == f"{major} NVIDIA A100-SXM4-40GB 108 {out.split()[-1]}\n"
+    assert int(out.split()[-1]) > 39 << 30
+
+
+HELD = """
+import json, os, signal, torch
+
+def only_in_the_graph():
+    leaf = torch.nn.Parameter(torch.ones(7_007, device="cuda"))
+    leaf.note = "its wrapper has something to keep"
+    return (leaf * 2).sum(), leaf.data_ptr()
+
+loss, of_leaf = only_in_the_graph()
+wrapped = torch.ones(3_003, device="cuda")
+storage = torch.ones(5_005, device="cuda").untyped_storage()
+with_storage = torch.ones(6_006, device="cuda")
+its_storage = with_storage.untyped_storage()
+print(json.dumps([os.getpid(), {"leaf": of_leaf, "wrapped": wrapped.data_ptr(), "storage": storage.data_ptr(),
+    "both": with_storage.data_ptr()}]), flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def held(sim_env, run_gpumem):
+    """who-holds of tensors that differ in which of C++ object and Python wrapper owns the other."""
+    command = [str(PYTHON), "-W", "ignore", "-c", HELD]
+    process = subprocess.Popen(command, env=sim_env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        pid, addresses = json.loads(process.stdout.readline())
+        yield {
+            name: run_gpumem("who-holds", hex(address), "--pid", pid, "--json").check().json()
+            for name, address in addresses.items()
+        }
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("which", ["leaf", "wrapped", "storage", "both"])
+def test_every_reference_is_found_whichever_of_tensor_and_wrapper_owns_the_other(held, which):
+    answer = held[which]
+    assert answer["complete"] is True
+    assert all(s["found"] == s["refcount"] for s in answer["storages"])
+
+
+@pytest.mark.parametrize(
+    ("which", "names"), [("leaf", {"loss"}), ("wrapped", {"wrapped"}), ("storage", {"storage"}), ("both", {"with_storage", "its_storage"})]
+)
+def test_the_roots_are_the_variables(held, which, names):
+    assert {holder["path"][0].get("name") for holder in held[which]["holders"]} == names
