@@ -11,8 +11,6 @@
 
 #include "cpython/python.h"
 
-enum { MAX_INLINE_VALUES = 256, T_DICT_TAG = 1 };
-
 /* tp_dictoffset counts from the end of a variable-sized object where negative (Objects/object.c).
  */
 static uint64_t dict_pointer(struct gm_python *python, uint64_t object, const struct gm_type *type)
@@ -39,7 +37,7 @@ uint64_t gm_py_instance_dict(struct gm_python *python, uint64_t object, const st
 
 	if (layout->managed_dict != GM_NO_FIELD && type->flags & GM_TYPE_FLAG_MANAGED_DICT) {
 		dict = gm_py_field(python, object, layout->managed_dict);
-		return dict & T_DICT_TAG ? 0 : dict;
+		return dict & GM_DICT_TAG ? 0 : dict;
 	}
 	if (!type->dictoffset)
 		return 0;
@@ -53,7 +51,7 @@ static uint64_t inline_values(
 	const struct gm_python_layout *layout = &python->layout;
 	uint64_t values;
 
-	*ret_max = MAX_INLINE_VALUES;
+	*ret_max = GM_MAX_INLINE_VALUES;
 	if (!type->cached_keys || layout->managed_dict == GM_NO_FIELD ||
 	        !(type->flags & GM_TYPE_FLAG_MANAGED_DICT))
 		return 0;
@@ -61,7 +59,7 @@ static uint64_t inline_values(
 		return gm_py_field(python, object, layout->managed_values);
 	if (layout->values_valid == GM_NO_FIELD) { /* 3.12 */
 		values = gm_py_field(python, object, layout->managed_dict);
-		return values & T_DICT_TAG ? values + 1 : 0;
+		return values & GM_DICT_TAG ? values + 1 : 0;
 	}
 	if (!(type->flags & GM_TYPE_FLAG_INLINE_VALUES))
 		return 0;

@@ -10,24 +10,14 @@
 
 #include "cpython/python.h"
 
-struct keys {
-	uint64_t entries; /* address of the first */
-	uint64_t count;
-	unsigned size; /* of an entry: 24 or 16 bytes */
-};
-
 enum { MAX_LOG2 = 36 };
 
-static bool read_keys(struct gm_python *python, uint64_t address, struct keys *ret)
+bool gm_py_keys_decode(const struct gm_python_layout *layout, uint64_t address, const uint8_t *head,
+        struct gm_dict_keys *ret)
 {
-	const struct gm_python_layout *layout = &python->layout;
-	uint8_t head[48];
 	uint64_t indices;
 	uint64_t slots;
 
-	if (!address || address & 7 || (size_t)layout->keys_indices > sizeof(head) ||
-	        !gm_image_try_read(python->image, address, head, (size_t)layout->keys_indices))
-		return false;
 	ret->count = gm_u64_at(head, layout->keys_entries);
 	if (layout->keys_log2_size == GM_NO_FIELD) {
 		slots = gm_u64_at(head, layout->keys_size);
@@ -50,9 +40,19 @@ static bool read_keys(struct gm_python *python, uint64_t address, struct keys *r
 	return ret->count <= slots;
 }
 
+bool gm_py_read_keys(struct gm_python *python, uint64_t address, struct gm_dict_keys *ret)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	uint8_t head[GM_KEYS_HEAD];
+
+	return address && !(address & 7) && (size_t)layout->keys_indices <= sizeof(head) &&
+	       gm_image_try_read(python->image, address, head, (size_t)layout->keys_indices) &&
+	       gm_py_keys_decode(layout, address, head, ret);
+}
+
 enum { BATCH = 128 };
 
-static bool each_entry(struct gm_python *python, const struct keys *keys, uint64_t values,
+static bool each_entry(struct gm_python *python, const struct gm_dict_keys *keys, uint64_t values,
         gm_dict_visit visit, void *context)
 {
 	uint8_t entries[BATCH * 24];
@@ -80,9 +80,9 @@ static bool each_entry(struct gm_python *python, const struct keys *keys, uint64
 bool gm_py_values_each(struct gm_python *python, uint64_t keys_address, uint64_t values,
         uint64_t max, gm_dict_visit visit, void *context)
 {
-	struct keys keys;
+	struct gm_dict_keys keys;
 
-	if (!read_keys(python, keys_address, &keys))
+	if (!gm_py_read_keys(python, keys_address, &keys))
 		return false;
 	if (keys.count > max)
 		keys.count = max;
@@ -93,9 +93,9 @@ bool gm_py_dict_each(struct gm_python *python, uint64_t dict, gm_dict_visit visi
 {
 	const struct gm_python_layout *layout = &python->layout;
 	uint64_t values = gm_py_field(python, dict, layout->dict_values);
-	struct keys keys;
+	struct gm_dict_keys keys;
 
-	if (!read_keys(python, gm_py_field(python, dict, layout->dict_keys), &keys))
+	if (!gm_py_read_keys(python, gm_py_field(python, dict, layout->dict_keys), &keys))
 		return false;
 	return each_entry(python, &keys, values ? values + (uint64_t)layout->values_items : 0,
 	        visit, context);

@@ -98,6 +98,13 @@ struct gm_type_member {
 	int64_t offset;
 };
 
+/* A reference at a fixed place of each object of a type. */
+struct gm_type_field {
+	int32_t offset;
+	enum gm_edge_kind kind;
+	const char *name;
+};
+
 struct gm_type {
 	uint64_t address;
 	uint64_t metatype;
@@ -112,9 +119,12 @@ struct gm_type {
 	char *full_name;  /* tp_name */
 	const char *name; /* the part after the last dot: __name__ */
 	enum gm_type_kind kind;
+	bool atom;    /* its objects hold nothing that could hold a tensor (str, int, code ...) */
 	bool in_part; /* it has fields beyond those of `kind` that are not known */
 	struct gm_type *base;
 	GM_ARRAY(struct gm_type_member) members;
+	GM_ARRAY(struct gm_type_field) fields; /* of its layout, then members of it and its bases */
+	size_t layout_fields;
 	uint64_t cached_keys; /* ht_cached_keys, 0: none */
 	struct gm_type *next; /* of the same hash */
 };
@@ -307,6 +317,17 @@ void gm_py_types_destroy(struct gm_python *python);
 bool gm_py_has_small_layout(const char *type_name);
 
 /* --- dict.c --- */
+/* Where the entries of a PyDictKeysObject are. */
+struct gm_dict_keys {
+	uint64_t entries; /* address of the first */
+	uint64_t count;
+	unsigned
+	        size; /* of an entry: 24 bytes (hash, key, value), or 16 (key, value) where all keys are str */
+};
+enum { GM_KEYS_HEAD = 48 }; /* at least layout.keys_indices */
+bool gm_py_keys_decode(const struct gm_python_layout *layout, uint64_t address, const uint8_t *head,
+        struct gm_dict_keys *ret);
+bool gm_py_read_keys(struct gm_python *python, uint64_t address, struct gm_dict_keys *ret);
 typedef bool (*gm_dict_visit)(void *context, uint64_t key, uint64_t value);
 /* Visits the entries of a dict. False: not readable as one (what was read was visited). */
 bool gm_py_dict_each(struct gm_python *python, uint64_t dict, gm_dict_visit visit, void *context);
@@ -317,6 +338,7 @@ uint64_t gm_py_dict_get_str(struct gm_python *python, uint64_t dict, const char 
 uint64_t gm_py_dict_get_int(struct gm_python *python, uint64_t dict, int64_t key);
 
 /* --- attributes.c --- */
+enum { GM_MAX_INLINE_VALUES = 256, GM_DICT_TAG = 1 };
 /* The instance dict of an object; 0: none (yet). */
 uint64_t gm_py_instance_dict(struct gm_python *python, uint64_t object, const struct gm_type *type);
 /* Visits attribute values that are kept inline, without a dict. */

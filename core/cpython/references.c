@@ -166,92 +166,33 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 /* --- types with a few fields
  * ----------------------------------------------------------------------- */
 
-struct field {
-	int32_t offset;
-	enum gm_edge_kind kind;
-	const char *name;
-};
-
-static bool visit_fields(
-        struct gm_visit *visit, uint64_t object, const struct field *fields, size_t count)
+static void visit_fields(
+        struct gm_visit *visit, uint64_t object, const struct gm_type_field *fields, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (!gm_py_emit_field(
-		            visit, object, fields[i].offset, fields[i].kind, fields[i].name))
-			return true;
-	}
-	return true;
-}
-#define VISIT_FIELDS(visit, object, ...)                                 \
-	visit_fields(visit, object, (const struct field[]){__VA_ARGS__}, \
-	        sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field))
-
-static bool visit_function(struct gm_visit *visit, uint64_t object)
-{
-	const struct gm_python_layout *l = &visit->python->layout;
-
-	return VISIT_FIELDS(visit, object, {l->function_closure, GM_EDGE_CLOSURE, "__closure__"},
-	        {l->function_defaults, GM_EDGE_DEFAULT, "__defaults__"},
-	        {l->function_kwdefaults, GM_EDGE_DEFAULT, "__kwdefaults__"},
-	        {l->function_dict, GM_EDGE_OTHER, "__dict__"},
-	        {l->function_globals, GM_EDGE_OTHER, "__globals__"},
-	        {l->function_code, GM_EDGE_OTHER, "__code__"},
-	        {l->function_name, GM_EDGE_OTHER, "__name__"},
-	        {l->function_qualname, GM_EDGE_OTHER, "__qualname__"},
-	        {l->function_module, GM_EDGE_OTHER, "__module__"},
-	        {l->function_doc, GM_EDGE_OTHER, "__doc__"},
-	        {l->function_annotations, GM_EDGE_OTHER, "__annotations__"},
-	        {l->function_builtins, GM_EDGE_OTHER, "__builtins__"},
-	        {l->function_typeparams, GM_EDGE_OTHER, "__type_params__"});
+	for (size_t i = 0; i < count && !visit->stopped; i++)
+		gm_py_emit_field(visit, object, fields[i].offset, fields[i].kind, fields[i].name);
 }
 
-static bool visit_exception(struct gm_visit *visit, uint64_t object)
-{
-	const struct gm_python_layout *l = &visit->python->layout;
-
-	return VISIT_FIELDS(visit, object, {l->exception_args, GM_EDGE_OTHER, "args"},
-	        {l->exception_traceback, GM_EDGE_OTHER, "__traceback__"},
-	        {l->exception_context, GM_EDGE_OTHER, "__context__"},
-	        {l->exception_cause, GM_EDGE_OTHER, "__cause__"},
-	        {l->exception_notes, GM_EDGE_OTHER, "__notes__"});
-}
-
+/* The object is a type itself. */
 static bool visit_type(struct gm_visit *visit, uint64_t object)
 {
 	const struct gm_python_layout *l = &visit->python->layout;
 	const struct gm_type *type = gm_py_type(visit->python, object);
+	const struct gm_type_field fields[] = {
+	        {l->type_dict, GM_EDGE_OTHER, "__dict__"},
+	        {l->type_bases, GM_EDGE_OTHER, "__bases__"},
+	        {l->type_base, GM_EDGE_OTHER, "__base__"},
+	        {l->type_mro, GM_EDGE_OTHER, "__mro__"},
+	        {l->type_cache, GM_EDGE_OTHER, "tp_cache"},
+	        {l->heaptype_name, GM_EDGE_OTHER, "__name__"},
+	        {l->heaptype_qualname, GM_EDGE_OTHER, "__qualname__"},
+	        {l->heaptype_module, GM_EDGE_OTHER, "module"},
+	};
 
 	if (!type)
 		return false;
-	if (!VISIT_FIELDS(visit, object, {l->type_dict, GM_EDGE_OTHER, "__dict__"},
-	            {l->type_bases, GM_EDGE_OTHER, "__bases__"},
-	            {l->type_base, GM_EDGE_OTHER, "__base__"},
-	            {l->type_mro, GM_EDGE_OTHER, "__mro__"},
-	            {l->type_cache, GM_EDGE_OTHER, "tp_cache"}))
-		return false;
-	if (type->flags & GM_TYPE_FLAG_HEAP)
-		return VISIT_FIELDS(visit, object, {l->heaptype_name, GM_EDGE_OTHER, "__name__"},
-		        {l->heaptype_qualname, GM_EDGE_OTHER, "__qualname__"},
-		        {l->heaptype_module, GM_EDGE_OTHER, "module"});
+	visit_fields(visit, object, fields, type->flags & GM_TYPE_FLAG_HEAP ? 8 : 5);
 	return true;
-}
-
-static bool visit_code(struct gm_visit *visit, uint64_t object)
-{
-	const struct gm_python_layout *l = &visit->python->layout;
-
-	return VISIT_FIELDS(visit, object, {l->code_consts, GM_EDGE_OTHER, "co_consts"},
-	        {l->code_names, GM_EDGE_OTHER, "co_names"},
-	        {l->code_filename, GM_EDGE_OTHER, "co_filename"},
-	        {l->code_name, GM_EDGE_OTHER, "co_name"},
-	        {l->code_qualname, GM_EDGE_OTHER, "co_qualname"},
-	        {l->code_locals_names, GM_EDGE_OTHER, "co_localsplusnames"},
-	        {l->code_locals_kinds, GM_EDGE_OTHER, "co_localspluskinds"},
-	        {l->code_varnames, GM_EDGE_OTHER, "co_varnames"},
-	        {l->code_cellvars, GM_EDGE_OTHER, "co_cellvars"},
-	        {l->code_freevars, GM_EDGE_OTHER, "co_freevars"},
-	        {l->code_bytes, GM_EDGE_OTHER, "co_code"},
-	        {l->code_lines, GM_EDGE_OTHER, "co_linetable"});
 }
 
 /* What the layout of the type itself holds. False: not known. */
@@ -260,12 +201,10 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 	struct gm_python *python = visit->python;
 	const struct gm_python_layout *l = &python->layout;
 
+	visit_fields(visit, object, type->fields.items, type->layout_fields);
 	switch (type->kind) {
 	case GM_TYPE_UNKNOWN:
 		return false;
-	case GM_TYPE_PLAIN:
-	case GM_TYPE_MEMBERS:
-		return true;
 	case GM_TYPE_DICT:
 		return visit_dict(visit, object);
 	case GM_TYPE_LIST:
@@ -275,61 +214,19 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		        gm_py_size(python, object), GM_EDGE_ITEM, 0);
 	case GM_TYPE_SET:
 		return visit_set(visit, object);
-	case GM_TYPE_CELL:
-		return VISIT_FIELDS(visit, object, {l->cell_content, GM_EDGE_CELL, NULL});
-	case GM_TYPE_FUNCTION:
-		return visit_function(visit, object);
-	case GM_TYPE_METHOD:
-		return VISIT_FIELDS(visit, object, {l->method_self, GM_EDGE_BOUND, "__self__"},
-		        {l->method_function, GM_EDGE_OTHER, "__func__"});
-	case GM_TYPE_BUILTIN:
-		return VISIT_FIELDS(visit, object, {l->builtin_self, GM_EDGE_BOUND, "__self__"},
-		        {l->builtin_module, GM_EDGE_OTHER, "__module__"});
-	case GM_TYPE_MODULE:
-		VISIT_FIELDS(visit, object, {l->module_dict, GM_EDGE_OTHER, "__dict__"});
-		/* what a C module keeps in its state is not known */
+	case GM_TYPE_MODULE: /* what a C module keeps in its state is not known */
 		return !gm_py_field(python, object, l->module_state);
 	case GM_TYPE_TYPE:
 		return visit_type(visit, object);
-	case GM_TYPE_CODE:
-		return visit_code(visit, object);
 	case GM_TYPE_FRAME:
 		return gm_py_visit_frame_object(visit, object);
 	case GM_TYPE_GENERATOR:
 		return gm_py_visit_generator(visit, object);
-	case GM_TYPE_TRACEBACK:
-		return VISIT_FIELDS(visit, object, {l->traceback_next, GM_EDGE_OTHER, "tb_next"},
-		        {l->traceback_frame, GM_EDGE_OTHER, "tb_frame"});
-	case GM_TYPE_EXCEPTION:
-		return visit_exception(visit, object);
 	case GM_TYPE_DEQUE:
 		return visit_deque(visit, object);
-	case GM_TYPE_PROPERTY:
-		return VISIT_FIELDS(visit, object, {l->property_get, GM_EDGE_OTHER, "fget"},
-		        {l->property_get + 8, GM_EDGE_OTHER, "fset"},
-		        {l->property_get + 16, GM_EDGE_OTHER, "fdel"},
-		        {l->property_get + 24, GM_EDGE_OTHER, "__doc__"},
-		        {l->property_name, GM_EDGE_OTHER, "__name__"});
-	case GM_TYPE_PARTIAL:
-		return VISIT_FIELDS(visit, object, {l->partial_function, GM_EDGE_OTHER, "func"},
-		        {l->partial_function + 8, GM_EDGE_OTHER, "args"},
-		        {l->partial_function + 16, GM_EDGE_OTHER, "keywords"});
-	case GM_TYPE_MAPPINGPROXY:
-		return VISIT_FIELDS(
-		        visit, object, {l->mappingproxy_mapping, GM_EDGE_OTHER, "mapping"});
-	case GM_TYPE_WRAPPER:
-		return VISIT_FIELDS(
-		        visit, object, {l->wrapper_callable, GM_EDGE_OTHER, "__func__"});
-	case GM_TYPE_SEQUENCE_ITERATOR:
-		return VISIT_FIELDS(
-		        visit, object, {l->iterator_sequence, GM_EDGE_OTHER, "sequence"});
-	case GM_TYPE_WEAKREF: /* wr_object is no holder; wr_callback (Include/weakrefobject.h) is
-	                         held */
-		return VISIT_FIELDS(visit, object, {24, GM_EDGE_OTHER, "callback"});
-	case GM_TYPE_FIELDS:
-		return gm_py_visit_small(visit, object, type);
+	default: /* its fields are all */
+		return true;
 	}
-	return false;
 }
 
 static bool inline_value(void *context, uint64_t key, uint64_t value)
@@ -338,27 +235,6 @@ static bool inline_value(void *context, uint64_t key, uint64_t value)
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
 	return emit(visit, value, GM_EDGE_ATTRIBUTE, name, -1);
-}
-
-/* Layouts whose fields are among tp_members too: they are visited once. */
-static bool members_are_layout(enum gm_type_kind kind)
-{
-	return kind != GM_TYPE_UNKNOWN && kind != GM_TYPE_PLAIN && kind != GM_TYPE_MEMBERS &&
-	       kind != GM_TYPE_DICT && kind != GM_TYPE_LIST && kind != GM_TYPE_TUPLE &&
-	       kind != GM_TYPE_SET && kind != GM_TYPE_DEQUE && kind != GM_TYPE_EXCEPTION;
-}
-
-static void visit_members(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
-{
-	for (unsigned depth = 0; type && depth < GM_MAX_TYPE_DEPTH; type = type->base, depth++) {
-		if (!(type->flags & GM_TYPE_FLAG_HEAP) && members_are_layout(type->kind))
-			continue;
-		if (!strcmp(type->full_name, "BaseException") || type->kind == GM_TYPE_PARTIAL)
-			continue;
-		for (size_t i = 0; i < type->members.count; i++)
-			gm_py_emit_field(visit, object, (int32_t)type->members.items[i].offset,
-			        GM_EDGE_ATTRIBUTE, type->members.items[i].name);
-	}
 }
 
 bool gm_python_references(
@@ -378,7 +254,8 @@ bool gm_python_references(
 	        type->kind != GM_TYPE_TYPE)
 		emit(&visit, gm_py_instance_dict(python, object, type), GM_EDGE_OTHER, "__dict__",
 		        -1);
-	visit_members(&visit, object, type);
+	visit_fields(&visit, object, type->fields.items + type->layout_fields,
+	        type->fields.count - type->layout_fields);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		emit(&visit, type->address, GM_EDGE_TYPE, NULL, -1);
 	return whole && !type->in_part;

@@ -18,8 +18,12 @@ bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
         enum gm_edge_kind kind, const char *name);
 bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
         enum gm_edge_kind kind, int64_t first);
-bool gm_py_visit_small(struct gm_visit *visit, uint64_t object, const struct gm_type *type);
 bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object);
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object);
+
+/* shape.c: works out `fields` and `atom` of a type; false: no memory. */
+bool gm_py_shape(struct gm_type *type, const struct gm_python_layout *layout);
+/* references_small.c: the fields of GM_TYPE_FIELDS */
+bool gm_py_add_small(struct gm_type *type);
 
 #endif

@@ -98,16 +98,17 @@ bool gm_py_has_small_layout(const char *type_name)
 	return false;
 }
 
-bool gm_py_visit_small(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
+bool gm_py_add_small(struct gm_type *type)
 {
 	const struct small_type *small = find_small(type);
 
-	if (!small)
-		return false;
-	for (int i = 0; i < 5 && small->fields[i].name; i++) {
+	for (int i = 0; small && i < 5 && small->fields[i].name; i++) {
 		const char *name = small->fields[i].name;
-		gm_py_emit_field(visit, object, small->fields[i].offset,
-		        strcmp(name, "__self__") ? GM_EDGE_OTHER : GM_EDGE_BOUND, name);
+		struct gm_type_field field = {small->fields[i].offset,
+		        strcmp(name, "__self__") ? GM_EDGE_OTHER : GM_EDGE_BOUND, name};
+		if (!gm_array_push(&type->fields, field))
+			return false;
 	}
-	return !small->in_part;
+	type->in_part |= small && small->in_part;
+	return true;
 }

@@ -5,9 +5,11 @@
  * before it (Include/internal/pycore_gc.h). While a collection is under way it moves objects to
  * lists of its own on its C stack: those are not seen then.
  */
+#include "cpython/chase.h"
 #include "cpython/python.h"
 
 struct tracked {
+	struct gm_chase chase;
 	bool (*visit)(void *context, uint64_t object);
 	void *context;
 	size_t count;
@@ -35,7 +37,8 @@ static bool walk_list(struct tracked *tracked, struct gm_python *python, uint64_
 
 	while (at != head) {
 		uint64_t next;
-		if (at & 7 || !at || !gm_py_u64(python, at + (uint64_t)l->gc_head_next, &next)) {
+		if (at & 7 || !at ||
+		        !gm_chase_word(&tracked->chase, at + (uint64_t)l->gc_head_next, &next)) {
 			tracked->error = corrupt(tracked->count, at, "cannot be read");
 			return false;
 		}
@@ -74,9 +77,12 @@ static bool interpreter_lists(void *context, struct gm_python *python, uint64_t 
 struct gm_error *gm_python_tracked(struct gm_python *python,
         bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count)
 {
-	struct tracked tracked = {visit, context, 0, NULL};
+	struct tracked tracked = {{0}, visit, context, 0, NULL};
 
+	if (!gm_chase_init(&tracked.chase, python->image))
+		return &gm_error_no_memory;
 	gm_py_each_interpreter(python, interpreter_lists, &tracked);
+	gm_chase_deinit(&tracked.chase);
 	if (tracked.error)
 		return tracked.error;
 	if (ret_count)

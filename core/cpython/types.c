@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpython/python.h"
+#include "cpython/references.h"
 
 /* Layouts by tp_name, of types that CPython defines in C. Subclasses get their base's. */
 static const struct {
@@ -80,6 +80,7 @@ static void destroy(struct gm_type *type)
 	for (size_t i = 0; i < type->members.count; i++)
 		free(type->members.items[i].name);
 	gm_array_deinit(&type->members);
+	gm_array_deinit(&type->fields);
 	free(type);
 }
 
@@ -267,6 +268,10 @@ static struct gm_type *copy(
 	dot = strrchr(type->full_name, '.');
 	type->name = dot && dot[1] ? dot + 1 : type->full_name;
 	set_kind(type);
+	if (!gm_py_shape(type, &python->layout)) {
+		destroy(type);
+		return NULL;
+	}
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		type->cached_keys =
 		        gm_py_field(python, address, python->layout.heaptype_cached_keys);

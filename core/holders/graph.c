@@ -11,8 +11,13 @@ uint32_t gm_graph_add(
         struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail)
 {
 	bool is_new;
-	if (graph->vertices.count >= MAX_VERTICES)
+	uint32_t number = gm_address_set_find(&graph->objects, address);
+	if (number != GM_NO_ADDRESS_NUMBER)
+		return number;
+	if (graph->vertices.count >= MAX_VERTICES) {
+		graph->hits_truncated = true;
 		return GM_NO_VERTEX;
+	}
 	uint64_t *slot = gm_map_put(&graph->by_address, address, &is_new);
 	if (!slot) {
 		graph->no_memory |= address != 0;
@@ -32,9 +37,13 @@ uint32_t gm_graph_add(
 void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
         uint32_t extra, uint64_t word)
 {
-	if (from == GM_NO_VERTEX || to == GM_NO_VERTEX || graph->edges.count >= MAX_EDGES)
+	if (from == GM_NO_VERTEX || to == GM_NO_VERTEX)
 		return;
-	struct gm_edge edge = {from, to, extra, (uint8_t)kind};
+	if (graph->edges.count >= MAX_EDGES) {
+		graph->hits_truncated = true;
+		return;
+	}
+	struct gm_edge edge = {from, to, extra & 0xffffff, (uint8_t)kind};
 	if (!gm_array_push(&graph->edges, edge) ||
 	        (word && !gm_map_put(&graph->typed_words, word, NULL)))
 		graph->no_memory = true;

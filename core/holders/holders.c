@@ -1,5 +1,6 @@
 #include "holders/holders.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,9 +14,46 @@ static int by_data(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
+struct finding_objects {
+	struct gm_holders *graph;
+	struct gm_error *error;
+};
+
+static void *find_objects(void *context)
+{
+	struct finding_objects *finding = context;
+	finding->error = gm_graph_find_objects(finding->graph);
+	return NULL;
+}
+
+/* Two things that each go through much memory and know nothing of each other: the scan for C++ objects, and the lists of
+ * Python's collector, which one thread must follow. */
+static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+{
+	struct finding_objects finding = {graph, NULL};
+	pthread_t thread;
+	bool beside = graph->python && pthread_create(&thread, NULL, find_objects, &finding) == 0;
+	struct gm_error *error = gm_graph_scan(graph, ret_hits);
+	if (beside)
+		pthread_join(thread, NULL);
+	else if (graph->python)
+		find_objects(&finding);
+	if (error)
+		gm_error_destroy(finding.error);
+	else if (finding.error)
+		free(ret_hits->hits);
+	return error ? error : finding.error;
+}
+
 static struct gm_error *build(struct gm_holders *graph)
 {
-	gm_try(gm_graph_add_native(graph));
+	struct gm_scan_result hits;
+	gm_try(read_all(graph, &hits));
+	struct gm_error *error = gm_graph_add_objects(graph);
+	if (!error)
+		error = gm_graph_add_native(graph, &hits);
+	free(hits.hits);
+	gm_try(error);
 	if (graph->python)
 		gm_try(gm_graph_add_python(graph));
 	if (!gm_graph_freeze(graph))
@@ -54,6 +92,7 @@ void gm_holders_destroy(struct gm_holders *graph)
 	for (size_t i = 0; i < graph->thread_names.count; i++)
 		free(graph->thread_names.items[i]);
 	gm_array_deinit(&graph->vertices);
+	gm_address_set_deinit(&graph->objects);
 	gm_map_deinit(&graph->by_address);
 	gm_array_deinit(&graph->edges);
 	gm_map_deinit(&graph->typed_words);

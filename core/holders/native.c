@@ -86,29 +86,40 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 	}
 }
 
-static struct gm_error *find_objects(struct gm_holders *graph)
+static double seconds(void)
 {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+{
+	double start = seconds();
 	static const char *const libraries[] = {
 	        "libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
 	struct gm_scan_options options = {0};
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		if (vtable_range(graph, libraries[i], &options.ranges[options.range_count]))
 			options.range_count++;
-	struct gm_scan_result result;
-	gm_try(gm_scan(graph->image, &options, &result));
-	graph->cost.bytes_scanned = result.bytes;
-	graph->cost.bytes_unread = result.unread;
-	graph->hits_truncated = result.truncated;
-	for (size_t i = 0; i < result.count && !graph->no_memory; i++) {
-		if (result.hits[i].value & 7)
+	gm_try(gm_scan(graph->image, &options, ret_hits));
+	graph->cost.bytes_scanned = ret_hits->bytes;
+	graph->cost.bytes_unread = ret_hits->unread;
+	graph->hits_truncated |= ret_hits->truncated;
+	graph->cost.scan_seconds = seconds() - start;
+	return NULL;
+}
+
+static void add_objects(struct gm_holders *graph, const struct gm_scan_result *hits)
+{
+	for (size_t i = 0; i < hits->count && !graph->no_memory; i++) {
+		if (hits->hits[i].value & 7)
 			continue;
 		const struct gm_class *class =
-		        gm_classes_at(gm_torch_classes(graph->torch), result.hits[i].value);
+		        gm_classes_at(gm_torch_classes(graph->torch), hits->hits[i].value);
 		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS)
-			add_object(graph, result.hits[i].address, class);
+			add_object(graph, hits->hits[i].address, class);
 	}
-	free(result.hits);
-	return NULL;
 }
 
 /* --- references ------------------------------------------------------------------------------------ */
@@ -334,18 +345,9 @@ static void refer_all(struct gm_holders *graph)
 		        &graph->nodes.items[i]);
 }
 
-static double seconds(void)
+struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-struct gm_error *gm_graph_add_native(struct gm_holders *graph)
-{
-	double start = seconds();
-	gm_try(find_objects(graph));
-	graph->cost.scan_seconds = seconds() - start;
+	add_objects(graph, hits);
 	refer_all(graph);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

@@ -14,86 +14,144 @@ enum {
 	MAX_FRAMES = 1 << 16, /* of all threads */
 	MAX_THREADS = 4096,
 	FRAMES_AT_ONCE = 4096,
+	MAX_OBJECTS = 1 << 25,
 };
 
 static bool add_tracked(void *context, uint64_t object)
 {
-	gm_graph_add(context, object, GM_VERTEX_PYTHON, 0);
-	return true;
+	struct gm_holders *graph = context;
+	bool added = graph->objects.count < MAX_OBJECTS &&
+	             gm_address_set_add(&graph->objects, object, NULL);
+	graph->no_memory |= !added;
+	return added;
 }
 
-struct filter;
+struct gm_error *gm_graph_find_objects(struct gm_holders *graph)
+{
+	size_t count;
+	gm_try(gm_python_tracked(graph->python, add_tracked, graph, &count));
+	return NULL;
+}
+
+struct gm_error *gm_graph_add_objects(struct gm_holders *graph)
+{
+	enum { AT_ONCE = 1024 };
+	uint64_t addresses[AT_ONCE];
+	size_t count = graph->objects.count;
+	if (graph->no_memory || !gm_address_set_number(&graph->objects) ||
+	        !gm_array_reserve(&graph->vertices, count + 1))
+		return &gm_error_no_memory;
+	for (size_t at = 0; at < count; at += AT_ONCE) {
+		size_t more = count - at < AT_ONCE ? count - at : AT_ONCE;
+		gm_address_set_list(&graph->objects, at, more, addresses);
+		for (size_t i = 0; i < more; i++)
+			graph->vertices.items[at + i] = (struct gm_vertex){
+			        .address = addresses[i], .kind = GM_VERTEX_PYTHON};
+	}
+	graph->vertices.count = count;
+	graph->cost.python_objects = count;
+	return NULL;
+}
 
 struct referring {
 	struct gm_holders *graph;
 	uint32_t from;
-	const struct filter *filter;
 };
 
-/*
- * A bit for each object of the graph, by a hash of its address: most references are to strings, numbers and
- * code, which are in no graph, and one bit that is in the processor's cache says so where the table of
- * addresses would be a miss each.
- */
-enum { FILTER_BITS = 23 };
-struct filter {
-	uint64_t words[1 << (FILTER_BITS - 6)];
-};
+/* --- what objects refer to ------------------------------------------------------------------------- */
 
-/* Objects of one neighbourhood share a cache line of bits. */
-static uint64_t filter_bit(uint64_t address)
+/* What the collector does not track becomes a vertex when something refers to it, and is walked in the next round:
+ * numpy's arrays, dicts and tuples of such, the links of a functools.lru_cache. */
+static void add_walked(struct gm_holders *graph, const struct gm_walk_result *result)
 {
-	uint64_t line = (address >> 13) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS + 9);
-	return line << 9 | (address >> 4 & 511);
+	for (size_t b = 0; b < result->count && !graph->no_memory; b++) {
+		struct gm_walk_batch *batch = &result->batches[b];
+		for (size_t i = 0; i < batch->reference_count; i++) {
+			const struct gm_walk_reference *reference = &batch->references[i];
+			gm_graph_refer(graph, reference->from, reference->to, GM_REF_PYTHON,
+			        reference->extra, 0);
+		}
+		for (size_t i = 0; i < batch->outside_count && !graph->no_memory; i++) {
+			const struct gm_walk_outside *outside = &batch->outside[i];
+			uint32_t to = gm_graph_add(graph, outside->to, GM_VERTEX_PYTHON, 0);
+			if (to != GM_NO_VERTEX &&
+			        graph->vertices.items[to].kind == GM_VERTEX_PYTHON)
+				gm_graph_refer(
+				        graph, outside->from, to, GM_REF_PYTHON, outside->extra, 0);
+		}
+		free(batch->references);
+		free(batch->outside);
+		batch->references = NULL;
+		batch->outside = NULL;
+		batch->reference_count = batch->outside_count = 0;
+	}
 }
 
-static struct filter *filter_create(struct gm_holders *graph)
+static struct gm_error *walk(struct gm_holders *graph, const struct gm_walk_options *options)
 {
-	struct filter *filter = calloc(1, sizeof(*filter));
-	if (!filter)
+	struct gm_walk_result result;
+	gm_try(gm_python_walk(graph->python, options, &result));
+	size_t references = graph->edges.count;
+	for (size_t b = 0; b < result.count; b++)
+		references += result.batches[b].reference_count + result.batches[b].outside_count;
+	if (!gm_array_reserve(&graph->edges, references - graph->edges.count + 1))
+		graph->no_memory = true;
+	add_walked(graph, &result);
+	gm_walk_result_deinit(&result);
+	return graph->no_memory ? &gm_error_no_memory : NULL;
+}
+
+struct untracked {
+	uint64_t address;
+	uint32_t number;
+};
+
+static int by_address(const void *a, const void *b)
+{
+	const struct untracked *left = a, *right = b;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* Walks the Python vertices from `first` on that the collector does not track. */
+static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
+{
+	size_t most = graph->vertices.count - first, count = 0;
+	_cleanup_free_ struct untracked *found = malloc((most + 1) * sizeof(*found));
+	_cleanup_free_ uint64_t *addresses = malloc((most + 1) * sizeof(*addresses));
+	_cleanup_free_ uint32_t *numbers = malloc((most + 1) * sizeof(*numbers));
+	if (!found || !addresses || !numbers)
+		return &gm_error_no_memory;
+	for (size_t i = first; i < graph->vertices.count; i++)
+		if (graph->vertices.items[i].kind == GM_VERTEX_PYTHON)
+			found[count++] =
+			        (struct untracked){graph->vertices.items[i].address, (uint32_t)i};
+	if (count == 0)
 		return NULL;
-	for (size_t i = 0; i < graph->vertices.count; i++) {
-		uint64_t bit = filter_bit(graph->vertices.items[i].address);
-		filter->words[bit / 64] |= UINT64_C(1) << bit % 64;
+	qsort(found, count, sizeof(*found), by_address);
+	for (size_t i = 0; i < count; i++) {
+		addresses[i] = found[i].address;
+		numbers[i] = found[i].number;
 	}
-	return filter;
+	graph->cost.python_objects += count;
+	struct gm_walk_options options = {.objects = &graph->objects,
+	        .addresses = addresses,
+	        .numbers = numbers,
+	        .count = count};
+	return walk(graph, &options);
 }
 
-static bool filter_passes(const struct filter *filter, uint64_t address)
+static struct gm_error *add_objects_references(struct gm_holders *graph)
 {
-	uint64_t bit = filter_bit(address);
-	return filter->words[bit / 64] >> bit % 64 & 1;
-}
-
-static bool add_reference(
-        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
-{
-	struct referring *referring = context;
-	if (kind == GM_EDGE_TYPE || !filter_passes(referring->filter, target))
-		return true;
-	uint32_t to = gm_graph_find(referring->graph, target);
-	uint32_t extra = (uint32_t)kind;
-	if (kind == GM_EDGE_OTHER && name && strcmp(name, "__dict__") == 0)
-		extra |= GM_LINK_IS_DICT;
-	if (to != GM_NO_VERTEX)
-		gm_graph_refer(referring->graph, referring->from, to, GM_REF_PYTHON, extra, 0);
-	return !referring->graph->no_memory;
-}
-
-static void add_objects_references(struct gm_holders *graph)
-{
-	/* frames and modules come after: the count is that of the Python objects and native vertices */
-	size_t count = graph->vertices.count;
-	_cleanup_free_ struct filter *filter = filter_create(graph);
-	graph->no_memory |= !filter;
-	for (size_t i = 0; i < count && !graph->no_memory; i++) {
-		if (graph->vertices.items[i].kind != GM_VERTEX_PYTHON)
-			continue;
-		struct referring referring = {graph, (uint32_t)i, filter};
-		gm_python_references(
-		        graph->python, graph->vertices.items[i].address, add_reference, &referring);
-		graph->cost.python_objects++;
+	struct gm_walk_options all = {.objects = &graph->objects};
+	size_t next = graph->objects.count;
+	gm_try(walk(graph, &all));
+	/* an object is a vertex once, and there is a bound on vertices: this ends */
+	while (next < graph->vertices.count) {
+		size_t first = next;
+		next = graph->vertices.count;
+		gm_try(walk_untracked(graph, first));
 	}
+	return NULL;
 }
 
 /* A field of a frame or a thread that is no local: its name is kept, as it cannot be asked for again. */
@@ -145,7 +203,7 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 		graph->no_memory = true;
 		return;
 	}
-	struct referring referring = {graph, number, NULL};
+	struct referring referring = {graph, number};
 	gm_python_frame_references(graph->python, frame, add_frame_reference, &referring);
 }
 
@@ -188,13 +246,11 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
 	struct timespec start, end;
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	size_t count;
-	gm_try(gm_python_tracked(graph->python, add_tracked, graph, &count));
 	gm_try(gm_python_modules(graph->python, add_module, graph));
-	add_objects_references(graph);
+	gm_try(add_objects_references(graph));
 	gm_try(add_frames(graph));
 	/* no object is at address 8 */
-	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0), NULL};
+	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	graph->cost.python_seconds =

@@ -1,0 +1,253 @@
+#include "cpython/walk.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sort.h"
+#include "cpython/walker.h"
+
+enum { MAX_THREADS = 8, MIN_BATCH = 4096, MAX_BATCH = 1 << 17, BATCHES_PER_THREAD = 4 };
+
+struct team {
+	struct gm_walk walk;
+	size_t total, batch_size, batch_count;
+	struct gm_walk_batch *batches;
+	atomic_size_t next;
+	atomic_bool no_memory;
+};
+
+/* --- what a thread keeps --------------------------------------------------------------------------- */
+
+static struct gm_walker *walker_create(struct gm_walk *walk)
+{
+	struct gm_walker *walker = calloc(1, sizeof(*walker));
+	if (!walker)
+		return NULL;
+	walker->walk = walk;
+	walker->python = walk->python;
+	walker->large = malloc(GM_WALK_LARGE);
+	if (!gm_window_init(&walker->window, walk->python->image) || !walker->large) {
+		free(walker->large);
+		gm_window_deinit(&walker->window);
+		free(walker);
+		return NULL;
+	}
+	return walker;
+}
+
+static void walker_destroy(struct gm_walker *walker)
+{
+	gm_window_deinit(&walker->window);
+	free(walker->large);
+	gm_array_deinit(&walker->addresses);
+	gm_array_deinit(&walker->requests);
+	gm_array_deinit(&walker->unknown);
+	gm_array_deinit(&walker->references);
+	gm_array_deinit(&walker->outside);
+	gm_array_deinit(&walker->scratch);
+	free(walker);
+}
+
+const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address)
+{
+	size_t slot = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (GM_WALK_TYPES - 1);
+	struct gm_walk_type *known = &walker->types[slot];
+	struct gm_dict_keys keys;
+	if (known->address == address)
+		return known->type ? known : NULL;
+	if (!address || address & 7)
+		return NULL;
+	pthread_mutex_lock(&walker->walk->lock);
+	known->type = gm_py_type(walker->python, address);
+	known->inline_count = 0;
+	if (known->type && known->type->cached_keys &&
+	        gm_py_read_keys(walker->python, known->type->cached_keys, &keys))
+		known->inline_count = keys.count > GM_MAX_INLINE_VALUES ? GM_MAX_INLINE_VALUES
+		                                                        : (uint32_t)keys.count;
+	pthread_mutex_unlock(&walker->walk->lock);
+	known->address = address;
+	return known->type ? known : NULL;
+}
+
+static uint64_t *atom_slot(struct gm_walker *walker, uint64_t address)
+{
+	return &walker->atoms[(address * UINT64_C(0x9e3779b97f4a7c15) >> 44) & (GM_WALK_ATOMS - 1)];
+}
+
+void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra)
+{
+	if (!target || target & 7 || *atom_slot(walker, target) == target)
+		return;
+	uint32_t to = gm_address_set_find(walker->walk->options->objects, target);
+	struct gm_walk_reference reference = {from, to, extra};
+	struct gm_walk_outside unknown = {target, from, extra};
+	if (to != GM_NO_ADDRESS_NUMBER ? !gm_array_push(&walker->references, reference)
+	                               : !gm_array_push(&walker->unknown, unknown))
+		walker->no_memory = true;
+}
+
+/* Of what the set does not have: all but strings, numbers and code. */
+static void sort_out_unknown(struct gm_walker *walker)
+{
+	size_t count = walker->unknown.count;
+	struct gm_walk_outside *unknown = walker->unknown.items;
+	const int32_t type_at = walker->python->layout.object_type;
+	uint64_t last = 0;
+	bool last_is_atom = true;
+	if (!gm_array_reserve(&walker->scratch, count * sizeof(*unknown) + 1)) {
+		walker->no_memory = true;
+		return;
+	}
+	gm_sort_by_address(unknown, walker->scratch.items, count, sizeof(*unknown));
+	for (size_t i = 0; i < count; i++) {
+		if (unknown[i].to != last) {
+			const uint8_t *head = gm_window_get(&walker->window, unknown,
+			        sizeof(*unknown), count, i, 0, (size_t)type_at + 8);
+			const struct gm_walk_type *type =
+			        head ? gm_walk_type_at(walker, gm_u64_at(head, type_at)) : NULL;
+			last = unknown[i].to;
+			last_is_atom = !type || type->type->atom;
+			if (last_is_atom)
+				*atom_slot(walker, last) = last;
+		}
+		if (!last_is_atom && !gm_array_push(&walker->outside, unknown[i]))
+			walker->no_memory = true;
+	}
+}
+
+/* --- batches --------------------------------------------------------------------------------------- */
+
+/* An array's memory without what it had in reserve. */
+static void *cut(void *items, size_t bytes)
+{
+	void *shorter = bytes ? realloc(items, bytes) : NULL;
+	return shorter ? shorter : items;
+}
+
+static void hand_over(struct gm_walker *walker, struct gm_walk_batch *batch)
+{
+	batch->reference_count = walker->references.count;
+	batch->references = cut(walker->references.items,
+	        walker->references.count * sizeof(*walker->references.items));
+	batch->outside_count = walker->outside.count;
+	batch->outside =
+	        cut(walker->outside.items, walker->outside.count * sizeof(*walker->outside.items));
+	memset(&walker->references, 0, sizeof(walker->references));
+	memset(&walker->outside, 0, sizeof(walker->outside));
+}
+
+static void walk_batch(struct team *team, struct gm_walker *walker, size_t number)
+{
+	const struct gm_walk_options *options = team->walk.options;
+	struct gm_walk_batch *batch = &team->batches[number];
+	size_t first = number * team->batch_size;
+	size_t count =
+	        team->total - first < team->batch_size ? team->total - first : team->batch_size;
+	const uint64_t *addresses;
+	walker->requests.count = walker->unknown.count = 0;
+	if (options->addresses) {
+		addresses = options->addresses + first;
+	} else {
+		if (!gm_array_reserve(&walker->addresses, count)) {
+			walker->no_memory = true;
+			return;
+		}
+		gm_address_set_list(options->objects, first, count, walker->addresses.items);
+		addresses = walker->addresses.items;
+	}
+	gm_walk_objects(walker, addresses, options->numbers ? options->numbers + first : NULL,
+	        (uint32_t)first, count);
+	gm_walk_arrays(walker);
+	sort_out_unknown(walker);
+	hand_over(walker, batch);
+}
+
+static void *work(void *context)
+{
+	struct gm_walker *walker = context;
+	struct team *team = (struct team *)walker->walk; /* its first member */
+	while (!walker->no_memory && !atomic_load(&team->no_memory)) {
+		size_t number = atomic_fetch_add(&team->next, 1);
+		if (number >= team->batch_count)
+			return NULL;
+		walk_batch(team, walker, number);
+	}
+	atomic_store(&team->no_memory, true);
+	return NULL;
+}
+
+static unsigned thread_count(const struct team *team)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t wanted = team->walk.options->threads;
+	if (wanted == 0)
+		wanted = processors > 0 ? (size_t)processors : 1;
+	if (wanted > MAX_THREADS)
+		wanted = MAX_THREADS;
+	if (wanted > team->total / MIN_BATCH + 1) /* little to do */
+		wanted = team->total / MIN_BATCH + 1;
+	return (unsigned)wanted;
+}
+
+static bool run(struct team *team, unsigned count)
+{
+	struct gm_walker *walkers[MAX_THREADS] = {0};
+	unsigned started = 0;
+	for (; started < count; started++) {
+		walkers[started] = walker_create(&team->walk);
+		/* the first one is this thread */
+		if (!walkers[started] || (started > 0 && pthread_create(&walkers[started]->thread,
+		                                                 NULL, work, walkers[started]))) {
+			if (walkers[started])
+				walker_destroy(walkers[started]);
+			break;
+		}
+	}
+	if (started > 0)
+		work(walkers[0]);
+	for (unsigned i = 0; i < started; i++) {
+		if (i > 0)
+			pthread_join(walkers[i]->thread, NULL);
+		walker_destroy(walkers[i]);
+	}
+	return started > 0 && !atomic_load(&team->no_memory);
+}
+
+struct gm_error *gm_python_walk(struct gm_python *python, const struct gm_walk_options *options,
+        struct gm_walk_result *ret_result)
+{
+	struct team team = {.walk = {.python = python, .options = options}};
+	team.total = options->addresses ? options->count : options->objects->count;
+	unsigned threads = thread_count(&team);
+	team.batch_size = team.total / (threads * BATCHES_PER_THREAD) + 1;
+	if (team.batch_size < MIN_BATCH)
+		team.batch_size = MIN_BATCH;
+	if (team.batch_size > MAX_BATCH)
+		team.batch_size = MAX_BATCH;
+	team.batch_count = (team.total + team.batch_size - 1) / team.batch_size;
+	team.batches = calloc(team.batch_count + 1, sizeof(*team.batches));
+	if (!team.batches)
+		return &gm_error_no_memory;
+	pthread_mutex_init(&team.walk.lock, NULL);
+	bool done = run(&team, threads);
+	pthread_mutex_destroy(&team.walk.lock);
+	struct gm_walk_result result = {team.batches, team.batch_count};
+	if (!done) {
+		gm_walk_result_deinit(&result);
+		return &gm_error_no_memory;
+	}
+	*ret_result = result;
+	return NULL;
+}
+
+void gm_walk_result_deinit(struct gm_walk_result *result)
+{
+	for (size_t i = 0; i < result->count; i++) {
+		free(result->batches[i].references);
+		free(result->batches[i].outside);
+	}
+	free(result->batches);
+	*result = (struct gm_walk_result){0};
+}

@@ -1,0 +1,332 @@
+/*
+ * The inside of the walk: what an object and the arrays that it owns refer to, from bytes that are at hand. The same
+ * rules as in references.c, which visits one object at a time and tells names.
+ */
+#include <string.h>
+
+#include "base/sort.h"
+#include "cpython/walker.h"
+
+enum {
+	BEFORE = 32,  /* bytes before an object where it may have its dict (3.11+) */
+	AT_ONCE = 64, /* bytes of an object that are read with its neighbours'; few have more */
+	MAX_BASIC = GM_WINDOW_SCRATCH - BEFORE,
+};
+
+/* --- objects --------------------------------------------------------------------------------------- */
+
+static void request(struct gm_walker *walker, uint32_t from, enum gm_walk_array array,
+        uint64_t address, uint64_t detail, enum gm_edge_kind extra)
+{
+	struct gm_walk_request request = {address, detail, from, (uint16_t)array, (uint16_t)extra};
+	if (address && !(address & 7) && !gm_array_push(&walker->requests, request))
+		walker->no_memory = true;
+}
+
+struct slow {
+	struct gm_walker *walker;
+	uint32_t from;
+};
+
+static bool emit_slowly(
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+{
+	struct slow *slow = context;
+	uint32_t extra = (uint32_t)kind;
+	if (kind == GM_EDGE_OTHER && name && strcmp(name, "__dict__") == 0)
+		extra |= GM_WALK_OWN_DICT;
+	if (kind != GM_EDGE_TYPE)
+		gm_walk_emit(slow->walker, slow->from, target, extra);
+	return !slow->walker->no_memory;
+}
+
+/* Frames, generators, classes, deques: few, and their layout is elsewhere. */
+static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t address)
+{
+	struct slow slow = {walker, from};
+	pthread_mutex_lock(&walker->walk->lock);
+	gm_python_references(walker->python, address, emit_slowly, &slow);
+	pthread_mutex_unlock(&walker->walk->lock);
+}
+
+static bool is_slow(const struct gm_type *type)
+{
+	return type->kind == GM_TYPE_FRAME || type->kind == GM_TYPE_GENERATOR ||
+	       type->kind == GM_TYPE_TYPE || type->kind == GM_TYPE_DEQUE ||
+	       type->basicsize > MAX_BASIC;
+}
+
+static uint64_t size_of(const struct gm_python_layout *layout, const uint8_t *bytes)
+{
+	uint64_t size = gm_u64_at(bytes, layout->object_size);
+	return size > INT64_MAX / 16 ? 0 : size;
+}
+
+/* A tuple's items: mostly few, and right here. */
+static void walk_tuple(
+        struct gm_walker *walker, uint32_t from, uint64_t address, const uint8_t *bytes)
+{
+	const struct gm_python_layout *layout = &walker->python->layout;
+	uint64_t count = size_of(layout, bytes);
+	uint64_t first = address + (uint64_t)layout->tuple_items;
+	const uint8_t *items =
+	        count <= GM_WINDOW_SIZE ? gm_window_peek(&walker->window, first, count * 8) : NULL;
+	if (!items) {
+		if (count > 0)
+			request(walker, from, GM_WALK_ITEMS, first, count, GM_EDGE_ITEM);
+		return;
+	}
+	for (uint64_t i = 0; i < count; i++)
+		gm_walk_emit(walker, from, gm_u64_at(items, (int32_t)i * 8), GM_EDGE_ITEM);
+}
+
+static void walk_contents(struct gm_walker *walker, uint32_t from, uint64_t address,
+        const uint8_t *bytes, const struct gm_type *type)
+{
+	const struct gm_python_layout *l = &walker->python->layout;
+	uint64_t count;
+	switch (type->kind) {
+	case GM_TYPE_DICT:
+		if (gm_u64_at(bytes, l->dict_values))
+			request(walker, from, GM_WALK_VALUES, gm_u64_at(bytes, l->dict_values),
+			        gm_u64_at(bytes, l->dict_keys), GM_EDGE_KEY);
+		else
+			request(walker, from, GM_WALK_KEYS, gm_u64_at(bytes, l->dict_keys), 0,
+			        GM_EDGE_KEY);
+		break;
+	case GM_TYPE_LIST:
+		count = size_of(l, bytes);
+		if (count > 0 && count <= gm_u64_at(bytes, l->list_allocated))
+			request(walker, from, GM_WALK_ITEMS, gm_u64_at(bytes, l->list_items), count,
+			        GM_EDGE_ITEM);
+		break;
+	case GM_TYPE_SET:
+		count = gm_u64_at(bytes, l->set_mask);
+		if (count <= UINT64_C(1) << 40 && !(count & (count + 1)))
+			request(walker, from, GM_WALK_SET, gm_u64_at(bytes, l->set_table),
+			        count + 1, GM_EDGE_ITEM);
+		break;
+	case GM_TYPE_TUPLE:
+		walk_tuple(walker, from, address, bytes);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Attributes without a dict, and the dict: see attributes.c for where each version keeps them. */
+static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t address,
+        const uint8_t *bytes, const struct gm_walk_type *known)
+{
+	const struct gm_python_layout *l = &walker->python->layout;
+	const struct gm_type *type = known->type;
+	uint64_t dict = 0, values = 0, count = known->inline_count;
+	if (l->managed_dict != GM_NO_FIELD && type->flags & GM_TYPE_FLAG_MANAGED_DICT) {
+		uint64_t word = gm_u64_at(bytes, l->managed_dict);
+		dict = word & GM_DICT_TAG ? 0 : word;
+		if (l->managed_values != GM_NO_FIELD) { /* 3.11 */
+			values = gm_u64_at(bytes, l->managed_values);
+		} else if (l->values_valid == GM_NO_FIELD) { /* 3.12 */
+			values = word & GM_DICT_TAG ? word + 1 : 0;
+		} else if (type->flags & GM_TYPE_FLAG_INLINE_VALUES) {
+			uint64_t end = address + (uint64_t)type->basicsize;
+			const uint8_t *head = gm_window_read(&walker->window, end, 8);
+			values = head && head[l->values_valid] ? end : 0;
+			if (values && count > head[l->values_capacity])
+				count = head[l->values_capacity];
+		}
+		if (values && count)
+			request(walker, from, GM_WALK_ITEMS, values + (uint64_t)l->values_items,
+			        count, GM_EDGE_ATTRIBUTE);
+	} else if (type->dictoffset >= 16 && type->dictoffset + 8 <= type->basicsize) {
+		dict = gm_u64_at(bytes, (int32_t)type->dictoffset);
+	} else if (type->dictoffset < 0) { /* behind the items (Objects/object.c) */
+		int64_t items = (int64_t)gm_u64_at(bytes, l->object_size);
+		items = items < 0 ? -items : items;
+		int64_t offset = items > INT32_MAX
+		                         ? 0
+		                         : ((type->basicsize + items * type->itemsize + 7) & ~7) +
+		                                   type->dictoffset;
+		const uint8_t *word = offset >= 16 ? gm_window_read(&walker->window,
+		                                             address + (uint64_t)offset, 8)
+		                                   : NULL;
+		dict = word ? gm_u64_at(word, 0) : 0;
+	}
+	gm_walk_emit(walker, from, dict, GM_EDGE_OTHER | GM_WALK_OWN_DICT);
+}
+
+static void walk_object(
+        struct gm_walker *walker, uint32_t from, uint64_t address, const uint8_t *bytes)
+{
+	const struct gm_python_layout *layout = &walker->python->layout;
+	const struct gm_walk_type *known =
+	        gm_walk_type_at(walker, gm_u64_at(bytes, layout->object_type));
+	const struct gm_type *type = known ? known->type : NULL;
+	uint8_t copy[MAX_BASIC + BEFORE];
+	if (!type || type->atom)
+		return;
+	if (is_slow(type)) {
+		walk_slowly(walker, from, address);
+		return;
+	}
+	if (type->basicsize > AT_ONCE - BEFORE) {
+		size_t size = (size_t)type->basicsize + BEFORE;
+		const uint8_t *whole = gm_window_read(&walker->window, address - BEFORE, size);
+		if (!whole)
+			return;
+		if (whole == walker->window.scratch) /* which the next read reuses */
+			whole = memcpy(copy, whole, size);
+		bytes = whole + BEFORE;
+	}
+	for (size_t i = 0; i < type->fields.count; i++) {
+		const struct gm_type_field *field = &type->fields.items[i];
+		uint32_t extra = (uint32_t)field->kind;
+		if (field->offset + 8 > type->basicsize || field->offset < 16)
+			continue;
+		if (field->kind == GM_EDGE_OTHER && field->name[0] == '_' &&
+		        strcmp(field->name, "__dict__") == 0)
+			extra |= GM_WALK_OWN_DICT;
+		gm_walk_emit(walker, from, gm_u64_at(bytes, field->offset), extra);
+	}
+	walk_contents(walker, from, address, bytes, type);
+	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE)
+		walk_attributes(walker, from, address, bytes, known);
+}
+
+void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
+        uint32_t first, size_t count)
+{
+	for (size_t i = 0; i < count && !walker->no_memory; i++) {
+		uint8_t copy[AT_ONCE];
+		const uint8_t *bytes =
+		        gm_window_get(&walker->window, addresses, 8, count, i, BEFORE, AT_ONCE);
+		if (!bytes) /* the last one of a mapping */
+			continue;
+		if (bytes == walker->window.scratch)
+			bytes = memcpy(copy, bytes, sizeof(copy));
+		walk_object(walker, numbers ? numbers[i] : first + (uint32_t)i, addresses[i],
+		        bytes + BEFORE);
+	}
+}
+
+/* --- arrays ---------------------------------------------------------------------------------------- */
+
+struct entries {
+	uint64_t address;
+	uint64_t count;
+	size_t size;        /* of an entry */
+	int32_t key, value; /* offsets in an entry; -1: none */
+	uint32_t key_extra, value_extra;
+};
+
+static void emit_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries,
+        const uint8_t *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++, bytes += entries->size) {
+		uint64_t value = gm_u64_at(bytes, entries->value);
+		if (!value)
+			continue;
+		if (entries->key >= 0)
+			gm_walk_emit(
+			        walker, from, gm_u64_at(bytes, entries->key), entries->key_extra);
+		gm_walk_emit(walker, from, value, entries->value_extra);
+	}
+}
+
+/* Entries that are in the window, or else read piece by piece. */
+static void walk_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries)
+{
+	if (entries->count <= GM_WINDOW_SIZE / 8) {
+		const uint8_t *here = gm_window_peek(
+		        &walker->window, entries->address, entries->count * entries->size);
+		if (here) {
+			emit_entries(walker, from, entries, here, entries->count);
+			return;
+		}
+	}
+	size_t at_once = GM_WALK_LARGE / entries->size;
+	for (uint64_t at = 0; at < entries->count && !walker->no_memory; at += at_once) {
+		size_t count =
+		        entries->count - at < at_once ? (size_t)(entries->count - at) : at_once;
+		if (!gm_image_try_read(walker->python->image, entries->address + at * entries->size,
+		            walker->large, count * entries->size))
+			return;
+		emit_entries(walker, from, entries, walker->large, count);
+	}
+}
+
+/* How many attributes the keys know of that split dicts share. */
+static uint64_t shared_count(struct gm_walker *walker, uint64_t address)
+{
+	struct gm_dict_keys keys;
+	if (walker->shared_keys != address) {
+		walker->shared_keys = address;
+		walker->shared_count =
+		        gm_py_read_keys(walker->python, address, &keys) ? keys.count : 0;
+	}
+	return walker->shared_count;
+}
+
+static void walk_keys(
+        struct gm_walker *walker, const struct gm_walk_request *request, const uint8_t *head)
+{
+	struct gm_dict_keys keys;
+	if (!gm_py_keys_decode(&walker->python->layout, request->address, head, &keys))
+		return;
+	struct entries entries = {
+	        keys.entries, keys.count, keys.size, -1, 8, GM_EDGE_DICT_KEY, GM_EDGE_KEY};
+	if (keys.size == 24) { /* 16: the keys are strings */
+		entries.key = 8;
+		entries.value = 16;
+	}
+	walk_entries(walker, request->from, &entries);
+}
+
+static void walk_array(
+        struct gm_walker *walker, const struct gm_walk_request *request, const uint8_t *head)
+{
+	const struct gm_python_layout *layout = &walker->python->layout;
+	struct entries entries = {request->address, request->detail, 8, -1, 0, 0, request->extra};
+	switch (request->array) {
+	case GM_WALK_KEYS:
+		walk_keys(walker, request, head);
+		return;
+	case GM_WALK_SET: /* setentry: key, hash (Objects/setobject.c); a dummy is a plain object */
+		entries.size = (size_t)layout->set_entry_size;
+		break;
+	case GM_WALK_VALUES:
+		/* values that lie within an instance are held by that (3.13+, dict_traverse()) */
+		if (layout->values_embedded != GM_NO_FIELD && head[layout->values_embedded])
+			return;
+		entries.address += (uint64_t)layout->values_items;
+		entries.count = shared_count(walker, request->detail);
+		break;
+	default:
+		break;
+	}
+	walk_entries(walker, request->from, &entries);
+}
+
+void gm_walk_arrays(struct gm_walker *walker)
+{
+	struct gm_walk_request *requests = walker->requests.items;
+	size_t count = walker->requests.count;
+	size_t keys_head = (size_t)walker->python->layout.keys_indices;
+	if (!gm_array_reserve(&walker->scratch, count * sizeof(*requests) + 1)) {
+		walker->no_memory = true;
+		return;
+	}
+	gm_sort_by_address(requests, walker->scratch.items, count, sizeof(*requests));
+	for (size_t i = 0; i < count && !walker->no_memory; i++) {
+		uint8_t copy[GM_KEYS_HEAD];
+		/* an array of one pointer may be the last of a mapping */
+		size_t size = requests[i].array == GM_WALK_KEYS ? keys_head : 8;
+		const uint8_t *head = gm_window_get(
+		        &walker->window, requests, sizeof(*requests), count, i, 0, size);
+		if (!head)
+			continue;
+		if (head == walker->window.scratch)
+			head = memcpy(copy, head, size);
+		walk_array(walker, &requests[i], head);
+	}
+}

@@ -1,0 +1,75 @@
+/* One thread of gm_python_walk(): inside of the cpython room. */
+#ifndef GM_CPYTHON_WALKER_H
+#define GM_CPYTHON_WALKER_H
+
+#include <pthread.h>
+
+#include "cpython/python.h"
+#include "cpython/walk.h"
+#include "cpython/window.h"
+
+enum {
+	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
+	GM_WALK_ATOMS = 1 << 15,  /* slots of its table of strings and numbers met lately */
+	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
+};
+
+/* What is to be read of an array or a table that an object owns. */
+enum gm_walk_array {
+	GM_WALK_ITEMS,  /* `detail` pointers */
+	GM_WALK_KEYS,   /* a dict's table */
+	GM_WALK_VALUES, /* of a split dict, the keys at `detail` */
+	GM_WALK_SET,    /* entries of key and hash, `detail` of them */
+};
+struct gm_walk_request {
+	uint64_t address;
+	uint64_t detail;
+	uint32_t from;
+	uint16_t array; /* enum gm_walk_array */
+	uint16_t extra;
+};
+
+/* A type as this walk uses it: NULL where no type is at the address. */
+struct gm_walk_type {
+	uint64_t address;
+	const struct gm_type *type;
+	uint32_t inline_count; /* attributes that its class's keys know of */
+};
+
+struct gm_walk;
+
+struct gm_walker {
+	struct gm_walk *walk;
+	struct gm_python *python;
+	pthread_t thread;
+	struct gm_window window;
+	struct gm_walk_type types[GM_WALK_TYPES];
+	uint64_t atoms[GM_WALK_ATOMS];
+	uint64_t shared_keys, shared_count; /* of the split dict seen last */
+	uint8_t *large;
+	GM_ARRAY(uint64_t) addresses; /* of the batch */
+	GM_ARRAY(struct gm_walk_request) requests;
+	GM_ARRAY(struct gm_walk_outside) unknown;
+	GM_ARRAY(struct gm_walk_reference) references;
+	GM_ARRAY(struct gm_walk_outside) outside;
+	GM_ARRAY(uint8_t) scratch;
+	bool no_memory;
+};
+
+struct gm_walk {
+	struct gm_python *python;
+	const struct gm_walk_options *options;
+	pthread_mutex_t lock; /* for the handle's tables of types and code */
+};
+
+/* The type at an address; NULL: there is none. The look-up of one seen before takes no lock. */
+const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
+/* Notes a reference: known, or to be looked at when the batch's are sorted. */
+void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
+/* The objects of a batch, ascending; `numbers` may be NULL: they count from `first` on. */
+void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
+        uint32_t first, size_t count);
+/* The arrays that they own. */
+void gm_walk_arrays(struct gm_walker *walker);
+
+#endif
