@@ -108,14 +108,34 @@ def cmocka_cases(program, element):
 # --- fuzzers --------------------------------------------------------------------------------------------
 
 
+def core_seeds(folder):
+    """Real cores to begin with: of a small program, plain and compressed. The fuzzer's first byte says that the rest
+    is a file."""
+    program = subprocess.Popen(["sleep", "60"])
+    try:
+        for name, options in (("plain", []), ("compressed", ["--compress"])):
+            core = folder / f"{name}.core"
+            status, _ = shell([ROOT / "build" / "bin" / "gpumem", "core", program.pid, "-o", core, *options], 60)
+            if status == 0:
+                (folder / f"seed-{name}").write_bytes(b"\1" + core.read_bytes()[: 256 << 10])
+            core.unlink(missing_ok=True)
+    finally:
+        program.kill()
+        program.wait()
+
+
+SEEDS = {"fuzz_core": core_seeds}
+
+
 def fuzz(folder, seconds):
-    """Every fuzzer for a while, from the seeds in tests/fuzz/NAME/ where there are any."""
+    """Every fuzzer for a while, from the seeds in tests/fuzz/NAME/ where there are any, and those that are made here."""
     cases = []
     for program in sorted((ROOT / folder / "tests").glob("fuzz_*")):
         if not os.access(program, os.X_OK) or program.is_dir():
             continue
         corpus = RESULTS / "fuzz" / program.name
         corpus.mkdir(parents=True, exist_ok=True)
+        SEEDS.get(program.name, lambda folder: None)(corpus)
         seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
         command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048"]
         command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]

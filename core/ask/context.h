@@ -15,6 +15,7 @@
 
 struct gm_image;
 struct gm_progress;
+struct gm_remote;
 struct gm_symbols;
 struct gm_python;
 struct gm_torch;
@@ -25,6 +26,9 @@ struct gm_context {
 	int pid;         /* the process asked about, 0: none */
 	int thread;      /* its selected thread (kernel id), 0: none */
 	char *core_path; /* the core asked about instead of a process, NULL: none; owned */
+	const struct gm_remote
+	        *remote; /* the process that only the debugger reads, NULL: none; the door's */
+	unsigned remote_number; /* another one with each that the door gets */
 	char *sysroot;  /* where the target's files are on our disk, NULL: where they were; owned */
 	char *log_path; /* the log asked about, NULL: none; owned */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
@@ -33,8 +37,9 @@ struct gm_context {
 	const struct gm_progress *progress; /* NULL: nobody is told how far something slow is */
 
 	/* Opened on demand by the functions below; do not touch. */
-	int target_pid;    /* whose process the parts belong to */
-	char *target_core; /* or which core */
+	int target_pid;         /* whose process the parts belong to */
+	char *target_core;      /* or which core */
+	unsigned target_remote; /* or which remote one, 0: none */
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	struct gm_python *python;

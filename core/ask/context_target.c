@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "image/remote.h"
 #include "torch/torch.h"
 
 static void close_target(struct gm_context *context)
@@ -16,6 +17,7 @@ static void close_target(struct gm_context *context)
 	gm_image_close(gm_take(context->image));
 	free(gm_take(context->target_core));
 	context->target_pid = 0;
+	context->target_remote = 0;
 }
 
 static struct gm_error *no_target(const struct gm_context *context)
@@ -33,7 +35,10 @@ static bool is_opened(const struct gm_context *context)
 	if (context->core_path)
 		return context->target_core &&
 		       strcmp(context->target_core, context->core_path) == 0;
-	return !context->target_core && context->target_pid == context->pid;
+	if (context->remote)
+		return context->target_remote == context->remote_number;
+	return !context->target_core && !context->target_remote &&
+	       context->target_pid == context->pid;
 }
 
 static struct gm_error *open_image(struct gm_context *context)
@@ -44,6 +49,9 @@ static struct gm_error *open_image(struct gm_context *context)
 			return &gm_error_no_memory;
 		gm_try(gm_image_open_core_showing(
 		        context->core_path, context->progress, &context->image));
+	} else if (context->remote) {
+		gm_try(gm_image_open_remote(context->remote, context->progress, &context->image));
+		context->target_remote = context->remote_number;
 	} else {
 		gm_try(gm_image_open_pid(context->pid, &context->image));
 		context->target_pid = context->pid;
@@ -54,12 +62,12 @@ static struct gm_error *open_image(struct gm_context *context)
 
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image)
 {
-	if (context->pid <= 0 && !context->core_path)
+	if (context->pid <= 0 && !context->core_path && !context->remote)
 		return no_target(context);
 	if (!context->image || !is_opened(context)) {
 		close_target(context);
 		gm_try(open_image(context));
-	} else if (context->target_stale && !context->core_path) {
+	} else if (context->target_stale && !context->core_path && !context->remote) {
 		gm_image_invalidate(context->image);
 		gm_try(gm_image_refresh(context->image));
 		if (context->symbols)

@@ -6,6 +6,7 @@
 
 #include "ask/doctor.h"
 #include "base/cleanup.h"
+#include "image/remote.h"
 #include "torch/torch.h"
 
 /* What the commands depend on. Each reason is an error's message, NULL: all is well. */
@@ -201,6 +202,8 @@ static const char *why_not_record(
 {
 	if (context->core_path)
 		return "a core dump runs no more";
+	if (context->remote)
+		return "in the gdb of the program's own machine only";
 	if (findings->torch && strcmp(findings->torch, "not loaded") == 0)
 		return "there is no PyTorch in it";
 	/* A torch that is still to come is waited for. */
@@ -242,7 +245,7 @@ static struct gm_error *check_all(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
 {
 	gm_try(check_memory(context, doctor, findings));
-	if (!context->core_path)
+	if (!context->core_path && !context->remote)
 		gm_try(check_debugger(context, doctor));
 	if (!findings->image) {
 		if (context->core_path)
@@ -269,6 +272,12 @@ struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor 
 	if (context->core_path) {
 		struct gm_image *image;
 		if (!(doctor->core = strdup(context->core_path)))
+			return &gm_error_no_memory;
+		gm_try(gm_context_image(context, &image));
+	} else if (context->remote) {
+		struct gm_image *image;
+		doctor->pid = context->remote->main_thread;
+		if (!(doctor->command = strdup("read through the debugger")))
 			return &gm_error_no_memory;
 		gm_try(gm_context_image(context, &image));
 	} else {

@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/target.h"
 #include "image/core_write.h"
+#include "image/remote.h"
 #include "render/core.h"
 
 extern const struct gm_command gm_command_core;
@@ -117,21 +118,24 @@ static struct gm_error *run(
 		        gm_parse_number(arguments.positional[0], 1, 1 << 30, &pid), "core: PID"));
 		context->pid = (int)pid;
 	}
-	if (context->pid <= 0)
+	int number = context->pid;
+	if (context->remote && number <= 0)
+		number = context->remote->main_thread;
+	if (number <= 0)
 		return gm_error_create(GM_USAGE,
 		        context->shell
 		                ? "core: which process: name it, as in `gpumem core 4711`"
 		                : "no process: the program is not being run: start it with `run` "
 		                  "or attach to it");
-	_cleanup_free_ char *own = default_path(context->pid, request.compress);
+	_cleanup_free_ char *own = default_path(number, request.compress);
 	if (!own)
 		return &gm_error_no_memory;
 	const char *path = request.path ? request.path : own;
 	struct gm_core_written written;
 	gm_try(write_core(&request, path, err, &written));
 	if (arguments.json)
-		return gm_render_core_json(path, context->pid, &written, out);
-	gm_render_core(path, context->pid, &written, out);
+		return gm_render_core_json(path, number, &written, out);
+	gm_render_core(path, number, &written, out);
 	return NULL;
 }
 

@@ -9,13 +9,26 @@
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "image/image.h"
+#include "image/remote.h"
 #include "log/log.h"
+
+/* A process that the debugger reads for us: what it handed over. */
+struct remote_process {
+	struct gm_remote remote;
+	gpumem_read_callback read;
+	gpumem_registers_callback registers;
+	gpumem_file_callback file;
+	void *context; /* the debugger's */
+	char *maps;
+	pid_t *threads;
+};
 
 struct gpumem_door {
 	struct gm_context context;
 	struct gm_progress_line line;
 	struct gm_progress progress; /* writes to that line */
+	char *core;                  /* the session's own, NULL: none */
+	struct remote_process *remote;
 	char *log; /* the session's own log; a FILE argument overrides it for one command */
 };
 
@@ -37,11 +50,22 @@ gpumem_door *gpumem_door_create(void)
 	return door;
 }
 
+static void free_remote(struct remote_process *process)
+{
+	if (!process)
+		return;
+	free(process->maps);
+	free(process->threads);
+	free(process);
+}
+
 void gpumem_door_destroy(gpumem_door *door)
 {
 	if (!door)
 		return;
 	gm_context_deinit(&door->context);
+	free_remote(door->remote);
+	free(door->core);
 	free(door->log);
 	free(door);
 }
@@ -54,7 +78,12 @@ void gpumem_door_set_process(gpumem_door *door, int pid)
 void gpumem_door_set_thread(gpumem_door *door, int thread)
 {
 	door->context.thread = thread;
-	gm_error_destroy(gm_context_set_core(&door->context, NULL));
+}
+
+void gpumem_door_set_core(gpumem_door *door, const char *path)
+{
+	free(door->core);
+	door->core = path ? strdup(path) : NULL;
 }
 
 void gpumem_door_set_log(gpumem_door *door, const char *path)
@@ -91,6 +120,67 @@ void gpumem_door_show_progress(gpumem_door *door, int on)
 	door->context.progress = on ? &door->progress : NULL;
 }
 
+/* --- a process that the debugger reads ------------------------------------------------------------- */
+
+static bool remote_registers(void *context, pid_t thread, uint64_t *words)
+{
+	const struct remote_process *process = context;
+	return process->registers(process->context, thread, words) != 0;
+}
+
+static bool remote_file(void *context, const char *name, char *path, size_t size)
+{
+	const struct remote_process *process = context;
+	return process->file(process->context, name, path, size) != 0;
+}
+
+static size_t remote_read(void *context, uint64_t address, void *buffer, size_t size)
+{
+	const struct remote_process *process = context;
+	return process->read(process->context, address, buffer, size);
+}
+
+int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps, const int *threads,
+        size_t count, gpumem_read_callback read, gpumem_registers_callback registers,
+        gpumem_file_callback file, void *context)
+{
+	struct remote_process *process = read ? calloc(1, sizeof(*process)) : NULL;
+	if (process) {
+		process->maps = strdup(maps);
+		process->threads = calloc(count + 1, sizeof(*process->threads));
+		process->read = read;
+		process->registers = registers;
+		process->file = file;
+		process->context = context;
+	}
+	if (read && (!process || !process->maps || !process->threads)) {
+		free_remote(process);
+		return GM_INTERNAL;
+	}
+	/* The image that was opened with the one before holds on to it. */
+	if (door->context.close_target)
+		door->context.close_target(&door->context);
+	free_remote(door->remote);
+	door->remote = process;
+	door->context.remote = process ? &process->remote : NULL;
+	door->context.remote_number++;
+	if (!process)
+		return GM_OK;
+	for (size_t i = 0; i < count; i++)
+		process->threads[i] = threads[i];
+	process->remote = (struct gm_remote){.context = process,
+	        .read = remote_read,
+	        .registers = remote_registers,
+	        .file = remote_file,
+	        .maps = process->maps,
+	        .threads = process->threads,
+	        .thread_count = count,
+	        .main_thread = pid};
+	return GM_OK;
+}
+
+/* --- commands -------------------------------------------------------------------------------------- */
+
 static struct gm_error *run_command(gpumem_door *door, const struct gm_command *command, int argc,
         const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -111,7 +201,10 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	if (!error)
 		error = gm_context_set_log(&door->context, door->log);
 	if (!error)
+		error = gm_context_set_core(&door->context, door->core);
+	if (!error)
 		error = command->run(&door->context, argc, copy, out, err, ret_status);
+	gm_progress_end(&door->line);
 	uint64_t end;
 	if (!error && door->context.shell && door->context.log &&
 	        gm_log_truncated(door->context.log, &end))

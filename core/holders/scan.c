@@ -193,6 +193,8 @@ static unsigned thread_count(const struct scan *scan)
 		wanted = processors > 0 ? (unsigned)processors : 1;
 	if (wanted > MAX_THREADS)
 		wanted = MAX_THREADS;
+	if (!gm_image_reads_anywhere(scan->image))
+		wanted = 1;
 	return scan->piece_count < wanted ? (unsigned)scan->piece_count + !scan->piece_count
 	                                  : wanted;
 }

@@ -1,7 +1,6 @@
 #include "image/core_unpack.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "image/nameless.h"
 #include "image/page_cache.h"
 
 enum {
@@ -40,21 +40,6 @@ static uint64_t room_of(int fd)
 	return fstatvfs(fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-/* A file that goes away with us. */
-static int open_nameless(const char *folder)
-{
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		return fd;
-	char name[4096];
-	if (snprintf(name, sizeof(name), "%s/gpumem-core-XXXXXX", folder) >= (int)sizeof(name))
-		return -1;
-	fd = mkostemp(name, O_CLOEXEC);
-	if (fd >= 0)
-		unlink(name);
-	return fd;
-}
-
 /* The first folder with room for `expected` bytes (0: not known); else the one with most. */
 static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expected)
 {
@@ -64,7 +49,7 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 	const char *folders[] = {getenv("TMPDIR"), "/var/tmp", own, "/tmp"};
 	uint64_t most = 0;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-		int fd = folders[i] && *folders[i] ? open_nameless(folders[i]) : -1;
+		int fd = folders[i] && *folders[i] ? gm_nameless_file_in(folders[i]) : -1;
 		uint64_t room = fd >= 0 ? room_of(fd) : 0;
 		char *name = room > most ? strdup(folders[i]) : NULL;
 		if (!name) {

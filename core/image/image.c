@@ -61,6 +61,11 @@ struct gm_error *gm_image_files(
 	return NULL;
 }
 
+bool gm_image_reads_anywhere(const struct gm_image *image)
+{
+	return !image->kind->one_reader;
+}
+
 bool gm_image_goes_on(const struct gm_image *image)
 {
 	return !image->kind->files;

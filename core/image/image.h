@@ -1,14 +1,14 @@
 /*
  * Image: the memory, mappings, threads and registers of one process, read from outside.
  *
- * An image is a live process (process_vm_readv; no code runs in it), a core dump or, later, a remote
- * target: the readers above never know which. Reading never crosses a mapping's end, and an address
+ * An image is a live process (process_vm_readv; no code runs in it), a core dump or a process that only a
+ * debugger can read (remote.h): the readers above never know which. Reading never crosses a mapping's end, and an address
  * that cannot be read is answered with the reason: not mapped; mapped but not saved (core); beyond the
  * end of a core that was cut short.
  *
  * This room may include base. It knows nothing of ELF symbols, Python or PyTorch.
  *
- * Thread-safety: an image may be read by several threads at once; refresh, invalidate and close may
+ * Thread-safety: an image may be read by several threads at once (but see gm_image_reads_anywhere()); refresh, invalidate and close may
  * not run beside anything else.
  */
 #ifndef GM_IMAGE_IMAGE_H
@@ -117,6 +117,10 @@ struct gm_image_file {
  * sysroot changes. */
 struct gm_error *gm_image_files(
         struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
+
+/* Whether any thread may read it. Not a process behind a debugger: whoever reads it must do so in the thread that
+ * asks, as debuggers answer only there. */
+bool gm_image_reads_anywhere(const struct gm_image *image);
 
 /* Whether the target may run on, and load libraries: a core does not. */
 bool gm_image_goes_on(const struct gm_image *image);

@@ -32,6 +32,7 @@ struct gm_image_kind {
 	        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
 	struct gm_error *(*set_sysroot)(struct gm_image *image, const char *sysroot);
 	void (*close)(struct gm_image *image);
+	bool one_reader; /* it wants to be read by the thread that opened it */
 };
 
 /* The head of every kind of image; a kind's own struct begins with it. */

@@ -34,6 +34,28 @@ GPUMEM_API void gpumem_door_set_thread(
         gpumem_door *door, int thread); /* kernel thread id, 0: none */
 GPUMEM_API void gpumem_door_set_log(gpumem_door *door, const char *path); /* NULL: none */
 GPUMEM_API void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors);
+/* A core dump instead of a process; NULL: none. */
+GPUMEM_API void gpumem_door_set_core(gpumem_door *door, const char *path);
+
+/*
+ * A process that only the debugger can read (behind gdbserver), instead of one of this machine. The callbacks are
+ * called from within gpumem_door_run(), in its thread; they get `context`. To be set anew whenever the process has
+ * run: what was read of it is kept until then. `read` NULL: none.
+ *
+ * read: as many bytes as can be read from `address` on; returns their number.
+ * registers: those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15, rip);
+ *     returns 0 where they cannot be read.
+ * file: puts the path of a copy on this machine of a file of the process's into `path`; returns 0 where there is none.
+ * maps: the text of /proc/PID/maps there. threads: kernel thread ids there, `pid` among them.
+ * Returns 0, or 5: no memory.
+ */
+typedef size_t (*gpumem_read_callback)(void *context, uint64_t address, void *buffer, size_t size);
+typedef int (*gpumem_registers_callback)(void *context, int thread, uint64_t *words);
+typedef int (*gpumem_file_callback)(void *context, const char *name, char *path, size_t size);
+GPUMEM_API int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps,
+        const int *threads, size_t count, gpumem_read_callback read,
+        gpumem_registers_callback registers, gpumem_file_callback file, void *context);
+
 /* Whether slow things (a compressed core, a far away process) say on standard error, where that is a terminal, how
  * far they are. Off to begin with. */
 GPUMEM_API void gpumem_door_show_progress(gpumem_door *door, int on);

@@ -16,10 +16,26 @@ def version():
     return tuple((numbers + [0, 0])[:2])
 
 
-def process_id():
-    """The selected process, 0: none. (gdb 10 has no selected inferior where there is no process.)"""
+def connection():
+    """How gdb reaches what it looks at: "native", "remote" (gdbserver and its like), "core", or "none"."""
     inferior = gdb.selected_inferior()
-    return inferior.pid if inferior and inferior.is_valid() else 0
+    if not inferior or not inferior.is_valid() or not inferior.pid:
+        return "none"
+    if hasattr(inferior, "connection"):  # gdb 12
+        # None is asked for by its truth: see repair_unwinders()
+        kind = inferior.connection.type if inferior.connection else ""
+    else:
+        stack = gdb.execute("maint print target-stack", False, True)
+        kind = next((name for name in ("remote", "core") if f"- {name} " in stack or f"- extended-{name} " in stack), "")
+    if "remote" in kind:
+        return "remote"
+    return "core" if kind == "core" else "native"
+
+
+def process_id():
+    """The selected process, 0: none, or none of this machine. (gdb 10 has no selected inferior where there is no
+    process.)"""
+    return gdb.selected_inferior().pid if connection() == "native" else 0
 
 
 def write(text, error=False):

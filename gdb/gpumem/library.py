@@ -13,6 +13,12 @@ NAME = "libgpumem.so.0"
 STOP, NEW_SITES, REFUSED, NEW_LIBRARIES = 1, 2, 4, 8
 
 
+# gpumem_read_callback, gpumem_registers_callback, gpumem_file_callback
+ReadCallback = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)
+RegistersCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
+FileCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
 class LibraryMissing(Exception):
     """libgpumem.so was not found, or is not this plugin's."""
 
@@ -72,6 +78,23 @@ def _declare(lib):
         ("gpumem_door_set_log", None, [pointer, text]),
         ("gpumem_door_set_terminal", None, [pointer, number, number]),
         ("gpumem_door_invalidate", None, [pointer]),
+        ("gpumem_door_set_core", None, [pointer, text]),
+        (
+            "gpumem_door_set_remote",
+            number,
+            [
+                pointer,
+                number,
+                text,
+                ctypes.POINTER(number),
+                size,
+                ReadCallback,
+                RegistersCallback,
+                FileCallback,
+                pointer,
+            ],
+        ),
+        ("gpumem_door_show_progress", None, [pointer, number]),
         ("gpumem_door_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
         ("gpumem_command_name", text, [size]),
         ("gpumem_command_summary", text, [size]),
@@ -141,10 +164,40 @@ class Door:
             library().gpumem_door_destroy(self._handle)
             self._handle = None
 
-    def look_at(self, process, thread, log, columns):
+    def show_progress(self):
+        library().gpumem_door_show_progress(self._handle, 1)
+
+    def set_process(self, process):
+        library().gpumem_door_set_process(self._handle, process)
+
+    def set_core(self, path):
+        library().gpumem_door_set_core(self._handle, encode(path) if path else None)
+
+    def set_remote(self, remote):
+        """target.Remote, which must live until another one is set; None: none."""
+        lib = library()
+        if remote is None:
+            nothing = (ReadCallback(), RegistersCallback(), FileCallback())
+            lib.gpumem_door_set_remote(self._handle, 0, None, None, 0, *nothing, None)
+            return
+        threads = (ctypes.c_int * (len(remote.threads) + 1))(*remote.threads)
+        status = lib.gpumem_door_set_remote(
+            self._handle,
+            remote.pid,
+            encode(remote.maps),
+            threads,
+            len(remote.threads),
+            remote.read,
+            remote.registers,
+            remote.file,
+            None,
+        )
+        if status != 0:
+            raise MemoryError
+
+    def look_at(self, thread, log, columns):
         """Tells what the next question is about; what was read of the process before is forgotten."""
         lib = library()
-        lib.gpumem_door_set_process(self._handle, process)
         lib.gpumem_door_set_thread(self._handle, thread)
         lib.gpumem_door_set_log(self._handle, encode(log) if log else None)
         lib.gpumem_door_set_terminal(self._handle, columns, 0)

@@ -39,6 +39,11 @@ class Waiting:
                 "`gpumem record stop` ends it",
                 2,
             )
+        if debugger.connection() in ("remote", "core"):
+            raise Failure(
+                "record: the program does not run under this gdb: to record, run gdb on the program's own machine",
+                4,
+            )
         self.devices = devices
         libraries.quiet_loading()
         self._connect()

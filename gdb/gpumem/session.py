@@ -9,6 +9,7 @@ import gdb
 
 from . import debugger
 from .library import Door, Failure
+from .target import Watch
 
 
 class Log:
@@ -43,6 +44,8 @@ class Log:
 class Session:
     def __init__(self):
         self.door = Door()
+        self.door.show_progress()
+        self.watch = Watch()
         self.recording = None  # recording.Recording, while a process is recorded
         self.log = None  # the latest recording's
         atexit.register(self.close)
@@ -60,6 +63,7 @@ class Session:
         if self.log is not None:
             self.log.remove()
             self.log = None
+        self.watch.forget(self.door)
 
     def use_log(self, log):
         """Questions are about this recording now; the one before is given up unless it was saved."""
@@ -72,13 +76,15 @@ class Session:
         if self.recording is not None:
             self.recording.recorder.flush()
         thread = gdb.selected_thread()
+        self.watch.tell(self.door)
         self.door.look_at(
-            debugger.process_id(),
             thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,
             debugger.columns(),
         )
-        return self.door.run(arguments)
+        answer = self.door.run(arguments)
+        self.watch.after()
+        return answer
 
 
 _session = None

@@ -1,0 +1,255 @@
+"""Targets that are not simply a process of this machine: behind gdbserver, in gdb's own core target, in a container's
+namespaces. The program holds one tensor in a global variable, which each way has to find."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from conftest import ROOT, run_process
+
+PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
+PLUGIN = ROOT / "gdb" / "gpumem-gdb.py"
+HELD = "global 'kept' of module __main__ at held.py:11"
+
+
+def start_held(spawn, python, *prefix):
+    process = spawn([*prefix, python, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pid, address = process.stdout.readline().split()
+    process.said_pid, process.address = int(pid), address
+    return process
+
+
+@pytest.fixture
+def held(spawn, python):
+    return start_held(spawn, python)
+
+
+def plain_gdb(*commands, timeout=600, arguments=()):
+    """gdb with the plugin, as its user would load it; nothing is preset for our sake."""
+    line = ["gdb", "-nx", "-batch", "-ex", "set width 0", "-x", PLUGIN]
+    for command in commands:
+        line += ["-ex", command]
+    return run_process([*line, *arguments], timeout=timeout, merge=True)
+
+
+# --- gdbserver ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gdbserver(gdb_works):
+    """gdbserver(pid, inside=()) -> its port."""
+    if not shutil.which("gdbserver"):
+        pytest.skip("no gdbserver on this machine")
+    started = []
+
+    def start(pid, inside=()):
+        server = subprocess.Popen(
+            [*map(str, inside), "gdbserver", "--once", "--attach", "127.0.0.1:0", str(pid)],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(server)
+        for line in server.stderr:
+            found = re.search(r"Listening on port (\d+)", line)
+            if found:
+                return int(found.group(1))
+        pytest.skip(f"gdbserver cannot attach here (status {server.wait()})")
+
+    yield start
+    for server in started:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+REMOTE = ["set auto-solib-add off", "set sysroot /"]
+
+
+def test_who_holds_answers_through_gdbserver(held, gdbserver):
+    port = gdbserver(held.pid)
+    run = plain_gdb(*REMOTE, f"target remote 127.0.0.1:{port}", f"gpumem who-holds {held.address}", "gpumem doctor")
+    assert HELD in run.out and "complete: every reference was found" in run.out, run.out
+    assert re.search(r"process \d+: read through the debugger", run.out), run.out
+
+
+def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp_path):
+    """gdb's sysroot is an empty folder, so that a file can only be had from the other side or by its own path."""
+    port = gdbserver(held.pid)
+    run = plain_gdb(
+        "set auto-solib-add off",
+        f"set sysroot {tmp_path}",
+        f"target extended-remote 127.0.0.1:{port}",
+        "python import gpumem.session as s; s.session().watch.tell(s.session().door)",
+        "python print('fetched', s.session().watch.remote._copy('/etc/hostname'), open(s.session().watch.remote._copy('/proc/self/status')).readline())",
+        "python print('none', s.session().watch.remote._copy('/no/such/file'))",
+    )
+    assert "gdbserver" in re.search(r"fetched .*", run.out).group(0), run.out
+    assert "none None" in run.out
+
+
+@pytest.mark.long
+def test_what_ran_on_is_read_anew(spawn, python, gdbserver, tmp_path):
+    program = tmp_path / "twice.py"
+    program.write_text(
+        "import os, sys, torch\n"
+        "kept = torch.zeros(10_000)\n"
+        "print(os.getpid(), hex(kept.untyped_storage().data_ptr()), flush=True)\n"
+        "sys.stdin.readline()\n"
+        "other = kept\n"
+        "del kept\n"
+        "os.kill(os.getpid(), 19)\n"
+        "sys.stdin.read()\n"
+    )
+    process = spawn([python, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _, address = process.stdout.readline().split()
+    port = gdbserver(process.pid)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    ask = f"gpumem who-holds {address}"
+    run = plain_gdb(*REMOTE, f"target remote 127.0.0.1:{port}", ask, "echo \\nAGAIN\\n", "continue", ask)
+    before, after = run.out.split("\nAGAIN\n")
+    assert "global 'kept'" in before and "global 'other'" not in before
+    assert "global 'other'" in after and "global 'kept'" not in after, after
+
+
+def test_record_is_refused_behind_gdbserver(spawn, gdbserver):
+    process = spawn(["sleep", "600"])
+    port = gdbserver(process.pid)
+    run = plain_gdb(*REMOTE, f"target remote 127.0.0.1:{port}", "gpumem record")
+    assert "gpumem: record: the program does not run under this gdb" in run.out
+    assert "Traceback" not in run.out
+
+
+# --- gdb's own core target ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["gpumem core", "gcore"])
+def test_who_holds_answers_in_gdb_on_a_core(held, python, gpumem, make_core, tmp_path, by):
+    core = tmp_path / "core"
+    if by == "gcore":
+        core = make_core(held.pid, tmp_path)
+    else:
+        run_process([gpumem, "core", held.pid, "-o", core]).check()
+    interpreter = os.path.realpath(python)
+    held.kill()
+    held.wait()
+    run = plain_gdb("gpumem who-holds kept", "gpumem record", arguments=[interpreter, core])
+    core.unlink()
+    assert HELD in run.out, run.out
+    assert "record: the program does not run under this gdb" in run.out
+
+
+# --- namespaces --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def unshare():
+    """The command that runs another in a PID and mount namespace of its own."""
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare on this machine")
+    tried = run_process([*command, "true"], timeout=30)
+    if tried.status != 0:
+        pytest.skip(f"namespaces are not allowed here: {tried.err.strip()}")
+    return command
+
+
+def outer_pid(name, parent):
+    """The process of that name below `parent`, as this namespace numbers it."""
+    todo = [parent]
+    while todo:
+        pid = todo.pop()
+        with open(f"/proc/{pid}/comm") as comm:
+            if comm.read().strip().startswith(name):
+                return pid
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            todo += [int(child) for child in children.read().split()]
+    raise AssertionError(f"no {name} below {parent}")
+
+
+def test_a_process_in_another_pid_namespace_is_asked_by_our_number(spawn, python, unshare, run_gpumem):
+    process = start_held(spawn, python, *unshare)
+    pid = outer_pid("python", process.pid)
+    assert process.said_pid != pid, "it is in no other namespace"
+    answer = run_gpumem("who-holds", "--pid", pid, process.address, "--json").check().json()
+    assert answer["complete"] is True
+    assert [holder["text"] for holder in answer["holders"]] == [HELD]
+
+
+def test_a_variable_in_another_pid_namespace_is_found_by_its_thread(spawn, python, unshare, run_gpumem):
+    process = start_held(spawn, python, *unshare)
+    pid = outer_pid("python", process.pid)
+    assert HELD in run_gpumem("who-holds", "--pid", pid, "kept").check().out
+
+
+def test_libraries_that_only_the_targets_namespace_has_are_found(spawn, python, unshare, run_gpumem, tmp_path):
+    """The interpreter's folder is mounted somewhere in there only: outside, that path does not exist."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
+    script = f'mount --bind "{site}" "{inside}" && exec env PYTHONPATH="{inside}" "{os.path.realpath(python)}" -S "{PROGRAM}"'
+    process = spawn([*unshare, "--mount", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    said = process.stdout.readline().split()
+    if not said:
+        pytest.skip("the folder cannot be mounted in a namespace here")
+    pid = outer_pid("python", process.pid)
+    assert not list(inside.iterdir())
+    with open(f"/proc/{pid}/maps") as maps:
+        assert f"{inside}/torch/lib/libc10.so" in maps.read()
+    answer = run_gpumem("who-holds", "--pid", pid, said[1], "--json").check().json()
+    assert answer["complete"] is True
+    assert [holder["text"] for holder in answer["holders"]] == [HELD]
+
+
+def test_a_core_of_a_process_in_a_namespace_answers_too(spawn, python, unshare, run_gpumem, tmp_path):
+    process = start_held(spawn, python, *unshare)
+    pid = outer_pid("python", process.pid)
+    core = tmp_path / "core"
+    run_gpumem("core", pid, "-o", core).check()
+    assert HELD in run_gpumem("who-holds", "--core", core, "kept").check().out
+    core.unlink()
+
+
+# --- refused, and ended meanwhile --------------------------------------------------------------------------
+
+
+def test_another_users_process_is_refused_with_what_to_do(spawn, gpumem, build_dir):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    if not shutil.which("setpriv"):
+        pytest.skip("no setpriv on this machine")
+    process = spawn(["sleep", "600"])
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if run_process([*other, gpumem, "--version"]).status != 0:
+        pytest.skip("another user may not run the built command here")
+    run = run_process([*other, gpumem, "who-holds", "--pid", process.pid, "0x1000"])
+    run.check(4)
+    assert f"process {process.pid}: reading its memory is refused: it belongs to user 0 and we are user 65534" in run.err
+    assert "run as the same user or as root" in run.err
+
+
+def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, gpumem, tmp_path):
+    """Killed at many moments of the question, which has then either answered or says that it has ended."""
+    ended = 0
+    for delay in (0.02, 0.05, 0.1, 0.2, 0.3):
+        process = start_held(spawn, python)
+        asked = subprocess.Popen(
+            [gpumem, "who-holds", "--pid", str(process.pid), process.address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        out, err = asked.communicate(timeout=60)
+        assert asked.returncode in (0, 4), (asked.returncode, out, err)
+        if asked.returncode == 4:
+            ended += 1
+            assert err.startswith("gpumem: ") and err.count("\n") == 1, err
+    assert ended > 0, "it never died in time"
