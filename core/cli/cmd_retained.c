@@ -6,7 +6,7 @@
 
 extern const struct gm_command gm_command_retained;
 
-enum { OPTION_DEPTH = 0x1001, OPTION_MIN, OPTION_HOST };
+enum { OPTION_DEPTH = 0x1001, OPTION_MIN, OPTION_HOST, OPTION_SAVE, OPTION_DIFF };
 
 static const struct argp_option options[] = {
         GM_TARGET_OPTIONS,
@@ -14,6 +14,9 @@ static const struct argp_option options[] = {
         {"min", OPTION_MIN, "BYTES", 0,
                 "parts smaller than this are shown as one (1/200 of all; with --json none)", 0},
         {"cpu", OPTION_HOST, 0, 0, "tensors in host memory, instead of a device's", 0},
+        {"save", OPTION_SAVE, "FILE", 0, "keep the answer in FILE too, for --diff", 0},
+        {"diff", OPTION_DIFF, "FILE", 0,
+                "what changed since FILE was saved (with AFTER: until that one was)", 0},
         {0},
 };
 
@@ -21,6 +24,7 @@ struct input {
 	struct gm_context *context;
 	struct gm_retained_view view;
 	bool host;
+	const char *save, *diff;
 };
 
 static struct gm_error *take_option(void *context, int key, const char *argument)
@@ -38,9 +42,61 @@ static struct gm_error *take_option(void *context, int key, const char *argument
 	case OPTION_HOST:
 		input->host = true;
 		return NULL;
+	case OPTION_SAVE:
+		input->save = argument;
+		return NULL;
+	case OPTION_DIFF:
+		input->diff = argument;
+		return NULL;
 	default:
 		return gm_target_option(input->context, key, argument);
 	}
+}
+
+static struct gm_error *show_diff(const struct input *input, const struct gm_retained *after,
+        const struct gm_arguments *arguments, FILE *out)
+{
+	struct gm_retained before;
+	struct gm_retained_diff diff;
+	gm_try(gm_retained_load(input->diff, &before));
+	struct gm_error *error = gm_ask_retained_diff(&before, after, &diff);
+	gm_retained_deinit(&before);
+	if (error)
+		return error;
+	struct gm_style style = {
+	        .columns = input->context->columns, .colors = input->context->colors};
+	error = arguments->json ? gm_render_retained_diff_json(&diff, &input->view, out)
+	                        : gm_render_retained_diff_text(&diff, &input->view, &style, out);
+	gm_retained_diff_deinit(&diff);
+	return error;
+}
+
+/* Two saved answers: no process is asked. */
+static struct gm_error *compare_files(
+        const struct input *input, const struct gm_arguments *arguments, FILE *out)
+{
+	struct gm_retained after;
+	if (!input->diff)
+		return gm_error_create(GM_USAGE,
+		        "retained: '%s': a file is taken with --diff only: name a process or core "
+		        "with "
+		        "--pid PID or --core CORE",
+		        arguments->positional[0]);
+	gm_try(gm_retained_load(arguments->positional[0], &after));
+	struct gm_error *error = show_diff(input, &after, arguments, out);
+	gm_retained_deinit(&after);
+	return error;
+}
+
+static struct gm_error *show(const struct input *input, const struct gm_retained_answer *answer,
+        const struct gm_arguments *arguments, FILE *out)
+{
+	struct gm_style style = {
+	        .columns = input->context->columns, .colors = input->context->colors};
+	if (input->diff)
+		return show_diff(input, &answer->retained, arguments, out);
+	return arguments->json ? gm_render_retained_json(answer, &input->view, out)
+	                       : gm_render_retained_text(answer, &input->view, &style, out);
 }
 
 static struct gm_error *run(
@@ -48,17 +104,18 @@ static struct gm_error *run(
 {
 	struct gm_arguments arguments;
 	struct input input = {.context = context};
-	gm_try(gm_arguments_parse(&gm_command_retained, argc, argv, options, take_option, &input, 0,
+	gm_try(gm_arguments_parse(&gm_command_retained, argc, argv, options, take_option, &input, 1,
 	        false, out, &arguments));
 	if (arguments.help)
 		return NULL;
 	gm_try(gm_target_check(context));
+	if (arguments.positional_count)
+		return compare_files(&input, &arguments, out);
 	struct gm_retained_answer answer;
 	gm_try(gm_ask_retained(context, input.host, &answer));
-	struct gm_style style = {.columns = context->columns, .colors = context->colors};
-	struct gm_error *error =
-	        arguments.json ? gm_render_retained_json(&answer, &input.view, out)
-	                       : gm_render_retained_text(&answer, &input.view, &style, out);
+	struct gm_error *error = show(&input, &answer, &arguments, out);
+	if (!error && input.save)
+		error = gm_retained_save(&answer, input.save);
 	gm_retained_answer_deinit(&answer);
 	return error;
 }
@@ -78,7 +135,8 @@ const struct gm_command gm_command_retained = {
                  "\n"
                  " Example: gpumem retained --pid 4711\n"
                  " Example: gpumem retained --core core.4711 --depth 5 --min 1000000\n"
-                 " Example: gpumem retained --cpu --json --pid 4711",
+                 " Example: gpumem retained --pid 4711 --save before.json\n"
+                 " Example: gpumem retained --pid 4711 --diff before.json",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -224,6 +224,7 @@ struct gm_error *gm_render_retained_json(
 		json_array_append_new(others, device_json(answer, i, view));
 	if (!root)
 		return &gm_error_no_memory;
+	json_object_set_new(root, "format", json_string(GM_RETAINED_FORMAT));
 	json_object_set_new(root, "other_devices", others);
 	json_object_set_new(root, "storages", json_integer((json_int_t)retained->storages));
 	json_object_set_new(

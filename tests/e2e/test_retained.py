@@ -193,8 +193,52 @@ def test_gdb_gives_the_same_answer(program, first, run_gdb):
     assert "global 'leak': 20 items['output']" in done[1]
 
 
+def test_two_stops_in_gdb_are_compared(run_gdb, examples, tmp_path):
+    saved = tmp_path / "step2"
+    done = run_gdb(
+        ["gpumem record", "gpumem until step=2", f"gpumem retained --save {saved}", "gpumem until step=3",
+         f"gpumem retained --diff {saved}"],
+        examples / "linear_loop.py",
+    )  # fmt: skip
+    assert "global 'outputs'" in done[2]
+    assert "+954.00 MiB" in done[4] or "as much" in done[4]
+
+
 def without_scan(answer):
     return {key: value for key, value in answer.items() if key != "scan"}
+
+
+@pytest.fixture(scope="module")
+def saved(run_gpumem, program, tmp_path_factory):
+    """The first answer in a file."""
+    path = tmp_path_factory.mktemp("retained") / "before.json"
+    run_gpumem("retained", "--pid", program.pid, "--save", path).check()
+    return path
+
+
+def test_nothing_changed_is_said(run_gpumem, program, saved):
+    assert "nothing changed" in run_gpumem("retained", "--pid", program.pid, "--diff", saved).check().out
+    assert "nothing changed" in run_gpumem("retained", "--diff", saved, saved).check().out
+
+
+def test_a_file_that_is_none_is_refused(run_gpumem, program, saved, tmp_path):
+    whole = saved.read_bytes()
+    damaged = tmp_path / "damaged.json"
+    for cut in (0, 1, 100, len(whole) // 2, len(whole) - 3):
+        damaged.write_bytes(whole[:cut])
+        done = run_gpumem("retained", "--diff", damaged, saved).check(3)
+        assert done.err.startswith(f"gpumem: {damaged}: no saved answer of `gpumem retained`")
+    for text in (b"[]", b"{}", b'{"format": "gpumem-retained-1"}', whole.replace(b'"bytes"', b'"size"')):
+        damaged.write_bytes(text)
+        run_gpumem("retained", "--diff", damaged, saved).check(3)
+    deep = b'{"text": "x", "bytes": 1, "blocks": 1, "children": [' * 1000 + b"]}" * 1000
+    damaged.write_bytes(
+        b'{"format": "gpumem-retained-1", "device": 0, "allocated": 1, "allocated_blocks": 1, "shared_groups": [],'
+        b' "unknown_groups": [], "roots": [' + deep + b"]}"
+    )
+    run_gpumem("retained", "--diff", damaged, saved).check(3)
+    run_gpumem("retained", "--diff", tmp_path / "none", saved).check(3)
+    run_gpumem("retained", saved).check(2)
 
 
 # --- what is really freed; from here on the program changes, in this order --------------------------------------
@@ -227,6 +271,17 @@ APART = [
 @pytest.mark.parametrize("variable", APART)
 def test_letting_go_frees_the_retained_bytes(first, program, variable):
     assert program.let_go(variable.split("'")[1]) == root(first, variable)["bytes"] > 0
+
+
+def test_what_went_is_told_by_a_comparison(run_gpumem, program, saved, first):
+    done = run_gpumem("retained", "--pid", program.pid, "--diff", saved, "--json").check().json()
+    (device,) = done["devices"]
+    assert device["change"] == program.allocated - first["allocated"]
+    changes = {change["text"]: change for change in device["changes"]}
+    leak = changes["global 'leak': 20 items['output']"]
+    assert (leak["before"], leak["after"], leak["blocks_change"]) == (root(first, "global 'leak'")["bytes"], 0, -20)
+    text = run_gpumem("retained", "--pid", program.pid, "--diff", saved).check().out
+    assert "global 'leak': 20 items['output'] (gone)" in text
 
 
 # Of each pair the first frees its own only; what they shared is the second's then.

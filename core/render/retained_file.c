@@ -1,0 +1,150 @@
+/*
+ * An answer of `retained` in a file: its JSON, read back. A file is hostile input: it may be of anything, and cut anywhere.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "render/json.h"
+#include "render/retained.h"
+
+enum {
+	MAX_DEPTH = 250,
+	MAX_FILE = 256 << 20,
+};
+
+struct gm_error *gm_retained_save(const struct gm_retained_answer *answer, const char *path)
+{
+	struct gm_retained_view all = {0};
+	FILE *file = fopen(path, "we");
+	if (!file)
+		return gm_error_os(GM_USAGE, errno, "--save %s: cannot be written", path);
+	struct gm_error *error = gm_render_retained_json(answer, &all, file);
+	int failed = ferror(file), closed = fclose(file);
+	if (!error && (failed || closed))
+		error = gm_error_os(GM_USAGE, errno, "--save %s: cannot be written", path);
+	return error;
+}
+
+struct reading {
+	const char *path;
+	struct gm_error *error;
+};
+
+static void fail(struct reading *reading, const char *what)
+{
+	if (!reading->error)
+		reading->error = gm_error_create(GM_CORRUPT,
+		        "%s: no saved answer of `gpumem retained`: %s: save one with --save FILE",
+		        reading->path, what);
+}
+
+static uint64_t number(struct reading *reading, json_t *object, const char *name)
+{
+	json_t *value = json_object_get(object, name);
+	if (!json_is_integer(value) || json_integer_value(value) < 0) {
+		fail(reading, name);
+		return 0;
+	}
+	return (uint64_t)json_integer_value(value);
+}
+
+static void read_nodes(struct reading *reading, json_t *array, unsigned depth,
+        struct gm_retained_node **nodes, size_t *count)
+{
+	size_t added = json_array_size(array);
+	if (!json_is_array(array) || depth > MAX_DEPTH) {
+		fail(reading, "groups");
+		return;
+	}
+	if (added == 0)
+		return;
+	struct gm_retained_node *grown = realloc(*nodes, (*count + added) * sizeof(*grown));
+	if (!grown) {
+		reading->error = reading->error ? reading->error : &gm_error_no_memory;
+		return;
+	}
+	*nodes = grown;
+	memset(grown + *count, 0, added * sizeof(*grown));
+	for (size_t i = 0; i < added && !reading->error; i++) {
+		json_t *from = json_array_get(array, i);
+		const char *text = json_string_value(json_object_get(from, "text"));
+		const char *variable = json_string_value(json_object_get(from, "variable"));
+		struct gm_retained_node *node = &grown[(*count)++];
+		node->kind = GM_RETAINED_PART;
+		node->text = strdup(text ? text : "");
+		node->variable = variable ? strdup(variable) : NULL;
+		if (!text)
+			fail(reading, "text");
+		if (!node->text || (variable && !node->variable))
+			reading->error = reading->error ? reading->error : &gm_error_no_memory;
+		node->bytes = number(reading, from, "bytes");
+		node->blocks = number(reading, from, "blocks");
+		if (!reading->error)
+			read_nodes(reading, json_object_get(from, "children"), depth + 1,
+			        &node->children, &node->child_count);
+	}
+}
+
+static void read_device(struct reading *reading, json_t *from, struct gm_retained *retained)
+{
+	struct gm_retained_device *device = &retained->devices[retained->device_count++];
+	static const char *const groups[] = {"roots", "shared_groups", "unknown_groups"};
+	json_t *index = json_object_get(from, "device");
+	if (!json_is_integer(index) || json_integer_value(index) < -1 ||
+	        json_integer_value(index) > 127)
+		fail(reading, "device");
+	else
+		device->device = (int)json_integer_value(index);
+	device->allocated = number(reading, from, "allocated");
+	device->allocated_blocks = number(reading, from, "allocated_blocks");
+	for (size_t i = 0; i < 3 && !reading->error; i++)
+		read_nodes(reading, json_object_get(from, groups[i]), 0, &device->nodes,
+		        &device->node_count);
+}
+
+static void read_root(struct reading *reading, json_t *root, struct gm_retained *retained)
+{
+	json_t *others = json_object_get(root, "other_devices");
+	size_t count = json_array_size(others);
+	const char *format = json_string_value(json_object_get(root, "format"));
+	if (!format || strcmp(format, GM_RETAINED_FORMAT) != 0) {
+		fail(reading, "it is something else");
+		return;
+	}
+	retained->devices = calloc(count + 1, sizeof(*retained->devices));
+	if (!retained->devices) {
+		reading->error = &gm_error_no_memory;
+		return;
+	}
+	read_device(reading, root, retained);
+	for (size_t i = 0; i < count && !reading->error; i++)
+		read_device(reading, json_array_get(others, i), retained);
+}
+
+struct gm_error *gm_retained_load(const char *path, struct gm_retained *ret_retained)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	struct reading reading = {.path = path};
+	struct gm_retained retained = {0};
+	json_error_t why;
+	if (!file)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", path);
+	if (fseek(file, 0, SEEK_END) || ftell(file) > MAX_FILE || fseek(file, 0, SEEK_SET))
+		return gm_error_create(
+		        GM_CORRUPT, "%s: too large for a saved answer: check the name", path);
+	json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
+	if (!root)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: no saved answer of `gpumem retained`: at byte %d: %s: save one with "
+		        "--save FILE",
+		        path, why.position, why.text);
+	read_root(&reading, root, &retained);
+	json_decref(root);
+	if (reading.error)
+		gm_retained_deinit(&retained);
+	else
+		*ret_retained = retained;
+	return reading.error;
+}
