@@ -44,7 +44,7 @@ def facts(run_gpumem):
         ("zero_on_reuse", 0.0),
         ("zero_on_reuse_small", [True, 0.0]),
         ("neighbour_kept", True),
-        ("nonzero", [0, 1]),
+        ("nonzero", [1000, 1]),
         ("after_oom", True),
         ("threads", [True] * 4),
         ("parent_after_fork", True),

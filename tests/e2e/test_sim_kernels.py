@@ -16,7 +16,7 @@ def compared(run_gpumem):
 
 def test_small_operations_give_what_the_cpu_gives(compared):
     found = compared.out.json()
-    assert len(found) > 150
+    assert len(found) > 230
     assert {line: how for line, how in found.items() if how != "same"} == {}
 
 
@@ -81,3 +81,38 @@ def test_what_rests_on_values_never_computed_is_flagged(run_gpumem):
 def test_a_wrong_setting_is_a_usage_error(run_gpumem, option, message):
     finished = run_gpumem("run", "--sim", option, "--", "true").check(2)
     assert message in finished.err
+
+
+RANDOM = """
+import json, torch
+def seeded(f):
+    torch.manual_seed(0)
+    return [round(x, 4) for x in f().tolist()]
+device = dict(device="cuda")
+normal = torch.randn(20000, **device)
+print(json.dumps({
+    "rand": seeded(lambda: torch.rand(3, **device)),
+    "randn": seeded(lambda: torch.randn(4, **device)),
+    "moments": [round(normal.mean().item(), 1), round(normal.std().item(), 1)],
+    "randint": sorted(set(torch.randint(2, 7, (500,), **device).tolist())),
+    "randperm": sorted(torch.randperm(50, **device).tolist()) == list(range(50)),
+    "multinomial": torch.multinomial(torch.tensor([0.0, 3.0, 0.0], **device), 1).tolist(),
+    "again": torch.rand(3, **device).tolist() == torch.rand(3, **device).tolist(),
+}))
+"""
+
+
+def test_a_seed_gives_what_it_gives_on_a_gpu(run_gpumem):
+    # PyTorch's first numbers of seed 0 on a CUDA device.
+    made = run_gpumem("run", "--sim", "--", PYTHON, "-c", RANDOM).check().out.json()
+    assert made["rand"] == [0.399, 0.5167, 0.0249]
+    assert made["randn"] == [-0.9247, -0.4253, -2.6438, 0.1452]
+    assert made["moments"] == [0.0, 1.0]
+    assert made["randint"] == [2, 3, 4, 5, 6]
+    assert made["randperm"] and made["multinomial"] == [1] and not made["again"]
+
+
+def test_an_index_out_of_bounds_is_told(run_gpumem):
+    program = "import torch; a = torch.arange(4, device='cuda'); print(a[torch.tensor([1, 9], device='cuda')].shape)"
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert "an index is out of bounds: 9, of 4 elements" in finished.err

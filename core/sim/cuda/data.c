@@ -109,13 +109,12 @@ static bool piece_doubtful(struct gm_sim_device *device, const void *at, uint64_
 	return false;
 }
 
-static bool piece_known(struct gm_sim_device *device, const void *at, uint64_t size)
+static bool piece_written(struct gm_sim_device *device, const void *at, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)at - device->base);
 	uint64_t last = (offset + size - 1) / GM_SIM_GRANULE + 1;
 	bool written;
-	return run(device, offset / GM_SIM_GRANULE, last, &written) == last && written &&
-	       !piece_doubtful(device, at, size);
+	return run(device, offset / GM_SIM_GRANULE, last, &written) == last && written;
 }
 
 /* Zeros bytes that are written: the pages wholly inside go back to the system where there are enough. */
@@ -301,14 +300,19 @@ void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t
 	})
 }
 
-bool gm_sim_data_known(struct gm_sim_device *device, const void *address, uint64_t size)
+bool gm_sim_data_known(
+        struct gm_sim_device *device, const void *address, uint64_t size, bool *ret_unwritten)
 {
+	bool known = true;
 	for (uint64_t n, done = 0; done < size; done += n) {
 		unsigned char *at = own(device, (const char *)address + done, size - done, &n);
-		if (!n || !piece_known(device, at, n))
+		if (!n || !piece_written(device, at, n)) {
+			*ret_unwritten = true;
 			return false;
+		}
+		known = known && !piece_doubtful(device, at, n);
 	}
-	return true;
+	return known;
 }
 
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size)

@@ -117,8 +117,9 @@ void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);
 /* Marks bytes as written by a host implementation of a kernel; known: from nothing that was never computed. */
 void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known);
-/* True where all of the bytes were copied, set or computed from such. */
-bool gm_sim_data_known(struct gm_sim_device *device, const void *at, uint64_t size);
+/* True where all of the bytes were copied, set or computed from such; sets *ret_unwritten where some were not at all. */
+bool gm_sim_data_known(
+        struct gm_sim_device *device, const void *at, uint64_t size, bool *ret_unwritten);
 
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);

@@ -324,6 +324,11 @@ struct gm_sim_value gm_sim_functor_apply(
 		return nan_to_num(bound, a);
 	case GM_FN_ADD_SELF:
 		return arithmetic(GM_FN_ADD, real, a, capture[0], capture[1]);
+	case GM_FN_DIV_FLOOR_SCALAR:
+		return arithmetic(GM_FN_DIV_FLOOR, real, a, capture[0], one);
+	case GM_FN_DIV_TRUNC_SCALAR:
+		return arithmetic(GM_FN_TRUNC, real,
+		        arithmetic(GM_FN_MUL, real, a, capture[0], one), one, one);
 	case GM_FN_ADD_OTHER:
 		return arithmetic(GM_FN_ADD, real, capture[0], a, capture[1]);
 	case GM_FN_ADD:

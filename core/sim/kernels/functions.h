@@ -53,6 +53,8 @@ enum gm_sim_function {
 	GM_FN_NAN_TO_NUM,
 	GM_FN_ADD_SELF,
 	GM_FN_ADD_OTHER,
+	GM_FN_DIV_FLOOR_SCALAR,
+	GM_FN_DIV_TRUNC_SCALAR,
 	/* two */
 	GM_FN_ADD,
 	GM_FN_MUL,

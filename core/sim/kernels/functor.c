@@ -115,8 +115,12 @@ static const struct named *find(const struct named *table, size_t count, struct 
 	return NULL;
 }
 
-/* The object's layout, as C++ would have it: members one behind the other, each aligned to its size. */
-static bool lay_out(struct gm_sim_functor *functor, const char *captures, enum gm_sim_type type)
+/*
+ * The object's layout, as C++ would have it: members one behind the other, each aligned to its size. A lambda for
+ * host and device that has captures, or the default [=], is wrapped by nvcc in an object that ends in a pointer.
+ */
+static bool lay_out(
+        struct gm_sim_functor *functor, const char *captures, enum gm_sim_type type, bool wrapped)
 {
 	unsigned at = 0, align = 1;
 	for (const char *c = captures; *c; c++) {
@@ -131,6 +135,10 @@ static bool lay_out(struct gm_sim_functor *functor, const char *captures, enum g
 		functor->capture[functor->captures++].offset = at;
 		at += size;
 		align = size > align ? size : align;
+	}
+	if (wrapped) {
+		at = ((at + 7) & ~7u) + 8;
+		align = 8;
 	}
 	functor->align = align;
 	functor->size = at ? (at + align - 1) & ~(align - 1) : 1;
@@ -167,18 +175,29 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 		start--;
 	const struct named *known = find(lambdas, sizeof(lambdas) / sizeof(lambdas[0]),
 	        (struct gm_sim_text){name.at + start, end - start});
-	if (!known || arity != arity_of(known->function) || arity > GM_SIM_OPERANDS)
+	if (!known || arity > GM_SIM_OPERANDS)
+		return false;
+	int function = known->function;
+	const char *captures = known->captures;
+	/* Divided by a scalar, these have it, or its inverse, as captures. */
+	if (arity == 1 && function == GM_FN_DIV_FLOOR) {
+		function = GM_FN_DIV_FLOOR_SCALAR;
+		captures = "oo";
+	} else if (arity == 1 && function == GM_FN_DIV_TRUNC) {
+		function = GM_FN_DIV_TRUNC_SCALAR;
+		captures = "o";
+	}
+	if (arity != arity_of(function))
 		return false;
 	for (unsigned i = 0; i < arity; i++)
 		if (!(ret->in[i] = gm_sim_type_of(types[i])))
 			return false;
 	enum gm_sim_type type = known->function == GM_FN_WHERE ? ret->in[1] : ret->in[0];
-	ret->function = known->function;
+	ret->function = function;
 	ret->arity = arity;
 	ret->out = out_of((enum out)known->out, type);
 	ret->compute = gm_sim_type_wide(type);
 	/* Squares and cubes have their exponent in the lambda's number. */
-	const char *captures = known->captures;
 	if (known->function == GM_FN_POW_SCALAR && ret->number != 4)
 		captures = "";
 	/* The first of the two lambdas is the approximation by tanh. */
@@ -193,7 +212,9 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 		                                "{lambda()#1}::operator()() const::{lambda()#4}")
 		                ? 1
 		                : 2;
-	return lay_out(ret, captures, type);
+	bool plain_default = known->function == GM_FN_WHERE || known->function == GM_FN_POW ||
+	                     known->function == GM_FN_POW_SCALAR;
+	return lay_out(ret, captures, type, *captures || plain_default);
 }
 
 bool gm_sim_functor_parse(struct gm_sim_text name, struct gm_sim_functor *ret)
@@ -240,7 +261,7 @@ bool gm_sim_functor_parse(struct gm_sim_text name, struct gm_sim_functor *ret)
 		ret->in[i] = type;
 	ret->out = out_of((enum out)known->out, type);
 	ret->compute = gm_sim_type_wide(type);
-	return lay_out(ret, known->captures, type);
+	return lay_out(ret, known->captures, type, false);
 }
 
 void gm_sim_functor_bind(

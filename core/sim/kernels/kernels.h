@@ -107,7 +107,13 @@ void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, in
 /* One launch's memory: how much was named, whether all of it is there and all that is read was ever computed. */
 struct gm_sim_use {
 	uint64_t bytes;
-	bool wrong, unknown;
+	bool wrong, unknown; /* unknown: something read was never computed, or rests on such */
+	/*
+	 * Set before: may be sixteen times as large, where all that it reads was written by something. What chooses
+	 * among a vocabulary's words needs this; layers' activations, which nothing computes, do not come by it.
+	 */
+	bool wide;
+	bool unwritten;
 };
 
 void gm_sim_use_read(struct gm_sim_use *use, const void *at, uint64_t size);
@@ -115,12 +121,26 @@ void gm_sim_use_write(struct gm_sim_use *use, const void *at, uint64_t size);
 /* The same of an operand of an offset calculator, from its first to its last byte. */
 void gm_sim_use_operand(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element, bool write);
+/* The same of memory of which only some elements are read or written: it has to be there, however large. */
+void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
+        unsigned operand, const void *base, unsigned element);
 /* True where the launch may be computed: memory is there, and no more of it than the limit. */
 bool gm_sim_use_good(const struct gm_sim_use *use);
 /* Marks what was computed; unknown where something read was never computed itself. */
 void gm_sim_use_wrote(const struct gm_sim_use *use, const void *at, uint64_t size);
 void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element);
+
+/* at::cuda::detail::TensorInfo<T, IndexType> (TensorInfo.cuh): data, sizes[25], strides[25], dims. */
+struct gm_sim_info {
+	char *data;
+	struct gm_sim_offsets offsets; /* the last dimension first */
+	uint64_t numel;
+	int64_t strides[GM_SIM_DIMS], sizes[GM_SIM_DIMS]; /* strides in elements */
+};
+
+/* wide: IndexType has eight bytes (index.c). */
+bool gm_sim_info_read(const char *at, bool wide, unsigned element, struct gm_sim_info *ret);
 
 /* --- functor.c, functions.c --- */
 

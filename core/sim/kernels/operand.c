@@ -89,7 +89,7 @@ static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read
 	if (!size || use->wrong)
 		return;
 	use->bytes += size;
-	if (use->bytes < size || use->bytes > gm_sim_compute_limit()) {
+	if (use->bytes < size || use->bytes > gm_sim_compute_limit() * (use->wide ? 16 : 1)) {
 		use->wrong = true;
 		return;
 	}
@@ -98,7 +98,7 @@ static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read
 	if (device) {
 		use->wrong |= !gm_sim_memory_holds(device, at, size);
 		if (read && !use->wrong)
-			use->unknown |= !gm_sim_data_known(device, at, size);
+			use->unknown |= !gm_sim_data_known(device, at, size, &use->unwritten);
 	} else {
 		/* Pinned memory: the host wrote it, so it is known. */
 		use->wrong |= !gm_sim_host_find(at, &host) ||
@@ -137,14 +137,26 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 	/* What is computed counts, not the gaps; but a broadcast operand is walked again and again. */
 	for (unsigned i = 0; i < offsets->dims; i++)
 		elements *= offsets->sizes[i];
-	if (elements > gm_sim_compute_limit())
+	if (elements > gm_sim_compute_limit() * (u->wide ? 16 : 1))
 		u->wrong = true;
 	use(u, at, size, !write);
 }
 
+void gm_sim_use_extent(struct gm_sim_use *u, const struct gm_sim_offsets *offsets, unsigned operand,
+        const void *base, unsigned element)
+{
+	uint64_t size;
+	const char *at = extent(offsets, operand, base, element, &size);
+	struct gm_sim_device *device = gm_sim_device_of(at);
+	if (!device || !gm_sim_memory_holds(device, at, size))
+		u->wrong = true;
+	else
+		u->unknown |= !gm_sim_data_known(device, at, size, &u->unwritten);
+}
+
 bool gm_sim_use_good(const struct gm_sim_use *u)
 {
-	return !u->wrong;
+	return !u->wrong && !(u->unwritten && u->bytes > gm_sim_compute_limit());
 }
 
 void gm_sim_use_wrote(const struct gm_sim_use *u, const void *at, uint64_t size)

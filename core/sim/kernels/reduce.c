@@ -29,6 +29,7 @@ enum form {
 	VARIANCE,
 	NAN_SUM,
 	PARITY,
+	EXTREMA,
 	FORMS
 };
 
@@ -37,7 +38,7 @@ static const struct {
 	const char *name;
 	uint8_t form;
 	char members; /* 0: none (one byte); f: one of the accumulator's type; w: WelfordOps' two */
-	char accumulator; /* a: the operation's own arithmetic type; p: a pair with an int64; w: WelfordData */
+	char accumulator; /* a: the operation's own arithmetic type; p: a pair with an int64; w: WelfordData; m: two of the arithmetic type */
 } operations[] = {
         {"sum_functor", SUM, 0, 'a'},
         {"prod_functor", PRODUCT, 0, 'a'},
@@ -47,6 +48,7 @@ static const struct {
         {"MinNanFunctor", MIN, 0, 'a'},
         {"ArgMaxOps", ARG_MAX, 0, 'p'},
         {"ArgMinOps", ARG_MIN, 0, 'p'},
+        {"MinMaxOps", EXTREMA, 0, 'm'},
         {"MaxOps", MAX, 0, 'p'},
         {"MinOps", MIN, 0, 'p'},
         {"MeanOps", MEAN, 'f', 'a'},
@@ -189,6 +191,12 @@ static void add(const struct gm_sim_plan *plan, const struct reduction *r, struc
 		state->mean += delta / state->count;
 		state->real += delta * (x - state->mean);
 		break;
+	case EXTREMA:
+		if (!state->any || isnan(x) || x < state->real)
+			state->real = isnan(state->real) ? state->real : x;
+		if (!state->any || isnan(x) || x > state->mean)
+			state->mean = isnan(state->mean) ? state->mean : x;
+		break;
 	case FORMS:
 		break;
 	}
@@ -235,6 +243,11 @@ static void finish(const struct gm_sim_plan *plan, const struct reduction *r,
 			gm_sim_store(plan->type[1], second, gm_sim_real(state->mean));
 		break;
 	}
+	case EXTREMA:
+		value = gm_sim_real(state->real);
+		if (second)
+			gm_sim_store(plan->type[1], second, gm_sim_real(state->mean));
+		break;
 	default:
 		if (second && plan->number[3]) /* values and places */
 			gm_sim_store(GM_SIM_I64, second, gm_sim_integer(state->place));
@@ -248,9 +261,9 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 	if (!read(plan, launch->arguments[0], &r))
 		return false;
 	unsigned in = gm_sim_type_size(plan->type[0]), out = gm_sim_type_size(plan->type[1]);
-	bool two = plan->number[3] || plan->form == VARIANCE;
+	bool two = plan->number[3] || plan->form == VARIANCE || plan->form == EXTREMA;
 	/* noutputs: the last int of ReduceOp. A second output has the first one's shape, in its own elements. */
-	unsigned out2 = plan->form == VARIANCE ? out : 8;
+	unsigned out2 = plan->number[3] ? 8 : out;
 	if (two) {
 		size_t at = (size_t)plan->number[0] + CONFIG_BYTES + gm_sim_offsets_bytes(1);
 		at = align(at + gm_sim_offsets_bytes(2), 8) + 8 + 16 + 3 * 8 + 8 + 4;
@@ -258,7 +271,7 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 		memcpy(&outputs, (const char *)launch->arguments[0] + at, sizeof(outputs));
 		two = outputs == 2;
 	}
-	struct gm_sim_use use = {0};
+	struct gm_sim_use use = {.wide = true};
 	/* Each output's own elements lie within the input's extent from the output's offset on. */
 	struct gm_sim_offsets whole = r.input;
 	if (whole.dims + r.output.dims > GM_SIM_DIMS)
@@ -352,6 +365,8 @@ bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
 	if (operations[which].accumulator == 'p') {
 		accumulator_align = 8;
 		accumulator_size = 16;
+	} else if (operations[which].accumulator == 'm') {
+		accumulator_size = 2 * size;
 	} else if (operations[which].accumulator == 'w') {
 		/* WelfordData: acc mean, m2; index_t n (int); acc nf. */
 		accumulator_size = size == 8 ? 32 : 16;

@@ -36,6 +36,10 @@ def on(device):
 
 # Names are those of on(); one operation a line.
 OPERATIONS = """
+torch.arange(5, device=device)
+torch.arange(2, 20, 3, device=device)
+torch.arange(0, 1, 0.1, device=device)
+torch.linspace(0, 1, 11, device=device)
 torch.full((3, 4), 7, device=device)
 torch.ones(5, device=device, dtype=torch.bfloat16)
 torch.eye(4, device=device)
@@ -59,6 +63,7 @@ i / j
 i // j
 i % j
 i // 7
+r // 0.3
 r % 0.7
 r.fmod(0.7)
 i % 7
@@ -87,6 +92,7 @@ r.trunc()
 r ** 2
 r ** 3
 p ** 1.7
+2 ** r
 i ** 2
 p ** r
 r.clamp(min=0)
@@ -176,6 +182,7 @@ h.argmax(1)
 i.argmin(0)
 r.amax(1)
 r.amin()
+r.aminmax()
 m.any()
 m.all()
 m.any(1)
@@ -195,11 +202,73 @@ torch.var_mean(r, 1)
 torch.std_mean(r)
 r.nansum()
 m.count_nonzero()
+torch.nonzero(m)
+torch.nonzero(i)
 torch.nonzero(r > 100)
+r[m]
+i[i > 0]
+torch.masked_select(r, m)
+r[x % 6]
+r[x % 6, x]
+r.index_select(0, x % 6)
+r.index_select(1, x)
+i[:, x]
+torch.gather(r, 1, y)
+torch.gather(i, 1, y)
+r.scatter(1, y, 5.0)
+r.scatter(1, y[:, :1], u)
+i.scatter_add(1, y[:, :1], j)
+r.index_fill(1, x, 3.0)
+r.index_add(0, x[:1] % 6, p[:1])
+r.index_copy(0, x[:1] % 6, p[:1])
+torch.index_put(r, (x[:1] % 6, x[:1]), r.new_tensor([9.0]))
+F.embedding(y, r.t().contiguous())
+F.one_hot(y, 10)
+torch.cat([r, p])
+torch.cat([r, p], 1)
+torch.cat([i, j, i])
+torch.cat([i, i.new_ones(6, 1)], dim=-1)
+torch.stack([r, p])
+torch.cat([h, h], 1)
+torch.cat([m, m], 1)
+r.flip(0)
+r.roll(1, 0)
+r.tril()
+r.triu(1)
+torch.ones(5, 5, device=device, dtype=torch.bool).tril()
 r.repeat(2, 3)
 F.pad(r, (1, 2))
 F.pad(i, (1, 0), value=9)
+r.sort(1)
+r.sort(1, descending=True)
+i.flatten().sort(stable=True)
+r.flatten().sort()
+r.topk(3)
+r.topk(3, dim=0, largest=False)
+h.topk(2)
+u.topk(10).values
+r.cumsum(0)
+r.cumsum(1)
+i.cumsum(1)
+m.cumsum(-1)
+i.flatten().cumsum(0)
+m.long().cumsum(-1) - 1
+u.cumprod(1)
+r.cummax(1)
+torch.unique(j)
+torch.unique(j, return_inverse=True)
+torch.unique(j, return_counts=True)
+torch.unique_consecutive(j.flatten().sort().values)
+torch.bincount(j.flatten())
+torch.isin(i, j)
+torch.searchsorted(torch.arange(0, 10, device=device).float(), u * 9)
+r.softmax(1)
+r.log_softmax(1)
+b.softmax(-1)
+F.cross_entropy(r, x[:6])
+F.nll_loss(r, x[:6])
 F.mse_loss(r, p)
+F.cross_entropy(r, x[:6], ignore_index=int(x[0]))
 r.logsumexp(1)
 torch.equal(r, r.clone())
 torch.equal(r, p)
