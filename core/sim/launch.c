@@ -116,6 +116,24 @@ static struct gm_error *compute_below(const char *text, char **ret)
 	        text);
 }
 
+/*
+ * Triton links its launcher with libcuda.so.1 and looks for the file: the driver's folder has one of that name
+ * (core/sim/CMakeLists.txt). A user's own setting stays.
+ */
+static struct gm_error *driver_folder(char **ret)
+{
+	const char *own = getenv("TRITON_LIBCUDA_PATH");
+	_cleanup_free_ char *library = NULL;
+	struct gm_error *error = gm_sim_library(&library);
+	if (error)
+		return error;
+	int folder = (int)(strrchr(library, '/') - library);
+	int length =
+	        own && *own ? asprintf(ret, "TRITON_LIBCUDA_PATH=%s", own)
+	                    : asprintf(ret, "TRITON_LIBCUDA_PATH=%.*s/gpumem-sim", folder, library);
+	return length < 0 ? &gm_error_no_memory : NULL;
+}
+
 /* "3" or "3,7": steps from 1. */
 static struct gm_error *overflow_at(const char *text, char **ret)
 {
@@ -139,7 +157,7 @@ struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret
 	struct gm_error *error = gm_sim_profile_parse(launch->profile, &choice);
 	if (error)
 		return error;
-	char **settings = calloc(6, sizeof(*settings));
+	char **settings = calloc(8, sizeof(*settings));
 	if (!settings)
 		return &gm_error_no_memory;
 	size_t count = 0;
@@ -152,6 +170,8 @@ struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret
 		error = &gm_error_no_memory;
 	if (!error && launch->compute_below)
 		error = compute_below(launch->compute_below, &settings[count++]);
+	if (!error)
+		error = driver_folder(&settings[count++]);
 	if (!error && launch->overflow_at)
 		error = overflow_at(launch->overflow_at, &settings[count++]);
 	if (error) {

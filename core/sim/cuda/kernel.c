@@ -124,24 +124,45 @@ GM_SIM_EXPORT char __cudaInitModule(void **handle)
 	return 1;
 }
 
+/* Under the lock. */
+static struct gm_sim_kernel *add(const void *host, const char *name)
+{
+	if (kernels * 2 >= places && !grow())
+		return NULL;
+	struct gm_sim_kernel *kernel = new_kernel();
+	if (!kernel)
+		return NULL;
+	kernel->magic = KERNEL;
+	kernel->host = host ? host : kernel;
+	kernel->name = name;
+	size_t at = place_of(kernel->host, places);
+	while (table[at])
+		at = (at + 1) & (places - 1);
+	table[at] = kernel;
+	kernels++;
+	return kernel;
+}
+
+struct gm_sim_kernel *gm_sim_kernel_add(const char *name)
+{
+	char *copy = strdup(name);
+	if (!copy)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	struct gm_sim_kernel *kernel = add(NULL, copy);
+	pthread_mutex_unlock(&lock);
+	if (!kernel)
+		free(copy);
+	return kernel;
+}
+
 GM_SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device,
         const char *name, int limit, void *thread, void *block, dim3 *block_dim, dim3 *grid_dim,
         int *warp_size)
 {
 	pthread_mutex_lock(&lock);
-	if (!find(host) && (kernels * 2 < places || grow())) {
-		struct gm_sim_kernel *kernel = new_kernel();
-		if (kernel) {
-			kernel->magic = KERNEL;
-			kernel->host = host;
-			kernel->name = name ? name : "?";
-			size_t at = place_of(host, places);
-			while (table[at])
-				at = (at + 1) & (places - 1);
-			table[at] = kernel;
-			kernels++;
-		}
-	}
+	if (!find(host))
+		add(host, name ? name : "?");
 	pthread_mutex_unlock(&lock);
 }
 

@@ -54,9 +54,9 @@ static CUresult get(struct module *module, const char *name, struct gm_sim_kerne
 	for (size_t i = 0; i < module->count && !found; i++)
 		if (strcmp(module->kernels[i]->name, name) == 0)
 			found = module->kernels[i];
-	struct gm_sim_kernel **more = found ? NULL
-	                                    : reallocarray(module->kernels, module->count + 1,
-	                                              sizeof(*module->kernels));
+	struct gm_sim_kernel **more =
+	        found ? NULL
+	              : reallocarray(module->kernels, module->count + 1, sizeof(*module->kernels));
 	if (more) {
 		module->kernels = more;
 		found = gm_sim_kernel_add(name);
@@ -73,8 +73,8 @@ GM_SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	return load((struct module **)module, image);
 }
 
-GM_SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
-        CUjit_option *options, void **values)
+GM_SIM_EXPORT CUresult cuModuleLoadDataEx(
+        CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values)
 {
 	return load((struct module **)module, image);
 }
@@ -201,13 +201,15 @@ GM_SIM_EXPORT CUresult cuLaunchKernelEx(
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
         int *ret, CUfunction function, int block, size_t shared)
 {
-	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(ret, function, block, shared);
+	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+	        ret, function, block, shared);
 }
 
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *ret, CUfunction function, int block, size_t shared, unsigned flags)
 {
-	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(ret, function, block, shared);
+	return (CUresult)cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+	        ret, function, block, shared);
 }
 
 GM_SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(
@@ -233,8 +235,7 @@ GM_SIM_EXPORT CUresult cuOccupancyMaxActiveClusters(
 GM_SIM_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type,
         cuuint32_t rank, void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
         const cuuint32_t *box, const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-        CUtensorMapFloatOOBfill fill)
+        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
 	if (!map || !rank || rank > 5)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -142,6 +142,8 @@ struct gm_sim_kernel {
 /* Calls visit(kernel, data) for each kernel that was launched. */
 void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);
 
+/* A kernel of a module that the program loaded (module.c); its name is copied. NULL: no memory. */
+struct gm_sim_kernel *gm_sim_kernel_add(const char *name);
 /* Counts a launch of it. */
 void gm_sim_kernel_count(struct gm_sim_kernel *kernel, bool computed);
 
