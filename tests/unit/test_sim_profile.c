@@ -117,7 +117,8 @@ static void settings_preload_the_libraries_and_keep_what_was_preloaded(void **st
 	assert_non_null(strstr(settings[0], "/libgpumem-sim-runtime12.so:/nowhere/libmine.so"));
 	assert_string_equal(settings[1], "GPUMEM_SIM=24GiBx2");
 	assert_string_equal(settings[2], "GPUMEM_SIM_JSON=/tmp/account");
-	assert_null(settings[3]);
+	assert_non_null(strstr(settings[3], "TRITON_LIBCUDA_PATH="));
+	assert_null(settings[4]);
 	gm_sim_settings_free(settings);
 }
 
