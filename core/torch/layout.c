@@ -159,29 +159,29 @@ static const struct gm_torch_layout layouts[] = {
         },
 };
 
-static bool covers(const struct gm_torch_layout *layout, int major, int minor)
+static bool covers(const struct gm_torch_layout *layout, int major, int minor, bool old_strings)
 {
-	return layout->major == major && layout->minor_first <= minor &&
-	       minor <= layout->minor_last;
+	return layout->major == major && layout->old_strings == old_strings &&
+	       layout->minor_first <= minor && minor <= layout->minor_last;
 }
 
-const struct gm_torch_layout *gm_torch_layout_for(const char *version)
+const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings)
 {
 	int major, minor;
 	if (sscanf(version, "%d.%d", &major, &minor) != 2)
 		return NULL;
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-		if (covers(&layouts[i], major, minor))
+		if (covers(&layouts[i], major, minor, old_strings))
 			return &layouts[i];
 	for (size_t i = 0; i < GM_TORCH_LAYOUTS_OLDER; i++)
-		if (covers(&gm_torch_layouts_older[i], major, minor))
+		if (covers(&gm_torch_layouts_older[i], major, minor, old_strings))
 			return &gm_torch_layouts_older[i];
 	return NULL;
 }
 
 const char *gm_torch_layout_versions(void)
 {
-	return "2.4 to 2.11";
+	return "2.4 to 2.11; 2.4 and 2.5 as the package index has them";
 }
 
 /* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only grow

@@ -23,6 +23,8 @@ struct gm_flat_hash_layout {
 
 struct gm_torch_layout {
 	int major, minor_first, minor_last;
+	/* built with libstdc++'s std::string of before C++11 (_GLIBCXX_USE_CXX11_ABI=0), which is shorter */
+	bool old_strings;
 
 	/* bit 63 of the packed counts says that there is a Python wrapper, which then owns one strong count
 	 * and is itself owned while the count is above 1 (2.10: c10/util/intrusive_ptr.h, kHasPyObject);
@@ -108,12 +110,12 @@ struct gm_torch_layout {
 };
 
 /* Of versions before the newest, oldest first (layout_older.c). */
-enum { GM_TORCH_LAYOUTS_OLDER = 6 };
+enum { GM_TORCH_LAYOUTS_OLDER = 7 };
 extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
 
 /* The table for "2.11.0+cu130"; NULL: this version has none. */
-const struct gm_torch_layout *gm_torch_layout_for(const char *version);
-/* "2.4 to 2.11": the versions that have a table, for messages. */
+const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings);
+/* "2.4 to 2.11; …": the versions that have a table, for messages. */
 const char *gm_torch_layout_versions(void);
 
 /* "float32" for c10::ScalarType 6; NULL beyond the table. */

@@ -2,6 +2,9 @@
  * The tables of torch 2.4 to 2.10. Most of them is the same from version to version, so a part that several share is
  * written once, named by the versions that have it; a row puts its parts together.
  *
+ * The wheels of 2.4 to 2.6 on the package index have libstdc++'s old std::string; builds of 2.4 and 2.5 with the new
+ * one are not here, as none was at hand to test.
+ *
  * Published classes: tests/tools/torch_offsets.sh against the wheels 2.4.1, 2.5.1, 2.6.0, 2.7.1, 2.8.0, 2.9.1 and
  * 2.10.0. The allocator's: tests/tools/torch_allocator.py in a process of each.
  */
@@ -24,15 +27,20 @@
 		.device = 170,                                                                     \
 	}
 
-/* torch/csrc/autograd/variable.h: 192 bytes until 2.9, 200 from 2.10 on */
-#define META(bytes)                                                                  \
-	{                                                                            \
-		.size_of = bytes, .grad = 40, .grad_fn = 48, .grad_accumulator = 64, \
-		.requires_grad = 144, .hooks = 96, .post_accumulate_hooks = 136,     \
-		.view_size_of = (bytes) + 128, .view_backward = bytes,               \
-		.view_backward_set = (bytes) + 48, .view_forward = (bytes) + 56,     \
-		.view_forward_set = (bytes) + 104,                                   \
+/* torch/csrc/autograd/variable.h: a std::string comes first, of 8 bytes in the old ABI and 32 in the new, so that all
+ * the rest begins at 16 or 40; 2.10 added 8 bytes at the end */
+#define META(first, bytes)                                                        \
+	{                                                                         \
+		.size_of = bytes, .grad = first, .grad_fn = (first) + 8,          \
+		.grad_accumulator = (first) + 24, .requires_grad = (first) + 104, \
+		.hooks = (first) + 56, .post_accumulate_hooks = (first) + 96,     \
+		.view_size_of = (bytes) + 128, .view_backward = bytes,            \
+		.view_backward_set = (bytes) + 48, .view_forward = (bytes) + 56,  \
+		.view_forward_set = (bytes) + 104,                                \
 	}
+#define META_OLD_STRINGS META(16, 168)
+#define META_2_4_TO_2_9 META(40, 192)
+#define META_2_10 META(40, 200)
 
 /* torch/csrc/autograd/function.h, 2.4 to 2.11 */
 #define NODE                                                                                 \
@@ -92,9 +100,10 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .major = 2,
                 .minor_first = 4,
                 .minor_last = 4,
+                .old_strings = true,
                 .storage = STORAGE(88),
                 .tensor = TENSOR,
-                .meta = META(192),
+                .meta = META_OLD_STRINGS,
                 .node = NODE,
                 .saved = SAVED(8),
                 .python = PYTHON_2_4_TO_2_9,
@@ -109,9 +118,28 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .major = 2,
                 .minor_first = 5,
                 .minor_last = 5,
+                .old_strings = true,
                 .storage = STORAGE(88),
                 .tensor = TENSOR,
-                .meta = META(192),
+                .meta = META_OLD_STRINGS,
+                .node = NODE,
+                .saved = SAVED(0),
+                .python = PYTHON_2_4_TO_2_9,
+                .block = BLOCK,
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0x5f0,
+                        POOLS_2_4_TO_2_9,
+                        PRIVATE_2_4_TO_2_7,
+                        ALLOCATOR_COMMON},
+        },
+        {
+                .major = 2,
+                .minor_first = 6,
+                .minor_last = 6,
+                .old_strings = true,
+                .storage = STORAGE(96),
+                .tensor = TENSOR,
+                .meta = META_OLD_STRINGS,
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
@@ -128,7 +156,7 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .minor_last = 7,
                 .storage = STORAGE(96),
                 .tensor = TENSOR,
-                .meta = META(192),
+                .meta = META_2_4_TO_2_9,
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
@@ -145,7 +173,7 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .minor_last = 8,
                 .storage = STORAGE(96),
                 .tensor = TENSOR,
-                .meta = META(192),
+                .meta = META_2_4_TO_2_9,
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
@@ -162,7 +190,7 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .minor_last = 9,
                 .storage = STORAGE(96),
                 .tensor = TENSOR,
-                .meta = META(192),
+                .meta = META_2_4_TO_2_9,
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
@@ -180,7 +208,7 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .packed_python_bit = true,
                 .storage = STORAGE(96),
                 .tensor = TENSOR,
-                .meta = META(200),
+                .meta = META_2_10,
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_10,

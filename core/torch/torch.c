@@ -71,6 +71,14 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	return NULL;
 }
 
+/* Which std::string it was built with: in the old ABI the string of c10::Error's constructor is mangled "Ss". */
+static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *c10)
+{
+	uint64_t address;
+	return gm_symbols_lookup(
+	        symbols, c10, "_ZN3c105ErrorC1ENS_14SourceLocationESs", &address, NULL);
+}
+
 struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python, struct gm_torch **ret_torch)
 {
@@ -91,14 +99,17 @@ struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbol
 	torch->python = python;
 	struct gm_error *error = read_version(torch, c10);
 	if (!error) {
-		torch->layout = gm_torch_layout_for(torch->version);
+		bool old_strings = has_old_strings(symbols, c10);
+		torch->layout = gm_torch_layout_for(torch->version, old_strings);
 		if (!torch->layout)
 			error = gm_error_create(GM_TARGET,
-			        "PyTorch %s: gpumem has no table of its object layouts (it has: "
+			        "PyTorch %s%s: gpumem has no table of its object layouts (it has: "
 			        "%s): events "
 			        "and call stacks still work; use one of these versions for the "
 			        "rest",
-			        torch->version, gm_torch_layout_versions());
+			        torch->version,
+			        old_strings ? " built with the old std::string" : "",
+			        gm_torch_layout_versions());
 	}
 	if (error) {
 		free(torch);

@@ -1,4 +1,5 @@
-/* Prints the table of a version of PyTorch as "part.field offset" lines: torch_layout 2.8. For tests/e2e/test_versions.py,
+/* Prints the table of a version of PyTorch as "part.field offset" lines: torch_layout 2.8, or torch_layout 2.5 old
+ * for a build with the old std::string. For tests/e2e/test_versions.py,
  * which compares it with what the recipes find. */
 #include <stdio.h>
 
@@ -8,7 +9,8 @@
 
 int main(int argc, char **argv)
 {
-	const struct gm_torch_layout *layout = argc == 2 ? gm_torch_layout_for(argv[1]) : NULL;
+	const struct gm_torch_layout *layout =
+	        argc >= 2 ? gm_torch_layout_for(argv[1], argc > 2) : NULL;
 	if (!layout) {
 		fprintf(stderr, "no table: there are those of %s\n", gm_torch_layout_versions());
 		return 1;

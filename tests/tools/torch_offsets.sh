@@ -7,7 +7,6 @@ python=${1:-$here/../../.venv/bin/python}
 torch=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 # wheels up to 2.6 have libstdc++'s old std::string
-abi=0
-if nm -D "$torch/lib/libc10.so" | grep -q __cxx11; then abi=1; fi
+abi=$("$python" -W ignore -c 'import torch; print(int(torch.compiled_with_cxx11_abi()))')
 g++ -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=$abi -fno-access-control -w -DC10_USE_MINIMAL_GLOG -I"$torch/include" \
 	-I"$torch/include/torch/csrc/api/include" -I"$headers" -S -o - "$here/torch_offsets.cpp" | sed -n 's/^->//p'
