@@ -17,6 +17,7 @@
 	_(phases)      \
 	_(leaks)       \
 	_(segments)    \
+	_(oom)         \
 	_(export)      \
 	_(why)         \
 	_(who_holds)   \

@@ -12,7 +12,7 @@ enum {
 	GM_TARGET_PID = 'p',
 	GM_TARGET_CORE = 'c',
 	GM_TARGET_THREAD = 't',
-	GM_TARGET_SYSROOT = 0x1001
+	GM_TARGET_SYSROOT = 0x1201
 };
 
 /* The options, as rows of a command's option table. */

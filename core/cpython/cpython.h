@@ -211,4 +211,14 @@ struct gm_error *gm_python_modules(struct gm_python *python,
 /* Reads the reference count of an object; false where unreadable. Immortal ones give UINT64_MAX. */
 bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret_count);
 
+/*
+ * Where an exception was raised, innermost frame first; of more than `max` frames the innermost ones. `address` is 0:
+ * the frames may have ended. Returns their number.
+ */
+size_t gm_python_traceback(struct gm_python *python, uint64_t exception,
+        struct gm_python_frame *ret_frames, size_t max);
+/* The first of an exception's arguments, where it is a str (what str() of it tells mostly). Caller frees. */
+bool gm_python_exception_text(
+        struct gm_python *python, uint64_t exception, size_t max, char **ret_text);
+
 #endif

@@ -1,0 +1,349 @@
+#include "ask/oom.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/blocks.h"
+#include "ask/place.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/size.h"
+
+enum { TOP_MAX = 12, TRACEBACK_DEPTH = 16 };
+
+void gm_oom_deinit(struct gm_oom *oom)
+{
+	gm_oom_judgement_deinit(&oom->judgement);
+	gm_memory_deinit(&oom->memory);
+	for (size_t i = 0; i < oom->frame_count; i++) {
+		free(oom->frames[i].file);
+		free(oom->frames[i].function);
+	}
+	for (size_t i = 0; i < oom->top_count; i++)
+		free(oom->top[i].text);
+	free(oom->frames);
+	free(oom->top);
+	free(oom->message);
+	*oom = (struct gm_oom){0};
+}
+
+const struct gm_oom_place *gm_oom_site(const struct gm_oom *oom)
+{
+	for (size_t i = 0; i < oom->frame_count; i++)
+		if (!gm_place_is_library(oom->frames[i].file))
+			return &oom->frames[i];
+	return oom->frame_count ? &oom->frames[0] : NULL;
+}
+
+/* --- who fills it ---------------------------------------------------------------------------------- */
+
+struct top {
+	GM_ARRAY(struct gm_oom_holder) rows;
+	bool no_memory;
+};
+
+static void add_row(struct top *top, const char *text, uint64_t bytes, uint64_t blocks)
+{
+	char *copy = strdup(text);
+	if (!copy || !gm_array_push(&top->rows, ((struct gm_oom_holder){copy, bytes, blocks}))) {
+		free(copy);
+		top->no_memory = true;
+	}
+}
+
+static uint64_t parts(const struct gm_retained_node *node)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < node->child_count; i++)
+		bytes += node->children[i].bytes;
+	return bytes;
+}
+
+/*
+ * The error's own traceback keeps the frames that it passed, and so everything: true, and no answer. Their variables
+ * are told instead.
+ */
+static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
+{
+	if (depth > TRACEBACK_DEPTH || parts(node) != node->bytes)
+		return false;
+	if (strstr(node->text, "__traceback__") || strstr(node->text, "tb_frame"))
+		return true;
+	return node->child_count == 1 && is_traceback(&node->children[0], depth + 1);
+}
+
+static void add_nodes(
+        struct top *top, const struct gm_retained_node *nodes, size_t count, unsigned depth)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (depth <= TRACEBACK_DEPTH && is_traceback(&nodes[i], depth))
+			add_nodes(top, nodes[i].children, nodes[i].child_count, depth + 1);
+		else
+			add_row(top, nodes[i].text, nodes[i].bytes, nodes[i].blocks);
+	}
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct gm_oom_holder *left = a, *right = b;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return strcmp(left->text, right->text);
+}
+
+/* Biggest first; what is beyond the last row is told as one. */
+static struct gm_error *keep_top(struct top *top, struct gm_oom *oom)
+{
+	if (top->rows.count)
+		qsort(top->rows.items, top->rows.count, sizeof(*top->rows.items), by_bytes);
+	struct gm_oom_holder rest = {0};
+	size_t more = 0;
+	while (top->rows.count > TOP_MAX) {
+		struct gm_oom_holder *last = &top->rows.items[--top->rows.count];
+		rest.bytes += last->bytes;
+		rest.blocks += last->blocks;
+		more++;
+		free(last->text);
+	}
+	if (more) {
+		char text[48];
+		snprintf(text, sizeof(text), "%zu smaller", more);
+		add_row(top, text, rest.bytes, rest.blocks);
+	}
+	oom->top = top->rows.items;
+	oom->top_count = top->rows.count;
+	return top->no_memory ? &gm_error_no_memory : NULL;
+}
+
+static struct gm_error *fill_top(struct gm_context *context, struct gm_oom *oom)
+{
+	struct gm_retained_answer answer;
+	struct top top = {0};
+	gm_try(gm_ask_retained(context, false, &answer));
+	for (size_t i = 0; i < answer.retained.device_count; i++) {
+		const struct gm_retained_device *device = &answer.retained.devices[i];
+		if (device->device == oom->memory.device)
+			add_nodes(&top, device->nodes, device->node_count, 0);
+	}
+	gm_retained_answer_deinit(&answer);
+	return keep_top(&top, oom);
+}
+
+/* --- a process or a core --------------------------------------------------------------------------- */
+
+static bool reads_the_same(uint64_t bytes, uint64_t rounded)
+{
+	char left[GM_SIZE_TEXT], right[GM_SIZE_TEXT];
+	return strcmp(gm_text_size(bytes, left), gm_text_size(rounded, right)) == 0;
+}
+
+/* Nothing was let go since: then the allocator's own figures are those of the failure, to the byte. */
+static void compare_moments(struct gm_oom *oom)
+{
+	const struct gm_memory *now = &oom->memory;
+	struct gm_oom_facts *facts = &oom->facts;
+	uint64_t told = now->allocated + (facts->rounded ? now->private_free : 0);
+	oom->memory_is_then = facts->allocated != GM_NOT_KNOWN && facts->reserved != GM_NOT_KNOWN &&
+	                      reads_the_same(told, facts->allocated);
+	if (facts->unallocated != GM_NOT_KNOWN)
+		oom->memory_is_then &= reads_the_same(now->reserved - told, facts->unallocated);
+}
+
+static void take_memory(struct gm_oom *oom)
+{
+	const struct gm_memory *now = &oom->memory;
+	struct gm_oom_facts *facts = &oom->facts;
+	facts->allocated = now->allocated;
+	facts->reserved = now->reserved;
+	facts->pending = now->pending;
+	facts->private_pools = now->private_free;
+	facts->unallocated = now->free - now->private_free;
+	facts->largest_hole = now->largest_hole;
+	facts->movable = gm_memory_movable(now);
+	facts->whole_free = now->whole_free;
+	facts->rounded = false;
+	for (size_t i = 0; i < now->segment_count; i++)
+		facts->expandable |= now->segments[i].expandable;
+	if (now->total != GM_NOT_KNOWN)
+		facts->total = now->total;
+	if (now->device_free != GM_NOT_KNOWN)
+		facts->free = now->device_free;
+	if (now->allocator && now->allocator->limit != GM_NOT_KNOWN)
+		facts->limit = now->allocator->limit;
+}
+
+static struct gm_error *judge(struct gm_oom *oom)
+{
+	if (oom->facts.needed == GM_NOT_KNOWN)
+		return NULL;
+	return gm_oom_judge(&oom->facts, &oom->judgement) ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *look_at_target(struct gm_context *context, int device, struct gm_oom *oom)
+{
+	struct gm_torch *torch;
+	size_t devices;
+	gm_try(gm_context_torch(context, &torch));
+	gm_try(gm_torch_allocator_devices(torch, &devices));
+	oom->ooms = oom->retries = 0;
+	for (size_t i = 0; i < devices; i++) {
+		struct gm_allocator_device own;
+		_cleanup_error_ struct gm_error *unread =
+		        gm_torch_allocator_device(torch, (int)i, &own);
+		if (unread)
+			continue;
+		oom->ooms += own.ooms;
+		oom->retries += own.retries;
+	}
+	gm_try(gm_oom_find(context, oom));
+	if (oom->found == GM_OOM_FOUND_NOWHERE && oom->ooms == 0) {
+		char refused[96] = "";
+		if (oom->retries)
+			snprintf(refused, sizeof(refused),
+			        " (cudaMalloc refused %" PRIu64
+			        " times, and had it after the cache was emptied)",
+			        oom->retries);
+		return gm_error_create(GM_NEGATIVE,
+		        "no out-of-memory error: PyTorch's allocator has raised none%s: `gpumem "
+		        "segments --request SIZE` tells whether a request would fit",
+		        refused);
+	}
+	if (device < 0)
+		device = oom->facts.device;
+	gm_try(gm_memory_now(context, device, &oom->memory));
+	oom->memory.allocator = &oom->memory.own;
+	oom->facts.device = oom->memory.device;
+	compare_moments(oom);
+	if (oom->memory_is_then)
+		take_memory(oom);
+	gm_try(judge(oom));
+	return fill_top(context, oom);
+}
+
+struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struct gm_oom *ret_oom)
+{
+	*ret_oom = (struct gm_oom){0};
+	struct gm_error *error = look_at_target(context, device, ret_oom);
+	if (error)
+		gm_oom_deinit(ret_oom);
+	return error;
+}
+
+/* --- a recording ----------------------------------------------------------------------------------- */
+
+static struct gm_error *find_event(const struct gm_log *log, bool has_event, uint64_t asked,
+        uint64_t *ret_event, size_t *ret_ooms)
+{
+	uint64_t found = UINT64_MAX, count = gm_log_event_count(log);
+	struct gm_event event;
+	*ret_ooms = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		gm_log_event(log, i, &event);
+		if (event.action != GM_OOM)
+			continue;
+		++*ret_ooms;
+		if (!has_event || i == asked)
+			found = i;
+	}
+	if (found == UINT64_MAX && has_event)
+		return gm_error_create(GM_USAGE,
+		        "event %" PRIu64
+		        ": no oom event: `gpumem events` lists what the record has (%zu of oom)",
+		        asked, *ret_ooms);
+	if (found == UINT64_MAX)
+		return gm_error_create(GM_NEGATIVE,
+		        "no out-of-memory error: the record has no oom event: `gpumem peak` tells "
+		        "what made the peak");
+	*ret_event = found;
+	return NULL;
+}
+
+static struct gm_error *take_stack(const struct gm_log *log, uint32_t stack, struct gm_oom *oom)
+{
+	enum { FRAMES_MAX = 64 };
+	struct gm_frame_place place;
+	oom->frames = calloc(FRAMES_MAX, sizeof(*oom->frames));
+	if (!oom->frames)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < FRAMES_MAX && gm_place_frame(log, stack, i, &place); i++) {
+		struct gm_oom_place *to = &oom->frames[oom->frame_count++];
+		to->file = strdup(place.file);
+		to->function = strdup(place.function);
+		to->line = place.line;
+		if (!to->file || !to->function)
+			return &gm_error_no_memory;
+	}
+	return NULL;
+}
+
+static struct gm_error *top_of_event(struct gm_context *context, uint64_t event, struct gm_oom *oom)
+{
+	const struct gm_blocks_options options = {
+	        .by = GM_BY_LINE, .has_event = true, .event = event};
+	struct gm_blocks blocks;
+	struct top top = {0};
+	gm_try(gm_ask_blocks(context, &options, &blocks));
+	if (blocks.device == oom->memory.model_device)
+		for (size_t i = 0; i < blocks.group_count; i++)
+			add_row(&top, blocks.groups[i].key, blocks.groups[i].bytes,
+			        blocks.groups[i].blocks);
+	gm_blocks_deinit(&blocks);
+	return keep_top(&top, oom);
+}
+
+static void take_counters(const struct gm_log *log, uint64_t event, struct gm_oom_facts *facts)
+{
+	char name[64];
+	uint64_t value;
+	snprintf(name, sizeof(name), "device.%d.total", facts->device);
+	if (gm_log_counter(log, name, &value))
+		facts->total = value;
+	snprintf(name, sizeof(name), "oom.%" PRIu64 ".free", event);
+	if (gm_log_counter(log, name, &value))
+		facts->free = value;
+}
+
+static struct gm_error *look_at_event(
+        struct gm_context *context, bool has_event, uint64_t asked, struct gm_oom *oom)
+{
+	struct gm_model *model;
+	uint64_t number;
+	size_t ooms;
+	struct gm_event event;
+	gm_try(gm_context_model(context, &model));
+	const struct gm_log *log = gm_model_log(model);
+	gm_try(find_event(log, has_event, asked, &number, &ooms));
+	gm_log_event(log, number, &event);
+	gm_oom_facts_init(&oom->facts);
+	strcpy(oom->facts.platform, "CUDA");
+	oom->found = GM_OOM_FOUND_EVENT;
+	oom->ooms = ooms;
+	oom->retries = GM_NOT_KNOWN;
+	oom->facts.device = event.device;
+	gm_try(gm_memory_after(context, event.device, (uint32_t)number, &oom->memory));
+	oom->memory_is_then = true;
+	take_memory(oom);
+	oom->facts.requested = event.size;
+	oom->facts.needed = gm_segment_size(event.size);
+	take_counters(log, number, &oom->facts);
+	/* what the allocator said of itself then counts more than what events make */
+	if (event.allocated != UINT64_MAX)
+		oom->facts.allocated = event.allocated;
+	if (event.reserved != UINT64_MAX)
+		oom->facts.reserved = event.reserved;
+	gm_try(take_stack(log, event.python_stack, oom));
+	gm_try(judge(oom));
+	return top_of_event(context, number, oom);
+}
+
+struct gm_error *gm_ask_oom_event(
+        struct gm_context *context, bool has_event, uint64_t event, struct gm_oom *ret_oom)
+{
+	*ret_oom = (struct gm_oom){0};
+	struct gm_error *error = look_at_event(context, has_event, event, ret_oom);
+	if (error)
+		gm_oom_deinit(ret_oom);
+	return error;
+}

@@ -1,0 +1,342 @@
+#include "render/oom.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "render/json.h"
+
+/* --- what all forms share -------------------------------------------------------------------------- */
+
+static void put_lines(const struct gm_oom_judgement *judgement, FILE *out)
+{
+	if (!judgement->line_count)
+		return;
+	fputs("the arithmetic:\n", out);
+	for (size_t i = 0; i < judgement->line_count; i++) {
+		const struct gm_oom_line *line = &judgement->lines[i];
+		char size[GM_SIZE_TEXT];
+		fprintf(out, "  %c %11s  %s\n", line->sign, gm_text_size(line->bytes, size),
+		        line->text);
+	}
+}
+
+static void put_remedies(const struct gm_oom_judgement *judgement, FILE *out)
+{
+	static const char *const answers[] = {"no", "yes", "maybe"};
+	if (!judgement->remedy_count)
+		return;
+	fputs("would it have been enough?\n", out);
+	for (size_t i = 0; i < judgement->remedy_count; i++)
+		fprintf(out, "  %-5s  %s\n", answers[judgement->remedies[i].sufficient],
+		        judgement->remedies[i].text);
+}
+
+static void put_verdict(const struct gm_oom_judgement *judgement, FILE *out)
+{
+	fprintf(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict),
+	        judgement->sentence);
+	put_lines(judgement, out);
+}
+
+/* PyTorch's text names the segment, which is larger than a small request. */
+static const char *segment_note(const struct gm_oom_facts *facts)
+{
+	if (!facts->rounded || strcmp(facts->platform, "MPS") == 0)
+		return "";
+	if (facts->requested == UINT64_C(2) << 20)
+		return " (what PyTorch asks for when a tensor of up to 1 MiB does not fit)";
+	if (facts->requested == UINT64_C(20) << 20)
+		return " (what PyTorch asks for when a tensor of 1 to 10 MiB does not fit)";
+	return "";
+}
+
+static json_t *bytes_json(uint64_t bytes)
+{
+	return bytes == GM_NOT_KNOWN ? json_null() : json_integer((json_int_t)bytes);
+}
+
+static json_t *lines_json(const struct gm_oom_judgement *judgement)
+{
+	json_t *lines = json_array();
+	for (size_t i = 0; i < judgement->line_count; i++) {
+		const struct gm_oom_line *line = &judgement->lines[i];
+		char sign[2] = {line->sign, 0};
+		json_array_append_new(lines,
+		        json_pack("{s:s, s:I, s:o}", "sign", sign, "bytes", (json_int_t)line->bytes,
+		                "text", gm_json_string(line->text)));
+	}
+	return lines;
+}
+
+static json_t *remedies_json(const struct gm_oom_judgement *judgement)
+{
+	static const char *const answers[] = {"no", "yes", "maybe"};
+	json_t *remedies = json_array();
+	for (size_t i = 0; i < judgement->remedy_count; i++) {
+		const struct gm_oom_remedy *remedy = &judgement->remedies[i];
+		json_array_append_new(remedies,
+		        json_pack("{s:s, s:s, s:o}", "name", remedy->name, "sufficient",
+		                answers[remedy->sufficient], "text", gm_json_string(remedy->text)));
+	}
+	return remedies;
+}
+
+/* The contract's fields, of whatever the facts came from. */
+static json_t *facts_json(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
+{
+	json_t *value = json_object(), *others = json_array();
+	const struct {
+		const char *key;
+		uint64_t bytes;
+	} fields[] = {{"requested", facts->requested}, {"needed", facts->needed},
+	        {"total", facts->total}, {"free", facts->free},
+	        {"limit", facts->limit ? facts->limit : GM_NOT_KNOWN},
+	        {"allocated", facts->allocated}, {"reserved", facts->reserved},
+	        {"unallocated", facts->unallocated}, {"private_pools", facts->private_pools},
+	        {"pending", facts->pending}, {"largest_free", facts->largest_hole},
+	        {"process", facts->process}, {"outside", judgement->outside},
+	        {"missing", judgement->missing}};
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		json_object_set_new(value, fields[i].key, bytes_json(fields[i].bytes));
+	for (size_t i = 0; i < facts->other_count; i++)
+		json_array_append_new(
+		        others, json_pack("{s:I, s:I}", "pid", (json_int_t)facts->others[i].pid,
+		                        "bytes", (json_int_t)facts->others[i].bytes));
+	json_object_set_new(
+	        value, "device", facts->device < 0 ? json_null() : json_integer(facts->device));
+	json_object_set_new(value, "platform", json_string(facts->platform));
+	json_object_set_new(value, "processes", others);
+	json_object_set_new(value, "rounded", json_boolean(facts->rounded));
+	json_object_set_new(value, "verdict",
+	        judgement->verdict ? json_string(gm_oom_verdict_name(judgement->verdict))
+	                           : json_null());
+	json_object_set_new(value, "sentence",
+	        judgement->sentence ? gm_json_string(judgement->sentence) : json_null());
+	json_object_set_new(value, "arithmetic", lines_json(judgement));
+	json_object_set_new(value, "enough", remedies_json(judgement));
+	return value;
+}
+
+/* --- messages of a text ---------------------------------------------------------------------------- */
+
+struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
+        const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
+        FILE *out)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_oom_message *message = &messages[i];
+		const struct gm_oom_facts *facts = &message->facts;
+		char size[GM_SIZE_TEXT], device[24] = "";
+		if (facts->device >= 0)
+			snprintf(device, sizeof(device), " on GPU %d", facts->device);
+		fprintf(out, "%s%s%s%sline %u: %s%s: %s did not fit%s\n", i ? "\n" : "",
+		        message->label, message->label[0] ? ", " : "", "", message->line,
+		        facts->platform, device, gm_text_size(facts->requested, size),
+		        segment_note(facts));
+		if (message->repeats > 1)
+			fprintf(out, "  (the same message stands there %u times)\n",
+			        message->repeats);
+		put_verdict(&judgements[i], out);
+		put_remedies(&judgements[i], out);
+	}
+	return NULL;
+}
+
+struct gm_error *gm_render_oom_messages_json(const struct gm_oom_message *messages,
+        const struct gm_oom_judgement *judgements, size_t count, FILE *out)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < count; i++) {
+		json_t *one = facts_json(&messages[i].facts, &judgements[i]);
+		json_object_set_new(one, "label",
+		        messages[i].label[0] ? gm_json_string(messages[i].label) : json_null());
+		json_object_set_new(one, "line", json_integer(messages[i].line));
+		json_object_set_new(one, "repeats", json_integer(messages[i].repeats));
+		json_array_append_new(all, one);
+	}
+	return gm_json_write(json_pack("{s:o}", "messages", all), true, out);
+}
+
+/* --- of a process, a core, a recording ------------------------------------------------------------- */
+
+static const char *state_text(enum gm_oom_found found)
+{
+	switch (found) {
+	case GM_OOM_FOUND_REPORT:
+		return "being raised now";
+	case GM_OOM_FOUND_RAISED:
+		return "under way: it is being raised or handled";
+	case GM_OOM_FOUND_HELD:
+		return "caught: a running function has it, as an exception hook or a handler does";
+	case GM_OOM_FOUND_LAST:
+		return "it ended the program (sys.last_value)";
+	case GM_OOM_FOUND_KEPT:
+		return "handled: the program went on; something still refers to the exception";
+	case GM_OOM_FOUND_TEXT:
+		return "only its text is left in memory: it may be handled";
+	case GM_OOM_FOUND_EVENT:
+		return "recorded";
+	default:
+		return "handled: nothing of it is left";
+	}
+}
+
+static const char *state_word(enum gm_oom_found found)
+{
+	static const char *const words[] = {
+	        "gone", "reporting", "raised", "held", "last", "kept", "text", "recorded"};
+	return words[found];
+}
+
+static void put_first_line(const struct gm_oom *oom, FILE *out)
+{
+	const struct gm_oom_place *site = gm_oom_site(oom);
+	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	fprintf(out, "%s ran out of memory",
+	        gm_text_device(oom->memory.device_type, oom->memory.device, name));
+	if (oom->facts.requested != GM_NOT_KNOWN && !oom->message)
+		fprintf(out, ": %s (%s bytes) did not fit",
+		        gm_text_size(oom->facts.requested, size),
+		        gm_text_grouped(oom->facts.requested, exact));
+	else if (oom->facts.requested != GM_NOT_KNOWN)
+		fprintf(out, ": %s did not fit", gm_text_size(oom->facts.requested, size));
+	if (site)
+		fprintf(out, ", at %s:%u in %s", gm_text_path(site->file), site->line,
+		        site->function);
+	if (oom->memory.event != GM_NO_EVENT)
+		fprintf(out, " (event %u)", oom->memory.event);
+	fprintf(out, "\nthe error: %s\n", state_text(oom->found));
+}
+
+static void put_counts(const struct gm_oom *oom, FILE *out)
+{
+	if (oom->retries == GM_NOT_KNOWN) {
+		if (oom->ooms > 1)
+			fprintf(out,
+			        "the record has %" PRIu64
+			        " such errors; --at=EVENT asks about another\n",
+			        oom->ooms);
+		return;
+	}
+	/* a report that is under way is counted already */
+	uint64_t shown = oom->exceptions                      ? oom->exceptions
+	                 : oom->found == GM_OOM_FOUND_NOWHERE ? 0
+	                                                      : 1;
+	fprintf(out,
+	        "PyTorch counts %" PRIu64 " out-of-memory error%s in all, and %" PRIu64
+	        " time%s that cudaMalloc refused and the cache was emptied for another try",
+	        oom->ooms, oom->ooms == 1 ? "" : "s", oom->retries, oom->retries == 1 ? "" : "s");
+	if (oom->ooms > shown)
+		fprintf(out, "; %" PRIu64 " of the errors %s caught, and the program went on",
+		        oom->ooms - shown, oom->ooms - shown == 1 ? "was" : "were");
+	fputc('\n', out);
+}
+
+static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style *style, FILE *out)
+{
+	bool recorded = oom->memory.event != GM_NO_EVENT;
+	const char *const heads[] = {
+	        "size", "bytes", "blocks", recorded ? "allocated at" : "kept by"};
+	if (!oom->top_count)
+		return NULL;
+	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	fprintf(out, "who fills the device%s: %s allocated (%s bytes)\n",
+	        oom->memory_is_then ? "" : ", now", gm_text_size(oom->memory.allocated, size),
+	        gm_text_grouped(oom->memory.allocated, exact));
+	struct gm_table *table = gm_table_create(heads, "rrrl");
+	for (size_t i = 0; i < oom->top_count; i++) {
+		const struct gm_oom_holder *holder = &oom->top[i];
+		gm_table_cell(table, "%s", gm_text_size(holder->bytes, size));
+		gm_table_cell(table, "%s", gm_text_grouped(holder->bytes, exact));
+		gm_table_cell(table, "%" PRIu64, holder->blocks);
+		gm_table_cell(table, "%s", gm_text_path(holder->text));
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
+/* The segments with most free bytes: what fragmentation looks like. */
+static void put_fragments(const struct gm_oom *oom, FILE *out)
+{
+	const struct gm_memory *memory = &oom->memory;
+	char size[GM_SIZE_TEXT], largest[GM_SIZE_TEXT];
+	if (!memory->holes)
+		return;
+	size_t with = 0;
+	for (size_t i = 0; i < memory->segment_count; i++)
+		with += memory->segments[i].free > 0;
+	fprintf(out,
+	        "fragmentation%s: %s free in %zu piece%s of %zu of %zu segments, the largest %s "
+	        "(`gpumem segments` lists them)\n",
+	        oom->memory_is_then ? "" : ", now", gm_text_size(memory->free, size), memory->holes,
+	        memory->holes == 1 ? "" : "s", with, memory->segment_count,
+	        gm_text_size(memory->largest_hole, largest));
+}
+
+struct gm_error *gm_render_oom_text(
+        const struct gm_oom *oom, const char *const *next, const struct gm_style *style, FILE *out)
+{
+	put_first_line(oom, out);
+	if (oom->judgement.verdict)
+		put_verdict(&oom->judgement, out);
+	else
+		fputs("verdict: unknown\n  What was asked for is not to be found any more.\n", out);
+	if (!oom->memory_is_then && oom->message) {
+		char then[GM_SIZE_TEXT], now[GM_SIZE_TEXT];
+		fprintf(out,
+		        "  These are the error's own figures. The program went on since: %s was "
+		        "allocated, now it is %s.\n",
+		        gm_text_size(oom->facts.allocated, then),
+		        gm_text_size(oom->memory.allocated, now));
+	}
+	gm_try(put_top(oom, style, out));
+	put_fragments(oom, out);
+	put_remedies(&oom->judgement, out);
+	put_counts(oom, out);
+	for (; next && *next; next++)
+		fprintf(out, "next: %s\n", *next);
+	return NULL;
+}
+
+static json_t *frames_json(const struct gm_oom *oom)
+{
+	json_t *frames = json_array();
+	for (size_t i = 0; i < oom->frame_count; i++)
+		json_array_append_new(frames,
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(oom->frames[i].file),
+		                "line", (int)oom->frames[i].line, "function",
+		                gm_json_string(oom->frames[i].function)));
+	return frames;
+}
+
+struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out)
+{
+	json_t *value = facts_json(&oom->facts, &oom->judgement);
+	json_t *top = json_array(), *now = json_object();
+	for (size_t i = 0; i < oom->top_count; i++)
+		json_array_append_new(
+		        top, json_pack("{s:o, s:I, s:I}", "text", gm_json_string(oom->top[i].text),
+		                     "bytes", (json_int_t)oom->top[i].bytes, "blocks",
+		                     (json_int_t)oom->top[i].blocks));
+	json_object_set_new(now, "allocated", json_integer((json_int_t)oom->memory.allocated));
+	json_object_set_new(now, "reserved", json_integer((json_int_t)oom->memory.reserved));
+	json_object_set_new(now, "pending", json_integer((json_int_t)oom->memory.pending));
+	json_object_set_new(now, "free", json_integer((json_int_t)oom->memory.free));
+	json_object_set_new(
+	        now, "largest_free", json_integer((json_int_t)oom->memory.largest_hole));
+	json_object_set_new(now, "holes", json_integer((json_int_t)oom->memory.holes));
+	json_object_set_new(now, "same_moment", json_boolean(oom->memory_is_then));
+	json_object_set_new(value, "top", top);
+	json_object_set_new(value, "memory", now);
+	json_object_set_new(value, "state", json_string(state_word(oom->found)));
+	json_object_set_new(value, "event",
+	        oom->memory.event == GM_NO_EVENT ? json_null() : json_integer(oom->memory.event));
+	json_object_set_new(value, "thread", oom->thread ? json_integer(oom->thread) : json_null());
+	json_object_set_new(value, "ooms", bytes_json(oom->ooms));
+	json_object_set_new(value, "alloc_retries", bytes_json(oom->retries));
+	json_object_set_new(
+	        value, "message", oom->message ? gm_json_string(oom->message) : json_null());
+	json_object_set_new(value, "python", frames_json(oom));
+	return gm_json_write(value, true, out);
+}
