@@ -72,6 +72,9 @@ struct gm_error *gm_context_set_log(struct gm_context *context, const char *path
  * no process or log was named; else the part's own error. python and torch: GM_TARGET where the
  * target has none.
  */
+/* GM_TARGET where the process asked about has ended since it was opened: what was read of it last need not hold. To
+ * be asked before an answer is given. */
+struct gm_error *gm_context_check_there(const struct gm_context *context);
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image);
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols);
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python);

@@ -78,6 +78,11 @@ struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **
 	return NULL;
 }
 
+struct gm_error *gm_context_check_there(const struct gm_context *context)
+{
+	return context->image ? gm_image_check_there(context->image) : NULL;
+}
+
 int gm_context_thread(const struct gm_context *context)
 {
 	return context->thread > 0 ? context->thread : (int)gm_image_main_thread(context->image);

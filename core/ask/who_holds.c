@@ -160,6 +160,8 @@ struct gm_error *gm_ask_who_holds(
 		        result.answer.place != GM_PLACE_BLOCK)
 			error = no_block(&result.answer, address);
 	}
+	if (!error)
+		error = gm_context_check_there(context);
 	gm_holders_destroy(holders);
 	if (error)
 		gm_who_holds_deinit(&result);

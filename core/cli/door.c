@@ -205,6 +205,12 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	if (!error)
 		error = command->run(&door->context, argc, copy, out, err, ret_status);
 	gm_progress_end(&door->line);
+	/* What does not make sense in the memory of a process that ended meanwhile is not its fault. */
+	struct gm_error *ended = error ? gm_context_check_there(&door->context) : NULL;
+	if (ended) {
+		gm_error_destroy(error);
+		error = ended;
+	}
 	uint64_t end;
 	if (!error && door->context.shell && door->context.log &&
 	        gm_log_truncated(door->context.log, &end))

@@ -66,7 +66,7 @@ pid_t gm_py_tid_of_pthread(struct gm_python *python, const uint8_t *bytes)
 	if (!ident || !gm_image_try_u32(python->image, ident + PTHREAD_TID, &tid) ||
 	        tid > INT32_MAX)
 		return 0;
-	return (pid_t)tid;
+	return gm_image_thread_of(python->image, (pid_t)tid);
 }
 
 /* The kernel's id of a thread, which 3.9 and 3.10 do not keep. */
@@ -78,7 +78,7 @@ pid_t gm_py_native_id(struct gm_python *python, const uint8_t *bytes)
 	if (layout->thread_native_id == GM_NO_FIELD)
 		return gm_py_tid_of_pthread(python, bytes);
 	native = gm_u64_at(bytes, layout->thread_native_id);
-	return native <= INT32_MAX ? (pid_t)native : 0;
+	return native <= INT32_MAX ? gm_image_thread_of(python->image, (pid_t)native) : 0;
 }
 
 struct list {

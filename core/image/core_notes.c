@@ -8,6 +8,7 @@
 #include <sys/procfs.h>
 
 #include "base/cleanup.h"
+#include "image/numbers.h"
 #include "image/page_cache.h"
 
 static bool put(struct gm_note_bytes *notes, const void *bytes, size_t size)
@@ -148,8 +149,7 @@ struct gm_error *gm_core_notes_make(struct gm_image *image, const struct gm_thre
 {
 	pid_t pid = gm_image_pid(image);
 	struct elf_prpsinfo process = describe(pid);
-	if (pid <= 0)
-		process.pr_pid = gm_image_main_thread(image);
+	process.pr_pid = pid > 0 ? gm_number_inside(pid, pid) : gm_image_main_thread(image);
 	siginfo_t information = {.si_signo = signal};
 	struct gm_note_bytes notes = {0};
 	bool made = true;

@@ -14,6 +14,7 @@
 #include "image/core_notes.h"
 #include "image/core_out.h"
 #include "image/core_plan.h"
+#include "image/numbers.h"
 #include "image/page_cache.h"
 #include "image/stop.h"
 #include "image/thread_state.h"
@@ -64,6 +65,9 @@ static struct gm_error *read_threads(struct writing *writing)
 			memmove(writing->threads + 1, writing->threads, at * sizeof(state));
 			at = 0;
 		}
+		/* As the kernel has it: a core tells what the process itself goes by. */
+		if (gm_image_pid(writing->image) > 0)
+			state.id = gm_number_inside(gm_image_pid(writing->image), ids[i]);
 		writing->threads[at] = state;
 	}
 	if (writing->thread_count > 0)

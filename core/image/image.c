@@ -71,6 +71,11 @@ bool gm_image_goes_on(const struct gm_image *image)
 	return !image->kind->files;
 }
 
+struct gm_error *gm_image_check_there(const struct gm_image *image)
+{
+	return image->kind->check_there ? image->kind->check_there(image) : NULL;
+}
+
 struct gm_error *gm_image_check_whole(const struct gm_image *image)
 {
 	return image->kind->check_whole ? image->kind->check_whole(image) : NULL;
@@ -206,6 +211,11 @@ struct gm_error *gm_image_read_string(
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
 {
 	return image->kind->threads(image, ret_threads, ret_count);
+}
+
+pid_t gm_image_thread_of(struct gm_image *image, pid_t inside)
+{
+	return image->kind->thread_of ? image->kind->thread_of(image, inside) : inside;
 }
 
 struct gm_error *gm_image_registers(

@@ -89,6 +89,9 @@ pid_t gm_image_main_thread(const struct gm_image *image); /* 0: not known */
  * can be read all the same. */
 struct gm_error *gm_image_check_whole(const struct gm_image *image);
 
+/* GM_TARGET where the image is a process that has ended since: then what was read last need not hold. */
+struct gm_error *gm_image_check_there(const struct gm_image *image);
+
 /* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
  * differs). Caller frees. */
 struct gm_error *gm_image_file_path(
@@ -160,6 +163,10 @@ static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, ui
 /* Thread ids as our own /proc shows them (in a container the target itself may see others); the caller
  * frees the array. */
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
+
+/* The number, as gm_image_threads() has it, of the thread that the target itself knows by the number `inside`: in a
+ * container they differ. 0: it has none such. */
+pid_t gm_image_thread_of(struct gm_image *image, pid_t inside);
 
 /*
  * The registers of a stopped thread. On a live process this is a ptrace request, so it works only in the

@@ -23,10 +23,12 @@ struct gm_image_kind {
 	struct gm_error *(*refresh)(struct gm_image *image, struct gm_maps *ret_maps);
 	struct gm_error *(*check_whole)(const struct gm_image *image); /* NULL: always whole */
 	struct gm_error *(*threads)(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
+	pid_t (*thread_of)(struct gm_image *image, pid_t inside); /* NULL: numbered alike */
 	struct gm_error *(*registers)(
 	        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);
 	struct gm_error *(*file_path)(
 	        const struct gm_image *image, const char *path, char **ret_path);
+	struct gm_error *(*check_there)(const struct gm_image *image); /* NULL: it cannot go */
 	/* NULL: none can be missing */
 	struct gm_error *(*files)(
 	        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);

@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/numbers.h"
 #include "image/registers.h"
 
 enum {
@@ -34,6 +35,7 @@ struct live {
 	int directory;         /* /proc/PID */
 	int memory;            /* /proc/PID/mem, or -1: process_vm_readv is used */
 	char *sysroot;         /* NULL: none */
+	struct gm_numbers numbers;
 };
 
 static struct live *live_of(const struct gm_image *image)
@@ -268,6 +270,19 @@ static struct gm_error *live_refresh(struct gm_image *image, struct gm_maps *ret
 	return gm_maps_parse(text.items, text.count, ret_maps);
 }
 
+/* The maps of a process that has ended are empty, or not there. */
+static struct gm_error *live_check_there(const struct gm_image *image)
+{
+	char byte;
+	_cleanup_close_ int fd = openat(live_of(image)->directory, "maps", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, &byte, 1) == 1)
+		return NULL;
+	return gm_error_create(GM_TARGET,
+	        "process %d: it ended while it was being read: start it again, or ask a core dump "
+	        "of it",
+	        image->pid);
+}
+
 static struct gm_error *live_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
 {
 	int fd = openat(live_of(image)->directory, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -297,6 +312,11 @@ static struct gm_error *live_threads(struct gm_image *image, pid_t **ret_threads
 	*ret_threads = threads.items;
 	*ret_count = threads.count;
 	return NULL;
+}
+
+static pid_t live_thread_of(struct gm_image *image, pid_t inside)
+{
+	return gm_numbers_here(&live_of(image)->numbers, inside);
 }
 
 static bool same_file(const char *left, const char *right)
@@ -398,6 +418,7 @@ static void live_close(struct gm_image *image)
 		close(live->memory);
 	if (live->directory >= 0)
 		close(live->directory);
+	gm_numbers_deinit(&live->numbers);
 	free(live->sysroot);
 	free(live);
 }
@@ -407,7 +428,9 @@ static const struct gm_image_kind live_kind = {
         .read_many = live_read_many,
         .explain = live_explain,
         .refresh = live_refresh,
+        .check_there = live_check_there,
         .threads = live_threads,
+        .thread_of = live_thread_of,
         .registers = live_registers,
         .file_path = live_file_path,
         .set_sysroot = live_set_sysroot,
@@ -451,6 +474,7 @@ struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image)
 	}
 	live->directory = directory;
 	live->memory = -1;
+	gm_numbers_init(&live->numbers, pid);
 	struct gm_error *error = gm_image_init(&live->image, &live_kind, pid);
 	if (!error)
 		error = choose_reader(live);

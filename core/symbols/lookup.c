@@ -88,6 +88,8 @@ static size_t find_tails(
         const struct gm_symbol_table *table, const char *name, uint32_t *ret_offsets)
 {
 	size_t length = strlen(name) + 1, count = 0;
+	if (!table->strings)
+		return 0;
 	const char *cursor = table->strings, *end = table->strings + table->strings_size;
 	while (count < TAILS_MAX && cursor < end &&
 	        (cursor = memmem(cursor, (size_t)(end - cursor), name, length))) {
