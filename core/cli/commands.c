@@ -25,6 +25,7 @@
 	_(run)         \
 	_(gdb)         \
 	_(core)        \
+	_(fit)         \
 	_(sim)         \
 	_(doctor)
 /* clang-format on */
