@@ -174,7 +174,7 @@ const struct gm_command gm_command_run = {
                  "device\n"
                  "  --compute-below BYTES  kernels that decide control flow are computed where "
                  "they touch no more\n"
-                 "                   memory than this (default 1MiB; 0: none)\n"
+                 "                   memory than this (default 64KiB; 0: none)\n"
                  "  --overflow-at STEP[,STEP]  the gradients of these steps (from 1) overflow, as "
                  "GradScaler sees them\n"
                  "  --no-record      records nothing (so far nothing is recorded in a shell)\n\n"
