@@ -7,7 +7,8 @@
 #include "sim/kernels/kernels.h"
 
 /* So much takes a host a millisecond or two; what decides control flow is far smaller. */
-#define COMPUTE_BELOW (UINT64_C(64) << 10) /* what decides control flow is small; a training step is not */
+#define COMPUTE_BELOW \
+	(UINT64_C(64) << 10) /* what decides control flow is small; a training step is not */
 
 uint64_t gm_sim_compute_limit(void)
 {
