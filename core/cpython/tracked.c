@@ -5,11 +5,11 @@
  * before it (Include/internal/pycore_gc.h). While a collection is under way it moves objects to
  * lists of its own on its C stack: those are not seen then.
  */
-#include "cpython/chase.h"
+#include "cpython/store.h"
 #include "cpython/python.h"
 
 struct tracked {
-	struct gm_chase chase;
+	struct gm_store store;
 	bool (*visit)(void *context, uint64_t object);
 	void *context;
 	size_t count;
@@ -37,11 +37,14 @@ static bool walk_list(struct tracked *tracked, struct gm_python *python, uint64_
 
 	while (at != head) {
 		uint64_t next;
-		if (at & 7 || !at ||
-		        !gm_chase_word(&tracked->chase, at + (uint64_t)l->gc_head_next, &next)) {
+		const uint8_t *bytes =
+		        at & 7 || !at ? NULL
+		                      : gm_store_at(&tracked->store, at, (size_t)l->gc_head_size);
+		if (!bytes) {
 			tracked->error = corrupt(tracked->count, at, "cannot be read");
 			return false;
 		}
+		next = gm_u64_at(bytes, l->gc_head_next);
 		if (at == mark) {
 			tracked->error = corrupt(tracked->count, at, "has a cycle");
 			return false;
@@ -77,12 +80,13 @@ static bool interpreter_lists(void *context, struct gm_python *python, uint64_t 
 struct gm_error *gm_python_tracked(struct gm_python *python,
         bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count)
 {
-	struct tracked tracked = {{0}, visit, context, 0, NULL};
+	enum { FRAMES = 512 }; /* 32 MiB where that much of the heap is in use */
+	struct tracked tracked = {.visit = visit, .context = context};
 
-	if (!gm_chase_init(&tracked.chase, python->image))
+	if (!gm_store_init(&tracked.store, python->image, FRAMES))
 		return &gm_error_no_memory;
 	gm_py_each_interpreter(python, interpreter_lists, &tracked);
-	gm_chase_deinit(&tracked.chase);
+	gm_store_deinit(&tracked.store);
 	if (tracked.error)
 		return tracked.error;
 	if (ret_count)

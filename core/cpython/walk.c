@@ -8,7 +8,7 @@
 #include "base/sort.h"
 #include "cpython/walker.h"
 
-enum { MAX_THREADS = 8, MIN_BATCH = 4096, MAX_BATCH = 1 << 17, BATCHES_PER_THREAD = 4 };
+enum { MAX_THREADS = 8, MIN_BATCH = 4096, MAX_BATCH = 1 << 15, BATCHES_PER_THREAD = 4 };
 
 struct team {
 	struct gm_walk walk;
@@ -20,7 +20,7 @@ struct team {
 
 /* --- what a thread keeps --------------------------------------------------------------------------- */
 
-static struct gm_walker *walker_create(struct gm_walk *walk)
+static struct gm_walker *walker_create(struct gm_walk *walk, size_t frames)
 {
 	struct gm_walker *walker = calloc(1, sizeof(*walker));
 	if (!walker)
@@ -28,18 +28,16 @@ static struct gm_walker *walker_create(struct gm_walk *walk)
 	walker->walk = walk;
 	walker->python = walk->python;
 	walker->large = malloc(GM_WALK_LARGE);
-	if (!gm_window_init(&walker->window, walk->python->image) || !walker->large) {
-		free(walker->large);
-		gm_window_deinit(&walker->window);
-		free(walker);
-		return NULL;
-	}
-	return walker;
+	if (walker->large && gm_store_init(&walker->store, walk->python->image, frames))
+		return walker;
+	free(walker->large);
+	free(walker);
+	return NULL;
 }
 
 static void walker_destroy(struct gm_walker *walker)
 {
-	gm_window_deinit(&walker->window);
+	gm_store_deinit(&walker->store);
 	free(walker->large);
 	gm_array_deinit(&walker->addresses);
 	gm_array_deinit(&walker->requests);
@@ -103,8 +101,8 @@ static void sort_out_unknown(struct gm_walker *walker)
 	gm_sort_by_address(unknown, walker->scratch.items, count, sizeof(*unknown));
 	for (size_t i = 0; i < count; i++) {
 		if (unknown[i].to != last) {
-			const uint8_t *head = gm_window_get(&walker->window, unknown,
-			        sizeof(*unknown), count, i, 0, (size_t)type_at + 8);
+			const uint8_t *head =
+			        gm_store_at(&walker->store, unknown[i].to, (size_t)type_at + 8);
 			const struct gm_walk_type *type =
 			        head ? gm_walk_type_at(walker, gm_u64_at(head, type_at)) : NULL;
 			last = unknown[i].to;
@@ -195,8 +193,9 @@ static bool run(struct team *team, unsigned count)
 {
 	struct gm_walker *walkers[MAX_THREADS] = {0};
 	unsigned started = 0;
+	size_t frames = team->total > 4 * MIN_BATCH ? GM_WALK_FRAMES : GM_WALK_FEW_FRAMES;
 	for (; started < count; started++) {
-		walkers[started] = walker_create(&team->walk);
+		walkers[started] = walker_create(&team->walk, frames);
 		/* the first one is this thread */
 		if (!walkers[started] || (started > 0 && pthread_create(&walkers[started]->thread,
 		                                                 NULL, work, walkers[started]))) {

@@ -10,7 +10,7 @@
 enum {
 	BEFORE = 32,  /* bytes before an object where it may have its dict (3.11+) */
 	AT_ONCE = 64, /* bytes of an object that are read with its neighbours'; few have more */
-	MAX_BASIC = GM_WINDOW_SCRATCH - BEFORE,
+	MAX_BASIC = GM_STORE_PIECE - BEFORE,
 };
 
 /* --- objects --------------------------------------------------------------------------------------- */
@@ -69,8 +69,9 @@ static void walk_tuple(
 	const struct gm_python_layout *layout = &walker->python->layout;
 	uint64_t count = size_of(layout, bytes);
 	uint64_t first = address + (uint64_t)layout->tuple_items;
-	const uint8_t *items =
-	        count <= GM_WINDOW_SIZE ? gm_window_peek(&walker->window, first, count * 8) : NULL;
+	const uint8_t *items = count > 0 && count <= GM_STORE_PIECE / 8
+	                               ? gm_store_at(&walker->store, first, count * 8)
+	                               : NULL;
 	if (!items) {
 		if (count > 0)
 			request(walker, from, GM_WALK_ITEMS, first, count, GM_EDGE_ITEM);
@@ -130,7 +131,7 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 			values = word & GM_DICT_TAG ? word + 1 : 0;
 		} else if (type->flags & GM_TYPE_FLAG_INLINE_VALUES) {
 			uint64_t end = address + (uint64_t)type->basicsize;
-			const uint8_t *head = gm_window_read(&walker->window, end, 8);
+			const uint8_t *head = gm_store_at(&walker->store, end, 8);
 			values = head && head[l->values_valid] ? end : 0;
 			if (values && count > head[l->values_capacity])
 				count = head[l->values_capacity];
@@ -147,9 +148,9 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 		                         ? 0
 		                         : ((type->basicsize + items * type->itemsize + 7) & ~7) +
 		                                   type->dictoffset;
-		const uint8_t *word = offset >= 16 ? gm_window_read(&walker->window,
-		                                             address + (uint64_t)offset, 8)
-		                                   : NULL;
+		const uint8_t *word =
+		        offset >= 16 ? gm_store_at(&walker->store, address + (uint64_t)offset, 8)
+		                     : NULL;
 		dict = word ? gm_u64_at(word, 0) : 0;
 	}
 	gm_walk_emit(walker, from, dict, GM_EDGE_OTHER | GM_WALK_OWN_DICT);
@@ -171,12 +172,10 @@ static void walk_object(
 	}
 	if (type->basicsize > AT_ONCE - BEFORE) {
 		size_t size = (size_t)type->basicsize + BEFORE;
-		const uint8_t *whole = gm_window_read(&walker->window, address - BEFORE, size);
+		const uint8_t *whole = gm_store_at(&walker->store, address - BEFORE, size);
 		if (!whole)
 			return;
-		if (whole == walker->window.scratch) /* which the next read reuses */
-			whole = memcpy(copy, whole, size);
-		bytes = whole + BEFORE;
+		bytes = (const uint8_t *)memcpy(copy, whole, size) + BEFORE;
 	}
 	for (size_t i = 0; i < type->fields.count; i++) {
 		const struct gm_type_field *field = &type->fields.items[i];
@@ -197,15 +196,13 @@ void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const 
         uint32_t first, size_t count)
 {
 	for (size_t i = 0; i < count && !walker->no_memory; i++) {
-		uint8_t copy[AT_ONCE];
-		const uint8_t *bytes =
-		        gm_window_get(&walker->window, addresses, 8, count, i, BEFORE, AT_ONCE);
-		if (!bytes) /* the last one of a mapping */
+		uint8_t copy[AT_ONCE]; /* as more is read of it */
+		const uint8_t *bytes = gm_store_at(&walker->store, addresses[i] - BEFORE, AT_ONCE);
+		if (!bytes) /* the last one of a mapping, at most */
 			continue;
-		if (bytes == walker->window.scratch)
-			bytes = memcpy(copy, bytes, sizeof(copy));
+		memcpy(copy, bytes, sizeof(copy));
 		walk_object(walker, numbers ? numbers[i] : first + (uint32_t)i, addresses[i],
-		        bytes + BEFORE);
+		        copy + BEFORE);
 	}
 }
 
@@ -233,16 +230,17 @@ static void emit_entries(struct gm_walker *walker, uint32_t from, const struct e
 	}
 }
 
-/* Entries that are in the window, or else read piece by piece. */
+/* Entries; many of them are read piece by piece. */
 static void walk_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries)
 {
-	if (entries->count <= GM_WINDOW_SIZE / 8) {
-		const uint8_t *here = gm_window_peek(
-		        &walker->window, entries->address, entries->count * entries->size);
-		if (here) {
+	if (entries->count == 0)
+		return;
+	if (entries->count <= GM_STORE_PIECE / entries->size) {
+		const uint8_t *here = gm_store_at(
+		        &walker->store, entries->address, entries->count * entries->size);
+		if (here)
 			emit_entries(walker, from, entries, here, entries->count);
-			return;
-		}
+		return;
 	}
 	size_t at_once = GM_WALK_LARGE / entries->size;
 	for (uint64_t at = 0; at < entries->count && !walker->no_memory; at += at_once) {
@@ -321,12 +319,10 @@ void gm_walk_arrays(struct gm_walker *walker)
 		uint8_t copy[GM_KEYS_HEAD];
 		/* an array of one pointer may be the last of a mapping */
 		size_t size = requests[i].array == GM_WALK_KEYS ? keys_head : 8;
-		const uint8_t *head = gm_window_get(
-		        &walker->window, requests, sizeof(*requests), count, i, 0, size);
+		const uint8_t *head = gm_store_at(&walker->store, requests[i].address, size);
 		if (!head)
 			continue;
-		if (head == walker->window.scratch)
-			head = memcpy(copy, head, size);
-		walk_array(walker, &requests[i], head);
+		memcpy(copy, head, size);
+		walk_array(walker, &requests[i], copy);
 	}
 }

@@ -5,12 +5,14 @@
 #include <pthread.h>
 
 #include "cpython/python.h"
+#include "cpython/store.h"
 #include "cpython/walk.h"
-#include "cpython/window.h"
 
 enum {
 	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
 	GM_WALK_ATOMS = 1 << 15,  /* slots of its table of strings and numbers met lately */
+	GM_WALK_FRAMES = 256,     /* of memory that a thread keeps: 16 MiB */
+	GM_WALK_FEW_FRAMES = 24,  /* where there is little to walk */
 	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
 };
 
@@ -42,7 +44,7 @@ struct gm_walker {
 	struct gm_walk *walk;
 	struct gm_python *python;
 	pthread_t thread;
-	struct gm_window window;
+	struct gm_store store;
 	struct gm_walk_type types[GM_WALK_TYPES];
 	uint64_t atoms[GM_WALK_ATOMS];
 	uint64_t shared_keys, shared_count; /* of the split dict seen last */

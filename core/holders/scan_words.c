@@ -43,24 +43,44 @@ static inline __attribute__((always_inline)) bool batch_has_hit(
 	return (any[0] | any[1] | any[2] | any[3]) != 0;
 }
 
+static inline __attribute__((always_inline)) void set_bounds(
+        struct gm_scan_range range, unsigned_vector *ret_low, vector *ret_span)
+{
+	const uint64_t sign = UINT64_C(1) << 63;
+	for (size_t lane = 0; lane < 4; lane++) {
+		(*ret_low)[lane] = range.first + sign;
+		(*ret_span)[lane] = (int64_t)((range.last - range.first) + sign);
+	}
+}
+
+static inline __attribute__((always_inline)) void around(const struct gm_scan_range *ranges,
+        size_t range_count, unsigned_vector *ret_low, vector *ret_span)
+{
+	struct gm_scan_range all = ranges[0];
+	for (size_t r = 1; r < range_count; r++) {
+		all.first = ranges[r].first < all.first ? ranges[r].first : all.first;
+		all.last = ranges[r].last > all.last ? ranges[r].last : all.last;
+	}
+	set_bounds(all, ret_low, ret_span);
+}
+
 static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t *words,
         size_t count, const struct gm_scan_range *ranges, size_t range_count, uint32_t *ret_indexes,
         size_t max)
 {
 	unsigned_vector low[GM_SCAN_MAX_RANGES];
 	vector span[GM_SCAN_MAX_RANGES];
-	const uint64_t sign = UINT64_C(1) << 63;
-	for (size_t r = 0; r < range_count; r++) {
-		uint64_t first = ranges[r].first + sign;
-		uint64_t length = (ranges[r].last - ranges[r].first) + sign;
-		for (size_t lane = 0; lane < 4; lane++) {
-			low[r][lane] = first;
-			span[r][lane] = (int64_t)length;
-		}
-	}
+	for (size_t r = 0; r < range_count; r++)
+		set_bounds(ranges[r], &low[r], &span[r]);
+	/* of several ranges first the one around them all: what is near the libraries is little */
+	unsigned_vector around_low = {0};
+	vector around_span = {0};
+	if (range_count > 1)
+		around(ranges, range_count, &around_low, &around_span);
 	size_t found = 0, i = 0;
 	for (; i + BATCH <= count && found < max; i += BATCH)
-		if (batch_has_hit(words + i, low, span, range_count))
+		if ((range_count == 1 || batch_has_hit(words + i, &around_low, &around_span, 1)) &&
+		        batch_has_hit(words + i, low, span, range_count))
 			found += collect(words, i, i + BATCH, ranges, range_count,
 			        ret_indexes + found, max - found);
 	if (i < count && found < max)
