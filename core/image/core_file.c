@@ -5,6 +5,7 @@
 #include "image/core_file.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
@@ -231,6 +232,15 @@ static struct gm_error *read_notes(
 	return take_notes(core, notes, header->p_filesz) ? NULL : &gm_error_no_memory;
 }
 
+static const char *machine_name(unsigned number)
+{
+	return number == EM_AARCH64 ? "AArch64"
+	       : number == EM_PPC64 ? "POWER"
+	       : number == EM_RISCV ? "RISC-V"
+	       : number == EM_386   ? "x86, 32-bit"
+	                            : "not x86-64";
+}
+
 static struct gm_error *check_header(
         const struct gm_core_file *core, const char *path, Elf64_Ehdr *ret_header)
 {
@@ -238,12 +248,23 @@ static struct gm_error *check_header(
 	Elf64_Ehdr header;
 	if (core->size >= sizeof(magic))
 		gm_core_file_read(core, 0, magic, sizeof(magic));
-	if (memcmp(magic, ELFMAG, SELFMAG) != 0 ||
-	        !gm_core_file_read(core, 0, &header, sizeof(header)))
+	if (memcmp(magic, ELFMAG, SELFMAG) != 0)
 		return error_corrupt(path, 0, "it is no ELF file");
-	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	        header.e_machine != EM_X86_64)
-		return error_corrupt(path, 0, "it is of another kind of machine");
+	if (!gm_core_file_read(core, 0, &header, sizeof(header)))
+		return error_cut(path, core->size, "first header");
+	if (header.e_ident[EI_DATA] == ELFDATA2MSB)
+		return error_corrupt(
+		        path, EI_DATA, "it is of another kind of machine (big-endian)");
+	if (header.e_ident[EI_CLASS] == ELFCLASS32)
+		return error_corrupt(path, EI_CLASS, "it is of a 32-bit program");
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
+		return error_corrupt(path, EI_CLASS, "its ELF header is damaged");
+	if (header.e_machine != EM_X86_64)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset 0x%zx: it is of another kind of machine (%s): give a core dump "
+		        "of an "
+		        "x86-64 program",
+		        path, offsetof(Elf64_Ehdr, e_machine), machine_name(header.e_machine));
 	if (header.e_type != ET_CORE || header.e_phentsize != sizeof(Elf64_Phdr))
 		return error_corrupt(path, 0, "it is an ELF file but no core dump");
 	*ret_header = header;
@@ -266,7 +287,9 @@ struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char
 	if (!headers)
 		return &gm_error_no_memory;
 	if (!gm_core_file_read(core, header.e_phoff, headers, count * sizeof(*headers)))
-		return error_cut(path, header.e_phoff, "headers");
+		return header.e_phoff > core->size
+		               ? error_cut(path, core->size, "first header's segments")
+		               : error_cut(path, header.e_phoff, "headers");
 	for (uint64_t i = 0; i < count; i++) {
 		if (headers[i].p_type == PT_NOTE)
 			gm_try(read_notes(core, &headers[i], path));

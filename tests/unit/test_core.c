@@ -269,7 +269,15 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	make_small(&core);
 	core.header.e_machine = EM_AARCH64;
 	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
-	        "another kind of machine");
+	        "offset 0x12: it is of another kind of machine (AArch64)");
+	make_small(&core);
+	core.header.e_ident[EI_DATA] = ELFDATA2MSB;
+	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
+	        "offset 0x5: it is of another kind of machine (big-endian)");
+	make_small(&core);
+	core.header.e_ident[EI_CLASS] = ELFCLASS32;
+	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
+	        "offset 0x4: it is of a 32-bit program");
 	make_small(&core);
 	assert_message(gm_image_open_core(write_core(&core, 100), &image), GM_CORRUPT,
 	        "offset 0x40: the core was cut short within its headers");
@@ -278,6 +286,185 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
 	        "there is no memory in it");
 	assert_null(image);
+}
+
+/* Up to the last header it is refused, with the file and the place; from there on memory is missing, which is told. */
+static void cut_at_every_byte_of_its_headers_it_is_refused_as_cut(void **state)
+{
+	struct small_core core;
+	make_small(&core);
+	for (size_t cut = 0; cut < sizeof(core); cut += cut < 400 ? 1 : 37) {
+		struct gm_image *image = NULL;
+		const char *path = write_core(&core, cut);
+		struct gm_error *error = gm_image_open_core(path, &image);
+		if (cut < offsetof(struct small_core, pages)) {
+			assert_non_null(error);
+			assert_null(image);
+			assert_non_null(strstr(error->message, path));
+		} else {
+			assert_null(error);
+			error = gm_image_check_whole(image);
+		}
+		assert_message(error, GM_CORRUPT, cut < 4 ? "no ELF file" : "was cut short");
+		gm_image_close(image);
+	}
+}
+
+/* --- its files on disk ------------------------------------------------------------------------------ */
+
+/* A core that has the first page of `path` at 0x10000 and left out the second, which is mapped behind it. */
+static const char *core_with_file(const char *path, const void *first_page)
+{
+	struct __attribute__((packed)) {
+		Elf64_Ehdr header;
+		Elf64_Phdr segments[2];
+		Elf64_Nhdr note;
+		char name[8];
+		uint64_t words[2 + 3];
+		char path[128];
+		uint8_t page[PAGE];
+	} core = {.note = {5, sizeof(core.words) + sizeof(core.path), NT_FILE},
+	        .name = "CORE",
+	        .words = {1, PAGE, 0x10000, 0x10000 + 2 * PAGE, 0}};
+	struct small_core small;
+	make_small(&small);
+	core.header = small.header;
+	core.header.e_phoff = sizeof(core.header);
+	core.header.e_phnum = 2;
+	core.segments[0] = (Elf64_Phdr){.p_type = PT_NOTE,
+	        .p_offset = (uint64_t)((char *)&core.note - (char *)&core),
+	        .p_filesz = sizeof(core.note) + sizeof(core.name) + core.note.n_descsz};
+	core.segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
+	        .p_flags = PF_R,
+	        .p_vaddr = 0x10000,
+	        .p_memsz = 2 * PAGE,
+	        .p_filesz = PAGE,
+	        .p_offset = (uint64_t)((char *)core.page - (char *)&core)};
+	snprintf(core.path, sizeof(core.path), "%s", path);
+	memcpy(core.page, first_page, PAGE);
+	return write_core(&core, sizeof(core));
+}
+
+/* An ELF file of two pages with a build-id, its second page all `fill`. */
+static void make_library(uint8_t *library, uint8_t build, uint8_t fill)
+{
+	struct __attribute__((packed)) {
+		Elf64_Ehdr header;
+		Elf64_Phdr segment;
+		Elf64_Nhdr note;
+		char name[4];
+		uint8_t id[20];
+	} start = {.note = {4, 20, NT_GNU_BUILD_ID}, .name = "GNU"};
+	struct small_core small;
+	make_small(&small);
+	start.header = small.header;
+	start.header.e_type = ET_DYN;
+	start.header.e_phoff = sizeof(start.header);
+	start.header.e_phnum = 1;
+	start.segment = (Elf64_Phdr){.p_type = PT_NOTE,
+	        .p_offset = (uint64_t)((char *)&start.note - (char *)&start),
+	        .p_filesz = sizeof(start.note) + sizeof(start.name) + sizeof(start.id)};
+	memset(start.id, build, sizeof(start.id));
+	memset(library, fill, 2 * PAGE);
+	memset(library, 0, PAGE);
+	memcpy(library, &start, sizeof(start));
+}
+
+static const char *library_path(const char *name)
+{
+	static char path[128];
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static void write_library(const char *name, uint8_t build, uint8_t fill)
+{
+	uint8_t library[2 * PAGE];
+	make_library(library, build, fill);
+	FILE *stream = fopen(library_path(name), "wb");
+	assert_non_null(stream);
+	assert_int_equal(fwrite(library, 1, sizeof(library), stream), sizeof(library));
+	fclose(stream);
+}
+
+static struct gm_image *open_with_library(const char *path)
+{
+	uint8_t library[2 * PAGE];
+	make_library(library, 1, 'l');
+	struct gm_image *image = NULL;
+	assert_null(gm_image_open_core(core_with_file(path, library), &image));
+	return image;
+}
+
+static enum gm_file_state state_of_library(struct gm_image *image)
+{
+	_cleanup_free_ struct gm_image_file *files = NULL;
+	size_t count;
+	assert_null(gm_image_files(image, &files, &count));
+	assert_int_equal(count, 1);
+	return files[0].state;
+}
+
+static void what_the_core_left_out_is_read_from_the_same_build_on_disk(void **state)
+{
+	char byte;
+	write_library("lib.so", 1, 'l');
+	struct gm_image *image = open_with_library(library_path("lib.so"));
+	assert_null(gm_image_read(image, 0x10000 + PAGE + 7, &byte, 1));
+	assert_int_equal(byte, 'l');
+	assert_int_equal(state_of_library(image), GM_FILE_SAME);
+	gm_image_close(image);
+}
+
+static void another_build_is_not_read_and_both_build_ids_are_told(void **state)
+{
+	char byte;
+	write_library("lib.so", 2, 'x');
+	struct gm_image *image = open_with_library(library_path("lib.so"));
+	assert_message(gm_image_read(image, 0x10000 + PAGE, &byte, 1), GM_TARGET,
+	        "another one on this disk: build-id 0202020202020202020202020202020202020202, not "
+	        "0101010101010101010101010101010101010101)");
+	assert_int_equal(state_of_library(image), GM_FILE_DIFFERENT);
+	gm_image_close(image);
+}
+
+static void a_missing_library_is_told_by_name_with_what_to_do(void **state)
+{
+	char byte;
+	struct gm_image *image = open_with_library("/no/such/lib.so");
+	assert_message(gm_image_read(image, 0x10000 + PAGE, &byte, 1), GM_TARGET,
+	        "(/no/such/lib.so, which is not on this disk): put that very file back, or name "
+	        "the folder "
+	        "that has it with --sysroot DIR");
+	assert_int_equal(state_of_library(image), GM_FILE_MISSING);
+	gm_image_close(image);
+}
+
+static void a_sysroot_has_it_under_its_path_or_its_name(void **state)
+{
+	char byte, command[256];
+	write_library(
+	        "lib.so", 2, 'x'); /* another one at the very path, and in a folder the right one */
+	snprintf(command, sizeof(command), "mkdir -p %s/root%s %s/flat", folder, folder, folder);
+	assert_int_equal(system(command), 0);
+	_cleanup_free_ char *path = strdup(library_path("lib.so"));
+	char below[256], root[128];
+	snprintf(below, sizeof(below), "root%s", path);
+	write_library(below, 1, 'l');
+	write_library("flat/lib.so", 1, 'l');
+	const char *const roots[] = {"root", "flat"};
+	for (int i = 0; i < 2; i++) {
+		struct gm_image *image = open_with_library(path);
+		assert_false(gm_image_try_read(image, 0x10000 + PAGE, &byte, 1));
+		snprintf(root, sizeof(root), "%s/%s", folder, roots[i]);
+		assert_null(gm_image_set_sysroot(image, root));
+		assert_true(gm_image_try_read(image, 0x10000 + PAGE, &byte, 1));
+		assert_int_equal(byte, 'l');
+		_cleanup_free_ char *found = NULL;
+		assert_null(gm_image_file_path(image, path, &found));
+		assert_int_equal(strncmp(found, root, strlen(root)), 0);
+		gm_image_close(image);
+	}
 }
 
 /* Everything that reads a core, on a damaged one; nothing is expected but to come back. */
@@ -343,6 +530,11 @@ int main(void)
 	        cmocka_unit_test(a_real_core_unwinds_to_start_with_names),
 	        cmocka_unit_test(unmapped_not_saved_and_cut_short_are_three_answers),
 	        cmocka_unit_test(what_is_no_core_is_refused_with_its_reason),
+	        cmocka_unit_test(cut_at_every_byte_of_its_headers_it_is_refused_as_cut),
+	        cmocka_unit_test(what_the_core_left_out_is_read_from_the_same_build_on_disk),
+	        cmocka_unit_test(another_build_is_not_read_and_both_build_ids_are_told),
+	        cmocka_unit_test(a_missing_library_is_told_by_name_with_what_to_do),
+	        cmocka_unit_test(a_sysroot_has_it_under_its_path_or_its_name),
 	        cmocka_unit_test(cores_cut_short_or_damaged_do_no_harm),
 	};
 	return cmocka_run_group_tests(tests, make_core, remove_core);

@@ -1,0 +1,223 @@
+"""Core dumps as a user meets them: written by us, by gcore and by the kernel; with libraries missing; compressed. The
+program holds one tensor in a module's variable."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, run_process
+
+PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
+HELD = "global 'kept' of module __main__ at held.py:11"
+
+
+def start_held(command, env=None, **keys):
+    process = subprocess.Popen(
+        [*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, **keys
+    )
+    pid, process.address = process.stdout.readline().split()
+    return process
+
+
+def stop(process):
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
+
+@pytest.fixture(scope="module")
+def written(python, run_gpumem, sim_env, tmp_path_factory):
+    """A core by `gpumem core` of a program on the simulated device, and what was said and seen as it was made."""
+    process = start_held([python, PROGRAM, "cuda"], env={**os.environ, **sim_env()})
+    process.core = tmp_path_factory.mktemp("written") / "core"
+    process.before = resident(process.pid)
+    process.said = run_gpumem("core", process.pid, "-o", process.core, "--json").check().json()
+    process.after = resident(process.pid)
+    yield process
+    stop(process)
+    process.core.unlink()
+
+
+def test_a_core_of_ours_names_the_same_holder_as_the_process(written, run_gpumem):
+    live = run_gpumem("who-holds", "--pid", written.pid, written.address, "--json").check().json()
+    core = run_gpumem("who-holds", "--core", written.core, written.address, "--json").check().json()
+    assert [holder["text"] for holder in core["holders"]] == [HELD]
+    assert core["holders"] == live["holders"] and core["complete"] is True
+
+
+def test_a_variable_is_found_in_a_core_of_ours(written, run_gpumem):
+    assert HELD in run_gpumem("who-holds", "--core", written.core, "kept").check().out
+
+
+def test_the_process_did_not_grow_and_was_let_go(written):
+    assert written.after == written.before
+    with open(f"/proc/{written.pid}/status") as status:
+        assert "TracerPid:\t0\n" in status.read()
+
+
+def test_neither_device_memory_nor_untouched_pages_are_in_it(written):
+    said, size = written.said, os.stat(written.core)
+    assert said["left_out"]["device"] > 10 << 30
+    assert said["disk"] == size.st_blocks * 512 <= written.before * 1024
+    assert said["length"] == size.st_size < 4 << 30
+    assert said["unread"] == 0 and said["threads"] >= 1
+
+
+def test_pystack_reads_it(written, python):
+    pystack = shutil.which("pystack", path=f"{python.parent}:{os.environ['PATH']}")
+    if not pystack:
+        pytest.skip("pystack is not installed")
+    run = run_process([pystack, "core", written.core, os.path.realpath(python)], merge=True)
+    assert "held.py" in run.out and "sys.stdin.read()" in run.out, run.out
+
+
+def test_elfutils_reads_it(written):
+    if not shutil.which("eu-readelf"):
+        pytest.skip("no eu-readelf on this machine")
+    run = run_process(["eu-readelf", "-n", written.core], merge=True).check()
+    for note in ("PRSTATUS", "PRPSINFO", "SIGINFO", "AUXV", "FILE", "FPREGSET"):
+        assert note in run.out
+
+
+def test_compressed_it_answers_alike(written, run_gpumem, tmp_path):
+    core = tmp_path / "core.zst"
+    run_gpumem("core", written.pid, "-o", core, "--compress").check()
+    assert core.stat().st_size < os.stat(written.core).st_blocks * 512 / 2
+    assert HELD in run_gpumem("who-holds", "--core", core, "kept").check().out
+
+
+def test_reading_it_takes_little_memory(written, gpumem):
+    """At most a quarter of the bytes that are gone through, and 64 MB: by the data the process may have at all."""
+    saved = os.stat(written.core).st_blocks * 512
+    limit = saved // 4 + (64 << 20)
+    script = (
+        "import os, sys, subprocess, time\n"
+        "p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
+        "most = 0\n"
+        "while p.poll() is None:\n"
+        "    try:\n"
+        "        text = open(f'/proc/{p.pid}/status').read()\n"
+        "        most = max(most, int(text.split('RssAnon:')[1].split()[0]))\n"
+        "    except (OSError, IndexError): pass\n"
+        "    time.sleep(0.002)\n"
+        "print(p.returncode, most)\n"
+    )
+    run = run_process([sys.executable, "-c", script, gpumem, "who-holds", "--core", written.core, "kept"]).check()
+    status, most = map(int, run.out.split())
+    assert status == 0
+    assert 0 < most * 1024 <= limit, f"{most} KiB of anonymous memory, {limit >> 10} allowed"
+
+
+def test_where_no_process_is_named_the_usage_says_so(run_gpumem):
+    run_gpumem("core").check(2)
+    assert "core: which process" in run_gpumem("core").err
+    assert "there is no such process" in run_gpumem("core", 1 << 22).check(4).err
+
+
+def test_interrupted_it_leaves_nothing_and_the_process_goes_on(written, gpumem, tmp_path):
+    asked = subprocess.Popen([gpumem, "core", str(written.pid), "-o", tmp_path / "core"], stderr=subprocess.PIPE, text=True)
+    seized = False
+    while asked.poll() is None and not seized:
+        with open(f"/proc/{written.pid}/status") as status:
+            seized = "TracerPid:\t0\n" not in status.read()
+    asked.send_signal(signal.SIGINT)
+    _, err = asked.communicate(timeout=60)
+    assert asked.returncode == 4 and "given up" in err, (asked.returncode, err)
+    assert not list(tmp_path.iterdir())
+    with open(f"/proc/{written.pid}/status") as status:
+        assert "TracerPid:\t0\n" in status.read()
+
+
+# --- the kernel's ------------------------------------------------------------------------------------------
+
+
+def test_the_kernels_core_of_an_abort_answers(python, run_gpumem, tmp_path):
+    with open("/proc/sys/kernel/core_pattern") as pattern:
+        pattern = pattern.read().strip()
+    if "/" in pattern or pattern.startswith("|"):
+        pytest.skip(f"the kernel writes no core into the program's folder here (core_pattern is {pattern})")
+
+    def allow():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    process = start_held([python, PROGRAM], cwd=tmp_path, preexec_fn=allow)
+    os.kill(process.pid, signal.SIGABRT)
+    process.wait()
+    cores = list(tmp_path.glob("core*"))
+    if not cores:
+        pytest.skip("the kernel wrote no core, though it was allowed to")
+    answer = run_gpumem("who-holds", "--core", cores[0], process.address, "--json").check().json()
+    cores[0].unlink()
+    assert [holder["text"] for holder in answer["holders"]] == [HELD]
+    assert answer["complete"] is True
+
+
+# --- libraries that are not there --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def moved(python, run_gpumem, tmp_path_factory):
+    """A core of a program whose interpreter was a file that is gone now; a copy is in another folder."""
+    folder = tmp_path_factory.mktemp("moved")
+    interpreter = folder / "python3.11-of-elsewhere"
+    shutil.copy(os.path.realpath(python), interpreter)
+    site = next(path for path in python.parent.parent.glob("lib/python3*/site-packages") if (path / "torch").is_dir())
+    process = start_held([interpreter, "-S", PROGRAM], env={**os.environ, "PYTHONPATH": site, "PYTHONHOME": "/usr"})
+    core = folder / "core"
+    run_gpumem("core", process.pid, "-o", core).check()
+    stop(process)
+    (folder / "kept").mkdir()
+    shutil.move(interpreter, folder / "kept" / interpreter.name)
+    return core, interpreter, folder / "kept"
+
+
+def test_a_missing_interpreter_is_named_with_what_to_do(moved, run_gpumem):
+    core, interpreter, _ = moved
+    err = run_gpumem("who-holds", "--core", core, "kept").check(4).err
+    assert f"{core}: {interpreter} is not on this disk: name the folder" in err and "--sysroot DIR" in err
+    assert "ask again" not in err
+
+
+def test_doctor_names_what_is_missing(moved, run_gpumem):
+    core, interpreter, _ = moved
+    out = run_gpumem("doctor", "--core", core).check().out
+    assert f"{interpreter} (not on this disk)" in out and "to do: name the folder that has them with --sysroot DIR" in out
+
+
+def test_another_build_under_its_name_is_not_taken(moved, run_gpumem):
+    core, interpreter, _ = moved
+    shutil.copy("/bin/true", interpreter)
+    try:
+        err = run_gpumem("who-holds", "--core", core, "kept").check(4).err
+        assert f"{interpreter} is not the file on this disk that the program ran with" in err
+        assert f"{interpreter} (another build on this disk)" in run_gpumem("doctor", "--core", core).out
+    finally:
+        interpreter.unlink()
+
+
+def test_with_the_folder_of_libraries_it_answers(moved, run_gpumem):
+    core, _, kept = moved
+    assert HELD in run_gpumem("who-holds", "--core", core, "--sysroot", kept, "kept").check().out
+
+
+def test_a_sysroot_that_is_not_there_is_wrong_usage(run_gpumem, tmp_path):
+    run = run_gpumem("doctor", "--core", "core", "--sysroot", tmp_path / "none").check(2)
+    assert "there is no such folder" in run.err
+
+
+def test_a_core_without_python_is_not_told_to_wait(spawn, run_gpumem, tmp_path):
+    sleeper = spawn(["sleep", "600"])
+    run_gpumem("core", sleeper.pid, "-o", tmp_path / "core").check()
+    err = run_gpumem("who-holds", "--core", tmp_path / "core", "0x1000").check(4).err
+    assert "no Python in it" in err and "ask again" not in err
