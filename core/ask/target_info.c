@@ -30,6 +30,8 @@ char *gm_target_name(const struct gm_context *context)
 	char *name = NULL;
 	if (context->core_path)
 		return strdup(context->core_path);
+	if (context->pid <= 0)
+		return strdup("the remote target");
 	_cleanup_free_ char *command = command_line(context->pid);
 	if (!command || asprintf(&name, command[0] ? "process %d (%s)" : "process %d", context->pid,
 	                        command) < 0)

@@ -163,6 +163,28 @@ static struct gm_error *show(struct gm_context *context, const struct gm_oom *oo
 	return gm_render_oom_text(oom, next, style, out);
 }
 
+/*
+ * In gdb there may be both a program that stands in its error and a recording: the program knows more (the device's
+ * figures, who holds what), the recording is asked where the program knows nothing.
+ */
+static struct gm_error *ask(struct gm_context *context, const struct options *options, bool file,
+        bool *target, struct gm_oom *ret_oom)
+{
+	bool stands = context->pid > 0 || context->core_path || context->remote;
+	if (!*target && !context->shell && !file && !options->has_event && stands) {
+		_cleanup_error_ struct gm_error *error =
+		        gm_ask_oom_target(context, options->device, ret_oom);
+		if (!error && ret_oom->judgement.verdict) {
+			*target = true;
+			return NULL;
+		}
+		if (!error)
+			gm_oom_deinit(ret_oom);
+	}
+	return *target ? gm_ask_oom_target(context, options->device, ret_oom)
+	               : gm_ask_oom_event(context, options->has_event, options->event, ret_oom);
+}
+
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -181,13 +203,13 @@ static struct gm_error *run(
 		return explain_text(arguments.positional_count ? arguments.positional[0] : NULL,
 		        arguments.json, &style, out);
 	}
+	bool file = arguments.positional_count > 0;
 	gm_try(gm_target_take_file(&arguments, context, 0, &target));
 	if (target && options.has_event)
 		return gm_error_create(GM_TARGET, "oom: --at is about a recording: nothing was "
 		                                  "recorded: leave it out");
 	struct gm_oom oom;
-	gm_try(target ? gm_ask_oom_target(context, options.device, &oom)
-	              : gm_ask_oom_event(context, options.has_event, options.event, &oom));
+	gm_try(ask(context, &options, file, &target, &oom));
 	struct gm_error *error = show(context, &oom, target, arguments.json, &style, out);
 	gm_oom_deinit(&oom);
 	return error;

@@ -68,7 +68,9 @@ struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target)
 {
 	const char *file = arguments->positional_count > others ? arguments->positional[0] : NULL;
-	bool named = context->core_path || (context->shell && context->pid > 0);
+	/* in gdb what stands there is not named by the user */
+	bool here = context->core_path || context->pid > 0 || context->remote;
+	bool named = context->shell && here;
 	gm_try(gm_target_check(context));
 	if (file && named)
 		return gm_error_create(GM_USAGE,
@@ -88,6 +90,6 @@ struct gm_error *gm_target_take_file(
 			        "nothing named: the question is about a recording, a process or a "
 			        "core: name a FILE, --pid PID or --core CORE");
 	}
-	*ret_target = named || (!context->log_path && context->pid > 0);
+	*ret_target = named || (!context->log_path && here);
 	return NULL;
 }

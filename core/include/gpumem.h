@@ -85,6 +85,7 @@ enum gpumem_verdict {
 	GPUMEM_NEW_SITES = 2,     /* there are more sites than before */
 	GPUMEM_REFUSED = 4,       /* nothing can be recorded: gpumem_recorder_refusal() says why */
 	GPUMEM_NEW_LIBRARIES = 8, /* the program has loaded or unloaded libraries */
+	GPUMEM_OOM = 16, /* a device has run out of memory: PyTorch is about to raise its error */
 };
 
 /* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. source: the program's command

@@ -256,25 +256,6 @@ void gm_record_report(struct gm_recorder *recorder, struct gm_moment *moment)
 		cuda_free(recorder, moment, device_index(device));
 }
 
-void gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment)
-{
-	const uint64_t *registers = moment->registers.value;
-	int8_t type = (int8_t)registers[GM_RCX];
-	if ((type == GM_DEVICE_CUDA && !recorder->cuda) ||
-	        (type == GM_DEVICE_CPU && !recorder->cpu))
-		return;
-	gm_record_release_held(recorder, moment->thread, NULL);
-	gm_record_completions(recorder, moment);
-	struct gm_event event = gm_record_new_event(
-	        recorder, moment, GM_OOM, (uint8_t)type, device_index(registers[GM_RCX]));
-	event.size = event.requested = registers[GM_RDI];
-	if (type == GM_DEVICE_CUDA) {
-		event.allocated = registers[GM_RSI];
-		event.reserved = registers[GM_RDX];
-	}
-	gm_record_event(recorder, &event);
-}
-
 /* --- CPU tensors: c10::ProfiledCPUMemoryReporter (c10/core/CPUAllocator.cpp) -------------------------- */
 
 void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)

@@ -64,7 +64,8 @@ static void record(struct gm_recorder *recorder, enum gm_probe probe, struct gm_
 		gm_record_report(recorder, moment);
 		break;
 	case GM_PROBE_OOM:
-		gm_record_oom(recorder, moment);
+		if (gm_record_oom(recorder, moment))
+			*ret_verdict |= GM_OOM_SEEN;
 		break;
 	case GM_PROBE_CPU_NEW:
 		gm_record_cpu_new(recorder, moment);

@@ -60,7 +60,8 @@ enum gm_verdict {
 	        2,      /* bit: ask gm_recorder_probes() again, then go on (or stop, with bit 0) */
 	GM_REFUSED = 4, /* bit: nothing can be recorded here: gm_recorder_refusal() says why */
 	GM_NEW_LIBRARIES =
-	        8, /* bit: libraries came; the debugger may want symbols of the user's own */
+	        8,        /* bit: libraries came; the debugger may want symbols of the user's own */
+	GM_OOM_SEEN = 16, /* bit: a device has run out of memory; it is recorded */
 };
 
 /* Conditions for GM_STOP; 0 everywhere: never stop. */

@@ -5,6 +5,7 @@
  *   probes.c    where breakpoints go
  *   hit.c       one stop: which probe, which event
  *   blocks.c    allocations and frees, deferred frees among them
+ *   oom.c       out-of-memory errors, and what the device had then
  *   segments.c  cudaMalloc and cudaFree
  *   existing.c  what was alive before recording began
  *   stacks.c    call stacks, interned
@@ -224,7 +225,6 @@ void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *e
 
 /* blocks.c */
 void gm_record_report(struct gm_recorder *recorder, struct gm_moment *moment);
-void gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment);
 void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment);
 void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment);
 /* Frees that were waiting for a stream and have been completed meanwhile. */
@@ -235,6 +235,10 @@ void gm_record_pend(struct gm_recorder *recorder, struct gm_live_block *block);
 void gm_record_forget_blocks(struct gm_recorder *recorder);
 struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_moment *moment,
         enum gm_action action, uint8_t device_type, int16_t device);
+
+/* oom.c */
+/* True: a CUDA device's. */
+bool gm_record_oom(struct gm_recorder *recorder, struct gm_moment *moment);
 
 /* segments.c */
 bool gm_record_cuda_malloc(struct gm_recorder *recorder, struct gm_moment *moment); /* new site */

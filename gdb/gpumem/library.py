@@ -10,7 +10,7 @@ import os
 NAME = "libgpumem.so.0"
 
 # enum gpumem_verdict
-STOP, NEW_SITES, REFUSED, NEW_LIBRARIES = 1, 2, 4, 8
+STOP, NEW_SITES, REFUSED, NEW_LIBRARIES, OOM = 1, 2, 4, 8, 16
 
 
 # gpumem_read_callback, gpumem_registers_callback, gpumem_file_callback

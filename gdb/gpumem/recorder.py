@@ -12,6 +12,7 @@ import gdb
 
 from . import debugger, libraries
 from .library import Failure
+from .oom import OnOom
 from .recording import Recording
 from .session import Log, session
 
@@ -24,13 +25,14 @@ class Waiting:
     def __init__(self):
         self.on = False
         self.devices = "cuda"
+        self.on_oom = "none"
         self.identity = None  # of the program in the recorded process
         self.told_other = set()
         self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
     # --- asked for by the user ---
 
-    def start(self, devices):
+    def start(self, devices, on_oom="none"):
         """Records the process now, or the next one that starts. Returns a line for the user."""
         current = session().recording
         if current is not None:
@@ -45,6 +47,7 @@ class Waiting:
                 4,
             )
         self.devices = devices
+        self.on_oom = on_oom
         libraries.quiet_loading()
         self._connect()
         self.on = True
@@ -79,6 +82,8 @@ class Waiting:
         current.use_log(log)
         recording.on_refusal = lambda why: debugger.warn(f"not recorded: {why}")
         recording.on_other_process = self._other_process
+        if self.on_oom != "none":
+            recording.on_oom = OnOom(self.on_oom, pid)
         current.recording = recording
         recording.recorder.stop_when(**self.condition)
         self.identity = identity(pid)

@@ -8,7 +8,7 @@ allocator's records and writes the event.
 import gdb
 
 from . import debugger, libraries
-from .library import NEW_LIBRARIES, NEW_SITES, REFUSED, STOP, Recorder, library
+from .library import NEW_LIBRARIES, NEW_SITES, OOM, REFUSED, STOP, Recorder, library
 
 REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()  # DWARF's order
 
@@ -48,6 +48,7 @@ class Recording:
         self.by_ptrace = True
         self.stopped = False  # at the condition of `gpumem step` or `until`
         self.on_refusal = None
+        self.on_oom = None  # called at an out-of-memory; true: the program shall stop there
         self.on_other_process = None
         self.place()
 
@@ -68,6 +69,8 @@ class Recording:
                 libraries.load_new(self.pid)
             if verdict & REFUSED and self.on_refusal:
                 self.on_refusal(self.recorder.refusal())
+            if verdict & OOM and self.on_oom and self.on_oom():
+                return True
             if verdict & STOP:
                 self.stopped = True
                 return True

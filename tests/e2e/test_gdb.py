@@ -151,7 +151,7 @@ def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step", "gpumem step 2", "gpumem step 1000000"], cpu_loop, sim=False)
     assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])
     assert re.search(r"^#2 ", gdb["gpumem step 2"], re.M)
-    assert "did not come to that event" in gdb["gpumem step 1000000"]
+    assert "the program ended before that event" in gdb["gpumem step 1000000"]
 
 
 def test_step_and_until_start_the_program_where_none_runs(run_gdb, cpu_loop):

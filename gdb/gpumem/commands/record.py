@@ -11,6 +11,7 @@ class Record(Command):
     """Record every allocation and release of GPU memory.
 
     gpumem record [start] [--engine breakpoint|agent] [--devices cuda,cpu]
+                          [--on-oom core|stop|none]
     gpumem record stop
     gpumem record save FILE
     gpumem record status
@@ -20,13 +21,15 @@ class Record(Command):
     after it has ended.
 
     --devices cpu records CPU tensors too, or alone; the default is cuda.
+    --on-oom stop stops the program where a device has run out of memory, before PyTorch raises its error,
+    and tells the verdict; --on-oom core writes a core there (core.PID) and lets it go on.
 
     Example: gpumem record
              run
              gpumem info"""
 
     name = "record"
-    words = ("start", "stop", "save", "status", "--engine", "--devices", "breakpoint", "agent", "cuda", "cpu", "cuda,cpu")
+    words = ("start", "stop", "save", "status", "--engine", "--devices", "breakpoint", "agent", "cuda", "cpu", "cuda,cpu", "--on-oom", "core")
 
     def run(self, arguments):
         parser = Parser(prog="gpumem record")
@@ -34,6 +37,7 @@ class Record(Command):
         parser.add_argument("file", nargs="?")
         parser.add_argument("--engine", default="breakpoint")
         parser.add_argument("--devices", default="cuda")
+        parser.add_argument("--on-oom", default="none")
         options = parser.parse_args(arguments)
         actions = {"start": self.start, "stop": self.stop, "save": self.save, "status": self.status}
         if options.action not in actions:
@@ -61,7 +65,9 @@ class Record(Command):
         for device in options.devices.split(","):
             if device not in ("cuda", "cpu"):
                 raise Usage(f"--devices {options.devices}: there is no device '{device}': use cuda, cpu or cuda,cpu")
-        say(waiting.start(options.devices))
+        if options.on_oom not in ("core", "stop", "none"):
+            raise Usage(f"--on-oom {options.on_oom}: it takes core, stop or none")
+        say(waiting.start(options.devices, options.on_oom))
 
     def stop(self, _options):
         if not waiting.on and session().recording is None:

@@ -3,14 +3,14 @@
 import gdb
 
 from ..command import Command, Usage, answer, needs_recorded_program, number
-from ..debugger import say
+from ..debugger import process_id, say
 from ..recorder import waiting
 from ..session import session
 
 
 def go_on(events=0, step=0):
     """Continues, or starts the program, until the condition is met, and shows the event; False: the
-    program stopped for another reason, or ended."""
+    program stopped for another reason, or ended. What stopped it is told by gdb, and by why_not()."""
     recording = session().recording
     started = recording is None
     before = 0 if started else recording.recorder.event_count()
@@ -34,6 +34,13 @@ def go_on(events=0, step=0):
     return True
 
 
+def why_not(aim):
+    """The line for a program that stopped before: where it stands still it may go on."""
+    if process_id():
+        return f"the program stopped before {aim}: say it again to go on there"
+    return f"the program ended before {aim}"
+
+
 class Step(Command):
     """Run to the next event, or N events further.
 
@@ -54,4 +61,4 @@ class Step(Command):
         if not 1 <= count < 1 << 63:
             raise Usage(f"N: {count} is no number of events: give one from 1 on")
         if not go_on(events=count):
-            say("the program did not come to that event")
+            say(why_not("that event"))

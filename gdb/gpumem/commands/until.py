@@ -6,7 +6,7 @@ from ..command import Command, Usage, needs_recorded_program
 from ..debugger import say
 from ..library import Failure
 from ..session import session
-from .step import go_on
+from .step import go_on, why_not
 
 
 class Until(Command):
@@ -34,4 +34,4 @@ class Until(Command):
                 f"until step={match[1]}: the program is in step {now} already: name a later one, or `run` anew", 2
             )
         if not go_on(step=int(match[1])):
-            say(f"the program did not come to step {match[1]}")
+            say(why_not(f"step {match[1]}"))

@@ -1,0 +1,65 @@
+"""What `gpumem record --on-oom` does when a device runs out of memory: stop the program there, or write a core.
+
+The program stands in the allocator, just before PyTorch raises its error: all that filled the device is there still,
+and the failing call is on the stack.
+"""
+
+import json
+
+import gdb
+
+from . import debugger
+from .session import session
+
+CORES_MAX = 3  # of one recording: a program that tries smaller and smaller batches would fill the disk
+
+
+def account():
+    """The verdict in a few lines."""
+    status, out, err = session().ask(["oom", "--json"])
+    if status:
+        return [err.strip().replace("gpumem: ", "", 1) or "out of memory"]
+    answer = json.loads(out)
+    site = next((f"{frame['file']}:{frame['line']} in {frame['function']}" for frame in answer["python"]), None)
+    lines = [f"cuda:{answer['device']} is out of memory: {answer['requested']:,} bytes did not fit" + (f", at {site}" if site else "")]
+    if answer["verdict"]:
+        lines.append(f"verdict: {answer['verdict']}. {answer['sentence']}")
+    return lines
+
+
+class OnOom:
+    """One recording's: `mode` is core, stop or none."""
+
+    def __init__(self, mode, pid):
+        self.mode = mode
+        self.pid = pid
+        self.cores = 0
+
+    def __call__(self):
+        if self.mode == "stop":
+            gdb.events.stop.connect(self._stopped)
+            return True
+        if self.mode == "core":
+            self._write_core()
+        return False
+
+    def _stopped(self, _event):
+        gdb.events.stop.disconnect(self._stopped)
+        for line in account():
+            debugger.say(line)
+        debugger.say("next: `gpumem oom`, `gpumem retained`, `bt`; `continue` lets PyTorch raise its error")
+
+    def _write_core(self):
+        self.cores += 1
+        if self.cores > CORES_MAX:
+            if self.cores == CORES_MAX + 1:
+                debugger.warn(f"out of memory again: no more than {CORES_MAX} cores are written")
+            return
+        path = f"core.{self.pid}" if self.cores == 1 else f"core.{self.pid}.{self.cores}"
+        for line in account():
+            debugger.say(line)
+        status, _, err = session().ask(["core", str(self.pid), "-o", path])
+        if status:
+            debugger.write(err, error=True)
+            return
+        debugger.say(f"core written: `gpumem oom {path}` in a shell tells more; the program goes on")
