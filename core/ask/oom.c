@@ -74,6 +74,33 @@ static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
 	return node->child_count == 1 && is_traceback(&node->children[0], depth + 1);
 }
 
+/* A holder by its parts, where these tell more: "local 'model': .grad", "local 'model': parameters". */
+static void add_parts(struct top *top, const struct gm_retained_node *node)
+{
+	uint64_t least = node->bytes / 10, told = 0, blocks = 0;
+	for (size_t i = 0; i < node->child_count; i++) {
+		const struct gm_retained_node *part = &node->children[i];
+		char *text;
+		if (part->bytes < least || part->bytes == 0)
+			continue;
+		/* what is named in full, and what is the holder itself, needs no holder before it */
+		bool whole = strncmp(part->text, "local ", 6) == 0 ||
+		             strncmp(part->text, "global ", 7) == 0;
+		bool itself = strcmp(part->text, "itself") == 0;
+		if (asprintf(&text, "%s%s%s", whole ? "" : node->text, whole || itself ? "" : ": ",
+		            itself ? "" : part->text) < 0) {
+			top->no_memory = true;
+			return;
+		}
+		add_row(top, text, part->bytes, part->blocks);
+		free(text);
+		told += part->bytes;
+		blocks += part->blocks;
+	}
+	if (told < node->bytes)
+		add_row(top, node->text, node->bytes - told, node->blocks - blocks);
+}
+
 static void add_nodes(
         struct top *top, const struct gm_retained_node *nodes, size_t count, unsigned depth)
 {
@@ -81,7 +108,7 @@ static void add_nodes(
 		if (depth <= TRACEBACK_DEPTH && is_traceback(&nodes[i], depth))
 			add_nodes(top, nodes[i].children, nodes[i].child_count, depth + 1);
 		else
-			add_row(top, nodes[i].text, nodes[i].bytes, nodes[i].blocks);
+			add_parts(top, &nodes[i]);
 	}
 }
 

@@ -144,6 +144,7 @@ struct gm_error *gm_pickle_fill_entry(
 			entry->action = (uint32_t)(value >> 3);
 			break;
 		case GM_KEY_ADDR:
+		case GM_KEY_DEVICE_FREE: /* of an oom, in the place of an address */
 			gm_try(number(pickle, value, key, UINT64_MAX, &entry->address));
 			break;
 		case GM_KEY_SIZE:

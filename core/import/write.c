@@ -268,7 +268,7 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 	        .device = device->index,
 	        .flags = borrowed ? GM_EVENT_BORROWED : 0,
 	        .time_ns = entry->time_us * 1000,
-	        .address = entry->address,
+	        .address = action == GM_OOM ? 0 : entry->address,
 	        .size = size,
 	        .requested = entry->size,
 	        .stream = entry->stream,
@@ -278,7 +278,12 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 	        .python_stack = stacks.python,
 	        .native_stack = stacks.native,
 	};
-	gm_log_writer_event(writing->log, &event);
+	uint64_t written = gm_log_writer_event(writing->log, &event);
+	if (action == GM_OOM) {
+		char name[48];
+		snprintf(name, sizeof(name), "oom.%" PRIu64 ".free", written);
+		gm_log_writer_counter(writing->log, name, entry->address);
+	}
 	return NULL;
 }
 

@@ -30,9 +30,10 @@ def account():
 class OnOom:
     """One recording's: `mode` is core, stop or none."""
 
-    def __init__(self, mode, pid):
+    def __init__(self, mode, pid, path=None):
         self.mode = mode
         self.pid = pid
+        self.path = path or f"core.{pid}"
         self.cores = 0
 
     def __call__(self):
@@ -55,7 +56,7 @@ class OnOom:
             if self.cores == CORES_MAX + 1:
                 debugger.warn(f"out of memory again: no more than {CORES_MAX} cores are written")
             return
-        path = f"core.{self.pid}" if self.cores == 1 else f"core.{self.pid}.{self.cores}"
+        path = self.path if self.cores == 1 else f"{self.path}.{self.cores}"
         for line in account():
             debugger.say(line)
         status, _, err = session().ask(["core", str(self.pid), "-o", path])

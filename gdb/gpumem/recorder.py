@@ -26,13 +26,14 @@ class Waiting:
         self.on = False
         self.devices = "cuda"
         self.on_oom = "none"
+        self.core_file = None
         self.identity = None  # of the program in the recorded process
         self.told_other = set()
         self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
     # --- asked for by the user ---
 
-    def start(self, devices, on_oom="none"):
+    def start(self, devices, on_oom="none", core_file=None):
         """Records the process now, or the next one that starts. Returns a line for the user."""
         current = session().recording
         if current is not None:
@@ -48,6 +49,7 @@ class Waiting:
             )
         self.devices = devices
         self.on_oom = on_oom
+        self.core_file = core_file
         libraries.quiet_loading()
         self._connect()
         self.on = True
@@ -83,7 +85,7 @@ class Waiting:
         recording.on_refusal = lambda why: debugger.warn(f"not recorded: {why}")
         recording.on_other_process = self._other_process
         if self.on_oom != "none":
-            recording.on_oom = OnOom(self.on_oom, pid)
+            recording.on_oom = OnOom(self.on_oom, pid, self.core_file)
         current.recording = recording
         recording.recorder.stop_when(**self.condition)
         self.identity = identity(pid)

@@ -177,3 +177,116 @@ def test_the_other_questions_answer_on_that_core(example_core, run_gpumem):
 def test_the_core_has_no_device_memory_in_it(example_core):
     core, _ = example_core
     assert core.stat().st_blocks * 512 < 1 << 30
+
+
+# --- recordings -------------------------------------------------------------------------------------------
+
+
+def test_in_gdb_the_program_stops_where_it_runs_out(run_gdb, run_gpumem, root, tmp_path):
+    saved = tmp_path / "run.gpumem"
+    commands = ["gpumem record --on-oom stop", "run", "gpumem oom --json", "continue", "gpumem oom --json", f"gpumem record save {saved}"]
+    gdb = run_gdb(commands, root / "examples" / "oom.py", sim="8GiB")
+    assert "out of memory: 67,108,864 bytes did not fit, at" in gdb["run"]
+    assert "verdict: capacity. There is too little memory" in gdb["run"]
+    stands = gdb[2].json()
+    message = re.search(r"OutOfMemoryError: (CUDA out of memory.*)", gdb["continue"])[1]
+    stands["message"] = message
+    check_figures(stands, message)
+    assert stands["state"] == "reporting" and stands["python"][0]["function"].endswith("run")
+    for recorded in (gdb[4].json(), run_gpumem("oom", saved, "--json").check().json()):
+        assert recorded["state"] == "recorded" and recorded["verdict"] == "capacity"
+        for key in ("requested", "total", "free", "allocated", "reserved", "largest_free", "missing"):
+            assert recorded[key] == stands[key], key
+        assert sum(one["bytes"] for one in recorded["top"]) == recorded["allocated"]
+        assert recorded["python"] == stands["python"]
+
+
+def test_a_snapshot_with_an_error_in_it_is_judged(run_gpumem, run, python, sim_env, tmp_path):
+    path, program = tmp_path / "run.pickle", tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "torch.cuda.memory._record_memory_history()\n"
+        "kept = []\n"
+        "try:\n"
+        "    while True:\n"
+        "        kept.append(torch.empty(100 << 20, dtype=torch.uint8, device='cuda'))\n"
+        "except torch.OutOfMemoryError as error:\n"
+        f"    torch.cuda.memory._dump_snapshot({str(path)!r})\n"
+        "    print(error)\n"
+    )
+    message = run([python, "-W", "ignore", program], env=sim_env("8GiB")).check().out
+    answer = run_gpumem("oom", path, "--json").check().json()
+    assert f"of which {in_words(answer['free'])} is free" in message
+    assert f"{in_words(answer['allocated'])} is allocated by PyTorch" in message
+    assert f"Tried to allocate {in_words(answer['needed'])}" in message
+    assert answer["verdict"] == "capacity" and answer["python"][0]["line"] == 6
+    text = run_gpumem("oom", path).check().out
+    assert f"at {program}:6 in <module>" in text
+    other = run_gpumem("oom", path, "--at", "0").check(2)
+    assert "event 0: no oom event" in other.err
+
+
+# --- a transformer of 1.5 billion parameters ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def transformer_core(gpumem, run, python, tmp_path_factory, sim_env):
+    """A core of the program while it stands in its error, and what the program said of itself."""
+    pytest.importorskip("transformers", reason="transformers is not installed: the model is built from its classes")
+    core = tmp_path_factory.mktemp("core") / "transformer.core"
+    process = subprocess.Popen(
+        [python, "-W", "ignore", PROGRAMS / "oom_transformer.py"],
+        env={**sim_env("34GiB"), "HF_HUB_OFFLINE": "1"}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        said = json.loads(process.stdout.readline())
+        run([gpumem, "core", process.pid, "-o", core]).check()
+    finally:
+        process.kill()
+        process.wait()
+    yield core, said
+    core.unlink()
+
+
+def parts(nodes, path=()):
+    """Every node of the tree with the texts that lead to it."""
+    for node in nodes:
+        here = (*path, node["text"])
+        yield here, node
+        yield from parts(node["children"], here)
+
+
+def test_a_core_of_a_large_model_gives_pytorchs_figures(transformer_core, run_gpumem):
+    core, said = transformer_core
+    assert 1.5e9 < said["parameters"] < 1.6e9
+    answer = run_gpumem("oom", core, "--json").check().json()
+    check_figures(answer, said["message"])
+    assert answer["verdict"] in ("capacity", "fragmentation")
+    assert answer["memory"]["allocated"] == said["stats"]["allocated_bytes.all.current"]
+    assert (answer["ooms"], answer["alloc_retries"]) == (said["stats"]["num_ooms"], said["stats"]["num_alloc_retries"])
+    assert answer["python"] and any(frame["function"] == "train" for frame in answer["python"])
+    assert core.stat().st_blocks * 512 < 1 << 30
+
+
+def test_what_fills_it_is_named_with_its_bytes(transformer_core, run_gpumem):
+    core, said = transformer_core
+    retained = run_gpumem("retained", "--core", core, "--json").check().json()
+    assert retained["allocated"] == said["stats"]["allocated_bytes.all.current"]
+    nodes = list(parts([*retained["roots"], *retained["shared_groups"]]))
+
+    def largest(match):
+        return max((node for path, node in nodes if match(path)), key=lambda node: node["bytes"])
+
+    # a block of more than 1 MiB may keep a rest of up to 1 MiB: retained counts blocks, the program tensors
+    def about(node, size):
+        assert size <= node["bytes"] < size + node["blocks"] * MIB + 1, (node["bytes"], size)
+
+    about(largest(lambda path: path[-1] == "parameters"), said["parameter_bytes"])
+    about(largest(lambda path: path[-1].startswith(".samples")), said["leak_bytes"])
+    about(largest(lambda path: "'optimizer'" in path[0] and "'state'" in path[0]), said["optimizer_bytes"])
+    if said["gradient_bytes"]:
+        about(largest(lambda path: path[-1] == ".grad"), said["gradient_bytes"])
+    assert said["leaked"] > 0
+    leak = largest(lambda path: path[-1].startswith(".samples"))
+    assert f"{said['leaked']} item" in leak["text"] and leak["blocks"] == said["leaked"]
+    assert any("saved" in path[-1] or "output" in path[-1] for path, _ in nodes)

@@ -11,7 +11,7 @@ class Record(Command):
     """Record every allocation and release of GPU memory.
 
     gpumem record [start] [--engine breakpoint|agent] [--devices cuda,cpu]
-                          [--on-oom core|stop|none]
+                          [--on-oom core|stop|none] [--core-file FILE]
     gpumem record stop
     gpumem record save FILE
     gpumem record status
@@ -22,7 +22,7 @@ class Record(Command):
 
     --devices cpu records CPU tensors too, or alone; the default is cuda.
     --on-oom stop stops the program where a device has run out of memory, before PyTorch raises its error,
-    and tells the verdict; --on-oom core writes a core there (core.PID) and lets it go on.
+    and tells the verdict; --on-oom core writes a core there (core.PID, or FILE) and lets it go on.
 
     Example: gpumem record
              run
@@ -38,6 +38,7 @@ class Record(Command):
         parser.add_argument("--engine", default="breakpoint")
         parser.add_argument("--devices", default="cuda")
         parser.add_argument("--on-oom", default="none")
+        parser.add_argument("--core-file")
         options = parser.parse_args(arguments)
         actions = {"start": self.start, "stop": self.stop, "save": self.save, "status": self.status}
         if options.action not in actions:
@@ -67,7 +68,9 @@ class Record(Command):
                 raise Usage(f"--devices {options.devices}: there is no device '{device}': use cuda, cpu or cuda,cpu")
         if options.on_oom not in ("core", "stop", "none"):
             raise Usage(f"--on-oom {options.on_oom}: it takes core, stop or none")
-        say(waiting.start(options.devices, options.on_oom))
+        if options.core_file and options.on_oom != "core":
+            raise Usage("--core-file FILE: it is for --on-oom core: add that, or leave it out")
+        say(waiting.start(options.devices, options.on_oom, options.core_file))
 
     def stop(self, _options):
         if not waiting.on and session().recording is None:
