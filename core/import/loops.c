@@ -94,7 +94,10 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 		for (size_t j = kept; j-- > 0 && !joined &&
 		                      loops->items.items[j].code == loops->items.items[i].code;)
 			joined = join(&loops->items.items[j], &loops->items.items[i]);
-		if (!joined)
+		/* an expression of several lines is evaluated from its end to its beginning, once */
+		const struct gm_import_loop *loop = &loops->items.items[i];
+		bool expression = loop->rounds == 1 && loop->last_line - loop->first_line <= 3;
+		if (!joined && !expression)
 			loops->items.items[kept++] = loops->items.items[i];
 	}
 	loops->items.count = kept;

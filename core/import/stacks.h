@@ -66,7 +66,7 @@ void gm_import_loops_init(struct gm_import_loops *loops, const struct gm_import_
 void gm_import_loops_deinit(struct gm_import_loops *loops);
 /* False: no memory. */
 bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack);
-/* Puts together what overlaps, and drops what control went round only once and led to no backward pass. */
+/* Puts together what overlaps, and drops what may be an expression of a few lines. */
 void gm_import_loops_finish(struct gm_import_loops *loops);
 
 #endif

@@ -255,6 +255,9 @@ static enum reason in_evaluation(const struct working *working, const struct gm_
 	                                                             : block->free_completed;
 	if (origin->flags & GM_FROM_CACHE)
 		return CACHE;
+	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
+	        is_workspace_size(block->requested ? block->requested : block->size))
+		return WORKSPACE_SIZED;
 	if (!(origin->flags & GM_FROM_MODULE_CALL) && modules_ran(working, block->alloc, end))
 		return EVALUATION_INPUT;
 	if (same_run)

@@ -457,18 +457,19 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	}
 }
 
-/* The first pass of generate() reads the prompt, the others decode a token each. */
+/* The first pass of generate() reads the prompt, the others decode a token each: the first is over when the loop
+ * around the model's call has gone round. */
 static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
 {
 	const struct place *now = &summary->turning;
 	if (summary->generation != steps->generation) {
 		steps->generation = summary->generation;
+		steps->turning = (struct place){0};
 		steps->decoding = false;
-	} else if (now->loops && now->code == steps->turning.code &&
-	           now->lasti < steps->turning.lasti) {
-		steps->decoding = true;
 	}
-	if (now->loops)
+	if (now->loops && now->code == steps->turning.code && now->lasti < steps->turning.lasti)
+		steps->decoding = true;
+	if (now->loops && (summary->phase == GM_PHASE_FORWARD || now->code == steps->turning.code))
 		steps->turning = *now;
 	return steps->decoding ? GM_PHASE_DECODE : GM_PHASE_PREFILL;
 }

@@ -9,9 +9,9 @@ import pytest
 from conftest import PYTHON
 
 PROGRAM = Path(__file__).parent / "programs" / "known_memory.py"
-KINDS = ["plain", "checkpoint", "accumulate", "autocast", "evaluation", "trainer", "ddp"]
+KINDS = ["plain", "checkpoint", "accumulate", "autocast", "evaluation", "trainer", "ddp", "generate"]
 # What a block is, where hooks saw it as several things: a parameter that is saved for backward is a parameter.
-RANK = ["parameter", "buffer", "gradient", "optimizer_state", "input", "activation"]
+RANK = ["kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "input", "activation"]
 NO_BACKWARD = ("evaluation", "prefill", "decode")
 SLACK_US = 5  # the recorder's clock and the hooks' are two
 

@@ -35,6 +35,10 @@ def note_all(value, category):
     elif isinstance(value, (list, tuple)):
         for item in value:
             note_all(item, category)
+    elif hasattr(value, "layers") and hasattr(value, "get_seq_length"):  # transformers' DynamicCache
+        for layer in value.layers:
+            note(layer.keys, "kv_cache")
+            note(layer.values, "kv_cache")
 
 
 @contextlib.contextmanager
