@@ -122,6 +122,7 @@ def main():
         (libraries / "libcublas.so.13", ("cublas",), NOT_COMPUTE, "libcublas13.inc"),
         (libraries / "libcublasLt.so.13", ("cublasLt",), NOT_COMPUTE, "libcublasLt13.inc"),
         (cudnn / "libcudnn.so.9", ("cudnn",), CUDNN_NOT_COMPUTE, "libcudnn9.inc"),
+        (site / "nvidia/nccl/lib/libnccl.so.2", ("nccl",), re.compile(""), "libnccl2.inc"),
     ):
         soname = path.name
         names = {n for n, _, defined in dynamic_symbols(path) if defined and n.startswith(prefix)}

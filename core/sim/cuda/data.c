@@ -190,7 +190,8 @@ static void told_of_read_back(struct gm_sim_device *device, uint64_t bytes)
 		        device->index);
 }
 
-static void out_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+/* Copies to the host; gives how many bytes of it were never written. */
+static uint64_t take_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base),
 	         end = offset + size;
@@ -214,6 +215,12 @@ static void out_piece(struct gm_sim_device *device, void *to, const void *from, 
 		}
 		at = next;
 	}
+	return unwritten;
+}
+
+static void out_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	uint64_t unwritten = take_piece(device, to, from, size);
 	if (unwritten)
 		told_of_read_back(device, unwritten);
 }
@@ -328,6 +335,52 @@ void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, ui
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
 	PIECES(from, out_piece(device, (char *)to + done, at, n))
+}
+
+static bool any_written(struct gm_sim_device *device, const void *from, uint64_t size)
+{
+	uint64_t offset = (uint64_t)((const unsigned char *)from - device->base);
+	uint64_t first = offset / GM_SIM_GRANULE, last = (offset + size - 1) / GM_SIM_GRANULE + 1;
+	bool written;
+	return size && (run(device, first, last, &written) < last || written);
+}
+
+uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uint64_t size)
+{
+	uint64_t sum = 0;
+	for (uint64_t n, done = 0; done < size; done += n) {
+		unsigned char *at = own(device, (const char *)from + done, size - done, &n);
+		if (!n)
+			break;
+		uint64_t offset = (uint64_t)(at - device->base);
+		uint64_t last = (offset + n - 1) / GM_SIM_GRANULE + 1;
+		for (uint64_t granule = offset / GM_SIM_GRANULE; granule < last;) {
+			bool written;
+			uint64_t next = run(device, granule, last, &written);
+			if (written)
+				sum += (next - granule) * GM_SIM_GRANULE;
+			granule = next;
+		}
+	}
+	return sum;
+}
+
+bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
+{
+	bool any = false;
+	for (uint64_t n, done = 0; done < size; done += n) {
+		unsigned char *at = own(device, (const char *)from + done, size - done, &n);
+		if (!n)
+			return any;
+		if (any_written(device, at, n)) {
+			if (!any)
+				memset(to, 0, done);
+			any = true;
+		}
+		if (any)
+			take_piece(device, (char *)to + done, at, n);
+	}
+	return any;
 }
 
 void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size)

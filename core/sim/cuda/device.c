@@ -61,7 +61,10 @@ GM_SIM_EXPORT cudaError_t cudaGetDeviceFlags(unsigned *flags)
 
 GM_SIM_EXPORT cudaError_t cudaDeviceSynchronize(void)
 {
-	return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
+	if (!gm_sim_current())
+		return gm_sim_error(gm_sim_no_device());
+	gm_sim_works_wait_all();
+	return cudaSuccess;
 }
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr id, int index)

@@ -21,7 +21,7 @@ static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, voi
 	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
 	uint64_t address = 0;
 	pthread_mutex_lock(&device->lock);
-	bool fits = whole <= account->total - account->context - account->used &&
+	bool fits = whole <= account->total - account->context - account->used - device->outside &&
 	            gm_sim_ranges_take(&device->ranges, first_address(device),
 	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value,
 	                    &address);
@@ -38,6 +38,18 @@ static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, voi
 out_of_memory:
 	GM_SIM_COUNT(account->out_of_memory, 1);
 	return cudaErrorMemoryAllocation;
+}
+
+bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes)
+{
+	const struct gm_sim_device_account *account = device->account;
+	pthread_mutex_lock(&device->lock);
+	bool fits = bytes <= 0 || (uint64_t)bytes <= account->total - account->context -
+	                                                     account->used - device->outside;
+	if (fits)
+		device->outside += (uint64_t)bytes;
+	pthread_mutex_unlock(&device->lock);
+	return fits;
 }
 
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
@@ -70,8 +82,14 @@ static bool give(struct gm_sim_device *device, void *address, bool physical)
 int gm_sim_memory_free(void *address)
 {
 	struct gm_sim_device *device = gm_sim_device_of(address);
-	if (!device)
+	if (!device || device->foreign)
 		return cudaErrorInvalidValue;
+	/* As on a GPU, freeing waits for what is under way there. */
+	pthread_mutex_lock(&device->lock);
+	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
+	uint64_t size = found ? found->size : 0;
+	pthread_mutex_unlock(&device->lock);
+	gm_sim_settle_range(address, size);
 	return give(device, address, false) ? cudaSuccess : gm_sim_pool_free(device, address);
 }
 
@@ -150,7 +168,8 @@ GM_SIM_EXPORT cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 		return gm_sim_error(cudaErrorInvalidValue);
 	pthread_mutex_lock(&device->lock);
 	*total = device->account->total;
-	*free = device->account->total - device->account->context - device->account->used;
+	*free = device->account->total - device->account->context - device->account->used -
+	        device->outside;
 	pthread_mutex_unlock(&device->lock);
 	return cudaSuccess;
 }

@@ -9,7 +9,7 @@
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
+ * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */
@@ -46,7 +46,11 @@ struct gm_sim_device {
 	unsigned index;
 	struct gm_sim_choice choice;
 	struct gm_sim_device_account *account;
-	int memory; /* the memfd */
+	int memory, marks; /* the memfds: of the bytes, and of `written` and `chunks` */
+	uint64_t inode;    /* of `memory` */
+	uint32_t physical; /* its number on the machine: CUDA_VISIBLE_DEVICES leaves some out */
+	uint64_t outside;  /* bytes that libraries keep for themselves (NCCL) */
+	bool foreign;      /* another process's, seen from this one (foreign.c) */
 	unsigned char *base;
 	uint64_t span;
 	_Atomic uint64_t *written, *chunks,
@@ -91,6 +95,10 @@ int gm_sim_memory_free(void *address);
 /* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other call. */
 int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
 void gm_sim_memory_give(struct gm_sim_device *device, void *address);
+/* Bytes that a library takes (or gives back: negative) behind PyTorch's back; false where there are not as many. */
+bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes);
+/* Which machine's devices these are, for processes that share them; 0: this process's own. */
+uint64_t gm_sim_machine(void);
 /* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 
@@ -107,6 +115,26 @@ struct gm_sim_view {
 };
 bool gm_sim_vmm_find(const void *address, struct gm_sim_view *ret);
 
+/*
+ * foreign.c: a device's memory in another process of this machine, which NCCL and IPC handles read and write.
+ * It has no ranges of its own: that an address is in use there is the other side's to know.
+ */
+struct gm_sim_origin {
+	uint32_t process;
+	int32_t memory, marks; /* file descriptors there */
+	uint32_t device;       /* its number there */
+	uint64_t inode, span;
+};
+void gm_sim_origin_of(const struct gm_sim_device *device, struct gm_sim_origin *ret);
+/* The device, mapped here (this process's own as it is); NULL where the process is gone or another user's. */
+struct gm_sim_device *gm_sim_foreign_take(const struct gm_sim_origin *origin);
+void gm_sim_foreign_give(struct gm_sim_device *device);
+/* The foreign device whose memory holds `address`, where IPC handles opened any. */
+struct gm_sim_device *gm_sim_foreign_of(const void *address);
+void gm_sim_foreign_lock(bool take);
+uint64_t gm_sim_marks_size(uint64_t span);
+bool gm_sim_map_marks(struct gm_sim_device *device, uint64_t span);
+
 /* data.c: bytes of a device. The ranges must be memory of the device (gm_sim_memory_holds). */
 void gm_sim_data_in(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 void gm_sim_data_out(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
@@ -120,6 +148,10 @@ void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t
 /* True where all of the bytes were copied, set or computed from such; sets *ret_unwritten where some were not at all. */
 bool gm_sim_data_known(
         struct gm_sim_device *device, const void *at, uint64_t size, bool *ret_unwritten);
+/* Copies to the host without counting it as read back: true where any of it was written, else nothing is done. */
+bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
+/* How many bytes of the range are in granules that were written. */
+uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uint64_t size);
 
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
@@ -169,6 +201,12 @@ bool gm_sim_graph_add(struct CUgraph_st *graph, const struct gm_sim_node *node);
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
 /* The same for a library's call, of which the stream is not known: the capture that was begun last. */
 bool gm_sim_captured_library(void);
+
+/* work.c, stream.c: waits for the collectives under way on a stream, or with bytes of a range. */
+void gm_sim_stream_settle(struct CUstream_st *stream);
+void gm_sim_settle_range(const void *address, uint64_t size);
+void gm_sim_works_wait_all(void);
+void gm_sim_work_lock(bool take);
 
 /* stubs.c */
 struct gm_sim_site {

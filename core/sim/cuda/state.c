@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -54,10 +55,14 @@ static void before_fork(void)
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
 	gm_sim_pool_lock(true);
+	gm_sim_foreign_lock(true);
+	gm_sim_work_lock(true);
 }
 
 static void in_parent(void)
 {
+	gm_sim_work_lock(false);
+	gm_sim_foreign_lock(false);
 	gm_sim_pool_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
@@ -72,19 +77,21 @@ static void in_child(void)
 	device_count = 0;
 }
 
-/* CUDA_VISIBLE_DEVICES: how many of `count` devices its list of numbers leaves. Names and MIG are not ours. */
-static unsigned visible(unsigned count)
+/* CUDA_VISIBLE_DEVICES: which of `count` devices its list of numbers leaves. Names and MIG are not ours. */
+static unsigned visible(unsigned count, uint32_t *ret)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+	unsigned seen = 0;
+	for (; !list && seen < count; seen++)
+		ret[seen] = seen;
 	if (!list)
 		return count;
-	unsigned seen = 0;
 	for (const char *at = list; *at && seen < count;) {
 		char *end;
 		long number = strtol(at, &end, 10);
 		if (end == at || number < 0 || (unsigned long)number >= count)
 			break;
-		seen++;
+		ret[seen++] = (uint32_t)number;
 		at = *end == ',' ? end + 1 : end;
 		if (*end && *end != ',')
 			break;
@@ -114,12 +121,14 @@ static void start(void)
 		else
 			choice.profile.context = (uint64_t)mib << 20;
 	}
-	device_count = visible(choice.count);
+	uint32_t physical[GM_SIM_DEVICES_MAX];
+	device_count = visible(choice.count, physical);
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
 		device->index = i;
+		device->physical = physical[i];
 		device->choice = choice;
-		device->memory = -1;
+		device->memory = device->marks = -1;
 		device->account = &gpumem_sim_account.device[i];
 		pthread_mutex_init(&device->lock, NULL);
 		gm_sim_ranges_init(&device->ranges);
@@ -148,16 +157,6 @@ struct gm_sim_device *gm_sim_device_facts(int index)
 {
 	unsigned count = gm_sim_device_count();
 	return index >= 0 && (unsigned)index < count ? &devices[index] : NULL;
-}
-
-static void *reserve(size_t size)
-{
-	void *address = mmap(NULL, size, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (address == MAP_FAILED)
-		return NULL;
-	madvise(address, size, MADV_DONTDUMP);
-	return address;
 }
 
 /*
@@ -190,11 +189,14 @@ static bool map(struct gm_sim_device *device)
 	}
 	madvise(base, span, MADV_DONTDUMP);
 	madvise(base, span, MADV_DONTFORK);
-	device->written = reserve(span / GM_SIM_GRANULE / 8 + 64);
-	device->chunks = reserve(span / GM_SIM_PAGE / 8 + 64);
-	device->doubtful = reserve(span / GM_SIM_GRANULE / 8 + 64);
-	if (!device->written || !device->chunks || !device->doubtful)
+	/* A file too: another process that reads this memory (foreign.c) must know what was written. */
+	device->marks = memfd_create("gpumem-sim-device-marks", MFD_CLOEXEC);
+	struct stat status;
+	if (device->marks < 0 || fstat(device->memory, &status) != 0 ||
+	        ftruncate(device->marks, (off_t)gm_sim_marks_size(span)) != 0 ||
+	        !gm_sim_map_marks(device, span))
 		return false;
+	device->inode = status.st_ino;
 	device->base = base;
 	device->span = span;
 	device->account->address = (uintptr_t)base;
@@ -245,7 +247,9 @@ struct gm_sim_device *gm_sim_device_of(const void *address)
 			return device;
 	}
 	struct gm_sim_view view;
-	return gm_sim_vmm_find(address, &view) ? view.device : NULL;
+	if (gm_sim_vmm_find(address, &view))
+		return view.device;
+	return gm_sim_foreign_of(address);
 }
 
 int gm_sim_current_index(void)

@@ -9,6 +9,7 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+#include "sim/cuda/work.h"
 
 /*
  * A capture, from its beginning on one stream to its end there. Kept for good: streams and events that were in
@@ -27,6 +28,7 @@ struct CUstream_st {
 	unsigned long long id;
 	int device, priority;
 	unsigned flags;
+	struct gm_sim_works works;
 };
 
 struct CUevent_st {
@@ -34,6 +36,7 @@ struct CUevent_st {
 	unsigned flags;
 	struct capture *_Atomic capture; /* in which it was recorded */
 	_Atomic uint64_t time;           /* nanoseconds of the device's clock; 0: not recorded */
+	struct gm_sim_works works;       /* what was under way when it was recorded */
 };
 
 #define STREAM \
@@ -80,6 +83,25 @@ bool gm_sim_captured_library(void)
 	if (!capture || capture->status != cudaStreamCaptureStatusActive)
 		return false;
 	return gm_sim_captured(capture->origin, &(struct gm_sim_node){.what = GM_SIM_NODE_LIBRARY});
+}
+
+struct gm_sim_works *gm_sim_stream_works(cudaStream_t stream)
+{
+	static struct gm_sim_works defaults[GM_SIM_DEVICES_MAX][3];
+	if (!special(stream))
+		return &stream->works;
+	return &defaults[gm_sim_current_index() % GM_SIM_DEVICES_MAX][(uintptr_t)stream];
+}
+
+void gm_sim_stream_settle(cudaStream_t stream)
+{
+	if (atomic_load_explicit(&gm_sim_outstanding, memory_order_relaxed) && valid(stream))
+		gm_sim_works_wait(gm_sim_stream_works(stream));
+}
+
+bool gm_sim_stream_capturing(cudaStream_t stream)
+{
+	return capture_of(stream) != NULL;
 }
 
 /* What waits for the host cannot be captured, and spoils the capture. */
@@ -132,6 +154,9 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
 	if (special(stream) || stream->magic != STREAM)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	/* On a GPU the stream's work goes on behind it; here nothing else knows of it. */
+	gm_sim_works_wait(&stream->works);
+	gm_sim_works_clear(&stream->works);
 	stream->magic = 0;
 	free(stream);
 	return cudaSuccess;
@@ -140,13 +165,21 @@ GM_SIM_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 GM_SIM_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
 	int code = check(stream);
-	return (cudaError_t)(code == cudaSuccess ? waits(stream) : code);
+	if (code == cudaSuccess)
+		code = waits(stream);
+	if (code == cudaSuccess)
+		gm_sim_stream_settle(stream);
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
 	int code = check(stream);
-	return (cudaError_t)(code == cudaSuccess ? waits(stream) : code);
+	if (code == cudaSuccess)
+		code = waits(stream);
+	if (code == cudaSuccess && !gm_sim_works_done(gm_sim_stream_works(stream)))
+		code = gm_sim_error(cudaErrorNotReady);
+	return (cudaError_t)code;
 }
 
 GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
@@ -160,6 +193,8 @@ GM_SIM_EXPORT cudaError_t cudaStreamWaitEvent(
 		if (special(stream))
 			return gm_sim_error(cudaErrorStreamCaptureImplicit);
 		stream->capture = capture; /* it joins */
+	} else if (code == cudaSuccess) {
+		gm_sim_works_merge(gm_sim_stream_works(stream), &event->works);
 	}
 	return (cudaError_t)code;
 }
@@ -200,6 +235,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
         cudaStream_t stream, cudaStreamCallback_t callback, void *data, unsigned flags)
 {
 	int code = check(stream);
+	gm_sim_stream_settle(stream);
 	if (code == cudaSuccess)
 		callback(stream, cudaSuccess, data);
 	return (cudaError_t)code;
@@ -208,6 +244,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamAddCallback(
 GM_SIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
 {
 	int code = check(stream);
+	gm_sim_stream_settle(stream);
 	if (code == cudaSuccess)
 		function(data);
 	return (cudaError_t)code;
@@ -331,6 +368,7 @@ GM_SIM_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
 	if (!event || event->magic != EVENT)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
+	gm_sim_works_clear(&event->works);
 	event->magic = 0;
 	free(event);
 	return cudaSuccess;
@@ -358,8 +396,11 @@ GM_SIM_EXPORT cudaError_t cudaEventRecordWithFlags(
 	if (!event || event->magic != EVENT)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
 	int code = check(stream);
-	if (code == cudaSuccess)
+	if (code == cudaSuccess) {
 		event->capture = capture_of(stream);
+		gm_sim_works_clear(&event->works);
+		gm_sim_works_merge(&event->works, gm_sim_stream_works(stream));
+	}
 	if (code == cudaSuccess)
 		event->time = event->flags & cudaEventDisableTiming ? 1 : tick();
 	return (cudaError_t)code;
@@ -376,11 +417,14 @@ GM_SIM_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event)
 		return gm_sim_error(cudaErrorInitializationError);
 	if (!event || event->magic != EVENT)
 		return gm_sim_error(cudaErrorInvalidResourceHandle);
-	return cudaSuccess;
+	return (cudaError_t)gm_sim_error(
+	        gm_sim_works_done(&event->works) ? cudaSuccess : cudaErrorNotReady);
 }
 
 GM_SIM_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+	if (event && event->magic == EVENT)
+		gm_sim_works_wait(&event->works);
 	return cudaEventQuery(event);
 }
 

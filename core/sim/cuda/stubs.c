@@ -8,8 +8,8 @@
 #include "sim/cuda/sim.h"
 
 /* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED,
-   CUDNN_STATUS_NOT_SUPPORTED. */
-enum { CUDA_REFUSED = 801, CUBLAS_REFUSED = 15, CUDNN_REFUSED = 3000 };
+   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage. */
+enum { CUDA_REFUSED = 801, CUBLAS_REFUSED = 15, CUDNN_REFUSED = 3000, NCCL_REFUSED = 5 };
 
 int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 {
@@ -18,6 +18,7 @@ int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 		gm_sim_say("%s: not simulated: returned %s", site->name,
 		        code == CUBLAS_REFUSED  ? "CUBLAS_STATUS_NOT_SUPPORTED"
 		        : code == CUDNN_REFUSED ? "CUDNN_STATUS_NOT_SUPPORTED"
+		        : code == NCCL_REFUSED  ? "ncclInvalidUsage"
 		        : runtime               ? "cudaErrorNotSupported"
 		                                : "CUDA_ERROR_NOT_SUPPORTED");
 	return runtime ? gm_sim_error(code) : code;
@@ -64,3 +65,6 @@ bool gm_sim_is_stub(const void *code)
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDNN_REFUSED, false))
 #include "sim/exports/libcudnn9.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, NCCL_REFUSED, false))
+#include "sim/exports/libnccl2.inc"
