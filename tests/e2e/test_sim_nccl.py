@@ -9,7 +9,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
     run = run_gpumem(
-        *("run", "--sim=h100-80gbx2", "--", *TORCHRUN, "--nproc-per-node", "2", "--master-port", "0"),
+        *("run", "--sim=h100-80gbx2", "--", *TORCHRUN, "--standalone", "--nproc-per-node", "2"),
         PROGRAMS / "sim_nccl.py",
         timeout=180,
     ).check()

@@ -86,8 +86,8 @@ for work in dist.batch_isend_irecv(sends + receives):
 facts["ring"] = all(tensor.cpu().tolist() == mine(tensor.numel(), (rank - 1) % world).tolist() for tensor in inbox)
 
 gathered = [None] * world
-dist.all_gather_object(gathered, {"rank": rank, "text": str(rank)})
-facts["objects"] = gathered == [{"rank": r, "text": str(r)} for r in range(world)]
+dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank})
+facts["objects"] = gathered == [{"rank": r, "text": "x" * r} for r in range(world)]
 
 # Other communicators: a group of its own, and one rank only.
 both = dist.new_group(list(range(world)))
