@@ -52,7 +52,8 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			options->program = i;
 			break;
 		}
-		const char *json = NULL, *record = NULL, *below = NULL, *overflow = NULL;
+		const char *json = NULL, *record = NULL, *below = NULL, *overflow = NULL,
+		           *rank = NULL, *world = NULL;
 		if (strcmp(word, "--help") == 0) {
 			options->help = true;
 			return NULL;
@@ -70,13 +71,21 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			error = value_of(argc, argv, &i, "--compute-below", &below);
 		if (!error)
 			error = value_of(argc, argv, &i, "--overflow-at", &overflow);
+		if (!error)
+			error = value_of(argc, argv, &i, "--rank", &rank);
+		if (!error)
+			error = value_of(argc, argv, &i, "--world", &world);
 		if (error)
 			return error;
 		if (below)
 			options->launch.compute_below = below;
 		else if (overflow)
 			options->launch.overflow_at = overflow;
-		if (below || overflow)
+		if (rank)
+			options->launch.rank = rank;
+		if (world)
+			options->launch.world = world;
+		if (below || overflow || rank || world)
 			continue;
 		if (!json && !record)
 			return gm_error_create(GM_USAGE,
@@ -101,6 +110,10 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
 		return gm_error_create(GM_USAGE,
 		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
+		        "--sim, or leave them out");
+	if ((options->launch.rank || options->launch.world) && !options->sim)
+		return gm_error_create(GM_USAGE,
+		        "run: --rank, --world: the other ranks are the simulated device's: add "
 		        "--sim, or leave them out");
 	if (options->launch.json && !options->sim)
 		return gm_error_create(GM_USAGE, "run: --json: the account is the simulated "
@@ -164,7 +177,7 @@ const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "run a program, on a simulated CUDA device where asked",
         .usage = "[--sim[=PROFILE]] [--no-record] [--json FILE] [--compute-below BYTES] "
-                 "[--overflow-at STEP] -- PROG ARGS\n"
+                 "[--overflow-at STEP] [--rank R --world W] -- PROG ARGS\n"
                  "Runs a program; its streams, exit status and signals are its own.\n\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU; at exit an\n"
@@ -177,6 +190,11 @@ const struct gm_command gm_command_run = {
                  "                   memory than this (default 64KiB; 0: none)\n"
                  "  --overflow-at STEP[,STEP]  the gradients of these steps (from 1) overflow, as "
                  "GradScaler sees them\n"
+                 "  --rank R --world W  as rank R of W whose other ranks are not there: they are "
+                 "taken to do the\n"
+                 "                   same (docs/distributed.md); RANK, WORLD_SIZE, MASTER_ADDR... "
+                 "are "
+                 "set\n"
                  "  --no-record      records nothing (so far nothing is recorded in a shell)\n\n"
                  "Example: gpumem run --sim=24GiB -- python train.py",
         .shell = true,

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "sim/machine.h"
 #include "sim/profile.h"
+#include "sim/store.h"
 
 #define LIBRARY "libgpumem-sim.so"
 #define DRIVER "libgpumem-sim-driver.so"
@@ -151,13 +153,60 @@ static struct gm_error *overflow_at(const char *text, char **ret)
 	return asprintf(ret, "GPUMEM_SIM_OVERFLOW_AT=%s", text) < 0 ? &gm_error_no_memory : NULL;
 }
 
+/* A whole number below `limit`. */
+static bool whole(const char *text, unsigned long limit, unsigned *ret)
+{
+	char *end;
+	errno = 0;
+	unsigned long number = strtoul(text, &end, 10);
+	*ret = (unsigned)number;
+	return *text >= '0' && *text <= '9' && !*end && !errno && number < limit;
+}
+
+enum { WORLD_MOST = 1 << 20, RANK_SETTINGS = 11 };
+
+/* One rank of a job, as torchrun would set it, and the store that the ranks meet at. */
+static struct gm_error *one_rank(
+        const struct gm_sim_launch *launch, unsigned devices, char **settings)
+{
+	unsigned rank, world, port;
+	if (!launch->rank || !launch->world)
+		return gm_error_create(
+		        GM_USAGE, "run: --rank, --world: they go together: --rank 3 --world 1024");
+	if (!whole(launch->world, WORLD_MOST + 1ul, &world) || world < 2)
+		return gm_error_create(GM_USAGE,
+		        "run: --world %s: not a number of ranks from 2 to %d", launch->world,
+		        WORLD_MOST);
+	if (!whole(launch->rank, world, &rank))
+		return gm_error_create(GM_USAGE, "run: --rank %s: not a rank of %u: give 0 to %u",
+		        launch->rank, world, world - 1);
+	struct gm_error *error = gm_sim_store_start(rank, world, &port);
+	if (error)
+		return error;
+	unsigned local = devices < world ? devices : world;
+	const struct {
+		const char *name;
+		unsigned value;
+	} numbers[] = {{"GPUMEM_SIM_RANK", rank}, {"GPUMEM_SIM_WORLD", world}, {"RANK", rank},
+	        {"WORLD_SIZE", world}, {"LOCAL_RANK", rank % local}, {"LOCAL_WORLD_SIZE", local},
+	        {"GROUP_RANK", rank / local}, {"MASTER_PORT", port}};
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (asprintf(&settings[i], "%s=%u", numbers[i].name, numbers[i].value) < 0)
+			return &gm_error_no_memory;
+	/* The store is served, for rank 0 too: as under torchrun, whose agent serves it. */
+	settings[8] = strdup("MASTER_ADDR=127.0.0.1");
+	settings[9] = strdup("TORCHELASTIC_USE_AGENT_STORE=True");
+	settings[10] = strdup("TORCHELASTIC_RUN_ID=gpumem");
+	return settings[8] && settings[9] && settings[10] ? NULL : &gm_error_no_memory;
+}
+
 struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret)
 {
 	struct gm_sim_choice choice;
 	struct gm_error *error = gm_sim_profile_parse(launch->profile, &choice);
 	if (error)
 		return error;
-	char **settings = calloc(8, sizeof(*settings));
+	char **settings = calloc(10 + RANK_SETTINGS, sizeof(*settings));
 	if (!settings)
 		return &gm_error_no_memory;
 	size_t count = 0;
@@ -174,8 +223,15 @@ struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret
 		error = driver_folder(&settings[count++]);
 	if (!error && launch->overflow_at)
 		error = overflow_at(launch->overflow_at, &settings[count++]);
+	if (!error) {
+		_cleanup_free_ char *machine = NULL;
+		error = gm_sim_machine_make(&machine);
+		if (!error && asprintf(&settings[count++], "GPUMEM_SIM_MACHINE=%s", machine) < 0)
+			error = &gm_error_no_memory;
+	}
+	if (!error && (launch->rank || launch->world))
+		error = one_rank(launch, choice.count, &settings[count]);
 	if (error) {
-		settings[count - 1] = NULL;
 		gm_sim_settings_free(settings);
 		return error;
 	}

@@ -10,6 +10,9 @@
  *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and process
  *     GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, where they are known
  *     GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients are told to overflow
+ *     GPUMEM_SIM_RANK=R, _WORLD=W one rank of a job whose other ranks are not there; with it RANK, WORLD_SIZE,
+ *                                 MASTER_ADDR, MASTER_PORT… as torchrun sets them
+ *     GPUMEM_SIM_MACHINE=P:F:I    the page in which this run's processes add up what they hold (machine.h)
  *
  * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it debugs (and
  * not to gdb itself). This part knows nothing of CUDA.
@@ -24,6 +27,7 @@ struct gm_sim_launch {
 	const char *json;          /* NULL: no account in a file */
 	const char *compute_below; /* bytes, "64KiB"; NULL: the library's default */
 	const char *overflow_at;   /* "3" or "3,7"; NULL: none */
+	const char *rank, *world;  /* one rank whose peers are not there (store.h); NULL: none */
 };
 
 /*

@@ -1,20 +1,86 @@
-"""NCCL on the simulated device: collectives between real processes that torchrun starts, and what goes wrong in them."""
+"""NCCL on the simulated device: between real processes, for one rank of a thousand, and memory that processes share."""
 
+import os
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAMS = Path(__file__).parent / "programs"
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+GIB, MIB = 1 << 30, 1 << 20
 
 
 def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
-    run = run_gpumem(
-        *("run", "--sim=h100-80gbx2", "--", *TORCHRUN, "--standalone", "--nproc-per-node", "2"),
-        PROGRAMS / "sim_nccl.py",
-        timeout=180,
-    ).check()
+    run = run_gpumem("run", "--sim=h100-80gbx2", "--", *TORCHRUN, PROGRAMS / "sim_nccl.py", timeout=180).check()
     ranks = sorted(run.json_lines(), key=lambda facts: facts["rank"])
     assert [facts.pop("rank") for facts in ranks] == [0, 1]
     for facts in ranks:
         assert facts.pop("wrong") == []
         assert facts and all(facts.values()), facts
+
+
+def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem):
+    run = run_gpumem(
+        *("run", "--sim", "--rank", "3", "--world", "1024", "--", sys.executable, PROGRAMS / "sim_rank.py"), timeout=120
+    ).check()
+    assert run.json() == {
+        "rank": 3,
+        "world": 1024,
+        "backend": "nccl",
+        "sum": [0, 1024, 2048, 3072],
+        "avg": [0, 1, 2, 3],
+        "max": [0, 1, 2, 3],
+        "gathered": True,
+        "scattered": [1024, 1024],
+        "objects": [1024, {"rank": 3}, {"rank": 3}],
+        "mesh": [0, 3],
+        "over_data": 128,
+        "over_tensor": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rank", "3"], "they go together"),
+        (["--rank", "8", "--world", "8"], "not a rank of 8"),
+        (["--rank", "0", "--world", "one"], "not a number of ranks"),
+    ],
+)
+def test_a_wrong_rank_is_refused(run_gpumem, words, says):
+    run = run_gpumem("run", "--sim", *words, "--", "/bin/true").check(2)
+    assert says in run.err
+
+
+def test_one_rank_of_1024_under_fsdp2_holds_its_share(run_gpumem):
+    pytest.importorskip("transformers", reason="the model is transformers'")
+    run = run_gpumem(
+        *("run", "--sim", "--rank", "3", "--world", "1024", "--", sys.executable, PROGRAMS / "sim_fsdp2_qwen.py"),
+        timeout=250,
+    ).check()
+    facts = run.json()
+    assert (facts["rank"], facts["world"], facts["parameters"]) == (3, 1024, 7_615_616_512)
+    # A shard of each parameter in single precision; rows do not divide evenly.
+    share = facts["parameters"] * 4 / 1024
+    assert share <= facts["sharded"] < share * 1.15
+    # The whole of the largest unit, of its gradient, and of the logits must have been there for a while.
+    assert 20 * GIB < facts["peak"] < 79 * GIB
+    assert facts["stats"] == facts["reserved"]
+    assert facts["host"] < 4 * GIB
+
+
+@pytest.mark.parametrize("expandable", [False, True])
+def test_processes_share_tensors_and_the_device_s_memory(run_gpumem, expandable):
+    env = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{expandable}"}
+    facts = run_gpumem("run", "--sim", "--", sys.executable, PROGRAMS / "sim_ipc.py", env=env, timeout=120).check().json()
+    assert facts["values"] == [0, 1, 2, 3, 4] and facts["small"] == [0, 1, 2]
+    assert facts["back"] == [0, 2, 4]
+    # Both processes see what both hold: two contexts, and the child's gigabyte once.
+    assert facts["both"] == facts["used_with_mine"]
+    assert facts["used_with_mine"] - facts["used"] >= GIB
+    context = facts["after"] - facts["reserved"]
+    assert 100 * MIB < context < 700 * MIB
+    assert facts["used"] == 2 * context + facts["reserved"]
+    # What the dead child held is given back.
+    assert facts["after"] == facts["reserved"] + context

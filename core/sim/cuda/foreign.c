@@ -186,8 +186,3 @@ struct gm_sim_device *gm_sim_foreign_of(const void *address)
 	pthread_mutex_unlock(&lock);
 	return foreign ? &foreign->device : NULL;
 }
-
-uint64_t gm_sim_machine(void)
-{
-	return 0;
-}

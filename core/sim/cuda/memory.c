@@ -12,6 +12,17 @@ static uint64_t first_address(const struct gm_sim_device *device)
 	       ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
 }
 
+/*
+ * `more` bytes of the device for this process, or fewer (negative); the caller holds the device's lock and has
+ * seen that they fit beside what the process itself holds. False where the run's other processes leave too little.
+ */
+static bool share(struct gm_sim_device *device, int64_t more)
+{
+	const struct gm_sim_device_account *account = device->account;
+	return gm_sim_share_set(device,
+	        account->context + account->used + device->outside + (uint64_t)more, more > 0);
+}
+
 /* `value` is what the program may use of it; 0 for memory that has no address of its own (vmm.c). */
 static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
 {
@@ -25,6 +36,11 @@ static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, voi
 	            gm_sim_ranges_take(&device->ranges, first_address(device),
 	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value,
 	                    &address);
+	if (fits && !share(device, (int64_t)whole)) {
+		struct gm_sim_range range;
+		gm_sim_ranges_remove(&device->ranges, address, &range);
+		fits = false;
+	}
 	if (fits) {
 		__atomic_store_n(&account->used, account->used + whole, __ATOMIC_RELAXED);
 		if (account->used > account->peak_used)
@@ -46,6 +62,7 @@ bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes)
 	pthread_mutex_lock(&device->lock);
 	bool fits = bytes <= 0 || (uint64_t)bytes <= account->total - account->context -
 	                                                     account->used - device->outside;
+	fits = fits && share(device, bytes);
 	if (fits)
 		device->outside += (uint64_t)bytes;
 	pthread_mutex_unlock(&device->lock);
@@ -72,6 +89,7 @@ static bool give(struct gm_sim_device *device, void *address, bool physical)
 	if (there) {
 		gm_sim_data_zero(device, address, found->size);
 		gm_sim_ranges_remove(&device->ranges, (uintptr_t)address, &range);
+		share(device, -(int64_t)range.size);
 		__atomic_store_n(&device->account->used, device->account->used - range.size,
 		        __ATOMIC_RELAXED);
 	}
@@ -101,6 +119,8 @@ void gm_sim_memory_give(struct gm_sim_device *device, void *address)
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size)
 {
 	uint64_t at = (uintptr_t)address;
+	if (device->foreign && at - (uintptr_t)device->base < device->span)
+		return gm_sim_ipc_holds(address, size);
 	if (at - (uintptr_t)device->base >= device->span) {
 		/* Mapped pieces, one behind the other. */
 		struct gm_sim_view view;
@@ -171,6 +191,8 @@ GM_SIM_EXPORT cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 	*free = device->account->total - device->account->context - device->account->used -
 	        device->outside;
 	pthread_mutex_unlock(&device->lock);
+	uint64_t others = gm_sim_share_others(device);
+	*free = *free > others ? *free - others : 0;
 	return cudaSuccess;
 }
 

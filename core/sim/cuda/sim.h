@@ -42,6 +42,8 @@ enum {
  * copy or memset wrote since the memory was handed out, `chunks` one for each 2 MiB that has any such bit:
  * what is not marked reads as zero, and is neither read nor written by us, so it costs no host memory.
  */
+struct CUevent_st;
+
 struct gm_sim_device {
 	unsigned index;
 	struct gm_sim_choice choice;
@@ -99,6 +101,15 @@ void gm_sim_memory_give(struct gm_sim_device *device, void *address);
 bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes);
 /* Which machine's devices these are, for processes that share them; 0: this process's own. */
 uint64_t gm_sim_machine(void);
+/* share.c: what this process holds of the device, told to the run's others; false where they leave no room. */
+void gm_sim_share_start(void);
+bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit);
+uint64_t gm_sim_share_others(const struct gm_sim_device *device);
+/* ipc.c: an address of another process's memory that was opened. */
+bool gm_sim_ipc_holds(const void *address, uint64_t size);
+void gm_sim_ipc_lock(bool take);
+/* stream.c: cudaSuccess where the event was made for other processes. */
+int gm_sim_event_interprocess(struct CUevent_st *event);
 /* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 

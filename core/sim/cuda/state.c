@@ -55,6 +55,7 @@ static void before_fork(void)
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
 	gm_sim_pool_lock(true);
+	gm_sim_ipc_lock(true);
 	gm_sim_foreign_lock(true);
 	gm_sim_work_lock(true);
 }
@@ -63,6 +64,7 @@ static void in_parent(void)
 {
 	gm_sim_work_lock(false);
 	gm_sim_foreign_lock(false);
+	gm_sim_ipc_lock(false);
 	gm_sim_pool_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
@@ -140,6 +142,7 @@ static void start(void)
 		device->account->context = choice.profile.context;
 	}
 	gpumem_sim_account.devices = device_count;
+	gm_sim_share_start();
 }
 
 unsigned gm_sim_device_count(void)
@@ -196,6 +199,10 @@ static bool map(struct gm_sim_device *device)
 	        ftruncate(device->marks, (off_t)gm_sim_marks_size(span)) != 0 ||
 	        !gm_sim_map_marks(device, span))
 		return false;
+	if (!gm_sim_share_set(device, device->account->context, true)) {
+		errno = ENOMEM;
+		return false;
+	}
 	device->inode = status.st_ino;
 	device->base = base;
 	device->span = span;

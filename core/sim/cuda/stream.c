@@ -359,6 +359,13 @@ GM_SIM_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret, unsigned fl
 	return cudaSuccess;
 }
 
+int gm_sim_event_interprocess(cudaEvent_t event)
+{
+	if (!event || event->magic != EVENT)
+		return cudaErrorInvalidResourceHandle;
+	return event->flags & cudaEventInterprocess ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
 GM_SIM_EXPORT cudaError_t cudaEventCreate(cudaEvent_t *ret)
 {
 	return cudaEventCreateWithFlags(ret, cudaEventDefault);

@@ -6,12 +6,13 @@
  * so a debugger that reads the address sees the same bytes. Everything that moves bytes goes through the
  * device's own mapping (data.c) and asks here which piece an address stands for.
  *
- * A mapping becomes accessible by cuMemSetAccess, as on a GPU: before, copies to it are refused. Handles are
- * not exported to other processes: that is refused by name.
+ * A mapping becomes accessible by cuMemSetAccess, as on a GPU: before, copies to it are refused.
  */
 #include <cuda.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
@@ -23,6 +24,7 @@ struct piece {
 	uint64_t size;
 	CUmemAllocationProp properties;
 	unsigned handles, mappings;
+	bool imported; /* another process's: it counts there */
 	struct piece *next;
 };
 
@@ -97,7 +99,10 @@ static void drop(struct piece *piece)
 {
 	if (piece->handles || piece->mappings)
 		return;
-	gm_sim_memory_give(piece->device, piece->at);
+	if (piece->imported)
+		gm_sim_foreign_give(piece->device);
+	else
+		gm_sim_memory_give(piece->device, piece->at);
 	struct piece **at = &pieces;
 	while (*at != piece)
 		at = &(*at)->next;
@@ -393,21 +398,85 @@ GM_SIM_EXPORT CUresult cuMemGetAccess(
 }
 
 /*
- * PyTorch looks these two up with the calls above and would refuse to start without them, so they must be
- * there to be refused when called.
+ * Between processes: a descriptor of a small file that says which device's memory the piece is (foreign.c).
+ * Passed on like any descriptor, it is what a program hands to another; the piece must live meanwhile.
  */
+struct exported {
+	char mark[16];
+	struct gm_sim_origin origin;
+	uint64_t offset, size;
+	CUmemAllocationProp properties;
+};
+
+static const char exported_mark[16] = "gpumem-sim-piece";
+
 GM_SIM_EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle handle,
         CUmemAllocationHandleType type, unsigned long long flags)
 {
-	static struct gm_sim_site site = {"cuMemExportToShareableHandle", 0};
-	return (CUresult)gm_sim_refuse(&site, CUDA_ERROR_NOT_SUPPORTED, false);
+	if (gm_sim_forked())
+		return not_usable();
+	if (!ret || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	struct exported exported = {0};
+	pthread_mutex_lock(&lock);
+	struct piece *piece = piece_of(handle);
+	bool asked = piece && piece->properties.requestedHandleTypes & type;
+	if (asked) {
+		memcpy(exported.mark, exported_mark, sizeof(exported.mark));
+		gm_sim_origin_of(piece->device, &exported.origin);
+		exported.offset = (uint64_t)((unsigned char *)piece->at - piece->device->base);
+		exported.size = piece->size;
+		exported.properties = piece->properties;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!asked)
+		return CUDA_ERROR_INVALID_VALUE;
+	int file = memfd_create("gpumem-sim-handle", MFD_CLOEXEC);
+	if (file < 0 || write(file, &exported, sizeof(exported)) != (ssize_t)sizeof(exported)) {
+		if (file >= 0)
+			close(file);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	*(int *)ret = file;
+	return CUDA_SUCCESS;
 }
 
 GM_SIM_EXPORT CUresult cuMemImportFromShareableHandle(
         CUmemGenericAllocationHandle *ret, void *handle, CUmemAllocationHandleType type)
 {
-	static struct gm_sim_site site = {"cuMemImportFromShareableHandle", 0};
-	return (CUresult)gm_sim_refuse(&site, CUDA_ERROR_NOT_SUPPORTED, false);
+	if (gm_sim_forked() || !gm_sim_current())
+		return not_usable();
+	struct exported exported;
+	int file = (int)(intptr_t)handle;
+	if (!ret || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	        pread(file, &exported, sizeof(exported), 0) != (ssize_t)sizeof(exported) ||
+	        memcmp(exported.mark, exported_mark, sizeof(exported_mark)) != 0 ||
+	        !whole_pages(exported.size) || exported.offset % GM_SIM_PAGE ||
+	        exported.offset > exported.origin.span ||
+	        exported.size > exported.origin.span - exported.offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct piece *piece = calloc(1, sizeof(*piece));
+	struct gm_sim_device *device = piece ? gm_sim_foreign_take(&exported.origin) : NULL;
+	if (!device) {
+		free(piece);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*piece = (struct piece){.device = device,
+	        .at = device->base + exported.offset,
+	        .size = exported.size,
+	        .properties = exported.properties,
+	        .handles = 1,
+	        .imported = true};
+	if (device->foreign)
+		device->index = (unsigned)gm_sim_current_index();
+	pthread_mutex_lock(&lock);
+	piece->next = pieces;
+	pieces = piece;
+	pthread_mutex_unlock(&lock);
+	*ret = (CUmemGenericAllocationHandle)(uintptr_t)piece;
+	return CUDA_SUCCESS;
 }
 
 /* Two that PyTorch looks up together with them. */

@@ -42,9 +42,9 @@ static ncclResult_t reduce(struct ncclComm *comm, struct gm_sim_device *device,
 	for (uint64_t done = 0; code == ncclSuccess && done < call->count; done += step) {
 		size_t n = call->count - done < step ? (size_t)(call->count - done) : step;
 		unsigned char *target = (unsigned char *)to + done * size;
-		bool unwritten = false, known = gm_sim_data_known(device,
-		                                (const unsigned char *)from + done * size, n * size,
-		                                &unwritten);
+		bool unwritten = false,
+		     known = gm_sim_data_known(device, (const unsigned char *)from + done * size,
+		             n * size, &unwritten);
 		if (!gm_sim_data_peek(
 		            device, tile, (const unsigned char *)from + done * size, n * size)) {
 			gm_sim_data_zero(device, target, n * size);

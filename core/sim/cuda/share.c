@@ -1,0 +1,148 @@
+/* The devices' memory that all processes of one run hold together (sim/machine.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/cuda/sim.h"
+#include "sim/machine.h"
+
+static struct gm_sim_machine *machine;
+static struct gm_sim_machine_process *own;
+static uint64_t identity;
+
+/* A process's start time; 0 where it is not there, or dead and not yet waited for. */
+static uint64_t start_of(uint32_t process)
+{
+	char path[64], text[1024];
+	snprintf(path, sizeof(path), "/proc/%u/stat", process);
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+	if (file >= 0)
+		close(file);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	/* The name, which may hold anything, ends at the last parenthesis; behind it is the state, field 3. */
+	const char *at = strrchr(text, ')');
+	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+		return 0;
+	at += 2;
+	for (int field = 3; field < 22 && at; field++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+static bool take_lock(void)
+{
+	int code = pthread_mutex_lock(&machine->lock);
+	if (code == EOWNERDEAD) /* each change is one word, so what it left is whole */
+		code = pthread_mutex_consistent(&machine->lock);
+	return code == 0;
+}
+
+static void reap(void)
+{
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) {
+		struct gm_sim_machine_process *process = &machine->processes[i];
+		if (process->process && process != own &&
+		        start_of(process->process) != process->start)
+			memset(process, 0, sizeof(*process));
+	}
+}
+
+void gm_sim_share_start(void)
+{
+	const char *setting = getenv("GPUMEM_SIM_MACHINE");
+	unsigned process;
+	int number;
+	uint64_t inode;
+	char path[64];
+	struct stat status;
+	if (!setting || sscanf(setting, "%u:%d:%" SCNu64, &process, &number, &inode) != 3)
+		return;
+	snprintf(path, sizeof(path), "/proc/%u/fd/%d", process, number);
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	if (file < 0)
+		return; /* the first process is gone: each that is left has its devices to itself */
+	struct gm_sim_machine *at = MAP_FAILED;
+	if (fstat(file, &status) == 0 && status.st_ino == inode &&
+	        status.st_size == (off_t)sizeof(*at))
+		at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	if (at == MAP_FAILED)
+		return;
+	if (at->magic != GM_SIM_MACHINE_MAGIC) {
+		munmap(at, sizeof(*at));
+		return;
+	}
+	machine = at;
+	identity = inode;
+}
+
+uint64_t gm_sim_machine(void)
+{
+	return identity;
+}
+
+static uint64_t sum_of_others(uint32_t physical)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++)
+		if (&machine->processes[i] != own && machine->processes[i].process)
+			sum += machine->processes[i].bytes[physical];
+	return sum;
+}
+
+/* This process's place; NULL where there are too many processes (its memory is then its own). */
+static struct gm_sim_machine_process *place(void)
+{
+	for (int round = 0; !own && round < 2; round++) {
+		for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES && !own; i++)
+			if (!machine->processes[i].process)
+				own = &machine->processes[i];
+		if (own) {
+			own->start = start_of((uint32_t)getpid());
+			own->process = (uint32_t)getpid();
+		} else {
+			reap();
+		}
+	}
+	return own;
+}
+
+bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit)
+{
+	if (!machine || gm_sim_forked() || !take_lock())
+		return true;
+	bool fits = true;
+	if (place()) {
+		uint64_t total = device->choice.profile.memory;
+		fits = !must_fit || bytes + sum_of_others(device->physical) <= total;
+		if (!fits) {
+			reap();
+			fits = bytes + sum_of_others(device->physical) <= total;
+		}
+		if (fits)
+			own->bytes[device->physical] = bytes;
+	}
+	pthread_mutex_unlock(&machine->lock);
+	return fits;
+}
+
+uint64_t gm_sim_share_others(const struct gm_sim_device *device)
+{
+	if (!machine || gm_sim_forked() || !take_lock())
+		return 0;
+	reap();
+	uint64_t sum = sum_of_others(device->physical);
+	pthread_mutex_unlock(&machine->lock);
+	return sum;
+}

@@ -1,0 +1,89 @@
+/*
+ * What absent ranks set. They are taken to do what the rank that is there does: a key that names another rank has
+ * the value of the same key with its own number; marks of barriers are there; the unique id of a communicator
+ * is any (sim/nccl/alone.c asks for none). What else another rank would say is not known.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/store.h"
+
+enum { UNIQUE_ID = 128, LONGEST = 8192 };
+
+static bool contains(const char *key, const char *word)
+{
+	return strstr(key, word) != NULL;
+}
+
+/* The last part of a key, behind the prefixes of PrefixStore. */
+static const char *last_part(const char *key)
+{
+	const char *slash = strrchr(key, '/');
+	return slash ? slash + 1 : key;
+}
+
+/* ProcessGroupNCCL: "0", "1", … for its communicators, "2:3" for a pair's, "UniqueNCCLID:0" where there are several. */
+static bool is_unique_id(const char *key)
+{
+	const char *part = last_part(key);
+	if (contains(part, "UniqueNCCLID:"))
+		return true;
+	bool digit = isdigit((unsigned char)*part);
+	for (const char *at = part; *at; at++)
+		if (!isdigit((unsigned char)*at) && *at != ':')
+			return false;
+	return digit;
+}
+
+/* The key with one number in it, another rank's, replaced by this rank's, where that is there. */
+static const struct gm_sim_store_bytes *own_like(struct gm_sim_store *store, const char *key)
+{
+	char own[LONGEST + 32];
+	const char *part = key;
+	for (const char *at = part; *at; at++) {
+		if (!isdigit((unsigned char)*at) || (at > key && isdigit((unsigned char)at[-1])))
+			continue;
+		char *end;
+		unsigned long number = strtoul(at, &end, 10);
+		if (number >= gm_sim_store_world(store) || number == gm_sim_store_rank(store))
+			continue;
+		int length = snprintf(own, sizeof(own), "%.*s%u%s", (int)(at - key), key,
+		        gm_sim_store_rank(store), end);
+		if (length < 0 || (size_t)length >= sizeof(own))
+			return NULL;
+		const struct gm_sim_store_bytes *value =
+		        gm_sim_store_get(store, own, (size_t)length);
+		if (value)
+			return value;
+	}
+	return NULL;
+}
+
+bool gm_sim_store_answer(struct gm_sim_store *store, const char *key, size_t length)
+{
+	char text[LONGEST + 1];
+	if (length > LONGEST || memchr(key, 0, length))
+		return false;
+	memcpy(text, key, length);
+	text[length] = 0;
+	const struct gm_sim_store_bytes *own = own_like(store, text);
+	if (own) {
+		struct gm_sim_store_bytes copy = {malloc(own->size + 1), own->size};
+		if (!copy.data)
+			return false;
+		memcpy(copy.data, own->data, own->size);
+		bool set = gm_sim_store_set(store, key, length, copy.data, copy.size);
+		free(copy.data);
+		return set;
+	}
+	if (is_unique_id(text)) {
+		unsigned char id[UNIQUE_ID] = "gpumem-sim-alone";
+		return gm_sim_store_set(store, key, length, id, sizeof(id));
+	}
+	if (contains(text, "barrier") || contains(text, "last_worker") ||
+	        contains(text, "last_member"))
+		return gm_sim_store_set(store, key, length, "1", 1);
+	return false;
+}
