@@ -53,6 +53,7 @@ def test_a_wrong_rank_is_refused(run_gpumem, words, says):
     assert says in run.err
 
 
+@pytest.mark.long
 def test_one_rank_of_1024_under_fsdp2_holds_its_share(run_gpumem):
     pytest.importorskip("transformers", reason="the model is transformers'")
     run = run_gpumem(
@@ -70,7 +71,7 @@ def test_one_rank_of_1024_under_fsdp2_holds_its_share(run_gpumem):
     assert facts["host"] < 4 * GIB
 
 
-@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize("expandable", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_processes_share_tensors_and_the_device_s_memory(run_gpumem, expandable):
     env = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{expandable}"}
     facts = run_gpumem("run", "--sim", "--", sys.executable, PROGRAMS / "sim_ipc.py", env=env, timeout=120).check().json()
