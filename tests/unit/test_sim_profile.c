@@ -118,7 +118,8 @@ static void settings_preload_the_libraries_and_keep_what_was_preloaded(void **st
 	assert_string_equal(settings[1], "GPUMEM_SIM=24GiBx2");
 	assert_string_equal(settings[2], "GPUMEM_SIM_JSON=/tmp/account");
 	assert_non_null(strstr(settings[3], "TRITON_LIBCUDA_PATH="));
-	assert_null(settings[4]);
+	assert_non_null(strstr(settings[4], "GPUMEM_SIM_MACHINE="));
+	assert_null(settings[5]);
 	gm_sim_settings_free(settings);
 }
 
