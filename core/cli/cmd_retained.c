@@ -123,7 +123,8 @@ static struct gm_error *run(
 const struct gm_command gm_command_retained = {
         .name = "retained",
         .summary = "which variable, if it went away, would free how much",
-        .usage = "[--pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--json]\n"
+        .usage = "[--pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--save FILE]\n"
+                 "       gpumem retained --diff BEFORE [AFTER | --pid PID | --core CORE] [--json]\n"
                  "Tells of all device memory which variable alone keeps it: locals of running "
                  "functions,\n"
                  "globals, and within them the parts that a user would name: an optimizer's state, "
