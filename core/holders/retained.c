@@ -42,6 +42,7 @@ struct telling {
 	GM_ARRAY(struct node) nodes;
 	struct gm_map children; /* (node, step) -> node */
 	struct gm_map seen;     /* (node, item) */
+	struct gm_map variables; /* a variable's text -> its number + 1: the first of that text */
 	bool no_memory;
 };
 
@@ -354,6 +355,19 @@ static void add_also(struct telling *telling, struct gm_retained_node *node, cha
 	node->also[node->also_count++] = text;
 }
 
+static void index_variables(struct telling *telling)
+{
+	const struct gm_reach *reach = telling->reach;
+	for (size_t i = 0; i < reach->variables.count; i++) {
+		uint32_t path = telling->paths->of[reach->variables.items[i].vertex];
+		bool is_new = false;
+		uint64_t *slot = gm_map_put(&telling->variables,
+		        telling->paths->paths.items[path].step.name, &is_new);
+		if (slot && is_new)
+			*slot = i + 1;
+	}
+}
+
 static void tell_variable(
         struct telling *telling, const struct node *from, struct gm_retained_node *node)
 {
@@ -361,26 +375,23 @@ static void tell_variable(
 	node->kind = GM_RETAINED_VARIABLE;
 	node->variable = node->text ? strdup(node->text) : NULL;
 	telling->no_memory |= !node->variable;
-	for (size_t i = 0; i < reach->variables.count; i++) {
-		const struct gm_variable *variable = &reach->variables.items[i];
-		uint32_t path = telling->paths->of[variable->vertex];
-		if (telling->paths->paths.items[path].step.name != from->step.name)
-			continue;
-		if (variable->kind == GM_VARIABLE_GARBAGE)
-			node->kind = GM_RETAINED_GARBAGE;
-		else if (variable->kind == GM_VARIABLE_MISSING)
-			node->kind = GM_RETAINED_UNKNOWN;
-		else if (variable->kind == GM_VARIABLE_NATIVE)
-			node->kind = GM_RETAINED_LIBRARY;
-		else
-			node->place = gm_reach_name_place(
-			        reach, &reach->names.items[variable->first_name]);
-		for (uint32_t n = 1; n < variable->name_count && n <= MAX_ALSO; n++)
-			add_also(telling, node,
-			        gm_reach_name_text(
-			                reach, &reach->names.items[variable->first_name + n]));
-		break;
-	}
+	const uint64_t *number = gm_map_find(&telling->variables, from->step.name);
+	if (!number)
+		return;
+	const struct gm_variable *variable = &reach->variables.items[*number - 1];
+	if (variable->kind == GM_VARIABLE_GARBAGE)
+		node->kind = GM_RETAINED_GARBAGE;
+	else if (variable->kind == GM_VARIABLE_MISSING)
+		node->kind = GM_RETAINED_UNKNOWN;
+	else if (variable->kind == GM_VARIABLE_NATIVE)
+		node->kind = GM_RETAINED_LIBRARY;
+	else
+		node->place =
+		        gm_reach_name_place(reach, &reach->names.items[variable->first_name]);
+	for (uint32_t n = 1; n < variable->name_count && n <= MAX_ALSO; n++)
+		add_also(telling, node,
+		        gm_reach_name_text(
+		                reach, &reach->names.items[variable->first_name + n]));
 }
 
 static void tell_sharers(
@@ -537,13 +548,13 @@ static void tell_devices(struct telling *telling, struct gm_retained *retained)
 {
 	const struct gm_reach *reach = telling->reach;
 	GM_ARRAY(struct gm_retained_device) devices = {0};
-	for (int number = -1; number < 128 && !telling->no_memory; number++) {
-		bool any = false;
-		for (size_t i = 0; i < reach->blocks.count && !any; i++)
-			any = reach->blocks.items[i].device == number;
-		if (!any)
-			continue;
+	bool seen[1 + INT8_MAX + 1] = {0}; /* by device + 1 */
+	for (size_t i = 0; i < reach->blocks.count; i++)
+		seen[reach->blocks.items[i].device + 1] = true;
+	for (int number = -1; number <= INT8_MAX && !telling->no_memory; number++) {
 		struct gm_retained_device device;
+		if (!seen[number + 1])
+			continue;
 		tell_device(telling, number, &device);
 		if (!gm_array_push(&devices, device))
 			telling->no_memory = true;
@@ -560,6 +571,7 @@ static struct gm_error *tell(struct telling *telling, struct gm_retained *retain
 	if (!telling->places || !telling->items || !gm_array_push(&telling->nodes, root))
 		return &gm_error_no_memory;
 	place_vertices(telling);
+	index_variables(telling);
 	if (!telling->no_memory)
 		tell_devices(telling, retained);
 	return telling->no_memory ? &gm_error_no_memory : NULL;
@@ -594,6 +606,7 @@ static struct gm_error *ask(struct gm_reach *reach, struct gm_retained *retained
 	gm_array_deinit(&telling.nodes);
 	gm_map_deinit(&telling.children);
 	gm_map_deinit(&telling.seen);
+	gm_map_deinit(&telling.variables);
 	gm_sharing_deinit(&sharing);
 	gm_paths_deinit(&paths);
 	return error;
