@@ -40,8 +40,8 @@ struct telling {
 	uint32_t *
 	        items; /* by vertex: the item of a container that the nearest way leads through; 0: none */
 	GM_ARRAY(struct node) nodes;
-	struct gm_map children; /* (node, step) -> node */
-	struct gm_map seen;     /* (node, item) */
+	struct gm_map children;  /* (node, step) -> node */
+	struct gm_map seen;      /* (node, item) */
 	struct gm_map variables; /* a variable's text -> its number + 1: the first of that text */
 	bool no_memory;
 };
@@ -361,8 +361,8 @@ static void index_variables(struct telling *telling)
 	for (size_t i = 0; i < reach->variables.count; i++) {
 		uint32_t path = telling->paths->of[reach->variables.items[i].vertex];
 		bool is_new = false;
-		uint64_t *slot = gm_map_put(&telling->variables,
-		        telling->paths->paths.items[path].step.name, &is_new);
+		uint64_t *slot = gm_map_put(
+		        &telling->variables, telling->paths->paths.items[path].step.name, &is_new);
 		if (slot && is_new)
 			*slot = i + 1;
 	}
@@ -386,12 +386,10 @@ static void tell_variable(
 	else if (variable->kind == GM_VARIABLE_NATIVE)
 		node->kind = GM_RETAINED_LIBRARY;
 	else
-		node->place =
-		        gm_reach_name_place(reach, &reach->names.items[variable->first_name]);
+		node->place = gm_reach_name_place(reach, &reach->names.items[variable->first_name]);
 	for (uint32_t n = 1; n < variable->name_count && n <= MAX_ALSO; n++)
 		add_also(telling, node,
-		        gm_reach_name_text(
-		                reach, &reach->names.items[variable->first_name + n]));
+		        gm_reach_name_text(reach, &reach->names.items[variable->first_name + n]));
 }
 
 static void tell_sharers(
