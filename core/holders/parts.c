@@ -2,10 +2,12 @@
  * What each edge is to a user: each marked Python object is visited once more, with the names of its references, and what
  * PyTorch keeps in plain dicts (a module's parameters, an optimizer's state) is known by the class of their owner.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/reach.h"
+#include "holders/text.h"
 
 enum {
 	LINK_UNKNOWN = 0xff,
@@ -166,6 +168,16 @@ static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *
 	}
 }
 
+/* "'x' of train()": of a frame that runs no more, which a traceback keeps, or of a generator. */
+static void name_kept_local(struct gm_reach *reach, struct gm_reach_edge *edge)
+{
+	uint64_t frame = reach->graph->vertices.items[reach->vertices.items[edge->from]].address;
+	_cleanup_free_ char *function = gm_function_name(reach->graph, frame), *text = NULL;
+	const char *name = edge->name ? gm_strings_at(&reach->strings, edge->name) : "?";
+	if (asprintf(&text, "local '%s' of %s()", name, function ? function : "?") >= 0)
+		edge->name = gm_strings_add(&reach->strings, text);
+}
+
 static enum gm_part part_of_python(
         struct gm_reach *reach, struct gm_reach_edge *edge, const uint8_t *roles)
 {
@@ -186,14 +198,21 @@ static enum gm_part part_of_python(
 	case GM_EDGE_ITEM:
 		return GM_PART_ITEM;
 	case GM_EDGE_LOCAL:
+		name_kept_local(reach, edge);
 		return GM_PART_LOCAL;
 	case GM_EDGE_CELL:
 	case GM_EDGE_CLOSURE:
 		return GM_PART_PLUMBING;
 	default:
-		return edge->name && !name_is(reach, edge, "__dict__") ? GM_PART_FIELD
-		                                                       : GM_PART_PLUMBING;
+		break;
 	}
+	static const char *const plumbing[] = {"__dict__", "tb_next", "tb_frame", "f_back"};
+	for (size_t i = 0; i < sizeof(plumbing) / sizeof(plumbing[0]); i++)
+		if (name_is(reach, edge, plumbing[i]))
+			return GM_PART_PLUMBING;
+	if (name_is(reach, edge, "__traceback__"))
+		edge->name = gm_strings_add(&reach->strings, "traceback");
+	return edge->name ? GM_PART_FIELD : GM_PART_PLUMBING;
 }
 
 /* "MmBackward0" */

@@ -128,13 +128,17 @@ static void place_vertices(struct telling *telling)
 	gm_array_deinit(&stack);
 }
 
-static void add_block(struct telling *telling, const struct gm_reach_block *block)
+/* The node of a block: the end of the way to it. */
+static uint32_t node_of_block(struct telling *telling, const struct gm_reach_block *block)
 {
-	uint32_t node, item = telling->items[block->vertex];
 	if (telling->dominators[block->vertex] == GM_NO_DOMINATOR)
-		node = child_of(telling, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
-	else
-		node = descend(telling, telling->places[block->vertex], block->vertex);
+		return child_of(telling, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
+	return descend(telling, telling->places[block->vertex], block->vertex);
+}
+
+static void count_block(struct telling *telling, const struct gm_reach_block *block, uint32_t node)
+{
+	uint32_t item = telling->items[block->vertex];
 	for (;; node = telling->nodes.items[node].parent) {
 		struct node *at = &telling->nodes.items[node];
 		at->bytes += block->bytes;
@@ -150,6 +154,47 @@ static void add_block(struct telling *telling, const struct gm_reach_block *bloc
 		const struct gm_reach *reach = telling->reach;
 		item = telling->items[reach->edges.items[reach->tree[item]].from];
 	}
+}
+
+/* What nothing was found to hold is told by its tensors: "float32 [4198400]". */
+static struct gm_step step_of_tensor(struct telling *telling, const struct gm_block_note *note)
+{
+	char text[GM_TENSOR_MAX_DIMENSIONS * 24 + 64];
+	size_t used = (size_t)snprintf(text, sizeof(text), "%s [", note->dtype ? note->dtype : "?");
+	for (uint32_t i = 0; note->dtype && i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS;
+	        i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%jd", i ? ", " : "",
+		        (intmax_t)note->shape[i]);
+	snprintf(text + used, sizeof(text) - used, "]");
+	return (struct gm_step){GM_PART_FIELD, gm_strings_add(&telling->reach->strings, text)};
+}
+
+static void add_blocks(struct telling *telling, int device)
+{
+	struct gm_reach *reach = telling->reach;
+	struct gm_step missing = {
+	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, GM_MISSING_TEXT)};
+	uint32_t missing_node = child_of(telling, 0, missing);
+	GM_ARRAY(struct gm_block_note) notes = {0};
+	GM_ARRAY(uint32_t) blocks = {0}; /* beside notes */
+	for (size_t i = 0; i < reach->blocks.count && !telling->no_memory; i++) {
+		const struct gm_reach_block *block = &reach->blocks.items[i];
+		struct gm_block_note note = {.address = block->address, .size = block->bytes};
+		if (block->device != device)
+			continue;
+		uint32_t node = node_of_block(telling, block);
+		if (node != missing_node)
+			count_block(telling, block, node);
+		else if (!gm_array_push(&notes, note) || !gm_array_push(&blocks, (uint32_t)i))
+			telling->no_memory = true;
+	}
+	if (notes.count)
+		gm_holders_annotate(reach->graph, notes.items, notes.count);
+	for (size_t i = 0; i < blocks.count && !telling->no_memory; i++)
+		count_block(telling, &reach->blocks.items[blocks.items[i]],
+		        child_of(telling, missing_node, step_of_tensor(telling, &notes.items[i])));
+	gm_array_deinit(&notes);
+	gm_array_deinit(&blocks);
 }
 
 /* --- texts ----------------------------------------------------------------------------------------- */
@@ -216,9 +261,6 @@ static char *element_text(struct telling *telling, struct gm_step step, uint32_t
 		break;
 	case GM_PART_HOOK:
 		made = asprintf(&text, "hooks");
-		break;
-	case GM_PART_LOCAL:
-		made = asprintf(&text, "local '%s'", step.name ? name : "?");
 		break;
 	case GM_PART_VIEW:
 		made = asprintf(&text, "base of views");
@@ -505,9 +547,7 @@ static void tell_device(struct telling *telling, int number, struct gm_retained_
 		struct node *node = &telling->nodes.items[i];
 		node->bytes = node->blocks = node->items = 0;
 	}
-	for (size_t i = 0; i < reach->blocks.count && !telling->no_memory; i++)
-		if (reach->blocks.items[i].device == number)
-			add_block(telling, &reach->blocks.items[i]);
+	add_blocks(telling, number);
 	for (size_t i = 0; i < reach->graph->block_count && number >= 0; i++) {
 		const struct gm_block_record *block = &reach->graph->blocks[i];
 		if (block->device == number && !block->allocated && block->event_count > 0) {

@@ -98,8 +98,10 @@ def test_parts_add_up_on_every_level(first):
 def test_all_references_are_found_but_the_hidden_one(first):
     assert first["storages"] - first["storages_complete"] == 1
     assert first["complete"] is False
-    hidden = [node for node in first["unknown_groups"] if node["text"] == "references that were not found"]
-    assert [node["bytes"] for node in hidden] == [2 << 20]
+    hidden = [node for node in first["unknown_groups"] if node["variable"] == "references that were not found"]
+    assert [(node["bytes"], node["text"]) for node in hidden] == [
+        (2 << 20, "references that were not found: float32 [2, 262144]")
+    ]
 
 
 def test_an_optimizers_state_is_told_by_its_names_and_by_parameter(first, program):
