@@ -258,8 +258,8 @@ static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edg
 	switch ((enum gm_part)edge->part) {
 	case GM_PART_VARIABLE:
 		return edge->length;
-	case GM_PART_PLUMBING:
-		return 0;
+	case GM_PART_PLUMBING: /* a caller's frame is nearer than one that it called */
+		return name_is(reach, edge, "tb_next") || name_is(reach, edge, "f_back") ? 4 : 0;
 	case GM_PART_MODULE:
 	case GM_PART_PARAMETER:
 	case GM_PART_BUFFER:
