@@ -99,6 +99,7 @@ struct gm_torch_layout {
 		/* DeviceCachingAllocator; 0: not in this table, and then not known of that version */
 		uint32_t properties_total; /* cudaDeviceProp.totalGlobalMem */
 		uint32_t limit;            /* std::optional<size_t> allowed_memory_maximum */
+		bool limit_is_plain;       /* until 2.9 a size_t, 0: none */
 		/* RingBuffer<TraceEntry>: the next place, and a pointer to the vector */
 		uint32_t trace_next, trace_entries;
 	} allocator;

@@ -78,6 +78,7 @@
 		.size_of = 0xa0, .device = 0, .stream = 8, .stream_uses = 0x10, .size = 0x30, \
 		.requested = 0x38, .pool = 0x40, .address = 0x48, .allocated = 0x50,          \
 		.mapped = 0x51, .previous = 0x58, .next = 0x60, .event_count = 0x68,          \
+		.expandable = 0x98,                                                           \
 	}
 
 /* What the allocator has in the same place from 2.4 to 2.11: statistics, and the containers of libstdc++
@@ -95,6 +96,13 @@
 #define PRIVATE_2_4_TO_2_7 .private_large = 8, .private_small = 0x80
 #define PRIVATE_2_8_TO_2_10 .private_large = 0x20, .private_small = 0x98
 
+/* struct TraceEntry (c10/cuda/CUDACachingAllocator.h; from 2.11 on c10/core/CachingDeviceAllocator.h): it only grew */
+#define TRACE(bytes)                                                                       \
+	{                                                                                  \
+		.size_of = bytes, .action = 0, .device = 4, .address = 8, .context = 0x10, \
+		.stream = 0x20, .size = 0x28                                               \
+	}
+
 const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
         {
                 .major = 2,
@@ -108,8 +116,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(8),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x38),
                 .allocator = {.devices = 0x57f0,
                         .graph_pools = 0x5c8,
+                        .limit = 0x560,
+                        .limit_is_plain = true,
+                        .trace_next = 0x5a8,
+                        .trace_entries = 0x5c0,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_4_TO_2_7,
                         ALLOCATOR_COMMON},
@@ -126,8 +139,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0x5f0,
+                        .limit = 0x560,
+                        .limit_is_plain = true,
+                        .trace_next = 0x5e0,
+                        .trace_entries = 0x5e8,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_4_TO_2_7,
                         ALLOCATOR_COMMON},
@@ -144,8 +162,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0x5f0,
+                        .limit = 0x560,
+                        .limit_is_plain = true,
+                        .trace_next = 0x5e0,
+                        .trace_entries = 0x5e8,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_4_TO_2_7,
                         ALLOCATOR_COMMON},
@@ -161,8 +184,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0x5f0,
+                        .limit = 0x560,
+                        .limit_is_plain = true,
+                        .trace_next = 0x5e0,
+                        .trace_entries = 0x5e8,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_4_TO_2_7,
                         ALLOCATOR_COMMON},
@@ -178,8 +206,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x68),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0x610,
+                        .limit = 0x580,
+                        .limit_is_plain = true,
+                        .trace_next = 0x600,
+                        .trace_entries = 0x608,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_8_TO_2_10,
                         ALLOCATOR_COMMON},
@@ -195,8 +228,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
                 .block = BLOCK,
+                .trace = TRACE(0x68),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0x618,
+                        .limit = 0x588,
+                        .limit_is_plain = true,
+                        .trace_next = 0x608,
+                        .trace_entries = 0x610,
                         POOLS_2_4_TO_2_9,
                         PRIVATE_2_8_TO_2_10,
                         ALLOCATOR_COMMON},
@@ -213,8 +251,13 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .saved = SAVED(0),
                 .python = PYTHON_2_10,
                 .block = BLOCK,
+                .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,
                         .graph_pools = 0xa90,
+                        .properties_total = 0x710,
+                        .limit = 0x9f8,
+                        .trace_next = 0xa80,
+                        .trace_entries = 0xa88,
                         POOLS_2_10,
                         PRIVATE_2_8_TO_2_10,
                         ALLOCATOR_COMMON},

@@ -33,8 +33,11 @@ static uint64_t read_limit(struct gm_torch *torch, uint64_t device)
 		uint64_t value;
 		unsigned char has; /* std::optional's engaged flag */
 	} limit;
-	if (!offset || !gm_image_try_read(torch->image, device + offset, &limit, 9) ||
-	        limit.has > 1)
+	if (!offset || !gm_image_try_read(torch->image, device + offset, &limit, 9))
+		return GM_NOT_KNOWN;
+	if (torch->layout->allocator.limit_is_plain)
+		return limit.value;
+	if (limit.has > 1)
 		return GM_NOT_KNOWN;
 	return limit.has ? limit.value : 0;
 }

@@ -56,7 +56,9 @@ with torch.cuda.stream(side):
     keep.append(torch.empty(311, device="cuda:0"))
 used = torch.empty(2_000_003, device="cuda:0")
 used.record_stream(other)
-if hasattr(torch.cuda, "MemPool"):
+if expandable:  # pools of a program's own do not go with it in every version
+    pooled = []
+elif hasattr(torch.cuda, "MemPool"):
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         pooled = [torch.empty(500_009, device="cuda:0"), torch.empty(13, device="cuda:0")]
@@ -252,7 +254,7 @@ for name in ("small", "large"):
     (at,) = pools[name]
     show(f"allocator.pool_blocks ({name}, its count less 0x28)", [o - 0x28 for o in range(0x28, 0x78, 8) if words(at + o, 1)[0] == free.get(at, 0)])
 entries = []
-for i in range(len(device_words)):
+for i in range(len(device_words) if pooled else 0):
     found = table(device + i * 8, 32, 24)
     if found and len(found) == 1 and any(0 < p - found[0] < 0x200 for p in pools["pooled"]):
         entries.append(i * 8)
@@ -273,15 +275,13 @@ for i in range(len(device_words) - 1):
     if len(vector) == 3 and vector[0] and 0 < vector[1] - vector[0] < 1 << 20:
         if keep[-1].data_ptr() in words(vector[0], (vector[1] - vector[0]) // 8):
             traces.append((i + 1) * 8)
-show("allocator.trace_entries (a pointer to the vector)", traces)
-inline = []
-for i in range(len(device_words) - 2):
-    first, last = device_words[i : i + 2]
-    if first and 0 < last - first < 1 << 20 and keep[-1].data_ptr() in words(first, (last - first) // 8):
-        inline.append(i * 8)
-if inline:
-    show("allocator.trace_entries (the vector itself)", inline)
+entries_at = show("allocator.trace_entries", traces)  # a pointer to the vector
+# and the next place in it, which is told when the ring has gone round once
+torch.cuda.memory._record_memory_history(max_entries=77, context=None)
+keep += [torch.empty(10, device="cuda:0") for _ in range(77 + 13)]
+near = words(device + entries_at - 0x40, 8)
+show("allocator.trace_next", [entries_at - 0x40 + 8 * i for i in range(8) if near[i] in (13, 14)])  # one more: a segment
 if expandable:
-    show("block.expandable", [o for o in range(0x70, 0xF0, 8) if all(word(r, o) > 1 << 20 for r in records)])
+    show("block.expandable", [o for o in range(0x70, usable(records[0]), 8) if all(word(r, o) > 1 << 20 for r in records)])
 sys.stdout.flush()
 os._exit(0)

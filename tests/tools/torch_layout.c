@@ -91,5 +91,8 @@ int main(int argc, char **argv)
 	FIELD(allocator, graph_pools);
 	FIELD(allocator, private_large);
 	FIELD(allocator, private_small);
+	FIELD(allocator, limit);
+	FIELD(allocator, trace_entries);
+	FIELD(allocator, trace_next);
 	return 0;
 }
