@@ -19,6 +19,7 @@ struct gm_remote;
 struct gm_symbols;
 struct gm_python;
 struct gm_torch;
+struct gm_holders;
 struct gm_log;
 struct gm_model;
 
@@ -44,6 +45,7 @@ struct gm_context {
 	struct gm_symbols *symbols;
 	struct gm_python *python;
 	struct gm_torch *torch;
+	struct gm_holders *holders;
 	void (*close_target)(struct gm_context *context);
 	bool target_stale;
 	void (*close_log)(struct gm_context *context);
@@ -79,6 +81,8 @@ struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols);
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python);
 struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **ret_torch);
+/* The graph of references: made at the first question and good for all of one moment. */
+struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holders **ret_holders);
 struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log);
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model);
 

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "holders/holders.h"
 #include "image/remote.h"
 #include "torch/torch.h"
 
 static void close_target(struct gm_context *context)
 {
+	gm_holders_destroy(gm_take(context->holders));
 	gm_torch_close(gm_take(context->torch));
 	gm_python_close(gm_take(context->python));
 	gm_symbols_destroy(gm_take(context->symbols));
@@ -68,6 +70,7 @@ struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **
 		close_target(context);
 		gm_try(open_image(context));
 	} else if (context->target_stale && !context->core_path && !context->remote) {
+		gm_holders_destroy(gm_take(context->holders));
 		gm_image_invalidate(context->image);
 		gm_try(gm_image_refresh(context->image));
 		if (context->symbols)
@@ -162,5 +165,16 @@ struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **
 		gm_try(name_core(context,
 		        gm_torch_open(context->image, context->symbols, python, &context->torch)));
 	*ret_torch = context->torch;
+	return NULL;
+}
+
+struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holders **ret_holders)
+{
+	struct gm_torch *torch;
+	gm_try(gm_context_torch(context, &torch));
+	if (!context->holders)
+		gm_try(gm_holders_create(context->image, context->symbols, context->python, torch,
+		        &context->holders));
+	*ret_holders = context->holders;
 	return NULL;
 }

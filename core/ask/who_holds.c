@@ -147,11 +147,10 @@ struct gm_error *gm_ask_who_holds(
 {
 	uint64_t address;
 	struct gm_torch *torch;
+	struct gm_holders *holders;
 	gm_try(gm_context_torch(context, &torch));
 	gm_try(gm_ask_block_address(context, block, &address));
-	struct gm_holders *holders;
-	gm_try(gm_holders_create(
-	        context->image, context->symbols, context->python, torch, &holders));
+	gm_try(gm_context_holders(context, &holders));
 	struct gm_who_holds result = {0};
 	struct gm_error *error = gm_holders_find(holders, address, &result.answer);
 	if (!error) {
@@ -162,7 +161,6 @@ struct gm_error *gm_ask_who_holds(
 	}
 	if (!error)
 		error = gm_context_check_there(context);
-	gm_holders_destroy(holders);
 	if (error)
 		gm_who_holds_deinit(&result);
 	else

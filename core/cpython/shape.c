@@ -129,8 +129,10 @@ static bool add_members(struct gm_type *type)
 		if (!strcmp(at->full_name, "BaseException") || at->kind == GM_TYPE_PARTIAL)
 			continue;
 		for (size_t i = 0; i < at->members.count; i++)
-			if (!add(type, (int32_t)at->members.items[i].offset, GM_EDGE_ATTRIBUTE,
-			            at->members.items[i].name))
+			/* an instance's dict is visited as such (SimpleNamespace has it as a member too) */
+			if (strcmp(at->members.items[i].name, "__dict__") != 0 &&
+			        !add(type, (int32_t)at->members.items[i].offset, GM_EDGE_ATTRIBUTE,
+			                at->members.items[i].name))
 				return false;
 	}
 	return true;

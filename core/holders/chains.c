@@ -74,6 +74,33 @@ static bool contains_vertex(struct gm_finding *finding, uint32_t start, uint32_t
 	return true;
 }
 
+/* Does the edge to `top` come from a root by a way that is not through `top` itself? */
+static bool is_branch(struct gm_finding *finding, uint32_t top, uint32_t e)
+{
+	const struct gm_edge *edge = &finding->graph->edges.items[e];
+	const struct gm_mark *mark = gm_finding_mark_at(finding, edge->from);
+	return mark && mark->from_root != GM_NO_DISTANCE && !mark->own &&
+	       !contains_vertex(finding, edge->from, top);
+}
+
+static uint32_t nearest_branch(struct gm_finding *finding, uint32_t top)
+{
+	struct gm_holders *graph = finding->graph;
+	const struct gm_vertex *vertex = &graph->vertices.items[top];
+	uint32_t nearest = GM_NO_EDGE, least = GM_NO_DISTANCE;
+	for (uint32_t e = vertex->first; e < vertex->first + vertex->count; e++) {
+		const struct gm_edge *edge = &graph->edges.items[e];
+		const struct gm_mark *mark = gm_finding_mark_at(finding, edge->from);
+		if (!mark || mark->from_root == GM_NO_DISTANCE ||
+		        mark->from_root + gm_edge_length(edge) >= least ||
+		        !is_branch(finding, top, e))
+			continue;
+		nearest = e;
+		least = mark->from_root + gm_edge_length(edge);
+	}
+	return nearest;
+}
+
 /* All that holds what refers to one of the block's own objects by the edge `direct`. */
 static void tell_referrer(struct gm_finding *finding, uint32_t direct)
 {
@@ -93,7 +120,8 @@ static void tell_referrer(struct gm_finding *finding, uint32_t direct)
 			break;
 		const struct gm_edge *only = &graph->edges.items[vertex->first];
 		const struct gm_mark *mark = gm_finding_mark_at(finding, only->from);
-		if (!mark || mark->own || mark->from_root == GM_NO_DISTANCE)
+		bool own_dict = only->kind == GM_REF_PYTHON && (only->extra & GM_LINK_IS_DICT);
+		if (!mark || mark->own || (mark->from_root == GM_NO_DISTANCE && !own_dict))
 			break;
 		room[--start] = vertex->first;
 		top = only->from;
@@ -102,11 +130,14 @@ static void tell_referrer(struct gm_finding *finding, uint32_t direct)
 	const struct gm_vertex *vertex = &graph->vertices.items[top];
 	/* tensors and nodes are held from all over the autograd graph: the nearest root says it */
 	bool branches = vertex->kind == GM_VERTEX_PYTHON && !(vertex->flags & GM_VERTEX_WRAPPER);
+	/* of several from one root the shortest is told */
+	uint32_t nearest = branches ? nearest_branch(finding, top) : (uint32_t)GM_NO_EDGE;
+	if (nearest != GM_NO_EDGE) {
+		room[start - 1] = nearest;
+		gm_finding_add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);
+	}
 	for (uint32_t e = vertex->first; branches && e < vertex->first + vertex->count; e++) {
-		const struct gm_edge *edge = &graph->edges.items[e];
-		const struct gm_mark *mark = gm_finding_mark_at(finding, edge->from);
-		if (!mark || mark->from_root == GM_NO_DISTANCE || mark->own ||
-		        contains_vertex(finding, edge->from, top))
+		if (e == nearest || !is_branch(finding, top, e))
 			continue;
 		room[start - 1] = e;
 		gm_finding_add_chain(finding, room + start - 1, MAX_FOLLOW + 2 - start, NULL);

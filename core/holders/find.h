@@ -49,6 +49,8 @@ struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex);
 bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towards, bool own);
 /* Marks everything that reaches what is marked. */
 void gm_finding_mark_all(struct gm_finding *finding);
+/* How far a reference is, as a user sees it. */
+uint32_t gm_edge_length(const struct gm_edge *edge);
 /* Each mark's nearest root. */
 void gm_finding_find_roots(struct gm_finding *finding);
 

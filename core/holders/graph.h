@@ -31,13 +31,14 @@ enum gm_vertex_kind {
 
 /* What a reference is, from the holder's side. */
 enum gm_reference {
-	GM_REF_STORAGE = 1,   /* tensor -> its storage */
-	GM_REF_WRAPPER,       /* Python Tensor -> tensor, Python UntypedStorage -> storage */
-	GM_REF_WRAPPED,       /* tensor, storage -> its Python object, while others hold it too */
-	GM_REF_GRAD,          /* tensor -> its .grad */
-	GM_REF_GRAD_FN,       /* tensor -> node */
-	GM_REF_VIEW_BASE,     /* view -> tensor it is a view of */
-	GM_REF_SAVED,         /* node -> tensor, or -> Python object of saved_tensors_hooks */
+	GM_REF_STORAGE = 1, /* tensor -> its storage */
+	GM_REF_WRAPPER,     /* Python Tensor -> tensor, Python UntypedStorage -> storage */
+	GM_REF_WRAPPED,     /* tensor, storage -> its Python object, while others hold it too */
+	GM_REF_GRAD,        /* tensor -> its .grad */
+	GM_REF_GRAD_FN,     /* tensor -> node */
+	GM_REF_VIEW_BASE,   /* view -> tensor it is a view of */
+	GM_REF_SAVED, /* node -> tensor, or -> Python object of saved_tensors_hooks; extra: the offset in
+			 the node, of a vector's with GM_SAVED_IN_VECTOR */
 	GM_REF_ACCUMULATE,    /* AccumulateGrad -> leaf */
 	GM_REF_NEXT,          /* node -> node */
 	GM_REF_NODE_OBJECT,   /* Python grad_fn object -> node */
@@ -46,12 +47,17 @@ enum gm_reference {
 	GM_REF_HOOK,          /* tensor, node -> Python hooks */
 	GM_REF_PYTHON, /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
 				asked for again when told */
-	GM_REF_LOCAL,  /* frame -> Python object; extra: slot */
-	GM_REF_THREAD, /* thread -> Python object; extra: index in thread_names */
+	GM_REF_PART, /* tensor -> a tensor that it is made of; extra: its word behind TensorImpl's */
+	GM_REF_TANGENT,  /* tensor -> its forward-mode gradient */
+	GM_REF_METADATA, /* node -> the dict of its metadata */
+	GM_REF_LOCAL,    /* frame -> Python object; extra: slot */
+	GM_REF_THREAD,   /* thread -> Python object; extra: index in thread_names */
 };
 
 /* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
 enum { GM_LINK_IS_DICT = GM_WALK_OWN_DICT };
+
+enum { GM_SAVED_IN_VECTOR = 1 << 23, GM_SAVED_NOWHERE = 0xffffff };
 
 enum { GM_VERTEX_ROOT_MODULE = 1, GM_VERTEX_WRAPPER = 2 };
 
@@ -129,6 +135,22 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 /* Sorts the edges; none may be added after. False: no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
 
+/* tensor_parts.c: what tensors other than plain ones are made of. */
+void gm_graph_refer_parts(
+        struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor);
+/* "values" for an edge of kind GM_REF_PART. Static. */
+const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *edge);
+/* nodes.c: what a node refers to. */
+void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node);
+/* hooks.c: hooks and metadata, in an object's own memory. */
+void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size);
+/* heap.c: bytes of the piece of heap that begins here; 0: none does. */
+size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
+/* Is it a std::vector's begin, end, end of storage? */
+bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
+/* A reference to a Python object that a C++ object owns, read from `word`. */
+void gm_graph_refer_python(
+        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
 /* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
 struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);

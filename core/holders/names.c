@@ -96,13 +96,45 @@ static uint64_t code_of(struct gm_holders *graph, uint64_t object)
 	return object;
 }
 
+/* The last part of a name: "inner" of "outer.<locals>.inner". */
+static const char *last_part(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	return dot ? dot + 1 : name;
+}
+
+/* PyCFunctionObject.m_ml, PyMethodDef.ml_name (3.9 to 3.13: Include/cpython/methodobject.h, Include/methodobject.h). */
+static char *builtin_name(struct gm_holders *graph, uint64_t object)
+{
+	enum { METHOD = 16 };
+	uint64_t method, name;
+	char text[MAX_NAME];
+	if (!gm_python_is_instance(graph->python, object, "builtin_function_or_method") ||
+	        !gm_image_try_u64(graph->image, object + METHOD, &method) ||
+	        !gm_image_try_u64(graph->image, method, &name))
+		return NULL;
+	size_t got = gm_image_read_some(graph->image, name, text, sizeof(text));
+	return got > 0 && memchr(text, 0, got) ? strdup(text) : NULL;
+}
+
+/* What functools.wraps gave another's name is called as its own code is. */
 char *gm_function_name(struct gm_holders *graph, uint64_t object)
 {
 	static const char *const own[] = {
 	        "__qualname__", "__name__", "co_qualname", "co_name", NULL};
 	static const char *const codes[] = {"co_qualname", "co_name", NULL};
 	char *name = field_text(graph, object, own);
-	return name ? name : field_text(graph, code_of(graph, object), codes);
+	if (!name)
+		name = builtin_name(graph, object);
+	uint64_t code = name ? gm_field_target(graph, object, "__code__") : code_of(graph, object);
+	if (name && !code)
+		return name;
+	char *coded = field_text(graph, code, codes);
+	if (!name || !coded)
+		return name ? name : coded;
+	bool renamed = strcmp(last_part(name), last_part(coded)) != 0;
+	free(renamed ? name : coded);
+	return renamed ? coded : name;
 }
 
 char *gm_function_file(struct gm_holders *graph, uint64_t object)

@@ -14,8 +14,6 @@
 #include "holders/scan.h"
 
 enum {
-	MAX_NODE_BYTES = 64 * 1024,
-	MAX_VECTOR_BYTES = 1 << 20,
 	MAX_OBJECTS = 1 << 24,
 };
 
@@ -143,7 +141,7 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 }
 
 /* A Python object that a C++ object owns: a vertex even where Python's collector does not know it. */
-static void refer_python(
+void gm_graph_refer_python(
         struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
 {
 	uint64_t object;
@@ -151,6 +149,30 @@ static void refer_python(
 	        (object & 7) == 0 && graph->python)
 		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind,
 		        0, word);
+}
+
+/*
+ * ViewInfo (torch/csrc/autograd/variable.h): base_, view_fn_, then rev_view_fn_, a std::function that may keep a tensor
+ * in what it captured: on the heap, where that is not trivially copied (libstdc++ <bits/std_function.h>).
+ */
+enum { VIEW_FUNCTION = 16, MAX_CAPTURED = 256 };
+
+static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t function)
+{
+	uint64_t words[4], captured[MAX_CAPTURED / 8];
+	if (!gm_image_try_read(graph->image, function, words, sizeof(words)) || words[2] == 0 ||
+	        words[0] < 0x10000 || (words[0] & 15))
+		return;
+	size_t size = gm_heap_bytes(graph, words[0]) & ~(size_t)7;
+	if (size > sizeof(captured) || !gm_image_try_read(graph->image, words[0], captured, size))
+		return;
+	for (size_t i = 0; i < size / 8; i++) {
+		uint32_t to = captured[i] < 0x10000 || (captured[i] & 7)
+		                      ? (uint32_t)GM_NO_VERTEX
+		                      : gm_graph_find(graph, captured[i]);
+		if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR)
+			gm_graph_refer(graph, from, to, GM_REF_VIEW_BASE, 0, words[0] + i * 8);
+	}
 }
 
 static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor)
@@ -162,11 +184,12 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 	        layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8u : 0u));
 	if (tensor->python && graph->python) {
 		uint32_t wrapper = gm_graph_find(graph, tensor->python);
-		refer_python(
+		gm_graph_refer_python(
 		        graph, wrapper, tensor->python + layout->python.tensor_hooks, GM_REF_HOOK);
-		refer_python(graph, wrapper, tensor->python + layout->python.tensor_post_hooks,
-		        GM_REF_HOOK);
+		gm_graph_refer_python(graph, wrapper,
+		        tensor->python + layout->python.tensor_post_hooks, GM_REF_HOOK);
 	}
+	gm_graph_refer_parts(graph, number, tensor);
 	uint64_t meta = tensor->autograd_meta;
 	if (meta == 0)
 		return;
@@ -181,152 +204,14 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 		return;
 	const uint16_t views[][2] = {{layout->meta.view_backward, layout->meta.view_backward_set},
 	        {layout->meta.view_forward, layout->meta.view_forward_set}};
-	for (size_t i = 0; i < 2; i++)
-		if (gm_image_try_read(graph->image, meta + views[i][1], &set, 1) && set == 1 &&
-		        gm_image_try_u64(graph->image, meta + views[i][0], &base))
-			gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE,
-			        0, meta + views[i][0]);
-}
-
-/* How many bytes the piece of heap that begins here has, by the heap's own size word before it (glibc,
- * malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
-static size_t heap_bytes(struct gm_holders *graph, uint64_t address)
-{
-	uint64_t chunk;
-	if (!gm_image_try_u64(graph->image, address - 8, &chunk))
-		return 0;
-	chunk &= ~UINT64_C(7);
-	return chunk % 16 == 0 && chunk >= 32 ? chunk - 8 : 0;
-}
-
-/* How much memory a node has; where the heap does not tell, the base class and a little. */
-static size_t node_bytes(struct gm_holders *graph, uint64_t node)
-{
-	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	size_t bytes = heap_bytes(graph, node);
-	return bytes >= layout->node.size_of && bytes <= MAX_NODE_BYTES
-	               ? bytes
-	               : layout->node.size_of + 512u;
-}
-
-/* Three ascending words are a vector (begin, end, end of storage) only if a piece of heap begins at the
- * first and is as large as the third says: any three pointers ascend often enough. */
-static bool is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item)
-{
-	if (words[0] < 0x10000 || (words[0] & 15) || words[0] >= words[1] || words[1] > words[2] ||
-	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
-		return false;
-	size_t storage = words[2] - words[0], bytes = heap_bytes(graph, words[0]);
-	return bytes >= storage && bytes - storage < 32;
-}
-
-/* saved_tensors_hooks: SavedVariable keeps a hooks object, which owns two Python objects (2.4 to 2.11:
- * torch/csrc/autograd/python_saved_variable_hooks.h: unpack_hook_, data_). */
-static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t hooks)
-{
-	const struct gm_class *class = gm_graph_class_at(graph, hooks);
-	if (class && strcmp(class->linkage_name, "N5torch8autograd20PySavedVariableHooksE") == 0) {
-		refer_python(graph, from, hooks + 8, GM_REF_SAVED);
-		refer_python(graph, from, hooks + 16, GM_REF_SAVED);
-	}
-}
-
-/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a
- * std::weak_ptr, so nodes count only where the class is known to own one (CopySlices). */
-static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
-        const uint64_t *words, size_t count, enum gm_reference kind, bool owns_nodes)
-{
-	for (size_t i = 0; i < count; i++) {
-		uint64_t word = words[i];
-		if (word < 0x10000 || (word & 7) || word >= UINT64_C(1) << 47)
+	for (size_t i = 0; i < 2; i++) {
+		if (!gm_image_try_read(graph->image, meta + views[i][1], &set, 1) || set != 1 ||
+		        !gm_image_try_u64(graph->image, meta + views[i][0], &base))
 			continue;
-		uint32_t to = gm_graph_find(graph, word);
-		if (to == GM_NO_VERTEX) {
-			refer_hooks_object(graph, from, word);
-			continue;
-		}
-		uint8_t target = graph->vertices.items[to].kind;
-		if (target == GM_VERTEX_TENSOR) {
-			gm_graph_refer(graph, from, to, kind, 0, address + i * 8);
-		} else if (target == GM_VERTEX_NODE && owns_nodes) {
-			gm_graph_refer(graph, from, to, GM_REF_NEXT, 0, address + i * 8);
-		}
+		gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE, 0,
+		        meta + views[i][0]);
+		refer_captured(graph, number, meta + views[i][0] + VIEW_FUNCTION);
 	}
-}
-
-/* Reads [first, last) and refers its words; a std::vector's memory. */
-static void refer_vector(struct gm_holders *graph, uint32_t from, uint64_t first, uint64_t last,
-        enum gm_reference kind)
-{
-	size_t size = last - first;
-	if (last <= first || size > MAX_VECTOR_BYTES || size % 8 != 0 || (first & 7))
-		return;
-	_cleanup_free_ uint64_t *words = malloc(size);
-	if (words && gm_image_try_read(graph->image, first, words, size))
-		refer_words(graph, from, first, words, size / 8, kind, false);
-}
-
-static void refer_node_members(
-        struct gm_holders *graph, uint32_t number, const struct gm_node *node)
-{
-	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	size_t size = node_bytes(graph, node->address) & ~(size_t)7;
-	size_t start = layout->node.size_of;
-	_cleanup_free_ unsigned char *bytes = malloc(size);
-	if (!bytes)
-		return;
-	size = gm_image_read_some(graph->image, node->address, bytes, size) & ~(size_t)7;
-	if (size <= start)
-		return;
-	const uint64_t *words = (const uint64_t *)(bytes + start);
-	size_t count = (size - start) / 8, variable = layout->node.accumulate_variable;
-	if (node->class->accumulate_grad) {
-		if (variable >= start && variable + 8 <= size)
-			refer_words(graph, number, node->address + variable,
-			        words + (variable - start) / 8, 1, GM_REF_ACCUMULATE, false);
-		return;
-	}
-	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the node's end and hold
-	 * what was there before; a SavedVariable is longer than a word */
-	count--;
-	refer_words(graph, number, node->address + start, words, count, GM_REF_SAVED,
-	        strcmp(gm_class_name(node->class), "CopySlices") == 0);
-	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
-	for (size_t i = 0; i + 2 < count; i++)
-		if (is_vector(graph, &words[i], layout->saved.size_of))
-			refer_vector(graph, number, words[i], words[i + 1], GM_REF_SAVED);
-}
-
-static void refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node)
-{
-	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	for (uint32_t i = 0; i < node->edge_count; i++) {
-		uint64_t word = node->edges + (uint64_t)i * layout->node.edge_size, next;
-		if (!gm_image_try_u64(graph->image, word, &next))
-			break;
-		gm_graph_refer(graph, number, gm_graph_find(graph, next), GM_REF_NEXT, i, word);
-	}
-	refer_node_members(graph, number, node);
-	if (node->python_object != 0 && graph->python) {
-		uint64_t bounds[2], context = node->python_object;
-		refer_python(
-		        graph, number, node->address + layout->node.python_object, GM_REF_CONTEXT);
-		uint32_t object = gm_graph_find(graph, context);
-		if (gm_image_try_read(graph->image, context + layout->python.pyfunction_saved,
-		            bounds, sizeof(bounds)) &&
-		        bounds[0] < bounds[1] &&
-		        (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
-			refer_vector(graph, object, bounds[0], bounds[1], GM_REF_CONTEXT_SAVED);
-	}
-	/* the Python object that `tensor.grad_fn` gave out; the node knows it without owning it */
-	uint64_t object, back;
-	if (graph->python &&
-	        gm_image_try_u64(graph->image, node->address + layout->node.python, &object) &&
-	        object != 0 && object != node->python_object &&
-	        gm_image_try_u64(graph->image, object + layout->python.function_cdata, &back) &&
-	        back == node->address)
-		gm_graph_refer(graph, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), number,
-		        GM_REF_NODE_OBJECT, 0, object + layout->python.function_cdata);
 }
 
 static void refer_all(struct gm_holders *graph)
@@ -341,7 +226,7 @@ static void refer_all(struct gm_holders *graph)
 		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),
 		        &graph->tensors.items[i]);
 	for (size_t i = 0; i < graph->nodes.count; i++)
-		refer_node(graph, gm_graph_find(graph, graph->nodes.items[i].address),
+		gm_graph_refer_node(graph, gm_graph_find(graph, graph->nodes.items[i].address),
 		        &graph->nodes.items[i]);
 }
 

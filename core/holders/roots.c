@@ -56,7 +56,7 @@ void gm_finding_mark_all(struct gm_finding *finding)
 
 /* How far a reference is, as a user sees it: being a dict's key, or a leaf that a graph needs, explains less than
  * being a value or an attribute. */
-static uint32_t edge_length(const struct gm_edge *edge)
+uint32_t gm_edge_length(const struct gm_edge *edge)
 {
 	if (edge->kind == GM_REF_ACCUMULATE || edge->kind == GM_REF_THREAD)
 		return MAX_EDGE_LENGTH;
@@ -134,7 +134,7 @@ static void walk_from_roots(struct gm_finding *finding, const struct forward *fo
 				continue; /* a shorter way was found since */
 			for (uint32_t k = forward->first[at]; k < forward->first[at + 1]; k++) {
 				uint32_t e = forward->edges[k];
-				uint32_t length = distance + edge_length(&graph->edges.items[e]);
+				uint32_t length = distance + gm_edge_length(&graph->edges.items[e]);
 				struct gm_mark *to =
 				        gm_finding_mark_at(finding, graph->edges.items[e].to);
 				if (!to || to->from_root <= length)

@@ -44,6 +44,8 @@ bool gm_tell_link_is(
  */
 size_t gm_tell_attribute_at(
         struct gm_telling *telling, size_t back, char **ret_name, uint64_t *ret_owner);
+/* "Linear", or "class Linear" where the object is a class. Caller frees; NULL: no memory. */
+char *gm_tell_owner_text(struct gm_telling *telling, uint64_t object);
 void gm_tell_attribute(struct gm_telling *telling, const char *name, uint64_t owner, size_t used);
 bool gm_tell_module_part(struct gm_telling *telling, const char *name);
 bool gm_tell_optimizer_state(struct gm_telling *telling, const char *name);

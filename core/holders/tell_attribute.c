@@ -9,7 +9,7 @@
 #include "holders/tell.h"
 
 /* "Linear", or "class Linear" where the object is a class. Caller frees. */
-static char *owner_text(struct gm_telling *telling, uint64_t object)
+char *gm_tell_owner_text(struct gm_telling *telling, uint64_t object)
 {
 	char *text;
 	if (gm_python_is_instance(telling->graph->python, object, "type")) {
@@ -85,7 +85,7 @@ bool gm_tell_optimizer_state(struct gm_telling *telling, const char *name)
 
 void gm_tell_attribute(struct gm_telling *telling, const char *name, uint64_t owner, size_t used)
 {
-	_cleanup_free_ char *text = owner_text(telling, owner);
+	_cleanup_free_ char *text = gm_tell_owner_text(telling, owner);
 	gm_tell_say(telling, "attribute '%s' of %s", name, text ? text : "object");
 	gm_tell_step(telling, "attribute", name, text, owner);
 	telling->left -= used;

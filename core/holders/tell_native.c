@@ -1,7 +1,10 @@
 /*
  * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of threads.
  */
+#include <string.h>
+
 #include "holders/tell.h"
+#include "torch/slots.h"
 
 enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path lists */
 
@@ -34,6 +37,35 @@ static const char *tensor_text(struct gm_telling *telling, uint32_t number)
 	return python && telling->graph->python ? gm_type_text(telling->graph, python) : "tensor";
 }
 
+/* "saved 'self' of MulBackward0", where the slot's name is known. */
+static void tell_saved(struct gm_telling *telling, const struct gm_edge *edge)
+{
+	const char *slot = NULL;
+	if (edge->extra != GM_SAVED_NOWHERE) {
+		bool vector = edge->extra & GM_SAVED_IN_VECTOR;
+		const struct gm_class *class =
+		        gm_graph_class_at(telling->graph, gm_tell_address_of(telling, edge->from));
+		uint32_t offset = edge->extra & ~(uint32_t)GM_SAVED_IN_VECTOR;
+		slot = class ? gm_torch_slot_name(telling->graph->torch, class, offset, vector)
+		             : NULL;
+	}
+	if (slot)
+		gm_tell_say(telling, "saved '%s' of %s", slot, node_name(telling, edge->from));
+	else
+		gm_tell_say(telling, "saved by %s", node_name(telling, edge->from));
+	tell_graph_node(telling, edge->from, "saved_tensor");
+}
+
+/* "SparseTensorImpl": the class of a C++ object, without its scope. */
+static const char *class_text(struct gm_telling *telling, uint64_t object)
+{
+	const struct gm_class *class = gm_graph_class_at(telling->graph, object);
+	const char *name = class ? gm_class_name(class) : "tensor";
+	for (const char *scope; (scope = strstr(name, "::"));)
+		name = scope + 2;
+	return name;
+}
+
 void gm_tell_native(struct gm_telling *telling, const struct gm_edge *edge)
 {
 	uint64_t from = gm_tell_address_of(telling, edge->from);
@@ -51,14 +83,27 @@ void gm_tell_native(struct gm_telling *telling, const struct gm_edge *edge)
 		gm_tell_step(telling, "view_base", NULL, NULL, from);
 		break;
 	case GM_REF_SAVED:
-	case GM_REF_CONTEXT_SAVED:
-		gm_tell_say(telling, "saved by %s", node_name(telling, edge->from));
-		if (edge->kind == GM_REF_SAVED) {
-			tell_graph_node(telling, edge->from, "saved_tensor");
-		} else {
-			const char *type = gm_type_text(telling->graph, from);
-			gm_tell_step(telling, "saved_tensor", type, type, from);
-		}
+		tell_saved(telling, edge);
+		break;
+	case GM_REF_CONTEXT_SAVED: {
+		const char *type = gm_type_text(telling->graph, from);
+		gm_tell_say(telling, "saved by %s", type);
+		gm_tell_step(telling, "saved_tensor", type, type, from);
+		break;
+	}
+	case GM_REF_PART: {
+		const char *part = gm_graph_part_name(telling->graph, edge);
+		gm_tell_say(telling, "%s of a %s", part ? part : "part", class_text(telling, from));
+		gm_tell_step(telling, "attribute", part, NULL, from);
+		break;
+	}
+	case GM_REF_TANGENT:
+		gm_tell_say(telling, "tangent of a %s", tensor_text(telling, edge->from));
+		gm_tell_step(telling, "attribute", "tangent", NULL, from);
+		break;
+	case GM_REF_METADATA:
+		gm_tell_say(telling, "metadata of %s", node_name(telling, edge->from));
+		gm_tell_step(telling, "attribute", "metadata", NULL, from);
 		break;
 	case GM_REF_ACCUMULATE:
 		gm_tell_say(telling, "leaf of the autograd graph");

@@ -106,7 +106,7 @@ void gm_tell_python(struct gm_telling *telling, const struct gm_edge *edge)
 	case GM_EDGE_BOUND: {
 		uint64_t function = gm_field_target(telling->graph, from, "__func__");
 		_cleanup_free_ char *name =
-		        function ? gm_function_name(telling->graph, function) : NULL;
+		        gm_function_name(telling->graph, function ? function : from);
 		gm_tell_say(telling, "self of bound method %s", name ? name : "?");
 		gm_tell_step(telling, "attribute", "__self__", type, from)->function =
 		        gm_tell_copy(telling, name);
@@ -118,7 +118,9 @@ void gm_tell_python(struct gm_telling *telling, const struct gm_edge *edge)
 			gm_tell_say(telling, "traceback of %s", type);
 			gm_tell_step(telling, "traceback", NULL, type, from);
 		} else {
-			gm_tell_say(telling, "%s of %s", link.name ? link.name : "part", type);
+			_cleanup_free_ char *owner = gm_tell_owner_text(telling, from);
+			gm_tell_say(telling, "%s of %s", link.name ? link.name : "part",
+			        owner ? owner : type);
 			gm_tell_step(telling, "attribute", link.name, type, from);
 		}
 		telling->left--;

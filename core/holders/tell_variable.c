@@ -24,9 +24,9 @@ void gm_tell_global(struct gm_telling *telling, const struct gm_edge *edge, cons
 	const char *module = telling->graph->modules.items[from->detail].name;
 	const struct gm_python_frame *frame = module_frame(telling->graph, from->address);
 	const char *file = frame ? frame->code->file : NULL;
-	if (file)
-		gm_tell_say(telling, "global '%s' of module %s at %s:%u", name ? name : "?", module,
-		        gm_base_name(file), frame->line);
+	if (file && strcmp(module, "__main__") == 0)
+		gm_tell_say(telling, "global '%s' of module __main__ (%s)", name ? name : "?",
+		        gm_base_name(file));
 	else
 		gm_tell_say(telling, "global '%s' of module %s", name ? name : "?", module);
 	struct gm_holder_step *made = gm_tell_step(telling, "global", name, NULL, from->address);

@@ -32,7 +32,8 @@ struct gm_class {
 	/* DifferentiableViewMeta, PyNode, AccumulateGrad, UndefinedTensorImpl */
 	bool view_meta, python_node, accumulate_grad, undefined;
 	char *linkage_name;
-	char *name; /* demangled when first asked for: see gm_class_name() */
+	char *name;             /* demangled when first asked for: see gm_class_name() */
+	struct gm_slots *slots; /* of a node: see gm_torch_slot_name() */
 };
 
 struct gm_classes {

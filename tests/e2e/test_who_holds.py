@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "data" / "holders.py"
-GLOBAL = "global '{}' of module __main__ at holders.py:LINE".format  # where the module's own code stands
+GLOBAL = "global '{}' of module __main__ (holders.py)".format
 
 # what is held -> every holder, exactly
 WAYS = {
@@ -55,8 +55,8 @@ WAYS = {
     "untyped_storage": [GLOBAL("storage")],
     "typed_storage": [f"attribute '_untyped_storage' of TypedStorage: {GLOBAL('typed')}"],
     "two_views": [GLOBAL("top"), GLOBAL("bottom")],
-    "saved_by_mm": [f"saved by MmBackward0, in the graph of: {GLOBAL('loss')}"],
-    "saved_output": [f"saved by ExpBackward0, in the graph of: {GLOBAL('chain')}"],
+    "saved_by_mm": [f"saved 'self' of MmBackward0, in the graph of: {GLOBAL('loss')}"],
+    "saved_output": [f"saved 'result' of ExpBackward0, in the graph of: {GLOBAL('chain')}"],
     "leaf_of_graph": [f"leaf of the autograd graph, in the graph of: {GLOBAL('from_leaf')}"],
     "context_saved": [f"saved by ScaleBackward, in the graph of: {GLOBAL('scaled')}"],
     "context_attribute": [f"attribute 'extra' of ScaleBackward, in the graph of: {GLOBAL('scaled')}"],
@@ -64,7 +64,7 @@ WAYS = {
         "closure variable 'scale' of make_hook.<locals>.<lambda>(): key '0' of OrderedDict: hook of a tensor: "
         + GLOBAL("hooked")
     ],
-    "grad_fn_object": [f"saved by MmBackward0, in the graph of: {GLOBAL('grad_fn_only')}"],
+    "grad_fn_object": [f"saved 'self' of MmBackward0, in the graph of: {GLOBAL('grad_fn_only')}"],
     "grad_of_global": [f".grad of a Tensor: {GLOBAL('weights')}"],
     "buffer": [f"buffer 'running' of Sequential: {GLOBAL('net')}"],
     "parameter": [
@@ -159,7 +159,8 @@ def check_holders(answer, way):
     assert [(s["found"], s["refcount"]) for s in answer["storages"]] == [(s["refcount"],) * 2 for s in answer["storages"]]
 
 
-@pytest.mark.parametrize("way", WAYS)
+# the others are asked in test_ways.py, which holds them all
+@pytest.mark.parametrize("way", ["global", "list_item", "rebound"])
 def test_every_holder_is_named_and_nothing_else(target, ask, way):
     check_holders(ask(target.address(way), "--json").check().json(), way)
 
@@ -217,8 +218,7 @@ def test_the_text_says_how_complete_it_is(target, ask):
     out = ask(target.address("list_item")).check().out
     assert f"block {target.address('list_item')}, 360,000 bytes, host memory: float32 [300, 300]" in out
     assert ": complete: every reference was found (1 of 1)" in out
-    line = len(PROGRAM.read_text().splitlines())
-    assert f"\n  {WAYS['list_item'][0].replace('LINE', str(line))}\n" in out
+    assert f"\n  {WAYS['list_item'][0]}\n" in out
 
 
 def test_memory_that_was_let_go_has_no_holder(target, ask):
@@ -326,7 +326,7 @@ def small_core(make_core, tmp_path_factory):
 
 def test_a_core_of_another_program_is_refused(small_core, run_gpumem):
     run = run_gpumem("who-holds", "--core", small_core, "0x1000").check(4)
-    assert run.err.startswith(f"gpumem: {small_core}: no Python here")
+    assert run.err.startswith(f"gpumem: {small_core}: no Python in it")
 
 
 @pytest.mark.parametrize("share", [0.0001, 0.01, 0.3, 0.6, 0.9])
@@ -402,7 +402,7 @@ def test_gdb_answers_for_a_variable_of_the_stopped_frame(stopped_in_gdb):
     assert "device 0: float32 [2000, 500]" in out
     assert "storage" in out and "complete: every reference was found (2 of 2)" in out
     assert "\n  local 'output' of train() at train.py:14\n" in out
-    assert "\n  item 0 of list: global 'history' of module __main__ at train.py:17\n" in out
+    assert "\n  item 0 of list: global 'history' of module __main__ (train.py)\n" in out
 
 
 def test_gdb_answers_in_json_with_the_graph(stopped_in_gdb):
@@ -411,7 +411,7 @@ def test_gdb_answers_in_json_with_the_graph(stopped_in_gdb):
     assert answer["complete"] is True
     assert sorted(holder["text"] for holder in answer["holders"]) == [
         "local 'inputs' of train() at train.py:14",
-        "saved by AddmmBackward0, in the graph of: local 'output' of train() at train.py:14",
+        "saved 'mat1' of AddmmBackward0, in the graph of: local 'output' of train() at train.py:14",
     ]
 
 
@@ -457,5 +457,5 @@ def test_gdb_tells_memory_that_is_of_no_block(stopped_in_gdb):
 def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
     out = stopped_in_gdb[8]
     assert "every reference was found (1 of 1)" in out
-    assert "\n  item 0 of list: global 'history' of module __main__ at train.py:17\n" in out
+    assert "\n  item 0 of list: global 'history' of module __main__ (train.py)\n" in out
     assert "local 'output'" not in out

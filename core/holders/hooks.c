@@ -1,0 +1,68 @@
+/*
+ * Hooks and metadata: Python objects that PyTorch's C++ objects own through small objects of their own.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "holders/graph.h"
+
+enum {
+	MAX_WORDS = 256, /* of an object in which they are sought */
+	MAX_HOOKS = 4096,
+	/* PyAnomalyMetadata: vtable, std::string traceback_, std::shared_ptr<Node> parent_, PyObject *dict_ (2.4 to
+	 * 2.11: torch/csrc/autograd/anomaly_mode.h, python_anomaly_mode.h) */
+	METADATA_DICT = 8 + 32 + 16,
+};
+
+/* PyFunctionPreHook and its kin: vtable, then the PyObject that holds the hooks (2.4 to 2.11:
+ * torch/csrc/autograd/python_hook.h). */
+static bool is_hook(const struct gm_class *class)
+{
+	static const char scope[] = "N5torch8autograd";
+	return class && strncmp(class->linkage_name, scope, sizeof(scope) - 1) == 0 &&
+	       strstr(class->linkage_name, "PyFunction") && strstr(class->linkage_name, "HookE");
+}
+
+static void refer_hook(struct gm_holders *graph, uint32_t from, uint64_t hook)
+{
+	if (gm_map_find(&graph->typed_words, hook + 8))
+		return; /* of a std::vector and by itself */
+	if (is_hook(gm_graph_class_at(graph, hook)))
+		gm_graph_refer_python(graph, from, hook + 8, GM_REF_HOOK);
+}
+
+static void refer_vector_of_hooks(
+        struct gm_holders *graph, uint32_t from, uint64_t first, uint64_t last)
+{
+	uint64_t hook;
+	for (size_t i = 0; i < MAX_HOOKS && first < last; i++, first += 8) {
+		if (!gm_image_try_u64(graph->image, first, &hook))
+			return;
+		refer_hook(graph, from, hook);
+	}
+}
+
+void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size)
+{
+	uint64_t words[MAX_WORDS];
+	if (!graph->python || size > sizeof(words) ||
+	        !gm_image_try_read(graph->image, address, words, size))
+		return;
+	for (size_t i = 1; i < size / 8; i++) {
+		if (words[i] < 0x10000 || (words[i] & 7) || words[i] >= UINT64_C(1) << 47)
+			continue;
+		if (i + 2 < size / 8 && words[i] < words[i + 1] &&
+		        gm_is_vector(graph, &words[i], 8)) {
+			refer_vector_of_hooks(graph, from, words[i], words[i + 1]);
+			continue;
+		}
+		const struct gm_class *class = gm_graph_class_at(graph, words[i]);
+		if (!class || class->kind != GM_CLASS_OTHER)
+			continue;
+		if (strcmp(class->linkage_name, "N5torch8autograd17PyAnomalyMetadataE") == 0)
+			gm_graph_refer_python(
+			        graph, from, words[i] + METADATA_DICT, GM_REF_METADATA);
+		else
+			refer_hook(graph, from, words[i]);
+	}
+}

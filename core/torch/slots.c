@@ -1,0 +1,171 @@
+/*
+ * PyTorch gives each generated node Python attributes for what it saved ("_saved_self"): a table X_properties of
+ * PyGetSetDef (torch/csrc/autograd/generated/python_functions_*.cpp, made by tools/autograd/gen_python_functions.py; the
+ * same from 2.4 to 2.11). All getters come from one template, `self->cdata.get()->self_.unpack(self->cdata)`, so that
+ * the offset of the saved variable in its node stands in the getter's code: a load from the field `cdata`, then an
+ * addition to what was loaded, or, for a vector, a load from it. That tells the names of every version without a
+ * table of ours, and of hidden classes too.
+ */
+#include "torch/slots.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "torch/internal.h"
+
+enum {
+	MAX_SLOTS = 64,
+	MAX_NAME = 64,
+	CODE_BYTES = 256,
+	MAX_JUMPS = 4,
+	LOOK_AHEAD = 64,   /* bytes between the two instructions */
+	GETSET_BYTES = 40, /* PyGetSetDef: name, get, set, doc, closure (Include/descrobject.h) */
+};
+
+struct slot {
+	uint32_t offset;
+	bool vector;
+	char name[MAX_NAME];
+};
+
+struct gm_slots {
+	size_t count;
+	struct slot items[MAX_SLOTS];
+};
+
+/* An instruction with a 64-bit operand: REX.W, opcode, ModRM (Intel SDM, vol. 2, 2.1.3 and 2.2.1). */
+struct operation {
+	uint8_t opcode;
+	unsigned mode, reg, base; /* ModRM's fields with REX's bits */
+	size_t operand;           /* where the displacement or immediate begins */
+};
+
+static bool decode(const uint8_t *code, size_t size, size_t at, struct operation *ret)
+{
+	if (at + 4 > size || (code[at] & 0xf8) != 0x48)
+		return false;
+	uint8_t rex = code[at], modrm = code[at + 2];
+	*ret = (struct operation){.opcode = code[at + 1],
+	        .mode = modrm >> 6,
+	        .reg = (modrm >> 3 & 7u) | (rex & 4 ? 8u : 0),
+	        .base = (modrm & 7u) | (rex & 1 ? 8u : 0),
+	        .operand = at + 3};
+	if (ret->mode != 3 && (modrm & 7) == 4)
+		ret->operand++; /* a SIB byte that names the base only */
+	return ret->operand + 4 <= size;
+}
+
+static uint32_t operand32(const uint8_t *code, const struct operation *operation)
+{
+	uint32_t value;
+	memcpy(&value, code + operation->operand, sizeof(value));
+	return value;
+}
+
+/* The offset that is added to, or read from, what was loaded from [any register + cdata]. */
+static bool find_offset(const uint8_t *code, size_t size, uint8_t cdata, struct slot *slot)
+{
+	struct operation load, use;
+	for (size_t at = 0; at < size; at++) {
+		if (!decode(code, size, at, &load) || load.opcode != 0x8b || load.mode != 1 ||
+		        code[load.operand] != cdata)
+			continue;
+		for (size_t next = load.operand + 1; next < load.operand + LOOK_AHEAD; next++) {
+			if (load.reg == 0 && next + 6 <= size && code[next] == 0x48 &&
+			        code[next + 1] == 0x05) { /* add rax, imm32 */
+				memcpy(&slot->offset, code + next + 2, 4);
+				return true;
+			}
+			if (!decode(code, size, next, &use) || use.base != load.reg)
+				continue;
+			bool add = use.opcode == 0x81 && use.mode == 3 && (use.reg & 7) == 0;
+			bool lea = use.opcode == 0x8d && use.mode == 2;
+			slot->vector = use.opcode == 0x8b && use.mode == 2;
+			if (add || lea || slot->vector) {
+				slot->offset = operand32(code, &use);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* Getters with the same code are one function, to which the others jump. */
+static size_t read_code(struct gm_torch *torch, uint64_t address, uint8_t *code)
+{
+	for (unsigned jumps = 0;; jumps++) {
+		int32_t distance;
+		size_t got = gm_image_read_some(torch->image, address, code, CODE_BYTES);
+		if (got < 5 || code[0] != 0xe9 || jumps == MAX_JUMPS)
+			return got;
+		memcpy(&distance, code + 1, sizeof(distance));
+		address += 5 + (uint64_t)(int64_t)distance;
+	}
+}
+
+static void read_slots(struct gm_torch *torch, uint64_t table, struct gm_slots *slots)
+{
+	static const char prefix[] = "_saved_";
+	uint64_t entry[2];
+	char name[MAX_NAME + sizeof(prefix)];
+	uint8_t code[CODE_BYTES];
+	for (; slots->count < MAX_SLOTS; table += GETSET_BYTES) {
+		if (!gm_image_try_read(torch->image, table, entry, sizeof(entry)) || !entry[0])
+			return;
+		size_t got = gm_image_read_some(torch->image, entry[0], name, sizeof(name));
+		if (got == 0 || !memchr(name, 0, got))
+			return;
+		if (strlen(name) < sizeof(prefix) || strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+			continue;
+		struct slot *slot = &slots->items[slots->count];
+		*slot = (struct slot){0};
+		got = read_code(torch, entry[1], code);
+		if (!find_offset(code, got, (uint8_t)torch->layout->python.function_cdata, slot))
+			continue;
+		memcpy(slot->name, name + sizeof(prefix) - 1, strlen(name) + 2 - sizeof(prefix));
+		slots->count++;
+	}
+}
+
+/* "N5torch8autograd9generated12MulBackward0E" -> the symbol of its table. */
+static struct gm_slots *slots_create(struct gm_torch *torch, const struct gm_class *class)
+{
+	static const char scope[] = "N5torch8autograd9generated";
+	struct gm_slots *slots = calloc(1, sizeof(*slots));
+	const char *name = class->linkage_name + sizeof(scope) - 1;
+	if (!slots || strncmp(class->linkage_name, scope, sizeof(scope) - 1) != 0)
+		return slots;
+	char symbol[512], *end;
+	unsigned long length = strtoul(name, &end, 10);
+	const struct gm_module *module =
+	        gm_symbols_find_module(torch->symbols, "libtorch_python.so");
+	uint64_t table;
+	if (length == 0 || length > 256 || strlen(end) < length || !module)
+		return slots;
+	snprintf(symbol, sizeof(symbol), "_Z%sL%lu%.*s_propertiesE", scope, length + 11,
+	        (int)length, end);
+	if (gm_symbols_lookup(torch->symbols, module, symbol, &table, NULL))
+		read_slots(torch, table, slots);
+	return slots;
+}
+
+const char *gm_torch_slot_name(
+        struct gm_torch *torch, const struct gm_class *class, uint32_t offset, bool of_vector)
+{
+	struct gm_class *known = (struct gm_class *)(uintptr_t) class;
+	if (!known->slots && !(known->slots = slots_create(torch, class)))
+		return NULL;
+	for (size_t i = 0; i < known->slots->count; i++) {
+		const struct slot *slot = &known->slots->items[i];
+		/* of a vector the begin or the end is read first */
+		if (slot->vector == of_vector &&
+		        (slot->offset == offset || (of_vector && slot->offset == offset + 8)))
+			return slot->name;
+	}
+	return NULL;
+}
+
+void gm_slots_destroy(struct gm_slots *slots)
+{
+	free(slots);
+}

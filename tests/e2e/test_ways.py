@@ -1,0 +1,95 @@
+"""The table of ways to hold a tensor (tests/e2e/ways/): for each, gpumem names every holder and no other, and says that
+this is all, in a live process and in a core dump of it. One process per group holds all of the group's ways at
+once, and is asked through one door."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, ROOT
+
+sys.path[:0] = [str(ROOT / "tests/e2e/ways"), str(ROOT / "gdb")]
+os.environ.setdefault("GPUMEM_LIBRARY", str(BUILD / "lib" / "libgpumem.so"))
+
+import table  # noqa: E402
+
+from gpumem import library  # noqa: E402
+
+WAYS = table.rows()
+
+
+class Held:
+    """A process that holds the ways."""
+
+    def __init__(self, python, modules, env, cwd):
+        command = [python, "-W", "ignore", table.HERE / "hold.py", *modules]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env, cwd=cwd
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("{"), f"the program said {line!r}, not where its tensors are"
+        self.facts = json.loads(line)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Asked:
+    """What is asked about them: a live process, or a core of it."""
+
+    def __init__(self, facts, pid=0, core=None):
+        self.facts = facts
+        self.door = library.Door()
+        library.library().gpumem_door_set_process(self.door._handle, pid)
+        library.library().gpumem_door_set_core(self.door._handle, os.fsencode(core) if core else None)
+
+    def ask(self, name):
+        status, out, err = self.door.run(["who-holds", hex(self.facts["where"][name]), "--json"])
+        assert status == 0, err
+        return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def held(python, sim_env, tmp_path_factory):
+    held = Held(python, table.MODULES, sim_env(), tmp_path_factory.mktemp("held"))
+    try:
+        yield held
+    finally:
+        held.end()
+
+
+@pytest.fixture(scope="module", params=["live", "core"])
+def asked(request, held, run_gpumem, tmp_path_factory):
+    if request.param == "live":
+        asked = Asked(held.facts, pid=held.facts["pid"])
+        yield asked
+        asked.door.close()
+        return
+    path = tmp_path_factory.mktemp("core") / "core"
+    run_gpumem("core", str(held.facts["pid"]), "-o", path, timeout=200).check()
+    try:
+        asked = Asked(held.facts, core=path)
+        yield asked
+        asked.door.close()
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_every_holder_is_named_and_nothing_else(asked, way):
+    reason = asked.facts["skipped"].get(way.name)
+    if way.waits:
+        pytest.skip(f"gpumem does not know yet: {way.waits}")
+    if reason:
+        assert not reason.startswith("failed: "), reason
+        pytest.skip(reason)
+    wrong = table.wrong(way, asked.ask(way.name))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_at_least_ninety_ways():
+    assert len({(way.module, way.name) for way in WAYS if not way.waits}) >= 90

@@ -1,0 +1,79 @@
+"""The table of ways, read from their source without running it: what is held how, and what gpumem must say."""
+
+import ast
+import re
+import collections
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MODULES = ["containers", "views", "objects", "flow", "autograd", "training"]
+
+Way = collections.namedtuple("Way", "module name expected running waits complete since source title")
+
+
+def _stay_line(function):
+    """Where a @running function stands: its own call of stay(), or that of a function within."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "stay":
+            owner = function
+            for inner in ast.walk(function):
+                if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) and node in ast.walk(inner):
+                    owner = inner
+            return owner.name, node.lineno
+    return function.name, function.lineno
+
+
+def rows(modules=MODULES):
+    """All ways of the modules."""
+    found = []
+    for module in modules:
+        text = (HERE / f"{module}.py").read_text()
+        for node in ast.parse(text).body:
+            for decorator in getattr(node, "decorator_list", []):
+                if not isinstance(decorator, ast.Call) or getattr(decorator.func, "id", "") not in ("way", "running"):
+                    continue
+                expected = [ast.literal_eval(argument) for argument in decorator.args]
+                facts = {keyword.arg: ast.literal_eval(keyword.value) for keyword in decorator.keywords}
+                frame, line = _stay_line(node)
+                known = {"g": f"global '{node.name}' of module {module}", "f": f"{frame}() at {module}.py:{line}"}
+                body = "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+                found.append(
+                    Way(
+                        module,
+                        node.name,
+                        [text_.format(**known) for text_ in expected],
+                        decorator.func.id == "running",
+                        facts.get("waits"),
+                        facts.get("complete", True),
+                        facts.get("since"),
+                        body,
+                        facts.get("title") or node.name.replace("_", " "),
+                    )
+                )
+    return found
+
+
+def plain(text):
+    """Without the names of the functions that a function stands in, which Python keeps since 3.11 only, and without the
+    numbers by which PyTorch keeps hooks."""
+    text = re.sub(r"key '\d+' of OrderedDict", "key of OrderedDict", text)
+    return re.sub(r"[\w.<>]+\.<locals>\.", "", text)
+
+
+def wrong(way, answer):
+    """What is wrong with gpumem's answer; empty: nothing."""
+    found = []
+    texts = sorted(plain(holder["text"]) for holder in answer["holders"])
+    if texts != sorted(map(plain, way.expected)):
+        found.append(f"holders {texts}, not {sorted(map(plain, way.expected))}")
+    if answer["complete"] is not way.complete:
+        found.append(f"complete: {answer['complete']}")
+    if way.complete:
+        if {holder["class"] for holder in answer["holders"]} != {"proven"}:
+            found.append("a holder that is not proven")
+        if answer["notes"]:
+            found.append(f"notes {answer['notes']}")
+        for storage in answer["storages"]:
+            if storage["found"] != storage["refcount"]:
+                found.append(f"{storage['found']} of {storage['refcount']} references")
+    return found
