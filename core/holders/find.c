@@ -1,9 +1,14 @@
 #include "holders/find.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHAINS = 64 };
+enum {
+	MAX_CHAINS = 64,
+	MAX_DESCRIBED = 4096, /* before those of one container become one */
+	LEAST_GROUP = 3,
+};
 
 static uint32_t storage_of(
         struct gm_finding *finding, const struct gm_chain *chain, const struct gm_stray *stray)
@@ -31,7 +36,7 @@ static int by_class_and_length(const void *a, const void *b)
 		return rank_of(left) - rank_of(right);
 	if (left->step_count != right->step_count)
 		return left->step_count < right->step_count ? -1 : 1;
-	return strcmp(left->text, right->text);
+	return strverscmp(left->text, right->text); /* item 2 before item 10 */
 }
 
 /* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
@@ -46,6 +51,63 @@ static bool told_by_stray(const struct gm_finding *finding, const struct gm_chai
 	return false;
 }
 
+/* "item 12 of list: ...": its number and what comes behind it. */
+static bool is_item(const struct gm_holder *holder, uint64_t *ret_number, const char **ret_rest)
+{
+	char *end;
+	if (strncmp(holder->text, "item ", 5) != 0 || !strchr("0123456789", holder->text[5]))
+		return false;
+	*ret_number = strtoull(holder->text + 5, &end, 10);
+	*ret_rest = end;
+	return *end == ' ';
+}
+
+/* How many holders from `first` on are neighbours in one container. */
+static size_t group_length(const struct gm_finding *finding, size_t first)
+{
+	const struct gm_holder *holders = finding->holders.items;
+	uint64_t number, next;
+	const char *rest, *other;
+	size_t count = 1;
+	if (!is_item(&holders[first], &number, &rest))
+		return 1;
+	while (first + count < finding->holders.count &&
+	        holders[first + count].class == holders[first].class &&
+	        is_item(&holders[first + count], &next, &other) && next == number + count &&
+	        strcmp(rest, other) == 0)
+		count++;
+	return count;
+}
+
+/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first item's. */
+static void group_items(struct gm_finding *finding)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < finding->holders.count;) {
+		struct gm_holder holder = finding->holders.items[i];
+		size_t count = group_length(finding, i);
+		uint64_t number;
+		const char *rest;
+		char *text;
+		if (count < LEAST_GROUP || !is_item(&holder, &number, &rest) ||
+		        asprintf(&text, "items %ju to %ju%s", (uintmax_t)number,
+		                (uintmax_t)(number + count - 1), rest) < 0) {
+			holder.references = 1;
+			finding->holders.items[kept++] = holder;
+			i++;
+			continue;
+		}
+		free(holder.text);
+		holder.text = text;
+		holder.references = count;
+		for (size_t k = 1; k < count; k++)
+			gm_holder_deinit(&finding->holders.items[i + k]);
+		finding->holders.items[kept++] = holder;
+		i += count;
+	}
+	finding->holders.count = kept;
+}
+
 static void describe_chains(struct gm_finding *finding)
 {
 	for (size_t i = 0; i < finding->chains.count && !finding->no_memory; i++) {
@@ -55,7 +117,7 @@ static void describe_chains(struct gm_finding *finding)
 		if (!stray && told_by_stray(finding, chain))
 			continue;
 		chain->garbage = !chain->rooted && !finding->islands_held;
-		if (finding->holders.count >= MAX_CHAINS * 16) {
+		if (finding->holders.count >= MAX_DESCRIBED) {
 			finding->answer->omitted++;
 			continue;
 		}
@@ -73,9 +135,11 @@ static void describe_chains(struct gm_finding *finding)
 	if (finding->holders.count)
 		qsort(finding->holders.items, finding->holders.count,
 		        sizeof(*finding->holders.items), by_class_and_length);
+	group_items(finding);
 	while (finding->holders.count > MAX_CHAINS) {
-		gm_holder_deinit(&finding->holders.items[--finding->holders.count]);
-		finding->answer->omitted++;
+		struct gm_holder *last = &finding->holders.items[--finding->holders.count];
+		finding->answer->omitted += last->references;
+		gm_holder_deinit(last);
 	}
 }
 

@@ -203,6 +203,18 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
         size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
 void gm_strays_deinit(struct gm_strays *strays);
 
+/* owners.c: whose a word in a piece of heap is: "a vector of 2 tensors, held by a c10d::Reducer". */
+struct gm_owner_query {
+	uint64_t word;
+	char *text; /* out: owned by the caller; NULL: not known */
+};
+struct gm_error *gm_graph_find_owners(
+        struct gm_holders *graph, struct gm_owner_query *queries, size_t count);
+/* "static 'cache' of libfoo.so"; the function in whose frame a word of a stopped thread's stack is. Caller frees; NULL:
+ * not known. */
+char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address);
+char *gm_owner_stack_function(struct gm_holders *graph, pid_t thread, uint64_t address);
+
 /* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
         const struct gm_stray *stray, struct gm_holder *ret_holder);

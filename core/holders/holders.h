@@ -47,7 +47,8 @@ struct gm_holder {
 	enum gm_reference_class class;
 	struct gm_holder_step *steps; /* root first, the storage last */
 	size_t step_count;
-	bool rooted; /* it begins at a frame, a thread or a module */
+	bool rooted;       /* it begins at a frame, a thread or a module */
+	size_t references; /* that read alike: neighbours in one container */
 };
 
 struct gm_held_storage {

@@ -15,7 +15,6 @@
 
 enum {
 	MAX_STRAYS = 256,
-	LOOK_BACK = 128,       /* words before a hit in which its object's start is sought */
 	FRAME_BYTES = 4096,    /* a Python frame with its operands; few are bigger */
 	GUARD_BYTES = 1 << 20, /* the largest guard below a thread's stack */
 	RED_ZONE = 128,        /* below the stack pointer, still alive (System V ABI, 3.2.2) */
@@ -125,9 +124,14 @@ static void add_stack(struct search *search, uint32_t vertex, uint64_t address)
 		struct gm_scan_range live = search->live_stacks.items[i];
 		if (live.first < mapping->start || live.first >= mapping->end)
 			continue;
+		int thread = (int)search->live_threads.items[i];
+		_cleanup_free_ char *function =
+		        address >= live.first
+		                ? gm_owner_stack_function(search->graph, thread, address)
+		                : NULL;
 		add(search, vertex, address, address >= live.first ? GM_PLAUSIBLE : GM_STALE,
-		        "native_stack", "the native stack of thread %d",
-		        (int)search->live_threads.items[i]);
+		        "native_stack", "the native stack of thread %d%s%s", thread,
+		        function ? ", in " : "", function ? function : "");
 		return;
 	}
 	add(search, vertex, address, GM_PLAUSIBLE, "native_stack", "a native stack%s",
@@ -168,25 +172,54 @@ static void add_frame_word(
 
 static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
-	uint64_t words[LOOK_BACK];
+	uint64_t words[3];
 	struct gm_holders *graph = search->graph;
-	uint64_t start = hit->address - sizeof(words);
-	size_t got = gm_image_try_read(graph->image, start, words, sizeof(words)) ? LOOK_BACK : 0;
-	for (size_t i = got; i-- > 0;) {
-		const struct gm_class *class =
-		        gm_classes_at(gm_torch_classes(graph->torch), words[i]);
-		if (!class)
-			continue;
-		/* a node's or a control block's own pointers to itself hold nothing */
-		if (class->kind == GM_CLASS_SHARED && got - i <= 3)
-			return;
-		add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap",
-		        "native memory at 0x%jx, behind a %s", (uintmax_t)hit->address,
-		        gm_class_name(class));
-		return;
+	/* a node's or a control block's own pointers to itself hold nothing */
+	if (gm_image_try_read(graph->image, hit->address - sizeof(words), words, sizeof(words))) {
+		for (size_t i = 0; i < 3; i++) {
+			const struct gm_class *class =
+			        gm_classes_at(gm_torch_classes(graph->torch), words[i]);
+			if (class && class->kind == GM_CLASS_SHARED)
+				return;
+		}
 	}
 	add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
 	        (uintmax_t)hit->address);
+}
+
+/* Whose the native memory is, where that can be told. */
+static struct gm_error *name_owners(struct search *search)
+{
+	enum { MAX_NAMED = 32 };
+	struct gm_owner_query queries[MAX_NAMED];
+	size_t places[MAX_NAMED], count = 0;
+	for (size_t i = 0; i < search->strays->items.count && count < MAX_NAMED; i++) {
+		const struct gm_stray *stray = &search->strays->items.items[i];
+		if (strncmp(stray->text, "native memory at", 16) != 0)
+			continue;
+		queries[count] = (struct gm_owner_query){.word = stray->address};
+		places[count++] = i;
+	}
+	if (count == 0)
+		return NULL;
+	gm_try(gm_graph_find_owners(search->graph, queries, count));
+	for (size_t i = 0; i < count; i++) {
+		if (!queries[i].text)
+			continue;
+		free(search->strays->items.items[places[i]].text);
+		search->strays->items.items[places[i]].text = queries[i].text;
+	}
+	return NULL;
+}
+
+/* Numbers and strings refer to nothing: what looks like one there was freed. */
+static bool has_no_fields(const char *type)
+{
+	static const char *const names[] = {"int", "float", "bool", "str", "bytes", "complex"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(type, names[i]) == 0)
+			return true;
+	return false;
 }
 
 /* A Python object that the collector does not track (numpy.ndarray) and that has the word in its first
@@ -198,7 +231,7 @@ static void add_untracked(struct search *search, uint32_t vertex, const struct g
 	for (uint64_t start = hit->address - 16; start >= hit->address - 64; start -= 8) {
 		if (gm_graph_find(graph, start) != GM_NO_VERTEX)
 			return;
-		if (!gm_python_type_name(graph->python, start, &name))
+		if (!gm_python_type_name(graph->python, start, &name) || has_no_fields(name))
 			continue;
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "object",
 		        "a field of a %s object at 0x%jx", name, (uintmax_t)start);
@@ -250,6 +283,16 @@ static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, ui
 	return false;
 }
 
+static void add_static(
+        struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
+{
+	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address);
+	if (owner)
+		add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
+	else
+		search->no_memory = true;
+}
+
 static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
@@ -264,14 +307,15 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	        is_weak_field(graph, hit, vertex))
 		return;
 	const struct gm_frame_root *frame = frame_at(graph, hit->address);
+	/* a library's zeroed data is in a mapping without a name */
+	const struct gm_module *module = gm_symbols_module_at(graph->symbols, hit->address);
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
 	if (frame && python)
 		add_frame_word(search, vertex, hit->address, frame);
 	else if (is_stack(graph, mapping))
 		add_stack(search, vertex, hit->address);
-	else if (mapping->path[0] == '/')
-		add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "static data of %s",
-		        strrchr(mapping->path, '/') + 1);
+	else if (module)
+		add_static(search, vertex, hit->address, module);
 	else if (python)
 		add_untracked(search, vertex, hit);
 	else
@@ -319,7 +363,7 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);
 	free(result.hits);
-	return search->no_memory ? &gm_error_no_memory : NULL;
+	return search->no_memory ? &gm_error_no_memory : name_owners(search);
 }
 
 struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,

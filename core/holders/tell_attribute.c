@@ -77,7 +77,13 @@ bool gm_tell_optimizer_state(struct gm_telling *telling, const char *name)
 	        !gm_python_is_instance(telling->graph->python, owner, "Optimizer"))
 		return false;
 	const char *type = gm_type_text(telling->graph, owner);
-	gm_tell_say(telling, "optimizer state '%s' of %s", name, type);
+	_cleanup_free_ char *parameter = gm_parameter_name(telling->graph,
+	        gm_key_of_value(telling->graph,
+	                gm_tell_address_of(telling, gm_tell_edge_at(telling, 1)->from),
+	                gm_tell_address_of(telling, gm_tell_edge_at(telling, 1)->to)));
+	gm_tell_say(telling, "optimizer state '%s' of %s%s%s%s", name, type,
+	        parameter ? " for parameter '" : "", parameter ? parameter : "",
+	        parameter ? "'" : "");
 	gm_tell_step(telling, "optimizer_state", name, type, owner);
 	telling->left -= 2 + used;
 	return true;

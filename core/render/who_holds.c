@@ -151,8 +151,9 @@ static json_t *holder_json(const struct gm_holder *holder)
 	json_t *path = json_array();
 	for (size_t i = 0; i < holder->step_count; i++)
 		json_array_append_new(path, step_json(&holder->steps[i]));
-	return json_pack("{s:o, s:s, s:o}", "text", text(holder->text), "class",
-	        class_name(holder->class), "path", path);
+	return json_pack("{s:o, s:s, s:I, s:o}", "text", text(holder->text), "class",
+	        class_name(holder->class), "references", (json_int_t)holder->references, "path",
+	        path);
 }
 
 static const char *device_type(const struct gm_holders_answer *answer)

@@ -282,7 +282,7 @@ def checkpoint_reentrant():
     return torch.utils.checkpoint.checkpoint(lambda value: value * 2, mark(weights() + 1), use_reentrant=True)
 
 
-@way("saved by _NoopSaveInputsBackward, in the graph of: attribute 'input_saver' of _CheckpointFrame: closure variable 'frame' of pack_hook(): saved by PowBackward0, in the graph of: {g}")  # fmt: skip
+@way("saved by _NoopSaveInputsBackward, in the graph of: attribute 'input_saver' of _CheckpointFrame: closure variable 'frame' of pack_hook(): saved by PowBackward0, in the graph of: {g}", waits="a rule for which of two closures is told")  # fmt: skip
 def checkpoint_input():
     return torch.utils.checkpoint.checkpoint(lambda value: value**2, mark(weights() + 1), use_reentrant=False)
 

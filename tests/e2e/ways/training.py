@@ -4,7 +4,7 @@ import copy
 
 import torch
 import torch.nn as nn
-from hold import DEVICE, SIDE, big, mark, need, other, running, stay, way
+from hold import DEVICE, SIDE, big, mark, other, way
 
 
 def linear():
@@ -128,7 +128,7 @@ def trained(kind=torch.optim.AdamW, **keys):
     return net, optimizer
 
 
-@way("optimizer.state['0.weight']['exp_avg'] of AdamW: item 1 of tuple: {g}", waits="the parameter's name in the optimizer's state")  # fmt: skip
+@way("optimizer state 'exp_avg' of AdamW for parameter '0.weight': item 1 of tuple: {g}")
 def optimizer_moment():
     net, optimizer = trained()
     mark(optimizer.state[net[0].weight]["exp_avg"])
@@ -173,14 +173,6 @@ def grad_scaler():
     held = torch.amp.GradScaler(DEVICE, init_scale=2.0)
     held.scale(other(3))
     mark(held._scale)
-    return held
-
-
-@way("item 0 of list: attribute 'key_cache' of DynamicCache: {g}", waits="its fields, which differ with the version of transformers")
-def kv_cache():
-    transformers = need("transformers")
-    held = transformers.DynamicCache()
-    held.update(mark(torch.ones(1, 4, SIDE, 64, device=DEVICE)), other(1, 4, SIDE, 64), 0)
     return held
 
 

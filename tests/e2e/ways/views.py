@@ -33,7 +33,7 @@ def data():
     return big().data
 
 
-@way("item 0 of tuple: {g}", "item 1 of tuple: {g}", "item 2 of tuple: {g}")
+@way("items 0 to 2 of tuple: {g}")
 def chunks():
     return big().chunk(3)
 
@@ -223,7 +223,7 @@ def complex_view():
     return torch.view_as_complex(big().view(-1, 2))
 
 
-@running("value of a BatchedTensorImpl: local 'row' of {f}", waits="the lists in which torch.func keeps arguments")
+@running("value of a BatchedTensorImpl: local 'row' of {f}", some=True)
 def vmapped():
     def function(row):
         stay()
@@ -255,7 +255,7 @@ def two_of_many_views():
     return held
 
 
-@way("items 0 to 299 of list: {g}", waits="many holders of one kind, told in one line")
+@way("items 0 to 299 of list: {g}")
 def many_views():
     return list(big())
 

@@ -1,0 +1,164 @@
+"""What C++ code and libraries keep: here gpumem says that the references are not all found, and where else a word points at
+the tensor."""
+
+import ctypes
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import torch.nn as nn
+from hold import DEVICE, SIDE, Skip, big, mark, need, other, running, stay, way
+
+
+def library():
+    """holder.cpp, built."""
+    if not hasattr(library, "loaded"):
+        folder = tempfile.mkdtemp(prefix="gpumem-ways-")
+        source, made = Path(__file__).parent / "holder.cpp", Path(folder, "libholder.so")
+        try:
+            subprocess.run(["g++", "-O1", "-g0", "-shared", "-fPIC", "-o", made, source], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Skip(f"no C++ compiler: {error}") from None
+        library.loaded = ctypes.CDLL(str(made))
+        library.path = made
+    return library.loaded
+
+
+def implementation(tensor):
+    """The TensorImpl behind a Python tensor: THPVariable.cdata, behind a flag word before 2.9."""
+    words = ctypes.cast(id(tensor), ctypes.POINTER(ctypes.c_uint64))
+    made = ctypes.c_void_p(words[2] if words[2] > 1 else words[3])
+    counts = ctypes.cast(made, ctypes.POINTER(ctypes.c_uint64))[1]
+    if counts >> 63:  # from 2.10 on: it owns its Python object as soon as something else owns it
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
+    return made
+
+
+@way("static 'holder::kept_by_static' of libholder.so", complete=False)
+def cpp_static():
+    tensor = big()
+    library().keep_in_static(implementation(tensor))
+
+
+@way("native memory of N bytes, held by static 'holder::vector_of_static' of libholder.so", complete=False)
+def cpp_vector():
+    tensor = big()
+    library().keep_in_vector(implementation(tensor))
+
+
+@way("a vector of 1 tensor, held by a holder::Cache", complete=False)
+def cpp_object():
+    tensor = big()
+    library().keep_in_object(implementation(tensor))
+
+
+@way("the native stack of thread N, in holder::stand(void*)", complete=False, waits="a stopped process, for registers")
+def cpp_stack():
+    tensor = big()
+    library().keep_in_thread(implementation(tensor))
+
+
+@running("native memory of N bytes, held by autocast's weight cache", complete=False)
+def autocast_cache():
+    net = nn.Linear(SIDE, SIDE, device=DEVICE)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        output = net(other(requires_grad=True))
+        mark(output.grad_fn._saved_mat2)
+        del output
+        stay()
+
+
+def process_group():
+    distributed = need("torch.distributed")
+    if not distributed.is_available():
+        raise Skip("torch without torch.distributed")
+    if not distributed.is_initialized():
+        folder = tempfile.mkdtemp(prefix="gpumem-ways-")
+        distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    return distributed
+
+
+@way("a vector of 2 tensors, held by DDP's gradient buckets (c10d::Reducer)", ".grad of a Parameter: item 0 of list: attribute '_module_parameters' of DistributedDataParallel: {g}", complete=False, some=True)  # fmt: skip
+def ddp_bucket():
+    process_group()
+    held = nn.parallel.DistributedDataParallel(nn.Linear(SIDE, SIDE), gradient_as_bucket_view=True)
+    held(torch.ones(2, SIDE)).sum().backward()
+    mark(held.module.weight.grad)
+    return held
+
+
+@way("optimizer state 'exp_avg' of AdamW for parameter 'weight': attribute 'optim' of ZeroRedundancyOptimizer: item 1 of tuple: {g}")  # fmt: skip
+def zero_optimizer():
+    process_group()
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    net = nn.Linear(SIDE, SIDE)
+    held = ZeroRedundancyOptimizer(net.parameters(), torch.optim.AdamW)
+    net(torch.ones(2, SIDE)).sum().backward()
+    held.step()
+    mark(held.optim.state[net.weight]["exp_avg"])
+    return net, held
+
+
+@way("a field of a c10::ivalue::Future", complete=False, waits="the class of a future")
+def native_future():
+    held = torch.futures.Future()
+    held.set_result(big())
+    return held
+
+
+@way("item 1 of tuple: {g}")
+def cuda_graph_output():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    graph, inputs = torch.cuda.CUDAGraph(), other()
+    with torch.cuda.graph(graph):
+        output = inputs * 2
+    return graph, mark(output)
+
+
+@way("item 1 of tuple: {g}")
+def memory_pool():
+    if DEVICE != "cuda" or not hasattr(torch.cuda, "MemPool"):
+        raise Skip("no torch.cuda.MemPool")
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        held = big()
+    return pool, held
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.full((SIDE, SIDE), float(index))
+
+
+@way("item 1 of tuple: item 0 of deque: attribute 'queue' of Queue: attribute '_data_queue' of _MultiProcessingDataLoaderIter: {g}", complete=False, some=True)  # fmt: skip
+def pinned_prefetch():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    loader = torch.utils.data.DataLoader(Numbers(), num_workers=1, pin_memory=True, prefetch_factor=4)
+    held = iter(loader)
+    end = time.monotonic() + 20
+    while held._data_queue.qsize() < 4:
+        if time.monotonic() > end:
+            raise Skip("no batch has come in 20 s")
+        time.sleep(0.05)
+    mark(held._data_queue.queue[0][1])
+    return held
+
+
+@way("attribute 'keys' of DynamicLayer: item 0 of list: attribute 'layers' of DynamicCache: {g}")
+def kv_cache():
+    transformers = need("transformers")
+    held = transformers.DynamicCache()
+    held.update(big().view(1, 1, SIDE, SIDE), other(1, 1, SIDE, SIDE), 0)
+    if not hasattr(held, "layers"):
+        raise Skip(f"transformers {transformers.__version__} keeps its cache otherwise")
+    mark(held.layers[0].keys)
+    return held
