@@ -279,8 +279,11 @@ entries_at = show("allocator.trace_entries", traces)  # a pointer to the vector
 # and the next place in it, which is told when the ring has gone round once
 torch.cuda.memory._record_memory_history(max_entries=77, context=None)
 keep += [torch.empty(10, device="cuda:0") for _ in range(77 + 13)]
+begin, end = words(device_words[entries_at // 8], 2)
+ring = words(begin, (end - begin) // 8)
+newest = max(i for i, w in enumerate(ring) if w == keep[-1].data_ptr()) * 8 // ((end - begin) // 77)
 near = words(device + entries_at - 0x40, 8)
-show("allocator.trace_next", [entries_at - 0x40 + 8 * i for i in range(8) if near[i] in (13, 14)])  # one more: a segment
+show("allocator.trace_next", [entries_at - 0x40 + 8 * i for i in range(8) if near[i] == newest + 1])
 if expandable:
     show("block.expandable", [o for o in range(0x70, usable(records[0]), 8) if all(word(r, o) > 1 << 20 for r in records)])
 sys.stdout.flush()
