@@ -1,5 +1,6 @@
 /* The parts of a context that a recording answers: the log and the model made of it. */
 #include "ask/context.h"
+#include "ask/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,33 @@ static void refresh_log(struct gm_context *context)
 		        context); /* replaced by another recording, or gone bad: opening it says */
 }
 
+/* Nothing was recorded by us, but perhaps by PyTorch itself, in the process that is asked about. */
+static struct gm_error *open_trace(struct gm_context *context, struct gm_log **ret_log)
+{
+	if (context->log && context->opened_log[0] == '\0' && !context->log_stale) {
+		*ret_log = context->log;
+		return NULL;
+	}
+	if (context->log)
+		close_log(context);
+	context->close_log = close_log;
+	gm_try(gm_trace_log(context, &context->log));
+	context->log_stale = false;
+	if (!(context->opened_log = strdup("")))
+		return &gm_error_no_memory;
+	*ret_log = context->log;
+	return NULL;
+}
+
 struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log)
 {
+	if (!context->log_path && (context->pid > 0 || context->core_path || context->remote)) {
+		_cleanup_error_ struct gm_error *error = open_trace(context, ret_log);
+		if (!error)
+			return NULL;
+		if (context->shell) /* in gdb the advice below is the shorter one */
+			return gm_take(error);
+	}
 	if (!context->log_path) {
 		if (context->shell)
 			return gm_error_create(GM_USAGE,

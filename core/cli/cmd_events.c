@@ -1,25 +1,30 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "model/model.h"
 #include "render/answers.h"
 
 struct options {
+	struct gm_context *context;
 	uint64_t from, to;
 };
 
-enum { KEY_FROM = 0x1001, KEY_TO };
+enum { KEY_FROM = 0x1101, KEY_TO };
 
 extern const struct gm_command gm_command_events;
 
 static const struct argp_option option_table[] = {
         {"from", KEY_FROM, "N", 0, "the first event shown (events count from 0)", 0},
         {"to", KEY_TO, "N", 0, "the last event shown", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
+	if (key != KEY_FROM && key != KEY_TO)
+		return gm_target_option(options->context, key, argument);
 	struct gm_error *error = gm_parse_number(
 	        argument, 0, UINT32_MAX - 1, key == KEY_FROM ? &options->from : &options->to);
 	return gm_error_prefix(error, key == KEY_FROM ? "--from" : "--to");
@@ -29,12 +34,13 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {0, UINT32_MAX - 1};
+	struct options options = {context, 0, UINT32_MAX - 1};
+	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_events, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_model *model;
 	if (!error)
 		error = gm_context_model(context, &model);
@@ -52,10 +58,11 @@ static struct gm_error *run(
 const struct gm_command gm_command_events = {
         .name = "events",
         .summary = "the events of a recording, one a line",
-        .usage = "[FILE] [--from=N] [--to=N] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--from=N] [--to=N] [--json]\n"
                  "Allocations, frees, segments and out-of-memory errors in the order in which they "
                  "came,\n"
-                 "with the step, the phase and the line of the program. Numbers count from 0.\n\n"
+                 "with the step, the phase and the line of the program. Numbers count from 0.\n"
+                 "Of a process or core: PyTorch's own trace, where it kept one.\n\n"
                  "Example: gpumem events run.gpumem --from 10 --to 20",
         .shell = true,
         .gdb = true,

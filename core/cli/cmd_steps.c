@@ -1,19 +1,26 @@
 #include "ask/steps.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/steps.h"
 
 extern const struct gm_command gm_command_steps;
+
+static const struct argp_option options[] = {
+        GM_TARGET_OPTIONS,
+        {0},
+};
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(
-	        &gm_command_steps, argc, argv, NULL, NULL, NULL, 1, false, out, &arguments);
+	struct gm_error *error = gm_arguments_parse(&gm_command_steps, argc, argv, options,
+	        gm_target_option, context, 1, false, out, &arguments);
+	bool target;
 	if (error || arguments.help)
 		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_steps_answer answer;
 	if (!error)
 		error = gm_ask_steps(context, 0, &answer);
@@ -29,7 +36,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_steps = {
         .name = "steps",
         .summary = "what each pass of the training loop allocates, its peak, and what it keeps",
-        .usage = "[FILE] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--json]\n"
                  "One line for each pass of the training loop, which is found from the recorded "
                  "stacks: "
                  "what\n"

@@ -1,46 +1,75 @@
+#include <stdlib.h>
+
 #include "ask/why.h"
+#include "base/cleanup.h"
 #include "ask/blocks.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/answers.h"
 
 struct options {
+	struct gm_context *context;
 	bool has_event;
 	uint64_t event;
 };
 
-enum { KEY_AT = 0x1001 };
+enum { KEY_AT = 0x1101 };
 
 extern const struct gm_command gm_command_why;
 
 static const struct argp_option option_table[] = {
         {"at", KEY_AT, "EVENT", 0, "the block that was alive at the address after this event", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
+	if (key != KEY_AT)
+		return gm_target_option(options->context, key, argument);
 	options->has_event = true;
 	return gm_error_prefix(
 	        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->event), "--at");
+}
+
+/* #N may be the event that freed a block: the answer is about the block, and says so. */
+static void say_whose(struct gm_context *context, const char *text, uint32_t block, FILE *err)
+{
+	struct gm_model *model;
+	_cleanup_error_ struct gm_error *error = gm_context_model(context, &model);
+	if (error || text[0] != '#')
+		return;
+	uint64_t event = strtoull(text + 1, NULL, 10);
+	uint32_t alloc = gm_model_block(model, block)->alloc;
+	if (alloc == GM_NO_EVENT)
+		fprintf(err,
+		        "gpumem: %s frees a block that was allocated before the record began\n",
+		        text);
+	else if (alloc != event)
+		fprintf(err,
+		        "gpumem: %s frees the block that #%u allocated: this is about that block\n",
+		        text, alloc);
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {0};
+	struct options options = {.context = context};
+	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_why, argc, argv, option_table,
 	        handle, &options, 2, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
 	/* One word in a shell names the recording; the block is what is missing then. */
-	if (context->shell && arguments.positional_count == 1 && !context->log_path)
+	if (context->shell && arguments.positional_count == 1 && !context->log_path &&
+	        context->pid <= 0 && !context->core_path)
 		return gm_error_create(GM_USAGE, "why: FILE or BLOCK is missing: both are needed: "
 		                                 "as in `gpumem why run.gpumem "
 		                                 "'#12'`");
-	error = gm_arguments_take_file(&arguments, context, 1);
+	error = gm_target_take_file(&arguments, context, 1, &target);
 	if (error)
 		return error;
 	if (arguments.positional_count != 1)
@@ -55,6 +84,7 @@ static struct gm_error *run(
 		error = gm_ask_why(context, block, &why);
 	if (error)
 		return error;
+	say_whose(context, arguments.positional[0], block, err);
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_why_json(&why, out)
 	                       : gm_render_why_text(&why, &style, out);
@@ -66,7 +96,7 @@ const struct gm_command gm_command_why = {
         .name = "why",
         .summary =
                 "a block's life: who made it, who let it go, how late, and what kept it until then",
-        .usage = "[FILE] BLOCK [--at=EVENT] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
                  "BLOCK is an address (0x…; the latest block there) or #N, the number of the event "
                  "that\n"
                  "allocated it; in gdb also a variable of the selected thread, such as output.\n\n"

@@ -221,4 +221,8 @@ size_t gm_python_traceback(struct gm_python *python, uint64_t exception,
 bool gm_python_exception_text(
         struct gm_python *python, uint64_t exception, size_t max, char **ret_text);
 
+/* A place in a code object, as a frame without an address. False: no code object is there. */
+bool gm_python_code_frame(
+        struct gm_python *python, uint64_t code, uint32_t lasti, struct gm_python_frame *ret_frame);
+
 #endif

@@ -77,3 +77,14 @@ bool gm_python_exception_text(
 	return args && gm_py_tuple(python, args, &first, 1) == 1 &&
 	       gm_python_str(python, first, max, ret_text);
 }
+
+bool gm_python_code_frame(
+        struct gm_python *python, uint64_t code, uint32_t lasti, struct gm_python_frame *ret_frame)
+{
+	struct gm_code_entry *entry = gm_py_code_at(python, code);
+	if (!entry)
+		return false;
+	*ret_frame = (struct gm_python_frame){
+	        .code = &entry->code, .lasti = lasti, .line = gm_py_line_at(entry, lasti)};
+	return true;
+}

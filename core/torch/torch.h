@@ -133,4 +133,27 @@ struct gm_pool_record {
 };
 bool gm_torch_pool(struct gm_torch *torch, uint64_t pool, struct gm_pool_record *ret_pool);
 
+/*
+ * PyTorch's own trace of one device (torch.cuda.memory._record_memory_history), oldest entry first. None: *ret_count is 0.
+ * Times are of the processor's counter, which means nothing outside the process: they are left out. GM_TARGET: the
+ * version's table does not tell where it is.
+ */
+struct gm_trace_entry {
+	uint32_t
+	        action; /* TraceEntry::Action: alloc, free_requested, free_completed, segment_alloc, _free, _map,
+			    _unmap, snapshot, oom, from 0 on */
+	uint64_t address, size, stream;
+	uint64_t context; /* its call stack, for gm_torch_trace_frames(); 0: none */
+};
+struct gm_error *gm_torch_trace(
+        struct gm_torch *torch, int device, struct gm_trace_entry **ret_entries, size_t *ret_count);
+/* A Python frame of an entry: a code object, and where in it, in bytes. */
+struct gm_trace_frame {
+	uint64_t code;
+	uint32_t lasti;
+};
+/* Innermost first; 0: no Python stack was kept. */
+size_t gm_torch_trace_frames(
+        struct gm_torch *torch, uint64_t context, struct gm_trace_frame *ret_frames, size_t max);
+
 #endif
