@@ -249,7 +249,10 @@ struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm
 	struct gm_error *error = NULL;
 	struct stat status;
 	if (log->fd < 0 || fstat(log->fd, &status) != 0)
-		error = gm_error_os(GM_CORRUPT, errno, "%s: cannot open the log", path);
+		error = gm_error_create(GM_CORRUPT,
+		        "%s: cannot be opened: %s: check the name; a recording is written by "
+		        "`gpumem record` in gdb, a snapshot by torch.cuda.memory._dump_snapshot",
+		        path, strerror(errno));
 	else if (!S_ISREG(status.st_mode))
 		error = no_log(path, "it is no regular file");
 	else if (!(log->path = strdup(name)) || !(log->cache = calloc(1, sizeof(*log->cache))))

@@ -260,6 +260,7 @@ static bool parse_size(const char *spec, const char *end, uint64_t *ret)
 
 static struct gm_error *unknown(const char *spec)
 {
+	bool size = spec[0] && strchr("0123456789.-", spec[0]);
 	char names[256] = "";
 	for (const struct gm_sim_profile *p = gm_sim_profiles; p->name; p++) {
 		if (strlen(names) + strlen(p->name) + 3 > sizeof(names))
@@ -269,10 +270,11 @@ static struct gm_error *unknown(const char *spec)
 		strcat(names, p->name);
 	}
 	return gm_error_create(GM_USAGE,
-	        "simulated device '%.64s': no such profile: use one of %s, or a size such as "
-	        "24GiB, "
-	        "with xN (N up to %d) for several",
-	        spec, names, GM_SIM_DEVICES_MAX);
+	        "simulated device '%.64s': %s: use one of %s, or a size such as 24GiB, with xN (N "
+	        "up "
+	        "to %d) for several",
+	        spec, size ? "no size of a device (64MiB to 4TiB)" : "no such profile", names,
+	        GM_SIM_DEVICES_MAX);
 }
 
 struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *ret)

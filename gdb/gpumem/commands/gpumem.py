@@ -12,6 +12,7 @@ class Gpumem(gdb.Command):
     gpumem info             what was recorded
     gpumem who-holds BLOCK  everything that keeps a block alive
     gpumem why BLOCK        who made it, which statement let it go
+    gpumem oom              why PyTorch ran out of memory, and who fills the device
 
     BLOCK is an address, `#N` (the event that allocated it), or a Python variable of the selected thread.
 

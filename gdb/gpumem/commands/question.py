@@ -28,5 +28,6 @@ def install_questions(skip):
         status, text, _ = door.run(["help", name])
         if status or not text:
             text = f"{summary}\n\nExample: gpumem {name}"
-        Question(name, text.strip())
+        # gdb lists commands by the first line of their help: that is what it is for, not how it is typed
+        Question(name, f"{summary[:1].upper()}{summary[1:]}.\n\n{text.strip()}")
     door.close()
