@@ -10,7 +10,8 @@ anew and compares.
 
 SITE_PACKAGES is where the torch wheel and NVIDIA's wheels are installed. Each list is a C include file:
 STUB(name) for a call that is refused unless core/sim/cuda/ defines it, COMPUTE(name) for one that
-succeeds having computed nothing.
+succeeds having computed nothing. Of the libraries of solvers: CREATE and DESTROY of a handle, ACCEPT of a setting,
+QUERY(name, type, first, last) of how large a workspace is, which goes to the parameters first and last.
 
 A torch for CUDA 13 (2.11) makes the main lists. One for CUDA 12 (2.4 to 2.10) makes those that end in 12: what
 its libraries define besides the main lists, which lie in this folder. Those that are checked in are
@@ -70,6 +71,33 @@ def driver_names(site):
             if not defined and not version and re.match(r"cu[A-Z]", name):
                 names.add(name)
     return {name for name in names if not name.startswith(("cuFile", "cuda"))}
+
+
+def parameters(header, name):
+    """A function's parameters as its header declares them; none: not declared."""
+    found = re.search(r"\b" + name + r"\s*\(([^;{]*?)\)\s*;", header)
+    return [" ".join(word.split()) for word in found.group(1).split(",")] if found else []
+
+
+def solver_lines(site, soname, header):
+    """What torch imports of a library of solvers: how each call is answered follows from its name and its header."""
+    for name in sorted(imports(site, soname)):
+        words = parameters(header, name)
+        sizes = [i for i, word in enumerate(words) if re.search(r"\b(?:int|size_t) ?\*", word) and re.search(
+            r"[lL]work|[bB]ufferSize|workspaceInBytes", word)]
+        if re.search(r"[cC]reate(?!Identity)", name) and words and "*" in words[0]:
+            yield f"CREATE({name})"
+        elif re.search(r"[dD]estroy", name):
+            yield f"DESTROY({name})"
+        elif sizes and len(words) <= 24:
+            kind = "int" if re.search(r"\bint ?\*", words[sizes[0]]) else "size_t"
+            yield f"QUERY({name}, {kind}, {sizes[0]}, {sizes[-1]})"
+        elif re.search(r"Set[A-Z]", name):
+            yield f"ACCEPT({name})"
+        elif re.search(r"Nnz$|Get", name):
+            yield f"STUB({name})"
+        else:
+            yield f"COMPUTE({name})"
 
 
 def write(folder, name, lines):
@@ -134,6 +162,13 @@ def main():
             list_name,
             (("STUB" if not_compute.search(n) else "COMPUTE") + f"({n})" for n in sorted(names)),
         )
+    include = site / "nvidia/cu13/include"
+    for soname, header, list_name in (
+        ("libcusolver.so.12", "cusolverDn.h", "libcusolver12.inc"),
+        ("libcusparse.so.12", "cusparse.h", "libcusparse12.inc"),
+    ):
+        write(folder, list_name, solver_lines(site, soname, (include / header).read_text()))
+    write(folder, "libcufft12.inc", (f"STUB({n})" for n in sorted(imports(site, "libcufft.so.12"))))
     write(folder, "libcuda1.inc", (f"STUB({n})" for n in sorted(driver_names(site))))
 
     # The runtime's error names and texts, asked of the real library: that needs no device.

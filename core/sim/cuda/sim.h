@@ -3,13 +3,15 @@
  *
  * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt, cuDNN and the driver under an unmodified
  * PyTorch, on a machine without a GPU. Memory is real (host-backed, see memory.c), copies and memsets are
- * real, streams are in order and complete at once, kernels compute nothing and are counted. It must live in
+ * real, streams are in order and complete at once, kernels are counted, and compute nothing but for those
+ * that decide control flow (sim/kernels/). It must live in
  * any process that a program starts (it is preloaded into all of them), so it does nothing until CUDA is
  * first used, and needs nothing but libc.
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), kernel.c (registration, launches), error.c, blas.c, cudnn*.c, driver.c (cu…), vmm.c (virtual memory: expandable
+ * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), kernel.c (registration,
+ * launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */

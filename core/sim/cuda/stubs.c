@@ -5,22 +5,35 @@
  * on x86-64 a caller cannot tell (the caller cleans up). It stands in a section of its own, so that looking
  * up an entry point can tell "simulated" from "refused".
  */
+#include <stdlib.h>
+
 #include "sim/cuda/sim.h"
 
 /* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED,
-   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage. */
-enum { CUDA_REFUSED = 801, CUBLAS_REFUSED = 15, CUDNN_REFUSED = 3000, NCCL_REFUSED = 5 };
+   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage, and those of the solvers. */
+enum {
+	CUDA_REFUSED = 801,
+	CUBLAS_REFUSED = 15,
+	CUDNN_REFUSED = 3000,
+	CUSOLVER_REFUSED = 9,
+	CUSPARSE_REFUSED = 10,
+	CUFFT_REFUSED = 16,
+	NCCL_REFUSED = 5
+};
 
 int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 {
 	GM_SIM_COUNT(gpumem_sim_account.not_simulated, 1);
 	if (atomic_fetch_add_explicit(&site->calls, 1, memory_order_relaxed) == 0)
 		gm_sim_say("%s: not simulated: returned %s", site->name,
-		        code == CUBLAS_REFUSED  ? "CUBLAS_STATUS_NOT_SUPPORTED"
-		        : code == CUDNN_REFUSED ? "CUDNN_STATUS_NOT_SUPPORTED"
-		        : code == NCCL_REFUSED  ? "ncclInvalidUsage"
-		        : runtime               ? "cudaErrorNotSupported"
-		                                : "CUDA_ERROR_NOT_SUPPORTED");
+		        runtime                    ? "cudaErrorNotSupported"
+		        : code == CUBLAS_REFUSED   ? "CUBLAS_STATUS_NOT_SUPPORTED"
+		        : code == CUDNN_REFUSED    ? "CUDNN_STATUS_NOT_SUPPORTED"
+		        : code == CUSOLVER_REFUSED ? "CUSOLVER_STATUS_NOT_SUPPORTED"
+		        : code == CUSPARSE_REFUSED ? "CUSPARSE_STATUS_NOT_SUPPORTED"
+		        : code == NCCL_REFUSED     ? "ncclInvalidUsage"
+		        : code == CUFFT_REFUSED    ? "CUFFT_NOT_SUPPORTED"
+		                                   : "CUDA_ERROR_NOT_SUPPORTED");
 	return runtime ? gm_sim_error(code) : code;
 }
 
@@ -65,6 +78,60 @@ bool gm_sim_is_stub(const void *code)
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUDNN_REFUSED, false))
 #include "sim/exports/libcudnn9.inc"
+
+/* Libraries of solvers: handles are boxes that nobody reads, workspaces are none. */
+static int create(void **ret)
+{
+	enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 2, SIZE = 512 };
+	if (!gm_sim_current())
+		return NOT_INITIALIZED;
+	*ret = calloc(1, SIZE);
+	return *ret ? 0 : ALLOC_FAILED;
+}
+
+#define CREATE(symbol)                                             \
+	int symbol(void **ret);                                    \
+	GM_SIM_EXPORT __attribute__((weak)) int symbol(void **ret) \
+	{                                                          \
+		return create(ret);                                \
+	}
+#define DESTROY(symbol)                                           \
+	int symbol(void *box);                                    \
+	GM_SIM_EXPORT __attribute__((weak)) int symbol(void *box) \
+	{                                                         \
+		free(box);                                        \
+		return 0;                                         \
+	}
+#define ACCEPT(symbol)                                       \
+	int symbol(void);                                    \
+	GM_SIM_EXPORT __attribute__((weak)) int symbol(void) \
+	{                                                    \
+		return 0;                                    \
+	}
+/* None of these has a floating-point parameter, so each parameter is one word. */
+#define WORDS                                                                                      \
+	uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g, \
+	        uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k, uintptr_t l, uintptr_t m,      \
+	        uintptr_t n, uintptr_t o, uintptr_t p, uintptr_t q, uintptr_t r, uintptr_t s,      \
+	        uintptr_t t, uintptr_t u, uintptr_t v, uintptr_t w, uintptr_t x
+#define QUERY(symbol, type, first, last)                                                         \
+	int symbol(WORDS);                                                                       \
+	GM_SIM_EXPORT __attribute__((weak)) int symbol(WORDS)                                    \
+	{                                                                                        \
+		uintptr_t all[] = {                                                              \
+		        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x}; \
+		if (all[first])                                                                  \
+			*(type *)all[first] = 0;                                                 \
+		if (all[last])                                                                   \
+			*(type *)all[last] = 0;                                                  \
+		return 0;                                                                        \
+	}
 #undef STUB
-#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, NCCL_REFUSED, false))
-#include "sim/exports/libnccl2.inc"
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUSOLVER_REFUSED, false))
+#include "sim/exports/libcusolver12.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUSPARSE_REFUSED, false))
+#include "sim/exports/libcusparse12.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUFFT_REFUSED, false))
+#include "sim/exports/libcufft12.inc"

@@ -1,0 +1,117 @@
+"""Libraries that stand on CUDA, in front of the simulated device: Fourier transforms, solvers, sparse matrices."""
+
+import json
+import os
+
+import pytest
+from conftest import PYTHON
+
+PROGRAM = """
+import json, torch
+a = torch.randn(16, 16, device="cuda")
+calls = {
+    "rfft": lambda: torch.fft.rfft(a), "ifft2": lambda: torch.fft.ifft2(a.to(torch.complex64)),
+    "stft": lambda: torch.stft(torch.randn(2, 1000, device="cuda"), 64, return_complex=True, window=a.new_ones(64)),
+    "large_fft": lambda: torch.fft.fft2(torch.randn(512, 509, device="cuda")),
+    "solve": lambda: torch.linalg.solve(a, a), "svd": lambda: torch.linalg.svd(a).S, "qr": lambda: torch.linalg.qr(a).R,
+    "cholesky": lambda: torch.linalg.cholesky(a), "eigh": lambda: torch.linalg.eigh(a).eigenvalues,
+    "inverse": lambda: torch.inverse(a), "lstsq": lambda: torch.linalg.lstsq(a, a).solution,
+    "orthogonal": lambda: torch.nn.init.orthogonal_(torch.empty(8, 8, device="cuda")),
+    "coo": lambda: torch.sparse.mm(a.to_sparse(), a), "csr": lambda: a.to_sparse_csr() @ a,
+    "jiterator": lambda: a.prod(), "nvrtc": lambda: torch.special.i0(a),
+}
+found = {}
+for name, call in calls.items():
+    try:
+        found[name] = list(call().shape)
+    except Exception as error:
+        found[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(run_gpumem, tmp_path_factory):
+    account = tmp_path_factory.mktemp("libraries") / "account.json"
+    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, "-c", PROGRAM, timeout=200).check()
+    return finished, finished.out.json(), json.loads(account.read_text())
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        ("rfft", [16, 9]),
+        ("ifft2", [16, 16]),
+        ("stft", [2, 33, 63]),
+        ("large_fft", [512, 509]),
+        ("solve", [16, 16]),
+        ("svd", [16]),
+        ("qr", [16, 16]),
+        ("cholesky", [16, 16]),
+        ("eigh", [16]),
+        ("inverse", [16, 16]),
+        ("lstsq", [16, 16]),
+        ("orthogonal", [8, 8]),
+        ("coo", [16, 16]),
+        ("csr", [16, 16]),
+        ("jiterator", []),
+        ("nvrtc", [16, 16]),
+    ],
+)
+def test_a_call_is_accepted(ran, call, shape):
+    assert ran[1][call] == shape
+
+
+def test_what_the_libraries_did_not_compute_is_counted(ran):
+    assert ran[2]["library_calls_not_computed"] >= 15
+
+
+REFUSALS = """
+import ctypes
+cuda = ctypes.CDLL(None)
+print(cuda.cusparseXcsrgeam2Nnz(), cuda.cufftDestroy(ctypes.c_int(7)))
+a, b = ctypes.c_void_p(), ctypes.c_void_p()
+print(cuda.cudaMalloc(ctypes.byref(a), ctypes.c_size_t(1 << 20)), cuda.cudaFree(a), cuda.cudaFree(a))
+cuda.cudaMalloc(ctypes.byref(a), ctypes.c_size_t(1 << 20))
+print(cuda.cudaFree(ctypes.c_void_p(a.value + 512)), cuda.cudaMemset(a, 1, ctypes.c_size_t((1 << 20) + 1)))
+print(cuda.cudaMemcpy(a, ctypes.c_void_p(a.value + (1 << 19)), ctypes.c_size_t(1 << 20), 3))
+"""
+
+
+def test_calls_outside_are_named_and_wrong_addresses_are_errors(run_gpumem):
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", REFUSALS).check()
+    assert "cusparseXcsrgeam2Nnz: not simulated: returned CUSPARSE_STATUS_NOT_SUPPORTED" in finished.err
+    # CUSPARSE_STATUS_NOT_SUPPORTED, CUFFT_INVALID_PLAN; freed once, not twice; not inside; not past the end.
+    assert finished.out == "10 1\n0 0 1\n1 1\n1\n"
+
+
+SETTINGS = [
+    "max_split_size_mb:64",
+    "roundup_power2_divisions:4",
+    "garbage_collection_threshold:0.6",
+    "expandable_segments:True",
+    "backend:cudaMallocAsync",
+    "pinned_use_cuda_host_register:True,pinned_num_register_threads:2",
+    "pinned_use_background_threads:True",
+    "release_lock_on_cudamalloc:True",
+    "max_non_split_rounding_mb:30",
+    "graph_capture_record_stream_reuse:True",
+    "per_process_memory_fraction:0.5",
+]
+ALLOCATES = """
+import torch
+kept = [torch.empty(1 << i, device="cuda") for i in range(10, 24)]
+moved = torch.ones(10).pin_memory().cuda()
+del kept
+torch.cuda.empty_cache()
+free, total = torch.cuda.mem_get_info()
+print(moved.sum().item(), torch.cuda.memory_reserved() > 0, free <= total - torch.cuda.memory_reserved())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_setting_of_the_allocator_works(run_gpumem, setting):
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": setting}
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", ALLOCATES, env=environment).check()
+    assert finished.out == "10.0 True True\n"
