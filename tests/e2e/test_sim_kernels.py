@@ -89,7 +89,7 @@ def seeded(f):
     torch.manual_seed(0)
     return [round(x, 4) for x in f().tolist()]
 device = dict(device="cuda")
-normal = torch.randn(20000, **device)
+normal = torch.randn(10000, **device)
 print(json.dumps({
     "rand": seeded(lambda: torch.rand(3, **device)),
     "randn": seeded(lambda: torch.randn(4, **device)),
@@ -116,3 +116,15 @@ def test_an_index_out_of_bounds_is_told(run_gpumem):
     program = "import torch; a = torch.arange(4, device='cuda'); print(a[torch.tensor([1, 9], device='cuda')].shape)"
     finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
     assert "an index is out of bounds: 9, of 4 elements" in finished.err
+
+
+def test_a_word_is_sampled_from_a_large_vocabulary_that_nothing_computed(run_gpumem):
+    program = """if True:
+        import torch
+        logits = torch.ones(4, 8, device="cuda") @ torch.ones(8, 151936, device="cuda")
+        word = torch.multinomial(torch.softmax(logits.float(), -1), 1)
+        print(word.shape[0], 0 <= word.min().item() <= word.max().item() < 151936)
+    """
+    finished = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check()
+    assert finished.out == "4 True\n"
+    assert "rest on such" in finished.err

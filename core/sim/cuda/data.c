@@ -307,6 +307,18 @@ void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t
 	})
 }
 
+void gm_sim_data_stale(struct gm_sim_device *device, const void *address, uint64_t size)
+{
+	PIECES(address, {
+		uint64_t first = (uint64_t)(at - device->base) / GM_SIM_GRANULE;
+		uint64_t last = ((uint64_t)(at - device->base) + n - 1) / GM_SIM_GRANULE + 1;
+		bool written;
+		/* Activations, which nothing ever writes, are passed over by whole chunks. */
+		if (run(device, first, last, &written) < last || written)
+			doubt_piece(device, at, n);
+	})
+}
+
 bool gm_sim_data_known(
         struct gm_sim_device *device, const void *address, uint64_t size, bool *ret_unwritten)
 {

@@ -158,6 +158,8 @@ void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);
 /* Marks bytes as written by a host implementation of a kernel; known: from nothing that was never computed. */
 void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known);
+/* Marks what is written there as no longer right: a kernel that would have changed it computed nothing. */
+void gm_sim_data_stale(struct gm_sim_device *device, const void *at, uint64_t size);
 /* True where all of the bytes were copied, set or computed from such; sets *ret_unwritten where some were not at all. */
 bool gm_sim_data_known(
         struct gm_sim_device *device, const void *at, uint64_t size, bool *ret_unwritten);

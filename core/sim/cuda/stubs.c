@@ -135,3 +135,6 @@ static int create(void **ret)
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, CUFFT_REFUSED, false))
 #include "sim/exports/libcufft12.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, NCCL_REFUSED, false))
+#include "sim/exports/libnccl2.inc"

@@ -109,7 +109,7 @@ struct gm_sim_use {
 	uint64_t bytes;
 	bool wrong, unknown; /* unknown: something read was never computed, or rests on such */
 	/*
-	 * Set before: may be sixteen times as large, where all that it reads was written by something. What chooses
+	 * Set before: may be 256 times as large, where all that it reads was written by something. What chooses
 	 * among a vocabulary's words needs this; layers' activations, which nothing computes, do not come by it.
 	 */
 	bool wide;
@@ -126,6 +126,9 @@ void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offs
         unsigned operand, const void *base, unsigned element);
 /* True where the launch may be computed: memory is there, and no more of it than the limit. */
 bool gm_sim_use_good(const struct gm_sim_use *use);
+/* An output that was not computed: what stands there from before is not what the program would have. */
+void gm_sim_use_stale(
+        const struct gm_sim_offsets *offsets, unsigned operand, const void *base, unsigned element);
 /* Marks what was computed; unknown where something read was never computed itself. */
 void gm_sim_use_wrote(const struct gm_sim_use *use, const void *at, uint64_t size);
 void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_offsets *offsets,

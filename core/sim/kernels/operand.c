@@ -6,9 +6,12 @@
 #include "sim/cuda/sim.h"
 #include "sim/kernels/kernels.h"
 
-/* So much takes a host a millisecond or two; what decides control flow is far smaller. */
-#define COMPUTE_BELOW \
-	(UINT64_C(64) << 10) /* what decides control flow is small; a training step is not */
+/*
+ * What decides control flow is small; what a training step moves is not, and nobody looks at it. What is chosen among a
+ * vocabulary's words is larger: WIDE times as much, for the kernels that say so.
+ */
+#define COMPUTE_BELOW (UINT64_C(64) << 10)
+enum { WIDE = 256 };
 
 uint64_t gm_sim_compute_limit(void)
 {
@@ -90,7 +93,7 @@ static void use(struct gm_sim_use *use, const void *at, uint64_t size, bool read
 	if (!size || use->wrong)
 		return;
 	use->bytes += size;
-	if (use->bytes < size || use->bytes > gm_sim_compute_limit() * (use->wide ? 16 : 1)) {
+	if (use->bytes < size || use->bytes > gm_sim_compute_limit() * (use->wide ? WIDE : 1)) {
 		use->wrong = true;
 		return;
 	}
@@ -138,7 +141,7 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 	/* What is computed counts, not the gaps; but a broadcast operand is walked again and again. */
 	for (unsigned i = 0; i < offsets->dims; i++)
 		elements *= offsets->sizes[i];
-	if (elements > gm_sim_compute_limit() * (u->wide ? 16 : 1))
+	if (elements > gm_sim_compute_limit() * (u->wide ? WIDE : 1))
 		u->wrong = true;
 	use(u, at, size, !write);
 }
@@ -153,6 +156,16 @@ void gm_sim_use_extent(struct gm_sim_use *u, const struct gm_sim_offsets *offset
 		u->wrong = true;
 	else
 		u->unknown |= !gm_sim_data_known(device, at, size, &u->unwritten);
+}
+
+void gm_sim_use_stale(
+        const struct gm_sim_offsets *offsets, unsigned operand, const void *base, unsigned element)
+{
+	uint64_t size;
+	const char *at = extent(offsets, operand, base, element, &size);
+	struct gm_sim_device *device = gm_sim_device_of(at);
+	if (device && gm_sim_memory_holds(device, at, size))
+		gm_sim_data_stale(device, at, size);
 }
 
 bool gm_sim_use_good(const struct gm_sim_use *u)
