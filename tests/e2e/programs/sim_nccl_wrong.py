@@ -1,0 +1,34 @@
+"""What goes wrong in collectives between two processes: the case is the first argument."""
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+case = sys.argv[1]
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(0 if case == "duplicate" else int(os.environ["LOCAL_RANK"]))
+began = time.time()
+try:
+    dist.init_process_group("nccl", timeout=timedelta(seconds=10 if case == "late" else 300))
+    tensor = torch.ones(4).cuda()
+    dist.all_reduce(tensor)
+    if case == "dies":
+        if rank == 1:
+            os._exit(7)
+        dist.all_reduce(tensor)
+    elif case == "mismatch":
+        dist.all_reduce(torch.ones(4 + rank).cuda())
+    elif case == "late":
+        if rank == 1:
+            time.sleep(25)
+        dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+    print(json.dumps({"rank": rank, "values": tensor.tolist()}), flush=True)
+except Exception as error:
+    print(json.dumps({"rank": rank, "error": type(error).__name__, "text": str(error)}), flush=True)
+    os._exit(3)

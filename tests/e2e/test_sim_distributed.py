@@ -1,0 +1,116 @@
+"""Programs of several processes or devices on the simulated device: values against gloo, memory against theory, failures."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+MIB = 1 << 20
+# PyTorch's watchdog, told not to wait a minute for other ranks' flight records.
+ENV = {**os.environ, "TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
+
+
+def ranks_of(run):
+    """What each rank printed; two may stand on one line."""
+    found, at = [], run.out.find('{"rank"')
+    while at >= 0:
+        facts, at = json.JSONDecoder().raw_decode(run.out, at)
+        found.append(facts)
+        at = run.out.find('{"rank"', at)
+    return sorted(found, key=lambda facts: facts["rank"])
+
+
+@pytest.fixture
+def two_ranks(run_gpumem):
+    def start(program, *arguments, options=(), **keys):
+        keys.setdefault("timeout", 150)
+        keys.setdefault("env", ENV)
+        return run_gpumem("run", "--sim=h100-80gbx2", *options, "--", *TORCHRUN, PROGRAMS / program, *arguments, **keys)
+
+    return start
+
+
+@pytest.mark.long
+def test_ddp_averages_gradients_and_shares_weights_as_gloo_does_on_the_cpu(two_ranks):
+    # Cast, scale and concatenation must be computed here, whatever their size.
+    simulated = ranks_of(two_ranks("sim_ddp.py", "nccl", options=["--compute-below", "1GiB"]).check())
+    real = ranks_of(two_ranks("sim_ddp.py", "gloo").check())
+    assert len(simulated) == 2 and simulated == real
+
+
+@pytest.mark.long
+def test_fsdp2_shards_and_gathers(two_ranks):
+    for facts in ranks_of(two_ranks("sim_fsdp2.py", options=["--compute-below", "1GiB"]).check()):
+        whole = facts["parameters"] * 4
+        assert facts["gathered"] is True
+        assert facts["sharded"] == whole // 2
+        assert facts["states"] == 2 * (whole // 2)
+        assert facts["peak"] >= whole // 2 * 4
+        # A context and NCCL's own share in this process, a context and a share on the other's device.
+        assert 500 * MIB < facts["outside"] < 900 * MIB
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "share"), [("ddp", 1.0), ("fsdp1", 0.5)])
+def test_trainer_holds_parameters_gradients_and_states(two_ranks, tmp_path, kind, share):
+    pytest.importorskip("transformers", reason="the script is transformers'")
+    pytest.importorskip("accelerate", reason="Trainer needs it")
+    found = ranks_of(two_ranks("sim_trainer.py", kind, env={**ENV, "TMPDIR": str(tmp_path)}).check())
+    assert len(found) == 2
+    for facts in found:
+        assert facts["steps"] == 3
+        states = 2 * 4 * facts["parameters"] * share
+        weights = 4 * facts["parameters"] * share
+        assert facts["allocated"] >= states + weights
+        # Beside them at most the gradients, whole, and what is gathered.
+        assert facts["allocated"] < states + weights + 2.2 * 4 * facts["parameters"]
+        assert facts["reserved"] < facts["used"] < facts["reserved"] + 900 * MIB
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_trainer_under_deepspeed_runs_to_its_end(two_ranks, tmp_path, stage):
+    pytest.importorskip("transformers", reason="the script is transformers'")
+    pytest.importorskip("deepspeed", reason="ZeRO is DeepSpeed's; pip install deepspeed")
+    found = ranks_of(two_ranks("sim_trainer.py", f"zero{stage}", env={**ENV, "TMPDIR": str(tmp_path)}).check())
+    assert [facts["steps"] for facts in found] == [3, 3]
+    # Sixteen bytes a parameter would be one rank's without ZeRO; what is gathered and in buckets comes to it.
+    assert all(facts["allocated"] > 0 and facts["reserved"] < facts["used"] for facts in found)
+
+
+@pytest.mark.long
+def test_two_ranks_on_one_device_are_refused(two_ranks):
+    run = two_ranks("sim_nccl_wrong.py", "duplicate")
+    assert run.status != 0
+    assert "Duplicate GPU detected" in run.err
+
+
+@pytest.mark.long
+def test_collectives_that_do_not_match_are_told_apart(two_ranks):
+    run = two_ranks("sim_nccl_wrong.py", "mismatch")
+    assert run.status != 0
+    assert "rank 1 called ncclAllReduce of 5 elements" in run.err
+    assert "NCCL error: invalid usage" in run.err
+
+
+@pytest.mark.long
+def test_a_rank_that_comes_too_late_is_pytorch_s_timeout(two_ranks):
+    run = two_ranks("sim_nccl_wrong.py", "late")
+    assert run.status != 0
+    assert "Watchdog caught collective operation timeout" in run.err
+
+
+def test_two_devices_in_one_process_and_their_counts(run_gpumem):
+    run = run_gpumem("run", "--sim=a100-40gbx2", "--", sys.executable, PROGRAMS / "sim_two.py").check()
+    facts = run.json()
+    assert facts["count"] == 2 and facts["peaks"] == [True, True]
+    assert facts["out"] == ["cuda:0", [64, 512]]
+    assert facts["moved"] is True
+    # What the device counts beyond PyTorch: the context, and NCCL's share once DataParallel has a communicator.
+    outside = [beyond for beyond, _ in facts["agree"]]
+    assert outside[0] == outside[1] < outside[2]
+    assert len(set(outside[2:])) == 1
