@@ -174,6 +174,8 @@ enum gm_edge_kind {
 	GM_EDGE_LOCAL,     /* frame, generator or coroutine -> local */
 	GM_EDGE_TYPE,
 	GM_EDGE_OTHER, /* a field whose name is in `name` */
+	GM_EDGE_GUESS, /* a word of a C object whose layout is not known that points to an object: plausible. `name` says
+	                  where it is ("word at +40") */
 };
 
 /* A visitor of an object's outgoing references. Return false to stop. `name` may be NULL. */
@@ -184,7 +186,8 @@ typedef bool (*gm_python_visit)(
  * Visits what an object holds, by its type's known layout. One edge per counted reference, so an
  * instance's dict is an edge of its own (GM_EDGE_OTHER "__dict__") and holds the attributes as
  * keys; inline values and slots are GM_EDGE_ATTRIBUTE. False: the type has a part that is not known
- * (a C extension's type); what is known of it (its dict, slots, class) was visited.
+ * (a C extension's type); what is known of it (its dict, slots, class) was visited, and of the rest
+ * each word that points to an object (GM_EDGE_GUESS).
  */
 bool gm_python_references(
         struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);

@@ -89,6 +89,9 @@ enum gm_type_kind {
 	GM_TYPE_WRAPPER, /* staticmethod, classmethod */
 	GM_TYPE_SEQUENCE_ITERATOR,
 	GM_TYPE_WEAKREF,
+	GM_TYPE_RING,    /* queue.SimpleQueue of 3.13 */
+	GM_TYPE_LRU,     /* fields, and the list of its links */
+	GM_TYPE_NDARRAY, /* fields, and its data where that is objects */
 	GM_TYPE_FIELDS,  /* a few fields at fixed places (references.c) */
 	GM_TYPE_MEMBERS, /* all it holds is told by tp_members */
 };
@@ -125,6 +128,9 @@ struct gm_type {
 	GM_ARRAY(struct gm_type_member) members;
 	GM_ARRAY(struct gm_type_field) fields; /* of its layout, then members of it and its bases */
 	size_t layout_fields;
+	int32_t items, item_count,
+	        counted_at;   /* of GM_TYPE_FIELDS: pointers in the object itself; 0: none */
+	int32_t guess_from;   /* words from here on belong to a part that is not known; 0: none */
 	uint64_t cached_keys; /* ht_cached_keys, 0: none */
 	struct gm_type *next; /* of the same hash */
 };
@@ -314,7 +320,7 @@ struct gm_type *gm_py_type_of(struct gm_python *python, uint64_t object);
 void gm_py_types_destroy(struct gm_python *python);
 
 /* --- references_small.c --- */
-bool gm_py_has_small_layout(const char *type_name);
+bool gm_py_has_small_layout(const char *type_name, int version);
 
 /* --- dict.c --- */
 /* Where the entries of a PyDictKeysObject are. */

@@ -195,6 +195,86 @@ static bool visit_type(struct gm_visit *visit, uint64_t object)
 	return true;
 }
 
+/* Pointers in the object itself, as many as it says. */
+static bool visit_items(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
+{
+	uint32_t count = 0;
+
+	if (!type->items)
+		return true;
+	if (type->counted_at != GM_NO_FIELD)
+		(void)gm_image_try_u32(
+		        visit->python->image, object + (uint64_t)type->counted_at, &count);
+	return gm_py_emit_array(visit, object + (uint64_t)type->items,
+	        gm_py_item_count(type, type->counted_at != GM_NO_FIELD
+	                                       ? count
+	                                       : gm_py_size(visit->python, object)),
+	        GM_EDGE_ITEM, 0);
+}
+
+/* Modules/_functoolsmodule.c: the cache's ring of links (lru_list_elem) begins and ends in the wrapper itself; each
+ * link is held by the ring and by the cache's dict. */
+static bool visit_links(struct gm_visit *visit, uint64_t object)
+{
+	enum { NEXT = 24, MAX_LINKS = 1 << 24 };
+	uint64_t link = gm_py_field(visit->python, object, NEXT);
+
+	for (int i = 0; link && link != object && i < MAX_LINKS; i++) {
+		if (!emit(visit, link, GM_EDGE_OTHER, "link", -1))
+			return true;
+		link = gm_py_field(visit->python, link, NEXT);
+	}
+	return true;
+}
+
+/* Modules/_queuemodule.c of 3.13: RingBuf. */
+static bool visit_ring(struct gm_visit *visit, uint64_t object)
+{
+	enum { PUT, GET, ITEMS, CAPACITY, COUNT, WORDS, RING = 24 };
+	uint64_t ring[WORDS];
+
+	if (!gm_image_try_read(visit->python->image, object + RING, ring, sizeof(ring)) ||
+	        ring[CAPACITY] > UINT64_C(1) << 40 || ring[COUNT] > ring[CAPACITY] ||
+	        (ring[COUNT] && ring[GET] >= ring[CAPACITY]))
+		return false;
+	uint64_t tail = ring[CAPACITY] - ring[GET];
+	uint64_t first = ring[COUNT] < tail ? ring[COUNT] : tail;
+	return gm_py_emit_array(visit, ring[ITEMS] + 8 * ring[GET], first, GM_EDGE_ITEM, 0) &&
+	       gm_py_emit_array(
+	               visit, ring[ITEMS], ring[COUNT] - first, GM_EDGE_ITEM, (int64_t)first);
+}
+
+/* numpy/core/include/numpy/ndarraytypes.h (1.x and 2.x): data at 16, nd 24, dimensions 32, descr 56, flags 64; a
+ * descr's kind at 24. An array that owns its data and whose kind is 'O' holds what is in it. */
+static bool visit_ndarray(struct gm_visit *visit, uint64_t object)
+{
+	enum { OWNDATA = 4, MAX_DIMENSIONS = 64 };
+	struct gm_image *image = visit->python->image;
+	uint64_t dimensions[MAX_DIMENSIONS], count = 1;
+	uint32_t number, flags;
+	char kind;
+
+	if (!gm_image_try_read(
+	            image, gm_py_field(visit->python, object, 56) + 24, &kind, sizeof(kind)))
+		return false;
+	if (kind != 'O')
+		return true;
+	if (!gm_image_try_u32(image, object + 24, &number) || number > MAX_DIMENSIONS ||
+	        !gm_image_try_u32(image, object + 64, &flags) ||
+	        (number && !gm_image_try_read(image, gm_py_field(visit->python, object, 32),
+	                           dimensions, number * sizeof(*dimensions))))
+		return false;
+	if (!(flags & OWNDATA))
+		return true;
+	for (uint32_t i = 0; i < number; i++) {
+		if (dimensions[i] > UINT64_C(1) << 40 || count > UINT64_C(1) << 40)
+			return false;
+		count *= dimensions[i];
+	}
+	return gm_py_emit_array(
+	        visit, gm_py_field(visit->python, object, 16), count, GM_EDGE_ITEM, 0);
+}
+
 /* What the layout of the type itself holds. False: not known. */
 static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
 {
@@ -224,6 +304,14 @@ static bool visit_layout(struct gm_visit *visit, uint64_t object, const struct g
 		return gm_py_visit_generator(visit, object);
 	case GM_TYPE_DEQUE:
 		return visit_deque(visit, object);
+	case GM_TYPE_RING:
+		return visit_ring(visit, object);
+	case GM_TYPE_NDARRAY:
+		return visit_ndarray(visit, object);
+	case GM_TYPE_LRU:
+		return visit_links(visit, object);
+	case GM_TYPE_FIELDS:
+		return visit_items(visit, object, type);
 	default: /* its fields are all */
 		return true;
 	}
@@ -235,6 +323,38 @@ static bool inline_value(void *context, uint64_t key, uint64_t value)
 	_cleanup_free_ char *name = visit->names ? key_name(visit->python, key) : NULL;
 
 	return emit(visit, value, GM_EDGE_ATTRIBUTE, name, -1);
+}
+
+/* Is it a reference that was visited as what it is? */
+static bool is_known_word(struct gm_python *python, uint64_t object, const struct gm_type *type,
+        int64_t offset, uint64_t word)
+{
+	if (offset == type->dictoffset || offset == type->weaklistoffset)
+		return true;
+	for (size_t i = 0; i < type->fields.count; i++) {
+		if (type->fields.items[i].offset == offset ||
+		        gm_py_field(python, object, type->fields.items[i].offset) == word)
+			return true;
+	}
+	return false;
+}
+
+/* A C type's own part: words that point to objects. */
+static void visit_guesses(struct gm_visit *visit, uint64_t object, const struct gm_type *type)
+{
+	struct gm_python *python = visit->python;
+
+	for (int64_t at = type->guess_from; at && at + 8 <= type->basicsize && !visit->stopped;
+	        at += 8) {
+		uint64_t word = gm_py_field(python, object, (int32_t)at), count;
+		char name[32];
+		if (word < 4096 || word & 7 || is_known_word(python, object, type, at, word) ||
+		        !gm_py_type_of(python, word) || !gm_python_refcount(python, word, &count) ||
+		        !count || (count > UINT64_C(1) << 40 && count != UINT64_MAX))
+			continue;
+		snprintf(name, sizeof(name), "word at +%d", (int)at);
+		emit(visit, word, GM_EDGE_GUESS, name, -1);
+	}
 }
 
 bool gm_python_references(
@@ -256,6 +376,7 @@ bool gm_python_references(
 		        -1);
 	visit_fields(&visit, object, type->fields.items + type->layout_fields,
 	        type->fields.count - type->layout_fields);
+	visit_guesses(&visit, object, type);
 	if (type->flags & GM_TYPE_FLAG_HEAP)
 		emit(&visit, type->address, GM_EDGE_TYPE, NULL, -1);
 	return whole && !type->in_part;

@@ -24,6 +24,8 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object);
 /* shape.c: works out `fields` and `atom` of a type; false: no memory. */
 bool gm_py_shape(struct gm_type *type, const struct gm_python_layout *layout);
 /* references_small.c: the fields of GM_TYPE_FIELDS */
-bool gm_py_add_small(struct gm_type *type);
+bool gm_py_add_small(struct gm_type *type, int version);
+/* How many pointers an object has from type->items on; `count` is ob_size or what `counted_at` says. */
+uint64_t gm_py_item_count(const struct gm_type *type, uint64_t count);
 
 #endif

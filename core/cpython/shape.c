@@ -105,7 +105,9 @@ static bool add_layout(struct gm_type *type, const struct gm_python_layout *l)
 	case GM_TYPE_WEAKREF: /* wr_object is no holder; wr_callback (Include/weakrefobject.h) is */
 		return ADD(type, {24, GM_EDGE_OTHER, "callback"});
 	case GM_TYPE_FIELDS:
-		return gm_py_add_small(type);
+	case GM_TYPE_LRU:
+	case GM_TYPE_NDARRAY:
+		return gm_py_add_small(type, l->version);
 	default:
 		return true;
 	}
@@ -138,6 +140,30 @@ static bool add_members(struct gm_type *type)
 	return true;
 }
 
+uint64_t gm_py_item_count(const struct gm_type *type, uint64_t count)
+{
+	if (type->item_count >= 0)
+		return (uint64_t)type->item_count;
+	/* of those that an int counts all lie within the object */
+	uint64_t most = type->counted_at == GM_NO_FIELD
+	                        ? INT32_MAX
+	                        : (uint64_t)(type->basicsize - type->items) / 8;
+	return count < most ? count : type->counted_at == GM_NO_FIELD ? 0 : most;
+}
+
+/* Where the part begins whose layout is not known: behind the last base that is known whole. */
+static int32_t guess_from(const struct gm_type *type)
+{
+	enum { MAX_GUESSED = 4000 };
+	const struct gm_type *base = type;
+
+	if ((!type->in_part && type->kind != GM_TYPE_UNKNOWN) || type->basicsize > MAX_GUESSED)
+		return 0;
+	while (base && (base->in_part || base->kind == GM_TYPE_UNKNOWN))
+		base = base->base;
+	return base && base->basicsize > 16 ? (int32_t)base->basicsize : 16;
+}
+
 bool gm_py_shape(struct gm_type *type, const struct gm_python_layout *layout)
 {
 	if (!add_layout(type, layout))
@@ -145,6 +171,7 @@ bool gm_py_shape(struct gm_type *type, const struct gm_python_layout *layout)
 	type->layout_fields = type->fields.count;
 	if (!add_members(type))
 		return false;
+	type->guess_from = guess_from(type);
 	type->atom = (type->kind == GM_TYPE_PLAIN && !type->in_part && !type->dictoffset &&
 	                     !type->fields.count && !(type->flags & GM_TYPE_FLAG_MANAGED_DICT)) ||
 	             type->kind == GM_TYPE_CODE;

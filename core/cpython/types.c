@@ -47,6 +47,9 @@ static const struct {
         {"traceback", GM_TYPE_TRACEBACK},
         {"BaseException", GM_TYPE_EXCEPTION},
         {"collections.deque", GM_TYPE_DEQUE},
+        {"_queue.SimpleQueue", GM_TYPE_RING}, /* 3.13; before, a few fields */
+        {"numpy.ndarray", GM_TYPE_NDARRAY},
+        {"functools._lru_cache_wrapper", GM_TYPE_LRU},
         {"property", GM_TYPE_PROPERTY},
         {"functools.partial", GM_TYPE_PARTIAL},
         {"mappingproxy", GM_TYPE_MAPPINGPROXY},
@@ -187,22 +190,24 @@ static bool read_members(struct gm_python *python, struct gm_type *type)
 static bool may_be_heap(enum gm_type_kind kind)
 {
 	return kind == GM_TYPE_PARTIAL || kind == GM_TYPE_DEQUE || kind == GM_TYPE_DICT ||
-	       kind == GM_TYPE_PLAIN;
+	       kind == GM_TYPE_PLAIN || kind == GM_TYPE_RING || kind == GM_TYPE_LRU;
 }
 
-static void set_kind(struct gm_type *type)
+static void set_kind(struct gm_type *type, int version)
 {
 	const struct gm_type *base = type->base;
 	int64_t words = (int64_t)type->members.count;
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (known[i].kind == GM_TYPE_RING && version < 0x030d)
+			continue;
 		if (strcmp(type->full_name, known[i].name) != 0 ||
 		        (type->flags & GM_TYPE_FLAG_HEAP && !may_be_heap(known[i].kind)))
 			continue;
 		type->kind = known[i].kind;
 		return;
 	}
-	if (gm_py_has_small_layout(type->full_name)) {
+	if (gm_py_has_small_layout(type->full_name, version)) {
 		type->kind = GM_TYPE_FIELDS;
 		return;
 	}
@@ -267,7 +272,7 @@ static struct gm_type *copy(
 	}
 	dot = strrchr(type->full_name, '.');
 	type->name = dot && dot[1] ? dot + 1 : type->full_name;
-	set_kind(type);
+	set_kind(type, python->version);
 	if (!gm_py_shape(type, &python->layout)) {
 		destroy(type);
 		return NULL;

@@ -48,6 +48,16 @@ static void walker_destroy(struct gm_walker *walker)
 	free(walker);
 }
 
+static bool is_read_by_caller(const struct gm_walker *walker, const struct gm_type *type)
+{
+	const char *const *names = walker->walk->options->read_by_caller;
+	for (; names && *names; names++)
+		for (const struct gm_type *base = type; base; base = base->base)
+			if (!strcmp(base->full_name, *names))
+				return true;
+	return false;
+}
+
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address)
 {
 	size_t slot = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (GM_WALK_TYPES - 1);
@@ -60,6 +70,9 @@ const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t ad
 	pthread_mutex_lock(&walker->walk->lock);
 	known->type = gm_py_type(walker->python, address);
 	known->inline_count = 0;
+	known->guess_from = known->type && !is_read_by_caller(walker, known->type)
+	                            ? known->type->guess_from
+	                            : 0;
 	if (known->type && known->type->cached_keys &&
 	        gm_py_read_keys(walker->python, known->type->cached_keys, &keys))
 		known->inline_count = keys.count > GM_MAX_INLINE_VALUES ? GM_MAX_INLINE_VALUES

@@ -48,6 +48,9 @@ struct gm_walk_options {
 	const uint32_t *numbers;              /* of these; NULL where `addresses` is */
 	size_t count;
 	unsigned threads; /* 0: as many as the machine has, at most 8 */
+	/* Names of types whose own part the caller reads itself: no guesses at it (GM_EDGE_GUESS); the last is NULL. May
+	 * be NULL. */
+	const char *const *read_by_caller;
 };
 
 /* GM_INTERNAL (no memory) only: what cannot be read is left out. */

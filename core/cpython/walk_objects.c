@@ -40,7 +40,7 @@ static bool emit_slowly(
 	return !slow->walker->no_memory;
 }
 
-/* Frames, generators, classes, deques: few, and their layout is elsewhere. */
+/* Frames, generators, classes, deques and the like: few, and their layout is elsewhere. */
 static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t address)
 {
 	struct slow slow = {walker, from};
@@ -53,7 +53,8 @@ static bool is_slow(const struct gm_type *type)
 {
 	return type->kind == GM_TYPE_FRAME || type->kind == GM_TYPE_GENERATOR ||
 	       type->kind == GM_TYPE_TYPE || type->kind == GM_TYPE_DEQUE ||
-	       type->basicsize > MAX_BASIC;
+	       type->kind == GM_TYPE_RING || type->kind == GM_TYPE_NDARRAY ||
+	       type->kind == GM_TYPE_LRU || type->items || type->basicsize > MAX_BASIC;
 }
 
 static uint64_t size_of(const struct gm_python_layout *layout, const uint8_t *bytes)
@@ -156,6 +157,23 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 	gm_walk_emit(walker, from, dict, GM_EDGE_OTHER | GM_WALK_OWN_DICT);
 }
 
+/* Words of a C type's own part; what points to no object is sorted out with the unknown. */
+static void walk_guesses(struct gm_walker *walker, uint32_t from, const uint8_t *bytes,
+        const struct gm_type *type, int32_t guess_from)
+{
+	for (int32_t at = guess_from; at + 8 <= type->basicsize; at += 8) {
+		uint64_t word = gm_u64_at(bytes, at);
+		bool known = word < 4096 || at == type->dictoffset || at == type->weaklistoffset;
+		for (size_t i = 0; i < type->fields.count && !known; i++) {
+			int32_t offset = type->fields.items[i].offset;
+			known = offset >= 16 && offset + 8 <= type->basicsize &&
+			        (offset == at || gm_u64_at(bytes, offset) == word);
+		}
+		if (!known)
+			gm_walk_emit(walker, from, word, GM_EDGE_GUESS);
+	}
+}
+
 static void walk_object(
         struct gm_walker *walker, uint32_t from, uint64_t address, const uint8_t *bytes)
 {
@@ -190,6 +208,8 @@ static void walk_object(
 	walk_contents(walker, from, address, bytes, type);
 	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE)
 		walk_attributes(walker, from, address, bytes, known);
+	if (known->guess_from)
+		walk_guesses(walker, from, bytes, type, known->guess_from);
 }
 
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,

@@ -36,6 +36,7 @@ struct gm_walk_type {
 	uint64_t address;
 	const struct gm_type *type;
 	uint32_t inline_count; /* attributes that its class's keys know of */
+	int32_t guess_from;    /* as in struct gm_type; 0 where the caller reads it */
 };
 
 struct gm_walk;

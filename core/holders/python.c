@@ -87,9 +87,12 @@ static void add_walked(struct gm_holders *graph, const struct gm_walk_result *re
 	}
 }
 
-static struct gm_error *walk(struct gm_holders *graph, const struct gm_walk_options *options)
+static struct gm_error *walk(struct gm_holders *graph, struct gm_walk_options *options)
 {
+	/* native.c reads what tensors and storages hold */
+	static const char *const ours[] = {"torch._C.TensorBase", "torch._C.StorageBase", NULL};
 	struct gm_walk_result result;
+	options->read_by_caller = ours;
 	gm_try(gm_python_walk(graph->python, options, &result));
 	size_t references = graph->edges.count;
 	for (size_t b = 0; b < result.count; b++)

@@ -66,6 +66,7 @@ uint32_t gm_edge_length(const struct gm_edge *edge)
 		return 0; /* an attribute's way through its object's dict is one thing */
 	switch (edge->extra) {
 	case GM_EDGE_DICT_KEY:
+	case GM_EDGE_GUESS:
 		return MAX_EDGE_LENGTH;
 	case GM_EDGE_OTHER:
 		return 4;

@@ -93,6 +93,17 @@ static void mend(char *text)
 		        strlen(found + strlen("in the graph of, ")) + 1);
 }
 
+/* One step is a word of a C object whose layout is not known. */
+static bool is_guessed(const struct gm_holders *graph, const struct gm_chain *chain)
+{
+	for (size_t i = 0; i < chain->count; i++) {
+		const struct gm_edge *edge = &graph->edges.items[chain->edges[i]];
+		if (edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS)
+			return true;
+	}
+	return false;
+}
+
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
         const struct gm_stray *stray, struct gm_holder *ret_holder)
 {
@@ -121,7 +132,9 @@ bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, u
 	struct gm_holder holder = {.text = telling.text,
 	        .steps = telling.steps.items,
 	        .step_count = telling.steps.count,
-	        .class = stray ? stray->class : GM_PROVEN,
+	        .class = stray                      ? stray->class
+	                 : is_guessed(graph, chain) ? GM_PLAUSIBLE
+	                                            : GM_PROVEN,
 	        .rooted = !stray && chain->rooted};
 	if (telling.no_memory || !holder.text) {
 		gm_holder_deinit(&holder);

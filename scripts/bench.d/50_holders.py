@@ -1,0 +1,189 @@
+"""One block's who-holds on the reference process (programs/reference.py: 1 GB of memory that was written to, a million
+objects, 2,000 tensors), alive and in a core dump: the whole command beside one read of the same bytes, a MiB at a time
+by as many threads, that looks at none of them. Beside it what others answer about the same core or in the process; what
+is not installed says so. GPUMEM_BENCH_TIMES=3 makes the process three times as large."""
+
+import ctypes
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+TITLE = "who-holds on a process of 1 GB, a million objects, 2,000 tensors: the whole command"
+UNIT = "s"
+TIMES = os.environ.get("GPUMEM_BENCH_TIMES", "1")
+THREADS = os.cpu_count()
+MIB = 1 << 20
+
+spec = importlib.util.spec_from_file_location("bench_scan_row", Path(__file__).with_name("30_who_holds.py"))
+scan_row = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(scan_row)
+
+
+def target(bench):
+    """One program for all rounds: (its pid, a block's address)."""
+    command = [bench.python, bench.programs / "reference.py", TIMES]
+    process = bench.keep("reference", lambda: bench.start(command, env=bench.sim))
+    if not hasattr(process, "said"):
+        process.said = process.stdout.readline().split()
+    if not process.said:
+        raise bench.Failed("the program that is looked at did not start")
+    return int(process.said[0]), process.said[1]
+
+
+def core(bench):
+    """A core dump of it, written once."""
+    if not hasattr(bench, "reference_core"):
+        pid, _ = target(bench)
+        bench.reference_folder = tempfile.TemporaryDirectory(prefix="gpumem-bench-")
+        path = Path(bench.reference_folder.name) / "core"
+        out = bench.run([bench.gpumem, "core", pid, "-o", path])
+        if not path.exists():
+            raise bench.Failed(f"no core was written: …{' '.join(out.split())[-200:]}")
+        bench.reference_core = path
+    return bench.reference_core
+
+
+def ask(bench, *where):
+    _, address = target(bench)
+    start = time.monotonic()
+    out = bench.run([bench.gpumem, "who-holds", "--json", *where, address])
+    seconds = time.monotonic() - start
+    if "kept" not in out:
+        raise bench.Failed(" ".join(out.split())[-200:])
+    bench.scanned = json.loads(out[out.index("{") : out.rindex("}") + 1])["scan"]["bytes"]
+    return seconds
+
+
+def ours_live(bench):
+    return ask(bench, "--pid", target(bench)[0])
+
+
+def ours_core(bench):
+    return ask(bench, "--core", core(bench))
+
+
+def in_threads(work, pieces):
+    """Seconds until all pieces are read: each thread takes the next one. ctypes lets go of Python's lock."""
+    left = iter(pieces)
+    lock = threading.Lock()
+
+    def run():
+        buffer = ctypes.create_string_buffer(MIB)
+        while True:
+            with lock:
+                piece = next(left, None)
+            if piece is None:
+                return
+            work(buffer, *piece)
+
+    threads = [threading.Thread(target=run) for _ in range(THREADS)]
+    start = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.monotonic() - start
+
+
+def streaming_live(bench):
+    pid, _ = target(bench)
+    call = ctypes.CDLL(None).process_vm_readv
+    call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
+
+    def work(buffer, at, size):
+        here = scan_row.Span(ctypes.addressof(buffer), size)
+        there = scan_row.Span(at, size)
+        call(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+
+    return in_threads(work, [(at, min(MIB, end - at)) for first, end in scan_row.touched(pid)
+                             for at in range(first, end, MIB)])  # fmt: skip
+
+
+def streaming_core(bench):
+    path = core(bench)
+    size = min(path.stat().st_size, getattr(bench, "scanned", 1 << 62))
+    with open(path, "rb", buffering=0) as file:
+        return in_threads(lambda buffer, at: os.preadv(file.fileno(), [buffer], at), [(at,) for at in range(0, size, MIB)])
+
+
+# --- others ---------------------------------------------------------------------------------------------------------
+
+
+def rival(package, command):
+    """A tool of PyPI in a throw-away environment beside the set-up's: made at first use, said where it cannot be had."""
+
+    def measured(bench):
+        folder = Path(tempfile.gettempdir()) / f"gpumem-bench-{os.getuid()}-{package}"
+        program = folder / "bin" / "python"
+        if not program.exists():
+            made = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, text=True)
+            made = made if made.returncode else subprocess.run(
+                [folder / "bin" / "pip", "install", "-q", package], capture_output=True, text=True, timeout=300
+            )  # fmt: skip
+            if made.returncode:
+                raise bench.Failed(f"{package} cannot be installed: {made.stderr.strip().splitlines()[-1:]}")
+        start = time.monotonic()
+        out = bench.run(command(bench, folder / "bin"), timeout=120)
+        seconds = time.monotonic() - start
+        if "Traceback" in out or "error:" in out.lower():
+            raise bench.Failed(f"{package}: {' '.join(out.split())[-160:]}")
+        return seconds
+
+    return measured
+
+
+def pystack(bench, bin_folder):
+    return [bin_folder / "pystack", "core", core(bench), bench.python, "--locals"]
+
+
+def drgn(bench, bin_folder):
+    _, address = target(bench)
+    script = f"import drgn; p = drgn.Program(); p.set_core_dump({str(core(bench))!r}); print(len(list(p.search_memory_word({address}))))"
+    return [bin_folder / "python", "-c", script]
+
+
+def gdb_find(bench):
+    """gdb's own search for the block's address, over the heap alone; told for as much as was scanned."""
+    pid, address = target(bench)
+    with open(f"/proc/{pid}/maps") as maps:
+        heap = next(line.split()[0].split("-") for line in maps if line.rstrip().endswith("[heap]"))
+    size = int(heap[1], 16) - int(heap[0], 16)
+    command = ["gdb", "-nx", "-batch", "-ex", "set auto-solib-add off", "-ex", f"core-file {core(bench)}"]
+    empty = time.monotonic()
+    bench.run(command)
+    start = time.monotonic()
+    bench.run([*command, "-ex", f"find /g 0x{heap[0]}, 0x{heap[1]}-8, {address}"])
+    return (time.monotonic() - start - (start - empty)) * getattr(bench, "scanned", size) / size
+
+
+def in_process(question):
+    def measured(bench):
+        if not hasattr(bench, "asked"):
+            out = bench.run([bench.python, bench.programs / "in_process.py", TIMES], env=bench.sim, timeout=600)
+            bench.asked = out
+        return bench.figure(bench.asked, question)
+
+    return measured
+
+
+CONTENDERS = {
+    "gpumem who-holds --pid": ours_live,
+    "one read of the same pages, same threads": streaming_live,
+    "gpumem who-holds --core": ours_core,
+    "one read of the same bytes of the core, same threads": streaming_core,
+    "pystack core --locals (names locals only)": rival("pystack", pystack),
+    "drgn search_memory_word on the core (addresses only)": rival("drgn", drgn),
+    "gdb find on the core (addresses only; the heap's time for all memory)": gdb_find,
+    "in the process: gc.get_referrers, two hops": in_process("two hops"),
+    "in the process: torch's cycles.create_graph": in_process("create_graph"),
+}
+COMPARE = [
+    ("gpumem who-holds --pid", "one read of the same pages, same threads", "times one read (at most 4)"),
+    ("gpumem who-holds --core", "one read of the same bytes of the core, same threads", "times one read (at most 4)"),
+]
