@@ -124,6 +124,17 @@ static enum gm_cause_kind op_cause(enum gm_op op)
 	}
 }
 
+/* A call of a function of C that lets go of objects (cpython/called.c), or the drop of what it returned. */
+static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
+{
+	const char *name = place->op_name;
+	if ((place->op != GM_OP_CALL && place->op != GM_OP_POP_TOP) || !name)
+		return GM_CAUSE_UNKNOWN;
+	if (strcmp(name, "collect") == 0)
+		return GM_CAUSE_GC_CYCLE;
+	return strstr(name, "attr") ? GM_CAUSE_ATTRIBUTE_CHANGE : GM_CAUSE_CONTAINER_CHANGE;
+}
+
 /* The frame of a stack with this code; false: none. */
 static bool find_code(
         const struct gm_log *log, uint32_t stack, uint32_t code, struct gm_frame_place *ret_place)
@@ -178,6 +189,8 @@ static void by_instruction(const struct gm_log *log, const struct gm_event *made
 	bool own = made && made_by_statement(log, made, place);
 	cause->kind = op_cause(place->op);
 	cause->name = cause->kind ? place->op_name : NULL;
+	if (!cause->kind)
+		cause->kind = call_cause(place);
 	switch (cause->kind) {
 	case GM_CAUSE_REBOUND:
 		/* A store also sets off what its old value alone kept. Without the native frames, only a

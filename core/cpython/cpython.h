@@ -72,8 +72,10 @@ struct gm_python_frame {
 
 struct gm_instruction {
 	enum gm_op op;
-	const char *name; /* the variable, attribute or global it names; NULL: none. Owned by the
-	                     code */
+	const char *
+	        name; /* the variable, attribute or global it names; of a call, and of a POP_TOP right after one,
+	                     what it calls, where that may let go of objects ("clear"). NULL: none. Owned by
+	                     the code */
 	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either
 	 * store may be under way: gm_python_frame_instruction() finds out which. NULL: one store
 	 * only. */
@@ -116,6 +118,9 @@ size_t gm_python_stack(
  */
 bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
         const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot);
+
+/* Is it the code of a generator, a coroutine or an asynchronous generator? */
+bool gm_python_is_generator(const struct gm_python *python, const struct gm_code *code);
 
 /* The instruction at a frame's lasti, caches and combined opcodes decoded. */
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,

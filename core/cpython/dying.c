@@ -185,6 +185,14 @@ static bool find_generator(struct gm_python *python, const struct gm_python_fram
 	return false;
 }
 
+bool gm_python_is_generator(const struct gm_python *python, const struct gm_code *code)
+{
+	/* Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR */
+	enum { FLAGS = 0x20 | 0x80 | 0x200 };
+
+	return gm_i32_at(gm_py_entry_of(code)->key, python->layout.code_flags) & FLAGS;
+}
+
 bool gm_python_dying_frame(struct gm_python *python, pid_t thread,
         const struct gm_python_frame *frame, struct gm_python_frame *ret_dying, int *ret_slot)
 {

@@ -84,6 +84,40 @@ static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
 	return index < entry->code.local_count ? entry->code.local_names[index] : NULL;
 }
 
+/*
+ * `except ... as e` ends in POP_EXCEPT, e = None, del e (Python/compile.c, compiler_try_except()): the store lets go of the
+ * exception, and nobody wrote it.
+ */
+static bool ends_except(struct gm_python *python, const struct gm_code_entry *entry,
+        const struct gm_decoded *decoded)
+{
+	const struct gm_opcode *opcodes = python->opcodes;
+	uint32_t unit = decoded->start / 2, count = entry->bytecode_size / 2;
+	enum gm_op removes;
+
+	switch ((enum gm_op)opcodes[decoded->opcode].op) {
+	case GM_OP_STORE_FAST:
+		removes = GM_OP_DELETE_FAST;
+		break;
+	case GM_OP_STORE_NAME:
+		removes = GM_OP_DELETE_NAME;
+		break;
+	case GM_OP_STORE_GLOBAL:
+		removes = GM_OP_DELETE_GLOBAL;
+		break;
+	case GM_OP_STORE_DEREF:
+		removes = GM_OP_DELETE_DEREF;
+		break;
+	default:
+		return false;
+	}
+	/* none of these has caches */
+	return !decoded->in_cache && unit >= 2 && unit + 1 < count &&
+	       opcodes[entry->bytecode[2 * (unit + 1)]].op == removes &&
+	       entry->bytecode[2 * (unit + 1) + 1] == (uint8_t)decoded->argument &&
+	       opcodes[entry->bytecode[2 * (unit - 2)]].op == GM_OP_POP_EXCEPT;
+}
+
 void gm_python_instruction(struct gm_python *python, const struct gm_code *code, uint32_t lasti,
         struct gm_instruction *ret)
 {
@@ -116,6 +150,10 @@ void gm_python_instruction(struct gm_python *python, const struct gm_code *code,
 		ret->other_name = local_name(entry, decoded.argument & 15);
 		break;
 	}
+	if (ret->op == GM_OP_CALL || ret->op == GM_OP_POP_TOP)
+		ret->name = gm_py_called_name(python, entry, &decoded);
+	if (ends_except(python, entry, &decoded))
+		ret->op = GM_OP_POP_EXCEPT;
 	if (opcode->flags & GM_OPCODE_THEN_STORE && decoded.start + 3 < entry->bytecode_size)
 		ret->other_name = local_name(entry, entry->bytecode[decoded.start + 3]);
 }

@@ -302,6 +302,12 @@ bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcod
 bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
         uint32_t offset, struct gm_decoded *ret);
 
+/* --- called.c --- */
+/* The name of the function of C that a call is of, if it is one that may let go of objects; NULL: it is not, or not known.
+ * Also of a POP_TOP, for the call whose result it drops. */
+const char *gm_py_called_name(
+        struct gm_python *python, struct gm_code_entry *entry, const struct gm_decoded *decoded);
+
 /* --- stack.c --- */
 /* Reads a frame at `address` (layout's frame, 3.11+) into raw. */
 bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_frame *ret,

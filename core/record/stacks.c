@@ -203,7 +203,9 @@ uint32_t gm_record_evidence(struct gm_recorder *recorder, struct gm_moment *mome
 	            recorder->python, moment->thread, &recorder->frames[0], &dying, &slot))
 		return 0;
 	struct gm_log_evidence evidence = {
-	        .kind = GM_EVIDENCE_DYING_FRAME,
+	        .kind = gm_python_is_generator(recorder->python, dying.code)
+	                        ? GM_EVIDENCE_GENERATOR
+	                        : GM_EVIDENCE_DYING_FRAME,
 	        .code = log_code(recorder, dying.code),
 	        .line = dying.line,
 	};

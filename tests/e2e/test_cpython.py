@@ -356,7 +356,7 @@ def run(cache):
 run([])
 """,
         "POP_TOP",
-        None,
+        "pop",
     ),
     "a list is cleared by a method": (
         """
@@ -369,7 +369,7 @@ def run(cache):
 run([])
 """,
         "CALL",
-        None,
+        "clear",
     ),
     "a cycle is collected": (
         """
@@ -384,7 +384,7 @@ def run():
 run()
 """,
         "CALL",
-        None,
+        "collect",
     ),
     "the first of two stores": (
         """
@@ -453,6 +453,46 @@ run()
 """,
         "STORE_FAST",
         "output",
+    ),
+    "a dict is emptied by a method with arguments elsewhere": (
+        """
+def run(kept):
+    global armed
+    armed = True
+    kept["a"] = thing()
+    ready(line_of("HERE"))
+    kept.update({"a": len([1])})  # HERE
+run({})
+""",
+        "CALL",
+        "update",
+    ),
+    "a popped item that nobody took": (
+        """
+def run(kept):
+    global armed
+    armed = True
+    kept.append(thing())
+    ready(line_of("HERE"))
+    kept.pop(0)  # HERE
+run([])
+""",
+        "POP_TOP",
+        "pop",
+    ),
+    "an attribute is deleted by a function": (
+        """
+class Holder: pass
+def run(holder):
+    global armed
+    armed = True
+    holder.output = thing()
+    ready(line_of("HERE"))
+    delattr(holder, "output")  # HERE
+run(Holder())
+""",
+        "CALL",
+        "delattr",
     ),
     "names with an EXTENDED_ARG": (
         "".join(f"v{n} = 0\n" for n in range(300))
