@@ -9,7 +9,9 @@
 static const char *base_name(
         const struct gm_python *python, const struct gm_code_entry *entry, uint32_t unit)
 {
-	return python->opcodes[python->opcodes[entry->bytecode[2 * unit]].base].name;
+	const char *name = python->opcodes[python->opcodes[entry->bytecode[2 * unit]].base].name;
+
+	return name ? name : ""; /* no opcode has this number */
 }
 
 /* The instruction before the one that begins at `unit`; UINT32_MAX: none. */
