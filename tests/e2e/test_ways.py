@@ -30,7 +30,9 @@ class Held:
             command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env, cwd=cwd
         )
         line = self.process.stdout.readline()
-        assert line.startswith("{"), f"the program said {line!r}, not where its tensors are"
+        while line and not line.startswith("{"):  # gloo says on standard output that it is connected
+            line = self.process.stdout.readline()
+        assert line, "the program ended and did not say where its tensors are"
         self.facts = json.loads(line)
 
     def end(self):

@@ -81,7 +81,7 @@ def process_group():
     return distributed
 
 
-@way("a vector of 2 tensors, held by DDP's gradient buckets (c10d::Reducer)", ".grad of a Parameter: item 0 of list: attribute '_module_parameters' of DistributedDataParallel: {g}", complete=False, some=True)  # fmt: skip
+@way(".grad of a Parameter: item 0 of list: attribute '_module_parameters' of DistributedDataParallel: {g}", complete=False, some=True)  # fmt: skip
 def ddp_bucket():
     process_group()
     held = nn.parallel.DistributedDataParallel(nn.Linear(SIDE, SIDE), gradient_as_bucket_view=True)
