@@ -338,14 +338,22 @@ def test_a_core_cut_short_is_refused(small_core, run_gpumem, tmp_path, share):
     assert run.err.startswith(f"gpumem: {cut}: offset 0x")
 
 
-@pytest.mark.parametrize("offset, value", [(4, 1), (5, 2), (18, 0xB7)], ids=["32-bit", "big-endian", "aarch64"])
-def test_a_core_of_another_machine_is_refused(small_core, run_gpumem, tmp_path, offset, value):
+@pytest.mark.parametrize(
+    "offset, value, why",
+    [
+        (4, 1, "offset 0x4: it is of a 32-bit program"),
+        (5, 2, "offset 0x5: it is of another kind of machine (big-endian)"),
+        (18, 0xB7, "offset 0x12: it is of another kind of machine (AArch64)"),
+    ],
+    ids=["32-bit", "big-endian", "aarch64"],
+)
+def test_a_core_of_another_machine_is_refused(small_core, run_gpumem, tmp_path, offset, value, why):
     foreign = bytearray(small_core.read_bytes())
     foreign[offset] = value
     path = tmp_path / "foreign"
     path.write_bytes(foreign)
     run = run_gpumem("who-holds", "--core", path, "0x1000").check(3)
-    assert f"{path}: offset 0x0: it is of another kind of machine" in run.err
+    assert f"{path}: {why}: give a core dump of an x86-64 program" in run.err
 
 
 def test_a_core_that_is_not_there_is_refused(run_gpumem, tmp_path):
