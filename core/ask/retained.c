@@ -52,6 +52,8 @@ struct gm_error *gm_ask_retained(
 	gm_holders_destroy(holders);
 	if (!error)
 		error = compare_with_allocator(torch, &answer);
+	if (!error)
+		error = gm_context_check_there(context);
 	if (error)
 		gm_retained_answer_deinit(&answer);
 	else

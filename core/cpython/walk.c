@@ -199,6 +199,8 @@ static unsigned thread_count(const struct team *team)
 		wanted = MAX_THREADS;
 	if (wanted > team->total / MIN_BATCH + 1) /* little to do */
 		wanted = team->total / MIN_BATCH + 1;
+	if (!gm_image_reads_anywhere(team->walk.python->image))
+		wanted = 1;
 	return (unsigned)wanted;
 }
 

@@ -32,7 +32,8 @@ static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result
 {
 	struct finding_objects finding = {graph, NULL};
 	pthread_t thread;
-	bool beside = graph->python && pthread_create(&thread, NULL, find_objects, &finding) == 0;
+	bool beside = graph->python && gm_image_reads_anywhere(graph->image) &&
+	              pthread_create(&thread, NULL, find_objects, &finding) == 0;
 	struct gm_error *error = gm_graph_scan(graph, ret_hits);
 	if (beside)
 		pthread_join(thread, NULL);
