@@ -210,7 +210,7 @@ def stages(options):
     yield "sanitizer build", lambda: build("build-sanitize", ["-DGPUMEM_SANITIZE=ON"])
     yield "unit tests, sanitized", lambda: unit_tests("build-sanitize")
     yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
-    yield "fuzzers", lambda: fuzz("build-clang", 1800 if options.all else 5)
+    yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 300)
     yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, pytest_options)
     if options.all:

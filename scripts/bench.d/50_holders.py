@@ -131,7 +131,7 @@ def rival(package, command):
         start = time.monotonic()
         out = bench.run(command(bench, folder / "bin"), timeout=120)
         seconds = time.monotonic() - start
-        if "Traceback" in out or "error:" in out.lower():
+        if "Traceback (most recent call last)" in out or "error:" in out.lower():
             raise bench.Failed(f"{package}: {' '.join(out.split())[-160:]}")
         return seconds
 
