@@ -2,6 +2,7 @@
  * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host memory, nothing.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +36,14 @@ struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 
 const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address)
 {
-	const struct gm_block_record *block = gm_search_address(
-	        graph->blocks, graph->block_count, sizeof(*graph->blocks), address);
+	/* a record does not begin with the block's address, and the search looks at what items begin with */
+	const size_t offset = offsetof(struct gm_block_record, address);
+	const char *found = graph->block_count
+	                            ? gm_search_address((const char *)graph->blocks + offset,
+	                                      graph->block_count, sizeof(*graph->blocks), address)
+	                            : NULL;
+	const struct gm_block_record *block =
+	        found ? (const struct gm_block_record *)(const void *)(found - offset) : NULL;
 	return block && address - block->address < block->size ? block : NULL;
 }
 
