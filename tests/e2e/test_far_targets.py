@@ -13,7 +13,7 @@ from conftest import ROOT, run_process
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "held.py"
 PLUGIN = ROOT / "gdb" / "gpumem-gdb.py"
-HELD = "global 'kept' of module __main__ at held.py:11"
+HELD = "global 'kept' of module __main__ (held.py)"
 
 
 def start_held(spawn, python, *prefix):

@@ -292,6 +292,7 @@ static void random_bytecode_is_decoded_within_its_bounds(void **state)
 		for (uint32_t k = 0; entry.name_cache && k < entry.name_count; k++)
 			free(entry.name_cache[k]);
 		free(entry.name_cache);
+		free(entry.depths);
 		end();
 	}
 }
