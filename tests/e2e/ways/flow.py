@@ -30,7 +30,8 @@ def rebound():
     del held
 
 
-@running("local 'held' of {f}")
+# until 3.10 the caller's stack keeps the arguments while it calls
+@running("local 'held' of {f}", until_310=["local 'held' of {f}", "an operand of {caller}"])
 def argument():
     def call(held):
         stay()
@@ -39,7 +40,10 @@ def argument():
     call(big())
 
 
-@running("item 1 of tuple: local 'rest' of {f}")
+@running(
+    "item 1 of tuple: local 'rest' of {f}",
+    until_310=["item 1 of tuple: local 'rest' of {f}", "an operand of {caller}"],
+)
 def star_arguments():
     def call(*rest):
         stay()
@@ -47,7 +51,10 @@ def star_arguments():
     call(0, big())
 
 
-@running("key 'named' of dict: local 'named' of {f}")
+@running(
+    "key 'named' of dict: local 'named' of {f}",
+    until_310=["key 'named' of dict: local 'named' of {f}", "an operand of {caller}"],
+)
 def keyword_arguments():
     def call(**named):
         stay()
@@ -93,14 +100,23 @@ def iterated():
         stay()
 
 
-@running("key 'kept' of dict: f_locals of {f}", waits="the words for a class's body under way")
+@running("key 'kept' of dict: f_locals of Body()")
 def class_body():
     class Body:
         kept = big()
         stay()
 
 
-@running("key 'kept' of dict: f_globals of <module>()", waits="the words for the namespace of exec()")
+@running(
+    "key 'kept' of dict: f_locals of <module>()",
+    "key 'kept' of dict: __globals__ of function: f_func of <module>()",
+    "key 'kept' of dict: an operand of {caller}",
+    until_310=[
+        "key 'kept' of dict: f_locals of <module>()",
+        "key 'kept' of dict: f_globals of <module>()",
+        "key 'kept' of dict: an operand of {caller}",
+    ],
+)
 def exec_namespace():
     exec("kept = big()\nstay()", {"big": big, "stay": stay})
 
@@ -225,7 +241,7 @@ def async_generator():
 loop = asyncio.new_event_loop()
 
 
-@way("local 'inside' of coroutine wait(): coroutine of Task: {g}", waits="asyncio's tasks")
+@way("local 'inside' of coroutine wait(): coroutine of Task: {g}")
 def pending_task():
     async def wait():
         inside = big()
@@ -237,7 +253,7 @@ def pending_task():
     return held
 
 
-@way("result of Future: {g}", waits="asyncio's futures")
+@way("result of Future: {g}")
 def future_result():
     held = loop.create_future()
     held.set_result(big())
@@ -267,14 +283,14 @@ def work_that_waits():
     Blocked.executor.submit(print, big())
 
 
-@way("value of ContextVar 'context_variable'", waits="contextvars")
+@way("item of hamt: variables of Context: context", "item of hamt: variables of Context: global 'context_copy' of module flow")  # fmt: skip
 def context_variable():
     held = contextvars.ContextVar("context_variable")
     held.set(big())
     return held
 
 
-@way("value of ContextVar in a Context: {g}", waits="contextvars")
+@way("item of hamt: variables of Context: {g}")
 def context_copy():
     def change():
         variable.set(big())
@@ -367,7 +383,10 @@ def thread_not_started():
 thread_locals = threading.local()
 
 
-@running("attribute 'kept' of _local: global 'thread_locals' of module flow", waits="threading.local")
+@running(
+    "key 'kept' of dict: key of dict: dummies of _local: global 'thread_locals' of module flow",
+    since_313=["key 'kept' of dict: key of dict: values by thread of _local: global 'thread_locals' of module flow"],
+)
 def thread_local():
     thread_locals.kept = big()
     stay()

@@ -210,7 +210,7 @@ def decorated():
     return wrapper
 
 
-@way("result of _lru_list_elem: key '3' of dict: cache of _lru_cache_wrapper: {g}")
+@way("result of _lru_list_elem: link of _lru_cache_wrapper: {g}")
 def lru_cache():
     @functools.lru_cache
     def make(number):
@@ -220,7 +220,7 @@ def lru_cache():
     return make
 
 
-@way("item 0 of tuple: key of _lru_list_elem: key of dict: cache of _lru_cache_wrapper: {g}")
+@way("item 0 of tuple: key of _lru_list_elem: link of _lru_cache_wrapper: {g}")
 def lru_cache_argument():
     @functools.lru_cache
     def use(tensor):
@@ -322,7 +322,7 @@ def a_rebound_name_is_no_holder():
     return name
 
 
-@way("item 1 of tuple: attribute 'items' of itemgetter: {g}", waits="operator.itemgetter, which is no container to Python's collector")
+@way("item 1 of tuple: item of itemgetter: {g}")
 def item_getter():
     return operator.itemgetter(0, big())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 MODULES = ["native", "containers", "views", "objects", "flow", "autograd", "training"]
 
-Way = collections.namedtuple("Way", "module name expected running waits complete some source title")
+Way = collections.namedtuple("Way", "module name expected until_310 since_313 running waits complete some source title")
 
 
 def _stay_line(function):
@@ -35,13 +35,16 @@ def rows(modules=MODULES):
                 expected = [ast.literal_eval(argument) for argument in decorator.args]
                 facts = {keyword.arg: ast.literal_eval(keyword.value) for keyword in decorator.keywords}
                 frame, line = _stay_line(node)
-                known = {"g": f"global '{node.name}' of module {module}", "f": f"{frame}() at {module}.py:{line}"}
+                known = {"g": f"global '{node.name}' of module {module}", "f": f"{frame}() at {module}.py:{line}",
+                         "caller": f"{node.name}() at {module}.py:{node.body[-1].lineno}"}  # fmt: skip
                 body = "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
                 found.append(
                     Way(
                         module,
                         node.name,
                         [text_.format(**known) for text_ in expected],
+                        [text_.format(**known) for text_ in facts.get("until_310", [])],
+                        [text_.format(**known) for text_ in facts.get("since_313", [])],
                         decorator.func.id == "running",
                         facts.get("waits"),
                         facts.get("complete", True),
@@ -54,18 +57,30 @@ def rows(modules=MODULES):
 
 
 def plain(text):
-    """Without the names of the functions that a function stands in, which Python keeps since 3.11 only, and without the
-    numbers by which PyTorch keeps hooks."""
+    """Without the names of the functions that a function stands in, which Python keeps since 3.11 only, without the
+    numbers by which PyTorch keeps hooks, and without the place in the tree of a context, which is a hash's."""
     text = re.sub(r"key '\d+' of OrderedDict", "key of OrderedDict", text)
+    text = re.sub(r"(item \d+ of hamt_\w+: )+root of hamt", "item of hamt", text)
+    # until 3.10 a generator's frame is an object of its own
+    text = re.sub(r"([\w.<>]+\(\)): \w+_frame of (generator|coroutine|async_generator)\b", r"\2 \1", text)
     text = re.sub(r"thread \d+", "thread N", re.sub(r"of \d+ bytes", "of N bytes", text))
     return re.sub(r"[\w.<>]+\.<locals>\.", "", text)
 
 
-def wrong(way, answer):
+def expected_on(way, python):
+    """What gpumem must say on a version of Python: [3, 9]."""
+    if way.until_310 and python <= [3, 10]:
+        return way.until_310
+    if way.since_313 and python >= [3, 13]:
+        return way.since_313
+    return way.expected
+
+
+def wrong(way, answer, python):
     """What is wrong with gpumem's answer; empty: nothing."""
     found = []
     texts = sorted(plain(holder["text"]) for holder in answer["holders"])
-    expected = sorted(map(plain, way.expected))
+    expected = sorted(map(plain, expected_on(way, python)))
     # where not all is found, other words that may hold it are listed too
     some = way.some or not way.complete
     if texts != expected and not (some and set(expected) <= set(texts)):

@@ -83,12 +83,12 @@ def dlpack_capsule():
     return torch.utils.dlpack.to_dlpack(big())
 
 
-@way("base of ndarray: {g}", waits="numpy's arrays")
+@way("base of ndarray: {g}")
 def numpy_array():
     return big("cpu").numpy()
 
 
-@way("base of ndarray: base of ndarray: {g}", waits="numpy's arrays")
+@way("base of ndarray: base of ndarray: {g}")
 def numpy_view():
     return big("cpu").numpy()[3:].view("int32")
 
@@ -111,12 +111,12 @@ def cuda_array_interface():
     return torch.as_tensor(exporter, device=DEVICE), exporter
 
 
-@way("base of ndarray: obj of memoryview: {g}", waits="memory views")
+@way("base of ndarray: exporter of managedbuffer: buffer of memoryview: {g}")
 def memory_view():
     return memoryview(big("cpu").numpy())
 
 
-@way("base of ndarray: obj of memoryview: _objects of c_char_Array: {g}", waits="ctypes")
+@way("base of ndarray: exporter of managedbuffer: buffer of memoryview: key 'ffffffff' of dict: attribute '_objects' of c_char_Array_360000: {g}")  # fmt: skip
 def ctypes_array():
     need("numpy")
     return (ctypes.c_char * (SIDE * SIDE * 4)).from_buffer(big("cpu").numpy())
