@@ -121,12 +121,8 @@ def calls(run_gpumem):
         ("unmap", [1, 0, 1, True]),
         ("copy_after_unmap", 1),
         ("address_free", [1, 0, 1]),
-        ("export", 801),
+        ("export", 1),  # of a handle that was released
     ],
 )
 def test_a_virtual_memory_call_answers(calls, fact, expected):
     assert calls.out.json()[fact] == expected
-
-
-def test_the_refused_export_is_named(calls):
-    assert "gpumem sim: cuMemExportToShareableHandle: not simulated" in calls.err
