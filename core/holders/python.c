@@ -202,14 +202,11 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 	        gm_graph_add(graph, frame->address, GM_VERTEX_FRAME, (uint32_t)graph->frames.count);
 	if (number == GM_NO_VERTEX || graph->vertices.items[number].kind != GM_VERTEX_FRAME)
 		return;
-	if (!gm_array_push(&graph->frames, root)) {
-		graph->no_memory = true;
-		return;
-	}
-	struct referring referring = {graph, number};
-	gm_python_frame_references(graph->python, frame, add_frame_reference, &referring);
+	graph->no_memory |= !gm_array_push(&graph->frames, root);
 }
 
+/* Before what objects refer to: up to 3.10 a frame is an object, and a traceback of one that still runs must find the
+ * running frame here and not make an object of it. */
 static struct gm_error *add_frames(struct gm_holders *graph)
 {
 	_cleanup_free_ struct gm_python_thread *threads = calloc(MAX_THREADS, sizeof(*threads));
@@ -225,6 +222,15 @@ static struct gm_error *add_frames(struct gm_holders *graph)
 			add_frame(graph, &frames[j], threads[i].native_id);
 	}
 	return NULL;
+}
+
+static void add_frames_references(struct gm_holders *graph)
+{
+	for (size_t i = 0; i < graph->frames.count && !graph->no_memory; i++) {
+		const struct gm_python_frame *frame = &graph->frames.items[i].frame;
+		struct referring referring = {graph, gm_graph_find(graph, frame->address)};
+		gm_python_frame_references(graph->python, frame, add_frame_reference, &referring);
+	}
 }
 
 static bool add_module(void *context, const char *name, uint64_t module, uint64_t dict)
@@ -250,8 +256,9 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 	struct timespec start, end;
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	gm_try(gm_python_modules(graph->python, add_module, graph));
-	gm_try(add_objects_references(graph));
 	gm_try(add_frames(graph));
+	gm_try(add_objects_references(graph));
+	add_frames_references(graph);
 	/* no object is at address 8 */
 	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);

@@ -64,6 +64,7 @@ TESTS = [
     "test_linear_loop",
     "test_train_mlp",
     "test_who_holds",
+    "test_ways",
     "test_sim",
     "test_sim_graphs",
     "test_sim_expandable",

@@ -54,6 +54,30 @@ struct properties12 {
 _Static_assert(
         sizeof(struct properties12) == 1032, "the size that programs built with CUDA 12 have");
 
+/* struct cudaPointerAttributes of CUDA 12 (driver_types.h, 12.8): 13's has words in reserve behind it, which a
+ * program built with 12 has no room for. */
+struct pointer_attributes12 {
+	enum cudaMemoryType type;
+	int device;
+	void *devicePointer, *hostPointer;
+};
+_Static_assert(sizeof(struct pointer_attributes12) == 24,
+        "the size that programs built with CUDA 12 have");
+
+/* What libcudart.so.12's cudaPointerGetAttributes does (soname_runtime12.c). */
+int gm_sim_pointer_attributes12(void *ret, const void *pointer);
+GM_SIM_EXPORT int gm_sim_pointer_attributes12(void *ret, const void *pointer)
+{
+	struct cudaPointerAttributes now;
+	if (!ret)
+		return gm_sim_error(cudaErrorInvalidValue);
+	cudaError_t code = cudaPointerGetAttributes(&now, pointer);
+	if (code == cudaSuccess)
+		*(struct pointer_attributes12 *)ret = (struct pointer_attributes12){
+		        now.type, now.device, now.devicePointer, now.hostPointer};
+	return code;
+}
+
 cudaError_t cudaGetDeviceProperties_v2(struct properties12 *ret, int index);
 GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties_v2(struct properties12 *ret, int index)
 {

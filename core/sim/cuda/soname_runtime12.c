@@ -33,6 +33,13 @@ API(int, cudaGetDeviceProperties, void *ret, int index)
 	return NOT_SUPPORTED;
 }
 
+int gm_sim_pointer_attributes12(void *ret, const void *pointer);
+
+API(int, cudaPointerGetAttributes, void *ret, const void *pointer)
+{
+	return gm_sim_pointer_attributes12(ret, pointer);
+}
+
 /* CUDA 10's: programs built with CUDA 12 call cudaStreamGetCaptureInfo_v2. */
 API(int, cudaStreamGetCaptureInfo, void *stream, int *status, unsigned long long *id)
 {
