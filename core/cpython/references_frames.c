@@ -63,10 +63,12 @@ static bool visit_frame(struct gm_visit *visit, uint64_t frame)
 	return visit_slots(visit, frame, entry, stack_top(visit->python, frame, entry));
 }
 
-/* 3.9: f_stacktop is a pointer, NULL while the frame runs; 3.10: f_stackdepth counts from f_valuestack, -1 then. */
+/* 3.9: f_stacktop is a pointer, NULL while the frame runs and when it has ended, which f_executing tells apart
+ * (Include/cpython/frameobject.h); 3.10: f_stackdepth counts from f_valuestack, -1 while it runs. */
 static uint64_t stack_top_of_object(
         struct gm_python *python, uint64_t object, struct gm_code_entry *entry)
 {
+	enum { FROM_LASTI_TO_EXECUTING = 12 }; /* f_lasti, f_lineno, f_iblock */
 	const struct gm_python_layout *l = &python->layout;
 	uint64_t base = gm_py_slot_address(python, object, 0);
 	uint64_t bottom = gm_py_field(python, object, l->frame_valuestack);
@@ -74,6 +76,7 @@ static uint64_t stack_top_of_object(
 	uint64_t previous;
 	uint32_t count = 0;
 	uint64_t top = 0;
+	uint8_t executing = 0;
 	int depth;
 
 	if (python->version < 0x030a) {
@@ -84,6 +87,12 @@ static uint64_t stack_top_of_object(
 	}
 	if (top)
 		return top < base || (top - base) / 8 > GM_MAX_LOCALS ? 0 : (top - base) / 8;
+	if (python->version < 0x030a &&
+	        gm_image_try_read(python->image,
+	                object + (uint64_t)l->frame_lasti + FROM_LASTI_TO_EXECUTING, &executing,
+	                1) &&
+	        !executing)
+		return 0;
 	if (!gm_py_read_frame(python, object, &raw, &previous))
 		return 0;
 	raw.entry = entry;

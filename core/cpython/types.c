@@ -105,6 +105,18 @@ struct head {
 	uint64_t flags;
 };
 
+/* 3.9 makes objects of a type that it never gives to PyType_Ready(): the links of a functools.lru_cache
+ * (Modules/_functoolsmodule.c). */
+static bool is_never_readied(struct gm_python *python, const struct head *head)
+{
+	static const char link[] = "functools._lru_list_elem";
+	char name[sizeof(link)];
+
+	return python->version < 0x030a && head->metatype == python->type_type && !head->base &&
+	       gm_image_try_read(python->image, head->name, name, sizeof(name)) &&
+	       !memcmp(name, link, sizeof(link));
+}
+
 static bool read_head(struct gm_python *python, uint64_t address, struct head *ret)
 {
 	const struct gm_python_layout *layout = &python->layout;
@@ -122,9 +134,9 @@ static bool read_head(struct gm_python *python, uint64_t address, struct head *r
 	ret->dictoffset = (int64_t)gm_u64_at(bytes, layout->type_dictoffset);
 	ret->weaklistoffset = (int64_t)gm_u64_at(bytes, layout->type_weaklistoffset);
 	ret->flags = gm_u64_at(bytes, layout->type_flags);
-	return ret->flags & GM_TYPE_FLAG_READY && ret->basicsize >= 16 &&
-	       ret->basicsize < 1 << 24 && ret->itemsize >= 0 && ret->itemsize < 1 << 24 &&
-	       ret->metatype;
+	return (ret->flags & GM_TYPE_FLAG_READY || is_never_readied(python, ret)) &&
+	       ret->basicsize >= 16 && ret->basicsize < 1 << 24 && ret->itemsize >= 0 &&
+	       ret->itemsize < 1 << 24 && ret->metatype;
 }
 
 /* Flags that stay while a type lives; others are caches (Py_TPFLAGS_VALID_VERSION_TAG ...). */
