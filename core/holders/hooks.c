@@ -49,6 +49,10 @@ void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t addr
 	        !gm_image_try_read(graph->image, address, words, size))
 		return;
 	for (size_t i = 1; i < size / 8; i++) {
+		if (i + 1 < size / 8 && words[i] == address + 8 * (i + 2) && words[i + 1] >> 32 &&
+		        (uint32_t)words[i + 1] <= words[i + 1] >> 32)
+			break; /* Node::input_metadata_, a SmallVector behind all hooks: what it does not
+			        * use of its room was never written and has words of earlier objects */
 		if (words[i] < 0x10000 || (words[i] & 7) || words[i] >= UINT64_C(1) << 47)
 			continue;
 		if (i + 2 < size / 8 && words[i] < words[i + 1] &&
