@@ -50,4 +50,4 @@ weights = [w.detach().cpu().double().sum().item() for w in model.module.weights]
 losses = [None] * world
 dist.all_gather_object(losses, {"rank": rank, "loss": rank + 0.5})
 dist.destroy_process_group()
-print(json.dumps({"rank": rank, "gradients": norms, "weights": weights, "losses": losses}), flush=True)
+print(json.dumps({"rank": rank, "gradients": norms, "weights": weights, "losses": losses}) + "\n", end="", flush=True)

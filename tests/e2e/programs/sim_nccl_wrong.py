@@ -28,7 +28,7 @@ try:
             time.sleep(25)
         dist.all_reduce(tensor)
     torch.cuda.synchronize()
-    print(json.dumps({"rank": rank, "values": tensor.tolist()}), flush=True)
+    print(json.dumps({"rank": rank, "values": tensor.tolist()}) + "\n", end="", flush=True)
 except Exception as error:
-    print(json.dumps({"rank": rank, "error": type(error).__name__, "text": str(error)}), flush=True)
+    print(json.dumps({"rank": rank, "error": type(error).__name__, "text": str(error)}) + "\n", end="", flush=True)
     os._exit(3)
