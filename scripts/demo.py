@@ -84,7 +84,7 @@ def with_gradients(device):
         gdb.ask("Go.", "run")
 
         text = gdb.ask("We are inside step 1. Who holds the memory of `outputs`?", "gpumem who-holds outputs")
-        expect(text, r"'outputs'.*linear_loop\.py:\d+", "the variable, its module or function, and a line")
+        expect(text, r"'outputs' of module __main__ \(linear_loop\.py\)", "the variable, its module and the file")
         expect(text, r"complete: every reference was found \(([1-9]\d*) of \1\)", "all references found")
 
         text = gdb.ask("Go on to the first event of the loop's second pass.", "gpumem until step=2")
