@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],
+    "agent": [],
     "cli": None,  # everything
 }
 # The layout of the page in which the simulated device keeps its counters: whoever reads them needs it.

@@ -1,0 +1,123 @@
+/*
+ * The agent: records every allocation from within the program, into a file that outlives it.
+ *
+ * libgpumem-agent.so is preloaded (`gpumem run`) or loaded into a running program (`gpumem attach`). Its hooks
+ * report what the program's allocators do; each event goes, with both stacks, into a mapped file (spool.h), from where
+ * core/spool reads it. Nothing is looked up by name, decoded or compressed here: that is done at reading.
+ *
+ *   agent.c     start, stop, fork, exit; settings
+ *   event.c     an event into bytes
+ *   spool.c     the mapped file and each thread's piece of it
+ *   hooks.c     what libc10 reports
+ *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
+ *   runtime.c   the CUDA runtime's functions         (see runtime.h)
+ *   cupti.c     CUPTI's callbacks                    (see cupti.h)
+ *   patch.c     import tables of loaded libraries    (see patch.h)
+ *   stacks/     Python and native call stacks, interned (see stacks/stacks.h)
+ *
+ * This room runs inside somebody else's program. It includes no other room but format headers, needs libc alone, never
+ * prints but the one line by which it tells that it cannot record, never calls malloc in a hook, takes no lock
+ * that a signal or a fork can leave behind, and changes no errno. What fails makes it record less, never the
+ * program run otherwise.
+ */
+#ifndef GM_AGENT_AGENT_H
+#define GM_AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+
+#define GM_AGENT_EXPORT __attribute__((visibility("default")))
+
+/* ---- hot path -------------------------------------------------------------------------------------------- */
+
+/* What a hook knows about the calling function: its registers as they are at its return address. Those that
+ * a C hook cannot know are 0; rip, rsp and rbp it can (gm_agent_caller). */
+struct gm_agent_registers {
+	uint64_t rip, rsp, rbp, rbx, r12, r13, r14, r15;
+};
+
+/* For a hook written in C, compiled with frame pointers: the registers of whoever called it. */
+#define gm_agent_caller()                                             \
+	((struct gm_agent_registers){                                 \
+	        .rip = (uint64_t)__builtin_return_address(0),         \
+	        .rsp = (uint64_t)__builtin_frame_address(0) + 16,     \
+	        .rbp = *(const uint64_t *)__builtin_frame_address(0), \
+	})
+
+enum {
+	GM_AGENT_DEVICE_UNKNOWN = -1, /* reading takes it from the alloc that the segment serves */
+};
+
+struct gm_agent_event {
+	uint8_t action;      /* enum gm_agent_action */
+	uint8_t device_type; /* c10::DeviceType: 0 CPU, 1 CUDA */
+	uint8_t source;      /* enum gm_agent_source: whose memory */
+	int16_t device;
+	uint64_t address, size;
+	uint64_t requested; /* 0: unknown */
+	uint64_t stream;
+	uint64_t allocated, reserved; /* c10's counters after the event; UINT64_MAX: unknown */
+	const struct gm_agent_registers *at; /* of the caller; NULL: this function's caller */
+};
+
+/*
+ * True: this thread may record now. False where recording is off, or this thread is within the agent already (an
+ * allocation that the agent or a hooked function itself makes is nobody's). One load and one branch where off.
+ */
+bool gm_agent_enter(void);
+void gm_agent_leave(void);
+
+/* Between enter and leave. Takes stacks, gives the event its place in the order of all threads' and writes it. Call it
+ * while the allocator's own lock is held, or such that no other thread can get the same address meanwhile. */
+void gm_agent_event(const struct gm_agent_event *event);
+
+/*
+ * Writes something interned, before the first event that refers to it, by the thread that made it; between
+ * enter and leave. `bytes`: the payload as agent/format.h says. An id of a kind is written once a process; ids
+ * count from 1. False: no room; then the id must not be used (use 0), and may be tried again.
+ */
+bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count);
+
+/* A hole in the record and why, told once for each text. Between enter and leave or not. */
+void gm_agent_gap(const char *text);
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent reads:
+ *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the folder at start
+ *   list=PATH   each process that records appends a line "PID PATH" to it
+ *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES
+ *   on_oom=none|stop|core
+ * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has told why.
+ * Safe to call by a debugger or an injector in any thread that is in no allocator or loader.
+ */
+GM_AGENT_EXPORT int gpumem_agent_start(const char *settings);
+/* Ends recording: hooks do nothing from now on, the file is closed. 0; 1: it does not record. */
+GM_AGENT_EXPORT int gpumem_agent_stop(void);
+/* The path of this process's file; "" before its first event. */
+GM_AGENT_EXPORT const char *gpumem_agent_path(void);
+
+/* The value of a setting; "" where it is not there. Copied: at most `size` bytes with the NUL. */
+void gm_agent_setting(const char *name, char *ret_value, size_t size);
+/* "cuda,cpu" has "cpu". */
+bool gm_agent_setting_has(const char *name, const char *word);
+
+/* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
+bool gm_agent_preloaded(void);
+
+/* The hooks that patch.c puts into import tables: symbol, and what to put there. Ends with a NULL symbol. */
+struct gm_agent_hook {
+	const char *symbol;
+	void *hook;
+};
+extern const struct gm_agent_hook gm_agent_c10_hooks[];
+
+/* Numbers of this process that a fork changes: read again in the child. */
+uint32_t gm_agent_pid(void);
+uint32_t gm_agent_thread(void); /* the kernel's id of this thread; cached */
+
+#endif
