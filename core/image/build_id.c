@@ -7,7 +7,8 @@
 enum { SEGMENTS_MAX = 64, NOTES_MAX = 4096 };
 
 /* The note's name is "GNU", its type NT_GNU_BUILD_ID (elf.h); sizes are rounded up to 4. */
-static bool find_note(const uint8_t *notes, size_t size, struct gm_build_id *ret_id)
+bool gm_build_id_in_notes(
+        const uint8_t *notes, size_t size, size_t most, struct gm_build_id *ret_id)
 {
 	size_t at = 0;
 	while (size - at >= sizeof(Elf64_Nhdr)) {
@@ -20,7 +21,7 @@ static bool find_note(const uint8_t *notes, size_t size, struct gm_build_id *ret
 			return false;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
 		        memcmp(notes + at, "GNU", 4) == 0 && note.n_descsz > 0 &&
-		        note.n_descsz <= GM_BUILD_ID_MAX) {
+		        note.n_descsz <= most && note.n_descsz <= GM_BUILD_ID_MAX) {
 			ret_id->size = note.n_descsz;
 			memcpy(ret_id->bytes, notes + at + name, note.n_descsz);
 			return true;
@@ -48,7 +49,8 @@ bool gm_build_id_read(gm_file_bytes bytes, void *context, struct gm_build_id *re
 		if (segment.p_type != PT_NOTE)
 			continue;
 		size_t size = segment.p_filesz < NOTES_MAX ? (size_t)segment.p_filesz : NOTES_MAX;
-		if (bytes(context, segment.p_offset, notes, size) && find_note(notes, size, ret_id))
+		if (bytes(context, segment.p_offset, notes, size) &&
+		        gm_build_id_in_notes(notes, size, GM_BUILD_ID_MAX, ret_id))
 			return true;
 	}
 	return false;

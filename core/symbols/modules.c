@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/build_id.h"
 #include "symbols/debug_file.h"
 #include "symbols/internal.h"
 #include "symbols/lines.h"
@@ -32,27 +33,13 @@ static bool may_begin_module(const struct gm_mapping *mapping)
 	return mapping->path[0] == '/' && mapping->inode != 0 && mapping->file_offset == 0;
 }
 
-/* The note's name is "GNU", its type NT_GNU_BUILD_ID; words are aligned to 4. */
 static void find_build_id(const uint8_t *notes, size_t size, struct gm_module *module)
 {
-	size_t at = 0;
-	while (size - at >= sizeof(Elf64_Nhdr)) {
-		Elf64_Nhdr note;
-		memcpy(&note, notes + at, sizeof(note));
-		at += sizeof(note);
-		uint64_t name = ((uint64_t)note.n_namesz + 3) & ~UINT64_C(3);
-		uint64_t content = ((uint64_t)note.n_descsz + 3) & ~UINT64_C(3);
-		if (name > size - at || content > size - at - name)
-			return;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-		        memcmp(notes + at, "GNU", 4) == 0 && note.n_descsz > 0 &&
-		        note.n_descsz <= sizeof(module->build_id)) {
-			memcpy(module->build_id, notes + at + name, note.n_descsz);
-			module->build_id_size = note.n_descsz;
-			return;
-		}
-		at += name + content;
-	}
+	struct gm_build_id id;
+	if (!gm_build_id_in_notes(notes, size, sizeof(module->build_id), &id))
+		return;
+	memcpy(module->build_id, id.bytes, id.size);
+	module->build_id_size = id.size;
 }
 
 static void read_notes(struct gm_image *image, const uint8_t *header, const Elf64_Phdr *segment,
