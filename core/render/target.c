@@ -1,6 +1,7 @@
 /* info and blocks of a process or a core. */
 #include <inttypes.h>
 
+#include "render/groups.h"
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/note.h"
@@ -118,22 +119,6 @@ struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, F
 
 /* --- blocks ---------------------------------------------------------------------------------------- */
 
-static struct gm_error *put_groups(
-        const struct gm_target_blocks *blocks, const struct gm_style *style, FILE *out)
-{
-	static const char *const heads[] = {"size", "bytes", "blocks", "category"};
-	struct gm_table *table = gm_table_create(heads, "rrrl");
-	for (size_t i = 0; i < blocks->group_count; i++) {
-		const struct gm_group *group = &blocks->groups[i];
-		char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-		gm_table_cell(table, "%s", gm_text_size(group->bytes, size));
-		gm_table_cell(table, "%s", gm_text_grouped(group->bytes, exact));
-		gm_table_cell(table, "%" PRIu64, group->blocks);
-		gm_table_cell(table, "%s", group->key);
-	}
-	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
-}
-
 struct gm_error *gm_render_target_blocks_text(
         const struct gm_target_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
 {
@@ -145,7 +130,8 @@ struct gm_error *gm_render_target_blocks_text(
 	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
 	        blocks->count);
 	if (groups)
-		return put_groups(blocks, style, out);
+		return gm_render_groups(
+		        blocks->groups, blocks->group_count, "category", style, out);
 	struct gm_table *table = gm_table_create(heads, "lrrrl");
 	for (size_t i = 0; i < blocks->count; i++) {
 		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
@@ -169,14 +155,11 @@ struct gm_error *gm_render_target_blocks_json(
         const struct gm_target_blocks *blocks, bool list, FILE *out)
 {
 	const struct gm_memory *memory = &blocks->memory;
-	json_t *groups = json_array(), *categories = json_object(), *all = json_array();
-	for (size_t i = 0; i < blocks->group_count; i++) {
-		const struct gm_group *group = &blocks->groups[i];
-		json_array_append_new(groups,
-		        json_pack("{s:s, s:I, s:I}", "key", group->key, "bytes",
-		                (json_int_t)group->bytes, "blocks", (json_int_t)group->blocks));
-		json_object_set_new(categories, group->key, json_integer((json_int_t)group->bytes));
-	}
+	json_t *groups = gm_json_groups(blocks->groups, blocks->group_count);
+	json_t *categories = json_object(), *all = json_array();
+	for (size_t i = 0; i < blocks->group_count; i++)
+		json_object_set_new(categories, blocks->groups[i].key,
+		        json_integer((json_int_t)blocks->groups[i].bytes));
 	for (size_t i = 0; list && i < blocks->count; i++) {
 		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
 		json_array_append_new(all,
