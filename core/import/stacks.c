@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "log/format.h"
 
 void gm_import_stacks_init(struct gm_import_stacks *stacks, const struct gm_pickle *pickle)
@@ -21,12 +22,6 @@ void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
 	gm_intern_deinit(&stacks->frame_ids);
 }
 
-static bool ends_with(const char *bytes, size_t length, const char *end)
-{
-	size_t size = strlen(end);
-	return length >= size && memcmp(bytes + length - size, end, size) == 0;
-}
-
 /* Frames of C++ name a source of C++, or no file (stacks="all"). */
 static bool is_native(const char *file, size_t length)
 {
@@ -35,7 +30,7 @@ static bool is_native(const char *file, size_t length)
 	if (length == 0 || (length == 2 && memcmp(file, "??", 2) == 0))
 		return true;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		if (length > strlen(ends[i]) && ends_with(file, length, ends[i]))
+		if (length > strlen(ends[i]) && gm_bytes_end_with(file, length, ends[i]))
 			return true;
 	return false;
 }
@@ -57,10 +52,10 @@ static struct gm_import_code describe(
 	               contains(file, file_length, "/pytorch/torch/") ||
 	               (contains(file, file_length, "/lib/python3") &&
 	                       !contains(file, file_length, "-packages/"));
-	bool engine = ends_with(file, file_length, "torch/autograd/graph.py") &&
-	              ends_with(name, name_length, "_engine_run_backward");
-	bool caller = ends_with(file, file_length, "torch/_tensor.py") ||
-	              ends_with(file, file_length, "torch/autograd/__init__.py");
+	bool engine = gm_bytes_end_with(file, file_length, "torch/autograd/graph.py") &&
+	              gm_bytes_end_with(name, name_length, "_engine_run_backward");
+	bool caller = gm_bytes_end_with(file, file_length, "torch/_tensor.py") ||
+	              gm_bytes_end_with(file, file_length, "torch/autograd/__init__.py");
 	bool named = (name_length == 8 && memcmp(name, "backward", 8) == 0) ||
 	             (name_length == 4 && memcmp(name, "grad", 4) == 0);
 	code.backward = engine || (caller && named);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 const char *gm_phase_name(enum gm_phase phase)
 {
 	static const char *const names[GM_PHASE_COUNT] = {
@@ -20,14 +22,7 @@ const char *gm_phase_name(enum gm_phase phase)
 	return (unsigned)phase < GM_PHASE_COUNT ? names[phase] : "other";
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-	return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
-/* The last part of a qualified name: "AdamW.step" is step. */
-static const char *plain_name(const char *name)
+const char *gm_plain_name(const char *name)
 {
 	const char *dot = strrchr(name, '.');
 	return dot ? dot + 1 : name;
@@ -35,13 +30,13 @@ static const char *plain_name(const char *name)
 
 unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 {
-	const char *name = plain_name(frame->name);
+	const char *name = gm_plain_name(frame->name);
 	if (strcmp(name, "_engine_run_backward") == 0 &&
-	        ends_with(frame->file, "torch/autograd/graph.py"))
+	        gm_text_ends_with(frame->file, "torch/autograd/graph.py"))
 		return GM_LANDMARK_BACKWARD;
 	if (strcmp(name, "backward") == 0 &&
-	        (ends_with(frame->file, "torch/_tensor.py") ||
-	                ends_with(frame->file, "torch/autograd/__init__.py")))
+	        (gm_text_ends_with(frame->file, "torch/_tensor.py") ||
+	                gm_text_ends_with(frame->file, "torch/autograd/__init__.py")))
 		return GM_LANDMARK_BACKWARD;
 	if (strstr(frame->file, "torch/optim/") && !strstr(frame->file, "lr_scheduler") &&
 	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
@@ -52,7 +47,7 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 
 bool gm_frame_shuts(const struct gm_step_frame *frame)
 {
-	return strcmp(plain_name(frame->name), "__init__") == 0 ||
+	return strcmp(gm_plain_name(frame->name), "__init__") == 0 ||
 	       strncmp(frame->file, "<frozen importlib", 17) == 0;
 }
 
@@ -63,7 +58,7 @@ bool gm_frame_in_torch(const char *file)
 
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 {
-	const char *name = plain_name(frame->name);
+	const char *name = gm_plain_name(frame->name);
 	unsigned landmark = gm_frame_landmark(frame);
 	if (landmark)
 		return landmark == GM_LANDMARK_BACKWARD ? GM_PHASE_BACKWARD : GM_PHASE_OPTIMIZER;
@@ -71,7 +66,8 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 		return GM_PHASE_ZERO_GRAD;
 	if (strstr(frame->file, "torch/utils/data/"))
 		return GM_PHASE_DATA;
-	if (ends_with(frame->file, "torch/nn/modules/module.py") && strstr(name, "_call_impl"))
+	if (gm_text_ends_with(frame->file, "torch/nn/modules/module.py") &&
+	        strstr(name, "_call_impl"))
 		return GM_PHASE_FORWARD;
 	/* torch.compile: the code it generated, and what runs the backward pass of it */
 	if (strstr(frame->file, "torchinductor_") && strcmp(name, "call") == 0)
@@ -84,8 +80,8 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 bool gm_frame_evaluates(const struct gm_step_frame *frame)
 {
 	static const char *const words[] = {"eval", "valid", "predict"};
-	const char *name = plain_name(frame->name);
-	if (ends_with(frame->file, "torch/utils/_contextlib.py"))
+	const char *name = gm_plain_name(frame->name);
+	if (gm_text_ends_with(frame->file, "torch/utils/_contextlib.py"))
 		return strcmp(name, "decorate_context") == 0;
 	if (gm_frame_in_torch(frame->file))
 		return false;
@@ -99,5 +95,6 @@ bool gm_frame_evaluates(const struct gm_step_frame *frame)
 
 bool gm_frame_generates(const struct gm_step_frame *frame)
 {
-	return strcmp(plain_name(frame->name), "generate") == 0 && !gm_frame_in_torch(frame->file);
+	return strcmp(gm_plain_name(frame->name), "generate") == 0 &&
+	       !gm_frame_in_torch(frame->file);
 }

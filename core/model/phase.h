@@ -13,6 +13,8 @@ enum gm_landmark {
 	GM_LANDMARK_OPTIMIZER = 2,
 };
 
+/* The last part of a qualified name: "AdamW.step" is step. */
+const char *gm_plain_name(const char *name);
 /* The landmarks of a training loop that a frame is, as bits. */
 unsigned gm_frame_landmark(const struct gm_step_frame *frame);
 /* A frame under which no step loop is looked for: constructors and imports. */

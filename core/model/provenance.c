@@ -2,19 +2,10 @@
 
 #include <string.h>
 
+#include "base/text.h"
+#include "model/phase.h"
+
 enum { FRAMES_MAX = 512 };
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-	return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
-static const char *plain_name(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-	return dot ? dot + 1 : name;
-}
 
 static uint32_t distributed(const char *file, const char *name)
 {
@@ -29,20 +20,20 @@ static uint32_t distributed(const char *file, const char *name)
 			return GM_FROM_COLLECTIVE;
 		return 0;
 	}
-	if (ends_with(file, "torch/distributed/distributed_c10d.py") ||
+	if (gm_text_ends_with(file, "torch/distributed/distributed_c10d.py") ||
 	        strstr(file, "torch/distributed/_functional_collectives") ||
-	        (ends_with(file, "torch/nn/parallel/distributed.py") &&
+	        (gm_text_ends_with(file, "torch/nn/parallel/distributed.py") &&
 	                (strstr(name, "ddp_init_helper") || strstr(name, "_sync_") ||
 	                        strcmp(name, "_pre_forward") == 0)) ||
-	        ends_with(file, "torch/nn/parallel/comm.py") ||
-	        ends_with(file, "torch/cuda/nccl.py"))
+	        gm_text_ends_with(file, "torch/nn/parallel/comm.py") ||
+	        gm_text_ends_with(file, "torch/cuda/nccl.py"))
 		return GM_FROM_COLLECTIVE;
 	return 0;
 }
 
 static uint32_t of_frame(const char *file, const char *name)
 {
-	if (ends_with(file, "torch/nn/modules/module.py")) {
+	if (gm_text_ends_with(file, "torch/nn/modules/module.py")) {
 		if (strcmp(name, "convert") == 0 || strcmp(name, "<lambda>") == 0 ||
 		        strcmp(name, "_apply") == 0)
 			return GM_FROM_APPLY;
@@ -58,20 +49,20 @@ static uint32_t of_frame(const char *file, const char *name)
 		return strcmp(name, "zero_grad") == 0 ? 0 : GM_FROM_OPTIMIZER;
 	if (strstr(file, "torch/nn/modules/") && strcmp(name, "__init__") == 0)
 		return GM_FROM_MODULE_INIT;
-	if (ends_with(file, "torch/nn/parameter.py"))
+	if (gm_text_ends_with(file, "torch/nn/parameter.py"))
 		return GM_FROM_MODULE_INIT;
 	if (strstr(file, "torch/distributed/") || strstr(file, "torch/nn/parallel/"))
 		return distributed(file, name);
-	if (ends_with(file, "torch/cuda/nccl.py"))
+	if (gm_text_ends_with(file, "torch/cuda/nccl.py"))
 		return GM_FROM_COLLECTIVE;
 	if (strstr(file, "torch/utils/data/"))
 		return GM_FROM_DATA_LOADER;
-	if (ends_with(file, "transformers/cache_utils.py"))
+	if (gm_text_ends_with(file, "transformers/cache_utils.py"))
 		return GM_FROM_CACHE;
-	if (ends_with(file, "transformers/modeling_utils.py") &&
+	if (gm_text_ends_with(file, "transformers/modeling_utils.py") &&
 	        (strstr(name, "from_pretrained") || strstr(name, "_load_")))
 		return GM_FROM_LOADING;
-	if (ends_with(file, "accelerate/utils/modeling.py") &&
+	if (gm_text_ends_with(file, "accelerate/utils/modeling.py") &&
 	        strcmp(name, "set_module_tensor_to_device") == 0)
 		return GM_FROM_LOADING;
 	return 0;
@@ -89,7 +80,7 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 		if (!gm_log_frame(log, frames[i], &frame) || !gm_log_code(log, frame.code, &code))
 			continue;
 		const char *file = gm_log_string(log, code.file);
-		const char *name = plain_name(gm_log_string(log, code.name));
+		const char *name = gm_plain_name(gm_log_string(log, code.name));
 		uint32_t found = of_frame(file, name);
 		/* the innermost _apply is the one that converts; those further out went to its module */
 		if (found == GM_FROM_APPLY && !*ret_apply_line && strcmp(name, "_apply") == 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "record/recorder.h"
 
 enum { PYTHON_THREADS_MAX = 256 };
@@ -105,19 +106,13 @@ static bool is_autograd_thread(struct gm_recorder *recorder, pid_t thread)
 	return autograd;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-	return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 /* torch/autograd/graph.py: the Python function through which backward() and grad() enter the engine. */
 static bool waits_in_backward(struct gm_recorder *recorder, pid_t thread)
 {
 	struct gm_python_frame frame;
 	return gm_python_stack(recorder->python, thread, &frame, 1) == 1 &&
 	       strcmp(frame.code->name, "_engine_run_backward") == 0 &&
-	       ends_with(frame.code->file, "torch/autograd/graph.py");
+	       gm_text_ends_with(frame.code->file, "torch/autograd/graph.py");
 }
 
 /* The one thread that waits in backward(), 0: none or several. */

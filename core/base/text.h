@@ -1,0 +1,28 @@
+/* What a path or name tells by its text. */
+#ifndef GM_BASE_TEXT_H
+#define GM_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static inline bool gm_bytes_end_with(const char *bytes, size_t length, const char *end)
+{
+	size_t size = strlen(end);
+	return length >= size && memcmp(bytes + length - size, end, size) == 0;
+}
+
+static inline bool gm_text_ends_with(const char *text, const char *end)
+{
+	return gm_bytes_end_with(text, strlen(text), end);
+}
+
+/* Is this Python file one of an installed package or of Python itself, or none at all ("<frozen importlib>")? What
+ * is not is the program's own. */
+static inline bool gm_file_is_library(const char *file)
+{
+	return file[0] == '<' || strstr(file, "/site-packages/") ||
+	       strstr(file, "/dist-packages/") || strstr(file, "/lib/python3");
+}
+
+#endif
