@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "base/text.h"
 
 enum { TOP_MAX = 12, TRACEBACK_DEPTH = 16 };
 
@@ -32,7 +33,7 @@ void gm_oom_deinit(struct gm_oom *oom)
 const struct gm_oom_place *gm_oom_site(const struct gm_oom *oom)
 {
 	for (size_t i = 0; i < oom->frame_count; i++)
-		if (!gm_place_is_library(oom->frames[i].file))
+		if (!gm_file_is_library(oom->frames[i].file))
 			return &oom->frames[i];
 	return oom->frame_count ? &oom->frames[0] : NULL;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/site.h"
+
 bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place)
 {
@@ -24,22 +26,9 @@ bool gm_place_frame(
 	return true;
 }
 
-bool gm_place_is_library(const char *file)
-{
-	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-	       strstr(file, "/lib/python3") || file[0] == '<';
-}
-
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place)
 {
-	struct gm_frame_place place;
-	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++) {
-		if (!gm_place_is_library(place.file)) {
-			*ret_place = place;
-			return true;
-		}
-	}
-	return gm_place_frame(log, stack, 0, ret_place);
+	return gm_place_frame(log, stack, gm_site_index(log, stack), ret_place);
 }
 
 const char *gm_place_base_name(const char *path)

@@ -20,8 +20,6 @@ bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place);
 /* The innermost frame that is the user's own, else the innermost. False: the stack is empty. */
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
-/* Is this a file of an installed package or of Python itself? */
-bool gm_place_is_library(const char *file);
 /* The last part of a path. */
 const char *gm_place_base_name(const char *path);
 

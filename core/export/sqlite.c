@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "export/export.h"
 #include "export/text.h"
 #include "model/categories.h"
@@ -14,7 +15,9 @@ static const char schema[] =
         "CREATE TABLE info(key TEXT PRIMARY KEY, value);"
         "CREATE TABLE device(id INTEGER PRIMARY KEY, name TEXT, peak_allocated INTEGER, peak_event "
         "INTEGER);"
-        "CREATE TABLE frame(id INTEGER PRIMARY KEY, file TEXT, line INTEGER, function TEXT);"
+        "CREATE TABLE frame(id INTEGER PRIMARY KEY, file TEXT, line INTEGER, function TEXT, "
+        "library "
+        "INTEGER);"
         "CREATE TABLE stack_frame(stack INTEGER, depth INTEGER, frame INTEGER,"
         " PRIMARY KEY(stack, depth)) WITHOUT ROWID;"
         "CREATE TABLE event(id INTEGER PRIMARY KEY, action TEXT, block INTEGER, device INTEGER,"
@@ -27,8 +30,7 @@ static const char schema[] =
         "CREATE VIEW site AS SELECT stack, file, line, function FROM stack_frame JOIN frame ON"
         " frame.id = stack_frame.frame WHERE depth = (SELECT min(s.depth) FROM stack_frame s JOIN "
         "frame f"
-        " ON f.id = s.frame WHERE s.stack = stack_frame.stack AND f.file NOT LIKE '%-packages/%'"
-        " AND f.file NOT LIKE '%/lib/python3%' AND f.file NOT LIKE '<%');";
+        " ON f.id = s.frame WHERE s.stack = stack_frame.stack AND NOT f.library);";
 
 struct database {
 	sqlite3 *handle;
@@ -121,6 +123,7 @@ static struct gm_error *put_stack(
 		bind_text(database->frame, 2, frame.file);
 		bind_number(database->frame, 3, frame.line);
 		bind_text(database->frame, 4, frame.name);
+		bind_number(database->frame, 5, gm_file_is_library(frame.file));
 		gm_try(step(database, database->frame));
 	}
 	return NULL;
@@ -194,7 +197,7 @@ static struct gm_error *fill(struct database *database, struct gm_model *model)
 	gm_try(gm_model_categories(model, &categories));
 	if (sqlite3_exec(database->handle, schema, NULL, NULL, NULL) != SQLITE_OK)
 		return failed(database);
-	gm_try(prepare(database, "INSERT INTO frame VALUES(?,?,?,?)", &database->frame));
+	gm_try(prepare(database, "INSERT INTO frame VALUES(?,?,?,?,?)", &database->frame));
 	gm_try(prepare(database, "INSERT INTO stack_frame VALUES(?,?,?)", &database->stack));
 	gm_try(prepare(database, "INSERT INTO event VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	        &database->event));

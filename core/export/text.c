@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "model/site.h"
 
 void gm_export_json_string(FILE *out, const char *text)
 {
@@ -53,9 +54,5 @@ bool gm_export_frame(
 
 bool gm_export_site(const struct gm_log *log, uint32_t stack, struct gm_export_frame *ret_frame)
 {
-	for (size_t i = 0; gm_export_frame(log, stack, i, ret_frame); i++)
-		if (!strstr(ret_frame->file, "-packages/") &&
-		        !strstr(ret_frame->file, "/lib/python3") && ret_frame->file[0] != '<')
-			return true;
-	return gm_export_frame(log, stack, 0, ret_frame);
+	return gm_export_frame(log, stack, gm_site_index(log, stack), ret_frame);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "holders/reach.h"
 #include "holders/text.h"
 
@@ -131,7 +132,7 @@ static bool is_package_file(const char *file)
 
 static bool is_library_file(const char *file)
 {
-	return is_package_file(file) || (file && (strstr(file, "/lib/python") || file[0] == '<'));
+	return file && gm_file_is_library(file);
 }
 
 /* Of each frame: does a library's code run it? The interpreter's own modules (threading, runpy) start programs. */

@@ -5,17 +5,13 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "model/steps.h"
 #include "record/recorder.h"
 
 enum {
 	LOOPS_AT_ONCE = 3
 }; /* a training loop has epochs around it at most; each costs two small reads */
-
-static bool is_library(const char *file)
-{
-	return file[0] == '<' || strstr(file, "-packages/") || strstr(file, "/lib/python3");
-}
 
 static struct gm_known_loop *known_loop(struct gm_recorder *recorder, uint32_t code, uint32_t loop)
 {
@@ -66,7 +62,7 @@ void gm_record_loops(struct gm_recorder *recorder, size_t count)
 	unsigned seen = 0;
 	for (size_t i = count; i-- > 0 && seen < LOOPS_AT_ONCE;) {
 		const struct gm_python_frame *frame = &recorder->frames[i];
-		if (!frame->code->loop_count || is_library(frame->code->file))
+		if (!frame->code->loop_count || gm_file_is_library(frame->code->file))
 			continue;
 		for (uint32_t j = 0; j < frame->code->loop_count && seen < LOOPS_AT_ONCE; j++) {
 			const struct gm_loop *loop = &frame->code->loops[j];
