@@ -211,8 +211,7 @@ void gm_cause_find(
         const struct gm_model *model, const struct gm_block *block, struct gm_cause *ret_cause)
 {
 	const struct gm_log *log = gm_model_log(model);
-	uint32_t number = block->free_requested != GM_NO_EVENT ? block->free_requested
-	                                                       : block->free_completed;
+	uint32_t number = gm_block_end(block);
 	struct gm_event freed, made = {0};
 	gm_log_event(log, number, &freed);
 	bool has_made = block->alloc != GM_NO_EVENT;

@@ -109,11 +109,12 @@ static bool grows(
 	       last + margin >= leaks->to;
 }
 
-static struct gm_error *find(struct gm_leaks *leaks, const struct share *shares, size_t count)
+static struct gm_error *find(
+        struct gm_leaks *leaks, struct gm_model *model, const struct share *shares, size_t count)
 {
 	const struct gm_categories *categories;
 	GM_ARRAY(struct gm_leak) found = {0};
-	gm_try(gm_model_categories((struct gm_model *)leaks->model, &categories));
+	gm_try(gm_model_categories(model, &categories));
 	for (size_t i = 0; i < count;) {
 		struct gm_leak leak = {.stack = shares[i].stack};
 		uint32_t first = shares[i].step, last = 0;
@@ -158,7 +159,7 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 		gm_try(collect(&leaks, &shares, &count));
 		if (count)
 			qsort(shares, count, sizeof(*shares), compare_shares);
-		gm_try(find(&leaks, shares, count));
+		gm_try(find(&leaks, model, shares, count));
 	}
 	*ret_leaks = leaks;
 	return NULL;

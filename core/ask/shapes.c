@@ -54,12 +54,6 @@ static void add(struct looking *looking, enum gm_shape_kind kind, const struct g
 	}
 }
 
-static uint32_t end_of(const struct gm_block *block)
-{
-	return block->free_requested < block->free_completed ? block->free_requested
-	                                                     : block->free_completed;
-}
-
 static void look_at_block(struct looking *looking, size_t index)
 {
 	const struct gm_block *block = gm_model_block(looking->model, index);
@@ -80,7 +74,7 @@ static void look_at_block(struct looking *looking, size_t index)
 		add(looking, GM_SHAPE_FORWARD, block, step);
 	if (category == GM_CATEGORY_GRADIENT)
 		add(looking, GM_SHAPE_GRADIENTS, block, step);
-	uint32_t end = end_of(block);
+	uint32_t end = gm_block_end(block);
 	if (end == GM_NO_EVENT)
 		return;
 	uint32_t end_step = gm_model_step(looking->model, end);
@@ -106,7 +100,7 @@ static void find_slab(struct looking *looking)
 			continue;
 		add(looking, GM_SHAPE_SLAB, block, looking->step);
 		looking->shapes[GM_SHAPE_SLAB].of = forward->bytes;
-		looking->shapes[GM_SHAPE_SLAB].last = end_of(block);
+		looking->shapes[GM_SHAPE_SLAB].last = gm_block_end(block);
 		return;
 	}
 }
@@ -163,12 +157,12 @@ static void walk_step(struct looking *looking, uint32_t first, uint32_t last)
 	enum gm_phase before = GM_PHASE_OTHER;
 	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
 	while (gm_walk_next(&walk) && walk.number <= last) {
-		enum gm_phase phase = gm_model_phase(looking->model, walk.number);
-		bool in_step = walk.number >= first;
-		bool freed = walk.block != GM_NO_BLOCK &&
-		             end_of(gm_model_block(looking->model, walk.block)) == walk.number;
-		if (!in_step)
+		if (walk.number < first)
 			continue;
+		enum gm_phase phase = gm_model_phase(looking->model, walk.number);
+		bool freed =
+		        walk.block != GM_NO_BLOCK &&
+		        gm_block_end(gm_model_block(looking->model, walk.block)) == walk.number;
 		if (phase == GM_PHASE_RECOMPUTE && before != phase) {
 			waves_first = waves++ ? waves_first : walk.number;
 			waves_last = walk.number;

@@ -344,8 +344,7 @@ struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct g
 	        .successor = GM_NO_BLOCK,
 	        .anew = GM_NO_BLOCK,
 	};
-	why.freed = why.block.free_requested != GM_NO_EVENT ? why.block.free_requested
-	                                                    : why.block.free_completed;
+	why.freed = gm_block_end(&why.block);
 	struct gm_event event;
 	if (why.block.alloc != GM_NO_EVENT) {
 		gm_log_event(log, why.block.alloc, &event);

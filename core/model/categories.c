@@ -158,8 +158,7 @@ static bool origin_of(
 static size_t run_of_free(const struct gm_model *model, const struct gm_block *block,
         struct gm_model_run born, size_t born_index)
 {
-	uint32_t end = block->free_requested < block->free_completed ? block->free_requested
-	                                                             : block->free_completed;
+	uint32_t end = gm_block_end(block);
 	if (end == GM_NO_EVENT)
 		return SIZE_MAX;
 	return end < born.end ? born_index : gm_model_run_at(model, end);
@@ -251,8 +250,7 @@ static bool modules_ran(const struct working *working, uint32_t from, uint32_t t
 static enum reason in_evaluation(const struct working *working, const struct gm_block *block,
         const struct origin *origin, const struct gm_model_run *died, bool same_run)
 {
-	uint32_t end = block->free_requested < block->free_completed ? block->free_requested
-	                                                             : block->free_completed;
+	uint32_t end = gm_block_end(block);
 	if (origin->flags & GM_FROM_CACHE)
 		return CACHE;
 	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
@@ -302,37 +300,6 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 	}
 }
 
-/* The sizes of parameters, and where in Module._apply they are converted: before the buffers. */
-static bool find_parameters(struct working *working)
-{
-	GM_ARRAY(uint64_t) sizes = {0};
-	bool fits = true;
-	working->param_line = UINT32_MAX;
-	for (size_t i = 0; fits && i < gm_model_block_count(working->model); i++) {
-		const struct gm_block *block = gm_model_block(working->model, i);
-		struct gm_event event;
-		struct origin origin;
-		if (block->alloc == GM_NO_EVENT)
-			continue;
-		gm_log_event(gm_model_log(working->model), block->alloc, &event);
-		fits = origin_of(working, &event, &origin);
-		if (!fits)
-			break;
-		const uint32_t made =
-		        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
-		if (!(origin.flags & made))
-			continue;
-		if (origin.apply_line && origin.apply_line < working->param_line)
-			working->param_line = origin.apply_line;
-		fits = gm_array_push(&sizes, event.requested ? event.requested : block->size);
-	}
-	if (sizes.count)
-		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
-	working->parameter_sizes = sizes.items;
-	working->parameter_count = sizes.count;
-	return fits;
-}
-
 /* The run of an event, from that of the one before: events come in order. */
 static size_t run_of(const struct gm_model *model, size_t run, uint32_t event)
 {
@@ -345,36 +312,55 @@ static size_t run_of(const struct gm_model *model, size_t run, uint32_t event)
 	return gm_model_run_at(model, event);
 }
 
-static bool find_module_allocs(struct working *working)
+static bool is_without_gradients(enum gm_phase phase)
+{
+	return phase == GM_PHASE_EVALUATION || phase == GM_PHASE_PREFILL ||
+	       phase == GM_PHASE_DECODE;
+}
+
+/* What judging one block needs of the others: the sizes of parameters, where in Module._apply they are converted
+ * (before the buffers), and when modules ran without gradients. */
+static bool look_at_all(struct working *working)
 {
 	const struct gm_model *model = working->model;
+	GM_ARRAY(uint64_t) sizes = {0};
 	size_t run = 0;
-	for (size_t i = 0; i < working->categories->count; i++) {
+	bool fits = true;
+	working->param_line = UINT32_MAX;
+	for (size_t i = 0; fits && i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
-		if (block->alloc == GM_NO_EVENT)
-			continue;
-		run = run_of(model, run, block->alloc);
-		enum gm_phase phase = gm_model_run(model, run).phase;
 		struct gm_event event;
 		struct origin origin;
-		if (phase != GM_PHASE_EVALUATION && phase != GM_PHASE_PREFILL &&
-		        phase != GM_PHASE_DECODE)
+		if (block->alloc == GM_NO_EVENT)
 			continue;
 		gm_log_event(gm_model_log(model), block->alloc, &event);
-		if (!origin_of(working, &event, &origin))
-			return false;
+		fits = origin_of(working, &event, &origin);
+		if (!fits)
+			break;
+		run = run_of(model, run, block->alloc);
 		if (origin.flags & GM_FROM_MODULE_CALL &&
-		        !gm_array_push(&working->module_allocs, block->alloc))
-			return false;
+		        is_without_gradients(gm_model_run(model, run).phase))
+			fits = gm_array_push(&working->module_allocs, block->alloc);
+		const uint32_t made =
+		        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
+		if (!fits || !(origin.flags & made))
+			continue;
+		if (origin.apply_line && origin.apply_line < working->param_line)
+			working->param_line = origin.apply_line;
+		fits = gm_array_push(&sizes, event.requested ? event.requested : block->size);
 	}
-	return true;
+	if (sizes.count)
+		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
+	working->parameter_sizes = sizes.items;
+	working->parameter_count = sizes.count;
+	return fits;
 }
 
 static struct gm_error *work(struct working *working)
 {
 	const struct gm_model *model = working->model;
 	size_t run = 0;
-	if (!find_parameters(working) || !find_module_allocs(working))
+	if (!look_at_all(working))
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
@@ -397,8 +383,7 @@ static struct gm_error *work(struct working *working)
 	return NULL;
 }
 
-struct gm_error *gm_categories_create(
-        const struct gm_model *model, struct gm_categories **ret_categories)
+static struct gm_error *create(const struct gm_model *model, struct gm_categories **ret_categories)
 {
 	struct gm_categories *categories = calloc(1, sizeof(*categories));
 	struct working working = {.model = model, .categories = categories};
@@ -440,7 +425,7 @@ struct gm_error *gm_model_categories(
         struct gm_model *model, const struct gm_categories **ret_categories)
 {
 	if (!model->categories)
-		gm_try(gm_categories_create(model, &model->categories));
+		gm_try(create(model, &model->categories));
 	*ret_categories = model->categories;
 	return NULL;
 }

@@ -29,13 +29,10 @@ const char *gm_category_name(enum gm_category category);
 
 struct gm_categories;
 
-/* A model's own, worked out when first asked for and kept. */
+/* The category of each block of a model, worked out in two passes over the blocks when first asked for; the model's own. */
 struct gm_error *gm_model_categories(
         struct gm_model *model, const struct gm_categories **ret_categories);
 
-/* Works out the category of each block of a model, which must outlive the answer. One pass over the blocks. */
-struct gm_error *gm_categories_create(
-        const struct gm_model *model, struct gm_categories **ret_categories);
 void gm_categories_destroy(struct gm_categories *categories);
 enum gm_category gm_categories_of(const struct gm_categories *categories, size_t block);
 /* Why, as the end of a sentence: "allocated in backward and kept after it, as large as a parameter". Static. */

@@ -219,7 +219,6 @@ uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event)
 
 bool gm_block_live_after(const struct gm_block *block, uint32_t event)
 {
-	uint32_t end = block->free_requested < block->free_completed ? block->free_requested
-	                                                             : block->free_completed;
+	uint32_t end = gm_block_end(block);
 	return block->alloc != GM_NO_EVENT && block->alloc <= event && end > event;
 }

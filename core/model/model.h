@@ -71,6 +71,12 @@ size_t gm_model_block_count(const struct gm_model *model);
 const struct gm_block *gm_model_block(const struct gm_model *model, size_t index);
 /* The block that an event allocated or freed; GM_NO_BLOCK: none (segments, out of memory). */
 uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event);
+/* The event that ended a block's being allocated: its free, as requested where the record has that. GM_NO_EVENT: none. */
+static inline uint32_t gm_block_end(const struct gm_block *block)
+{
+	return block->free_requested < block->free_completed ? block->free_requested
+	                                                     : block->free_completed;
+}
 /* Is the block allocated after event `event`? (Free requested ends it.) */
 bool gm_block_live_after(const struct gm_block *block, uint32_t event);
 

@@ -1,8 +1,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "render/answers.h"
 #include "holders/holders.h"
+#include "render/answers.h"
+#include "render/groups.h"
 #include "render/json.h"
 #include "render/note.h"
 
@@ -54,22 +55,6 @@ static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out
 	fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
 }
 
-static struct gm_error *put_groups(
-        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out)
-{
-	static const char *const heads[] = {"size", "bytes", "blocks", "allocated at"};
-	struct gm_table *table = gm_table_create(heads, "rrrl");
-	for (size_t i = 0; i < blocks->group_count; i++) {
-		const struct gm_group *group = &blocks->groups[i];
-		char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-		gm_table_cell(table, "%s", gm_text_size(group->bytes, size));
-		gm_table_cell(table, "%s", gm_text_grouped(group->bytes, exact));
-		gm_table_cell(table, "%" PRIu64, group->blocks);
-		gm_table_cell(table, "%s", gm_text_path(group->key));
-	}
-	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
-}
-
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
         const struct gm_block *block, const char *note)
 {
@@ -113,7 +98,8 @@ struct gm_error *gm_render_blocks_text(
 	}
 	put_head(blocks, "allocated", out);
 	if (groups)
-		return put_groups(blocks, style, out);
+		return gm_render_groups(
+		        blocks->groups, blocks->group_count, "allocated at", style, out);
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at"};
 	struct gm_table *table = gm_table_create(heads, "rlrrll");
@@ -191,20 +177,14 @@ static json_t *category_sums(const struct gm_blocks *blocks)
 
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
 {
-	json_t *value = json_object(), *groups = json_array(), *phases = json_object();
+	json_t *value = json_object(), *phases = json_object();
 	bool any = blocks->device != SIZE_MAX && blocks->event != GM_NO_EVENT;
 	json_object_set_new(value, "event", any ? json_integer(blocks->event) : json_null());
 	json_object_set_new(value, "device",
 	        any ? json_integer(gm_model_device(blocks->model, blocks->device)->index)
 	            : json_null());
 	json_object_set_new(value, "allocated", json_integer((json_int_t)blocks->allocated));
-	for (size_t i = 0; i < blocks->group_count; i++) {
-		const struct gm_group *group = &blocks->groups[i];
-		json_array_append_new(groups,
-		        json_pack("{s:o, s:I, s:I}", "key", gm_json_string(group->key), "bytes",
-		                (json_int_t)group->bytes, "blocks", (json_int_t)group->blocks));
-	}
-	json_object_set_new(value, "groups", groups);
+	json_object_set_new(value, "groups", gm_json_groups(blocks->groups, blocks->group_count));
 	json_object_set_new(value, "by_category", category_sums(blocks));
 	for (int phase = 0; phase < GM_PHASE_COUNT; phase++)
 		if (blocks->by_phase[phase])
@@ -268,7 +248,8 @@ struct gm_error *gm_render_peak_text(
 		return NULL;
 	}
 	put_head(blocks, "at the peak", out);
-	struct gm_error *error = put_groups(blocks, style, out);
+	struct gm_error *error =
+	        gm_render_groups(blocks->groups, blocks->group_count, "allocated at", style, out);
 	if (error)
 		return error;
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
@@ -289,8 +270,7 @@ struct gm_error *gm_render_history_text(const struct gm_model *model, const uint
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_block *block = gm_model_block(model, blocks[i]);
 		char note[64] = "still alive";
-		uint32_t end = block->free_requested != GM_NO_EVENT ? block->free_requested
-		                                                    : block->free_completed;
+		uint32_t end = gm_block_end(block);
 		if (end != GM_NO_EVENT)
 			snprintf(note, sizeof(note), "freed by event %u", end);
 		put_block_cells(table, model, block, note);
