@@ -16,6 +16,7 @@
 
 #define LIBRARY "libgpumem-sim.so"
 #define DRIVER "libgpumem-sim-driver.so"
+#define NVML "libgpumem-sim-nvml.so"
 #define RUNTIME12 "libgpumem-sim-runtime12.so"
 
 /* The library seen from `file` (a program in bin/, or libgpumem.so beside it); NULL where it is not there. */
@@ -89,8 +90,9 @@ static struct gm_error *preload(char **ret)
 	if (!before || strstr(before, library))
 		before = "";
 	int folder = (int)(strrchr(library, '/') - library);
-	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" RUNTIME12 "%s%s", library, folder,
-	            library, folder, library, *before ? ":" : "", before) < 0)
+	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" NVML ":%.*s/" RUNTIME12 "%s%s",
+	            library, folder, library, folder, library, folder, library, *before ? ":" : "",
+	            before) < 0)
 		return &gm_error_no_memory;
 	return NULL;
 }

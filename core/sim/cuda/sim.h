@@ -10,7 +10,7 @@
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
  * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), kernel.c (registration,
+ * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), nvml.c, kernel.c (registration,
  * launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
@@ -76,6 +76,15 @@ struct gm_sim_device *gm_sim_device(int index);
 /* The device whose memory holds `address` (mapped ones only), or NULL. */
 struct gm_sim_device *gm_sim_device_of(const void *address);
 
+/* What the machine has: CUDA_VISIBLE_DEVICES leaves devices out of the others' answers. A count of 0: none. */
+const struct gm_sim_choice *gm_sim_machine_choice(void);
+
+/* device.c: who a device is, by its number on the machine. */
+enum { GM_SIM_FIRST_BUS = 0x1b, GM_SIM_UUID_TEXT = 41 };
+void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16]);
+void gm_sim_uuid_text(
+        const struct gm_sim_profile *profile, uint32_t physical, char ret[GM_SIM_UUID_TEXT]);
+
 /* A device's facts, without mapping its memory; NULL where there is no such device. */
 struct gm_sim_device *gm_sim_device_facts(int index);
 
@@ -107,6 +116,8 @@ uint64_t gm_sim_machine(void);
 void gm_sim_share_start(void);
 bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit);
 uint64_t gm_sim_share_others(const struct gm_sim_device *device);
+/* Calls visit(process, bytes, data) for each process that holds memory of the machine's device `physical`. */
+void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
 /* ipc.c: an address of another process's memory that was opened. */
 bool gm_sim_ipc_holds(const void *address, uint64_t size);
 void gm_sim_ipc_lock(bool take);
