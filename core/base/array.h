@@ -20,8 +20,8 @@
 /* Makes room for `more` further items of `item_size` bytes. False: no memory, nothing changed. */
 bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size);
 
-#define gm_array_reserve(array, more)                                                        \
-	((more) <= (array)->capacity - (array)->count ||                                     \
+#define gm_array_reserve(array, more)                                                       \
+	((more) <= (array)->capacity - (array)->count ||                                    \
 	        gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, \
 	                (more), sizeof(*(array)->items)))
 

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/compare.h"
 #include "cli/target.h"
 #include "render/answers.h"
 #include "render/memory.h"
@@ -30,23 +31,6 @@ static const struct argp_option option_table[] = {
         {0},
 };
 
-static struct gm_error *parse_by(const char *argument, enum gm_group_by *ret_by)
-{
-	static const struct {
-		const char *name;
-		enum gm_group_by by;
-	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
-	        {"category", GM_BY_CATEGORY}};
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(names[i].name, argument) == 0) {
-			*ret_by = names[i].by;
-			return NULL;
-		}
-	}
-	return gm_error_create(GM_USAGE,
-	        "--by: '%s' is no way to group: line, stack, phase or category", argument);
-}
-
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
@@ -64,7 +48,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
 	case KEY_BY:
-		return parse_by(argument, &options->blocks.by);
+		return gm_parse_group_by(argument, &options->blocks.by);
 	default:
 		return gm_target_option(options->context, key, argument);
 	}

@@ -16,6 +16,7 @@
 	_(steps)       \
 	_(phases)      \
 	_(leaks)       \
+	_(diff)        \
 	_(segments)    \
 	_(oom)         \
 	_(export)      \
