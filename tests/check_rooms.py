@@ -27,7 +27,9 @@ MAY_INCLUDE = {
     "export": ["base", "log", "model"],
     # of the model its detector of steps, which is fed with single events; of sim a format
     "record": [*TARGET, "log", "model/steps.h", "sim/account.h"],
-    "ask": [*TARGET, "holders", "log", "import", "model"],
+    # reads what the agent writes: of the agent its format
+    "spool": ["base", "symbols", "cpython", "log", "agent/format.h"],
+    "ask": [*TARGET, "holders", "log", "import", "spool", "model"],
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],

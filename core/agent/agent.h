@@ -56,6 +56,8 @@ struct gm_agent_event {
 	uint8_t device_type; /* c10::DeviceType: 0 CPU, 1 CUDA */
 	uint8_t source;      /* enum gm_agent_source: whose memory */
 	int16_t device;
+	bool deferred;    /* of a free_requested: free_completed is told later, else both at once */
+	bool preexisting; /* the block was there before recording began */
 	uint64_t address, size;
 	uint64_t requested; /* 0: unknown */
 	uint64_t stream;
@@ -109,10 +111,12 @@ bool gm_agent_setting_has(const char *name, const char *word);
 /* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
 bool gm_agent_preloaded(void);
 
-/* The hooks that patch.c puts into import tables: symbol, and what to put there. Ends with a NULL symbol. */
+/* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what was there before (the
+ * hook goes on to it; NULL there: libc10's own, or the next preloaded library's). Ends with a NULL symbol. */
 struct gm_agent_hook {
 	const char *symbol;
 	void *hook;
+	void *_Atomic *before;
 };
 extern const struct gm_agent_hook gm_agent_c10_hooks[];
 

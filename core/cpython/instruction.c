@@ -69,7 +69,8 @@ static uint8_t opcode_now(struct gm_python *python, const struct gm_code_entry *
 	uint8_t unit[2];
 	uint64_t address = entry->address + (uint64_t)python->layout.code_adaptive + decoded->start;
 
-	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST)
+	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST ||
+	        !entry->address /* recorded.c */)
 		return decoded->opcode;
 	if (!gm_image_try_read(python->image, address, unit, sizeof(unit)) ||
 	        unit[1] != (uint8_t)decoded->argument ||
