@@ -80,8 +80,9 @@ static struct gm_stacks_thread *find(struct gm_stacks_thread *thread)
 			leave(other);
 			leave(found);
 			if (!atomic_exchange(&told, true))
-				gm_agent_gap("several threads wait in backward() at once: events of the "
-				             "autograd threads have no Python stack then");
+				gm_agent_gap(
+				        "several threads wait in backward() at once: events of the "
+				        "autograd threads have no Python stack then");
 			return NULL;
 		}
 		found = other;

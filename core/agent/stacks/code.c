@@ -147,7 +147,9 @@ static inline uint64_t mix(uint64_t print, uint64_t value)
 static uint64_t mix_content(uint64_t print, uint64_t code)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	enum { HASH = 24 }; /* PyASCIIObject.hash: behind the object's head and the length, all versions */
+	enum {
+		HASH = 24
+	}; /* PyASCIIObject.hash: behind the object's head and the length, all versions */
 	unsigned kind;
 	size_t length;
 	const uint8_t *file = characters(field(code, layout->code_filename), &kind, &length);
@@ -179,7 +181,8 @@ uint64_t gm_code_print(uint64_t code)
 	        gm_load32(code + (uint64_t)layout->code_first_line);
 	print |= UINT64_C(1) << 63; /* no version */
 	/* the first character of an ASCII name; of another one a word of its head, which is no '<' */
-	if (GM_UNLIKELY(*(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))
+	if (GM_UNLIKELY(
+	            *(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))
 		return mix_content(print, code) | UINT64_C(1) << 63;
 	return print;
 }
@@ -269,7 +272,8 @@ static void put_all_locals(struct record *record, uint64_t code)
 		put_locals(record, names, bytes_of(field(code, layout->code_locals_kinds)), 0);
 		return;
 	}
-	uint64_t plain = field(code, layout->code_varnames), cells = field(code, layout->code_cellvars),
+	uint64_t plain = field(code, layout->code_varnames),
+	         cells = field(code, layout->code_cellvars),
 	         free_ones = field(code, layout->code_freevars);
 	put_number(record, tuple_size(plain) + tuple_size(cells) + tuple_size(free_ones));
 	put_locals(record, plain, (struct bytes){0}, LOCAL);
@@ -345,8 +349,8 @@ static uint32_t number_of(struct gm_stacks_thread *thread, uint8_t *body, size_t
 	size_t head_size;
 	uint32_t id;
 
-	for (uint32_t i = (uint32_t)(hash >> 32) % CONTENT_SLOTS, tries = 0; tries < CONTENT_SLOTS / 2;
-	        i = (i + 1) % CONTENT_SLOTS, tries++) {
+	for (uint32_t i = (uint32_t)(hash >> 32) % CONTENT_SLOTS, tries = 0;
+	        tries < CONTENT_SLOTS / 2; i = (i + 1) % CONTENT_SLOTS, tries++) {
 		uint64_t there = atomic_load(&contents[i].hash);
 		if (there == hash && (id = atomic_load(&contents[i].id)) != 0)
 			return id;
@@ -366,7 +370,8 @@ static uint32_t number_of(struct gm_stacks_thread *thread, uint8_t *body, size_t
 		return id;
 	}
 	if (!atomic_exchange(&told_full, true))
-		gm_agent_gap("the agent's table of Python code is full: stacks with code not seen before are left out "
+		gm_agent_gap("the agent's table of Python code is full: stacks with code not seen "
+		             "before are left out "
 		             "from here on");
 	return 0;
 }
@@ -406,7 +411,8 @@ static uint8_t kind_of(uint64_t code)
 static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code, uint64_t print)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	struct record record = {thread->record + 16, thread->record + sizeof(thread->record), false};
+	struct record record = {
+	        thread->record + 16, thread->record + sizeof(thread->record), false};
 	struct gm_stack_code *made;
 	struct bytes ops = bytecode_of(code);
 	uint64_t type = 0;
@@ -443,7 +449,8 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 		                               tuple_size(field(code, layout->code_freevars)));
 	if (layout->code_adaptive != GM_NO_FIELD) {
 		first = number_field(code, layout->code_first_traceable);
-		made->first_traceable = first < 0 || (size_t)first > ops.size / 2 ? 0 : 2 * (uint32_t)first;
+		made->first_traceable =
+		        first < 0 || (size_t)first > ops.size / 2 ? 0 : 2 * (uint32_t)first;
 		/* FRAME_SPECIALS_SIZE + co_nlocalsplus + co_stacksize words */
 		made->frame_size = (uint32_t)layout->frame_localsplus +
 		                   8 * (made->local_count + made->stack_size);
@@ -458,12 +465,14 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 		                .lines_size = lines.size,
 		                .exceptions = exceptions.at,
 		                .exceptions_size = exceptions.size,
-		                .first_line = (uint32_t)number_field(code, layout->code_first_line)});
+		                .first_line =
+		                        (uint32_t)number_field(code, layout->code_first_line)});
 	}
 	return made;
 }
 
-const struct gm_stack_code *gm_code_at(struct gm_stacks_thread *thread, uint64_t code, uint64_t print)
+const struct gm_stack_code *gm_code_at(
+        struct gm_stacks_thread *thread, uint64_t code, uint64_t print)
 {
 	_Atomic(struct gm_stack_code *) *slot =
 	        &slots[code * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SLOT_BITS)];
@@ -474,7 +483,8 @@ const struct gm_stack_code *gm_code_at(struct gm_stacks_thread *thread, uint64_t
 		if (at->address == code && at->print == print)
 			return at;
 		if (length > CHAIN_MAX)
-			at->older = NULL; /* dead ones of code that is made and dropped: met again, they are new */
+			at->older =
+			        NULL; /* dead ones of code that is made and dropped: met again, they are new */
 	}
 	made = make(thread, code, print);
 	if (!made)

@@ -17,13 +17,16 @@ enum {
 	EVIDENCE_DYING_FRAME = 1, /* enum gm_evidence_kind of log/log.h */
 	EVIDENCE_GENERATOR = 2,
 	BATCH = 64,
-	GENERATOR = 0x20 | 0x80 | 0x200, /* CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR, Include/cpython/code.h */
-	FRAME_COMPLETED = 1,             /* and FRAME_CLEARED 4: Include/internal/pycore_frame.h */
+	GENERATOR =
+	        0x20 | 0x80 |
+	        0x200, /* CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR, Include/cpython/code.h */
+	FRAME_COMPLETED = 1, /* and FRAME_CLEARED 4: Include/internal/pycore_frame.h */
 	STACK_MAX = 32,
 };
 
 /* The first word of each object: 0 where one cannot be read. Returns false where none can. */
-static bool read_first_words(const uint64_t *objects, size_t count, uint64_t *ret_words, bool *ret_read)
+static bool read_first_words(
+        const uint64_t *objects, size_t count, uint64_t *ret_words, bool *ret_read)
 {
 	struct iovec here[BATCH], there[BATCH];
 	size_t at = 0;
@@ -68,7 +71,8 @@ static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 		uint32_t start = end > BATCH ? end - BATCH : 0, count = end - start;
 		memcpy(objects,
 		        (const void *)(uintptr_t)(frame +
-		                                  (uint64_t)gm_stacks_python.layout.frame_localsplus +
+		                                  (uint64_t)
+		                                          gm_stacks_python.layout.frame_localsplus +
 		                                  8 * (uint64_t)start),
 		        count * sizeof(objects[0]));
 		if (!read_first_words(objects, count, counts, read))
@@ -82,7 +86,8 @@ static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 	return -1;
 }
 
-static uint32_t write_evidence(uint32_t kind, const struct gm_stack_code *code, uint64_t frame, int slot)
+static uint32_t write_evidence(
+        uint32_t kind, const struct gm_stack_code *code, uint64_t frame, int slot)
 {
 	/* Few of these differ: a small table of those written, by any thread; what falls out is written again. */
 	static struct {
@@ -94,8 +99,8 @@ static uint32_t write_evidence(uint32_t kind, const struct gm_stack_code *code, 
 	uint32_t offset = gm_code_offset(layout, gm_stacks_python.version, code->address,
 	        gm_load(frame + (uint64_t)layout->frame_instruction));
 	/* code 17 bits, slot 16, offset 24, kind 2, and the recording's number */
-	uint64_t key = (uint64_t)code->id << 42 ^ (uint64_t)(slot + 1) << 26 ^ (uint64_t)offset << 2 ^ kind ^
-	               (uint64_t)gm_stacks_generation << 59;
+	uint64_t key = (uint64_t)code->id << 42 ^ (uint64_t)(slot + 1) << 26 ^
+	               (uint64_t)offset << 2 ^ kind ^ (uint64_t)gm_stacks_generation << 59;
 	size_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 54;
 	uint8_t bytes[48], *end = bytes;
 	uint32_t id = atomic_load_explicit(&written[at].id, memory_order_acquire);
@@ -150,13 +155,16 @@ static uint8_t opcode_under_way(const struct gm_python_slot *frame)
 /* A generator that has just ended clears its frame, which lies within it. A `for` that drives it has it on the value stack. */
 static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_python_slot *driver)
 {
-	static const struct gm_opcode *const tables[] = {gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
+	static const struct gm_opcode *const tables[] = {
+	        gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	uint32_t count = driver->entry->stack_size < STACK_MAX ? driver->entry->stack_size : STACK_MAX;
+	uint32_t count =
+	        driver->entry->stack_size < STACK_MAX ? driver->entry->stack_size : STACK_MAX;
 	uint64_t values = driver->frame + (uint64_t)layout->frame_localsplus +
 	                  8 * (uint64_t)driver->entry->local_count;
 
-	if (tables[gm_stacks_python.version - 0x030b][opcode_under_way(driver)].op != GM_OP_FOR_ITER)
+	if (tables[gm_stacks_python.version - 0x030b][opcode_under_way(driver)].op !=
+	        GM_OP_FOR_ITER)
 		return 0;
 	for (uint32_t i = count; i-- > 0;) {
 		uint64_t object = gm_load(values + 8 * (uint64_t)i), type, frame, code;
@@ -204,7 +212,8 @@ uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
 	if (live_end == top)
 		return find_generator(thread, &thread->python[thread->python_count - 1]);
 	address = live_end;
-	code = live_end > chunk && live_end < top ? dying_code(thread, address, top, current) : NULL;
+	code = live_end > chunk && live_end < top ? dying_code(thread, address, top, current)
+	                                          : NULL;
 	if (!code) {
 		/* the first of a chunk that was pushed for it alone (Python/pystate.c, push_chunk()) */
 		uint64_t previous = gm_load(chunk + (uint64_t)layout->chunk_previous);
@@ -213,6 +222,6 @@ uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
 	}
 	if (!code)
 		return 0;
-	return write_evidence((code->flags & GENERATOR) ? EVIDENCE_GENERATOR : EVIDENCE_DYING_FRAME, code,
-	        address, dying_slot(address, code));
+	return write_evidence((code->flags & GENERATOR) ? EVIDENCE_GENERATOR : EVIDENCE_DYING_FRAME,
+	        code, address, dying_slot(address, code));
 }

@@ -127,7 +127,8 @@ enum rule { SAME, UNDEFINED, AT_CFA, AT_RBP, OTHER };
 
 static bool read_common(uint64_t address, uint64_t end, struct common *ret)
 {
-	struct reader reader = {(const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
+	struct reader reader = {
+	        (const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
 	uint64_t length = get(&reader, 4);
 	const char *augmentation;
 	uint8_t version;
@@ -184,7 +185,8 @@ static void set_rule(struct state *state, uint64_t number, enum rule rule, int64
 }
 
 /* A register saved where an expression says: gcc writes "rbp + n" so in functions that align their stack. */
-static void set_expression(struct state *state, uint64_t number, const uint8_t *expression, uint64_t size)
+static void set_expression(
+        struct state *state, uint64_t number, const uint8_t *expression, uint64_t size)
 {
 	struct reader reader = {expression, expression + size, false};
 
@@ -215,7 +217,8 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 				return true;
 			continue;
 		case DW_CFA_offset:
-			set_rule(state, op & 0x3f, AT_CFA, (int64_t)get_uleb(&reader) * common->data_align);
+			set_rule(state, op & 0x3f, AT_CFA,
+			        (int64_t)get_uleb(&reader) * common->data_align);
 			continue;
 		case DW_CFA_restore:
 			if ((op & 0x3f) == RBP) {
@@ -235,13 +238,15 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 		case DW_CFA_advance_loc1:
 		case DW_CFA_advance_loc2:
 		case DW_CFA_advance_loc4:
-			at += get(&reader, (size_t)1 << (op - DW_CFA_advance_loc1)) * common->code_align;
+			at += get(&reader, (size_t)1 << (op - DW_CFA_advance_loc1)) *
+			      common->code_align;
 			if (at > target)
 				return true;
 			break;
 		case DW_CFA_offset_extended:
 			number = get_uleb(&reader);
-			set_rule(state, number, AT_CFA, (int64_t)get_uleb(&reader) * common->data_align);
+			set_rule(state, number, AT_CFA,
+			        (int64_t)get_uleb(&reader) * common->data_align);
 			break;
 		case DW_CFA_offset_extended_sf:
 			number = get_uleb(&reader);
@@ -249,7 +254,8 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 			break;
 		case DW_CFA_GNU_negative_offset_extended:
 			number = get_uleb(&reader);
-			set_rule(state, number, AT_CFA, -(int64_t)get_uleb(&reader) * common->data_align);
+			set_rule(state, number, AT_CFA,
+			        -(int64_t)get_uleb(&reader) * common->data_align);
 			break;
 		case DW_CFA_restore_extended:
 			if (get_uleb(&reader) == RBP) {
@@ -348,7 +354,8 @@ static struct gm_row row_of_expression(const struct state *state)
 	if (op == DW_OP_breg6 && reader.end - reader.at == 1 && *reader.at == DW_OP_deref) {
 		row.kind = GM_ROW_RBP_LOAD;
 		row.offset = (int32_t)offset;
-	} else if (op == DW_OP_breg7 && offset == 8 && reader.end - reader.at > 4 && *reader.at == DW_OP_breg16) {
+	} else if (op == DW_OP_breg7 && offset == 8 && reader.end - reader.at > 4 &&
+	           *reader.at == DW_OP_breg16) {
 		row.kind = GM_ROW_PLT;
 		row.offset = 8;
 	}
@@ -396,7 +403,8 @@ static struct gm_row row_of(const struct state *state, const struct common *comm
 static struct gm_row read_description(uint64_t address, uint64_t end, uint64_t pc)
 {
 	const struct gm_row unknown = {.kind = GM_ROW_UNKNOWN};
-	struct reader reader = {(const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
+	struct reader reader = {
+	        (const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
 	uint64_t length = get(&reader, 4), common_at, begin, size;
 	struct common common;
 	struct state state = {.cfa_register = RSP, .cfa_offset = 8, .rip = OTHER}, initial;
@@ -446,8 +454,8 @@ struct gm_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_si
 	get_pointer(&reader, pointer_encoding, frame_header);
 	count = get_pointer(&reader, count_encoding, frame_header);
 	/* all linkers write the table so: pairs of begin and description, both relative to the header */
-	if (version != 1 || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || reader.bad || !count ||
-	        count > (uint64_t)(reader.end - reader.at) / 8)
+	if (version != 1 || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) || reader.bad ||
+	        !count || count > (uint64_t)(reader.end - reader.at) / 8)
 		return unknown;
 	table = (const int32_t *)(const void *)reader.at;
 	uint64_t low = 0, high = count;

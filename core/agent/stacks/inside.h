@@ -14,12 +14,12 @@
 #define GM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-	GM_STACKS_FRAMES_MAX = 4096,      /* of one stack: GM_LOG_STACK_MAX of log/format.h */
-	GM_STACKS_FRAMES_KEPT = 256,      /* of a stack that is deeper: its innermost ones */
-	GM_PYTHON_STACKS_MAX = 1 << 20,   /* different ones: frames of the tree */
+	GM_STACKS_FRAMES_MAX = 4096,    /* of one stack: GM_LOG_STACK_MAX of log/format.h */
+	GM_STACKS_FRAMES_KEPT = 256,    /* of a stack that is deeper: its innermost ones */
+	GM_PYTHON_STACKS_MAX = 1 << 20, /* different ones: frames of the tree */
 	GM_NATIVE_STACKS_MAX = 1 << 21,
 	GM_STACKS_CODES_MAX = 1 << 17,
-	GM_STACKS_ARENA = 64 << 20,       /* bytes, for code objects and modules */
+	GM_STACKS_ARENA = 64 << 20, /* bytes, for code objects and modules */
 	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX - 64,
 };
 
@@ -119,8 +119,8 @@ static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t si
 
 /* A loop of a code object with a counted iterator: passes.c. */
 struct gm_code_loop {
-	uint32_t start, end; /* of the bytecode, in bytes, [start, end) */
-	uint32_t slot;       /* of the value stack, where the iterator is */
+	uint32_t start, end;                 /* of the bytecode, in bytes, [start, end) */
+	uint32_t slot;                       /* of the value stack, where the iterator is */
 	_Atomic uint64_t iterator, position; /* as they were last */
 };
 
@@ -144,8 +144,8 @@ struct gm_stack_code {
 
 enum gm_code_kind {
 	GM_CODE_OTHER,
-	GM_CODE_LIBRARY,         /* in site-packages or Python's own library */
-	GM_CODE_ENGINE,          /* _engine_run_backward() of torch/autograd/graph.py */
+	GM_CODE_LIBRARY, /* in site-packages or Python's own library */
+	GM_CODE_ENGINE,  /* _engine_run_backward() of torch/autograd/graph.py */
 };
 
 /* A frame of a thread's last stack. */
@@ -161,11 +161,12 @@ struct gm_python_raw {
 };
 
 struct gm_native_slot {
-	uint64_t pc, rsp, rbp;  /* the registers in this frame */
-	uint64_t pc_at, rbp_at; /* where the stack has them; rbp_at 0: it is as in the frame within */
-	uint64_t rsp_at;        /* where rsp was read, 0: it follows from the frame within */
-	uint32_t stack;         /* of which it is the innermost frame */
-	bool exact;             /* pc is of an instruction that did not call: it was interrupted */
+	uint64_t pc, rsp, rbp; /* the registers in this frame */
+	uint64_t pc_at,
+	        rbp_at;  /* where the stack has them; rbp_at 0: it is as in the frame within */
+	uint64_t rsp_at; /* where rsp was read, 0: it follows from the frame within */
+	uint32_t stack;  /* of which it is the innermost frame */
+	bool exact;      /* pc is of an instruction that did not call: it was interrupted */
 };
 
 /* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
@@ -182,22 +183,22 @@ struct gm_stacks_thread {
 	_Atomic uint32_t visitors; /* threads that read this one's Python frames now */
 	_Atomic bool alive;
 	bool is_named, is_autograd;
-	bool is_pythons, had_none; /* started by Python: its state lives as long as it */
-	uint32_t lender;     /* number of the thread whose stack was borrowed, plus 1 */
+	bool is_pythons, had_none;      /* started by Python: its state lives as long as it */
+	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
 	uint64_t lent_frame, lent_code; /* its innermost frame then */
 
-	size_t scratch_used;                                      /* of `record`: decoding.h */
-	struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1];   /* outermost first */
-	struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1];   /* outermost first */
-	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1];   /* innermost first */
-	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];       /* innermost first */
-	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX];         /* a record as it is put together */
+	size_t scratch_used;                                    /* of `record`: decoding.h */
+	struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1]; /* innermost first */
+	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];     /* innermost first */
+	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX];       /* a record as it is put together */
 };
 
 struct gm_stacks_python {
-	bool on;      /* the table fits, and this Python can be read */
-	bool refused; /* it cannot, ever */
-	int version;  /* 0x030b */
+	bool on;          /* the table fits, and this Python can be read */
+	bool refused;     /* it cannot, ever */
+	int version;      /* 0x030b */
 	uint32_t trusted; /* walks in which every frame was what it should be */
 	uint64_t runtime;
 	uint64_t code_type; /* PyCode_Type */
@@ -231,10 +232,11 @@ bool gm_codes_init(void);
 void gm_codes_clear(void);
 uint64_t gm_code_print(uint64_t code);
 /* The entry of the code object that is there now. NULL: none is. */
-const struct gm_stack_code *gm_code_at(struct gm_stacks_thread *thread, uint64_t code, uint64_t print);
+const struct gm_stack_code *gm_code_at(
+        struct gm_stacks_thread *thread, uint64_t code, uint64_t print);
 
-static inline uint32_t gm_code_offset(const struct gm_python_layout *layout, int version,
-        uint64_t code, uint64_t instruction)
+static inline uint32_t gm_code_offset(
+        const struct gm_python_layout *layout, int version, uint64_t code, uint64_t instruction)
 {
 	int64_t offset;
 
@@ -259,7 +261,11 @@ enum gm_row_kind {
 	GM_ROW_SIGNAL,      /* the kernel's frame of a signal handler: registers are in it */
 	GM_ROW_PLT,         /* CFA = rsp + offset + 8 where the entry has pushed */
 };
-enum gm_rbp_kind { GM_RBP_SAME = 0, GM_RBP_CFA /* at CFA + offset */, GM_RBP_RBP /* at rbp + offset */ };
+enum gm_rbp_kind {
+	GM_RBP_SAME = 0,
+	GM_RBP_CFA /* at CFA + offset */,
+	GM_RBP_RBP /* at rbp + offset */
+};
 
 struct gm_row {
 	uint8_t kind, rbp;
@@ -286,8 +292,7 @@ extern _Atomic uint64_t gm_unload_salt; /* another after each unloading */
 static inline struct gm_row gm_row_of(struct gm_stacks_thread *thread, uint64_t pc)
 {
 	/* Two words that are written by several threads: only a pair that was written together fits its key. */
-	struct gm_row_slot *slot =
-	        &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
+	struct gm_row_slot *slot = &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
 	uint64_t salt = atomic_load_explicit(&gm_unload_salt, memory_order_relaxed);
 	uint64_t row = atomic_load_explicit(&slot->row, memory_order_relaxed);
 	uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
@@ -319,8 +324,8 @@ struct gm_code_tables {
 	size_t bytecode_size, lines_size, exceptions_size;
 	uint32_t first_line;
 };
-void gm_passes_prepare(
-        struct gm_stacks_thread *thread, struct gm_stack_code *code, const struct gm_code_tables *tables);
+void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+        const struct gm_code_tables *tables);
 void gm_passes_take(struct gm_stacks_thread *thread);
 void gm_passes_clear(void);
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread);

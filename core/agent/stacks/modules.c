@@ -235,10 +235,12 @@ static int look_at_symbols(struct dl_phdr_info *info, size_t size, void *context
 	(void)size;
 	for (size_t i = 0; i < info->dlpi_phnum; i++) {
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = (const void *)(uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+			dynamic = (const void *)(uintptr_t)(info->dlpi_addr +
+			                                    info->dlpi_phdr[i].p_vaddr);
 	}
 	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-		const void *at = (const void *)(uintptr_t)in_table(dynamic->d_un.d_ptr, info->dlpi_addr);
+		const void *at =
+		        (const void *)(uintptr_t)in_table(dynamic->d_un.d_ptr, info->dlpi_addr);
 		if (dynamic->d_tag == DT_SYMTAB)
 			symbols = at;
 		else if (dynamic->d_tag == DT_STRTAB)

@@ -46,8 +46,8 @@ static bool find_stack(struct gm_stacks_thread *thread)
 struct walk {
 	uint64_t pc, rsp, rbp;
 	uint64_t pc_at, rbp_at, rsp_at; /* where this step read them; 0: it did not */
-	uint64_t end;           /* of the stack */
-	bool exact;             /* pc is of an instruction that did not call */
+	uint64_t end;                   /* of the stack */
+	bool exact;                     /* pc is of an instruction that did not call */
 };
 
 static inline bool readable(const struct walk *walk, uint64_t address)
@@ -58,7 +58,12 @@ static inline bool readable(const struct walk *walk, uint64_t address)
 static bool step_signal(struct walk *walk)
 {
 	/* struct ucontext at rsp: gregs at 40, in the order of enum REG_ (sys/ucontext.h); kernel's rt_sigframe */
-	enum { GREGS = 40, RBP_AT = GREGS + 8 * 10, RSP_AT = GREGS + 8 * 15, RIP_AT = GREGS + 8 * 16 };
+	enum {
+		GREGS = 40,
+		RBP_AT = GREGS + 8 * 10,
+		RSP_AT = GREGS + 8 * 15,
+		RIP_AT = GREGS + 8 * 16
+	};
 	uint64_t rsp;
 
 	if (!readable(walk, walk->rsp + RIP_AT))
@@ -158,7 +163,8 @@ static void told_deep(void)
 	static _Atomic bool told;
 
 	if (!atomic_exchange(&told, true))
-		gm_agent_gap("native stacks deeper than 4096 frames: of those only the innermost 256 are recorded");
+		gm_agent_gap("native stacks deeper than 4096 frames: of those only the innermost "
+		             "256 are recorded");
 }
 
 uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at)

@@ -75,8 +75,8 @@ static const struct gm_opcode *opcodes(void)
 	return tables[gm_stacks_python.version - 0x0309];
 }
 
-void gm_passes_prepare(
-        struct gm_stacks_thread *thread, struct gm_stack_code *code, const struct gm_code_tables *tables)
+void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+        const struct gm_code_tables *tables)
 {
 	const int version = gm_stacks_python.version;
 	struct gm_code_entry entry = {.bytecode = (uint8_t *)(uintptr_t)tables->bytecode,
@@ -128,15 +128,12 @@ static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 {
 	uint64_t iterator = gm_load(slot), words[3];
 
-	if (iterator == atomic_load_explicit(&loop->iterator, memory_order_relaxed)) {
-		if (counts(gm_load(iterator + 8)))
-			return gm_load(iterator + HEAD);
-		return UINT64_MAX;
+	if (GM_UNLIKELY(iterator != atomic_load_explicit(&loop->iterator, memory_order_relaxed))) {
+		if ((iterator & 7) || !gm_read_checked(iterator, words, sizeof(words)))
+			return UINT64_MAX;
+		atomic_store_explicit(&loop->iterator, iterator, memory_order_relaxed);
 	}
-	if ((iterator & 7) || !gm_read_checked(iterator, words, sizeof(words)) || !counts(words[1]))
-		return UINT64_MAX;
-	atomic_store_explicit(&loop->iterator, iterator, memory_order_relaxed);
-	return words[2];
+	return iterator && counts(gm_load(iterator + 8)) ? gm_load(iterator + HEAD) : UINT64_MAX;
 }
 
 static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *loop)
@@ -167,8 +164,8 @@ void gm_passes_take(struct gm_stacks_thread *thread)
 		uint32_t offset;
 		if (GM_LIKELY(!frame->loop_count))
 			continue;
-		offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version, frame->code,
-		        frame->instruction);
+		offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version,
+		        frame->code, frame->instruction);
 		for (uint32_t j = 0; j < frame->loop_count && seen < LOOPS_AT_ONCE; j++) {
 			struct gm_code_loop *loop = &frame->entry->loops[j];
 			if (offset < loop->start || offset >= loop->end)

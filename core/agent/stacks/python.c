@@ -18,7 +18,8 @@
 #include "cpython/locate.h"
 
 enum {
-	TRUST_AFTER = 64, /* walks with every frame checked, until frames are loaded as the tables say */
+	TRUST_AFTER =
+	        64, /* walks with every frame checked, until frames are loaded as the tables say */
 	OWNED_BY_GENERATOR = 1,
 	OWNED_BY_C = 3, /* enum _frameowner, 3.12+ */
 	FRAMES_WALKED_MAX = 1 << 17,
@@ -123,7 +124,8 @@ void gm_python_seek(void)
 			continue;
 		python->layout = *tables[i].layout;
 		if (!python->code_type || !put_debug_offsets(python)) {
-			refuse("this build of CPython (free-threaded, or stripped) is not known: events have no "
+			refuse("this build of CPython (free-threaded, or stripped) is not known: "
+			       "events have no "
 			       "Python stacks");
 			return;
 		}
@@ -131,7 +133,8 @@ void gm_python_seek(void)
 		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
 		return;
 	}
-	refuse("this version of CPython is not known (3.9 to 3.13 are): events have no Python stacks");
+	refuse("this version of CPython is not known (3.9 to 3.13 are): events have no Python "
+	       "stacks");
 }
 
 /* --- walking --- */
@@ -161,8 +164,9 @@ uint64_t gm_python_innermost(uint64_t state)
 uint32_t gm_python_collect(struct gm_stacks_thread *thread, uint64_t frame)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	const int32_t instruction = layout->frame_instruction != GM_NO_FIELD ? layout->frame_instruction
-	                                                                     : layout->frame_lasti;
+	const int32_t instruction = layout->frame_instruction != GM_NO_FIELD
+	                                    ? layout->frame_instruction
+	                                    : layout->frame_lasti;
 	const int32_t code_at = layout->frame_code, previous_at = layout->frame_previous;
 	const int32_t owner_at = layout->frame_owner;
 	const bool checked = gm_stacks_python.trusted < TRUST_AFTER;
@@ -206,7 +210,8 @@ static void told_deep(void)
 	static _Atomic bool told;
 
 	if (!atomic_exchange(&told, true))
-		gm_agent_gap("Python stacks deeper than 4096 frames: of those only the innermost 256 are recorded");
+		gm_agent_gap("Python stacks deeper than 4096 frames: of those only the innermost "
+		             "256 are recorded");
 }
 
 /* The stack of thread->raw, `count` frames of it. 0: it cannot be told. */
@@ -269,7 +274,8 @@ static bool is_plausible(struct gm_stacks_thread *thread, uint64_t state, uint32
 	        ident != (uint64_t)pthread_self())
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
-		if (!gm_read_checked(thread->raw[i].code + 8, &type, 8) || type != python->code_type)
+		if (!gm_read_checked(thread->raw[i].code + 8, &type, 8) ||
+		        type != python->code_type)
 			return false;
 	}
 	if (count)
@@ -299,7 +305,8 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 	count = frame ? gm_python_collect(thread, frame) : 0;
 	if (GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER) &&
 	        ((frame && !count) || !is_plausible(thread, state, count))) {
-		refuse("this build of CPython has its structs laid out otherwise than the releases (a debug or "
+		refuse("this build of CPython has its structs laid out otherwise than the releases "
+		       "(a debug or "
 		       "patched build?): events have no Python stacks");
 		return 0;
 	}

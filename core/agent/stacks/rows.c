@@ -28,8 +28,8 @@ struct gm_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc)
 	gm_modules_poll();
 	salt = atomic_load(&gm_unload_salt);
 	if (gm_module_at(thread, pc, &loaded))
-		row = gm_frame_table_row(loaded.frame_header, loaded.frame_header_size, loaded.start,
-		        loaded.end, pc);
+		row = gm_frame_table_row(loaded.frame_header, loaded.frame_header_size,
+		        loaded.start, loaded.end, pc);
 	else
 		return row; /* not kept: code may be loaded there later */
 	memcpy(&word, &row, sizeof(word));

@@ -126,8 +126,10 @@ bool gm_stacks_start(const struct gm_stacks_options *options)
 	if (!gm_stacks_arena.bytes && (gm_stacks_arena.bytes = gm_stacks_map(GM_STACKS_ARENA)))
 		gm_stacks_arena.size = GM_STACKS_ARENA;
 	ready = gm_stacks_arena.bytes && gm_codes_init() && gm_row_slots_init() &&
-	        gm_trie_init(&gm_python_trie, GM_AGENT_PYTHON_STACK, GM_PYTHON_STACKS_MAX, write_python) &&
-	        gm_trie_init(&gm_native_trie, GM_AGENT_NATIVE_STACK, GM_NATIVE_STACKS_MAX, write_native);
+	        gm_trie_init(&gm_python_trie, GM_AGENT_PYTHON_STACK, GM_PYTHON_STACKS_MAX,
+	                write_python) &&
+	        gm_trie_init(
+	                &gm_native_trie, GM_AGENT_NATIVE_STACK, GM_NATIVE_STACKS_MAX, write_native);
 	atomic_store(&python_tries, 0);
 	if (ready && options->python)
 		gm_python_seek();

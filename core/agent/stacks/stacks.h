@@ -30,7 +30,8 @@ struct gm_stacks_options {
 };
 
 enum gm_stacks_flags {
-	GM_STACKS_BORROWED = 1, /* the Python stack is that of the thread waiting in backward(): as GM_EVENT_BORROWED */
+	GM_STACKS_BORROWED =
+	        1, /* the Python stack is that of the thread waiting in backward(): as GM_EVENT_BORROWED */
 };
 
 /* Ids as in the file; 0: none. */

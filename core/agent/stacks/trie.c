@@ -53,15 +53,18 @@ static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 	if (id == 0 || id > trie->max) {
 		if (!atomic_exchange(&trie->told_full, true))
 			gm_agent_gap(trie->kind == GM_AGENT_PYTHON_STACK
-			                ? "the agent's table of Python stacks is full: stacks not seen "
-			                  "before are left out from here on"
-			                : "the agent's table of native stacks is full: stacks not seen "
-			                  "before are left out from here on");
+			                     ? "the agent's table of Python stacks is full: stacks "
+			                       "not seen "
+			                       "before are left out from here on"
+			                     : "the agent's table of native stacks is full: stacks "
+			                       "not seen "
+			                       "before are left out from here on");
 		return 0;
 	}
 	trie->nodes[id].value = value;
 	trie->nodes[id].parent = parent;
-	return gm_agent_put(trie->kind, id, bytes, trie->write(bytes, &trie->nodes[id], id)) ? id : 0;
+	return gm_agent_put(trie->kind, id, bytes, trie->write(bytes, &trie->nodes[id], id)) ? id
+	                                                                                     : 0;
 }
 
 uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
@@ -75,7 +78,8 @@ uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
 		uint32_t size = level_size(level);
 		_Atomic uint32_t *slots = trie->slots[level];
 		/* A level is closed when half of it is in use; its chains stay short and end in an empty slot. */
-		bool open = atomic_load_explicit(&trie->used[level], memory_order_relaxed) < size / 2;
+		bool open =
+		        atomic_load_explicit(&trie->used[level], memory_order_relaxed) < size / 2;
 		for (uint32_t i = (uint32_t)hash & (size - 1), tries = 0; tries < size;
 		        i = (i + 1) & (size - 1), tries++) {
 			uint32_t id = atomic_load_explicit(&slots[i], memory_order_acquire);
@@ -93,8 +97,8 @@ uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
 				}
 			}
 			if (is_child(trie, id, parent, value)) {
-				atomic_store_explicit(&trie->nodes[parent].last_child, id,
-				        memory_order_release);
+				atomic_store_explicit(
+				        &trie->nodes[parent].last_child, id, memory_order_release);
 				return id;
 			}
 		}
