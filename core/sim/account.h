@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define GM_SIM_ACCOUNT_MAGIC UINT64_C(0x746361206d697367) /* "gsim act" */
-#define GM_SIM_ACCOUNT_VERSION 1
+#define GM_SIM_ACCOUNT_VERSION 2
 #define GM_SIM_DEVICES_MAX 16
 #define GM_SIM_ACCOUNT_SYMBOL "gpumem_sim_account"
 
@@ -53,6 +53,11 @@ struct gm_sim_account {
 	uint64_t not_simulated;        /* calls refused because they are not simulated */
 	uint64_t read_back; /* bytes copied to the host of which nothing was ever computed */
 	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];
+	/* since version 2 */
+	uint64_t
+	        machine; /* address of the page that the run's processes share (sim/machine.h); 0: none */
+	uint64_t outside[GM_SIM_DEVICES_MAX];  /* bytes that libraries keep for themselves (NCCL) */
+	uint32_t physical[GM_SIM_DEVICES_MAX]; /* the device's number on that page */
 };
 
 #endif

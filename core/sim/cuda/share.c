@@ -84,6 +84,7 @@ void gm_sim_share_start(void)
 		return;
 	}
 	machine = at;
+	gpumem_sim_account.machine = (uintptr_t)at;
 	identity = inode;
 }
 

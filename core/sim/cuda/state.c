@@ -151,7 +151,7 @@ static void start(void)
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
 		device->index = i;
-		device->physical = physical[i];
+		device->physical = gpumem_sim_account.physical[i] = physical[i];
 		device->choice = choice;
 		device->memory = device->marks = -1;
 		device->account = &gpumem_sim_account.device[i];
