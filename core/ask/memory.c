@@ -186,6 +186,11 @@ struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm
 		return error;
 	}
 	finish(&building, &memory);
+	error = gm_context_check_there(context);
+	if (error) {
+		gm_memory_deinit(&memory);
+		return error;
+	}
 	memory.total = memory.own.total;
 	if (gm_device_facts(context, device, &memory.own, &memory.there)) {
 		memory.total = memory.there.total;

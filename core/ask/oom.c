@@ -277,6 +277,8 @@ struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struc
 {
 	*ret_oom = (struct gm_oom){0};
 	struct gm_error *error = look_at_target(context, device, ret_oom);
+	if (!error)
+		error = gm_context_check_there(context);
 	if (error)
 		gm_oom_deinit(ret_oom);
 	return error;
