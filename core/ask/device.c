@@ -8,7 +8,6 @@
 #include "ask/nvml.h"
 #include "base/cleanup.h"
 #include "sim/account.h"
-#include "sim/machine.h"
 #include "symbols/symbols.h"
 
 /* --- other processes ------------------------------------------------------------------------------- */

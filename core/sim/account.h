@@ -14,6 +14,7 @@
 #ifndef GM_SIM_ACCOUNT_H
 #define GM_SIM_ACCOUNT_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #define GM_SIM_ACCOUNT_MAGIC UINT64_C(0x746361206d697367) /* "gsim act" */
@@ -58,6 +59,23 @@ struct gm_sim_account {
 	        machine; /* address of the page that the run's processes share (sim/machine.h); 0: none */
 	uint64_t outside[GM_SIM_DEVICES_MAX];  /* bytes that libraries keep for themselves (NCCL) */
 	uint32_t physical[GM_SIM_DEVICES_MAX]; /* the device's number on that page */
+};
+
+/* The page that the processes of one run share (machine.h), at gm_sim_account.machine of each. */
+#define GM_SIM_MACHINE_MAGIC UINT64_C(0x6863616d6d697367) /* "gsimmach" */
+
+enum { GM_SIM_MACHINE_PROCESSES = 512 };
+
+struct gm_sim_machine {
+	uint64_t magic;
+	pthread_mutex_t lock; /* between processes; robust */
+	struct gm_sim_machine_process {
+		uint32_t process; /* 0: free */
+		uint32_t unused;
+		uint64_t
+		        start; /* in clock ticks since the machine's start, field 22 of /proc/PID/stat */
+		uint64_t bytes[GM_SIM_DEVICES_MAX];
+	} processes[GM_SIM_MACHINE_PROCESSES];
 };
 
 #endif
