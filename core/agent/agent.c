@@ -207,14 +207,16 @@ static void read_command(char *ret, size_t size)
 	ret[count] = 0;
 }
 
-static void enlist(void)
+/* For whoever started the program: this process has the agent, or (path) it records in a file. */
+static void enlist(const char *path)
 {
 	char list[PATH_MAX], line[PATH_MAX + 32];
 	gm_agent_setting("list", list, sizeof(list));
 	int fd = *list ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return;
-	int length = snprintf(line, sizeof(line), "%u %s\n", agent.pid, agent.path);
+	int length = snprintf(
+	        line, sizeof(line), "%u%s%s\n", (uint32_t)getpid(), *path ? " " : "", path);
 	ssize_t ignored = write(fd, line, (size_t)length);
 	(void)ignored;
 	close(fd);
@@ -268,7 +270,7 @@ static bool begin(void)
 	read_command(header->command, sizeof(header->command));
 	gm_agent_keep_id(header->id);
 	gm_agent_events_begin();
-	enlist();
+	enlist(agent.path);
 	if (!gm_stacks_start(&stacks))
 		put_gap("no stacks: no memory for them");
 	for (uint32_t i = 0; i < agent.early_count; i++)
@@ -403,6 +405,7 @@ __attribute__((constructor)) static void on_load(void)
 	if (!agent.preloaded || !configure(settings))
 		return;
 	gm_agent_hooks_preloaded();
+	enlist("");
 	atomic_store(&live->state, WAITING);
 }
 

@@ -118,7 +118,7 @@ struct gm_agent_hook {
 	void *hook;
 	void *_Atomic *before;
 };
-extern const struct gm_agent_hook gm_agent_c10_hooks[];
+extern const struct gm_agent_hook gm_agent_c10_hooks[], gm_agent_runtime_hooks[];
 
 /* Numbers of this process that a fork changes: read again in the child. */
 uint32_t gm_agent_pid(void);

@@ -97,11 +97,17 @@ const struct gm_agent_hook gm_agent_c10_hooks[] = {
 
 enum { DEVICE_CPU = 0, DEVICE_CUDA = 1 }; /* c10::DeviceType */
 
-/* Preloaded: what another preloaded library (the simulated device) has in libc10's place comes before libc10's own. */
+/* Preloaded: what another preloaded library (the simulated device) has in a function's place comes before its own library. */
+static void find_next(const struct gm_agent_hook *hooks)
+{
+	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++)
+		atomic_store(hook->before, dlsym(RTLD_NEXT, hook->symbol));
+}
+
 void gm_agent_hooks_preloaded(void)
 {
-	for (const struct gm_agent_hook *hook = gm_agent_c10_hooks; hook->symbol; hook++)
-		atomic_store(hook->before, dlsym(RTLD_NEXT, hook->symbol));
+	find_next(gm_agent_c10_hooks);
+	find_next(gm_agent_runtime_hooks);
 }
 
 /* libc10's own is there: it is being called. */
