@@ -53,14 +53,13 @@ enum gm_agent_source {
 };
 
 /*
- * Kinds of records. A record is a varint of `kind`, then for the interned kinds a varint of the payload's bytes and
- * the payload, which begins with a varint of the id where `id` is said below. Payloads are of varints (LEB128),
+ * Kinds of records. A record is a varint of `kind`, a varint of the payload's bytes and the payload, which begins with a varint of the id where `id` is said below. Payloads are of varints (LEB128),
  * signed ones (zigzag), and strings (varint of the length, then UTF-8 bytes).
  */
 enum gm_agent_record {
 	GM_AGENT_CODE =
 	        16, /* id; first line, co_flags; strings: file, qualified name, co_code, line table,
-	                       exception table; number of localsplus, each a string and a byte of its kind;
+	                       exception table; number of localsplus, each a string and its kind;
 	                       number of co_names, each a string; co_stacksize, Python's version (0x030b) */
 	GM_AGENT_PYTHON_STACK, /* id; the caller's stack (id, 0: none), code (id), offset of the instruction in
 	                          bytes: a stack is its innermost frame and the stack below it */

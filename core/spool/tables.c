@@ -126,10 +126,7 @@ static struct gm_error *decode_code(
 	code.local_kinds = kinds;
 	for (uint32_t i = 0; i < code.local_count && !in->bad; i++) {
 		*at++ = get_string(in, &arena);
-		if (in->at < in->end)
-			kinds[i] = *in->at++;
-		else
-			in->bad = true;
+		kinds[i] = (uint8_t)gm_get_u32(in);
 	}
 	code.names = at;
 	code.name_count = gm_get_u32(in);
