@@ -17,7 +17,7 @@ struct options {
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY };
+enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE };
 
 extern const struct gm_command gm_command_blocks;
 
@@ -27,6 +27,7 @@ static const struct argp_option option_table[] = {
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
         {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -47,6 +48,11 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->history = true;
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
+	case KEY_DEVICE:
+		options->blocks.has_device = true;
+		return gm_error_prefix(
+		        gm_parse_number(argument, 0, INT16_MAX, &options->blocks.device),
+		        "--device");
 	case KEY_BY:
 		return gm_parse_group_by(argument, &options->blocks.by);
 	default:
@@ -86,7 +92,8 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 		        : by == GM_BY_STACK ? "stack"
 		                            : "phase");
 	struct gm_target_blocks blocks;
-	gm_try(gm_ask_target_blocks(context, -1, &blocks));
+	gm_try(gm_ask_target_blocks(
+	        context, options->blocks.has_device ? (int)options->blocks.device : -1, &blocks));
 	struct gm_error *error =
 	        json ? gm_render_target_blocks_json(&blocks, by == GM_BY_NONE, out)
 	             : gm_render_target_blocks_text(&blocks, by != GM_BY_NONE, style, out);
