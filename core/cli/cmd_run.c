@@ -172,6 +172,10 @@ static struct gm_error *run_program(
 		setenv(*at, equals + 1, 1);
 	}
 	gm_sim_settings_free(settings);
+	char *note = options.sim ? gm_sim_real_device_note(options.launch.profile) : NULL;
+	if (note)
+		fprintf(err, "%s\n", note);
+	free(note);
 	fflush(NULL);
 	const char *name = argv[options.program];
 	execvp(name, &argv[options.program]);

@@ -76,6 +76,7 @@ struct gm_sim_machine {
 		        start; /* in clock ticks since the machine's start, field 22 of /proc/PID/stat */
 		uint64_t bytes[GM_SIM_DEVICES_MAX];
 	} processes[GM_SIM_MACHINE_PROCESSES];
+	uint32_t said; /* 1: that a PyTorch has no CUDA was told; atomic */
 };
 
 #endif

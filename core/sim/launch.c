@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,6 +65,38 @@ struct gm_error *gm_sim_library(char **ret)
 		        "simulated device: " LIBRARY " is not beside this program: install gpumem "
 		        "whole, or set GPUMEM_SIM_LIBRARY");
 	return NULL;
+}
+
+static char *real_device(void)
+{
+	/* NVIDIA's driver, and its stand-in under WSL. */
+	static const char *const names[] = {"nvidia[0-9]*", "dxg"};
+	const char *folder = getenv("GPUMEM_DEV");
+	char *found = NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++) {
+		_cleanup_free_ char *pattern = NULL;
+		glob_t list = {0};
+		if (asprintf(&pattern, "%s/%s", folder && *folder ? folder : "/dev", names[i]) < 0)
+			return NULL;
+		if (glob(pattern, 0, NULL, &list) == 0 && list.gl_pathc)
+			found = strdup(list.gl_pathv[0]);
+		globfree(&list);
+	}
+	return found;
+}
+
+char *gm_sim_real_device_note(const char *profile)
+{
+	const char *quiet = getenv("GPUMEM_SIM_QUIET");
+	_cleanup_free_ char *file =
+	        quiet && *quiet && strcmp(quiet, "0") != 0 ? NULL : real_device();
+	char *note = NULL;
+	if (file && asprintf(&note,
+	                    "gpumem: %s: this machine's GPU is not used: the program runs on the "
+	                    "simulated %s; without --sim it runs on the GPU",
+	                    file, profile && *profile ? profile : gm_sim_profiles[0].name) < 0)
+		return NULL;
+	return note;
 }
 
 void gm_sim_settings_free(char **settings)

@@ -175,3 +175,9 @@ void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void
 	}
 	pthread_mutex_unlock(&machine->lock);
 }
+
+bool gm_sim_share_first(void)
+{
+	gm_sim_machine_choice(); /* finds the page */
+	return !machine || !__atomic_exchange_n(&machine->said, 1, __ATOMIC_RELAXED);
+}

@@ -398,6 +398,8 @@ static void account_json(const char *path)
 __attribute__((destructor)) static void finish(void)
 {
 	const struct gm_sim_account *a = &gpumem_sim_account;
+	if (!a->process)
+		gm_sim_say_no_cuda();
 	if (!a->process || a->process != (uint32_t)getpid())
 		return;
 	for (unsigned i = 0; i < a->devices; i++)
