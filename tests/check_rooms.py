@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "base": [],
     "image": TARGET[:1],
     "symbols": TARGET[:2],
+    "inject": TARGET[:3],
     "cpython": TARGET[:3],
     "torch": TARGET[:4],
     "holders": TARGET,

@@ -24,6 +24,8 @@
 	_(who_holds)   \
 	_(retained)    \
 	_(run)         \
+	_(attach)      \
+	_(detach)      \
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \
