@@ -35,8 +35,9 @@
 #define FRAME 9408
 #define FRAME_STACK 9424 /* uc_stack in it */
 
-#define PLACED(place, member) \
-	_Static_assert((place) == offsetof(struct gm_inject_block, member), #member ": the code has it elsewhere")
+#define PLACED(place, member)                                               \
+	_Static_assert((place) == offsetof(struct gm_inject_block, member), \
+	        #member ": the code has it elsewhere")
 PLACED(CREATE, pthread_create);
 PLACED(DETACH, pthread_detach);
 PLACED(DLOPEN, dlopen);
@@ -61,85 +62,96 @@ PLACED(FRAME, frame);
 #define AT(number) NUMBER_(number) "(%rbx)"
 
 /* clang-format off: one instruction a line */
-__asm__(
-	".pushsection .rodata\n"
-	".balign 16\n"
-	"gm_inject_code_start:\n"
-	/* --- in the stopped thread: rbx is the block, rsp the end of our stack, a multiple of 16 --- */
-	"	cld\n"
-	"	movl $14, %eax\n"                 /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
-	"	movl $2, %edi\n"
-	"	leaq " AT(MASK) ", %rsi\n"
-	"	xorl %edx, %edx\n"
-	"	movl $8, %r10d\n"
-	"	syscall\n"
-	"	call *" AT(ERRNO) "\n"
-	"	movl (%rax), %ecx\n"
-	"	movl %ecx, " AT(ERRNO_BEFORE) "\n"
-	"	leaq " AT(THREAD) ", %rdi\n"
-	"	xorl %esi, %esi\n"
-	"	leaq 1f(%rip), %rdx\n"
-	"	movq %rbx, %rcx\n"
-	"	call *" AT(CREATE) "\n"
-	"	movl %eax, " AT(CREATED) "\n"
-	"	call *" AT(ERRNO) "\n"
-	"	movl " AT(ERRNO_BEFORE) ", %ecx\n"
-	"	movl %ecx, (%rax)\n"
-	"	movl $131, %eax\n"                /* sigaltstack(NULL, &frame.stack): rt_sigreturn sets it */
-	"	xorl %edi, %edi\n"
-	"	leaq " AT(FRAME_STACK) ", %rsi\n"
-	"	syscall\n"
-	"	leaq " AT(FRAME) ", %rsp\n"
-	"	movl $15, %eax\n"                 /* rt_sigreturn */
-	"	syscall\n"
-	"	hlt\n"
-	/* --- in the new thread: rdi is the block --- */
-	"1:	pushq %rbx\n"
-	"	movq %rdi, %rbx\n"
-	"	movq %fs:16, %rdi\n"              /* pthread_self() */
-	"	call *" AT(DETACH) "\n"
-	"	movq " AT(FUNCTION) ", %rax\n"
-	"	testq %rax, %rax\n"
-	"	jnz 2f\n"
-	"	leaq " AT(PATH) ", %rdi\n"
-	"	movl $2, %esi\n"                  /* RTLD_NOW */
-	"	call *" AT(DLOPEN) "\n"
-	"	testq %rax, %rax\n"
-	"	jz 3f\n"
-	"	movq %rax, %rdi\n"
-	"	leaq " AT(NAME) ", %rsi\n"
-	"	call *" AT(DLSYM) "\n"
-	"	testq %rax, %rax\n"
-	"	jz 3f\n"
-	"2:	leaq " AT(SETTINGS) ", %rdi\n"
-	"	call *%rax\n"
-	"	movl %eax, " AT(RESULT) "\n"
-	"	movl $1, " AT(PROGRESS) "\n"
-	"	jmp 6f\n"
-	"3:	call *" AT(DLERROR) "\n"
-	"	leaq " AT(TEXT) ", %rdi\n"
-	"	movl $511, %ecx\n"
-	"	testq %rax, %rax\n"
-	"	jz 5f\n"
-	"4:	movb (%rax), %dl\n"
-	"	movb %dl, (%rdi)\n"
-	"	testb %dl, %dl\n"
-	"	jz 5f\n"
-	"	incq %rax\n"
-	"	incq %rdi\n"
-	"	decl %ecx\n"
-	"	jnz 4b\n"
-	"5:	movl $2, " AT(PROGRESS) "\n"
-	"6:	movl " AT(DESCRIPTOR) ", %edi\n"
-	"	testl %edi, %edi\n"
-	"	js 7f\n"
-	"	movl $3, %eax\n"                  /* close */
-	"	syscall\n"
-	"7:	xorl %eax, %eax\n"
-	"	popq %rbx\n"
-	"	ret\n"
-	"gm_inject_code_end:\n"
-	".popsection\n");
+__asm__(".pushsection .rodata\n"
+        ".balign 16\n"
+        "gm_inject_code_start:\n"
+        /* --- in the stopped thread: rbx is the block, rsp the end of our stack, a multiple of 16 --- */
+        "	cld\n"
+        "	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
+        "	movl $2, %edi\n"
+        "	leaq " AT(MASK) ", %rsi\n"
+                                "	xorl %edx, %edx\n"
+                                "	movl $8, %r10d\n"
+                                "	syscall\n"
+                                "	call *" AT(ERRNO) "\n"
+                                                          "	movl (%rax), %ecx\n"
+                                                          "	movl %ecx, " AT(
+                                                                  ERRNO_BEFORE) "\n"
+                                                                                "	leaq " AT(THREAD) ", %rdi\n"
+                                                                                                          "	xorl %esi, %esi\n"
+                                                                                                          "	leaq 1f(%rip), %rdx\n"
+                                                                                                          "	movq %rbx, %rcx\n"
+                                                                                                          "	call *" AT(CREATE) "\n"
+                                                                                                                                   "	movl %eax, " AT(CREATED) "\n"
+                                                                                                                                                                 "	call *" AT(
+                                                                                                                                                                         ERRNO) "\n"
+                                                                                                                                                                                "	movl " AT(
+                                                                                                                                                                                        ERRNO_BEFORE) ", %ecx\n"
+                                                                                                                                                                                                      "	movl %ecx, (%rax)\n"
+                                                                                                                                                                                                      "	movl $131, %eax\n" /* sigaltstack(NULL, &frame.stack): rt_sigreturn sets it */
+                                                                                                                                                                                                      "	xorl %edi, %edi\n"
+                                                                                                                                                                                                      "	leaq " AT(
+                                                                                                                                                                                                              FRAME_STACK) ", %rsi\n"
+                                                                                                                                                                                                                           "	syscall\n"
+                                                                                                                                                                                                                           "	leaq " AT(
+                                                                                                                                                                                                                                   FRAME) ", %rsp\n"
+                                                                                                                                                                                                                                          "	movl $15, %eax\n" /* rt_sigreturn */
+                                                                                                                                                                                                                                          "	syscall\n"
+                                                                                                                                                                                                                                          "	hlt\n"
+                                                                                                                                                                                                                                          /* --- in the new thread: rdi is the block --- */
+                                                                                                                                                                                                                                          "1:	pushq %rbx\n"
+                                                                                                                                                                                                                                          "	movq %rdi, %rbx\n"
+                                                                                                                                                                                                                                          "	movq %fs:16, %rdi\n" /* pthread_self() */
+                                                                                                                                                                                                                                          "	call *" AT(DETACH) "\n"
+                                                                                                                                                                                                                                                                   "	movq " AT(
+                                                                                                                                                                                                                                                                           FUNCTION) ", %rax\n"
+                                                                                                                                                                                                                                                                                     "	testq %rax, %rax\n"
+                                                                                                                                                                                                                                                                                     "	jnz 2f\n"
+                                                                                                                                                                                                                                                                                     "	leaq " AT(PATH) ", %rdi\n"
+                                                                                                                                                                                                                                                                                                        "	movl $2, %esi\n" /* RTLD_NOW */
+                                                                                                                                                                                                                                                                                                        "	call *" AT(
+                                                                                                                                                                                                                                                                                                                DLOPEN) "\n"
+                                                                                                                                                                                                                                                                                                                        "	testq %rax, %rax\n"
+                                                                                                                                                                                                                                                                                                                        "	jz 3f\n"
+                                                                                                                                                                                                                                                                                                                        "	movq %rax, %rdi\n"
+                                                                                                                                                                                                                                                                                                                        "	leaq " AT(NAME) ", %rsi\n"
+                                                                                                                                                                                                                                                                                                                                                "	call *" AT(
+                                                                                                                                                                                                                                                                                                                                                        DLSYM) "\n"
+                                                                                                                                                                                                                                                                                                                                                               "	testq %rax, %rax\n"
+                                                                                                                                                                                                                                                                                                                                                               "	jz 3f\n"
+                                                                                                                                                                                                                                                                                                                                                               "2:	leaq " AT(
+                                                                                                                                                                                                                                                                                                                                                                       SETTINGS) ", %rdi\n"
+                                                                                                                                                                                                                                                                                                                                                                                 "	call *%rax\n"
+                                                                                                                                                                                                                                                                                                                                                                                 "	movl %eax, " AT(
+                                                                                                                                                                                                                                                                                                                                                                                         RESULT) "\n"
+                                                                                                                                                                                                                                                                                                                                                                                                 "	movl $1, " AT(PROGRESS) "\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                "	jmp 6f\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                "3:	call *" AT(DLERROR) "\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                            "	leaq " AT(TEXT) ", %rdi\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	movl $511, %ecx\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	testq %rax, %rax\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jz 5f\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "4:	movb (%rax), %dl\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	movb %dl, (%rdi)\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	testb %dl, %dl\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jz 5f\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	incq %rax\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	incq %rdi\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	decl %ecx\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jnz 4b\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "5:	movl $2, " AT(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        PROGRESS) "\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "6:	movl " AT(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          DESCRIPTOR) ", %edi\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	testl %edi, %edi\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	js 7f\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	movl $3, %eax\n" /* close */
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	syscall\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "7:	xorl %eax, %eax\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	popq %rbx\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	ret\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "gm_inject_code_end:\n"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      ".popsection\n");
 /* clang-format on */
 
 extern const uint8_t gm_inject_code_start[], gm_inject_code_end[];
@@ -171,7 +183,8 @@ struct frame {
 	uint64_t flags, link;
 	stack_t stack;
 	struct {
-		uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+		uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx,
+		        rsp, rip, eflags;
 		uint16_t cs, gs, fs, ss;
 		uint64_t error, trap, old_mask, cr2, fpstate, reserved[8];
 	} context;
@@ -196,8 +209,9 @@ static size_t extended_size(uint64_t features, size_t most)
 void gm_inject_restart(struct user_regs_struct *registers)
 {
 	int64_t result = (int64_t)registers->rax;
-	if ((int64_t)registers->orig_rax < 0 || (result != -ERESTARTSYS && result != -ERESTARTNOINTR &&
-	                                                result != -ERESTARTNOHAND && result != -ERESTART_RESTARTBLOCK))
+	if ((int64_t)registers->orig_rax < 0 ||
+	        (result != -ERESTARTSYS && result != -ERESTARTNOINTR && result != -ERESTARTNOHAND &&
+	                result != -ERESTART_RESTARTBLOCK))
 		return;
 	registers->rax = registers->orig_rax;
 	registers->rip -= 2;
@@ -244,8 +258,8 @@ void gm_inject_fill_frame(
 			uint32_t magic1, extended_size;
 			uint64_t features;
 			uint32_t size, padding[7];
-		} software = {FRAME_MAGIC1, (uint32_t)size + 4, features & ((UINT64_C(1) << TILES) - 1),
-		        (uint32_t)size, {0}};
+		} software = {FRAME_MAGIC1, (uint32_t)size + 4,
+		        features & ((UINT64_C(1) << TILES) - 1), (uint32_t)size, {0}};
 		_Static_assert(sizeof(software) == 48, "struct _fpx_sw_bytes");
 		memcpy(extended + SOFTWARE_BYTES, &software, sizeof(software));
 		uint32_t magic2 = FRAME_MAGIC2;
@@ -255,6 +269,7 @@ void gm_inject_fill_frame(
 		        address + offsetof(struct gm_inject_block, frame) + EXTENDED_AT;
 	}
 	memcpy(block->frame, &frame, sizeof(frame));
-	_Static_assert(FRAME_STACK - FRAME == offsetof(struct frame, stack), "sigaltstack fills it");
+	_Static_assert(
+	        FRAME_STACK - FRAME == offsetof(struct frame, stack), "sigaltstack fills it");
 	_Static_assert(sizeof(frame) <= EXTENDED_AT, "the frame stands before the XSAVE area");
 }

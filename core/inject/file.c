@@ -16,7 +16,8 @@
 static bool same_file(const char *left, const char *right)
 {
 	struct stat a, b;
-	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 bool gm_inject_files_differ(pid_t pid)
@@ -49,7 +50,8 @@ struct gm_error *gm_inject_copy(pid_t pid, int descriptor, const char *agent)
 	_cleanup_close_ int to = open(path, O_RDWR | O_CLOEXEC);
 	struct stat about;
 	if (from < 0 || to < 0 || fstat(from, &about) != 0)
-		return gm_error_os(GM_TARGET, errno, "process %d: the agent cannot be given to it", pid);
+		return gm_error_os(
+		        GM_TARGET, errno, "process %d: the agent cannot be given to it", pid);
 	for (off_t done = 0; done < about.st_size;) {
 		ssize_t got = sendfile(to, from, &done, (size_t)(about.st_size - done));
 		if (got <= 0)

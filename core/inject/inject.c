@@ -22,8 +22,8 @@ struct call {
 	struct gm_symbols *symbols;
 	pid_t pid;
 	const struct gm_inject_options *options;
-	const char *name;  /* of the agent's function */
-	bool start;        /* it is gpumem_agent_start */
+	const char *name; /* of the agent's function */
+	bool start;       /* it is gpumem_agent_start */
 	struct gm_inject_functions functions;
 	double until;
 	struct gm_injected result;
@@ -103,7 +103,8 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 					continue;
 				bool stopped;
 				double start = gm_inject_now();
-				gm_try(gm_inject_thread_stop(call->pid, threads[i], ret_thread, &stopped));
+				gm_try(gm_inject_thread_stop(
+				        call->pid, threads[i], ret_thread, &stopped));
 				if (!stopped)
 					continue;
 				call->result.tries++;
@@ -122,7 +123,8 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 		pause_for(round < 20 ? 0.001 : 0.01);
 	}
 	return gm_error_create(GM_TARGET,
-	        "process %d: in %.0f s no thread of it was at a place where the agent can be started (each was "
+	        "process %d: in %.0f s no thread of it was at a place where the agent can be "
+	        "started (each was "
 	        "allocating memory or loading libraries): try again, or --timeout SECONDS",
 	        call->pid, call->options->seconds);
 }
@@ -134,15 +136,18 @@ struct place {
 	int descriptor; /* in the process, -1: none */
 };
 
-static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size, int protection,
-        uint64_t *ret_address)
+static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size,
+        int protection, uint64_t *ret_address)
 {
-	const uint64_t arguments[6] = {0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
+	const uint64_t arguments[6] = {
+	        0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
 	int64_t value;
-	gm_try(gm_inject_thread_syscall(thread, call->functions.syscall, SYS_mmap, arguments, &value));
+	gm_try(gm_inject_thread_syscall(
+	        thread, call->functions.syscall, SYS_mmap, arguments, &value));
 	if (value < 0 && value > -4096)
 		return gm_error_os(GM_TARGET, (int)-value,
-		        "process %d: it gets no memory for the agent's start (a limit, or a seccomp or SELinux rule)",
+		        "process %d: it gets no memory for the agent's start (a limit, or a "
+		        "seccomp or SELinux rule)",
 		        call->pid);
 	*ret_address = (uint64_t)value;
 	return NULL;
@@ -157,11 +162,13 @@ static bool place_again(struct call *call, struct place *ret_place)
 	uint8_t there[GM_INJECT_CODE_SIZE];
 	int32_t progress;
 	gm_image_invalidate(call->image);
-	if (!call->functions.room || !gm_image_try_read(call->image, call->functions.room, room, sizeof(room)) ||
+	if (!call->functions.room ||
+	        !gm_image_try_read(call->image, call->functions.room, room, sizeof(room)) ||
 	        !room[0] || !gm_image_try_read(call->image, room[0], there, size) ||
 	        memcmp(there, code, size) != 0 ||
-	        !gm_image_try_read(call->image, room[1] + offsetof(struct gm_inject_block, progress),
-	                &progress, sizeof(progress)) ||
+	        !gm_image_try_read(call->image,
+	                room[1] + offsetof(struct gm_inject_block, progress), &progress,
+	                sizeof(progress)) ||
 	        progress == GM_PROGRESS_NONE)
 		return false;
 	*ret_place = (struct place){.code = room[0], .block = room[1], .descriptor = -1};
@@ -171,7 +178,8 @@ static bool place_again(struct call *call, struct place *ret_place)
 static struct gm_error *error_write(const struct call *call)
 {
 	return gm_error_os(GM_TARGET, errno,
-	        "process %d: its memory cannot be written: run as the same user or as root", call->pid);
+	        "process %d: its memory cannot be written: run as the same user or as root",
+	        call->pid);
 }
 
 static struct gm_error *make_place(
@@ -188,10 +196,12 @@ static struct gm_error *make_place(
 	return NULL;
 }
 
-static struct gm_error *give_file(struct call *call, struct gm_inject_thread *thread, struct place *place)
+static struct gm_error *give_file(
+        struct call *call, struct gm_inject_thread *thread, struct place *place)
 {
 	static const char name[] = "libgpumem-agent.so";
-	if (!gm_inject_write(call->pid, place->block + offsetof(struct gm_inject_block, path), name, sizeof(name)))
+	if (!gm_inject_write(call->pid, place->block + offsetof(struct gm_inject_block, path), name,
+	            sizeof(name)))
 		return error_write(call);
 	const uint64_t arguments[6] = {
 	        place->block + offsetof(struct gm_inject_block, path), MFD_CLOEXEC, 0, 0, 0, 0};
@@ -200,13 +210,15 @@ static struct gm_error *give_file(struct call *call, struct gm_inject_thread *th
 	        thread, call->functions.syscall, SYS_memfd_create, arguments, &value));
 	if (value < 0)
 		return gm_error_os(GM_TARGET, (int)-value,
-		        "process %d: it cannot make a memfd for the agent, and cannot open the agent's file", call->pid);
+		        "process %d: it cannot make a memfd for the agent, and cannot open the "
+		        "agent's file",
+		        call->pid);
 	place->descriptor = (int)value;
 	return gm_inject_copy(call->pid, place->descriptor, call->options->agent);
 }
 
-static struct gm_error *fill(struct call *call, const struct gm_inject_thread *thread, const struct place *place,
-        const char *path)
+static struct gm_error *fill(struct call *call, const struct gm_inject_thread *thread,
+        const struct place *place, const char *path)
 {
 	_cleanup_free_ struct gm_inject_block *block = calloc(1, sizeof(*block));
 	if (!block)
@@ -223,20 +235,22 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 	block->created = -1;
 	block->descriptor = place->descriptor;
 	snprintf(block->name, sizeof(block->name), "%s", call->name);
-	snprintf(block->settings, sizeof(block->settings), "%s", call->options->settings ? call->options->settings : "");
+	snprintf(block->settings, sizeof(block->settings), "%s",
+	        call->options->settings ? call->options->settings : "");
 	if (place->descriptor >= 0)
 		snprintf(block->path, sizeof(block->path), "/proc/self/fd/%d", place->descriptor);
 	else
 		snprintf(block->path, sizeof(block->path), "%s", path ? path : "");
 	gm_inject_fill_frame(block, place->block, thread);
-	return gm_inject_write(call->pid, place->block, block, sizeof(*block)) ? NULL : error_write(call);
+	return gm_inject_write(call->pid, place->block, block, sizeof(*block)) ? NULL
+	                                                                       : error_write(call);
 }
 
 /* ---- the call ----------------------------------------------------------------------------------------------- */
 
 /* With the thread stopped. It goes on whatever comes. */
-static struct gm_error *start_thread(
-        struct call *call, struct gm_inject_thread *thread, const char *path, struct place *ret_place)
+static struct gm_error *start_thread(struct call *call, struct gm_inject_thread *thread,
+        const char *path, struct place *ret_place)
 {
 	if (!place_again(call, ret_place))
 		gm_try(make_place(call, thread, ret_place));
@@ -246,7 +260,8 @@ static struct gm_error *start_thread(
 	bool returned;
 	double left = call->until - gm_inject_now();
 	struct gm_error *error = gm_inject_thread_run(thread, ret_place->code,
-	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, left > 2 ? left : 2, &returned);
+	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, left > 2 ? left : 2,
+	        &returned);
 	if (error || !returned) {
 		thread->id = 0; /* not ours any more */
 		call->result.state = GM_INJECT_WAITING;
@@ -254,7 +269,8 @@ static struct gm_error *start_thread(
 	}
 	int32_t created;
 	gm_image_invalidate(call->image);
-	gm_try(gm_image_read(call->image, ret_place->block + offsetof(struct gm_inject_block, created), &created,
+	gm_try(gm_image_read(call->image,
+	        ret_place->block + offsetof(struct gm_inject_block, created), &created,
 	        sizeof(created)));
 	if (created != 0)
 		return gm_error_os(GM_TARGET, created,
@@ -271,7 +287,8 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 		        "read together");
 		gm_image_invalidate(call->image);
 		gm_try(gm_image_check_there(call->image));
-		gm_try(gm_image_read(call->image, place->block + offsetof(struct gm_inject_block, result), values,
+		gm_try(gm_image_read(call->image,
+		        place->block + offsetof(struct gm_inject_block, result), values,
 		        sizeof(values)));
 		if (values[1] == GM_PROGRESS_CALLED) {
 			call->result.state = GM_INJECT_DONE;
@@ -280,7 +297,8 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 		}
 		if (values[1] == GM_PROGRESS_FAILED)
 			return gm_image_read_string(call->image,
-			        place->block + offsetof(struct gm_inject_block, text), GM_INJECT_TEXT, ret_text);
+			        place->block + offsetof(struct gm_inject_block, text),
+			        GM_INJECT_TEXT, ret_text);
 		if (gm_inject_now() > call->until) {
 			call->result.state = GM_INJECT_WAITING;
 			return NULL;
@@ -315,7 +333,8 @@ static void hold_signals(sigset_t *ret_before)
 
 static struct gm_error *attempt(struct call *call, const char *path, char **ret_text)
 {
-	_cleanup_free_ struct gm_inject_thread *thread = aligned_alloc(64, (sizeof(*thread) + 63) / 64 * 64);
+	_cleanup_free_ struct gm_inject_thread *thread =
+	        aligned_alloc(64, (sizeof(*thread) + 63) / 64 * 64);
 	if (!thread)
 		return &gm_error_no_memory;
 	sigset_t before;
@@ -347,7 +366,8 @@ static struct gm_error *run(struct call *call)
 	call->result.loaded = call->functions.agent_start != 0;
 	if (!call->start && !call->result.loaded)
 		return gm_error_create(GM_TARGET,
-		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid, call->pid);
+		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid,
+		        call->pid);
 	_cleanup_free_ char *path = NULL, *text = NULL;
 	if (!call->result.loaded)
 		gm_try(gm_inject_path_inside(call->pid, call->options->agent, &path));
@@ -358,7 +378,8 @@ static struct gm_error *run(struct call *call)
 		gm_try(attempt(call, NULL, &text));
 	}
 	if (text)
-		return gm_error_create(GM_TARGET, "process %d: its dynamic linker refuses the agent: %s", call->pid, text);
+		return gm_error_create(GM_TARGET,
+		        "process %d: its dynamic linker refuses the agent: %s", call->pid, text);
 	return NULL;
 }
 
@@ -375,7 +396,8 @@ static struct gm_error *prepare(struct gm_image *image, struct gm_symbols *symbo
 	        .until = gm_inject_now() + options->seconds,
 	};
 	if (options->settings && strlen(options->settings) >= GM_INJECT_SETTINGS)
-		return gm_error_create(GM_USAGE, "attach: the settings are too long: use a shorter path for FILE");
+		return gm_error_create(
+		        GM_USAGE, "attach: the settings are too long: use a shorter path for FILE");
 	gm_try(run(&call));
 	*ret_injected = call.result;
 	return NULL;

@@ -40,10 +40,10 @@ enum gm_inject_state {
 
 struct gm_injected {
 	enum gm_inject_state state;
-	int result;       /* what the agent's function returned */
-	bool loaded;      /* the agent was there before */
-	unsigned tries;   /* how often a thread was stopped until one was at a safe place */
-	double stopped;   /* seconds for which that thread was stopped at most */
+	int result;     /* what the agent's function returned */
+	bool loaded;    /* the agent was there before */
+	unsigned tries; /* how often a thread was stopped until one was at a safe place */
+	double stopped; /* seconds for which that thread was stopped at most */
 };
 
 /*

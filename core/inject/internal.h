@@ -18,16 +18,16 @@ struct gm_inject_functions {
 };
 
 struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symbols);
-struct gm_error *gm_inject_find_functions(
-        struct gm_image *image, struct gm_symbols *symbols, struct gm_inject_functions *ret_functions);
+struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_inject_functions *ret_functions);
 
 /* ---- safe.c ---- */
 
 enum gm_inject_place {
 	GM_PLACE_SAFE,    /* it may call pthread_create() */
 	GM_PLACE_UNKNOWN, /* it waits in a system call, but its stack cannot be followed to its end */
-	GM_PLACE_LIBC,    /* in a function of the C library that may hold a lock: it will soon return from it */
-	GM_PLACE_LOADER,  /* in the dynamic linker, or in another allocator */
+	GM_PLACE_LIBC, /* in a function of the C library that may hold a lock: it will soon return from it */
+	GM_PLACE_LOADER, /* in the dynamic linker, or in another allocator */
 };
 
 /* Where a stopped thread stands. *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
@@ -60,8 +60,8 @@ void gm_inject_thread_release(struct gm_inject_thread *thread);
  * run. False: it is elsewhere, and is to be released. */
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);
 /* Runs one system call in the thread. */
-struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,
-        const uint64_t arguments[6], int64_t *ret_value);
+struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
+        long number, const uint64_t arguments[6], int64_t *ret_value);
 /*
  * Lets the thread run from `start` on the stack `top`, `argument` in rbx, until it asks for rt_sigreturn, and puts
  * everything back. *ret_returned is false where that did not come in time: then it will go back by itself, and is
@@ -97,7 +97,7 @@ struct gm_inject_block {
 	uint64_t mask;     /* all signals */
 	int32_t created;   /* what pthread_create() returned */
 	int32_t result;
-	int32_t progress; /* enum gm_inject_progress */
+	int32_t progress;   /* enum gm_inject_progress */
 	int32_t descriptor; /* to be closed at the end, -1: none */
 	int32_t errno_before;
 	int32_t unused;

@@ -38,7 +38,9 @@ struct gm_error *gm_inject_library(char **ret_path)
 		*ret_path = realpath(named, NULL);
 		if (!*ret_path)
 			return gm_error_create(GM_TARGET,
-			        "agent: GPUMEM_AGENT_LIBRARY=%s: there is no such file: name " LIBRARY, named);
+			        "agent: GPUMEM_AGENT_LIBRARY=%s: there is no such file: "
+			        "name " LIBRARY,
+			        named);
 		return NULL;
 	}
 	Dl_info info;
@@ -49,7 +51,8 @@ struct gm_error *gm_inject_library(char **ret_path)
 		found = beside("/proc/self/exe");
 	if (!found)
 		return gm_error_create(GM_TARGET,
-		        "agent: " LIBRARY " is not beside this program: install gpumem whole, or set "
+		        "agent: " LIBRARY
+		        " is not beside this program: install gpumem whole, or set "
 		        "GPUMEM_AGENT_LIBRARY");
 	*ret_path = found;
 	return NULL;

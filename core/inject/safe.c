@@ -14,20 +14,23 @@ enum { DEPTH = 512 };
 enum owner { OTHER, LIBC, LOADER, ALLOCATOR };
 
 /* Functions of the C library in which threads wait or work without a lock of its own. */
-static const char *const harmless[] = {"poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait",
-        "epoll_pwait2", "read", "write", "readv", "writev", "pread", "pread64", "pwrite", "pwrite64", "recv",
-        "recvfrom", "recvmsg", "recvmmsg", "send", "sendto", "sendmsg", "accept", "accept4", "connect",
-        "nanosleep", "clock_nanosleep", "usleep", "sleep", "pause", "sigwait", "sigwaitinfo", "sigtimedwait",
-        "sigsuspend", "sem_wait", "sem_timedwait", "sem_clockwait", "pthread_cond_wait",
-        "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_mutex_lock", "pthread_mutex_timedlock",
-        "pthread_mutex_trylock", "pthread_mutex_unlock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",
-        "pthread_barrier_wait", "pthread_cond_signal", "pthread_cond_broadcast", "wait", "waitpid", "wait3",
-        "wait4", "waitid", "syscall", "ioctl", "sched_yield", "flock", "fcntl", "fcntl64", "open", "open64",
-        "openat", "close", "lseek", "lseek64", "fsync", "fdatasync", "stat", "stat64", "fstat", "fstat64",
-        "clock_gettime", "gettimeofday", "time", "getrandom", "kill", "tgkill", "getpid", "gettid", "mmap",
-        "mmap64", "munmap", "mprotect", "madvise", "qsort", "bsearch", "msgrcv", "msgsnd"};
+static const char *const harmless[] = {"poll", "ppoll", "select", "pselect", "epoll_wait",
+        "epoll_pwait", "epoll_pwait2", "read", "write", "readv", "writev", "pread", "pread64",
+        "pwrite", "pwrite64", "recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto",
+        "sendmsg", "accept", "accept4", "connect", "nanosleep", "clock_nanosleep", "usleep",
+        "sleep", "pause", "sigwait", "sigwaitinfo", "sigtimedwait", "sigsuspend", "sem_wait",
+        "sem_timedwait", "sem_clockwait", "pthread_cond_wait", "pthread_cond_timedwait",
+        "pthread_cond_clockwait", "pthread_mutex_lock", "pthread_mutex_timedlock",
+        "pthread_mutex_trylock", "pthread_mutex_unlock", "pthread_rwlock_rdlock",
+        "pthread_rwlock_wrlock", "pthread_barrier_wait", "pthread_cond_signal",
+        "pthread_cond_broadcast", "wait", "waitpid", "wait3", "wait4", "waitid", "syscall", "ioctl",
+        "sched_yield", "flock", "fcntl", "fcntl64", "open", "open64", "openat", "close", "lseek",
+        "lseek64", "fsync", "fdatasync", "stat", "stat64", "fstat", "fstat64", "clock_gettime",
+        "gettimeofday", "time", "getrandom", "kill", "tgkill", "getpid", "gettid", "mmap", "mmap64",
+        "munmap", "mprotect", "madvise", "qsort", "bsearch", "msgrcv", "msgsnd"};
 /* The same, by how their names begin: the kinds that are chosen for a processor. */
-static const char *const harmless_kinds[] = {"mem", "__mem", "str", "__str", "wcs", "__wcs", "wmem", "__wmem"};
+static const char *const harmless_kinds[] = {
+        "mem", "__mem", "str", "__str", "wcs", "__wcs", "wmem", "__wmem"};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -40,7 +43,8 @@ static enum owner owner_of(struct gm_symbols *symbols, const struct gm_module *m
 		return OTHER;
 	if (starts_with(module->name, "ld-linux") || starts_with(module->name, "ld-2."))
 		return LOADER;
-	static const char *const libc[] = {"libc.so.6", "libc-2.", "libpthread", "libdl.so", "libdl-2.", "librt"};
+	static const char *const libc[] = {
+	        "libc.so.6", "libc-2.", "libpthread", "libdl.so", "libdl-2.", "librt"};
 	for (size_t i = 0; i < sizeof(libc) / sizeof(*libc); i++)
 		if (starts_with(module->name, libc[i]))
 			return LIBC;
@@ -71,7 +75,8 @@ static bool is_harmless(const char *function)
 
 static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner)
 {
-	return owner == LIBC || (symbol->linkage_name && strcmp(symbol->linkage_name, "_start") == 0);
+	return owner == LIBC ||
+	       (symbol->linkage_name && strcmp(symbol->linkage_name, "_start") == 0);
 }
 
 enum gm_inject_place gm_inject_place(

@@ -91,12 +91,15 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 	long tracer = tracer_of(id);
 	if (tracer > 0)
 		return gm_error_create(GM_TARGET,
-		        "process %d: process %ld traces it, a debugger most likely, and only one can: type "
+		        "process %d: process %ld traces it, a debugger most likely, and only one "
+		        "can: type "
 		        "`gpumem record --engine agent` in there, or end it",
 		        pid, tracer);
 	return gm_error_os(GM_TARGET, os_error,
-	        "process %d: it may not be traced: run as the same user or as root; in a container with "
-	        "--cap-add=SYS_PTRACE; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, as root; or start the "
+	        "process %d: it may not be traced: run as the same user or as root; in a container "
+	        "with "
+	        "--cap-add=SYS_PTRACE; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, as "
+	        "root; or start the "
 	        "program with `gpumem run`",
 	        pid);
 }
@@ -106,8 +109,10 @@ static bool look(struct gm_inject_thread *thread)
 {
 	struct iovec extended = {thread->extended, sizeof(thread->extended)};
 	bool known = ptrace(PTRACE_GETREGS, thread->id, NULL, &thread->registers) == 0 &&
-	             ptrace(PTRACE_GETSIGMASK, thread->id, (void *)sizeof(thread->mask), &thread->mask) == 0 &&
-	             ptrace(PTRACE_GETREGSET, thread->id, (void *)(uintptr_t)NT_X86_XSTATE, &extended) == 0;
+	             ptrace(PTRACE_GETSIGMASK, thread->id, (void *)sizeof(thread->mask),
+	                     &thread->mask) == 0 &&
+	             ptrace(PTRACE_GETREGSET, thread->id, (void *)(uintptr_t)NT_X86_XSTATE,
+	                     &extended) == 0;
 	thread->extended_size = known ? extended.iov_len : 0;
 	thread->signal = 0;
 	return known;
@@ -131,7 +136,8 @@ struct gm_error *gm_inject_thread_stop(
 			        (void *)(intptr_t)(is_event_stop(status) ? 0 : WSTOPSIG(status)));
 		if (stop == LATE)
 			return gm_error_create(GM_TARGET,
-			        "process %d: thread %d does not stop, it is within the kernel or a driver: try again",
+			        "process %d: thread %d does not stop, it is within the kernel or a "
+			        "driver: try again",
 			        pid, id);
 		return NULL;
 	}
@@ -175,7 +181,8 @@ bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size
 
 static struct gm_error *error_ended(const struct gm_inject_thread *thread)
 {
-	return gm_error_create(GM_TARGET, "process %d: it ended meanwhile: start it again", thread->pid);
+	return gm_error_create(
+	        GM_TARGET, "process %d: it ended meanwhile: start it again", thread->pid);
 }
 
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps)
@@ -184,7 +191,8 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 	struct user_regs_struct registers;
 	for (unsigned i = 0; i < steps; i++) {
 		int status;
-		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, (void *)(intptr_t)thread->signal) != 0)
+		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, (void *)(intptr_t)thread->signal) !=
+		        0)
 			return false;
 		thread->signal = 0;
 		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED) {
@@ -218,8 +226,8 @@ static void block_signals(const struct gm_inject_thread *thread)
 	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(all), &all);
 }
 
-struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,
-        const uint64_t arguments[6], int64_t *ret_value)
+struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
+        long number, const uint64_t arguments[6], int64_t *ret_value)
 {
 	struct user_regs_struct registers = elsewhere(thread);
 	registers.rip = instruction;
@@ -241,7 +249,8 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 			stop = ENDED;
 		else
 			stop = wait_until(thread->id, gm_inject_now() + 10, &status);
-		done = stop == STOPPED && ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
+		done = stop == STOPPED &&
+		       ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
 		       registers.rip == instruction + 2;
 	}
 	put_back(thread);
@@ -249,8 +258,8 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 		return error_ended(thread);
 	if (!done)
 		return gm_error_create(GM_TARGET,
-		        "process %d: a system call in its thread %d did not end: try again", thread->pid,
-		        thread->id);
+		        "process %d: a system call in its thread %d did not end: try again",
+		        thread->pid, thread->id);
 	*ret_value = (int64_t)registers.rax;
 	return NULL;
 }
@@ -322,7 +331,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 			put_back(thread);
 			gm_inject_thread_release(thread);
 			return gm_error_create(GM_INTERNAL,
-			        "process %d: signal %d while its thread %d made another thread; it goes on as it was",
+			        "process %d: signal %d while its thread %d made another thread; it "
+			        "goes on as it was",
 			        thread->pid, signal, thread->id);
 		}
 	}

@@ -183,7 +183,8 @@ int main(int argc, char **argv)
 			compute();
 		else
 			sleep_exactly();
-		if (errno != 77 && (strcmp(what, "vector") == 0 || strcmp(what, "malloc") == 0 || many))
+		if (errno != 77 &&
+		        (strcmp(what, "vector") == 0 || strcmp(what, "malloc") == 0 || many))
 			wrong("errno was changed");
 	}
 	ended = true;
