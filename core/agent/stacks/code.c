@@ -229,6 +229,14 @@ static void put_number(struct record *record, uint64_t value)
 		record->at = gm_write_varint(record->at, value);
 }
 
+static void put_byte(struct record *record, uint8_t value)
+{
+	if (record->at == record->end)
+		record->full = true;
+	else
+		*record->at++ = value;
+}
+
 static void put_bytes(struct record *record, const void *bytes, size_t size)
 {
 	if ((size_t)(record->end - record->at) < size + 10)
@@ -257,7 +265,7 @@ static void put_locals(struct record *record, uint64_t tuple, struct bytes kinds
 
 	for (uint64_t i = 0; i < tuple_size(tuple); i++) {
 		put_text(record, field(tuple, layout->tuple_items + 8 * (int32_t)i));
-		put_number(record, kind ? kind : i < kinds.size ? kinds.at[i] : 0);
+		put_byte(record, kind ? kind : i < kinds.size ? kinds.at[i] : 0);
 	}
 }
 
@@ -342,11 +350,9 @@ static uint64_t hash_of(const uint8_t *bytes, size_t size)
 }
 
 /* The number of the code whose record is `bytes`; written where it is new. 0: no room. */
-static uint32_t number_of(struct gm_stacks_thread *thread, uint8_t *body, size_t size)
+static uint32_t number_of(const uint8_t *body, size_t size)
 {
 	uint64_t hash = hash_of(body, size);
-	uint8_t head[16];
-	size_t head_size;
 	uint32_t id;
 
 	for (uint32_t i = (uint32_t)(hash >> 32) % CONTENT_SLOTS, tries = 0;
@@ -361,9 +367,7 @@ static uint32_t number_of(struct gm_stacks_thread *thread, uint8_t *body, size_t
 		id = atomic_fetch_add(&code_count, 1) + 1;
 		if (id > GM_STACKS_CODES_MAX)
 			break;
-		head_size = (size_t)(gm_write_varint(head, id) - head);
-		memcpy(body - head_size, head, head_size);
-		if (!gm_agent_put(GM_AGENT_CODE, id, body - head_size, head_size + size))
+		if (!gm_agent_put(GM_AGENT_CODE, id, body, size))
 			return 0;
 		if (atomic_compare_exchange_strong(&contents[i].hash, &there, hash))
 			atomic_store(&contents[i].id, id);
@@ -411,8 +415,7 @@ static uint8_t kind_of(uint64_t code)
 static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code, uint64_t print)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	struct record record = {
-	        thread->record + 16, thread->record + sizeof(thread->record), false};
+	struct record record = {thread->record, thread->record + GM_STACKS_RECORD, false};
 	struct gm_stack_code *made;
 	struct bytes ops = bytecode_of(code);
 	uint64_t type = 0;
@@ -427,13 +430,12 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 		return NULL;
 	size = put_code(&record, code, true);
 	if (record.full) {
-		record = (struct record){
-		        thread->record + 16, thread->record + sizeof(thread->record), false};
+		record = (struct record){thread->record, thread->record + GM_STACKS_RECORD, false};
 		size = put_code(&record, code, false);
 	}
-	if (record.full || size > GM_STACKS_RECORD)
+	if (record.full)
 		return NULL;
-	made->id = number_of(thread, thread->record + 16, size);
+	made->id = number_of(thread->record, size);
 	if (!made->id)
 		return NULL;
 	made->address = code;

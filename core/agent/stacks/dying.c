@@ -108,7 +108,6 @@ static uint32_t write_evidence(
 	if (atomic_load_explicit(&written[at].key, memory_order_relaxed) == key && id)
 		return id;
 	id = atomic_fetch_add(&count, 1) + 1;
-	end = gm_write_varint(end, id);
 	end = gm_write_varint(end, kind);
 	end = gm_write_varint(end, code->id);
 	end = gm_write_varint(end, offset);

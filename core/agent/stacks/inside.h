@@ -20,7 +20,7 @@ enum {
 	GM_NATIVE_STACKS_MAX = 1 << 21,
 	GM_STACKS_CODES_MAX = 1 << 17,
 	GM_STACKS_ARENA = 64 << 20, /* bytes, for code objects and modules */
-	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX - 64,
+	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX / 2 - 64,
 };
 
 /* --- memory.c ---------------------------------------------------------------------------------------------- */
@@ -79,11 +79,11 @@ struct gm_trie {
 	_Atomic uint32_t used[GM_TRIE_LEVELS];
 	_Atomic bool told_full;
 	enum gm_agent_record kind;
-	uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node, uint32_t id);
+	uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node);
 };
 
 bool gm_trie_init(struct gm_trie *trie, enum gm_agent_record kind, uint32_t max,
-        uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node, uint32_t id));
+        uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node));
 void gm_trie_clear(struct gm_trie *trie);
 uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value);
 

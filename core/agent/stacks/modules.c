@@ -156,7 +156,6 @@ static void write_module(struct gm_stacks_thread *thread, const struct search *s
 			path = own;
 		}
 	}
-	at = gm_write_varint(at, id);
 	at = gm_write_varint(at, found->loaded.start);
 	at = gm_write_varint(at, found->loaded.end);
 	at = gm_write_varint(at, found->loaded.bias);

@@ -81,25 +81,18 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 
 /* --- start --- */
 
-static uint32_t write_node(uint8_t *bytes, uint32_t id, uint32_t parent)
+static uint32_t write_python(uint8_t *bytes, const struct gm_trie_node *node)
 {
-	uint8_t *at = gm_write_varint(bytes, id);
-
-	return (uint32_t)(gm_write_varint(at, parent) - bytes);
-}
-
-static uint32_t write_python(uint8_t *bytes, const struct gm_trie_node *node, uint32_t id)
-{
-	uint8_t *at = bytes + write_node(bytes, id, node->parent);
+	uint8_t *at = gm_write_varint(bytes, node->parent);
 
 	at = gm_write_varint(at, node->value >> 32);
 	at = gm_write_varint(at, (uint32_t)node->value);
 	return (uint32_t)(at - bytes);
 }
 
-static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node, uint32_t id)
+static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node)
 {
-	uint8_t *at = bytes + write_node(bytes, id, node->parent);
+	uint8_t *at = gm_write_varint(bytes, node->parent);
 
 	at = gm_write_varint(at, node->value);
 	return (uint32_t)(at - bytes);

@@ -8,7 +8,7 @@ static uint32_t level_size(unsigned level)
 }
 
 bool gm_trie_init(struct gm_trie *trie, enum gm_agent_record kind, uint32_t max,
-        uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node, uint32_t id))
+        uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node))
 {
 	trie->kind = kind;
 	trie->write = write;
@@ -63,8 +63,7 @@ static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 	}
 	trie->nodes[id].value = value;
 	trie->nodes[id].parent = parent;
-	return gm_agent_put(trie->kind, id, bytes, trie->write(bytes, &trie->nodes[id], id)) ? id
-	                                                                                     : 0;
+	return gm_agent_put(trie->kind, id, bytes, trie->write(bytes, &trie->nodes[id])) ? id : 0;
 }
 
 uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
