@@ -173,6 +173,8 @@ static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 
 /* The reference count of an object; false where it has none. */
 bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_count);
+/* Of the references to it, those that are words of C objects whose fields are not known: these may own nothing. */
+uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t vertex);
 
 /*
  * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1] starts. Where

@@ -51,7 +51,20 @@ uint64_t gm_finding_references(struct gm_holders *graph, uint32_t number)
 	return graph->vertices.items[number].count;
 }
 
-/* The objects whose count is higher than what was found: the block's own, and those that nothing found holds. */
+uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t number)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	uint64_t count = 0;
+	for (uint32_t i = vertex->first; i < vertex->first + vertex->count; i++) {
+		const struct gm_edge *edge = &graph->edges.items[i];
+		count += edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS;
+	}
+	return count;
+}
+
+/*
+ * The objects whose count is higher than what was found for certain: the block's own, and those that nothing found holds.
+ */
 static size_t find_incomplete(struct gm_finding *finding, uint32_t *ret_targets)
 {
 	struct gm_holders *graph = finding->graph;
@@ -61,10 +74,13 @@ static size_t find_incomplete(struct gm_finding *finding, uint32_t *ret_targets)
 		uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
 		if (!mark->own && mark->from_root != GM_NO_DISTANCE)
 			continue;
-		if (!gm_graph_refcount(graph, mark->vertex, &refcount) || found >= refcount)
+		if (!gm_graph_refcount(graph, mark->vertex, &refcount))
+			continue;
+		bool fits = found >= refcount;
+		if (fits && found - gm_graph_guessed_references(graph, mark->vertex) >= refcount)
 			continue;
 		ret_targets[count++] = mark->vertex;
-		if (!mark->own)
+		if (!mark->own && !fits)
 			finding->islands_held = true;
 	}
 	return count;
@@ -84,13 +100,31 @@ static const char *vertex_text(struct gm_holders *graph, uint32_t number)
 	}
 }
 
+/* "1 of 3 references to ... is in an object of a C type whose fields are not known" */
+static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t refcount)
+{
+	struct gm_holders *graph = finding->graph;
+	uint64_t found = gm_finding_references(graph, target);
+	uint64_t guessed = gm_graph_guessed_references(graph, target);
+	gm_finding_note(finding,
+	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s of a C type "
+	        "whose fields gpumem does not know: whether it owns what it points to is a guess",
+	        (uintmax_t)guessed, (uintmax_t)found, vertex_text(graph, target),
+	        (uintmax_t)graph->vertices.items[target].address, (uintmax_t)refcount,
+	        guessed == 1 ? "is a word of an object" : "are words of objects");
+}
+
 static void tell_strays(struct gm_finding *finding, const uint32_t *targets, size_t count)
 {
 	struct gm_holders *graph = finding->graph;
 	for (size_t t = 0; t < count; t++) {
 		uint64_t refcount = 0, found = gm_finding_references(graph, targets[t]);
-		if (!gm_graph_refcount(graph, targets[t], &refcount) || found >= refcount)
+		if (!gm_graph_refcount(graph, targets[t], &refcount))
 			continue;
+		if (found >= refcount) {
+			tell_guess(finding, targets[t], refcount);
+			continue;
+		}
 		uint64_t missing = refcount - found, here = 0;
 		for (size_t i = 0; i < finding->strays.items.count; i++)
 			here += finding->strays.items.items[i].vertex == targets[t];

@@ -335,15 +335,20 @@ static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_
 	}
 }
 
-/* Is its count higher than what was found? Unknown counts are, where nothing was found. */
-static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
+/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was found. */
+static bool lacks_references_without(struct gm_reach *reach, uint32_t vertex, uint64_t without)
 {
 	uint64_t refcount;
 	uint32_t at = reach->vertices.items[vertex];
-	uint64_t found = reach->graph->vertices.items[at].count + reach->more[vertex];
+	uint64_t found = reach->graph->vertices.items[at].count + reach->more[vertex] - without;
 	if (!gm_graph_refcount(reach->graph, at, &refcount))
 		return found == 0;
 	return found < refcount;
+}
+
+static bool lacks_references(struct gm_reach *reach, uint32_t vertex)
+{
+	return lacks_references_without(reach, vertex, 0);
 }
 
 /* The vertices that `reached` lacks, in the order in which a depth-first search leaves them. */
@@ -487,12 +492,14 @@ static void find_tree(struct gm_reach *reach)
 
 /* --- completeness ---------------------------------------------------------------------------------- */
 
-/* A storage, its tensors and the Python objects around them: are as many references found as they count? */
+/* A storage, its tensors and the Python objects around them: are as many references found as they count, guesses aside? */
 static bool is_complete(struct gm_reach *reach, uint32_t graph_vertex, unsigned depth)
 {
 	struct gm_holders *graph = reach->graph;
 	const struct gm_vertex *vertex = &graph->vertices.items[graph_vertex];
-	if (reach->local[graph_vertex] == 0 || lacks_references(reach, reach->local[graph_vertex]))
+	if (reach->local[graph_vertex] == 0 ||
+	        lacks_references_without(reach, reach->local[graph_vertex],
+	                gm_graph_guessed_references(graph, graph_vertex)))
 		return false;
 	for (uint32_t e = vertex->first; depth > 0 && e < vertex->first + vertex->count; e++) {
 		const struct gm_edge *edge = &graph->edges.items[e];

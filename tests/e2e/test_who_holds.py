@@ -433,6 +433,36 @@ output = layer(inputs)
 """
 
 
+GUESSED = """
+import ctypes, random, sys, torch
+
+kept = torch.ones(1000, 1000)
+unknown = random.Random()  # a C type whose fields gpumem does not know: its state may look like anything
+ctypes.c_uint64.from_address(id(unknown) + 64).value = id(kept)
+if sys.argv[1] == "hidden":
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+print(hex(kept.data_ptr()), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("way", ["hidden", "plain"])
+def test_a_guess_does_not_stand_for_a_reference_that_is_missing(spawn, python, run_gpumem, tmp_path, way):
+    program = tmp_path / "guessed.py"
+    program.write_text(GUESSED)
+    process = spawn([python, program, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    address = process.stdout.readline().strip()
+    answer = run_gpumem("who-holds", "--pid", process.pid, address, "--json").check().json()
+    classes = {holder["text"]: holder["class"] for holder in answer["holders"]}
+    assert classes["global 'kept' of module __main__ (guessed.py)"] == "proven"
+    assert classes["word at +64 of Random: global 'unknown' of module __main__ (guessed.py)"] == "plausible"
+    assert answer["complete"] is (way == "plain")
+    told = [note for note in answer["notes"] if "whether it owns what it points to is a guess" in note]
+    assert len(told) == (way == "hidden"), answer["notes"]
+    if told:
+        assert "1 of the 2 references found to the Python object at " in told[0] and "(it counts 2)" in told[0]
+
+
 def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_gdb, tmp_path):
     program = tmp_path / "middle.py"
     program.write_text(MIDDLE)
