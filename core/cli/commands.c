@@ -16,7 +16,6 @@
 	_(steps)       \
 	_(phases)      \
 	_(leaks)       \
-	_(diff)        \
 	_(segments)    \
 	_(oom)         \
 	_(export)      \
@@ -24,8 +23,6 @@
 	_(who_holds)   \
 	_(retained)    \
 	_(run)         \
-	_(attach)      \
-	_(detach)      \
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \

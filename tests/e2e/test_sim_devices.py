@@ -60,3 +60,22 @@ def test_two_devices_have_memory_of_their_own_and_copy_to_each_other(run_gpumem,
     assert facts["where"] == "cuda:1"
     assert facts["reserved"] == [22 * MIB, 20 * MIB]
     assert facts["free"][0] - facts["free"][1] >= GIB - 40 * MIB
+
+
+SORTED = """
+import json, torch
+w = torch.zeros(1000, 8, device="cuda", requires_grad=True)
+ids = torch.tensor([[3, 1], [3, 999]], device="cuda")
+w[ids, :].sum().backward()  # by a sort of CUB's
+print(json.dumps({"grad": list(w.grad.shape), "unique": torch.tensor([3, 1, 3], device="cuda").unique().tolist()}))
+"""
+
+
+# An L4 and an RTX 4090 (8.9) run what was compiled for 8.6: PyTorch's wheels have nothing of their own for them.
+@pytest.mark.parametrize(
+    "profile",
+    ["l4-24gb", *(pytest.param(name, marks=pytest.mark.long) for name in ("t4-16gb", "a100-40gb", "rtx4090-24gb"))],
+)
+def test_code_for_another_architecture_is_found_as_on_a_gpu(run_gpumem, profile):
+    run = run_gpumem("run", f"--sim={profile}", "--", PYTHON, "-c", SORTED).check()
+    assert run.out.json() == {"grad": [1000, 8], "unique": [1, 3]}

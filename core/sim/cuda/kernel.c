@@ -106,9 +106,14 @@ static struct gm_sim_kernel *new_kernel(void)
 
 GM_SIM_EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
-	/* Nothing of the device code is needed; the handle only has to be one. */
-	static void *module;
-	return &module;
+	/* Of the device code nothing is needed but for which devices there is some; never freed, as
+	 * kernels point to it. */
+	void **module = malloc(sizeof(*module));
+	static void *none;
+	if (!module)
+		return &none;
+	*module = binary;
+	return module;
 }
 
 GM_SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
@@ -161,8 +166,11 @@ GM_SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char 
         int *warp_size)
 {
 	pthread_mutex_lock(&lock);
-	if (!find(host))
-		add(host, name ? name : "?");
+	if (!find(host)) {
+		struct gm_sim_kernel *kernel = add(host, name ? name : "?");
+		if (kernel)
+			kernel->fatbin = handle ? *handle : NULL;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -406,8 +414,8 @@ GM_SIM_EXPORT cudaError_t cudaFuncGetAttributes(
 	memset(ret, 0, sizeof(*ret));
 	ret->maxThreadsPerBlock = 1024;
 	ret->numRegs = 32;
-	ret->binaryVersion = ret->ptxVersion =
-	        major * 10 + minor; /* CUB picks its tuning by these */
+	int architecture = gm_sim_fatbin_architecture(kernel->fatbin, major * 10 + minor);
+	ret->binaryVersion = ret->ptxVersion = architecture ? architecture : major * 10 + minor;
 	ret->maxDynamicSharedSizeBytes = kernel->shared_max ? kernel->shared_max : 48 << 10;
 	ret->preferredShmemCarveout = -1;
 	return cudaSuccess;

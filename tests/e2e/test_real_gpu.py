@@ -1,0 +1,103 @@
+"""On the simulated device the allocator does what it did on a real GPU, event for event.
+
+tests/e2e/data/real_gpu/ has the figures of public snapshots (docs/real-gpus.md says of which, and how to make them
+anew); programs/as_on_a_gpu.py has the programs.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PYTHON, ROOT
+
+FIGURES = Path(__file__).parent / "data" / "real_gpu"
+PROGRAM = Path(__file__).parent / "programs" / "as_on_a_gpu.py"
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import compare_snapshots  # noqa: E402
+import torch_matrix  # noqa: E402
+
+
+def simulate(run_gpumem, name, python, folder):
+    device = json.loads((FIGURES / f"{name}.json").read_text())["sim"]
+    out = folder / f"{name}.json"
+    run_gpumem("run", f"--sim={device}", "--", python, "-W", "ignore", PROGRAM, name, out, timeout=280).check()
+    return compare_snapshots.Events(FIGURES / f"{name}.json"), compare_snapshots.Events(out)
+
+
+def python_with(version, run):
+    """A Python with that PyTorch: the private one, or one of the matrix."""
+    shown = run([PYTHON, "-c", "import importlib.metadata as m; print(m.version('torch'))"]).check().out
+    if shown.startswith(f"{version}."):
+        return PYTHON
+    for entry in torch_matrix.ENTRIES:
+        path = torch_matrix.MATRIX / entry
+        if entry.endswith(f"-torch{version}") and (path / "gpumem-whole").exists():
+            return path / "bin" / "python"
+    pytest.skip(f"torch {version} is not installed: tests/tools/torch_matrix.py install")
+
+
+def check(real, simulated):
+    assert simulated.events == real.events
+    assert simulated.reserved == real.reserved
+    assert simulated.requested == real.requested
+
+
+def test_a_transformer_s_events_are_those_of_a_real_gpu(run_gpumem, run, tmp_path):
+    real, simulated = simulate(run_gpumem, "transformer_128", python_with("2.11", run), tmp_path)
+    assert len(real.events) == 3840
+    check(real, simulated)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        ("linear_loop", 33),
+        ("linear_loop_no_grad", 33),
+        ("attention", 97),
+        ("transformer_128_training", 19136),
+        ("transformer_512_bf16", 4998),
+        ("transformer_512_bf16_training", 22332),
+    ],
+)
+def test_events_are_those_of_a_real_gpu(run_gpumem, run, tmp_path, name, events):
+    version = json.loads((FIGURES / f"{name}.json").read_text())["torch"]
+    real, simulated = simulate(run_gpumem, name, python_with(version, run), tmp_path)
+    assert len(real.events) == events
+    check(real, simulated)
+
+
+def test_the_linear_loop_differs_from_an_older_pytorch_s_by_one_workspace(run_gpumem, tmp_path):
+    """Until 2.8 every product got a workspace of cuBLASLt's of 1 MiB and freed it, since then the first one's is kept."""
+    real, simulated = simulate(run_gpumem, "linear_loop", PYTHON, tmp_path)
+    workspace = 1 << 20
+    assert [event for event in simulated.events if event[1] != workspace] == [
+        event for event in real.events if event[1] != workspace
+    ]
+    assert real.events.count(("alloc", workspace)) == real.events.count(("free_completed", workspace)) == 3
+    assert simulated.events.count(("alloc", workspace)) == 1
+    assert ("free_completed", workspace) not in simulated.events
+    assert simulated.reserved == real.reserved
+
+
+def test_where_two_runs_part_is_told(run):
+    tool = ROOT / "tests" / "tools" / "compare_snapshots.py"
+    names = [FIGURES / "linear_loop.json", FIGURES / "attention.json"]
+    told = run([sys.executable, tool, names[0], names[0]]).check()
+    assert told.out == "equal: 33 events\n"
+    told = run([sys.executable, tool, *names])
+    assert told.status == 1 and "(33 and 97 events)" in told.out
+    assert "<      0 segment_alloc    2,000,683,008" in told.out
+    assert ">      0 segment_alloc       20,971,520" in told.out
+
+
+@pytest.mark.parametrize("path", sorted(FIGURES.glob("*.json")), ids=lambda path: path.stem)
+def test_figures_say_where_they_are_from(path):
+    figures = json.loads(path.read_text())
+    assert figures["repository"].startswith("https://") and len(figures["commit"]) == 40
+    assert len(figures["sha256"]) == 64 and figures["path"].endswith((".pkl", ".pickle"))
+    events = compare_snapshots.expand(figures["events"])
+    assert compare_snapshots.expand(compare_snapshots.fold(events)) == events
+    page = (ROOT / "docs" / "real-gpus.md").read_text()
+    assert figures["sha256"] in page and f"{len(events):,}" in page
