@@ -181,6 +181,19 @@ static struct gm_error *freed_unseen(struct gm_trace_device *device, const struc
 	        device, entry->address, index, completed ? GM_LIVED_FREED : GM_LIVED_PENDING);
 }
 
+/* Each traceback that PyTorch took is a list of its own, which is why the same list tells the same traceback. */
+static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_device *device,
+        const struct gm_lived *lived, const struct gm_entry *entry)
+{
+	const struct gm_object *frames = gm_pickle_object(&snapshot->pickle, entry->frames);
+	if (!lived || lived->state != GM_LIVED_NOW || !frames || !frames->first)
+		return;
+	if (snapshot->pickle.entries.items[lived->entry].frames == entry->frames)
+		device->frees_as_made++;
+	else
+		device->frees_on_their_own++;
+}
+
 /* First reading: lives of addresses, and what they tell of the time before. */
 static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace_device *device)
 {
@@ -193,6 +206,7 @@ static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace
 			gm_try(lived_put(device, entry->address, index, GM_LIVED_NOW));
 			break;
 		case GM_FREE_REQUESTED:
+			count_stack(snapshot, device, lived, entry);
 			if (lived)
 				lived->state = GM_LIVED_PENDING;
 			else

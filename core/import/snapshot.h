@@ -41,7 +41,10 @@ struct gm_trace_device {
 	uint64_t allocated, reserved; /* as the segments say */
 	uint64_t mapped;              /* of expandable segments, by the trace */
 	uint64_t contradictions;      /* blocks that segments and trace tell differently */
-	size_t next;                  /* of the trace, while it is written */
+	/* Frees with the very stack of their allocation, and with one of their own. Where a recorder was told to look
+	 * at allocations only (context="alloc"), PyTorch gives frees their allocation's. */
+	uint64_t frees_as_made, frees_on_their_own;
+	size_t next; /* of the trace, while it is written */
 	uint32_t
 	        waiting; /* log id of the stack that waits in backward(), while it is written; 0: none */
 };

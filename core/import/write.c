@@ -148,6 +148,15 @@ static struct gm_error *put_stacks(
 	return NULL;
 }
 
+/* The stack of what an entry says, none where it is that of another event. */
+static gm_value frames_of(
+        const struct gm_trace_device *device, const struct gm_entry *entry, uint8_t action)
+{
+	bool freed = action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
+	return freed && device->frees_as_made && !device->frees_on_their_own ? GM_VALUE_NONE
+	                                                                     : entry->frames;
+}
+
 /* Reads all stacks of the traces, and finds the loops that they tell of: codes are written with their loops. */
 static struct gm_error *read_stacks(struct writing *writing)
 {
@@ -159,12 +168,14 @@ static struct gm_error *read_stacks(struct writing *writing)
 			const struct gm_entry *entry =
 			        &snapshot->pickle.entries.items[device->trace.items[j]];
 			uint32_t stack;
-			gm_try(gm_import_stack(&writing->read, entry->frames, &stack));
+			uint8_t action = gm_snapshot_action(snapshot, entry->action);
+			gm_try(gm_import_stack(
+			        &writing->read, frames_of(device, entry, action), &stack));
 			if (!gm_import_loops_feed(&writing->loops, stack))
 				return &gm_error_no_memory;
-			writing->frees_have_stacks |=
-			        stack != GM_NO_STACK && writing->read.stacks.items[stack].python &&
-			        gm_snapshot_action(snapshot, entry->action) == GM_FREE_REQUESTED;
+			writing->frees_have_stacks |= stack != GM_NO_STACK &&
+			                              writing->read.stacks.items[stack].python &&
+			                              action == GM_FREE_REQUESTED;
 		}
 	}
 	gm_import_loops_finish(&writing->loops);
@@ -254,7 +265,7 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 		return NULL;
 	}
 	struct stacks stacks;
-	gm_try(put_stacks(writing, entry->frames, &stacks));
+	gm_try(put_stacks(writing, frames_of(device, entry, action), &stacks));
 	bool borrowed = borrow(writing, device, action, &stacks);
 	bool block =
 	        action == GM_ALLOC || action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;

@@ -115,6 +115,22 @@ def test_protocols_2_to_5_say_the_same(protocol, pickler, small, run_gpumem, tmp
     assert run_gpumem("events", again, "--json").check().out == theirs
 
 
+def test_a_free_is_not_told_with_its_allocations_stack(small, sim_env, run, run_gpumem, tmp_path):
+    """With context="alloc" PyTorch writes the allocation's frames into the free's entry."""
+    out = tmp_path / "alloc.pickle"
+    run([PYTHON, PROGRAM, EXAMPLES / "linear_loop.py", out, "python", "100000", "alloc"], env=sim_env()).check()
+    entries = pickle.loads(out.read_bytes())["device_traces"][0]
+    assert any(entry["action"] == "free_requested" and entry["frames"] for entry in entries)
+    events = run_gpumem("events", out, "--json").check().json_lines()
+    assert not any(event["python"] for event in events if event["action"].startswith("free"))
+    whole = run_gpumem("events", small[0], "--json").check().json_lines()
+    assert [(one["python"], one["step"]) for one in events if one["action"] == "alloc"] == [
+        (one["python"], one["step"]) for one in whole if one["action"] == "alloc"
+    ]
+    ours, theirs = (run_gpumem("steps", path, "--json").check().json()["steps"] for path in (out, small[0]))
+    assert [step["peak"] for step in ours] == [step["peak"] for step in theirs] and len(ours) == 3
+
+
 BIG = (1 << 63) + 4096
 
 
