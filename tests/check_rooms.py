@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "base": [],
     "image": TARGET[:1],
     "symbols": TARGET[:2],
+    "inject": TARGET[:3],
     "cpython": TARGET[:3],
     "torch": TARGET[:4],
     "holders": TARGET,
@@ -27,11 +28,14 @@ MAY_INCLUDE = {
     "export": ["base", "log", "model"],
     # of the model its detector of steps, which is fed with single events; of sim a format
     "record": [*TARGET, "log", "model/steps.h", "sim/account.h"],
-    "ask": [*TARGET, "holders", "log", "import", "model"],
+    # reads what the agent writes: of the agent its format
+    "spool": ["base", "symbols", "cpython", "log", "agent/format.h"],
+    "ask": [*TARGET, "holders", "log", "import", "spool", "model"],
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],
-    "agent": [],
+    # Runs inside the program. Of cpython its tables and what decodes bytecode, nothing that reads an image.
+    "agent": ["cpython/layout.h", "cpython/opcodes.h", "cpython/python.h", "cpython/locate.h"],
     "cli": None,  # everything
 }
 # The layout of the page in which the simulated device keeps its counters: whoever reads them needs it.

@@ -56,6 +56,8 @@ struct gm_agent_event {
 	uint8_t device_type; /* c10::DeviceType: 0 CPU, 1 CUDA */
 	uint8_t source;      /* enum gm_agent_source: whose memory */
 	int16_t device;
+	bool deferred;    /* of a free_requested: free_completed is told later, else both at once */
+	bool preexisting; /* the block was there before recording began */
 	uint64_t address, size;
 	uint64_t requested; /* 0: unknown */
 	uint64_t stream;
@@ -76,7 +78,7 @@ void gm_agent_event(const struct gm_agent_event *event);
 
 /*
  * Writes something interned, before the first event that refers to it, by the thread that made it; between
- * enter and leave. `bytes`: the payload as agent/format.h says. An id of a kind is written once a process; ids
+ * enter and leave. `bytes`: the payload as agent/format.h says, the id in front. An id of a kind is written once a process; ids
  * count from 1. False: no room; then the id must not be used (use 0), and may be tried again.
  */
 bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count);
@@ -109,12 +111,14 @@ bool gm_agent_setting_has(const char *name, const char *word);
 /* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
 bool gm_agent_preloaded(void);
 
-/* The hooks that patch.c puts into import tables: symbol, and what to put there. Ends with a NULL symbol. */
+/* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what was there before (the
+ * hook goes on to it; NULL there: libc10's own, or the next preloaded library's). Ends with a NULL symbol. */
 struct gm_agent_hook {
 	const char *symbol;
 	void *hook;
+	void *_Atomic *before;
 };
-extern const struct gm_agent_hook gm_agent_c10_hooks[];
+extern const struct gm_agent_hook gm_agent_c10_hooks[], gm_agent_runtime_hooks[];
 
 /* Numbers of this process that a fork changes: read again in the child. */
 uint32_t gm_agent_pid(void);

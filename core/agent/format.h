@@ -10,6 +10,7 @@
 #ifndef GM_AGENT_FORMAT_H
 #define GM_AGENT_FORMAT_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define GM_AGENT_MAGIC "\x89GPMAGT\n"
@@ -52,15 +53,13 @@ enum gm_agent_source {
 };
 
 /*
- * Kinds of records. A record is a varint of `kind`, then for the interned kinds a varint of the payload's bytes and
- * the payload, which begins with a varint of the id where `id` is said below. Payloads are of varints (LEB128),
+ * Kinds of records. A record is a varint of `kind`, a varint of the payload's bytes and the payload, which begins with a varint of the id where `id` is said below. Payloads are of varints (LEB128),
  * signed ones (zigzag), and strings (varint of the length, then UTF-8 bytes).
  */
 enum gm_agent_record {
-	/* 1 to 9 are events: spool.h */
 	GM_AGENT_CODE =
 	        16, /* id; first line, co_flags; strings: file, qualified name, co_code, line table,
-	                       exception table; number of localsplus, each a string and a byte of its kind;
+	                       exception table; number of localsplus, each a string and its kind;
 	                       number of co_names, each a string; co_stacksize, Python's version (0x030b) */
 	GM_AGENT_PYTHON_STACK, /* id; the caller's stack (id, 0: none), code (id), offset of the instruction in
 	                          bytes: a stack is its innermost frame and the stack below it */
@@ -84,5 +83,81 @@ enum gm_agent_mark {
 	GM_AGENT_MARK_PUSH,     /* a range begins: NVTX, record_function, gpumem.profile */
 	GM_AGENT_MARK_POP,
 };
+
+/* How a recording ended; 0 while it goes on, or when the process was killed. */
+enum gm_agent_end {
+	GM_AGENT_RUNS = 0,
+	GM_AGENT_EXITED,     /* the program's exit ran; what it did behind it may follow */
+	GM_AGENT_STOPPED,    /* gpumem_agent_stop() */
+	GM_AGENT_DISK_FULL,  /* the file could not grow: the program went on unrecorded */
+	GM_AGENT_SIZE_LIMIT, /* max= was reached */
+	GM_AGENT_FILE_LIMIT, /* the process may not write files that large (RLIMIT_FSIZE) */
+	GM_AGENT_LOST_FILE,  /* the file was moved, removed or cannot be opened any more */
+	GM_AGENT_END_COUNT,
+};
+
+/* At the file's beginning; little-endian, as the machine writes it. Up to `crc` it never changes. */
+struct gm_agent_file_header {
+	uint8_t magic[8];
+	uint16_t major, minor;
+	uint32_t header_size, extent_size;
+	uint32_t pid,
+	        parent; /* parent: the process id of whoever forked it, where that one recorded */
+	uint32_t rank;  /* UINT32_MAX: none */
+	uint64_t id, parent_id;
+	uint64_t start_ns;  /* since the Unix epoch */
+	uint64_t features;  /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks */
+	char command[4096]; /* NUL at its end */
+	uint32_t reserved, end;
+	/* from here on it changes */
+	_Atomic uint32_t state;   /* enum gm_agent_end */
+	_Atomic uint32_t extents; /* handed out; the file has that many behind its header */
+	_Atomic uint64_t lost;    /* events that found no room */
+	_Atomic uint64_t last_sequence;
+};
+
+/* At an extent's beginning, GM_AGENT_EXTENT_HEADER bytes. */
+struct gm_agent_extent_header {
+	uint32_t magic;
+	_Atomic uint32_t committed; /* bytes of whole records behind this header */
+	uint32_t thread;            /* kernel's id of the thread that writes it */
+	_Atomic uint32_t
+	        owner_gone; /* 1: the thread ended; another goes on in it with a GM_AGENT_THREAD record */
+	uint64_t first_sequence; /* no event in it has a smaller number */
+	uint8_t unused[40];
+};
+
+/*
+ * An event: a byte 0x80 | action, two bytes of bits (low first), then varints: signed difference of the time (ns since
+ * the epoch), signed difference of the address, size; and what the bits announce, in the order of their numbers.
+ * Differences are to the extent's event before, to 0 at its first. Where GM_AGENT_GRAIN is set, address and size
+ * are in units of 512 bytes.
+ */
+enum gm_agent_event_bit {
+	GM_AGENT_GRAIN = 1 << 0,
+	GM_AGENT_HAS_SEQUENCE = 1 << 1,  /* difference of the number, minus 1; absent: the next */
+	GM_AGENT_HAS_DEVICE = 1 << 2,    /* c10's type, then signed index; absent: CUDA's 0 */
+	GM_AGENT_HAS_SOURCE = 1 << 3,    /* absent: GM_AGENT_C10 */
+	GM_AGENT_HAS_REQUESTED = 1 << 4, /* size minus requested; absent: not known */
+	GM_AGENT_HAS_STREAM = 1 << 5,    /* absent: as before */
+	GM_AGENT_HAS_ALLOCATED =
+	        1 << 6, /* absent: what follows from the device's event before, in the order of
+	                                    all threads, by adding or subtracting the size */
+	GM_AGENT_HAS_RESERVED =
+	        1 << 7, /* absent: as of the device's event before, segments counted */
+	GM_AGENT_HAS_PYTHON = 1 << 8, /* signed difference of ids; absent: the same */
+	GM_AGENT_HAS_NATIVE = 1 << 9,
+	GM_AGENT_HAS_EVIDENCE = 1 << 10,
+	GM_AGENT_BORROWED =
+	        1 << 11, /* the Python stack is that of a thread that waits in backward() */
+	GM_AGENT_DEFERRED =
+	        1 << 12, /* a free_requested whose free_completed comes later; else both at once */
+	GM_AGENT_NO_COUNTERS = 1 << 13, /* allocated and reserved are not known, and not changed */
+	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
+};
+enum { GM_AGENT_EVENT_MAX = 3 + 12 * 10 }; /* bytes */
+
+_Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");
+_Static_assert(sizeof(struct gm_agent_extent_header) == GM_AGENT_EXTENT_HEADER, "size");
 
 #endif

@@ -199,6 +199,22 @@ static struct gm_error *collect(struct gm_blocks *blocks)
 	return NULL;
 }
 
+static struct gm_error *find_device(
+        const struct gm_model *model, uint64_t index, size_t *ret_device)
+{
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		if (device->type == 1 && (uint64_t)device->index == index) {
+			*ret_device = i;
+			return NULL;
+		}
+	}
+	return gm_error_create(GM_USAGE,
+	        "--device %" PRIu64
+	        ": the record has no such CUDA device: `gpumem info` lists them",
+	        index);
+}
+
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
         struct gm_blocks *ret_blocks)
 {
@@ -210,12 +226,15 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		        "event %" PRIu64 ": not in the record: it has %" PRIu64
 		        " events, counted from 0",
 		        options->event, count);
+	size_t device = gm_model_main_device(model);
+	if (options->has_device)
+		gm_try(find_device(model, options->device, &device));
 	const struct gm_categories *categories;
 	gm_try(gm_model_categories(model, &categories));
 	struct gm_blocks blocks = {
 	        .model = model,
 	        .categories = categories,
-	        .device = gm_model_main_device(model),
+	        .device = device,
 	        .event = GM_NO_EVENT,
 	};
 	if (blocks.device == SIZE_MAX) {

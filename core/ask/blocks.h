@@ -11,6 +11,8 @@ enum gm_group_by { GM_BY_NONE, GM_BY_LINE, GM_BY_STACK, GM_BY_PHASE, GM_BY_CATEG
 struct gm_blocks_options {
 	enum gm_group_by by;
 	bool at_peak;
+	bool has_device; /* else the main one */
+	uint64_t device; /* the CUDA device's index */
 	bool has_event;
 	uint64_t event; /* after this one; without has_event and at_peak: after the last */
 };

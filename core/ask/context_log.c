@@ -9,12 +9,23 @@
 #include "import/import.h"
 #include "log/log.h"
 #include "model/model.h"
+#include "spool/spool.h"
 
 static void close_log(struct gm_context *context)
 {
 	gm_model_destroy(gm_take(context->model));
 	gm_log_close(gm_take(context->log));
 	free(gm_take(context->opened_log));
+}
+
+/* A file is told by how it begins. */
+static struct gm_error *open_file(const char *path, struct gm_log **ret_log)
+{
+	if (gm_import_is_snapshot(path))
+		return gm_import_snapshot(path, ret_log);
+	if (gm_spool_is(path))
+		return gm_spool_import(path, ret_log);
+	return gm_log_open(path, ret_log);
 }
 
 /* A recorder may have appended since. The model is made of what the log said then: it is made anew.
@@ -74,8 +85,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 		if (!path)
 			return &gm_error_no_memory;
 		context->close_log = close_log;
-		gm_try(gm_import_is_snapshot(path) ? gm_import_snapshot(path, &context->log)
-		                                   : gm_log_open(path, &context->log));
+		gm_try(open_file(path, &context->log));
 		context->log_stale = false;
 		context->opened_log = gm_take(path);
 	}

@@ -7,8 +7,6 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "sim/account.h"
-#include "symbols/symbols.h"
 
 enum { SMALL_SEGMENT = 2 << 20 };
 
@@ -41,9 +39,15 @@ static void finish(struct building *building, struct gm_memory *memory)
 	memory->piece_count = building->pieces.count;
 	for (size_t i = 0; i < memory->segment_count; i++) {
 		struct gm_memory_segment *segment = &memory->segments[i];
+		uint64_t run = 0; /* free or soon free, without a gap */
 		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
 			const struct gm_piece *piece = &memory->pieces[j];
+			bool soon =
+			        piece->state == GM_PIECE_FREE || piece->state == GM_PIECE_PENDING;
 			segment->span += piece->size;
+			run = soon ? run + piece->size : 0;
+			if (run > memory->waited_largest)
+				memory->waited_largest = run;
 			if (piece->state == GM_PIECE_UNMAPPED)
 				continue;
 			segment->size += piece->size;
@@ -72,6 +76,8 @@ static void finish(struct building *building, struct gm_memory *memory)
 			memory->private_free += segment->free;
 		else if (segment->free == segment->size)
 			memory->whole_free += segment->free;
+		if (!segment->is_private && segment->used == 0)
+			memory->waited_whole += segment->size;
 	}
 }
 
@@ -136,35 +142,6 @@ static struct gm_error *build_now(struct building *building, struct gm_torch *to
 	return NULL;
 }
 
-bool gm_sim_facts(struct gm_context *context, int device, struct gm_sim_facts *ret_facts)
-{
-	struct gm_symbols *symbols;
-	_cleanup_error_ struct gm_error *error = gm_context_symbols(context, &symbols);
-	if (error)
-		return false;
-	const struct gm_module *module = gm_symbols_find_module(symbols, "libgpumem-sim");
-	uint64_t address;
-	struct gm_sim_account account;
-	if (!module)
-		return false;
-	/* several libraries of ours may be there; one of them keeps the account */
-	if (!gm_symbols_lookup(symbols, module, GM_SIM_ACCOUNT_SYMBOL, &address, NULL) &&
-	        !gm_symbols_lookup_any(symbols, GM_SIM_ACCOUNT_SYMBOL, &address, NULL))
-		return false;
-	if (!gm_image_try_read(context->image, address, &account, sizeof(account)) ||
-	        account.magic != GM_SIM_ACCOUNT_MAGIC || account.bytes < sizeof(account) ||
-	        device < 0 || device >= GM_SIM_DEVICES_MAX || (uint32_t)device >= account.devices)
-		return false;
-	const struct gm_sim_device_account *one = &account.device[device];
-	uint64_t taken = one->context + one->used;
-	*ret_facts = (struct gm_sim_facts){
-	        .total = one->total,
-	        .free = taken < one->total ? one->total - taken : 0,
-	        .not_computed = account.not_computed,
-	};
-	return true;
-}
-
 /* The first device with memory, of blocks that are sorted by device. */
 static struct gm_error *choose_device(struct gm_context *context, int asked,
         const struct gm_block_record *blocks, size_t count, int *ret_device)
@@ -209,12 +186,15 @@ struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm
 		return error;
 	}
 	finish(&building, &memory);
-	struct gm_sim_facts facts;
+	error = gm_context_check_there(context);
+	if (error) {
+		gm_memory_deinit(&memory);
+		return error;
+	}
 	memory.total = memory.own.total;
-	if (gm_sim_facts(context, device, &facts)) {
-		memory.simulated = true;
-		memory.total = facts.total;
-		memory.device_free = facts.free;
+	if (gm_device_facts(context, device, &memory.own, &memory.there)) {
+		memory.total = memory.there.total;
+		memory.device_free = memory.there.free;
 	}
 	*ret_memory = memory;
 	ret_memory->allocator = &ret_memory->own;

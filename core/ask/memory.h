@@ -9,6 +9,7 @@
 #define GM_ASK_MEMORY_H
 
 #include "ask/context.h"
+#include "ask/device.h"
 #include "model/model.h"
 #include "torch/torch.h"
 
@@ -51,15 +52,17 @@ struct gm_memory {
 	uint64_t allocated, pending, free, requested, reserved; /* sums over all pieces */
 	uint64_t largest_hole;
 	size_t blocks, holes;
+	/* once what waits for a stream is free as well: of wholly free segments, and the largest piece */
+	uint64_t waited_whole, waited_largest;
 	/* of wholly free segments, which empty_cache() gives back; of private pools' holes */
 	uint64_t whole_free, private_free;
 	/* The allocator's own account of now; NULL: a recording told. */
 	const struct gm_allocator_device *allocator;
 	struct gm_allocator_device own; /* what `allocator` points to */
-	/* The device, where it can be told: a simulated one keeps an account. GM_NOT_KNOWN */
+	/* The device, where it can be told (device.h). GM_NOT_KNOWN */
 	uint64_t total, device_free;
-	bool simulated;
-	uint32_t event; /* the moment is after this one; GM_NO_EVENT: now */
+	struct gm_device_facts there; /* total 0: not asked, or nothing is known */
+	uint32_t event;               /* the moment is after this one; GM_NO_EVENT: now */
 	const struct gm_model *model;
 	size_t model_device;
 };
@@ -74,13 +77,6 @@ struct gm_error *gm_memory_now(
 struct gm_error *gm_memory_after(
         struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
 void gm_memory_deinit(struct gm_memory *memory);
-
-/* What the simulated device's account says, if the target runs on one. */
-struct gm_sim_facts {
-	uint64_t total, free;
-	uint64_t not_computed;
-};
-bool gm_sim_facts(struct gm_context *context, int device, struct gm_sim_facts *ret_facts);
 
 /* --- a request ------------------------------------------------------------------------------------ */
 

@@ -179,6 +179,28 @@ static void compare_moments(struct gm_oom *oom)
 		oom->memory_is_then &= reads_the_same(now->reserved - told, facts->unallocated);
 }
 
+/*
+ * What the device says of itself is of now. Where the error told how much was free, and it is not that any more, others
+ * took or gave since, and who they were is not known.
+ */
+static void take_device(const struct gm_memory *now, struct gm_oom_facts *facts)
+{
+	const struct gm_device_facts *there = &now->there;
+	bool told = facts->free != GM_NOT_KNOWN;
+	if (now->device_free == GM_NOT_KNOWN ||
+	        (told && !reads_the_same(now->device_free, facts->free)))
+		return;
+	facts->free = now->device_free;
+	facts->process = there->process;
+	facts->other_count = 0;
+	for (size_t i = 0; i < there->other_count && i < GM_OOM_PROCESSES_MAX; i++) {
+		facts->others[i].pid = there->others[i].pid;
+		facts->others[i].bytes = there->others[i].bytes;
+		memcpy(facts->others[i].name, there->others[i].name, sizeof(facts->others[i].name));
+		facts->other_count++;
+	}
+}
+
 static void take_memory(struct gm_oom *oom)
 {
 	const struct gm_memory *now = &oom->memory;
@@ -191,13 +213,14 @@ static void take_memory(struct gm_oom *oom)
 	facts->largest_hole = now->largest_hole;
 	facts->movable = gm_memory_movable(now);
 	facts->whole_free = now->whole_free;
+	facts->waited_whole = now->waited_whole;
+	facts->waited_largest = now->waited_largest;
 	facts->rounded = false;
 	for (size_t i = 0; i < now->segment_count; i++)
 		facts->expandable |= now->segments[i].expandable;
 	if (now->total != GM_NOT_KNOWN)
 		facts->total = now->total;
-	if (now->device_free != GM_NOT_KNOWN)
-		facts->free = now->device_free;
+	take_device(now, facts);
 	if (now->allocator && now->allocator->limit != GM_NOT_KNOWN)
 		facts->limit = now->allocator->limit;
 }
@@ -254,6 +277,8 @@ struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struc
 {
 	*ret_oom = (struct gm_oom){0};
 	struct gm_error *error = look_at_target(context, device, ret_oom);
+	if (!error)
+		error = gm_context_check_there(context);
 	if (error)
 		gm_oom_deinit(ret_oom);
 	return error;

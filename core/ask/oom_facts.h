@@ -28,14 +28,17 @@ struct gm_oom_facts {
 	uint64_t reserved;    /* all that PyTorch's allocator has got */
 	uint64_t unallocated; /* reserved, and neither in tensors nor kept by private pools */
 	uint64_t private_pools;
-	uint64_t pending;      /* let go, waiting for a stream */
+	uint64_t pending; /* let go, waiting for a stream */
+	/* Once these are there: of wholly free segments, and the largest free piece. */
+	uint64_t waited_whole, waited_largest;
 	uint64_t largest_hole; /* of PyTorch's free pieces */
 	uint64_t movable;      /* of them, in whole pages */
 	uint64_t whole_free;   /* of them, in wholly free segments */
 	bool expandable;       /* segments are expandable already */
 	uint64_t process;      /* all that this process has on the device */
 	struct {
-		uint64_t pid, bytes;
+		uint64_t pid, bytes; /* pid 0: several */
+		char name[24];
 	} others[GM_OOM_PROCESSES_MAX]; /* other processes, as far as told */
 	size_t other_count;
 };

@@ -217,7 +217,8 @@ static char *judge_pending(const struct sums *sums, struct gm_oom_judgement *jud
 	struct words w = {0};
 	judgement->verdict = GM_OOM_PENDING;
 	return say("%s has been let go by the program and still waits for another stream "
-	           "(record_stream); with it, the %s needed would be there.",
+	           "(record_stream): PyTorch does not wait for it while a CUDA graph is captured "
+	           "or a MemPool is in use. With it, the %s needed would be there.",
 	        size(&w, sums->facts->pending), size(&w, sums->facts->needed));
 }
 
@@ -236,8 +237,11 @@ static char *judge_outside(const struct sums *sums, struct gm_oom_judgement *jud
 	           "CUDA context explains up to 0.8 GiB of it; without the rest the %s needed "
 	           "would fit.",
 	        size(&w, sums->outside), size(&w, facts->total),
-	        known(sums->others) ? ", by this process or others" : "", size(&w, facts->reserved),
-	        size(&w, facts->needed));
+	        !known(sums->others) ? ""
+	        : sums->others >= sums->significant
+	                ? ", by this process and others"
+	                : " by this process: by other libraries or calls of CUDA",
+	        size(&w, facts->reserved), size(&w, facts->needed));
 }
 
 static char *judge_capacity(const struct sums *sums, struct gm_oom_judgement *judgement)
@@ -293,6 +297,15 @@ static char *judge_figures(const struct sums *sums, struct gm_oom_judgement *jud
 
 /* --- the arithmetic -------------------------------------------------------------------------------- */
 
+static char *other_text(const struct gm_oom_facts *facts, size_t i)
+{
+	const char *name = facts->others[i].name;
+	if (facts->others[i].pid == 0)
+		return say("further processes");
+	return say("process %" PRIu64 "%s%s%s", facts->others[i].pid, name[0] ? " (" : "", name,
+	        name[0] ? ")" : "");
+}
+
 static void add_arithmetic(const struct sums *sums, struct gm_oom_judgement *judgement)
 {
 	const struct gm_oom_facts *facts = sums->facts;
@@ -321,14 +334,16 @@ static void add_arithmetic(const struct sums *sums, struct gm_oom_judgement *jud
 	} else if (known(sums->outside)) {
 		uint64_t listed = 0;
 		for (size_t i = 0; i < facts->other_count; i++) {
-			add_line(judgement, '-', facts->others[i].bytes,
-			        say("process %" PRIu64, facts->others[i].pid));
+			add_line(judgement, '-', facts->others[i].bytes, other_text(facts, i));
 			listed += facts->others[i].bytes;
 		}
 		add_line(judgement, '-', sums->outside > listed ? sums->outside - listed : 0,
 		        say(listed ? "else outside PyTorch: CUDA's context, other libraries"
-		                   : "outside PyTorch: CUDA's context, other libraries, other "
-		                     "processes"));
+		                : known(sums->others)
+		                        ? "outside PyTorch in this process: CUDA's context, other "
+		                          "libraries"
+		                        : "outside PyTorch: CUDA's context, other libraries, other "
+		                          "processes"));
 	}
 	if (known(facts->free)) {
 		add_line(judgement, '=', facts->free, say("free on the device"));
@@ -368,6 +383,27 @@ static void add_expandable(const struct sums *sums, struct gm_oom_judgement *jud
 	                size(&w, known(sums->missing) ? sums->missing : facts->needed)));
 }
 
+/* Of what waits for a stream, whole segments could be given back, and a piece that is large enough used. */
+static void add_waiting(
+        const struct sums *sums, uint64_t missing, struct gm_oom_judgement *judgement)
+{
+	struct words w = {0};
+	const struct gm_oom_facts *facts = sums->facts;
+	bool enough = or_zero(facts->waited_whole) >= missing ||
+	              or_zero(facts->waited_largest) >= facts->requested;
+	bool perhaps = facts->pending + sums->pieces >= missing;
+	add_remedy(judgement, "wait_for_stream",
+	        enough    ? GM_OOM_YES
+	        : perhaps ? GM_OOM_MAYBE
+	                  : GM_OOM_NO,
+	        enough || perhaps
+	                ? say("the %s that waits: wait for that stream (Stream.synchronize) before "
+	                      "the capture or the MemPool's `with`, or let go of it there",
+	                          size(&w, facts->pending))
+	                : say("the %s that waits for a stream is less than the %s missing",
+	                          size(&w, facts->pending), size(&w, missing)));
+}
+
 static void add_remedies(const struct sums *sums, struct gm_oom_judgement *judgement)
 {
 	struct words w = {0};
@@ -382,10 +418,18 @@ static void add_remedies(const struct sums *sums, struct gm_oom_judgement *judge
 	}
 	if (judgement->verdict == GM_OOM_OUTSIDE)
 		add_remedy(judgement, "outside", GM_OOM_YES,
-		        say("%s less outside PyTorch: nvidia-smi lists the processes; other "
-		            "libraries "
-		            "of this process do not show up in it singly",
-		                size(&w, missing)));
+		        say("%s less outside PyTorch: %s", size(&w, missing),
+		                !known(sums->others) ? "nvidia-smi lists the processes; other "
+		                                       "libraries of this process do not show up "
+		                                       "in it singly"
+		                : sums->others < sums->significant
+		                        ? "in other libraries of this process, or in what it "
+		                          "allocates from CUDA itself"
+		                : facts->other_count ? "in the processes listed above, or in other "
+		                                       "libraries of this one"
+		                                     : "nvidia-smi lists the processes"));
+	if (or_zero(facts->pending))
+		add_waiting(sums, missing, judgement);
 	if (sums->limited)
 		add_remedy(judgement, "limit", yes_if(or_zero(facts->free) >= facts->needed),
 		        say("a limit of %s or more", size(&w, facts->reserved + facts->needed)));
@@ -396,6 +440,9 @@ static void add_remedies(const struct sums *sums, struct gm_oom_judgement *judge
 	add_remedy(judgement, "empty_cache", yes_if(would_do(sums, whole)),
 	        would_do(sums, whole)
 	                ? say("torch.cuda.empty_cache(): %s is in whole free segments now",
+	                          size(&w, whole))
+	        : or_zero(facts->pending)
+	                ? say("torch.cuda.empty_cache() would give back %s: too little",
 	                          size(&w, whole))
 	                : say("torch.cuda.empty_cache() gains nothing: PyTorch gave back all whole "
 	                      "free segments before it gave up"));

@@ -103,6 +103,8 @@ struct gm_error *gm_ask_target_blocks(
 		error = annotate(context, &blocks);
 	if (!error)
 		error = make_groups(&blocks);
+	if (!error)
+		error = gm_context_check_there(context);
 	if (error) {
 		gm_target_blocks_deinit(&blocks);
 		return error;

@@ -85,7 +85,6 @@ static struct gm_error *add_device(
 static struct gm_error *fill(struct gm_context *context, struct gm_target_info *info)
 {
 	struct gm_torch *torch;
-	struct gm_sim_facts facts;
 	size_t devices;
 	gm_try(gm_context_torch(context, &torch));
 	info->torch = gm_torch_version(torch);
@@ -95,8 +94,8 @@ static struct gm_error *fill(struct gm_context *context, struct gm_target_info *
 	gm_try(gm_torch_allocator_devices(torch, &devices));
 	for (size_t i = 0; i < devices; i++)
 		gm_try(add_device(context, info, (int)i));
-	if (gm_sim_facts(context, 0, &facts))
-		info->kernels_not_computed = facts.not_computed;
+	if (info->device_count)
+		info->kernels_not_computed = info->devices[0].there.not_computed;
 	return NULL;
 }
 

@@ -21,8 +21,9 @@
 bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, size_t item_size);
 
 #define gm_array_reserve(array, more)                                                       \
-	gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, (more), \
-	        sizeof(*(array)->items))
+	((more) <= (array)->capacity - (array)->count ||                                    \
+	        gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, \
+	                (more), sizeof(*(array)->items)))
 
 /* Appends a value; false where there is no memory. */
 #define gm_array_push(array, value) \

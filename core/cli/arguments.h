@@ -12,7 +12,7 @@
 
 #include "cli/command.h"
 
-enum { GM_ARGUMENTS_MAX = 16 };
+enum { GM_ARGUMENTS_MAX = 4096 }; /* a file for each rank of a large job */
 
 struct gm_arguments {
 	bool json;

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/compare.h"
 #include "cli/target.h"
 #include "render/answers.h"
 #include "render/memory.h"
@@ -16,7 +17,7 @@ struct options {
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY };
+enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE };
 
 extern const struct gm_command gm_command_blocks;
 
@@ -26,26 +27,10 @@ static const struct argp_option option_table[] = {
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
         {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
-
-static struct gm_error *parse_by(const char *argument, enum gm_group_by *ret_by)
-{
-	static const struct {
-		const char *name;
-		enum gm_group_by by;
-	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
-	        {"category", GM_BY_CATEGORY}};
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(names[i].name, argument) == 0) {
-			*ret_by = names[i].by;
-			return NULL;
-		}
-	}
-	return gm_error_create(GM_USAGE,
-	        "--by: '%s' is no way to group: line, stack, phase or category", argument);
-}
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
@@ -63,8 +48,13 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->history = true;
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
+	case KEY_DEVICE:
+		options->blocks.has_device = true;
+		return gm_error_prefix(
+		        gm_parse_number(argument, 0, INT16_MAX, &options->blocks.device),
+		        "--device");
 	case KEY_BY:
-		return parse_by(argument, &options->blocks.by);
+		return gm_parse_group_by(argument, &options->blocks.by);
 	default:
 		return gm_target_option(options->context, key, argument);
 	}
@@ -102,7 +92,8 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 		        : by == GM_BY_STACK ? "stack"
 		                            : "phase");
 	struct gm_target_blocks blocks;
-	gm_try(gm_ask_target_blocks(context, -1, &blocks));
+	gm_try(gm_ask_target_blocks(
+	        context, options->blocks.has_device ? (int)options->blocks.device : -1, &blocks));
 	struct gm_error *error =
 	        json ? gm_render_target_blocks_json(&blocks, by == GM_BY_NONE, out)
 	             : gm_render_target_blocks_text(&blocks, by != GM_BY_NONE, style, out);

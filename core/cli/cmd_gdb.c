@@ -257,7 +257,10 @@ static struct gm_error *run_gdb(
 	struct gm_error *error = build(argc, argv, &options, ours, &words);
 	if (!error && !gm_array_push(&words.list, NULL))
 		error = &gm_error_no_memory;
+	_cleanup_free_ char *note = options.sim ? gm_sim_real_device_note(options.sim) : NULL;
 	if (!error) {
+		if (note)
+			fprintf(err, "%s\n", note);
 		fflush(NULL);
 		execv(words.list.items[0], words.list.items);
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be started", words.list.items[0]);

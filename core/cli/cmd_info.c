@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/compare.h"
 #include "cli/target.h"
 #include "render/answers.h"
 #include "render/memory.h"
@@ -33,9 +34,20 @@ static struct gm_error *run(
 	struct gm_arguments arguments;
 	bool target;
 	gm_try(gm_arguments_parse(&gm_command_info, argc, argv, options, gm_target_option, context,
-	        1, false, out, &arguments));
+	        GM_ARGUMENTS_MAX, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
+	if (arguments.positional_count > 1) {
+		const struct gm_compare_options by_line = {.by = GM_BY_LINE};
+		const struct gm_compare_view view = {.files_only = true};
+		if (context->shell && (context->core_path || context->pid > 0))
+			return gm_error_create(GM_USAGE,
+			        "%s: several FILEs and a process or core: one question is about "
+			        "one "
+			        "kind of them: leave one out",
+			        arguments.positional[0]);
+		return gm_compare_files(context, &arguments, &by_line, &view, out, NULL);
+	}
 	gm_try(gm_target_take_file(&arguments, context, 0, &target));
 	if (target)
 		return target_info(context, arguments.json, out);
@@ -53,13 +65,14 @@ const struct gm_command gm_command_info = {
         .summary = "devices, allocated and reserved bytes, peaks, completeness: of a recording, "
                    "process or core",
         .usage =
-                "[FILE | --pid PID | --core CORE] [--json]\n"
+                "[FILE... | --pid PID | --core CORE] [--json]\n"
                 "What a recording holds, and how complete it is; of a process or a core dump, with "
                 "nothing\n"
                 "recorded, what PyTorch's allocator says of itself. In gdb the session's own "
                 "recording is\n"
                 "meant, else the program that stands there.\n\n"
                 " Example: gpumem info run.gpumem\n"
+                " Example: gpumem info run.*.gpumem\n"
                 " Example: gpumem info --pid 4711",
         .shell = true,
         .gdb = true,

@@ -1,20 +1,41 @@
 #include "ask/blocks.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/compare.h"
 #include "render/answers.h"
 
 extern const struct gm_command gm_command_peak;
+
+enum { KEY_DEVICE = 0x1101 };
+
+static const struct argp_option option_table[] = {
+        {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
+        {0},
+};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct gm_blocks_options *options = input;
+	options->has_device = true;
+	return gm_error_prefix(
+	        gm_parse_number(argument, 0, INT16_MAX, &options->device), "--device");
+}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(
-	        &gm_command_peak, argc, argv, NULL, NULL, NULL, 1, false, out, &arguments);
+	struct gm_blocks_options options = {.by = GM_BY_LINE, .at_peak = true};
+	struct gm_error *error = gm_arguments_parse(&gm_command_peak, argc, argv, option_table,
+	        handle, &options, GM_ARGUMENTS_MAX, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	if (arguments.positional_count > 1) {
+		const struct gm_compare_options by_line = {.by = GM_BY_LINE};
+		const struct gm_compare_view view = {.all = true};
+		return gm_compare_files(context, &arguments, &by_line, &view, out, NULL);
+	}
 	error = gm_arguments_take_file(&arguments, context, 0);
-	const struct gm_blocks_options options = {.by = GM_BY_LINE, .at_peak = true};
 	struct gm_blocks blocks;
 	if (!error)
 		error = gm_ask_blocks(context, &options, &blocks);
@@ -30,11 +51,12 @@ static struct gm_error *run(
 const struct gm_command gm_command_peak = {
         .name = "peak",
         .summary = "what makes the peak",
-        .usage = "[FILE] [--json]\n"
+        .usage = "[FILE...] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
-                 "lines that allocated it.\n\n"
-                 "Example: gpumem peak run.gpumem",
+                 "lines that allocated it. Several files, as of ranks, are told side by side.\n\n"
+                 " Example: gpumem peak run.gpumem\n"
+                 " Example: gpumem peak run.*.gpumem",
         .shell = true,
         .gdb = true,
         .run = run,

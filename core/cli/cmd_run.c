@@ -1,6 +1,7 @@
 /*
  * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec), so the
- * streams, the exit status and every signal are the program's own.
+ * streams, the exit status and every signal are the program's own; where it records, it waits beside it instead
+ * (run_record.c).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -8,17 +9,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/run_record.h"
 #include "sim/launch.h"
 
 extern const struct gm_command gm_command_run;
 
 struct options {
-	bool sim, help;
+	bool sim, help, no_record;
 	struct gm_sim_launch launch;
-	const char *record; /* -o FILE */
-	int program;        /* index of PROG, 0: none */
+	struct gm_run_record record;
+	int program; /* index of PROG, 0: none */
 };
 
 /* The value of `--NAME VALUE` or `--NAME=VALUE`; *ret stays where the word is another option. */
@@ -40,6 +43,38 @@ static struct gm_error *value_of(
 	return NULL;
 }
 
+static struct gm_error *option_with_value(
+        int argc, char **argv, int *index, struct options *options)
+{
+	const struct {
+		const char *name;
+		const char **value;
+	} all[] = {
+	        {"--json", &options->launch.json},
+	        {"--compute-below", &options->launch.compute_below},
+	        {"--overflow-at", &options->launch.overflow_at},
+	        {"--rank", &options->launch.rank},
+	        {"--world", &options->launch.world},
+	        {"-o", &options->record.out},
+	        {"--devices", &options->record.devices},
+	        {"--stacks", &options->record.stacks},
+	        {"--max-size", &options->record.max_size},
+	};
+	const char *word = argv[*index];
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		const char *value = NULL;
+		gm_try(value_of(argc, argv, index, all[i].name, &value));
+		if (value) {
+			*all[i].value = value;
+			return NULL;
+		}
+	}
+	return gm_error_create(GM_USAGE,
+	        "run: %s: unknown option: see `gpumem run --help`; the program's own options come "
+	        "behind its name",
+	        word);
+}
+
 static struct gm_error *parse(int argc, char **argv, struct options *options)
 {
 	for (int i = 1; i < argc; i++) {
@@ -52,61 +87,29 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			options->program = i;
 			break;
 		}
-		const char *json = NULL, *record = NULL, *below = NULL, *overflow = NULL,
-		           *rank = NULL, *world = NULL;
 		if (strcmp(word, "--help") == 0) {
 			options->help = true;
 			return NULL;
 		} else if (strcmp(word, "--no-record") == 0) {
+			options->no_record = true;
 			continue;
 		} else if (strcmp(word, "--sim") == 0 || strncmp(word, "--sim=", 6) == 0) {
 			options->sim = true;
 			options->launch.profile = word[5] ? word + 6 : "";
 			continue;
 		}
-		struct gm_error *error = value_of(argc, argv, &i, "--json", &json);
-		if (!error)
-			error = value_of(argc, argv, &i, "-o", &record);
-		if (!error)
-			error = value_of(argc, argv, &i, "--compute-below", &below);
-		if (!error)
-			error = value_of(argc, argv, &i, "--overflow-at", &overflow);
-		if (!error)
-			error = value_of(argc, argv, &i, "--rank", &rank);
-		if (!error)
-			error = value_of(argc, argv, &i, "--world", &world);
-		if (error)
-			return error;
-		if (below)
-			options->launch.compute_below = below;
-		else if (overflow)
-			options->launch.overflow_at = overflow;
-		if (rank)
-			options->launch.rank = rank;
-		if (world)
-			options->launch.world = world;
-		if (below || overflow || rank || world)
-			continue;
-		if (!json && !record)
-			return gm_error_create(GM_USAGE,
-			        "run: %s: unknown option: see `gpumem run --help`; the program's "
-			        "own options "
-			        "come behind its name",
-			        word);
-		if (json)
-			options->launch.json = json;
-		else
-			options->record = record;
+		gm_try(option_with_value(argc, argv, &i, options));
 	}
 	if (!options->program)
 		return gm_error_create(
 		        GM_USAGE, "run: no program: type `gpumem run --sim -- python train.py`");
-	if (options->record)
-		return gm_error_create(GM_USAGE,
-		        "run: -o %s: recording in a shell is not there yet: `gpumem gdb -ex "
-		        "'gpumem record' "
-		        "-ex run -- PROG` records, or leave -o out",
-		        options->record);
+	const struct gm_run_record *record = &options->record;
+	if (options->no_record && record->out)
+		return gm_error_create(
+		        GM_USAGE, "run: --no-record and -o %s: one of them", record->out);
+	if (!record->out && (record->devices || record->stacks || record->max_size))
+		return gm_error_create(GM_USAGE, "run: --devices, --stacks, --max-size: they are "
+		                                 "about a recording: name its file with -o");
 	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
 		return gm_error_create(GM_USAGE,
 		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
@@ -157,12 +160,22 @@ static struct gm_error *run_program(
 	free(json);
 	if (error)
 		return error;
+	if (options.record.out) {
+		error = gm_run_record(
+		        &options.record, &argv[options.program], settings, err, ret_status);
+		gm_sim_settings_free(settings);
+		return error;
+	}
 	for (char **at = settings; at && *at; at++) {
 		char *equals = strchr(*at, '=');
 		*equals = 0;
 		setenv(*at, equals + 1, 1);
 	}
 	gm_sim_settings_free(settings);
+	char *note = options.sim ? gm_sim_real_device_note(options.launch.profile) : NULL;
+	if (note)
+		fprintf(err, "%s\n", note);
+	free(note);
 	fflush(NULL);
 	const char *name = argv[options.program];
 	execvp(name, &argv[options.program]);
@@ -175,10 +188,26 @@ static struct gm_error *run_program(
 
 const struct gm_command gm_command_run = {
         .name = "run",
-        .summary = "run a program, on a simulated CUDA device where asked",
-        .usage = "[--sim[=PROFILE]] [--no-record] [--json FILE] [--compute-below BYTES] "
-                 "[--overflow-at STEP] [--rank R --world W] -- PROG ARGS\n"
+        .summary = "run a program and record it, on a simulated CUDA device where asked",
+        .usage = "[-o FILE [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE] | "
+                 "--no-record] "
+                 "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
+                 "[--rank R --world "
+                 "W] -- PROG ARGS\n"
                  "Runs a program; its streams, exit status and signals are its own.\n\n"
+                 "  -o FILE          records every allocation of PyTorch with its stacks, from "
+                 "within the "
+                 "program: all that\n"
+                 "                   takes a recording reads FILE, also while the program runs and "
+                 "after it was "
+                 "killed. %r in\n"
+                 "                   the name is the rank, %p the process id; further processes "
+                 "have FILE.PID\n"
+                 "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
+                 "  --stacks LIST    python,native (default), one of them, or none\n"
+                 "  --max-size SIZE  recording stops when a process's file has this size, and says "
+                 "so\n"
+                 "  --no-record      records nothing: the default without -o\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU; at exit an\n"
                  "                   account of its memory goes to stderr (GPUMEM_SIM_QUIET=1: "
@@ -194,9 +223,8 @@ const struct gm_command gm_command_run = {
                  "taken to do the\n"
                  "                   same (docs/distributed.md); RANK, WORLD_SIZE, MASTER_ADDR... "
                  "are "
-                 "set\n"
-                 "  --no-record      records nothing (so far nothing is recorded in a shell)\n\n"
-                 "Example: gpumem run --sim=24GiB -- python train.py",
+                 "set\n\n"
+                 "Example: gpumem run -o run.gpumem -- python train.py; gpumem peak run.gpumem",
         .shell = true,
         .run = run_program,
 };

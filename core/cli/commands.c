@@ -16,6 +16,7 @@
 	_(steps)       \
 	_(phases)      \
 	_(leaks)       \
+	_(diff)        \
 	_(segments)    \
 	_(oom)         \
 	_(export)      \
@@ -23,6 +24,8 @@
 	_(who_holds)   \
 	_(retained)    \
 	_(run)         \
+	_(attach)      \
+	_(detach)      \
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \

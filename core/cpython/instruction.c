@@ -11,53 +11,6 @@
 
 #include "cpython/python.h"
 
-bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes)
-{
-	uint32_t count = entry->bytecode_size / 2;
-
-	entry->units = calloc(count ? count : 1, 1);
-	if (!entry->units)
-		return false;
-	/* Code has no marks where instructions begin: only from its start can caches be told from
-	 * them. */
-	for (uint32_t at = 0; at < count;) {
-		uint8_t caches = opcodes[entry->bytecode[2 * at]].caches;
-		for (uint8_t i = 0; i <= caches && at + i < count; i++)
-			entry->units[at + i] = i;
-		at += 1u + caches;
-	}
-	return true;
-}
-
-bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
-        uint32_t offset, struct gm_decoded *ret)
-{
-	uint32_t count = entry->bytecode_size / 2;
-	uint32_t at = offset / 2;
-	uint32_t argument = 0;
-	bool in_cache;
-
-	if (at >= count)
-		return false;
-	in_cache = entry->units[at] != 0;
-	at -= entry->units[at];
-	/* 3.9 and 3.10 stay at the EXTENDED_ARG while the instruction after it runs. */
-	while (opcodes[entry->bytecode[2 * at]].flags & GM_OPCODE_EXTENDED && at + 1 < count)
-		at++;
-	for (uint32_t back = 3; back > 0; back--) {
-		/* the EXTENDED_ARGs right before it, outermost first */
-		bool all = at >= back;
-		for (uint32_t i = 1; all && i <= back; i++)
-			all = opcodes[entry->bytecode[2 * (at - i)]].flags & GM_OPCODE_EXTENDED &&
-			      entry->units[at - i] == 0;
-		if (all)
-			argument = argument << 8 | entry->bytecode[2 * (at - back) + 1];
-	}
-	*ret = (struct gm_decoded){2 * at, argument << 8 | entry->bytecode[2 * at + 1],
-	        entry->bytecode[2 * at], in_cache};
-	return true;
-}
-
 /*
  * The bytecode was copied when the code was first seen; since then CPython may have combined two
  * stores into one superinstruction. Then the target has the truth, if the object is still there.
@@ -69,7 +22,8 @@ static uint8_t opcode_now(struct gm_python *python, const struct gm_code_entry *
 	uint8_t unit[2];
 	uint64_t address = entry->address + (uint64_t)python->layout.code_adaptive + decoded->start;
 
-	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST)
+	if (python->version < 0x030b || opcodes[decoded->opcode].op != GM_OP_STORE_FAST ||
+	        !entry->address /* recorded.c */)
 		return decoded->opcode;
 	if (!gm_image_try_read(python->image, address, unit, sizeof(unit)) ||
 	        unit[1] != (uint8_t)decoded->argument ||
@@ -156,6 +110,36 @@ void gm_python_instruction(struct gm_python *python, const struct gm_code *code,
 		ret->op = GM_OP_POP_EXCEPT;
 	if (opcode->flags & GM_OPCODE_THEN_STORE && decoded.start + 3 < entry->bytecode_size)
 		ret->other_name = local_name(entry, entry->bytecode[decoded.start + 3]);
+}
+
+int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t offset)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	_cleanup_free_ uint8_t *exceptions = NULL;
+	size_t size = 0;
+	struct gm_decoded at;
+	int depth;
+
+	if (!entry->depths_sought) {
+		entry->depths_sought = true;
+		if (layout->code_exceptions != GM_NO_FIELD)
+			exceptions = gm_py_bytes(
+			        python, gm_u64_at(entry->key, layout->code_exceptions), &size);
+		gm_py_depths_find(entry, python->version, python->opcodes, exceptions, size);
+	}
+	if (!entry->depths || !gm_py_decode(entry, python->opcodes, offset, &at))
+		return -1;
+	depth = entry->depths[at.start / 2];
+	switch ((enum gm_op)python->opcodes[at.opcode].op) {
+	case GM_OP_STORE_FAST:
+	case GM_OP_STORE_NAME:
+	case GM_OP_STORE_GLOBAL:
+	case GM_OP_STORE_DEREF:
+	case GM_OP_POP_TOP:
+		return depth - 1; /* popped before anything can be let go */
+	default:
+		return depth; /* operands stay until it is done */
+	}
 }
 
 static int64_t slot_named(const struct gm_code *code, const char *name)

@@ -81,7 +81,8 @@ static inline uint64_t little(const uint8_t *bytes, size_t size)
 	return value;
 }
 
-static struct gm_error *get(struct gm_pickle *pickle, size_t size, uint64_t *ret_value)
+static inline __attribute__((always_inline)) struct gm_error *get(
+        struct gm_pickle *pickle, size_t size, uint64_t *ret_value)
 {
 	gm_try(need(pickle, size));
 	*ret_value = little(pickle->buffer + pickle->at, size);

@@ -100,10 +100,13 @@ static json_t *facts_json(
 	        {"missing", judgement->missing}};
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		json_object_set_new(value, fields[i].key, bytes_json(fields[i].bytes));
-	for (size_t i = 0; i < facts->other_count; i++)
-		json_array_append_new(
-		        others, json_pack("{s:I, s:I}", "pid", (json_int_t)facts->others[i].pid,
-		                        "bytes", (json_int_t)facts->others[i].bytes));
+	for (size_t i = 0; i < facts->other_count; i++) {
+		json_t *other = json_pack("{s:I, s:I}", "pid", (json_int_t)facts->others[i].pid,
+		        "bytes", (json_int_t)facts->others[i].bytes);
+		if (facts->others[i].name[0])
+			json_object_set_new(other, "name", gm_json_string(facts->others[i].name));
+		json_array_append_new(others, other);
+	}
 	json_object_set_new(
 	        value, "device", facts->device < 0 ? json_null() : json_integer(facts->device));
 	json_object_set_new(value, "platform", json_string(facts->platform));

@@ -39,7 +39,8 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 	char name[GM_SIZE_TEXT], hole[GM_SIZE_TEXT];
 	fprintf(out, "  %s%s: %zu blocks in %zu segments\n",
 	        gm_text_device(memory->device_type, memory->device, name),
-	        memory->simulated ? " (simulated)" : "", memory->blocks, memory->segment_count);
+	        memory->there.simulated ? " (simulated)" : "", memory->blocks,
+	        memory->segment_count);
 	put_bytes(out, "allocated", now->allocated);
 	put_bytes(out, "requested", now->requested);
 	put_bytes(out, "active", now->active);
@@ -95,7 +96,7 @@ static json_t *device_json(const struct gm_memory *memory)
 	        known_json(own->limit ? own->limit : GM_NOT_KNOWN), "max_split_size",
 	        known_json(own->max_split ? own->max_split : GM_NOT_KNOWN), "device_total",
 	        known_json(memory->total), "device_free", known_json(memory->device_free),
-	        "simulated", memory->simulated);
+	        "simulated", memory->there.simulated);
 	json_object_update(value, more);
 	json_decref(more);
 	return value;

@@ -14,10 +14,11 @@
 #ifndef GM_SIM_ACCOUNT_H
 #define GM_SIM_ACCOUNT_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #define GM_SIM_ACCOUNT_MAGIC UINT64_C(0x746361206d697367) /* "gsim act" */
-#define GM_SIM_ACCOUNT_VERSION 1
+#define GM_SIM_ACCOUNT_VERSION 2
 #define GM_SIM_DEVICES_MAX 16
 #define GM_SIM_ACCOUNT_SYMBOL "gpumem_sim_account"
 
@@ -53,6 +54,29 @@ struct gm_sim_account {
 	uint64_t not_simulated;        /* calls refused because they are not simulated */
 	uint64_t read_back; /* bytes copied to the host of which nothing was ever computed */
 	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];
+	/* since version 2 */
+	uint64_t
+	        machine; /* address of the page that the run's processes share (sim/machine.h); 0: none */
+	uint64_t outside[GM_SIM_DEVICES_MAX];  /* bytes that libraries keep for themselves (NCCL) */
+	uint32_t physical[GM_SIM_DEVICES_MAX]; /* the device's number on that page */
+};
+
+/* The page that the processes of one run share (machine.h), at gm_sim_account.machine of each. */
+#define GM_SIM_MACHINE_MAGIC UINT64_C(0x6863616d6d697367) /* "gsimmach" */
+
+enum { GM_SIM_MACHINE_PROCESSES = 512 };
+
+struct gm_sim_machine {
+	uint64_t magic;
+	pthread_mutex_t lock; /* between processes; robust */
+	struct gm_sim_machine_process {
+		uint32_t process; /* 0: free */
+		uint32_t unused;
+		uint64_t
+		        start; /* in clock ticks since the machine's start, field 22 of /proc/PID/stat */
+		uint64_t bytes[GM_SIM_DEVICES_MAX];
+	} processes[GM_SIM_MACHINE_PROCESSES];
+	uint32_t said; /* 1: that a PyTorch has no CUDA was told; atomic */
 };
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #define LIBRARY "libgpumem-sim.so"
 #define DRIVER "libgpumem-sim-driver.so"
+#define NVML "libgpumem-sim-nvml.so"
 #define RUNTIME12 "libgpumem-sim-runtime12.so"
 
 /* The library seen from `file` (a program in bin/, or libgpumem.so beside it); NULL where it is not there. */
@@ -65,6 +67,38 @@ struct gm_error *gm_sim_library(char **ret)
 	return NULL;
 }
 
+static char *real_device(void)
+{
+	/* NVIDIA's driver, and its stand-in under WSL. */
+	static const char *const names[] = {"nvidia[0-9]*", "dxg"};
+	const char *folder = getenv("GPUMEM_DEV");
+	char *found = NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++) {
+		_cleanup_free_ char *pattern = NULL;
+		glob_t list = {0};
+		if (asprintf(&pattern, "%s/%s", folder && *folder ? folder : "/dev", names[i]) < 0)
+			return NULL;
+		if (glob(pattern, 0, NULL, &list) == 0 && list.gl_pathc)
+			found = strdup(list.gl_pathv[0]);
+		globfree(&list);
+	}
+	return found;
+}
+
+char *gm_sim_real_device_note(const char *profile)
+{
+	const char *quiet = getenv("GPUMEM_SIM_QUIET");
+	_cleanup_free_ char *file =
+	        quiet && *quiet && strcmp(quiet, "0") != 0 ? NULL : real_device();
+	char *note = NULL;
+	if (file && asprintf(&note,
+	                    "gpumem: %s: this machine's GPU is not used: the program runs on the "
+	                    "simulated %s; without --sim it runs on the GPU",
+	                    file, profile && *profile ? profile : gm_sim_profiles[0].name) < 0)
+		return NULL;
+	return note;
+}
+
 void gm_sim_settings_free(char **settings)
 {
 	for (char **at = settings; at && *at; at++)
@@ -89,8 +123,9 @@ static struct gm_error *preload(char **ret)
 	if (!before || strstr(before, library))
 		before = "";
 	int folder = (int)(strrchr(library, '/') - library);
-	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" RUNTIME12 "%s%s", library, folder,
-	            library, folder, library, *before ? ":" : "", before) < 0)
+	if (asprintf(ret, "LD_PRELOAD=%s:%.*s/" DRIVER ":%.*s/" NVML ":%.*s/" RUNTIME12 "%s%s",
+	            library, folder, library, folder, library, folder, library, *before ? ":" : "",
+	            before) < 0)
 		return &gm_error_no_memory;
 	return NULL;
 }

@@ -38,6 +38,13 @@ struct gm_sim_launch {
 struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret);
 void gm_sim_settings_free(char **settings);
 
+/*
+ * A line for stderr, without its end, where this machine has a real GPU: which device the program runs on. NULL
+ * where there is no GPU, or GPUMEM_SIM_QUIET asks for no notes. The caller frees it. GPUMEM_DEV names another
+ * folder than /dev.
+ */
+char *gm_sim_real_device_note(const char *profile);
+
 /* The path of libgpumem-sim.so; the caller frees it. */
 struct gm_error *gm_sim_library(char **ret);
 

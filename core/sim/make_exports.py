@@ -169,6 +169,9 @@ def main():
     ):
         write(folder, list_name, solver_lines(site, soname, (include / header).read_text()))
     write(folder, "libcufft12.inc", (f"STUB({n})" for n in sorted(imports(site, "libcufft.so.12"))))
+    if (site / "pynvml.py").exists():  # no NVML is installed, so what its Python binding (nvidia-ml-py) calls
+        names = set(re.findall(r'_nvmlGetFunctionPointer\("(nvml\w+)"\)', (site / "pynvml.py").read_text()))
+        write(folder, "libnvidia-ml1.inc", (f"STUB({n})" for n in sorted(names)))
     write(folder, "libcuda1.inc", (f"STUB({n})" for n in sorted(driver_names(site))))
 
     # The runtime's error names and texts, asked of the real library: that needs no device.

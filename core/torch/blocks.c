@@ -15,6 +15,7 @@ enum {
 	MAX_BLOCKS = 1 << 23,
 	BLOCK_GRAIN = 512, /* kMinBlockSize: sizes are multiples of it */
 	MAX_REMEMBERED = 1 << 20,
+	MAX_STREAMS = 1 << 12,
 	STACK_WORDS = 256, /* how far from the report the frame that holds the Block may reach */
 	REGISTERS = 16,
 };
@@ -22,6 +23,18 @@ enum {
 static bool is_block_or_none(uint64_t address)
 {
 	return address == 0 || gm_is_object_address(address);
+}
+
+/*
+ * While a CUDA graph is captured or a MemPool is in use, the allocator puts a free of a block that other streams used
+ * off altogether: no event is recorded for it yet, and the block keeps the set of its streams
+ * (needs_events_deferred_until_no_capture). At other times that set is emptied by the free.
+ */
+static int32_t streams_put_off(const struct gm_torch_layout *layout, const unsigned char *object)
+{
+	uint64_t streams =
+	        gm_word(object, layout->block.stream_uses + layout->allocator.hash.count);
+	return streams < MAX_STREAMS ? (int32_t)streams : 0;
 }
 
 bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_record *ret_block)
@@ -52,6 +65,8 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 	        !gm_is_object_address(block.pool) || !is_block_or_none(block.previous) ||
 	        !is_block_or_none(block.next))
 		return false;
+	if (!allocated && block.event_count == 0)
+		block.event_count = streams_put_off(layout, object);
 	block.allocated = allocated;
 	block.mapped = mapped;
 	block.expandable =

@@ -7,6 +7,8 @@
 #include "torch/internal.h"
 
 /* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of them */
+/* driver_types.h of CUDA 12 and 13: cudaDeviceProp {name[256], uuid, luid[8], luidDeviceNodeMask, totalGlobalMem, ...} */
+enum { UUID_BEFORE_TOTAL = 32 };
 enum { PEAK = 8, STAT_ARRAY = 96, STAT = 32, IMPOSSIBLE_SHIFT = 50 };
 
 static bool read_word(struct gm_torch *torch, uint64_t address, uint64_t *ret_value)
@@ -81,6 +83,10 @@ struct gm_error *gm_torch_allocator_device(
 	if (layout->allocator.properties_total &&
 	        !read_word(torch, base + layout->allocator.properties_total, &found.total))
 		found.total = GM_NOT_KNOWN;
+	if (found.total != GM_NOT_KNOWN)
+		found.has_uuid = gm_image_try_read(torch->image,
+		        base + layout->allocator.properties_total - UUID_BEFORE_TOTAL, found.uuid,
+		        sizeof(found.uuid));
 	*ret_device = found;
 	return NULL;
 }

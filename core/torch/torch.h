@@ -59,7 +59,7 @@ struct gm_block_record {
 	int8_t device;
 	bool allocated, mapped;
 	bool expandable; /* of an expandable segment; false where the version's table does not tell */
-	int32_t event_count; /* > 0: a free that waits for streams */
+	int32_t event_count; /* > 0: a free that waits for so many streams, or is put off while a graph is captured */
 	uint64_t pool, previous, next;
 };
 
@@ -122,6 +122,8 @@ struct gm_allocator_device {
 	uint64_t max_split; /* bytes; 0: no such setting */
 	uint64_t limit;     /* set_per_process_memory_fraction's, bytes; 0: none; GM_NOT_KNOWN */
 	uint64_t total;     /* of the device; GM_NOT_KNOWN */
+	bool has_uuid;
+	unsigned char uuid[16]; /* cudaDeviceProp's */
 };
 struct gm_error *gm_torch_allocator_device(
         struct gm_torch *torch, int device, struct gm_allocator_device *ret_device);

@@ -1,6 +1,7 @@
 """`oom` of processes and cores in which PyTorch ran out of memory with nothing recorded, against PyTorch's own words."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -98,6 +99,89 @@ def test_a_limit_of_the_process_is_said(start, oom):
     assert answer["limit"] == 2048 * MIB and answer["verdict"] == "capacity"
     assert "The limit set for this process" in answer["sentence"]
     assert {one["name"]: one["sufficient"] for one in answer["enough"]}["limit"] == "yes"
+
+
+@pytest.mark.parametrize("way", ["graph", "pool"])
+def test_frees_that_wait_for_a_stream_are_pending(way, start, oom, run_gpumem):
+    said = start(way)
+    answer = oom(said)
+    assert answer["verdict"] == "pending" and answer["alloc_retries"] == 0
+    assert f"Tried to allocate {in_words(answer['needed'])}" in said["message"]
+    # what PyTorch's text calls unallocated is what waits, and what is free
+    assert answer["pending"] == 1200 * MIB
+    assert answer["pending"] + answer["allocated"] == said["stats"]["active_bytes.all.current"]
+    assert f"{in_words(answer['pending'] + answer['unallocated'])} is reserved by PyTorch but unallocated" in said["message"]
+    assert answer["free"] < answer["needed"] <= answer["free"] + answer["pending"]
+    assert answer["arithmetic"][2]["text"] == "let go, waiting for a stream"
+    assert {one["name"]: one["sufficient"] for one in answer["enough"]}["wait_for_stream"] == "maybe"
+    text = run_gpumem("oom", "--pid", str(said["pid"])).check().out
+    assert "1.17 GiB has been let go by the program and still waits for another stream (record_stream)" in text
+    segments = run_gpumem("segments", "--pid", str(said["pid"]), "--json").check().json()
+    assert segments["pending"] == answer["pending"]
+
+
+def test_memory_that_a_library_took_from_cuda_is_outside(start, oom):
+    said = start("outside")
+    answer = oom(said)
+    assert answer["verdict"] == "outside" and answer["processes"] == []
+    assert answer["outside"] == answer["total"] - answer["free"] - said["stats"]["reserved_bytes.all.current"]
+    assert answer["outside"] > 4 << 30
+    assert "by this process: by other libraries or calls of CUDA" in answer["sentence"]
+    lines = {line["text"]: line["bytes"] for line in answer["arithmetic"]}
+    assert lines["outside PyTorch in this process: CUDA's context, other libraries"] == answer["outside"]
+
+
+def test_another_process_on_the_device_is_outside_and_named(spawn, gpumem, python, oom):
+    process = spawn(
+        [gpumem, "run", "--sim=8GiB", "--no-record", "--", python, "-W", "ignore", PROGRAMS / "oom_held.py", "neighbour"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    said = json.loads(process.stdout.readline())
+    answer = oom(said)
+    check_figures(answer, said["message"])
+    (other,) = answer["processes"]
+    assert answer["verdict"] == "outside" and 4000 * MIB < other["bytes"] < 5000 * MIB
+    assert Path(f"/proc/{other['pid']}/stat").read_text().split()[3] == str(said["pid"])
+    assert answer["sentence"].startswith("Other processes hold ")
+    parts = [line["bytes"] * (-1 if line["sign"] == "-" else 1) for line in answer["arithmetic"][:-2]]
+    assert sum(parts) == answer["free"]
+
+
+@pytest.fixture
+def driver_says(run_gpumem, build_dir):
+    """driver_says(said, processes) -> oom's answer where NVIDIA's library tells of those processes: {pid: bytes}."""
+
+    def call(said, processes, uuid=None):
+        free = int(float(re.search(r"of which ([\d.]+) MiB is free", said["message"])[1]) * MIB)
+        told = " ".join(f"{pid}:{size}" for pid, size in processes.items())
+        environment = {
+            **os.environ, "LD_LIBRARY_PATH": str(build_dir / "tests" / "nvml"),
+            "GPUMEM_TEST_NVML": f"{uuid or 'GPU-' + said['uuid']} {8 << 30} {free} {told}",
+        }  # fmt: skip
+        return run_gpumem("oom", "--pid", str(said["pid"]), "--json", env=environment).check().json()
+
+    return call
+
+
+def test_the_drivers_list_of_processes_tells_who_holds_the_device(start, oom, driver_says):
+    said = start("driver")
+    unknown = oom(said)
+    assert unknown["verdict"] == "outside" and unknown["processes"] == []
+    assert "nvidia-smi" in " ".join(one["text"] for one in unknown["enough"])
+    other = os.getpid()
+    own = said["stats"]["reserved_bytes.all.current"] + 500 * MIB
+    answer = driver_says(said, {said["pid"]: own, other: 4 << 30})
+    assert answer["verdict"] == "outside" and answer["process"] == own
+    assert answer["processes"] == [{"pid": other, "bytes": 4 << 30, "name": Path("/proc/self/comm").read_text().strip()}]
+    assert answer["sentence"].startswith("Other processes hold 4.00 GiB of the device's 8.00 GiB")
+    alone = driver_says(said, {said["pid"]: own + (4 << 30)})
+    assert alone["verdict"] == "outside" and "by this process: by other libraries or calls of CUDA" in alone["sentence"]
+
+
+def test_processes_of_a_driver_that_does_not_list_ours_are_not_taken_for_others(start, driver_says):
+    said = start("driver")
+    assert driver_says(said, {4242: 4 << 30})["processes"] == []
+    assert driver_says(said, {said["pid"]: 1 << 30, 4242: 4 << 30}, uuid="GPU-of-another")["processes"] == []
 
 
 def test_an_error_that_was_caught_is_told_apart(start, oom, run_gpumem):

@@ -148,6 +148,8 @@ static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
 			if (until > end)
 				until = end;
 			wipe(device, from, until - from);
+			if (until - from > GM_SIM_SMALL)
+				gm_sim_room_back(until - from);
 		}
 		at = next;
 	}
@@ -174,8 +176,30 @@ static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
 	}
 }
 
+/* False where the host has no room for what is to be written there: it is then as if nobody had. */
+static bool room(struct gm_sim_device *device, void *to, uint64_t size)
+{
+	if (size <= GM_SIM_SMALL)
+		return true;
+	uint64_t offset = (uint64_t)((unsigned char *)to - device->base), more = 0;
+	uint64_t last = (offset + size - 1) / GM_SIM_GRANULE + 1;
+	for (uint64_t at = offset / GM_SIM_GRANULE; at < last;) {
+		bool written;
+		uint64_t next = run(device, at, last, &written);
+		if (!written)
+			more += (next - at) * GM_SIM_GRANULE;
+		at = next;
+	}
+	if (gm_sim_room(more))
+		return true;
+	zero_piece(device, to, size);
+	return false;
+}
+
 static void in_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
+	if (!room(device, to, size))
+		return;
 	mark_piece(device, to, size);
 	memcpy(to, from, size);
 }
@@ -250,7 +274,9 @@ static void across_piece(struct gm_sim_device *to_device, void *to,
 		unsigned char *target = (unsigned char *)to + (first - offset);
 		if (written) {
 			in_piece(to_device, target, from_device->base + first, until - first);
-			if (piece_doubtful(from_device, from_device->base + first, until - first))
+			if (piece_written(to_device, target, until - first) &&
+			        piece_doubtful(
+			                from_device, from_device->base + first, until - first))
 				doubt_piece(to_device, target, until - first);
 		} else {
 			zero_piece(to_device, target, until - first);
@@ -271,6 +297,8 @@ static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64
 			mark_piece(device, to, size);
 		return;
 	}
+	if (!room(device, to, size))
+		return;
 	mark_piece(device, to, size);
 	memset(to, value, size);
 }

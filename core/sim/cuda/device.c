@@ -10,7 +10,8 @@ static int attribute(const struct gm_sim_device *device, int id)
 {
 	int known;
 	if (id == cudaDevAttrPciBusId)
-		return 0x1b + (int)device->index; /* each device has its own; CUDA orders them so */
+		/* Each device has its own; CUDA orders them so. */
+		return GM_SIM_FIRST_BUS + (int)device->physical;
 	return gm_sim_profile_attribute(&device->choice.profile, id, &known);
 }
 
@@ -81,12 +82,23 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr
 	return cudaSuccess;
 }
 
-/* A uuid that is the same in every run, differs between devices and says in hexadecimal what it is. */
-static void uuid(const struct gm_sim_device *device, cudaUUID_t *ret)
+/* A UUID that is the same in every run, differs between devices and says in hexadecimal what it is. */
+void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16])
 {
-	memcpy(ret->bytes, "gpumem-sim\0\0\0\0\0", 16);
-	ret->bytes[14] = (char)device->choice.profile.column;
-	ret->bytes[15] = (char)device->index;
+	memcpy(ret, "gpumem-sim\0\0\0\0\0", 16);
+	ret[14] = (unsigned char)profile->column;
+	ret[15] = (unsigned char)physical;
+}
+
+void gm_sim_uuid_text(
+        const struct gm_sim_profile *profile, uint32_t physical, char ret[GM_SIM_UUID_TEXT])
+{
+	unsigned char uuid[16];
+	gm_sim_uuid(profile, physical, uuid);
+	char *at = stpcpy(ret, "GPU-");
+	for (int i = 0; i < 16; i++)
+		at += sprintf(
+		        at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
 GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index)
@@ -99,7 +111,7 @@ GM_SIM_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int 
 		return gm_sim_error(cudaErrorInvalidValue);
 	memset(p, 0, sizeof(*p));
 	snprintf(p->name, sizeof(p->name), "%s", device->choice.profile.device_name);
-	uuid(device, &p->uuid);
+	gm_sim_uuid(&device->choice.profile, device->physical, (unsigned char *)p->uuid.bytes);
 	p->totalGlobalMem = device->choice.profile.memory;
 #define A(name) attribute(device, cudaDevAttr##name)
 	p->sharedMemPerBlock = (size_t)A(MaxSharedMemoryPerBlock);
@@ -231,7 +243,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *index, const char *text)
 	unsigned domain, bus, slot, function;
 	if (index && text && sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
 		for (unsigned i = 0; i < gm_sim_device_count(); i++)
-			if (!domain && !slot && !function && bus == 0x1b + i) {
+			if (!domain && !slot && !function &&
+			        bus == GM_SIM_FIRST_BUS + gm_sim_device_facts((int)i)->physical) {
 				*index = (int)i;
 				return cudaSuccess;
 			}

@@ -213,8 +213,8 @@ static void asked_for(const char *name)
 		        "%s: not simulated: the program was told that the driver lacks it", name);
 }
 
-/* An entry point by its plain name: the newest of its versions that is simulated. */
-static void *entry_point(const char *name)
+/* An entry point by its plain name: the newest of its versions that is simulated; `tell`: say that it is none. */
+static void *entry_point(const char *name, bool tell)
 {
 	static const char *const versions[] = {"_v3", "_v2", ""};
 	char text[128];
@@ -229,7 +229,7 @@ static void *entry_point(const char *name)
 			return code;
 		stub |= code != NULL;
 	}
-	if (stub)
+	if (stub && tell)
 		asked_for(name);
 	return NULL;
 }
@@ -239,7 +239,7 @@ GM_SIM_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, v
 {
 	if (!symbol || !code)
 		return gm_sim_error(cudaErrorInvalidValue);
-	*code = entry_point(symbol);
+	*code = entry_point(symbol, true);
 	if (status)
 		*status = *code ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return cudaSuccess;
@@ -250,7 +250,9 @@ GM_SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **code, int ver
 {
 	if (!symbol || !code)
 		return CUDA_ERROR_INVALID_VALUE;
-	*code = entry_point(symbol);
+	/* A runtime of CUDA's begins by asking for nothing, and then asks for all that there is. */
+	bool runtime = gm_sim_own_runtime(__builtin_return_address(0), !*symbol);
+	*code = entry_point(symbol, !runtime);
 	if (status)
 		*status =
 		        *code ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

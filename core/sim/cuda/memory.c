@@ -64,7 +64,7 @@ bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes)
 	                                                     account->used - device->outside;
 	fits = fits && share(device, bytes);
 	if (fits)
-		device->outside += (uint64_t)bytes;
+		gpumem_sim_account.outside[device->index] = device->outside += (uint64_t)bytes;
 	pthread_mutex_unlock(&device->lock);
 	return fits;
 }

@@ -84,6 +84,7 @@ void gm_sim_share_start(void)
 		return;
 	}
 	machine = at;
+	gpumem_sim_account.machine = (uintptr_t)at;
 	identity = inode;
 }
 
@@ -145,4 +146,38 @@ uint64_t gm_sim_share_others(const struct gm_sim_device *device)
 	uint64_t sum = sum_of_others(device->physical);
 	pthread_mutex_unlock(&machine->lock);
 	return sum;
+}
+
+void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data)
+{
+	gm_sim_machine_choice(); /* finds the page */
+	if (!machine) {
+		/* Nobody to share with: what this process holds, where it has a context. */
+		for (unsigned i = 0; i < gm_sim_device_count(); i++) {
+			struct gm_sim_device *device = gm_sim_device_facts((int)i);
+			const struct gm_sim_device_account *account = device->account;
+			if (device->physical != physical || !device->ready)
+				continue;
+			pthread_mutex_lock(&device->lock);
+			uint64_t bytes = account->context + account->used + device->outside;
+			pthread_mutex_unlock(&device->lock);
+			visit((uint32_t)getpid(), bytes, data);
+		}
+		return;
+	}
+	if (!take_lock())
+		return;
+	reap();
+	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) {
+		const struct gm_sim_machine_process *process = &machine->processes[i];
+		if (process->process && process->bytes[physical])
+			visit(process->process, process->bytes[physical], data);
+	}
+	pthread_mutex_unlock(&machine->lock);
+}
+
+bool gm_sim_share_first(void)
+{
+	gm_sim_machine_choice(); /* finds the page */
+	return !machine || !__atomic_exchange_n(&machine->said, 1, __ATOMIC_RELAXED);
 }

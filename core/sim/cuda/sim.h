@@ -9,8 +9,9 @@
  * first used, and needs nothing but libc.
  *
  * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
- * written, copies, zeroing), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), kernel.c (registration,
+ * written, copies, zeroing), room.c (host memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
+ * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), nvml.c, loaded.c (what
+ * goes past all this), kernel.c (registration,
  * launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory: expandable
  * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
@@ -76,6 +77,15 @@ struct gm_sim_device *gm_sim_device(int index);
 /* The device whose memory holds `address` (mapped ones only), or NULL. */
 struct gm_sim_device *gm_sim_device_of(const void *address);
 
+/* What the machine has: CUDA_VISIBLE_DEVICES leaves devices out of the others' answers. A count of 0: none. */
+const struct gm_sim_choice *gm_sim_machine_choice(void);
+
+/* device.c: who a device is, by its number on the machine. */
+enum { GM_SIM_FIRST_BUS = 0x1b, GM_SIM_UUID_TEXT = 41 };
+void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16]);
+void gm_sim_uuid_text(
+        const struct gm_sim_profile *profile, uint32_t physical, char ret[GM_SIM_UUID_TEXT]);
+
 /* A device's facts, without mapping its memory; NULL where there is no such device. */
 struct gm_sim_device *gm_sim_device_facts(int index);
 
@@ -107,6 +117,10 @@ uint64_t gm_sim_machine(void);
 void gm_sim_share_start(void);
 bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit);
 uint64_t gm_sim_share_others(const struct gm_sim_device *device);
+/* True once in all the run's processes. */
+bool gm_sim_share_first(void);
+/* Calls visit(process, bytes, data) for each process that holds memory of the machine's device `physical`. */
+void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
 /* ipc.c: an address of another process's memory that was opened. */
 bool gm_sim_ipc_holds(const void *address, uint64_t size);
 void gm_sim_ipc_lock(bool take);
@@ -167,6 +181,19 @@ bool gm_sim_data_known(
 bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 /* How many bytes of the range are in granules that were written. */
 uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uint64_t size);
+
+/*
+ * loaded.c: true where a caller of the driver is a CUDA runtime that is not ours; begins: its call is one that
+ * only such a runtime makes, so it is remembered and told.
+ */
+bool gm_sim_own_runtime(const void *caller, bool begins);
+/* Says that the PyTorch of a process that ends has no CUDA, if so. */
+void gm_sim_say_no_cuda(void);
+
+/* room.c: false where the host has no room for `more` bytes of a device (said once): they are not to be kept. */
+enum { GM_SIM_SMALL = 4096 };
+bool gm_sim_room(uint64_t more);
+void gm_sim_room_back(uint64_t bytes);
 
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);

@@ -22,6 +22,7 @@ GM_SIM_EXPORT struct gm_sim_account gpumem_sim_account = {
 
 static struct gm_sim_device devices[GM_SIM_DEVICES_MAX];
 static unsigned device_count;
+static struct gm_sim_choice machine_choice;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool forked;
@@ -79,7 +80,30 @@ static void in_child(void)
 	device_count = 0;
 }
 
-/* CUDA_VISIBLE_DEVICES: which of `count` devices its list of numbers leaves. Names and MIG are not ours. */
+/* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the start of one UUID; -1: none. */
+static int named(const char *at, size_t length)
+{
+	int found = -1;
+	if (length > 4 && memcmp(at, "GPU-", 4) == 0) {
+		for (unsigned i = 0; i < machine_choice.count; i++) {
+			char uuid[GM_SIM_UUID_TEXT];
+			gm_sim_uuid_text(&machine_choice.profile, i, uuid);
+			if (length < sizeof(uuid) && memcmp(uuid, at, length) == 0) {
+				if (found >= 0)
+					return -1; /* of several */
+				found = (int)i;
+			}
+		}
+		return found;
+	}
+	char *end;
+	long number = strtol(at, &end, 10);
+	return end == at + length && length && number >= 0 && number < (long)machine_choice.count
+	               ? (int)number
+	               : -1;
+}
+
+/* CUDA_VISIBLE_DEVICES: which of `count` devices its list leaves; it ends before the first that is none. */
 static unsigned visible(unsigned count, uint32_t *ret)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -89,14 +113,12 @@ static unsigned visible(unsigned count, uint32_t *ret)
 	if (!list)
 		return count;
 	for (const char *at = list; *at && seen < count;) {
-		char *end;
-		long number = strtol(at, &end, 10);
-		if (end == at || number < 0 || (unsigned long)number >= count)
+		size_t length = strcspn(at, ",");
+		int device = named(at, length);
+		if (device < 0)
 			break;
-		ret[seen++] = (uint32_t)number;
-		at = *end == ',' ? end + 1 : end;
-		if (*end && *end != ',')
-			break;
+		ret[seen++] = (uint32_t)device;
+		at += length + (at[length] == ',');
 	}
 	return seen;
 }
@@ -123,12 +145,13 @@ static void start(void)
 		else
 			choice.profile.context = (uint64_t)mib << 20;
 	}
+	machine_choice = choice;
 	uint32_t physical[GM_SIM_DEVICES_MAX];
 	device_count = visible(choice.count, physical);
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
 		device->index = i;
-		device->physical = physical[i];
+		device->physical = gpumem_sim_account.physical[i] = physical[i];
 		device->choice = choice;
 		device->memory = device->marks = -1;
 		device->account = &gpumem_sim_account.device[i];
@@ -149,6 +172,12 @@ unsigned gm_sim_device_count(void)
 {
 	pthread_once(&once, start);
 	return device_count;
+}
+
+const struct gm_sim_choice *gm_sim_machine_choice(void)
+{
+	pthread_once(&once, start);
+	return &machine_choice;
 }
 
 bool gm_sim_forked(void)
@@ -369,6 +398,8 @@ static void account_json(const char *path)
 __attribute__((destructor)) static void finish(void)
 {
 	const struct gm_sim_account *a = &gpumem_sim_account;
+	if (!a->process)
+		gm_sim_say_no_cuda();
 	if (!a->process || a->process != (uint32_t)getpid())
 		return;
 	for (unsigned i = 0; i < a->devices; i++)

@@ -10,7 +10,7 @@
 #include "sim/cuda/sim.h"
 
 /* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED,
-   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage, and those of the solvers. */
+   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage, NVML_ERROR_NOT_SUPPORTED, and those of the solvers. */
 enum {
 	CUDA_REFUSED = 801,
 	CUBLAS_REFUSED = 15,
@@ -18,7 +18,8 @@ enum {
 	CUSOLVER_REFUSED = 9,
 	CUSPARSE_REFUSED = 10,
 	CUFFT_REFUSED = 16,
-	NCCL_REFUSED = 5
+	NCCL_REFUSED = 5,
+	NVML_REFUSED = 3
 };
 
 int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
@@ -32,6 +33,7 @@ int gm_sim_refuse(struct gm_sim_site *site, int code, bool runtime)
 		        : code == CUSOLVER_REFUSED ? "CUSOLVER_STATUS_NOT_SUPPORTED"
 		        : code == CUSPARSE_REFUSED ? "CUSPARSE_STATUS_NOT_SUPPORTED"
 		        : code == NCCL_REFUSED     ? "ncclInvalidUsage"
+		        : code == NVML_REFUSED     ? "NVML_ERROR_NOT_SUPPORTED"
 		        : code == CUFFT_REFUSED    ? "CUFFT_NOT_SUPPORTED"
 		                                   : "CUDA_ERROR_NOT_SUPPORTED");
 	return runtime ? gm_sim_error(code) : code;
@@ -138,3 +140,6 @@ static int create(void **ret)
 #undef STUB
 #define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, NCCL_REFUSED, false))
 #include "sim/exports/libnccl2.inc"
+#undef STUB
+#define STUB(symbol) DEFINE(symbol, gm_sim_refuse(&site, NVML_REFUSED, false))
+#include "sim/exports/libnvidia-ml1.inc"

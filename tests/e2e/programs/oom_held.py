@@ -3,8 +3,11 @@
 Prints one JSON object: PyTorch's own message, its statistics at that moment, and the process.
 """
 
+import ctypes
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -27,12 +30,22 @@ def fill(size):
 
 def tell(error=None):
     said = {"pid": os.getpid(), "message": error and str(error), "stats": torch.cuda.memory_stats()}
+    if way == "copies":
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        said["copies"] = []
+        for _ in range(int(sys.argv[2])):
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(1000)
+                os._exit(0)
+            said["copies"].append(pid)
+    said["uuid"] = str(torch.cuda.get_device_properties(0).uuid)
     print(json.dumps(said), flush=True)
     time.sleep(1000)
 
 
 if way == "none":
-    take(100)
+    take(int(sys.argv[2]) if len(sys.argv) > 2 else 100)
     tell()
 elif way == "limit":
     torch.cuda.set_per_process_memory_fraction(0.25)
@@ -64,8 +77,36 @@ elif way == "fragments":
     except torch.OutOfMemoryError:
         pass
     del pieces[::2]
+elif way in ("outside", "driver"):
+    # not from PyTorch: as a library does that asks CUDA itself
+    libraries, pointer = ctypes.CDLL(None), ctypes.c_void_p()
+    assert libraries.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4 << 30)) == 0
+    take(1000)
+elif way == "neighbour":
+    other = subprocess.Popen([sys.executable, __file__, "none", "4000"], stdout=subprocess.PIPE)
+    other.stdout.readline()
+    take(1000)
+
+
+def let_go():
+    """A tensor that another stream uses, let go where its free is put off, and a request for more than is left."""
+    used = torch.empty(1200 * MIB, dtype=torch.uint8, device="cuda")
+    used.record_stream(side)
+    del used
+    take(2000)
+
+
 try:
+    if way in ("graph", "pool"):
+        side = torch.cuda.Stream()
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.MemPool()
+        take(5000)
+        with torch.cuda.graph(graph) if way == "graph" else torch.cuda.use_mem_pool(pool):
+            let_go()
     take(3000) if way == "fragments" else take(9000) if way == "huge" else fill(64)
 except torch.OutOfMemoryError as error:
+    if way == "driver":
+        # without its account gpumem takes the simulated device for a real one
+        ctypes.c_uint64.in_dll(libraries, "gpumem_sim_account").value = 0
     tell(error)
 tell()

@@ -1,0 +1,336 @@
+/*
+ * The caching allocator's own Block of an allocation: it tells what the program asked for, the stream, and whether a
+ * free waits for one.
+ *
+ * When the allocator reports a block, the function that reports holds the Block's address in a register or on its
+ * stack: at a given return address always in the same place. The place is sought once, and what is there is
+ * checked at every event. A page is read only after the kernel has said that it can be.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+
+/* c10/cuda/CUDACachingAllocator.cpp, struct Block: the offsets of core/torch/layout.c */
+struct block_layout {
+	uint16_t size_of, device, stream, size, requested, address, allocated, event_count;
+};
+static const struct block_layout layouts[] = {
+        /* 2.11 */
+        {0xa8, 0, 8, 0x38, 0x40, 0x50, 0x58, 0x70},
+        /* 2.4 to 2.10 */
+        {0xa0, 0, 8, 0x30, 0x38, 0x48, 0x50, 0x68},
+};
+
+enum {
+	DEVICES = 128,
+	STACK_WORDS = 256, /* above the stack pointer, where the Block's address may be kept */
+	PLACES = 16,
+	REGISTERS = 6,
+	PAGE = 4096,
+	PAGES_KNOWN = 1024, /* a power of two */
+	TABLE_FIRST = 1024, /* entries of a device's table; powers of two */
+	TABLE_LAST = 1 << 24,
+	PENDING_MAX = 4096,
+};
+
+/* Blocks that are alive, by address: open addressing, no tombstones. Used under the allocator's lock for the device. */
+struct entry {
+	uint64_t address; /* 0: free */
+	uint64_t record;
+};
+struct pending {
+	uint64_t address, size, record;
+};
+struct device_blocks {
+	_Atomic uint32_t busy; /* a guard all the same: what is busy is left out */
+	struct entry *entries;
+	size_t size, count;
+	struct pending *waiting;
+	size_t waiting_count;
+};
+
+static struct device_blocks devices[DEVICES];
+static const struct block_layout *_Atomic layout;
+static struct {
+	_Atomic uint64_t return_address;
+	_Atomic int place;
+} places[PLACES];
+static _Atomic unsigned next_place;
+static _Atomic uint64_t known_pages[PAGES_KNOWN];
+
+/* ---- memory that may not be there ---------------------------------------------------------------------------- */
+
+/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read, EFAULT that not. */
+static bool can_read(uint64_t address)
+{
+	return syscall(SYS_rt_sigprocmask, ~0L, address, 0L, 8L) == 0 || errno == EINVAL;
+}
+
+static bool page_is_known(uint64_t address)
+{
+	uint64_t page = address / PAGE;
+	_Atomic uint64_t *slot = &known_pages[page % PAGES_KNOWN];
+	if (atomic_load_explicit(slot, memory_order_relaxed) == page)
+		return true;
+	if (!can_read(page * PAGE))
+		return false;
+	atomic_store_explicit(slot, page, memory_order_relaxed);
+	return true;
+}
+
+static uint64_t word(uint64_t record, unsigned offset)
+{
+	uint64_t value;
+	memcpy(&value, (const void *)(record + offset), sizeof(value));
+	return value;
+}
+
+static bool is_record(uint64_t record)
+{
+	return record >= 0x10000 && (record & 7) == 0 && record < UINT64_C(1) << 47 &&
+	       page_is_known(record) && page_is_known(record + sizeof(uint64_t) * 21 - 1);
+}
+
+static bool describes(
+        const struct block_layout *block, uint64_t record, uint64_t address, uint64_t size)
+{
+	return is_record(record) && word(record, block->address) == address &&
+	       word(record, block->size) == size && word(record, block->requested) <= size &&
+	       (word(record, block->allocated) & 0xff) == 1;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+void gm_agent_blocks_begin(void)
+{
+	for (int i = 0; i < DEVICES; i++) {
+		struct device_blocks *device = &devices[i];
+		if (device->entries)
+			munmap(device->entries, device->size * sizeof(struct entry));
+		if (device->waiting)
+			munmap(device->waiting, PENDING_MAX * sizeof(struct pending));
+		memset(device, 0, sizeof(*device));
+	}
+}
+
+static void *room(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static size_t home(const struct device_blocks *device, uint64_t address)
+{
+	return ((address >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (device->size - 1);
+}
+
+static size_t find(const struct device_blocks *device, uint64_t address)
+{
+	size_t at = home(device, address);
+	while (device->entries[at].address && device->entries[at].address != address)
+		at = (at + 1) & (device->size - 1);
+	return at;
+}
+
+static bool grow(struct device_blocks *device)
+{
+	struct device_blocks old = *device;
+	if (old.size == TABLE_LAST)
+		return false;
+	device->size = old.size ? old.size * 2 : TABLE_FIRST;
+	device->entries = room(device->size * sizeof(struct entry));
+	if (!device->entries) {
+		device->entries = old.entries;
+		device->size = old.size;
+		return false;
+	}
+	for (size_t i = 0; i < old.size; i++)
+		if (old.entries[i].address)
+			device->entries[find(device, old.entries[i].address)] = old.entries[i];
+	if (old.entries)
+		munmap(old.entries, old.size * sizeof(struct entry));
+	return true;
+}
+
+static void keep(struct device_blocks *device, uint64_t address, uint64_t record)
+{
+	if ((!device->entries || device->count + 1 > device->size / 2) && !grow(device) &&
+	        (!device->entries || device->count + 1 > device->size / 4 * 3)) {
+		gm_agent_gap("too many blocks are alive: frees of some that wait for a stream are "
+		             "told early");
+		return;
+	}
+	struct entry *entry = &device->entries[find(device, address)];
+	device->count += entry->address == 0;
+	*entry = (struct entry){address, record};
+}
+
+/* Takes an entry out; those that had to stand behind it move up. 0: there is none. */
+static uint64_t take(struct device_blocks *device, uint64_t address)
+{
+	if (!device->entries)
+		return 0;
+	size_t hole = find(device, address), mask = device->size - 1;
+	if (!device->entries[hole].address)
+		return 0;
+	uint64_t record = device->entries[hole].record;
+	for (size_t at = (hole + 1) & mask; device->entries[at].address; at = (at + 1) & mask) {
+		size_t wanted = home(device, device->entries[at].address);
+		if (((at - wanted) & mask) >= ((at - hole) & mask)) {
+			device->entries[hole] = device->entries[at];
+			hole = at;
+		}
+	}
+	device->entries[hole].address = 0;
+	device->count--;
+	return record;
+}
+
+static struct device_blocks *open_device(int index)
+{
+	uint32_t free_now = 0;
+	if (index < 0 || index >= DEVICES ||
+	        !atomic_compare_exchange_strong_explicit(&devices[index].busy, &free_now, 1,
+	                memory_order_acquire, memory_order_relaxed))
+		return NULL;
+	return &devices[index];
+}
+
+static void close_device(struct device_blocks *device)
+{
+	atomic_store_explicit(&device->busy, 0, memory_order_release);
+}
+
+/* ---- the place --------------------------------------------------------------------------------------------------- */
+
+static uint64_t at_place(const struct gm_agent_registers *at, int place)
+{
+	const uint64_t registers[REGISTERS] = {
+	        at->rbx, at->rbp, at->r12, at->r13, at->r14, at->r15};
+	return place < REGISTERS ? registers[place]
+	                         : word(at->rsp, 8 * (unsigned)(place - REGISTERS));
+}
+
+static uint64_t search(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
+{
+	const struct block_layout *known = atomic_load(&layout);
+	for (int place = 0; place < REGISTERS + STACK_WORDS; place++) {
+		if (place >= REGISTERS &&
+		        !page_is_known(at->rsp + 8 * (unsigned)(place - REGISTERS)))
+			return 0;
+		uint64_t value = at_place(at, place);
+		for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+			if ((known && known != &layouts[i]) || value == address ||
+			        !describes(&layouts[i], value, address, size))
+				continue;
+			atomic_store(&layout, &layouts[i]);
+			unsigned slot = atomic_fetch_add(&next_place, 1) % PLACES;
+			atomic_store(&places[slot].return_address, 0);
+			atomic_store(&places[slot].place, place);
+			atomic_store(&places[slot].return_address, at->rip);
+			return value;
+		}
+	}
+	return 0;
+}
+
+static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
+{
+	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	for (int i = 0; known && i < PLACES; i++) {
+		if (atomic_load_explicit(&places[i].return_address, memory_order_relaxed) !=
+		        at->rip)
+			continue;
+		int place = atomic_load_explicit(&places[i].place, memory_order_relaxed);
+		if (place >= REGISTERS &&
+		        !page_is_known(at->rsp + 8 * (unsigned)(place - REGISTERS)))
+			return 0;
+		uint64_t value = at_place(at, place);
+		return describes(known, value, address, size) ? value : 0;
+	}
+	return 0;
+}
+
+/* ---- what the hooks ask --------------------------------------------------------------------------------------------- */
+
+bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
+        const struct gm_agent_registers *at, struct gm_agent_block *ret)
+{
+	uint64_t record = remembered(at, address, size);
+	if (!record)
+		record = search(at, address, size);
+	if (!record) {
+		gm_agent_gap("the allocator's record of a block was not found: requested sizes, "
+		             "streams and "
+		             "deferred frees are missing for such blocks");
+		return false;
+	}
+	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	ret->requested = word(record, known->requested);
+	ret->stream = word(record, known->stream);
+	struct device_blocks *device = open_device(index);
+	if (device) {
+		keep(device, address, record);
+		close_device(device);
+	}
+	return true;
+}
+
+/* A record that is another block's by now, or none, waits no more. */
+static bool waits(uint64_t record, uint64_t address)
+{
+	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	return known && is_record(record) && word(record, known->address) == address &&
+	       (word(record, known->allocated) & 0xff) == 0 &&
+	       (int32_t)word(record, known->event_count) > 0;
+}
+
+bool gm_agent_block_free(int index, uint64_t address, uint64_t size)
+{
+	struct device_blocks *device = open_device(index);
+	if (!device)
+		return false;
+	uint64_t record = take(device, address);
+	bool deferred = record && waits(record, address);
+	if (deferred) {
+		if (!device->waiting)
+			device->waiting = room(PENDING_MAX * sizeof(struct pending));
+		if (device->waiting && device->waiting_count < PENDING_MAX)
+			device->waiting[device->waiting_count++] =
+			        (struct pending){address, size, record};
+		else
+			deferred = false;
+	}
+	close_device(device);
+	return deferred;
+}
+
+bool gm_agent_blocks_wait(int index)
+{
+	return index >= 0 && index < DEVICES && devices[index].waiting_count > 0;
+}
+
+bool gm_agent_block_completed(int index, uint64_t *ret_address, uint64_t *ret_size)
+{
+	struct device_blocks *device = open_device(index);
+	bool found = false;
+	for (size_t i = 0; device && i < device->waiting_count && !found; i++) {
+		struct pending block = device->waiting[i];
+		if (waits(block.record, block.address))
+			continue;
+		memmove(&device->waiting[i], &device->waiting[i + 1],
+		        (device->waiting_count - i - 1) * sizeof(block));
+		device->waiting_count--;
+		*ret_address = block.address;
+		*ret_size = block.size;
+		found = true;
+	}
+	if (device)
+		close_device(device);
+	return found;
+}

@@ -1,0 +1,246 @@
+/*
+ * What libc10 reports. Each hook stands in front of one of its functions: it looks at the call, and then jumps to the
+ * function itself with everything as it was.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "agent/inside.h"
+
+/* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly below. */
+struct call {
+	struct gm_agent_registers at;
+	uint64_t argument[6];
+};
+
+/*
+ * A hook's entry. It makes a struct call on the stack and gives it to NAME_see, which returns the function that was
+ * meant; 0: none is there, and the call returns at once. rbp is kept as frame pointer, so that unwinders pass.
+ */
+#define HOOK(symbol, see)                                    \
+	__asm__(".text\n"                                    \
+	        ".p2align 4\n"                               \
+	        ".globl " symbol "\n"                        \
+	        ".type " symbol ", @function\n" symbol ":\n" \
+	        ".cfi_startproc\n"                           \
+	        "endbr64\n"                                  \
+	        "push %rbp\n"                                \
+	        ".cfi_def_cfa_offset 16\n"                   \
+	        ".cfi_offset rbp, -16\n"                     \
+	        "mov %rsp, %rbp\n"                           \
+	        ".cfi_def_cfa_register rbp\n"                \
+	        "push %r9\n"                                 \
+	        "push %r8\n"                                 \
+	        "push %rcx\n"                                \
+	        "push %rdx\n"                                \
+	        "push %rsi\n"                                \
+	        "push %rdi\n"                                \
+	        "push %r15\n"                                \
+	        "push %r14\n"                                \
+	        "push %r13\n"                                \
+	        "push %r12\n"                                \
+	        "push %rbx\n"                                \
+	        "push (%rbp)\n"                              \
+	        "lea 16(%rbp), %rax\n"                       \
+	        "push %rax\n"                                \
+	        "push 8(%rbp)\n"                             \
+	        "mov %rsp, %rdi\n"                           \
+	        "call " see "\n"                             \
+	        "add $64, %rsp\n"                            \
+	        "pop %rdi\n"                                 \
+	        "pop %rsi\n"                                 \
+	        "pop %rdx\n"                                 \
+	        "pop %rcx\n"                                 \
+	        "pop %r8\n"                                  \
+	        "pop %r9\n"                                  \
+	        "pop %rbp\n"                                 \
+	        ".cfi_def_cfa rsp, 8\n"                      \
+	        "test %rax, %rax\n"                          \
+	        "jz 1f\n"                                    \
+	        "jmp *%rax\n"                                \
+	        "1: ret\n"                                   \
+	        ".cfi_endproc\n"                             \
+	        ".size " symbol ", .-" symbol "\n")
+
+#define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+#define OOM "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
+#define CPU_NEW "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm"
+#define CPU_DELETE "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv"
+
+#define SEE __attribute__((used, visibility("hidden")))
+SEE void *gm_agent_see_report(const struct call *call);
+SEE void *gm_agent_see_oom(const struct call *call);
+SEE void *gm_agent_see_new(const struct call *call);
+SEE void *gm_agent_see_delete(const struct call *call);
+
+HOOK(REPORT, "gm_agent_see_report");
+HOOK(OOM, "gm_agent_see_oom");
+HOOK(CPU_NEW, "gm_agent_see_new");
+HOOK(CPU_DELETE, "gm_agent_see_delete");
+
+GM_AGENT_EXPORT void hook_report(void) __asm__(REPORT);
+GM_AGENT_EXPORT void hook_oom(void) __asm__(OOM);
+GM_AGENT_EXPORT void hook_new(void) __asm__(CPU_NEW);
+GM_AGENT_EXPORT void hook_delete(void) __asm__(CPU_DELETE);
+
+/* What each hook goes on to. */
+static void *_Atomic before_report, *_Atomic before_oom, *_Atomic before_new,
+        *_Atomic before_delete;
+
+const struct gm_agent_hook gm_agent_c10_hooks[] = {
+        {REPORT, (void *)hook_report, &before_report},
+        {OOM, (void *)hook_oom, &before_oom},
+        {CPU_NEW, (void *)hook_new, &before_new},
+        {CPU_DELETE, (void *)hook_delete, &before_delete},
+        {NULL, NULL, NULL},
+};
+
+enum { DEVICE_CPU = 0, DEVICE_CUDA = 1 }; /* c10::DeviceType */
+
+/* Preloaded: what another preloaded library (the simulated device) has in a function's place comes before its own library. */
+static void find_next(const struct gm_agent_hook *hooks)
+{
+	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++)
+		atomic_store(hook->before, dlsym(RTLD_NEXT, hook->symbol));
+}
+
+void gm_agent_hooks_preloaded(void)
+{
+	find_next(gm_agent_c10_hooks);
+	find_next(gm_agent_runtime_hooks);
+}
+
+/* libc10's own is there: it is being called. */
+static void *go_on(void *_Atomic *before, const char *symbol)
+{
+	void *function = atomic_load_explicit(before, memory_order_relaxed);
+	if (!function) {
+		function = gm_agent_lookup("libc10.so", symbol);
+		atomic_store_explicit(before, function, memory_order_relaxed);
+	}
+	return function;
+}
+
+/* c10::Device, by value: type and index, a byte each (c10/core/Device.h) */
+static int8_t device_type(uint64_t device)
+{
+	return (int8_t)device;
+}
+
+static int16_t device_index(uint64_t device)
+{
+	int8_t index = (int8_t)(device >> 8);
+	return index < 0 ? 0 : index;
+}
+
+static void completions(const struct call *call, int16_t device)
+{
+	struct gm_agent_event event = {
+	        .action = GM_AGENT_FREE_COMPLETED,
+	        .device_type = DEVICE_CUDA,
+	        .device = device,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .at = &call->at,
+	};
+	while (gm_agent_block_completed(device, &event.address, &event.size))
+		gm_agent_event(&event);
+}
+
+/* void reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)
+ * (c10/core/Allocator.h); the allocator's lock is held. */
+static void report(const struct call *call)
+{
+	int64_t size = (int64_t)call->argument[1];
+	int16_t device = device_index(call->argument[4]);
+	struct gm_agent_event event = {
+	        .action = size > 0 ? GM_AGENT_ALLOC : GM_AGENT_FREE_REQUESTED,
+	        .device_type = DEVICE_CUDA,
+	        .device = device,
+	        .address = call->argument[0],
+	        .size = size > 0 ? (uint64_t)size : 0 - (uint64_t)size,
+	        .allocated = call->argument[2],
+	        .reserved = call->argument[3],
+	        .at = &call->at,
+	};
+	if (gm_agent_blocks_wait(device))
+		completions(call, device);
+	struct gm_agent_block block;
+	if (size < 0) {
+		event.deferred = gm_agent_block_free(device, event.address, event.size);
+	} else if (gm_agent_block_new(device, event.address, event.size, &call->at, &block)) {
+		event.requested = block.requested;
+		event.stream = block.stream;
+	}
+	gm_agent_event(&event);
+}
+
+void *gm_agent_see_report(const struct call *call)
+{
+	if (device_type(call->argument[4]) == DEVICE_CUDA && call->argument[1] != 0 &&
+	        gm_agent_enter()) {
+		if (gm_agent_records(GM_AGENT_CUDA))
+			report(call);
+		gm_agent_leave();
+	}
+	return go_on(&before_report, REPORT);
+}
+
+/* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device) */
+void *gm_agent_see_oom(const struct call *call)
+{
+	int8_t type = device_type(call->argument[3]);
+	unsigned feature = type == DEVICE_CUDA  ? GM_AGENT_CUDA
+	                   : type == DEVICE_CPU ? GM_AGENT_CPU
+	                                        : 0;
+	if (gm_agent_enter()) {
+		const struct gm_agent_event event = {
+		        .action = GM_AGENT_OOM,
+		        .device_type = (uint8_t)type,
+		        .device = device_index(call->argument[3]),
+		        .size = call->argument[0],
+		        .requested = call->argument[0],
+		        .allocated = type == DEVICE_CUDA ? call->argument[1] : UINT64_MAX,
+		        .reserved = type == DEVICE_CUDA ? call->argument[2] : UINT64_MAX,
+		        .at = &call->at,
+		};
+		if (gm_agent_records(feature))
+			gm_agent_event(&event);
+		gm_agent_leave();
+	}
+	return go_on(&before_oom, OOM);
+}
+
+/* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the allocation, and
+ * Delete(void *ptr), before the memory goes (c10/core/CPUAllocator.h); the first argument is `this`. */
+static void see_cpu(const struct call *call, enum gm_agent_action action, uint64_t size)
+{
+	if (!gm_agent_may_record(GM_AGENT_CPU) || !gm_agent_enter())
+		return;
+	const struct gm_agent_event event = {
+	        .action = (uint8_t)action,
+	        .device_type = DEVICE_CPU,
+	        .address = call->argument[1],
+	        .size = size,
+	        .requested = size,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .at = &call->at,
+	};
+	gm_agent_event(&event);
+	gm_agent_leave();
+}
+
+void *gm_agent_see_new(const struct call *call)
+{
+	if (call->argument[2] > 0)
+		see_cpu(call, GM_AGENT_ALLOC, call->argument[2]);
+	return go_on(&before_new, CPU_NEW);
+}
+
+void *gm_agent_see_delete(const struct call *call)
+{
+	if (call->argument[1])
+		see_cpu(call, GM_AGENT_FREE_REQUESTED, 0);
+	return go_on(&before_delete, CPU_DELETE);
+}

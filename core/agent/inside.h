@@ -1,0 +1,46 @@
+/* What the agent's own files ask of each other, and the hooks that others write do not need. */
+#ifndef GM_AGENT_INSIDE_H
+#define GM_AGENT_INSIDE_H
+
+#include "agent/agent.h"
+
+/* event.c: numbers and counters from the start; the id of this process's file, for its children */
+void gm_agent_events_begin(void);
+void gm_agent_keep_id(uint64_t id);
+uint64_t gm_agent_kept_id(void);
+
+/* block.c */
+struct gm_agent_block {
+	uint64_t requested, stream;
+};
+/* Forgets all. */
+void gm_agent_blocks_begin(void);
+/* The allocator's record of a block that is being handed out. False: not found (told once). `at`: the
+ * registers of the function that reports. */
+bool gm_agent_block_new(int device, uint64_t address, uint64_t size,
+        const struct gm_agent_registers *at, struct gm_agent_block *ret);
+/* A block is given back: true where its free waits for a stream, and is told by gm_agent_block_completed() later. */
+bool gm_agent_block_free(int device, uint64_t address, uint64_t size);
+bool gm_agent_blocks_wait(int device);
+/* A free that waited and has come about; false: none. */
+bool gm_agent_block_completed(int device, uint64_t *ret_address, uint64_t *ret_size);
+
+/* agent.c: what is recorded, as in gm_agent_file_header.features */
+enum gm_agent_feature {
+	GM_AGENT_CUDA = 1,
+	GM_AGENT_CPU = 2,
+	GM_AGENT_PYTHON = 4,
+	GM_AGENT_NATIVE = 8
+};
+/* By the settings; gm_agent_records() is quicker, of a process that records. */
+bool gm_agent_may_record(unsigned feature);
+bool gm_agent_records(unsigned feature);
+
+/* hooks.c */
+void gm_agent_hooks_preloaded(void);
+
+/* lookup.c: an address of a loaded library by its file's beginning and a dynamic symbol; NULL. Takes no loader
+ * lock that a dlopen() under way holds while constructors run. */
+void *gm_agent_lookup(const char *library, const char *symbol);
+
+#endif

@@ -1,0 +1,450 @@
+#include "agent/patch.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	TABLES = 8,
+	SLOTS_MAX = 1 << 14,
+	LIBRARIES_MAX = 1 << 12,
+	PATIENCE =
+	        20000, /* yields, until a scan that never ends is taken for one of before a fork */
+};
+
+/* An entry that was replaced. */
+struct slot {
+	void **at;
+	void *before, *hook;
+};
+
+static struct {
+	const struct gm_agent_hook *tables[TABLES];
+	unsigned table_count;
+	struct slot slots[SLOTS_MAX];
+	unsigned slot_count;
+	const void *libraries[LIBRARIES_MAX]; /* by their dynamic section: looked at */
+	unsigned library_count;
+	unsigned long long adds, subs; /* as dl_iterate_phdr told at the last look */
+	bool full;
+} patched;
+
+static _Atomic int scanning;
+static _Atomic bool on, pending;
+
+/* ---- what is to be hooked ----------------------------------------------------------------------------------- */
+
+/* Named by the assembly below. */
+static void *_Atomic before_dlopen __attribute__((used));
+static void *_Atomic before_dlmopen __attribute__((used));
+static void *_Atomic before_dlsym __attribute__((used));
+void gm_agent_dlopen(void);
+void gm_agent_dlmopen(void);
+void gm_agent_dlsym(void);
+
+static const struct gm_agent_hook loader_hooks[] = {
+        {"dlopen", (void *)gm_agent_dlopen, &before_dlopen},
+        {"dlmopen", (void *)gm_agent_dlmopen, &before_dlmopen},
+        {"dlsym", (void *)gm_agent_dlsym, &before_dlsym},
+        {NULL, NULL, NULL},
+};
+
+static const struct gm_agent_hook *find_hook(const char *symbol)
+{
+	/* A library imports thousands; ours begin with few letters. */
+	if (symbol[0] != 'c' && symbol[0] != 'd' && symbol[0] != '_')
+		return NULL;
+	for (unsigned i = 0; i < patched.table_count; i++)
+		for (const struct gm_agent_hook *hook = patched.tables[i]; hook->symbol; hook++)
+			if (hook->symbol[2] == symbol[2] && strcmp(hook->symbol, symbol) == 0)
+				return hook;
+	return NULL;
+}
+
+/* ---- a library ---------------------------------------------------------------------------------------------- */
+
+struct library {
+	uintptr_t base, start, end; /* of its mapped pieces */
+	uintptr_t protected_start, protected_end;
+	const ElfW(Dyn) * dynamic;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const ElfW(Rela) * calls, *data;
+	size_t call_count, data_count, relative_count;
+	const uint32_t *gnu_hash;
+};
+
+static bool read_library(const struct dl_phdr_info *info, struct library *library)
+{
+	*library = (struct library){.base = info->dlpi_addr, .start = UINTPTR_MAX};
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + header->p_vaddr;
+		if (header->p_type == PT_DYNAMIC) {
+			library->dynamic = (const ElfW(Dyn) *)at;
+		} else if (header->p_type == PT_GNU_RELRO) {
+			library->protected_start = at;
+			library->protected_end = at + header->p_memsz;
+		} else if (header->p_type == PT_LOAD) {
+			library->start = at < library->start ? at : library->start;
+			library->end = at + header->p_memsz > library->end ? at + header->p_memsz
+			                                                   : library->end;
+		}
+	}
+	bool is_rela = true;
+	for (const ElfW(Dyn) *entry = library->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+		/* glibc has made these addresses absolute; not those of the vDSO */
+		uintptr_t value = entry->d_un.d_ptr;
+		switch (entry->d_tag) {
+		case DT_SYMTAB:
+			library->symbols = (const ElfW(Sym) *)value;
+			break;
+		case DT_STRTAB:
+			library->strings = (const char *)value;
+			break;
+		case DT_JMPREL:
+			library->calls = (const ElfW(Rela) *)value;
+			break;
+		case DT_PLTRELSZ:
+			library->call_count = value / sizeof(ElfW(Rela));
+			break;
+		case DT_PLTREL:
+			is_rela = value == DT_RELA;
+			break;
+		case DT_RELA:
+			library->data = (const ElfW(Rela) *)value;
+			break;
+		case DT_RELASZ:
+			library->data_count = value / sizeof(ElfW(Rela));
+			break;
+		case DT_RELACOUNT:
+			library->relative_count = value;
+			break;
+		case DT_GNU_HASH:
+			library->gnu_hash = (const uint32_t *)value;
+			break;
+		}
+	}
+	uintptr_t symbols = (uintptr_t)library->symbols;
+	return library->dynamic && library->strings && is_rela && symbols >= library->start &&
+	       symbols < library->end;
+}
+
+static bool inside(const struct library *library, const void *address)
+{
+	return (uintptr_t)address >= library->start && (uintptr_t)address < library->end;
+}
+
+/* The first library that defines a symbol, in the order of loading; not this one. */
+struct definition {
+	const char *symbol;
+	void *found;
+};
+
+static int find_definition(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct definition *definition = context;
+	struct library library;
+	if (!read_library(info, &library) || !library.gnu_hash || inside(&library, &patched))
+		return 0;
+	/* the GNU table: bloom words, buckets, chains (glibc elf/dl-lookup.c, do_lookup_x) */
+	const uint32_t *table = library.gnu_hash;
+	uint32_t hash = 5381;
+	for (const char *at = definition->symbol; *at; at++)
+		hash = hash * 33 + (uint8_t)*at;
+	uint32_t buckets = table[0], first = table[1], words = table[2];
+	const uint32_t *bucket = table + 4 + words * 2, *chain = bucket + buckets;
+	uint32_t index = buckets ? bucket[hash % buckets] : 0;
+	for (; index >= first && index; index++) {
+		const ElfW(Sym) *symbol = &library.symbols[index];
+		if ((chain[index - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
+		        ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+		        strcmp(library.strings + symbol->st_name, definition->symbol) == 0) {
+			definition->found = (void *)(library.base + symbol->st_value);
+			return 1;
+		}
+		if (chain[index - first] & 1)
+			break;
+	}
+	return 0;
+}
+
+/* ---- one entry ---------------------------------------------------------------------------------------------- */
+
+static bool write_slot(const struct library *library, void **slot, void *value)
+{
+	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page = (uintptr_t)slot & ~(page_size - 1);
+	/* The page in which the protected part ends is not protected (glibc elf/dl-reloc.c, _dl_protect_relro). */
+	uintptr_t start = library->protected_start & ~(page_size - 1),
+	          end = library->protected_end & ~(page_size - 1);
+	if (page < start || page >= end) {
+		__atomic_store_n(slot, value, __ATOMIC_RELEASE);
+		return true;
+	}
+	if (mprotect((void *)page, page_size, PROT_READ | PROT_WRITE) == 0) {
+		__atomic_store_n(slot, value, __ATOMIC_RELEASE);
+		mprotect((void *)page, page_size, PROT_READ);
+		return true;
+	}
+	/* sealed: the kernel writes there for us all the same */
+	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	bool written = fd >= 0 &&
+	               pwrite(fd, &value, sizeof(value), (off_t)(uintptr_t)slot) == sizeof(value);
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+static void patch_slot(const struct library *library, void **slot, const struct gm_agent_hook *hook)
+{
+	void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	if (value == hook->hook)
+		return;
+	void *before = atomic_load(hook->before);
+	/* An entry that is not bound yet leads into the library's own stub. */
+	if (!value || (!before && inside(library, value))) {
+		if (!before)
+			return;
+	} else if (!before) {
+		atomic_store(hook->before, value);
+	} else if (before != value && !inside(library, value)) {
+		return; /* another function of that name, or somebody else's hook: it stays */
+	}
+	if (patched.slot_count == SLOTS_MAX) {
+		patched.full = true;
+		return;
+	}
+	struct slot *kept = &patched.slots[patched.slot_count];
+	*kept = (struct slot){slot, value, hook->hook};
+	if (write_slot(library, slot, hook->hook))
+		patched.slot_count++;
+}
+
+static void resolve(const struct gm_agent_hook *hooks)
+{
+	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++) {
+		if (atomic_load(hook->before))
+			continue;
+		struct definition definition = {.symbol = hook->symbol};
+		dl_iterate_phdr(find_definition, &definition);
+		atomic_store(hook->before, definition.found);
+	}
+}
+
+static void patch_entries(const struct library *library, const ElfW(Rela) * entries, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t type = (uint32_t)ELF64_R_TYPE(entries[i].r_info);
+		if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
+			continue;
+		const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entries[i].r_info)];
+		const struct gm_agent_hook *hook = find_hook(library->strings + symbol->st_name);
+		if (hook)
+			patch_slot(library, (void **)(library->base + entries[i].r_offset), hook);
+	}
+}
+
+/* ---- all libraries ------------------------------------------------------------------------------------------ */
+
+static bool is_known(const void *dynamic)
+{
+	for (unsigned i = 0; i < patched.library_count; i++)
+		if (patched.libraries[i] == dynamic)
+			return true;
+	return false;
+}
+
+static int patch_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct library library;
+	patched.adds = info->dlpi_adds;
+	if (info->dlpi_subs != patched.subs) {
+		/* Some are gone, and others may be at their place. */
+		patched.subs = info->dlpi_subs;
+		patched.library_count = 0;
+	}
+	if (!read_library(info, &library) || is_known(library.dynamic) ||
+	        inside(&library, &patched) ||
+	        (info->dlpi_name && strstr(info->dlpi_name, "ld-linux")))
+		return 0;
+	patch_entries(&library, library.calls, library.call_count);
+	if (library.data_count > library.relative_count)
+		patch_entries(&library, library.data + library.relative_count,
+		        library.data_count - library.relative_count);
+	if (patched.library_count < LIBRARIES_MAX)
+		patched.libraries[patched.library_count++] = library.dynamic;
+	return 0;
+}
+
+/* One thread at a time. A forked child may find it taken by a thread that it has not. */
+static void lock(void)
+{
+	int pid = (int)getpid();
+	for (unsigned waited = 0;; waited++) {
+		int holder = 0;
+		if (atomic_compare_exchange_strong(&scanning, &holder, pid))
+			return;
+		if (holder != pid || waited > PATIENCE) {
+			if (atomic_compare_exchange_strong(&scanning, &holder, pid))
+				return;
+		}
+		sched_yield();
+	}
+}
+
+static void unlock(void)
+{
+	atomic_store(&scanning, 0);
+}
+
+static void scan(void)
+{
+	for (unsigned i = 0; i < patched.table_count; i++)
+		resolve(patched.tables[i]);
+	dl_iterate_phdr(patch_library, NULL);
+}
+
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *context)
+{
+	*(unsigned long long *)context = info->dlpi_adds;
+	return 1;
+}
+
+/* Before the program sees what a dlopen() brought. */
+static void look_again(void)
+{
+	if (!atomic_load_explicit(&pending, memory_order_relaxed) || !atomic_load(&on))
+		return;
+	int error = errno;
+	lock();
+	unsigned long long adds = 0;
+	dl_iterate_phdr(count_libraries, &adds);
+	if (atomic_load(&on) && adds != patched.adds)
+		scan();
+	unlock();
+	errno = error;
+}
+
+void gm_agent_patch(const struct gm_agent_hook *hooks)
+{
+	lock();
+	if (patched.table_count == 0) {
+		*(void **)&before_dlopen = (void *)dlopen;
+		*(void **)&before_dlmopen = (void *)dlmopen;
+		*(void **)&before_dlsym = (void *)dlsym;
+		patched.tables[patched.table_count++] = loader_hooks;
+	}
+	bool there = false;
+	for (unsigned i = 0; i < patched.table_count; i++)
+		there |= patched.tables[i] == hooks;
+	if (!there && patched.table_count < TABLES)
+		patched.tables[patched.table_count++] = hooks;
+	patched.library_count = 0;
+	scan();
+	atomic_store(&on, true);
+	bool full = patched.full;
+	unlock();
+	if (full)
+		gm_agent_gap("more libraries than can be followed: calls of some are not seen");
+}
+
+/* ---- putting back ------------------------------------------------------------------------------------------- */
+
+static int undo_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct library library;
+	if (!read_library(info, &library))
+		return 0;
+	for (unsigned i = 0; i < patched.slot_count; i++) {
+		const struct slot *slot = &patched.slots[i];
+		if (inside(&library, slot->at) &&
+		        __atomic_load_n(slot->at, __ATOMIC_ACQUIRE) == slot->hook)
+			write_slot(&library, slot->at, slot->before);
+	}
+	return 0;
+}
+
+void gm_agent_patch_undo(void)
+{
+	lock();
+	atomic_store(&on, false);
+	dl_iterate_phdr(undo_library, NULL);
+	patched.slot_count = 0;
+	patched.library_count = 0;
+	unlock();
+}
+
+/* ---- the loader's functions --------------------------------------------------------------------------------- */
+
+/*
+ * dlopen() and dlsym() look at who calls them, so they are jumped to with the caller's return address in place, and
+ * nothing can be done behind them. What a dlopen() brought is looked at when the program next asks for a symbol or
+ * opens another library: it cannot do anything with it before, but what its constructors do.
+ */
+#define SEE __attribute__((used, visibility("hidden")))
+SEE void gm_agent_see_dlopen(void);
+SEE void *gm_agent_see_dlsym(void *handle, const char *symbol);
+
+void gm_agent_see_dlopen(void)
+{
+	look_again();
+	atomic_store_explicit(&pending, true, memory_order_relaxed);
+}
+
+/* A hooked function, looked up by name: the hook; NULL: go on to dlsym(). */
+void *gm_agent_see_dlsym(void *handle, const char *name)
+{
+	look_again();
+	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || !atomic_load(&on))
+		return NULL;
+	const struct gm_agent_hook *hook = find_hook(name);
+	if (!hook || name[0] == 'd')
+		return NULL;
+	void *function =
+	        ((void *(*)(void *, const char *))atomic_load(&before_dlsym))(handle, name);
+	void *before = NULL;
+	if (!function || function == hook->hook)
+		return function;
+	atomic_compare_exchange_strong(hook->before, &before, function);
+	return !before || before == function ? hook->hook : function;
+}
+
+#define ENTRY(name, see, before)                                \
+	__asm__(".text\n"                                       \
+	        ".p2align 4\n"                                  \
+	        ".hidden " name "\n"                            \
+	        ".globl " name "\n"                             \
+	        ".type " name ", @function\n" name ":\n"        \
+	        ".cfi_startproc\n"                              \
+	        "endbr64\n"                                     \
+	        "push %rbp\n"                                   \
+	        ".cfi_def_cfa_offset 16\n"                      \
+	        ".cfi_offset rbp, -16\n"                        \
+	        "mov %rsp, %rbp\n"                              \
+	        ".cfi_def_cfa_register rbp\n"                   \
+	        "push %rdi\n"                                   \
+	        "push %rsi\n"                                   \
+	        "push %rdx\n"                                   \
+	        "push %rcx\n"                                   \
+	        "xor %eax, %eax\n"                              \
+	        "call " see "\n"                                \
+	        "pop %rcx\n"                                    \
+	        "pop %rdx\n"                                    \
+	        "pop %rsi\n"                                    \
+	        "pop %rdi\n"                                    \
+	        "pop %rbp\n"                                    \
+	        ".cfi_def_cfa rsp, 8\n" before ".cfi_endproc\n" \
+	        ".size " name ", .-" name "\n")
+
+ENTRY("gm_agent_dlopen", "gm_agent_see_dlopen", "jmp *before_dlopen(%rip)\n");
+ENTRY("gm_agent_dlmopen", "gm_agent_see_dlopen", "jmp *before_dlmopen(%rip)\n");
+ENTRY("gm_agent_dlsym", "gm_agent_see_dlsym",
+        "test %rax, %rax\n jnz 1f\n jmp *before_dlsym(%rip)\n 1: ret\n");

@@ -1,0 +1,128 @@
+/*
+ * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives back, and what other
+ * libraries get beside it.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/inside.h"
+
+typedef int malloc_function(void **, size_t);
+typedef int free_function(void *);
+
+GM_AGENT_EXPORT malloc_function cudaMalloc;
+GM_AGENT_EXPORT free_function cudaFree;
+
+enum { SUCCESS = 0, NOT_INITIALIZED = 3 /* cudaErrorInitializationError */ };
+
+static void *_Atomic before_malloc, *_Atomic before_free;
+
+const struct gm_agent_hook gm_agent_runtime_hooks[] = {
+        {"cudaMalloc", (void *)cudaMalloc, &before_malloc},
+        {"cudaFree", (void *)cudaFree, &before_free},
+        {NULL, NULL, NULL},
+};
+
+static void *go_on(void *_Atomic *before, const char *symbol)
+{
+	void *function = atomic_load_explicit(before, memory_order_relaxed);
+	if (!function) {
+		function = gm_agent_lookup("libcudart.so", symbol);
+		atomic_store_explicit(before, function, memory_order_relaxed);
+	}
+	return function;
+}
+
+/* ---- who calls ------------------------------------------------------------------------------------------------ */
+
+enum { CALLERS = 64 };
+static struct {
+	_Atomic uint64_t address;
+	_Atomic uint32_t is_allocator;
+} callers[CALLERS];
+
+struct question {
+	uint64_t address;
+	bool is_allocator;
+};
+
+static int visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct question *question = context;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		if (header->p_type != PT_LOAD ||
+		        question->address - (info->dlpi_addr + header->p_vaddr) >= header->p_memsz)
+			continue;
+		const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+		question->is_allocator = slash && strncmp(slash + 1, "libc10_cuda.so", 14) == 0;
+		return 1;
+	}
+	return 0;
+}
+
+static enum gm_agent_source source_of(uint64_t address)
+{
+	unsigned slot = (unsigned)(address >> 2) % CALLERS;
+	if (atomic_load(&callers[slot].address) != address) {
+		struct question question = {.address = address};
+		dl_iterate_phdr(visit, &question);
+		atomic_store(&callers[slot].address, 0);
+		atomic_store(&callers[slot].is_allocator, question.is_allocator);
+		atomic_store(&callers[slot].address, address);
+		return question.is_allocator ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
+	}
+	return atomic_load(&callers[slot].is_allocator) ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
+}
+
+static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
+        const struct gm_agent_registers *at)
+{
+	const struct gm_agent_event event = {
+	        .action = (uint8_t)action,
+	        .device_type = 1,
+	        .source = (uint8_t)source_of(at->rip),
+	        .device = GM_AGENT_DEVICE_UNKNOWN,
+	        .address = address,
+	        .size = size,
+	        .requested = size,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .at = at,
+	};
+	gm_agent_event(&event);
+}
+
+int cudaMalloc(void **pointer, size_t size)
+{
+	malloc_function *function;
+	*(void **)&function = go_on(&before_malloc, "cudaMalloc");
+	if (!function)
+		return NOT_INITIALIZED;
+	if (!gm_agent_may_record(GM_AGENT_CUDA) || !gm_agent_enter())
+		return function(pointer, size);
+	const struct gm_agent_registers at = gm_agent_caller();
+	int result = function(pointer, size);
+	if (result == SUCCESS && *pointer)
+		see(GM_AGENT_SEGMENT_ALLOC, (uint64_t)*pointer, size, &at);
+	gm_agent_leave();
+	return result;
+}
+
+/* Told before it happens: behind it another thread may have the address. */
+int cudaFree(void *pointer)
+{
+	free_function *function;
+	*(void **)&function = go_on(&before_free, "cudaFree");
+	if (!function)
+		return NOT_INITIALIZED;
+	if (!pointer || !gm_agent_may_record(GM_AGENT_CUDA) || !gm_agent_enter())
+		return function(pointer);
+	const struct gm_agent_registers at = gm_agent_caller();
+	see(GM_AGENT_SEGMENT_FREE, (uint64_t)pointer, 0, &at);
+	int result = function(pointer);
+	gm_agent_leave();
+	return result;
+}

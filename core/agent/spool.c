@@ -1,0 +1,253 @@
+#include "agent/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+
+enum { SPARE_PIECES = 64 };
+
+/*
+ * The file that is open. `generation` counts recordings of this process image and its parents: a piece of an
+ * older one is not touched. `lock` guards what changes when an extent is handed out; it is held for a few system
+ * calls, never while anything of the program's is called.
+ */
+static struct {
+	atomic_flag lock;
+	_Atomic uint32_t generation;
+	struct gm_agent_file_header *header;
+	char path[4096];
+	dev_t device;
+	ino_t inode;
+	uint64_t size_limit;
+	struct gm_agent_piece spare[SPARE_PIECES]; /* of threads that ended */
+	size_t spare_count;
+} spool = {.lock = ATOMIC_FLAG_INIT};
+
+static _Thread_local struct gm_agent_piece piece;
+static pthread_key_t thread_end;
+static bool has_thread_end;
+
+static void lock(void)
+{
+	while (atomic_flag_test_and_set_explicit(&spool.lock, memory_order_acquire))
+		sched_yield();
+}
+
+static void unlock(void)
+{
+	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
+}
+
+/* A thread's end: its piece is for the next one. */
+static void on_thread_end(void *unused)
+{
+	if (!piece.extent || piece.generation != atomic_load(&spool.generation) || !spool.header ||
+	        spool.header->pid != gm_agent_pid())
+		return;
+	lock();
+	if (spool.spare_count < SPARE_PIECES && piece.used < GM_AGENT_EXTENT_SIZE / 2)
+		spool.spare[spool.spare_count++] = piece;
+	else
+		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
+	piece.extent = NULL;
+	unlock();
+}
+
+/* Room in the file for [0, size): NULL or why not. Nothing is written into what is there. */
+static enum gm_agent_end make_room(int fd, uint64_t from, uint64_t to)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	        to > limit.rlim_cur)
+		return GM_AGENT_FILE_LIMIT; /* else the kernel would end the program with SIGXFSZ */
+	if (fallocate(fd, 0, (off_t)from, (off_t)(to - from)) == 0)
+		return GM_AGENT_RUNS;
+	if (errno == EFBIG)
+		return GM_AGENT_FILE_LIMIT;
+	if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+		return GM_AGENT_DISK_FULL;
+	static const char zeros[4096];
+	for (uint64_t at = from; at < to;
+	        at += sizeof(zeros)) /* a file system that cannot: by writing */
+		if (pwrite(fd, zeros, sizeof(zeros), (off_t)at) != (ssize_t)sizeof(zeros))
+			return GM_AGENT_DISK_FULL;
+	return GM_AGENT_RUNS;
+}
+
+static void *map(int fd, uint64_t offset, size_t size)
+{
+	void *memory = mmap(
+	        NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* A child must not write into its parent's file, whichever way it was made. */
+	madvise(memory, size, MADV_DONTFORK);
+	return memory;
+}
+
+const char *gm_agent_spool_open(const char *path)
+{
+	if (!has_thread_end)
+		has_thread_end = pthread_key_create(&thread_end, on_thread_end) == 0;
+	if (strlen(path) >= sizeof(spool.path))
+		return "its path is too long";
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno == EEXIST ? "there is such a file" : "it cannot be created";
+	struct stat status;
+	struct gm_agent_file_header *header = NULL;
+	bool room = make_room(fd, 0, GM_AGENT_HEADER_SIZE) == GM_AGENT_RUNS;
+	if (room && fstat(fd, &status) == 0)
+		header = map(fd, 0, GM_AGENT_HEADER_SIZE);
+	close(fd);
+	if (!header) {
+		unlink(path);
+		return room ? "it cannot be mapped" : "the disk is full, or its files may not grow";
+	}
+	lock();
+	strcpy(spool.path, path);
+	spool.device = status.st_dev;
+	spool.inode = status.st_ino;
+	spool.header = header;
+	spool.spare_count = 0;
+	char limit[32];
+	gm_agent_setting("max", limit, sizeof(limit));
+	spool.size_limit = strtoull(limit, NULL, 10);
+	atomic_fetch_add(&spool.generation, 1);
+	unlock();
+
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	header->major = GM_AGENT_MAJOR;
+	header->minor = GM_AGENT_MINOR;
+	header->header_size = GM_AGENT_HEADER_SIZE;
+	header->extent_size = GM_AGENT_EXTENT_SIZE;
+	header->pid = gm_agent_pid();
+	header->rank = UINT32_MAX;
+	header->start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (getrandom(&header->id, sizeof(header->id), GRND_NONBLOCK) !=
+	        (ssize_t)sizeof(header->id))
+		header->id = header->start_ns ^ (uint64_t)header->pid << 40;
+	memcpy(header->magic, GM_AGENT_MAGIC, sizeof(header->magic));
+	return NULL;
+}
+
+void gm_agent_spool_close(enum gm_agent_end end)
+{
+	lock();
+	if (spool.header)
+		atomic_store(&spool.header->state, end);
+	unlock();
+}
+
+struct gm_agent_file_header *gm_agent_spool_header(void)
+{
+	return spool.header;
+}
+
+void gm_agent_spool_forget(void)
+{
+	/* The mappings are not in this process: MADV_DONTFORK. */
+	spool.header = NULL;
+	spool.spare_count = 0;
+	spool.path[0] = 0;
+	atomic_fetch_add(&spool.generation, 1);
+	atomic_flag_clear(&spool.lock);
+}
+
+/* The next extent of the file, mapped; NULL: recording ends. */
+static struct gm_agent_extent_header *next_extent(enum gm_agent_end *ret_why)
+{
+	struct gm_agent_file_header *header = spool.header;
+	uint64_t number = atomic_load(&header->extents);
+	uint64_t offset = GM_AGENT_HEADER_SIZE + number * GM_AGENT_EXTENT_SIZE;
+	if (spool.size_limit && offset + GM_AGENT_EXTENT_SIZE > spool.size_limit) {
+		*ret_why = GM_AGENT_SIZE_LIMIT;
+		return NULL;
+	}
+	int fd = open(spool.path, O_RDWR | O_CLOEXEC);
+	struct stat status;
+	struct gm_agent_extent_header *extent = NULL;
+	*ret_why = GM_AGENT_LOST_FILE;
+	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == spool.device &&
+	        status.st_ino == spool.inode) {
+		*ret_why = make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE);
+		if (*ret_why == GM_AGENT_RUNS) {
+			extent = map(fd, offset, GM_AGENT_EXTENT_SIZE);
+			*ret_why = GM_AGENT_DISK_FULL;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	return extent;
+}
+
+static struct gm_agent_piece *take_piece(void)
+{
+	struct gm_agent_file_header *header = spool.header;
+	if (piece.extent && piece.generation == atomic_load(&spool.generation)) {
+		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
+		piece.extent = NULL;
+	}
+	lock();
+	bool fresh = true;
+	if (!header || atomic_load(&header->state) > GM_AGENT_EXITED) {
+		unlock();
+		return NULL;
+	}
+	if (spool.spare_count > 0) {
+		piece = spool.spare[--spool.spare_count];
+		fresh = false;
+	} else {
+		enum gm_agent_end why;
+		struct gm_agent_extent_header *extent = next_extent(&why);
+		if (!extent) {
+			atomic_store(&header->state, why);
+			unlock();
+			return NULL;
+		}
+		piece = (struct gm_agent_piece){
+		        .extent = extent, .generation = atomic_load(&spool.generation)};
+		extent->thread = gm_agent_thread();
+		extent->magic = GM_AGENT_EXTENT_MAGIC;
+		atomic_store(&header->extents, atomic_load(&header->extents) + 1);
+	}
+	unlock();
+	if (has_thread_end)
+		pthread_setspecific(thread_end, &piece);
+	if (!fresh) {
+		uint8_t *at = gm_agent_piece_at(&piece);
+		at = gm_agent_varint(at, GM_AGENT_THREAD);
+		uint8_t payload[16], *end = gm_agent_varint(payload, gm_agent_thread());
+		at = gm_agent_varint(at, (uint64_t)(end - payload));
+		memcpy(at, payload, (size_t)(end - payload));
+		gm_agent_piece_commit(&piece, at + (end - payload));
+	}
+	return &piece;
+}
+
+struct gm_agent_piece *gm_agent_piece(size_t count)
+{
+	/* room for a GM_AGENT_THREAD record beside */
+	if (piece.extent &&
+	        piece.generation == atomic_load_explicit(&spool.generation, memory_order_relaxed) &&
+	        count + 32 <= GM_AGENT_RECORD_MAX - piece.used)
+		return &piece;
+	for (int i = 0; i < SPARE_PIECES + 2; i++) {
+		struct gm_agent_piece *taken = take_piece();
+		if (!taken || count + 32 <= GM_AGENT_RECORD_MAX - taken->used)
+			return taken;
+	}
+	return NULL;
+}

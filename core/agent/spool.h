@@ -1,0 +1,72 @@
+/*
+ * The spool: the mapped file that a process's events go into, and each thread's piece of it.
+ *
+ * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes the next when it is
+ * full; so what the agent keeps in memory is an extent a thread. Room is made in the file before a page of it is
+ * touched: a full disk ends the recording, never the program. The file is opened anew for each extent: a
+ * program may close or reuse any descriptor.
+ */
+#ifndef GM_AGENT_SPOOL_H
+#define GM_AGENT_SPOOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/format.h"
+
+/* What an event's record is coded against; 0 at an extent's beginning. */
+struct gm_agent_coding {
+	uint64_t sequence, time_ns, address, stream;
+	uint32_t python, native;
+};
+
+/* A thread's piece. */
+struct gm_agent_piece {
+	struct gm_agent_extent_header *extent; /* NULL: none */
+	uint32_t generation;                   /* of the recording it belongs to */
+	uint32_t used;                         /* bytes behind the extent's header */
+	struct gm_agent_coding coding;
+};
+
+/* Creates the file. NULL, or why not: a static text. */
+const char *gm_agent_spool_open(const char *path);
+/* Marks the file as ended: no thread takes a further extent. */
+void gm_agent_spool_close(enum gm_agent_end end);
+/* The header of the file that is open, mapped; NULL: none. */
+struct gm_agent_file_header *gm_agent_spool_header(void);
+/* A fork's child: forgets the parent's file without a trace in it. */
+void gm_agent_spool_forget(void);
+
+/* This thread's piece with room for `count` bytes; NULL: no room, and recording has ended or ends. */
+struct gm_agent_piece *gm_agent_piece(size_t count);
+
+static inline uint8_t *gm_agent_piece_at(const struct gm_agent_piece *piece)
+{
+	return (uint8_t *)piece->extent + GM_AGENT_EXTENT_HEADER + piece->used;
+}
+
+/* What was written up to `end` counts from now on, whatever becomes of the process. */
+static inline void gm_agent_piece_commit(struct gm_agent_piece *piece, const uint8_t *end)
+{
+	piece->used = (uint32_t)(end - (uint8_t *)piece->extent) - GM_AGENT_EXTENT_HEADER;
+	atomic_store_explicit(&piece->extent->committed, piece->used, memory_order_release);
+}
+
+/* ---- varints, as core/log writes them -------------------------------------------------------------------- */
+
+static inline uint8_t *gm_agent_varint(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	return at;
+}
+
+static inline uint64_t gm_agent_zigzag(int64_t value)
+{
+	return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+
+#endif

@@ -1,0 +1,226 @@
+/*
+ * The frame that is being torn down while something is freed: its function has returned and its locals are let go one
+ * by one. core/cpython/dying.c tells how it is found; here it is of the calling thread itself.
+ *
+ * Slots below the dying one point to what is freed already, perhaps to pages that are gone: their counts are read
+ * through the kernel, in one call.
+ */
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/stacks/inside.h"
+#include "cpython/opcodes.h"
+
+enum {
+	OWNED_BY_THREAD = 0,
+	EVIDENCE_DYING_FRAME = 1, /* enum gm_evidence_kind of log/log.h */
+	EVIDENCE_GENERATOR = 2,
+	BATCH = 64,
+	GENERATOR =
+	        0x20 | 0x80 |
+	        0x200, /* CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR, Include/cpython/code.h */
+	FRAME_COMPLETED = 1, /* and FRAME_CLEARED 4: Include/internal/pycore_frame.h */
+	STACK_MAX = 32,
+};
+
+/* The first word of each object: 0 where one cannot be read. Returns false where none can. */
+static bool read_first_words(
+        const uint64_t *objects, size_t count, uint64_t *ret_words, bool *ret_read)
+{
+	struct iovec here[BATCH], there[BATCH];
+	size_t at = 0;
+	int saved = errno;
+
+	memset(ret_read, 0, count * sizeof(*ret_read));
+	while (at < count) {
+		size_t used = 0;
+		uint8_t index[BATCH];
+		for (size_t i = at; i < count; i++) {
+			if (!objects[i] || objects[i] & 7)
+				continue;
+			here[used] = (struct iovec){&ret_words[i], 8};
+			there[used] = (struct iovec){(void *)(uintptr_t)objects[i], 8};
+			index[used++] = (uint8_t)i;
+		}
+		if (!used)
+			break;
+		ssize_t got = process_vm_readv(getpid(), here, used, there, used, 0);
+		size_t good = got > 0 ? (size_t)got / 8 : 0;
+		if (got < 0 && errno != EFAULT) {
+			errno = saved;
+			return false;
+		}
+		for (size_t i = 0; i < good; i++)
+			ret_read[index[i]] = true;
+		if (good >= used)
+			break;
+		at = index[good] + 1u; /* behind the one that cannot be read */
+	}
+	errno = saved;
+	return true;
+}
+
+/* The highest slot whose object has no reference left: those above are not let go yet. */
+static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
+{
+	uint64_t objects[BATCH], counts[BATCH];
+	bool read[BATCH];
+
+	for (uint32_t end = code->local_count; end > 0;) {
+		uint32_t start = end > BATCH ? end - BATCH : 0, count = end - start;
+		memcpy(objects,
+		        (const void *)(uintptr_t)(frame +
+		                                  (uint64_t)
+		                                          gm_stacks_python.layout.frame_localsplus +
+		                                  8 * (uint64_t)start),
+		        count * sizeof(objects[0]));
+		if (!read_first_words(objects, count, counts, read))
+			return -1;
+		for (uint32_t i = count; i-- > 0;) {
+			if (read[i] && counts[i] == 0)
+				return (int)(start + i);
+		}
+		end = start;
+	}
+	return -1;
+}
+
+static uint32_t write_evidence(
+        uint32_t kind, const struct gm_stack_code *code, uint64_t frame, int slot)
+{
+	/* Few of these differ: a small table of those written, by any thread; what falls out is written again. */
+	static struct {
+		_Atomic uint64_t key;
+		_Atomic uint32_t id;
+	} written[1024];
+	static _Atomic uint32_t count;
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	uint32_t offset = gm_code_offset(layout, gm_stacks_python.version, code->address,
+	        gm_load(frame + (uint64_t)layout->frame_instruction));
+	/* code 17 bits, slot 16, offset 24, kind 2, and the recording's number */
+	uint64_t key = (uint64_t)code->id << 42 ^ (uint64_t)(slot + 1) << 26 ^
+	               (uint64_t)offset << 2 ^ kind ^ (uint64_t)gm_stacks_generation << 59;
+	size_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 54;
+	uint8_t bytes[48], *end = bytes;
+	uint32_t id = atomic_load_explicit(&written[at].id, memory_order_acquire);
+
+	if (atomic_load_explicit(&written[at].key, memory_order_relaxed) == key && id)
+		return id;
+	id = atomic_fetch_add(&count, 1) + 1;
+	end = gm_write_varint(end, kind);
+	end = gm_write_varint(end, code->id);
+	end = gm_write_varint(end, offset);
+	end = gm_write_varint(end, (uint64_t)(slot + 1));
+	if (!gm_agent_put(GM_AGENT_EVIDENCE, id, bytes, (size_t)(end - bytes)))
+		return 0;
+	/* another thread may come between: then both are written again later */
+	atomic_store_explicit(&written[at].id, 0, memory_order_release);
+	atomic_store_explicit(&written[at].key, key, memory_order_release);
+	atomic_store_explicit(&written[at].id, id, memory_order_release);
+	return id;
+}
+
+static uint8_t owner_of(uint64_t frame)
+{
+	return *(const uint8_t *)(uintptr_t)(frame + (uint64_t)gm_stacks_python.layout.frame_owner);
+}
+
+/* The code of the frame at `address` if that is a whole one which ends at `top` and was called by `caller`. */
+static const struct gm_stack_code *dying_code(
+        struct gm_stacks_thread *thread, uint64_t address, uint64_t top, uint64_t caller)
+{
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	const struct gm_stack_code *entry;
+	uint64_t code, type;
+
+	if (!address || (address & 7) || address + (uint64_t)layout->frame_localsplus > top ||
+	        top - address > 1 << 20 ||
+	        gm_load(address + (uint64_t)layout->frame_previous) != caller ||
+	        owner_of(address) != OWNED_BY_THREAD)
+		return NULL;
+	code = gm_load(address + (uint64_t)layout->frame_code);
+	if (!gm_read_checked(code + 8, &type, 8) || type != gm_stacks_python.code_type)
+		return NULL;
+	entry = gm_code_at(thread, code, gm_code_print(code));
+	return entry && address + entry->frame_size == top ? entry : NULL;
+}
+
+static uint8_t opcode_under_way(const struct gm_python_slot *frame)
+{
+	return *(const uint8_t *)(uintptr_t)frame->instruction;
+}
+
+/* A generator that has just ended clears its frame, which lies within it. A `for` that drives it has it on the value stack. */
+static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_python_slot *driver)
+{
+	static const struct gm_opcode *const tables[] = {
+	        gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	uint32_t count =
+	        driver->entry->stack_size < STACK_MAX ? driver->entry->stack_size : STACK_MAX;
+	uint64_t values = driver->frame + (uint64_t)layout->frame_localsplus +
+	                  8 * (uint64_t)driver->entry->local_count;
+
+	if (tables[gm_stacks_python.version - 0x030b][opcode_under_way(driver)].op !=
+	        GM_OP_FOR_ITER)
+		return 0;
+	for (uint32_t i = count; i-- > 0;) {
+		uint64_t object = gm_load(values + 8 * (uint64_t)i), type, frame, code;
+		int8_t state;
+		if (!object || (object & 7) || !gm_read_checked(object + 8, &type, 8) ||
+		        (type != gm_stacks_python.generator_types[0] &&
+		                type != gm_stacks_python.generator_types[1] &&
+		                type != gm_stacks_python.generator_types[2]))
+			continue;
+		state = *(const int8_t *)(uintptr_t)(object + (uint64_t)layout->generator_state);
+		frame = object + (uint64_t)layout->generator_frame;
+		if (state < FRAME_COMPLETED)
+			return 0; /* the innermost that runs */
+		code = gm_load(frame + (uint64_t)layout->frame_code);
+		if (!gm_read_checked(code + 8, &type, 8) || type != gm_stacks_python.code_type)
+			return 0;
+		const struct gm_stack_code *entry = gm_code_at(thread, code, gm_code_print(code));
+		int slot = entry ? dying_slot(frame, entry) : -1;
+		return slot >= 0 ? write_evidence(EVIDENCE_GENERATOR, entry, frame, slot) : 0;
+	}
+	return 0;
+}
+
+uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state)
+{
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	const struct gm_stack_code *code;
+	uint64_t top, chunk, current, live_end = 0, address;
+
+	if (layout->thread_chunk == GM_NO_FIELD || !thread->python_count)
+		return 0;
+	top = gm_load(state + (uint64_t)layout->thread_chunk_top);
+	chunk = gm_load(state + (uint64_t)layout->thread_chunk);
+	current = gm_python_innermost(state);
+	if (!top || !chunk || top <= chunk)
+		return 0;
+	/* Behind the innermost live frame that lies on the data stack; generators' frames do not. */
+	for (uint32_t i = thread->python_count; i-- > 0;) {
+		const struct gm_python_slot *slot = &thread->python[i];
+		if (owner_of(slot->frame) == OWNED_BY_THREAD) {
+			live_end = slot->frame + slot->entry->frame_size;
+			break;
+		}
+	}
+	if (live_end == top)
+		return find_generator(thread, &thread->python[thread->python_count - 1]);
+	address = live_end;
+	code = live_end > chunk && live_end < top ? dying_code(thread, address, top, current)
+	                                          : NULL;
+	if (!code) {
+		/* the first of a chunk that was pushed for it alone (Python/pystate.c, push_chunk()) */
+		uint64_t previous = gm_load(chunk + (uint64_t)layout->chunk_previous);
+		address = chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
+		code = dying_code(thread, address, top, current);
+	}
+	if (!code)
+		return 0;
+	return write_evidence((code->flags & GENERATOR) ? EVIDENCE_GENERATOR : EVIDENCE_DYING_FRAME,
+	        code, address, dying_slot(address, code));
+}

@@ -1,0 +1,333 @@
+/*
+ * What the files of stacks/ share: the tables of the process and a thread's memory of its last stacks.
+ */
+#ifndef GM_AGENT_STACKS_INSIDE_H
+#define GM_AGENT_STACKS_INSIDE_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/stacks/stacks.h"
+#include "cpython/layout.h"
+
+#define GM_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define GM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+	GM_STACKS_FRAMES_MAX = 4096,    /* of one stack: GM_LOG_STACK_MAX of log/format.h */
+	GM_STACKS_FRAMES_KEPT = 256,    /* of a stack that is deeper: its innermost ones */
+	GM_PYTHON_STACKS_MAX = 1 << 20, /* different ones: frames of the tree */
+	GM_NATIVE_STACKS_MAX = 1 << 21,
+	GM_STACKS_CODES_MAX = 1 << 17,
+	GM_STACKS_ARENA = 64 << 20, /* bytes, for code objects and modules */
+	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX / 2 - 64,
+};
+
+/* --- memory.c ---------------------------------------------------------------------------------------------- */
+
+/* Room of zeros, mapped but touched only as it is used. NULL: none. */
+void *gm_stacks_map(size_t size);
+void gm_stacks_unmap(void *room, size_t size);
+/* The same room, zeros again. */
+void gm_stacks_clear(void *room, size_t size);
+
+/* Memory that is given out once and never taken back. */
+struct gm_arena {
+	char *bytes;
+	_Atomic size_t used;
+	size_t size;
+};
+void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zeros; NULL: full */
+
+/*
+ * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and no fault. For what
+ * is read a first time, before its layout is trusted.
+ */
+bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
+
+static inline uint64_t gm_load(uint64_t address)
+{
+	return *(const volatile uint64_t *)address;
+}
+
+static inline uint32_t gm_load32(uint64_t address)
+{
+	return *(const volatile uint32_t *)address;
+}
+
+/* --- trie.c ------------------------------------------------------------------------------------------------- */
+
+/*
+ * All stacks of one kind: each is a node, its innermost frame (`value`) on top of another stack (`parent`). Stacks that share
+ * outer frames share nodes, so a new stack costs what is new of it, and equal stacks have one number. Found by a
+ * hash table of numbers without locks, in levels of growing size: a program with few stacks touches little
+ * memory. A node also has the number of the child that was found last: most often it is that one again.
+ */
+struct gm_trie_node {
+	uint64_t value;
+	uint32_t parent;
+	_Atomic uint32_t last_child;
+};
+
+enum { GM_TRIE_LEVELS = 6 };
+
+struct gm_trie {
+	struct gm_trie_node *nodes; /* by id; 0 is the empty stack */
+	_Atomic uint32_t count;     /* ids given out */
+	uint32_t max;
+	_Atomic uint32_t *slots[GM_TRIE_LEVELS];
+	_Atomic uint32_t used[GM_TRIE_LEVELS];
+	_Atomic bool told_full;
+	enum gm_agent_record kind;
+	uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node);
+};
+
+bool gm_trie_init(struct gm_trie *trie, enum gm_agent_record kind, uint32_t max,
+        uint32_t (*write)(uint8_t *bytes, const struct gm_trie_node *node));
+void gm_trie_clear(struct gm_trie *trie);
+uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value);
+
+/* The stack that has `value` on top of `parent`; written to the file where it is new. 0: it has no number. */
+static inline uint32_t gm_trie_child(struct gm_trie *trie, uint32_t parent, uint64_t value)
+{
+	uint32_t last = atomic_load_explicit(&trie->nodes[parent].last_child, memory_order_acquire);
+
+	if (GM_LIKELY(last && trie->nodes[last].value == value))
+		return last;
+	return gm_trie_search(trie, parent, value);
+}
+
+/* --- writing records ---------------------------------------------------------------------------------------- */
+
+static inline uint8_t *gm_write_varint(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	return at;
+}
+
+static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t size)
+{
+	at = gm_write_varint(at, size);
+	if (size)
+		memcpy(at, bytes, size);
+	return at + size;
+}
+
+/* --- python.c, code.c ---------------------------------------------------------------------------------------- */
+
+/* A loop of a code object with a counted iterator: passes.c. */
+struct gm_code_loop {
+	uint32_t start, end;                 /* of the bytecode, in bytes, [start, end) */
+	uint32_t slot;                       /* of the value stack, where the iterator is */
+	_Atomic uint64_t iterator, position; /* as they were last */
+};
+
+/*
+ * A code object as it was when it was met. A dead one's address may be taken by another: `print` is made of what
+ * differs then. Never freed.
+ */
+struct gm_stack_code {
+	uint64_t address, print;
+	uint32_t id;
+	uint32_t first_traceable; /* bytes */
+	uint32_t frame_size;      /* bytes on the data stack, 0 before 3.11 */
+	uint32_t local_count;
+	uint32_t stack_size;
+	uint32_t flags;      /* co_flags */
+	uint8_t kind;        /* enum gm_code_kind */
+	uint16_t loop_count; /* passes.c */
+	struct gm_code_loop *loops;
+	struct gm_stack_code *older; /* of the same slot */
+};
+
+enum gm_code_kind {
+	GM_CODE_OTHER,
+	GM_CODE_LIBRARY, /* in site-packages or Python's own library */
+	GM_CODE_ENGINE,  /* _engine_run_backward() of torch/autograd/graph.py */
+};
+
+/* A frame of a thread's last stack. */
+struct gm_python_slot {
+	uint64_t frame, code, instruction, print;
+	uint32_t stack; /* the stack of which it is the innermost frame */
+	uint32_t loop_count;
+	const struct gm_stack_code *entry;
+};
+
+struct gm_python_raw {
+	uint64_t frame, code, instruction;
+};
+
+struct gm_native_slot {
+	uint64_t pc, rsp, rbp; /* the registers in this frame */
+	uint64_t pc_at,
+	        rbp_at;  /* where the stack has them; rbp_at 0: it is as in the frame within */
+	uint64_t rsp_at; /* where rsp was read, 0: it follows from the frame within */
+	uint32_t stack;  /* of which it is the innermost frame */
+	bool exact;      /* pc is of an instruction that did not call: it was interrupted */
+};
+
+/* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
+struct gm_stacks_thread {
+	uint32_t number; /* among all threads' */
+	uint32_t captures;
+	uint32_t generation;  /* of the start whose numbers are below */
+	uint64_t stack_end;   /* of the C stack; 0: not known */
+	uint64_t stack_start; /* the lowest address it may have */
+	uint32_t python_count, native_count;
+
+	/* borrow.c */
+	_Atomic uint64_t state;    /* PyThreadState that it had at its last event */
+	_Atomic uint32_t visitors; /* threads that read this one's Python frames now */
+	_Atomic bool alive;
+	bool is_named, is_autograd;
+	bool is_pythons, had_none;      /* started by Python: its state lives as long as it */
+	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
+	uint64_t lent_frame, lent_code; /* its innermost frame then */
+
+	size_t scratch_used;                                    /* of `record`: decoding.h */
+	struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1]; /* innermost first */
+	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];     /* innermost first */
+	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX];       /* a record as it is put together */
+};
+
+struct gm_stacks_python {
+	bool on;          /* the table fits, and this Python can be read */
+	bool refused;     /* it cannot, ever */
+	int version;      /* 0x030b */
+	uint32_t trusted; /* walks in which every frame was what it should be */
+	uint64_t runtime;
+	uint64_t code_type; /* PyCode_Type */
+	uint64_t iterator_types[4];
+	uint64_t generator_types[3];
+	void *(*this_thread)(void); /* PyGILState_GetThisThreadState */
+	struct gm_python_layout layout;
+};
+
+extern struct gm_stacks_options gm_stacks_options;
+extern struct gm_stacks_python gm_stacks_python;
+extern struct gm_trie gm_python_trie, gm_native_trie;
+extern struct gm_arena gm_stacks_arena;
+extern uint32_t gm_stacks_generation; /* of the start; a thread's numbers are of one */
+
+enum { GM_STACKS_THREADS_MAX = 4096 };
+extern struct gm_stacks_thread *_Atomic gm_stacks_threads[GM_STACKS_THREADS_MAX];
+struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory */
+
+/* Looks for Python among what is loaded. Cheap where it has been found or is refused. */
+void gm_python_seek(void);
+/* The stack of the calling thread; `ret_state`: its PyThreadState, 0: it has none. */
+uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state);
+/* Frames from `frame` outwards into thread->raw, innermost first; their number. */
+uint32_t gm_python_collect(struct gm_stacks_thread *thread, uint64_t frame);
+/* The number of the stack that was collected. */
+uint32_t gm_python_number(struct gm_stacks_thread *thread, uint32_t count);
+uint64_t gm_python_innermost(uint64_t state); /* frame of a thread state, 0: none */
+
+bool gm_codes_init(void);
+void gm_codes_clear(void);
+uint64_t gm_code_print(uint64_t code);
+/* The entry of the code object that is there now. NULL: none is. */
+const struct gm_stack_code *gm_code_at(
+        struct gm_stacks_thread *thread, uint64_t code, uint64_t print);
+
+static inline uint32_t gm_code_offset(
+        const struct gm_python_layout *layout, int version, uint64_t code, uint64_t instruction)
+{
+	int64_t offset;
+
+	if (layout->frame_instruction != GM_NO_FIELD)
+		offset = (int64_t)(instruction - code - (uint64_t)(int64_t)layout->code_adaptive);
+	else /* 3.10 counts code units, 3.9 bytes */
+		offset = (int64_t)(int32_t)instruction * (version >= 0x030a ? 2 : 1);
+	return offset < 0 ? 0 : (uint32_t)offset & ~1u;
+}
+
+/* --- native.c, rows.c, modules.c ------------------------------------------------------------------------------ */
+
+uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at);
+
+/* Where the caller's registers are, seen from an instruction. */
+enum gm_row_kind {
+	GM_ROW_UNKNOWN = 0, /* nothing says it: the walk ends */
+	GM_ROW_END,         /* the outermost frame */
+	GM_ROW_RSP,         /* CFA = rsp + offset */
+	GM_ROW_RBP,         /* CFA = rbp + offset */
+	GM_ROW_RBP_LOAD,    /* CFA = *(rbp + offset): a function that aligns its stack */
+	GM_ROW_SIGNAL,      /* the kernel's frame of a signal handler: registers are in it */
+	GM_ROW_PLT,         /* CFA = rsp + offset + 8 where the entry has pushed */
+};
+enum gm_rbp_kind {
+	GM_RBP_SAME = 0,
+	GM_RBP_CFA /* at CFA + offset */,
+	GM_RBP_RBP /* at rbp + offset */
+};
+
+struct gm_row {
+	uint8_t kind, rbp;
+	int16_t rbp_offset;
+	int32_t offset;
+};
+_Static_assert(sizeof(struct gm_row) == 8, "a row is one word");
+
+bool gm_row_slots_init(void);
+void gm_row_slots_clear(void);
+struct gm_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc);
+/* Reads .eh_frame by way of .eh_frame_hdr of the loaded file at `bias`. */
+struct gm_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_size, uint64_t start,
+        uint64_t end, uint64_t pc);
+
+struct gm_row_slot {
+	_Atomic uint64_t key; /* pc ^ row ^ what changes when a library goes */
+	_Atomic uint64_t row;
+};
+enum { GM_ROW_SLOTS = 1 << 15 };
+extern struct gm_row_slot *gm_row_slots;
+extern _Atomic uint64_t gm_unload_salt; /* another after each unloading */
+
+static inline struct gm_row gm_row_of(struct gm_stacks_thread *thread, uint64_t pc)
+{
+	/* Two words that are written by several threads: only a pair that was written together fits its key. */
+	struct gm_row_slot *slot = &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
+	uint64_t salt = atomic_load_explicit(&gm_unload_salt, memory_order_relaxed);
+	uint64_t row = atomic_load_explicit(&slot->row, memory_order_relaxed);
+	uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
+	struct gm_row ret;
+
+	if (GM_UNLIKELY((key ^ row ^ salt) != pc || !row))
+		return gm_row_search(thread, pc);
+	memcpy(&ret, &row, sizeof(ret));
+	return ret;
+}
+
+struct gm_loaded {
+	uint64_t start, end, bias; /* [start, end) of all its segments */
+	uint64_t frame_header, frame_header_size;
+};
+/* The loaded file that has the address. It is written to the file of the agent when it is met first. */
+bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_loaded *ret);
+void gm_modules_clear(void);
+/* Notices whether something was unloaded since. Takes the loader's lock for a moment. */
+void gm_modules_poll(void);
+/* An exported symbol of what is loaded, by its hash tables: no lock that dlopen() holds. 0: none. */
+uint64_t gm_module_symbol(const char *name);
+
+/* --- dying.c, passes.c, borrow.c -------------------------------------------------------------------------------- */
+
+uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state);
+struct gm_code_tables {
+	const uint8_t *bytecode, *lines, *exceptions;
+	size_t bytecode_size, lines_size, exceptions_size;
+	uint32_t first_line;
+};
+void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+        const struct gm_code_tables *tables);
+void gm_passes_take(struct gm_stacks_thread *thread);
+void gm_passes_clear(void);
+uint32_t gm_borrow_take(struct gm_stacks_thread *thread);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * What is loaded, where; each file is written to the agent's file when an address of it is met first, so that
+ * reading can name it. And whether something was unloaded: the loader counts that (dlpi_subs of
+ * dl_iterate_phdr(3)), which is looked at now and then and before anything new is learnt.
+ */
+#include <elf.h>
+#include <link.h>
+#include <unistd.h>
+
+#include "agent/stacks/inside.h"
+
+enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
+
+/* A file that was written. Never taken out: the same at the same place again has the same number. */
+struct known {
+	struct gm_loaded loaded;
+	uint64_t salt; /* when it was last seen; another: it may have gone */
+	uint8_t build_id[BUILD_ID_MAX];
+	uint32_t build_id_size;
+};
+
+static struct known *known;
+static _Atomic uint32_t known_count;
+static _Atomic bool busy, told_full;
+static _Atomic uint64_t last_subs;
+_Atomic uint64_t gm_unload_salt;
+
+static void notice(uint64_t subs)
+{
+	if (atomic_exchange(&last_subs, subs) != subs)
+		gm_stacks_unloaded();
+}
+
+void gm_stacks_unloaded(void)
+{
+	/* spread over all bits: it is part of the keys of rows */
+	atomic_fetch_add(&gm_unload_salt, UINT64_C(0x5851f42d4c957f2d));
+}
+
+void gm_modules_clear(void)
+{
+	if (!known)
+		known = gm_stacks_map(MODULES_MAX * sizeof(*known));
+	else
+		gm_stacks_clear(known, MODULES_MAX * sizeof(*known));
+	atomic_store(&known_count, 0);
+	atomic_store(&busy, false);
+	atomic_store(&told_full, false);
+}
+
+static int look_at_subs(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)context;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+		notice(info->dlpi_subs);
+	return 1;
+}
+
+void gm_modules_poll(void)
+{
+	dl_iterate_phdr(look_at_subs, NULL);
+}
+
+struct search {
+	uint64_t address;
+	struct known found;
+	char path[PATH_BYTES];
+	bool is_first, is_there;
+};
+
+static void take_build_id(const uint8_t *note, size_t size, struct known *found)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		ElfW(Nhdr) head;
+		size_t name, desc;
+		memcpy(&head, note, sizeof(head));
+		name = (head.n_namesz + 3u) & ~3u;
+		desc = (head.n_descsz + 3u) & ~3u;
+		if (name > size || desc > size || sizeof(head) + name + desc > size)
+			return;
+		if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
+		        !memcmp(note + sizeof(head), "GNU", 4) && head.n_descsz <= BUILD_ID_MAX) {
+			memcpy(found->build_id, note + sizeof(head) + name, head.n_descsz);
+			found->build_id_size = head.n_descsz;
+			return;
+		}
+		note += sizeof(head) + name + desc;
+		size -= sizeof(head) + name + desc;
+	}
+}
+
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct search *search = context;
+	struct known *found = &search->found;
+	uint64_t start = UINT64_MAX, end = 0;
+	bool first = search->is_first;
+
+	search->is_first = false;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+		notice(info->dlpi_subs);
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uint64_t at = info->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type != PT_LOAD)
+			continue;
+		start = at < start ? at : start;
+		end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+	}
+	if (search->address < start || search->address >= end)
+		return 0;
+	*found = (struct known){.loaded = {.start = start, .end = end, .bias = info->dlpi_addr}};
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uint64_t at = info->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type == PT_GNU_EH_FRAME) {
+			found->loaded.frame_header = at;
+			found->loaded.frame_header_size = segment->p_memsz;
+		} else if (segment->p_type == PT_NOTE && !found->build_id_size) {
+			take_build_id((const uint8_t *)(uintptr_t)at, segment->p_memsz, found);
+		}
+	}
+	/* the program itself comes first, without a name; the kernel's page has a name that is no path */
+	search->path[0] = 0;
+	if (info->dlpi_name[0] || !first)
+		strncat(search->path, info->dlpi_name, sizeof(search->path) - 1);
+	else
+		strcpy(search->path, "/proc/self/exe");
+	search->is_there = true;
+	return 1;
+}
+
+static bool covers(const struct gm_loaded *loaded, uint64_t address)
+{
+	return address >= loaded->start && address < loaded->end;
+}
+
+static bool is_same(const struct known *a, const struct known *b)
+{
+	return a->loaded.start == b->loaded.start && a->loaded.end == b->loaded.end &&
+	       a->loaded.bias == b->loaded.bias && a->build_id_size == b->build_id_size &&
+	       !memcmp(a->build_id, b->build_id, a->build_id_size);
+}
+
+static void write_module(struct gm_stacks_thread *thread, const struct search *search, uint32_t id)
+{
+	const struct known *found = &search->found;
+	uint8_t *at = thread->record;
+	const char *path = search->path;
+	char own[PATH_BYTES];
+
+	if (!strcmp(path, "/proc/self/exe")) {
+		ssize_t length = readlink(path, own, sizeof(own) - 1);
+		if (length > 0) {
+			own[length] = 0;
+			path = own;
+		}
+	}
+	at = gm_write_varint(at, found->loaded.start);
+	at = gm_write_varint(at, found->loaded.end);
+	at = gm_write_varint(at, found->loaded.bias);
+	at = gm_write_string(at, path, strlen(path));
+	at = gm_write_string(at, found->build_id, found->build_id_size);
+	gm_agent_put(GM_AGENT_MODULE, id, thread->record, (size_t)(at - thread->record));
+}
+
+bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_loaded *ret)
+{
+	uint64_t salt = atomic_load(&gm_unload_salt);
+	uint32_t count = atomic_load_explicit(&known_count, memory_order_acquire);
+	struct search *search = (struct search *)(void *)thread->raw; /* too large for a stack */
+
+	for (uint32_t i = count; i-- > 0;) {
+		if (known[i].salt == salt && covers(&known[i].loaded, address)) {
+			*ret = known[i].loaded;
+			return true;
+		}
+	}
+	_Static_assert(sizeof(*search) <= sizeof(thread->raw), "the scratch room holds a search");
+	memset(search, 0, offsetof(struct search, path));
+	search->address = address;
+	search->is_first = true;
+	search->is_there = false;
+	dl_iterate_phdr(look_at_module, search);
+	if (!search->is_there)
+		return false;
+	*ret = search->found.loaded;
+	/* One thread at a time adds; another does without, and writes it when it is met again. */
+	if (atomic_exchange(&busy, true))
+		return true;
+	salt = atomic_load(&gm_unload_salt);
+	count = atomic_load(&known_count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (is_same(&known[i], &search->found)) {
+			known[i].salt = salt;
+			atomic_store(&busy, false);
+			return true;
+		}
+	}
+	if (count < MODULES_MAX) {
+		known[count] = search->found;
+		known[count].salt = salt;
+		write_module(thread, search, count + 1);
+		atomic_store_explicit(&known_count, count + 1, memory_order_release);
+	} else if (!atomic_exchange(&told_full, true)) {
+		gm_agent_gap("more than 4096 libraries: those met later are not named");
+	}
+	atomic_store(&busy, false);
+	return true;
+}
+
+/* --- symbols, by DT_GNU_HASH --- */
+
+struct symbol_search {
+	const char *name;
+	uint32_t hash;
+	uint64_t address;
+};
+
+static uint64_t in_table(uint64_t pointer, uint64_t bias)
+{
+	/* glibc has put addresses in the place of offsets where the section is writable */
+	return pointer < bias ? pointer + bias : pointer;
+}
+
+static int look_at_symbols(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct symbol_search *search = context;
+	const ElfW(Dyn) *dynamic = NULL;
+	const ElfW(Sym) *symbols = NULL;
+	const char *strings = NULL;
+	const uint32_t *table = NULL;
+
+	(void)size;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(uintptr_t)(info->dlpi_addr +
+			                                    info->dlpi_phdr[i].p_vaddr);
+	}
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		const void *at =
+		        (const void *)(uintptr_t)in_table(dynamic->d_un.d_ptr, info->dlpi_addr);
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbols = at;
+		else if (dynamic->d_tag == DT_STRTAB)
+			strings = at;
+		else if (dynamic->d_tag == DT_GNU_HASH)
+			table = at;
+	}
+	/* the kernel's page has its tables as offsets only: it has none of these symbols */
+	if (!symbols || !strings || !table || strstr(info->dlpi_name, "linux-vdso"))
+		return 0;
+	/* DT_GNU_HASH: number of buckets, first symbol, words of the filter, shift; filter, buckets, chains */
+	uint32_t buckets = table[0], first = table[1], words = table[2], shift = table[3];
+	const uint64_t *filter = (const void *)(table + 4);
+	const uint32_t *bucket = (const void *)(filter + words), *chain = bucket + buckets;
+	if (!buckets || !words)
+		return 0;
+	uint64_t word = filter[search->hash / 64 % words];
+	if (!(word >> search->hash % 64 & 1) || !(word >> (search->hash >> shift) % 64 & 1))
+		return 0;
+	uint32_t index = bucket[search->hash % buckets];
+	if (index < first)
+		return 0;
+	for (;; index++) {
+		uint32_t hash = chain[index - first];
+		if ((hash | 1) == (search->hash | 1) &&
+		        !strcmp(strings + symbols[index].st_name, search->name) &&
+		        symbols[index].st_shndx != SHN_UNDEF) {
+			search->address = info->dlpi_addr + symbols[index].st_value;
+			return 1;
+		}
+		if (hash & 1)
+			return 0;
+	}
+}
+
+uint64_t gm_module_symbol(const char *name)
+{
+	struct symbol_search search = {.name = name, .hash = 5381};
+
+	for (const char *c = name; *c; c++)
+		search.hash = search.hash * 33 + (uint8_t)*c;
+	dl_iterate_phdr(look_at_symbols, &search);
+	return search.address;
+}

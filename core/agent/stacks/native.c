@@ -1,0 +1,222 @@
+/*
+ * The calling thread's C stack, from its call frame information; no frame pointers are needed. Only the
+ * thread's own stack is read, and nothing beyond its end.
+ *
+ * Of the last stack a thread keeps each frame's program counter, registers and where on the stack they were read. A
+ * walk goes from the innermost frame outwards until it meets a frame of the last stack in the same state; if all
+ * words from which the frames outside of it were found are still there, they are the same frames (where each is
+ * follows from the one within it). That check is a load and a compare a frame. Only what is new is looked up.
+ */
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/stacks/inside.h"
+
+enum { POLL_EVERY = 64 }; /* captures of a thread between two looks at what was unloaded */
+
+/* ld.so: where the main thread's stack ended when the program began */
+extern void *__libc_stack_end;
+
+static bool find_stack(struct gm_stacks_thread *thread)
+{
+	if (gm_agent_thread() == gm_agent_pid()) {
+		struct rlimit limit;
+		uint64_t most = UINT64_C(64) << 20;
+		if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+		        limit.rlim_cur > most)
+			most = limit.rlim_cur;
+		thread->stack_end = (uint64_t)(uintptr_t)__libc_stack_end;
+		thread->stack_start = thread->stack_end - most;
+		return true;
+	}
+	pthread_attr_t attributes;
+	void *start;
+	size_t size;
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+		return false;
+	if (pthread_attr_getstack(&attributes, &start, &size) == 0) {
+		thread->stack_start = (uint64_t)(uintptr_t)start;
+		thread->stack_end = thread->stack_start + size;
+	}
+	pthread_attr_destroy(&attributes);
+	return thread->stack_end != 0;
+}
+
+struct walk {
+	uint64_t pc, rsp, rbp;
+	uint64_t pc_at, rbp_at, rsp_at; /* where this step read them; 0: it did not */
+	uint64_t end;                   /* of the stack */
+	bool exact;                     /* pc is of an instruction that did not call */
+};
+
+static inline bool readable(const struct walk *walk, uint64_t address)
+{
+	return address >= walk->rsp && address <= walk->end - 8 && !(address & 7);
+}
+
+static bool step_signal(struct walk *walk)
+{
+	/* struct ucontext at rsp: gregs at 40, in the order of enum REG_ (sys/ucontext.h); kernel's rt_sigframe */
+	enum {
+		GREGS = 40,
+		RBP_AT = GREGS + 8 * 10,
+		RSP_AT = GREGS + 8 * 15,
+		RIP_AT = GREGS + 8 * 16
+	};
+	uint64_t rsp;
+
+	if (!readable(walk, walk->rsp + RIP_AT))
+		return false;
+	rsp = gm_load(walk->rsp + RSP_AT);
+	if (rsp <= walk->rsp || rsp >= walk->end)
+		return false; /* it was on another stack */
+	walk->rsp_at = walk->rsp + RSP_AT;
+	walk->pc_at = walk->rsp + RIP_AT;
+	walk->rbp_at = walk->rsp + RBP_AT;
+	walk->pc = gm_load(walk->pc_at);
+	walk->rbp = gm_load(walk->rbp_at);
+	walk->rsp = rsp;
+	walk->exact = true;
+	return true;
+}
+
+/* To the caller. False: this is the last frame that can be told. */
+static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
+{
+	struct gm_row row = gm_row_of(thread, walk->exact ? walk->pc : walk->pc - 1);
+	uint64_t cfa, at;
+
+	walk->rsp_at = 0;
+	switch (row.kind) {
+	case GM_ROW_RSP:
+		cfa = walk->rsp + (uint64_t)(int64_t)row.offset;
+		break;
+	case GM_ROW_RBP:
+		cfa = walk->rbp + (uint64_t)(int64_t)row.offset;
+		break;
+	case GM_ROW_RBP_LOAD:
+		at = walk->rbp + (uint64_t)(int64_t)row.offset;
+		if (!readable(walk, at))
+			return false;
+		cfa = gm_load(at);
+		walk->rsp_at = at;
+		break;
+	case GM_ROW_PLT:
+		cfa = walk->rsp + 8 + ((walk->pc & 15) >= 11 ? 8 : 0);
+		break;
+	case GM_ROW_SIGNAL:
+		return step_signal(walk);
+	default:
+		return false;
+	}
+	if (cfa <= walk->rsp || !readable(walk, cfa - 8))
+		return false;
+	walk->rbp_at = 0;
+	if (row.rbp != GM_RBP_SAME) {
+		at = (row.rbp == GM_RBP_CFA ? cfa : walk->rbp) + (uint64_t)(int64_t)row.rbp_offset;
+		if (!readable(walk, at))
+			return false;
+		walk->rbp_at = at;
+		walk->rbp = gm_load(at);
+	}
+	walk->pc_at = cfa - 8;
+	walk->pc = gm_load(cfa - 8);
+	walk->rsp = cfa;
+	walk->exact = false;
+	return walk->pc != 0;
+}
+
+/* Are the frames outside of slot `from` still those of the last walk? Gives the first that is not, or 0. */
+static inline uint32_t first_changed(const struct gm_native_slot *slots, uint32_t from)
+{
+	for (uint32_t i = from; i-- > 0;) {
+		const struct gm_native_slot *slot = &slots[i];
+		if (gm_load(slot->pc_at) != slot->pc ||
+		        (slot->rbp_at && gm_load(slot->rbp_at) != slot->rbp) ||
+		        GM_UNLIKELY(slot->rsp_at && gm_load(slot->rsp_at) != slot->rsp))
+			return i + 1;
+	}
+	return 0;
+}
+
+static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t count)
+{
+	uint32_t stack = base ? thread->native[base - 1].stack : 0;
+
+	for (uint32_t i = count; i-- > 0;) {
+		struct gm_native_slot *slot = &thread->native[base + (count - 1 - i)];
+		*slot = thread->walked[i];
+		stack = gm_trie_child(&gm_native_trie, stack, slot->pc);
+		if (!stack) {
+			thread->native_count = 0;
+			return 0;
+		}
+		slot->stack = stack;
+	}
+	thread->native_count = base + count;
+	return stack;
+}
+
+static void told_deep(void)
+{
+	static _Atomic bool told;
+
+	if (!atomic_exchange(&told, true))
+		gm_agent_gap("native stacks deeper than 4096 frames: of those only the innermost "
+		             "256 are recorded");
+}
+
+uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at)
+{
+	struct walk walk = {.pc = at->rip, .rsp = at->rsp, .rbp = at->rbp};
+	uint32_t count = 0, known = thread->native_count;
+
+	if (!thread->stack_end && !find_stack(thread))
+		return 0;
+	walk.end = thread->stack_end;
+	if (walk.rsp < thread->stack_start || walk.rsp >= walk.end || (walk.rsp & 7))
+		return 0; /* a stack of the program's own making: its bounds are not known */
+	if (GM_UNLIKELY(++thread->captures % POLL_EVERY == 0))
+		gm_modules_poll();
+	for (;;) {
+		/* frames of the last stack that were further in */
+		while (known && thread->native[known - 1].rsp < walk.rsp)
+			known--;
+		struct gm_native_slot *same = known ? &thread->native[known - 1] : NULL;
+		if (same && same->rsp == walk.rsp && same->pc == walk.pc && same->rbp == walk.rbp &&
+		        same->exact == walk.exact) {
+			uint32_t changed = first_changed(thread->native, known - 1);
+			/* it may have been the innermost, which is read nowhere */
+			same->pc_at = walk.pc_at;
+			same->rbp_at = walk.rbp_at;
+			same->rsp_at = walk.rsp_at;
+			if (!changed)
+				return number(thread, known, count);
+			for (uint32_t i = known; i-- > changed && count < GM_STACKS_FRAMES_MAX;)
+				thread->walked[count++] = thread->native[i];
+			/* on from the last frame that is the same */
+			const struct gm_native_slot *last = &thread->native[changed];
+			walk.pc = last->pc;
+			walk.rsp = last->rsp;
+			walk.rbp = last->rbp;
+			walk.exact = last->exact;
+			known = changed;
+		} else {
+			thread->walked[count++] = (struct gm_native_slot){.pc = walk.pc,
+			        .rsp = walk.rsp,
+			        .rbp = walk.rbp,
+			        .pc_at = walk.pc_at,
+			        .rbp_at = walk.rbp_at,
+			        .rsp_at = walk.rsp_at,
+			        .exact = walk.exact};
+		}
+		if (GM_UNLIKELY(count >= GM_STACKS_FRAMES_MAX)) {
+			told_deep();
+			return number(thread, 0, GM_STACKS_FRAMES_KEPT);
+		}
+		if (!step(thread, &walk))
+			break;
+	}
+	return number(thread, 0, count);
+}

@@ -1,0 +1,177 @@
+/*
+ * How far the loops of the program have come, by their iterators: of the outermost few that the program's own
+ * frames stand in, written when one is in another pass than at the event before. Stacks alone do not tell the
+ * passes of a loop whose allocations all come from one line.
+ *
+ * Where a loop's iterator is on the value stack is worked out from the bytecode when the code is met, by the decoders
+ * of core/cpython. What is read of an iterator is the word behind its head (core/cpython/loop_position.c).
+ */
+#include "agent/stacks/decoding.h"
+#include "agent/stacks/inside.h"
+#include "cpython/python.h"
+
+enum {
+	LOOPS_AT_ONCE = 3, /* a training loop has epochs around it at most */
+	LOOPS_MAX = 256,
+	HEAD = 16, /* sizeof(PyObject) */
+};
+
+static _Atomic uint32_t main_code; /* id of the outermost frame of the first stack */
+
+void gm_passes_clear(void)
+{
+	atomic_store(&main_code, 0);
+}
+
+/* --- memory of the decoders --- */
+
+extern __thread struct gm_stacks_thread *gm_stacks_current;
+
+void *gm_decoding_malloc(size_t size)
+{
+	struct gm_stacks_thread *thread = gm_stacks_current;
+	size_t room = (size + 31) & ~(size_t)15; /* its size before it */
+
+	if (!thread || size > sizeof(thread->record) ||
+	        thread->scratch_used > sizeof(thread->record) - room)
+		return NULL;
+	uint8_t *at = thread->record + thread->scratch_used;
+	thread->scratch_used += room;
+	memcpy(at, &size, sizeof(size));
+	return at + 16;
+}
+
+void *gm_decoding_calloc(size_t count, size_t size)
+{
+	void *room = count && size > SIZE_MAX / count ? NULL : gm_decoding_malloc(count * size);
+
+	return room ? memset(room, 0, count * size) : NULL;
+}
+
+void *gm_decoding_realloc(void *old, size_t size)
+{
+	void *room = gm_decoding_malloc(size);
+	size_t before;
+
+	if (room && old) {
+		memcpy(&before, (uint8_t *)old - 16, sizeof(before));
+		memcpy(room, old, before < size ? before : size);
+	}
+	return room;
+}
+
+void gm_decoding_free(void *old)
+{
+	(void)old;
+}
+
+/* --- when a code object is met --- */
+
+static const struct gm_opcode *opcodes(void)
+{
+	static const struct gm_opcode *const tables[] = {
+	        gm_opcodes_309, gm_opcodes_310, gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
+
+	return tables[gm_stacks_python.version - 0x0309];
+}
+
+void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
+        const struct gm_code_tables *tables)
+{
+	const int version = gm_stacks_python.version;
+	struct gm_code_entry entry = {.bytecode = (uint8_t *)(uintptr_t)tables->bytecode,
+	        .bytecode_size = (uint32_t)tables->bytecode_size,
+	        .stack_size = code->stack_size};
+	uint32_t count = 0;
+
+	thread->scratch_used = 0;
+	if (!tables->bytecode_size || !gm_py_units_mark(&entry, opcodes()) ||
+	        !gm_py_lines_decode(&entry, version, tables->lines, tables->lines_size,
+	                tables->first_line, entry.bytecode_size) ||
+	        !gm_py_loops_find(&entry, version, opcodes()) || entry.loops.count == 0 ||
+	        entry.loops.count > LOOPS_MAX ||
+	        !gm_py_depths_find(
+	                &entry, version, opcodes(), tables->exceptions, tables->exceptions_size))
+		return;
+	struct gm_code_loop *loops =
+	        gm_arena_take(&gm_stacks_arena, entry.loops.count * sizeof(*loops));
+	for (size_t i = 0; loops && i < entry.loops.count; i++) {
+		const struct gm_loop *loop = &entry.loops.items[i];
+		struct gm_decoded head;
+		if (!gm_py_decode(&entry, opcodes(), loop->start, &head) ||
+		        opcodes()[head.opcode].op != GM_OP_FOR_ITER ||
+		        entry.depths[head.start / 2] < 1)
+			continue;
+		loops[count].start = loop->start;
+		loops[count].end = loop->end;
+		loops[count].slot = (uint32_t)entry.depths[head.start / 2] - 1;
+		atomic_store(&loops[count].position, UINT64_MAX);
+		count++;
+	}
+	code->loops = loops;
+	code->loop_count = (uint16_t)count;
+}
+
+/* --- at an event --- */
+
+static bool counts(uint64_t type)
+{
+	for (size_t i = 0; i < 4; i++) {
+		if (type && type == gm_stacks_python.iterator_types[i])
+			return true;
+	}
+	return false;
+}
+
+/* An iterator that was met before is alive as long as its frame is in the loop; another is read with care. */
+static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
+{
+	uint64_t iterator = gm_load(slot), words[3];
+
+	if (GM_UNLIKELY(iterator != atomic_load_explicit(&loop->iterator, memory_order_relaxed))) {
+		if ((iterator & 7) || !gm_read_checked(iterator, words, sizeof(words)))
+			return UINT64_MAX;
+		atomic_store_explicit(&loop->iterator, iterator, memory_order_relaxed);
+	}
+	return iterator && counts(gm_load(iterator + 8)) ? gm_load(iterator + HEAD) : UINT64_MAX;
+}
+
+static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *loop)
+{
+	uint64_t slot = frame->frame + (uint64_t)gm_stacks_python.layout.frame_localsplus +
+	                8 * ((uint64_t)frame->entry->local_count + loop->slot);
+	uint64_t position = position_of(loop, slot);
+	uint8_t bytes[32], *at = bytes;
+
+	if (atomic_exchange_explicit(&loop->position, position, memory_order_relaxed) == position)
+		return;
+	at = gm_write_varint(at, frame->entry->id);
+	at = gm_write_varint(at, loop->slot);
+	at = gm_write_varint(at, position == UINT64_MAX ? 0 : position + 1);
+	gm_agent_put(GM_AGENT_PASS, 0, bytes, (size_t)(at - bytes));
+}
+
+void gm_passes_take(struct gm_stacks_thread *thread)
+{
+	uint32_t outermost = 0, seen = 0;
+
+	/* Of one thread only, the first that was seen: what others do is no step of the program. */
+	if (!atomic_compare_exchange_strong(&main_code, &outermost, thread->python[0].entry->id) &&
+	        outermost != thread->python[0].entry->id)
+		return;
+	for (uint32_t i = 0; i < thread->python_count && seen < LOOPS_AT_ONCE; i++) {
+		const struct gm_python_slot *frame = &thread->python[i];
+		uint32_t offset;
+		if (GM_LIKELY(!frame->loop_count))
+			continue;
+		offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version,
+		        frame->code, frame->instruction);
+		for (uint32_t j = 0; j < frame->loop_count && seen < LOOPS_AT_ONCE; j++) {
+			struct gm_code_loop *loop = &frame->entry->loops[j];
+			if (offset < loop->start || offset >= loop->end)
+				continue;
+			see_loop(frame, loop);
+			seen++;
+		}
+	}
+}

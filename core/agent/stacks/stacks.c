@@ -1,0 +1,179 @@
+/*
+ * One event's stacks, and what each thread remembers of its last ones.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "agent/stacks/inside.h"
+
+struct gm_stacks_options gm_stacks_options;
+struct gm_trie gm_python_trie, gm_native_trie;
+struct gm_arena gm_stacks_arena;
+uint32_t gm_stacks_generation;
+__thread struct gm_stacks_thread *gm_stacks_current;
+
+static pthread_key_t end_key;
+static bool has_end_key, ready;
+static _Atomic uint32_t python_tries;
+
+/* --- threads --- */
+
+static void end_thread(void *value)
+{
+	struct gm_stacks_thread *thread = value;
+
+	gm_stacks_current = NULL;
+	atomic_store(&thread->state, 0);
+	while (atomic_load(&thread->visitors))
+		sched_yield();
+	thread->stack_end = thread->stack_start = 0;
+	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
+	thread->python_count = thread->native_count = 0;
+	thread->lender = 0;
+	atomic_store(&thread->alive, false); /* another may take it from here on */
+}
+
+static struct gm_stacks_thread *make_thread(void)
+{
+	struct gm_stacks_thread *thread = NULL;
+	bool ended = false;
+
+	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
+		thread = atomic_load(&gm_stacks_threads[i]);
+		if (!thread) {
+			struct gm_stacks_thread *made = gm_stacks_map(sizeof(*made));
+			if (!made)
+				return NULL;
+			made->number = i;
+			atomic_store(&made->alive, true);
+			if (atomic_compare_exchange_strong(&gm_stacks_threads[i], &thread, made)) {
+				thread = made;
+				break;
+			}
+			gm_stacks_unmap(made, sizeof(*made));
+		}
+		ended = false;
+		if (atomic_compare_exchange_strong(&thread->alive, &ended, true))
+			break;
+		thread = NULL;
+	}
+	if (!thread)
+		return NULL;
+	gm_stacks_current = thread;
+	if (has_end_key)
+		pthread_setspecific(end_key, thread);
+	return thread;
+}
+
+struct gm_stacks_thread *gm_stacks_thread(void)
+{
+	struct gm_stacks_thread *thread = gm_stacks_current;
+
+	if (GM_UNLIKELY(!thread) && !(thread = make_thread()))
+		return NULL;
+	if (GM_UNLIKELY(thread->generation != gm_stacks_generation)) {
+		thread->generation = gm_stacks_generation;
+		thread->python_count = thread->native_count = 0;
+		thread->lender = 0;
+	}
+	return thread;
+}
+
+/* --- start --- */
+
+static uint32_t write_python(uint8_t *bytes, const struct gm_trie_node *node)
+{
+	uint8_t *at = gm_write_varint(bytes, node->parent);
+
+	at = gm_write_varint(at, node->value >> 32);
+	at = gm_write_varint(at, (uint32_t)node->value);
+	return (uint32_t)(at - bytes);
+}
+
+static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node)
+{
+	uint8_t *at = gm_write_varint(bytes, node->parent);
+
+	at = gm_write_varint(at, node->value);
+	return (uint32_t)(at - bytes);
+}
+
+bool gm_stacks_start(const struct gm_stacks_options *options)
+{
+	gm_stacks_options = *options;
+	if (!gm_stacks_options.max_frames || gm_stacks_options.max_frames > GM_STACKS_FRAMES_MAX)
+		gm_stacks_options.max_frames = GM_STACKS_FRAMES_MAX;
+	ready = false;
+	if (!has_end_key)
+		has_end_key = pthread_key_create(&end_key, end_thread) == 0;
+	if (gm_stacks_generation++) {
+		gm_trie_clear(&gm_python_trie);
+		gm_trie_clear(&gm_native_trie);
+		gm_codes_clear();
+		gm_row_slots_clear();
+		gm_passes_clear();
+		gm_stacks_clear(gm_stacks_arena.bytes, gm_stacks_arena.size);
+		atomic_store(&gm_stacks_arena.used, 0);
+	}
+	gm_modules_clear();
+	if (!gm_stacks_arena.bytes && (gm_stacks_arena.bytes = gm_stacks_map(GM_STACKS_ARENA)))
+		gm_stacks_arena.size = GM_STACKS_ARENA;
+	ready = gm_stacks_arena.bytes && gm_codes_init() && gm_row_slots_init() &&
+	        gm_trie_init(&gm_python_trie, GM_AGENT_PYTHON_STACK, GM_PYTHON_STACKS_MAX,
+	                write_python) &&
+	        gm_trie_init(
+	                &gm_native_trie, GM_AGENT_NATIVE_STACK, GM_NATIVE_STACKS_MAX, write_native);
+	atomic_store(&python_tries, 0);
+	if (ready && options->python)
+		gm_python_seek();
+	return ready;
+}
+
+size_t gm_stacks_memory(size_t *ret_per_thread)
+{
+	size_t levels = 0;
+
+	for (unsigned i = 0; i < GM_TRIE_LEVELS; i++)
+		levels += sizeof(uint32_t) << (12 + 2 * i);
+	*ret_per_thread = sizeof(struct gm_stacks_thread);
+	return GM_STACKS_ARENA + 2 * levels +
+	       sizeof(struct gm_trie_node) * (GM_PYTHON_STACKS_MAX + GM_NATIVE_STACKS_MAX + 2) +
+	       GM_ROW_SLOTS * sizeof(struct gm_row_slot) + (8 << 16) + GM_STACKS_CODES_MAX * 2 * 16;
+}
+
+/* --- an event --- */
+
+/* A program that loads Python itself does so at some time: looked for less and less often. */
+static void seek_python(void)
+{
+	uint32_t tries = atomic_fetch_add_explicit(&python_tries, 1, memory_order_relaxed);
+
+	if (tries && (tries & (tries - 1)) == 0)
+		gm_python_seek();
+}
+
+void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_stacks *ret)
+{
+	struct gm_stacks_thread *thread;
+	uint64_t state = 0;
+
+	*ret = (struct gm_stacks){0};
+	if (!ready || !(thread = gm_stacks_thread()))
+		return;
+	if (gm_stacks_options.python) {
+		if (GM_LIKELY(__atomic_load_n(&gm_stacks_python.on, __ATOMIC_ACQUIRE))) {
+			ret->python = gm_python_take(thread, &state);
+			if (ret->python && freed)
+				ret->evidence = gm_dying_take(thread, state);
+			if (!ret->python && thread->python_count == 0 &&
+			        (ret->python = gm_borrow_take(thread)))
+				ret->flags |= GM_STACKS_BORROWED;
+			if (ret->python)
+				gm_passes_take(thread);
+		} else if (!gm_stacks_python.refused) {
+			seek_python();
+		}
+	}
+	if (gm_stacks_options.native)
+		ret->native = gm_native_take(thread, at);
+}

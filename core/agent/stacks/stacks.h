@@ -1,0 +1,63 @@
+/*
+ * Call stacks of the calling thread, taken in the program itself and interned: what the agent writes of an event is
+ * two numbers.
+ *
+ *   stacks.c    one event's stacks; each thread's memory of its last ones
+ *   memory.c    the room that all of this uses, got once
+ *   trie.c      stacks by number: a stack is its innermost frame and the stack below it
+ *   python.c    finds CPython and walks a thread's frames
+ *   code.c      code objects by number
+ *   dying.c     the frame that is being torn down
+ *   passes.c    how far a loop of the program has come
+ *   borrow.c    the stack of the thread that waits in backward()
+ *   native.c    walks the C stack
+ *   rows.c      where a caller's frame is, by program counter
+ *   frame_table.c  .eh_frame, from which rows are made
+ *   modules.c   what is loaded, and whether that has changed
+ *
+ * No Python code runs, the GIL is not taken, no name is looked up. Memory is mapped once (gm_stacks_start) and never
+ * grows; what does not fit is left out, and told as a gap. There are no locks but the loader's own short one, in
+ * which it lists what is loaded, when an address is met for the first time.
+ */
+#ifndef GM_AGENT_STACKS_STACKS_H
+#define GM_AGENT_STACKS_STACKS_H
+
+#include "agent/agent.h"
+
+struct gm_stacks_options {
+	bool python, native;
+	uint32_t max_frames; /* of one stack; 0: the most there may be (4096) */
+};
+
+enum gm_stacks_flags {
+	GM_STACKS_BORROWED =
+	        1, /* the Python stack is that of the thread waiting in backward(): as GM_EVENT_BORROWED */
+};
+
+/* Ids as in the file; 0: none. */
+struct gm_stacks {
+	uint32_t python, native;
+	uint32_t evidence; /* of a free: what was being torn down */
+	uint32_t flags;    /* enum gm_stacks_flags */
+};
+
+/*
+ * Begins with no stack known, as a new file has none: at start, and in a forked child. No thread may be within
+ * gm_stacks_take(). False: no memory; then gm_stacks_take() gives none.
+ */
+bool gm_stacks_start(const struct gm_stacks_options *options);
+
+/*
+ * Between gm_agent_enter() and gm_agent_leave(). `at`: the function with which the native stack begins. `freed`: the event
+ * is a free, so what is being torn down is of interest. Writes what is new with gm_agent_put().
+ */
+void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_stacks *ret);
+
+/* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can be seen; it
+ * is noticed without, but later. Any thread, any time. */
+void gm_stacks_unloaded(void);
+
+/* Bytes of memory that can be used at most, all tables together but those of a thread; and that of a thread. */
+size_t gm_stacks_memory(size_t *ret_per_thread);
+
+#endif

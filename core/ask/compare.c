@@ -1,0 +1,289 @@
+#include "ask/compare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/info.h"
+#include "ask/steps.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+
+void gm_compare_deinit(struct gm_compare *compare)
+{
+	for (size_t i = 0; i < compare->table_count; i++) {
+		struct gm_compared_table *table = &compare->tables[i];
+		for (size_t j = 0; j < table->count; j++) {
+			free(table->rows[j].key);
+			free(table->rows[j].bytes);
+			free(table->rows[j].blocks);
+		}
+		free(table->rows);
+	}
+	for (size_t i = 0; compare->files && i < compare->count; i++)
+		free(compare->files[i].steps);
+	free(compare->files);
+	*compare = (struct gm_compare){0};
+}
+
+/* --- reading one file ------------------------------------------------------------------------------- */
+
+/* What one group has in one file. */
+struct share {
+	char *key; /* owned until it becomes a row's */
+	size_t file;
+	uint64_t bytes, blocks;
+};
+
+struct shares {
+	GM_ARRAY(struct share) of[GM_COMPARED_TABLES_MAX];
+};
+
+static void shares_deinit(struct shares *shares)
+{
+	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++) {
+		for (size_t j = 0; j < shares->of[i].count; j++)
+			free(shares->of[i].items[j].key);
+		gm_array_deinit(&shares->of[i]);
+	}
+}
+
+static struct gm_error *take_steps(struct gm_context *context, struct gm_compared_file *file,
+        uint32_t wanted, uint32_t *ret_event)
+{
+	struct gm_steps_answer answer;
+	gm_try(gm_ask_steps(context, 0, &answer));
+	uint32_t count = 0;
+	for (size_t i = 0; i < answer.step_count; i++)
+		if (answer.steps[i].step > count)
+			count = answer.steps[i].step;
+	file->steps = calloc((size_t)count + 1, sizeof(*file->steps));
+	file->step_count = file->steps ? count : 0;
+	*ret_event = GM_NO_EVENT;
+	for (size_t i = 0; file->steps && i < answer.step_count; i++) {
+		const struct gm_stretch *step = &answer.steps[i];
+		if (!step->step)
+			continue;
+		file->steps[step->step - 1] = (struct gm_compared_step){step->peak, step->kept};
+		if (step->step == wanted)
+			*ret_event = step->peak_event;
+	}
+	gm_steps_answer_deinit(&answer);
+	if (!file->steps)
+		return &gm_error_no_memory;
+	if (wanted && *ret_event == GM_NO_EVENT)
+		return gm_error_create(
+		        GM_USAGE, "%s: has no step %u: it has %u", file->path, wanted, count);
+	return NULL;
+}
+
+static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by by, uint32_t event,
+        size_t index, struct gm_compared_file *file, struct shares *shares, size_t table)
+{
+	const struct gm_blocks_options options = {
+	        .by = by,
+	        .at_peak = event == GM_NO_EVENT,
+	        .has_event = event != GM_NO_EVENT,
+	        .event = event,
+	};
+	struct gm_blocks blocks;
+	gm_try(gm_ask_blocks(context, &options, &blocks));
+	bool fits = true;
+	for (size_t i = 0; fits && i < blocks.group_count; i++) {
+		struct gm_group *group = &blocks.groups[i];
+		fits = gm_array_push(&shares->of[table],
+		        ((struct share){group->key, index, group->bytes, group->blocks}));
+		if (fits)
+			group->key = NULL;
+	}
+	file->allocated = blocks.allocated;
+	file->event = blocks.event;
+	if (blocks.event != GM_NO_EVENT && blocks.device != SIZE_MAX) {
+		file->step = gm_model_step(blocks.model, blocks.event);
+		file->phase = gm_model_phase(blocks.model, blocks.event);
+	}
+	gm_blocks_deinit(&blocks);
+	return fits ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *read_file(struct gm_context *context, size_t index,
+        const struct gm_compare_options *options, struct gm_compare *compare, struct shares *shares)
+{
+	struct gm_compared_file *file = &compare->files[index];
+	struct gm_model *model;
+	gm_try(gm_context_set_log(context, file->path));
+	gm_try(gm_context_model(context, &model));
+	size_t main = gm_model_main_device(model);
+	uint32_t event;
+	file->events = gm_log_event_count(gm_model_log(model));
+	struct gm_info info;
+	gm_try(gm_ask_info(context, &info));
+	file->complete = info.complete;
+	gm_info_deinit(&info);
+	file->event = GM_NO_EVENT;
+	gm_try(take_steps(context, file, options->step, &event));
+	if (main != SIZE_MAX) {
+		const struct gm_model_device *device = gm_model_device(model, main);
+		file->has_device = true;
+		file->device_type = device->type;
+		file->device = device->index;
+		file->reserved = device->peak.reserved;
+	}
+	for (size_t i = 0; i < compare->table_count; i++)
+		gm_try(take_groups(context, compare->tables[i].by, event, index, file, shares, i));
+	return NULL;
+}
+
+/* --- side by side ----------------------------------------------------------------------------------- */
+
+static int compare_shares(const void *a, const void *b)
+{
+	const struct share *left = a, *right = b;
+	int order = strcmp(left->key, right->key);
+	return order ? order : (left->file > right->file) - (left->file < right->file);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+	return (left > right) - (left < right);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct gm_compared_row *left = a, *right = b;
+	if (gm_compared_gap(left) != gm_compared_gap(right))
+		return gm_compared_gap(left) > gm_compared_gap(right) ? -1 : 1;
+	if (left->most != right->most)
+		return left->most > right->most ? -1 : 1;
+	return strcmp(left->key, right->key);
+}
+
+/* The lower one of two in the middle, so that it is a figure of one of the files. */
+static uint64_t median_of(const uint64_t *values, size_t count, uint64_t *sorted)
+{
+	memcpy(sorted, values, count * sizeof(*values));
+	qsort(sorted, count, sizeof(*sorted), compare_numbers);
+	return sorted[(count - 1) / 2];
+}
+
+static struct gm_error *add_row(
+        struct gm_compare *compare, struct gm_compared_table *table, struct share *shares, size_t n)
+{
+	_cleanup_free_ uint64_t *sorted = calloc(compare->count, sizeof(*sorted));
+	struct gm_compared_row *row = &table->rows[table->count++];
+	*row = (struct gm_compared_row){
+	        .key = shares[0].key,
+	        .bytes = calloc(compare->count, sizeof(*row->bytes)),
+	        .blocks = calloc(compare->count, sizeof(*row->blocks)),
+	};
+	shares[0].key = NULL;
+	if (!sorted || !row->bytes || !row->blocks)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < n; i++) {
+		row->bytes[shares[i].file] += shares[i].bytes;
+		row->blocks[shares[i].file] += shares[i].blocks;
+	}
+	row->median = median_of(row->bytes, compare->count, sorted);
+	row->least = sorted[0];
+	row->most = sorted[compare->count - 1];
+	for (size_t i = 1; i < compare->count; i++)
+		compare->equal &=
+		        row->bytes[i] == row->bytes[0] && row->blocks[i] == row->blocks[0];
+	return NULL;
+}
+
+static struct gm_error *make_table(
+        struct gm_compare *compare, struct gm_compared_table *table, struct share *shares, size_t n)
+{
+	table->rows = calloc(n + 1, sizeof(*table->rows));
+	if (!table->rows)
+		return &gm_error_no_memory;
+	if (n)
+		qsort(shares, n, sizeof(*shares), compare_shares);
+	for (size_t i = 0, next; i < n; i = next) {
+		for (next = i + 1; next < n && strcmp(shares[i].key, shares[next].key) == 0;)
+			next++;
+		gm_try(add_row(compare, table, shares + i, next - i));
+	}
+	if (table->count)
+		qsort(table->rows, table->count, sizeof(*table->rows), compare_rows);
+	return NULL;
+}
+
+static bool same_steps(const struct gm_compared_file *a, const struct gm_compared_file *b)
+{
+	if (a->step_count != b->step_count)
+		return false;
+	for (size_t i = 0; i < a->step_count; i++)
+		if (a->steps[i].peak != b->steps[i].peak || a->steps[i].kept != b->steps[i].kept)
+			return false;
+	return true;
+}
+
+static struct gm_error *find_odd(struct gm_compare *compare)
+{
+	_cleanup_free_ uint64_t *values = calloc(compare->count, 2 * sizeof(*values));
+	uint64_t farthest = 0;
+	if (!values)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < compare->count; i++) {
+		values[i] = compare->files[i].allocated;
+		compare->equal &= values[i] == values[0] &&
+		                  same_steps(&compare->files[0], &compare->files[i]);
+	}
+	compare->median = median_of(values, compare->count, values + compare->count);
+	compare->odd = SIZE_MAX;
+	for (size_t i = 0; compare->count > 2 && i < compare->count; i++) {
+		uint64_t gap = values[i] > compare->median ? values[i] - compare->median
+		                                           : compare->median - values[i];
+		if (gap > farthest && gap >= 1 << 20 && gap >= compare->median / 100) {
+			farthest = gap;
+			compare->odd = i;
+		}
+	}
+	return NULL;
+}
+
+static struct gm_error *read_all(const struct gm_context *asking, const char *const *paths,
+        const struct gm_compare_options *options, struct gm_compare *compare, struct shares *shares)
+{
+	for (size_t i = 0; i < compare->count; i++) {
+		struct gm_context context;
+		gm_context_init(&context);
+		context.shell = true;
+		context.progress = asking->progress;
+		compare->files[i].path = paths[i];
+		struct gm_error *error = read_file(&context, i, options, compare, shares);
+		gm_context_deinit(&context);
+		if (error)
+			return error;
+	}
+	for (size_t i = 0; i < compare->table_count; i++)
+		gm_try(make_table(
+		        compare, &compare->tables[i], shares->of[i].items, shares->of[i].count));
+	return find_odd(compare);
+}
+
+struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
+        size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare)
+{
+	struct gm_compare compare = {.count = count, .equal = true};
+	struct shares shares = {0};
+	compare.files = calloc(count, sizeof(*compare.files));
+	if (!compare.files)
+		return &gm_error_no_memory;
+	if (options->by != GM_BY_NONE) {
+		compare.tables[compare.table_count++].by = options->by;
+	} else {
+		compare.tables[compare.table_count++].by = GM_BY_CATEGORY;
+		compare.tables[compare.table_count++].by = GM_BY_LINE;
+	}
+	struct gm_error *error = read_all(context, paths, options, &compare, &shares);
+	shares_deinit(&shares);
+	if (error) {
+		gm_compare_deinit(&compare);
+		return error;
+	}
+	*ret_compare = compare;
+	return NULL;
+}

@@ -1,0 +1,74 @@
+/*
+ * diff, and info and peak of several files: recordings side by side. Each is read on its own and only its sums are
+ * kept, so that a thousand ranks need the memory of one. Peaks are compared at each one's own peak, or steps with
+ * steps of the same number.
+ */
+#ifndef GM_ASK_COMPARE_H
+#define GM_ASK_COMPARE_H
+
+#include "ask/blocks.h"
+
+/* A pass of the training loop. Bytes. */
+struct gm_compared_step {
+	uint64_t peak, kept;
+};
+
+struct gm_compared_file {
+	const char *path; /* the caller's */
+	bool has_device;  /* false: no memory was allocated in the record */
+	uint8_t device_type;
+	int16_t device; /* the main one */
+	bool complete;
+	uint64_t events, reserved; /* of the record; peak of the device */
+	uint64_t allocated;        /* at `event` */
+	uint32_t event;            /* its peak, or that of the step asked for; GM_NO_EVENT: none */
+	uint32_t step;             /* of the event, 0: none */
+	enum gm_phase phase;
+	struct gm_compared_step *steps; /* from step 1; owned */
+	size_t step_count;
+};
+
+/* What one key (a line, a category) has in each file. */
+struct gm_compared_row {
+	char *key;                /* owned */
+	uint64_t *bytes, *blocks; /* one per file; owned */
+	uint64_t least, median, most;
+};
+
+struct gm_compared_table {
+	enum gm_group_by by;
+	struct gm_compared_row *rows; /* owned; the widest apart first, then the largest */
+	size_t count;
+};
+
+enum { GM_COMPARED_TABLES_MAX = 2 };
+
+struct gm_compare {
+	struct gm_compared_file *files;
+	size_t count;
+	struct gm_compared_table tables[GM_COMPARED_TABLES_MAX];
+	size_t table_count;
+	bool equal;      /* peaks, groups and steps */
+	uint64_t median; /* of `allocated` */
+	/* The file that stands out: farthest from the median of three and more, by 1 % and 1 MiB at least.
+	 * SIZE_MAX: none. */
+	size_t odd;
+};
+
+struct gm_compare_options {
+	enum gm_group_by by; /* GM_BY_NONE: by category and by line */
+	uint32_t step;       /* at the peak of this step; 0: of the whole record */
+};
+
+/* context: for progress only, its own log is not touched. GM_USAGE where a file has no such step. */
+struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
+        size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare);
+void gm_compare_deinit(struct gm_compare *compare);
+
+/* In bytes: how far a file is from the others in a row. */
+static inline uint64_t gm_compared_gap(const struct gm_compared_row *row)
+{
+	return row->most - row->least;
+}
+
+#endif

@@ -1,0 +1,265 @@
+/* `attach` and `detach`: the agent in a program that runs already. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "inject/inject.h"
+
+extern const struct gm_command gm_command_attach, gm_command_detach;
+
+enum {
+	KEY_OUT = 'o',
+	KEY_TIMEOUT = 0x1301,
+	KEY_DEVICES,
+	KEY_STACKS,
+	KEY_MAX_SIZE,
+	KEY_ON_OOM,
+	SECONDS_MAX = 3600,
+};
+
+struct request {
+	const char *path, *devices, *stacks, *on_oom;
+	uint64_t max_size, seconds;
+};
+
+static const struct argp_option attach_options[] = {
+        {"out", KEY_OUT, "FILE", 0, "-o FILE: where to (gpumem-PID.gpumem)", 0},
+        {"devices", KEY_DEVICES, "cuda,cpu", 0, "whose memory (cuda)", 0},
+        {"stacks", KEY_STACKS, "python,native|none", 0, "which call stacks (both)", 0},
+        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording ends when it is so large", 0},
+        {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do where a device runs out of memory",
+                0},
+        {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
+        {0},
+};
+static const struct argp_option detach_options[] = {
+        {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
+        {0},
+};
+
+/* Words of a list, each one of `allowed`. */
+static struct gm_error *check_words(const char *text, const char *const *allowed)
+{
+	for (const char *at = text;;) {
+		size_t length = strcspn(at, ","), i = 0;
+		while (allowed[i] &&
+		        (strlen(allowed[i]) != length || strncmp(allowed[i], at, length) != 0))
+			i++;
+		if (!allowed[i])
+			return gm_error_create(GM_USAGE,
+			        "%s: '%.*s' is not known: see `gpumem attach --help`", text,
+			        (int)length, at);
+		if (!at[length])
+			return NULL;
+		at += length + 1;
+	}
+}
+
+static struct gm_error *take_option(void *input, int key, const char *argument)
+{
+	struct request *request = input;
+	static const char *const devices[] = {"cuda", "cpu", NULL};
+	static const char *const stacks[] = {"python", "native", "none", NULL};
+	static const char *const on_oom[] = {"stop", "core", "none", NULL};
+	switch (key) {
+	case KEY_OUT:
+		request->path = argument;
+		return NULL;
+	case KEY_TIMEOUT:
+		return gm_parse_number(argument, 1, SECONDS_MAX, &request->seconds);
+	case KEY_DEVICES:
+		request->devices = argument;
+		return check_words(argument, devices);
+	case KEY_STACKS:
+		request->stacks = argument;
+		return check_words(argument, stacks);
+	case KEY_ON_OOM:
+		request->on_oom = argument;
+		return strchr(argument, ',')
+		               ? gm_error_create(GM_USAGE, "%s: one of stop, core, none", argument)
+		               : check_words(argument, on_oom);
+	default:
+		return gm_parse_bytes(argument, &request->max_size);
+	}
+}
+
+static struct gm_error *take_pid(
+        struct gm_context *context, const char *name, const struct gm_arguments *arguments)
+{
+	if (arguments->positional_count == 0)
+		return gm_error_create(
+		        GM_USAGE, "%s: which process: name it, as in `gpumem %s 4711`", name, name);
+	uint64_t pid;
+	gm_try(gm_error_prefix(
+	        gm_parse_number(arguments->positional[0], 1, 1 << 30, &pid), "%s: PID", name));
+	if ((pid_t)pid == getpid())
+		return gm_error_create(GM_USAGE,
+		        "%s: %d: that is gpumem itself: name another process", name, (int)pid);
+	context->pid = (int)pid;
+	return NULL;
+}
+
+/* Where the recording goes, as the process names it: it may have another folder than we have. */
+static struct gm_error *recording_path(
+        const char *given, int pid, bool other_files, char **ret_path)
+{
+	_cleanup_free_ char *own = NULL;
+	if (!given && asprintf(&own, other_files ? "/tmp/gpumem-%d.gpumem" : "gpumem-%d.gpumem",
+	                      pid) < 0) {
+		own = NULL;
+		return &gm_error_no_memory;
+	}
+	const char *path = given ? given : own;
+	if (strpbrk(path, ";%\n"))
+		return gm_error_create(
+		        GM_USAGE, "attach: -o %s: no ';' and '%%' in the name, please", path);
+	if (path[0] == '/') {
+		*ret_path = strdup(path);
+		return *ret_path ? NULL : &gm_error_no_memory;
+	}
+	if (other_files)
+		return gm_error_create(GM_USAGE,
+		        "attach: -o %s: process %d has files of its own (a container): give a full "
+		        "path as it has it",
+		        path, pid);
+	char folder[PATH_MAX];
+	if (!getcwd(folder, sizeof(folder)))
+		return gm_error_os(
+		        GM_TARGET, errno, "attach: the folder that we are in is not known");
+	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
+}
+
+static struct gm_error *settings_of(
+        const struct request *request, const char *path, char **ret_settings)
+{
+	char max[40] = "";
+	if (request->max_size)
+		snprintf(max, sizeof(max), ";max=%llu", (unsigned long long)request->max_size);
+	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s", path,
+	               request->devices, request->stacks, request->on_oom, max) < 0
+	               ? &gm_error_no_memory
+	               : NULL;
+}
+
+static struct gm_error *still_waiting(int pid, const char *what)
+{
+	return gm_error_create(GM_TARGET,
+	        "process %d: the agent waits there for a lock that the program has (it loads "
+	        "libraries, most likely) and "
+	        "will %s then: look again later",
+	        pid, what);
+}
+
+static struct gm_error *run_attach(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct request request = {
+	        .devices = "cuda", .stacks = "python,native", .on_oom = "none", .seconds = 30};
+	struct gm_arguments arguments;
+	gm_try(gm_arguments_parse(&gm_command_attach, argc, argv, attach_options, take_option,
+	        &request, 1, false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	gm_try(take_pid(context, "attach", &arguments));
+	_cleanup_free_ char *agent = NULL, *path = NULL, *settings = NULL;
+	gm_try(gm_inject_library(&agent));
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	gm_try(gm_context_image(context, &image));
+	gm_try(gm_context_symbols(context, &symbols));
+	bool other_files = gm_inject_files_differ(context->pid);
+	gm_try(recording_path(request.path, context->pid, other_files, &path));
+	gm_try(settings_of(&request, path, &settings));
+	const struct gm_inject_options options = {.size = sizeof(options),
+	        .agent = agent,
+	        .settings = settings,
+	        .seconds = (double)request.seconds};
+	struct gm_injected injected;
+	gm_try(gm_inject_start(image, symbols, &options, &injected));
+	if (injected.state == GM_INJECT_WAITING)
+		return still_waiting(context->pid, "start");
+	if (injected.result == 1)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it is being recorded already: `gpumem detach %d` ends that",
+		        context->pid, context->pid);
+	if (injected.result != 0)
+		return gm_error_create(GM_TARGET,
+		        "process %d: the agent is in it and cannot record into %s: the program's "
+		        "stderr tells why; most "
+		        "likely it may not write there: name another FILE",
+		        context->pid, path);
+	if (arguments.json) {
+		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
+		        injected.stopped, injected.tries);
+		return NULL;
+	}
+	fprintf(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,
+	        path, other_files ? " (of its own file system)" : "", context->pid);
+	return NULL;
+}
+
+static struct gm_error *run_detach(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct request request = {.seconds = 30};
+	struct gm_arguments arguments;
+	gm_try(gm_arguments_parse(&gm_command_detach, argc, argv, detach_options, take_option,
+	        &request, 1, false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	gm_try(take_pid(context, "detach", &arguments));
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	gm_try(gm_context_image(context, &image));
+	gm_try(gm_context_symbols(context, &symbols));
+	const struct gm_inject_options options = {
+	        .size = sizeof(options), .seconds = (double)request.seconds};
+	struct gm_injected injected;
+	gm_try(gm_inject_stop(image, symbols, &options, &injected));
+	if (injected.state == GM_INJECT_WAITING)
+		return still_waiting(context->pid, "end the recording");
+	if (injected.result == 1)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it is not being recorded: `gpumem attach %d` begins it",
+		        context->pid, context->pid);
+	if (arguments.json)
+		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
+		        injected.stopped, injected.tries);
+	else
+		fprintf(out, "process %d is not recorded any more\n", context->pid);
+	return NULL;
+}
+
+const struct gm_command gm_command_attach = {
+        .name = "attach",
+        .summary = "records a program that is already running",
+        .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
+                 "[--on-oom "
+                 "stop|core|none] [--timeout SECONDS] [--json]\n"
+                 "Loads the agent into the process, which records from then on into FILE; the "
+                 "program is not "
+                 "restarted\n"
+                 "and does not stand still for it. Blocks that were there before are told when "
+                 "they are freed.\n"
+                 "\n"
+                 " Example: gpumem attach 4711 -o run.gpumem\n"
+                 " Example: gpumem detach 4711",
+        .shell = true,
+        .run = run_attach,
+};
+
+const struct gm_command gm_command_detach = {
+        .name = "detach",
+        .summary = "ends the recording that `attach` or `run` began",
+        .usage = "PID [--timeout SECONDS] [--json]\n"
+                 "The recording's file is whole then, and the program goes on at its full speed.\n"
+                 "\n"
+                 " Example: gpumem detach 4711",
+        .shell = true,
+        .run = run_detach,
+};

@@ -1,0 +1,26 @@
+/*
+ * `gpumem run -o FILE`: starts a program with the agent preloaded, waits for it, and puts what was recorded into its
+ * final form.
+ */
+#ifndef GM_CLI_RUN_RECORD_H
+#define GM_CLI_RUN_RECORD_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+struct gm_run_record {
+	const char *out;      /* FILE, with %p and %r */
+	const char *devices;  /* "cuda,cpu"; NULL: cuda */
+	const char *stacks;   /* "python,native", "none"; NULL: both */
+	const char *max_size; /* "2GiB"; NULL: no limit */
+};
+
+/*
+ * Runs argv to its end; streams and signals are the program's own. ret_status is its exit status; where a signal ended
+ * it, this process ends by the same. `variables`: NULL-ended "NAME=VALUE" for the program beside.
+ */
+struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
+        FILE *err, int *ret_status);
+
+#endif

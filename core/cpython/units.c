@@ -1,0 +1,54 @@
+/*
+ * Instructions among code units: where each begins, which caches follow it, and its argument. Pure decoding, which the
+ * agent shares.
+ */
+#include <stdlib.h>
+
+#include "cpython/python.h"
+
+bool gm_py_units_mark(struct gm_code_entry *entry, const struct gm_opcode *opcodes)
+{
+	uint32_t count = entry->bytecode_size / 2;
+
+	entry->units = calloc(count ? count : 1, 1);
+	if (!entry->units)
+		return false;
+	/* Code has no marks where instructions begin: only from its start can caches be told from
+	 * them. */
+	for (uint32_t at = 0; at < count;) {
+		uint8_t caches = opcodes[entry->bytecode[2 * at]].caches;
+		for (uint8_t i = 0; i <= caches && at + i < count; i++)
+			entry->units[at + i] = i;
+		at += 1u + caches;
+	}
+	return true;
+}
+
+bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opcodes,
+        uint32_t offset, struct gm_decoded *ret)
+{
+	uint32_t count = entry->bytecode_size / 2;
+	uint32_t at = offset / 2;
+	uint32_t argument = 0;
+	bool in_cache;
+
+	if (at >= count)
+		return false;
+	in_cache = entry->units[at] != 0;
+	at -= entry->units[at];
+	/* 3.9 and 3.10 stay at the EXTENDED_ARG while the instruction after it runs. */
+	while (opcodes[entry->bytecode[2 * at]].flags & GM_OPCODE_EXTENDED && at + 1 < count)
+		at++;
+	for (uint32_t back = 3; back > 0; back--) {
+		/* the EXTENDED_ARGs right before it, outermost first */
+		bool all = at >= back;
+		for (uint32_t i = 1; all && i <= back; i++)
+			all = opcodes[entry->bytecode[2 * (at - i)]].flags & GM_OPCODE_EXTENDED &&
+			      entry->units[at - i] == 0;
+		if (all)
+			argument = argument << 8 | entry->bytecode[2 * (at - back) + 1];
+	}
+	*ret = (struct gm_decoded){2 * at, argument << 8 | entry->bytecode[2 * at + 1],
+	        entry->bytecode[2 * at], in_cache};
+	return true;
+}

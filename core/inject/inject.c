@@ -1,0 +1,416 @@
+/* The agent loaded into a running process: the parts of this room together. */
+#include "inject/inject.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "inject/internal.h"
+
+enum {
+	STEPS_MAX = 200000, /* of one instruction, until a thread has left the C library */
+	REFRESH_EVERY = 16, /* tries, until new libraries are looked for */
+};
+
+struct call {
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	pid_t pid;
+	const struct gm_inject_options *options;
+	const char *name; /* of the agent's function */
+	bool start;       /* it is gpumem_agent_start */
+	struct gm_inject_functions functions;
+	double until;
+	struct gm_injected result;
+};
+
+static void pause_for(double seconds)
+{
+	const struct timespec time = {.tv_sec = (time_t)seconds,
+	        .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	nanosleep(&time, NULL);
+}
+
+/* ---- a thread at a safe place ------------------------------------------------------------------------------- */
+
+/* Whether a thread waits in a system call: such threads are tried first. */
+static bool waits(pid_t pid, pid_t thread)
+{
+	char path[64], text[16];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, thread);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	return file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9';
+}
+
+static struct gm_registers registers_of(const struct gm_inject_thread *thread)
+{
+	const struct user_regs_struct *user = &thread->registers;
+	return (struct gm_registers){{
+	        [GM_RAX] = user->rax,
+	        [GM_RDX] = user->rdx,
+	        [GM_RCX] = user->rcx,
+	        [GM_RBX] = user->rbx,
+	        [GM_RSI] = user->rsi,
+	        [GM_RDI] = user->rdi,
+	        [GM_RBP] = user->rbp,
+	        [GM_RSP] = user->rsp,
+	        [GM_R8] = user->r8,
+	        [GM_R9] = user->r9,
+	        [GM_R10] = user->r10,
+	        [GM_R11] = user->r11,
+	        [GM_R12] = user->r12,
+	        [GM_R13] = user->r13,
+	        [GM_R14] = user->r14,
+	        [GM_R15] = user->r15,
+	        [GM_RIP] = user->rip,
+	}};
+}
+
+/* Half of the time for moments that are surely safe; then also for such that take more doing. */
+static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool patient)
+{
+	for (int round = 0;; round++) {
+		uint64_t back;
+		gm_image_invalidate(call->image);
+		struct gm_registers registers = registers_of(thread);
+		enum gm_inject_place place = gm_inject_place(call->symbols, &registers, &back);
+		if (place == GM_PLACE_SAFE || (place == GM_PLACE_UNKNOWN && !patient))
+			return true;
+		if (place != GM_PLACE_LIBC || !back || patient || round > 0)
+			return false;
+		if (!gm_inject_thread_step_to(thread, back, STEPS_MAX))
+			return false;
+	}
+}
+
+/* Stops threads, one at a time, until one stands where it may be used. */
+static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *ret_thread)
+{
+	double began = gm_inject_now(), half = began + (call->until - began) / 4;
+	for (unsigned round = 0; gm_inject_now() < call->until; round++) {
+		_cleanup_free_ pid_t *threads = NULL;
+		size_t count;
+		gm_try(gm_image_check_there(call->image));
+		gm_try(gm_image_threads(call->image, &threads, &count));
+		for (int running = 0; running < 2; running++) {
+			for (size_t i = 0; i < count && gm_inject_now() < call->until; i++) {
+				if (waits(call->pid, threads[i]) == (bool)running)
+					continue;
+				bool stopped;
+				double start = gm_inject_now();
+				gm_try(gm_inject_thread_stop(
+				        call->pid, threads[i], ret_thread, &stopped));
+				if (!stopped)
+					continue;
+				call->result.tries++;
+				if (is_safe(call, ret_thread, start < half))
+					return NULL;
+				gm_inject_thread_release(ret_thread);
+				double took = gm_inject_now() - start;
+				if (took > call->result.stopped)
+					call->result.stopped = took;
+				if (call->result.tries % REFRESH_EVERY == 0) {
+					gm_try(gm_image_refresh(call->image));
+					gm_try(gm_symbols_refresh(call->symbols));
+				}
+			}
+		}
+		pause_for(round < 20 ? 0.001 : 0.01);
+	}
+	return gm_error_create(GM_TARGET,
+	        "process %d: in %.0f s no thread of it was at a place where the agent can be "
+	        "started (each was "
+	        "allocating memory or loading libraries): try again, or --timeout SECONDS",
+	        call->pid, call->options->seconds);
+}
+
+/* ---- what is put into the process --------------------------------------------------------------------------- */
+
+struct place {
+	uint64_t code, block;
+	int descriptor; /* in the process, -1: none */
+};
+
+static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size,
+        int protection, uint64_t *ret_address)
+{
+	const uint64_t arguments[6] = {
+	        0, size, (uint64_t)protection, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
+	int64_t value;
+	gm_try(gm_inject_thread_syscall(
+	        thread, call->functions.syscall, SYS_mmap, arguments, &value));
+	if (value < 0 && value > -4096)
+		return gm_error_os(GM_TARGET, (int)-value,
+		        "process %d: it gets no memory for the agent's start (a limit, or a "
+		        "seccomp or SELinux rule)",
+		        call->pid);
+	*ret_address = (uint64_t)value;
+	return NULL;
+}
+
+/* What an earlier one mapped and is done with; false: there is none. */
+static bool place_again(struct call *call, struct place *ret_place)
+{
+	uint64_t room[2];
+	size_t size;
+	const void *code = gm_inject_code(&size);
+	uint8_t there[GM_INJECT_CODE_SIZE];
+	int32_t progress;
+	gm_image_invalidate(call->image);
+	if (!call->functions.room ||
+	        !gm_image_try_read(call->image, call->functions.room, room, sizeof(room)) ||
+	        !room[0] || !gm_image_try_read(call->image, room[0], there, size) ||
+	        memcmp(there, code, size) != 0 ||
+	        !gm_image_try_read(call->image,
+	                room[1] + offsetof(struct gm_inject_block, progress), &progress,
+	                sizeof(progress)) ||
+	        progress == GM_PROGRESS_NONE)
+		return false;
+	*ret_place = (struct place){.code = room[0], .block = room[1], .descriptor = -1};
+	return true;
+}
+
+static struct gm_error *error_write(const struct call *call)
+{
+	return gm_error_os(GM_TARGET, errno,
+	        "process %d: its memory cannot be written: run as the same user or as root",
+	        call->pid);
+}
+
+static struct gm_error *make_place(
+        struct call *call, struct gm_inject_thread *thread, struct place *ret_place)
+{
+	struct place place = {.descriptor = -1};
+	size_t size;
+	const void *code = gm_inject_code(&size);
+	gm_try(map(call, thread, GM_INJECT_CODE_SIZE, PROT_READ | PROT_EXEC, &place.code));
+	gm_try(map(call, thread, GM_INJECT_ROOM_SIZE, PROT_READ | PROT_WRITE, &place.block));
+	if (!gm_inject_write(call->pid, place.code, code, size))
+		return error_write(call);
+	*ret_place = place;
+	return NULL;
+}
+
+static struct gm_error *give_file(
+        struct call *call, struct gm_inject_thread *thread, struct place *place)
+{
+	static const char name[] = "libgpumem-agent.so";
+	if (!gm_inject_write(call->pid, place->block + offsetof(struct gm_inject_block, path), name,
+	            sizeof(name)))
+		return error_write(call);
+	const uint64_t arguments[6] = {
+	        place->block + offsetof(struct gm_inject_block, path), MFD_CLOEXEC, 0, 0, 0, 0};
+	int64_t value;
+	gm_try(gm_inject_thread_syscall(
+	        thread, call->functions.syscall, SYS_memfd_create, arguments, &value));
+	if (value < 0)
+		return gm_error_os(GM_TARGET, (int)-value,
+		        "process %d: it cannot make a memfd for the agent, and cannot open the "
+		        "agent's file",
+		        call->pid);
+	place->descriptor = (int)value;
+	return gm_inject_copy(call->pid, place->descriptor, call->options->agent);
+}
+
+static struct gm_error *fill(struct call *call, const struct gm_inject_thread *thread,
+        const struct place *place, const char *path)
+{
+	_cleanup_free_ struct gm_inject_block *block = calloc(1, sizeof(*block));
+	if (!block)
+		return &gm_error_no_memory;
+	const struct gm_inject_functions *functions = &call->functions;
+	block->pthread_create = functions->pthread_create;
+	block->pthread_detach = functions->pthread_detach;
+	block->dlopen = functions->dlopen;
+	block->dlsym = functions->dlsym;
+	block->dlerror = functions->dlerror;
+	block->errno_location = functions->errno_location;
+	block->function = call->start ? functions->agent_start : functions->agent_stop;
+	block->mask = UINT64_MAX;
+	block->created = -1;
+	block->descriptor = place->descriptor;
+	snprintf(block->name, sizeof(block->name), "%s", call->name);
+	snprintf(block->settings, sizeof(block->settings), "%s",
+	        call->options->settings ? call->options->settings : "");
+	if (place->descriptor >= 0)
+		snprintf(block->path, sizeof(block->path), "/proc/self/fd/%d", place->descriptor);
+	else
+		snprintf(block->path, sizeof(block->path), "%s", path ? path : "");
+	gm_inject_fill_frame(block, place->block, thread);
+	return gm_inject_write(call->pid, place->block, block, sizeof(*block)) ? NULL
+	                                                                       : error_write(call);
+}
+
+/* ---- the call ----------------------------------------------------------------------------------------------- */
+
+/* With the thread stopped. It goes on whatever comes. */
+static struct gm_error *start_thread(struct call *call, struct gm_inject_thread *thread,
+        const char *path, struct place *ret_place)
+{
+	if (!place_again(call, ret_place))
+		gm_try(make_place(call, thread, ret_place));
+	if (!path && !call->functions.agent_start)
+		gm_try(give_file(call, thread, ret_place));
+	gm_try(fill(call, thread, ret_place, path));
+	bool returned;
+	double left = call->until - gm_inject_now();
+	struct gm_error *error = gm_inject_thread_run(thread, ret_place->code,
+	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, left > 2 ? left : 2,
+	        &returned);
+	if (error || !returned) {
+		thread->id = 0; /* not ours any more */
+		call->result.state = GM_INJECT_WAITING;
+		return error;
+	}
+	int32_t created;
+	gm_image_invalidate(call->image);
+	gm_try(gm_image_read(call->image,
+	        ret_place->block + offsetof(struct gm_inject_block, created), &created,
+	        sizeof(created)));
+	if (created != 0)
+		return gm_error_os(GM_TARGET, created,
+		        "process %d: it cannot make a thread for the agent's start", call->pid);
+	return NULL;
+}
+
+static struct gm_error *wait_for(struct call *call, const struct place *place, char **ret_text)
+{
+	for (double pause = 0.0005;; pause = pause < 0.02 ? pause * 1.5 : pause) {
+		int32_t values[3]; /* result, progress, descriptor */
+		_Static_assert(offsetof(struct gm_inject_block, descriptor) ==
+		                       offsetof(struct gm_inject_block, result) + 8,
+		        "read together");
+		gm_image_invalidate(call->image);
+		gm_try(gm_image_check_there(call->image));
+		gm_try(gm_image_read(call->image,
+		        place->block + offsetof(struct gm_inject_block, result), values,
+		        sizeof(values)));
+		if (values[1] == GM_PROGRESS_CALLED) {
+			call->result.state = GM_INJECT_DONE;
+			call->result.result = values[0];
+			return NULL;
+		}
+		if (values[1] == GM_PROGRESS_FAILED)
+			return gm_image_read_string(call->image,
+			        place->block + offsetof(struct gm_inject_block, text),
+			        GM_INJECT_TEXT, ret_text);
+		if (gm_inject_now() > call->until) {
+			call->result.state = GM_INJECT_WAITING;
+			return NULL;
+		}
+		pause_for(pause);
+	}
+}
+
+/* For the next time: the agent keeps where this is. */
+static void remember(struct call *call, const struct place *place)
+{
+	if (gm_image_refresh(call->image) || gm_symbols_refresh(call->symbols))
+		return;
+	struct gm_inject_functions functions;
+	struct gm_error *error = gm_inject_find_functions(call->image, call->symbols, &functions);
+	gm_error_destroy(error);
+	const uint64_t room[2] = {place->code, place->block};
+	if (!error && functions.room)
+		gm_inject_write(call->pid, functions.room, room, sizeof(room));
+}
+
+/* Ended by Ctrl-C only when the thread has been put back. */
+static void hold_signals(sigset_t *ret_before)
+{
+	sigset_t held;
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigaddset(&held, SIGHUP);
+	sigprocmask(SIG_BLOCK, &held, ret_before);
+}
+
+static struct gm_error *attempt(struct call *call, const char *path, char **ret_text)
+{
+	_cleanup_free_ struct gm_inject_thread *thread =
+	        aligned_alloc(64, (sizeof(*thread) + 63) / 64 * 64);
+	if (!thread)
+		return &gm_error_no_memory;
+	sigset_t before;
+	hold_signals(&before);
+	struct gm_error *error = find_thread(call, thread);
+	struct place place;
+	if (!error) {
+		double start = gm_inject_now();
+		error = start_thread(call, thread, path, &place);
+		if (thread->id)
+			gm_inject_thread_release(thread);
+		double took = gm_inject_now() - start;
+		if (took > call->result.stopped)
+			call->result.stopped = took;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	gm_try(error);
+	bool known = call->functions.room != 0;
+	gm_try(wait_for(call, &place, ret_text));
+	if (!known && call->result.state == GM_INJECT_DONE)
+		remember(call, &place);
+	return NULL;
+}
+
+static struct gm_error *run(struct call *call)
+{
+	gm_try(gm_inject_check(call->image, call->symbols));
+	gm_try(gm_inject_find_functions(call->image, call->symbols, &call->functions));
+	call->result.loaded = call->functions.agent_start != 0;
+	if (!call->start && !call->result.loaded)
+		return gm_error_create(GM_TARGET,
+		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid,
+		        call->pid);
+	_cleanup_free_ char *path = NULL, *text = NULL;
+	if (!call->result.loaded)
+		gm_try(gm_inject_path_inside(call->pid, call->options->agent, &path));
+	gm_try(attempt(call, path, &text));
+	if (text && path) {
+		/* The user that it runs as may not open our file: it gets a copy. */
+		free(gm_take(text));
+		gm_try(attempt(call, NULL, &text));
+	}
+	if (text)
+		return gm_error_create(GM_TARGET,
+		        "process %d: its dynamic linker refuses the agent: %s", call->pid, text);
+	return NULL;
+}
+
+static struct gm_error *prepare(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_inject_options *options, bool start, struct gm_injected *ret_injected)
+{
+	struct call call = {
+	        .image = image,
+	        .symbols = symbols,
+	        .pid = gm_image_pid(image),
+	        .options = options,
+	        .name = start ? "gpumem_agent_start" : "gpumem_agent_stop",
+	        .start = start,
+	        .until = gm_inject_now() + options->seconds,
+	};
+	if (options->settings && strlen(options->settings) >= GM_INJECT_SETTINGS)
+		return gm_error_create(
+		        GM_USAGE, "attach: the settings are too long: use a shorter path for FILE");
+	gm_try(run(&call));
+	*ret_injected = call.result;
+	return NULL;
+}
+
+struct gm_error *gm_inject_start(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_inject_options *options, struct gm_injected *ret_injected)
+{
+	return prepare(image, symbols, options, true, ret_injected);
+}
+
+struct gm_error *gm_inject_stop(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_inject_options *options, struct gm_injected *ret_injected)
+{
+	return prepare(image, symbols, options, false, ret_injected);
+}

@@ -1,0 +1,68 @@
+/*
+ * Inject: loads the agent into a program that runs already, and tells it to begin or to end.
+ *
+ * One thread of the program is stopped (PTRACE_SEIZE, no signal) where it holds no lock that is needed: not within an
+ * allocator, the dynamic linker or the making of a thread, as its call stack tells. From there it makes one new thread
+ * and goes on where it was, exactly; the rest is done in that new thread, which holds nothing: so a lock that some
+ * other thread has (the loader's during an import, Python's) is waited for, and never waited for in vain. All other
+ * threads run on all the time.
+ *
+ *   target.c     what process it is, whether it can be done, and where its C library's functions are
+ *   safe.c       whether a stopped thread may make a new thread
+ *   thread.c     one thread stopped, its registers changed, and put back
+ *   code.c       the machine code that makes the thread, and what that thread does
+ *   file.c       the agent's file, where the process cannot open it by its path
+ *   library.c    where the agent is installed
+ *   inject.c     these together
+ *
+ * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes on. What remains
+ * are a few microseconds of the first attaching, in which the thread runs one system call for us.
+ *
+ * This room may include base, image and symbols. It knows of the agent only its three functions' names. x86-64 and
+ * glibc only.
+ */
+#ifndef GM_INJECT_INJECT_H
+#define GM_INJECT_INJECT_H
+
+#include "symbols/symbols.h"
+
+struct gm_inject_options {
+	size_t size;          /* sizeof(struct gm_inject_options) */
+	const char *agent;    /* the agent's file on our disk */
+	const char *settings; /* for gpumem_agent_start() */
+	double seconds;       /* how long a safe moment and the answer are waited for; 0: 30 */
+};
+
+enum gm_inject_state {
+	GM_INJECT_DONE,    /* the agent has answered: `result` */
+	GM_INJECT_WAITING, /* the new thread is there and waits for a lock; it will do it */
+};
+
+struct gm_injected {
+	enum gm_inject_state state;
+	int result;     /* what the agent's function returned */
+	bool loaded;    /* the agent was there before */
+	unsigned tries; /* how often a thread was stopped until one was at a safe place */
+	double stopped; /* seconds for which that thread was stopped at most */
+};
+
+/*
+ * Calls gpumem_agent_start(settings) in the process of the image, after loading the agent where that is not there yet.
+ * GM_TARGET: it cannot be done, with the reason and what to do. The symbols are those of the image.
+ */
+struct gm_error *gm_inject_start(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_inject_options *options, struct gm_injected *ret_injected);
+/* Calls gpumem_agent_stop(). GM_TARGET where no agent is in the process. */
+struct gm_error *gm_inject_stop(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_inject_options *options, struct gm_injected *ret_injected);
+
+/* Whether an agent is in the process. */
+bool gm_inject_agent_there(struct gm_symbols *symbols);
+
+/* libgpumem-agent.so beside this program or library, or what GPUMEM_AGENT_LIBRARY names. Caller frees. */
+struct gm_error *gm_inject_library(char **ret_path);
+
+/* Whether files have other names for the process than for us: another mount namespace, or another root. */
+bool gm_inject_files_differ(pid_t pid);
+
+#endif

@@ -1,0 +1,126 @@
+/* What the files of this room share. */
+#ifndef GM_INJECT_INTERNAL_H
+#define GM_INJECT_INTERNAL_H
+
+#include <sys/user.h>
+
+#include "inject/inject.h"
+
+/* ---- target.c ---- */
+
+/* Addresses in the process of what the new thread calls. */
+struct gm_inject_functions {
+	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, errno_location;
+	uint64_t syscall; /* a `syscall` instruction */
+	/* of an agent that is there, else 0 */
+	uint64_t agent_start, agent_stop;
+	uint64_t room; /* where it keeps what was mapped for us: uint64_t[2], code and block */
+};
+
+struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symbols);
+struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_inject_functions *ret_functions);
+
+/* ---- safe.c ---- */
+
+enum gm_inject_place {
+	GM_PLACE_SAFE,    /* it may call pthread_create() */
+	GM_PLACE_UNKNOWN, /* it waits in a system call, but its stack cannot be followed to its end */
+	GM_PLACE_LIBC, /* in a function of the C library that may hold a lock: it will soon return from it */
+	GM_PLACE_LOADER, /* in the dynamic linker, or in another allocator */
+};
+
+/* Where a stopped thread stands. *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
+enum gm_inject_place gm_inject_place(
+        struct gm_symbols *symbols, const struct gm_registers *registers, uint64_t *ret_return);
+
+/* ---- thread.c ---- */
+
+enum { GM_INJECT_EXTENDED_MAX = 16384 };
+
+/* A thread that we trace and that stands still, and all that is to be put back. */
+struct gm_inject_thread {
+	pid_t pid, id;
+	struct user_regs_struct registers;
+	uint64_t mask; /* of blocked signals */
+	int signal;    /* on its way to the thread: it gets it when it goes on */
+	size_t extended_size;
+	uint8_t extended[GM_INJECT_EXTENDED_MAX] __attribute__((aligned(64)));
+};
+
+/*
+ * Stops a thread. *ret_stopped is false where it has ended or does not stop at once (it is in the kernel): then
+ * another one is to be tried.
+ */
+struct gm_error *gm_inject_thread_stop(
+        pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped);
+/* It goes on as if nothing had been. */
+void gm_inject_thread_release(struct gm_inject_thread *thread);
+/* Steps until the thread has come back to `address`, in an outer frame, at most so many instructions; other threads
+ * run. False: it is elsewhere, and is to be released. */
+bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);
+/* Runs one system call in the thread. */
+struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
+        long number, const uint64_t arguments[6], int64_t *ret_value);
+/*
+ * Lets the thread run from `start` on the stack `top`, `argument` in rbx, until it asks for rt_sigreturn, and puts
+ * everything back. *ret_returned is false where that did not come in time: then it will go back by itself, and is
+ * not to be touched.
+ */
+struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
+        uint64_t argument, double seconds, bool *ret_returned);
+bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size);
+double gm_inject_now(void);
+
+/* ---- code.c ---- */
+
+enum {
+	GM_INJECT_CODE_SIZE = 4096,
+	GM_INJECT_ROOM_SIZE = 128 << 10, /* the block at its start, the stack at its end */
+	GM_INJECT_TEXT = 512,
+	GM_INJECT_PATH = 512,
+	GM_INJECT_SETTINGS = 8192,
+	GM_INJECT_FRAME = 1024 + GM_INJECT_EXTENDED_MAX,
+};
+
+enum gm_inject_progress {
+	GM_PROGRESS_NONE = 0,
+	GM_PROGRESS_CALLED = 1, /* the agent's function has returned */
+	GM_PROGRESS_FAILED = 2, /* `text` says why */
+};
+
+/* What lies in the process for the code: the code knows these places by number (code.c). */
+struct gm_inject_block {
+	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, errno_location;
+	uint64_t function; /* to be called, 0: `name` of the library at `path` */
+	uint64_t thread;   /* pthread_t of the new thread */
+	uint64_t mask;     /* all signals */
+	int32_t created;   /* what pthread_create() returned */
+	int32_t result;
+	int32_t progress;   /* enum gm_inject_progress */
+	int32_t descriptor; /* to be closed at the end, -1: none */
+	int32_t errno_before;
+	int32_t unused;
+	char name[64];
+	char text[GM_INJECT_TEXT];
+	char path[GM_INJECT_PATH];
+	char settings[GM_INJECT_SETTINGS];
+	uint8_t frame[GM_INJECT_FRAME] __attribute__((aligned(64))); /* of rt_sigreturn */
+};
+
+/* The code: its bytes, and where the stopped thread begins within them. */
+const void *gm_inject_code(size_t *ret_size);
+/* Registers with which an interrupted system call begins again without the kernel's doing: a sleep anew. */
+void gm_inject_restart(struct user_regs_struct *registers);
+/* Fills in the frame that puts the thread back without us; `address`: of the block in the process. */
+void gm_inject_fill_frame(
+        struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread);
+
+/* ---- file.c ---- */
+
+/* The path under which the process can open the agent's file, where it can; NULL: it cannot. Caller frees. */
+struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_path);
+/* Copies the file into what descriptor `descriptor` of the process refers to. */
+struct gm_error *gm_inject_copy(pid_t pid, int descriptor, const char *agent);
+
+#endif

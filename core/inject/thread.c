@@ -1,0 +1,339 @@
+/* One thread of the program: stopped, its registers changed, and put back as they were. */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "inject/internal.h"
+
+enum {
+	STOP_SECONDS_MILLI = 200, /* a thread that does not stop so soon is in the kernel */
+	SYSCALL_STOP = SIGTRAP | 0x80,
+};
+
+double gm_inject_now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------ */
+
+enum stop { STOPPED, ENDED, LATE };
+
+static enum stop wait_until(pid_t id, double until, int *ret_status)
+{
+	for (unsigned waited = 0;; waited++) {
+		pid_t got = waitpid(id, ret_status, __WALL | WNOHANG);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 || (got > 0 && !WIFSTOPPED(*ret_status)))
+			return ENDED;
+		if (got > 0)
+			return STOPPED;
+		if (gm_inject_now() > until)
+			return LATE;
+		const struct timespec pause = {.tv_nsec = waited < 200 ? 20000 : 500000};
+		nanosleep(&pause, NULL);
+	}
+}
+
+static bool is_event_stop(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP;
+}
+
+/*
+ * A thread to which a signal is on its way: it gets it, and is stopped anew behind it. Group stops (SIGSTOP) need
+ * nothing: the kernel goes on with them when we let go.
+ */
+static enum stop stop_at_rest(pid_t id, double until)
+{
+	if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) != 0)
+		return ENDED;
+	for (;;) {
+		int status;
+		enum stop stop = wait_until(id, until, &status);
+		if (stop != STOPPED)
+			return stop;
+		if (is_event_stop(status))
+			return STOPPED;
+		int signal = status >> 8 == SIGTRAP ? 0 : WSTOPSIG(status);
+		ptrace(PTRACE_CONT, id, NULL, (void *)(intptr_t)signal);
+		ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
+	}
+}
+
+/* ---- stop and release --------------------------------------------------------------------------------------- */
+
+static long tracer_of(pid_t pid)
+{
+	char path[64], line[256];
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, "TracerPid:", 10) == 0)
+			return strtol(line + 10, NULL, 10);
+	return 0;
+}
+
+static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
+{
+	long tracer = tracer_of(id);
+	if (tracer > 0)
+		return gm_error_create(GM_TARGET,
+		        "process %d: process %ld traces it, a debugger most likely, and only one "
+		        "can: type "
+		        "`gpumem record --engine agent` in there, or end it",
+		        pid, tracer);
+	return gm_error_os(GM_TARGET, os_error,
+	        "process %d: it may not be traced: run as the same user or as root; in a container "
+	        "with "
+	        "--cap-add=SYS_PTRACE; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, as "
+	        "root; or start the "
+	        "program with `gpumem run`",
+	        pid);
+}
+
+/* All that is to be put back. */
+static bool look(struct gm_inject_thread *thread)
+{
+	struct iovec extended = {thread->extended, sizeof(thread->extended)};
+	bool known = ptrace(PTRACE_GETREGS, thread->id, NULL, &thread->registers) == 0 &&
+	             ptrace(PTRACE_GETSIGMASK, thread->id, (void *)sizeof(thread->mask),
+	                     &thread->mask) == 0 &&
+	             ptrace(PTRACE_GETREGSET, thread->id, (void *)(uintptr_t)NT_X86_XSTATE,
+	                     &extended) == 0;
+	thread->extended_size = known ? extended.iov_len : 0;
+	thread->signal = 0;
+	return known;
+}
+
+struct gm_error *gm_inject_thread_stop(
+        pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped)
+{
+	*ret_stopped = false;
+	if (ptrace(PTRACE_SEIZE, id, NULL, (void *)(uintptr_t)PTRACE_O_TRACESYSGOOD) != 0) {
+		int os_error = errno;
+		return os_error == ESRCH ? NULL : error_refused(pid, id, os_error);
+	}
+	enum stop stop = stop_at_rest(id, gm_inject_now() + STOP_SECONDS_MILLI / 1000.0);
+	if (stop == LATE) {
+		/* It cannot be let go before it stops, so wait on: a driver's call may take its time. */
+		int status;
+		stop = wait_until(id, gm_inject_now() + 10, &status);
+		if (stop == STOPPED)
+			ptrace(PTRACE_DETACH, id, NULL,
+			        (void *)(intptr_t)(is_event_stop(status) ? 0 : WSTOPSIG(status)));
+		if (stop == LATE)
+			return gm_error_create(GM_TARGET,
+			        "process %d: thread %d does not stop, it is within the kernel or a "
+			        "driver: try again",
+			        pid, id);
+		return NULL;
+	}
+	if (stop == ENDED)
+		return NULL;
+	struct gm_inject_thread *thread = ret_thread;
+	thread->pid = pid;
+	thread->id = id;
+	if (!look(thread)) {
+		int os_error = errno;
+		ptrace(PTRACE_DETACH, id, NULL, NULL);
+		return os_error == ESRCH ? NULL : error_refused(pid, id, os_error);
+	}
+	*ret_stopped = true;
+	return NULL;
+}
+
+static void put_back(struct gm_inject_thread *thread)
+{
+	struct iovec extended = {thread->extended, thread->extended_size};
+	ptrace(PTRACE_SETREGSET, thread->id, (void *)(uintptr_t)NT_X86_XSTATE, &extended);
+	ptrace(PTRACE_SETREGS, thread->id, NULL, &thread->registers);
+	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(thread->mask), &thread->mask);
+}
+
+void gm_inject_thread_release(struct gm_inject_thread *thread)
+{
+	ptrace(PTRACE_DETACH, thread->id, NULL, (void *)(intptr_t)thread->signal);
+}
+
+bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	/* Not process_vm_writev: this one writes where only the program may not. */
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd >= 0 && pwrite(fd, bytes, size, (off_t)address) == (ssize_t)size;
+}
+
+/* ---- running in the thread ---------------------------------------------------------------------------------- */
+
+static struct gm_error *error_ended(const struct gm_inject_thread *thread)
+{
+	return gm_error_create(
+	        GM_TARGET, "process %d: it ended meanwhile: start it again", thread->pid);
+}
+
+bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps)
+{
+	uint64_t stack = thread->registers.rsp;
+	struct user_regs_struct registers;
+	for (unsigned i = 0; i < steps; i++) {
+		int status;
+		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, (void *)(intptr_t)thread->signal) !=
+		        0)
+			return false;
+		thread->signal = 0;
+		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED) {
+			/* It waits in a system call. */
+			stop_at_rest(thread->id, gm_inject_now() + 1);
+			return false;
+		}
+		/* A signal on its way is delivered with the next step, and its handler stepped through. */
+		if (!is_event_stop(status) && WSTOPSIG(status) != SIGTRAP)
+			thread->signal = WSTOPSIG(status);
+		else if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
+		         registers.rip == address && registers.rsp > stack)
+			return look(thread);
+	}
+	return false;
+}
+
+/* The registers from which something else is run: no system call begins again. */
+static struct user_regs_struct elsewhere(const struct gm_inject_thread *thread)
+{
+	struct user_regs_struct registers = thread->registers;
+	registers.orig_rax = UINT64_MAX;
+	/* no single step, direction or alignment flag */
+	registers.eflags &= ~(uint64_t)(0x100 | 0x400 | 0x40000);
+	return registers;
+}
+
+static void block_signals(const struct gm_inject_thread *thread)
+{
+	uint64_t all = UINT64_MAX;
+	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(all), &all);
+}
+
+struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
+        long number, const uint64_t arguments[6], int64_t *ret_value)
+{
+	struct user_regs_struct registers = elsewhere(thread);
+	registers.rip = instruction;
+	registers.rax = (uint64_t)number;
+	registers.rdi = arguments[0];
+	registers.rsi = arguments[1];
+	registers.rdx = arguments[2];
+	registers.r10 = arguments[3];
+	registers.r8 = arguments[4];
+	registers.r9 = arguments[5];
+	block_signals(thread);
+	bool done = false;
+	enum stop stop = STOPPED;
+	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
+		stop = ENDED;
+	for (unsigned i = 0; stop == STOPPED && !done && i < 16; i++) {
+		int status;
+		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
+			stop = ENDED;
+		else
+			stop = wait_until(thread->id, gm_inject_now() + 10, &status);
+		done = stop == STOPPED &&
+		       ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
+		       registers.rip == instruction + 2;
+	}
+	put_back(thread);
+	if (stop == ENDED)
+		return error_ended(thread);
+	if (!done)
+		return gm_error_create(GM_TARGET,
+		        "process %d: a system call in its thread %d did not end: try again",
+		        thread->pid, thread->id);
+	*ret_value = (int64_t)registers.rax;
+	return NULL;
+}
+
+/*
+ * From the beginning of rt_sigreturn, which is not run: it makes the kernel forget how long a sleep still was. The
+ * kernel begins an interrupted system call again only where it was interrupted as at first, so to there.
+ */
+static enum stop come_to_rest(struct gm_inject_thread *thread)
+{
+	struct user_regs_struct registers = thread->registers;
+	/* should we be killed just here */
+	gm_inject_restart(&registers);
+	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(thread->mask), &thread->mask);
+	registers.orig_rax = UINT64_MAX; /* no system call now */
+	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
+		return ENDED;
+	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
+	ptrace(PTRACE_CONT, thread->id, NULL, NULL);
+	int status;
+	enum stop stop = wait_until(thread->id, gm_inject_now() + 10, &status);
+	if (stop == STOPPED)
+		put_back(thread);
+	return stop;
+}
+
+struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
+        uint64_t argument, double seconds, bool *ret_returned)
+{
+	struct user_regs_struct registers = elsewhere(thread);
+	double until = gm_inject_now() + seconds;
+	registers.rip = start;
+	registers.rsp = top;
+	registers.rbx = argument;
+	*ret_returned = false;
+	/* A handler of the program's would end by rt_sigreturn too. */
+	block_signals(thread);
+	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
+		return error_ended(thread);
+	int signal = 0;
+	for (;;) {
+		int status;
+		if (ptrace(PTRACE_SYSCALL, thread->id, NULL, (void *)(intptr_t)signal) != 0)
+			return error_ended(thread);
+		enum stop stop = wait_until(thread->id, until, &status);
+		if (stop == ENDED)
+			return error_ended(thread);
+		if (stop == LATE) {
+			/* Within pthread_create(): it must not be torn out of that, and comes back alone. */
+			if (stop_at_rest(thread->id, gm_inject_now() + 1) == STOPPED)
+				gm_inject_thread_release(thread);
+			return NULL;
+		}
+		signal = 0;
+		if (is_event_stop(status))
+			continue;
+		if (WSTOPSIG(status) == SYSCALL_STOP) {
+			if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) != 0 ||
+			        registers.orig_rax != SYS_rt_sigreturn)
+				continue;
+			if (come_to_rest(thread) != STOPPED)
+				return error_ended(thread);
+			*ret_returned = true;
+			return NULL;
+		}
+		signal = WSTOPSIG(status);
+		if (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE) {
+			/* Our code or what it calls: nothing of the program's own. */
+			put_back(thread);
+			gm_inject_thread_release(thread);
+			return gm_error_create(GM_INTERNAL,
+			        "process %d: signal %d while its thread %d made another thread; it "
+			        "goes on as it was",
+			        thread->pid, signal, thread->id);
+		}
+	}
+}

@@ -1,0 +1,327 @@
+#include "render/compare.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "render/json.h"
+
+enum { MOST_ROWS = 20, CHANGE_TEXT = GM_SIZE_TEXT + 2 };
+
+static const char *by_name(enum gm_group_by by)
+{
+	return by == GM_BY_CATEGORY ? "category"
+	       : by == GM_BY_PHASE  ? "phase"
+	       : by == GM_BY_STACK  ? "stack"
+	                            : "line";
+}
+
+/* "+1.00 GiB", "-3.0 MiB", "=" */
+static const char *change_text(uint64_t from, uint64_t to, char buffer[CHANGE_TEXT])
+{
+	char size[GM_SIZE_TEXT];
+	if (from == to)
+		return strcpy(buffer, "=");
+	gm_text_size(from > to ? from - to : to - from, size);
+	snprintf(buffer, CHANGE_TEXT, "%c%s", from > to ? '-' : '+', size);
+	return buffer;
+}
+
+static void put_size(struct gm_table *table, uint64_t bytes)
+{
+	char size[GM_SIZE_TEXT];
+	gm_table_cell(table, "%s", gm_text_size(bytes, size));
+}
+
+static void put_change(struct gm_table *table, uint64_t from, uint64_t to)
+{
+	char text[CHANGE_TEXT];
+	gm_table_cell(table, "%s", change_text(from, to, text));
+}
+
+/* --- the files -------------------------------------------------------------------------------------- */
+
+static struct gm_error *put_files(
+        const struct gm_compare *compare, const struct gm_style *style, FILE *out)
+{
+	const char *const heads[] = {"device", "events", "steps", "peak",
+	        compare->count > 2 ? "to median" : "change", "reserved", "at", "step", "in",
+	        "file"};
+	struct gm_table *table = gm_table_create(heads, "lrrrrrrrll");
+	uint64_t against = compare->count > 2 ? compare->median : compare->files[0].allocated;
+	for (size_t i = 0; i < compare->count; i++) {
+		const struct gm_compared_file *file = &compare->files[i];
+		char name[GM_SIZE_TEXT];
+		gm_table_cell(table, "%s",
+		        file->has_device ? gm_text_device(file->device_type, file->device, name)
+		                         : "none");
+		gm_table_cell(table, "%" PRIu64, file->events);
+		gm_table_cell(table, "%zu", file->step_count);
+		put_size(table, file->allocated);
+		put_change(table, against, file->allocated);
+		put_size(table, file->reserved);
+		if (file->event == GM_NO_EVENT)
+			gm_table_cell(table, "%s", "");
+		else
+			gm_table_cell(table, "#%u", file->event);
+		if (file->step)
+			gm_table_cell(table, "%u", file->step);
+		else
+			gm_table_cell(table, "%s", "");
+		gm_table_cell(
+		        table, "%s", file->event == GM_NO_EVENT ? "" : gm_phase_name(file->phase));
+		gm_table_cell(table, "%s%s%s", compare->count == 2 ? (i ? "B: " : "A: ") : "",
+		        file->path, file->complete ? "" : "  (not complete: see info)");
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
+/* The row that makes most of the odd file's distance. */
+static const struct gm_compared_row *odd_row(const struct gm_compare *compare)
+{
+	const struct gm_compared_table *table = &compare->tables[compare->table_count - 1];
+	const struct gm_compared_row *found = NULL;
+	bool above = compare->files[compare->odd].allocated > compare->median;
+	uint64_t farthest = 0;
+	for (size_t i = 0; i < table->count; i++) {
+		const struct gm_compared_row *row = &table->rows[i];
+		uint64_t own = row->bytes[compare->odd];
+		uint64_t gap = above ? (own > row->median ? own - row->median : 0)
+		                     : (own < row->median ? row->median - own : 0);
+		if (gap > farthest) {
+			farthest = gap;
+			found = row;
+		}
+	}
+	return found;
+}
+
+static void put_odd(const struct gm_compare *compare, FILE *out)
+{
+	const struct gm_compared_file *file = &compare->files[compare->odd];
+	const struct gm_compared_row *row = odd_row(compare);
+	char size[GM_SIZE_TEXT];
+	bool above = file->allocated > compare->median;
+	uint64_t gap =
+	        above ? file->allocated - compare->median : compare->median - file->allocated;
+	fprintf(out, "%s is the odd one: %s %s than the median of the %zu files", file->path,
+	        gm_text_size(gap, size), above ? "more" : "less", compare->count);
+	if (row) {
+		uint64_t own = row->bytes[compare->odd];
+		gap = own > row->median ? own - row->median : row->median - own;
+		fprintf(out, ", %s of it from %s", gm_text_size(gap, size), gm_text_path(row->key));
+	}
+	fputs(".\n", out);
+}
+
+/* --- groups ----------------------------------------------------------------------------------------- */
+
+/* The name of the file that has most; "several": more than one has. */
+static const char *most_in(const struct gm_compare *compare, const struct gm_compared_row *row)
+{
+	const char *found = NULL;
+	for (size_t i = 0; i < compare->count; i++) {
+		if (row->bytes[i] != row->most)
+			continue;
+		if (found)
+			return row->least == row->most ? "all" : "several";
+		found = gm_place_base_name(compare->files[i].path);
+	}
+	return found ? found : "";
+}
+
+static void put_row(
+        struct gm_table *table, const struct gm_compare *compare, const struct gm_compared_row *row)
+{
+	if (compare->count == 2) {
+		put_change(table, row->bytes[0], row->bytes[1]);
+		put_size(table, row->bytes[0]);
+		put_size(table, row->bytes[1]);
+		gm_table_cell(table, "%" PRIu64, row->blocks[0]);
+		gm_table_cell(table, "%" PRIu64, row->blocks[1]);
+		gm_table_cell(table, "%s%s", gm_text_path(row->key),
+		        !row->bytes[0]   ? "  (only in B)"
+		        : !row->bytes[1] ? "  (only in A)"
+		                         : "");
+		return;
+	}
+	put_size(table, row->least);
+	put_size(table, row->median);
+	put_size(table, row->most);
+	gm_table_cell(table, "%s", most_in(compare, row));
+	gm_table_cell(table, "%s", gm_text_path(row->key));
+}
+
+static bool differs(const struct gm_compare *compare, const struct gm_compared_row *row)
+{
+	for (size_t i = 1; i < compare->count; i++)
+		if (row->bytes[i] != row->bytes[0] || row->blocks[i] != row->blocks[0])
+			return true;
+	return false;
+}
+
+static int compare_most(const void *a, const void *b)
+{
+	const struct gm_compared_row *left = *(const struct gm_compared_row *const *)a;
+	const struct gm_compared_row *right = *(const struct gm_compared_row *const *)b;
+	if (left->most != right->most)
+		return left->most > right->most ? -1 : 1;
+	return strcmp(left->key, right->key);
+}
+
+static struct gm_error *put_groups(const struct gm_compare *compare,
+        const struct gm_compared_table *groups, const struct gm_compare_view *view,
+        const struct gm_style *style, FILE *out)
+{
+	const char *const two[] = {"change", "A", "B", "blocks A", "blocks B", by_name(groups->by)};
+	const char *const many[] = {"least", "median", "most", "most in", by_name(groups->by)};
+	_cleanup_free_ const struct gm_compared_row **rows =
+	        calloc(groups->count + 1, sizeof(const struct gm_compared_row *));
+	size_t count = 0;
+	if (!rows)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < groups->count; i++)
+		if (view->all || differs(compare, &groups->rows[i]))
+			rows[count++] = &groups->rows[i];
+	if (!count)
+		return NULL;
+	if (view->all)
+		qsort(rows, count, sizeof(const struct gm_compared_row *), compare_most);
+	fputc('\n', out);
+	struct gm_table *table = gm_table_create(
+	        compare->count == 2 ? two : many, compare->count == 2 ? "rrrrrl" : "rrrll");
+	size_t shown = count <= MOST_ROWS + 1 ? count : MOST_ROWS;
+	for (size_t i = 0; i < shown; i++)
+		put_row(table, compare, rows[i]);
+	if (!gm_table_finish(table, style, out))
+		return &gm_error_no_memory;
+	if (shown < count)
+		fprintf(out, "... and %zu more: --json has all\n", count - shown);
+	return NULL;
+}
+
+/* --- steps ------------------------------------------------------------------------------------------ */
+
+static bool same_step(const struct gm_compared_step *a, const struct gm_compared_step *b)
+{
+	return a->peak == b->peak && a->kept == b->kept;
+}
+
+/* Steps of two files that differ; a stretch in which both repeat themselves is one line. */
+static struct gm_error *put_steps(
+        const struct gm_compare *compare, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {
+	        "steps", "change", "peak A", "peak B", "change", "kept A", "kept B"};
+	const struct gm_compared_file *a = &compare->files[0], *b = &compare->files[1];
+	size_t both = a->step_count < b->step_count ? a->step_count : b->step_count, rows = 0;
+	struct gm_table *table = gm_table_create(heads, "rrrrrrr");
+	size_t left_out = 0;
+	for (size_t i = 0, next; i < both; i = next) {
+		for (next = i + 1; next < both && same_step(&a->steps[i], &a->steps[next]) &&
+		                   same_step(&b->steps[i], &b->steps[next]);)
+			next++;
+		if (same_step(&a->steps[i], &b->steps[i]))
+			continue;
+		if (rows++ >= MOST_ROWS) {
+			left_out += next - i;
+			continue;
+		}
+		if (next - i > 1)
+			gm_table_cell(table, "%zu-%zu", i + 1, next);
+		else
+			gm_table_cell(table, "%zu", i + 1);
+		put_change(table, a->steps[i].peak, b->steps[i].peak);
+		put_size(table, a->steps[i].peak);
+		put_size(table, b->steps[i].peak);
+		put_change(table, a->steps[i].kept, b->steps[i].kept);
+		put_size(table, a->steps[i].kept);
+		put_size(table, b->steps[i].kept);
+	}
+	if (rows)
+		fputc('\n', out);
+	if (!gm_table_finish(table, style, out))
+		return &gm_error_no_memory;
+	if (left_out)
+		fprintf(out, "... and %zu more steps: --json has all\n", left_out);
+	if (a->step_count != b->step_count)
+		fprintf(out, "A has %zu steps, B has %zu: the first %zu are compared.\n",
+		        a->step_count, b->step_count, both);
+	return NULL;
+}
+
+struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
+        const struct gm_compare_view *view, const struct gm_style *style, FILE *out)
+{
+	gm_try(put_files(compare, style, out));
+	if (compare->odd != SIZE_MAX)
+		put_odd(compare, out);
+	if (view->files_only)
+		return NULL;
+	for (size_t i = 0; i < compare->table_count; i++)
+		gm_try(put_groups(compare, &compare->tables[i], view, style, out));
+	if (compare->count == 2)
+		gm_try(put_steps(compare, style, out));
+	if (compare->equal)
+		fprintf(out,
+		        "No difference: %s have the same peak, the same groups in it and the same "
+		        "steps.\n",
+		        compare->count == 2 ? "both" : "all");
+	return NULL;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------- */
+
+static json_t *numbers(const uint64_t *values, size_t count)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(all, json_integer((json_int_t)values[i]));
+	return all;
+}
+
+static json_t *file_json(const struct gm_compared_file *file)
+{
+	json_t *steps = json_array();
+	for (size_t i = 0; i < file->step_count; i++)
+		json_array_append_new(steps, json_pack("{s:i, s:I, s:I}", "step", (int)i + 1,
+		                                     "peak", (json_int_t)file->steps[i].peak,
+		                                     "kept", (json_int_t)file->steps[i].kept));
+	return json_pack("{s:o, s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
+	        gm_json_string(file->path), "device",
+	        file->has_device ? json_integer(file->device) : json_null(), "events",
+	        (json_int_t)file->events, "complete", file->complete, "allocated",
+	        (json_int_t)file->allocated, "peak_reserved", (json_int_t)file->reserved, "event",
+	        file->event == GM_NO_EVENT ? json_null() : json_integer(file->event), "step",
+	        file->step ? json_integer(file->step) : json_null(), "phase",
+	        file->event == GM_NO_EVENT ? json_null() : json_string(gm_phase_name(file->phase)),
+	        "steps", steps);
+}
+
+struct gm_error *gm_render_compare_json(const struct gm_compare *compare, FILE *out)
+{
+	json_t *files = json_array(), *tables = json_array();
+	for (size_t i = 0; i < compare->count; i++)
+		json_array_append_new(files, file_json(&compare->files[i]));
+	for (size_t i = 0; i < compare->table_count; i++) {
+		json_t *groups = json_array();
+		for (size_t j = 0; j < compare->tables[i].count; j++) {
+			const struct gm_compared_row *row = &compare->tables[i].rows[j];
+			json_array_append_new(groups,
+			        json_pack("{s:o, s:o, s:o}", "key", gm_json_string(row->key),
+			                "bytes", numbers(row->bytes, compare->count), "blocks",
+			                numbers(row->blocks, compare->count)));
+		}
+		json_array_append_new(
+		        tables, json_pack("{s:s, s:o}", "by", by_name(compare->tables[i].by),
+		                        "groups", groups));
+	}
+	return gm_json_write(json_pack("{s:b, s:I, s:o, s:o, s:o}", "equal", compare->equal,
+	                             "median", (json_int_t)compare->median, "odd",
+	                             compare->odd == SIZE_MAX
+	                                     ? json_null()
+	                                     : gm_json_string(compare->files[compare->odd].path),
+	                             "files", files, "tables", tables),
+	        true, out);
+}

@@ -1,0 +1,92 @@
+/*
+ * Room on the host for the simulated devices' bytes.
+ *
+ * What is copied to a device costs host memory. Before the kernel ends the program for want of it, such copies are
+ * no longer kept: what they wrote reads as never computed, one line says so, and the program and its account,
+ * which need sizes only, go on. Copies of at most GM_SIM_SMALL bytes are always kept: they decide what the program does.
+ *
+ * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much may be kept by this process, instead of what the machine has left.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sim/cuda/sim.h"
+#include "sim/host_memory.h"
+
+static _Atomic uint64_t kept;    /* bytes that larger copies wrote and that were not given back */
+static _Atomic uint64_t checked; /* `kept` when the machine was last looked at */
+static _Atomic bool full;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t allowed = UINT64_MAX;
+
+static void start(void)
+{
+	const char *setting = getenv("GPUMEM_SIM_HOST_MEMORY");
+	if (!setting || !*setting)
+		return;
+	char *end;
+	errno = 0;
+	unsigned long long mib = strtoull(setting, &end, 10);
+	if (errno || *end || mib > UINT64_MAX >> 20)
+		gm_sim_say("GPUMEM_SIM_HOST_MEMORY='%.32s': not a number of MiB: taken as what the "
+		           "machine has left",
+		        setting);
+	else
+		allowed = (uint64_t)mib << 20;
+}
+
+static void told(uint64_t left)
+{
+	static _Atomic bool said;
+	if (atomic_exchange(&said, true))
+		return;
+	gm_sim_say("host memory runs out (%" PRIu64 " MiB left; %" PRIu64
+	           " MiB hold what was copied to the simulated device): from here on what is "
+	           "copied there is not kept and reads as never computed; sizes stay exact",
+	        left >> 20, kept >> 20);
+}
+
+bool gm_sim_room(uint64_t more)
+{
+	if (!more)
+		return true;
+	pthread_once(&once, start);
+	uint64_t sum = atomic_fetch_add(&kept, more) + more;
+	uint64_t left;
+	if (allowed != UINT64_MAX) {
+		if (sum <= allowed)
+			return true;
+		left = allowed > sum - more ? allowed - (sum - more) : 0;
+	} else {
+		/* Looked at every 64 MiB, and for each copy where it is short. */
+		if (!full && sum < checked + (64 << 20))
+			return true;
+		struct gm_sim_host_memory memory;
+		gm_sim_host_memory("", &memory);
+		checked = sum;
+		/* What the program itself may want next: an eighth, at most half a GiB. */
+		uint64_t reserve =
+		        memory.whole / 8 < 512 << 20 ? memory.whole / 8 : UINT64_C(512) << 20;
+		left = memory.left;
+		if (left >= reserve && left - reserve >= more) {
+			full = false;
+			return true;
+		}
+	}
+	atomic_fetch_sub(&kept, more);
+	told(left);
+	full = true;
+	return false;
+}
+
+void gm_sim_room_back(uint64_t bytes)
+{
+	uint64_t now = kept, less;
+	do
+		less = now > bytes ? now - bytes : 0;
+	while (!atomic_compare_exchange_weak(&kept, &now, less));
+	if (checked > less)
+		checked = less;
+}

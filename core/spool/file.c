@@ -1,0 +1,127 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "spool/internal.h"
+
+bool gm_spool_is(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+	char magic[8];
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       memcmp(magic, GM_AGENT_MAGIC, sizeof(magic)) == 0;
+}
+
+static struct gm_error *check(struct gm_spool_file *file)
+{
+	const struct gm_agent_file_header *header = &file->header;
+	memcpy(&file->header, file->bytes, sizeof(file->header));
+	if (memcmp(header->magic, GM_AGENT_MAGIC, sizeof(header->magic)) != 0)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset 0: not a file of gpumem's agent: name a recording", file->path);
+	if (header->major > GM_AGENT_MAJOR)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: its format is %u.%u, newer than this gpumem, which reads %d: read it "
+		        "with the gpumem "
+		        "that recorded it",
+		        file->path, header->major, header->minor, GM_AGENT_MAJOR);
+	if (header->header_size != GM_AGENT_HEADER_SIZE ||
+	        header->extent_size != GM_AGENT_EXTENT_SIZE)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset 12: sizes of header and extents (%u, %u) are not those of the "
+		        "format: the file "
+		        "is damaged",
+		        file->path, header->header_size, header->extent_size);
+	file->header.command[sizeof(header->command) - 1] = 0;
+	uint64_t whole = (file->size - GM_AGENT_HEADER_SIZE) / GM_AGENT_EXTENT_SIZE;
+	file->extents = header->extents < whole ? header->extents : (uint32_t)whole;
+	return NULL;
+}
+
+static struct gm_error *map(struct gm_spool_file *file, int fd)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
+	if (status.st_size < GM_AGENT_HEADER_SIZE)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: %jd bytes are less than the header of a recording: the file was cut",
+		        file->path, (intmax_t)status.st_size);
+	void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be mapped", file->path);
+	if (file->bytes)
+		munmap((void *)(uintptr_t)file->bytes, file->size);
+	file->bytes = bytes;
+	file->size = (size_t)status.st_size;
+	return check(file);
+}
+
+static struct gm_error *open_file(struct gm_spool_file *file)
+{
+	_cleanup_close_ int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
+	gm_try(map(file, fd));
+	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
+	if (!file->limits)
+		return &gm_error_no_memory;
+	for (uint32_t i = 0; i < file->extents; i++) {
+		struct gm_bytes records;
+		uint32_t thread;
+		gm_try(gm_spool_extent(file, i, &thread, &records));
+		file->limits[i] = (uint32_t)records.size;
+	}
+	file->limited = file->extents;
+	return map(file, fd);
+}
+
+struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file)
+{
+	*ret_file = (struct gm_spool_file){.path = path};
+	struct gm_error *error = open_file(ret_file);
+	if (error)
+		gm_spool_close(ret_file);
+	return error;
+}
+
+void gm_spool_close(struct gm_spool_file *file)
+{
+	if (file->bytes)
+		munmap((void *)(uintptr_t)file->bytes, file->size);
+	free(file->limits);
+	file->bytes = NULL;
+	file->limits = NULL;
+}
+
+struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t number,
+        uint32_t *ret_thread, struct gm_bytes *ret_records)
+{
+	uint64_t offset = GM_AGENT_HEADER_SIZE + (uint64_t)number * GM_AGENT_EXTENT_SIZE;
+	const struct gm_agent_extent_header *extent = (const void *)(file->bytes + offset);
+	uint32_t committed = atomic_load_explicit(&extent->committed, memory_order_acquire);
+	*ret_records = (struct gm_bytes){NULL, 0};
+	*ret_thread = extent->thread;
+	if (extent->magic == 0 && committed == 0)
+		return NULL; /* handed out and not begun */
+	if (extent->magic != GM_AGENT_EXTENT_MAGIC || committed > GM_AGENT_RECORD_MAX)
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset %ju: no extent of a recording: the file is damaged", file->path,
+		        (uintmax_t)offset);
+	*ret_records = (struct gm_bytes){file->bytes + offset + GM_AGENT_EXTENT_HEADER, committed};
+	return NULL;
+}
+
+struct gm_error *gm_spool_extent_events(const struct gm_spool_file *file, uint32_t number,
+        uint32_t *ret_thread, struct gm_bytes *ret_records)
+{
+	gm_try(gm_spool_extent(file, number, ret_thread, ret_records));
+	uint32_t limit = number < file->limited ? file->limits[number] : 0;
+	if (ret_records->size > limit)
+		ret_records->size = limit;
+	return NULL;
+}

@@ -1,0 +1,127 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "spool/internal.h"
+
+/* Why the file ends where it does, where that is worth telling. */
+static void tell_end(const struct gm_spool_file *file, const struct gm_spool_options *options,
+        struct gm_log_writer *log, uint64_t lost)
+{
+	char text[320] = "";
+	switch ((enum gm_agent_end)file->header.state) {
+	case GM_AGENT_RUNS:
+		if (options->exited)
+			break;
+		if (options->signal)
+			snprintf(text, sizeof(text),
+			        "the process was ended by signal %d (%s): an event that was being "
+			        "written then is not "
+			        "here",
+			        options->signal, strsignal(options->signal));
+		else if (kill((pid_t)file->header.pid, 0) == 0 || errno == EPERM)
+			snprintf(text, sizeof(text),
+			        "the process still runs: this is its record so far");
+		else
+			snprintf(text, sizeof(text),
+			        "the process ended without Python's or C's exit (killed, crashed "
+			        "or _exit): an event "
+			        "that was being written then is not here");
+		break;
+	case GM_AGENT_DISK_FULL:
+		snprintf(text, sizeof(text),
+		        "the disk was full: the program went on unrecorded, at least %ju events "
+		        "long",
+		        (uintmax_t)lost);
+		break;
+	case GM_AGENT_SIZE_LIMIT:
+		snprintf(text, sizeof(text),
+		        "the recording reached its size limit (--max-size): the program went on "
+		        "unrecorded");
+		break;
+	case GM_AGENT_FILE_LIMIT:
+		snprintf(text, sizeof(text),
+		        "the recording reached the size that the process may write (ulimit -f): "
+		        "the program went on "
+		        "unrecorded");
+		break;
+	case GM_AGENT_LOST_FILE:
+		snprintf(text, sizeof(text),
+		        "the recording's file was moved or removed: the program went on "
+		        "unrecorded");
+		break;
+	case GM_AGENT_EXITED:
+	case GM_AGENT_STOPPED:
+	case GM_AGENT_END_COUNT:
+		break;
+	}
+	if (*text)
+		gm_log_writer_gap(log, text);
+}
+
+static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_log_writer *log,
+        const struct gm_spool_options *options, struct gm_spool_summary *summary)
+{
+	struct gm_spool_tables tables = {.log = log};
+	struct gm_spool_replay *replay = NULL;
+	uint64_t events;
+	struct gm_error *error = gm_spool_read_tables(file, &tables, &events);
+	if (!error)
+		error = gm_spool_replay_create(&tables, log, &replay);
+	if (!error)
+		error = gm_spool_each(file, replay);
+	if (!error) {
+		gm_spool_replay_end(replay, summary);
+		error = gm_spool_names(&tables);
+	}
+	if (!error)
+		tell_end(file, options, log, summary->lost);
+	gm_spool_replay_destroy(replay);
+	gm_spool_tables_deinit(&tables);
+	return error;
+}
+
+struct gm_error *gm_spool_convert(const char *path, const char *to,
+        const struct gm_spool_options *options, struct gm_spool_summary *ret_summary)
+{
+	struct gm_spool_file file;
+	gm_try(gm_spool_open(path, &file));
+	*ret_summary = (struct gm_spool_summary){
+	        .size = sizeof(*ret_summary),
+	        .pid = (pid_t)file.header.pid,
+	        .rank = file.header.rank,
+	        .parent = file.header.parent,
+	        .lost = file.header.lost,
+	        .state = file.header.state,
+	};
+	const struct gm_log_writer_options log = {
+	        .size = sizeof(log), .source = file.header.command, .pid = file.header.pid};
+	struct gm_log_writer *writer;
+	struct gm_error *error = gm_log_writer_create(to, &log, &writer);
+	if (!error) {
+		error = write_log(&file, writer, options, ret_summary);
+		struct gm_error *closing = gm_log_writer_close(writer);
+		if (error)
+			gm_error_destroy(closing);
+		else
+			error = closing;
+	}
+	gm_spool_close(&file);
+	return error;
+}
+
+struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log)
+{
+	_cleanup_close_ int fd = memfd_create("gpumem-recording", MFD_CLOEXEC);
+	if (fd < 0)
+		return gm_error_os(
+		        GM_INTERNAL, errno, "%s: no room in memory for its events", path);
+	char memory[40];
+	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
+	const struct gm_spool_options options = {.size = sizeof(options)};
+	struct gm_spool_summary summary;
+	gm_try(gm_spool_convert(path, memory, &options, &summary));
+	return gm_log_open_named(memory, path, ret_log);
+}

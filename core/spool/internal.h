@@ -1,0 +1,137 @@
+/*
+ * The inside of the spool room.
+ *
+ *   file.c    the file: its header and extents, checked
+ *   decode.c  records of an extent, one after the other
+ *   tables.c  what is interned: code, stacks, modules, evidence
+ *   order.c   the events of all threads in their one order
+ *   replay.c  events into those of a log
+ *   names.c   native addresses into names
+ *   import.c  the whole
+ */
+#ifndef GM_SPOOL_INTERNAL_H
+#define GM_SPOOL_INTERNAL_H
+
+#include <uthash.h>
+
+#include "agent/format.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "cpython/cpython.h"
+#include "log/format.h"
+#include "log/log.h"
+#include "spool/spool.h"
+
+/* A piece of the mapped file. */
+struct gm_bytes {
+	const uint8_t *at;
+	size_t size;
+};
+
+struct gm_spool_file {
+	const char *path;
+	const uint8_t *bytes;
+	size_t size;
+	struct gm_agent_file_header header; /* a copy */
+	uint32_t extents;                   /* whole ones that the file has */
+	uint32_t *limits;                   /* bytes of each extent in which events count; owned */
+	uint32_t limited; /* extents that have a limit; events of later ones do not count */
+};
+
+/*
+ * A file that still grows is cut at one moment: how far each extent had come is read first, and what is interned
+ * after that, so that whatever an event refers to is there.
+ */
+
+struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file);
+void gm_spool_close(struct gm_spool_file *file);
+/* The records of an extent; false: it was never begun. GM_CORRUPT: it is none. */
+struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t number,
+        uint32_t *ret_thread, struct gm_bytes *ret_records);
+/* The same as far as events count. */
+struct gm_error *gm_spool_extent_events(const struct gm_spool_file *file, uint32_t number,
+        uint32_t *ret_thread, struct gm_bytes *ret_records);
+
+/* An event as it is in the file, differences worked out. */
+struct gm_spool_event {
+	uint64_t sequence, time_ns, address, size, requested, stream, allocated, reserved;
+	uint32_t bits; /* enum gm_agent_event_bit */
+	uint32_t python, native, evidence, thread;
+	uint8_t action, source, device_type;
+	int16_t device;
+};
+
+struct gm_spool_record {
+	uint32_t kind;           /* enum gm_agent_record; 0: an event */
+	uint32_t id;             /* of an interned one */
+	struct gm_bytes payload; /* behind the id */
+};
+
+/* A place in an extent; `event` is the last one, against which the next is coded. */
+struct gm_spool_cursor {
+	struct gm_cursor in;
+	struct gm_spool_event event;
+};
+void gm_spool_cursor_init(struct gm_spool_cursor *cursor, struct gm_bytes records, uint32_t thread);
+/* The next record; false at the end. cursor->in.bad: the bytes are none. */
+bool gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_record);
+
+/* ---- tables.c ---- */
+
+enum { GM_SPOOL_KINDS = GM_AGENT_EVIDENCE - GM_AGENT_CODE + 1 };
+
+struct gm_spool_stack {
+	uint32_t parent, code, offset;
+	uint64_t pc;
+};
+
+struct gm_spool_tables {
+	struct gm_log_writer *log;
+	struct gm_bytes *payloads[GM_SPOOL_KINDS]; /* by id */
+	uint32_t counts[GM_SPOOL_KINDS];           /* ids below */
+	uint32_t *written[GM_SPOOL_KINDS];         /* id in the log, plus 1; 0: not yet */
+	const struct gm_code **codes;              /* by id; NULL: not decoded */
+	struct gm_python *python;        /* decodes code without a process; NULL: none yet */
+	struct gm_spool_native *natives; /* addresses that need names */
+	uint32_t unreadable;
+};
+
+bool gm_spool_tables_add(
+        struct gm_spool_tables *tables, const struct gm_spool_record *record, size_t file_size);
+void gm_spool_tables_deinit(struct gm_spool_tables *tables);
+struct gm_error *gm_spool_tables_modules(struct gm_spool_tables *tables);
+/* Ids in the log; 0: none, or not readable. */
+uint32_t gm_spool_python_stack(struct gm_spool_tables *tables, uint32_t id);
+uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id);
+uint32_t gm_spool_evidence(struct gm_spool_tables *tables, uint32_t id);
+uint32_t gm_spool_code(struct gm_spool_tables *tables, uint32_t id);
+bool gm_spool_python_node(
+        const struct gm_spool_tables *tables, uint32_t id, struct gm_spool_stack *ret_node);
+const struct gm_code *gm_spool_code_of(struct gm_spool_tables *tables, uint32_t id);
+
+/* ---- names.c ---- */
+struct gm_spool_native {
+	uint64_t address;
+	bool is_return;
+	UT_hash_handle hh;
+};
+struct gm_error *gm_spool_names(struct gm_spool_tables *tables);
+
+/* ---- replay.c ---- */
+struct gm_spool_replay;
+struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct gm_log_writer *log,
+        struct gm_spool_replay **ret_replay);
+void gm_spool_replay_destroy(struct gm_spool_replay *replay);
+void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *event);
+/* A GM_AGENT_PASS of the thread of the event that follows it. */
+void gm_spool_replay_pass(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
+/* What still waits is written, and what was left out is told. */
+void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary);
+
+/* ---- order.c ---- */
+struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay);
+/* First pass: interned records into tables, gaps and counters into the log. */
+struct gm_error *gm_spool_read_tables(
+        const struct gm_spool_file *file, struct gm_spool_tables *tables, uint64_t *ret_events);
+
+#endif

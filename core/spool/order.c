@@ -1,0 +1,157 @@
+/*
+ * The one order of all threads' events. Within an extent numbers ascend; so the extents are merged, each taken in
+ * when the order has come to its first event, so that only those of threads that ran at once are open.
+ */
+#include <string.h>
+
+#include "spool/internal.h"
+
+struct open_extent {
+	struct gm_spool_cursor cursor; /* stands behind its next event, which is cursor.event */
+};
+
+struct first_event {
+	uint64_t sequence;
+	uint32_t extent;
+};
+
+static struct gm_error *damaged(
+        const struct gm_spool_file *file, uint32_t number, const uint8_t *at)
+{
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset %ju (extent %u): no record: the file is damaged", file->path,
+	        (uintmax_t)(at - file->bytes), number);
+}
+
+static bool put_text(struct gm_log_writer *log, struct gm_bytes payload, uint32_t kind)
+{
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	char text[1024];
+	uint64_t length = gm_get_varint(&in);
+	if (in.bad || length > (uint64_t)(in.end - in.at))
+		return false;
+	size_t kept = length < sizeof(text) - 1 ? (size_t)length : sizeof(text) - 1;
+	memcpy(text, in.at, kept);
+	text[kept] = 0;
+	in.at += length;
+	if (kind == GM_AGENT_GAP)
+		gm_log_writer_gap(log, text);
+	else
+		gm_log_writer_counter(log, text, gm_get_varint(&in));
+	return !in.bad;
+}
+
+struct gm_error *gm_spool_read_tables(
+        const struct gm_spool_file *file, struct gm_spool_tables *tables, uint64_t *ret_events)
+{
+	uint64_t events = 0;
+	for (uint32_t i = 0; i < file->extents; i++) {
+		struct gm_bytes records;
+		uint32_t thread;
+		gm_try(gm_spool_extent(file, i, &thread, &records));
+		struct gm_spool_cursor cursor;
+		struct gm_spool_record record;
+		gm_spool_cursor_init(&cursor, records, thread);
+		while (gm_spool_next(&cursor, &record)) {
+			if (record.kind == 0)
+				events++;
+			else if (record.kind <= GM_AGENT_EVIDENCE) {
+				if (!gm_spool_tables_add(tables, &record, file->size))
+					return damaged(file, i, cursor.in.at);
+			} else if ((record.kind == GM_AGENT_GAP ||
+			                   record.kind == GM_AGENT_COUNTER) &&
+			           !put_text(tables->log, record.payload, record.kind))
+				return damaged(file, i, cursor.in.at);
+		}
+		if (cursor.in.bad)
+			return damaged(file, i, cursor.in.at);
+	}
+	*ret_events = events;
+	return NULL;
+}
+
+/* Goes on to the next event; passes before it are handed on. False: the extent's end. */
+static bool advance(struct open_extent *extent, struct gm_spool_replay *replay)
+{
+	struct gm_spool_record record;
+	while (gm_spool_next(&extent->cursor, &record)) {
+		if (record.kind == 0)
+			return true;
+		if (record.kind == GM_AGENT_PASS)
+			gm_spool_replay_pass(replay, extent->cursor.event.thread, record.payload);
+	}
+	return false;
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+	const struct first_event *x = a, *y = b;
+	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* The first event of each extent, in order. */
+static struct gm_error *find_first(
+        const struct gm_spool_file *file, struct first_event *ret_first, size_t *ret_count)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < file->extents; i++) {
+		struct gm_bytes records;
+		uint32_t thread;
+		gm_try(gm_spool_extent_events(file, i, &thread, &records));
+		struct gm_spool_cursor cursor;
+		struct gm_spool_record record;
+		gm_spool_cursor_init(&cursor, records, thread);
+		while (gm_spool_next(&cursor, &record))
+			if (record.kind == 0) {
+				ret_first[count++] = (struct first_event){cursor.event.sequence, i};
+				break;
+			}
+	}
+	qsort(ret_first, count, sizeof(*ret_first), by_sequence);
+	*ret_count = count;
+	return NULL;
+}
+
+static struct gm_error *merge(const struct gm_spool_file *file, const struct first_event *first,
+        size_t count, struct gm_spool_replay *replay)
+{
+	GM_ARRAY(struct open_extent) open = {0};
+	struct gm_error *error = NULL;
+	for (size_t next = 0; (next < count || open.count > 0) && !error;) {
+		size_t least = 0;
+		for (size_t i = 1; i < open.count; i++)
+			if (open.items[i].cursor.event.sequence <
+			        open.items[least].cursor.event.sequence)
+				least = i;
+		if (next < count &&
+		        (open.count == 0 ||
+		                first[next].sequence < open.items[least].cursor.event.sequence)) {
+			struct gm_bytes records;
+			uint32_t thread;
+			struct open_extent extent;
+			error = gm_spool_extent_events(file, first[next].extent, &thread, &records);
+			if (error)
+				break;
+			gm_spool_cursor_init(&extent.cursor, records, thread);
+			next++;
+			if (advance(&extent, replay) && !gm_array_push(&open, extent))
+				error = &gm_error_no_memory;
+			continue;
+		}
+		gm_spool_replay_event(replay, &open.items[least].cursor.event);
+		if (!advance(&open.items[least], replay))
+			open.items[least] = open.items[--open.count];
+	}
+	gm_array_deinit(&open);
+	return error;
+}
+
+struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay)
+{
+	_cleanup_free_ struct first_event *first = calloc(file->extents + 1u, sizeof(*first));
+	size_t count;
+	if (!first)
+		return &gm_error_no_memory;
+	gm_try(find_first(file, first, &count));
+	return merge(file, first, count, replay);
+}

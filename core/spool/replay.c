@@ -1,0 +1,463 @@
+/*
+ * The agent's events into those of a log, as recording at breakpoints writes them (core/record): a free knows what its
+ * allocation told, a free that need not wait is two events, a segment is told with the device and the stream of the
+ * block for which it was got.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cpython/recorded.h"
+#include "spool/internal.h"
+
+enum { CPU = 0, CUDA = 1, DEVICES = 128, LOOPS_MAX = 256, HELD_MAX = 4096 };
+
+struct live_block {
+	uint64_t key[2]; /* address, device type */
+	uint64_t size, requested, stream;
+	UT_hash_handle hh;
+};
+
+struct live_segment {
+	uint64_t address, size, stream;
+	int16_t device;
+	UT_hash_handle hh;
+};
+
+struct counters {
+	uint64_t allocated, reserved;
+};
+
+/* What a thread said of its next event. */
+struct thread_state {
+	uint32_t thread;
+	GM_ARRAY(struct gm_bytes) passes;
+	bool holds; /* a segment_alloc that waits for the thread's next event */
+	struct gm_event held;
+	UT_hash_handle hh;
+};
+
+struct known_loop {
+	uint32_t code, loop;
+	uint64_t position;
+};
+
+struct gm_spool_replay {
+	struct gm_spool_tables *tables;
+	struct gm_log_writer *log;
+	struct live_block *blocks;
+	struct live_segment *segments;
+	struct thread_state *threads;
+	struct counters counters[DEVICES];
+	struct known_loop loops[LOOPS_MAX];
+	size_t loop_count;
+	uint64_t written; /* events of the log */
+	uint64_t next_sequence, missing, unknown_frees, outside;
+	uint64_t cuda_peak, cpu_allocated, cpu_peak;
+	bool no_memory;
+};
+
+struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct gm_log_writer *log,
+        struct gm_spool_replay **ret_replay)
+{
+	struct gm_spool_replay *replay = calloc(1, sizeof(*replay));
+	if (!replay)
+		return &gm_error_no_memory;
+	replay->tables = tables;
+	replay->log = log;
+	replay->next_sequence = 1;
+	*ret_replay = replay;
+	return NULL;
+}
+
+void gm_spool_replay_destroy(struct gm_spool_replay *replay)
+{
+	if (!replay)
+		return;
+	struct live_block *block, *next_block;
+	HASH_ITER(hh, replay->blocks, block, next_block)
+	{
+		HASH_DEL(replay->blocks, block);
+		free(block);
+	}
+	struct live_segment *segment, *next_segment;
+	HASH_ITER(hh, replay->segments, segment, next_segment)
+	{
+		HASH_DEL(replay->segments, segment);
+		free(segment);
+	}
+	struct thread_state *thread, *next_thread;
+	HASH_ITER(hh, replay->threads, thread, next_thread)
+	{
+		HASH_DEL(replay->threads, thread);
+		gm_array_deinit(&thread->passes);
+		free(thread);
+	}
+	free(replay);
+}
+
+static struct thread_state *thread_of(struct gm_spool_replay *replay, uint32_t id)
+{
+	struct thread_state *thread;
+	HASH_FIND(hh, replay->threads, &id, sizeof(id), thread);
+	if (thread)
+		return thread;
+	thread = calloc(1, sizeof(*thread));
+	if (thread) {
+		thread->thread = id;
+		HASH_ADD(hh, replay->threads, thread, sizeof(thread->thread), thread);
+	}
+	return thread;
+}
+
+static struct live_block *find_block(
+        struct gm_spool_replay *replay, uint64_t address, uint64_t type)
+{
+	const uint64_t key[2] = {address, type};
+	struct live_block *block;
+	HASH_FIND(hh, replay->blocks, key, sizeof(key), block);
+	return block;
+}
+
+static void keep_block(struct gm_spool_replay *replay, const struct gm_event *event)
+{
+	struct live_block *block = find_block(replay, event->address, event->device_type);
+	if (!block) {
+		block = calloc(1, sizeof(*block));
+		if (!block) {
+			replay->no_memory = true;
+			return;
+		}
+		block->key[0] = event->address;
+		block->key[1] = event->device_type;
+		HASH_ADD(hh, replay->blocks, key, sizeof(block->key), block);
+	}
+	block->size = event->size;
+	block->requested = event->requested;
+	block->stream = event->stream;
+}
+
+static void forget_block(struct gm_spool_replay *replay, struct live_block *block)
+{
+	if (block) {
+		HASH_DEL(replay->blocks, block);
+		free(block);
+	}
+}
+
+static void write_event(struct gm_spool_replay *replay, const struct gm_event *event)
+{
+	gm_log_writer_event(replay->log, event);
+	replay->written++;
+}
+
+/* ---- passes of loops ---------------------------------------------------------------------------------------- */
+
+void gm_spool_replay_pass(
+        struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
+{
+	struct thread_state *thread = thread_of(replay, thread_id);
+	if (thread && thread->passes.count < 64 && !gm_array_push(&thread->passes, payload))
+		replay->no_memory = true;
+}
+
+/* The loop of a frame of `stack` that has its iterator at `slot` of the value stack: of the outermost frame of the code. */
+static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t code_id, uint32_t slot,
+        uint32_t *ret_loop)
+{
+	struct gm_spool_stack node;
+	uint32_t offset = 0;
+	bool found = false;
+	for (size_t i = 0; i < GM_LOG_STACK_MAX && gm_spool_python_node(tables, stack, &node);
+	        i++) {
+		if (node.code == code_id) {
+			offset = node.offset;
+			found = true;
+		}
+		stack = node.parent;
+	}
+	const struct gm_code *code = found ? gm_spool_code_of(tables, code_id) : NULL;
+	for (uint32_t i = 0; code && i < code->loop_count; i++) {
+		const struct gm_loop *loop = &code->loops[i];
+		if (offset < loop->start || offset >= loop->end)
+			continue;
+		if (gm_python_recorded_depth(tables->python, code, loop->start) == (int)slot + 1) {
+			*ret_loop = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void write_pass(struct gm_spool_replay *replay, struct gm_bytes payload, uint32_t stack)
+{
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	uint32_t code = gm_get_u32(&in), slot = gm_get_u32(&in), loop;
+	uint64_t position = gm_get_varint(&in);
+	if (in.bad || !loop_of(replay->tables, stack, code, slot, &loop))
+		return;
+	struct known_loop *known = NULL;
+	for (size_t i = 0; i < replay->loop_count && !known; i++)
+		if (replay->loops[i].code == code && replay->loops[i].loop == loop)
+			known = &replay->loops[i];
+	if (!known) {
+		if (replay->loop_count == LOOPS_MAX)
+			return;
+		known = &replay->loops[replay->loop_count++];
+		*known = (struct known_loop){code, loop, GM_LOG_NO_POSITION};
+	}
+	position = position ? position - 1 : GM_LOG_NO_POSITION;
+	if (position == known->position)
+		return;
+	known->position = position;
+	const struct gm_log_pass pass = {.event = replay->written,
+	        .code = gm_spool_code(replay->tables, code),
+	        .loop = loop,
+	        .position = position};
+	if (pass.code)
+		gm_log_writer_pass(replay->log, &pass);
+}
+
+/* ---- segments ------------------------------------------------------------------------------------------------ */
+
+static void write_held(
+        struct gm_spool_replay *replay, struct thread_state *thread, const struct gm_event *next)
+{
+	struct gm_event *event = &thread->held;
+	if (!thread->holds)
+		return;
+	thread->holds = false;
+	if (next && next->device_type == CUDA && next->action == GM_ALLOC &&
+	        next->address >= event->address && next->address - event->address < event->size) {
+		event->device = next->device;
+		event->stream = next->stream;
+	}
+	struct counters *counters = &replay->counters[event->device];
+	counters->reserved += event->size;
+	event->allocated = counters->allocated;
+	event->reserved = counters->reserved;
+	struct live_segment *segment;
+	HASH_FIND(hh, replay->segments, &event->address, sizeof(event->address), segment);
+	if (!segment && (segment = calloc(1, sizeof(*segment)))) {
+		segment->address = event->address;
+		HASH_ADD(hh, replay->segments, address, sizeof(segment->address), segment);
+	}
+	if (segment) {
+		segment->size = event->size;
+		segment->stream = event->stream;
+		segment->device = event->device;
+	}
+	write_event(replay, event);
+}
+
+static void segment_alloc(
+        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
+{
+	struct thread_state *thread = thread_of(replay, from->thread);
+	if (!thread)
+		return;
+	write_held(replay, thread, NULL);
+	event->requested = event->size;
+	thread->held = *event;
+	thread->holds = true;
+	if (from->device >= 0) { /* it is known already */
+		event->device = from->device;
+		write_held(replay, thread, NULL);
+	}
+}
+
+static void segment_free(struct gm_spool_replay *replay, struct gm_event *event)
+{
+	struct live_segment *segment;
+	HASH_FIND(hh, replay->segments, &event->address, sizeof(event->address), segment);
+	if (!segment)
+		return; /* not one of the allocator's */
+	struct counters *counters = &replay->counters[segment->device];
+	if (counters->reserved >= segment->size)
+		counters->reserved -= segment->size;
+	event->device = segment->device;
+	event->size = event->requested = segment->size;
+	event->stream = segment->stream;
+	event->allocated = counters->allocated;
+	event->reserved = counters->reserved;
+	HASH_DEL(replay->segments, segment);
+	free(segment);
+	write_event(replay, event);
+}
+
+/* ---- blocks --------------------------------------------------------------------------------------------------- */
+
+/* The device's counters after the event, as said or as they follow. */
+static void count(
+        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
+{
+	if (from->device_type != CUDA || from->bits & GM_AGENT_NO_COUNTERS)
+		return;
+	struct counters *counters = &replay->counters[event->device];
+	if (from->bits & GM_AGENT_HAS_ALLOCATED)
+		counters->allocated = from->allocated;
+	else if (event->action == GM_ALLOC)
+		counters->allocated += event->size;
+	else if (event->action == GM_FREE_REQUESTED)
+		counters->allocated -= event->size;
+	if (from->bits & GM_AGENT_HAS_RESERVED)
+		counters->reserved = from->reserved;
+	event->allocated = counters->allocated;
+	event->reserved = counters->reserved;
+	uint64_t all = 0;
+	for (int i = 0; i < DEVICES; i++)
+		all += replay->counters[i].allocated;
+	if (all > replay->cuda_peak)
+		replay->cuda_peak = all;
+}
+
+static void alloc(
+        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
+{
+	struct thread_state *thread = thread_of(replay, from->thread);
+	if (thread)
+		write_held(replay, thread, event);
+	count(replay, from, event);
+	write_event(replay, event);
+	keep_block(replay, event);
+	if (event->device_type == CPU) {
+		replay->cpu_allocated += event->size;
+		if (replay->cpu_allocated > replay->cpu_peak)
+			replay->cpu_peak = replay->cpu_allocated;
+	}
+}
+
+static void free_requested(
+        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
+{
+	struct live_block *block = find_block(replay, event->address, event->device_type);
+	if (event->device_type == CPU) {
+		/* also called for empty tensors, and for memory from before */
+		if (!block)
+			return;
+		event->size = block->size;
+		replay->cpu_allocated -= block->size;
+	}
+	if (block) {
+		event->requested = block->requested;
+		event->stream = block->stream;
+	} else {
+		replay->unknown_frees++;
+		event->stream = 0;
+	}
+	event->evidence = gm_spool_evidence(replay->tables, from->evidence);
+	count(replay, from, event);
+	write_event(replay, event);
+	if (from->bits & GM_AGENT_DEFERRED) {
+		if (!block)
+			keep_block(replay, event);
+		return;
+	}
+	event->action = GM_FREE_COMPLETED;
+	write_event(replay, event);
+	forget_block(replay, block);
+}
+
+static void free_completed(struct gm_spool_replay *replay, struct gm_event *event)
+{
+	struct live_block *block = find_block(replay, event->address, event->device_type);
+	const struct counters *counters = &replay->counters[event->device];
+	if (block) {
+		event->requested = block->requested;
+		event->stream = block->stream;
+	}
+	event->allocated = counters->allocated;
+	event->reserved = counters->reserved;
+	write_event(replay, event);
+	forget_block(replay, block);
+}
+
+void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *from)
+{
+	if (from->sequence > replay->next_sequence)
+		replay->missing += from->sequence - replay->next_sequence;
+	replay->next_sequence = from->sequence + 1;
+	if (from->device_type > CUDA || from->device >= DEVICES || from->source != GM_AGENT_C10) {
+		replay->outside++;
+		return;
+	}
+	struct gm_event event = {
+	        .action = from->action,
+	        .device_type = from->device_type,
+	        .device = from->device < 0 ? 0 : from->device,
+	        .flags = (from->bits & GM_AGENT_BORROWED ? GM_EVENT_BORROWED : 0) |
+	                 (from->bits & GM_AGENT_PREEXISTING ? GM_EVENT_PREEXISTING : 0),
+	        .thread = from->thread,
+	        .time_ns = from->time_ns,
+	        .address = from->address,
+	        .size = from->size,
+	        .requested = from->requested,
+	        .stream = from->stream,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .python_stack = gm_spool_python_stack(replay->tables, from->python),
+	        .native_stack = gm_spool_native_stack(replay->tables, from->native),
+	};
+	struct thread_state *thread = thread_of(replay, from->thread);
+	for (size_t i = 0; thread && i < thread->passes.count; i++)
+		write_pass(replay, thread->passes.items[i], from->python);
+	if (thread) {
+		thread->passes.count = 0;
+		if (from->action != GM_AGENT_ALLOC)
+			write_held(replay, thread, NULL);
+	}
+	switch ((enum gm_agent_action)from->action) {
+	case GM_AGENT_ALLOC:
+		alloc(replay, from, &event);
+		break;
+	case GM_AGENT_FREE_REQUESTED:
+		free_requested(replay, from, &event);
+		break;
+	case GM_AGENT_FREE_COMPLETED:
+		free_completed(replay, &event);
+		break;
+	case GM_AGENT_SEGMENT_ALLOC:
+	case GM_AGENT_SEGMENT_MAP:
+		segment_alloc(replay, from, &event);
+		break;
+	case GM_AGENT_SEGMENT_FREE:
+	case GM_AGENT_SEGMENT_UNMAP:
+		segment_free(replay, &event);
+		break;
+	case GM_AGENT_OOM:
+		event.address = 0;
+		if (from->device_type == CUDA && !(from->bits & GM_AGENT_NO_COUNTERS))
+			count(replay, from, &event);
+		write_event(replay, &event);
+		break;
+	case GM_AGENT_SNAPSHOT:
+	case GM_AGENT_ACTION_COUNT:
+		break;
+	}
+}
+
+void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)
+{
+	struct thread_state *thread, *next;
+	HASH_ITER(hh, replay->threads, thread, next)
+	{
+		write_held(replay, thread, NULL);
+	}
+	char text[256];
+	if (replay->missing) {
+		snprintf(text, sizeof(text),
+		        "%ju events are missing within: they were being written when the process "
+		        "ended",
+		        (uintmax_t)replay->missing);
+		gm_log_writer_gap(replay->log, text);
+	}
+	if (replay->unknown_frees)
+		gm_log_writer_gap(
+		        replay->log, "blocks are freed whose allocation was not recorded");
+	if (replay->no_memory)
+		gm_log_writer_gap(
+		        replay->log, "reading had too little memory: blocks' lives are not whole");
+	summary->events = replay->written;
+	summary->lost += replay->missing;
+	summary->cuda_peak = replay->cuda_peak;
+	summary->cpu_peak = replay->cpu_peak;
+}

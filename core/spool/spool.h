@@ -1,0 +1,50 @@
+/*
+ * Spool: reads the file that the agent writes (agent/format.h) into the form of a log, whether its process still writes,
+ * has ended or was killed.
+ *
+ * Threads' events are put into their one order; frees get what their allocation told; code offsets become lines and
+ * operations, native addresses get their names from the files they lie in. What was lost is stated as a gap of the
+ * log.
+ *
+ * This room may include base, symbols, cpython (decoding of code, without a process) and log; of agent its
+ * format. It answers no question: what it writes is a log like any other.
+ */
+#ifndef GM_SPOOL_SPOOL_H
+#define GM_SPOOL_SPOOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct gm_log;
+
+struct gm_spool_options {
+	size_t size; /* sizeof(struct gm_spool_options) */
+	/* The caller has seen the process exit by itself: nothing is missing at the end, though the agent may not have
+	 * seen it (os._exit). */
+	bool exited;
+	int signal; /* by which the process ended, as the caller has seen; 0: not, or not known */
+};
+
+struct gm_spool_summary {
+	size_t size; /* sizeof(struct gm_spool_summary) */
+	pid_t pid;
+	uint32_t rank;   /* UINT32_MAX: none */
+	uint32_t parent; /* process id of the recorded process that forked it, 0: none */
+	uint64_t events, lost, cuda_peak, cpu_peak;
+	uint32_t state; /* enum gm_agent_end */
+};
+
+/* Does the file begin as the agent's files do? False too where it cannot be read. */
+bool gm_spool_is(const char *path);
+
+/* Reads the agent's file at `path` into a log without a file, whose path reads as `path`. */
+struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
+
+/* The same into a log file at `to`. */
+struct gm_error *gm_spool_convert(const char *path, const char *to,
+        const struct gm_spool_options *options, struct gm_spool_summary *ret_summary);
+
+#endif
