@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/inside.h"
+#include "agent/patch.h"
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
 
@@ -37,6 +38,7 @@ static struct {
 	char path[PATH_MAX];
 	uint32_t pid;
 	bool preloaded, tell;
+	bool attached;     /* begins in a program that runs already */
 	unsigned features; /* enum gm_agent_feature */
 	/* gaps: those told, by a hash of the text; and those that came before there was a file */
 	uint64_t told[GAPS_MAX];
@@ -233,6 +235,20 @@ static void put_gap(const char *text)
 	gm_agent_put(GM_AGENT_GAP, 0, payload, (size_t)(at - payload) + length);
 }
 
+/* In a program that runs already. Threads that allocate meanwhile wait until this is done. */
+static void begin_late(void)
+{
+	char existing[8];
+	gm_agent_setting("existing", existing, sizeof(existing));
+	if (!agent.preloaded) {
+		gm_agent_patch(gm_agent_c10_hooks);
+		gm_agent_patch(gm_agent_runtime_hooks);
+	}
+	if (*existing)
+		gm_agent_existing();
+	agent.attached = false;
+}
+
 /* This process's file. False: it cannot record, and has said so. */
 static bool begin(void)
 {
@@ -275,6 +291,8 @@ static bool begin(void)
 		put_gap("no stacks: no memory for them");
 	for (uint32_t i = 0; i < agent.early_count; i++)
 		put_gap(agent.early[i]);
+	if (agent.attached && !parent)
+		begin_late();
 	return true;
 }
 
@@ -380,6 +398,7 @@ int gpumem_agent_start(const char *settings)
 		return 1;
 	if (!configure(settings))
 		return 2;
+	agent.attached = true;
 	atomic_store(&live->state, WAITING);
 	return wake() ? 0 : 2;
 }
@@ -389,6 +408,7 @@ int gpumem_agent_stop(void)
 	uint32_t state = RECORDS;
 	if (!atomic_compare_exchange_strong(&live->state, &state, OFF))
 		return 1;
+	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);
 	return 0;
 }

@@ -154,7 +154,8 @@ void gm_agent_event(const struct gm_agent_event *event)
 	const struct gm_agent_registers own = gm_agent_caller();
 	bool freed =
 	        event->action == GM_AGENT_FREE_REQUESTED || event->action == GM_AGENT_SEGMENT_FREE;
-	gm_stacks_take(event->at ? event->at : &own, freed, &stacks);
+	if (!event->preexisting) /* else nobody who is here now made it */
+		gm_stacks_take(event->at ? event->at : &own, freed, &stacks);
 	uint32_t bits =
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
 	write_event(event, &stacks, bits | count_bits(event));

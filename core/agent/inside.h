@@ -36,6 +36,9 @@ enum gm_agent_feature {
 bool gm_agent_may_record(unsigned feature);
 bool gm_agent_records(unsigned feature);
 
+/* existing.c: asks for what there was before and writes it; while the recording begins */
+void gm_agent_existing(void);
+
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);
 

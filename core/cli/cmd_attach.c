@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cli/arguments.h"
+#include "cli/attach_existing.h"
 #include "cli/command.h"
 #include "inject/inject.h"
 
@@ -135,13 +136,14 @@ static struct gm_error *recording_path(
 }
 
 static struct gm_error *settings_of(
-        const struct request *request, const char *path, char **ret_settings)
+        const struct request *request, const char *path, bool existing, char **ret_settings)
 {
 	char max[40] = "";
 	if (request->max_size)
 		snprintf(max, sizeof(max), ";max=%llu", (unsigned long long)request->max_size);
-	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s", path,
-	               request->devices, request->stacks, request->on_oom, max) < 0
+	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s", path,
+	               request->devices, request->stacks, request->on_oom, max,
+	               existing ? ";existing=1" : "") < 0
 	               ? &gm_error_no_memory
 	               : NULL;
 }
@@ -174,10 +176,17 @@ static struct gm_error *run_attach(
 	gm_try(gm_context_symbols(context, &symbols));
 	bool other_files = gm_inject_files_differ(context->pid);
 	gm_try(recording_path(request.path, context->pid, other_files, &path));
-	gm_try(settings_of(&request, path, &settings));
+	struct gm_attach_existing before;
+	bool existing =
+	        strstr(request.devices, "cuda") && gm_attach_existing_prepare(&before, context);
+	gm_try(settings_of(&request, path, existing, &settings));
+	/* as it is now */
+	gm_try(gm_context_image(context, &image));
 	const struct gm_inject_options options = {.size = sizeof(options),
 	        .agent = agent,
 	        .settings = settings,
+	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
+	        .context = &before,
 	        .seconds = (double)request.seconds};
 	struct gm_injected injected;
 	gm_try(gm_inject_start(image, symbols, &options, &injected));
@@ -195,7 +204,7 @@ static struct gm_error *run_attach(
 		        context->pid, path);
 	if (arguments.json) {
 		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
-		        injected.stopped, injected.tries);
+		        injected.stopped + (existing ? before.stopped : 0), injected.tries);
 		return NULL;
 	}
 	fprintf(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,

@@ -303,6 +303,8 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 			call->result.state = GM_INJECT_WAITING;
 			return NULL;
 		}
+		if (call->options->meanwhile)
+			call->options->meanwhile(call->options->context);
 		pause_for(pause);
 	}
 }

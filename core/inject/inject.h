@@ -30,7 +30,10 @@ struct gm_inject_options {
 	size_t size;          /* sizeof(struct gm_inject_options) */
 	const char *agent;    /* the agent's file on our disk */
 	const char *settings; /* for gpumem_agent_start() */
-	double seconds;       /* how long a safe moment and the answer are waited for; 0: 30 */
+	/* Called now and then, on the calling thread, while the agent's answer is waited for; NULL: not. */
+	void (*meanwhile)(void *context);
+	void *context;
+	double seconds; /* how long a safe moment and the answer are waited for; 0: 30 */
 };
 
 enum gm_inject_state {
@@ -55,6 +58,11 @@ struct gm_error *gm_inject_start(struct gm_image *image, struct gm_symbols *symb
 /* Calls gpumem_agent_stop(). GM_TARGET where no agent is in the process. */
 struct gm_error *gm_inject_stop(struct gm_image *image, struct gm_symbols *symbols,
         const struct gm_inject_options *options, struct gm_injected *ret_injected);
+
+/* A variable that the agent exports; 0: there is none. After the agent was loaded it takes a refresh of image and symbols. */
+uint64_t gm_inject_variable(struct gm_symbols *symbols, const char *name);
+/* Writes the process's memory, of which nothing may be cached afterwards. */
+bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size);
 
 /* Whether an agent is in the process. */
 bool gm_inject_agent_there(struct gm_symbols *symbols);

@@ -69,7 +69,6 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
  */
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
         uint64_t argument, double seconds, bool *ret_returned);
-bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size);
 double gm_inject_now(void);
 
 /* ---- code.c ---- */

@@ -97,6 +97,13 @@ bool gm_inject_agent_there(struct gm_symbols *symbols)
 	return agent_module(symbols) != NULL;
 }
 
+uint64_t gm_inject_variable(struct gm_symbols *symbols, const char *name)
+{
+	uint64_t address = 0, size;
+	const struct gm_module *agent = agent_module(symbols);
+	return agent && gm_symbols_lookup(symbols, agent, name, &address, &size) ? address : 0;
+}
+
 static uint64_t look_up(struct gm_symbols *symbols, const char *prefix, const char *name)
 {
 	uint64_t address = 0, size;

@@ -14,6 +14,7 @@ enum { CPU = 0, CUDA = 1, DEVICES = 128, LOOPS_MAX = 256, HELD_MAX = 4096 };
 struct live_block {
 	uint64_t key[2]; /* address, device type */
 	uint64_t size, requested, stream;
+	bool preexisting;
 	UT_hash_handle hh;
 };
 
@@ -134,6 +135,7 @@ static void keep_block(struct gm_spool_replay *replay, const struct gm_event *ev
 	block->size = event->size;
 	block->requested = event->requested;
 	block->stream = event->stream;
+	block->preexisting = event->flags & GM_EVENT_PREEXISTING;
 }
 
 static void forget_block(struct gm_spool_replay *replay, struct live_block *block)
@@ -317,6 +319,13 @@ static void alloc(
 	if (thread)
 		write_held(replay, thread, event);
 	count(replay, from, event);
+	/* Being handed out as recording began: it was among what there was already, and is told here again. */
+	struct live_block *known = find_block(replay, event->address, event->device_type);
+	if (known && known->preexisting && !(event->flags & GM_EVENT_PREEXISTING) &&
+	        known->size == event->size) {
+		known->preexisting = false;
+		return;
+	}
 	write_event(replay, event);
 	keep_block(replay, event);
 	if (event->device_type == CPU) {

@@ -1,0 +1,41 @@
+/*
+ * What PyTorch's allocator had handed out before recording began. The agent does not read the allocator's records:
+ * `gpumem attach` does (core/torch), from outside. With existing=1 among its settings the agent asks for them while every
+ * thread that allocates waits for the recording to begin, so that nothing falls between; it writes what it gets as
+ * events of the kind that was there before, and begins. Nobody there to answer: it begins without them.
+ *
+ * Read by the agent and by core/cli.
+ */
+#ifndef GM_AGENT_EXISTING_H
+#define GM_AGENT_EXISTING_H
+
+#include <stdint.h>
+
+enum gm_agent_existing_state {
+	GM_AGENT_EXISTING_NONE = 0,
+	GM_AGENT_EXISTING_ASKED,  /* `table` has room for `capacity` entries */
+	GM_AGENT_EXISTING_COMING, /* somebody is about to write them */
+	GM_AGENT_EXISTING_GIVEN,  /* `count` of them are there */
+};
+
+enum gm_agent_existing_kind {
+	GM_AGENT_EXISTING_SEGMENT = 1,
+	GM_AGENT_EXISTING_BLOCK,
+	GM_AGENT_EXISTING_PENDING, /* a block whose free waits for a stream */
+};
+
+struct gm_agent_existing_entry {
+	uint64_t address, size, requested, stream;
+	uint16_t kind;
+	int16_t device;
+	uint32_t unused;
+};
+
+/* The exported variable gpumem_agent_existing. */
+struct gm_agent_existing {
+	uint32_t state; /* enum gm_agent_existing_state; atomic */
+	uint32_t count;
+	uint64_t table, capacity;
+};
+
+#endif

@@ -1,0 +1,154 @@
+#include "cli/attach_existing.h"
+
+#include <time.h>
+
+#include "agent/existing.h"
+#include "ask/memory.h"
+#include "base/cleanup.h"
+#include "image/stop.h"
+#include "inject/inject.h"
+
+struct entries {
+	GM_ARRAY(struct gm_agent_existing_entry) list;
+	uint64_t capacity;
+};
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void add_segment(struct entries *entries, const struct gm_memory *memory,
+        const struct gm_memory_segment *segment)
+{
+	const struct gm_agent_existing_entry whole = {.address = segment->address,
+	        .size = segment->size,
+	        .requested = segment->size,
+	        .stream = segment->stream,
+	        .kind = GM_AGENT_EXISTING_SEGMENT,
+	        .device = memory->device};
+	if (segment->size)
+		gm_array_push(&entries->list, whole);
+	for (size_t i = segment->first; i < segment->first + segment->count; i++) {
+		const struct gm_piece *piece = &memory->pieces[i];
+		const struct gm_agent_existing_entry block = {.address = piece->address,
+		        .size = piece->size,
+		        .requested = piece->requested,
+		        .stream = segment->stream,
+		        .kind = piece->state == GM_PIECE_USED ? GM_AGENT_EXISTING_BLOCK
+		                                              : GM_AGENT_EXISTING_PENDING,
+		        .device = memory->device};
+		if (piece->state == GM_PIECE_USED || piece->state == GM_PIECE_PENDING)
+			gm_array_push(&entries->list, block);
+	}
+}
+
+/* Of every device. Nothing where there is no allocator, or none that can be read. */
+static void read_all(struct gm_context *context, struct entries *entries)
+{
+	struct gm_torch *torch;
+	size_t devices;
+	struct gm_error *error = gm_context_torch(context, &torch);
+	if (!error)
+		error = gm_torch_allocator_devices(torch, &devices);
+	for (size_t i = 0; !error && i < devices; i++) {
+		struct gm_memory memory;
+		_cleanup_error_ struct gm_error *none = gm_memory_now(context, (int)i, &memory);
+		if (none) /* a device without memory */
+			continue;
+		for (size_t j = 0; j < memory.segment_count; j++)
+			add_segment(entries, &memory, &memory.segments[j]);
+		gm_memory_deinit(&memory);
+	}
+	gm_error_destroy(error);
+}
+
+bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context)
+{
+	*existing = (struct gm_attach_existing){.context = context};
+	struct gm_symbols *symbols;
+	struct gm_error *error = gm_context_symbols(context, &symbols);
+	bool there = !error && gm_symbols_find_module(symbols, "libc10_cuda.so");
+	gm_error_destroy(error);
+	if (!there)
+		return false;
+	/* As the program runs on: what is found only fills the caches of names and layouts. */
+	struct entries entries = {.capacity = UINT64_MAX};
+	read_all(context, &entries);
+	gm_array_deinit(&entries.list);
+	gm_context_invalidate(context);
+	return true;
+}
+
+static uint64_t find_variable(struct gm_context *context)
+{
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	_cleanup_error_ struct gm_error *error = gm_context_image(context, &image);
+	if (!error)
+		error = gm_context_symbols(context, &symbols);
+	if (error)
+		return 0;
+	uint64_t address = gm_inject_variable(symbols, "gpumem_agent_existing");
+	if (address)
+		return address;
+	error = gm_image_refresh(image);
+	if (!error)
+		error = gm_symbols_refresh(symbols);
+	return error ? 0 : gm_inject_variable(symbols, "gpumem_agent_existing");
+}
+
+static bool put_state(const struct gm_attach_existing *existing, uint32_t state)
+{
+	return gm_inject_write(existing->context->pid,
+	        existing->variable + offsetof(struct gm_agent_existing, state), &state,
+	        sizeof(state));
+}
+
+static void give(struct gm_attach_existing *existing, struct gm_image *image,
+        const struct gm_agent_existing *asked)
+{
+	struct entries entries = {.capacity = asked->capacity};
+	struct gm_stop stop;
+	double start = now();
+	if (!put_state(existing, GM_AGENT_EXISTING_COMING))
+		return;
+	_cleanup_error_ struct gm_error *error = gm_stop_begin(image, &stop);
+	if (error)
+		return;
+	gm_context_invalidate(existing->context);
+	read_all(existing->context, &entries);
+	gm_stop_end(&stop);
+	existing->stopped = now() - start;
+	uint32_t count = (uint32_t)(entries.list.count < asked->capacity ? entries.list.count
+	                                                                 : asked->capacity);
+	pid_t pid = existing->context->pid;
+	if (gm_inject_write(
+	            pid, asked->table, entries.list.items, count * sizeof(*entries.list.items)) &&
+	        gm_inject_write(pid, existing->variable + offsetof(struct gm_agent_existing, count),
+	                &count, sizeof(count)))
+		put_state(existing, GM_AGENT_EXISTING_GIVEN);
+	gm_array_deinit(&entries.list);
+}
+
+void gm_attach_existing_answer(void *context)
+{
+	struct gm_attach_existing *existing = context;
+	struct gm_image *image;
+	struct gm_agent_existing asked;
+	if (existing->done)
+		return;
+	if (!existing->variable)
+		existing->variable = find_variable(existing->context);
+	_cleanup_error_ struct gm_error *error = gm_context_image(existing->context, &image);
+	if (!existing->variable || error)
+		return;
+	gm_image_invalidate(image);
+	if (!gm_image_try_read(image, existing->variable, &asked, sizeof(asked)) ||
+	        asked.state != GM_AGENT_EXISTING_ASKED)
+		return;
+	existing->done = true;
+	give(existing, image, &asked);
+}

@@ -1,0 +1,22 @@
+/* Gives the agent, as it begins in a process, what PyTorch's allocator had handed out before (agent/existing.h). */
+#ifndef GM_CLI_ATTACH_EXISTING_H
+#define GM_CLI_ATTACH_EXISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ask/context.h"
+
+struct gm_attach_existing {
+	struct gm_context *context;
+	uint64_t variable; /* of the agent; 0: not found yet */
+	bool done;
+	double stopped; /* seconds that all threads stood still for it */
+};
+
+/* Reads all that can be read beforehand. Whether the agent is to ask: there is an allocator that has memory. */
+bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context);
+/* While the agent begins: answers it, once. Of type gm_inject_options.meanwhile. */
+void gm_attach_existing_answer(void *existing);
+
+#endif
