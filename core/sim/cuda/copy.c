@@ -4,6 +4,15 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
+/* Memory of the host that CUDA knows of: what lies wholly in a pinned or managed allocation. */
+static bool known_host(const void *address, size_t size)
+{
+	struct gm_sim_range host;
+	return (gm_sim_host_find(address, &host) &&
+	               size <= host.start + host.size - (uintptr_t)address) ||
+	       gm_sim_managed_holds(address, size);
+}
+
 /* One straight copy; the kind is a hint only, since addresses tell which side they are of. */
 static int copy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind)
 {
@@ -20,10 +29,10 @@ static int copy(void *to, const void *from, size_t size, enum cudaMemcpyKind kin
 		return cudaErrorInvalidValue;
 	/* A host address where the kind promises the device's is an error on a GPU too. */
 	if ((kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && !to_device &&
-	        !gm_sim_host_find(to, NULL))
+	        !known_host(to, size))
 		return cudaErrorInvalidValue;
 	if ((kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) && !from_device &&
-	        !gm_sim_host_find(from, NULL))
+	        !known_host(from, size))
 		return cudaErrorInvalidValue;
 	if (to_device && from_device)
 		gm_sim_data_across(to_device, to, from_device, from, size);
@@ -133,8 +142,7 @@ static int fill(void *to, int value, size_t size)
 		gm_sim_data_fill(device, to, value, size);
 		return cudaSuccess;
 	}
-	struct gm_sim_range host;
-	if (!gm_sim_host_find(to, &host) || size > host.start + host.size - (uintptr_t)to)
+	if (!known_host(to, size))
 		return cudaErrorInvalidValue;
 	memset(to, value, size);
 	return cudaSuccess;

@@ -23,22 +23,16 @@ static bool share(struct gm_sim_device *device, int64_t more)
 	        account->context + account->used + device->outside + (uint64_t)more, more > 0);
 }
 
-/* `value` is what the program may use of it; 0 for memory that has no address of its own (vmm.c). */
-static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
+static bool try_take(struct gm_sim_device *device, uint64_t whole, uint64_t value, uint64_t *ret)
 {
 	struct gm_sim_device_account *account = device->account;
-	if (size > account->total)
-		goto out_of_memory;
-	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
-	uint64_t address = 0;
 	pthread_mutex_lock(&device->lock);
 	bool fits = whole <= account->total - account->context - account->used - device->outside &&
 	            gm_sim_ranges_take(&device->ranges, first_address(device),
-	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value,
-	                    &address);
+	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value, ret);
 	if (fits && !share(device, (int64_t)whole)) {
 		struct gm_sim_range range;
-		gm_sim_ranges_remove(&device->ranges, address, &range);
+		gm_sim_ranges_remove(&device->ranges, *ret, &range);
 		fits = false;
 	}
 	if (fits) {
@@ -47,11 +41,21 @@ static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, voi
 			__atomic_store_n(&account->peak_used, account->used, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&device->lock);
-	if (fits) {
+	return fits;
+}
+
+/* `value` is what the program may use of it; 0 for memory that has no address of its own (vmm.c). */
+static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
+{
+	struct gm_sim_device_account *account = device->account;
+	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1), address = 0;
+	/* Managed memory gives way. */
+	if (size <= account->total && (try_take(device, whole, value, &address) ||
+	                                      (gm_sim_managed_evict(device) &&
+	                                              try_take(device, whole, value, &address)))) {
 		*ret = (void *)(uintptr_t)address;
 		return cudaSuccess;
 	}
-out_of_memory:
 	GM_SIM_COUNT(account->out_of_memory, 1);
 	return cudaErrorMemoryAllocation;
 }
@@ -100,7 +104,9 @@ static bool give(struct gm_sim_device *device, void *address, bool physical)
 int gm_sim_memory_free(void *address)
 {
 	struct gm_sim_device *device = gm_sim_device_of(address);
-	if (!device || device->foreign)
+	if (!device)
+		return gm_sim_managed_free(address);
+	if (device->foreign)
 		return cudaErrorInvalidValue;
 	/* As on a GPU, freeing waits for what is under way there. */
 	pthread_mutex_lock(&device->lock);
@@ -135,13 +141,28 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 	}
 	if (at < first_address(device))
 		return size <= first_address(device) - at;
-	pthread_mutex_lock(&device->lock);
-	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, at);
+	uint64_t start, length;
 	/* What was asked for is the limit, not the whole pages that it takes. */
-	uint64_t end = found ? found->start + found->value : 0;
-	bool holds = at < end && size <= end - at, physical = found && !found->value;
+	return gm_sim_memory_range(device, address, &start, &length) && size <= start + length - at;
+}
+
+bool gm_sim_memory_range(
+        struct gm_sim_device *device, const void *address, uint64_t *ret_start, uint64_t *ret_size)
+{
+	struct gm_sim_range range = {0};
+	pthread_mutex_lock(&device->lock);
+	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
+	if (found)
+		range = *found;
 	pthread_mutex_unlock(&device->lock);
-	return holds || (physical && gm_sim_pool_holds(device, address, size));
+	/* A chunk of a pool is no allocation, its pieces are. */
+	if (found && !range.value && !gm_sim_pool_find(device, address, &range))
+		return false;
+	if (!found || (uintptr_t)address >= range.start + range.value)
+		return false;
+	*ret_start = range.start;
+	*ret_size = range.value;
+	return true;
 }
 
 GM_SIM_EXPORT cudaError_t cudaMalloc(void **pointer, size_t size)
@@ -209,6 +230,9 @@ GM_SIM_EXPORT cudaError_t cudaPointerGetAttributes(
 		attributes->type = cudaMemoryTypeDevice;
 		attributes->device = (int)device->index;
 		attributes->devicePointer = (void *)(uintptr_t)pointer;
+	} else if (gm_sim_managed_holds(pointer, 1)) {
+		attributes->type = cudaMemoryTypeManaged;
+		attributes->devicePointer = attributes->hostPointer = (void *)(uintptr_t)pointer;
 	} else if (gm_sim_host_find(pointer, &host)) {
 		attributes->type = cudaMemoryTypeHost;
 		attributes->devicePointer = attributes->hostPointer = (void *)(uintptr_t)pointer;

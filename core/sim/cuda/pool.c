@@ -1,11 +1,12 @@
 /*
- * cudaMallocAsync and the devices' default memory pools (PyTorch's backend:cudaMallocAsync).
+ * cudaMallocAsync and memory pools: each device's default one (PyTorch's backend:cudaMallocAsync) and the program's own.
  *
  * A pool takes the device's memory in chunks, which count against the device, and hands out pieces of them.
  * All work is done when its call returns, so a freed piece is free at once, and a chunk that is empty goes
- * back where the pool holds more than its release threshold. Each device has its default pool only: making
- * others is refused (stubs.c).
+ * back where the pool holds more than its release threshold. Pools that are shared between processes are refused
+ * (stubs.c).
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/cuda/runtime.h"
@@ -14,13 +15,21 @@
 #define CHUNK (UINT64_C(32) << 20) /* what the driver's pools grow by */
 
 struct CUmemPoolHandle_st {
+	struct CUmemPoolHandle_st *next; /* of those that the program made */
+	int device;
+	bool destroyed;  /* it goes with its last piece */
+	uint64_t most;   /* bytes it may hold; 0: what the device has */
+	uint32_t access; /* a bit for each other device that may reach it */
 	struct gm_sim_ranges chunks, pieces;
 	uint64_t threshold, most_reserved, most_used;
 	int reuse[3]; /* the three cudaMemPoolReuse… settings, kept only */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUmemPoolHandle_st pools[GM_SIM_DEVICES_MAX];
+static struct CUmemPoolHandle_st pools[GM_SIM_DEVICES_MAX]; /* the default ones */
+static struct CUmemPoolHandle_st *made;
+static struct CUmemPoolHandle_st
+        *chosen[GM_SIM_DEVICES_MAX]; /* by cudaDeviceSetMemPool; NULL: the default */
 
 void gm_sim_pool_lock(bool take)
 {
@@ -30,21 +39,44 @@ void gm_sim_pool_lock(bool take)
 		pthread_mutex_unlock(&lock);
 }
 
+/* The device of a pool, -1 where it is none; under the lock. */
 static int index_of(cudaMemPool_t pool)
 {
 	uintptr_t at = (uintptr_t)pool - (uintptr_t)pools;
-	return at < sizeof(pools) && at % sizeof(pools[0]) == 0 ? (int)(at / sizeof(pools[0])) : -1;
+	if (at < sizeof(pools))
+		return at % sizeof(pools[0]) == 0 ? (int)(at / sizeof(pools[0])) : -1;
+	for (const struct CUmemPoolHandle_st *one = made; one; one = one->next)
+		if (one == pool)
+			return one->destroyed ? -1 : one->device;
+	return -1;
 }
 
-bool gm_sim_pool_holds(struct gm_sim_device *device, const void *address, uint64_t size)
+static bool has(const struct CUmemPoolHandle_st *pool, uint64_t address, struct gm_sim_range *ret)
+{
+	const struct gm_sim_range *found = gm_sim_ranges_find(&pool->pieces, address);
+	if (found)
+		*ret = *found;
+	return found != NULL;
+}
+
+/* The pool of the device that a piece at `address` is of; under the lock. */
+static struct CUmemPoolHandle_st *holder(
+        unsigned device, uint64_t address, struct gm_sim_range *ret)
+{
+	if (has(&pools[device], address, ret))
+		return &pools[device];
+	for (struct CUmemPoolHandle_st *pool = made; pool; pool = pool->next)
+		if (pool->device == (int)device && has(pool, address, ret))
+			return pool;
+	return NULL;
+}
+
+bool gm_sim_pool_find(struct gm_sim_device *device, const void *address, struct gm_sim_range *ret)
 {
 	pthread_mutex_lock(&lock);
-	const struct gm_sim_range *found =
-	        gm_sim_ranges_find(&pools[device->index].pieces, (uintptr_t)address);
-	uint64_t end = found ? found->start + found->value : 0;
-	bool holds = (uintptr_t)address < end && size <= end - (uintptr_t)address;
+	bool found = holder(device->index, (uintptr_t)address, ret) != NULL;
 	pthread_mutex_unlock(&lock);
-	return holds;
+	return found;
 }
 
 static bool fit(struct CUmemPoolHandle_st *pool, uint64_t whole, uint64_t size, uint64_t *ret)
@@ -74,15 +106,17 @@ static void trim(struct gm_sim_device *device, struct CUmemPoolHandle_st *pool, 
 	}
 }
 
-static int take(struct gm_sim_device *device, uint64_t size, void **ret)
+static int take(
+        struct gm_sim_device *device, struct CUmemPoolHandle_st *pool, uint64_t size, void **ret)
 {
-	struct CUmemPoolHandle_st *pool = &pools[device->index];
 	if (size > device->account->total)
 		return cudaErrorMemoryAllocation;
 	uint64_t whole = (size + GM_SIM_GRANULE - 1) & ~(uint64_t)(GM_SIM_GRANULE - 1), at;
 	if (!fit(pool, whole, size, &at)) {
 		uint64_t bytes = (whole + CHUNK - 1) / CHUNK * CHUNK;
 		void *chunk;
+		if (pool->most && (bytes > pool->most || pool->chunks.used > pool->most - bytes))
+			return cudaErrorMemoryAllocation;
 		if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess) {
 			/* What the pool keeps in vain goes back first, and no more is asked than needed. */
 			trim(device, pool, 0);
@@ -105,44 +139,70 @@ static int take(struct gm_sim_device *device, uint64_t size, void **ret)
 	return cudaSuccess;
 }
 
+/* A pool that was destroyed, once it holds nothing; under the lock. */
+static void end(struct CUmemPoolHandle_st *pool)
+{
+	if (!pool->destroyed || pool->pieces.used)
+		return;
+	struct CUmemPoolHandle_st **at = &made;
+	while (*at && *at != pool)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = pool->next;
+	trim(gm_sim_device(pool->device), pool, 0);
+	gm_sim_ranges_deinit(&pool->chunks);
+	gm_sim_ranges_deinit(&pool->pieces);
+	free(pool);
+}
+
 int gm_sim_pool_free(struct gm_sim_device *device, void *address)
 {
-	struct CUmemPoolHandle_st *pool = &pools[device->index];
-	struct gm_sim_range range;
+	struct gm_sim_range piece = {0};
 	pthread_mutex_lock(&lock);
-	const struct gm_sim_range *found = gm_sim_ranges_find(&pool->pieces, (uintptr_t)address);
-	bool there = found && found->start == (uintptr_t)address;
+	struct CUmemPoolHandle_st *pool = holder(device->index, (uintptr_t)address, &piece);
+	bool there = pool && piece.start == (uintptr_t)address;
 	if (there) {
-		gm_sim_data_zero(device, address, found->size);
-		gm_sim_ranges_remove(&pool->pieces, (uintptr_t)address, &range);
-		trim(device, pool, pool->threshold);
+		gm_sim_data_zero(device, address, piece.size);
+		gm_sim_ranges_remove(&pool->pieces, (uintptr_t)address, &piece);
+		trim(device, pool, pool->destroyed ? 0 : pool->threshold);
+		end(pool);
 	}
 	pthread_mutex_unlock(&lock);
 	return there ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-GM_SIM_EXPORT cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+/* From the pool, or (NULL) from the one that is chosen for the current device. */
+static int take_from(struct CUmemPoolHandle_st *pool, uint64_t size, void **pointer)
 {
 	struct gm_sim_device *device = gm_sim_current();
 	if (!device)
-		return gm_sim_error(gm_sim_no_device());
+		return gm_sim_no_device();
 	if (!pointer)
-		return gm_sim_error(cudaErrorInvalidValue);
+		return cudaErrorInvalidValue;
 	*pointer = NULL;
-	if (!size)
-		return cudaSuccess;
 	pthread_mutex_lock(&lock);
-	int code = take(device, size, pointer);
+	int code = cudaSuccess;
+	if (!pool)
+		pool = chosen[device->index] ? chosen[device->index] : &pools[device->index];
+	device = gm_sim_device(index_of(pool));
+	if (!device)
+		code = cudaErrorInvalidValue;
+	else if (size)
+		code = take(device, pool, size, pointer);
 	pthread_mutex_unlock(&lock);
-	return gm_sim_error(code);
+	return code;
+}
+
+GM_SIM_EXPORT cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+{
+	return gm_sim_error(take_from(NULL, size, pointer));
 }
 
 GM_SIM_EXPORT cudaError_t cudaMallocFromPoolAsync(
         void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream)
 {
-	if (index_of(pool) != gm_sim_current_index())
-		return gm_sim_error(cudaErrorInvalidValue);
-	return cudaMallocAsync(pointer, size, stream);
+	return gm_sim_error(pool ? take_from(pool, size, pointer) : cudaErrorInvalidValue);
 }
 
 GM_SIM_EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
@@ -162,25 +222,114 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *ret, int in
 
 GM_SIM_EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *ret, int index)
 {
-	return cudaDeviceGetDefaultMemPool(ret, index);
+	if (!gm_sim_device_facts(index))
+		return gm_sim_error(cudaErrorInvalidDevice);
+	if (!ret)
+		return gm_sim_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&lock);
+	*ret = chosen[index] ? chosen[index] : &pools[index];
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaDeviceSetMemPool(int index, cudaMemPool_t pool)
+{
+	if (!gm_sim_device_facts(index))
+		return gm_sim_error(cudaErrorInvalidDevice);
+	pthread_mutex_lock(&lock);
+	bool good = index >= 0 && index_of(pool) == index;
+	if (good)
+		chosen[index] = pool;
+	pthread_mutex_unlock(&lock);
+	return good ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
+}
+
+GM_SIM_EXPORT cudaError_t cudaMemPoolCreate(
+        cudaMemPool_t *ret, const struct cudaMemPoolProps *props)
+{
+	if (!ret || !props || props->allocType != cudaMemAllocationTypePinned)
+		return gm_sim_error(cudaErrorInvalidValue);
+	/* In the host's memory, or to be handed to other processes: not simulated, and said so by the error. */
+	if (props->location.type != cudaMemLocationTypeDevice || props->handleTypes)
+		return gm_sim_error(cudaErrorNotSupported);
+	if (!gm_sim_device(props->location.id))
+		return gm_sim_error(cudaErrorInvalidDevice);
+	struct CUmemPoolHandle_st *pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return gm_sim_error(cudaErrorMemoryAllocation);
+	pool->device = props->location.id;
+	pool->most = props->maxSize;
+	gm_sim_ranges_init(&pool->chunks);
+	gm_sim_ranges_init(&pool->pieces);
+	pthread_mutex_lock(&lock);
+	pool->next = made;
+	made = pool;
+	pthread_mutex_unlock(&lock);
+	*ret = pool;
+	return cudaSuccess;
+}
+
+GM_SIM_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	pthread_mutex_lock(&lock);
+	int device = index_of(pool);
+	bool good = device >= 0 && pool != &pools[device];
+	if (good) {
+		/* What it handed out stays until it is freed; the device goes back to its default pool. */
+		if (chosen[device] == pool)
+			chosen[device] = NULL;
+		pool->destroyed = true;
+		trim(gm_sim_device(device), pool, 0);
+		end(pool);
+	}
+	pthread_mutex_unlock(&lock);
+	return good ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
 {
-	struct gm_sim_device *device = gm_sim_device(index_of(pool));
-	if (!device)
-		return gm_sim_error(cudaErrorInvalidValue);
 	pthread_mutex_lock(&lock);
-	trim(device, pool, keep);
+	struct gm_sim_device *device = gm_sim_device(index_of(pool));
+	if (device)
+		trim(device, pool, keep);
 	pthread_mutex_unlock(&lock);
-	return cudaSuccess;
+	return device ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
 }
 
 GM_SIM_EXPORT cudaError_t cudaMemPoolSetAccess(
         cudaMemPool_t pool, const struct cudaMemAccessDesc *access, size_t count)
 {
-	return index_of(pool) < 0 || (count && !access) ? gm_sim_error(cudaErrorInvalidValue)
-	                                                : cudaSuccess;
+	pthread_mutex_lock(&lock);
+	int own = index_of(pool);
+	bool good = own >= 0 && (access || !count);
+	for (size_t i = 0; i < count && good; i++) {
+		int other = access[i].location.id;
+		good = access[i].location.type == cudaMemLocationTypeDevice &&
+		       gm_sim_device_facts(other) &&
+		       (other != own || access[i].flags == cudaMemAccessFlagsProtReadWrite);
+	}
+	for (size_t i = 0; i < count && good; i++)
+		if (access[i].flags == cudaMemAccessFlagsProtReadWrite)
+			pool->access |= 1u << access[i].location.id;
+		else
+			pool->access &= ~(1u << access[i].location.id);
+	pthread_mutex_unlock(&lock);
+	return good ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
+}
+
+GM_SIM_EXPORT cudaError_t cudaMemPoolGetAccess(
+        enum cudaMemAccessFlags *ret, cudaMemPool_t pool, struct cudaMemLocation *location)
+{
+	pthread_mutex_lock(&lock);
+	int own = index_of(pool);
+	bool good = own >= 0 && ret && location && location->type == cudaMemLocationTypeDevice &&
+	            gm_sim_device_facts(location->id);
+	if (good)
+		*ret = location->id == own || pool->access >> location->id & 1
+		               ? cudaMemAccessFlagsProtReadWrite
+		               : cudaMemAccessFlagsProtNone;
+	pthread_mutex_unlock(&lock);
+	return good ? cudaSuccess : gm_sim_error(cudaErrorInvalidValue);
 }
 
 static int attribute(cudaMemPool_t pool, enum cudaMemPoolAttr which, void *value, bool set)

@@ -231,3 +231,39 @@ GM_SIM_EXPORT cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **cod
 {
 	return cudaGetDriverEntryPointByVersion(symbol, code, GM_SIM_RUNTIME, flags, status);
 }
+
+/* Managed memory: places were numbers of devices, -1 the host, before they were structures. */
+static struct cudaMemLocation location_of(int device)
+{
+	return device == cudaCpuDeviceId
+	               ? (struct cudaMemLocation){.type = cudaMemLocationTypeHost}
+	               : (struct cudaMemLocation){.type = cudaMemLocationTypeDevice, .id = device};
+}
+
+int gm_sim_prefetch12(const void *address, size_t size, int device, void *stream);
+GM_SIM_EXPORT int gm_sim_prefetch12(const void *address, size_t size, int device, void *stream)
+{
+	return cudaMemPrefetchAsync(address, size, location_of(device), 0, stream);
+}
+
+int gm_sim_advise12(const void *address, size_t size, int advice, int device);
+GM_SIM_EXPORT int gm_sim_advise12(const void *address, size_t size, int advice, int device)
+{
+	return cudaMemAdvise(address, size, (enum cudaMemoryAdvise)advice, location_of(device));
+}
+
+cudaError_t cudaMemPrefetchAsync_v2(const void *address, size_t size,
+        struct cudaMemLocation location, unsigned flags, cudaStream_t stream);
+GM_SIM_EXPORT cudaError_t cudaMemPrefetchAsync_v2(const void *address, size_t size,
+        struct cudaMemLocation location, unsigned flags, cudaStream_t stream)
+{
+	return cudaMemPrefetchAsync(address, size, location, flags, stream);
+}
+
+cudaError_t cudaMemAdvise_v2(const void *address, size_t size, enum cudaMemoryAdvise advice,
+        struct cudaMemLocation location);
+GM_SIM_EXPORT cudaError_t cudaMemAdvise_v2(const void *address, size_t size,
+        enum cudaMemoryAdvise advice, struct cudaMemLocation location)
+{
+	return cudaMemAdvise(address, size, advice, location);
+}

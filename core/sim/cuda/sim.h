@@ -13,7 +13,7 @@
  * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), nvml.c, loaded.c (what
  * goes past all this), kernel.c (registration,
  * launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory: expandable
- * segments), pool.c (cudaMallocAsync), report.c (PyTorch's own counts),
+ * segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c (cuMemAlloc…), report.c (PyTorch's own counts),
  * stubs.c (everything else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
@@ -129,8 +129,18 @@ int gm_sim_event_interprocess(struct CUevent_st *event);
 /* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 
-/* pool.c: pieces of the device's default pool. */
-bool gm_sim_pool_holds(struct gm_sim_device *device, const void *address, uint64_t size);
+/* What was asked for at the allocation that holds `address`; false where none does. */
+bool gm_sim_memory_range(
+        struct gm_sim_device *device, const void *address, uint64_t *ret_start, uint64_t *ret_size);
+
+/* managed.c: memory of the host that moves. Evicting makes room on a device; false where there was none to make. */
+bool gm_sim_managed_holds(const void *address, uint64_t size);
+int gm_sim_managed_free(void *address);
+bool gm_sim_managed_evict(const struct gm_sim_device *device);
+void gm_sim_managed_lock(bool take);
+
+/* pool.c: pieces of the device's pools. */
+bool gm_sim_pool_find(struct gm_sim_device *device, const void *address, struct gm_sim_range *ret);
 int gm_sim_pool_free(struct gm_sim_device *device, void *address);
 void gm_sim_pool_lock(bool take);
 

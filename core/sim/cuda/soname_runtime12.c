@@ -40,6 +40,19 @@ API(int, cudaPointerGetAttributes, void *ret, const void *pointer)
 	return gm_sim_pointer_attributes12(ret, pointer);
 }
 
+int gm_sim_prefetch12(const void *address, size_t size, int device, void *stream);
+int gm_sim_advise12(const void *address, size_t size, int advice, int device);
+
+API(int, cudaMemPrefetchAsync, const void *address, size_t size, int device, void *stream)
+{
+	return gm_sim_prefetch12(address, size, device, stream);
+}
+
+API(int, cudaMemAdvise, const void *address, size_t size, int advice, int device)
+{
+	return gm_sim_advise12(address, size, advice, device);
+}
+
 /* CUDA 10's: programs built with CUDA 12 call cudaStreamGetCaptureInfo_v2. */
 API(int, cudaStreamGetCaptureInfo, void *stream, int *status, unsigned long long *id)
 {

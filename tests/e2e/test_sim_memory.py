@@ -1,0 +1,28 @@
+"""CUDA's memory calls on the simulated device, from a C program that knows no PyTorch."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, ROOT
+from test_sim import SITE
+from test_sim_bad_input import compile_c
+
+SOURCE = Path(__file__).parent / "programs" / "sim_memory.c"
+
+
+def build(folder):
+    include = next((p for p in (SITE / "nvidia/cu13/include", Path("/usr/local/cuda/include")) if p.is_dir()), None)
+    if not include:
+        pytest.skip("CUDA 13's headers are not installed with this torch")
+    headers = ("-isystem", include, "-isystem", ROOT / "core/sim/cuda/headers")
+    return compile_c(folder, SOURCE.read_text(), *headers, BUILD / "lib/libgpumem-sim.so")
+
+
+def test_every_memory_call_does_what_the_documentation_says(run_gpumem, tmp_path):
+    environment = {**os.environ, "GPUMEM_SIM_CONTEXT": "100"}
+    finished = run_gpumem("run", "--sim=1GiBx2", "--", build(tmp_path), env=environment)
+    assert re.fullmatch(r"\d{3} hold, 0 do not\n", finished.out)
+    finished.check()
+    assert "not simulated" not in finished.err.replace("not simulated: 0 calls", "")
