@@ -137,8 +137,7 @@ static void mark_frames(struct exceptions *all)
 	_cleanup_error_ struct gm_error *error =
 	        gm_python_threads(all->python, threads, 256, &count);
 	for (size_t i = 0; !error && i < count; i++) {
-		size_t depth =
-		        gm_python_stack(all->python, threads[i].native_id, frames, FRAMES_MAX);
+		size_t depth = gm_python_thread_stack(all->python, &threads[i], frames, FRAMES_MAX);
 		for (size_t j = 0; j < depth; j++)
 			gm_python_frame_references(all->python, &frames[j], mark_local, all);
 	}

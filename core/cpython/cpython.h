@@ -110,6 +110,10 @@ struct gm_error *gm_python_threads(
  * Python. Hot path: few system calls, nothing allocated for code objects seen before. */
 size_t gm_python_stack(
         struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max);
+/* The same of one of gm_python_threads(): a thread that called into a subinterpreter has a state in each, with the frames
+ * of its own there. */
+size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
+        struct gm_python_frame *ret_frames, size_t max);
 
 /*
  * The frame that is being torn down just now, if any: a function has returned and its locals die.

@@ -41,6 +41,19 @@ struct search {
 	uint8_t bytes[STATE_BYTES];
 };
 
+static bool has_frame(struct gm_python *python, const uint8_t *bytes)
+{
+	const struct gm_python_layout *layout = &python->layout;
+	if (layout->thread_cframe == GM_NO_FIELD)
+		return gm_u64_at(bytes, layout->thread_frame) != 0;
+	uint64_t cframe = gm_u64_at(bytes, layout->thread_cframe);
+	return cframe && gm_py_field(python, cframe, layout->cframe_frame) != 0;
+}
+
+/*
+ * A thread has one state per interpreter that it entered, the newest interpreter's first. The one that runs has a frame;
+ * the others may have some too, of what called it: gm_python_thread_stack() reads those.
+ */
 static bool is_thread(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
 {
 	struct search *search = context;
@@ -48,12 +61,12 @@ static bool is_thread(void *context, struct gm_python *python, uint64_t state, c
 	if ((search->by_pthread ? gm_py_tid_of_pthread(python, bytes)
 	                        : gm_py_native_id(python, bytes)) != search->thread)
 		return true;
-	search->state = state;
-	memcpy(search->bytes, bytes, state_size(python));
-	/* A thread has one state per interpreter it entered; the one with a frame is the one that
-	 * runs. */
-	return python->layout.thread_frame != GM_NO_FIELD &&
-	       !gm_u64_at(bytes, python->layout.thread_frame);
+	bool runs = has_frame(python, bytes);
+	if (runs || !search->state) {
+		search->state = state;
+		memcpy(search->bytes, bytes, state_size(python));
+	}
+	return !runs;
 }
 
 static struct gm_thread_hint *hint_for(struct gm_python *python, pid_t thread)
@@ -147,40 +160,14 @@ static bool still_unknown(struct gm_python *python, const struct gm_thread_hint 
 	       !memcmp(stamp, hint->stamp, sizeof(stamp));
 }
 
-static bool find_state(struct walk *walk, pid_t thread)
+/* Where the thread's frames begin, from its state. `cframe_frame`: what the hint's C frame has, 0 where it was not read.
+ */
+static void enter_state(struct walk *walk, bool hinted, uint64_t cframe_frame)
 {
 	struct gm_python *python = walk->python;
 	const struct gm_python_layout *layout = &python->layout;
-	uint64_t cframe_frame = 0;
-	bool hinted = false;
 	uint64_t cframe = 0;
 
-	python->window_size = 0;
-	walk->hint = hint_for(python, thread);
-	walk->hint->used = ++python->walk;
-	if (still_unknown(python, walk->hint))
-		return false;
-	if (walk->hint->state)
-		hinted = read_by_hint(walk, &cframe_frame);
-	if (!hinted) {
-		struct search search = {.thread = thread};
-		python->window_size = 0;
-		*walk->hint = (struct gm_thread_hint){.thread = thread};
-		gm_py_each_thread(python, is_thread, &search);
-		if (!search.state) { /* 3.11 leaves the parent's id in a forked child */
-			search.by_pthread = true;
-			gm_py_each_thread(python, is_thread, &search);
-		}
-		walk->hint->used = python->walk;
-		if (!search.state) {
-			walk->hint->unknown = stamp_threads(python, walk->hint->stamp);
-			return false;
-		}
-		walk->hint->state = search.state;
-		walk->hint->by_pthread = search.by_pthread;
-		walk->hint->ident = gm_u64_at(search.bytes, layout->thread_ident);
-		memcpy(walk->state, search.bytes, state_size(python));
-	}
 	if (layout->thread_cframe != GM_NO_FIELD) {
 		cframe = gm_u64_at(walk->state, layout->thread_cframe);
 		if (hinted && cframe == walk->hint->cframe && cframe_frame)
@@ -209,6 +196,42 @@ static bool find_state(struct walk *walk, pid_t thread)
 		}
 	}
 	python->current_frame = walk->frame;
+}
+
+static bool find_state(struct walk *walk, pid_t thread)
+{
+	struct gm_python *python = walk->python;
+	const struct gm_python_layout *layout = &python->layout;
+	uint64_t cframe_frame = 0;
+	bool hinted = false;
+
+	python->window_size = 0;
+	walk->hint = hint_for(python, thread);
+	walk->hint->used = ++python->walk;
+	if (still_unknown(python, walk->hint))
+		return false;
+	if (walk->hint->state)
+		hinted = read_by_hint(walk, &cframe_frame);
+	if (!hinted) {
+		struct search search = {.thread = thread};
+		python->window_size = 0;
+		*walk->hint = (struct gm_thread_hint){.thread = thread};
+		gm_py_each_thread(python, is_thread, &search);
+		if (!search.state) { /* 3.11 leaves the parent's id in a forked child */
+			search.by_pthread = true;
+			gm_py_each_thread(python, is_thread, &search);
+		}
+		walk->hint->used = python->walk;
+		if (!search.state) {
+			walk->hint->unknown = stamp_threads(python, walk->hint->stamp);
+			return false;
+		}
+		walk->hint->state = search.state;
+		walk->hint->by_pthread = search.by_pthread;
+		walk->hint->ident = gm_u64_at(search.bytes, layout->thread_ident);
+		memcpy(walk->state, search.bytes, state_size(python));
+	}
+	enter_state(walk, hinted, cframe_frame);
 	return true;
 }
 
@@ -394,16 +417,13 @@ static void find_codes(struct gm_python *python)
 	}
 }
 
-size_t gm_python_stack(
-        struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max)
+/* From walk->frame on. */
+static size_t read_frames(struct walk *walk, struct gm_python_frame *ret_frames, size_t max)
 {
-	struct walk walk = {.python = python};
+	struct gm_python *python = walk->python;
 	size_t count = 0;
 
-	python->raw.count = 0;
-	if (!max || !find_state(&walk, thread))
-		return 0;
-	collect(&walk, max);
+	collect(walk, max);
 	find_codes(python);
 	for (size_t i = 0; i < python->raw.count && count < max; i++) {
 		struct gm_raw_frame *raw = &python->raw.items[i];
@@ -419,6 +439,33 @@ size_t gm_python_stack(
 		count++;
 	}
 	return count;
+}
+
+size_t gm_python_stack(
+        struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max)
+{
+	struct walk walk = {.python = python};
+
+	python->raw.count = 0;
+	if (!max || !find_state(&walk, thread))
+		return 0;
+	return read_frames(&walk, ret_frames, max);
+}
+
+size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
+        struct gm_python_frame *ret_frames, size_t max)
+{
+	struct gm_thread_hint hint = {.thread = thread->native_id, .state = thread->state};
+	struct walk walk = {.python = python, .hint = &hint};
+
+	python->raw.count = 0;
+	python->window_size = 0;
+	python->walk++;
+	if (!max ||
+	        !gm_image_try_read(python->image, thread->state, walk.state, state_size(python)))
+		return 0;
+	enter_state(&walk, false, 0);
+	return read_frames(&walk, ret_frames, max);
 }
 
 uint64_t gm_python_local(

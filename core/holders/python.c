@@ -216,8 +216,8 @@ static struct gm_error *add_frames(struct gm_holders *graph)
 	size_t thread_count;
 	gm_try(gm_python_threads(graph->python, threads, MAX_THREADS, &thread_count));
 	for (size_t i = 0; i < thread_count; i++) {
-		size_t count = gm_python_stack(
-		        graph->python, threads[i].native_id, frames, FRAMES_AT_ONCE);
+		size_t count =
+		        gm_python_thread_stack(graph->python, &threads[i], frames, FRAMES_AT_ONCE);
 		for (size_t j = 0; j < count; j++)
 			add_frame(graph, &frames[j], threads[i].native_id);
 	}

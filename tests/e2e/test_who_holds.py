@@ -2,6 +2,7 @@
 as it is, all references are found, and nothing is reported that holds nothing."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -431,6 +432,48 @@ inputs = torch.ones(2000, 1000, device="cuda")
 print("made", flush=True)
 output = layer(inputs)
 """
+
+
+SUBINTERPRETER = """
+import sys, textwrap, torch
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+
+other = interpreters.create("legacy") if sys.version_info >= (3, 13) else interpreters.create(isolated=False)
+
+def outer(tensor):
+    interpreters.run_string(other, textwrap.dedent(f'''
+        import ctypes, sys
+        kept = ctypes.cast({id(tensor)}, ctypes.py_object).value
+        class Cache: pass
+        cache = Cache()
+        cache.tensor = kept
+        def wait():
+            inner = kept
+            print({hex(tensor.data_ptr())!r}, flush=True)
+            sys.stdin.read()
+        wait()
+    '''))
+
+outer(torch.ones(1000, 1000))
+"""
+
+
+def test_holders_in_a_subinterpreter_and_in_what_called_it_are_found(spawn, python, run_gpumem, tmp_path):
+    program = tmp_path / "subinterpreter.py"
+    program.write_text(SUBINTERPRETER)
+    process = spawn([python, "-W", "ignore", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    address = process.stdout.readline().strip()
+    answer = run_gpumem("who-holds", "--pid", process.pid, address, "--json").check().json()
+    assert answer["complete"] is True
+    assert [re.sub(r" at .*", "", holder["text"]) for holder in answer["holders"]] == [
+        "global 'kept' of module __main__ (<string>)",
+        "local 'inner' of wait()",
+        "local 'tensor' of outer()",
+        "attribute 'tensor' of Cache: global 'cache' of module __main__ (<string>)",
+    ]
 
 
 GUESSED = """
