@@ -22,7 +22,7 @@ target_include_directories(gm_options INTERFACE ${PROJECT_SOURCE_DIR}/core ${PRO
 target_compile_options(gm_options INTERFACE
 	-Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
 	-Wformat=2 -Wundef -Wvla -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
-	-fno-strict-aliasing)
+	-fno-strict-aliasing -mpopcnt)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 	target_compile_options(gm_options INTERFACE -Wlogical-op -Wduplicated-cond)
 endif()

@@ -53,18 +53,24 @@ static inline size_t gm_address_chunk_slot(const struct gm_address_set *set, uin
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (set->capacity - 1);
 }
 
-static inline uint32_t gm_address_set_find(const struct gm_address_set *set, uint64_t address)
+/* `near`: where the last one was; what is asked for is often near it. */
+static inline uint32_t gm_address_set_find_near(
+        const struct gm_address_set *set, uint64_t address, const struct gm_address_chunk **near)
 {
 	uint64_t key = (address >> GM_ADDRESS_CHUNK_SHIFT) + 1;
-	const struct gm_address_chunk *chunk;
+	const struct gm_address_chunk *chunk = *near;
 	if (set->capacity == 0 || address & 7)
 		return GM_NO_ADDRESS_NUMBER;
-	for (size_t i = gm_address_chunk_slot(set, key);; i = (i + 1) & (set->capacity - 1)) {
-		chunk = set->slots[i];
-		if (!chunk)
-			return GM_NO_ADDRESS_NUMBER;
-		if (chunk->key == key)
-			break;
+	if (!chunk || chunk->key != key) {
+		for (size_t i = gm_address_chunk_slot(set, key);;
+		        i = (i + 1) & (set->capacity - 1)) {
+			chunk = set->slots[i];
+			if (!chunk)
+				return GM_NO_ADDRESS_NUMBER;
+			if (chunk->key == key)
+				break;
+		}
+		*near = chunk;
 	}
 	uint64_t bit = address >> 3 & (GM_ADDRESS_CHUNK_WORDS * 64 - 1);
 	uint64_t word = chunk->bits[bit / 64];
@@ -72,6 +78,12 @@ static inline uint32_t gm_address_set_find(const struct gm_address_set *set, uin
 		return GM_NO_ADDRESS_NUMBER;
 	return chunk->first + chunk->before[bit / 64] +
 	       (uint32_t)__builtin_popcountll(word & ((UINT64_C(1) << bit % 64) - 1));
+}
+
+static inline uint32_t gm_address_set_find(const struct gm_address_set *set, uint64_t address)
+{
+	const struct gm_address_chunk *near = NULL;
+	return gm_address_set_find_near(set, address, &near);
 }
 
 #endif

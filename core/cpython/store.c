@@ -16,6 +16,7 @@ bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames
 	if (frames >= HUGE_FROM)
 		(void)madvise(bytes, frames * GM_STORE_FRAME, MADV_HUGEPAGE);
 	store->image = image;
+	store->kept = gm_image_kept(image);
 	store->bytes = bytes;
 	store->frames = frames;
 	store->next = 0;
@@ -71,6 +72,12 @@ static bool fill(
 
 static const uint8_t *page_at(struct gm_store *store, uint64_t page_address)
 {
+	if (store->kept && (gm_kept_chunk(store->kept, page_address) ||
+	                           gm_kept_fill(store->kept, page_address))) {
+		const uint8_t *kept = gm_kept_have(store->kept, page_address, PAGE);
+		if (kept)
+			return kept;
+	}
 	uint64_t key = page_address / GM_STORE_FRAME + 1;
 	struct gm_store_slot *slot = &store->slots[gm_store_slot_number(key)];
 	size_t skip = page_address % GM_STORE_FRAME;
@@ -94,6 +101,9 @@ const uint8_t *gm_store_miss(struct gm_store *store, uint64_t address, size_t si
 		return NULL;
 	if (skip + size <= PAGE)
 		return bytes + skip;
+	const uint8_t *kept = gm_kept_have(store->kept, address, size);
+	if (kept)
+		return kept;
 	/* over a page's end: of two frames, the next one may take the place of this */
 	size_t first = PAGE - skip;
 	memcpy(store->scratch, bytes + skip, first);

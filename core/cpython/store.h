@@ -6,7 +6,7 @@
 #ifndef GM_CPYTHON_STORE_H
 #define GM_CPYTHON_STORE_H
 
-#include "image/image.h"
+#include "image/kept.h"
 
 enum {
 	GM_STORE_FRAME = 64 << 10,
@@ -24,8 +24,9 @@ struct gm_store_slot {
 
 struct gm_store {
 	struct gm_image *image;
-	uint8_t *bytes;    /* all frames'; touched as they are used */
-	uint16_t *slot_of; /* of each frame */
+	struct gm_kept *kept; /* what the image keeps for all threads; may be NULL */
+	uint8_t *bytes;       /* all frames'; touched as they are used */
+	uint16_t *slot_of;    /* of each frame */
 	size_t frames;
 	size_t next; /* frames are taken in turn */
 	struct gm_store_slot slots[GM_STORE_SLOTS];
@@ -45,6 +46,9 @@ static inline size_t gm_store_slot_number(uint64_t key)
 /* The bytes at an address, at most GM_STORE_PIECE; NULL: they cannot be read. Valid until the next call. */
 static inline const uint8_t *gm_store_at(struct gm_store *store, uint64_t address, size_t size)
 {
+	const uint8_t *kept = gm_kept_have(store->kept, address, size);
+	if (kept)
+		return kept;
 	uint64_t key = address / GM_STORE_FRAME + 1;
 	const struct gm_store_slot *slot = &store->slots[gm_store_slot_number(key)];
 	size_t skip = address % GM_STORE_FRAME;

@@ -43,6 +43,9 @@ static void walker_destroy(struct gm_walker *walker)
 	gm_array_deinit(&walker->requests);
 	gm_array_deinit(&walker->unknown);
 	gm_array_deinit(&walker->references);
+	gm_array_deinit(&walker->starts);
+	gm_array_deinit(&walker->slow);
+	gm_array_deinit(&walker->late);
 	gm_array_deinit(&walker->outside);
 	gm_array_deinit(&walker->scratch);
 	free(walker);
@@ -87,15 +90,45 @@ static uint64_t *atom_slot(struct gm_walker *walker, uint64_t address)
 	return &walker->atoms[(address * UINT64_C(0x9e3779b97f4a7c15) >> 44) & (GM_WALK_ATOMS - 1)];
 }
 
+/* Is it a string, a number or code, or no object at all? `head`: its bytes up to its type. */
+static bool is_atom(struct gm_walker *walker, const uint8_t *head)
+{
+	const struct gm_walk_type *type =
+	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
+	return !type || type->type->atom;
+}
+
+static bool push_reference(struct gm_walker *walker, struct gm_walk_reference reference)
+{
+	struct gm_walk_late late = {reference, walker->position};
+	return walker->is_late ? gm_array_push(&walker->late, late)
+	                       : gm_array_push(&walker->references, reference);
+}
+
+/* What the set does not have is looked at here where its memory is kept, else with others of its neighbourhood. */
+static bool push_unknown(struct gm_walker *walker, struct gm_walk_outside unknown)
+{
+	const uint8_t *head = gm_kept_have(
+	        walker->store.kept, unknown.to, (size_t)walker->python->layout.object_type + 8);
+	if (!head)
+		return gm_array_push(&walker->unknown, unknown);
+	if (!is_atom(walker, head))
+		return gm_array_push(&walker->outside, unknown);
+	if (gm_u64_at(head, 0) != 1) /* its reference count: others will come to it too */
+		*atom_slot(walker, unknown.to) = unknown.to;
+	return true;
+}
+
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra)
 {
 	if (!target || target & 7 || *atom_slot(walker, target) == target)
 		return;
-	uint32_t to = gm_address_set_find(walker->walk->options->objects, target);
+	uint32_t to =
+	        gm_address_set_find_near(walker->walk->options->objects, target, &walker->near);
 	struct gm_walk_reference reference = {from, to, extra};
 	struct gm_walk_outside unknown = {target, from, extra};
-	if (to != GM_NO_ADDRESS_NUMBER ? !gm_array_push(&walker->references, reference)
-	                               : !gm_array_push(&walker->unknown, unknown))
+	if (to != GM_NO_ADDRESS_NUMBER ? !push_reference(walker, reference)
+	                               : !push_unknown(walker, unknown))
 		walker->no_memory = true;
 }
 
@@ -104,7 +137,7 @@ static void sort_out_unknown(struct gm_walker *walker)
 {
 	size_t count = walker->unknown.count;
 	struct gm_walk_outside *unknown = walker->unknown.items;
-	const int32_t type_at = walker->python->layout.object_type;
+	const size_t head_size = (size_t)walker->python->layout.object_type + 8;
 	uint64_t last = 0;
 	bool last_is_atom = true;
 	if (!gm_array_reserve(&walker->scratch, count * sizeof(*unknown) + 1)) {
@@ -114,18 +147,76 @@ static void sort_out_unknown(struct gm_walker *walker)
 	gm_sort_by_address(unknown, walker->scratch.items, count, sizeof(*unknown));
 	for (size_t i = 0; i < count; i++) {
 		if (unknown[i].to != last) {
-			const uint8_t *head =
-			        gm_store_at(&walker->store, unknown[i].to, (size_t)type_at + 8);
-			const struct gm_walk_type *type =
-			        head ? gm_walk_type_at(walker, gm_u64_at(head, type_at)) : NULL;
+			const uint8_t *head = gm_store_at(&walker->store, unknown[i].to, head_size);
 			last = unknown[i].to;
-			last_is_atom = !type || type->type->atom;
+			last_is_atom = !head || is_atom(walker, head);
 			if (last_is_atom)
 				*atom_slot(walker, last) = last;
 		}
 		if (!last_is_atom && !gm_array_push(&walker->outside, unknown[i]))
 			walker->no_memory = true;
 	}
+}
+
+static int by_holder(const void *a, const void *b)
+{
+	const struct gm_walk_outside *left = a, *right = b;
+	if (left->from != right->from)
+		return left->from < right->from ? -1 : 1;
+	return left->extra < right->extra ? -1 : left->extra > right->extra;
+}
+
+/* What is kept is a matter of chance: by target, then by holder, they come in the same order each time. */
+static void sort_outside(struct gm_walker *walker)
+{
+	size_t count = walker->outside.count;
+	struct gm_walk_outside *outside = walker->outside.items;
+	if (!gm_array_reserve(&walker->scratch, count * sizeof(*outside) + 1)) {
+		walker->no_memory = true;
+		return;
+	}
+	gm_sort_by_address(outside, walker->scratch.items, count, sizeof(*outside));
+	for (size_t first = 0, end; first < count; first = end) {
+		bool sorted = true;
+		for (end = first + 1; end < count && outside[end].to == outside[first].to; end++)
+			sorted &= by_holder(&outside[end - 1], &outside[end]) <= 0;
+		if (!sorted)
+			qsort(outside + first, end - first, sizeof(*outside), by_holder);
+	}
+}
+
+/* References that were found late go behind the others of their object. */
+static void sort_in_late(struct gm_walker *walker, size_t objects)
+{
+	size_t count = walker->references.count + walker->late.count, made = 0;
+	uint32_t *next = calloc(objects + 1, sizeof(*next));
+	struct gm_walk_late *late = malloc((walker->late.count + 1) * sizeof(*late));
+	struct gm_walk_reference *merged = malloc((count + 1) * sizeof(*merged));
+	if (!next || !late || !merged) {
+		walker->no_memory = true;
+		free(merged);
+	} else {
+		for (size_t i = 0; i < walker->late.count; i++)
+			next[walker->late.items[i].position + 1]++;
+		for (size_t i = 1; i <= objects; i++)
+			next[i] += next[i - 1];
+		for (size_t i = 0; i < walker->late.count; i++)
+			late[next[walker->late.items[i].position]++] = walker->late.items[i];
+		for (size_t i = 0, at = 0; i < objects; i++) {
+			size_t end = i + 1 < objects ? walker->starts.items[i + 1]
+			                             : walker->references.count;
+			for (size_t k = walker->starts.items[i]; k < end; k++)
+				merged[made++] = walker->references.items[k];
+			for (; at < next[i]; at++)
+				merged[made++] = late[at].reference;
+		}
+		free(walker->references.items);
+		walker->references.items = merged;
+		walker->references.count = made;
+		walker->references.capacity = count + 1;
+	}
+	free(next);
+	free(late);
 }
 
 /* --- batches --------------------------------------------------------------------------------------- */
@@ -157,7 +248,12 @@ static void walk_batch(struct team *team, struct gm_walker *walker, size_t numbe
 	size_t count =
 	        team->total - first < team->batch_size ? team->total - first : team->batch_size;
 	const uint64_t *addresses;
-	walker->requests.count = walker->unknown.count = 0;
+	walker->requests.count = walker->unknown.count = walker->late.count = 0;
+	walker->starts.count = 0;
+	if (!gm_array_reserve(&walker->starts, count + 1)) {
+		walker->no_memory = true;
+		return;
+	}
 	if (options->addresses) {
 		addresses = options->addresses + first;
 	} else {
@@ -172,6 +268,9 @@ static void walk_batch(struct team *team, struct gm_walker *walker, size_t numbe
 	        (uint32_t)first, count);
 	gm_walk_arrays(walker);
 	sort_out_unknown(walker);
+	if (walker->late.count > 0 && !walker->no_memory)
+		sort_in_late(walker, walker->starts.count);
+	sort_outside(walker);
 	hand_over(walker, batch);
 }
 

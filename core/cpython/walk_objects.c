@@ -18,7 +18,8 @@ enum {
 static void request(struct gm_walker *walker, uint32_t from, enum gm_walk_array array,
         uint64_t address, uint64_t detail, enum gm_edge_kind extra)
 {
-	struct gm_walk_request request = {address, detail, from, (uint16_t)array, (uint16_t)extra};
+	struct gm_walk_request request = {
+	        address, detail, from, walker->position, (uint16_t)array, (uint16_t)extra};
 	if (address && !(address & 7) && !gm_array_push(&walker->requests, request))
 		walker->no_memory = true;
 }
@@ -35,8 +36,9 @@ static bool emit_slowly(
 	uint32_t extra = (uint32_t)kind;
 	if (kind == GM_EDGE_OTHER && name && strcmp(name, "__dict__") == 0)
 		extra |= GM_WALK_OWN_DICT;
-	if (kind != GM_EDGE_TYPE)
-		gm_walk_emit(slow->walker, slow->from, target, extra);
+	struct gm_walk_outside reference = {target, slow->from, extra};
+	if (kind != GM_EDGE_TYPE && !gm_array_push(&slow->walker->slow, reference))
+		slow->walker->no_memory = true;
 	return !slow->walker->no_memory;
 }
 
@@ -47,6 +49,10 @@ static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t addres
 	pthread_mutex_lock(&walker->walk->lock);
 	gm_python_references(walker->python, address, emit_slowly, &slow);
 	pthread_mutex_unlock(&walker->walk->lock);
+	/* a type that is met for the first time is read under that lock too */
+	for (size_t i = 0; i < walker->slow.count; i++)
+		gm_walk_emit(walker, from, walker->slow.items[i].to, walker->slow.items[i].extra);
+	walker->slow.count = 0;
 }
 
 static bool is_slow(const struct gm_type *type)
@@ -212,17 +218,57 @@ static void walk_object(
 		walk_guesses(walker, from, bytes, type, known->guess_from);
 }
 
+/* bytes of an array that tell what it is */
+static size_t head_size(const struct gm_walker *walker, const struct gm_walk_request *request)
+{
+	/* an array of one pointer may be the last of a mapping */
+	return request->array == GM_WALK_KEYS ? (size_t)walker->python->layout.keys_indices : 8;
+}
+
+static void walk_array(
+        struct gm_walker *walker, const struct gm_walk_request *request, const uint8_t *head);
+
+/* The arrays of one object, from `first` on, by address: at once, if all of them are kept. */
+static void walk_kept_arrays(struct gm_walker *walker, size_t first)
+{
+	struct gm_walk_request *requests = walker->requests.items + first;
+	size_t count = walker->requests.count - first;
+	const uint8_t *heads[4];
+	if (count > sizeof(heads) / sizeof(heads[0]))
+		return;
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = i; k > 0 && requests[k].address < requests[k - 1].address; k--) {
+			struct gm_walk_request swapped = requests[k];
+			requests[k] = requests[k - 1];
+			requests[k - 1] = swapped;
+		}
+	for (size_t i = 0; i < count; i++) {
+		heads[i] = gm_kept_have(
+		        walker->store.kept, requests[i].address, head_size(walker, &requests[i]));
+		if (!heads[i])
+			return;
+	}
+	for (size_t i = 0; i < count; i++)
+		walk_array(walker, &requests[i], heads[i]);
+	walker->requests.count = first;
+}
+
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
         uint32_t first, size_t count)
 {
 	for (size_t i = 0; i < count && !walker->no_memory; i++) {
 		uint8_t copy[AT_ONCE]; /* as more is read of it */
+		size_t requests = walker->requests.count;
+		walker->starts.items[walker->starts.count++] = (uint32_t)walker->references.count;
+		walker->position = (uint32_t)i;
 		const uint8_t *bytes = gm_store_at(&walker->store, addresses[i] - BEFORE, AT_ONCE);
 		if (!bytes) /* the last one of a mapping, at most */
 			continue;
 		memcpy(copy, bytes, sizeof(copy));
 		walk_object(walker, numbers ? numbers[i] : first + (uint32_t)i, addresses[i],
 		        copy + BEFORE);
+		if (walker->requests.count > requests)
+			walk_kept_arrays(walker, requests);
 	}
 }
 
@@ -329,20 +375,21 @@ void gm_walk_arrays(struct gm_walker *walker)
 {
 	struct gm_walk_request *requests = walker->requests.items;
 	size_t count = walker->requests.count;
-	size_t keys_head = (size_t)walker->python->layout.keys_indices;
 	if (!gm_array_reserve(&walker->scratch, count * sizeof(*requests) + 1)) {
 		walker->no_memory = true;
 		return;
 	}
 	gm_sort_by_address(requests, walker->scratch.items, count, sizeof(*requests));
+	walker->is_late = true;
 	for (size_t i = 0; i < count && !walker->no_memory; i++) {
 		uint8_t copy[GM_KEYS_HEAD];
-		/* an array of one pointer may be the last of a mapping */
-		size_t size = requests[i].array == GM_WALK_KEYS ? keys_head : 8;
+		size_t size = head_size(walker, &requests[i]);
 		const uint8_t *head = gm_store_at(&walker->store, requests[i].address, size);
 		if (!head)
 			continue;
 		memcpy(copy, head, size);
+		walker->position = requests[i].position;
 		walk_array(walker, &requests[i], copy);
 	}
+	walker->is_late = false;
 }

@@ -10,7 +10,7 @@
 
 enum {
 	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
-	GM_WALK_ATOMS = 1 << 15,  /* slots of its table of strings and numbers met lately */
+	GM_WALK_ATOMS = 1 << 13,  /* slots of its table of strings and numbers met lately */
 	GM_WALK_FRAMES = 256,     /* of memory that a thread keeps: 16 MiB */
 	GM_WALK_FEW_FRAMES = 24,  /* where there is little to walk */
 	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
@@ -26,9 +26,15 @@ enum gm_walk_array {
 struct gm_walk_request {
 	uint64_t address;
 	uint64_t detail;
-	uint32_t from;
-	uint16_t array; /* enum gm_walk_array */
+	uint32_t from, position; /* whose it is: its number, and which of the batch */
+	uint16_t array;          /* enum gm_walk_array */
 	uint16_t extra;
+};
+
+/* A reference that was found after those of the objects behind it. */
+struct gm_walk_late {
+	struct gm_walk_reference reference;
+	uint32_t position;
 };
 
 /* A type as this walk uses it: NULL where no type is at the address. */
@@ -53,9 +59,15 @@ struct gm_walker {
 	GM_ARRAY(uint64_t) addresses; /* of the batch */
 	GM_ARRAY(struct gm_walk_request) requests;
 	GM_ARRAY(struct gm_walk_outside) unknown;
-	GM_ARRAY(struct gm_walk_reference) references;
+	GM_ARRAY(struct gm_walk_reference) references; /* by object, as `starts` tells */
+	GM_ARRAY(struct gm_walk_outside) slow;         /* of one object of a rare kind */
+	GM_ARRAY(uint32_t) starts;
+	GM_ARRAY(struct gm_walk_late) late;
+	uint32_t position; /* of the object whose references are being found */
+	bool is_late;
 	GM_ARRAY(struct gm_walk_outside) outside;
 	GM_ARRAY(uint8_t) scratch;
+	const struct gm_address_chunk *near; /* where the last object was found */
 	bool no_memory;
 };
 
@@ -67,12 +79,12 @@ struct gm_walk {
 
 /* The type at an address; NULL: there is none. The look-up of one seen before takes no lock. */
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
-/* Notes a reference: known, or to be looked at when the batch's are sorted. */
+/* Notes a reference: known, or to be looked at when those that nothing keeps are sorted. */
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
 /* The objects of a batch, ascending; `numbers` may be NULL: they count from `first` on. */
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
         uint32_t first, size_t count);
-/* The arrays that they own. */
+/* The arrays that they own and that were not at hand. */
 void gm_walk_arrays(struct gm_walker *walker);
 
 #endif

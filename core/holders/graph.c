@@ -1,6 +1,9 @@
 #include "holders/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/team.h"
 
 enum {
 	MAX_VERTICES = 1 << 25,
@@ -39,7 +42,7 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 {
 	if (from == GM_NO_VERTEX || to == GM_NO_VERTEX)
 		return;
-	if (graph->edges.count >= MAX_EDGES) {
+	if (graph->edges.count + graph->run_edges >= MAX_EDGES) {
 		graph->hits_truncated = true;
 		return;
 	}
@@ -49,31 +52,137 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 		graph->no_memory = true;
 }
 
+void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count)
+{
+	size_t room = MAX_EDGES - graph->run_edges;
+	if (count > room) {
+		graph->hits_truncated = true;
+		count = room;
+	}
+	struct gm_edge_run run = {references, count, graph->edges.count};
+	if (count > 0 && gm_array_push(&graph->runs, run)) {
+		graph->run_edges += count;
+	} else {
+		graph->no_memory |= count > 0;
+		free(references);
+	}
+}
+
+/* --- what leads nowhere ----------------------------------------------------------------------------- */
+
+struct pruning {
+	struct gm_holders *graph;
+	const uint8_t *leads; /* to something, by vertex; NULL: all do */
+	uint8_t *still_leads;
+};
+
+static void prune_run(void *context, size_t number)
+{
+	struct pruning *pruning = context;
+	struct gm_edge_run *run = &pruning->graph->runs.items[number];
+	size_t kept = 0;
+	for (size_t i = 0; i < run->count; i++) {
+		struct gm_walk_reference reference = run->references[i];
+		if (pruning->leads && !pruning->leads[reference.to])
+			continue;
+		run->references[kept++] = reference;
+		/* by several threads, and all the same */
+		__atomic_store_n(&pruning->still_leads[reference.from], 1, __ATOMIC_RELAXED);
+	}
+	run->count = kept;
+}
+
+/* Of lists of numbers in dicts in lists each round takes one level; what is deep is little. */
+static bool prune(struct gm_holders *graph)
+{
+	enum { ROUNDS = 3 };
+	size_t count = graph->vertices.count;
+	uint8_t *leads = malloc(count + 1), *still_leads = malloc(count + 1);
+	bool done = leads && still_leads;
+	for (unsigned round = 0; round < ROUNDS && done; round++) {
+		memset(still_leads, 0, count);
+		for (size_t i = 0; i < graph->edges.count; i++)
+			still_leads[graph->edges.items[i].from] = 1;
+		struct pruning pruning = {graph, round ? leads : NULL, still_leads};
+		gm_team_run(graph->runs.count, prune_run, &pruning);
+		uint8_t *swapped = leads;
+		leads = still_leads;
+		still_leads = swapped;
+	}
+	free(leads);
+	free(still_leads);
+	return done;
+}
+
+/* --- by target -------------------------------------------------------------------------------------- */
+
+static void free_runs(struct gm_holders *graph)
+{
+	for (size_t i = 0; i < graph->runs.count; i++)
+		free(graph->runs.items[i].references);
+	gm_array_deinit(&graph->runs);
+}
+
+static void count_targets(const struct gm_holders *graph, uint32_t *counts)
+{
+	for (size_t i = 0; i < graph->edges.count; i++)
+		counts[graph->edges.items[i].to]++;
+	for (size_t r = 0; r < graph->runs.count; r++)
+		for (size_t i = 0; i < graph->runs.items[r].count; i++)
+			counts[graph->runs.items[r].references[i].to]++;
+}
+
+/* `next`: where the next edge of each vertex goes. */
+static void place(struct gm_holders *graph, uint32_t *next, struct gm_edge *sorted)
+{
+	for (size_t r = 0, i = 0; r <= graph->runs.count; r++) {
+		const struct gm_edge_run *run =
+		        r < graph->runs.count ? &graph->runs.items[r] : NULL;
+		for (; i < (run ? run->after : graph->edges.count); i++)
+			sorted[next[graph->edges.items[i].to]++] = graph->edges.items[i];
+		for (size_t k = 0; run && k < run->count; k++)
+			sorted[next[run->references[k].to]++] =
+			        (struct gm_edge){.from = run->references[k].from,
+			                .to = run->references[k].to,
+			                .extra = run->references[k].extra & 0xffffff,
+			                .kind = GM_REF_PYTHON};
+	}
+}
+
 /* A counting sort by what an edge points to; edges of one target keep their order. */
 bool gm_graph_freeze(struct gm_holders *graph)
 {
-	size_t count = graph->edges.count;
-	struct gm_edge *sorted = malloc((count + 1) * sizeof(*sorted));
-	if (!sorted || graph->no_memory) {
-		free(sorted);
+	graph->cost.references = graph->edges.count + graph->run_edges;
+	uint32_t *next = calloc(graph->vertices.count + 1, sizeof(*next));
+	if (!next || graph->no_memory || !prune(graph)) {
+		free(next);
 		return false;
 	}
-	for (size_t i = 0; i < count; i++)
-		graph->vertices.items[graph->edges.items[i].to].count++;
+	count_targets(graph, next);
 	uint32_t first = 0;
 	for (size_t i = 0; i < graph->vertices.count; i++) {
 		struct gm_vertex *vertex = &graph->vertices.items[i];
 		vertex->first = first;
+		vertex->count = next[i];
+		next[i] = first;
 		first += vertex->count;
-		vertex->count = 0;
 	}
-	for (size_t i = 0; i < count; i++) {
-		struct gm_vertex *vertex = &graph->vertices.items[graph->edges.items[i].to];
-		sorted[vertex->first + vertex->count++] = graph->edges.items[i];
+	struct gm_edge *sorted = malloc(((size_t)first + 1) * sizeof(*sorted));
+	if (sorted) {
+		place(graph, next, sorted);
+		free(graph->edges.items);
+		graph->edges.items = sorted;
+		graph->edges.count = first;
+		graph->edges.capacity = (size_t)first + 1;
+		graph->frozen = true;
 	}
-	free(graph->edges.items);
-	graph->edges.items = sorted;
-	graph->edges.capacity = count + 1;
-	graph->frozen = true;
-	return true;
+	free_runs(graph);
+	free(next);
+	return sorted != NULL;
+}
+
+void gm_graph_deinit_edges(struct gm_holders *graph)
+{
+	free_runs(graph);
+	gm_array_deinit(&graph->edges);
 }

@@ -7,6 +7,9 @@
  * objects and two million references, and a query asks for a few hundred of them. References to what holds nothing
  * (strings, numbers, code, classes of instances) are not in the graph.
  *
+ * What leads nowhere is not either: an object that refers to nothing that could hold a tensor (a list of numbers) cannot
+ * be on a way to a block, nor can one that refers to such objects alone.
+ *
  * What it costs: 24 bytes a vertex and 12 an edge; building it, some two to three streaming reads of the memory.
  */
 #ifndef GM_HOLDERS_GRAPH_H
@@ -73,6 +76,12 @@ struct gm_edge {
 	uint32_t extra : 24, kind : 8; /* enum gm_reference */
 };
 
+/* References between Python's objects as the walk found them, behind the first `after` of the other edges. */
+struct gm_edge_run {
+	struct gm_walk_reference *references; /* owned */
+	size_t count, after;
+};
+
 struct gm_frame_root {
 	struct gm_python_frame frame;
 	pid_t thread;
@@ -95,6 +104,8 @@ struct gm_holders {
 	struct gm_address_set objects;
 	struct gm_map by_address; /* -> vertex + 1 */
 	GM_ARRAY(struct gm_edge) edges;
+	GM_ARRAY(struct gm_edge_run) runs; /* until it is frozen */
+	size_t run_edges;
 	bool frozen, no_memory;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
 
@@ -132,8 +143,11 @@ uint32_t gm_graph_add(
 /* Adds a reference; `word` is the address it was read from, 0 where that is no native word. */
 void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
         uint32_t extra, uint64_t word);
+/* Takes over what the walk found between vertices, all of it behind the edges there are. */
+void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count);
 /* Sorts the edges; none may be added after. False: no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
+void gm_graph_deinit_edges(struct gm_holders *graph);
 
 /* tensor_parts.c: what tensors other than plain ones are made of. */
 void gm_graph_refer_parts(

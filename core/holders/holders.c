@@ -46,7 +46,7 @@ static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result
 	return error ? error : finding.error;
 }
 
-static struct gm_error *build(struct gm_holders *graph)
+static struct gm_error *find_references(struct gm_holders *graph)
 {
 	struct gm_scan_result hits;
 	gm_try(read_all(graph, &hits));
@@ -55,14 +55,20 @@ static struct gm_error *build(struct gm_holders *graph)
 		error = gm_graph_add_native(graph, &hits);
 	free(hits.hits);
 	gm_try(error);
-	if (graph->python)
-		gm_try(gm_graph_add_python(graph));
+	return graph->python ? gm_graph_add_python(graph) : NULL;
+}
+
+static struct gm_error *build(struct gm_holders *graph)
+{
+	gm_image_keep(graph->image);
+	struct gm_error *error = find_references(graph);
+	gm_image_keep_end(graph->image);
+	gm_try(error);
 	if (!gm_graph_freeze(graph))
 		return &gm_error_no_memory;
 	graph->cost.storages = graph->storages.count;
 	graph->cost.tensors = graph->tensors.count;
 	graph->cost.nodes = graph->nodes.count;
-	graph->cost.references = graph->edges.count;
 	return NULL;
 }
 
@@ -95,7 +101,7 @@ void gm_holders_destroy(struct gm_holders *graph)
 	gm_array_deinit(&graph->vertices);
 	gm_address_set_deinit(&graph->objects);
 	gm_map_deinit(&graph->by_address);
-	gm_array_deinit(&graph->edges);
+	gm_graph_deinit_edges(graph);
 	gm_map_deinit(&graph->typed_words);
 	gm_array_deinit(&graph->storages);
 	gm_array_deinit(&graph->tensors);

@@ -27,14 +27,19 @@ const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t obje
 
 /* --- finding objects -------------------------------------------------------------------------------- */
 
-/* The part of a library's data that is read-only after relocation, where vtables are: mapped without
- * execute permission behind the code. */
+/* The part of a library's data that is read-only after relocation, where vtables are. A library that was linked
+ * without such a part has them somewhere behind its code. */
 static bool vtable_range(
         struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
 {
 	const struct gm_module *module = gm_symbols_find_module(graph->symbols, prefix);
 	if (!module)
 		return false;
+	if (module->relocated_end - module->relocated_start >= 8) {
+		*ret_range =
+		        (struct gm_scan_range){module->relocated_start, module->relocated_end - 8};
+		return true;
+	}
 	size_t count;
 	const struct gm_mapping *mappings = gm_image_mappings(graph->image, &count);
 	bool code_seen = false, found = false;

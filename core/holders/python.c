@@ -5,10 +5,13 @@
  */
 #include "holders/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/team.h"
 
 enum {
 	MAX_FRAMES = 1 << 16, /* of all threads */
@@ -33,21 +36,43 @@ struct gm_error *gm_graph_find_objects(struct gm_holders *graph)
 	return NULL;
 }
 
+enum { VERTICES_AT_ONCE = 4096 };
+
+static void make_vertices(void *context, size_t number)
+{
+	struct gm_holders *graph = context;
+	uint64_t addresses[VERTICES_AT_ONCE];
+	size_t first = number * VERTICES_AT_ONCE, count = graph->objects.count - first;
+	if (count > VERTICES_AT_ONCE)
+		count = VERTICES_AT_ONCE;
+	gm_address_set_list(&graph->objects, first, count, addresses);
+	for (size_t i = 0; i < count; i++)
+		graph->vertices.items[first + i] =
+		        (struct gm_vertex){.address = addresses[i], .kind = GM_VERTEX_PYTHON};
+}
+
+/* Room for vertices. Much of it is touched at once: half the time would go into the faults of small pages. */
+static bool reserve_vertices(struct gm_holders *graph, size_t count)
+{
+	enum { HUGE = 2 << 20 };
+	size_t bytes = (count * sizeof(*graph->vertices.items) + HUGE - 1) & ~(size_t)(HUGE - 1);
+	void *memory = bytes > HUGE ? aligned_alloc(HUGE, bytes) : NULL;
+	if (!memory)
+		return gm_array_reserve(&graph->vertices, count);
+	(void)madvise(memory, bytes, MADV_HUGEPAGE);
+	graph->vertices.items = memory;
+	graph->vertices.capacity = bytes / sizeof(*graph->vertices.items);
+	return true;
+}
+
 struct gm_error *gm_graph_add_objects(struct gm_holders *graph)
 {
-	enum { AT_ONCE = 1024 };
-	uint64_t addresses[AT_ONCE];
 	size_t count = graph->objects.count;
+	/* those that the collector does not track come behind: a tenth more, mostly */
 	if (graph->no_memory || !gm_address_set_number(&graph->objects) ||
-	        !gm_array_reserve(&graph->vertices, count + 1))
+	        !reserve_vertices(graph, count + count / 8 + 1024))
 		return &gm_error_no_memory;
-	for (size_t at = 0; at < count; at += AT_ONCE) {
-		size_t more = count - at < AT_ONCE ? count - at : AT_ONCE;
-		gm_address_set_list(&graph->objects, at, more, addresses);
-		for (size_t i = 0; i < more; i++)
-			graph->vertices.items[at + i] = (struct gm_vertex){
-			        .address = addresses[i], .kind = GM_VERTEX_PYTHON};
-	}
+	gm_team_run((count + VERTICES_AT_ONCE - 1) / VERTICES_AT_ONCE, make_vertices, graph);
 	graph->vertices.count = count;
 	graph->cost.python_objects = count;
 	return NULL;
@@ -66,11 +91,8 @@ static void add_walked(struct gm_holders *graph, const struct gm_walk_result *re
 {
 	for (size_t b = 0; b < result->count && !graph->no_memory; b++) {
 		struct gm_walk_batch *batch = &result->batches[b];
-		for (size_t i = 0; i < batch->reference_count; i++) {
-			const struct gm_walk_reference *reference = &batch->references[i];
-			gm_graph_refer(graph, reference->from, reference->to, GM_REF_PYTHON,
-			        reference->extra, 0);
-		}
+		gm_graph_take(graph, batch->references, batch->reference_count);
+		batch->references = NULL;
 		for (size_t i = 0; i < batch->outside_count && !graph->no_memory; i++) {
 			const struct gm_walk_outside *outside = &batch->outside[i];
 			uint32_t to = gm_graph_add(graph, outside->to, GM_VERTEX_PYTHON, 0);
@@ -79,11 +101,8 @@ static void add_walked(struct gm_holders *graph, const struct gm_walk_result *re
 				gm_graph_refer(
 				        graph, outside->from, to, GM_REF_PYTHON, outside->extra, 0);
 		}
-		free(batch->references);
 		free(batch->outside);
-		batch->references = NULL;
 		batch->outside = NULL;
-		batch->reference_count = batch->outside_count = 0;
 	}
 }
 
@@ -94,11 +113,6 @@ static struct gm_error *walk(struct gm_holders *graph, struct gm_walk_options *o
 	struct gm_walk_result result;
 	options->read_by_caller = ours;
 	gm_try(gm_python_walk(graph->python, options, &result));
-	size_t references = graph->edges.count;
-	for (size_t b = 0; b < result.count; b++)
-		references += result.batches[b].reference_count + result.batches[b].outside_count;
-	if (!gm_array_reserve(&graph->edges, references - graph->edges.count + 1))
-		graph->no_memory = true;
 	add_walked(graph, &result);
 	gm_walk_result_deinit(&result);
 	return graph->no_memory ? &gm_error_no_memory : NULL;

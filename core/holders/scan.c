@@ -1,19 +1,18 @@
 #include "holders/scan.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/kept.h"
 
 enum {
-	PAGE = 4096,
-	PIECE = 256 * 1024, /* read and compared at once: stays in the second-level cache */
+	PAGE = GM_KEPT_PAGE,
+	PIECE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
 	PIECE_WORDS = PIECE / 8,
 	MAX_THREADS = 8,
 };
@@ -22,8 +21,7 @@ enum {
 struct scan {
 	struct gm_image *image;
 	const struct gm_scan_options *options;
-	int pagemap;                          /* /proc/PID/pagemap, or -1 */
-	GM_ARRAY(struct gm_scan_range) areas; /* what to scan, last excluded here */
+	GM_ARRAY(struct gm_range) areas; /* what to scan */
 	uint64_t piece_count;
 	GM_ARRAY(uint64_t) first_piece; /* of each area */
 	atomic_uint_fast64_t next_piece;
@@ -40,15 +38,15 @@ struct worker {
 	uint32_t indexes[PIECE_WORDS];
 };
 
-static bool is_scanned(const struct gm_mapping *mapping)
+/* The largest first: while they are gone through, another thread may find and keep what Python's objects lie in, mostly
+ * many small mappings. */
+static int by_size(const void *a, const void *b)
 {
-	const uint32_t needed = GM_MAPPING_READ | GM_MAPPING_WRITE;
-	if ((mapping->flags & needed) != needed || (mapping->flags & GM_MAPPING_DEVICE))
-		return false;
-	/* memory of GPU drivers and other devices may not be read from outside, and reading some has effects */
-	return strncmp(mapping->path, "/dev/", 5) != 0 ||
-	       strncmp(mapping->path, "/dev/shm/", 9) == 0 ||
-	       strcmp(mapping->path, "/dev/zero (deleted)") == 0;
+	const struct gm_range *left = a, *right = b;
+	uint64_t mine = left->end - left->start, other = right->end - right->start;
+	if (mine != other)
+		return mine > other ? -1 : 1;
+	return left->start < right->start ? -1 : left->start > right->start;
 }
 
 static struct gm_error *find_areas(struct scan *scan)
@@ -56,63 +54,50 @@ static struct gm_error *find_areas(struct scan *scan)
 	size_t count;
 	const struct gm_mapping *mappings = gm_image_mappings(scan->image, &count);
 	for (size_t i = 0; i < count; i++) {
-		if (!is_scanned(&mappings[i]))
-			continue;
-		struct gm_scan_range area = {mappings[i].start, mappings[i].end};
-		if (!gm_array_push(&scan->areas, area) ||
-		        !gm_array_push(&scan->first_piece, scan->piece_count))
+		struct gm_range area = {mappings[i].start, mappings[i].end};
+		if (gm_mapping_is_memory(&mappings[i]) && !gm_array_push(&scan->areas, area))
 			return &gm_error_no_memory;
-		scan->piece_count += (area.last - area.first + PIECE - 1) / PIECE;
+	}
+	if (scan->areas.count > 0)
+		qsort(scan->areas.items, scan->areas.count, sizeof(*scan->areas.items), by_size);
+	for (size_t i = 0; i < scan->areas.count; i++) {
+		struct gm_range area = scan->areas.items[i];
+		if (!gm_array_push(&scan->first_piece, scan->piece_count))
+			return &gm_error_no_memory;
+		scan->piece_count += (area.end - 1) / PIECE - area.start / PIECE + 1;
 	}
 	return NULL;
 }
 
-/* Which pages of [start, end) are there, as ranges of touched pages handed to `each`. Without pagemap:
- * all of them. */
-static size_t touched_ranges(
-        struct scan *scan, uint64_t start, uint64_t end, struct gm_scan_range *ranges, size_t max)
+/* False: no more are wanted. */
+static bool find_hits(struct worker *worker, const uint64_t *words, size_t count, uint64_t start)
 {
-	uint64_t entries[PIECE / PAGE];
-	size_t pages = (end - start) / PAGE, count = 0;
-	if (scan->pagemap < 0 || pread(scan->pagemap, entries, pages * 8,
-	                                 (off_t)(start / PAGE * 8)) != (ssize_t)(pages * 8)) {
-		ranges[0] = (struct gm_scan_range){start, end};
-		return 1;
-	}
-	for (size_t i = 0; i < pages; i++) {
-		if (!(entries[i] >> 62)) /* neither present (63) nor swapped (62) */
+	struct scan *scan = worker->scan;
+	const struct gm_scan_options *options = scan->options;
+	size_t found = gm_scan_words(words, count, options->ranges, options->range_count, true,
+	        worker->indexes, PIECE_WORDS);
+	for (size_t i = 0; i < found; i++) {
+		struct gm_hit hit = {
+		        start + worker->indexes[i] * UINT64_C(8), words[worker->indexes[i]]};
+		if (options->filter && !options->filter(options->context, hit.value))
 			continue;
-		uint64_t page = start + i * PAGE;
-		if (count > 0 && ranges[count - 1].last == page)
-			ranges[count - 1].last += PAGE;
-		else if (count < max)
-			ranges[count++] = (struct gm_scan_range){page, page + PAGE};
+		if (atomic_fetch_add(&scan->hit_count, 1) >= GM_SCAN_MAX_HITS)
+			return false;
+		if (!gm_array_push(&worker->hits, hit)) {
+			atomic_store(&scan->no_memory, true);
+			return false;
+		}
 	}
-	return count;
+	return true;
 }
 
 static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 {
-	struct scan *scan = worker->scan;
-	const struct gm_scan_options *options = scan->options;
 	while (start < end) {
-		size_t got = gm_image_read_some(scan->image, start, worker->words, end - start);
-		size_t found = gm_scan_words(worker->words, got / 8, options->ranges,
-		        options->range_count, true, worker->indexes, PIECE_WORDS);
+		size_t got =
+		        gm_image_read_some(worker->scan->image, start, worker->words, end - start);
 		worker->bytes += got;
-		for (size_t i = 0; i < found; i++) {
-			struct gm_hit hit = {start + worker->indexes[i] * UINT64_C(8),
-			        worker->words[worker->indexes[i]]};
-			if (options->filter && !options->filter(options->context, hit.value))
-				continue;
-			if (atomic_fetch_add(&scan->hit_count, 1) >= GM_SCAN_MAX_HITS)
-				return;
-			if (!gm_array_push(&worker->hits, hit)) {
-				atomic_store(&scan->no_memory, true);
-				return;
-			}
-		}
-		if (got == end - start)
+		if (!find_hits(worker, worker->words, got / 8, start) || got == end - start)
 			return;
 		/* a page that cannot be read (unmapped since, or beyond a file's end): over it */
 		start += got & ~UINT64_C(7);
@@ -120,6 +105,32 @@ static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 		worker->unread += (next < end ? next : end) - start;
 		start = next;
 	}
+}
+
+/* What is kept is not read again. False: it is not. */
+static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
+{
+	const struct gm_kept *kept = gm_image_kept(worker->scan->image);
+	const struct gm_kept_chunk *chunk = kept ? gm_kept_chunk(kept, start) : NULL;
+	if (!chunk || start % PAGE || end % PAGE)
+		return false;
+	size_t page = start % PIECE / PAGE, last = page + (size_t)(end - start) / PAGE;
+	while (page < last) {
+		size_t first = page;
+		while (page < last && chunk->there >> page & 1)
+			page++;
+		if (page > first) {
+			worker->bytes += (page - first) * PAGE;
+			if (!find_hits(worker, (const uint64_t *)(chunk->bytes + first * PAGE),
+			            (page - first) * PAGE / 8,
+			            start - start % PIECE + first * PAGE))
+				return true;
+		} else {
+			worker->unread += (chunk->unread >> page & 1) * PAGE;
+			page++;
+		}
+	}
+	return true;
 }
 
 static void scan_piece(struct worker *worker, uint64_t piece)
@@ -133,13 +144,16 @@ static void scan_piece(struct worker *worker, uint64_t piece)
 		else
 			high = middle;
 	}
-	struct gm_scan_range area = scan->areas.items[low];
-	uint64_t start = area.first + (piece - scan->first_piece.items[low]) * PIECE;
-	uint64_t end = area.last - start > PIECE ? start + PIECE : area.last;
-	struct gm_scan_range ranges[PIECE / PAGE];
-	size_t count = touched_ranges(scan, start, end, ranges, PIECE / PAGE);
+	struct gm_range area = scan->areas.items[low];
+	uint64_t chunk = area.start / PIECE + (piece - scan->first_piece.items[low]);
+	uint64_t start = chunk * PIECE > area.start ? chunk * PIECE : area.start;
+	uint64_t end = area.end - chunk * PIECE > PIECE ? (chunk + 1) * PIECE : area.end;
+	if (scan_kept(worker, start, end))
+		return;
+	struct gm_range ranges[PIECE / PAGE];
+	size_t count = gm_image_touched(scan->image, start, end, ranges, PIECE / PAGE);
 	for (size_t i = 0; i < count; i++)
-		scan_range(worker, ranges[i].first, ranges[i].last);
+		scan_range(worker, ranges[i].start, ranges[i].end);
 }
 
 static void *work(void *context)
@@ -237,18 +251,11 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
         struct gm_scan_result *ret_result)
 {
-	struct scan scan = {.image = image, .options = options, .pagemap = -1};
-	char path[64];
-	if (gm_image_pid(image) > 0) {
-		snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)gm_image_pid(image));
-		scan.pagemap = open(path, O_RDONLY | O_CLOEXEC);
-	}
+	struct scan scan = {.image = image, .options = options};
 	struct gm_scan_result result = {0};
 	struct gm_error *error = run(&scan, &result);
 	gm_array_deinit(&scan.areas);
 	gm_array_deinit(&scan.first_piece);
-	if (scan.pagemap >= 0)
-		close(scan.pagemap);
 	if (!error)
 		*ret_result = result;
 	return error;

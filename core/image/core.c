@@ -95,6 +95,41 @@ static void core_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	}
 }
 
+/* A file's part that is private to the process and was not written to is left out of cores: it is what the file has. */
+static bool is_as_on_disk(const struct gm_core_mapped *mapped)
+{
+	return mapped && mapped->path[0] == '/' && strncmp(mapped->path, "/dev/", 5) != 0 &&
+	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
+}
+
+/* What is behind a segment's saved bytes was never touched, where the core says so, or is a file's. */
+static bool core_touched(struct gm_image *image, uint64_t start, uint64_t end,
+        struct gm_range *ranges, size_t max, size_t *ret_count)
+{
+	const struct gm_core_segment *segment = gm_core_file_segment(&core_of(image)->file, start);
+	if (!segment || end > segment->end ||
+	        !(segment->zero_tail ||
+	                is_as_on_disk(gm_core_file_mapped(&core_of(image)->file, segment->start))))
+		return false;
+	uint64_t saved = (segment->start + segment->saved + GM_PAGE_SIZE - 1) &
+	                 ~(uint64_t)(GM_PAGE_SIZE - 1);
+	end = end < saved ? end : saved;
+	*ret_count = start < end && max > 0;
+	if (*ret_count)
+		ranges[0] = (struct gm_range){start, end};
+	return true;
+}
+
+static uint64_t core_resident(struct gm_image *image)
+{
+	const struct gm_core_file *file = &core_of(image)->file;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < file->segment_count; i++)
+		if (file->segments[i].flags & GM_MAPPING_WRITE)
+			bytes += file->segments[i].present;
+	return bytes;
+}
+
 /* Why a mapped file's bytes are not to be had from disk either. */
 static struct gm_error *error_library(const struct core *core, uint64_t address, const char *path)
 {
@@ -292,8 +327,7 @@ static struct gm_error *core_file_path(
 
 static bool is_library(const struct gm_core_mapped *mapped)
 {
-	return mapped->file_offset == 0 && strncmp(mapped->path, "/dev/", 5) != 0 &&
-	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
+	return mapped->file_offset == 0 && is_as_on_disk(mapped);
 }
 
 /* Every mapped library of which something was left out of the core, once. */
@@ -344,6 +378,8 @@ static void core_close(struct gm_image *image)
 static const struct gm_image_kind core_kind = {
         .read = core_read,
         .read_many = core_read_many,
+        .touched = core_touched,
+        .resident = core_resident,
         .explain = core_explain,
         .refresh = core_refresh,
         .check_whole = core_check_whole,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "image/kept.h"
 
 struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid)
 {
@@ -21,6 +22,7 @@ struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kin
 
 void gm_image_deinit(struct gm_image *image)
 {
+	gm_image_keep_end(image);
 	gm_maps_deinit(&image->maps);
 	gm_page_cache_deinit(&image->cache);
 }
@@ -107,6 +109,45 @@ const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uin
 	return gm_maps_find(&image->maps, address);
 }
 
+bool gm_mapping_is_memory(const struct gm_mapping *mapping)
+{
+	const uint32_t needed = GM_MAPPING_READ | GM_MAPPING_WRITE;
+	if ((mapping->flags & needed) != needed || (mapping->flags & GM_MAPPING_DEVICE))
+		return false;
+	/* memory of GPU drivers and other devices may not be read from outside, and reading some has effects */
+	return strncmp(mapping->path, "/dev/", 5) != 0 ||
+	       strncmp(mapping->path, "/dev/shm/", 9) == 0 ||
+	       strcmp(mapping->path, "/dev/zero (deleted)") == 0;
+}
+
+size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
+        struct gm_range *ret_ranges, size_t max)
+{
+	size_t count;
+	if (image->kind->touched &&
+	        image->kind->touched(image, start, end, ret_ranges, max, &count))
+		return count;
+	ret_ranges[0] = (struct gm_range){start, end};
+	return 1;
+}
+
+void gm_image_keep(struct gm_image *image)
+{
+	gm_image_keep_end(image);
+	image->kept = gm_kept_create(image);
+}
+
+struct gm_kept *gm_image_kept(const struct gm_image *image)
+{
+	return image->kept;
+}
+
+void gm_image_keep_end(struct gm_image *image)
+{
+	gm_kept_destroy(image->kept);
+	image->kept = NULL;
+}
+
 static bool fill_page(void *context, uint64_t page, void *buffer)
 {
 	struct gm_image *image = context;
@@ -123,8 +164,11 @@ static size_t read_cached(struct gm_image *image, uint64_t address, void *buffer
 		size_t piece = GM_PAGE_SIZE - (size_t)(at % GM_PAGE_SIZE);
 		if (piece > size - done)
 			piece = size - done;
-		if (!gm_page_cache_read(
-		            &image->cache, at, (char *)buffer + done, piece, fill_page, image))
+		const uint8_t *kept = gm_kept_have(image->kept, at, piece);
+		if (kept)
+			memcpy((char *)buffer + done, kept, piece);
+		else if (!gm_page_cache_read(
+		                 &image->cache, at, (char *)buffer + done, piece, fill_page, image))
 			break;
 		done += piece;
 	}

@@ -133,6 +133,31 @@ struct gm_error *gm_image_refresh(struct gm_image *image);
 /* Forgets cached pages: call it whenever the target may have run since the last read. */
 void gm_image_invalidate(struct gm_image *image);
 
+/* Is it memory that a program writes to and that may be read: not a device's, simulated or mapped? */
+bool gm_mapping_is_memory(const struct gm_mapping *mapping);
+
+/* [start, end) */
+struct gm_range {
+	uint64_t start, end;
+};
+
+/*
+ * What was touched of [start, end), whole pages of one mapping, at most GM_TOUCHED_MOST of them: ranges by address, at
+ * most `max` (the rest is left out). Where the image cannot tell, all of it. What was never touched reads as zero.
+ */
+enum { GM_TOUCHED_MOST = 1 << 20 };
+size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
+        struct gm_range *ret_ranges, size_t max);
+
+/*
+ * Begins to keep what is read of the program's memory (kept.h), for one question that goes through much of it; end it
+ * before the target may run. NULL from gm_image_kept(): nothing is kept.
+ */
+struct gm_kept;
+void gm_image_keep(struct gm_image *image);
+struct gm_kept *gm_image_kept(const struct gm_image *image);
+void gm_image_keep_end(struct gm_image *image);
+
 /* All mappings, by address; owned by the image, valid until the next refresh. */
 const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count);
 /* The mapping that contains `address`, or NULL. */

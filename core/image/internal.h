@@ -34,6 +34,11 @@ struct gm_image_kind {
 	        struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
 	struct gm_error *(*set_sysroot)(struct gm_image *image, const char *sysroot);
 	void (*close)(struct gm_image *image);
+	/* As gm_image_touched(); false: it cannot tell. NULL: never can. */
+	bool (*touched)(struct gm_image *image, uint64_t start, uint64_t end,
+	        struct gm_range *ranges, size_t max, size_t *ret_count);
+	/* How much of the program's memory there is to read; NULL: all that is mapped. */
+	uint64_t (*resident)(struct gm_image *image);
 	bool one_reader; /* it wants to be read by the thread that opened it */
 };
 
@@ -44,6 +49,7 @@ struct gm_image {
 	pid_t main_thread;
 	struct gm_maps maps;
 	struct gm_page_cache cache;
+	struct gm_kept *kept; /* NULL: nothing is kept */
 };
 
 /* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */

@@ -33,6 +33,7 @@ enum {
 struct live {
 	struct gm_image image; /* first: a struct gm_image * is a struct live * */
 	int directory;         /* /proc/PID */
+	int pagemap;           /* /proc/PID/pagemap, or -1 */
 	int memory;            /* /proc/PID/mem, or -1: process_vm_readv is used */
 	char *sysroot;         /* NULL: none */
 	struct gm_numbers numbers;
@@ -229,6 +230,55 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	}
 }
 
+/* --- what was touched
+ * ---------------------------------------------------------------------------------------- */
+
+static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
+        struct gm_range *ranges, size_t max, size_t *ret_count)
+{
+	enum { AT_ONCE = 512, PAGE = GM_PAGE_SIZE };
+	uint64_t entries[AT_ONCE];
+	size_t count = 0;
+	if (live_of(image)->pagemap < 0)
+		return false;
+	for (uint64_t at = start; at < end;) {
+		size_t pages = (size_t)((end - at) / PAGE);
+		pages = pages < AT_ONCE ? pages : AT_ONCE;
+		if (pages == 0 || pread(live_of(image)->pagemap, entries, pages * 8,
+		                          (off_t)(at / PAGE * 8)) != (ssize_t)(pages * 8))
+			return false;
+		for (size_t i = 0; i < pages; i++, at += PAGE) {
+			if (!(entries[i] >> 62)) /* neither present (63) nor swapped (62) */
+				continue;
+			if (count > 0 && ranges[count - 1].end == at)
+				ranges[count - 1].end += PAGE;
+			else if (count < max)
+				ranges[count++] = (struct gm_range){at, at + PAGE};
+		}
+	}
+	*ret_count = count;
+	return true;
+}
+
+/* RssAnon and what was swapped (proc(5), /proc/PID/status), in kB. */
+static uint64_t live_resident(struct gm_image *image)
+{
+	static const char *const names[] = {"\nRssAnon:", "\nVmSwap:"};
+	char text[8192];
+	uint64_t bytes = 0;
+	_cleanup_close_ int fd = openat(live_of(image)->directory, "status", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (got <= 0)
+		return 0;
+	text[got] = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *line = strstr(text, names[i]);
+		if (line)
+			bytes += strtoull(line + strlen(names[i]), NULL, 10) << 10;
+	}
+	return bytes < UINT64_C(1) << 46 ? bytes : 0;
+}
+
 /* --- /proc
  * ----------------------------------------------------------------------------------------- */
 
@@ -416,6 +466,8 @@ static void live_close(struct gm_image *image)
 	gm_image_deinit(image);
 	if (live->memory >= 0)
 		close(live->memory);
+	if (live->pagemap >= 0)
+		close(live->pagemap);
 	if (live->directory >= 0)
 		close(live->directory);
 	gm_numbers_deinit(&live->numbers);
@@ -426,6 +478,8 @@ static void live_close(struct gm_image *image)
 static const struct gm_image_kind live_kind = {
         .read = live_read,
         .read_many = live_read_many,
+        .touched = live_touched,
+        .resident = live_resident,
         .explain = live_explain,
         .refresh = live_refresh,
         .check_there = live_check_there,
@@ -474,6 +528,7 @@ struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image)
 	}
 	live->directory = directory;
 	live->memory = -1;
+	live->pagemap = openat(directory, "pagemap", O_RDONLY | O_CLOEXEC);
 	gm_numbers_init(&live->numbers, pid);
 	struct gm_error *error = gm_image_init(&live->image, &live_kind, pid);
 	if (!error)

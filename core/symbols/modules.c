@@ -83,6 +83,14 @@ static bool read_header(
 	module->start = start;
 	module->end = start + (high - low);
 	module->bias = start - low;
+	for (size_t i = 0; i < count; i++) {
+		const Elf64_Phdr *segment = &segments[i];
+		if (segment->p_type == PT_GNU_RELRO && segment->p_vaddr >= low &&
+		        segment->p_vaddr < high && segment->p_memsz <= high - segment->p_vaddr) {
+			module->relocated_start = module->bias + segment->p_vaddr;
+			module->relocated_end = module->relocated_start + segment->p_memsz;
+		}
+	}
 	for (size_t i = 0; i < count && module->build_id_size == 0; i++) {
 		if (segments[i].p_type == PT_NOTE)
 			read_notes(image, header, &segments[i], module);

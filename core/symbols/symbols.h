@@ -22,6 +22,8 @@ struct gm_module {
 	const char *name;    /* the last part of path */
 	uint64_t start, end; /* of all its mappings */
 	uint64_t bias;       /* address in the image = address in the file + bias */
+	/* what is read-only once relocated, vtables among it (PT_GNU_RELRO); equal: it has no such part */
+	uint64_t relocated_start, relocated_end;
 	uint8_t build_id[32];
 	uint32_t build_id_size; /* 0: none */
 };

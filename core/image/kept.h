@@ -1,0 +1,76 @@
+/*
+ * Memory that is kept while one question goes through it: chunks of 256 KiB of what a program can write to, each read
+ * whole when something in it is first asked for. Several readers that go through the same heap one after another, the
+ * collector's lists, the objects, the scan for C++ objects, then read it once. There is a bound on what is kept; what
+ * is beyond, and what is in no such memory, each reads for itself.
+ *
+ * It is of one moment: whoever asks for it ends it before the target may run on. All of it but create and destroy may
+ * be used by several threads at once.
+ */
+#ifndef GM_IMAGE_KEPT_H
+#define GM_IMAGE_KEPT_H
+
+#include <stdatomic.h>
+
+#include "image/image.h"
+
+enum {
+	GM_KEPT_SHIFT = 18,
+	GM_KEPT_CHUNK = 1 << GM_KEPT_SHIFT,
+	GM_KEPT_PAGE = 4096,
+	GM_KEPT_PAGES = GM_KEPT_CHUNK / GM_KEPT_PAGE,
+};
+
+struct gm_kept_chunk {
+	_Atomic(uint64_t) key; /* address >> shift, plus 1; 0: free. Set last */
+	const uint8_t *bytes;
+	uint64_t there;  /* a bit for each page */
+	uint64_t unread; /* those that were touched and cannot be read */
+};
+
+struct gm_kept {
+	struct gm_kept_chunk *chunks; /* by hash */
+	size_t capacity;              /* a power of two */
+	uint8_t *memory;              /* of all chunks; touched as they are read */
+	size_t most;
+	atomic_size_t used;
+	struct gm_image *image;
+	void *locks;
+};
+
+/* Keeps up to a part of what the image's program has touched, see kept.c. NULL: there is nothing to keep, or no memory:
+ * then all is read as without. */
+struct gm_kept *gm_kept_create(struct gm_image *image);
+void gm_kept_destroy(struct gm_kept *kept);
+
+/* Reads the chunk of an address. False: not kept. */
+bool gm_kept_fill(struct gm_kept *kept, uint64_t address);
+
+/* The chunk of an address, if it is there. */
+static inline const struct gm_kept_chunk *gm_kept_chunk(
+        const struct gm_kept *kept, uint64_t address)
+{
+	uint64_t key = (address >> GM_KEPT_SHIFT) + 1;
+	for (size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);; i++) {
+		struct gm_kept_chunk *chunk = &kept->chunks[i & (kept->capacity - 1)];
+		uint64_t found = atomic_load_explicit(&chunk->key, memory_order_acquire);
+		if (found == key)
+			return chunk;
+		if (found == 0)
+			return NULL;
+	}
+}
+
+/* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL. */
+static inline const uint8_t *gm_kept_have(const struct gm_kept *kept, uint64_t address, size_t size)
+{
+	const struct gm_kept_chunk *chunk = kept ? gm_kept_chunk(kept, address) : NULL;
+	size_t skip = address & (GM_KEPT_CHUNK - 1);
+	if (!chunk || skip + size > GM_KEPT_CHUNK)
+		return NULL;
+	uint64_t pages = UINT64_C(1) << skip / GM_KEPT_PAGE |
+	                 UINT64_C(1) << (skip + size - 1) / GM_KEPT_PAGE;
+	return (chunk->there & pages) == pages ? chunk->bytes + skip : NULL;
+}
+
+#endif
