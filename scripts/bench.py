@@ -49,6 +49,17 @@ class Bench:
             process.kill()
             process.wait()
 
+    def target(self, program, *arguments, name=None):
+        """A program of scripts/bench.d/programs, one for all rounds and rows that ask for it alike (or by `name`), once
+        it is ready: the words of the line that it printed, (process id, a block's address)."""
+        command = [self.python, self.programs / f"{program}.py", *arguments]
+        process = self.keep(name or " ".join(map(str, command[1:])), lambda: self.start(command, env=self.sim))
+        if not hasattr(process, "said"):
+            process.said = process.stdout.readline().split()
+        if not process.said:
+            raise Failed("the program that is looked at did not start")
+        return int(process.said[0]), process.said[1]
+
     @property
     def sim(self):
         """The variables that put a program on the simulated device."""

@@ -16,17 +16,8 @@ def resident(pid):
         return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) / 1024
 
 
-def target(bench, name):
-    process = bench.keep(name, lambda: bench.start([bench.python, bench.programs / "reference.py"], env=bench.sim))
-    if not hasattr(process, "said"):
-        process.said = process.stdout.readline().split()
-    if not process.said:
-        raise bench.Failed("the program that is dumped did not start")
-    return int(process.said[0])
-
-
 def dump(bench, name, command):
-    pid = target(bench, name)
+    pid, _ = bench.target("reference", name=f"for {name}")
     folder = tempfile.mkdtemp(prefix="gpumem-bench-")
     before = resident(pid)
     start = time.monotonic()

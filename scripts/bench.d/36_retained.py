@@ -1,29 +1,17 @@
 """`retained` for everything of the reference process (1 GB writable, a million objects, 2,000 tensors): the whole command,
 against one streaming read of the same pages. Its own part, behind the graph that who-holds makes too, is told beside."""
 
-import importlib.util
 import json
 import time
-from pathlib import Path
+
+import bench_memory
 
 TITLE = "retained on a live process: writable memory gone through"
 UNIT = "GB/s"
 
-spec = importlib.util.spec_from_file_location("who_holds", Path(__file__).with_name("30_who_holds.py"))
-who_holds = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(who_holds)
-
 
 def target(bench):
-    """One program for all rounds: (its pid, a block's address)."""
-    process = bench.keep(
-        "reference", lambda: bench.start([bench.python, bench.programs / "reference.py"], env=bench.sim)
-    )
-    if not hasattr(process, "said"):
-        process.said = process.stdout.readline().split()
-    if not process.said:
-        raise bench.Failed("the program that is looked at did not start")
-    return int(process.said[0]), process.said[1]
+    return bench.target("reference")
 
 
 def ask(bench):
@@ -47,8 +35,8 @@ def own(bench):
 
 
 def streaming(bench):
-    who_holds.target = target
-    return who_holds.streaming(bench)
+    read, seconds = bench_memory.read_process(target(bench)[0])
+    return read / seconds / 1e9
 
 
 CONTENDERS = {

@@ -3,37 +3,23 @@ objects, 2,000 tensors), alive and in a core dump: the whole command beside one 
 by as many threads, that looks at none of them. Beside it what others answer about the same core or in the process; what
 is not installed says so. GPUMEM_BENCH_TIMES=3 makes the process three times as large."""
 
-import ctypes
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
+
+import bench_memory
 
 TITLE = "who-holds on a process of 1 GB, a million objects, 2,000 tensors: the whole command"
 UNIT = "s"
 TIMES = os.environ.get("GPUMEM_BENCH_TIMES", "1")
-THREADS = os.cpu_count()
-MIB = 1 << 20
-
-spec = importlib.util.spec_from_file_location("bench_scan_row", Path(__file__).with_name("30_who_holds.py"))
-scan_row = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(scan_row)
 
 
 def target(bench):
-    """One program for all rounds: (its pid, a block's address)."""
-    command = [bench.python, bench.programs / "reference.py", TIMES]
-    process = bench.keep("reference", lambda: bench.start(command, env=bench.sim))
-    if not hasattr(process, "said"):
-        process.said = process.stdout.readline().split()
-    if not process.said:
-        raise bench.Failed("the program that is looked at did not start")
-    return int(process.said[0]), process.said[1]
+    return bench.target("reference", *([TIMES] if TIMES != "1" else []))
 
 
 def core(bench):
@@ -68,48 +54,13 @@ def ours_core(bench):
     return ask(bench, "--core", core(bench))
 
 
-def in_threads(work, pieces):
-    """Seconds until all pieces are read: each thread takes the next one. ctypes lets go of Python's lock."""
-    left = iter(pieces)
-    lock = threading.Lock()
-
-    def run():
-        buffer = ctypes.create_string_buffer(MIB)
-        while True:
-            with lock:
-                piece = next(left, None)
-            if piece is None:
-                return
-            work(buffer, *piece)
-
-    threads = [threading.Thread(target=run) for _ in range(THREADS)]
-    start = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.monotonic() - start
-
-
 def streaming_live(bench):
-    pid, _ = target(bench)
-    call = ctypes.CDLL(None).process_vm_readv
-    call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
-
-    def work(buffer, at, size):
-        here = scan_row.Span(ctypes.addressof(buffer), size)
-        there = scan_row.Span(at, size)
-        call(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
-
-    return in_threads(work, [(at, min(MIB, end - at)) for first, end in scan_row.touched(pid)
-                             for at in range(first, end, MIB)])  # fmt: skip
+    return bench_memory.read_process(target(bench)[0])[1]
 
 
 def streaming_core(bench):
     path = core(bench)
-    size = min(path.stat().st_size, getattr(bench, "scanned", 1 << 62))
-    with open(path, "rb", buffering=0) as file:
-        return in_threads(lambda buffer, at: os.preadv(file.fileno(), [buffer], at), [(at,) for at in range(0, size, MIB)])
+    return bench_memory.read_file(path, min(path.stat().st_size, getattr(bench, "scanned", 1 << 62)))
 
 
 # --- others ---------------------------------------------------------------------------------------------------------
@@ -143,9 +94,7 @@ def pystack(bench, bin_folder):
 
 
 def drgn(bench, bin_folder):
-    _, address = target(bench)
-    script = f"import drgn; p = drgn.Program(); p.set_core_dump({str(core(bench))!r}); print(len(list(p.search_memory_word({address}))))"
-    return [bin_folder / "python", "-c", script]
+    return [bin_folder / "python", bench.programs / "drgn_search.py", core(bench), target(bench)[1]]
 
 
 def gdb_find(bench):
