@@ -1,7 +1,8 @@
 """Runs the rows of scripts/bench.d and prints ratios. scripts/bench sets up and calls this.
 
 A row is a module of scripts/bench.d: `TITLE`, `UNIT`, `CONTENDERS` (name -> a function of a Bench that does one
-measurement and gives back a number) and `COMPARE` (a list of (ours, rival, what the ratio means)). The
+measurement and gives back a number) and `COMPARE` (a list of (ours, rival, what the ratio means)); with
+`LESS`, a contender's name, ratios are of what comes on top of it. The
 contenders of a row take turns, round by round, so that a slow minute of the machine hits them alike; medians
 are compared. Figures of time mean something only beside each other: nothing here fails on them.
 """
@@ -166,7 +167,8 @@ def main():
         ratios = []
         for ours, rival, meaning in row.COMPARE:
             if ours in medians and rival in medians:
-                ratio = medians[ours] / medians[rival]
+                base = medians.get(getattr(row, "LESS", None), 0)
+                ratio = (medians[ours] - base) / (medians[rival] - base)
                 print(f"  -> {ratio:.2f} {meaning}")
                 ratios.append({"ours": ours, "rival": rival, "ratio": ratio, "meaning": meaning})
         report.append(

@@ -96,7 +96,7 @@ static struct gm_stacks_thread *find(struct gm_stacks_thread *thread)
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 {
 	struct gm_stacks_thread *other = NULL;
-	uint32_t count, stack;
+	uint32_t stack;
 
 	if (!thread->is_named) {
 		char name[16] = "";
@@ -122,8 +122,7 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 		thread->lender = 0;
 		return 0;
 	}
-	count = gm_python_collect(thread, thread->lent_frame);
-	stack = gm_python_number(thread, count);
+	stack = gm_python_walk(thread, thread->lent_frame);
 	leave(other);
 	return stack;
 }

@@ -179,11 +179,11 @@ uint64_t gm_code_print(uint64_t code)
 	print = file * 3 + gm_load(code + (uint64_t)layout->code_name) * 5 +
 	        gm_load(code + (uint64_t)layout->code_lines) * 7 +
 	        gm_load32(code + (uint64_t)layout->code_first_line);
-	print |= UINT64_C(1) << 63; /* no version */
+	print = (print | GM_PRINT_MADE) & ~GM_PRINT_CONTENT;
 	/* the first character of an ASCII name; of another one a word of its head, which is no '<' */
 	if (GM_UNLIKELY(
 	            *(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))
-		return mix_content(print, code) | UINT64_C(1) << 63;
+		return mix_content(print, code) | GM_PRINT_MADE | GM_PRINT_CONTENT;
 	return print;
 }
 

@@ -20,6 +20,8 @@ enum {
 	GM_NATIVE_STACKS_MAX = 1 << 21,
 	GM_STACKS_CODES_MAX = 1 << 17,
 	GM_STACKS_ARENA = 64 << 20, /* bytes, for code objects and modules */
+	GM_PYTHON_INDEX = 1 << 10,
+	GM_STACKS_LOOPS = 16,
 	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX / 2 - 64,
 };
 
@@ -142,6 +144,10 @@ struct gm_stack_code {
 	struct gm_stack_code *older; /* of the same slot */
 };
 
+/* Bits of a print: it is of what the code contains; it is no number that CPython gave. */
+#define GM_PRINT_CONTENT (UINT64_C(1) << 62)
+#define GM_PRINT_MADE (UINT64_C(1) << 63)
+
 enum gm_code_kind {
 	GM_CODE_OTHER,
 	GM_CODE_LIBRARY, /* in site-packages or Python's own library */
@@ -150,14 +156,17 @@ enum gm_code_kind {
 
 /* A frame of a thread's last stack. */
 struct gm_python_slot {
-	uint64_t frame, code, instruction, print;
-	uint32_t stack; /* the stack of which it is the innermost frame */
-	uint32_t loop_count;
+	uint64_t frame, code, instruction;
+	uint64_t previous;     /* the frame to which its own field points */
+	uint64_t print, shape; /* of the code */
 	const struct gm_stack_code *entry;
+	uint32_t stack; /* the stack of which it is the innermost frame */
+	bool is_between; /* `previous` is a frame of the interpreter's own, before the next one of Python */
 };
 
 struct gm_python_raw {
-	uint64_t frame, code, instruction;
+	uint64_t frame, code, instruction, previous;
+	bool is_between;
 };
 
 struct gm_native_slot {
@@ -187,6 +196,11 @@ struct gm_stacks_thread {
 	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
 	uint64_t lent_frame, lent_code; /* its innermost frame then */
 
+	uint16_t loops
+	        [GM_STACKS_LOOPS]; /* those of `python` whose code has loops, outermost first */
+	uint32_t loop_count;
+	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
+
 	size_t scratch_used;                                    /* of `record`: decoding.h */
 	struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
 	struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
@@ -196,9 +210,10 @@ struct gm_stacks_thread {
 };
 
 struct gm_stacks_python {
-	bool on;          /* the table fits, and this Python can be read */
-	bool refused;     /* it cannot, ever */
-	int version;      /* 0x030b */
+	bool on;                                   /* the table fits, and this Python can be read */
+	bool refused;                              /* it cannot, ever */
+	int version;                               /* 0x030b */
+	uint64_t instruction_at, instruction_mask; /* in a frame */
 	uint32_t trusted; /* walks in which every frame was what it should be */
 	uint64_t runtime;
 	uint64_t code_type; /* PyCode_Type */
@@ -222,15 +237,34 @@ struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory
 void gm_python_seek(void);
 /* The stack of the calling thread; `ret_state`: its PyThreadState, 0: it has none. */
 uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state);
-/* Frames from `frame` outwards into thread->raw, innermost first; their number. */
-uint32_t gm_python_collect(struct gm_stacks_thread *thread, uint64_t frame);
-/* The number of the stack that was collected. */
-uint32_t gm_python_number(struct gm_stacks_thread *thread, uint32_t count);
+/* The stack of the frames from `frame` outwards. */
+uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame);
 uint64_t gm_python_innermost(uint64_t state); /* frame of a thread state, 0: none */
 
 bool gm_codes_init(void);
 void gm_codes_clear(void);
 uint64_t gm_code_print(uint64_t code);
+
+/* What of a print is in one place, of code that a file has: enough where frame and instruction are the same too. */
+static inline uint64_t gm_code_shape(uint64_t code)
+{
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+
+	if (layout->code_version != GM_NO_FIELD)
+		return gm_load32(code + (uint64_t)layout->code_version);
+	return gm_load(code + (uint64_t)layout->code_filename) * 3 +
+	       gm_load(code + (uint64_t)layout->code_name) * 5 +
+	       gm_load32(code + (uint64_t)layout->code_first_line);
+}
+
+/* Is another code object in the place of the one that a frame had? */
+static inline bool gm_code_changed(const struct gm_python_slot *slot)
+{
+	return gm_code_shape(slot->code) != slot->shape ||
+	       GM_UNLIKELY((slot->print & GM_PRINT_CONTENT) &&
+	                   gm_code_print(slot->code) != slot->print);
+}
+
 /* The entry of the code object that is there now. NULL: none is. */
 const struct gm_stack_code *gm_code_at(
         struct gm_stacks_thread *thread, uint64_t code, uint64_t print);

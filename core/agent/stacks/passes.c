@@ -159,14 +159,11 @@ void gm_passes_take(struct gm_stacks_thread *thread)
 	if (!atomic_compare_exchange_strong(&main_code, &outermost, thread->python[0].entry->id) &&
 	        outermost != thread->python[0].entry->id)
 		return;
-	for (uint32_t i = 0; i < thread->python_count && seen < LOOPS_AT_ONCE; i++) {
-		const struct gm_python_slot *frame = &thread->python[i];
-		uint32_t offset;
-		if (GM_LIKELY(!frame->loop_count))
-			continue;
-		offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version,
+	for (uint32_t i = 0; i < thread->loop_count && seen < LOOPS_AT_ONCE; i++) {
+		const struct gm_python_slot *frame = &thread->python[thread->loops[i]];
+		uint32_t offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version,
 		        frame->code, frame->instruction);
-		for (uint32_t j = 0; j < frame->loop_count && seen < LOOPS_AT_ONCE; j++) {
+		for (uint32_t j = 0; j < frame->entry->loop_count && seen < LOOPS_AT_ONCE; j++) {
 			struct gm_code_loop *loop = &frame->entry->loops[j];
 			if (offset < loop->start || offset >= loop->end)
 				continue;

@@ -129,6 +129,10 @@ void gm_python_seek(void)
 			       "Python stacks");
 			return;
 		}
+		bool is_pointer = python->layout.frame_instruction != GM_NO_FIELD;
+		python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
+		                                               : python->layout.frame_lasti);
+		python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
 		python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
 		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
 		return;
@@ -161,35 +165,27 @@ uint64_t gm_python_innermost(uint64_t state)
 	return load_word(at + (uint64_t)layout->cframe_frame, checked, &at) ? at : 0;
 }
 
-uint32_t gm_python_collect(struct gm_stacks_thread *thread, uint64_t frame)
+/* A frame as it stands now. False: it cannot be read, in the first walks. */
+static inline bool read_frame(uint64_t frame, bool checked, struct gm_python_raw *ret,
+        uint64_t *ret_previous, bool *ret_is_python)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	const int32_t instruction = layout->frame_instruction != GM_NO_FIELD
-	                                    ? layout->frame_instruction
-	                                    : layout->frame_lasti;
-	const int32_t code_at = layout->frame_code, previous_at = layout->frame_previous;
 	const int32_t owner_at = layout->frame_owner;
-	const bool checked = gm_stacks_python.trusted < TRUST_AFTER;
-	uint32_t count = 0;
+	uint64_t owner = 0;
 
-	while (frame && count < GM_STACKS_FRAMES_MAX) {
-		struct gm_python_raw *raw = &thread->raw[count];
-		uint64_t owner = 0;
-		if ((frame & 7) || !load_word(frame + (uint64_t)code_at, checked, &raw->code) ||
-		        !load_word(frame + (uint64_t)instruction, checked, &raw->instruction))
-			return 0;
-		raw->frame = frame;
-		if (layout->frame_instruction == GM_NO_FIELD)
-			raw->instruction = (uint32_t)raw->instruction;
-		if (owner_at != GM_NO_FIELD &&
-		        !load_word(frame + (uint64_t)(owner_at & ~7), checked, &owner))
-			return 0;
-		if (!load_word(frame + (uint64_t)previous_at, checked, &frame))
-			return 0;
-		if (((owner >> 8 * (owner_at & 7)) & 0xff) != OWNED_BY_C || owner_at == GM_NO_FIELD)
-			count += raw->code != 0;
+	if ((frame & 7) || !load_word(frame + (uint64_t)layout->frame_code, checked, &ret->code) ||
+	        !load_word(frame + gm_stacks_python.instruction_at, checked, &ret->instruction) ||
+	        !load_word(frame + (uint64_t)layout->frame_previous, checked, ret_previous))
+		return false;
+	ret->instruction &= gm_stacks_python.instruction_mask;
+	ret->frame = frame;
+	if (owner_at != GM_NO_FIELD) {
+		if (!load_word(frame + (uint64_t)(owner_at & ~7), checked, &owner))
+			return false;
+		owner = owner >> 8 * (owner_at & 7) & 0xff;
 	}
-	return count;
+	*ret_is_python = ret->code && owner != OWNED_BY_C;
+	return true;
 }
 
 /* Its function has not got to its first traceable instruction (_PyFrame_IsIncomplete()). */
@@ -214,65 +210,90 @@ static void told_deep(void)
 		             "256 are recorded");
 }
 
-/* The stack of thread->raw, `count` frames of it. 0: it cannot be told. */
-uint32_t gm_python_number(struct gm_stacks_thread *thread, uint32_t count)
+/* The last stack's frame at this address, as a number from the outermost plus 1; 0: none that is known of. */
+static inline uint32_t index_of(const struct gm_stacks_thread *thread, uint64_t frame)
+{
+	uint32_t index = thread->python_index[frame >> 3 & (GM_PYTHON_INDEX - 1)];
+
+	return index < thread->python_count && thread->python[index].frame == frame ? index + 1 : 0;
+}
+
+/*
+ * How many frames of the last stack from `from` outwards stand as they stood: all, or up to the first that does not.
+ * Each was found to be called by the one within it before it is read; but as its address is known from the
+ * last time, the processor need not wait for one load to begin the next. Gives the number of those further out.
+ */
+static inline uint32_t first_changed(const struct gm_stacks_thread *thread, uint32_t from)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	uint32_t known, i = 0, stack = 0;
+	const uint64_t code_at = (uint64_t)layout->frame_code,
+	               previous_at = (uint64_t)layout->frame_previous;
+	const uint64_t instruction_at = gm_stacks_python.instruction_at,
+	               mask = gm_stacks_python.instruction_mask;
 
-	if (GM_UNLIKELY(count == GM_STACKS_FRAMES_MAX)) {
-		told_deep();
-		count = GM_STACKS_FRAMES_KEPT;
-	}
-	known = thread->python_count < count ? thread->python_count : count;
-	for (; i < known; i++) {
-		const struct gm_python_raw *raw = &thread->raw[count - 1 - i];
+	for (uint32_t i = from; i-- > 0;) {
 		const struct gm_python_slot *slot = &thread->python[i];
-		if (slot->frame != raw->frame || slot->instruction != raw->instruction ||
-		        slot->code != raw->code || slot->print != gm_code_print(raw->code))
-			break;
-		stack = slot->stack;
+		uint64_t outer = i ? slot[-1].frame : 0;
+		if (gm_load(slot->frame + code_at) != slot->code ||
+		        (gm_load(slot->frame + instruction_at) & mask) != slot->instruction ||
+		        gm_load(slot->frame + previous_at) != slot->previous ||
+		        (slot->previous != outer &&
+		                (!slot->is_between ||
+		                        gm_load(slot->previous + previous_at) != outer)) ||
+		        gm_code_changed(slot))
+			return i + 1;
 	}
-	for (; i < count; i++) {
-		const struct gm_python_raw *raw = &thread->raw[count - 1 - i];
-		struct gm_python_slot *slot = &thread->python[i];
+	return 0;
+}
+
+/* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has no number. */
+static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t count)
+{
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	uint32_t stack = base ? thread->python[base - 1].stack : 0;
+
+	while (thread->loop_count && thread->loops[thread->loop_count - 1] >= base)
+		thread->loop_count--;
+	thread->python_count = 0; /* where it ends early */
+	for (uint32_t i = count; i-- > 0;) {
+		const struct gm_python_raw *raw = &thread->raw[i];
+		uint32_t index = base + (count - 1 - i);
+		struct gm_python_slot *slot = &thread->python[index];
 		uint64_t print = gm_code_print(raw->code);
 		const struct gm_stack_code *entry = gm_code_at(thread, raw->code, print);
-		if (!entry) {
-			thread->python_count = i;
+		if (!entry)
 			return 0;
-		}
 		if (!is_incomplete(entry, raw)) {
 			uint32_t offset = gm_code_offset(
 			        layout, gm_stacks_python.version, raw->code, raw->instruction);
 			stack = gm_trie_child(
 			        &gm_python_trie, stack, (uint64_t)entry->id << 32 | offset);
-			if (!stack) {
-				thread->python_count = i;
+			if (!stack)
 				return 0;
-			}
 		}
 		*slot = (struct gm_python_slot){.frame = raw->frame,
 		        .code = raw->code,
 		        .instruction = raw->instruction,
+		        .previous = raw->previous,
+		        .is_between = raw->is_between,
 		        .print = print,
+		        .shape = gm_code_shape(raw->code),
 		        .stack = stack,
-		        .loop_count = entry->loop_count,
 		        .entry = entry};
+		thread->python_index[raw->frame >> 3 & (GM_PYTHON_INDEX - 1)] = (uint16_t)index;
+		if (GM_UNLIKELY(entry->loop_count) && thread->loop_count < GM_STACKS_LOOPS)
+			thread->loops[thread->loop_count++] = (uint16_t)index;
 	}
-	thread->python_count = count;
+	thread->python_count = base + count;
 	return stack;
 }
 
 /* The first walks: is the thread state this thread's, and are the frames' code objects code objects? */
-static bool is_plausible(struct gm_stacks_thread *thread, uint64_t state, uint32_t count)
+static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 {
 	struct gm_stacks_python *python = &gm_stacks_python;
-	uint64_t ident = 0, type = 0;
+	uint64_t type = 0;
 
-	if (!gm_read_checked(state + (uint64_t)python->layout.thread_ident, &ident, 8) ||
-	        ident != (uint64_t)pthread_self())
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		if (!gm_read_checked(thread->raw[i].code + 8, &type, 8) ||
 		        type != python->code_type)
@@ -283,11 +304,71 @@ static bool is_plausible(struct gm_stacks_thread *thread, uint64_t state, uint32
 	return true;
 }
 
+static void distrust(void)
+{
+	refuse("this build of CPython has its structs laid out otherwise than the releases (a "
+	       "debug or "
+	       "patched build?): events have no Python stacks");
+}
+
+uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
+{
+	const bool checked = GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER);
+	uint32_t count = 0;
+	bool past_known = checked; /* this frame was looked at among the known ones */
+
+	while (frame && count < GM_STACKS_FRAMES_MAX) {
+		struct gm_python_raw *raw = &thread->raw[count];
+		uint32_t known = past_known ? 0 : index_of(thread, frame);
+		bool is_python;
+		if (known) {
+			uint32_t changed = first_changed(thread, known);
+			if (!changed)
+				return number(thread, known, count);
+			for (uint32_t i = known; i-- > changed && count < GM_STACKS_FRAMES_MAX;) {
+				const struct gm_python_slot *slot = &thread->python[i];
+				thread->raw[count++] = (struct gm_python_raw){.frame = slot->frame,
+				        .code = slot->code,
+				        .instruction = slot->instruction,
+				        .previous = slot->previous,
+				        .is_between = slot->is_between};
+			}
+			frame = thread->python[changed - 1].frame;
+			past_known = true;
+			continue;
+		}
+		past_known = checked;
+		if (!read_frame(frame, checked, raw, &frame, &is_python)) {
+			count = 0;
+			break;
+		}
+		if (is_python) {
+			raw->previous = frame;
+			raw->is_between = false;
+			count++;
+		} else if (count) {
+			/* C called Python: one frame of the interpreter's own is between */
+			raw[-1].is_between = !raw[-1].is_between && raw[-1].previous == raw->frame;
+		}
+	}
+	if (checked && (!count || !is_plausible(thread, count))) {
+		distrust();
+		return 0;
+	}
+	if (GM_UNLIKELY(count == GM_STACKS_FRAMES_MAX)) {
+		told_deep();
+		/* of a stack that has been cut, nothing is known to be the outermost */
+		uint32_t stack = number(thread, 0, GM_STACKS_FRAMES_KEPT);
+		thread->python_count = 0;
+		return stack;
+	}
+	return number(thread, 0, count);
+}
+
 uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 {
 	uint64_t state = (uint64_t)(uintptr_t)gm_stacks_python.this_thread();
-	uint64_t frame = 0;
-	uint32_t count;
+	uint64_t frame;
 
 	*ret_state = state;
 	if (GM_UNLIKELY(atomic_load_explicit(&thread->state, memory_order_relaxed) != state)) {
@@ -301,14 +382,19 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 		thread->python_count = 0;
 		return 0;
 	}
+	if (GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER)) {
+		uint64_t ident = 0;
+		if (!gm_read_checked(
+		            state + (uint64_t)gm_stacks_python.layout.thread_ident, &ident, 8) ||
+		        ident != (uint64_t)pthread_self()) {
+			distrust();
+			return 0;
+		}
+	}
 	frame = gm_python_innermost(state);
-	count = frame ? gm_python_collect(thread, frame) : 0;
-	if (GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER) &&
-	        ((frame && !count) || !is_plausible(thread, state, count))) {
-		refuse("this build of CPython has its structs laid out otherwise than the releases "
-		       "(a debug or "
-		       "patched build?): events have no Python stacks");
+	if (!frame) {
+		thread->python_count = 0;
 		return 0;
 	}
-	return gm_python_number(thread, count);
+	return gm_python_walk(thread, frame);
 }
