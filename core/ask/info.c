@@ -70,7 +70,17 @@ struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_inf
 	        .gaps = gaps.list.items,
 	        .closed = gm_log_closed(log),
 	};
-	gm_log_counter(log, "sim.kernels_not_computed", &info.kernels_not_computed);
+	const struct {
+		const char *name;
+		uint64_t *value;
+	} counters[] = {
+	        {"sim.kernels_launched", &info.kernels_launched},
+	        {"sim.kernels_not_computed", &info.kernels_not_computed},
+	        {"sim.library_calls_not_computed", &info.library_calls_not_computed},
+	        {"sim.bytes_read_back", &info.bytes_read_back},
+	};
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		gm_log_counter(log, counters[i].name, counters[i].value);
 	if (gaps.no_memory) {
 		gm_info_deinit(&info);
 		return &gm_error_no_memory;

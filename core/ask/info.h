@@ -12,7 +12,9 @@ struct gm_info {
 	size_t gap_count;
 	char **gaps; /* owned: the recorder's own and what the model found */
 	bool closed;
-	uint64_t kernels_not_computed; /* of the simulated device */
+	/* Of the simulated device: all launches, those that computed nothing, bytes read that rest on such. */
+	uint64_t kernels_launched, kernels_not_computed, library_calls_not_computed,
+	        bytes_read_back;
 };
 
 struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_info);

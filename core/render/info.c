@@ -32,6 +32,29 @@ static void put_device(
 		fprintf(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
 }
 
+/* What the simulated device computed, and what it did not. A launch that is not counted came from an older recorder. */
+static void put_simulated(FILE *out, const struct gm_info *info)
+{
+	uint64_t without = info->kernels_not_computed;
+	if (!info->kernels_launched && !without)
+		return;
+	fputs("  simulated device: ", out);
+	if (info->kernels_launched >= without)
+		fprintf(out, "%" PRIu64 " kernels computed, ", info->kernels_launched - without);
+	fprintf(out, "%" PRIu64 " not", without);
+	if (info->library_calls_not_computed)
+		fprintf(out, ", %" PRIu64 " library calls not", info->library_calls_not_computed);
+	fputs(without || info->library_calls_not_computed
+	                ? ": the program's numbers are no results\n"
+	                : "\n",
+	        out);
+	if (info->bytes_read_back)
+		fprintf(out,
+		        "    %" PRIu64 " bytes that were never computed were read back by the "
+		        "program\n",
+		        info->bytes_read_back);
+}
+
 struct gm_error *gm_render_info_text(
         const struct gm_info *info, const struct gm_style *style, FILE *out)
 {
@@ -51,11 +74,7 @@ struct gm_error *gm_render_info_text(
 	fputs("\n", out);
 	for (size_t i = 0; i < gm_model_device_count(info->model); i++)
 		put_device(out, info->model, gm_model_device(info->model, i));
-	if (info->kernels_not_computed)
-		fprintf(out,
-		        "  %" PRIu64 " kernels computed nothing: the device is simulated, "
-		        "the program's numbers are no results\n",
-		        info->kernels_not_computed);
+	put_simulated(out, info);
 	if (!info->closed)
 		fputs("  the recording is not closed: it goes on, or ended with the recorder\n",
 		        out);
@@ -106,8 +125,14 @@ struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
 	json_object_set_new(value, "steps", json_integer(gm_model_step_count(info->model)));
 	json_object_set_new(value, "complete", json_boolean(info->complete));
 	json_object_set_new(value, "closed", json_boolean(info->closed));
+	json_object_set_new(
+	        value, "kernels_launched", json_integer((json_int_t)info->kernels_launched));
 	json_object_set_new(value, "kernels_not_computed",
 	        json_integer((json_int_t)info->kernels_not_computed));
+	json_object_set_new(value, "library_calls_not_computed",
+	        json_integer((json_int_t)info->library_calls_not_computed));
+	json_object_set_new(
+	        value, "bytes_read_back", json_integer((json_int_t)info->bytes_read_back));
 	json_object_set_new(value, "gaps", gaps);
 	return gm_json_write(value, true, out);
 }

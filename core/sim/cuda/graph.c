@@ -1,6 +1,6 @@
 /*
  * CUDA graphs: what is put on a capturing stream is kept instead of done, and done at each replay: copies and
- * memsets move bytes, kernels compute nothing and are counted.
+ * memsets move bytes, kernels are computed where they would be outside a graph, and counted.
  *
  * A capture spreads to the streams that wait for an event of it (stream.c), and is spoiled by what a GPU
  * refuses while capturing. Graphs that a program builds by hand (cudaGraphAdd…) are not simulated.
@@ -10,6 +10,7 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+#include "sim/kernels/kernels.h"
 
 #define GRAPH UINT64_C(0x0068706172677347)
 #define EXEC UINT64_C(0x0063657865677347)
@@ -25,6 +26,45 @@ struct CUgraphExec_st {
 	struct gm_sim_node *nodes;
 	size_t count;
 };
+
+/* Memory of graphs: what was allocated, or mapped, during a capture. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gm_sim_ranges own;
+static _Atomic size_t own_count;
+
+void gm_sim_graph_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
+void gm_sim_graph_memory(const void *address, uint64_t size, bool there)
+{
+	if (there ? !gm_sim_graph_captures() : !own_count)
+		return;
+	struct gm_sim_range range;
+	pthread_mutex_lock(&lock);
+	if (there)
+		gm_sim_ranges_add(&own, (uintptr_t)address, size, 0);
+	else
+		gm_sim_ranges_remove(&own, (uintptr_t)address, &range);
+	own_count = own.count;
+	pthread_mutex_unlock(&lock);
+}
+
+void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size)
+{
+	if (!own_count || !gm_sim_graph_captures())
+		return;
+	pthread_mutex_lock(&lock);
+	bool here = gm_sim_ranges_find(&own, (uintptr_t)address) != NULL;
+	pthread_mutex_unlock(&lock);
+	if (here)
+		gm_sim_captured_latest(&(struct gm_sim_node){
+		        .what = GM_SIM_NODE_FRESH, .to = (void *)(uintptr_t)address, .size = size});
+}
 
 static bool valid(cudaGraph_t graph)
 {
@@ -58,6 +98,8 @@ GM_SIM_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 	if (!valid(graph))
 		return gm_sim_error(cudaErrorInvalidValue);
 	graph->magic = 0;
+	for (size_t i = 0; i < graph->count; i++)
+		gm_sim_kept_free(graph->nodes[i].kept);
 	free(graph->nodes);
 	free(graph);
 	return cudaSuccess;
@@ -68,10 +110,19 @@ GM_SIM_EXPORT cudaError_t cudaGraphGetNodes(
 {
 	if (!valid(graph) || !count)
 		return gm_sim_error(cudaErrorInvalidValue);
-	for (size_t i = 0; nodes && i < *count; i++)
-		nodes[i] = i < graph->count ? (cudaGraphNode_t)(void *)&graph->nodes[i] : NULL;
-	if (!nodes || *count > graph->count)
-		*count = graph->count;
+	/* Blocks made empty are no nodes of CUDA's. */
+	size_t real = 0;
+	for (size_t i = 0; i < graph->count; i++) {
+		if (graph->nodes[i].what == GM_SIM_NODE_FRESH)
+			continue;
+		if (nodes && real < *count)
+			nodes[real] = (cudaGraphNode_t)(void *)&graph->nodes[i];
+		real++;
+	}
+	for (size_t i = real; nodes && i < *count; i++)
+		nodes[i] = NULL;
+	if (!nodes || *count > real)
+		*count = real;
 	return cudaSuccess;
 }
 
@@ -89,6 +140,8 @@ GM_SIM_EXPORT cudaError_t cudaGraphInstantiate(
 	}
 	if (graph->count)
 		memcpy(nodes, graph->nodes, graph->count * sizeof(*nodes));
+	for (size_t i = 0; i < graph->count; i++)
+		gm_sim_kept_again(nodes[i].kept);
 	*exec = (struct CUgraphExec_st){EXEC, nodes, graph->count};
 	*ret = exec;
 	return cudaSuccess;
@@ -105,6 +158,8 @@ GM_SIM_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 	if (!exec || exec->magic != EXEC)
 		return gm_sim_error(cudaErrorInvalidValue);
 	exec->magic = 0;
+	for (size_t i = 0; i < exec->count; i++)
+		gm_sim_kept_free(exec->nodes[i].kept);
 	free(exec->nodes);
 	free(exec);
 	return cudaSuccess;
@@ -121,6 +176,7 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 		return gm_sim_error(cudaErrorInitializationError);
 	if (!exec || exec->magic != EXEC)
 		return gm_sim_error(cudaErrorInvalidValue);
+	gm_sim_stream_settle(stream);
 	for (size_t i = 0; i < exec->count; i++) {
 		struct gm_sim_node *node = &exec->nodes[i];
 		int code = cudaSuccess;
@@ -133,8 +189,17 @@ GM_SIM_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
 			code = cudaMemset(node->to, node->value, node->size);
 			break;
 		case GM_SIM_NODE_KERNEL:
-			gm_sim_kernel_count(node->kernel, false);
+			gm_sim_kernel_count(node->kernel,
+			        node->kept && gm_sim_kernel_compute(node->kernel->name,
+			                              &node->kernel->plan,
+			                              gm_sim_kept_launch(node->kept)));
 			break;
+		case GM_SIM_NODE_FRESH: {
+			struct gm_sim_device *device = gm_sim_device_of(node->to);
+			if (device && gm_sim_memory_holds(device, node->to, node->size))
+				gm_sim_data_zero(device, node->to, node->size);
+			break;
+		}
 		case GM_SIM_NODE_LIBRARY:
 			GM_SIM_COUNT(gpumem_sim_account.library_not_computed, 1);
 			break;

@@ -359,11 +359,18 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 	                   cudaDevAttrMaxSharedMemoryPerBlockOptin, &known);
 	if (shared > (size_t)optin)
 		return cudaErrorInvalidValue;
-	if (gm_sim_captured(
-	            stream, &(struct gm_sim_node){.what = GM_SIM_NODE_KERNEL, .kernel = kernel}))
-		return cudaSuccess;
 	struct gm_sim_launch what = {
 	        {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, arguments};
+	if (gm_sim_stream_captures(stream)) {
+		struct gm_sim_kept *kept = gm_sim_kernel_planned(kernel->name, &kernel->plan)
+		                                   ? gm_sim_launch_keep(kernel->name, &what)
+		                                   : NULL;
+		if (gm_sim_captured(stream,
+		            &(struct gm_sim_node){
+		                    .what = GM_SIM_NODE_KERNEL, .kernel = kernel, .kept = kept}))
+			return cudaSuccess;
+		gm_sim_kept_free(kept); /* the capture has ended meanwhile */
+	}
 	gm_sim_kernel_count(kernel, gm_sim_kernel_compute(kernel->name, &kernel->plan, &what));
 	return cudaSuccess;
 }

@@ -114,6 +114,7 @@ int gm_sim_memory_free(void *address)
 	uint64_t size = found ? found->size : 0;
 	pthread_mutex_unlock(&device->lock);
 	gm_sim_settle_range(address, size);
+	gm_sim_graph_memory(address, size, false);
 	return give(device, address, false) ? cudaSuccess : gm_sim_pool_free(device, address);
 }
 
@@ -176,7 +177,10 @@ GM_SIM_EXPORT cudaError_t cudaMalloc(void **pointer, size_t size)
 		*pointer = NULL;
 		return cudaSuccess;
 	}
-	return gm_sim_error(gm_sim_memory_take(device, size, pointer));
+	int code = gm_sim_memory_take(device, size, pointer);
+	if (code == cudaSuccess)
+		gm_sim_graph_memory(*pointer, size, true);
+	return gm_sim_error(code);
 }
 
 GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)

@@ -61,6 +61,7 @@ GM_SIM_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
 			if (size > 0 && gm_sim_memory_holds(device, pointer, (uint64_t)size)) {
 				gm_sim_settle_range(pointer, (uint64_t)size);
 				gm_sim_data_zero(device, pointer, (uint64_t)size);
+				gm_sim_graph_block(device, pointer, (uint64_t)size);
 			}
 		}
 	}

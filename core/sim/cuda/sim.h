@@ -241,22 +241,35 @@ struct gm_sim_node {
 		GM_SIM_NODE_COPY,
 		GM_SIM_NODE_FILL,
 		GM_SIM_NODE_KERNEL,
-		GM_SIM_NODE_LIBRARY
+		GM_SIM_NODE_LIBRARY,
+		GM_SIM_NODE_FRESH
 	} what;
 	int value; /* a copy's kind, a fill's byte */
 	void *to;
 	const void *from;
 	uint64_t size;
 	struct gm_sim_kernel *kernel;
+	struct gm_sim_kept *kept; /* its launch; NULL: it is not computed */
 };
 struct CUstream_st;
 struct CUgraph_st;
 struct CUgraph_st *gm_sim_graph_create(void);
+/* What the node keeps is then the graph's. */
 bool gm_sim_graph_add(struct CUgraph_st *graph, const struct gm_sim_node *node);
 /* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be done now. */
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
+bool gm_sim_stream_captures(struct CUstream_st *stream);
+/*
+ * graph.c: memory that was allocated while a capture was under way is a graph's own (a private pool's). A block of it
+ * that the allocator hands out then is empty again at each replay, as blocks are outside graphs.
+ */
+void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
+void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
+bool gm_sim_graph_captures(void); /* stream.c: whether a capture is under way */
+void gm_sim_graph_lock(bool take);
 /* The same for a library's call, of which the stream is not known: the capture that was begun last. */
 bool gm_sim_captured_library(void);
+bool gm_sim_captured_latest(const struct gm_sim_node *node);
 
 /* work.c, stream.c: waits for the collectives under way on a stream, or with bytes of a range. */
 void gm_sim_stream_settle(struct CUstream_st *stream);

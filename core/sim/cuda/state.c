@@ -55,6 +55,7 @@ static void before_fork(void)
 	gm_sim_host_lock(true);
 	gm_sim_kernel_lock(true);
 	gm_sim_vmm_lock(true);
+	gm_sim_graph_lock(true);
 	gm_sim_managed_lock(true);
 	gm_sim_pool_lock(true);
 	gm_sim_ipc_lock(true);
@@ -69,6 +70,7 @@ static void in_parent(void)
 	gm_sim_ipc_lock(false);
 	gm_sim_pool_lock(false);
 	gm_sim_managed_lock(false);
+	gm_sim_graph_lock(false);
 	gm_sim_vmm_lock(false);
 	gm_sim_kernel_lock(false);
 	gm_sim_host_lock(false);

@@ -9,6 +9,7 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
+#include "sim/kernels/kernels.h"
 #include "sim/cuda/work.h"
 
 /*
@@ -70,19 +71,34 @@ bool gm_sim_captured(cudaStream_t stream, const struct gm_sim_node *node)
 	struct capture *capture = capture_of(stream);
 	if (!capture)
 		return false;
-	if (!gm_sim_graph_add(capture->graph, node))
+	if (!gm_sim_graph_add(capture->graph, node)) {
+		gm_sim_kept_free(node->kept);
 		capture->status = cudaStreamCaptureStatusInvalidated;
+	}
 	return true;
+}
+
+bool gm_sim_stream_captures(cudaStream_t stream)
+{
+	return !special(stream) && stream->magic == STREAM && capture_of(stream);
 }
 
 static struct capture *_Atomic latest;
 
-bool gm_sim_captured_library(void)
+bool gm_sim_graph_captures(void)
 {
 	struct capture *capture = latest;
-	if (!capture || capture->status != cudaStreamCaptureStatusActive)
-		return false;
-	return gm_sim_captured(capture->origin, &(struct gm_sim_node){.what = GM_SIM_NODE_LIBRARY});
+	return capture && capture->status == cudaStreamCaptureStatusActive;
+}
+
+bool gm_sim_captured_latest(const struct gm_sim_node *node)
+{
+	return gm_sim_graph_captures() && gm_sim_captured(latest->origin, node);
+}
+
+bool gm_sim_captured_library(void)
+{
+	return gm_sim_captured_latest(&(struct gm_sim_node){.what = GM_SIM_NODE_LIBRARY});
 }
 
 struct gm_sim_works *gm_sim_stream_works(cudaStream_t stream)

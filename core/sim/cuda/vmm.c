@@ -313,6 +313,7 @@ GM_SIM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	piece->mappings++;
 	atomic_fetch_add(&mappings, 1);
 	mapping = NULL;
+	gm_sim_graph_memory(at, size, true);
 	code = CUDA_SUCCESS;
 out:
 	pthread_mutex_unlock(&lock);
@@ -352,6 +353,7 @@ GM_SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 		gm_sim_ranges_remove(&mapped, mapped.items[first].start, &range);
 		mapping->piece->mappings--;
 		drop(mapping->piece);
+		gm_sim_graph_memory((const void *)(uintptr_t)range.start, range.size, false);
 		free(mapping);
 		atomic_fetch_sub(&mappings, 1);
 	}

@@ -32,11 +32,8 @@ static struct gm_sim_plan *make(const char *mangled)
 	return plan;
 }
 
-bool gm_sim_kernel_compute(
-        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch)
+static struct gm_sim_plan *plan_of(const char *mangled, struct gm_sim_plan *_Atomic *plan)
 {
-	if (!launch->arguments || !gm_sim_compute_limit())
-		return false;
 	struct gm_sim_plan *known = *plan;
 	if (!known) {
 		/* Two threads may make it at once: the first one's stays, the other's few bytes are lost. */
@@ -45,5 +42,19 @@ bool gm_sim_kernel_compute(
 		            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			known = made;
 	}
+	return known;
+}
+
+bool gm_sim_kernel_planned(const char *mangled, struct gm_sim_plan *_Atomic *plan)
+{
+	return gm_sim_compute_limit() && plan_of(mangled, plan)->compute;
+}
+
+bool gm_sim_kernel_compute(
+        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch)
+{
+	if (!launch->arguments || !gm_sim_compute_limit())
+		return false;
+	const struct gm_sim_plan *known = plan_of(mangled, plan);
 	return known->compute && known->compute(known, launch);
 }

@@ -157,18 +157,43 @@ static unsigned alignment(const struct gm_sim_plan *plan)
 	}
 }
 
+/*
+ * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured. Captured in a graph,
+ * the first two are the addresses of such on the device, where each replay puts its own.
+ */
+static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
+{
+	uint32_t inside;
+	memcpy(ret_seed, at, sizeof(*ret_seed));
+	memcpy(ret_offset, at + 8, sizeof(*ret_offset));
+	memcpy(&inside, at + 16, sizeof(inside));
+	if (!at[24])
+		return true;
+	const void *seed = (const void *)(uintptr_t)*ret_seed,
+	           *offset = (const void *)(uintptr_t)*ret_offset;
+	struct gm_sim_use use = {0};
+	gm_sim_use_read(&use, seed, 8);
+	gm_sim_use_read(&use, offset, 8);
+	if (!gm_sim_use_good(&use) || use.unknown)
+		return false;
+	memcpy(ret_seed, seed, sizeof(*ret_seed));
+	memcpy(ret_offset, offset, sizeof(*ret_offset));
+	*ret_offset += inside;
+	return true;
+}
+
 /* (numel, PhiloxCudaState {seed, offset, intragraph, captured}, how to draw, [out, stride or offsets, transform]) */
 static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
 	uint64_t numel = 0, seed, offset, threads = (uint64_t)launch->grid[0] * launch->block[0];
 	memcpy(&numel, a[0], (size_t)plan->number[0]);
-	memcpy(&seed, a[1], sizeof(seed));
-	memcpy(&offset, (char *)a[1] + 8, sizeof(offset));
+	if (!state(a[1], &seed, &offset))
+		return false;
 	const char *f = a[3];
 	char *out;
 	struct gm_sim_offsets offsets;
-	if (!numel || numel > INT32_MAX || ((char *)a[1])[24])
+	if (!numel || numel > INT32_MAX)
 		return false;
 	unsigned size = gm_sim_type_size(plan->type[0]), at;
 	if (plan->number[2]) { /* OffsetCalculator<1>, char *out */

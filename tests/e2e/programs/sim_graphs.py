@@ -54,6 +54,38 @@ facts["before_replay"] = target.cpu()[0].item()
 copies.replay()
 facts["after_replay"] = target.cpu()[999].item()
 
+# Small kernels are computed at each replay, from what is there then; so are random numbers, as they would be drawn.
+given = torch.zeros(50, dtype=torch.int64, device="cuda")
+kernels = torch.cuda.CUDAGraph()
+with torch.cuda.graph(kernels):
+    doubled = given * 2 + 1
+    largest = (doubled % 7).max()
+    index = torch.argsort(doubled, descending=True)[0]
+    drawn = torch.rand(100, device="cuda")
+    whole = torch.randint(0, 1000, (100,), device="cuda")
+for case in range(3):
+    given.copy_(torch.arange(50) * (case + 2))
+    kernels.replay()
+    host = torch.arange(50) * (case + 2) * 2 + 1
+    if case == 0:
+        facts["computed"] = []
+    facts["computed"].append(
+        torch.equal(doubled.cpu(), host) and largest.item() == (host % 7).max().item() and index.item() == 49
+    )
+torch.manual_seed(5)
+kernels.replay()
+first, first_whole = drawn.cpu(), whole.cpu()
+kernels.replay()
+second = drawn.cpu()
+torch.manual_seed(5)
+eager = [torch.rand(100, device="cuda").cpu(), torch.randint(0, 1000, (100,), device="cuda").cpu()]
+facts["drawn"] = [
+    torch.equal(first, eager[0]),
+    torch.equal(first_whole, eager[1]),
+    torch.equal(second, torch.rand(100, device="cuda").cpu()),
+    bool((first < 1).all() and first.unique().numel() > 90),
+]
+
 made = torch.cuda.make_graphed_callables(torch.nn.Linear(64, 8).cuda(), (torch.randn(4, 64, device="cuda"),))
 facts["graphed"] = list(made(torch.randn(4, 64, device="cuda")).shape)
 del graph, copies, made

@@ -1,0 +1,98 @@
+/*
+ * A launch that is kept for later: a kernel in a CUDA graph, whose arguments are gone when the graph is replayed.
+ *
+ * How large an argument is nobody says here: its type is in the kernel's name only. But arguments are objects
+ * that do not overlap, so that none reaches beyond the next one's address, and all together are at most what a
+ * launch may carry. So much is copied of each, as far as there is memory; a plan reads what it knows to be there.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sim/kernels/kernels.h"
+
+enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096, HOST_PAGE = 4096 };
+
+struct gm_sim_kept {
+	_Atomic unsigned references;
+	struct gm_sim_launch launch;
+	void *arguments[ARGUMENTS];
+	unsigned char bytes[];
+};
+
+/* What a place that no argument has points at: a name that is misread leads to zeros, not astray. */
+static unsigned char nothing[ARGUMENT_MOST];
+
+/* How many of `size` bytes at `at` can be read; the first is there. */
+static size_t readable(const void *at, size_t size)
+{
+	size_t here = HOST_PAGE - (uintptr_t)at % HOST_PAGE;
+	unsigned char there;
+	while (here < size) {
+		if (mincore((char *)(uintptr_t)at + here, 1, &there) != 0)
+			return here;
+		here += HOST_PAGE;
+	}
+	return size;
+}
+
+struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_launch *launch)
+{
+	char *readable_name = launch->arguments ? gm_sim_name_readable(mangled) : NULL;
+	if (!readable_name)
+		return NULL;
+	struct gm_sim_text name = {readable_name, strlen(readable_name)}, types[ARGUMENTS];
+	unsigned count = gm_sim_name_parameters(name, types, ARGUMENTS);
+	free(readable_name);
+	if (!count || count > ARGUMENTS)
+		return NULL;
+	size_t sizes[ARGUMENTS], sum = 0;
+	for (unsigned i = 0; i < count; i++) {
+		uintptr_t at = (uintptr_t)launch->arguments[i];
+		size_t size = ARGUMENT_MOST;
+		if (!at)
+			return NULL;
+		for (unsigned k = 0; k < count; k++) {
+			uintptr_t next = (uintptr_t)launch->arguments[k];
+			if (next > at && next - at < size)
+				size = next - at;
+		}
+		sizes[i] = readable((const void *)at, size);
+		sum += (sizes[i] + 15) & ~(size_t)15;
+	}
+	/* Behind the last one zeros: a plan may read more of it than there was. */
+	struct gm_sim_kept *kept = calloc(1, sizeof(*kept) + sum + ARGUMENT_MOST);
+	if (!kept)
+		return NULL;
+	kept->references = 1;
+	kept->launch = *launch;
+	kept->launch.arguments = kept->arguments;
+	unsigned char *to = kept->bytes;
+	for (unsigned i = 0; i < ARGUMENTS; i++) {
+		kept->arguments[i] = i < count ? to : nothing;
+		if (i >= count)
+			continue;
+		memcpy(to, launch->arguments[i], sizes[i]);
+		to += (sizes[i] + 15) & ~(size_t)15;
+	}
+	return kept;
+}
+
+const struct gm_sim_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept)
+{
+	return &kept->launch;
+}
+
+struct gm_sim_kept *gm_sim_kept_again(struct gm_sim_kept *kept)
+{
+	if (kept)
+		atomic_fetch_add(&kept->references, 1);
+	return kept;
+}
+
+void gm_sim_kept_free(struct gm_sim_kept *kept)
+{
+	if (kept && atomic_fetch_sub(&kept->references, 1) == 1)
+		free(kept);
+}
