@@ -17,6 +17,7 @@ enum reason {
 	REGISTERED_BUFFER,
 	LOADED,
 	SHARDED,
+	TRAINED,
 	OPTIMIZER_KEEPS,
 	OPTIMIZER_TEMPORARY,
 	GRADIENT_KEPT,
@@ -52,6 +53,9 @@ static const struct {
         [REGISTERED_BUFFER] = {GM_CATEGORY_BUFFER, "it was made for register_buffer()"},
         [LOADED] = {GM_CATEGORY_PARAMETER, "it was loaded from a checkpoint into a module"},
         [SHARDED] = {GM_CATEGORY_PARAMETER, "FSDP keeps a module's parameters in it"},
+        [TRAINED] = {GM_CATEGORY_PARAMETER,
+                "it was there before the first step and stayed, and gradients or optimizer state "
+                "have its size"},
         [OPTIMIZER_KEEPS] = {GM_CATEGORY_OPTIMIZER_STATE,
                 "the optimizer's step allocated it and kept it"},
         [OPTIMIZER_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
@@ -356,6 +360,40 @@ static bool look_at_all(struct working *working)
 	return fits;
 }
 
+/* Weights that no module made: what was there before the loop, and is trained in it as gradients of its size tell. */
+static bool find_trained(struct working *working)
+{
+	const struct gm_model *model = working->model;
+	const uint8_t *reasons_of = working->categories->reasons;
+	GM_ARRAY(uint64_t) sizes = {0};
+	bool fits = true;
+	for (size_t i = 0; fits && i < working->categories->count; i++) {
+		struct gm_event event;
+		if (reasons_of[i] != GRADIENT_KEPT && reasons_of[i] != OPTIMIZER_KEEPS)
+			continue;
+		gm_log_event(gm_model_log(model), gm_model_block(model, i)->alloc, &event);
+		fits = gm_array_push(&sizes, event.requested);
+	}
+	if (fits && sizes.count)
+		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
+	for (size_t i = 0; fits && sizes.count && i < working->categories->count; i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		uint32_t end = gm_block_end(block);
+		struct gm_event event;
+		if (reasons_of[i] != NO_RULE ||
+		        gm_model_phase(model, block->alloc) != GM_PHASE_INIT ||
+		        (end != GM_NO_EVENT && gm_model_step(model, end) == 0 &&
+		                gm_model_phase(model, end) == GM_PHASE_INIT))
+			continue;
+		gm_log_event(gm_model_log(model), block->alloc, &event);
+		if (bsearch(&event.requested, sizes.items, sizes.count, sizeof(*sizes.items),
+		            compare_sizes))
+			working->categories->reasons[i] = TRAINED;
+	}
+	gm_array_deinit(&sizes);
+	return fits;
+}
+
 static struct gm_error *work(struct working *working)
 {
 	const struct gm_model *model = working->model;
@@ -380,7 +418,7 @@ static struct gm_error *work(struct working *working)
 		working->categories->reasons[i] = (uint8_t)judge(
 		        working, block, &event, &origin, born, end == SIZE_MAX ? NULL : &died);
 	}
-	return NULL;
+	return find_trained(working) ? NULL : &gm_error_no_memory;
 }
 
 static struct gm_error *create(const struct gm_model *model, struct gm_categories **ret_categories)
