@@ -42,8 +42,11 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
-	error = arguments.json ? gm_render_blocks_json(&blocks, false, out)
-	                       : gm_render_peak_text(&blocks, &style, out);
+	struct gm_rival rival;
+	error = gm_ask_rival(context, &blocks, &rival);
+	if (!error)
+		error = arguments.json ? gm_render_peak_json(&blocks, &rival, out)
+		                       : gm_render_peak_text(&blocks, &rival, &style, out);
 	gm_blocks_deinit(&blocks);
 	return error;
 }
@@ -54,7 +57,9 @@ const struct gm_command gm_command_peak = {
         .usage = "[FILE...] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
-                 "lines that allocated it. Several files, as of ranks, are told side by side.\n\n"
+                 "lines that allocated it, and the next peak: of the passes through the model, or "
+                 "of the\n"
+                 "optimizer. Several files, as of ranks, are told side by side.\n\n"
                  " Example: gpumem peak run.gpumem\n"
                  " Example: gpumem peak run.*.gpumem",
         .shell = true,

@@ -4,6 +4,7 @@
 
 #include "ask/blocks.h"
 #include "ask/info.h"
+#include "ask/rival.h"
 #include "ask/why.h"
 #include "render/text.h"
 
@@ -21,8 +22,10 @@ struct gm_error *gm_render_events_json(
 struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out);
-struct gm_error *gm_render_peak_text(
-        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks, const struct gm_rival *rival,
+        const struct gm_style *style, FILE *out);
+struct gm_error *gm_render_peak_json(
+        const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out);
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,
         size_t count, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_history_json(const struct gm_model *model, uint64_t address,

@@ -175,7 +175,7 @@ static json_t *category_sums(const struct gm_blocks *blocks)
 	return sums;
 }
 
-struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
+static json_t *blocks_json(const struct gm_blocks *blocks, bool list)
 {
 	json_t *value = json_object(), *phases = json_object();
 	bool any = blocks->device != SIZE_MAX && blocks->event != GM_NO_EVENT;
@@ -205,6 +205,25 @@ struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list
 	}
 	if (list)
 		json_object_set_new(value, "blocks", all);
+	return value;
+}
+
+struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
+{
+	return gm_json_write(blocks_json(blocks, list), true, out);
+}
+
+struct gm_error *gm_render_peak_json(
+        const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
+{
+	json_t *value = blocks_json(blocks, false), *next = json_null();
+	if (rival->known)
+		next = json_pack("{s:i, s:o, s:s, s:I, s:o}", "event", (int)rival->event, "step",
+		        rival->step ? json_integer(rival->step) : json_null(), "phase",
+		        gm_phase_name(rival->phase), "allocated", (json_int_t)rival->allocated,
+		        "equal_at_batch_times",
+		        rival->equal_at ? json_real(rival->equal_at) : json_null());
+	json_object_set_new(value, "next_peak", next);
 	return gm_json_write(value, true, out);
 }
 
@@ -240,8 +259,29 @@ static void put_sums(
 	fputc('\n', out);
 }
 
-struct gm_error *gm_render_peak_text(
-        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out)
+/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch does to both */
+static void put_rival(const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
+{
+	char size[GM_SIZE_TEXT], less[GM_SIZE_TEXT];
+	if (!rival->known)
+		return;
+	uint64_t gap =
+	        blocks->allocated > rival->allocated ? blocks->allocated - rival->allocated : 0;
+	fprintf(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size),
+	        rival->event);
+	if (rival->step)
+		fprintf(out, " in step %u", rival->step);
+	fprintf(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
+	if (!rival->equal_at)
+		return;
+	fprintf(out,
+	        "  the batch decides: if activations, inputs and temporaries grow as it does, the "
+	        "optimizer's is the higher one below about %.2f times this batch\n",
+	        rival->equal_at);
+}
+
+struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks, const struct gm_rival *rival,
+        const struct gm_style *style, FILE *out)
 {
 	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
 		fputs("No memory was allocated in the record.\n", out);
@@ -254,6 +294,7 @@ struct gm_error *gm_render_peak_text(
 		return error;
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
 	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
+	put_rival(blocks, rival, out);
 	return NULL;
 }
 

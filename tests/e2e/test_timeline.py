@@ -67,3 +67,22 @@ def test_the_columns_are_the_events(mlp, run_gpumem):
     assert columns[0]["first_event"] == 0 and columns[-1]["last_event"] == info["events"] - 1
     for before, after in zip(columns, columns[1:]):
         assert after["first_event"] == before["last_event"] + 1
+
+
+def test_the_next_peak_and_the_batch_from_which_it_is_the_higher_one(sim_env, run, run_gpumem, tmp_path):
+    def peak(rows):
+        out = tmp_path / f"{rows}.pickle"
+        run([PYTHON, PROGRAMS / "two_peaks.py", out, rows], env=sim_env()).check()
+        answer = run_gpumem("peak", out, "--json").check().json()
+        (device,) = run_gpumem("info", out, "--json").check().json()["devices"]
+        assert answer["next_peak"]["allocated"] <= answer["allocated"] == device["peak_allocated"], answer
+        text = run_gpumem("peak", out).check().out
+        assert "the next peak: " in text and "times this batch" in text
+        return answer["next_peak"]["phase"] != "optimizer", answer["next_peak"]["equal_at_batch_times"]
+
+    optimizer_wins, times = peak("256")
+    turn = 256 * times
+    assert optimizer_wins and times > 1
+    for rows, wins in (int(turn * 0.9), True), (int(turn * 1.1), False):
+        again, from_there = peak(str(rows))
+        assert again is wins and from_there * rows == pytest.approx(turn, rel=0.02)
