@@ -243,6 +243,7 @@ static void begin_late(void)
 	if (!agent.preloaded) {
 		gm_agent_patch(gm_agent_c10_hooks);
 		gm_agent_patch(gm_agent_runtime_hooks);
+		gm_agent_patch(gm_agent_memory_hooks);
 	}
 	if (*existing)
 		gm_agent_existing();
@@ -425,6 +426,7 @@ __attribute__((constructor)) static void on_load(void)
 	if (!agent.preloaded || !configure(settings))
 		return;
 	gm_agent_hooks_preloaded();
+	gm_agent_patch(gm_agent_memory_hooks);
 	enlist("");
 	atomic_store(&live->state, WAITING);
 }

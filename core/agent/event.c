@@ -36,9 +36,12 @@ uint64_t gm_agent_kept_id(void)
 
 bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count)
 {
-	uint8_t head[32], *at = gm_agent_varint(head, kind);
-	at = gm_agent_varint(at, count);
-	size_t head_size = (size_t)(at - head);
+	uint8_t head[32], number[8], *at = gm_agent_varint(head, kind);
+	bool has_id = kind <= GM_AGENT_EVIDENCE;
+	size_t number_size = has_id ? (size_t)(gm_agent_varint(number, id) - number) : 0;
+	at = gm_agent_varint(at, count + number_size);
+	memcpy(at, number, number_size);
+	size_t head_size = (size_t)(at - head) + number_size;
 	struct gm_agent_piece *piece =
 	        count < GM_AGENT_RECORD_MAX / 2 ? gm_agent_piece(head_size + count) : NULL;
 	if (!piece)

@@ -39,6 +39,17 @@ bool gm_agent_records(unsigned feature);
 /* existing.c: asks for what there was before and writes it; while the recording begins */
 void gm_agent_existing(void);
 
+/* runtime.c: whether PyTorch's allocator calls from there */
+bool gm_agent_is_allocator(uint64_t address);
+/* runtime_more.c */
+extern const struct gm_agent_hook gm_agent_memory_hooks[];
+enum { GM_AGENT_DEVICES_MAX = 128 };
+int16_t gm_agent_current_device(void);
+/* Memory got or given back by the function that `at` calls from; GM_AGENT_RUNTIME becomes GM_AGENT_C10 where that is
+ * PyTorch's allocator. Between enter and leave. */
+void gm_agent_memory(enum gm_agent_action action, enum gm_agent_source source, uint64_t address,
+        uint64_t size, uint64_t stream, const struct gm_agent_registers *at);
+
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);
 

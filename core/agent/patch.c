@@ -228,6 +228,13 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 		patched.slot_count++;
 }
 
+void *gm_agent_find(const char *symbol)
+{
+	struct definition definition = {.symbol = symbol};
+	dl_iterate_phdr(find_definition, &definition);
+	return definition.found;
+}
+
 static void resolve(const struct gm_agent_hook *hooks)
 {
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++) {

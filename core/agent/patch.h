@@ -13,6 +13,8 @@
 
 /* Puts these in, now and in libraries to come. The table stays where it is. Again: nothing new. */
 void gm_agent_patch(const struct gm_agent_hook *hooks);
+/* The function of that name in the first loaded library that has it, as the loader would find it; NULL. */
+void *gm_agent_find(const char *symbol);
 /* Puts back what was there. Threads that are within a hook go on in it: the agent stays in memory. */
 void gm_agent_patch_undo(void);
 

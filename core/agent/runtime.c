@@ -77,6 +77,11 @@ static enum gm_agent_source source_of(uint64_t address)
 	return atomic_load(&callers[slot].is_allocator) ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
 }
 
+bool gm_agent_is_allocator(uint64_t address)
+{
+	return source_of(address) == GM_AGENT_C10;
+}
+
 static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at)
 {
@@ -84,7 +89,8 @@ static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
 	        .action = (uint8_t)action,
 	        .device_type = 1,
 	        .source = (uint8_t)source_of(at->rip),
-	        .device = GM_AGENT_DEVICE_UNKNOWN,
+	        .device = source_of(at->rip) == GM_AGENT_C10 ? GM_AGENT_DEVICE_UNKNOWN
+	                                                     : gm_agent_current_device(),
 	        .address = address,
 	        .size = size,
 	        .requested = size,

@@ -27,7 +27,10 @@ __attribute__((format(printf, 2, 3))) static void add(struct gaps *gaps, const c
 
 static void add_device(struct gaps *gaps, const struct gm_model_device *device)
 {
-	const char *type = device->type == 1 ? "cuda" : "cpu";
+	const char *type = device->type == GM_LOG_DEVICE_BESIDE   ? "beside PyTorch, cuda"
+	                   : device->type == GM_LOG_DEVICE_PINNED ? "pinned"
+	                   : device->type == 1                    ? "cuda"
+	                                                          : "cpu";
 	if (device->unknown_frees)
 		add(gaps,
 		        "%s:%d: %" PRIu64 " blocks (%" PRIu64

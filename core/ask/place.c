@@ -50,3 +50,23 @@ void gm_place_native(const struct gm_log *log, uint64_t address, struct gm_nativ
 	if (gm_log_module(log, gm_log_module_at(log, address), &module))
 		ret_place->object = gm_place_base_name(gm_log_string(log, module.path));
 }
+
+bool gm_place_native_site(
+        const struct gm_log *log, const struct gm_event *event, struct gm_native_place *ret_place)
+{
+	const char *owner = gm_log_string(log, event->owner);
+	size_t count;
+	const uint64_t *addresses = gm_log_native_stack(log, event->native_stack, &count);
+	if (!event->owner || !*owner)
+		return false;
+	*ret_place = (struct gm_native_place){.object = owner};
+	for (size_t i = 0; i < count; i++) {
+		struct gm_native_place place;
+		gm_place_native(log, addresses[i], &place);
+		if (!place.object || strcmp(place.object, owner) != 0)
+			continue;
+		*ret_place = place;
+		break;
+	}
+	return true;
+}

@@ -29,5 +29,8 @@ struct gm_native_place {
 	uint32_t line;
 };
 void gm_place_native(const struct gm_log *log, uint64_t address, struct gm_native_place *ret_place);
+/* Of an event without Python, whose memory is a library's own: the innermost function of that library. */
+bool gm_place_native_site(
+        const struct gm_log *log, const struct gm_event *event, struct gm_native_place *ret_place);
 
 #endif

@@ -33,6 +33,10 @@ void gm_export_device_name(const struct gm_model_device *device, char name[32])
 		snprintf(name, 32, "cpu");
 	else if (device->type == 1)
 		snprintf(name, 32, "cuda:%d", device->index);
+	else if (device->type == GM_LOG_DEVICE_BESIDE)
+		snprintf(name, 32, "cuda:%d-beside", device->index);
+	else if (device->type == GM_LOG_DEVICE_PINNED)
+		snprintf(name, 32, "pinned");
 	else
 		snprintf(name, 32, "device%u:%d", device->type, device->index);
 }

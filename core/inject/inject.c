@@ -78,10 +78,12 @@ static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool pat
 		uint64_t back;
 		gm_image_invalidate(call->image);
 		struct gm_registers registers = registers_of(thread);
-		enum gm_inject_place place = gm_inject_place(call->symbols, &registers, &back);
+		enum gm_inject_place place = gm_inject_place(
+		        call->symbols, &registers, gm_inject_thread_waits_in(thread), &back);
 		if (place == GM_PLACE_SAFE || (place == GM_PLACE_UNKNOWN && !patient))
 			return true;
-		if (place != GM_PLACE_LIBC || !back || patient || round > 0)
+		if (place != GM_PLACE_LIBC || !back || patient || round > 0 ||
+		        gm_inject_thread_waits_in(thread) >= 0)
 			return false;
 		if (!gm_inject_thread_step_to(thread, back, STEPS_MAX))
 			return false;

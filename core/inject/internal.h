@@ -30,9 +30,9 @@ enum gm_inject_place {
 	GM_PLACE_LOADER, /* in the dynamic linker, or in another allocator */
 };
 
-/* Where a stopped thread stands. *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
-enum gm_inject_place gm_inject_place(
-        struct gm_symbols *symbols, const struct gm_registers *registers, uint64_t *ret_return);
+/* Where a stopped thread stands. `waits_in`: the system call in which it was stopped, -1: in none. *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
+enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
+        const struct gm_registers *registers, long waits_in, uint64_t *ret_return);
 
 /* ---- thread.c ---- */
 
@@ -56,6 +56,8 @@ struct gm_error *gm_inject_thread_stop(
         pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped);
 /* It goes on as if nothing had been. */
 void gm_inject_thread_release(struct gm_inject_thread *thread);
+/* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in none. */
+long gm_inject_thread_waits_in(const struct gm_inject_thread *thread);
 /* Steps until the thread has come back to `address`, in an outer frame, at most so many instructions; other threads
  * run. False: it is elsewhere, and is to be released. */
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);

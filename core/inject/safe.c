@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "inject/internal.h"
 
@@ -79,8 +80,36 @@ static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner)
 	       (symbol->linkage_name && strcmp(symbol->linkage_name, "_start") == 0);
 }
 
-enum gm_inject_place gm_inject_place(
-        struct gm_symbols *symbols, const struct gm_registers *registers, uint64_t *ret_return)
+/*
+ * System calls in which the C library holds none of the locks that matter, whatever its function: the allocator and
+ * the making of threads use only those for memory, futexes and clone. (The linker reads files; but its frames are seen.)
+ */
+static bool is_wait(long number)
+{
+	static const long waits[] = {SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv,
+	        SYS_writev, SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6, SYS_epoll_wait,
+	        SYS_epoll_pwait, SYS_epoll_pwait2, SYS_recvfrom, SYS_recvmsg, SYS_sendto,
+	        SYS_sendmsg, SYS_accept, SYS_accept4, SYS_connect, SYS_nanosleep,
+	        SYS_clock_nanosleep, SYS_pause, SYS_rt_sigtimedwait, SYS_rt_sigsuspend, SYS_wait4,
+	        SYS_waitid, SYS_flock, SYS_fcntl, SYS_semop, SYS_semtimedop, SYS_msgrcv, SYS_msgsnd,
+	        SYS_ioctl};
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		if (waits[i] == number)
+			return true;
+	return false;
+}
+
+/* Whether the C library's frames that end below `end` begin with the innermost one. */
+static bool is_innermost(const enum owner *owners, size_t end)
+{
+	for (size_t i = 0; i < end; i++)
+		if (owners[i] != LIBC)
+			return false;
+	return true;
+}
+
+enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
+        const struct gm_registers *registers, long waits_in, uint64_t *ret_return)
 {
 	uint64_t addresses[DEPTH];
 	struct gm_symbol names[DEPTH];
@@ -110,6 +139,8 @@ enum gm_inject_place gm_inject_place(
 	for (size_t i = end; i > 0; i--) {
 		bool called = owners[i - 1] == LIBC && i < count && owners[i] != LIBC;
 		if (!called || is_harmless(names[i - 1].linkage_name))
+			continue;
+		if (is_innermost(owners, i) && is_wait(waits_in))
 			continue;
 		*ret_return = addresses[i];
 		return GM_PLACE_LIBC;

@@ -185,21 +185,31 @@ static struct gm_error *error_ended(const struct gm_inject_thread *thread)
 	        GM_TARGET, "process %d: it ended meanwhile: start it again", thread->pid);
 }
 
+long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
+{
+	int64_t result = (int64_t)thread->registers.rax;
+	bool waits = (int64_t)thread->registers.orig_rax >= 0 && result <= -512 && result >= -516;
+	return waits ? (long)thread->registers.orig_rax : -1;
+}
+
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps)
 {
 	uint64_t stack = thread->registers.rsp;
-	struct user_regs_struct registers;
+	struct user_regs_struct registers = thread->registers;
 	for (unsigned i = 0; i < steps; i++) {
 		int status;
+		errno = 0;
+		long bytes =
+		        ptrace(PTRACE_PEEKTEXT, thread->id, (void *)(uintptr_t)registers.rip, NULL);
+		/* Not over a system call: it may wait, and what a step then ends with is a signal for the program. */
+		if (errno || (bytes & 0xffff) == 0x050f)
+			return false;
 		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, (void *)(intptr_t)thread->signal) !=
 		        0)
 			return false;
 		thread->signal = 0;
-		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED) {
-			/* It waits in a system call. */
-			stop_at_rest(thread->id, gm_inject_now() + 1);
+		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED)
 			return false;
-		}
 		/* A signal on its way is delivered with the next step, and its handler stepped through. */
 		if (!is_event_stop(status) && WSTOPSIG(status) != SIGTRAP)
 			thread->signal = WSTOPSIG(status);

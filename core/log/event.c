@@ -20,6 +20,7 @@ enum {
 	HAS_NATIVE_STACK = 1 << 12,
 	HAS_EVIDENCE = 1 << 13,
 	KNOWN_BITS = (1 << 14) - 1,
+	OWNER_SHIFT = 8, /* in the flags */
 };
 
 void gm_event_state_reset(struct gm_event *state)
@@ -64,7 +65,7 @@ uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, u
 		bits |= HAS_THREAD;
 	if (event->stream != state->stream)
 		bits |= HAS_STREAM;
-	if (event->flags != state->flags)
+	if (event->flags != state->flags || event->owner != state->owner)
 		bits |= HAS_FLAGS;
 	if (event->allocated != allocated)
 		bits |= HAS_ALLOCATED;
@@ -92,7 +93,7 @@ uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, u
 	if (bits & HAS_STREAM)
 		at = gm_put_varint(at, event->stream);
 	if (bits & HAS_FLAGS)
-		at = gm_put_varint(at, event->flags);
+		at = gm_put_varint(at, event->flags | event->owner << OWNER_SHIFT);
 	if (bits & HAS_ALLOCATED)
 		at = gm_put_varint(at, event->allocated + 1); /* unknown, UINT64_MAX, becomes 0 */
 	if (bits & HAS_RESERVED)
@@ -149,8 +150,11 @@ void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor)
 		state->thread = gm_get_varint(cursor);
 	if (bits & HAS_STREAM)
 		state->stream = gm_get_varint(cursor);
-	if (bits & HAS_FLAGS)
-		state->flags = gm_get_u32(cursor);
+	if (bits & HAS_FLAGS) {
+		uint32_t value = gm_get_u32(cursor);
+		state->flags = value & ((1 << OWNER_SHIFT) - 1);
+		state->owner = value >> OWNER_SHIFT;
+	}
 	if (bits & HAS_ALLOCATED)
 		state->allocated = gm_get_varint(cursor) - 1;
 	if (bits & HAS_RESERVED)

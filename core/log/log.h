@@ -35,6 +35,12 @@ enum gm_event_flags {
 	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
 };
 
+/* Device types beside c10::DeviceType's: memory that PyTorch's allocator knows nothing of. */
+enum {
+	GM_LOG_DEVICE_BESIDE = 64, /* the device's, got by other libraries */
+	GM_LOG_DEVICE_PINNED = 65, /* the host's, pinned by the CUDA runtime */
+};
+
 /* Ids count from 1; 0 means none or unknown. */
 struct gm_event {
 	uint8_t action;      /* enum gm_action */
@@ -54,6 +60,8 @@ struct gm_event {
 	uint32_t python_stack;
 	uint32_t native_stack;
 	uint32_t evidence; /* of a free: what was being torn down */
+	uint32_t owner; /* string id of the library whose memory it is, where that is not PyTorch's;
+	                   0: none; below 2^24 */
 };
 
 struct gm_log_loop {

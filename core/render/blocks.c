@@ -61,6 +61,7 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
 	struct gm_frame_place place;
+	struct gm_native_place native;
 	if (block->alloc == GM_NO_EVENT)
 		gm_table_cell(table, "?");
 	else
@@ -83,6 +84,9 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
 		gm_table_cell(table, "%s:%u in %s%s%s", gm_place_base_name(place.file), place.line,
 		        place.function, space, note);
+	else if (gm_place_native_site(gm_model_log(model), &event, &native))
+		gm_table_cell(table, "%s%s%s%s%s", native.function ? native.function : "",
+		        native.function ? " in " : "", native.object, space, note);
 	else
 		gm_table_cell(table, "%s%s%s",
 		        block->flags & GM_EVENT_PREEXISTING ? "before the record" : "not recorded",

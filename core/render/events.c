@@ -28,6 +28,10 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		if (gm_place_site(log, event.python_stack, &place))
 			fprintf(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
 			        place.function);
+		struct gm_native_place native;
+		if (gm_place_native_site(log, &event, &native))
+			fprintf(out, "  %s%s%s", native.function ? native.function : "",
+			        native.function ? " in " : "", native.object);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);
 		if (event.flags & GM_EVENT_PREEXISTING)

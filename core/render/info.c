@@ -88,10 +88,7 @@ static json_t *device_json(const struct gm_model *model, const struct gm_model_d
 {
 	json_t *value = json_object();
 	json_object_set_new(value, "device", json_integer(device->index));
-	json_object_set_new(value, "device_type",
-	        json_string(device->type == 0   ? "cpu"
-	                    : device->type == 1 ? "cuda"
-	                                        : "other"));
+	json_object_set_new(value, "device_type", json_string(gm_json_device_type(device->type)));
 	json_object_set_new(value, "events", json_integer((json_int_t)device->events));
 	json_object_set_new(value, "allocated", json_integer((json_int_t)device->now.allocated));
 	json_object_set_new(value, "active", json_integer((json_int_t)device->now.active));

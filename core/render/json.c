@@ -64,6 +64,15 @@ static json_t *native_frames(const struct gm_log *log, uint32_t stack)
 	return frames;
 }
 
+const char *gm_json_device_type(uint8_t type)
+{
+	return type == 0                      ? "cpu"
+	       : type == 1                    ? "cuda"
+	       : type == GM_LOG_DEVICE_BESIDE ? "cuda_beside"
+	       : type == GM_LOG_DEVICE_PINNED ? "pinned"
+	                                      : "other";
+}
+
 json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -83,10 +92,11 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "requested",
 	        event.requested ? json_integer((json_int_t)event.requested) : json_null());
 	json_object_set_new(value, "device", json_integer(event.device));
-	json_object_set_new(value, "device_type",
-	        json_string(event.device_type == 0   ? "cpu"
-	                    : event.device_type == 1 ? "cuda"
-	                                             : "other"));
+	json_object_set_new(
+	        value, "device_type", json_string(gm_json_device_type(event.device_type)));
+	if (event.owner)
+		json_object_set_new(
+		        value, "owner", gm_json_string(gm_log_string(log, event.owner)));
 	json_object_set_new(value, "stream", json_integer((json_int_t)event.stream));
 	json_object_set_new(value, "time_us", json_integer((json_int_t)(event.time_ns / 1000)));
 	json_object_set_new(value, "thread", json_integer((json_int_t)event.thread));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "log/log.h"
 
 const char *gm_text_path(const char *path)
 {
@@ -31,6 +32,10 @@ const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT
 		snprintf(buffer, GM_SIZE_TEXT, "cpu");
 	else if (type == 1)
 		snprintf(buffer, GM_SIZE_TEXT, "cuda:%d", index);
+	else if (type == GM_LOG_DEVICE_BESIDE)
+		snprintf(buffer, GM_SIZE_TEXT, "cuda:%u beside PyTorch", (unsigned)index & 127);
+	else if (type == GM_LOG_DEVICE_PINNED)
+		snprintf(buffer, GM_SIZE_TEXT, "pinned");
 	else
 		snprintf(buffer, GM_SIZE_TEXT, "device type %u:%d", type, index);
 	return buffer;

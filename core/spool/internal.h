@@ -6,6 +6,7 @@
  *   tables.c  what is interned: code, stacks, modules, evidence
  *   order.c   the events of all threads in their one order
  *   replay.c  events into those of a log
+ *   beside.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
  *   import.c  the whole
  */
@@ -94,6 +95,7 @@ struct gm_spool_tables {
 	struct gm_python *python;        /* decodes code without a process; NULL: none yet */
 	struct gm_spool_native *natives; /* addresses that need names */
 	uint32_t unreadable;
+	bool has_c10; /* PyTorch's CUDA allocator has reported */
 };
 
 bool gm_spool_tables_add(
@@ -103,6 +105,9 @@ struct gm_error *gm_spool_tables_modules(struct gm_spool_tables *tables);
 /* Ids in the log; 0: none, or not readable. */
 uint32_t gm_spool_python_stack(struct gm_spool_tables *tables, uint32_t id);
 uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id);
+/* The addresses of a stack, innermost first; their number. */
+size_t gm_spool_native_addresses(
+        const struct gm_spool_tables *tables, uint32_t id, uint64_t *ret_addresses, size_t max);
 uint32_t gm_spool_evidence(struct gm_spool_tables *tables, uint32_t id);
 uint32_t gm_spool_code(struct gm_spool_tables *tables, uint32_t id);
 bool gm_spool_python_node(
@@ -127,6 +132,17 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 void gm_spool_replay_pass(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* What still waits is written, and what was left out is told. */
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary);
+
+/* ---- beside.c ---- */
+struct gm_spool_beside;
+struct gm_spool_beside *gm_spool_beside_create(
+        struct gm_spool_tables *tables, struct gm_log_writer *log);
+void gm_spool_beside_destroy(struct gm_spool_beside *beside);
+/* The most that was allocated on the devices at once, by a program without PyTorch. */
+uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside);
+/* An event of another source than PyTorch's allocator; `given`: what all events have. How many events it became. */
+unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
+        const struct gm_event *given);
 
 /* ---- order.c ---- */
 struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay);

@@ -53,9 +53,12 @@ struct gm_error *gm_spool_read_tables(
 		struct gm_spool_record record;
 		gm_spool_cursor_init(&cursor, records, thread);
 		while (gm_spool_next(&cursor, &record)) {
-			if (record.kind == 0)
+			if (record.kind == 0) {
 				events++;
-			else if (record.kind <= GM_AGENT_EVIDENCE) {
+				tables->has_c10 |= cursor.event.source == GM_AGENT_C10 &&
+				                   cursor.event.device_type == 1 &&
+				                   cursor.event.action <= GM_AGENT_FREE_COMPLETED;
+			} else if (record.kind <= GM_AGENT_EVIDENCE) {
 				if (!gm_spool_tables_add(tables, &record, file->size))
 					return damaged(file, i, cursor.in.at);
 			} else if ((record.kind == GM_AGENT_GAP ||

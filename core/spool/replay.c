@@ -52,6 +52,7 @@ struct gm_spool_replay {
 	struct known_loop loops[LOOPS_MAX];
 	size_t loop_count;
 	uint64_t written; /* events of the log */
+	struct gm_spool_beside *beside;
 	uint64_t next_sequence, missing, unknown_frees, outside;
 	uint64_t cuda_peak, cpu_allocated, cpu_peak;
 	bool no_memory;
@@ -66,6 +67,11 @@ struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct g
 	replay->tables = tables;
 	replay->log = log;
 	replay->next_sequence = 1;
+	replay->beside = gm_spool_beside_create(tables, log);
+	if (!replay->beside) {
+		free(replay);
+		return &gm_error_no_memory;
+	}
 	*ret_replay = replay;
 	return NULL;
 }
@@ -93,6 +99,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 		gm_array_deinit(&thread->passes);
 		free(thread);
 	}
+	gm_spool_beside_destroy(replay->beside);
 	free(replay);
 }
 
@@ -385,7 +392,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	if (from->sequence > replay->next_sequence)
 		replay->missing += from->sequence - replay->next_sequence;
 	replay->next_sequence = from->sequence + 1;
-	if (from->device_type > CUDA || from->device >= DEVICES || from->source != GM_AGENT_C10) {
+	if (from->device_type > CUDA || from->device >= DEVICES) {
 		replay->outside++;
 		return;
 	}
@@ -413,6 +420,10 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 		thread->passes.count = 0;
 		if (from->action != GM_AGENT_ALLOC)
 			write_held(replay, thread, NULL);
+	}
+	if (from->source != GM_AGENT_C10) {
+		replay->written += gm_spool_beside_event(replay->beside, from, &event);
+		return;
 	}
 	switch ((enum gm_agent_action)from->action) {
 	case GM_AGENT_ALLOC:
@@ -467,6 +478,7 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 		        replay->log, "reading had too little memory: blocks' lives are not whole");
 	summary->events = replay->written;
 	summary->lost += replay->missing;
-	summary->cuda_peak = replay->cuda_peak;
+	summary->cuda_peak =
+	        replay->cuda_peak ? replay->cuda_peak : gm_spool_beside_peak(replay->beside);
 	summary->cpu_peak = replay->cpu_peak;
 }

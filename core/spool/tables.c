@@ -276,6 +276,16 @@ uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id)
 	return *written - 1;
 }
 
+size_t gm_spool_native_addresses(
+        const struct gm_spool_tables *tables, uint32_t id, uint64_t *ret_addresses, size_t max)
+{
+	struct gm_spool_stack node = {.parent = id};
+	size_t count = 0;
+	while (count < max && native_node(tables, node.parent, &node))
+		ret_addresses[count++] = node.pc;
+	return count;
+}
+
 uint32_t gm_spool_evidence(struct gm_spool_tables *tables, uint32_t id)
 {
 	struct gm_cursor in;

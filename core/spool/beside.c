@@ -1,0 +1,212 @@
+/*
+ * Memory that PyTorch's allocator knows nothing of: what NCCL, cuBLAS and others get from CUDA, pinned host memory. In
+ * the log it is blocks of devices of their own ("beside PyTorch", "pinned"), so that PyTorch's sums stay PyTorch's; in
+ * a program without PyTorch it is the device's. Each block has the library that asked for it: the innermost one of the
+ * native stack that is not CUDA's own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "spool/internal.h"
+
+enum { CUDA = 1, DEVICES = 128, DEPTH = 256 };
+
+struct beside_block {
+	uint64_t address, size;
+	uint64_t stream;
+	int16_t device;
+	uint8_t device_type;
+	uint32_t owner;
+	UT_hash_handle hh;
+};
+
+struct range {
+	uint64_t start, end;
+	uint32_t name; /* string of the log; 0: CUDA's own */
+};
+
+struct gm_spool_beside {
+	struct gm_spool_tables *tables;
+	struct gm_log_writer *log;
+	struct beside_block *blocks;
+	GM_ARRAY(struct range) modules;
+	uint32_t modules_seen; /* ids */
+	uint64_t allocated[3][DEVICES];
+	uint64_t on_devices, peak; /* of a program without PyTorch */
+};
+
+struct gm_spool_beside *gm_spool_beside_create(
+        struct gm_spool_tables *tables, struct gm_log_writer *log)
+{
+	struct gm_spool_beside *beside = calloc(1, sizeof(*beside));
+	if (beside) {
+		beside->tables = tables;
+		beside->log = log;
+	}
+	return beside;
+}
+
+void gm_spool_beside_destroy(struct gm_spool_beside *beside)
+{
+	if (!beside)
+		return;
+	struct beside_block *block, *next;
+	HASH_ITER(hh, beside->blocks, block, next)
+	{
+		HASH_DEL(beside->blocks, block);
+		free(block);
+	}
+	gm_array_deinit(&beside->modules);
+	free(beside);
+}
+
+/* ---- who asked ---------------------------------------------------------------------------------------------- */
+
+static bool is_cudas(const char *name)
+{
+	static const char *const own[] = {"libcudart", "libcuda.so", "libcupti", "libgpumem-sim",
+	        "libgpumem-agent", "libnvidia-"};
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (strncmp(name, own[i], strlen(own[i])) == 0)
+			return true;
+	return false;
+}
+
+static void read_modules(struct gm_spool_beside *beside)
+{
+	struct gm_spool_tables *tables = beside->tables;
+	unsigned kind = GM_AGENT_MODULE - GM_AGENT_CODE;
+	for (uint32_t id = beside->modules_seen; id < tables->counts[kind]; id++) {
+		struct gm_bytes payload = tables->payloads[kind][id];
+		struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+		if (!payload.at)
+			continue;
+		struct range range = {.start = gm_get_varint(&in), .end = gm_get_varint(&in)};
+		gm_get_varint(&in);
+		uint64_t length = gm_get_varint(&in);
+		if (in.bad || length > (uint64_t)(in.end - in.at) || length > 8192)
+			continue;
+		_cleanup_free_ char *path = strndup((const char *)in.at, (size_t)length);
+		const char *slash = path ? strrchr(path, '/') : NULL;
+		const char *name = slash ? slash + 1 : path;
+		if (name && !is_cudas(name))
+			range.name = gm_log_writer_string(beside->log, name);
+		if (range.name >= 1 << 24)
+			range.name = 0;
+		gm_array_push(&beside->modules, range);
+	}
+	beside->modules_seen = tables->counts[kind];
+}
+
+static const struct range *module_of(const struct gm_spool_beside *beside, uint64_t address)
+{
+	for (size_t i = 0; i < beside->modules.count; i++)
+		if (address >= beside->modules.items[i].start &&
+		        address < beside->modules.items[i].end)
+			return &beside->modules.items[i];
+	return NULL;
+}
+
+static uint32_t owner_of(struct gm_spool_beside *beside, uint32_t native)
+{
+	read_modules(beside);
+	uint64_t addresses[DEPTH];
+	size_t count = gm_spool_native_addresses(beside->tables, native, addresses, DEPTH);
+	for (size_t i = 0; i < count; i++) {
+		const struct range *module = module_of(beside, addresses[i]);
+		if (module && module->name)
+			return module->name;
+	}
+	return 0;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------- */
+
+static uint8_t type_of(const struct gm_spool_beside *beside, const struct gm_spool_event *from)
+{
+	if (from->source == GM_AGENT_HOST)
+		return GM_LOG_DEVICE_PINNED;
+	return beside->tables->has_c10 ? GM_LOG_DEVICE_BESIDE : CUDA;
+}
+
+static uint64_t *counter(struct gm_spool_beside *beside, uint8_t type, int16_t device)
+{
+	unsigned kind = type == CUDA ? 0 : type == GM_LOG_DEVICE_BESIDE ? 1 : 2;
+	return &beside->allocated[kind][device];
+}
+
+static void release(
+        struct gm_spool_beside *beside, struct beside_block *block, struct gm_event *event)
+{
+	uint64_t *allocated = counter(beside, block->device_type, block->device);
+	*allocated -= block->size;
+	if (block->device_type == CUDA)
+		beside->on_devices -= block->size;
+	event->device_type = block->device_type;
+	event->device = block->device;
+	event->size = event->requested = block->size;
+	event->stream = block->stream;
+	event->owner = block->owner;
+	event->allocated = *allocated;
+	event->action = GM_FREE_REQUESTED;
+	gm_log_writer_event(beside->log, event);
+	event->action = GM_FREE_COMPLETED;
+	gm_log_writer_event(beside->log, event);
+	HASH_DEL(beside->blocks, block);
+	free(block);
+}
+
+uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside)
+{
+	return beside->peak;
+}
+
+unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
+        const struct gm_event *given)
+{
+	struct gm_event event = *given;
+	struct beside_block *block;
+	HASH_FIND(hh, beside->blocks, &from->address, sizeof(from->address), block);
+	bool frees = from->action == GM_AGENT_SEGMENT_FREE ||
+	             from->action == GM_AGENT_SEGMENT_UNMAP ||
+	             from->action == GM_AGENT_FREE_REQUESTED;
+	if (frees) {
+		if (block)
+			release(beside, block, &event);
+		return block ? 2 : 0;
+	}
+	if (from->action != GM_AGENT_SEGMENT_ALLOC && from->action != GM_AGENT_SEGMENT_MAP &&
+	        from->action != GM_AGENT_ALLOC)
+		return 0;
+	unsigned written = 0;
+	if (block) { /* its release was not seen */
+		release(beside, block, &event);
+		event = *given;
+		written += 2;
+	}
+	event.action = GM_ALLOC;
+	event.device_type = type_of(beside, from);
+	if (event.device_type == GM_LOG_DEVICE_PINNED)
+		event.device = 0;
+	event.requested = event.size;
+	event.owner = owner_of(beside, from->native);
+	uint64_t *allocated = counter(beside, event.device_type, event.device);
+	*allocated += event.size;
+	event.allocated = *allocated;
+	if (event.device_type == CUDA)
+		beside->on_devices += event.size;
+	if (beside->on_devices > beside->peak)
+		beside->peak = beside->on_devices;
+	gm_log_writer_event(beside->log, &event);
+	block = calloc(1, sizeof(*block));
+	if (block) {
+		*block = (struct beside_block){.address = event.address,
+		        .size = event.size,
+		        .stream = event.stream,
+		        .device = event.device,
+		        .device_type = event.device_type,
+		        .owner = event.owner};
+		HASH_ADD(hh, beside->blocks, address, sizeof(block->address), block);
+	}
+	return written + 1;
+}

@@ -1,0 +1,228 @@
+"""`gpumem attach` and `detach`: the agent in a program that runs already, whatever it is doing."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+PROGRAM = """
+import hashlib, os, sys, time
+import torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8)).to(sys.argv[1])
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+losses = hashlib.sha256()
+print("begun", flush=True)
+for step in range(int(sys.argv[2])):
+    loss = model(torch.randn(32, 64).to(sys.argv[1])).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.update(loss.detach().cpu().numpy().tobytes())
+    time.sleep(0.002)
+print("losses", losses.hexdigest(), "allocated", torch.cuda.memory_allocated() if sys.argv[1] == "cuda" else 0, flush=True)
+os._exit(0)  # what is alive now is not freed
+"""
+
+
+def build(source, target, *options):
+    subprocess.run(["cc", "-std=gnu17", "-O2", "-include", "stdbool.h", "-o", target, source, *options], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory, root):
+    return build(root / "tests/e2e/programs/busy_program.c", tmp_path_factory.mktemp("busy") / "busy", "-ldl", "-lpthread")
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory, root, build_dir):
+    return build(
+        root / "tests/e2e/programs/raw_cuda.c",
+        tmp_path_factory.mktemp("raw") / "raw",
+        str(build_dir / "lib/libgpumem-sim.so"),
+        f"-Wl,-rpath,{build_dir}/lib",
+    )
+
+
+def start(spawn, command, **keys):
+    process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **keys)
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def again_and_again(run_gpumem, process, folder, times):
+    for number in range(times):
+        run_gpumem("attach", process.pid, "-o", folder / f"{number}.gpumem").check()
+        run_gpumem("detach", process.pid).check()
+
+
+def attached_many_times(spawn, run_gpumem, busy, folder, kind, times):
+    process = start(spawn, [busy, kind])
+    again_and_again(run_gpumem, process, folder, times)
+    out, _ = process.communicate("x", timeout=60)
+    assert process.returncode == 0 and out.startswith("right after"), out
+
+
+@pytest.mark.parametrize("kind", ["malloc", "threads", "dlopen", "signals", "sleep"])
+def test_a_program_that_is_attached_to_goes_on_rightly(spawn, run_gpumem, busy, tmp_path, kind):
+    attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["malloc", "threads", "dlopen", "fork", "signals", "vector", "sleep"])
+def test_a_program_that_is_attached_to_a_hundred_times_goes_on_rightly(spawn, run_gpumem, busy, tmp_path, kind):
+    attached_many_times(spawn, run_gpumem, busy, tmp_path, kind, 100)
+
+
+def killed_in_the_midst(spawn, run_gpumem, gpumem, busy, folder, kind, times):
+    process = start(spawn, [busy, kind])
+    begin = time.monotonic()
+    run_gpumem("attach", process.pid, "-o", folder / "0.gpumem").check()
+    whole = time.monotonic() - begin
+    for number in range(times):
+        command = ["detach", str(process.pid)] if number % 2 == 0 else ["attach", str(process.pid), "-o", str(folder / f"{number}.gpumem")]
+        attaching = subprocess.Popen([gpumem, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(whole * (0.3 + 0.8 * number / times))
+        attaching.kill()
+        attaching.wait()
+    out, _ = process.communicate("x", timeout=60)
+    assert process.returncode == 0 and out.startswith("right after"), out
+
+
+def test_a_program_goes_on_rightly_when_gpumem_is_killed_while_it_attaches(spawn, run_gpumem, gpumem, busy, tmp_path):
+    killed_in_the_midst(spawn, run_gpumem, gpumem, busy, tmp_path, "signals", 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["malloc", "threads", "signals", "vector"])
+def test_a_program_goes_on_rightly_when_gpumem_is_killed_a_hundred_times(spawn, run_gpumem, gpumem, busy, tmp_path, kind):
+    killed_in_the_midst(spawn, run_gpumem, gpumem, busy, tmp_path, kind, 100)
+
+
+def losses_of(process):
+    out, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, out
+    return out.split("losses ")[1].split()[0]
+
+
+def trains_the_same(spawn, run_gpumem, python, folder, times, steps):
+    program = folder / "train.py"
+    program.write_text(PROGRAM)
+    alone = losses_of(start(spawn, [python, program, "cpu", steps]))
+    process = start(spawn, [python, program, "cpu", steps])
+    for number in range(times):
+        run_gpumem("attach", process.pid, "--devices", "cpu", "-o", folder / f"{number}.gpumem").check()
+        run_gpumem("detach", process.pid).check()
+    assert process.poll() is None, "it ended before the last attaching"
+    assert losses_of(process) == alone
+    return folder
+
+
+def test_a_training_that_is_attached_to_ten_times_has_the_same_losses(spawn, run_gpumem, python, tmp_path):
+    trains_the_same(spawn, run_gpumem, python, tmp_path, 10, 3000)
+    assert run_gpumem("info", tmp_path / "9.gpumem", "--json").check().json()["devices"][0]["events"] > 0
+
+
+@pytest.mark.long
+def test_a_training_that_is_attached_to_a_hundred_times_has_the_same_losses(spawn, run_gpumem, python, tmp_path):
+    trains_the_same(spawn, run_gpumem, python, tmp_path, 100, 30000)
+
+
+def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, python, sim_env, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    process = start(spawn, [python, program, "cuda", 1500], env=sim_env())
+    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
+    out, _ = process.communicate(timeout=200)
+    assert process.returncode == 0
+    allocated = int(out.split("allocated ")[1])
+    info = run_gpumem("info", tmp_path / "run.gpumem", "--json").check().json()
+    device = info["devices"][0]
+    assert device["allocated"] == allocated, info
+    assert info["steps"] > 100
+
+
+def test_an_import_under_way_is_waited_for(spawn, run_gpumem, python, tmp_path):
+    process = spawn([python, "-c", "import torch; print(torch.ones(3).sum().item(), flush=True); input()"],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(0.7)
+    run_gpumem("attach", process.pid, "--devices", "cpu", "-o", tmp_path / "import.gpumem").check()
+    assert process.stdout.readline() == "3.0\n"
+    process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+    assert run_gpumem("info", tmp_path / "import.gpumem", "--json").check().json()["devices"][0]["events"] > 0
+
+
+def test_attaching_twice_and_detaching_twice_is_refused(spawn, run_gpumem, busy, tmp_path):
+    process = start(spawn, [busy, "sleep"])
+    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
+    assert "being recorded already" in run_gpumem("attach", process.pid, "-o", tmp_path / "b.gpumem").check(4).err
+    run_gpumem("detach", process.pid).check()
+    assert "not being recorded" in run_gpumem("detach", process.pid).check(4).err
+    process.communicate("x", timeout=60)
+    assert process.returncode == 0
+
+
+def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_path):
+    source = tmp_path / "static.c"
+    source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts("begun"); fflush(stdout); pause(); }\n')
+    static = build(source, tmp_path / "static", "-static")
+    process = start(spawn, [static])
+    assert "statically linked" in run_gpumem("attach", process.pid).check(4).err
+    process.kill()
+    stopped = start(spawn, [busy, "sleep"])
+    os.kill(stopped.pid, signal.SIGSTOP)
+    assert f"kill -CONT {stopped.pid}" in run_gpumem("attach", stopped.pid).check(4).err
+    os.kill(stopped.pid, signal.SIGCONT)
+    assert "no agent is in it" in run_gpumem("detach", stopped.pid).check(4).err
+    gdb = spawn(["gdb", "-nx", "-q", "-p", stopped.pid, "-ex", "python print('there', flush=True)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    while gdb.stdout.readline() != "there\n":
+        assert gdb.poll() is None
+    assert "debugger" in run_gpumem("attach", stopped.pid).check(4).err
+    gdb.kill()
+    assert run_gpumem("attach", 1 << 22).check(4)
+    assert run_gpumem("attach").check(2)
+
+
+@pytest.mark.parametrize("way", ["run", "attach"])
+def test_a_raw_cuda_program_is_recorded(spawn, run, run_gpumem, gpumem, raw, sim_env, tmp_path, way):
+    log = tmp_path / "raw.gpumem"
+    if way == "run":
+        out = run([gpumem, "run", "--sim", "-o", log, "--", raw], env={**os.environ, "GPUMEM_SIM_QUIET": "1"}).check().out
+    else:
+        process = start(spawn, [raw, "wait"], env=sim_env())
+        run_gpumem("attach", process.pid, "-o", log).check()
+        process.stdin.write("x")
+        process.stdin.flush()
+        out = process.stdout.readline()
+        run_gpumem("detach", process.pid).check()
+        process.communicate("x", timeout=60)
+    words = out.split()
+    info = run_gpumem("info", log, "--json").check().json()
+    by_type = {device["device_type"]: device for device in info["devices"]}
+    assert by_type["cuda"]["allocated"] == int(words[1])
+    assert by_type["pinned"]["allocated"] == int(words[3])
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    assert events[0]["owner"] == "raw" and events[0]["native"][0]["function"] == "take"
+    assert [event["size"] for event in events if event["action"] == "free_requested"] == [1 << 20, 2 << 20, 1 << 20]
+
+
+def test_a_program_in_another_mount_and_pid_namespace_is_attached_to(spawn, run, run_gpumem, busy, build_dir, wait_for):
+    unshare = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
+    if run([*unshare, "true"]).status != 0:
+        pytest.skip("namespaces cannot be made here")
+    # the library's file is not there: only the process's memory can bring the agent in
+    hidden = f"mount -t tmpfs none {build_dir}/lib && exec {busy} sleep"
+    process = spawn([*unshare, "sh", "-c", hidden], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    child = int(wait_for(lambda: run(["pgrep", "-P", process.pid]).out.split()[:1])[0])
+    told = run_gpumem("attach", child).check().out
+    assert f"/tmp/gpumem-{child}.gpumem" in told and "of its own file system" in told
+    assert "memfd:libgpumem-agent.so" in open(f"/proc/{child}/maps").read()
+    run_gpumem("detach", child).check()
+    process.communicate("x", timeout=60)
+    assert process.returncode == 0
