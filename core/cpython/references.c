@@ -377,7 +377,10 @@ bool gm_python_references(
 	visit_fields(&visit, object, type->fields.items + type->layout_fields,
 	        type->fields.count - type->layout_fields);
 	visit_guesses(&visit, object, type);
+	/* of a class its own class is told by name: few have one of their own */
 	if (type->flags & GM_TYPE_FLAG_HEAP)
-		emit(&visit, type->address, GM_EDGE_TYPE, NULL, -1);
+		emit(&visit, type->address,
+		        type->kind == GM_TYPE_TYPE ? GM_EDGE_OTHER : GM_EDGE_TYPE,
+		        type->kind == GM_TYPE_TYPE ? "class" : NULL, -1);
 	return whole && !type->in_part;
 }

@@ -8,6 +8,8 @@ enum {
 	MAX_CHAINS = 64,
 	MAX_DESCRIBED = 4096, /* before those of one container become one */
 	LEAST_GROUP = 3,
+	MAX_ROUNDS =
+	        6, /* of searches; each further one has references that were added to the graph */
 };
 
 static uint32_t storage_of(
@@ -201,6 +203,19 @@ static void describe_block(struct gm_finding *finding)
 	}
 }
 
+/* One search. `ret_again`: references were added to the graph, and all that this one found is void. */
+static struct gm_error *search(struct gm_finding *finding, bool last, bool *ret_again)
+{
+	struct gm_holders_answer *answer = finding->answer;
+	start_marks(finding, answer->address, answer->size);
+	gm_finding_mark_all(finding);
+	gm_finding_find_roots(finding);
+	gm_finding_find_chains(finding);
+	if (finding->no_memory)
+		return &gm_error_no_memory;
+	return gm_finding_find_missing(finding, answer->address, answer->size, last, ret_again);
+}
+
 struct gm_error *gm_holders_find(
         struct gm_holders *graph, uint64_t address, struct gm_holders_answer *ret_answer)
 {
@@ -208,14 +223,15 @@ struct gm_error *gm_holders_find(
 	struct gm_error *error = gm_graph_place(graph, address, &answer);
 	struct gm_finding finding = {.graph = graph, .answer = &answer};
 	if (!error && (answer.place == GM_PLACE_STORAGE || answer.place == GM_PLACE_BLOCK)) {
-		start_marks(&finding, answer.address, answer.size);
+		bool again = true;
+		for (unsigned round = 0; again && !error; round++) {
+			finding_deinit(&finding);
+			finding = (struct gm_finding){.graph = graph, .answer = &answer};
+			free(answer.storages);
+			answer.storages = NULL;
+			error = search(&finding, round == MAX_ROUNDS, &again);
+		}
 		describe_block(&finding);
-		gm_finding_mark_all(&finding);
-		gm_finding_find_roots(&finding);
-		gm_finding_find_chains(&finding);
-		error = finding.no_memory
-		                ? &gm_error_no_memory
-		                : gm_finding_find_missing(&finding, answer.address, answer.size);
 		if (!error)
 			describe_chains(&finding);
 		if (finding.truncated || graph->hits_truncated)

@@ -60,8 +60,10 @@ void gm_finding_find_chains(struct gm_finding *finding);
 void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,
         const struct gm_stray *stray);
 
-/* missing.c: compares with the reference counts, and looks for what is missing. */
-struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size);
+/* missing.c: compares with the reference counts, and looks for what is missing. `ret_settled`: what was found became part of
+ * the graph, and the search is to begin again; not so the `last` time. */
+struct gm_error *gm_finding_find_missing(
+        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled);
 uint64_t gm_finding_references(struct gm_holders *graph, uint32_t vertex);
 __attribute__((format(printf, 2, 3))) void gm_finding_note(
         struct gm_finding *finding, const char *format, ...);

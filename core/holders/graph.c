@@ -8,6 +8,7 @@
 enum {
 	MAX_VERTICES = 1 << 25,
 	MAX_EDGES = 1 << 28,
+	MAX_NATIVES = (1 << 24) - 1, /* an edge's extra has 24 bits */
 };
 
 uint32_t gm_graph_add(
@@ -50,6 +51,21 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 	if (!gm_array_push(&graph->edges, edge) ||
 	        (word && !gm_map_put(&graph->typed_words, word, NULL)))
 		graph->no_memory = true;
+}
+
+void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
+        uint64_t word, const char *kind, const char *text)
+{
+	struct gm_native native = {strdup(text), kind, word};
+	if (graph->natives.count >= MAX_NATIVES || !native.text ||
+	        !gm_array_push(&graph->natives, native)) {
+		free(native.text);
+		graph->no_memory |= graph->natives.count < MAX_NATIVES;
+		return;
+	}
+	if (from == GM_NO_VERTEX)
+		from = gm_graph_add(graph, address, GM_VERTEX_NATIVE, 0);
+	gm_graph_refer(graph, from, to, GM_REF_NATIVE, (uint32_t)(graph->natives.count - 1), word);
 }
 
 void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count)

@@ -30,6 +30,7 @@ enum gm_vertex_kind {
 	GM_VERTEX_PYTHON,
 	GM_VERTEX_FRAME, /* a frame of a running thread: a root */
 	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root */
+	GM_VERTEX_NATIVE, /* of C++: a static variable, an object, a frame of a native stack: a root */
 };
 
 /* What a reference is, from the holder's side. */
@@ -55,6 +56,9 @@ enum gm_reference {
 	GM_REF_METADATA, /* node -> the dict of its metadata */
 	GM_REF_LOCAL,    /* frame -> Python object; extra: slot */
 	GM_REF_THREAD,   /* thread -> Python object; extra: index in thread_names */
+	GM_REF_INSTANCE, /* Python object -> its class, where nothing else was found to hold that */
+	GM_REF_LENT,   /* storage, capsule -> what its memory was lent by: tensor, Python object */
+	GM_REF_NATIVE, /* C++, or what leads to its memory -> an object; extra: index in natives */
 };
 
 /* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
@@ -92,6 +96,13 @@ struct gm_module_root {
 	uint64_t dict;
 };
 
+/* A reference that C++ code holds. */
+struct gm_native {
+	char *text; /* "item 0 of a vector of 2 tensors, held by static 'cache' of libfoo.so" */
+	const char *kind; /* of the step: "native_heap", "native_stack", "object" */
+	uint64_t address; /* of the word */
+};
+
 struct gm_holders {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
@@ -115,7 +126,9 @@ struct gm_holders {
 	GM_ARRAY(struct gm_frame_root) frames;
 	GM_ARRAY(struct gm_module_root) modules;
 	GM_ARRAY(char *) thread_names; /* "exception being handled" */
-	uint32_t *storages_by_data;    /* vertex numbers, sorted by data */
+	GM_ARRAY(struct gm_native) natives;
+	struct gm_map classes_done; /* whose instances were sought */
+	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
 
 	bool blocks_read;
 	struct gm_block_record *blocks; /* of the CUDA allocator, by address */
@@ -145,7 +158,7 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
         uint32_t extra, uint64_t word);
 /* Takes over what the walk found between vertices, all of it behind the edges there are. */
 void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count);
-/* Sorts the edges; none may be added after. False: no memory. */
+/* Sorts the edges; after some were added it is to be done again, and they get other numbers. False: no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
 void gm_graph_deinit_edges(struct gm_holders *graph);
 
@@ -154,17 +167,38 @@ void gm_graph_refer_parts(
         struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor);
 /* "values" for an edge of kind GM_REF_PART. Static. */
 const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *edge);
+/* instances.c: of those of `targets` that are classes, all their instances refer to them. Returns how many references. */
+size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *targets, size_t count);
+/* lenders.c: what keeps a storage's memory, where that is not its own; what DLPack's capsules hold. */
+void gm_graph_refer_lender(
+        struct gm_holders *graph, uint32_t number, const struct gm_storage *storage);
+/* `addresses` ascend: Python objects that the collector does not track. */
+void gm_graph_refer_capsules(
+        struct gm_holders *graph, const uint64_t *addresses, const uint32_t *numbers, size_t count);
+/* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
+void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
+        uint64_t word, const char *kind, const char *text);
 /* nodes.c: what a node refers to. */
 void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node);
 /* hooks.c: hooks and metadata, in an object's own memory. */
 void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size);
 /* heap.c: bytes of the piece of heap that begins here; 0: none does. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
+/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
+struct gm_pool_block {
+	uint64_t start, size;
+	bool is_free;
+};
+bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret);
 /* Is it a std::vector's begin, end, end of storage? */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
+/* Is it an address of code, as a function's is? */
+bool gm_is_code(struct gm_holders *graph, uint64_t address);
 /* A reference to a Python object that a C++ object owns, read from `word`. */
 void gm_graph_refer_python(
         struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
+void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
+        enum gm_reference kind, uint32_t extra);
 /* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
 struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);
@@ -182,7 +216,7 @@ const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t obje
 static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 {
 	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD ||
-	       (vertex->flags & GM_VERTEX_ROOT_MODULE);
+	       vertex->kind == GM_VERTEX_NATIVE || (vertex->flags & GM_VERTEX_ROOT_MODULE);
 }
 
 /* The reference count of an object; false where it has none. */
@@ -201,6 +235,15 @@ struct gm_chain {
 	bool garbage; /* not rooted, and all references to what leads here are accounted for */
 };
 
+/* What leads to a word of native memory; the first is the best. */
+enum gm_owner_kind {
+	GM_OWNER_NONE,
+	GM_OWNER_VERTEX, /* an object of the graph: a Python object's C++ part, a tensor's */
+	GM_OWNER_STATIC, /* a library's or the program's own data */
+	GM_OWNER_CLASS,  /* an object of a known class, whoever holds it */
+	GM_OWNER_STACK,  /* a frame of a native stack, or a thread's own variable */
+};
+
 /* A word that points to a vertex and is in no typed field. */
 struct gm_stray {
 	uint32_t vertex; /* what it points to; GM_NO_VERTEX: into the block itself */
@@ -208,6 +251,10 @@ struct gm_stray {
 	enum gm_reference_class class;
 	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
 	char *text;       /* "the stack of thread 1234"; owned */
+	size_t words;     /* that read alike: of one frame of a stack, of one static variable */
+	enum gm_owner_kind owner;
+	uint32_t owner_vertex;  /* of GM_OWNER_VERTEX */
+	uint64_t owner_address; /* of the others */
 };
 
 /* stray.c: looks through all writable memory for words that point at `targets`, or into the block. */
@@ -219,17 +266,34 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
         size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
 void gm_strays_deinit(struct gm_strays *strays);
 
-/* owners.c: whose a word in a piece of heap is: "a vector of 2 tensors, held by a c10d::Reducer". */
+/* owners.c: whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer". */
+struct gm_stacks;
 struct gm_owner_query {
 	uint64_t word;
 	char *text; /* out: owned by the caller; NULL: not known */
+	enum gm_owner_kind kind;
+	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
+	uint64_t address; /* of the others */
+	bool dead;        /* in the unused rest of a vector */
 };
-struct gm_error *gm_graph_find_owners(
-        struct gm_holders *graph, struct gm_owner_query *queries, size_t count);
-/* "static 'cache' of libfoo.so"; the function in whose frame a word of a stopped thread's stack is. Caller frees; NULL:
- * not known. */
+struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
+        struct gm_owner_query *queries, size_t count);
+/* buckets.c: what a word of a DDP's bucket is: "bucket_views_in[2] of bucket 0". `index`: of the item in the vector that the word
+ * begins, UINT64_MAX: it leads elsewhere. NULL: `buckets` are none. Caller frees. */
+char *gm_bucket_text(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,
+        uint64_t index);
+/* "static 'cache' of libfoo.so". Caller frees; NULL: no memory. */
 char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address);
-char *gm_owner_stack_function(struct gm_holders *graph, pid_t thread, uint64_t address);
+/* The Python object that has the address in its own memory; GM_NO_VERTEX: none is known. `ret_native`: it is in a C type's own
+ * part, whose layout is not known. */
+uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native);
+
+/*
+ * settle.c: where as many words with a known owner point at an object as its count lacks references, these are they: they
+ * become references of the graph. Returns how many; the graph is sorted anew, and numbers of edges have changed.
+ */
+size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
+        const struct gm_strays *strays);
 
 /* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,

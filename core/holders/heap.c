@@ -1,7 +1,9 @@
 /*
- * What the heap itself tells of a piece of memory. glibc's malloc only: another one's size words do not fit, and then
+ * What the heap itself tells of a piece of memory. glibc's malloc and CPython's: another one's words do not fit, and then
  * nothing is told.
  */
+#include <string.h>
+
 #include "holders/graph.h"
 
 /* How many bytes the piece of heap that begins here has, by the heap's own size word before it (glibc,
@@ -24,4 +26,43 @@ bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item
 		return false;
 	size_t storage = words[2] - words[0], bytes = gm_heap_bytes(graph, words[0]);
 	return bytes >= storage && bytes - storage < 32;
+}
+
+bool gm_is_code(struct gm_holders *graph, uint64_t address)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	return mapping && (mapping->flags & GM_MAPPING_EXEC);
+}
+
+/*
+ * Objects/obmalloc.c: pools of 16 KiB (4 KiB before 3.10), each with blocks of one size behind a pool_header: ref, freeblock,
+ * nextpool, prevpool, arenaindex, szidx, nextoffset, maxnextoffset. Free blocks are a list; those from nextoffset on were
+ * never handed out.
+ */
+bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret)
+{
+	enum { HEAD = 48, SIZES = 32, FREE = 1, SIZE_INDEX = 9, NEXT = 10, LAST = 11 };
+	uint32_t head[HEAD / 4];
+	uint64_t pool_size =
+	        graph->python && gm_python_version_hex(graph->python) < 0x030a ? 4096 : 16384;
+	uint64_t pool = address & ~(pool_size - 1), next;
+	if (!graph->python || address - pool < HEAD ||
+	        !gm_image_try_read(graph->image, pool, head, sizeof(head)) ||
+	        head[SIZE_INDEX] >= SIZES)
+		return false;
+	uint64_t size = ((uint64_t)head[SIZE_INDEX] + 1) * 16;
+	uint64_t most = (pool_size - HEAD) / size;
+	if (head[LAST] != pool_size - size || head[0] == 0 || head[0] > most || head[NEXT] < HEAD ||
+	        head[NEXT] > pool_size || (head[NEXT] - HEAD) % size != 0)
+		return false;
+	uint64_t number = (address - pool - HEAD) / size;
+	*ret = (struct gm_pool_block){.start = pool + HEAD + number * size, .size = size};
+	ret->is_free = number >= most || ret->start - pool >= head[NEXT];
+	memcpy(&next, &head[FREE * 2], sizeof(next));
+	for (uint64_t i = 0; i < most && next && !ret->is_free; i++) {
+		ret->is_free = next == ret->start;
+		if (next - pool >= pool_size || !gm_image_try_u64(graph->image, next, &next))
+			break;
+	}
+	return true;
 }

@@ -109,6 +109,10 @@ void gm_holders_destroy(struct gm_holders *graph)
 	gm_array_deinit(&graph->frames);
 	gm_array_deinit(&graph->modules);
 	gm_array_deinit(&graph->thread_names);
+	for (size_t i = 0; i < graph->natives.count; i++)
+		free(graph->natives.items[i].text);
+	gm_array_deinit(&graph->natives);
+	gm_map_deinit(&graph->classes_done);
 	free(graph->blocks);
 	free(graph);
 }

@@ -139,14 +139,20 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 		                ? "as many other words point to it as are missing"
 		                : "the other words that point to it are listed as plausible");
 	}
+	bool proven =
+	        false; /* the block itself is known to be somebody's: other words into it say nothing */
+	for (size_t i = 0; i < finding->strays.items.count; i++)
+		proven |= finding->strays.items.items[i].class == GM_PROVEN;
 	for (size_t i = 0; i < finding->strays.items.count; i++) {
 		const struct gm_stray *stray = &finding->strays.items.items[i];
-		if (stray->vertex == GM_NO_VERTEX || stray->class != GM_PLAUSIBLE)
+		if (proven && stray->class != GM_PROVEN)
 			continue;
-		const struct gm_mark *mark = gm_finding_mark_at(finding, stray->vertex);
-		if (!mark)
+		const struct gm_mark *mark = stray->vertex != GM_NO_VERTEX
+		                                     ? gm_finding_mark_at(finding, stray->vertex)
+		                                     : NULL;
+		if (stray->class == GM_STALE || (stray->vertex != GM_NO_VERTEX && !mark))
 			continue;
-		if (mark->towards != GM_NO_EDGE) {
+		if (mark && mark->towards != GM_NO_EDGE) {
 			gm_finding_add_chain(finding, &mark->towards, 1, stray);
 			continue;
 		}
@@ -157,17 +163,29 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 	}
 }
 
-struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size)
+struct gm_error *gm_finding_find_missing(
+        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled)
 {
 	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
+	*ret_settled = false;
 	if (!targets)
 		return &gm_error_no_memory;
 	size_t count = find_incomplete(finding, targets);
 	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
 	if (count == 0 && finding->answer->storage_count > 0)
 		return NULL;
+	if (!last && gm_graph_refer_instances(finding->graph, targets, count)) {
+		*ret_settled = true;
+		return NULL;
+	}
 	gm_try(gm_graph_find_strays(finding->graph, targets, count,
 	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
+	if (!last && gm_graph_settle(finding->graph, targets, count, &finding->strays)) {
+		*ret_settled = true;
+		return NULL;
+	}
+	if (finding->graph->no_memory)
+		return &gm_error_no_memory;
 	tell_strays(finding, targets, count);
 	return NULL;
 }

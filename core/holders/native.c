@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "holders/scan.h"
+#include "torch/statics.h"
 
 enum {
 	MAX_OBJECTS = 1 << 24,
@@ -146,23 +147,31 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 }
 
 /* A Python object that a C++ object owns: a vertex even where Python's collector does not know it. */
-void gm_graph_refer_python(
-        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
+void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
+        enum gm_reference kind, uint32_t extra)
 {
 	uint64_t object;
 	if (word != 0 && gm_image_try_u64(graph->image, word, &object) && object != 0 &&
 	        (object & 7) == 0 && graph->python)
 		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind,
-		        0, word);
+		        extra, word);
+}
+
+void gm_graph_refer_python(
+        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
+{
+	gm_graph_refer_python_by(graph, from, word, kind, 0);
 }
 
 /*
  * ViewInfo (torch/csrc/autograd/variable.h): base_, view_fn_, then rev_view_fn_, a std::function that may keep a tensor
  * in what it captured: on the heap, where that is not trivially copied (libstdc++ <bits/std_function.h>).
  */
-enum { VIEW_FUNCTION = 16, MAX_CAPTURED = 256 };
+enum { VIEW_FUNCTION = 16, MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
 
-static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t function)
+/* A view of a view has a function that captured that one's function. */
+static void refer_captured(
+        struct gm_holders *graph, uint32_t from, uint64_t function, unsigned depth)
 {
 	uint64_t words[4], captured[MAX_CAPTURED / 8];
 	if (!gm_image_try_read(graph->image, function, words, sizeof(words)) || words[2] == 0 ||
@@ -175,8 +184,12 @@ static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t fun
 		uint32_t to = captured[i] < 0x10000 || (captured[i] & 7)
 		                      ? (uint32_t)GM_NO_VERTEX
 		                      : gm_graph_find(graph, captured[i]);
-		if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR)
+		if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
+		        !gm_map_find(&graph->typed_words, words[0] + i * 8))
 			gm_graph_refer(graph, from, to, GM_REF_VIEW_BASE, 0, words[0] + i * 8);
+		else if (depth < MAX_CAPTURED_DEPTH && i + 4 <= size / 8 &&
+		         gm_is_code(graph, captured[i + 2]) && gm_is_code(graph, captured[i + 3]))
+			refer_captured(graph, from, words[0] + i * 8, depth + 1);
 	}
 }
 
@@ -215,7 +228,7 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 			continue;
 		gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE, 0,
 		        meta + views[i][0]);
-		refer_captured(graph, number, meta + views[i][0] + VIEW_FUNCTION);
+		refer_captured(graph, number, meta + views[i][0] + VIEW_FUNCTION, 0);
 	}
 }
 
@@ -226,6 +239,7 @@ static void refer_all(struct gm_holders *graph)
 		const struct gm_storage *storage = &graph->storages.items[i];
 		refer_wrapper(graph, gm_graph_find(graph, storage->address), storage->python,
 		        storage->python_holds, storage->holds_python, layout->python.storage_cdata);
+		gm_graph_refer_lender(graph, gm_graph_find(graph, storage->address), storage);
 	}
 	for (size_t i = 0; i < graph->tensors.count; i++)
 		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),
@@ -235,9 +249,22 @@ static void refer_all(struct gm_holders *graph)
 		        &graph->nodes.items[i]);
 }
 
+/* Autocast owns the weights that it has cast; the workspaces of cuBLAS are blocks without a storage. */
+static void refer_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
+{
+	struct gm_holders *graph = context;
+	uint32_t to = gm_graph_find(graph, address);
+	if (kind == GM_STATIC_AUTOCAST && to != GM_NO_VERTEX &&
+	        graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
+	        !gm_map_find(&graph->typed_words, word))
+		gm_graph_refer_native(graph, GM_NO_VERTEX, word, to, word, "native_heap",
+		        gm_torch_static_text(kind));
+}
+
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
 	add_objects(graph, hits);
 	refer_all(graph);
+	gm_torch_statics(graph->torch, refer_static, graph);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

@@ -29,8 +29,8 @@ static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t
 	const struct gm_class *class = gm_graph_class_at(graph, hooks);
 	if (class && strcmp(class->linkage_name, "N5torch8autograd20PySavedVariableHooksE") == 0) {
 		size_t size = gm_heap_bytes(graph, hooks);
-		for (uint64_t field = 8; field <= 24 && field + 8 <= size; field += 8)
-			gm_graph_refer_python(graph, from, hooks + field, GM_REF_SAVED);
+		for (uint32_t field = 8; field <= 24 && field + 8 <= size; field += 8)
+			gm_graph_refer_python_by(graph, from, hooks + field, GM_REF_SAVED, field);
 	}
 }
 

@@ -1,11 +1,11 @@
 /*
  * Whose native memory is it? A word in a piece of heap says little; the class of the object that the piece is, or the
- * static variable, thread or object that leads to it, says what keeps a tensor there.
+ * static variable, the frame or the object that leads to it, says what keeps a tensor there.
  *
- * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable, its class is the
- * answer (of a std::shared_ptr's control block, what it counts). Else all memory is searched for words that point at
- * the piece, a few levels up: a std::vector's memory leads to the object that has the vector. All of it is a guess
- * from what lies in memory, and plausible at best.
+ * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable, its class is told
+ * (of a std::shared_ptr's control block, what it counts). All memory is searched for words that point at the piece, a few
+ * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
+ * object whose C++ part it is. It does not say whether the word counts: see settle.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +13,18 @@
 #include "base/cleanup.h"
 #include "holders/graph.h"
 #include "holders/scan.h"
+#include "holders/stacks.h"
+#include "holders/text.h"
 
 enum {
-	LOOK_BACK = 8192, /* bytes in which a piece's start is sought */
-	MAX_LEVELS = 4,
-	MAX_QUERIES = 32,
-	MAX_BRANCHES = 4, /* pieces that lead to one */
-	MAX_FRAMES = 256,
+	LOOK_BACK = 8192, /* bytes in which a piece's start is sought, at a time */
+	MAX_LOOK_BACK = 1 << 20,
+	MAX_LEVELS = 5,
+	MAX_PIECES = 1024,
+	MAX_BRANCHES = 6,  /* words that lead to one piece */
+	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
 	MAX_VECTOR = 1 << 16,
+	MAX_CHECKED = 8,     /* pieces behind one */
 	PREVIOUS_IN_USE = 1, /* glibc, malloc/malloc.c: PREV_INUSE, IS_MMAPPED */
 	IS_MAPPED = 2,
 };
@@ -29,7 +33,7 @@ enum {
 static const struct {
 	const char *part, *name;
 } known[] = {
-        {"cached_casts", "autocast's weight cache"},
+        {"_PyRuntime", "the Python interpreter's own data"},
         {"c10d::Reducer", "DDP's gradient buckets (c10d::Reducer)"},
         {"c10::ivalue::Object", "a TorchScript object (c10::ivalue::Object)"},
 };
@@ -42,32 +46,65 @@ static const char *known_name(const char *text)
 	return NULL;
 }
 
-/* The piece of heap that has the address: its first byte and how many it has. */
+/* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a piece that is mapped by
+ * itself begins a page and has nothing before it (glibc, malloc/malloc.c). */
+static bool is_piece(
+        struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
+{
+	uint64_t size = word & ~UINT64_C(7), before;
+	if (size > mapping->end - start + 16)
+		return false;
+	if (word & IS_MAPPED)
+		return start % 4096 == 16 && size % 4096 == 0 &&
+		       gm_image_try_u64(graph->image, start - 16, &before) && before == 0;
+	for (unsigned i = 0; i < MAX_CHECKED; i++) {
+		uint64_t next = 0;
+		start += word & ~UINT64_C(7);
+		/* the last one of an arena has none behind it */
+		if (start - 16 == mapping->end)
+			return i > 0;
+		if (!gm_image_try_u64(graph->image, start - 8, &next) ||
+		        (i == 0 && !(next & PREVIOUS_IN_USE)) || (next & ~UINT64_C(7)) < 32 ||
+		        (next & (8 | IS_MAPPED)) || next >= UINT64_C(1) << 40)
+			return false;
+		word = next;
+	}
+	return true;
+}
+
+/* The piece of heap in use that has the address: its first byte and how many it has. */
 static bool find_piece(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	struct gm_pool_block block;
+	if (!mapping)
+		return false;
+	if (mapping->path[0] == 0 && gm_pool_block(graph, address, &block)) {
+		*ret_start = block.start;
+		*ret_size = block.size;
+		return !block.is_free;
+	}
 	_cleanup_free_ uint64_t *words = malloc(LOOK_BACK + 8);
-	if (!mapping || !words)
+	if (!words)
 		return false;
-	uint64_t last = address & ~UINT64_C(15), first = mapping->start + 16;
-	if (last - first > LOOK_BACK - 16)
-		first = last - (LOOK_BACK - 16);
-	first = (first + 15) & ~UINT64_C(15);
-	if (last < first || !gm_image_try_read(graph->image, first - 8, words, last - first + 8))
-		return false;
-	for (uint64_t start = last; start >= first; start -= 16) {
-		uint64_t word = words[(start - first) / 8], size = word & ~UINT64_C(7), next;
-		if (size < 32 || size % 16 != 0 || start + size - 8 <= address)
-			continue;
-		bool mapped = (word & IS_MAPPED) && start % 4096 == 16;
-		if (!mapped && (!gm_image_try_u64(graph->image, start + size - 8, &next) ||
-		                       !(next & PREVIOUS_IN_USE) || next < 32 ||
-		                       next >= UINT64_C(1) << 40))
-			continue;
-		*ret_start = start;
-		*ret_size = size - 8;
-		return true;
+	uint64_t last = address & ~UINT64_C(15),
+	         lowest = (mapping->start + 16 + 15) & ~UINT64_C(15);
+	for (uint64_t far = 0; far < MAX_LOOK_BACK && last >= lowest && last - lowest >= far;
+	        far += LOOK_BACK) {
+		uint64_t high = last - far;
+		uint64_t low = high - lowest < LOOK_BACK - 16 ? lowest : high - (LOOK_BACK - 16);
+		if (!gm_image_try_read(graph->image, low - 8, words, high - low + 8))
+			return false;
+		for (uint64_t start = high; start >= low; start -= 16) {
+			uint64_t word = words[(start - low) / 8], size = word & ~UINT64_C(7);
+			if (size < 32 || size % 16 != 0 || start + size - 8 <= address ||
+			        !is_piece(graph, mapping, start, word))
+				continue;
+			*ret_start = start;
+			*ret_size = size - 8;
+			return true;
+		}
 	}
 	return false;
 }
@@ -117,125 +154,185 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 	return asprintf(&text, "static '%s' of %s", symbol.function, library) < 0 ? NULL : text;
 }
 
-/* The function in whose frame the word is: the return address next above it is that of the frame's caller. */
-char *gm_owner_stack_function(struct gm_holders *graph, pid_t thread, uint64_t address)
+/* Are all words from `first` to `last` tensors? An empty at::Tensor is one too. */
+static bool are_tensors(struct gm_holders *graph, uint64_t first, uint64_t last)
 {
-	struct gm_registers registers;
-	uint64_t addresses[MAX_FRAMES], word;
-	struct gm_symbol symbol;
-	struct gm_error *error = gm_image_registers(graph->image, thread, &registers);
-	if (error) {
-		gm_error_destroy(error);
-		return NULL;
-	}
-	size_t count = gm_symbols_unwind(graph->symbols, &registers, addresses, MAX_FRAMES);
-	uint64_t at = registers.value[GM_RSP] & ~UINT64_C(7);
-	size_t frame = 0;
-	/* return addresses lie on the stack in the order of the frames */
-	for (; frame + 1 < count && at < address; at += 8) {
-		if (!gm_image_try_u64(graph->image, at, &word))
-			return NULL;
-		if (word == addresses[frame + 1])
-			frame++;
-	}
-	if (count == 0 || at < address)
-		return NULL;
-	error = gm_symbols_name(graph->symbols, &addresses[frame], 1, frame > 0, &symbol);
-	if (error) {
-		gm_error_destroy(error);
-		return NULL;
-	}
-	return symbol.function ? strdup(symbol.function) : NULL;
-}
-
-/* How many tensors a piece has that holds nothing else; 0: it is no such piece. */
-static size_t tensors_in(struct gm_holders *graph, uint64_t start, uint64_t size)
-{
-	size_t count = 0;
-	for (uint64_t at = start; at < start + size && count < MAX_VECTOR; at += 8) {
+	if (last <= first || last - first > MAX_VECTOR * 8)
+		return false;
+	for (uint64_t at = first; at < last; at += 8) {
 		uint64_t word;
 		if (!gm_image_try_u64(graph->image, at, &word))
-			return 0;
+			return false;
 		uint32_t vertex = gm_graph_find(graph, word);
-		if (vertex == GM_NO_VERTEX ||
-		        graph->vertices.items[vertex].kind != GM_VERTEX_TENSOR)
-			return at + 16 >= start + size || word == 0 ? count : 0;
-		count++;
+		if (vertex == GM_NO_VERTEX ? !gm_torch_is_undefined(graph->torch, word)
+		                           : graph->vertices.items[vertex].kind != GM_VERTEX_TENSOR)
+			return false;
 	}
-	return count;
+	return true;
 }
+
+/* A piece of heap on the way from a word to its owner, and what refers to it. */
+struct holder {
+	enum gm_owner_kind kind; /* GM_OWNER_NONE: another piece */
+	uint32_t number;         /* of a piece, or of a vertex */
+	uint64_t address;        /* of the word */
+};
+
+struct piece {
+	uint64_t start, size;
+	const struct gm_class *class;
+	size_t holder_count;
+	struct holder holders[MAX_BRANCHES];
+	char *stack; /* what the stack is, of the last GM_OWNER_STACK */
+};
 
 struct search {
 	struct gm_holders *graph;
-	struct gm_map fronts; /* start of a piece -> query + 1 */
-	struct gm_owner_query *queries;
-	uint64_t fronts_of[MAX_QUERIES][MAX_BRANCHES]; /* 0: no more to look for */
-	uint64_t next[MAX_QUERIES][MAX_BRANCHES];
-	char *owners[MAX_QUERIES];
+	struct gm_stacks *stacks;
+	GM_ARRAY(struct piece) pieces;
+	struct gm_map by_start; /* -> index + 1 */
+	size_t first, last;     /* the pieces of this level */
 };
 
 static bool wanted(const void *context, uint64_t value)
 {
-	return gm_map_find(&((const struct search *)context)->fronts, value) != NULL;
+	const struct search *search = context;
+	const uint64_t *found = gm_map_find(&search->by_start, value);
+	return found && *found - 1 >= search->first && *found - 1 < search->last;
 }
 
-static void add_next(struct search *search, size_t query, uint64_t start)
+/* The number of the piece that begins at `start`; it is looked for in the next level, if it is new. */
+static uint32_t add_piece(struct search *search, uint64_t start, uint64_t size)
 {
-	for (size_t i = 0; i < MAX_BRANCHES; i++) {
-		if (search->next[query][i] == start)
+	uint64_t *there = gm_map_find(&search->by_start, start);
+	if (there)
+		return (uint32_t)(*there - 1);
+	if (search->pieces.count >= MAX_PIECES)
+		return UINT32_MAX;
+	struct piece piece = {start, size, gm_graph_class_at(search->graph, start), 0, {{0}}, NULL};
+	uint64_t *slot = gm_map_put(&search->by_start, start, NULL);
+	if (!slot || !gm_array_push(&search->pieces, piece))
+		return UINT32_MAX;
+	*slot = search->pieces.count;
+	/* what std::make_shared makes lies behind its control block, and is known by its own address */
+	if (piece.class && piece.class->kind == GM_CLASS_SHARED &&
+	        (slot = gm_map_put(&search->by_start, start + 16, NULL)))
+		*slot = search->pieces.count;
+	return (uint32_t)(search->pieces.count - 1);
+}
+
+static void add_holder(struct search *search, size_t number, struct holder holder)
+{
+	struct piece *piece = &search->pieces.items[number];
+	for (size_t i = 0; i < piece->holder_count; i++) {
+		const struct holder *other = &piece->holders[i];
+		if (other->kind == holder.kind && other->number == holder.number &&
+		        other->address == holder.address)
 			return;
-		if (!search->next[query][i]) {
-			search->next[query][i] = start;
-			return;
-		}
 	}
+	if (piece->holder_count < MAX_BRANCHES)
+		piece->holders[piece->holder_count++] = holder;
+}
+
+uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native)
+{
+	*ret_native = false;
+	for (uint64_t at = address; graph->python && at + MAX_PYTHON > address; at -= 8) {
+		size_t own;
+		uint32_t vertex = gm_graph_find(graph, at);
+		if (vertex == GM_NO_VERTEX ||
+		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
+			continue;
+		if (address - at >= gm_python_size(graph->python, at, &own))
+			return GM_NO_VERTEX;
+		*ret_native = own != 0 && address - at >= own;
+		return vertex;
+	}
+	return GM_NO_VERTEX;
+}
+
+/* The object of the graph that a piece of heap is, or that lies behind its control block. */
+static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
+{
+	uint32_t vertex = gm_graph_find(graph, start);
+	if (vertex == GM_NO_VERTEX)
+		vertex = gm_graph_find(graph, start + 16);
+	return vertex != GM_NO_VERTEX && graph->vertices.items[vertex].kind <= GM_VERTEX_PYTHON
+	               ? vertex
+	               : (uint32_t)GM_NO_VERTEX;
+}
+
+/* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap (GM_OWNER_NONE). */
+static bool place_word(
+        struct search *search, uint64_t address, struct holder *ret, char **ret_stack)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	uint64_t start, size;
+	*ret_stack = NULL;
+	*ret = (struct holder){.address = address};
+	if (!mapping)
+		return false;
+	if (gm_symbols_module_at(
+	            graph->symbols, address)) { /* zeroed data is in a mapping without a name */
+		ret->kind = GM_OWNER_STATIC;
+		return true;
+	}
+	if (gm_is_stack(graph, mapping)) {
+		enum gm_stack_part part =
+		        gm_stacks_part(graph, search->stacks, mapping, address, ret_stack);
+		ret->kind = GM_OWNER_STACK;
+		return part == GM_STACK_FRAME || part == GM_STACK_DATA;
+	}
+	bool native;
+	uint32_t vertex = gm_graph_python_around(graph, address, &native);
+	if (vertex != GM_NO_VERTEX && !native)
+		return false; /* what it refers to there is known; the rest is data */
+	if (vertex == GM_NO_VERTEX && !find_piece(graph, address, &start, &size))
+		return false;
+	if (vertex == GM_NO_VERTEX)
+		vertex = vertex_of(graph, start);
+	if (vertex != GM_NO_VERTEX) {
+		ret->kind = GM_OWNER_VERTEX;
+		ret->number = vertex;
+		return true;
+	}
+	ret->number = add_piece(search, start, size);
+	return ret->number != UINT32_MAX;
 }
 
 static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
-	struct gm_holders *graph = search->graph;
-	const uint64_t *slot = gm_map_find(&search->fronts, hit->value);
-	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	uint64_t start, size;
-	if (!slot || !mapping)
+	const uint64_t *slot = gm_map_find(&search->by_start, hit->value);
+	struct holder holder;
+	char *stack = NULL;
+	if (!slot || search->pieces.items[*slot - 1].holder_count >= MAX_BRANCHES)
 		return;
-	size_t query = (size_t)(*slot - 1);
-	if (search->owners[query])
-		return;
-	/* a library's zeroed data is in a mapping without a name */
-	const struct gm_module *module = gm_symbols_module_at(graph->symbols, hit->address);
-	if (module) {
-		search->owners[query] = gm_owner_static(graph, module, hit->address);
-		return;
+	size_t number = (size_t)(*slot - 1);
+	bool placed = place_word(search, hit->address, &holder, &stack);
+	struct piece *piece = &search->pieces.items[number];
+	if (placed && holder.kind == GM_OWNER_STACK) {
+		/* many words of stacks may point at it; one is enough */
+		placed = !piece->stack;
+		if (placed) {
+			piece->stack = stack;
+			stack = NULL;
+		}
 	}
-	if (!find_piece(graph, hit->address, &start, &size) || start == hit->value)
-		return;
-	const struct gm_class *class = gm_graph_class_at(graph, start);
-	if (class)
-		search->owners[query] = class_owner(class);
-	else
-		add_next(search, query, start);
+	if (placed && (holder.kind != GM_OWNER_NONE || holder.number != number))
+		add_holder(search, number, holder);
+	free(stack);
 }
 
-static struct gm_error *search_level(struct search *search, size_t count)
+/* What points at the pieces of this level. */
+static struct gm_error *search_level(struct search *search)
 {
 	struct gm_scan_range range = {UINT64_MAX, 0};
-	gm_map_deinit(&search->fronts);
-	memset(search->next, 0, sizeof(search->next));
-	for (size_t k = 0; k < count * MAX_BRANCHES; k++) {
-		size_t i = k / MAX_BRANCHES;
-		uint64_t front = search->fronts_of[i][k % MAX_BRANCHES];
-		if (!front || search->owners[i])
-			continue;
-		uint64_t *slot = gm_map_put(&search->fronts, front, NULL);
-		if (!slot)
-			return &gm_error_no_memory;
-		*slot = i + 1;
-		range.first = front < range.first ? front : range.first;
-		range.last = front > range.last ? front : range.last;
+	for (size_t i = search->first; i < search->last; i++) {
+		uint64_t start = search->pieces.items[i].start;
+		range.first = start < range.first ? start : range.first;
+		range.last = start + 16 > range.last ? start + 16 : range.last;
 	}
-	if (range.first > range.last)
-		return NULL;
 	struct gm_scan_options options = {
 	        .filter = wanted, .context = search, .ranges = {range}, .range_count = 1};
 	struct gm_scan_result result;
@@ -246,51 +343,196 @@ static struct gm_error *search_level(struct search *search, size_t count)
 	return NULL;
 }
 
-static char *tell(struct gm_holders *graph, uint64_t word, const char *owner)
+/* --- telling ---------------------------------------------------------------------------------------- */
+
+/* The best way from a piece to an owner: the fewest pieces to a vertex or a static; else a class; else a stack. */
+struct way {
+	struct holder owner;
+	uint32_t pieces[MAX_LEVELS + 1]; /* from the word's outwards */
+	uint64_t words[MAX_LEVELS + 1];  /* in the next one, or the owner, that point at it */
+	size_t count;
+	unsigned rank;
+};
+
+/* Of several Python objects that lead to it, DDP's Reducer tells most; its Logger knows it too. */
+static bool is_known_object(struct gm_holders *graph, const struct holder *holder)
 {
-	uint64_t start, size;
-	char *text = NULL;
-	int made = -1;
-	if (!find_piece(graph, word, &start, &size))
-		return NULL;
-	const struct gm_class *class = gm_graph_class_at(graph, start);
-	size_t tensors = class ? 0 : tensors_in(graph, start, size);
-	const char *of = owner ? ", held by " : "";
-	if (class)
-		return class_owner(class);
-	if (tensors > 0)
-		made = asprintf(&text, "a vector of %zu tensor%s%s%s", tensors,
-		        tensors == 1 ? "" : "s", of, owner ? owner : "");
-	else if (owner)
-		made = asprintf(
-		        &text, "native memory of %ju bytes%s%s", (uintmax_t)size, of, owner);
+	if (holder->kind != GM_OWNER_VERTEX)
+		return false;
+	const struct gm_vertex *vertex = &graph->vertices.items[holder->number];
+	return vertex->kind == GM_VERTEX_PYTHON &&
+	       strcmp(gm_type_text(graph, vertex->address), "Reducer") == 0;
+}
+
+static void find_way(const struct search *search, struct way *way, struct way *best)
+{
+	static const unsigned ranks[] = {[GM_OWNER_VERTEX] = 0,
+	        [GM_OWNER_STATIC] = 0,
+	        [GM_OWNER_CLASS] = 40,
+	        [GM_OWNER_STACK] = 80};
+	uint32_t number = way->pieces[way->count - 1];
+	const struct piece *piece = &search->pieces.items[number];
+	unsigned length = 2 * (unsigned)way->count;
+	if (piece->class && ranks[GM_OWNER_CLASS] + length < best->rank) {
+		*best = *way;
+		best->owner = (struct holder){GM_OWNER_CLASS, number, piece->start};
+		best->rank = ranks[GM_OWNER_CLASS] + length;
+	}
+	for (size_t i = 0; i < piece->holder_count; i++) {
+		const struct holder *holder = &piece->holders[i];
+		way->words[way->count - 1] = holder->address;
+		if (holder->kind != GM_OWNER_NONE) {
+			unsigned rank = ranks[holder->kind] + length +
+			                !is_known_object(search->graph, holder);
+			if (rank >= best->rank)
+				continue;
+			*best = *way;
+			best->owner = *holder;
+			best->rank = rank;
+			continue;
+		}
+		bool seen = way->count > MAX_LEVELS;
+		for (size_t k = 0; k < way->count && !seen; k++)
+			seen = way->pieces[k] == holder->number;
+		if (seen)
+			continue;
+		way->pieces[way->count++] = holder->number;
+		find_way(search, way, best);
+		way->count--;
+	}
+}
+
+/* Three words where a piece is pointed at: a std::vector that has it? Its begin and end. */
+static bool vector_of(const struct search *search, const struct piece *piece, uint64_t word,
+        uint64_t ret_bounds[3])
+{
+	return gm_image_try_read(search->graph->image, word, ret_bounds, 24) &&
+	       ret_bounds[0] == piece->start && gm_is_vector(search->graph, ret_bounds, 8);
+}
+
+/* "item 3 of a vector of 4 tensors", "a c10::ivalue::Future", "native memory of 64 bytes". */
+static char *piece_text(const struct search *search, const struct piece *piece, uint64_t word,
+        const uint64_t *bounds)
+{
+	char *text;
+	int made;
+	if (piece->class)
+		return class_owner(piece->class);
+	size_t items = bounds ? (size_t)((bounds[1] - bounds[0]) / 8) : 0;
+	if (bounds && are_tensors(search->graph, bounds[0], bounds[1]))
+		made = asprintf(&text, "item %ju of a vector of %zu tensor%s",
+		        (uintmax_t)((word - piece->start) / 8), items, items == 1 ? "" : "s");
+	else
+		made = asprintf(&text, "native memory of %ju bytes", (uintmax_t)piece->size);
 	return made < 0 ? NULL : text;
 }
 
-struct gm_error *gm_graph_find_owners(
-        struct gm_holders *graph, struct gm_owner_query *queries, size_t count)
+static void append(char **text, char *more)
 {
-	_cleanup_free_ struct search *search = calloc(1, sizeof(*search));
+	char *joined = NULL;
+	if (*text && more && asprintf(&joined, "%s, held by %s", *text, more) < 0)
+		joined = NULL;
+	if (*text && more) {
+		free(*text);
+		*text = joined;
+	}
+	free(more);
+}
+
+/* Is the owner DDP's Reducer, and the way leads through one of its buckets? See buckets.c. */
+static char *bucket_text(const struct search *search, const struct way *way, uint64_t word)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_vertex *owner = &graph->vertices.items[way->owner.number];
+	if (owner->kind != GM_VERTEX_PYTHON ||
+	        strcmp(gm_type_text(graph, owner->address), "Reducer") != 0)
+		return NULL;
+	/* the last piece is the Reducer itself, or pybind11's list of what a Python object holds, which leads to it; then
+	 * comes the vector of buckets */
+	char *text = NULL;
+	for (size_t at = way->count - 1; at > 0 && at + 2 >= way->count && !text; at--)
+		text = gm_bucket_text(graph, search->pieces.items[way->pieces[at]].start,
+		        search->pieces.items[way->pieces[at - 1]].start,
+		        at > 1 ? way->words[at - 2] : word,
+		        at == 2 ? (word - search->pieces.items[way->pieces[0]].start) / 8
+		                : UINT64_MAX);
+	return text;
+}
+
+static void tell_query(const struct search *search, struct gm_owner_query *query, uint32_t number)
+{
+	struct way way = {.pieces = {number}, .count = 1}, best = {.rank = UINT32_MAX};
+	const struct piece *piece = &search->pieces.items[number];
+	uint64_t bounds[3];
+	find_way(search, &way, &best);
+	bool owned = best.rank != UINT32_MAX;
+	bool vector = owned && best.owner.kind != GM_OWNER_CLASS
+	                      ? vector_of(search, piece, best.words[0], bounds)
+	                      : owned && best.count > 1 &&
+	                                vector_of(search, piece, best.words[0], bounds);
+	query->dead = vector && query->word >= bounds[1];
+	query->text = NULL;
+	if (best.owner.kind == GM_OWNER_VERTEX && owned)
+		query->text = bucket_text(search, &best, query->word);
+	if (query->text)
+		best.count = 1;
+	else
+		query->text = piece_text(search, piece, query->word, vector ? bounds : NULL);
+	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
+	query->vertex = best.owner.number;
+	query->address = best.owner.address;
+	/* of the pieces on the way, those whose class says something */
+	for (size_t i = 1; owned && i < best.count; i++)
+		if (search->pieces.items[best.pieces[i]].class)
+			append(&query->text,
+			        class_owner(search->pieces.items[best.pieces[i]].class));
+	if (query->kind == GM_OWNER_STATIC)
+		append(&query->text,
+		        gm_owner_static(search->graph,
+		                gm_symbols_module_at(search->graph->symbols, query->address),
+		                query->address));
+	else if (query->kind == GM_OWNER_STACK)
+		append(&query->text,
+		        search->pieces.items[best.pieces[best.count - 1]].stack
+		                ? strdup(search->pieces.items[best.pieces[best.count - 1]].stack)
+		                : NULL);
+}
+
+struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
+        struct gm_owner_query *queries, size_t count)
+{
+	struct search search = {.graph = graph, .stacks = stacks};
 	struct gm_error *error = NULL;
-	if (!search)
+	_cleanup_free_ uint32_t *numbers = malloc((count + 1) * sizeof(*numbers));
+	if (!numbers)
 		return &gm_error_no_memory;
-	search->graph = graph;
-	count = count < MAX_QUERIES ? count : MAX_QUERIES;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t start, size;
-		if (find_piece(graph, queries[i].word, &start, &size) &&
-		        !gm_graph_class_at(graph, start))
-			search->fronts_of[i][0] = start;
+		struct holder holder;
+		char *stack;
+		numbers[i] = UINT32_MAX;
+		if (!place_word(&search, queries[i].word, &holder, &stack))
+			continue;
+		free(stack);
+		if (holder.kind == GM_OWNER_NONE) {
+			numbers[i] = holder.number;
+		} else if (holder.kind == GM_OWNER_VERTEX) {
+			queries[i].kind = holder.kind;
+			queries[i].vertex = holder.number;
+		}
 	}
 	for (unsigned level = 0; level < MAX_LEVELS && !error; level++) {
-		error = search_level(search, count);
-		memcpy(search->fronts_of, search->next, sizeof(search->next));
+		search.first = search.last;
+		search.last = search.pieces.count;
+		if (search.first == search.last)
+			break;
+		error = search_level(&search);
 	}
-	for (size_t i = 0; i < count; i++) {
-		if (!error)
-			queries[i].text = tell(graph, queries[i].word, search->owners[i]);
-		free(search->owners[i]);
-	}
-	gm_map_deinit(&search->fronts);
+	for (size_t i = 0; i < count && !error; i++)
+		if (numbers[i] != UINT32_MAX)
+			tell_query(&search, &queries[i], numbers[i]);
+	for (size_t i = 0; i < search.pieces.count; i++)
+		free(search.pieces.items[i].stack);
+	gm_array_deinit(&search.pieces);
+	gm_map_deinit(&search.by_start);
 	return error;
 }

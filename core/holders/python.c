@@ -150,6 +150,7 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 		numbers[i] = found[i].number;
 	}
 	graph->cost.python_objects += count;
+	gm_graph_refer_capsules(graph, addresses, numbers, count);
 	struct gm_walk_options options = {.objects = &graph->objects,
 	        .addresses = addresses,
 	        .numbers = numbers,

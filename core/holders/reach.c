@@ -133,6 +133,11 @@ static void mark_all(struct gm_reach *reach)
 		struct gm_vertex vertex = graph->vertices.items[at];
 		for (uint32_t e = vertex.first; e < vertex.first + vertex.count; e++) {
 			const struct gm_edge *edge = &graph->edges.items[e];
+			if (graph->vertices.items[edge->from].kind == GM_VERTEX_NATIVE) {
+				if (!gm_array_push(&reach->natives, e))
+					reach->no_memory = true;
+				continue;
+			}
 			if (gm_graph_is_root(&graph->vertices.items[edge->from])) {
 				struct gm_reach_name name = {.vertex = i, .edge = e};
 				if (!gm_array_push(&reach->names, name))
@@ -279,10 +284,39 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 	add_edge(reach, edge);
 }
 
+/* What C++ holds, each told once: all that autocast has cast is one. */
+static void add_natives(struct gm_reach *reach)
+{
+	const struct gm_holders *graph = reach->graph;
+	struct gm_map by_text = {0};
+	for (size_t i = 0; i < reach->natives.count && !reach->no_memory; i++) {
+		const struct gm_edge *edge = &graph->edges.items[reach->natives.items[i]];
+		uint32_t text =
+		        gm_strings_add(&reach->strings, graph->natives.items[edge->extra].text);
+		uint64_t *slot = gm_map_put(&by_text, text, NULL);
+		if (!slot) {
+			reach->no_memory = true;
+			break;
+		}
+		if (!*slot) {
+			uint32_t vertex = 0, number = add_variable(reach, GM_VARIABLE_NATIVE,
+			                             GM_NO_VERTEX, &vertex);
+			if (reach->no_memory)
+				break;
+			reach->variables.items[number].text = text;
+			*slot = vertex;
+		}
+		struct gm_reach_edge made = {.from = (uint32_t)*slot, .to = reach->local[edge->to]};
+		add_edge(reach, made);
+	}
+	gm_map_deinit(&by_text);
+}
+
 static void add_statics(struct gm_reach *reach)
 {
 	struct statics statics = {.reach = reach};
 	reach->more = calloc((size_t)reach->count + 1, sizeof(*reach->more));
+	add_natives(reach);
 	if (reach->more)
 		gm_torch_statics(reach->graph->torch, add_static, &statics);
 	else
@@ -573,6 +607,7 @@ void gm_reach_destroy(struct gm_reach *reach)
 	gm_array_deinit(&reach->vertices);
 	gm_array_deinit(&reach->edges);
 	gm_array_deinit(&reach->names);
+	gm_array_deinit(&reach->natives);
 	gm_array_deinit(&reach->variables);
 	gm_array_deinit(&reach->blocks);
 	gm_strings_deinit(&reach->strings);

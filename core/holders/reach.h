@@ -94,6 +94,7 @@ struct gm_reach {
 	        tree; /* the edge on the nearest way from the root; UINT32_MAX: the root, or not reached */
 	uint32_t *order; /* vertices by their distance from the root; reached_count of them */
 	uint32_t reached_count;
+	GM_ARRAY(uint32_t) natives;         /* graph->edges of roots in C++ */
 	uint8_t *more;                      /* by vertex: references found beside the graph's */
 	size_t storages, storages_complete; /* on these blocks; with all references found */
 	bool no_memory;

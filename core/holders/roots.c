@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "holders/find.h"
 
-enum { MAX_EDGE_LENGTH = 8 };
+enum { MAX_EDGE_LENGTH = 8, MAX_ORDERED = 64 };
 
 struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex)
 {
@@ -113,6 +113,29 @@ static void place_edge(void *context, size_t from, uint32_t edge)
 	forward->edges[forward->first[from] + forward->filled[from]++] = edge;
 }
 
+static uint32_t order_of(const struct gm_holders *graph, uint32_t edge)
+{
+	const struct gm_edge *of = &graph->edges.items[edge];
+	return (uint32_t)of->kind << 24 | of->extra;
+}
+
+/* Of ways of one length the first is told. Which is first must not depend on where objects lie: what a holder has in an
+ * order (a node's hooks) is in that order. */
+static void order_edges(const struct gm_holders *graph, const struct forward *forward, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t first = forward->first[i], last = forward->first[i + 1];
+		for (uint32_t k = first + 1; last - first <= MAX_ORDERED && k < last; k++) {
+			uint32_t edge = forward->edges[k], at = k;
+			for (; at > first &&
+			        order_of(graph, forward->edges[at - 1]) > order_of(graph, edge);
+			        at--)
+				forward->edges[at] = forward->edges[at - 1];
+			forward->edges[at] = edge;
+		}
+	}
+}
+
 /* Dijkstra's, with one list for each of the few lengths ahead. */
 static void walk_from_roots(struct gm_finding *finding, const struct forward *forward)
 {
@@ -174,5 +197,6 @@ void gm_finding_find_roots(struct gm_finding *finding)
 	}
 	forward.edges = edges;
 	each_marked_edge(finding, place_edge, &forward);
+	order_edges(finding->graph, &forward, count);
 	walk_from_roots(finding, &forward);
 }

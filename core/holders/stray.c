@@ -12,12 +12,12 @@
 #include "base/cleanup.h"
 #include "holders/graph.h"
 #include "holders/scan.h"
+#include "holders/stacks.h"
+#include "torch/statics.h"
 
 enum {
 	MAX_STRAYS = 256,
-	FRAME_BYTES = 4096,    /* a Python frame with its operands; few are bigger */
-	GUARD_BYTES = 1 << 20, /* the largest guard below a thread's stack */
-	RED_ZONE = 128,        /* below the stack pointer, still alive (System V ABI, 3.2.2) */
+	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
 };
 
 struct search {
@@ -26,8 +26,7 @@ struct search {
 	uint64_t block, block_size;
 	struct gm_strays *strays;
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
-	GM_ARRAY(struct gm_scan_range) live_stacks; /* [stack pointer, stack's end) */
-	GM_ARRAY(pid_t) live_threads;
+	struct gm_stacks stacks;
 	bool no_memory;
 };
 
@@ -38,57 +37,11 @@ static bool wanted(const void *context, uint64_t value)
 	       (search->block && value - search->block < search->block_size);
 }
 
-static const struct gm_mapping *mapping_before(
-        struct gm_holders *graph, const struct gm_mapping *mapping)
-{
-	size_t count;
-	const struct gm_mapping *all = gm_image_mappings(graph->image, &count);
-	return mapping > all && mapping < all + count ? mapping - 1 : NULL;
-}
-
-/* The main stack by name; glibc puts an unreadable guard below each thread's (nptl/allocatestack.c). */
-static bool is_stack(struct gm_holders *graph, const struct gm_mapping *mapping)
-{
-	if (strncmp(mapping->path, "[stack", 6) == 0)
-		return true;
-	const struct gm_mapping *guard = mapping_before(graph, mapping);
-	return mapping->path[0] == 0 && guard && guard->end == mapping->start &&
-	       guard->path[0] == 0 && !(guard->flags & (GM_MAPPING_READ | GM_MAPPING_WRITE)) &&
-	       guard->end - guard->start <= GUARD_BYTES;
-}
-
-/* Where threads are stopped under us, their stack pointers tell what of a stack is alive. */
-static void find_live_stacks(struct search *search)
-{
-	pid_t *threads;
-	size_t count;
-	struct gm_error *error = gm_image_threads(search->graph->image, &threads, &count);
-	if (error) {
-		gm_error_destroy(error);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
-		struct gm_registers registers;
-		error = gm_image_registers(search->graph->image, threads[i], &registers);
-		if (error) {
-			gm_error_destroy(error);
-			break;
-		}
-		uint64_t pointer = registers.value[GM_RSP];
-		const struct gm_mapping *mapping =
-		        gm_image_find_mapping(search->graph->image, pointer);
-		struct gm_scan_range live = {pointer - RED_ZONE, mapping ? mapping->end : pointer};
-		if (!gm_array_push(&search->live_stacks, live) ||
-		        !gm_array_push(&search->live_threads, threads[i]))
-			search->no_memory = true;
-	}
-	free(threads);
-}
-
 __attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
         uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
 {
-	struct gm_stray stray = {vertex, address, class, kind, NULL};
+	struct gm_stray stray = {
+	        .vertex = vertex, .address = address, .class = class, .kind = kind, .words = 1};
 	if (class == GM_STALE) {
 		search->strays->stale++;
 		return;
@@ -105,8 +58,9 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 	}
 	/* many words of one stack are one holder */
 	for (size_t i = 0; i < search->strays->items.count; i++) {
-		const struct gm_stray *other = &search->strays->items.items[i];
+		struct gm_stray *other = &search->strays->items.items[i];
 		if (other->vertex == vertex && strcmp(other->text, stray.text) == 0) {
+			other->words++;
 			free(stray.text);
 			return;
 		}
@@ -117,25 +71,37 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 	}
 }
 
-static void add_stack(struct search *search, uint32_t vertex, uint64_t address)
+/* What was added last has an owner; strays that read alike have one. */
+static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t address)
 {
-	const struct gm_mapping *mapping = gm_image_find_mapping(search->graph->image, address);
-	for (size_t i = 0; i < search->live_stacks.count; i++) {
-		struct gm_scan_range live = search->live_stacks.items[i];
-		if (live.first < mapping->start || live.first >= mapping->end)
-			continue;
-		int thread = (int)search->live_threads.items[i];
-		_cleanup_free_ char *function =
-		        address >= live.first
-		                ? gm_owner_stack_function(search->graph, thread, address)
-		                : NULL;
-		add(search, vertex, address, address >= live.first ? GM_PLAUSIBLE : GM_STALE,
-		        "native_stack", "the native stack of thread %d%s%s", thread,
-		        function ? ", in " : "", function ? function : "");
+	struct gm_stray *last = &search->strays->items.items[search->strays->items.count - 1];
+	if (search->strays->items.count && last->owner == GM_OWNER_NONE &&
+	        last->address == address) {
+		last->owner = kind;
+		last->owner_address = address;
+	}
+}
+
+static void add_stack(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
+	_cleanup_free_ char *text = NULL;
+	uint64_t now;
+	enum gm_stack_part part =
+	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &text);
+	if (!text) {
+		search->no_memory = true;
 		return;
 	}
-	add(search, vertex, address, GM_PLAUSIBLE, "native_stack", "a native stack%s",
-	        mapping->path[0] ? " (the main thread's)" : "");
+	/* a stack goes on changing until it is stopped */
+	if (part == GM_STACK_CONTROL || !gm_image_try_u64(graph->image, hit->address, &now) ||
+	        now != hit->value)
+		return;
+	add(search, vertex, hit->address, part == GM_STACK_DEAD ? GM_STALE : GM_PLAUSIBLE,
+	        "native_stack", "%s", text);
+	if (part == GM_STACK_FRAME || part == GM_STACK_DATA)
+		note_owner(search, GM_OWNER_STACK, hit->address);
 }
 
 /* The Python frame whose memory has the address, if any. */
@@ -187,28 +153,44 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 	        (uintmax_t)hit->address);
 }
 
-/* Whose the native memory is, where that can be told. */
+/* Whose the native memory is, where that can be told. What lies in the unused rest of a vector is no holder. */
 static struct gm_error *name_owners(struct search *search)
 {
-	enum { MAX_NAMED = 32 };
-	struct gm_owner_query queries[MAX_NAMED];
-	size_t places[MAX_NAMED], count = 0;
-	for (size_t i = 0; i < search->strays->items.count && count < MAX_NAMED; i++) {
+	size_t total = search->strays->items.count, count = 0, kept = 0;
+	_cleanup_free_ struct gm_owner_query *queries = calloc(total + 1, sizeof(*queries));
+	if (!queries)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < total; i++) {
 		const struct gm_stray *stray = &search->strays->items.items[i];
-		if (strncmp(stray->text, "native memory at", 16) != 0)
-			continue;
-		queries[count] = (struct gm_owner_query){.word = stray->address};
-		places[count++] = i;
+		if (strncmp(stray->text, "native memory at", 16) == 0)
+			queries[count++] = (struct gm_owner_query){.word = stray->address};
 	}
 	if (count == 0)
 		return NULL;
-	gm_try(gm_graph_find_owners(search->graph, queries, count));
-	for (size_t i = 0; i < count; i++) {
-		if (!queries[i].text)
+	gm_try(gm_graph_find_owners(search->graph, &search->stacks, queries, count));
+	for (size_t i = 0, query = 0; i < total; i++) {
+		struct gm_stray *stray = &search->strays->items.items[i];
+		const struct gm_owner_query *asked =
+		        query < count && queries[query].word == stray->address ? &queries[query++]
+		                                                               : NULL;
+		if (asked && asked->dead) {
+			search->strays->stale++;
+			free(asked->text);
+			free(stray->text);
 			continue;
-		free(search->strays->items.items[places[i]].text);
-		search->strays->items.items[places[i]].text = queries[i].text;
+		}
+		if (asked && asked->text) {
+			free(stray->text);
+			stray->text = asked->text;
+		}
+		if (asked) {
+			stray->owner = asked->kind;
+			stray->owner_vertex = asked->vertex;
+			stray->owner_address = asked->address;
+		}
+		search->strays->items.items[kept++] = *stray;
 	}
+	search->strays->items.count = kept;
 	return NULL;
 }
 
@@ -222,41 +204,47 @@ static bool has_no_fields(const char *type)
 	return false;
 }
 
-/* A Python object that the collector does not track (numpy.ndarray) and that has the word in its first
- * fields. Python's other objects were visited: what they refer to is in the graph. */
-static void add_untracked(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+/* A Python object that the collector does not track and that has the word in its first fields. Python's other objects were
+ * visited: what they refer to is in the graph. True: the word is a Python object's, or one's that was visited. */
+static bool add_untracked(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	const char *name;
-	for (uint64_t start = hit->address - 16; start >= hit->address - 64; start -= 8) {
+	struct gm_pool_block block;
+	uint64_t first = hit->address - 64;
+	if (gm_pool_block(graph, hit->address, &block) && block.start > first)
+		first = block.start;
+	for (uint64_t start = hit->address - 16; start >= first; start -= 8) {
 		if (gm_graph_find(graph, start) != GM_NO_VERTEX)
-			return;
-		if (!gm_python_type_name(graph->python, start, &name) || has_no_fields(name))
+			return hit->address - start < gm_python_size(graph->python, start, NULL);
+		if (!gm_python_type_name(graph->python, start, &name) || has_no_fields(name) ||
+		        hit->address - start >= gm_python_size(graph->python, start, NULL))
 			continue;
 		add(search, vertex, hit->address, GM_PLAUSIBLE, "object",
 		        "a field of a %s object at 0x%jx", name, (uintmax_t)start);
-		return;
+		return true;
 	}
+	return false;
 }
 
-/* A c10::DataPtr that is in no storage: pointer, context, deleter. */
+/* A c10::DataPtr that is in no storage: pointer, deleter, context. */
 static bool is_data_pointer(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t words[3];
 	if (!gm_image_try_read(graph->image, address, words, sizeof(words)))
 		return false;
-	const struct gm_mapping *code = gm_image_find_mapping(graph->image, words[2]);
-	return words[0] == words[1] && code && (code->flags & GM_MAPPING_EXEC);
+	const struct gm_mapping *code = gm_image_find_mapping(graph->image, words[1]);
+	return words[0] == words[2] && code && (code->flags & GM_MAPPING_EXEC);
 }
 
 static void add_block_word(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	uint64_t before = 0, next = 0;
-	(void)gm_image_try_u64(graph->image, hit->address - 8, &before);
+	(void)gm_image_try_u64(graph->image, hit->address - 16, &before);
 	(void)gm_image_try_u64(graph->image, hit->address + 8, &next);
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	if (!mapping || is_stack(graph, mapping) ||
+	if (!mapping || gm_is_stack(graph, mapping) ||
 	        gm_map_find(&search->block_words, hit->address) ||
 	        gm_map_find(&search->block_words, next + 1))
 		return; /* the allocator's records, and its table from address to record */
@@ -264,15 +252,30 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
 		        "a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
 		        (uintmax_t)hit->address);
-	else if (before != hit->value) /* a DataPtr's context is its second word */
+	else if (before != hit->value) /* a DataPtr's context is its third word */
 		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
 		        "native memory at 0x%jx", (uintmax_t)hit->address);
+}
+
+/* A std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. So does
+ * AutogradMeta::grad_accumulator_, a std::weak_ptr. */
+static bool owns_no_node(struct gm_holders *graph, const struct gm_hit *hit)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	uint64_t control, next;
+	const struct gm_class *meta =
+	        gm_graph_class_at(graph, hit->address - layout->meta.grad_accumulator);
+	return (meta && meta->kind == GM_CLASS_META) ||
+	       !gm_image_try_u64(graph->image, hit->value + layout->node.control, &control) ||
+	       !gm_image_try_u64(graph->image, hit->address + 8, &next) || next != control;
 }
 
 /* Fields that know an object without owning it. */
 static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	if (graph->vertices.items[vertex].kind == GM_VERTEX_NODE && owns_no_node(graph, hit))
+		return true;
 	const uint16_t offsets[] = {layout->tensor.python, layout->storage.python,
 	        layout->node.python, layout->node.self};
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
@@ -287,16 +290,23 @@ static void add_static(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
 {
 	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address);
-	if (owner)
-		add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
-	else
+	if (!owner) {
 		search->no_memory = true;
+		return;
+	}
+	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
+	note_owner(search, GM_OWNER_STATIC, address);
 }
 
 static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	const uint64_t *target = gm_map_find(&search->targets, hit->value);
+	struct gm_pool_block block;
+	if (gm_pool_block(graph, hit->address, &block) && block.is_free) {
+		search->strays->stale++;
+		return;
+	}
 	if (!target) {
 		add_block_word(search, hit);
 		return;
@@ -312,14 +322,22 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
 	if (frame && python)
 		add_frame_word(search, vertex, hit->address, frame);
-	else if (is_stack(graph, mapping))
-		add_stack(search, vertex, hit->address);
+	else if (gm_is_stack(graph, mapping))
+		add_stack(search, vertex, hit);
 	else if (module)
 		add_static(search, vertex, hit->address, module);
-	else if (python)
-		add_untracked(search, vertex, hit);
-	else
+	else if (!python || !add_untracked(search, vertex, hit))
 		add_heap(search, vertex, hit);
+}
+
+/* cuBLAS's workspaces are known by name. */
+static void add_workspace(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
+{
+	struct search *search = context;
+	if (kind != GM_STATIC_AUTOCAST && address - search->block < search->block_size &&
+	        gm_map_put(&search->block_words, word, NULL))
+		add(search, GM_NO_VERTEX, word, GM_PROVEN, "native_heap", "%s",
+		        gm_torch_static_text(kind));
 }
 
 static bool note_block_words(struct search *search)
@@ -356,10 +374,10 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 		        search->block, search->block + search->block_size - 1};
 		if (!note_block_words(search))
 			return &gm_error_no_memory;
+		gm_torch_statics(search->graph->torch, add_workspace, search);
 	}
 	struct gm_scan_result result;
 	gm_try(gm_scan(search->graph->image, &options, &result));
-	find_live_stacks(search);
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);
 	free(result.hits);
@@ -375,8 +393,7 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
 	struct gm_error *error = search_all(&search, targets, target_count);
 	gm_map_deinit(&search.targets);
 	gm_map_deinit(&search.block_words);
-	gm_array_deinit(&search.live_stacks);
-	gm_array_deinit(&search.live_threads);
+	gm_stacks_deinit(&search.stacks);
 	if (error)
 		gm_strays_deinit(&strays);
 	else

@@ -148,6 +148,26 @@ void gm_tell_native(struct gm_telling *telling, const struct gm_edge *edge)
 		}
 		break;
 	}
+	case GM_REF_INSTANCE: {
+		const char *type = gm_type_text(telling->graph, from);
+		gm_tell_say(telling, "class of a %s", type);
+		gm_tell_step(telling, "attribute", "__class__", type, from);
+		break;
+	}
+	case GM_REF_LENT:
+		if (telling->graph->vertices.items[edge->from].kind == GM_VERTEX_STORAGE)
+			gm_tell_say(telling, "lender of a tensor's memory");
+		else
+			gm_tell_say(telling, "tensor of dltensor capsule");
+		gm_tell_step(telling, "attribute", "lender", NULL, from);
+		break;
+	case GM_REF_NATIVE: {
+		const struct gm_native *native = &telling->graph->natives.items[edge->extra];
+		if (native->text[0])
+			gm_tell_say(telling, "%s", native->text);
+		gm_tell_step(telling, native->kind, NULL, NULL, native->address);
+		break;
+	}
 	case GM_REF_WRAPPER:
 	case GM_REF_WRAPPED:
 	case GM_REF_PYTHON:

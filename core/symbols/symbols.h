@@ -70,6 +70,10 @@ struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *add
  */
 size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, size_t max);
+/* The same, and where each frame's part of the stack begins: that of frame i ends where the next one's begins. `ret_whole`:
+ * the last one is where the thread began. Both may be NULL. */
+size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole);
 
 /* The file's symbols without an image: for naming the addresses of a log on another day. `offsets` are
  * addresses in the file. GM_CORRUPT where the file is no ELF; GM_TARGET where the build-id differs. */

@@ -107,8 +107,8 @@ static const struct gm_row *add_row(struct gm_symbols *symbols, uint64_t address
 	        &symbols->rows, address, file ? gm_elf_cfi(file) : NULL, module ? module->bias : 0);
 }
 
-size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
-        uint64_t *ret_addresses, size_t max)
+size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole)
 {
 	struct gm_registers now = *registers;
 	struct window window;
@@ -118,12 +118,16 @@ size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *
 	 * before: after a call that never returns, they lie in the next function. */
 	bool exact = true;
 	size_t count = 0;
-	while (count < max && now.value[GM_RIP] != 0) {
+	bool whole = false;
+	while (count < max && !(whole = now.value[GM_RIP] == 0)) {
+		if (ret_pointers)
+			ret_pointers[count] = now.value[GM_RSP];
 		ret_addresses[count++] = now.value[GM_RIP];
 		uint64_t address = now.value[GM_RIP] - !exact;
 		const struct gm_row *row = gm_rows_find(&symbols->rows, address);
 		if (!row)
 			row = add_row(symbols, address);
+		whole = row && row->kind == GM_ROW_STOP && gm_symbols_module_at(symbols, address);
 		if (!row || row->kind == GM_ROW_STOP)
 			break;
 		exact = false;
@@ -137,5 +141,13 @@ size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *
 				break;
 		}
 	}
+	if (ret_whole)
+		*ret_whole = whole;
 	return count;
+}
+
+size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
+        uint64_t *ret_addresses, size_t max)
+{
+	return gm_symbols_unwind_frames(symbols, registers, ret_addresses, NULL, max, NULL);
 }

@@ -276,8 +276,11 @@ Blocked.executor.submit(Blocked.go.wait)
 
 
 @way(
-    "item 0 of tuple: attribute 'args' of _WorkItem: item 0 of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow",
-    waits="queue.SimpleQueue",
+    "item 0 of tuple: attribute 'args' of _WorkItem: item 0 of list: items of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow",
+    since_313=[
+        "item 0 of tuple: attribute 'args' of _WorkItem: item 0 of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow"
+    ],
+    some=True,
 )
 def work_that_waits():
     Blocked.executor.submit(print, big())

@@ -37,31 +37,31 @@ def implementation(tensor):
     return made
 
 
-@way("static 'holder::kept_by_static' of libholder.so", complete=False)
+@way("static 'holder::kept_by_static' of libholder.so")
 def cpp_static():
     tensor = big()
     library().keep_in_static(implementation(tensor))
 
 
-@way("native memory of N bytes, held by static 'holder::vector_of_static' of libholder.so", complete=False)
+@way("item 0 of a vector of 1 tensor, held by static 'holder::vector_of_static' of libholder.so")
 def cpp_vector():
     tensor = big()
     library().keep_in_vector(implementation(tensor))
 
 
-@way("a vector of 1 tensor, held by a holder::Cache", complete=False)
+@way("item 0 of a vector of 1 tensor, held by a holder::Cache, held by static 'keep_in_object::all' of libholder.so")
 def cpp_object():
     tensor = big()
     library().keep_in_object(implementation(tensor))
 
 
-@way("the native stack of thread N, in holder::stand(void*)", complete=False, waits="a stopped process, for registers")
+@way("the native stack of thread N, in holder::stand(void*)")
 def cpp_stack():
     tensor = big()
     library().keep_in_thread(implementation(tensor))
 
 
-@running("native memory of N bytes, held by autocast's weight cache", complete=False)
+@running("autocast's cache of cast weights")
 def autocast_cache():
     net = nn.Linear(SIDE, SIDE, device=DEVICE)
     with torch.autocast(DEVICE, torch.bfloat16):
@@ -81,12 +81,34 @@ def process_group():
     return distributed
 
 
-@way(".grad of a Parameter: item 0 of list: attribute '_module_parameters' of DistributedDataParallel: {g}", complete=False, some=True)  # fmt: skip
+@way(
+    ".grad of a Parameter: item 0 of list: attribute '_module_parameters' of DistributedDataParallel: {g}",
+    ".grad of a Parameter: item 1 of list: attribute '_module_parameters' of DistributedDataParallel: {g}",
+    "bucket_views_in[0] of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+    "bucket_views_in[1] of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+    "bucket_views_out[0] of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+    "bucket_views_out[1] of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+    "future_work of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+    "gradients of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}",
+)
 def ddp_bucket():
     process_group()
     held = nn.parallel.DistributedDataParallel(nn.Linear(SIDE, SIDE), gradient_as_bucket_view=True)
     held(torch.ones(2, SIDE)).sum().backward()
     mark(held.module.weight.grad)
+    return held
+
+
+@way("gradients of DDP's bucket 0: attribute 'reducer' of DistributedDataParallel: {g}", some=True)
+def ddp_bucket_on_the_device():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    group = process_group().new_group(backend="nccl")
+    net = nn.Linear(SIDE, SIDE, device=DEVICE)
+    held = nn.parallel.DistributedDataParallel(net, process_group=group, gradient_as_bucket_view=True)
+    held(torch.ones(2, SIDE, device=DEVICE)).sum().backward()
+    torch.cuda.synchronize()
+    mark(net.weight.grad)
     return held
 
 
@@ -103,7 +125,7 @@ def zero_optimizer():
     return net, held
 
 
-@way("a field of a c10::ivalue::Future", complete=False, waits="the class of a future")
+@way("a c10::ivalue::ConcretePyObjectHolder, held by a c10::ivalue::Future, held by a torch::jit::PythonFutureWrapper: {g}")  # fmt: skip
 def native_future():
     held = torch.futures.Future()
     held.set_result(big())
@@ -138,7 +160,7 @@ class Numbers(torch.utils.data.Dataset):
         return torch.full((SIDE, SIDE), float(index))
 
 
-@way("item 1 of tuple: item 0 of deque: attribute 'queue' of Queue: attribute '_data_queue' of _MultiProcessingDataLoaderIter: {g}", complete=False, some=True)  # fmt: skip
+@way("item 1 of tuple: item 0 of deque: attribute 'queue' of Queue: attribute '_data_queue' of _MultiProcessingDataLoaderIter: {g}", some=True)  # fmt: skip
 def pinned_prefetch():
     if DEVICE != "cuda":
         raise Skip("no CUDA device")

@@ -1,5 +1,6 @@
 """Objects, classes and functions."""
 
+import atexit
 import functools
 import operator
 import types
@@ -89,7 +90,7 @@ def class_attribute():
     return Holder
 
 
-@way("attribute 'kept' of class Meta: {g}", waits="a class's own class, which is not followed as a reference yet")
+@way("attribute 'kept' of class Meta: class of class Holder: {g}")
 def metaclass_attribute():
     class Meta(type):
         kept = big()
@@ -98,6 +99,14 @@ def metaclass_attribute():
         pass
 
     return Holder
+
+
+@way("attribute 'kept' of class Holder: class of a Holder: item 0 of list: {g}")
+def class_without_a_name():
+    class Holder:
+        kept = big()
+
+    return [Holder()]
 
 
 @way("attribute 'kept' of class Base: __base__ of class Derived: {g}")
@@ -267,11 +276,19 @@ def descriptor():
     return Holder
 
 
-@way("item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref", waits="the method that atexit keeps")  # fmt: skip
+@way(
+    "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
+    "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: native memory of N bytes, held by the Python interpreter's own data",
+)
 def finalizer():
     held = Plain()
     weakref.finalize(held, print, big())
     return held
+
+
+@way("item 0 of tuple: native memory of N bytes, held by the Python interpreter's own data")
+def registered_with_atexit():
+    atexit.register(print, big())
 
 
 @way("attribute 'kept' of Holder: item 0 of list: {g}")

@@ -193,7 +193,7 @@ def batch_of_a_generator():
     return held
 
 
-@way("parameter 'original' of ParametrizationList: module 'weight' of ModuleDict: module 'parametrizations' of ParametrizedLinear: {g}", waits="a class's own class, which is not followed as a reference yet")  # fmt: skip
+@way("parameter 'original' of ParametrizationList: module 'weight' of ModuleDict: module 'parametrizations' of ParametrizedLinear: {g}")  # fmt: skip
 def parametrized():
     class Double(nn.Module):
         def forward(self, value):

@@ -73,12 +73,12 @@ def view_of_what_needs_a_gradient():
     return held[0]
 
 
-@way("{g}", waits="what a consumed DLPack tensor keeps, of C++")
+@way("{g}")
 def dlpack():
     return torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(big()))
 
 
-@way("tensor of dltensor capsule: {g}", waits="DLPack's capsules")
+@way("tensor of dltensor capsule: {g}")
 def dlpack_capsule():
     return torch.utils.dlpack.to_dlpack(big())
 
@@ -218,7 +218,7 @@ def mode_subclass():
     return big().as_subclass(Logged)
 
 
-@way("{g}", waits="what a complex view keeps")
+@way("{g}")
 def complex_view():
     return torch.view_as_complex(big().view(-1, 2))
 

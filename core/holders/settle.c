@@ -1,0 +1,89 @@
+/*
+ * Words that are references after all. A count says how many references to an object there are. Where as many words are left
+ * unexplained as references are missing, and each of them lies in memory whose owner is known (a static variable, an object
+ * of a class, what a Python object leads to, a live frame of a native stack), they are these: a reference must be
+ * somewhere, and all memory was looked through. Old values in memory that is owned make it more words than that: then they are
+ * those of which it is known what they are there, if these are as many. Else nothing is decided.
+ */
+#include <string.h>
+
+#include "holders/graph.h"
+
+enum { MAX_WORDS = 1 << 16 };
+
+struct tally {
+	size_t named, owned, on_stacks;
+};
+
+/* Not only memory that is owned, but what the word is there: an item of a vector of tensors, a variable, an object's field. */
+static bool is_named(const struct gm_stray *stray)
+{
+	return strncmp(stray->text, "native memory", strlen("native memory")) != 0;
+}
+
+static bool is_owned(const struct gm_stray *stray)
+{
+	return stray->owner == GM_OWNER_VERTEX || stray->owner == GM_OWNER_STATIC ||
+	       stray->owner == GM_OWNER_CLASS;
+}
+
+/* Words in heap that a frame leads to (a vector that is a local variable) are its own; so are the frame's words. */
+static bool is_on_stack(const struct gm_stray *stray)
+{
+	return stray->owner == GM_OWNER_STACK;
+}
+
+static struct tally tally_of(const struct gm_strays *strays, uint32_t target)
+{
+	struct tally tally = {0};
+	for (size_t i = 0; i < strays->items.count; i++) {
+		const struct gm_stray *stray = &strays->items.items[i];
+		if (stray->vertex != target || stray->class != GM_PLAUSIBLE)
+			continue;
+		if (is_owned(stray) && is_named(stray))
+			tally.named += stray->words;
+		if (is_owned(stray))
+			tally.owned += stray->words;
+		else if (is_on_stack(stray))
+			tally.on_stacks += stray->words;
+	}
+	return tally;
+}
+
+static void refer(struct gm_holders *graph, const struct gm_stray *stray)
+{
+	bool vertex = stray->owner == GM_OWNER_VERTEX;
+	uint64_t owner = stray->owner == GM_OWNER_STACK ? stray->address : stray->owner_address;
+	for (size_t i = 0; i < stray->words; i++)
+		gm_graph_refer_native(graph, vertex ? stray->owner_vertex : (uint32_t)GM_NO_VERTEX,
+		        owner, stray->vertex, stray->address, stray->kind, stray->text);
+}
+
+size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
+        const struct gm_strays *strays)
+{
+	size_t settled = 0;
+	for (size_t t = 0; t < count && settled < MAX_WORDS; t++) {
+		uint64_t refcount, found = graph->vertices.items[targets[t]].count;
+		struct tally tally = tally_of(strays, targets[t]);
+		if (!gm_graph_refcount(graph, targets[t], &refcount) || refcount <= found)
+			continue;
+		uint64_t missing = refcount - found;
+		bool stacks = tally.owned + tally.on_stacks == missing;
+		bool named = tally.owned != missing && !stacks && tally.named == missing;
+		if (tally.owned != missing && !stacks && !named)
+			continue;
+		for (size_t i = 0; i < strays->items.count; i++) {
+			const struct gm_stray *stray = &strays->items.items[i];
+			if (stray->vertex != targets[t] || stray->class != GM_PLAUSIBLE ||
+			        !(is_owned(stray) || (stacks && is_on_stack(stray))) ||
+			        (named && !is_named(stray)))
+				continue;
+			refer(graph, stray);
+			settled += stray->words;
+		}
+	}
+	if (settled && !graph->no_memory && !gm_graph_freeze(graph))
+		graph->no_memory = true;
+	return graph->no_memory ? 0 : settled;
+}

@@ -1,0 +1,43 @@
+/*
+ * The native stacks of all threads at one moment: which part of them is alive, and whose frame a word is in. A live process
+ * is stopped for that moment, unless we trace it already. Internal to core/holders.
+ */
+#ifndef GM_HOLDERS_STACKS_H
+#define GM_HOLDERS_STACKS_H
+
+#include "holders/graph.h"
+
+struct gm_stack {
+	pid_t thread;
+	uint64_t pointer;    /* of its innermost frame */
+	uint64_t start, end; /* of its mapping */
+	uint64_t outermost;  /* where the frame begins in which the thread began */
+	bool whole;          /* the thread began in the last frame that was found */
+	size_t first,
+	        count; /* of frames: their addresses and where their parts of the stack begin */
+};
+
+struct gm_stacks {
+	bool read;
+	GM_ARRAY(struct gm_stack) items;
+	GM_ARRAY(uint64_t) addresses;
+	GM_ARRAY(uint64_t) pointers;
+};
+
+enum gm_stack_part {
+	GM_STACK_UNKNOWN, /* the thread's registers could not be had */
+	GM_STACK_DEAD,    /* below the stack pointer */
+	GM_STACK_FRAME,
+	GM_STACK_DATA,    /* the thread's own variables, which lie above its frames */
+	GM_STACK_CONTROL, /* what the C library notes of the thread; arguments and environment */
+};
+
+/* Is it memory of a thread's stack? */
+bool gm_is_stack(struct gm_holders *graph, const struct gm_mapping *mapping);
+/* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller frees the text; it is NULL
+ * where there is no memory. Reads the stacks, if that has not been done. */
+enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
+        const struct gm_mapping *mapping, uint64_t address, char **ret_text);
+void gm_stacks_deinit(struct gm_stacks *stacks);
+
+#endif
