@@ -21,7 +21,7 @@ enum {
 	MAX_LOOK_BACK = 1 << 20,
 	MAX_LEVELS = 5,
 	MAX_PIECES = 1024,
-	MAX_BRANCHES = 6,  /* words that lead to one piece */
+	MAX_BRANCHES = 32, /* words that lead to one piece */
 	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
 	MAX_VECTOR = 1 << 16,
 	MAX_CHECKED = 8,     /* pieces behind one */
