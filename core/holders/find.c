@@ -230,6 +230,8 @@ struct gm_error *gm_holders_find(
 			free(answer.storages);
 			answer.storages = NULL;
 			error = search(&finding, round == MAX_ROUNDS, &again);
+			if (!error && graph->wants_all && !graph->keep_all)
+				error = gm_graph_keep_all(graph);
 		}
 		describe_block(&finding);
 		if (!error)

@@ -168,9 +168,10 @@ static void place(struct gm_holders *graph, uint32_t *next, struct gm_edge *sort
 /* A counting sort by what an edge points to; edges of one target keep their order. */
 bool gm_graph_freeze(struct gm_holders *graph)
 {
-	graph->cost.references = graph->edges.count + graph->run_edges;
+	if (!graph->frozen)
+		graph->cost.references = graph->edges.count + graph->run_edges;
 	uint32_t *next = calloc(graph->vertices.count + 1, sizeof(*next));
-	if (!next || graph->no_memory || !prune(graph)) {
+	if (!next || graph->no_memory || (!graph->keep_all && !prune(graph))) {
 		free(next);
 		return false;
 	}
@@ -193,6 +194,7 @@ bool gm_graph_freeze(struct gm_holders *graph)
 		graph->frozen = true;
 	}
 	free_runs(graph);
+	graph->run_edges = 0;
 	free(next);
 	return sorted != NULL;
 }

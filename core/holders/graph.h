@@ -118,6 +118,9 @@ struct gm_holders {
 	GM_ARRAY(struct gm_edge_run) runs; /* until it is frozen */
 	size_t run_edges;
 	bool frozen, no_memory;
+	/* Python objects that refer to nothing of the graph are left out of it, unless all are kept: C++ may hold something for
+	 * them, or they are what is left of a class. `wants_all`: a question found that it needs these. */
+	bool keep_all, wants_all;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
 
 	GM_ARRAY(struct gm_storage) storages;
@@ -292,6 +295,8 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
  * settle.c: where as many words with a known owner point at an object as its count lacks references, these are they: they
  * become references of the graph. Returns how many; the graph is sorted anew, and numbers of edges have changed.
  */
+/* Builds the graph once more, with all objects. */
+struct gm_error *gm_graph_keep_all(struct gm_holders *graph);
 size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
         const struct gm_strays *strays);
 

@@ -90,14 +90,17 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 	return error;
 }
 
-void gm_holders_destroy(struct gm_holders *graph)
+/* All that build() makes. */
+static void forget(struct gm_holders *graph)
 {
-	if (!graph)
-		return;
 	for (size_t i = 0; i < graph->modules.count; i++)
 		free(graph->modules.items[i].name);
 	for (size_t i = 0; i < graph->thread_names.count; i++)
 		free(graph->thread_names.items[i]);
+	for (size_t i = 0; i < graph->natives.count; i++)
+		free(graph->natives.items[i].text);
+	gm_array_deinit(&graph->natives);
+	gm_map_deinit(&graph->classes_done);
 	gm_array_deinit(&graph->vertices);
 	gm_address_set_deinit(&graph->objects);
 	gm_map_deinit(&graph->by_address);
@@ -109,10 +112,22 @@ void gm_holders_destroy(struct gm_holders *graph)
 	gm_array_deinit(&graph->frames);
 	gm_array_deinit(&graph->modules);
 	gm_array_deinit(&graph->thread_names);
-	for (size_t i = 0; i < graph->natives.count; i++)
-		free(graph->natives.items[i].text);
-	gm_array_deinit(&graph->natives);
-	gm_map_deinit(&graph->classes_done);
+}
+
+struct gm_error *gm_graph_keep_all(struct gm_holders *graph)
+{
+	forget(graph);
+	graph->run_edges = 0;
+	graph->frozen = false;
+	graph->keep_all = true;
+	return build(graph);
+}
+
+void gm_holders_destroy(struct gm_holders *graph)
+{
+	if (!graph)
+		return;
+	forget(graph);
 	free(graph->blocks);
 	free(graph);
 }

@@ -67,6 +67,11 @@ size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *target
 		return 0;
 	if (!find_classes(graph, targets, count, &classes))
 		graph->no_memory = true;
+	if (classes.count && !graph->keep_all && !graph->no_memory) {
+		gm_map_deinit(&classes);
+		graph->wants_all = true;
+		return 1;
+	}
 	if (classes.count && !graph->no_memory) {
 		instances = malloc((all + 1) * sizeof(*instances));
 		scratch = malloc((all + 1) * sizeof(*scratch));

@@ -59,10 +59,25 @@ static void refer(struct gm_holders *graph, const struct gm_stray *stray)
 		        owner, stray->vertex, stray->address, stray->kind, stray->text);
 }
 
+/* A Python object that holds something by its C++ part only was left out of the graph. */
+static bool leads_through_python(const struct gm_holders *graph, const struct gm_strays *strays)
+{
+	for (size_t i = 0; i < strays->items.count; i++) {
+		const struct gm_stray *stray = &strays->items.items[i];
+		if (stray->owner == GM_OWNER_VERTEX && stray->vertex != GM_NO_VERTEX &&
+		        graph->vertices.items[stray->owner_vertex].kind == GM_VERTEX_PYTHON)
+			return true;
+	}
+	return false;
+}
+
 size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
         const struct gm_strays *strays)
 {
 	size_t settled = 0;
+	graph->wants_all |= !graph->keep_all && leads_through_python(graph, strays);
+	if (graph->wants_all && !graph->keep_all)
+		return 1;
 	for (size_t t = 0; t < count && settled < MAX_WORDS; t++) {
 		uint64_t refcount, found = graph->vertices.items[targets[t]].count;
 		struct tally tally = tally_of(strays, targets[t]);
