@@ -13,11 +13,11 @@
 struct options {
 	struct gm_context *context;
 	struct gm_blocks_options blocks;
-	bool history;
+	bool history, explain;
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE };
+enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE, KEY_EXPLAIN };
 
 extern const struct gm_command gm_command_blocks;
 
@@ -27,6 +27,7 @@ static const struct argp_option option_table[] = {
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
         {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and why it is one", 0},
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         GM_TARGET_OPTIONS,
         {0},
@@ -48,6 +49,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->history = true;
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
+	case KEY_EXPLAIN:
+		options->explain = true;
+		return NULL;
 	case KEY_DEVICE:
 		options->blocks.has_device = true;
 		return gm_error_prefix(
@@ -80,9 +84,11 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
         bool json, const struct gm_style *style, FILE *out)
 {
 	enum gm_group_by by = options->blocks.by;
-	if (options->blocks.has_event || options->blocks.at_peak || options->history)
+	if (options->blocks.has_event || options->blocks.at_peak || options->history ||
+	        options->explain)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --at, --at-peak and --history are about the past: nothing was "
+		        "blocks: --at, --at-peak, --history and --explain are about the past: "
+		        "nothing was "
 		        "recorded: leave them out, or record the program");
 	if (by != GM_BY_NONE && by != GM_BY_CATEGORY)
 		return gm_error_create(GM_TARGET,
@@ -110,6 +116,9 @@ static struct gm_error *run(
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	if (options.explain && options.blocks.by != GM_BY_NONE)
+		return gm_error_create(GM_USAGE,
+		        "blocks: --explain and --by exclude each other: reasons are one block's");
 	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --at, --at-peak and --history exclude each other: choose one");
@@ -135,8 +144,11 @@ static struct gm_error *run(
 		if (unknown)
 			fprintf(err, "gpumem: no shapes: %s\n", unknown->message);
 	}
-	error = arguments.json ? gm_render_blocks_json(&blocks, !groups, out)
-	                       : gm_render_blocks_text(&blocks, groups, &style, out);
+	if (options.explain && !arguments.json)
+		error = gm_render_blocks_explained(&blocks, &style, out);
+	else
+		error = arguments.json ? gm_render_blocks_json(&blocks, !groups, out)
+		                       : gm_render_blocks_text(&blocks, groups, &style, out);
 	gm_blocks_deinit(&blocks);
 	return error;
 }
@@ -145,12 +157,13 @@ const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary = "what was allocated at an event, biggest first; what used an address",
         .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
-                 "[--by=WHAT] [--json]\n"
+                 "[--by=WHAT] [--explain] [--json]\n"
                  "The blocks that were allocated after an event; without one, at the end of the "
                  "record. Of\n"
                  "a process or a core dump: those of now, with what live tensors tell of them.\n"
                  "--by sums them; the sums add up to what was allocated.\n\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by line\n"
+                 " Example: gpumem blocks run.gpumem --at-peak --explain\n"
                  " Example: gpumem blocks --pid 4711",
         .shell = true,
         .gdb = true,

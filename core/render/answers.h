@@ -19,6 +19,9 @@ struct gm_error *gm_render_events_json(
         const struct gm_model *model, uint32_t from, uint32_t to, FILE *out);
 
 /* groups: as groups rather than one by one. */
+/* Each block's category, and why it is one. */
+struct gm_error *gm_render_blocks_explained(
+        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out);

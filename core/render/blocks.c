@@ -123,6 +123,40 @@ struct gm_error *gm_render_blocks_text(
 	return NULL;
 }
 
+struct gm_error *gm_render_blocks_explained(
+        const struct gm_blocks *blocks, const struct gm_style *style, FILE *out)
+{
+	static const char *const heads[] = {
+	        "block", "size", "step", "phase", "category", "because"};
+	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
+		fputs("No memory was allocated in the record.\n", out);
+		return NULL;
+	}
+	put_head(blocks, "allocated", out);
+	struct gm_table *table = gm_table_create(heads, "rrrlll");
+	for (size_t i = 0; i < blocks->live_count; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		bool known = block->alloc != GM_NO_EVENT;
+		uint32_t step = known ? gm_model_step(blocks->model, block->alloc) : 0;
+		char size[GM_SIZE_TEXT], text[16] = "";
+		if (known)
+			snprintf(text, sizeof(text), "#%u", block->alloc);
+		gm_table_cell(table, "%s", text);
+		gm_table_cell(table, "%s", gm_text_size(block->size, size));
+		text[0] = '\0';
+		if (step)
+			snprintf(text, sizeof(text), "%u", step);
+		gm_table_cell(table, "%s", text);
+		gm_table_cell(table, "%s",
+		        known ? gm_phase_name(gm_model_phase(blocks->model, block->alloc)) : "");
+		gm_table_cell(table, "%s",
+		        gm_category_name(gm_categories_of(blocks->categories, blocks->live[i])));
+		gm_table_cell(
+		        table, "%s", gm_categories_reason(blocks->categories, blocks->live[i]));
+	}
+	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+}
+
 static json_t *block_json(const struct gm_model *model, const struct gm_block *block)
 {
 	json_t *value = json_object();

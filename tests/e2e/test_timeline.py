@@ -45,6 +45,16 @@ def test_checkpoints_make_waves(sim_env, run, run_gpumem, tmp_path):
     assert json.loads(Path(f"{out}.json").read_text())["windows"]
 
 
+def test_each_block_is_explained(mlp, run_gpumem):
+    lines = run_gpumem("blocks", mlp, "--at-peak", "--explain").check().out.splitlines()[2:]
+    blocks = run_gpumem("blocks", mlp, "--at-peak", "--json").check().json()["blocks"]
+    assert len(lines) == len(blocks) > 4
+    for line, block in zip(lines, blocks):
+        assert line.split()[0] == f"#{block['allocated']}"
+        assert f" {block['category']} " in line and line.endswith(block["category_reason"])
+    assert run_gpumem("blocks", mlp, "--explain", "--by", "line").status == 2
+
+
 @pytest.mark.parametrize("width", [60, 61, 100, 200])
 def test_the_plot_is_as_wide_as_told(mlp, run_gpumem, width):
     lines = run_gpumem("timeline", mlp, f"--width={width}").check().out.splitlines()
