@@ -229,14 +229,6 @@ static void put_number(struct record *record, uint64_t value)
 		record->at = gm_write_varint(record->at, value);
 }
 
-static void put_byte(struct record *record, uint8_t value)
-{
-	if (record->at == record->end)
-		record->full = true;
-	else
-		*record->at++ = value;
-}
-
 static void put_bytes(struct record *record, const void *bytes, size_t size)
 {
 	if ((size_t)(record->end - record->at) < size + 10)
@@ -265,7 +257,7 @@ static void put_locals(struct record *record, uint64_t tuple, struct bytes kinds
 
 	for (uint64_t i = 0; i < tuple_size(tuple); i++) {
 		put_text(record, field(tuple, layout->tuple_items + 8 * (int32_t)i));
-		put_byte(record, kind ? kind : i < kinds.size ? kinds.at[i] : 0);
+		put_number(record, kind ? kind : i < kinds.size ? kinds.at[i] : 0);
 	}
 }
 
