@@ -244,6 +244,7 @@ static void begin_late(void)
 		gm_agent_patch(gm_agent_c10_hooks);
 		gm_agent_patch(gm_agent_runtime_hooks);
 		gm_agent_patch(gm_agent_memory_hooks);
+		gm_agent_patch(gm_agent_cupti_hooks);
 	}
 	if (*existing)
 		gm_agent_existing();
@@ -401,7 +402,10 @@ int gpumem_agent_start(const char *settings)
 		return 2;
 	agent.attached = true;
 	atomic_store(&live->state, WAITING);
-	return wake() ? 0 : 2;
+	if (!wake())
+		return 2;
+	gm_agent_cupti_look();
+	return 0;
 }
 
 int gpumem_agent_stop(void)
@@ -409,6 +413,7 @@ int gpumem_agent_stop(void)
 	uint32_t state = RECORDS;
 	if (!atomic_compare_exchange_strong(&live->state, &state, OFF))
 		return 1;
+	gm_agent_cupti_end();
 	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);
 	return 0;
@@ -427,8 +432,10 @@ __attribute__((constructor)) static void on_load(void)
 		return;
 	gm_agent_hooks_preloaded();
 	gm_agent_patch(gm_agent_memory_hooks);
+	gm_agent_patch(gm_agent_cupti_hooks);
 	enlist("");
 	atomic_store(&live->state, WAITING);
+	gm_agent_cupti_look();
 }
 
 __attribute__((destructor)) static void on_exit_of_program(void)

@@ -50,6 +50,11 @@ int16_t gm_agent_current_device(void);
 void gm_agent_memory(enum gm_agent_action action, enum gm_agent_source source, uint64_t address,
         uint64_t size, uint64_t stream, const struct gm_agent_registers *at);
 
+/* cupti.c: subscribes where there is a driver and it has not been tried; to be called where libraries may be loaded */
+void gm_agent_cupti_look(void);
+void gm_agent_cupti_end(void);
+extern const struct gm_agent_hook gm_agent_cupti_hooks[];
+
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);
 

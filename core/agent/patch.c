@@ -1,5 +1,7 @@
 #include "agent/patch.h"
 
+#include "agent/inside.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -334,9 +336,12 @@ static void look_again(void)
 	lock();
 	unsigned long long adds = 0;
 	dl_iterate_phdr(count_libraries, &adds);
-	if (atomic_load(&on) && adds != patched.adds)
+	bool more = atomic_load(&on) && adds != patched.adds;
+	if (more)
 		scan();
 	unlock();
+	if (more)
+		gm_agent_cupti_look();
 	errno = error;
 }
 

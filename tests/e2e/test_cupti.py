@@ -1,0 +1,70 @@
+"""CUPTI's side of the agent, against a stand-in that delivers callback records of CUPTI's own structures."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory, root):
+    """The folder of a program, of the library whose memory it is, and of the stand-in."""
+    headers = [path for path in Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/cu13/include") if (path / "cupti.h").exists()]
+    if not headers:
+        pytest.skip("no CUPTI headers (nvidia/cu13/include of the torch wheel)")
+    folder = tmp_path_factory.mktemp("cupti")
+
+    def build(target, *options):
+        subprocess.run(["cc", "-std=gnu17", "-O1", "-fPIC", "-w", "-o", folder / target, *options, f"-Wl,-rpath,{folder}"], check=True)
+
+    source = root / "tests/e2e/programs/driver_library.c"
+    build("libcupti_stand_in.so", "-shared", f"-I{headers[0]}", f"-I{root}/core/sim/cuda/headers", root / "tests/tools/cupti_stand_in.c")
+    build("libcollective.so", "-shared", source, folder / "libcupti_stand_in.so")
+    build("program", "-DPROGRAM", source, folder / "libcollective.so", folder / "libcupti_stand_in.so")
+    return folder
+
+
+def record(run, gpumem, driver, log, *arguments, **variables):
+    environment = {**os.environ, "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so"), **variables}
+    return run([gpumem, "run", "-o", log, "--", driver / "program", *arguments], env=environment).check()
+
+
+def test_a_librarys_memory_is_seen_through_cupti_with_its_name(run, run_gpumem, gpumem, driver, tmp_path):
+    log = tmp_path / "run.gpumem"
+    record(run, gpumem, driver, log)
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    taken = [(event["device_type"], event["size"]) for event in events if event["action"] == "alloc"]
+    assert taken == [
+        ("cuda", 7 << 20),
+        ("cuda", 1 << 20),
+        ("cuda", 1024 * 10),
+        ("cuda", 3 << 20),
+        ("pinned", 2 << 20),
+        ("cuda", 20 << 20),
+        ("cuda", 64 * 32 * 4 * 2),
+    ]
+    assert {event["owner"] for event in events} == {"libcollective.so"}
+    assert {event["native"][1]["function"] for event in events if event["action"] == "alloc"} == {"use_memory"}
+    freed = [event["size"] for event in events if event["action"] == "free_completed"]
+    assert freed == [1 << 20, 3 << 20, 20 << 20]
+    assert run_gpumem("info", log, "--json").check().json()["gaps"] == []
+
+
+def test_where_cupti_is_taken_recording_goes_on_and_says_so(run, run_gpumem, gpumem, driver, root, build_dir, tmp_path):
+    log, raw = tmp_path / "run.gpumem", tmp_path / "raw"
+    simulated = build_dir / "lib/libgpumem-sim.so"
+    source = root / "tests/e2e/programs/raw_cuda.c"
+    subprocess.run(["cc", "-std=gnu17", "-o", raw, source, simulated, f"-Wl,-rpath,{build_dir}/lib"], check=True)
+    environment = {**os.environ, "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so"), "CUPTI_TAKEN": "1"}
+    run([gpumem, "run", "--sim", "-o", log, "--", raw], env=environment).check()
+    info = run_gpumem("info", log, "--json").check().json()
+    assert info["devices"][0]["allocated"] > 0
+    assert any("CUPTI is taken" in gap for gap in info["gaps"])
+
+
+def test_a_profiler_of_the_programs_own_gets_cupti(run, run_gpumem, gpumem, driver, tmp_path):
+    log = tmp_path / "run.gpumem"
+    assert "subscribed 0" in record(run, gpumem, driver, log, "profiler").out
+    assert any("program's own profiler" in gap for gap in run_gpumem("info", log, "--json").check().json()["gaps"])
