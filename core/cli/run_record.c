@@ -122,6 +122,23 @@ static char *absolute(const char *path)
 	return full;
 }
 
+/* The agent hears NVTX, and `import gpumem` finds the module beside it. */
+static struct gm_error *set_marks(const char *library)
+{
+	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');
+	_cleanup_free_ char *path = NULL;
+	if (asprintf(&path, "%s%s%.*s/gpumem-python", before ? before : "",
+	            before && *before ? ":" : "", slash ? (int)(slash - library) : 1,
+	            slash ? library : ".") < 0) {
+		path = NULL;
+		return &gm_error_no_memory;
+	}
+	return setenv("NVTX_INJECTION64_PATH", library, 0) != 0 ||
+	                       setenv("PYTHONPATH", path, 1) != 0
+	               ? &gm_error_no_memory
+	               : NULL;
+}
+
 static struct gm_error *set_environment(
         const struct gm_run_record *record, const char *out, const char *list, char **variables)
 {
@@ -155,6 +172,8 @@ static struct gm_error *set_environment(
 		preload = NULL;
 		return &gm_error_no_memory;
 	}
+	/* ranges by NVTX go to whoever is injected; what is there already (Nsight) stays */
+	gm_try(set_marks(library));
 	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
 	               ? &gm_error_no_memory
 	               : NULL;

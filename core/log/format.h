@@ -14,7 +14,7 @@
 
 enum {
 	GM_LOG_MAJOR = 1, /* a reader refuses a greater one */
-	GM_LOG_MINOR = 1, /* a greater one may add chunk types, which are skipped */
+	GM_LOG_MINOR = 2, /* a greater one may add chunk types, which are skipped */
 	GM_LOG_HEADER_SIZE = 64,
 	GM_CHUNK_HEADER_SIZE = 24,
 	GM_CHUNK_MAX = 1 << 24,        /* bytes of one chunk's payload */
@@ -43,6 +43,7 @@ enum gm_chunk_type {
 	GM_CHUNK_EVENTS,
 	GM_CHUNK_END,
 	GM_CHUNK_PASSES, /* since 1.1 */
+	GM_CHUNK_MARKS,  /* since 1.2 */
 	GM_CHUNK_TYPE_COUNT,
 };
 

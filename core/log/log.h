@@ -114,6 +114,20 @@ struct gm_log_pass {
 };
 #define GM_LOG_NO_POSITION UINT64_MAX
 
+/* What the program said of itself (NVTX, gpumem.step()): from `event` on. */
+enum gm_mark_kind {
+	GM_MARK_STEP = 1, /* a step begins */
+	GM_MARK_PUSH,     /* a range of the thread begins, within those that are open */
+	GM_MARK_POP,
+	GM_MARK_COUNT,
+};
+struct gm_log_mark {
+	uint64_t event; /* number of the first event behind it */
+	uint64_t thread;
+	uint32_t kind;
+	uint32_t name; /* string id */
+};
+
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
 /* ---- writing ------------------------------------------------------------------------------------
  */
@@ -158,6 +172,9 @@ void gm_log_writer_counter(struct gm_log_writer *writer, const char *name, uint6
 
 /* Before the event it names is appended. */
 void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *pass);
+
+/* Before the event it names is appended. */
+void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *mark);
 
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
@@ -207,6 +224,9 @@ const char *gm_log_gap(const struct gm_log *log, size_t index);
 /* Passes, in the order in which they were recorded. */
 size_t gm_log_pass_count(const struct gm_log *log);
 void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret_pass);
+/* Marks, in the order in which they were recorded. */
+size_t gm_log_mark_count(const struct gm_log *log);
+void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret_mark);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
 
 #endif

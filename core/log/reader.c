@@ -533,6 +533,17 @@ const char *gm_log_gap(const struct gm_log *log, size_t index)
 	                                      : "";
 }
 
+size_t gm_log_mark_count(const struct gm_log *log)
+{
+	return log->tables.marks.count;
+}
+
+void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret_mark)
+{
+	*ret_mark = index < log->tables.marks.count ? log->tables.marks.items[index]
+	                                            : (struct gm_log_mark){0};
+}
+
 size_t gm_log_pass_count(const struct gm_log *log)
 {
 	return log->tables.passes.count;

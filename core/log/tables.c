@@ -19,6 +19,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->symbols);
 	gm_array_deinit(&tables->gaps);
 	gm_array_deinit(&tables->passes);
+	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->counters);
 }
 
@@ -170,6 +171,16 @@ static bool read_pass(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->passes, pass);
 }
 
+static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_mark mark = {.event = gm_get_varint(cursor)};
+	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	mark.thread = gm_get_varint(cursor);
+	mark.kind = gm_get_u32(cursor);
+	mark.name = get_id(cursor, tables->strings.count);
+	return gm_array_push(&tables->marks, mark);
+}
+
 static bool read_gap(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	return gm_array_push(&tables->gaps, get_id(cursor, tables->strings.count));
@@ -203,6 +214,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_SYMBOLS] = read_symbol,
 	        [GM_CHUNK_GAPS] = read_gap,
 	        [GM_CHUNK_PASSES] = read_pass,
+	        [GM_CHUNK_MARKS] = read_mark,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

@@ -36,6 +36,7 @@ enum table {
 	GAPS,
 	COUNTERS,
 	PASSES,
+	MARKS,
 	TABLE_COUNT,
 };
 
@@ -51,6 +52,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_GAPS,
         GM_CHUNK_COUNTERS,
         GM_CHUNK_PASSES,
+        GM_CHUNK_MARKS,
 };
 
 struct gm_log_writer {
@@ -448,6 +450,19 @@ void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *
 	at = gm_put_varint(at, pass->loop);
 	at = gm_put_varint(at, pass->position);
 	intern(writer, PASSES, at);
+}
+
+void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *mark)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at)
+		return;
+	at = gm_put_varint(at, mark->event);
+	at = gm_put_varint(at, writer->tables[MARKS].count); /* each is its own */
+	at = gm_put_varint(at, mark->thread);
+	at = gm_put_varint(at, mark->kind);
+	at = gm_put_varint(at, mark->name);
+	intern(writer, MARKS, at);
 }
 
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event)

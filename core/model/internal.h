@@ -21,6 +21,7 @@ struct checkpoint {
 };
 
 struct gm_categories;
+struct gm_marks;
 
 struct gm_model {
 	const struct gm_log *log;
@@ -36,6 +37,7 @@ struct gm_model {
 	struct gm_step_loop loop;
 	bool has_loop;
 	uint32_t step_count;
+	struct gm_marks *marks;           /* NULL: the log has none */
 	struct gm_categories *categories; /* made when first asked for */
 };
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "model/categories.h"
 #include "model/internal.h"
+#include "model/marks.h"
 
 static size_t add_device(struct gm_model *model, uint8_t type, int16_t index)
 {
@@ -142,6 +143,8 @@ static struct gm_error *build(struct gm_model *model)
 	}
 	gm_live_deinit(&model->live);
 	model->has_loop = gm_steps_loop(steps, &model->loop);
+	if (gm_log_mark_count(model->log) && !(model->marks = gm_marks_create(model->log)))
+		return &gm_error_no_memory;
 	return gm_model_assign_steps(model);
 }
 
@@ -172,6 +175,7 @@ void gm_model_destroy(struct gm_model *model)
 	gm_array_deinit(&model->runs);
 	gm_array_deinit(&model->segment_events);
 	gm_categories_destroy(model->categories);
+	gm_marks_destroy(model->marks);
 	free(model->event_blocks);
 	free(model);
 }

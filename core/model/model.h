@@ -115,6 +115,11 @@ size_t gm_model_run_at(const struct gm_model *model, uint32_t event);
 uint32_t gm_model_step(const struct gm_model *model, uint64_t event);
 enum gm_phase gm_model_phase(const struct gm_model *model, uint64_t event);
 uint32_t gm_model_step_count(const struct gm_model *model);
+/* Did the program itself say where its steps begin? Then they are of no loop. */
+bool gm_model_steps_marked(const struct gm_model *model);
+/* The ranges, named by the program, that an event is in: outermost first, at most `max`. */
+size_t gm_model_ranges(
+        const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
 /* The loop whose passes are the steps; false: none was found. */
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
 

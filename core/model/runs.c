@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "model/internal.h"
+#include "model/marks.h"
 
 static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
 {
@@ -86,6 +87,12 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 			if (!main_thread && event.python_stack &&
 			        !(event.flags & GM_EVENT_BORROWED))
 				main_thread = event.thread;
+			run.step = gm_marks_step(model->marks, number, run.step);
+			/* in a step that was marked, what has no phase of its own is no start-up */
+			if (gm_model_steps_marked(model) && run.step && run.phase == GM_PHASE_INIT)
+				run.phase = GM_PHASE_OTHER;
+			run.phase = (uint8_t)gm_marks_phase(
+			        model->marks, number, event.thread, (enum gm_phase)run.phase);
 			/* The main thread has no Python frame any more: the program is over. */
 			over = event.thread == main_thread ? !event.python_stack : over;
 			if (over && main_thread) {
@@ -156,7 +163,23 @@ uint32_t gm_model_step_count(const struct gm_model *model)
 
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop)
 {
-	if (model->has_loop)
+	bool found = model->has_loop && !gm_model_steps_marked(model);
+	if (found)
 		*ret_loop = model->loop;
-	return model->has_loop;
+	return found;
+}
+
+bool gm_model_steps_marked(const struct gm_model *model)
+{
+	return gm_marks_has_steps(model->marks);
+}
+
+size_t gm_model_ranges(
+        const struct gm_model *model, uint64_t number, const char **ret_names, size_t max)
+{
+	struct gm_event event;
+	if (!model->marks || number >= model->event_count)
+		return 0;
+	gm_log_event(model->log, number, &event);
+	return gm_marks_ranges(model->marks, number, event.thread, ret_names, max);
 }

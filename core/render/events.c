@@ -32,6 +32,12 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		if (gm_place_native_site(log, &event, &native))
 			fprintf(out, "  %s%s%s", native.function ? native.function : "",
 			        native.function ? " in " : "", native.object);
+		const char *names[8];
+		size_t ranges = gm_model_ranges(model, n, names, 8);
+		for (size_t i = 0; i < ranges; i++)
+			fprintf(out, "%s%s", i ? " > " : "  [", names[i]);
+		if (ranges)
+			fputc(']', out);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);
 		if (event.flags & GM_EVENT_PREEXISTING)

@@ -73,6 +73,18 @@ const char *gm_json_device_type(uint8_t type)
 	                                      : "other";
 }
 
+/* The ranges that the program has named, outermost first. */
+static json_t *ranges(const struct gm_model *model, uint32_t number)
+{
+	enum { MOST = 64 };
+	const char *names[MOST];
+	size_t count = gm_model_ranges(model, number, names, MOST);
+	json_t *array = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(array, gm_json_string(names[i]));
+	return array;
+}
+
 json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -111,6 +123,7 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	                                     : json_integer((json_int_t)event.reserved));
 	json_object_set_new(value, "borrowed", json_boolean(event.flags & GM_EVENT_BORROWED));
 	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
+	json_object_set_new(value, "marks", ranges(model, number));
 	json_object_set_new(value, "python", python_frames(log, event.python_stack));
 	json_object_set_new(value, "native", native_frames(log, event.native_stack));
 	return value;

@@ -27,6 +27,8 @@ static void put_head(const struct gm_steps_answer *answer, const char *what, FIL
 	        gm_log_code(gm_model_log(model), loop.code, &code))
 		fprintf(out, " of the loop at %s:%u",
 		        gm_text_path(gm_log_string(gm_model_log(model), code.file)), loop.line);
+	else if (gm_model_steps_marked(model))
+		fputs(", as the program marks them", out);
 	fputc('\n', out);
 }
 

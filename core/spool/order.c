@@ -73,7 +73,7 @@ struct gm_error *gm_spool_read_tables(
 	return NULL;
 }
 
-/* Goes on to the next event; passes before it are handed on. False: the extent's end. */
+/* Goes on to the next event; passes and marks before it are handed on. False: the extent's end. */
 static bool advance(struct open_extent *extent, struct gm_spool_replay *replay)
 {
 	struct gm_spool_record record;
@@ -82,6 +82,8 @@ static bool advance(struct open_extent *extent, struct gm_spool_replay *replay)
 			return true;
 		if (record.kind == GM_AGENT_PASS)
 			gm_spool_replay_pass(replay, extent->cursor.event.thread, record.payload);
+		else if (record.kind == GM_AGENT_MARK)
+			gm_spool_replay_mark(replay, extent->cursor.event.thread, record.payload);
 	}
 	return false;
 }

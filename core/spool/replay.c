@@ -32,6 +32,7 @@ struct counters {
 struct thread_state {
 	uint32_t thread;
 	GM_ARRAY(struct gm_bytes) passes;
+	GM_ARRAY(struct gm_bytes) marks;
 	bool holds; /* a segment_alloc that waits for the thread's next event */
 	struct gm_event held;
 	UT_hash_handle hh;
@@ -97,6 +98,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 	{
 		HASH_DEL(replay->threads, thread);
 		gm_array_deinit(&thread->passes);
+		gm_array_deinit(&thread->marks);
 		free(thread);
 	}
 	gm_spool_beside_destroy(replay->beside);
@@ -224,6 +226,48 @@ static void write_pass(struct gm_spool_replay *replay, struct gm_bytes payload, 
 	        .position = position};
 	if (pass.code)
 		gm_log_writer_pass(replay->log, &pass);
+}
+
+/* ---- marks --------------------------------------------------------------------------------------------------- */
+
+static uint32_t mark_kind(struct gm_bytes payload)
+{
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	return gm_get_u32(&in);
+}
+
+void gm_spool_replay_mark(
+        struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
+{
+	enum { MARKS_MAX = 4096 };
+	struct thread_state *thread = thread_of(replay, thread_id);
+	if (!thread)
+		return;
+	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. */
+	if (mark_kind(payload) == GM_MARK_POP && thread->marks.count &&
+	        mark_kind(thread->marks.items[thread->marks.count - 1]) == GM_MARK_PUSH)
+		thread->marks.count--;
+	else if (thread->marks.count < MARKS_MAX && !gm_array_push(&thread->marks, payload))
+		replay->no_memory = true;
+}
+
+static void write_marks(struct gm_spool_replay *replay, struct thread_state *thread)
+{
+	for (size_t i = 0; i < thread->marks.count; i++) {
+		struct gm_bytes payload = thread->marks.items[i];
+		struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+		struct gm_log_mark mark = {.event = replay->written, .thread = thread->thread};
+		char name[2048];
+		mark.kind = gm_get_u32(&in);
+		uint64_t size = gm_get_varint(&in);
+		if (in.bad || size > (uint64_t)(in.end - in.at) || size >= sizeof(name))
+			continue;
+		memcpy(name, in.at, size);
+		name[size] = 0;
+		mark.name = *name ? gm_log_writer_string(replay->log, name) : 0;
+		gm_log_writer_mark(replay->log, &mark);
+	}
+	thread->marks.count = 0;
 }
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
@@ -418,6 +462,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 		write_pass(replay, thread->passes.items[i], from->python);
 	if (thread) {
 		thread->passes.count = 0;
+		write_marks(replay, thread);
 		if (from->action != GM_AGENT_ALLOC)
 			write_held(replay, thread, NULL);
 	}

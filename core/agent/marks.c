@@ -1,0 +1,160 @@
+/*
+ * Marks of the program at a place in the order of its events: by gpumem's own calls (gpumem_agent.h), and by NVTX, which
+ * PyTorch's, NVIDIA's and users' code speaks (torch.cuda.nvtx, emit_nvtx(), Lightning ...).
+ *
+ * NVTX 3 is in headers: the code is in each library that uses it, and at its first call it loads the file that
+ * NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a way to a table of functions to fill
+ * (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). Where somebody else is injected (Nsight), we are not. Ranges that are not
+ * of one thread (nvtxRangeStart), names in wchar_t and categories are not kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/gpumem_agent.h"
+#include "agent/inside.h"
+#include "agent/spool.h"
+
+enum { NAME_BYTES = 1024 };
+
+static void mark(enum gm_agent_mark kind, const char *name)
+{
+	uint8_t bytes[NAME_BYTES + 32], *at = bytes;
+	size_t length = strnlen(name, NAME_BYTES);
+
+	if (!gm_agent_enter())
+		return;
+	/* no half character at its end */
+	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
+		length--;
+	at = gm_agent_varint(at, kind);
+	at = gm_agent_varint(at, length);
+	memcpy(at, name, length);
+	gm_agent_put(GM_AGENT_MARK, 0, bytes, (size_t)(at - bytes) + length);
+	gm_agent_leave();
+}
+
+GM_AGENT_EXPORT void gpumem_agent_step(void)
+{
+	mark(GM_AGENT_MARK_STEP, "");
+}
+
+GM_AGENT_EXPORT void gpumem_agent_push(const char *name)
+{
+	mark(GM_AGENT_MARK_PUSH, name ? name : "");
+}
+
+GM_AGENT_EXPORT void gpumem_agent_pop(void)
+{
+	mark(GM_AGENT_MARK_POP, "");
+}
+
+/* --- NVTX ---------------------------------------------------------------------------------------------------- */
+
+/* nvtxEventAttributes_v2 of nvtx3/nvToolsExt.h. */
+struct nvtx_attributes {
+	uint16_t version, size;
+	uint32_t category;
+	int32_t color_type;
+	uint32_t color;
+	int32_t payload_type, reserved;
+	uint64_t payload;
+	int32_t message_type;
+	const void *message;
+};
+_Static_assert(sizeof(struct nvtx_attributes) == 48, "as NVTX lays it out");
+enum { MESSAGE_ASCII = 1, MESSAGE_REGISTERED = 3 };
+
+static _Thread_local int depth;
+
+static const char *text_of(const struct nvtx_attributes *attributes)
+{
+	const char *text = "";
+
+	/* a registered one is what register_string() gave: the text itself */
+	if (attributes && attributes->size >= sizeof(*attributes) &&
+	        (attributes->message_type == MESSAGE_ASCII ||
+	                attributes->message_type == MESSAGE_REGISTERED))
+		text = attributes->message;
+	return text ? text : "";
+}
+
+static int range_push(const char *name)
+{
+	gpumem_agent_push(name);
+	return depth++;
+}
+
+static int range_push_attributes(const struct nvtx_attributes *attributes)
+{
+	gpumem_agent_push(text_of(attributes));
+	return depth++;
+}
+
+static int range_pop(void)
+{
+	if (depth == 0)
+		return -2; /* NVTX_NO_PUSH_POP_TRACKING: there is none to end */
+	gpumem_agent_pop();
+	return --depth;
+}
+
+/* Domains are not told apart: their ranges nest in the order of the calls. */
+static int domain_push(void *domain, const struct nvtx_attributes *attributes)
+{
+	return range_push_attributes(attributes);
+}
+
+static int domain_pop(void *domain)
+{
+	return range_pop();
+}
+
+static void *register_string(void *domain, const char *text)
+{
+	return text ? strdup(text) : NULL; /* there is no call that lets go of one */
+}
+
+typedef void (*function)(void);
+struct callbacks {
+	size_t size;
+	int (*table)(int module, function ***ret_table, unsigned *ret_size);
+};
+
+static void fill(const struct callbacks *callbacks, int module, unsigned id, function with)
+{
+	function **table = NULL;
+	unsigned size = 0;
+
+	if (callbacks->table(module, &table, &size) && table && id < size && table[id])
+		*table[id] = with;
+}
+
+/* NVTX_ETID_CALLBACKS, NVTX_CB_MODULE_CORE and _CORE2, NVTX_CBID_CORE*: nvtxTypes.h. */
+enum {
+	TABLE_CALLBACKS = 1,
+	CORE = 1,
+	CORE_RANGE_PUSH_EX = 8,
+	CORE_RANGE_PUSH_A = 9,
+	CORE_RANGE_POP = 11,
+	CORE2 = 5,
+	CORE2_RANGE_PUSH_EX = 4,
+	CORE2_RANGE_POP = 5,
+	CORE2_REGISTER_STRING_A = 9,
+};
+
+int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id));
+GM_AGENT_EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id))
+{
+	const struct callbacks *callbacks = export_table ? export_table(TABLE_CALLBACKS) : NULL;
+
+	if (!callbacks || callbacks->size < sizeof(*callbacks))
+		return 0;
+	fill(callbacks, CORE, CORE_RANGE_PUSH_EX, (function)range_push_attributes);
+	fill(callbacks, CORE, CORE_RANGE_PUSH_A, (function)range_push);
+	fill(callbacks, CORE, CORE_RANGE_POP, (function)range_pop);
+	fill(callbacks, CORE2, CORE2_RANGE_PUSH_EX, (function)domain_push);
+	fill(callbacks, CORE2, CORE2_RANGE_POP, (function)domain_pop);
+	fill(callbacks, CORE2, CORE2_REGISTER_STRING_A, (function)register_string);
+	return 1;
+}

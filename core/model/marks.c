@@ -1,0 +1,232 @@
+#include "model/marks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/array.h"
+
+enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
+
+/* A range within the ranges around it. Each is made once where it begins, so that the ranges of any moment are one number. */
+struct range {
+	uint32_t parent; /* index + 1; 0: none */
+	uint32_t name;
+	uint8_t phase; /* that it or one around it names; OTHER: none does */
+};
+
+/* From `event` on the innermost open range is this one. */
+struct change {
+	uint64_t event;
+	uint32_t range; /* index + 1 */
+};
+
+struct thread_ranges {
+	uint64_t thread;
+	GM_ARRAY(struct change) changes;
+};
+
+struct gm_marks {
+	const struct gm_log *log;
+	GM_ARRAY(struct range) ranges;
+	GM_ARRAY(struct thread_ranges) threads;
+	GM_ARRAY(uint64_t) steps; /* the events at which they begin */
+};
+
+/* Names of ranges in common use: users' own, and those of PyTorch's profiler (torch/optim/optimizer.py,
+ * torch/utils/data/dataloader.py). */
+static enum gm_phase phase_named(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum gm_phase phase;
+	} words[] = {{"forward", GM_PHASE_FORWARD}, {"fwd", GM_PHASE_FORWARD},
+	        {"forward pass", GM_PHASE_FORWARD}, {"forward_pass", GM_PHASE_FORWARD},
+	        {"backward", GM_PHASE_BACKWARD}, {"bwd", GM_PHASE_BACKWARD},
+	        {"backward pass", GM_PHASE_BACKWARD}, {"backward_pass", GM_PHASE_BACKWARD},
+	        {"optimizer", GM_PHASE_OPTIMIZER}, {"optimizer step", GM_PHASE_OPTIMIZER},
+	        {"optimizer_step", GM_PHASE_OPTIMIZER}, {"optimizer.step", GM_PHASE_OPTIMIZER},
+	        {"opt", GM_PHASE_OPTIMIZER}, {"zero_grad", GM_PHASE_ZERO_GRAD},
+	        {"data", GM_PHASE_DATA}, {"dataload", GM_PHASE_DATA},
+	        {"data loading", GM_PHASE_DATA}, {"data_loading", GM_PHASE_DATA},
+	        {"dataloader", GM_PHASE_DATA}, {"recompute", GM_PHASE_RECOMPUTE},
+	        {"eval", GM_PHASE_EVALUATION}, {"evaluation", GM_PHASE_EVALUATION},
+	        {"validation", GM_PHASE_EVALUATION}, {"init", GM_PHASE_INIT}};
+	static const struct {
+		const char *begin;
+		enum gm_phase phase;
+	} begins[] = {{"Optimizer.step#", GM_PHASE_OPTIMIZER},
+	        {"Optimizer.zero_grad#", GM_PHASE_ZERO_GRAD},
+	        {"enumerate(DataLoader)#", GM_PHASE_DATA}};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasecmp(name, words[i].name) == 0)
+			return words[i].phase;
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
+			return begins[i].phase;
+	return GM_PHASE_OTHER;
+}
+
+static struct thread_ranges *ranges_of(struct gm_marks *marks, uint64_t thread)
+{
+	for (size_t i = 0; i < marks->threads.count; i++)
+		if (marks->threads.items[i].thread == thread)
+			return &marks->threads.items[i];
+	const struct thread_ranges fresh = {.thread = thread};
+	if (marks->threads.count == THREADS_MAX || !gm_array_push(&marks->threads, fresh))
+		return NULL;
+	return &marks->threads.items[marks->threads.count - 1];
+}
+
+static uint32_t range_now(const struct thread_ranges *thread)
+{
+	return thread->changes.count ? thread->changes.items[thread->changes.count - 1].range : 0;
+}
+
+static bool change(struct thread_ranges *thread, uint64_t event, uint32_t range)
+{
+	size_t count = thread->changes.count;
+	if (count && thread->changes.items[count - 1].event == event) {
+		thread->changes.items[count - 1].range = range;
+		return true;
+	}
+	return gm_array_push(&thread->changes, ((struct change){event, range}));
+}
+
+static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
+{
+	struct thread_ranges *thread;
+	uint32_t now;
+	switch ((enum gm_mark_kind)mark->kind) {
+	case GM_MARK_STEP:
+		return gm_array_push(&marks->steps, mark->event);
+	case GM_MARK_PUSH:
+	case GM_MARK_POP:
+		thread = ranges_of(marks, mark->thread);
+		if (!thread)
+			return marks->threads.count == THREADS_MAX;
+		now = range_now(thread);
+		/* an end without a begin is of a range that was open when recording began */
+		if (mark->kind == GM_MARK_POP)
+			return !now ||
+			       change(thread, mark->event, marks->ranges.items[now - 1].parent);
+		const char *name = gm_log_string(marks->log, mark->name);
+		struct range range = {
+		        .parent = now, .name = mark->name, .phase = (uint8_t)phase_named(name)};
+		if (range.phase == GM_PHASE_OTHER && now)
+			range.phase = marks->ranges.items[now - 1].phase;
+		/* PyTorch's profiler calls its steps so */
+		if (strncmp(name, "ProfilerStep#", 13) == 0 &&
+		        !gm_array_push(&marks->steps, mark->event))
+			return false;
+		return marks->ranges.count < UINT32_MAX - 1 &&
+		       gm_array_push(&marks->ranges, range) &&
+		       change(thread, mark->event, (uint32_t)marks->ranges.count);
+	case GM_MARK_COUNT:
+		break;
+	}
+	return true;
+}
+
+struct gm_marks *gm_marks_create(const struct gm_log *log)
+{
+	struct gm_marks *marks = calloc(1, sizeof(*marks));
+	if (!marks)
+		return NULL;
+	marks->log = log;
+	for (size_t i = 0; i < gm_log_mark_count(log); i++) {
+		struct gm_log_mark mark;
+		gm_log_mark(log, i, &mark);
+		if (!add(marks, &mark)) {
+			gm_marks_destroy(marks);
+			return NULL;
+		}
+	}
+	return marks;
+}
+
+void gm_marks_destroy(struct gm_marks *marks)
+{
+	if (!marks)
+		return;
+	for (size_t i = 0; i < marks->threads.count; i++)
+		gm_array_deinit(&marks->threads.items[i].changes);
+	gm_array_deinit(&marks->threads);
+	gm_array_deinit(&marks->ranges);
+	gm_array_deinit(&marks->steps);
+	free(marks);
+}
+
+bool gm_marks_has_steps(const struct gm_marks *marks)
+{
+	return marks && marks->steps.count > 0;
+}
+
+uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t found)
+{
+	if (!gm_marks_has_steps(marks))
+		return found;
+	size_t low = 0,
+	       high = marks->steps.count; /* those before `low` begin at the event or before */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (marks->steps.items[middle] <= event)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return (uint32_t)low;
+}
+
+static uint32_t range_at(const struct thread_ranges *thread, uint64_t event)
+{
+	size_t low = 0, high = thread->changes.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (thread->changes.items[middle].event <= event)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? thread->changes.items[low - 1].range : 0;
+}
+
+/* Backward runs on threads of its own, while the one that called it stands in its ranges. */
+static uint32_t range_of(const struct gm_marks *marks, uint64_t event, uint64_t thread)
+{
+	uint32_t other = 0, others = 0;
+	for (size_t i = 0; i < marks->threads.count; i++) {
+		uint32_t range = range_at(&marks->threads.items[i], event);
+		if (marks->threads.items[i].thread == thread)
+			return range;
+		if (range) {
+			other = range;
+			others++;
+		}
+	}
+	return others == 1 ? other : 0;
+}
+
+enum gm_phase gm_marks_phase(
+        const struct gm_marks *marks, uint64_t event, uint64_t thread, enum gm_phase found)
+{
+	uint32_t range = marks ? range_of(marks, event, thread) : 0;
+	uint8_t phase = range ? marks->ranges.items[range - 1].phase : GM_PHASE_OTHER;
+	return phase == GM_PHASE_OTHER ? found : (enum gm_phase)phase;
+}
+
+size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
+        const char **ret_names, size_t max)
+{
+	size_t count = 0;
+	uint32_t range = marks ? range_of(marks, event, thread) : 0;
+	for (; range && count < max; range = marks->ranges.items[range - 1].parent)
+		ret_names[count++] = gm_log_string(marks->log, marks->ranges.items[range - 1].name);
+	for (size_t i = 0; i < count / 2; i++) {
+		const char *name = ret_names[i];
+		ret_names[i] = ret_names[count - 1 - i];
+		ret_names[count - 1 - i] = name;
+	}
+	return count;
+}

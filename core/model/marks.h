@@ -1,0 +1,26 @@
+/*
+ * What the program said of itself, by NVTX or gpumem's own calls: where its steps begin, and which ranges a thread
+ * is in. Where it said so, that wins over what stacks tell.
+ */
+#ifndef GM_MODEL_MARKS_H
+#define GM_MODEL_MARKS_H
+
+#include "model/steps.h"
+
+struct gm_marks;
+
+struct gm_marks *gm_marks_create(const struct gm_log *log); /* NULL: no memory */
+void gm_marks_destroy(struct gm_marks *marks);
+
+/* The step of an event; `found`, where no step was marked. `marks` may be NULL. */
+uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t found);
+/* Were steps marked at all? */
+bool gm_marks_has_steps(const struct gm_marks *marks);
+/* The phase that the innermost open range names whose name is that of a phase; else `found`. */
+enum gm_phase gm_marks_phase(
+        const struct gm_marks *marks, uint64_t event, uint64_t thread, enum gm_phase found);
+/* The open ranges of an event's thread, outermost first; of a thread without any those of the one that has. */
+size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
+        const char **ret_names, size_t max);
+
+#endif

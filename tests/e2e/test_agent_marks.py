@@ -1,0 +1,116 @@
+"""What a program says of itself (NVTX, gpumem.step(), gpumem.range(), gpumem.record()) is in the agent's recording."""
+
+import json
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import contextlib, sys
+import torch
+import gpumem
+
+model = torch.nn.Linear(1000, 1000, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def once(i):  # no loop of the source makes the steps
+    gpumem.step()
+    with gpumem.range("fetch"):
+        x = torch.randn(100 + i, 1000, device="cuda")
+    torch.cuda.nvtx.range_push("empty")
+    torch.cuda.nvtx.range_pop()
+    torch.cuda.nvtx.range_push("forward")
+    y = model(x)
+    torch.cuda.nvtx.range_pop()
+    with torch.cuda.nvtx.range("Backward pass"):
+        y.sum().backward()
+    with gpumem.range("äußerer"), gpumem.range("optimizer"):
+        optimizer.step()
+
+
+once(0)
+once(1)
+once(2)
+print(gpumem.recording())
+"""
+
+
+def run(gpumem, tmp_path, source, *options, **environment):
+    program = tmp_path / "program.py"
+    program.write_text(source)
+    return subprocess.run(
+        [gpumem, "run", "--sim", *options, "--", sys.executable, program], capture_output=True, text=True, timeout=200,
+        cwd=tmp_path, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def events_of(gpumem, log):
+    done = subprocess.run([gpumem, "events", log, "--json"], capture_output=True, text=True, timeout=60, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
+    gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
+    done = run(gpumem, tmp_path, PROGRAM, "-o", log)
+    assert done.returncode == 0, done.stderr
+    assert str(log) in done.stdout
+    events = events_of(gpumem, log)
+    assert sorted({event["step"] for event in events if event["step"]}) == [1, 2, 3]
+    marks = {tuple(event["marks"]) for event in events}
+    assert marks == {(), ("fetch",), ("forward",), ("Backward pass",), ("äußerer", "optimizer")}
+    for event in events:
+        allocated = event["action"] == "alloc"
+        if event["marks"] == ["fetch"]:
+            assert event["step"] and event["python"][-2]["function"] == "once"
+        if event["marks"] == ["Backward pass"] and allocated:
+            assert event["phase"] == "backward"
+        if "optimizer" in event["marks"] and allocated:
+            assert event["phase"] == "optimizer"
+    # the autograd engine's threads stand in the ranges of the one that waits, and have its stack
+    borrowed = [event for event in events if event["borrowed"]]
+    assert borrowed
+    assert all(event["marks"] == ["Backward pass"] for event in borrowed)
+    assert all(event["python"][0]["function"] == "_engine_run_backward" for event in borrowed)
+    shown = subprocess.run([gpumem, "steps", log], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "3 steps, as the program marks them" in shown
+
+
+BLOCK = """
+import torch
+import gpumem
+
+before = torch.empty(1 << 20, device="cuda")
+assert gpumem.recording() is None
+gpumem.step()
+with gpumem.record("block.gpumem"):
+    inside = torch.empty(1 << 21, device="cuda")
+    with gpumem.record("again.gpumem"), gpumem.range("within"):
+        more = torch.empty(1 << 22, device="cuda")
+after = torch.empty(1 << 23, device="cuda")
+"""
+
+
+def test_a_block_is_recorded_without_gpumem_run(build_dir, tmp_path):
+    gpumem = build_dir / "bin" / "gpumem"
+    done = run(gpumem, tmp_path, BLOCK, "--no-record", PYTHONPATH=str(build_dir / "lib" / "gpumem-python"))
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "again.gpumem").exists()
+    events = events_of(gpumem, tmp_path / "block.gpumem")
+    made = [(event["size"], event["marks"]) for event in events if event["action"] == "alloc" and not event["preexisting"]]
+    assert made == [(8 << 20, []), (16 << 20, ["again", "within"])]
+    assert {event["python"][-1]["function"] for event in events if event["python"]} == {"<module>"}
+
+
+def test_marks_do_nothing_where_there_is_no_agent(build_dir, tmp_path):
+    source = """
+import gpumem
+gpumem.step()
+with gpumem.range("a"):
+    print(gpumem.recording(), gpumem.stop())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(build_dir / "lib" / "gpumem-python")},
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("None False\n", 0), done.stderr
