@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PAGES = GM_STORE_FRAME / PAGE, FIRST_PAGES = 4, HUGE_FROM = 128 };
+enum { PAGE = 4096, PAGES = GM_STORE_FRAME / PAGE, FIRST_PAGES = 4 };
 
 bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames)
 {
@@ -12,9 +12,6 @@ bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (bytes == MAP_FAILED)
 		return false;
-	/* half of the time would go into the faults of small pages; where little is read, into clearing large ones */
-	if (frames >= HUGE_FROM)
-		(void)madvise(bytes, frames * GM_STORE_FRAME, MADV_HUGEPAGE);
 	store->image = image;
 	store->kept = gm_image_kept(image);
 	store->bytes = bytes;

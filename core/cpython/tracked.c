@@ -80,7 +80,7 @@ static bool interpreter_lists(void *context, struct gm_python *python, uint64_t 
 struct gm_error *gm_python_tracked(struct gm_python *python,
         bool (*visit)(void *context, uint64_t object), void *context, size_t *ret_count)
 {
-	enum { FRAMES = 512 }; /* 32 MiB where that much of the heap is in use */
+	enum { FRAMES = 128 }; /* 8 MiB, for what the image does not keep */
 	struct tracked tracked = {.visit = visit, .context = context};
 
 	if (!gm_store_init(&tracked.store, python->image, FRAMES))

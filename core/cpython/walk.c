@@ -105,18 +105,40 @@ static bool push_reference(struct gm_walker *walker, struct gm_walk_reference re
 	                       : gm_array_push(&walker->references, reference);
 }
 
-/* What the set does not have is looked at here where its memory is kept, else with others of its neighbourhood. */
+static void look_at(struct gm_walker *walker, struct gm_walk_head *waiting)
+{
+	const uint8_t *head = waiting->head;
+	waiting->head = NULL;
+	if (!head)
+		return;
+	if (!is_atom(walker, head)) {
+		if (!gm_array_push(&walker->outside, waiting->reference))
+			walker->no_memory = true;
+	} else if (gm_u64_at(head, 0) != 1) { /* its reference count: others will come to it too */
+		*atom_slot(walker, waiting->reference.to) = waiting->reference.to;
+	}
+}
+
+/* What the set does not have is looked at here where its memory is kept, else with others of its neighbourhood. It
+ * mostly lies in no cache yet: it is fetched while some others are looked at. */
 static bool push_unknown(struct gm_walker *walker, struct gm_walk_outside unknown)
 {
-	const uint8_t *head = gm_kept_have(
-	        walker->store.kept, unknown.to, (size_t)walker->python->layout.object_type + 8);
+	const uint8_t *head = gm_kept_have_near(walker->store.kept, unknown.to,
+	        (size_t)walker->python->layout.object_type + 8, &walker->near_kept);
 	if (!head)
 		return gm_array_push(&walker->unknown, unknown);
-	if (!is_atom(walker, head))
-		return gm_array_push(&walker->outside, unknown);
-	if (gm_u64_at(head, 0) != 1) /* its reference count: others will come to it too */
-		*atom_slot(walker, unknown.to) = unknown.to;
+	struct gm_walk_head *place = &walker->ahead[walker->next_ahead];
+	walker->next_ahead = (walker->next_ahead + 1) % GM_WALK_AHEAD;
+	__builtin_prefetch(head + walker->python->layout.object_type);
+	look_at(walker, place);
+	*place = (struct gm_walk_head){unknown, head};
 	return true;
+}
+
+void gm_walk_emit_rest(struct gm_walker *walker)
+{
+	for (size_t i = 0; i < GM_WALK_AHEAD; i++)
+		look_at(walker, &walker->ahead[i]);
 }
 
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra)
@@ -268,6 +290,7 @@ static void walk_batch(struct team *team, struct gm_walker *walker, size_t numbe
 	        (uint32_t)first, count);
 	gm_walk_arrays(walker);
 	sort_out_unknown(walker);
+	gm_walk_emit_rest(walker);
 	if (walker->late.count > 0 && !walker->no_memory)
 		sort_in_late(walker, walker->starts.count);
 	sort_outside(walker);

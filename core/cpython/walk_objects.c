@@ -184,9 +184,11 @@ static void walk_object(
         struct gm_walker *walker, uint32_t from, uint64_t address, const uint8_t *bytes)
 {
 	const struct gm_python_layout *layout = &walker->python->layout;
-	const struct gm_walk_type *known =
+	const struct gm_walk_type *found =
 	        gm_walk_type_at(walker, gm_u64_at(bytes, layout->object_type));
-	const struct gm_type *type = known ? known->type : NULL;
+	/* a copy: what it refers to may be looked at meanwhile, and its type take the same slot */
+	struct gm_walk_type known = found ? *found : (struct gm_walk_type){0};
+	const struct gm_type *type = known.type;
 	uint8_t copy[MAX_BASIC + BEFORE];
 	if (!type || type->atom)
 		return;
@@ -213,9 +215,9 @@ static void walk_object(
 	}
 	walk_contents(walker, from, address, bytes, type);
 	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE)
-		walk_attributes(walker, from, address, bytes, known);
-	if (known->guess_from)
-		walk_guesses(walker, from, bytes, type, known->guess_from);
+		walk_attributes(walker, from, address, bytes, &known);
+	if (known.guess_from)
+		walk_guesses(walker, from, bytes, type, known.guess_from);
 }
 
 /* bytes of an array that tell what it is */

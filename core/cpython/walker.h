@@ -10,8 +10,9 @@
 
 enum {
 	GM_WALK_TYPES = 4096,     /* slots of a thread's table of types */
-	GM_WALK_ATOMS = 1 << 13,  /* slots of its table of strings and numbers met lately */
-	GM_WALK_FRAMES = 256,     /* of memory that a thread keeps: 16 MiB */
+	GM_WALK_ATOMS = 1 << 11,  /* slots of its table of strings and numbers met lately */
+	GM_WALK_AHEAD = 16,       /* heads of objects that are fetched before they are looked at */
+	GM_WALK_FRAMES = 128,     /* of memory that a thread keeps: 8 MiB */
 	GM_WALK_FEW_FRAMES = 24,  /* where there is little to walk */
 	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
 };
@@ -68,6 +69,12 @@ struct gm_walker {
 	GM_ARRAY(struct gm_walk_outside) outside;
 	GM_ARRAY(uint8_t) scratch;
 	const struct gm_address_chunk *near; /* where the last object was found */
+	const struct gm_kept_chunk *near_kept;
+	struct gm_walk_head {
+		struct gm_walk_outside reference;
+		const uint8_t *head; /* NULL: none waits here */
+	} ahead[GM_WALK_AHEAD];
+	unsigned next_ahead;
 	bool no_memory;
 };
 
@@ -77,10 +84,12 @@ struct gm_walk {
 	pthread_mutex_t lock; /* for the handle's tables of types and code */
 };
 
-/* The type at an address; NULL: there is none. The look-up of one seen before takes no lock. */
+/* The type at an address; NULL: there is none. Until the next call. The look-up of one seen before takes no lock. */
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
 /* Notes a reference: known, or to be looked at when those that nothing keeps are sorted. */
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
+/* Looks at those that wait for it. */
+void gm_walk_emit_rest(struct gm_walker *walker);
 /* The objects of a batch, ascending; `numbers` may be NULL: they count from `first` on. */
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
         uint32_t first, size_t count);

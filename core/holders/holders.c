@@ -46,22 +46,37 @@ static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result
 	return error ? error : finding.error;
 }
 
-static struct gm_error *find_references(struct gm_holders *graph)
+static struct gm_error *find_references(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
-	struct gm_scan_result hits;
-	gm_try(read_all(graph, &hits));
-	struct gm_error *error = gm_graph_add_objects(graph);
-	if (!error)
-		error = gm_graph_add_native(graph, &hits);
-	free(hits.hits);
-	gm_try(error);
+	gm_try(gm_graph_add_objects(graph));
+	gm_try(gm_graph_add_native(graph, hits));
 	return graph->python ? gm_graph_add_python(graph) : NULL;
+}
+
+/* A process that runs may change the collector's lists while they are followed: then they are followed once more. */
+static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+{
+	enum { TRIES = 4 };
+	for (unsigned i = 1;; i++) {
+		gm_image_keep(graph->image);
+		struct gm_error *error = read_all(graph, ret_hits);
+		if (!error || error->status != GM_CORRUPT || i == TRIES ||
+		        gm_image_pid(graph->image) == 0)
+			return error;
+		gm_error_destroy(error);
+		gm_image_invalidate(graph->image);
+		gm_address_set_deinit(&graph->objects);
+	}
 }
 
 static struct gm_error *build(struct gm_holders *graph)
 {
-	gm_image_keep(graph->image);
-	struct gm_error *error = find_references(graph);
+	struct gm_scan_result hits;
+	struct gm_error *error = read_whole(graph, &hits);
+	if (!error) {
+		error = find_references(graph, &hits);
+		free(hits.hits);
+	}
 	gm_image_keep_end(graph->image);
 	gm_try(error);
 	if (!gm_graph_freeze(graph))

@@ -16,6 +16,7 @@
 #include "image/core_file.h"
 #include "image/core_unpack.h"
 #include "image/internal.h"
+#include "image/mapped_file.h"
 
 /* Why a read ended, where it is not EFAULT (not mapped). */
 enum { NOT_SAVED = ENODATA, CUT_SHORT = EOVERFLOW };
@@ -25,6 +26,7 @@ struct core {
 	char *path;
 	struct gm_core_file file;
 	struct gm_core_disk disk;
+	const uint8_t *bytes; /* of the file, while there is a view of it */
 };
 
 static struct core *core_of(const struct gm_image *image)
@@ -120,6 +122,46 @@ static bool core_touched(struct gm_image *image, uint64_t start, uint64_t end,
 	return true;
 }
 
+/* --- without copying ------------------------------------------------------------------------------- */
+
+static bool core_view_begin(struct gm_image *image)
+{
+	struct core *core = core_of(image);
+	core->bytes = gm_mapped_file_open(core->file.fd, core->file.size);
+	return core->bytes != NULL;
+}
+
+static const uint8_t *core_view(struct gm_image *image, uint64_t start, uint64_t end)
+{
+	const struct core *core = core_of(image);
+	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, start);
+	if (!segment || end - segment->start > segment->present ||
+	        (start - segment->start + segment->offset) % 8 != start % 8)
+		return NULL;
+	return core->bytes + segment->offset + (start - segment->start);
+}
+
+static void core_view_end(struct gm_image *image)
+{
+	struct core *core = core_of(image);
+	gm_mapped_file_close(core->bytes, core->file.size);
+	core->bytes = NULL;
+}
+
+/* A file that was made shorter while it was read reads as zeros, or not at all. */
+static struct gm_error *core_check_there(const struct gm_image *image)
+{
+	const struct core *core = core_of(image);
+	struct stat status;
+	if (fstat(core->file.fd, &status) == 0 && (uint64_t)status.st_size >= core->file.size)
+		return NULL;
+	return gm_error_create(GM_CORRUPT,
+	        "%s: offset 0x%jx: the core was cut short while it was read: write it again",
+	        core->path, (uintmax_t)status.st_size);
+}
+
+/* --- what there is --------------------------------------------------------------------------------- */
+
 static uint64_t core_resident(struct gm_image *image)
 {
 	const struct gm_core_file *file = &core_of(image)->file;
@@ -127,7 +169,8 @@ static uint64_t core_resident(struct gm_image *image)
 	for (size_t i = 0; i < file->segment_count; i++)
 		if (file->segments[i].flags & GM_MAPPING_WRITE)
 			bytes += file->segments[i].present;
-	return bytes;
+	return bytes < file->size ? bytes
+	                          : file->size; /* of a damaged one parts may lie over each other */
 }
 
 /* Why a mapped file's bytes are not to be had from disk either. */
@@ -378,6 +421,10 @@ static void core_close(struct gm_image *image)
 static const struct gm_image_kind core_kind = {
         .read = core_read,
         .read_many = core_read_many,
+        .check_there = core_check_there,
+        .view_begin = core_view_begin,
+        .view = core_view,
+        .view_end = core_view_end,
         .touched = core_touched,
         .resident = core_resident,
         .explain = core_explain,

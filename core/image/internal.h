@@ -39,6 +39,13 @@ struct gm_image_kind {
 	        struct gm_range *ranges, size_t max, size_t *ret_count);
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
+	/*
+	 * Between begin and end: the bytes of [start, end) where they lie, multiples of 8 apart as their addresses are, or
+	 * NULL. NULL where there is no such place. `begin` says whether there is one this time.
+	 */
+	bool (*view_begin)(struct gm_image *image);
+	const uint8_t *(*view)(struct gm_image *image, uint64_t start, uint64_t end);
+	void (*view_end)(struct gm_image *image);
 	bool one_reader; /* it wants to be read by the thread that opened it */
 };
 

@@ -11,7 +11,8 @@
  * An eighth of what was touched, and a little: a Python heap is mostly less. The rest of what a question may take,
  * a quarter (and 64 MB), is for what it makes of it.
  */
-enum { SHARE = 8, AT_LEAST = 24 << 20, STRIPES = 32 };
+enum { SHARE = 8, AT_LEAST = 40 << 20, STRIPES = 32 };
+#define MOST_BYTES (UINT64_C(1) << 46) /* more is no process */
 
 struct locks {
 	pthread_mutex_t table;
@@ -32,7 +33,7 @@ static uint64_t mapped_bytes(struct gm_image *image)
 struct gm_kept *gm_kept_create(struct gm_image *image)
 {
 	uint64_t bytes = image->kind->resident ? image->kind->resident(image) : mapped_bytes(image);
-	if (image->kind->one_reader || bytes == 0)
+	if (image->kind->one_reader || bytes == 0 || bytes > MOST_BYTES)
 		return NULL;
 	struct gm_kept *kept = calloc(1, sizeof(*kept));
 	struct locks *locks = malloc(sizeof(*locks));
@@ -45,7 +46,10 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	kept->most = (size_t)(bytes / SHARE + AT_LEAST) / GM_KEPT_CHUNK;
 	if (kept->most > bytes / GM_KEPT_CHUNK + image->maps.count)
 		kept->most = (size_t)(bytes / GM_KEPT_CHUNK) + image->maps.count;
-	for (kept->capacity = 64; kept->capacity < kept->most * 2;)
+	kept->views = image->kind->view_begin && image->kind->view_begin(image);
+	size_t chunks =
+	        kept->most + (kept->views ? bytes / GM_KEPT_CHUNK + 2 * image->maps.count : 0);
+	for (kept->capacity = 64; kept->capacity < chunks * 2;)
 		kept->capacity *= 2;
 	kept->chunks = calloc(kept->capacity, sizeof(*kept->chunks));
 	void *memory = mmap(NULL, kept->most * GM_KEPT_CHUNK, PROT_READ | PROT_WRITE,
@@ -53,6 +57,8 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	if (!kept->chunks || memory == MAP_FAILED) {
 		if (memory != MAP_FAILED)
 			munmap(memory, kept->most * GM_KEPT_CHUNK);
+		if (kept->views)
+			image->kind->view_end(image);
 		free(kept->chunks);
 		free(kept);
 		free(locks);
@@ -77,6 +83,8 @@ void gm_kept_destroy(struct gm_kept *kept)
 	for (size_t i = 0; i < STRIPES; i++)
 		pthread_mutex_destroy(&locks->stripes[i]);
 	munmap(kept->memory, kept->most * GM_KEPT_CHUNK);
+	if (kept->views)
+		kept->image->kind->view_end(kept->image);
 	free(kept->chunks);
 	free(locks);
 	free(kept);
@@ -112,10 +120,9 @@ static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t
 	}
 }
 
-static void read_chunk(
-        struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t *bytes, uint64_t start)
+/* The first mapping that ends behind `start`. */
+static size_t first_mapping(const struct gm_maps *maps, uint64_t start)
 {
-	const struct gm_maps *maps = &kept->image->maps;
 	size_t low = 0, high = maps->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -124,14 +131,36 @@ static void read_chunk(
 		else
 			high = middle;
 	}
-	for (; low < maps->count && maps->items[low].start < start + GM_KEPT_CHUNK; low++) {
-		const struct gm_mapping *mapping = &maps->items[low];
+	return low;
+}
+
+static void read_chunk(
+        struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t *bytes, uint64_t start)
+{
+	const struct gm_maps *maps = &kept->image->maps;
+	for (size_t i = first_mapping(maps, start);
+	        i < maps->count && maps->items[i].start < start + GM_KEPT_CHUNK; i++) {
+		const struct gm_mapping *mapping = &maps->items[i];
 		if (gm_mapping_is_memory(mapping))
 			read_part(kept, chunk, bytes,
 			        mapping->start > start ? mapping->start : start,
 			        mapping->end < start + GM_KEPT_CHUNK ? mapping->end
 			                                             : start + GM_KEPT_CHUNK);
 	}
+	chunk->bytes = bytes;
+}
+
+/* The whole chunk is of one mapping, and lies somewhere as it is. */
+static bool view_chunk(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint64_t start)
+{
+	const struct gm_maps *maps = &kept->image->maps;
+	size_t i = first_mapping(maps, start);
+	if (!kept->views || i == maps->count || maps->items[i].start > start ||
+	        maps->items[i].end < start + GM_KEPT_CHUNK)
+		return false;
+	chunk->bytes = kept->image->kind->view(kept->image, start, start + GM_KEPT_CHUNK);
+	chunk->there = chunk->bytes ? UINT64_MAX : 0;
+	return chunk->bytes != NULL;
 }
 
 /* A place in memory for a chunk, or NULL. */
@@ -147,6 +176,11 @@ static void publish(struct gm_kept *kept, const struct gm_kept_chunk *made, uint
 {
 	struct locks *locks = kept->locks;
 	pthread_mutex_lock(&locks->table);
+	if ((kept->count + 1) * 2 > kept->capacity) { /* of a damaged core only */
+		pthread_mutex_unlock(&locks->table);
+		return;
+	}
+	kept->count++;
 	size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (kept->capacity - 1);
 	while (atomic_load_explicit(&kept->chunks[i].key, memory_order_relaxed) != 0)
 		i = (i + 1) & (kept->capacity - 1);
@@ -161,20 +195,24 @@ bool gm_kept_fill(struct gm_kept *kept, uint64_t address)
 {
 	struct locks *locks = kept->locks;
 	uint64_t key = (address >> GM_KEPT_SHIFT) + 1;
-	if (atomic_load(&kept->used) >= kept->most)
-		return false;
-	const struct gm_mapping *mapping = gm_maps_find(&kept->image->maps, address);
+	const struct gm_mapping *mapping = kept->views || atomic_load(&kept->used) < kept->most
+	                                           ? gm_maps_find(&kept->image->maps, address)
+	                                           : NULL;
 	if (!mapping || !gm_mapping_is_memory(mapping))
 		return false;
 	pthread_mutex_t *stripe = &locks->stripes[key % STRIPES];
 	pthread_mutex_lock(stripe);
 	bool there = gm_kept_chunk(kept, address) != NULL;
-	uint8_t *place = there ? NULL : take_place(kept);
-	if (place) {
-		struct gm_kept_chunk made = {.bytes = place};
-		read_chunk(kept, &made, place, (key - 1) << GM_KEPT_SHIFT);
-		publish(kept, &made, key);
+	struct gm_kept_chunk made = {0};
+	uint64_t start = (key - 1) << GM_KEPT_SHIFT;
+	uint8_t *place;
+	if (!there && view_chunk(kept, &made, start)) {
 		there = true;
+		publish(kept, &made, key);
+	} else if (!there && (place = take_place(kept)) != NULL) {
+		there = true;
+		read_chunk(kept, &made, place, start);
+		publish(kept, &made, key);
 	}
 	pthread_mutex_unlock(stripe);
 	return there;

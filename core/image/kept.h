@@ -2,7 +2,8 @@
  * Memory that is kept while one question goes through it: chunks of 256 KiB of what a program can write to, each read
  * whole when something in it is first asked for. Several readers that go through the same heap one after another, the
  * collector's lists, the objects, the scan for C++ objects, then read it once. There is a bound on what is kept; what
- * is beyond, and what is in no such memory, each reads for itself.
+ * is beyond, and what is in no such memory, each reads for itself. A core is a file: its chunks are used where they lie
+ * and take no memory of ours.
  *
  * It is of one moment: whoever asks for it ends it before the target may run on. All of it but create and destroy may
  * be used by several threads at once.
@@ -23,15 +24,16 @@ enum {
 
 struct gm_kept_chunk {
 	_Atomic(uint64_t) key; /* address >> shift, plus 1; 0: free. Set last */
-	const uint8_t *bytes;
-	uint64_t there;  /* a bit for each page */
-	uint64_t unread; /* those that were touched and cannot be read */
+	const uint8_t *bytes;  /* of the chunk's first address; those of `there` may be read */
+	uint64_t there;        /* a bit for each page */
+	uint64_t unread;       /* those that were touched and cannot be read */
 };
 
 struct gm_kept {
 	struct gm_kept_chunk *chunks; /* by hash */
-	size_t capacity;              /* a power of two */
-	uint8_t *memory;              /* of all chunks; touched as they are read */
+	size_t capacity, count;       /* a power of two, and how many are in it */
+	uint8_t *memory;              /* of chunks that are copied; touched as they are read */
+	bool views;                   /* the image lends its bytes: those are not copied */
 	size_t most;
 	atomic_size_t used;
 	struct gm_image *image;
@@ -61,16 +63,31 @@ static inline const struct gm_kept_chunk *gm_kept_chunk(
 	}
 }
 
-/* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL. */
-static inline const uint8_t *gm_kept_have(const struct gm_kept *kept, uint64_t address, size_t size)
+/* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL. `near`: the chunk
+ * that was asked for before. */
+static inline const uint8_t *gm_kept_have_near(const struct gm_kept *kept, uint64_t address,
+        size_t size, const struct gm_kept_chunk **near)
 {
-	const struct gm_kept_chunk *chunk = kept ? gm_kept_chunk(kept, address) : NULL;
+	const struct gm_kept_chunk *chunk = *near;
 	size_t skip = address & (GM_KEPT_CHUNK - 1);
-	if (!chunk || skip + size > GM_KEPT_CHUNK)
+	if (!kept || skip + size > GM_KEPT_CHUNK)
 		return NULL;
+	if (!chunk || atomic_load_explicit(&chunk->key, memory_order_relaxed) !=
+	                      (address >> GM_KEPT_SHIFT) + 1) {
+		chunk = gm_kept_chunk(kept, address);
+		if (!chunk)
+			return NULL;
+		*near = chunk;
+	}
 	uint64_t pages = UINT64_C(1) << skip / GM_KEPT_PAGE |
 	                 UINT64_C(1) << (skip + size - 1) / GM_KEPT_PAGE;
 	return (chunk->there & pages) == pages ? chunk->bytes + skip : NULL;
+}
+
+static inline const uint8_t *gm_kept_have(const struct gm_kept *kept, uint64_t address, size_t size)
+{
+	const struct gm_kept_chunk *near = NULL;
+	return gm_kept_have_near(kept, address, size, &near);
 }
 
 #endif

@@ -44,6 +44,7 @@ void gm_classes_deinit(struct gm_classes *classes)
 	}
 	gm_array_deinit(&classes->classes);
 	gm_map_deinit(&classes->by_vtable);
+	gm_map_deinit(&classes->traits);
 }
 
 /* vtables and type_info live in a file's data that is read-only after relocation. */
@@ -85,44 +86,92 @@ static bool read_name(struct gm_classes *classes, uint64_t type_info, char *buff
 	return buffer[0] != 0;
 }
 
-/* Notes what the class at `type_info` is known as, then looks at its bases. */
-static void classify(struct gm_classes *classes, uint64_t type_info, struct gm_class *class,
+/* What a class is known as, by itself or by its bases, in one word: its kind and these. */
+enum {
+	TRAIT_KIND = 0xff,
+	TRAIT_VIEW_META = 0x100,
+	TRAIT_PYTHON_NODE = 0x200,
+	TRAIT_ACCUMULATE = 0x400,
+	TRAIT_UNDEFINED = 0x800
+};
+
+static const struct known_trait {
+	const char *name;
+	uint32_t trait;
+} known_traits[] = {
+        {"N5torch8autograd22DifferentiableViewMetaE", TRAIT_VIEW_META},
+        {"N5torch8autograd6PyNodeE", TRAIT_PYTHON_NODE},
+        {"N5torch8autograd14AccumulateGradE", TRAIT_ACCUMULATE},
+        {"N3c1019UndefinedTensorImplE", TRAIT_UNDEFINED},
+};
+
+static uint32_t traits_of_name(const char *name)
+{
+	for (size_t i = 0; i < sizeof(known_bases) / sizeof(known_bases[0]); i++)
+		if (strcmp(name, known_bases[i].name) == 0)
+			return known_bases[i].kind;
+	for (size_t i = 0; i < sizeof(known_traits) / sizeof(known_traits[0]); i++)
+		if (strcmp(name, known_traits[i].name) == 0)
+			return GM_CLASS_OTHER | known_traits[i].trait;
+	return GM_CLASS_OTHER;
+}
+
+static uint32_t traits_of(
+        struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth);
+
+static uint32_t with_base(struct gm_classes *classes, uint32_t traits, uint64_t type_info,
         char *buffer, unsigned depth)
 {
-	uint64_t own;
-	if (depth > MAX_DEPTH || !in_read_only_data(classes, type_info) ||
-	        !gm_image_try_u64(classes->image, type_info, &own) ||
-	        !read_name(classes, type_info, buffer))
-		return;
-	for (size_t i = 0; i < sizeof(known_bases) / sizeof(known_bases[0]); i++)
-		if (strcmp(buffer, known_bases[i].name) == 0)
-			class->kind = known_bases[i].kind;
-	if (strcmp(buffer, "N5torch8autograd22DifferentiableViewMetaE") == 0)
-		class->view_meta = true;
-	else if (strcmp(buffer, "N5torch8autograd6PyNodeE") == 0)
-		class->python_node = true;
-	else if (strcmp(buffer, "N5torch8autograd14AccumulateGradE") == 0)
-		class->accumulate_grad = true;
-	else if (strcmp(buffer, "N3c1019UndefinedTensorImplE") == 0)
-		class->undefined = true;
-	if (class->kind != GM_CLASS_OTHER && class->kind != GM_CLASS_META &&
-	        class->kind != GM_CLASS_NODE)
-		return;
+	uint32_t base = traits_of(classes, type_info, buffer, depth);
+	uint32_t kind = base & TRAIT_KIND;
+	if (kind == GM_CLASS_OTHER)
+		kind = traits & TRAIT_KIND;
+	return kind | ((traits | base) & ~(uint32_t)TRAIT_KIND);
+}
 
-	uint64_t base;
+/* Of the class at `type_info`, whose name is in `buffer`. */
+static uint32_t traits_with_bases(
+        struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth)
+{
+	uint32_t traits = traits_of_name(buffer), kind = traits & TRAIT_KIND;
+	uint64_t own, base;
+	if ((kind != GM_CLASS_OTHER && kind != GM_CLASS_META && kind != GM_CLASS_NODE) ||
+	        !gm_image_try_u64(classes->image, type_info, &own))
+		return traits;
 	if (own == classes->type_info_single) {
 		if (gm_image_try_u64(classes->image, type_info + 16, &base))
-			classify(classes, base, class, buffer, depth + 1);
+			traits = with_base(classes, traits, base, buffer, depth + 1);
 	} else if (own == classes->type_info_multiple) {
 		uint32_t count = 0;
 		if (!gm_image_try_u32(classes->image, type_info + 20, &count))
-			return;
+			return traits;
 		for (uint32_t i = 0; i < count && i < MAX_BASES; i++) {
 			if (gm_image_try_u64(
 			            classes->image, type_info + 24 + 16 * (uint64_t)i, &base))
-				classify(classes, base, class, buffer, depth + 1);
+				traits = with_base(classes, traits, base, buffer, depth + 1);
 		}
 	}
+	return traits;
+}
+
+/* A base is one of many classes: it is looked at once. `buffer` is for names. */
+static uint32_t traits_of(
+        struct gm_classes *classes, uint64_t type_info, char *buffer, unsigned depth)
+{
+	const uint64_t *known = gm_map_find(&classes->traits, type_info);
+	if (known)
+		return (uint32_t)*known;
+	if (depth > MAX_DEPTH || !in_read_only_data(classes, type_info) ||
+	        !read_name(classes, type_info, buffer) || classes->traits.count >= MAX_CLASSES)
+		return GM_CLASS_OTHER;
+	uint64_t *slot = gm_map_put(&classes->traits, type_info, NULL);
+	if (!slot)
+		return GM_CLASS_OTHER;
+	*slot = GM_CLASS_OTHER; /* of a base that has itself as a base: damaged */
+	uint32_t traits = traits_with_bases(classes, type_info, buffer, depth);
+	slot = gm_map_find(&classes->traits, type_info);
+	*slot = traits;
+	return traits;
 }
 
 /* "torch::autograd::generated::AddmmBackward0" -> "AddmmBackward0"; template arguments are kept whole. */
@@ -162,8 +211,12 @@ static struct gm_class *class_create(struct gm_classes *classes, uint64_t vtable
 		return NULL;
 	class->linkage_name = strdup(buffer);
 	class->vtable = vtable;
-	class->kind = GM_CLASS_OTHER;
-	classify(classes, words[1], class, buffer, 0);
+	uint32_t traits = traits_with_bases(classes, words[1], buffer, 0);
+	class->kind = (enum gm_class_kind)(traits & TRAIT_KIND);
+	class->view_meta = traits & TRAIT_VIEW_META;
+	class->python_node = traits & TRAIT_PYTHON_NODE;
+	class->accumulate_grad = traits & TRAIT_ACCUMULATE;
+	class->undefined = traits & TRAIT_UNDEFINED;
 	if (!class->linkage_name || !gm_array_push(&classes->classes, class)) {
 		free(class->linkage_name);
 		free(class);

@@ -39,6 +39,7 @@ struct gm_class {
 struct gm_classes {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
+	struct gm_map traits;    /* of bases, by type_info: see classes.c */
 	struct gm_map by_vtable; /* -> index + 1 in `classes`; 0: none */
 	GM_ARRAY(struct gm_class *) classes;
 	uint64_t type_info_plain, type_info_single, type_info_multiple; /* their own vtables */

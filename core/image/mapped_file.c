@@ -1,0 +1,90 @@
+#include "image/mapped_file.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MOST = 16, PAGE = 4096 };
+
+/* Read by the signal's handler: an entry counts while its size is not 0. */
+struct entry {
+	_Atomic(uintptr_t) start;
+	atomic_size_t size;
+};
+static struct entry entries[MOST];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t entry_count;
+static struct sigaction before;
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+	if (before.sa_flags & SA_SIGINFO) {
+		before.sa_sigaction(number, info, context);
+	} else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+		before.sa_handler(number);
+	} else { /* it comes again at once, and ends the process */
+		struct sigaction ends = {.sa_handler = SIG_DFL};
+		sigaction(SIGBUS, &ends, NULL);
+	}
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+	uintptr_t at = (uintptr_t)info->si_addr;
+	for (size_t i = 0; i < MOST; i++) {
+		uintptr_t start = atomic_load(&entries[i].start);
+		if (at < start || at - start >= atomic_load(&entries[i].size))
+			continue;
+		void *page = (void *)(at & ~(uintptr_t)(PAGE - 1));
+		/* a system call and nothing else: it may be made in a handler */
+		if (mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		        page)
+			return;
+	}
+	pass_on(number, info, context);
+}
+
+static struct entry *take_entry(void)
+{
+	for (size_t i = 0; i < MOST; i++)
+		if (atomic_load(&entries[i].size) == 0)
+			return &entries[i];
+	return NULL;
+}
+
+const uint8_t *gm_mapped_file_open(int fd, size_t size)
+{
+	struct sigaction ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	void *bytes = MAP_FAILED;
+	sigemptyset(&ours.sa_mask);
+	pthread_mutex_lock(&lock);
+	struct entry *entry = take_entry();
+	if (entry && size > 0 && (entry_count > 0 || sigaction(SIGBUS, &ours, &before) == 0)) {
+		bytes = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		if (bytes != MAP_FAILED) {
+			atomic_store(&entry->start, (uintptr_t)bytes);
+			atomic_store(&entry->size, size);
+			entry_count++;
+		} else if (entry_count == 0) {
+			sigaction(SIGBUS, &before, NULL);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return bytes == MAP_FAILED ? NULL : bytes;
+}
+
+void gm_mapped_file_close(const uint8_t *bytes, size_t size)
+{
+	if (!bytes)
+		return;
+	pthread_mutex_lock(&lock);
+	munmap((void *)(uintptr_t)bytes, size);
+	for (size_t i = 0; i < MOST; i++)
+		if (atomic_load(&entries[i].start) == (uintptr_t)bytes)
+			atomic_store(&entries[i].size, 0);
+	if (--entry_count == 0)
+		sigaction(SIGBUS, &before, NULL);
+	pthread_mutex_unlock(&lock);
+}
