@@ -93,6 +93,23 @@ def test_a_model_of_1_5_billion_parameters_takes_three_steps(run_gpumem, tmp_pat
     assert counted["devices"][0]["peak_allocated"] > 4 * 2 * 1543714304
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["test_ops", "test_sync"])
+def test_accelerate_s_own_test_scripts_pass(run_gpumem, name):
+    scripts = pytest.importorskip("accelerate.test_utils", reason="accelerate is not installed").__path__[0]
+    run_gpumem("run", "--sim", "--", PYTHON, Path(scripts) / "scripts" / f"{name}.py", timeout=200).check()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["test_ops", "test_ddp_comm_hook"])
+def test_accelerate_s_own_test_scripts_pass_in_two_processes(run_gpumem, name):
+    scripts = pytest.importorskip("accelerate.test_utils", reason="accelerate is not installed").__path__[0]
+    launch = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    options = ["--sim=h100-80gbx2", "--compute-below", "16MiB"]  # nonzero of 4 MiB has to be computed
+    run_gpumem("run", *options, "--", *launch, Path(scripts) / "scripts" / f"{name}.py", timeout=200).check()
+
+
 def test_the_page_has_a_row_for_every_script():
-    rows = re.findall(r"^\| `(\w+)", (ROOT / "docs" / "scripts.md").read_text(), re.M)
+    page = (ROOT / "docs" / "scripts.md").read_text().partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)", page, re.M)
     assert set(rows) == {path.stem for path in SCRIPTS.glob("*.py")}

@@ -29,7 +29,13 @@ elif kind == "fsdp2":
 elif kind.startswith("zero"):
     more = {
         "deepspeed": {
-            "zero_optimization": {"stage": int(kind[4])},
+            # Small buckets: those of the default would be most of what is allocated.
+            "zero_optimization": {
+                "stage": int(kind[4]),
+                "reduce_bucket_size": 5_000_000,
+                "allgather_bucket_size": 5_000_000,
+                "stage3_prefetch_bucket_size": 5_000_000,
+            },
             "train_micro_batch_size_per_gpu": 4,
             "optimizer": {"type": "Adam", "params": {"lr": "auto", "torch_adam": True}},
             "zero_force_ds_cpu_optimizer": False,
