@@ -264,6 +264,12 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 			continue;
 		memcpy(name, in.at, size);
 		name[size] = 0;
+		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp, getNvtxStr()) */
+		for (const char *end = ", seq = \0, op_id = \0"; *end; end += strlen(end) + 1) {
+			char *cut = strstr(name, end);
+			if (cut)
+				*cut = 0;
+		}
 		mark.name = *name ? gm_log_writer_string(replay->log, name) : 0;
 		gm_log_writer_mark(replay->log, &mark);
 	}

@@ -114,3 +114,33 @@ with gpumem.range("a"):
         env={**os.environ, "PYTHONPATH": str(build_dir / "lib" / "gpumem-python")},
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("None False\n", 0), done.stderr
+
+
+EMIT = """
+import torch
+
+model = torch.nn.Linear(1000, 1000, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+with torch.autograd.profiler.emit_nvtx():
+    for i in range(2):
+        with torch.profiler.record_function(f"ProfilerStep#{i}"):
+            with torch.profiler.record_function("Forward"):
+                y = model(torch.randn(10, 1000, device="cuda"))
+            y.sum().backward()
+            optimizer.step()
+"""
+
+
+def test_what_the_profiler_names_is_heard_through_nvtx(build_dir, tmp_path):
+    gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
+    done = run(gpumem, tmp_path, EMIT, "-o", log)
+    assert done.returncode == 0, done.stderr
+    events = events_of(gpumem, log)
+    made = [event for event in events if event["action"] == "alloc" and event["marks"]]
+    assert {event["step"] for event in made} == {1, 2}
+    named = {name: {event["phase"] for event in made if name in event["marks"]} for name in
+             ("Forward", "aten::addmm", "AddmmBackward0", "Optimizer.step#SGD.step")}  # fmt: skip
+    assert named == {
+        "Forward": {"forward"}, "aten::addmm": {"forward"}, "AddmmBackward0": {"backward"},
+        "Optimizer.step#SGD.step": {"optimizer"},
+    }  # fmt: skip

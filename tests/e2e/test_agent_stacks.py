@@ -4,6 +4,7 @@ build/tests/stacks_probe.so is the agent's core/agent/stacks alone; programs/sta
 CPython that is found: the one with torch, and those of ~/.pyenv/versions.
 """
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -36,3 +37,38 @@ def test_stacks_are_those_that_python_and_backtrace_tell(interpreter, probe):
     lines = done.stdout.splitlines()
     assert lines and lines[-1] == "done", "\n".join(line for line in lines if not line.startswith("ok "))
     assert len([line for line in lines if line.startswith("ok ")]) > 30
+
+
+def told(gpumem, log):
+    """What a recording tells of each event's place, without what differs from run to run."""
+    shown = subprocess.run([gpumem, "events", log, "--json"], capture_output=True, text=True, timeout=60, check=True)
+    rows = []
+    for event in map(json.loads, shown.stdout.splitlines()):
+        python = [(Path(frame["file"]).name, frame["line"], frame["function"]) for frame in event["python"]]
+        rows.append((event["action"], event["size"], event["step"], event["phase"], event["borrowed"], python))
+    return rows
+
+
+def cause(gpumem, log, block):
+    done = subprocess.run([gpumem, "why", log, f"#{block}", "--json"], capture_output=True, text=True, timeout=60)
+    found = (json.loads(done.stdout)["cause"] if done.returncode == 0 else None) or {}  # None: it is alive
+    return [found.get(key) for key in ("kind", "name", "function", "line", "step")]
+
+
+@pytest.mark.long
+def test_the_agent_tells_what_breakpoints_tell(build_dir, run_gdb, examples, python, tmp_path):
+    gpumem = build_dir / "bin" / "gpumem"
+    breakpoints, agent = tmp_path / "breakpoints.gpumem", tmp_path / "agent.gpumem"
+    program = examples / "train_mlp.py"
+    run_gdb(["gpumem record", "run", f"gpumem record save {breakpoints}"], program)
+    subprocess.run(
+        [gpumem, "run", "--sim", "-o", agent, "--", python, program], capture_output=True, timeout=200, check=True
+    )
+    expected = told(gpumem, breakpoints)
+    assert told(gpumem, agent) == expected
+    blocks = [n for n, row in enumerate(expected) if row[0] == "alloc"]
+    assert len(blocks) > 60
+    causes = [cause(gpumem, agent, n) for n in blocks]
+    assert causes == [cause(gpumem, breakpoints, n) for n in blocks]
+    # among them what only the frame that is torn down tells
+    assert "function_return" in {kind for kind, *_ in causes}

@@ -225,6 +225,13 @@ struct gm_stacks_python {
 
 extern struct gm_stacks_options gm_stacks_options;
 extern struct gm_stacks_python gm_stacks_python;
+
+/* Of a stack that is deeper than may be: its innermost frames. */
+static inline uint32_t gm_stacks_kept(void)
+{
+	return gm_stacks_options.max_frames < GM_STACKS_FRAMES_KEPT ? gm_stacks_options.max_frames
+	                                                            : GM_STACKS_FRAMES_KEPT;
+}
 extern struct gm_trie gm_python_trie, gm_native_trie;
 extern struct gm_arena gm_stacks_arena;
 extern uint32_t gm_stacks_generation; /* of the start; a thread's numbers are of one */

@@ -163,13 +163,14 @@ static void told_deep(void)
 	static _Atomic bool told;
 
 	if (!atomic_exchange(&told, true))
-		gm_agent_gap("native stacks deeper than 4096 frames: of those only the innermost "
-		             "256 are recorded");
+		gm_agent_gap("some native stacks were too deep: of those the innermost 256 frames "
+		             "are recorded");
 }
 
 uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at)
 {
 	struct walk walk = {.pc = at->rip, .rsp = at->rsp, .rbp = at->rbp};
+	const uint32_t most = gm_stacks_options.max_frames;
 	uint32_t count = 0, known = thread->native_count;
 
 	if (!thread->stack_end && !find_stack(thread))
@@ -191,9 +192,13 @@ uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_r
 			same->pc_at = walk.pc_at;
 			same->rbp_at = walk.rbp_at;
 			same->rsp_at = walk.rsp_at;
+			if (GM_UNLIKELY(known + count >= most)) {
+				thread->native_count = 0; /* it has become too deep */
+				return gm_native_take(thread, at);
+			}
 			if (!changed)
 				return number(thread, known, count);
-			for (uint32_t i = known; i-- > changed && count < GM_STACKS_FRAMES_MAX;)
+			for (uint32_t i = known; i-- > changed;)
 				thread->walked[count++] = thread->native[i];
 			/* on from the last frame that is the same */
 			const struct gm_native_slot *last = &thread->native[changed];
@@ -211,9 +216,11 @@ uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_r
 			        .rsp_at = walk.rsp_at,
 			        .exact = walk.exact};
 		}
-		if (GM_UNLIKELY(count >= GM_STACKS_FRAMES_MAX)) {
+		if (GM_UNLIKELY(count >= most)) {
 			told_deep();
-			return number(thread, 0, GM_STACKS_FRAMES_KEPT);
+			uint32_t stack = number(thread, 0, gm_stacks_kept());
+			thread->native_count = 0; /* its outermost frame is not known */
+			return stack;
 		}
 		if (!step(thread, &walk))
 			break;

@@ -206,8 +206,8 @@ static void told_deep(void)
 	static _Atomic bool told;
 
 	if (!atomic_exchange(&told, true))
-		gm_agent_gap("Python stacks deeper than 4096 frames: of those only the innermost "
-		             "256 are recorded");
+		gm_agent_gap("some Python stacks were too deep: of those the innermost 256 frames "
+		             "are recorded");
 }
 
 /* The last stack's frame at this address, as a number from the outermost plus 1; 0: none that is known of. */
@@ -314,18 +314,24 @@ static void distrust(void)
 uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
 {
 	const bool checked = GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER);
+	const uint32_t most = gm_stacks_options.max_frames;
+	const uint64_t innermost = frame;
 	uint32_t count = 0;
 	bool past_known = checked; /* this frame was looked at among the known ones */
 
-	while (frame && count < GM_STACKS_FRAMES_MAX) {
+	while (frame && count < most) {
 		struct gm_python_raw *raw = &thread->raw[count];
 		uint32_t known = past_known ? 0 : index_of(thread, frame);
 		bool is_python;
 		if (known) {
 			uint32_t changed = first_changed(thread, known);
+			if (GM_UNLIKELY(known + count >= most)) {
+				thread->python_count = 0; /* it has become too deep */
+				return gm_python_walk(thread, innermost);
+			}
 			if (!changed)
 				return number(thread, known, count);
-			for (uint32_t i = known; i-- > changed && count < GM_STACKS_FRAMES_MAX;) {
+			for (uint32_t i = known; i-- > changed;) {
 				const struct gm_python_slot *slot = &thread->python[i];
 				thread->raw[count++] = (struct gm_python_raw){.frame = slot->frame,
 				        .code = slot->code,
@@ -355,10 +361,10 @@ uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
 		distrust();
 		return 0;
 	}
-	if (GM_UNLIKELY(count == GM_STACKS_FRAMES_MAX)) {
+	if (GM_UNLIKELY(count >= most)) {
 		told_deep();
 		/* of a stack that has been cut, nothing is known to be the outermost */
-		uint32_t stack = number(thread, 0, GM_STACKS_FRAMES_KEPT);
+		uint32_t stack = number(thread, 0, gm_stacks_kept());
 		thread->python_count = 0;
 		return stack;
 	}

@@ -3,6 +3,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "agent/stacks/inside.h"
 
@@ -18,6 +19,14 @@ static _Atomic uint32_t python_tries;
 
 /* --- threads --- */
 
+static void forget_thread(struct gm_stacks_thread *thread)
+{
+	thread->stack_end = thread->stack_start = 0;
+	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
+	thread->python_count = thread->native_count = 0;
+	thread->lender = 0;
+}
+
 static void end_thread(void *value)
 {
 	struct gm_stacks_thread *thread = value;
@@ -26,10 +35,7 @@ static void end_thread(void *value)
 	atomic_store(&thread->state, 0);
 	while (atomic_load(&thread->visitors))
 		sched_yield();
-	thread->stack_end = thread->stack_start = 0;
-	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
-	thread->python_count = thread->native_count = 0;
-	thread->lender = 0;
+	forget_thread(thread);
 	atomic_store(&thread->alive, false); /* another may take it from here on */
 }
 
@@ -98,8 +104,29 @@ static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node)
 	return (uint32_t)(at - bytes);
 }
 
+/* A forked child has but the thread that forked: what is kept of the others is free to take. */
+static void drop_other_threads(void)
+{
+	static pid_t pid;
+	bool forked = pid && pid != getpid();
+
+	pid = getpid();
+	for (uint32_t i = 0; forked && i < GM_STACKS_THREADS_MAX; i++) {
+		struct gm_stacks_thread *thread = atomic_load(&gm_stacks_threads[i]);
+		if (!thread)
+			break;
+		atomic_store(&thread->visitors, 0);
+		if (thread == gm_stacks_current)
+			continue;
+		atomic_store(&thread->state, 0);
+		forget_thread(thread);
+		atomic_store(&thread->alive, false);
+	}
+}
+
 bool gm_stacks_start(const struct gm_stacks_options *options)
 {
+	drop_other_threads();
 	gm_stacks_options = *options;
 	if (!gm_stacks_options.max_frames || gm_stacks_options.max_frames > GM_STACKS_FRAMES_MAX)
 		gm_stacks_options.max_frames = GM_STACKS_FRAMES_MAX;

@@ -357,24 +357,32 @@ def forked():
 
 
 def deep():
-    """Beyond the bound: the innermost frames, and a mark."""
+    """Beyond the bound: the innermost frames, and a mark; also when it is reached little by little, and left again."""
+
+    def check(rows, sections):
+        found = sections["python"]
+        if len(rows) < 4096:
+            compare("deep", found, rows)
+        elif len(found) != 256:
+            failures.append(f"deep: {len(found)} frames of {len(rows)}")
+        else:
+            compare("deep", found, rows[:256])
+
     def down(n):
-        if n == 0:
-            return parts(probe.probe_take(0)), expected(sys._getframe())
-        return down(n - 1)
+        if n % 700 == 3:
+            check(expected(sys._getframe()), parts(probe.probe_take(0)))
+        if n:
+            down(n - 1)
+        if n % 900 == 5:
+            check(expected(sys._getframe()), parts(probe.probe_take(0)))
 
     sys.setrecursionlimit(20000)
     threading.stack_size(512 << 20)
-    result = []
-    thread = threading.Thread(target=lambda: result.append(down(6000)))
+    thread = threading.Thread(target=down, args=(6000,))
     thread.start()
     thread.join()
-    sections, rows = result[0]
-    found = sections["python"]
-    if len(found) != 256 or b"deeper than" not in probe.probe_gap():
-        failures.append(f"deep: {len(found)} frames, {probe.probe_gap()}")
-    else:
-        compare("deep", found, rows[:256])
+    if b"too deep" not in probe.probe_gap():
+        failures.append(f"deep: no mark: {probe.probe_gap()}")
 
 
 def main():
