@@ -138,12 +138,14 @@ static struct gm_error *recording_path(
 static struct gm_error *settings_of(
         const struct request *request, const char *path, bool existing, char **ret_settings)
 {
-	char max[40] = "";
+	char max[40] = "", self[PATH_MAX] = "";
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		self[0] = 0;
 	if (request->max_size)
 		snprintf(max, sizeof(max), ";max=%llu", (unsigned long long)request->max_size);
-	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s", path,
+	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s;gpumem=%s", path,
 	               request->devices, request->stacks, request->on_oom, max,
-	               existing ? ";existing=1" : "") < 0
+	               existing ? ";existing=1" : "", self) < 0
 	               ? &gm_error_no_memory
 	               : NULL;
 }

@@ -59,6 +59,7 @@ static struct gm_error *option_with_value(
 	        {"--devices", &options->record.devices},
 	        {"--stacks", &options->record.stacks},
 	        {"--max-size", &options->record.max_size},
+	        {"--on-oom", &options->record.on_oom},
 	};
 	const char *word = argv[*index];
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -107,9 +108,15 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	if (options->no_record && record->out)
 		return gm_error_create(
 		        GM_USAGE, "run: --no-record and -o %s: one of them", record->out);
-	if (!record->out && (record->devices || record->stacks || record->max_size))
-		return gm_error_create(GM_USAGE, "run: --devices, --stacks, --max-size: they are "
-		                                 "about a recording: name its file with -o");
+	if (record->on_oom && strcmp(record->on_oom, "stop") != 0 &&
+	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "none") != 0)
+		return gm_error_create(
+		        GM_USAGE, "run: --on-oom %s: it takes core, stop or none", record->on_oom);
+	if (!record->out &&
+	        (record->devices || record->stacks || record->max_size || record->on_oom))
+		return gm_error_create(GM_USAGE,
+		        "run: --devices, --stacks, --max-size, --on-oom: they are "
+		        "about a recording: name its file with -o");
 	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
 		return gm_error_create(GM_USAGE,
 		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
@@ -205,6 +212,9 @@ const struct gm_command gm_command_run = {
                  "have FILE.PID\n"
                  "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
                  "  --stacks LIST    python,native (default), one of them, or none\n"
+                 "  --on-oom stop|core|none  where a device runs out of memory: stop the program "
+                 "there, for gdb or\n"
+                 "                   `gpumem oom --pid`; or write a core of it, core.PID\n"
                  "  --max-size SIZE  recording stops when a process's file has this size, and says "
                  "so\n"
                  "  --no-record      records nothing: the default without -o\n"

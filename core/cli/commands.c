@@ -26,6 +26,7 @@
 	_(run)         \
 	_(attach)      \
 	_(detach)      \
+	_(top)         \
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \

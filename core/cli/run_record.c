@@ -156,13 +156,17 @@ static struct gm_error *set_environment(
 		        "colon: install gpumem "
 		        "elsewhere",
 		        library);
+	char self[PATH_MAX] = "";
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		self[0] = 0;
 	uint64_t limit = 0;
 	if (record->max_size)
 		gm_try(parse_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
-	if (asprintf(&settings, "out=%s;list=%s;devices=%s;stacks=%s;max=%ju", out, list,
-	            record->devices ? record->devices : "cuda",
-	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit) < 0) {
+	if (asprintf(&settings, "out=%s;list=%s;devices=%s;stacks=%s;max=%ju;on_oom=%s;gpumem=%s",
+	            out, list, record->devices ? record->devices : "cuda",
+	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
+	            record->on_oom ? record->on_oom : "none", self) < 0) {
 		settings = NULL;
 		return &gm_error_no_memory;
 	}

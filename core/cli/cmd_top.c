@@ -1,0 +1,281 @@
+/* `top`: a live view of a recorded process. It reads the agent's file as it grows; the process is not touched. */
+#include <curses.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "agent/format.h"
+#include "ask/blocks.h"
+#include "ask/leaks.h"
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "image/image.h"
+#include "render/text.h"
+
+extern const struct gm_command gm_command_top;
+
+enum { KEY_ONCE = 0x1401, KEY_DELAY = 'd', LINES_SHOWN = 12, LEAKS_SHOWN = 5, BAR = 40 };
+
+struct request {
+	bool once;
+	uint64_t seconds;
+};
+
+static const struct argp_option options[] = {
+        {"once", KEY_ONCE, NULL, 0, "print it once as text", 0},
+        {"delay", KEY_DELAY, "SECONDS", 0, "between two looks (1)", 0},
+        {0},
+};
+
+static struct gm_error *take_option(void *input, int key, const char *argument)
+{
+	struct request *request = input;
+	if (key == KEY_DELAY)
+		return gm_parse_number(argument, 1, 3600, &request->seconds);
+	request->once = true;
+	return NULL;
+}
+
+/* ---- where it records --------------------------------------------------------------------------------------- */
+
+static bool is_agents(const char *path)
+{
+	char magic[8];
+	struct stat about;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+	       read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+	       memcmp(magic, GM_AGENT_MAGIC, sizeof(magic)) == 0;
+}
+
+/* The process has the file mapped that it writes. */
+static struct gm_error *find_file(int pid, char **ret_path)
+{
+	struct gm_image *image;
+	gm_try(gm_image_open_pid(pid, &image));
+	size_t count;
+	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
+	char *found = NULL;
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < count && !found && !error; i++) {
+		uint32_t wanted = GM_MAPPING_SHARED | GM_MAPPING_WRITE;
+		char *path = NULL;
+		if ((mappings[i].flags & wanted) != wanted || mappings[i].path[0] != '/' ||
+		        strncmp(mappings[i].path, "/dev/", 5) == 0)
+			continue;
+		error = gm_image_file_path(image, mappings[i].path, &path);
+		if (!error && is_agents(path))
+			found = gm_take(path);
+		free(path);
+	}
+	gm_image_close(image);
+	if (!error && !found)
+		error = gm_error_create(GM_TARGET,
+		        "process %d: it is not being recorded: `gpumem attach %d` begins it, then "
+		        "`gpumem top %d`",
+		        pid, pid, pid);
+	*ret_path = found;
+	return error;
+}
+
+/* ---- a look ------------------------------------------------------------------------------------------------- */
+
+struct look {
+	uint64_t events;
+	double time;
+};
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void put_devices(const struct gm_model *model, FILE *out)
+{
+	for (size_t i = 0; i < gm_model_device_count(model); i++) {
+		const struct gm_model_device *device = gm_model_device(model, i);
+		char name[GM_SIZE_TEXT], used[GM_SIZE_TEXT], reserved[GM_SIZE_TEXT],
+		        peak[GM_SIZE_TEXT];
+		uint64_t most = device->peak.reserved > device->peak.allocated
+		                        ? device->peak.reserved
+		                        : device->peak.allocated;
+		int filled = most ? (int)(device->now.allocated * BAR / most) : 0;
+		fprintf(out, "%-8s [%.*s%*s] %s allocated",
+		        gm_text_device(device->type, device->index, name), filled,
+		        "########################################", BAR - filled, "",
+		        gm_text_size(device->now.allocated, used));
+		if (device->peak.reserved)
+			fprintf(out, " of %s reserved",
+			        gm_text_size(device->now.reserved, reserved));
+		fprintf(out, ", peak %s", gm_text_size(device->peak.allocated, peak));
+		if (device->ooms)
+			fprintf(out, ", out of memory %" PRIu64 " times", device->ooms);
+		fputc('\n', out);
+	}
+}
+
+static void put_blocks(struct gm_context *context, FILE *out)
+{
+	const struct gm_blocks_options by_line = {.by = GM_BY_LINE};
+	struct gm_blocks blocks;
+	_cleanup_error_ struct gm_error *error = gm_ask_blocks(context, &by_line, &blocks);
+	if (error)
+		return;
+	char size[GM_SIZE_TEXT];
+	fputs("\nby phase:", out);
+	for (int i = 0; i < GM_PHASE_COUNT; i++)
+		if (blocks.by_phase[i])
+			fprintf(out, "  %s %s", gm_phase_name((enum gm_phase)i),
+			        gm_text_size(blocks.by_phase[i], size));
+	fprintf(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
+	for (size_t i = 0; i < blocks.group_count && i < LINES_SHOWN; i++)
+		fprintf(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(blocks.groups[i].bytes, size),
+		        blocks.groups[i].blocks, blocks.groups[i].key);
+	gm_blocks_deinit(&blocks);
+}
+
+static void put_leaks(struct gm_context *context, FILE *out)
+{
+	struct gm_leaks leaks;
+	_cleanup_error_ struct gm_error *error = gm_ask_leaks(context, &leaks);
+	if (error)
+		return;
+	for (size_t i = 0; i < leaks.count && i < LEAKS_SHOWN; i++) {
+		const struct gm_leak *leak = &leaks.items[i];
+		struct gm_frame_place place;
+		char size[GM_SIZE_TEXT];
+		uint64_t steps = (uint64_t)leaks.to - leaks.from + 1;
+		if (i == 0)
+			fputs("\ngrowing:\n", out);
+		if (gm_place_site(gm_model_log(leaks.model), leak->stack, &place))
+			fprintf(out, "%12s  a step  %s:%u in %s\n",
+			        gm_text_size(leak->bytes / steps, size),
+			        gm_place_base_name(place.file), place.line, place.function);
+	}
+	gm_leaks_deinit(&leaks);
+}
+
+static struct gm_error *put_look(struct gm_context *context, struct look *before, FILE *out)
+{
+	struct gm_model *model;
+	gm_context_invalidate(context);
+	gm_try(gm_context_model(context, &model));
+	const struct gm_log *log = gm_model_log(model);
+	struct look here = {.events = gm_log_event_count(log), .time = now()};
+	double span = here.time - before->time;
+	fprintf(out, "gpumem top  process %d  %s\n", context->pid, gm_log_source(log));
+	fprintf(out, "%" PRIu64 " events", here.events);
+	if (before->time > 0 && span > 0 && here.events >= before->events)
+		fprintf(out, ", %.0f/s", (double)(here.events - before->events) / span);
+	fprintf(out, ", step %u\n\n", gm_model_step_count(model));
+	put_devices(model, out);
+	put_blocks(context, out);
+	put_leaks(context, out);
+	*before = here;
+	return NULL;
+}
+
+/* ---- the screen --------------------------------------------------------------------------------------------- */
+
+static void show(const char *text)
+{
+	int rows, columns, row = 0;
+	getmaxyx(stdscr, rows, columns);
+	erase();
+	for (const char *line = text; *line && row < rows - 1; row++) {
+		size_t length = strcspn(line, "\n");
+		if (row == 0)
+			attron(A_BOLD);
+		mvaddnstr(row, 0, line, (int)(length < (size_t)columns ? length : (size_t)columns));
+		attroff(A_BOLD);
+		line += length + (line[length] == '\n');
+	}
+	attron(A_REVERSE);
+	mvaddnstr(rows - 1, 0, "q ends", columns);
+	attroff(A_REVERSE);
+	refresh();
+}
+
+static struct gm_error *live(struct gm_context *context, const struct request *request)
+{
+	struct look look = {0};
+	struct gm_error *error = NULL;
+	setlocale(LC_CTYPE, "");
+	if (!newterm(NULL, stdout, stdin))
+		return gm_error_create(GM_USAGE,
+		        "top: this terminal (TERM) is not known: --once prints it as text");
+	noecho();
+	cbreak();
+	curs_set(0);
+	for (bool goes_on = true; goes_on && !error;) {
+		_cleanup_free_ char *text = NULL;
+		size_t size;
+		double start = now();
+		FILE *out = open_memstream(&text, &size);
+		if (!out) {
+			error = &gm_error_no_memory;
+			break;
+		}
+		error = put_look(context, &look, out);
+		fclose(out);
+		if (!error)
+			show(text);
+		/* A long record takes its time to read: no more than a quarter of ours goes into that. */
+		double cost = (now() - start) * 3;
+		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
+		timeout((int)(wait * 1000));
+		int key = error ? 'q' : getch();
+		goes_on = key != 'q' && key != 'Q' && key != 27;
+	}
+	endwin();
+	return error;
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct request request = {.seconds = 1};
+	struct gm_arguments arguments;
+	gm_try(gm_arguments_parse(&gm_command_top, argc, argv, options, take_option, &request, 1,
+	        false, out, &arguments));
+	if (arguments.help)
+		return NULL;
+	if (arguments.positional_count == 0)
+		return gm_error_create(
+		        GM_USAGE, "top: which process: name it, as in `gpumem top 4711`");
+	uint64_t pid;
+	gm_try(gm_error_prefix(
+	        gm_parse_number(arguments.positional[0], 1, 1 << 30, &pid), "top: PID"));
+	_cleanup_free_ char *path = NULL;
+	gm_try(find_file((int)pid, &path));
+	context->pid = (int)pid;
+	gm_try(gm_context_set_log(context, path));
+	if (!request.once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO))
+		return live(context, &request);
+	struct look look = {0};
+	return put_look(context, &look, out);
+}
+
+const struct gm_command gm_command_top = {
+        .name = "top",
+        .summary = "a live view of a recorded process",
+        .usage = "PID [--delay SECONDS] [--once]\n"
+                 "What a process that `run` or `attach` records has allocated now: each device, by "
+                 "phase and by "
+                 "line,\n"
+                 "how many events a second, and the lines that leave more behind with each step. q "
+                 "ends it.\n"
+                 "\n"
+                 " Example: gpumem top 4711\n"
+                 " Example: gpumem top 4711 --once",
+        .shell = true,
+        .run = run,
+};

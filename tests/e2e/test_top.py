@@ -1,0 +1,101 @@
+"""`gpumem top` in a real terminal, and what `--on-oom` does without a debugger."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+GROWS = """
+import sys, torch
+held = []
+print("begun", flush=True)
+for step in range(10 ** 6):
+    held.append(torch.empty(1 << 20, dtype=torch.uint8, device="cuda"))
+    if step == 20:
+        sys.stdin.readline()
+        break
+"""
+
+FULL = """
+import torch
+held = []
+try:
+    while True:
+        held.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError:
+    print("caught after", len(held), flush=True)
+"""
+
+
+def screen(command, until, timeout=60):
+    """What a terminal of 100 columns got until `until` was in it; then q ends it."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(command[0], [str(word) for word in command], {**os.environ, "TERM": "xterm"})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    got, end = "", time.monotonic() + timeout
+    while until not in got and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.2)[0]:
+            got += re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", " ", os.read(terminal, 65536).decode(errors="replace"))
+    os.write(terminal, b"q")
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:  # its end
+        pass
+    return got, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_top_shows_a_recorded_process_in_a_terminal(spawn, run_gpumem, gpumem, python, sim_env, tmp_path):
+    program = tmp_path / "grows.py"
+    program.write_text(GROWS)
+    process = spawn([python, program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    assert "not being recorded" in run_gpumem("top", process.pid).check(4).err
+    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
+    shown, status = screen([gpumem, "top", str(process.pid)], "21.00 MiB")
+    assert status == 0 and "cuda:0" in shown and f"process {process.pid}" in shown, shown
+    once = run_gpumem("top", process.pid, "--once").check().out
+    assert "21.00 MiB allocated of 22.00 MiB reserved" in once, once
+    process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+
+
+def stopped(pid):
+    return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def test_on_oom_stop_stops_the_program_where_it_ran_out(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
+    program, log = tmp_path / "full.py", tmp_path / "run.gpumem"
+    program.write_text(FULL)
+    run = spawn(
+        [gpumem, "run", "--sim=1GiB", "-o", log, "--on-oom", "stop", "--", python, program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    line = next(line for line in run.stderr if "ran out of GPU memory and stands still" in line)
+    pid = int(re.search(r"process (\d+)", line)[1])
+    wait_for(lambda: stopped(pid))
+    told = run_gpumem("oom", "--pid", pid, "--json").check().json()
+    assert told["top"][0]["bytes"] == 8 * (100 << 20), told
+    os.kill(pid, 18)  # SIGCONT
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 0 and "caught after 8" in out
+    assert run_gpumem("oom", log, "--json").check().json()["requested"] == 100 << 20
+
+
+def test_on_oom_core_writes_a_core_and_the_program_goes_on(run, run_gpumem, gpumem, python, tmp_path):
+    program = tmp_path / "full.py"
+    program.write_text(FULL)
+    line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", "core", "--", python, program]
+    finished = run(line, cwd=tmp_path).check()
+    assert "caught after 8" in finished.out
+    core = next(tmp_path.glob("core.*"))
+    told = run_gpumem("oom", core, "--json").check().json()
+    core.unlink()
+    assert told["top"][0]["bytes"] == 8 * (100 << 20), told
