@@ -40,7 +40,10 @@ static bool truth(enum gm_sim_type type, const char *at)
 	return value.is_real ? value.real != 0 : value.integer != 0;
 }
 
-/* plan->type: 0 input, 1 output, 2 the counts' type, 3 the number of items'; plan->number[0]: its argument. */
+/*
+ * plan->type: 0 input, 1 output, 2 the counts' type, 3 the number of items'. plan->number: 0 its argument, 1 what the
+ * family says, 2 where in the input's iterator the pointer stands.
+ */
 static bool items_of(const struct gm_sim_plan *plan, void **arguments, uint64_t *ret)
 {
 	*ret = number(plan->type[3], arguments[plan->number[0]]);
@@ -52,7 +55,7 @@ static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_la
 {
 	void **a = launch->arguments;
 	uint64_t items, total = 0;
-	const char *in = pointer(a[0]);
+	const char *in = pointer((char *)a[0] + plan->number[2]);
 	char *out = pointer(a[1]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	if (!items_of(plan, a, &items))
@@ -82,7 +85,7 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 	char *out = pointer(a[2]), *count = pointer(a[3]);
 	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
 	bool flagged = plan->form == SELECT_FLAGGED;
-	const char *in = pointer(a[flagged ? 1 : 0]);
+	const char *in = pointer((char *)a[flagged ? 1 : 0] + plan->number[2]);
 	int64_t counter;
 	memcpy(&counter, a[0], sizeof(counter));
 	if (!items_of(plan, a, &items))
@@ -314,23 +317,28 @@ static bool compute_scatter(const struct gm_sim_plan *plan, const struct gm_sim_
 	return true;
 }
 
-/* T of "T const*", or of an iterator that tells whether a T is not zero; *ret_flag says that. */
-static enum gm_sim_type iterated(struct gm_sim_text text, bool *ret_flag)
+/*
+ * T of "T const*", or of an iterator that tells whether a T is not zero; *ret_flag says that. *ret_at is where the
+ * pointer stands in it: thrust's has it first, CUB's own (CUDA 12) has the function before it.
+ */
+static enum gm_sim_type iterated(struct gm_sim_text text, bool *ret_flag, int64_t *ret_at)
 {
 	*ret_flag = false;
+	*ret_at = 0;
 	enum gm_sim_type type = gm_sim_type_of(text);
 	if (type)
 		return text.at[text.size - 1] == '*' ? type : GM_SIM_NONE;
 	struct gm_sim_text base, own[4], inner[2];
 	if (gm_sim_name_template(text, &base, own, 4) < 2)
 		return GM_SIM_NONE;
-	bool transform = gm_sim_text_is(base, "transform_iterator") ||
-	                 gm_sim_text_is(base, "TransformInputIterator");
+	bool older = gm_sim_text_is(base, "TransformInputIterator"),
+	     transform = older || gm_sim_text_is(base, "transform_iterator");
 	/* thrust: <function, iterator, …>; cub's older: <bool, function, iterator, …> */
 	for (unsigned i = 0; transform && i < 2; i++)
 		if (gm_sim_name_template(own[i], &base, inner, 2) == 1 &&
 		        gm_sim_text_is(base, "NonZeroOp")) {
 			*ret_flag = true;
+			*ret_at = older ? 8 : 0;
 			return gm_sim_type_of(own[i + 1]);
 		}
 	return GM_SIM_NONE;
@@ -356,10 +364,12 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 	if (gm_sim_text_is(base, "DeviceReduceSingleTileKernel") ||
 	        gm_sim_text_is(base, "DeviceReduceKernel")) {
 		bool many = gm_sim_text_is(base, "DeviceReduceKernel");
-		if (known < 5 || !gm_sim_text_has(p[many ? 4 : 3], "plus"))
+		const struct gm_sim_text *sum = &p[many ? 4 : 3];
+		if (known < 5 ||
+		        (!gm_sim_text_has(*sum, "plus") && !gm_sim_text_has(*sum, "cub::Sum")))
 			return false;
 		ret->form = many ? COUNT_MANY : COUNT_TILE;
-		ret->type[0] = iterated(p[0], &flag);
+		ret->type[0] = iterated(p[0], &flag, &ret->number[2]);
 		ret->type[1] = gm_sim_type_of(p[1]);
 		ret->type[3] = gm_sim_type_of(p[2]);
 		ret->number[0] = 2;
@@ -369,9 +379,10 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		       !gm_sim_type_is_real(ret->type[1]);
 	}
 	if (gm_sim_text_is(base, "DeviceSelectSweepKernel") && known >= 9) {
-		bool unique = gm_sim_text_has(p[6], "equal_to");
+		bool unique =
+		        gm_sim_text_has(p[6], "equal_to") || gm_sim_text_has(p[6], "cub::Equality");
 		ret->form = unique ? SELECT_UNIQUE : SELECT_FLAGGED;
-		ret->type[0] = iterated(p[unique ? 0 : 1], &flag);
+		ret->type[0] = iterated(p[unique ? 0 : 1], &flag, &ret->number[2]);
 		ret->type[1] = gm_sim_type_of(p[2]);
 		ret->type[2] = gm_sim_type_of(p[3]);
 		ret->type[3] = gm_sim_type_of(p[7]);
@@ -385,10 +396,11 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		return good && ret->type[0] && ret->type[1] && ret->type[2] && ret->type[3];
 	}
 	if (gm_sim_text_is(base, "DeviceScanKernel") && known == 7) {
-		if (!gm_sim_text_has(p[4], "plus<") || !gm_sim_text_has(p[5], "NullType"))
+		if ((!gm_sim_text_has(p[4], "plus<") && !gm_sim_text_has(p[4], "cub::Sum")) ||
+		        !gm_sim_text_has(p[5], "NullType"))
 			return false;
 		ret->form = SCAN;
-		ret->type[0] = iterated(p[0], &flag);
+		ret->type[0] = iterated(p[0], &flag, &ret->number[2]);
 		ret->type[1] = gm_sim_type_of(p[1]);
 		ret->type[3] = gm_sim_type_of(p[6]);
 		ret->number[0] = 6;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/float.h"
 #include "sim/kernels/kernels.h"
 
 static const struct {
@@ -90,63 +91,6 @@ enum gm_sim_type gm_sim_type_wide(enum gm_sim_type type)
 	return type == GM_SIM_F16 || type == GM_SIM_BF16 ? GM_SIM_F32 : type;
 }
 
-static float from_bits(uint32_t bits)
-{
-	float value;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static uint32_t to_bits(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static double from_half(uint16_t half)
-{
-	int exponent = half >> 10 & 31;
-	double fraction = half & 1023, value;
-	if (exponent == 31)
-		value = fraction != 0 ? NAN : INFINITY;
-	else if (exponent)
-		value = ldexp(1024 + fraction, exponent - 25);
-	else
-		value = ldexp(fraction, -24);
-	return half & 0x8000 ? -value : value;
-}
-
-/* To the nearest, ties to even, as a GPU converts. */
-static uint16_t to_half(double value)
-{
-	uint16_t sign = signbit(value) ? 0x8000 : 0;
-	double size = fabs(value);
-	if (isnan(size))
-		return sign | 0x7e00;
-	if (size >= 65520)
-		return sign | 0x7c00;
-	int exponent;
-	frexp(size, &exponent);
-	exponent = exponent - 1 < -14 ? -14 : exponent - 1;
-	int fraction =
-	        (int)nearbyint(ldexp(size, 10 - exponent)); /* 1024 more where not subnormal */
-	if (fraction >= 2048) {
-		fraction /= 2;
-		exponent++;
-	}
-	return (uint16_t)(sign | (fraction >= 1024 ? ((exponent + 15) << 10) + fraction - 1024
-	                                           : fraction));
-}
-
-static uint16_t to_bfloat(float value)
-{
-	uint32_t bits = to_bits(value);
-	if (value != value)
-		return 0x7fc0;
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 struct gm_sim_value gm_sim_real(double real)
 {
 	return (struct gm_sim_value){.real = real, .is_real = true};
@@ -189,9 +133,9 @@ struct gm_sim_value gm_sim_load(enum gm_sim_type type, const void *at)
 	case GM_SIM_F32:
 		return gm_sim_real(LOAD(float));
 	case GM_SIM_F16:
-		return gm_sim_real(from_half(LOAD(uint16_t)));
+		return gm_sim_real(gm_sim_of_half(LOAD(uint16_t)));
 	case GM_SIM_BF16:
-		return gm_sim_real(from_bits((uint32_t)LOAD(uint16_t) << 16));
+		return gm_sim_real(gm_sim_of_bfloat16(LOAD(uint16_t)));
 	case GM_SIM_BOOL:
 		return gm_sim_integer(LOAD(uint8_t) != 0);
 	case GM_SIM_I8:
@@ -224,14 +168,16 @@ void gm_sim_store(enum gm_sim_type type, void *at, struct gm_sim_value value)
 		memcpy(&bits, &real, sizeof(real));
 		break;
 	}
-	case GM_SIM_F32:
-		bits = to_bits((float)gm_sim_as_real(value));
+	case GM_SIM_F32: {
+		float real = (float)gm_sim_as_real(value);
+		memcpy(&bits, &real, sizeof(real));
 		break;
+	}
 	case GM_SIM_F16:
-		bits = to_half(gm_sim_as_real(value));
+		bits = gm_sim_to_half(gm_sim_as_real(value));
 		break;
 	case GM_SIM_BF16:
-		bits = to_bfloat((float)gm_sim_as_real(value));
+		bits = gm_sim_to_bfloat16((float)gm_sim_as_real(value));
 		break;
 	case GM_SIM_BOOL:
 		bits = value.is_real ? value.real != 0 : value.integer != 0;

@@ -114,12 +114,14 @@ bool gm_sim_elementwise_plan(struct gm_sim_text name, struct gm_sim_text base,
 	if (gm_sim_text_is(base, "vectorized_elementwise_kernel") && count == 3) {
 		functor = arguments[1];
 		ret->form = VECTORIZED;
-	} else if (gm_sim_text_is(base, "unrolled_elementwise_kernel") && count == 7) {
+	} else if (gm_sim_text_is(base, "unrolled_elementwise_kernel") &&
+	           (count == 7 || count == 6)) {
+		/* <functor, pointers, elements a thread (since torch 2.6), two calculators, loader, storer> */
+		const struct gm_sim_text *behind = &arguments[count - 4];
 		functor = arguments[0];
-		ret->form =
-		        gm_sim_text_has(arguments[5], "LoadWithCast") ? UNROLLED_CAST : UNROLLED;
-		if (!gm_sim_text_has(arguments[3], "Trivial") ||
-		        !gm_sim_text_has(arguments[4], "Trivial"))
+		ret->form = gm_sim_text_has(behind[2], "LoadWithCast") ? UNROLLED_CAST : UNROLLED;
+		if (!gm_sim_text_has(behind[0], "Trivial") ||
+		        !gm_sim_text_has(behind[1], "Trivial"))
 			return false;
 	} else if (gm_sim_text_is(base, "elementwise_kernel") && count == 3) {
 		/* gpu_kernel_impl<FUNCTOR>(…)::{lambda(int)#1} */

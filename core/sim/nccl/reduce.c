@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/float.h"
 #include "sim/nccl/nccl.h"
 
 size_t gm_nccl_type_size(ncclDataType_t type)
@@ -15,82 +16,19 @@ size_t gm_nccl_type_size(ncclDataType_t type)
 	return (unsigned)type < ncclNumTypes ? sizes[type] : 0;
 }
 
-static float of_bits(uint32_t bits)
-{
-	float value;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static uint32_t to_bits(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static float of_bfloat16(uint16_t bits)
-{
-	return of_bits((uint32_t)bits << 16);
-}
-
-static uint16_t to_bfloat16(float value)
-{
-	uint32_t bits = to_bits(value);
-	if (value != value)
-		return 0x7fff;
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* A small floating-point type of `exponent` and `mantissa` bits below a sign. */
-static float of_small(unsigned bits, unsigned exponent, unsigned mantissa)
-{
-	unsigned e = bits >> mantissa & ((1u << exponent) - 1), m = bits & ((1u << mantissa) - 1);
-	int bias = (1 << (exponent - 1)) - 1;
-	float value = e ? ldexpf((float)(m | 1u << mantissa), (int)e - bias - (int)mantissa)
-	                : ldexpf((float)m, 1 - bias - (int)mantissa);
-	return bits >> (exponent + mantissa) & 1 ? -value : value;
-}
-
-/* Rounded to the nearest, ties to even; `largest` is the greatest finite number's code, `over` what lies beyond. */
-static unsigned to_small(
-        float value, unsigned exponent, unsigned mantissa, unsigned largest, unsigned over)
-{
-	unsigned sign = (unsigned)(signbit(value) != 0) << (exponent + mantissa);
-	int bias = (1 << (exponent - 1)) - 1, e;
-	value = fabsf(value);
-	if (value == 0)
-		return sign;
-	frexpf(value, &e);
-	e -= 1; /* value = 1.x * 2^e */
-	if (isinf(value) || e > bias + 1)
-		return sign | over;
-	if (e < 1 - bias)
-		e = 1 - bias;
-	/* In units of the last place; the sum carries into the exponent by itself. */
-	float units = rintf(ldexpf(value, (int)mantissa - e));
-	unsigned code = (unsigned)(e + bias - 1) * (1u << mantissa) + (unsigned)units;
-	return sign | (code > largest ? over : code);
-}
-
 static float half_values[1 << 16], fp8_values[2][256];
 
 static void fill_tables(void)
 {
-	for (unsigned i = 0; i < 1 << 16; i++) {
-		unsigned e = i >> 10 & 31;
-		half_values[i] = e == 31 ? i & 1023  ? NAN
-		                           : i >> 15 ? -INFINITY
-		                                     : INFINITY
-		                         : of_small(i, 5, 10);
-	}
+	for (unsigned i = 0; i < 1 << 16; i++)
+		half_values[i] = gm_sim_of_half((uint16_t)i);
 	for (unsigned i = 0; i < 256; i++) {
-		fp8_values[0][i] = (i & 127) == 127 ? NAN : of_small(i, 4, 3);
+		fp8_values[0][i] = (i & 127) == 127 ? NAN : gm_sim_of_small(i, 4, 3);
 		unsigned e = i >> 2 & 31;
 		fp8_values[1][i] = e == 31 ? i & 3    ? NAN
 		                             : i >> 7 ? -INFINITY
 		                                      : INFINITY
-		                           : of_small(i, 5, 2);
+		                           : gm_sim_of_small(i, 5, 2);
 	}
 }
 
@@ -147,7 +85,7 @@ static void widen(ncclDataType_t type, void *wide, const void *from, size_t coun
 	case ncclFloat64:
 		EACH(d, double, x[n])
 	case ncclBfloat16:
-		EACH(f, uint16_t, of_bfloat16(x[n]))
+		EACH(f, uint16_t, gm_sim_of_bfloat16(x[n]))
 	case ncclFloat16:
 		pthread_once(&once, fill_tables);
 		EACH(f, uint16_t, half_values[x[n]])
@@ -286,14 +224,14 @@ void gm_nccl_narrow(ncclDataType_t type, ncclRedOp_t op, unsigned ranks, void *t
 	case ncclFloat64:
 		EACH(double, d[n])
 	case ncclBfloat16:
-		EACH(uint16_t, to_bfloat16(f[n]))
+		EACH(uint16_t, gm_sim_to_bfloat16(f[n]))
 	case ncclFloat16:
-		EACH(uint16_t, f[n] != f[n] ? 0x7fff : to_small(f[n], 5, 10, 0x7bff, 0x7c00))
+		EACH(uint16_t, gm_sim_to_half(f[n]))
 	case ncclFloat8e4m3:
 		/* Beyond the largest stays the largest, as CUDA's conversion has it. */
-		EACH(uint8_t, f[n] != f[n] ? 0x7f : to_small(f[n], 4, 3, 0x7e, 0x7e))
+		EACH(uint8_t, f[n] != f[n] ? 0x7f : gm_sim_to_small(f[n], 4, 3, 0x7e, 0x7e))
 	case ncclFloat8e5m2:
-		EACH(uint8_t, f[n] != f[n] ? 0x7f : to_small(f[n], 5, 2, 0x7b, 0x7b))
+		EACH(uint8_t, f[n] != f[n] ? 0x7f : gm_sim_to_small(f[n], 5, 2, 0x7b, 0x7b))
 	default:
 		break;
 	}
