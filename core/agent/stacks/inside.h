@@ -176,6 +176,7 @@ struct gm_native_slot {
 	uint64_t rsp_at; /* where rsp was read, 0: it follows from the frame within */
 	uint32_t stack;  /* of which it is the innermost frame */
 	bool exact;      /* pc is of an instruction that did not call: it was interrupted */
+	uint64_t unused; /* a slot is a line of the cache */
 };
 
 /* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
@@ -201,12 +202,13 @@ struct gm_stacks_thread {
 	uint32_t loop_count;
 	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
 
-	size_t scratch_used;                                    /* of `record`: decoding.h */
-	struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
-	struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
-	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1]; /* innermost first */
-	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];     /* innermost first */
-	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX];       /* a record as it is put together */
+	size_t scratch_used; /* of `record`: decoding.h */
+	/* a slot is a line of the cache */
+	_Alignas(64) struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	_Alignas(64) struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
+	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1];              /* innermost first */
+	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];                  /* innermost first */
+	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX]; /* a record as it is put together */
 };
 
 struct gm_stacks_python {

@@ -143,8 +143,9 @@ static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *lo
 	uint64_t position = position_of(loop, slot);
 	uint8_t bytes[32], *at = bytes;
 
-	if (atomic_exchange_explicit(&loop->position, position, memory_order_relaxed) == position)
+	if (atomic_load_explicit(&loop->position, memory_order_relaxed) == position)
 		return;
+	atomic_store_explicit(&loop->position, position, memory_order_relaxed);
 	at = gm_write_varint(at, frame->entry->id);
 	at = gm_write_varint(at, loop->slot);
 	at = gm_write_varint(at, position == UINT64_MAX ? 0 : position + 1);
@@ -153,11 +154,13 @@ static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *lo
 
 void gm_passes_take(struct gm_stacks_thread *thread)
 {
-	uint32_t outermost = 0, seen = 0;
+	uint32_t outermost = atomic_load_explicit(&main_code, memory_order_relaxed), seen = 0;
 
 	/* Of one thread only, the first that was seen: what others do is no step of the program. */
-	if (!atomic_compare_exchange_strong(&main_code, &outermost, thread->python[0].entry->id) &&
-	        outermost != thread->python[0].entry->id)
+	if (GM_UNLIKELY(!outermost) &&
+	        atomic_compare_exchange_strong(&main_code, &outermost, thread->python[0].entry->id))
+		outermost = thread->python[0].entry->id;
+	if (outermost != thread->python[0].entry->id)
 		return;
 	for (uint32_t i = 0; i < thread->loop_count && seen < LOOPS_AT_ONCE; i++) {
 		const struct gm_python_slot *frame = &thread->python[thread->loops[i]];
