@@ -78,6 +78,7 @@ def test_python_and_pytorch_are_recognised_through_gdbserver(held, gdbserver):
         assert re.search(line, run.out), run.out
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long  # every writable byte comes through gdbserver, at 20 MB a second
 def test_who_holds_answers_through_gdbserver(held, gdbserver):
     port = gdbserver(held.pid)
@@ -100,6 +101,7 @@ def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp
     assert "none None" in run.out
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_what_ran_on_is_read_anew(spawn, python, gdbserver, tmp_path):
     program = tmp_path / "twice.py"
