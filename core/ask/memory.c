@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/size.h"
 #include "base/cleanup.h"
 
 enum { SMALL_SEGMENT = 2 << 20 };
@@ -325,8 +326,8 @@ struct gm_error *gm_memory_after(
 		event = count ? (uint32_t)count - 1 : 0;
 	if (event >= count)
 		return gm_error_create(GM_USAGE,
-		        "event %u: not in the record: it has %ju events, counted from 0", event,
-		        (uintmax_t)count);
+		        "event %u: not in the record: it has %ju event%s, counted from 0", event,
+		        (uintmax_t)count, gm_text_s(count));
 	struct gm_memory memory = {.device_type = gm_model_device(model, index)->type,
 	        .device = gm_model_device(model, index)->index,
 	        .event = event,

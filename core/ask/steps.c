@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/size.h"
 #include "base/cleanup.h"
 
 void gm_steps_answer_deinit(struct gm_steps_answer *answer)
@@ -68,9 +69,9 @@ struct gm_error *gm_ask_steps(
 	gm_try(gm_context_model(context, &model));
 	if (step > gm_model_step_count(model))
 		return gm_error_create(GM_USAGE,
-		        "step %u: not in the record: it has %u steps, counted from 1: `gpumem "
+		        "step %u: not in the record: it has %u step%s, counted from 1: `gpumem "
 		        "steps` lists them",
-		        step, gm_model_step_count(model));
+		        step, gm_model_step_count(model), gm_text_s(gm_model_step_count(model)));
 	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};
 	GM_ARRAY(struct gm_stretch) steps = {0};
 	if (answer.device == SIZE_MAX) {

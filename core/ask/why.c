@@ -212,8 +212,9 @@ static void put_sentence(FILE *out, const struct gm_why *why)
 		fputs(" The allocator has not completed the free: the block waits for a stream.",
 		        out);
 	else if (block->free_completed > block->free_requested + 1)
-		fprintf(out, " The allocator completed the free %u events later.",
-		        block->free_completed - block->free_requested);
+		fprintf(out, " The allocator completed the free %u event%s later.",
+		        block->free_completed - block->free_requested,
+		        gm_text_s(block->free_completed - block->free_requested));
 }
 
 static void put_held_until(FILE *out, const struct gm_why *why)

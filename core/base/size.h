@@ -9,5 +9,10 @@ enum { GM_SIZE_TEXT = 24, GM_SIZE_GROUPED = 32 };
 const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT]);
 /* "1,000,341,504" */
 const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_GROUPED]);
+/* What makes a noun behind a number a plural: "1 step", "2 steps". */
+static inline const char *gm_text_s(uint64_t number)
+{
+	return number == 1 ? "" : "s";
+}
 
 #endif

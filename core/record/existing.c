@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/size.h"
 #include "record/recorder.h"
 
 enum { CHAIN_MAX = 1 << 20 };
@@ -117,10 +118,10 @@ static void write_all(
 	HASH_CLEAR(hh, index);
 	free(entries);
 	gm_record_gap(recorder,
-	        "recording began late: %zu blocks were there already; who made them is not known, "
+	        "recording began late, with %zu block%s there already; who made them is not known, "
 	        "and "
 	        "steps count from here",
-	        live);
+	        live, gm_text_s(live));
 }
 
 void gm_record_existing(struct gm_recorder *recorder)

@@ -46,10 +46,11 @@ static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	uint32_t step = gm_model_step(blocks->model, blocks->event);
-	fprintf(out, "%s: %s %s (%s bytes) in %zu blocks after event %u",
+	fprintf(out, "%s: %s %s (%s bytes) in %zu block%s after event %u",
 	        gm_text_device(device->type, device->index, name),
 	        gm_text_size(blocks->allocated, size), what,
-	        gm_text_grouped(blocks->allocated, exact), blocks->live_count, blocks->event);
+	        gm_text_grouped(blocks->allocated, exact), blocks->live_count,
+	        gm_text_s(blocks->live_count), blocks->event);
 	if (step)
 		fprintf(out, ", in step %u", step);
 	fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));

@@ -14,8 +14,9 @@ static void put_device(
         FILE *out, const struct gm_model *model, const struct gm_model_device *device)
 {
 	char name[GM_SIZE_TEXT];
-	fprintf(out, "  %s: %" PRIu64 " events\n",
-	        gm_text_device(device->type, device->index, name), device->events);
+	fprintf(out, "  %s: %" PRIu64 " event%s\n",
+	        gm_text_device(device->type, device->index, name), device->events,
+	        gm_text_s(device->events));
 	put_bytes(out, "allocated", device->now.allocated);
 	put_bytes(out, "reserved", device->now.reserved);
 	put_bytes(out, "peak allocated", device->peak.allocated);
@@ -64,8 +65,9 @@ struct gm_error *gm_render_info_text(
 		fprintf(out, ": %s", gm_log_source(log));
 	if (gm_log_pid(log))
 		fprintf(out, " (process %" PRIu64 ")", gm_log_pid(log));
-	fprintf(out, "\n  %" PRIu64 " events, %u steps", gm_log_event_count(log),
-	        gm_model_step_count(info->model));
+	fprintf(out, "\n  %" PRIu64 " event%s, %u step%s", gm_log_event_count(log),
+	        gm_text_s(gm_log_event_count(log)), gm_model_step_count(info->model),
+	        gm_text_s(gm_model_step_count(info->model)));
 	struct gm_step_loop loop;
 	struct gm_log_code code;
 	if (gm_model_step_count(info->model) && gm_model_step_loop(info->model, &loop) &&

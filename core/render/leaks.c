@@ -16,10 +16,11 @@ struct gm_error *gm_render_leaks_text(
 	uint32_t steps = leaks->to >= leaks->from ? leaks->to - leaks->from + 1 : 0;
 	if (!steps) {
 		fprintf(out,
-		        "Leaks cannot be told: the record has %u steps, and it takes %d to see "
+		        "Leaks cannot be told: the record has %u step%s, and it takes %d to see "
 		        "something "
 		        "grow.\n",
-		        gm_model_step_count(leaks->model), GM_LEAK_STEPS_MIN + 2);
+		        gm_model_step_count(leaks->model),
+		        gm_text_s(gm_model_step_count(leaks->model)), GM_LEAK_STEPS_MIN + 2);
 		return NULL;
 	}
 	if (!leaks->count) {

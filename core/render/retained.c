@@ -95,9 +95,10 @@ static bool put_device(const struct gm_retained_device *device, const struct gm_
 		snprintf(name, sizeof(name), "host tensors");
 	else
 		gm_text_device(1, (int16_t)device->device, name);
-	fprintf(out, "%s: %s allocated (%s bytes) in %s blocks\n", name,
+	fprintf(out, "%s: %s allocated (%s bytes) in %s block%s\n", name,
 	        gm_text_size(device->allocated, size), gm_text_grouped(device->allocated, exact),
-	        gm_text_grouped(device->allocated_blocks, blocks));
+	        gm_text_grouped(device->allocated_blocks, blocks),
+	        gm_text_s(device->allocated_blocks));
 	struct writing writing = {gm_table_create(heads, "rrrl"),
 	        view->depth ? view->depth : (uint32_t)DEFAULT_DEPTH,
 	        view->has_min ? view->min : device->allocated / DEFAULT_SHARE};
@@ -105,9 +106,10 @@ static bool put_device(const struct gm_retained_device *device, const struct gm_
 	if (!gm_table_finish(writing.table, style, out))
 		return false;
 	if (device->pending_blocks)
-		fprintf(out, "beside these, %s in %s blocks was let go and waits for a stream\n",
+		fprintf(out, "beside these, %s in %s block%s was let go and waits for a stream\n",
 		        gm_text_size(device->pending, size),
-		        gm_text_grouped(device->pending_blocks, blocks));
+		        gm_text_grouped(device->pending_blocks, blocks),
+		        gm_text_s(device->pending_blocks));
 	return true;
 }
 
@@ -128,8 +130,9 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 	if (retained->device_count == 0)
 		fputs("no blocks are allocated\n", out);
 	else
-		fprintf(out, "all references found for %" PRIu64 " of %" PRIu64 " storages\n",
-		        retained->storages_complete, retained->storages);
+		fprintf(out, "all references found for %" PRIu64 " of %" PRIu64 " storage%s\n",
+		        retained->storages_complete, retained->storages,
+		        gm_text_s(retained->storages));
 	return NULL;
 }
 

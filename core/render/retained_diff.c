@@ -59,7 +59,8 @@ static void put_changes(struct writing *writing, const struct gm_retained_change
 	if (rest > 0) {
 		for (int i = 0; i < 4; i++)
 			gm_table_cell(writing->table, "%s", "");
-		gm_table_cell(writing->table, "%*s... %zu smaller changes", (int)indent, "", rest);
+		gm_table_cell(writing->table, "%*s... %zu smaller change%s", (int)indent, "", rest,
+		        gm_text_s(rest));
 	}
 }
 

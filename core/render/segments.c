@@ -23,10 +23,10 @@ static const char *stream_text(uint64_t stream, char text[24])
 static void put_head(const struct gm_memory *memory, FILE *out)
 {
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "%s: %s reserved (%s bytes) in %zu segments",
+	fprintf(out, "%s: %s reserved (%s bytes) in %zu segment%s",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        gm_text_size(memory->reserved, size), gm_text_grouped(memory->reserved, exact),
-	        memory->segment_count);
+	        memory->segment_count, gm_text_s(memory->segment_count));
 	if (memory->event != GM_NO_EVENT)
 		fprintf(out, " after event %u", memory->event);
 	fprintf(out, "; %s allocated", gm_text_size(memory->allocated, size));

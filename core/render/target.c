@@ -37,10 +37,10 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 {
 	const struct gm_allocator_bytes *now = &memory->own.now, *peak = &memory->own.peak;
 	char name[GM_SIZE_TEXT], hole[GM_SIZE_TEXT];
-	fprintf(out, "  %s%s: %zu blocks in %zu segments\n",
+	fprintf(out, "  %s%s: %zu block%s in %zu segment%s\n",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        memory->there.simulated ? " (simulated)" : "", memory->blocks,
-	        memory->segment_count);
+	        gm_text_s(memory->blocks), memory->segment_count, gm_text_s(memory->segment_count));
 	put_bytes(out, "allocated", now->allocated);
 	put_bytes(out, "requested", now->requested);
 	put_bytes(out, "active", now->active);
@@ -64,9 +64,9 @@ void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 		put_device(out, &info->devices[i]);
 	if (info->kernels_not_computed)
 		fprintf(out,
-		        "  %" PRIu64 " kernels computed nothing: the device is simulated, "
+		        "  %" PRIu64 " kernel%s computed nothing: the device is simulated, "
 		        "the program's numbers are no results\n",
-		        info->kernels_not_computed);
+		        info->kernels_not_computed, gm_text_s(info->kernels_not_computed));
 	fputs(info->gap_count ? "  not complete:\n"
 	                      : "  complete: the blocks add up to the allocator's figures\n",
 	        out);
@@ -126,10 +126,10 @@ struct gm_error *gm_render_target_blocks_text(
 	static const char *const heads[] = {"address", "size", "bytes", "requested", "tensor"};
 	const struct gm_memory *memory = &blocks->memory;
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "%s: %s allocated (%s bytes) in %zu blocks, now\n",
+	fprintf(out, "%s: %s allocated (%s bytes) in %zu block%s, now\n",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
-	        blocks->count);
+	        blocks->count, gm_text_s(blocks->count));
 	if (groups)
 		return gm_render_groups(
 		        blocks->groups, blocks->group_count, "category", style, out);

@@ -170,8 +170,10 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		break;
 	case GM_SHAPE_FORWARD:
 		fprintf(out,
-		        "forward rises: %s of activations in %" PRIu64 " blocks wait for backward",
-		        size, shape->blocks);
+		        "forward rises: %s of activations in %" PRIu64
+		        " block%s wait%s for backward",
+		        size, shape->blocks, gm_text_s(shape->blocks),
+		        shape->blocks == 1 ? "s" : "");
 		break;
 	case GM_SHAPE_SLAB:
 		fprintf(out, "the slab: one block of %s, %.0f %% of forward's rise", size,
@@ -180,7 +182,7 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 	case GM_SHAPE_SPIKE:
 		fprintf(out,
 		        "the spike at the step's peak: %s of temporaries in %" PRIu64 " block%s",
-		        size, shape->blocks, shape->blocks == 1 ? "" : "s");
+		        size, shape->blocks, gm_text_s(shape->blocks));
 		break;
 	case GM_SHAPE_CLIFF:
 		fprintf(out, "the cliff: backward lets go of %s at once", size);
@@ -228,9 +230,10 @@ struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
 	}
 	const struct gm_model_device *device = gm_model_device(shapes->model, shapes->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT];
-	fprintf(out, "%s: allocated over %" PRIu64 " events, peak %s at #%u\n",
+	fprintf(out, "%s: allocated over %" PRIu64 " event%s, peak %s at #%u\n",
 	        gm_text_device(device->type, device->index, name),
 	        gm_log_event_count(gm_model_log(shapes->model)),
+	        gm_text_s(gm_log_event_count(gm_model_log(shapes->model))),
 	        gm_text_size(device->peak.allocated, size), device->peak_event);
 	put_plot(columns, count, style, out);
 	put_rulers(columns, count, out);

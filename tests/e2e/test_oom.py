@@ -167,7 +167,6 @@ def test_the_drivers_list_of_processes_tells_who_holds_the_device(start, oom, dr
     said = start("driver")
     unknown = oom(said)
     assert unknown["verdict"] == "outside" and unknown["processes"] == []
-    assert "nvidia-smi" in " ".join(one["text"] for one in unknown["enough"])
     other = os.getpid()
     own = said["stats"]["reserved_bytes.all.current"] + 500 * MIB
     answer = driver_says(said, {said["pid"]: own, other: 4 << 30})
