@@ -281,6 +281,8 @@ struct gm_owner_query {
 };
 struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
         struct gm_owner_query *queries, size_t count);
+/* reducer.c: what DistributedDataParallel keeps in C++, as references of its Python object. */
+void gm_graph_refer_reducers(struct gm_holders *graph);
 /* buckets.c: what a word of a DDP's bucket is: "bucket_views_in[2] of bucket 0". `index`: of the item in the vector that the word
  * begins, UINT64_MAX: it leads elsewhere. NULL: `buckets` are none. Caller frees. */
 char *gm_bucket_text(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,

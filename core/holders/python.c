@@ -273,6 +273,7 @@ struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 	gm_try(gm_python_modules(graph->python, add_module, graph));
 	gm_try(add_frames(graph));
 	gm_try(add_objects_references(graph));
+	gm_graph_refer_reducers(graph);
 	add_frames_references(graph);
 	/* no object is at address 8 */
 	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};

@@ -323,3 +323,27 @@ def test_what_is_left_is_named(ask, program):
     answer = ask(program)
     assert answer["allocated"] == program.allocated
     assert {node["text"] for node in answer["roots"]} >= {"cuBLAS workspaces"}
+
+
+# --- what DistributedDataParallel keeps in C++ -------------------------------------------------------------
+
+
+def test_ddp_s_buckets_are_the_models_and_all_their_references_are_found(spawn, python, sim_env, run_gpumem):
+    process = spawn([python, "-W", "ignore", PROGRAM.parents[1] / "programs" / "ddp_held.py"], env=sim_env(), stdout=subprocess.PIPE)
+    line = process.stdout.readline()
+    while not re.match(r"\d+ \d+ ", line):  # gloo says that it is connected
+        assert line, "the program ended"
+        line = process.stdout.readline()
+    pid, allocated, *buckets = map(int, line.split())
+    answer = run_gpumem("retained", "--pid", pid, "--json").check().json()
+    assert answer["allocated"] == allocated == sum(root["bytes"] for root in answer["roots"]) + answer["shared"] + answer["unknown"]
+    (found,) = [root for root in answer["roots"] if root["text"].startswith("global 'parallel' .reducer")]
+    # a block above 1 MiB may keep a rest of up to 1 MiB
+    assert found["blocks"] == len(buckets) and sum(buckets) <= found["bytes"] < sum(buckets) + (len(buckets) << 20)
+    blocks = run_gpumem("blocks", "--pid", pid, "--json").check().json()["blocks"]
+    address = next(block["address"] for block in blocks if block.get("requested") == max(buckets))
+    held = run_gpumem("who-holds", "--pid", pid, address, "--json").check().json()
+    assert held["complete"] is True
+    assert all(re.match(r"(gradients|bucket_views_in\[\d\]|bucket_views_out\[\d\]|future_work) of DDP's bucket \d: attribute 'reducer' of "
+                        r"DistributedDataParallel: global 'parallel' ", holder["text"]) for holder in held["holders"])  # fmt: skip
+    assert {holder["class"] for holder in held["holders"]} == {"proven"}
