@@ -55,7 +55,7 @@ def test_fsdp2_shards_and_gathers(two_ranks):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "share"), [("ddp", 1.0), ("fsdp1", 0.5)])
+@pytest.mark.parametrize(("kind", "share"), [("ddp", 1.0), ("fsdp1", 0.5), ("fsdp2", 0.5)])
 def test_trainer_holds_parameters_gradients_and_states(two_ranks, tmp_path, kind, share):
     pytest.importorskip("transformers", reason="the script is transformers'")
     pytest.importorskip("accelerate", reason="Trainer needs it")
@@ -69,6 +69,18 @@ def test_trainer_holds_parameters_gradients_and_states(two_ranks, tmp_path, kind
         # Beside them at most the gradients, whole, and what is gathered.
         assert facts["allocated"] < states + weights + 2.2 * 4 * facts["parameters"]
         assert facts["reserved"] < facts["used"] < facts["reserved"] + 900 * MIB
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "share"), [("ddp", 1.0), ("fsdp1", 1 / 1024), ("fsdp2", 1 / 1024)])
+def test_trainer_runs_as_one_rank_of_1024(run_gpumem, tmp_path, kind, share):
+    pytest.importorskip("transformers", reason="the script is transformers'")
+    pytest.importorskip("accelerate", reason="Trainer needs it")
+    command = ["run", "--sim", "--rank", "3", "--world", "1024", "--", sys.executable, PROGRAMS / "sim_trainer.py", kind]
+    (facts,) = ranks_of(run_gpumem(*command, env={**ENV, "TMPDIR": str(tmp_path)}, timeout=150).check())
+    assert facts["rank"] == 3 and facts["steps"] == 3
+    kept = 12 * facts["parameters"] * share  # a weight and two states in fp32
+    assert kept <= facts["allocated"] < kept + 2.2 * 4 * facts["parameters"]
 
 
 @pytest.mark.long

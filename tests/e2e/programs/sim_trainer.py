@@ -22,9 +22,10 @@ more = {}
 if kind == "fsdp1":
     more = {"fsdp": "full_shard auto_wrap", "fsdp_config": {"transformer_layer_cls_to_wrap": ["GPT2Block"]}}
 elif kind == "fsdp2":
+    os.environ["FSDP_VERSION"] = "2"  # as `accelerate launch` says it
     more = {
         "fsdp": "full_shard auto_wrap",
-        "fsdp_config": {"fsdp_version": 2, "transformer_layer_cls_to_wrap": ["GPT2Block"]},
+        "fsdp_config": {"reshard_after_forward": True, "transformer_layer_cls_to_wrap": ["GPT2Block"]},
     }
 elif kind.startswith("zero"):
     more = {
