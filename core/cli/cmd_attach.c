@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
+#include "cli/beside.h"
 #include "cli/command.h"
 #include "inject/inject.h"
 
@@ -171,7 +172,8 @@ static struct gm_error *run_attach(
 		return NULL;
 	gm_try(take_pid(context, "attach", &arguments));
 	_cleanup_free_ char *agent = NULL, *path = NULL, *settings = NULL;
-	gm_try(gm_inject_library(&agent));
+	gm_try(gm_library_beside(
+	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	gm_try(gm_context_image(context, &image));

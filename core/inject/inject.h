@@ -12,7 +12,6 @@
  *   thread.c     one thread stopped, its registers changed, and put back
  *   code.c       the machine code that makes the thread, and what that thread does
  *   file.c       the agent's file, where the process cannot open it by its path
- *   library.c    where the agent is installed
  *   inject.c     these together
  *
  * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes on. What remains
@@ -66,9 +65,6 @@ bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size
 
 /* Whether an agent is in the process. */
 bool gm_inject_agent_there(struct gm_symbols *symbols);
-
-/* libgpumem-agent.so beside this program or library, or what GPUMEM_AGENT_LIBRARY names. Caller frees. */
-struct gm_error *gm_inject_library(char **ret_path);
 
 /* Whether files have other names for the process than for us: another mount namespace, or another root. */
 bool gm_inject_files_differ(pid_t pid);

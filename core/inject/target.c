@@ -46,8 +46,7 @@ static struct gm_error *check_program(pid_t pid)
 	if (state == 't')
 		return gm_error_create(GM_TARGET,
 		        "process %d: process %ld has stopped it, a debugger most likely: type "
-		        "`gpumem record --engine "
-		        "agent` in there, or let it go",
+		        "`gpumem record` in there, or let it go",
 		        pid, status_field(pid, "TracerPid"));
 	if (status_field(pid, "Seccomp") == 1)
 		return gm_error_create(GM_TARGET,

@@ -93,7 +93,7 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 		return gm_error_create(GM_TARGET,
 		        "process %d: process %ld traces it, a debugger most likely, and only one "
 		        "can: type "
-		        "`gpumem record --engine agent` in there, or end it",
+		        "`gpumem record` in there, or end it",
 		        pid, tracer);
 	return gm_error_os(GM_TARGET, os_error,
 	        "process %d: it may not be traced: run as the same user or as root; in a container "
