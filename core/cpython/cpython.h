@@ -155,6 +155,8 @@ bool gm_python_type_name(struct gm_python *python, uint64_t object, const char *
 /* Whether the object's type or a base of it is named so: tp_name ("collections.deque") or its last
  * part. */
 bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name);
+/* Is it a str, a number, code: an object that holds nothing? True where no object is. */
+bool gm_python_is_atom(struct gm_python *python, uint64_t object);
 /* Bytes of the fixed part of an object, as its type says; 0: no plausible object. `ret_own` (may be NULL): from which on it
  * is a C type's own part whose layout is not known; 0: there is none. What a ctypes object has is data. */
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);

@@ -33,6 +33,7 @@ enum {
 static const struct {
 	const char *part, *name;
 } known[] = {
+        {"cuda_ipc_global_entities", "what was sent to other processes (CUDA IPC)"},
         {"_PyRuntime", "the Python interpreter's own data"},
         {"c10d::Reducer", "DDP's gradient buckets (c10d::Reducer)"},
         {"c10::ivalue::Object", "a TorchScript object (c10::ivalue::Object)"},
@@ -243,7 +244,9 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
 		if (vertex == GM_NO_VERTEX ||
 		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
 			continue;
-		if (address - at >= gm_python_size(graph->python, at, &own))
+		struct gm_pool_block block; /* what a guess led to may have been freed */
+		if (address - at >= gm_python_size(graph->python, at, &own) ||
+		        (gm_pool_block(graph, at, &block) && block.is_free))
 			return GM_NO_VERTEX;
 		*ret_native = own != 0 && address - at >= own;
 		return vertex;
@@ -354,14 +357,30 @@ struct way {
 	unsigned rank;
 };
 
-/* Of several Python objects that lead to it, DDP's Reducer tells most; its Logger knows it too. */
+/* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows too; a module of TorchScript,
+ * which lists of its parameters know. */
 static bool is_known_object(struct gm_holders *graph, const struct holder *holder)
 {
 	if (holder->kind != GM_OWNER_VERTEX)
 		return false;
 	const struct gm_vertex *vertex = &graph->vertices.items[holder->number];
-	return vertex->kind == GM_VERTEX_PYTHON &&
-	       strcmp(gm_type_text(graph, vertex->address), "Reducer") == 0;
+	const char *type =
+	        vertex->kind == GM_VERTEX_PYTHON ? gm_type_text(graph, vertex->address) : "";
+	return strcmp(type, "Reducer") == 0 || strcmp(type, "ScriptModule") == 0;
+}
+
+/* What was found to refer to that vertex is not what its count says, as where it was freed: rather another one, even if it is
+ * farther. */
+static unsigned is_unreferred(struct gm_holders *graph, const struct holder *holder)
+{
+	uint64_t refcount;
+	return holder->kind == GM_OWNER_VERTEX &&
+	                       (graph->vertices.items[holder->number].count == 0 ||
+	                               (gm_graph_refcount(graph, holder->number, &refcount) &&
+	                                       refcount !=
+	                                               graph->vertices.items[holder->number].count))
+	               ? 20
+	               : 0;
 }
 
 static void find_way(const struct search *search, struct way *way, struct way *best)
@@ -383,7 +402,8 @@ static void find_way(const struct search *search, struct way *way, struct way *b
 		way->words[way->count - 1] = holder->address;
 		if (holder->kind != GM_OWNER_NONE) {
 			unsigned rank = ranks[holder->kind] + length +
-			                !is_known_object(search->graph, holder);
+			                !is_known_object(search->graph, holder) +
+			                is_unreferred(search->graph, holder);
 			if (rank >= best->rank)
 				continue;
 			*best = *way;
@@ -459,6 +479,20 @@ static char *bucket_text(const struct search *search, const struct way *way, uin
 	return text;
 }
 
+/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues of two words (2.4 to 2.11:
+ * aten/src/ATen/core/ivalue.h). NULL: it is none. */
+static char *slot_text(const struct search *search, const struct way *way, uint64_t word)
+{
+	char *text;
+	const struct piece *slots = &search->pieces.items[way->pieces[0]];
+	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	if (!class || strcmp(class->linkage_name, "N3c106ivalue6ObjectE") != 0 ||
+	        asprintf(&text, "slot %ju of a TorchScript object",
+	                (uintmax_t)((word - slots->start) / 16)) < 0)
+		return NULL;
+	return text;
+}
+
 static void tell_query(const struct search *search, struct gm_owner_query *query, uint32_t number)
 {
 	struct way way = {.pieces = {number}, .count = 1}, best = {.rank = UINT32_MAX};
@@ -481,8 +515,17 @@ static void tell_query(const struct search *search, struct gm_owner_query *query
 	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
 	query->vertex = best.owner.number;
 	query->address = best.owner.address;
+	size_t next = 1;
+	if (owned && best.count > 1) {
+		char *slot = slot_text(search, &best, query->word);
+		if (slot) {
+			free(query->text);
+			query->text = slot;
+			next = 2;
+		}
+	}
 	/* of the pieces on the way, those whose class says something */
-	for (size_t i = 1; owned && i < best.count; i++)
+	for (size_t i = next; owned && i < best.count; i++)
 		if (search->pieces.items[best.pieces[i]].class)
 			append(&query->text,
 			        class_owner(search->pieces.items[best.pieces[i]].class));

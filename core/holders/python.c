@@ -208,6 +208,17 @@ static bool add_frame_reference(
 	return !graph->no_memory;
 }
 
+/* A frame's objects become vertices: the collector may not track them (numpy's arrays). */
+static bool add_frame_object(
+        void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
+{
+	struct gm_holders *graph = context;
+	if (target && !(target & 7) && gm_graph_find(graph, target) == GM_NO_VERTEX &&
+	        !gm_python_is_atom(graph->python, target))
+		gm_graph_add(graph, target, GM_VERTEX_PYTHON, 0);
+	return !graph->no_memory;
+}
+
 static void add_frame(struct gm_holders *graph, const struct gm_python_frame *frame, pid_t thread)
 {
 	struct gm_frame_root root = {*frame, thread};
@@ -236,6 +247,9 @@ static struct gm_error *add_frames(struct gm_holders *graph)
 		for (size_t j = 0; j < count; j++)
 			add_frame(graph, &frames[j], threads[i].native_id);
 	}
+	for (size_t i = 0; i < graph->frames.count && !graph->no_memory; i++)
+		gm_python_frame_references(
+		        graph->python, &graph->frames.items[i].frame, add_frame_object, graph);
 	return NULL;
 }
 

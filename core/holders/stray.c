@@ -162,7 +162,8 @@ static struct gm_error *name_owners(struct search *search)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < total; i++) {
 		const struct gm_stray *stray = &search->strays->items.items[i];
-		if (strncmp(stray->text, "native memory at", 16) == 0)
+		if (strncmp(stray->text, "native memory at", 16) == 0 ||
+		        strncmp(stray->text, "a c10::DataPtr", 14) == 0)
 			queries[count++] = (struct gm_owner_query){.word = stray->address};
 	}
 	if (count == 0)
@@ -173,13 +174,20 @@ static struct gm_error *name_owners(struct search *search)
 		const struct gm_owner_query *asked =
 		        query < count && queries[query].word == stray->address ? &queries[query++]
 		                                                               : NULL;
-		if (asked && asked->dead) {
+		/* the simulated device knows its memory as a driver would, unseen */
+		if (asked &&
+		        (asked->dead || (asked->text && strstr(asked->text, "libgpumem-sim")))) {
 			search->strays->stale++;
 			free(asked->text);
 			free(stray->text);
 			continue;
 		}
-		if (asked && asked->text) {
+		/* a DataPtr says more than memory that nobody is known to own */
+		bool better = asked && asked->text &&
+		              (asked->kind != GM_OWNER_NONE || stray->text[0] == 'n');
+		if (asked && !better)
+			free(asked->text);
+		if (better) {
 			free(stray->text);
 			stray->text = asked->text;
 		}

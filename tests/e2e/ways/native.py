@@ -5,6 +5,7 @@ import ctypes
 
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -77,7 +78,8 @@ def process_group():
         raise Skip("torch without torch.distributed")
     if not distributed.is_initialized():
         folder = tempfile.mkdtemp(prefix="gpumem-ways-")
-        distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+        backend = "cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo"
+        distributed.init_process_group(backend, init_method=f"file://{folder}/store", rank=0, world_size=1)
     return distributed
 
 
@@ -184,3 +186,120 @@ def kv_cache():
         raise Skip(f"transformers {transformers.__version__} keeps its cache otherwise")
     mark(held.layers[0].keys)
     return held
+
+
+class Uneven(torch.utils.data.Dataset):
+    """The first batch never comes."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        if index == 0:
+            time.sleep(1000)
+        return torch.full((SIDE, SIDE), float(index))
+
+
+@way("item 1 of tuple: key '1' of dict: attribute '_task_info' of _MultiProcessingDataLoaderIter: {g}", some=True)
+def batch_out_of_turn():
+    held = iter(torch.utils.data.DataLoader(Uneven(), num_workers=2))
+    threading.Thread(target=next, args=(held,), daemon=True).start()
+    end = time.monotonic() + 20
+    while len(held._task_info[1]) < 2:
+        if time.monotonic() > end:
+            raise Skip("no batch has come in 20 s")
+        time.sleep(0.05)
+    mark(held._task_info[1][1])
+    return held
+
+
+@way("native memory of N bytes, held by what was sent to other processes (CUDA IPC)", complete=False)
+def sent_to_another_process():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    held = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    held.put(big())
+    return held
+
+
+@way("attribute 'flat_param' of FlatParamHandle: attribute '_handle' of FullyShardedDataParallel: {g}", some=True)
+def fsdp_flat_parameter():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    process_group()
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    held = FullyShardedDataParallel(nn.Linear(SIDE, SIDE), device_id=0)
+    mark(held._flat_param)
+    return held
+
+
+def fully_shard():
+    try:
+        from torch.distributed.fsdp import fully_shard as shard
+    except ImportError:
+        raise Skip("torch without fully_shard") from None
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return shard(nn.Linear(SIDE, SIDE, device=DEVICE), mesh=init_device_mesh(DEVICE, (1,)))
+
+
+@way("attribute '_local_tensor' of DTensor: parameter 'weight' of FSDPLinear: {g}", some=True)
+def fsdp2_shard():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    process_group()
+    held = fully_shard()
+    mark(held.weight.to_local())
+    return held
+
+
+@way("parameter 'weight' of FSDPLinear: {g}", some=True)
+def fsdp2_unsharded():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    process_group()
+    held = fully_shard()
+    held.unshard()
+    mark(held.weight)
+    return held
+
+
+@way("slot 0 of a TorchScript object: attribute '_c' of RecursiveScriptModule: {g}", some=True)
+def script_module():
+    held = torch.jit.script(nn.Linear(SIDE, SIDE, device=DEVICE))
+    mark(held.weight)
+    return held
+
+
+@way("slot 2 of a TorchScript object: attribute '_c' of RecursiveScriptModule: {g}", some=True)
+def script_module_attribute():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = big()
+
+        def forward(self, value):
+            return value + self.cache
+
+    return torch.jit.script(Cached())
+
+
+@way("base of ndarray: base of ndarray: lender of a tensor's memory: {g}", "{g}")
+def lent_by_a_lent_array():
+    return torch.from_numpy(big("cpu").numpy()[3:])
+
+
+@running("base of ndarray: local 'array' of {f}")
+def array_in_a_frame():
+    array = big("cpu").numpy()
+    stay()
+    del array
+
+
+@way("tensor of dltensor capsule: base of ndarray: {g}")
+def numpy_from_dlpack():
+    numpy = need("numpy")
+    if not hasattr(numpy, "from_dlpack"):
+        raise Skip(f"numpy {numpy.__version__} has no from_dlpack")
+    return numpy.from_dlpack(big("cpu"))
