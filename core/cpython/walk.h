@@ -2,10 +2,10 @@
  * What all of Python's objects refer to, at once: gm_python_references() for a million objects, some thirty
  * times as fast, without names.
  *
- * Objects are gone through in the order of their addresses, in batches that a few threads take. Of each batch first
- * the objects themselves are read, then the tables and arrays that they own, then the heads of what they refer to
- * and the set of objects does not have; each of the three sorted by address, so that memory is read forward in large
- * pieces. The outcome does not depend on the threads.
+ * Objects are gone through in the order of their addresses, in batches that a few threads take. The tables and arrays
+ * that an object owns, and the heads of what it refers to and the set of objects does not have, are looked at at once
+ * where the image keeps them (image/kept.h); else those of a batch are sorted by address, so that memory is read forward
+ * in large pieces. The outcome depends neither on that nor on the threads.
  */
 #ifndef GM_CPYTHON_WALK_H
 #define GM_CPYTHON_WALK_H
