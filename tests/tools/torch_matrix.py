@@ -67,6 +67,7 @@ TESTS = [
     "test_ways",
     "test_sim",
     "test_sim_graphs",
+    "test_sim_kernels",
     "test_sim_expandable",
 ]
 
