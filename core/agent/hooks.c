@@ -133,7 +133,8 @@ static int16_t device_index(uint64_t device)
 	return index < 0 ? 0 : index;
 }
 
-static void completions(const struct call *call, int16_t device)
+/* Frees of a device that waited and have come about, before what is seen next. */
+void gm_agent_completions(int16_t device, const struct gm_agent_registers *at)
 {
 	struct gm_agent_event event = {
 	        .action = GM_AGENT_FREE_COMPLETED,
@@ -141,7 +142,7 @@ static void completions(const struct call *call, int16_t device)
 	        .device = device,
 	        .allocated = UINT64_MAX,
 	        .reserved = UINT64_MAX,
-	        .at = &call->at,
+	        .at = at,
 	};
 	while (gm_agent_block_completed(device, &event.address, &event.size))
 		gm_agent_event(&event);
@@ -164,7 +165,7 @@ static void report(const struct call *call)
 	        .at = &call->at,
 	};
 	if (gm_agent_blocks_wait(device))
-		completions(call, device);
+		gm_agent_completions(device, &call->at);
 	struct gm_agent_block block;
 	if (size < 0) {
 		event.deferred = gm_agent_block_free(device, event.address, event.size);

@@ -22,6 +22,7 @@ bool gm_agent_block_new(int device, uint64_t address, uint64_t size,
 /* A block is given back: true where its free waits for a stream, and is told by gm_agent_block_completed() later. */
 bool gm_agent_block_free(int device, uint64_t address, uint64_t size);
 bool gm_agent_blocks_wait(int device);
+enum { GM_AGENT_DEVICES = 128 }; /* c10::DeviceIndex is an int8_t */
 /* A free that waited and has come about; false: none. */
 bool gm_agent_block_completed(int device, uint64_t *ret_address, uint64_t *ret_size);
 
@@ -60,6 +61,7 @@ void gm_agent_out_of_memory(void);
 
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);
+void gm_agent_completions(int16_t device, const struct gm_agent_registers *at);
 
 /* lookup.c: an address of a loaded library by its file's beginning and a dynamic symbol; NULL. Takes no loader
  * lock that a dlopen() under way holds while constructors run. */

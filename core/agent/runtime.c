@@ -11,17 +11,20 @@
 
 typedef int malloc_function(void **, size_t);
 typedef int free_function(void *);
+typedef int query_function(void *);
 
 GM_AGENT_EXPORT malloc_function cudaMalloc;
 GM_AGENT_EXPORT free_function cudaFree;
+GM_AGENT_EXPORT query_function cudaEventQuery;
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 3 /* cudaErrorInitializationError */ };
 
-static void *_Atomic before_malloc, *_Atomic before_free;
+static void *_Atomic before_malloc, *_Atomic before_free, *_Atomic before_query;
 
 const struct gm_agent_hook gm_agent_runtime_hooks[] = {
         {"cudaMalloc", (void *)cudaMalloc, &before_malloc},
         {"cudaFree", (void *)cudaFree, &before_free},
+        {"cudaEventQuery", (void *)cudaEventQuery, &before_query},
         {NULL, NULL, NULL},
 };
 
@@ -82,6 +85,21 @@ bool gm_agent_is_allocator(uint64_t address)
 	return source_of(address) == GM_AGENT_C10;
 }
 
+static bool any_waits(void)
+{
+	for (int i = 0; i < GM_AGENT_DEVICES; i++)
+		if (gm_agent_blocks_wait(i))
+			return true;
+	return false;
+}
+
+static void all_completions(const struct gm_agent_registers *at)
+{
+	for (int16_t i = 0; i < GM_AGENT_DEVICES; i++)
+		if (gm_agent_blocks_wait(i))
+			gm_agent_completions(i, at);
+}
+
 static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at)
 {
@@ -98,6 +116,9 @@ static void see(enum gm_agent_action action, uint64_t address, uint64_t size,
 	        .reserved = UINT64_MAX,
 	        .at = at,
 	};
+	/* the allocator has looked for them before it came here */
+	if (event.source == GM_AGENT_C10)
+		all_completions(at);
 	gm_agent_event(&event);
 }
 
@@ -131,4 +152,24 @@ int cudaFree(void *pointer)
 	int result = function(pointer);
 	gm_agent_leave();
 	return result;
+}
+
+/*
+ * How PyTorch's allocator finds out which frees that waited have come about: it asks for one event after the other
+ * (process_events(), c10/cuda/CUDACachingAllocator.cpp) and ends a free when its last one is over. So between two
+ * questions at most one ends, and their order is seen.
+ */
+int cudaEventQuery(void *event)
+{
+	query_function *function;
+	*(void **)&function = go_on(&before_query, "cudaEventQuery");
+	if (!function)
+		return NOT_INITIALIZED;
+	if (any_waits() && gm_agent_may_record(GM_AGENT_CUDA) && gm_agent_enter()) {
+		const struct gm_agent_registers at = gm_agent_caller();
+		if (source_of(at.rip) == GM_AGENT_C10)
+			all_completions(&at);
+		gm_agent_leave();
+	}
+	return function(event);
 }

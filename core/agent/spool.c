@@ -145,8 +145,11 @@ const char *gm_agent_spool_open(const char *path)
 
 void gm_agent_spool_close(enum gm_agent_end end)
 {
+	uint32_t state = GM_AGENT_RUNS;
 	lock();
-	if (spool.header)
+	/* what ended it before stays told */
+	if (spool.header && !atomic_compare_exchange_strong(&spool.header->state, &state, end) &&
+	        state == GM_AGENT_EXITED)
 		atomic_store(&spool.header->state, end);
 	unlock();
 }

@@ -96,8 +96,13 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	        .lost = file.header.lost,
 	        .state = file.header.state,
 	};
+	char source[sizeof(file.header.command) + 64];
+	snprintf(source, sizeof(source), "%s", file.header.command);
+	if (file.header.parent)
+		snprintf(
+		        source + strlen(source), 64, " [forked by process %u]", file.header.parent);
 	const struct gm_log_writer_options log = {
-	        .size = sizeof(log), .source = file.header.command, .pid = file.header.pid};
+	        .size = sizeof(log), .source = source, .pid = file.header.pid};
 	struct gm_log_writer *writer;
 	struct gm_error *error = gm_log_writer_create(to, &log, &writer);
 	if (!error) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "symbols/debug_file.h"
 #include "symbols/internal.h"
 #include "symbols/lines.h"
 #include "symbols/naming.h"
@@ -171,7 +172,7 @@ struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *add
 struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id,
         size_t build_id_size, const uint64_t *offsets, size_t count, char **ret_names)
 {
-	struct gm_elf *file = NULL;
+	struct gm_elf *file = NULL, *debug = NULL;
 	gm_try(gm_elf_open(path, &file));
 	if (build_id_size > 0 && (file->build_id_size != build_id_size ||
 	                                 memcmp(file->build_id, build_id, build_id_size) != 0)) {
@@ -188,7 +189,9 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
 	if (!error) {
 		for (size_t i = 0; i < count; i++)
 			requests[i] = (struct gm_naming){.address = offsets[i], .index = i};
-		gm_naming_in_file(file, NULL, requests, count);
+		if (file->full.count == 0)
+			debug = gm_debug_file_open(file, path, "");
+		gm_naming_in_file(file, debug, requests, count);
 	}
 	for (size_t i = 0; i < count && !error; i++) {
 		if (requests[i].found && *requests[i].name) {
@@ -205,6 +208,7 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
 	}
 	free(names);
 	free(requests);
+	gm_elf_close(debug);
 	gm_elf_close(file);
 	return error;
 }

@@ -1,0 +1,56 @@
+"""Allocates and frees blocks of sizes that only it knows, for ever, and keeps its own account of it: agent_churn.py FOLDER.
+
+For each line "NUMBER" on its input it forks a process that does so, and prints that one's process id and a line
+"begins". The account is FOLDER/NUMBER.account: pairs of int64 (address, bytes asked for; negative when freed), mapped, so
+that it outlives whatever ends the process; its first word is the number of pairs that are whole.
+"""
+
+import mmap
+import os
+import random
+import struct
+import sys
+
+import torch
+
+PAIRS = 1 << 20
+
+
+def churn(path, number):
+    with open(path, "wb") as file:
+        file.truncate(8 + 16 * PAIRS)
+    file = open(path, "r+b")
+    account = mmap.mmap(file.fileno(), 0)
+    choose = random.Random(number)
+    device = torch.device("cuda")
+    kept, count = [], 0
+
+    def note(address, size):
+        nonlocal count
+        struct.pack_into("<qq", account, 8 + 16 * count, address, size)
+        count += 1
+        struct.pack_into("<q", account, 0, count)
+
+    torch.empty(1, device=device)
+    print("begins", flush=True)
+    while count < PAIRS - 2:
+        if len(kept) > 100 or (kept and choose.random() < 0.4):
+            block, size = kept.pop(choose.randrange(len(kept)))
+            address = block.data_ptr()
+            del block
+            note(address, -size)
+        else:
+            size = choose.randrange(1, 5_000_000)
+            block = torch.empty(size, dtype=torch.uint8, device=device)
+            kept.append((block, size))
+            note(block.data_ptr(), size)
+            del block
+
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        churn(f"{sys.argv[1]}/{line.strip()}.account", int(line))
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)

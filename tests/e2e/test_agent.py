@@ -1,0 +1,140 @@
+"""The agent: what it records of a run is what PyTorch itself recorded of that run, whatever the run does."""
+
+import json
+import os
+import socket
+
+import pytest
+
+from conftest import EXAMPLES, PYTHON, ROOT
+
+PROGRAMS = ROOT / "tests" / "e2e" / "programs"
+PROGRAM = PROGRAMS / "agent_run.py"
+
+
+@pytest.fixture(scope="module")
+def record(run_gpumem, tmp_path_factory):
+    """record(*command, sim="--sim", options=(), …) -> (finished run, path of the log)."""
+
+    def call(*command, sim="--sim", options=(), out="run.gpumem", folder=None, **keys):
+        folder = folder or tmp_path_factory.mktemp("agent")
+        path = folder / out
+        words = ["run", *([sim] if sim else []), "-o", path, *options, "--", *command]
+        return run_gpumem(*words, timeout=250, **keys), path
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def read(run_gpumem):
+    """read("events", path) -> the JSON of the answer."""
+
+    def call(question, path, *more):
+        answer = run_gpumem(question, path, "--json", *more).check()
+        return answer.json_lines() if question == "events" else answer.json()
+
+    return call
+
+
+def device_events(events, device=0):
+    """(action, address, requested size, stream), as PyTorch tells them."""
+    return [
+        (e["action"], int(e["address"], 16), e["requested"] or e["size"], e["stream"])
+        for e in events
+        if e["device_type"] == "cuda" and e["device"] == device
+    ]
+
+
+def pytorch_events(trace):
+    return [(e["action"], e.get("addr", 0), e["size"], e["stream"]) for e in trace if e["action"] != "snapshot"]
+
+
+def assert_equal(events, truth, device=0):
+    theirs = pytorch_events(truth["traces"][device])
+    ours = device_events(events, device)
+    assert len(theirs) > 100
+    # PyTorch's record ends before the program does
+    assert ours[: len(theirs)] == theirs
+    assert all(action.startswith(("free", "segment_free")) for action, *_ in ours[len(theirs) :])
+
+
+@pytest.mark.parametrize("kind", ["gpt", "threads", pytest.param("trainer", marks=pytest.mark.long), "loader"])
+def test_events_are_pytorchs_own_in_order_size_and_stream(record, read, tmp_path, kind):
+    out = tmp_path / "truth.json"
+    run, log = record(PYTHON, PROGRAM, kind, out)
+    run.check()
+    truth = json.loads(out.read_text())
+    assert_equal(read("events", log), truth)
+    info = read("info", log)
+    assert info["complete"] is True, info["gaps"]
+    (device,) = info["devices"]
+    assert device["peak_allocated"] == truth["stats"]["allocated_bytes.all.peak"]
+    assert device["peak_requested"] == truth["stats"]["requested_bytes.all.peak"]
+    assert device["peak_reserved"] == truth["stats"]["reserved_bytes.all.peak"]
+    assert "gpumem: recorded " in run.err and str(log) in run.err
+
+
+def test_each_rank_of_ddp_has_its_own_log_of_its_own_device(record, read, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    out = tmp_path / "truth.json"
+    run, log = record(PYTHON, PROGRAM, "ddp", out, port, sim="--sim=h100-80gbx2", out="run.%r.%p", folder=tmp_path)
+    run.check()
+    for rank in (0, 1):
+        truth = json.loads((tmp_path / f"truth.json.{rank}").read_text())
+        assert_equal(read("events", tmp_path / f"run.{rank}.{truth['pid']}"), truth, rank)
+    assert "and 1 more files, one a process" in run.err
+
+
+def test_streams_and_deferred_frees_are_pytorchs_own(record, read, tmp_path):
+    out = tmp_path / "truth.json"
+    run, log = record(PYTHON, PROGRAMS / "with_snapshot.py", PROGRAMS / "deferred.py", out)
+    run.check()
+    theirs = pytorch_events(json.loads(out.read_text())["trace"])
+    ours = device_events(read("events", log))
+    assert ours[: len(theirs)] == theirs
+    assert [action for action, *_ in theirs].count("free_completed") >= 3
+
+
+def test_segments_given_back_and_the_failed_request_are_in_pytorchs_order(record, read, tmp_path):
+    out = tmp_path / "truth.json"
+    run, log = record(PYTHON, PROGRAMS / "with_snapshot.py", PROGRAMS / "fills.py", out, sim="--sim=4GiB")
+    run.check()
+    theirs = [(a, 0 if a == "oom" else b, c) for a, b, c, _ in pytorch_events(json.loads(out.read_text())["trace"])]
+    ours = [(a, b, c) for a, b, c, _ in device_events(read("events", log))]
+    assert ours[: len(theirs)] == theirs
+    assert {"segment_free", "oom"} <= {action for action, *_ in ours}
+
+
+def place(frame):
+    # gdb starts the interpreter by its resolved path
+    return os.path.realpath(frame["file"]), frame["line"], frame["function"]
+
+
+@pytest.mark.parametrize("example", ["linear_loop.py", pytest.param("train_mlp.py", marks=pytest.mark.long)])
+def test_events_are_those_of_the_breakpoints_with_the_same_stacks(record, read, run_gdb, example):
+    _, log = record(PYTHON, EXAMPLES / example)
+    gdb = run_gdb(["gpumem record", "run", "gpumem events --json"], EXAMPLES / example)
+    theirs, ours = gdb["gpumem events --json"].json_lines(), read("events", log)
+    keys = ("action", "block", "size", "requested", "device", "stream", "step", "phase", "allocated", "reserved", "borrowed")
+    assert [{key: e[key] for key in keys} for e in ours] == [{key: e[key] for key in keys} for e in theirs]
+    assert [list(map(place, e["python"])) for e in ours] == [list(map(place, e["python"])) for e in theirs]
+    for mine, other in zip(ours, theirs):
+        if mine["action"] in ("alloc", "free_requested"):
+            # a breakpoint stands in the reporting function, the agent sees it from its caller on
+            names = [frame["function"] for frame in mine["native"]]
+            assert names and names == [frame["function"] for frame in other["native"]][1:]
+
+
+def test_why_knows_the_statement_that_let_go(record, run_gpumem):
+    _, log = record(PYTHON, EXAMPLES / "linear_loop.py")
+    answer = run_gpumem("why", log, "#7").check()
+    assert "was let go by the rebinding of `outputs` at linear_loop.py:22 in step 2" in answer.out
+
+
+def test_losses_are_the_same_to_the_bit(record, run):
+    plain = run([PYTHON, PROGRAM, "cpu", "-"]).check()
+    recorded, log = record(PYTHON, PROGRAM, "cpu", "-", sim=None, options=["--devices", "cpu"])
+    assert recorded.check().out == plain.out
+    assert log.stat().st_size > 10_000
