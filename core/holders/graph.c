@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/team.h"
+
 enum {
 	MAX_VERTICES = 1 << 25,
 	MAX_EDGES = 1 << 28,
@@ -82,6 +84,52 @@ void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *reference
 	}
 }
 
+/* --- what leads nowhere ----------------------------------------------------------------------------- */
+
+struct pruning {
+	struct gm_holders *graph;
+	const uint8_t *leads; /* to something, by vertex; NULL: all do */
+	uint8_t *still_leads;
+};
+
+static void prune_run(void *context, size_t number)
+{
+	struct pruning *pruning = context;
+	struct gm_edge_run *run = &pruning->graph->runs.items[number];
+	size_t kept = 0;
+	for (size_t i = 0; i < run->count; i++) {
+		struct gm_walk_reference reference = run->references[i];
+		if (pruning->leads && !pruning->leads[reference.to])
+			continue;
+		run->references[kept++] = reference;
+		/* by several threads, and all the same */
+		__atomic_store_n(&pruning->still_leads[reference.from], 1, __ATOMIC_RELAXED);
+	}
+	run->count = kept;
+}
+
+/* Of lists of numbers in dicts in lists each round takes one level; what is deep is little. */
+static bool prune(struct gm_holders *graph)
+{
+	enum { ROUNDS = 3 };
+	size_t count = graph->vertices.count;
+	uint8_t *leads = malloc(count + 1), *still_leads = malloc(count + 1);
+	bool done = leads && still_leads;
+	for (unsigned round = 0; round < ROUNDS && done; round++) {
+		memset(still_leads, 0, count);
+		for (size_t i = 0; i < graph->edges.count; i++)
+			still_leads[graph->edges.items[i].from] = 1;
+		struct pruning pruning = {graph, round ? leads : NULL, still_leads};
+		gm_team_run(graph->runs.count, prune_run, &pruning);
+		uint8_t *swapped = leads;
+		leads = still_leads;
+		still_leads = swapped;
+	}
+	free(leads);
+	free(still_leads);
+	return done;
+}
+
 /* --- by target -------------------------------------------------------------------------------------- */
 
 static void free_runs(struct gm_holders *graph)
@@ -123,7 +171,7 @@ bool gm_graph_freeze(struct gm_holders *graph)
 	if (!graph->frozen)
 		graph->cost.references = graph->edges.count + graph->run_edges;
 	uint32_t *next = calloc(graph->vertices.count + 1, sizeof(*next));
-	if (!next || graph->no_memory) {
+	if (!next || graph->no_memory || (!graph->keep_all && !prune(graph))) {
 		free(next);
 		return false;
 	}

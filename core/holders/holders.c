@@ -97,8 +97,6 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 	graph->symbols = symbols;
 	graph->python = python;
 	graph->torch = torch;
-	/* what refers to nothing stays in: what C++ holds for a Python object is found through it */
-	graph->keep_all = true;
 	struct gm_error *error = build(graph);
 	if (error)
 		gm_holders_destroy(graph);
