@@ -195,7 +195,10 @@ struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_
 	}
 	for (size_t i = 0; i < count && !error; i++) {
 		if (requests[i].found && *requests[i].name) {
-			names[requests[i].index] = gm_demangle(requests[i].name);
+			/* a debug file's table has versions in its names ("…@@GLIBC_2.34") */
+			_cleanup_free_ char *plain =
+			        strndup(requests[i].name, strcspn(requests[i].name, "@"));
+			names[requests[i].index] = plain ? gm_demangle(plain) : NULL;
 			if (!names[requests[i].index])
 				error = &gm_error_no_memory;
 		}
