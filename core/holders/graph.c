@@ -54,9 +54,9 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 }
 
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
-        uint64_t word, const char *kind, const char *text)
+        uint64_t word, const char *kind, const char *text, bool inferred)
 {
-	struct gm_native native = {strdup(text), kind, word};
+	struct gm_native native = {strdup(text), kind, word, inferred};
 	if (graph->natives.count >= MAX_NATIVES || !native.text ||
 	        !gm_array_push(&graph->natives, native)) {
 		free(native.text);

@@ -101,6 +101,7 @@ struct gm_native {
 	char *text; /* "item 0 of a vector of 2 tensors, held by static 'cache' of libfoo.so" */
 	const char *kind; /* of the step: "native_heap", "native_stack", "object" */
 	uint64_t address; /* of the word */
+	bool inferred;    /* by counting alone: what the word is there for is not known */
 };
 
 struct gm_holders {
@@ -180,7 +181,7 @@ void gm_graph_refer_capsules(
         struct gm_holders *graph, const uint64_t *addresses, const uint32_t *numbers, size_t count);
 /* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
-        uint64_t word, const char *kind, const char *text);
+        uint64_t word, const char *kind, const char *text, bool inferred);
 /* nodes.c: what a node refers to. */
 void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node);
 /* hooks.c: hooks and metadata, in an object's own memory. */
@@ -225,6 +226,8 @@ static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 /* The reference count of an object; false where it has none. */
 bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_count);
 /* Of the references to it, those that are words of C objects whose fields are not known: these may own nothing. */
+/* Does a reference stand on a guess: a word of an object whose fields are not known, or one that is inferred? */
+bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge);
 uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t vertex);
 
 /*

@@ -51,13 +51,19 @@ uint64_t gm_finding_references(struct gm_holders *graph, uint32_t number)
 	return graph->vertices.items[number].count;
 }
 
+bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge)
+{
+	return (edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS) ||
+	       (edge->kind == GM_REF_NATIVE && graph->natives.items[edge->extra].inferred);
+}
+
 uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t number)
 {
 	const struct gm_vertex *vertex = &graph->vertices.items[number];
 	uint64_t count = 0;
 	for (uint32_t i = vertex->first; i < vertex->first + vertex->count; i++) {
 		const struct gm_edge *edge = &graph->edges.items[i];
-		count += edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS;
+		count += gm_edge_is_guess(graph, edge);
 	}
 	return count;
 }
@@ -107,11 +113,11 @@ static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t ref
 	uint64_t found = gm_finding_references(graph, target);
 	uint64_t guessed = gm_graph_guessed_references(graph, target);
 	gm_finding_note(finding,
-	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s of a C type "
+	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s "
 	        "whose fields gpumem does not know: whether it owns what it points to is a guess",
 	        (uintmax_t)guessed, (uintmax_t)found, vertex_text(graph, target),
 	        (uintmax_t)graph->vertices.items[target].address, (uintmax_t)refcount,
-	        guessed == 1 ? "is a word of an object" : "are words of objects");
+	        guessed == 1 ? "is a word of a C or C++ object" : "are words of C or C++ objects");
 }
 
 static void tell_strays(struct gm_finding *finding, const uint32_t *targets, size_t count)

@@ -258,7 +258,7 @@ static void refer_static(void *context, enum gm_torch_static kind, uint64_t addr
 	        graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
 	        !gm_map_find(&graph->typed_words, word))
 		gm_graph_refer_native(graph, GM_NO_VERTEX, word, to, word, "native_heap",
-		        gm_torch_static_text(kind));
+		        gm_torch_static_text(kind), false);
 }
 
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits)

@@ -69,7 +69,7 @@ static void refer(
 {
 	uint32_t to = tensor_at(graph, tensor);
 	if (to != GM_NO_VERTEX)
-		gm_graph_refer_native(graph, from, 0, to, word, "native_heap", text);
+		gm_graph_refer_native(graph, from, 0, to, word, "native_heap", text, false);
 }
 
 /* "bucket_views_in[2] of DDP's bucket 0", as buckets.c has it. */

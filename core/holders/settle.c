@@ -4,6 +4,7 @@
  * of a class, what a Python object leads to, a live frame of a native stack), they are these: a reference must be
  * somewhere, and all memory was looked through. Old values in memory that is owned make it more words than that: then they are
  * those of which it is known what they are there, if these are as many. Else nothing is decided.
+ * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
  */
 #include <string.h>
 
@@ -56,7 +57,8 @@ static void refer(struct gm_holders *graph, const struct gm_stray *stray)
 	uint64_t owner = stray->owner == GM_OWNER_STACK ? stray->address : stray->owner_address;
 	for (size_t i = 0; i < stray->words; i++)
 		gm_graph_refer_native(graph, vertex ? stray->owner_vertex : (uint32_t)GM_NO_VERTEX,
-		        owner, stray->vertex, stray->address, stray->kind, stray->text);
+		        owner, stray->vertex, stray->address, stray->kind, stray->text,
+		        !is_named(stray));
 }
 
 /* A Python object that holds something by its C++ part only was left out of the graph. */

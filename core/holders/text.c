@@ -98,7 +98,7 @@ static bool is_guessed(const struct gm_holders *graph, const struct gm_chain *ch
 {
 	for (size_t i = 0; i < chain->count; i++) {
 		const struct gm_edge *edge = &graph->edges.items[chain->edges[i]];
-		if (edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS)
+		if (gm_edge_is_guess(graph, edge))
 			return true;
 	}
 	return false;

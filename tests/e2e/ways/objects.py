@@ -279,6 +279,7 @@ def descriptor():
 @way(
     "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: global 'finalize' of module weakref",
     "item 0 of tuple: attribute 'args' of _Info: key of dict: attribute '_registry' of class finalize: self of bound method finalize._exitfunc: native memory of N bytes, held by the Python interpreter's own data",
+    classes=["plausible", "proven"],
 )
 def finalizer():
     held = Plain()
@@ -286,7 +287,8 @@ def finalizer():
     return held
 
 
-@way("item 0 of tuple: native memory of N bytes, held by the Python interpreter's own data")
+# the interpreter's list of what atexit calls is no Python object: that a word of it is the reference is inferred
+@way("item 0 of tuple: native memory of N bytes, held by the Python interpreter's own data", classes=["plausible"])
 def registered_with_atexit():
     atexit.register(print, big())
 
