@@ -386,7 +386,7 @@ static void a_newer_format_is_refused_by_its_version(void **state)
 	assert_non_null(error);
 	char want[160];
 	snprintf(want, sizeof(want),
-	        "%s: format 2.1 is newer than this gpumem, which reads up to 1: "
+	        "%s: format 2.2 is newer than this gpumem, which reads up to 1: "
 	        "open it with a newer gpumem",
 	        path);
 	assert_string_equal(error->message, want);
