@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "image/registers.h"
 #include "inject/internal.h"
 
 enum {
@@ -47,37 +48,13 @@ static bool waits(pid_t pid, pid_t thread)
 	return file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9';
 }
 
-static struct gm_registers registers_of(const struct gm_inject_thread *thread)
-{
-	const struct user_regs_struct *user = &thread->registers;
-	return (struct gm_registers){{
-	        [GM_RAX] = user->rax,
-	        [GM_RDX] = user->rdx,
-	        [GM_RCX] = user->rcx,
-	        [GM_RBX] = user->rbx,
-	        [GM_RSI] = user->rsi,
-	        [GM_RDI] = user->rdi,
-	        [GM_RBP] = user->rbp,
-	        [GM_RSP] = user->rsp,
-	        [GM_R8] = user->r8,
-	        [GM_R9] = user->r9,
-	        [GM_R10] = user->r10,
-	        [GM_R11] = user->r11,
-	        [GM_R12] = user->r12,
-	        [GM_R13] = user->r13,
-	        [GM_R14] = user->r14,
-	        [GM_R15] = user->r15,
-	        [GM_RIP] = user->rip,
-	}};
-}
-
 /* Half of the time for moments that are surely safe; then also for such that take more doing. */
 static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool patient)
 {
 	for (int round = 0;; round++) {
 		uint64_t back;
 		gm_image_invalidate(call->image);
-		struct gm_registers registers = registers_of(thread);
+		struct gm_registers registers = gm_registers_from_kernel(&thread->registers);
 		enum gm_inject_place place = gm_inject_place(
 		        call->symbols, &registers, gm_inject_thread_waits_in(thread), &back);
 		if (place == GM_PLACE_SAFE || (place == GM_PLACE_UNKNOWN && !patient))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/cleanup.h"
 #include "sim/machine.h"
 #include "sim/profile.h"
@@ -19,27 +20,6 @@
 #define DRIVER "libgpumem-sim-driver.so"
 #define NVML "libgpumem-sim-nvml.so"
 #define RUNTIME12 "libgpumem-sim-runtime12.so"
-
-/* The library seen from `file` (a program in bin/, or libgpumem.so beside it); NULL where it is not there. */
-static char *beside(const char *file)
-{
-	/* lib/ARCH is Debian's; a library's own folder comes first. */
-	static const char *const folders[] = {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"};
-	_cleanup_free_ char *real = realpath(file, NULL);
-	char *slash = real ? strrchr(real, '/') : NULL;
-	if (!slash)
-		return NULL;
-	*slash = 0;
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-		_cleanup_free_ char *path = NULL;
-		if (asprintf(&path, "%s/%s/" LIBRARY, real, folders[i]) < 0)
-			return NULL;
-		char *found = realpath(path, NULL);
-		if (found)
-			return found;
-	}
-	return NULL;
-}
 
 struct gm_error *gm_sim_library(char **ret)
 {
@@ -57,9 +37,9 @@ struct gm_error *gm_sim_library(char **ret)
 	Dl_info info;
 	*ret = NULL;
 	if (dladdr((void *)gm_sim_library, &info) && info.dli_fname)
-		*ret = beside(info.dli_fname);
+		*ret = gm_file_beside(info.dli_fname, LIBRARY);
 	if (!*ret)
-		*ret = beside("/proc/self/exe");
+		*ret = gm_file_beside("/proc/self/exe", LIBRARY);
 	if (!*ret)
 		return gm_error_create(GM_TARGET,
 		        "simulated device: " LIBRARY " is not beside this program: install gpumem "

@@ -1,0 +1,28 @@
+#include "base/beside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+char *gm_file_beside(const char *file, const char *name)
+{
+	/* lib/ARCH is Debian's; a library's own folder comes first. */
+	static const char *const folders[] = {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"};
+	_cleanup_free_ char *real = realpath(file, NULL);
+	char *slash = real ? strrchr(real, '/') : NULL;
+	if (!slash)
+		return NULL;
+	*slash = 0;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		char *path = NULL;
+		if (asprintf(&path, "%s/%s/%s", real, folders[i], name) < 0)
+			return NULL;
+		char *found = realpath(path, NULL);
+		free(path);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
