@@ -200,10 +200,15 @@ def test_no_such_program_is_said(run_gpumem):
     assert finished.err == "gpumem: no-such-program: there is no such program: check the name, or give its path\n"
 
 
-def test_recording_in_a_shell_says_what_records(run_gpumem, tmp_path):
-    finished = run_gpumem("run", "-o", tmp_path / "log", "--", "true")
-    assert finished.status == 2
-    assert "gpumem gdb -ex 'gpumem record'" in finished.err
+def test_a_program_that_allocates_nothing_leaves_no_recording_and_its_own_status(run_gpumem, tmp_path):
+    finished = run_gpumem("run", "-o", tmp_path / "log", "--", "sh", "-c", "exit 37")
+    assert finished.status == 37 and not (tmp_path / "log").exists()
+    assert "nothing to record: no process allocated" in finished.err
+
+
+def test_what_is_about_a_recording_needs_its_file(run_gpumem):
+    finished = run_gpumem("run", "--on-oom", "core", "--", "true")
+    assert finished.status == 2 and "name its file with -o" in finished.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--sim"], ["--sim", "--"], ["--wrong", "--", "true"]])
