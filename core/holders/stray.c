@@ -284,11 +284,16 @@ static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, ui
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	if (graph->vertices.items[vertex].kind == GM_VERTEX_NODE && owns_no_node(graph, hit))
 		return true;
-	const uint16_t offsets[] = {layout->tensor.python, layout->storage.python,
-	        layout->node.python, layout->node.self};
-	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
-		uint32_t owner = gm_graph_find(graph, hit->address - offsets[i]);
-		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind <= GM_VERTEX_NODE)
+	/* by the object's own kind: what lies behind a small one is another's */
+	const struct {
+		enum gm_vertex_kind kind;
+		uint16_t offset;
+	} fields[] = {{GM_VERTEX_TENSOR, layout->tensor.python},
+	        {GM_VERTEX_STORAGE, layout->storage.python}, {GM_VERTEX_NODE, layout->node.python},
+	        {GM_VERTEX_NODE, layout->node.self}};
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		uint32_t owner = gm_graph_find(graph, hit->address - fields[i].offset);
+		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
 			return true;
 	}
 	return false;
