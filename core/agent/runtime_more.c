@@ -178,16 +178,16 @@ ALLOCATION(cudaHostRegister, (void *pointer, size_t size, unsigned flags), (poin
         GM_AGENT_HOST, pointer, size, NULL)
 RELEASE(cudaHostUnregister, (void *pointer), (pointer), GM_AGENT_HOST, pointer, NULL)
 
-/* ---- expandable segments: mapped piece by piece, by functions of the driver that the runtime hands out -------- */
+/* ---- expandable segments: mapped piece by piece, by functions of the driver, which the runtime hands out or dlsym() ---- */
 
 typedef int map_function(uint64_t, size_t, size_t, uint64_t, uint64_t);
-typedef int unmap_function(uint64_t, size_t);
-static map_function *_Atomic driver_map;
-static unmap_function *_Atomic driver_unmap;
-
-static int hook_map(uint64_t address, size_t size, size_t offset, uint64_t handle, uint64_t flags)
+ORIGINAL(cuMemMap, map_function)
+static int hook_cuMemMap(
+        uint64_t address, size_t size, size_t offset, uint64_t handle, uint64_t flags)
 {
-	map_function *function = driver_map;
+	map_function *function = original_cuMemMap();
+	if (!function)
+		return NOT_INITIALIZED;
 	if (!enter())
 		return function(address, size, offset, handle, flags);
 	const struct gm_agent_registers at = gm_agent_caller();
@@ -198,9 +198,13 @@ static int hook_map(uint64_t address, size_t size, size_t offset, uint64_t handl
 	return result;
 }
 
-static int hook_unmap(uint64_t address, size_t size)
+typedef int unmap_function(uint64_t, size_t);
+ORIGINAL(cuMemUnmap, unmap_function)
+static int hook_cuMemUnmap(uint64_t address, size_t size)
 {
-	unmap_function *function = driver_unmap;
+	unmap_function *function = original_cuMemUnmap();
+	if (!function)
+		return NOT_INITIALIZED;
 	if (!enter())
 		return function(address, size);
 	const struct gm_agent_registers at = gm_agent_caller();
@@ -214,16 +218,12 @@ static void replace(const char *symbol, void **function)
 {
 	if (!symbol || !function || !*function)
 		return;
-	if (strcmp(symbol, "cuMemMap") == 0 && *function != (void *)hook_map) {
-		map_function *map;
-		memcpy(&map, function, sizeof(map));
-		driver_map = map;
-		*function = (void *)hook_map;
-	} else if (strcmp(symbol, "cuMemUnmap") == 0 && *function != (void *)hook_unmap) {
-		unmap_function *unmap;
-		memcpy(&unmap, function, sizeof(unmap));
-		driver_unmap = unmap;
-		*function = (void *)hook_unmap;
+	if (strcmp(symbol, "cuMemMap") == 0 && *function != (void *)hook_cuMemMap) {
+		before_cuMemMap = *function;
+		*function = (void *)hook_cuMemMap;
+	} else if (strcmp(symbol, "cuMemUnmap") == 0 && *function != (void *)hook_cuMemUnmap) {
+		before_cuMemUnmap = *function;
+		*function = (void *)hook_cuMemUnmap;
 	}
 }
 
@@ -279,6 +279,8 @@ const struct gm_agent_hook gm_agent_memory_hooks[] = {
         ROW(cudaFreeHost),
         ROW(cudaHostRegister),
         ROW(cudaHostUnregister),
+        ROW(cuMemMap),
+        ROW(cuMemUnmap),
         ROW(cudaGetDriverEntryPoint),
         ROW(cudaGetDriverEntryPointByVersion),
         {NULL, NULL, NULL},

@@ -232,14 +232,6 @@ static void put_named(struct writing *writing, const char *key, uint64_t number)
 	gm_pickler_number(&writing->pickler, number);
 }
 
-static bool is_mapped(const struct writing *writing, const struct gm_segment *segment)
-{
-	struct gm_event event = {0};
-	if (segment->alloc != GM_NO_EVENT)
-		gm_log_event(writing->log, segment->alloc, &event);
-	return event.action == GM_SEGMENT_MAP;
-}
-
 static void put_segment(struct writing *writing, const struct gm_segment *segment,
         const struct gm_block *const *blocks, size_t count)
 {
@@ -257,7 +249,7 @@ static void put_segment(struct writing *writing, const struct gm_segment *segmen
 	gm_pickler_string(pickler, "segment_type");
 	gm_pickler_string(pickler, segment->size <= SMALL_SEGMENT ? "small" : "large");
 	gm_pickler_string(pickler, "is_expandable");
-	gm_pickler_bool(pickler, is_mapped(writing, segment));
+	gm_pickler_bool(pickler, segment->mapped);
 	put_frames_of(writing, segment->alloc);
 	gm_pickler_string(pickler, "blocks");
 	gm_pickler_list_begin(pickler);
@@ -305,23 +297,6 @@ static struct gm_error *live_blocks(
 	return NULL;
 }
 
-/* An expandable segment is mapped piece by piece; a snapshot tells what is mapped in one stretch as one. */
-static size_t merge_mapped(const struct writing *writing, struct gm_segment *segments, size_t count)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++) {
-		struct gm_segment *last = kept ? &segments[kept - 1] : NULL;
-		if (last && last->device == segments[i].device &&
-		        last->stream == segments[i].stream &&
-		        last->address + last->size == segments[i].address &&
-		        is_mapped(writing, last) && is_mapped(writing, &segments[i]))
-			last->size += segments[i].size;
-		else
-			segments[kept++] = segments[i];
-	}
-	return kept;
-}
-
 static struct gm_error *put_segments(struct writing *writing)
 {
 	uint64_t events = gm_log_event_count(writing->log);
@@ -331,7 +306,6 @@ static struct gm_error *put_segments(struct writing *writing)
 	if (events)
 		gm_try(gm_model_segments_after(
 		        writing->model, events - 1, &segments, &segment_count));
-	segment_count = merge_mapped(writing, segments, segment_count);
 	gm_try(live_blocks(writing->model, &blocks, &block_count));
 	gm_pickler_list_begin(&writing->pickler);
 	for (size_t i = 0; i < segment_count; i++) {

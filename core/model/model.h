@@ -53,6 +53,7 @@ struct gm_segment {
 	uint64_t address, size, stream;
 	uint16_t device;
 	uint32_t alloc; /* event; GM_NO_EVENT: before the record */
+	bool mapped; /* a stretch of an expandable segment: grows and shrinks by what is mapped and unmapped */
 };
 
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);

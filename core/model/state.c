@@ -106,10 +106,95 @@ static int compare_segments(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
+/*
+ * What is mapped of an expandable segment is one segment a stretch, as PyTorch tells it (CUDACachingAllocator.cpp,
+ * snapshot()): it grows at either end, and what is unmapped is cut out of it.
+ */
+struct segments {
+	GM_ARRAY(struct gm_segment) all;
+};
+
+static bool add_segment(struct segments *segments, const struct gm_segment *given)
+{
+	struct gm_segment one = *given;
+	for (size_t i = 0; one.mapped && i < segments->all.count;) {
+		struct gm_segment *other = &segments->all.items[i];
+		bool below = other->address + other->size == one.address,
+		     above = one.address + one.size == other->address;
+		if (!other->mapped || other->device != one.device || other->stream != one.stream ||
+		        (!below && !above)) {
+			i++;
+			continue;
+		}
+		one.address = below ? other->address : one.address;
+		one.alloc = below ? other->alloc : one.alloc;
+		one.size += other->size;
+		*other = segments->all.items[--segments->all.count];
+	}
+	return gm_array_push(&segments->all, one);
+}
+
+static void remove_segment(struct segments *segments, size_t device, uint64_t address)
+{
+	for (size_t i = 0; i < segments->all.count; i++) {
+		const struct gm_segment *one = &segments->all.items[i];
+		if (one->device == device && one->address == address) {
+			segments->all.items[i] = segments->all.items[--segments->all.count];
+			return;
+		}
+	}
+}
+
+static bool cut(struct segments *segments, size_t device, uint64_t address, uint64_t size)
+{
+	uint64_t end = address + size;
+	for (size_t i = 0; i < segments->all.count;) {
+		const struct gm_segment one = segments->all.items[i];
+		uint64_t one_end = one.address + one.size;
+		if (one.device != device || one.address >= end || one_end <= address) {
+			i++;
+			continue;
+		}
+		segments->all.items[i] = segments->all.items[--segments->all.count];
+		struct gm_segment rest = one;
+		rest.mapped = true;
+		rest.size = address - one.address;
+		if (one.address < address && !gm_array_push(&segments->all, rest))
+			return false;
+		rest.address = end;
+		rest.size = one_end - end;
+		if (one_end > end && !gm_array_push(&segments->all, rest))
+			return false;
+	}
+	return true;
+}
+
+static bool apply(
+        struct segments *segments, const struct gm_event *event, size_t device, uint32_t number)
+{
+	switch ((enum gm_action)event->action) {
+	case GM_SEGMENT_ALLOC:
+	case GM_SEGMENT_MAP:
+		return add_segment(segments, &(struct gm_segment){.address = event->address,
+		                                     .size = event->size,
+		                                     .stream = event->stream,
+		                                     .device = (uint16_t)device,
+		                                     .alloc = number,
+		                                     .mapped = event->action == GM_SEGMENT_MAP});
+	case GM_SEGMENT_UNMAP:
+		return cut(segments, device, event->address, event->size);
+	case GM_SEGMENT_FREE:
+		remove_segment(segments, device, event->address);
+		return true;
+	default:
+		return true;
+	}
+}
+
 struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
         struct gm_segment **ret_segments, size_t *ret_count)
 {
-	GM_ARRAY(struct gm_segment) segments = {0};
+	struct segments segments = {0};
 	for (size_t i = 0; i < model->segment_events.count; i++) {
 		uint32_t number = model->segment_events.items[i];
 		if (number > event)
@@ -117,26 +202,15 @@ struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t 
 		struct gm_event one;
 		gm_log_event(model->log, number, &one);
 		size_t device = gm_model_find_device(model, one.device_type, one.device);
-		if (one.action == GM_SEGMENT_ALLOC || one.action == GM_SEGMENT_MAP) {
-			const struct gm_segment segment = {
-			        one.address, one.size, one.stream, (uint16_t)device, number};
-			if (!gm_array_push(&segments, segment)) {
-				gm_array_deinit(&segments);
-				return &gm_error_no_memory;
-			}
-			continue;
-		}
-		for (size_t j = 0; j < segments.count; j++) {
-			if (segments.items[j].device == device &&
-			        segments.items[j].address == one.address) {
-				segments.items[j] = segments.items[--segments.count];
-				break;
-			}
+		if (!apply(&segments, &one, device, number)) {
+			gm_array_deinit(&segments.all);
+			return &gm_error_no_memory;
 		}
 	}
-	if (segments.count)
-		qsort(segments.items, segments.count, sizeof(*segments.items), compare_segments);
-	*ret_segments = segments.items;
-	*ret_count = segments.count;
+	if (segments.all.count)
+		qsort(segments.all.items, segments.all.count, sizeof(*segments.all.items),
+		        compare_segments);
+	*ret_segments = segments.all.items;
+	*ret_count = segments.all.count;
 	return NULL;
 }

@@ -6,6 +6,7 @@
  *   tables.c  what is interned: code, stacks, modules, evidence
  *   order.c   the events of all threads in their one order
  *   replay.c  events into those of a log
+ *   segments.c  what PyTorch got from CUDA, piece by piece
  *   beside.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
  *   import.c  the whole

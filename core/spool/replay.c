@@ -7,57 +7,7 @@
 #include <string.h>
 
 #include "cpython/recorded.h"
-#include "spool/internal.h"
-
-enum { CPU = 0, CUDA = 1, DEVICES = 128, LOOPS_MAX = 256, HELD_MAX = 4096 };
-
-struct live_block {
-	uint64_t key[2]; /* address, device type */
-	uint64_t size, requested, stream;
-	bool preexisting;
-	UT_hash_handle hh;
-};
-
-struct live_segment {
-	uint64_t address, size, stream;
-	int16_t device;
-	UT_hash_handle hh;
-};
-
-struct counters {
-	uint64_t allocated, reserved;
-};
-
-/* What a thread said of its next event. */
-struct thread_state {
-	uint32_t thread;
-	GM_ARRAY(struct gm_bytes) passes;
-	GM_ARRAY(struct gm_bytes) marks;
-	bool holds; /* a segment_alloc that waits for the thread's next event */
-	struct gm_event held;
-	UT_hash_handle hh;
-};
-
-struct known_loop {
-	uint32_t code, loop;
-	uint64_t position;
-};
-
-struct gm_spool_replay {
-	struct gm_spool_tables *tables;
-	struct gm_log_writer *log;
-	struct live_block *blocks;
-	struct live_segment *segments;
-	struct thread_state *threads;
-	struct counters counters[DEVICES];
-	struct known_loop loops[LOOPS_MAX];
-	size_t loop_count;
-	uint64_t written; /* events of the log */
-	struct gm_spool_beside *beside;
-	uint64_t next_sequence, missing, unknown_frees, outside;
-	uint64_t cuda_peak, cpu_allocated, cpu_peak;
-	bool no_memory;
-};
+#include "spool/replay.h"
 
 struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct gm_log_writer *log,
         struct gm_spool_replay **ret_replay)
@@ -105,7 +55,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 	free(replay);
 }
 
-static struct thread_state *thread_of(struct gm_spool_replay *replay, uint32_t id)
+struct thread_state *gm_spool_thread(struct gm_spool_replay *replay, uint32_t id)
 {
 	struct thread_state *thread;
 	HASH_FIND(hh, replay->threads, &id, sizeof(id), thread);
@@ -155,7 +105,7 @@ static void forget_block(struct gm_spool_replay *replay, struct live_block *bloc
 	}
 }
 
-static void write_event(struct gm_spool_replay *replay, const struct gm_event *event)
+void gm_spool_write(struct gm_spool_replay *replay, const struct gm_event *event)
 {
 	gm_log_writer_event(replay->log, event);
 	replay->written++;
@@ -166,7 +116,7 @@ static void write_event(struct gm_spool_replay *replay, const struct gm_event *e
 void gm_spool_replay_pass(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
-	struct thread_state *thread = thread_of(replay, thread_id);
+	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	if (thread && thread->passes.count < 64 && !gm_array_push(&thread->passes, payload))
 		replay->no_memory = true;
 }
@@ -240,7 +190,7 @@ void gm_spool_replay_mark(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
 	enum { MARKS_MAX = 4096 };
-	struct thread_state *thread = thread_of(replay, thread_id);
+	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	if (!thread)
 		return;
 	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. */
@@ -276,73 +226,6 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 	thread->marks.count = 0;
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------------ */
-
-static void write_held(
-        struct gm_spool_replay *replay, struct thread_state *thread, const struct gm_event *next)
-{
-	struct gm_event *event = &thread->held;
-	if (!thread->holds)
-		return;
-	thread->holds = false;
-	if (next && next->device_type == CUDA && next->action == GM_ALLOC &&
-	        next->address >= event->address && next->address - event->address < event->size) {
-		event->device = next->device;
-		event->stream = next->stream;
-	}
-	struct counters *counters = &replay->counters[event->device];
-	counters->reserved += event->size;
-	event->allocated = counters->allocated;
-	event->reserved = counters->reserved;
-	struct live_segment *segment;
-	HASH_FIND(hh, replay->segments, &event->address, sizeof(event->address), segment);
-	if (!segment && (segment = calloc(1, sizeof(*segment)))) {
-		segment->address = event->address;
-		HASH_ADD(hh, replay->segments, address, sizeof(segment->address), segment);
-	}
-	if (segment) {
-		segment->size = event->size;
-		segment->stream = event->stream;
-		segment->device = event->device;
-	}
-	write_event(replay, event);
-}
-
-static void segment_alloc(
-        struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
-{
-	struct thread_state *thread = thread_of(replay, from->thread);
-	if (!thread)
-		return;
-	write_held(replay, thread, NULL);
-	event->requested = event->size;
-	thread->held = *event;
-	thread->holds = true;
-	if (from->device >= 0) { /* it is known already */
-		event->device = from->device;
-		write_held(replay, thread, NULL);
-	}
-}
-
-static void segment_free(struct gm_spool_replay *replay, struct gm_event *event)
-{
-	struct live_segment *segment;
-	HASH_FIND(hh, replay->segments, &event->address, sizeof(event->address), segment);
-	if (!segment)
-		return; /* not one of the allocator's */
-	struct counters *counters = &replay->counters[segment->device];
-	if (counters->reserved >= segment->size)
-		counters->reserved -= segment->size;
-	event->device = segment->device;
-	event->size = event->requested = segment->size;
-	event->stream = segment->stream;
-	event->allocated = counters->allocated;
-	event->reserved = counters->reserved;
-	HASH_DEL(replay->segments, segment);
-	free(segment);
-	write_event(replay, event);
-}
-
 /* ---- blocks --------------------------------------------------------------------------------------------------- */
 
 /* The device's counters after the event, as said or as they follow. */
@@ -372,9 +255,9 @@ static void count(
 static void alloc(
         struct gm_spool_replay *replay, const struct gm_spool_event *from, struct gm_event *event)
 {
-	struct thread_state *thread = thread_of(replay, from->thread);
+	struct thread_state *thread = gm_spool_thread(replay, from->thread);
 	if (thread)
-		write_held(replay, thread, event);
+		gm_spool_write_held(replay, thread, event);
 	count(replay, from, event);
 	/* Being handed out as recording began: it was among what there was already, and is told here again. */
 	struct live_block *known = find_block(replay, event->address, event->device_type);
@@ -383,7 +266,7 @@ static void alloc(
 		known->preexisting = false;
 		return;
 	}
-	write_event(replay, event);
+	gm_spool_write(replay, event);
 	keep_block(replay, event);
 	if (event->device_type == CPU) {
 		replay->cpu_allocated += event->size;
@@ -412,14 +295,14 @@ static void free_requested(
 	}
 	event->evidence = gm_spool_evidence(replay->tables, from->evidence);
 	count(replay, from, event);
-	write_event(replay, event);
+	gm_spool_write(replay, event);
 	if (from->bits & GM_AGENT_DEFERRED) {
 		if (!block)
 			keep_block(replay, event);
 		return;
 	}
 	event->action = GM_FREE_COMPLETED;
-	write_event(replay, event);
+	gm_spool_write(replay, event);
 	forget_block(replay, block);
 }
 
@@ -433,7 +316,7 @@ static void free_completed(struct gm_spool_replay *replay, struct gm_event *even
 	}
 	event->allocated = counters->allocated;
 	event->reserved = counters->reserved;
-	write_event(replay, event);
+	gm_spool_write(replay, event);
 	forget_block(replay, block);
 }
 
@@ -463,14 +346,15 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	        .python_stack = gm_spool_python_stack(replay->tables, from->python),
 	        .native_stack = gm_spool_native_stack(replay->tables, from->native),
 	};
-	struct thread_state *thread = thread_of(replay, from->thread);
+	gm_spool_end_unmap(replay, from);
+	struct thread_state *thread = gm_spool_thread(replay, from->thread);
 	for (size_t i = 0; thread && i < thread->passes.count; i++)
 		write_pass(replay, thread->passes.items[i], from->python);
 	if (thread) {
 		thread->passes.count = 0;
 		write_marks(replay, thread);
-		if (from->action != GM_AGENT_ALLOC)
-			write_held(replay, thread, NULL);
+		if (from->action != GM_AGENT_ALLOC && from->action != GM_AGENT_SEGMENT_MAP)
+			gm_spool_write_held(replay, thread, NULL);
 	}
 	if (from->source != GM_AGENT_C10) {
 		replay->written += gm_spool_beside_event(replay->beside, from, &event);
@@ -488,17 +372,19 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 		break;
 	case GM_AGENT_SEGMENT_ALLOC:
 	case GM_AGENT_SEGMENT_MAP:
-		segment_alloc(replay, from, &event);
+		gm_spool_segment_alloc(replay, from, &event);
 		break;
 	case GM_AGENT_SEGMENT_FREE:
+		gm_spool_segment_free(replay, &event);
+		break;
 	case GM_AGENT_SEGMENT_UNMAP:
-		segment_free(replay, &event);
+		gm_spool_segment_unmap(replay, &event);
 		break;
 	case GM_AGENT_OOM:
 		event.address = 0;
 		if (from->device_type == CUDA && !(from->bits & GM_AGENT_NO_COUNTERS))
 			count(replay, from, &event);
-		write_event(replay, &event);
+		gm_spool_write(replay, &event);
 		break;
 	case GM_AGENT_SNAPSHOT:
 	case GM_AGENT_ACTION_COUNT:
@@ -509,9 +395,10 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)
 {
 	struct thread_state *thread, *next;
+	gm_spool_end_unmap(replay, NULL);
 	HASH_ITER(hh, replay->threads, thread, next)
 	{
-		write_held(replay, thread, NULL);
+		gm_spool_write_held(replay, thread, NULL);
 	}
 	char text[256];
 	if (replay->missing) {

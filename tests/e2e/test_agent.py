@@ -107,6 +107,22 @@ def test_segments_given_back_and_the_failed_request_are_in_pytorchs_order(record
     assert {"segment_free", "oom"} <= {action for action, *_ in ours}
 
 
+def test_expandable_segments_grow_and_shrink_as_pytorch_records_it(record, read, tmp_path):
+    out = tmp_path / "truth.json"
+    run, log = record(PYTHON, PROGRAMS / "with_snapshot.py", PROGRAMS / "expandable_churn.py", out)
+    run.check()
+    truth = json.loads(out.read_text())
+    theirs = pytorch_events(truth["trace"])
+    events = read("events", log)
+    assert device_events(events)[: len(theirs)] == theirs
+    actions = [action for action, *_ in theirs]
+    assert actions.count("segment_map") > 10 and actions.count("segment_unmap") > 10
+    answer = read("segments", log, "--at", len(theirs) - 1)
+    segments = [(int(s["address"], 16), s["size"]) for s in answer["segments"]]
+    assert segments == sorted((s["address"], s["total_size"]) for s in truth["segments"])
+    assert len(segments) > 4  # two streams, two pools: one of them has a hole
+
+
 def place(frame):
     # gdb starts the interpreter by its resolved path
     return os.path.realpath(frame["file"]), frame["line"], frame["function"]
