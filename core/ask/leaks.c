@@ -9,6 +9,11 @@
 
 void gm_leaks_deinit(struct gm_leaks *leaks)
 {
+	for (size_t i = 0; i < leaks->count; i++) {
+		if (leaks->items[i].holder)
+			free(leaks->items[i].holder->text);
+		free(leaks->items[i].holder);
+	}
 	free(leaks->items);
 	*leaks = (struct gm_leaks){0};
 }
@@ -116,7 +121,7 @@ static struct gm_error *find(
 	GM_ARRAY(struct gm_leak) found = {0};
 	gm_try(gm_model_categories(model, &categories));
 	for (size_t i = 0; i < count;) {
-		struct gm_leak leak = {.stack = shares[i].stack};
+		struct gm_leak leak = {.stack = shares[i].stack, .oldest = shares[i].block};
 		uint32_t first = shares[i].step, last = 0;
 		size_t j = i;
 		for (; j < count && shares[j].site == shares[i].site; j++) {

@@ -4,23 +4,40 @@
  * A line leaks where blocks that it allocates in most of the steps, from the second on, are all still there at the
  * end. What is kept for a while and replaced (the last output, a window of the last ten losses) does not: of its
  * older blocks none is left. The last step's blocks never count, as the next step may free them.
+ *
+ * Where the process still lives, or a core of it is there, the blocks are joined to what holds them now.
  */
 #ifndef GM_ASK_LEAKS_H
 #define GM_ASK_LEAKS_H
 
 #include "ask/context.h"
 #include "ask/place.h"
+#include "holders/holders.h"
 #include "model/categories.h"
 #include "model/model.h"
 
-enum { GM_LEAK_STEPS_MIN = 3 }; /* steps in which a line must have left something */
+enum {
+	GM_LEAK_STEPS_MIN = 3, /* steps in which a line must have left something */
+	GM_LEAK_HOLDERS_MAX = 64,
+};
 
 struct gm_leak {
-	uint32_t stack;            /* one of the Python stacks of the line */
-	uint32_t block;            /* the latest block that it left */
-	uint32_t steps;            /* in which it left something */
-	uint64_t bytes, blocks;    /* left, in sum, from steps `from` to `to` of the answer */
-	enum gm_category category; /* of the latest block */
+	uint32_t stack;                /* one of the Python stacks of the line */
+	uint32_t block;                /* the latest block that it left */
+	uint32_t oldest;               /* and the first */
+	uint32_t steps;                /* in which it left something */
+	uint64_t bytes, blocks;        /* left, in sum, from steps `from` to `to` of the answer */
+	enum gm_category category;     /* of the latest block */
+	struct gm_leak_holder *holder; /* what holds the oldest block now; NULL: not asked; owned */
+};
+
+/* What a live process or a core says of a block that was left. */
+struct gm_leak_holder {
+	char *text;    /* the nearest holder, as who-holds tells it; NULL: none was found; owned */
+	size_t others; /* further ones */
+	bool there;    /* a storage of the block's size is at its address */
+	bool complete; /* all references to it were found */
+	enum gm_reference_class class;
 };
 
 struct gm_leaks {
@@ -32,6 +49,9 @@ struct gm_leaks {
 };
 
 struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks);
+/* Asks the context's process or core who holds each line's oldest block (the latest may be in a variable of the step under
+ * way too): joined by the block's address, and only where a storage of its size is there. At most GM_LEAK_HOLDERS_MAX lines are asked about. */
+struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leaks *leaks);
 void gm_leaks_deinit(struct gm_leaks *leaks);
 
 #endif

@@ -1,24 +1,53 @@
+#include <stdlib.h>
+
 #include "ask/leaks.h"
+#include "ask/recording.h"
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/leaks.h"
 
 extern const struct gm_command gm_command_leaks;
+
+static const struct argp_option options[] = {
+        GM_TARGET_OPTIONS,
+        {0},
+};
+
+/* The record: FILE; of a process that is being recorded its own; else PyTorch's trace in the process or core. */
+static struct gm_error *take_record(struct gm_arguments *arguments, struct gm_context *context)
+{
+	_cleanup_free_ char *path = NULL;
+	gm_try(gm_target_check(context));
+	bool named = context->shell && (context->pid > 0 || context->core_path);
+	if (arguments->positional_count || !named)
+		return gm_arguments_take_file(arguments, context, 0);
+	if (context->pid > 0)
+		gm_try(gm_recording_find(context->pid, &path));
+	return path ? gm_context_set_log(context, path) : NULL;
+}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(
-	        &gm_command_leaks, argc, argv, NULL, NULL, NULL, 1, false, out, &arguments);
+	struct gm_error *error = gm_arguments_parse(&gm_command_leaks, argc, argv, options,
+	        gm_target_option, context, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = take_record(&arguments, context);
 	struct gm_leaks answer;
 	if (!error)
 		error = gm_ask_leaks(context, &answer);
 	if (error)
 		return error;
+	if (context->pid > 0 || context->core_path || context->remote) {
+		/* Who holds them is an extra: where the process cannot be asked, the lines are the answer. */
+		_cleanup_error_ struct gm_error *unknown = gm_ask_leaks_holders(context, &answer);
+		if (unknown)
+			fprintf(err, "gpumem: no holders: %s\n", unknown->message);
+	}
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_leaks_json(&answer, out)
 	                       : gm_render_leaks_text(&answer, &style, out);
@@ -29,15 +58,21 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_leaks = {
         .name = "leaks",
-        .summary = "lines whose blocks pile up step over step",
-        .usage = "[FILE] [--json]\n"
+        .summary = "lines whose blocks pile up step over step, and who holds them",
+        .usage = "[FILE] [--pid PID | --core CORE] [--json]\n"
                  "Lines that leave more memory behind with each step. The first step and the last "
-                 "one "
-                 "are not\n"
+                 "one are not\n"
                  "looked at: the first makes what all use, and the next may free what the last "
                  "made.\n"
+                 "Of a live process (in gdb: the one there) or a core, the variable that holds "
+                 "each line's\n"
+                 "oldest block is told too. Without FILE the process's own recording is read "
+                 "(`gpumem run`,\n"
+                 "`gpumem attach`), else PyTorch's trace in it.\n"
                  "Exit status 1: some were found.\n\n"
-                 "Example: gpumem leaks run.gpumem",
+                 " Example: gpumem leaks run.gpumem\n"
+                 " Example: gpumem leaks --pid 4711\n"
+                 " Example: gpumem leaks run.gpumem --core core.4711",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -1,21 +1,18 @@
 /* `top`: a live view of a recorded process. It reads the agent's file as it grows; the process is not touched. */
 #include <curses.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "agent/format.h"
 #include "ask/blocks.h"
 #include "ask/leaks.h"
+#include "ask/recording.h"
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "image/image.h"
 #include "render/text.h"
 
 extern const struct gm_command gm_command_top;
@@ -42,46 +39,17 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	return NULL;
 }
 
-/* ---- where it records --------------------------------------------------------------------------------------- */
-
-static bool is_agents(const char *path)
-{
-	char magic[8];
-	struct stat about;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-	       read(fd, magic, sizeof(magic)) == sizeof(magic) &&
-	       memcmp(magic, GM_AGENT_MAGIC, sizeof(magic)) == 0;
-}
-
-/* The process has the file mapped that it writes. */
 static struct gm_error *find_file(int pid, char **ret_path)
 {
-	struct gm_image *image;
-	gm_try(gm_image_open_pid(pid, &image));
-	size_t count;
-	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
-	char *found = NULL;
-	struct gm_error *error = NULL;
-	for (size_t i = 0; i < count && !found && !error; i++) {
-		uint32_t wanted = GM_MAPPING_SHARED | GM_MAPPING_WRITE;
-		char *path = NULL;
-		if ((mappings[i].flags & wanted) != wanted || mappings[i].path[0] != '/' ||
-		        strncmp(mappings[i].path, "/dev/", 5) == 0)
-			continue;
-		error = gm_image_file_path(image, mappings[i].path, &path);
-		if (!error && is_agents(path))
-			found = gm_take(path);
-		free(path);
-	}
-	gm_image_close(image);
-	if (!error && !found)
-		error = gm_error_create(GM_TARGET,
+	_cleanup_free_ char *path = NULL;
+	gm_try(gm_recording_find(pid, &path));
+	if (!path)
+		return gm_error_create(GM_TARGET,
 		        "process %d: it is not being recorded: `gpumem attach %d` begins it, then "
 		        "`gpumem top %d`",
 		        pid, pid, pid);
-	*ret_path = found;
-	return error;
+	*ret_path = gm_take(path);
+	return NULL;
 }
 
 /* ---- a look ------------------------------------------------------------------------------------------------- */

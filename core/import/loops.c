@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "import/stacks.h"
 
@@ -12,19 +13,44 @@ void gm_import_loops_init(struct gm_import_loops *loops, const struct gm_import_
 void gm_import_loops_deinit(struct gm_import_loops *loops)
 {
 	gm_array_deinit(&loops->items);
+	gm_array_deinit(&loops->leaves);
+}
+
+static bool count(struct gm_import_loop *items, size_t count, const struct gm_import_loop *wanted)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].code == wanted->code && items[i].first_line == wanted->first_line &&
+		        items[i].last_line == wanted->last_line) {
+			items[i].rounds++;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool go_round(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
 {
-	for (size_t i = 0; i < loops->items.count; i++) {
-		struct gm_import_loop *loop = &loops->items.items[i];
-		if (loop->code == code && loop->first_line == to && loop->last_line == from) {
-			loop->rounds++;
-			return true;
-		}
-	}
 	const struct gm_import_loop fresh = {code, to, from, 1};
-	return loops->items.count == LOOPS_MAX || gm_array_push(&loops->items, fresh);
+	return count(loops->items.items, loops->items.count, &fresh) ||
+	       loops->items.count == LOOPS_MAX || gm_array_push(&loops->items, fresh);
+}
+
+static bool leave(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
+{
+	const struct gm_import_loop fresh = {code, to, from, 1};
+	return to >= from || count(loops->leaves.items, loops->leaves.count, &fresh) ||
+	       loops->leaves.count == LOOPS_MAX || gm_array_push(&loops->leaves, fresh);
+}
+
+/* Leaving a `with` stands on its first line again, which is no pass of a loop. */
+static bool leaves_with(const struct gm_import_loops *loops, uint32_t frame)
+{
+	const struct gm_import_stacks *all = loops->stacks;
+	size_t length;
+	const char *name = gm_pickle_string(
+	        all->pickle, all->codes.items[all->frames.items[frame].code].name, &length);
+	return (length == 8 && memcmp(name, "__exit__", 8) == 0) ||
+	       (length == 9 && memcmp(name, "__aexit__", 9) == 0);
 }
 
 bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
@@ -46,9 +72,11 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 		uint32_t frame_a = *(frames_a - i), frame_b = *(frames_b - i);
 		if (frame_a == frame_b)
 			continue;
-		loops->last = stack;
 		const struct gm_import_frame *was = &all->frames.items[frame_a],
 		                             *is = &all->frames.items[frame_b];
+		if (i < b->python && leaves_with(loops, *(frames_b - i - 1)))
+			return was->code != is->code || leave(loops, is->code, was->line, is->line);
+		loops->last = stack;
 		if (was->code != is->code || is->line >= was->line ||
 		        all->codes.items[is->code].library)
 			return true;
@@ -83,6 +111,18 @@ static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 	return true;
 }
 
+/* A `with` that is left again and again from within a loop is in it, though nothing is allocated on its line. */
+static void take_in(const struct gm_import_loops *loops, struct gm_import_loop *loop)
+{
+	for (size_t i = 0; i < loops->leaves.count; i++) {
+		const struct gm_import_loop *with = &loops->leaves.items[i];
+		if (with->code == loop->code && with->first_line < loop->first_line &&
+		        with->last_line >= loop->first_line && with->last_line <= loop->last_line &&
+		        with->rounds > 1 && with->rounds >= loop->rounds / 2)
+			loop->first_line = with->first_line;
+	}
+}
+
 void gm_import_loops_finish(struct gm_import_loops *loops)
 {
 	size_t kept = 0;
@@ -101,4 +141,6 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 			loops->items.items[kept++] = loops->items.items[i];
 	}
 	loops->items.count = kept;
+	for (size_t i = 0; i < kept; i++)
+		take_in(loops, &loops->items.items[i]);
 }

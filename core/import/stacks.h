@@ -58,8 +58,9 @@ struct gm_import_loop {
 
 struct gm_import_loops {
 	const struct gm_import_stacks *stacks;
-	GM_ARRAY(struct gm_import_loop) items; /* after gm_import_loops_finish() by code */
-	uint32_t last;                         /* stack; GM_NO_STACK: none */
+	GM_ARRAY(struct gm_import_loop) items;  /* after gm_import_loops_finish() by code */
+	GM_ARRAY(struct gm_import_loop) leaves; /* a `with` at first_line was left from last_line */
+	uint32_t last;                          /* stack; GM_NO_STACK: none */
 };
 
 void gm_import_loops_init(struct gm_import_loops *loops, const struct gm_import_stacks *stacks);

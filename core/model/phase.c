@@ -98,3 +98,9 @@ bool gm_frame_generates(const struct gm_step_frame *frame)
 	return strcmp(gm_plain_name(frame->name), "generate") == 0 &&
 	       !gm_frame_in_torch(frame->file);
 }
+
+bool gm_frame_leaves(const struct gm_step_frame *frame)
+{
+	const char *name = gm_plain_name(frame->name);
+	return strcmp(name, "__exit__") == 0 || strcmp(name, "__aexit__") == 0;
+}

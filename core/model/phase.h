@@ -19,6 +19,8 @@ const char *gm_plain_name(const char *name);
 unsigned gm_frame_landmark(const struct gm_step_frame *frame);
 /* A frame under which no step loop is looked for: constructors and imports. */
 bool gm_frame_shuts(const struct gm_step_frame *frame);
+/* Is it the end of a `with`, called by the frame that has it? */
+bool gm_frame_leaves(const struct gm_step_frame *frame);
 /* Is the file one of PyTorch's own? */
 bool gm_frame_in_torch(const char *file);
 /* The phase that a frame proves; GM_PHASE_OTHER: none. */

@@ -43,6 +43,8 @@ struct standing {
 	uint32_t lasti;
 	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
 	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
+	bool leaving;     /* its frame is leaving a `with`: in a snapshot, whose lines are all that
+	                     is known, it stands on the first line of that again */
 };
 
 /* Where one frame stands, and in which of its code's loops (bit i: loop i). */
@@ -270,9 +272,12 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 				if (depth > 0)
 					summary->standing[j].inner_loops = true;
 		/* torch's own loops, and those within a landmark, are never the user's training loop. */
+		size_t before = summary->count;
 		if (!gm_frame_in_torch(frame->file) && !in_landmark &&
 		        !summarise_frame(steps, summary, frame, depth, candidate))
 			break;
+		for (; before < summary->count; before++)
+			summary->standing[before].leaving = i && gm_frame_leaves(&frames[i - 1]);
 	}
 }
 
@@ -330,6 +335,8 @@ static void pass(struct gm_steps *steps, struct followed *loop, const struct sta
         uint32_t stack, uint64_t site, bool alloc)
 {
 	bool begins = !loop->inside;
+	if (loop->inside && standing->leaving && standing->lasti < loop->last_lasti)
+		return;
 	if (loop->inside && standing->lasti < loop->last_lasti)
 		begins = !(standing->inner && standing->inner == loop->last_inner);
 	else if (loop->inside && standing->lasti == loop->last_lasti && loop->last_stack)

@@ -72,7 +72,8 @@ struct gm_error *gm_render_info_text(
 	struct gm_log_code code;
 	if (gm_model_step_count(info->model) && gm_model_step_loop(info->model, &loop) &&
 	        gm_log_code(log, loop.code, &code))
-		fprintf(out, " (the loop at %s:%u)", gm_log_string(log, code.file), loop.line);
+		fprintf(out, " (the loop at %s:%u)", gm_text_path(gm_log_string(log, code.file)),
+		        loop.line);
 	else if (gm_model_steps_marked(info->model))
 		fputs(" (as the program marks them)", out);
 	fputs("\n", out);

@@ -4,6 +4,52 @@
 
 #include "render/json.h"
 
+/* "  #225  item 4 of list: local 'losses' of train() at leak.py:20" */
+static void put_holders(const struct gm_leaks *leaks, FILE *out)
+{
+	if (!leaks->items[0].holder) {
+		fprintf(out,
+		        "Who holds them: ask while the program runs, in gdb or with --pid, or of a "
+		        "core "
+		        "(`gpumem leaks FILE --core CORE`).\n");
+		return;
+	}
+	fputs("Each line's oldest block is held by:\n", out);
+	for (size_t i = 0; i < leaks->count && leaks->items[i].holder; i++) {
+		const struct gm_leak_holder *holder = leaks->items[i].holder;
+		fprintf(out, "  #%-5u ",
+		        gm_model_block(leaks->model, leaks->items[i].oldest)->alloc);
+		if (!holder->there)
+			fputs("no storage of its size is at its address: it is gone, or the record "
+			      "is of "
+			      "another process\n",
+			        out);
+		else if (!holder->text)
+			fputs("nothing that was found: `gpumem who-holds` tells what was "
+			      "searched\n",
+			        out);
+		else
+			fprintf(out, "%s%s", holder->class == GM_PROVEN ? "" : "(plausible) ",
+			        holder->text);
+		if (holder->text && holder->others)
+			fprintf(out, "; and %zu more", holder->others);
+		if (holder->text)
+			fputc('\n', out);
+	}
+}
+
+static json_t *holder_json(const struct gm_leak_holder *holder, const struct gm_block *block)
+{
+	if (!holder || !holder->text)
+		return json_null();
+	return json_pack("{s:i, s:o, s:s, s:I, s:b}", "allocated", (int)block->alloc, "text",
+	        gm_json_string(holder->text), "class",
+	        holder->class == GM_PROVEN      ? "proven"
+	        : holder->class == GM_PLAUSIBLE ? "plausible"
+	                                        : "stale",
+	        "others", (json_int_t)holder->others, "complete", holder->complete);
+}
+
 struct gm_error *gm_render_leaks_text(
         const struct gm_leaks *leaks, const struct gm_style *style, FILE *out)
 {
@@ -50,8 +96,7 @@ struct gm_error *gm_render_leaks_text(
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
-	fprintf(out, "Who holds them: `gpumem who-holds #%u` in gdb, while the program runs.\n",
-	        gm_model_block(leaks->model, leaks->items[0].block)->alloc);
+	put_holders(leaks, out);
 	return NULL;
 }
 
@@ -85,6 +130,8 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 		json_object_set_new(site, "latest",
 		        json_pack("{s:i, s:o}", "allocated", (int)block->alloc, "address",
 		                gm_json_address(block->address)));
+		json_object_set_new(site, "holder",
+		        holder_json(leak->holder, gm_model_block(leaks->model, leak->oldest)));
 		json_array_append_new(sites, site);
 	}
 	json_object_set_new(value, "sites", sites);

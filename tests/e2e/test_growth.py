@@ -1,10 +1,11 @@
 """steps, phases and leaks, on snapshots of programs that do or do not pile something up."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import EXAMPLES, PYTHON
 
 PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
 
@@ -34,9 +35,41 @@ def test_a_planted_leak_is_found_with_its_line(snapshots, run_gpumem):
         assert "with each step" in text and "leaky.py:" in text
 
 
+def marked_holder(name):
+    """The comment behind `hold()` in the function."""
+    text = PROGRAM.read_text()
+    return text[text.index(f"def {name}():") :].partition("# HOLDER ")[2].splitlines()[0]
+
+
+def test_a_leak_is_joined_to_its_holder_in_the_process(gdb_works, spawn, sim_env, run_gpumem):
+    environment = {**sim_env(), "PYTHONUNBUFFERED": "1"}
+    process = spawn([PYTHON, PROGRAM, "--hold"], env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    for _ in range(4):
+        name, pid = process.stdout.readline().split()
+        found = run_gpumem("leaks", "--pid", pid, "--json").check(1).json()["sites"]
+        assert {site["line"] for site in found} == marked_lines(name), name
+        for site in found:
+            assert marked_holder(name) in site["holder"]["text"], (name, site)
+            assert site["holder"]["class"] == "proven" and site["holder"]["complete"]
+        assert marked_holder(name) in run_gpumem("leaks", "--pid", pid).check(1).out
+
+
+def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem, tmp_path):
+    core, log = tmp_path / "core", tmp_path / "run.gpumem"
+    ask = ["gpumem leaks --json", f"gpumem core -o {core}", f"gpumem record save {log}"]
+    commands = ["gpumem record", "gpumem until step=6", *ask]
+    gdb = run_gdb(commands, EXAMPLES / "leak.py")
+    sites = gdb["gpumem leaks --json"].json()["sites"]
+    assert len(sites) == 2 and all("local 'losses' of train()" in site["holder"]["text"] for site in sites)
+    again = run_gpumem("leaks", log, "--core", core, "--json").check(1).json()["sites"]
+    assert [site["holder"] for site in again] == [site["holder"] for site in sites]
+    # without either, what to do is said
+    assert "--core CORE" in run_gpumem("leaks", log).check(1).out
+
+
 def test_programs_that_pile_nothing_up_report_no_leak(snapshots, run_gpumem):
     clean = {name: path for name, path in snapshots.items() if ".clean." in path.name}
-    assert len(clean) >= 10
+    assert len(clean) == 14
     for name, path in clean.items():
         done = run_gpumem("leaks", path, "--json")
         assert done.status == 0, (name, done.out)

@@ -1,10 +1,15 @@
 """leaky.py FOLDER: trains a small model in many ways, one after another, and dumps a snapshot of each into FOLDER:
 NAME.leak.pickle where the way piles something up, NAME.clean.pickle where it does not. Lines that leak are marked
-by a comment that the test reads."""
+by a comment that the test reads.
+
+leaky.py --hold: each way that piles something up, in a process of its own, which prints "NAME PID" and waits with what it
+kept; its holder is named by a comment too."""
 
 import collections
 import copy
+import os
 import sys
+import time
 
 import torch
 from torch import nn
@@ -19,6 +24,14 @@ def way(leaks):
         return function
 
     return add
+
+
+def hold():
+    """Called where what was kept is still there."""
+    if sys.argv[1] == "--hold":
+        sys.stdout.write(f"{sys._getframe(1).f_code.co_name} {os.getpid()}\n")
+        sys.stdout.flush()
+        time.sleep(600)
 
 
 def make():
@@ -43,6 +56,7 @@ def losses_with_graph():
     (model, optimizer), losses = make(), []
     for _ in range(STEPS):
         step(model, optimizer, lambda inputs, outputs, loss: losses.append(loss), retain=True)
+    hold()  # HOLDER local 'losses' of losses_with_graph()
 
 
 @way(leaks=True)
@@ -51,6 +65,7 @@ def detached_history():
     model.history = {}
     for index in range(STEPS):
         step(model, optimizer, lambda inputs, outputs, loss: model.history.update({index: outputs.detach()}))
+    hold()  # HOLDER attribute 'history' of Sequential: local 'model' of detached_history()
 
 
 CACHE = {}
@@ -62,6 +77,7 @@ def cache_without_bound():
     for index in range(STEPS):
         CACHE[index] = torch.zeros(100 + index, 1000, device="cuda")  # LEAK cache_without_bound
         step(model, optimizer)
+    hold()  # HOLDER global 'CACHE' of module __main__
 
 
 @way(leaks=True)
@@ -70,6 +86,7 @@ def hook_keeps_outputs():
     model[2].register_forward_hook(lambda module, args, output: kept.append(output.detach()))
     for _ in range(STEPS):
         step(model, optimizer)
+    hold()  # HOLDER local 'kept' of hook_keeps_outputs()
 
 
 @way(leaks=False)
@@ -159,8 +176,80 @@ def inference():
             outputs = outputs.softmax(-1)
 
 
-for name, (function, leaks) in WAYS.items():
+@way(leaks=False)
+def checkpointed():
+    from torch.utils.checkpoint import checkpoint
+
+    model, optimizer = make()
+    for _ in range(STEPS):
+        inputs = torch.randn(512, 256, device="cuda")
+        for _ in range(3):
+            inputs = checkpoint(model, inputs, use_reentrant=False)
+        inputs.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@way(leaks=False)
+def scaled():
+    (model, optimizer), scaler = make(), torch.amp.GradScaler("cuda")
+    for _ in range(STEPS):
+        with torch.autocast("cuda", torch.float16):
+            loss = model(torch.randn(512, 256, device="cuda")).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+@way(leaks=False)
+def distributed():
+    import torch.distributed as dist
+
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
+    dist.init_process_group("gloo", rank=0, world_size=1)
+    model, _ = make()
+    model = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(STEPS):
+        step(model, optimizer)
+    dist.destroy_process_group()
+
+
+@way(leaks=False)
+def generated():
+    try:
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ImportError:
+        return
+    config = LlamaConfig(
+        vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    prompt = torch.ones(2, 16, dtype=torch.long, device="cuda")
+    for _ in range(STEPS):
+        model(prompt, labels=prompt).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model.generate(prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False, pad_token_id=0)
+
+
+def record():
     torch.cuda.memory._record_memory_history(context="all", stacks="python", max_entries=1000000)
+
+
+if sys.argv[1] == "--hold":
+    for function, leaks in WAYS.values():
+        if leaks and os.fork() == 0:  # before CUDA is there: importing torch is what takes long
+            record()
+            function()
+            os._exit(1)
+    time.sleep(600)
+for name, (function, leaks) in WAYS.items():
+    record()
     function()
     torch.cuda.memory._dump_snapshot(f"{sys.argv[1]}/{name}.{'leak' if leaks else 'clean'}.pickle")
     torch.cuda.memory._record_memory_history(enabled=None)
