@@ -188,6 +188,9 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size);
 /* heap.c: bytes of the piece of heap that begins here; 0: none does. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
+/* The piece of heap in use that has the address: its first byte and how many it has. */
+bool gm_heap_piece(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
 /* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
 struct gm_pool_block {
 	uint64_t start, size;

@@ -4,7 +4,16 @@
  */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "holders/graph.h"
+
+enum {
+	LOOK_BACK = 8192, /* bytes in which a piece's start is sought, at a time */
+	MAX_LOOK_BACK = 1 << 20,
+	MAX_CHECKED = 8,     /* pieces behind one */
+	PREVIOUS_IN_USE = 1, /* glibc, malloc/malloc.c: PREV_INUSE, IS_MMAPPED */
+	IS_MAPPED = 2,
+};
 
 /* How many bytes the piece of heap that begins here has, by the heap's own size word before it (glibc,
  * malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
@@ -65,4 +74,66 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 			break;
 	}
 	return true;
+}
+
+/* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a piece that is mapped by
+ * itself begins a page and has nothing before it (glibc, malloc/malloc.c). */
+static bool is_piece(
+        struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
+{
+	uint64_t size = word & ~UINT64_C(7), before;
+	if (size > mapping->end - start + 16)
+		return false;
+	if (word & IS_MAPPED)
+		return start % 4096 == 16 && size % 4096 == 0 &&
+		       gm_image_try_u64(graph->image, start - 16, &before) && before == 0;
+	for (unsigned i = 0; i < MAX_CHECKED; i++) {
+		uint64_t next = 0;
+		start += word & ~UINT64_C(7);
+		/* the last one of an arena has none behind it */
+		if (start - 16 == mapping->end)
+			return i > 0;
+		if (!gm_image_try_u64(graph->image, start - 8, &next) ||
+		        (i == 0 && !(next & PREVIOUS_IN_USE)) || (next & ~UINT64_C(7)) < 32 ||
+		        (next & (8 | IS_MAPPED)) || next >= UINT64_C(1) << 40)
+			return false;
+		word = next;
+	}
+	return true;
+}
+
+bool gm_heap_piece(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	struct gm_pool_block block;
+	if (!mapping)
+		return false;
+	if (mapping->path[0] == 0 && gm_pool_block(graph, address, &block)) {
+		*ret_start = block.start;
+		*ret_size = block.size;
+		return !block.is_free;
+	}
+	_cleanup_free_ uint64_t *words = malloc(LOOK_BACK + 8);
+	if (!words)
+		return false;
+	uint64_t last = address & ~UINT64_C(15),
+	         lowest = (mapping->start + 16 + 15) & ~UINT64_C(15);
+	for (uint64_t far = 0; far < MAX_LOOK_BACK && last >= lowest && last - lowest >= far;
+	        far += LOOK_BACK) {
+		uint64_t high = last - far;
+		uint64_t low = high - lowest < LOOK_BACK - 16 ? lowest : high - (LOOK_BACK - 16);
+		if (!gm_image_try_read(graph->image, low - 8, words, high - low + 8))
+			return false;
+		for (uint64_t start = high; start >= low; start -= 16) {
+			uint64_t word = words[(start - low) / 8], size = word & ~UINT64_C(7);
+			if (size < 32 || size % 16 != 0 || start + size - 8 <= address ||
+			        !is_piece(graph, mapping, start, word))
+				continue;
+			*ret_start = start;
+			*ret_size = size - 8;
+			return true;
+		}
+	}
+	return false;
 }

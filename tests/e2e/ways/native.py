@@ -115,6 +115,20 @@ def ddp_bucket_on_the_device():
     return held
 
 
+@way(
+    "item 0 of a vector of 2 tensors, held by a c10d::TensorShelf, held by a c10d::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
+    "item 1 of a vector of 2 tensors, held by a c10d::TensorShelf, held by a c10d::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
+    some=True,
+)
+def collective_nobody_waited_for():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    held = process_group().new_group(backend="nccl")
+    torch.distributed.all_reduce(big(), group=held, async_op=True)
+    time.sleep(2)  # the watchdog moves it to the shelf when it sees that it is done
+    return held
+
+
 @way("optimizer state 'exp_avg' of AdamW for parameter 'weight': attribute 'optim' of ZeroRedundancyOptimizer: item 1 of tuple: {g}")  # fmt: skip
 def zero_optimizer():
     process_group()

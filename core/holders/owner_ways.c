@@ -1,0 +1,106 @@
+/*
+ * Which way to a word of native memory is told: the fewest pieces of heap from a Python object, a tensor or a static variable;
+ * else from an object of a known class; else from a stack.
+ */
+#include <string.h>
+
+#include "holders/owners.h"
+#include "holders/text.h"
+
+/* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows too; a module of TorchScript,
+ * which lists of its parameters know. */
+static bool is_known_object(struct gm_holders *graph, const struct gm_owner_holder *holder)
+{
+	if (holder->kind != GM_OWNER_VERTEX)
+		return false;
+	const struct gm_vertex *vertex = &graph->vertices.items[holder->number];
+	const char *type =
+	        vertex->kind == GM_VERTEX_PYTHON ? gm_type_text(graph, vertex->address) : "";
+	return strcmp(type, "Reducer") == 0 || strcmp(type, "ScriptModule") == 0;
+}
+
+/* What was found to refer to that vertex is not what its count says, as where it was freed: rather another one, even if it is
+ * farther. */
+static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_holder *holder)
+{
+	uint64_t refcount;
+	if (holder->kind != GM_OWNER_VERTEX)
+		return 0;
+	const struct gm_vertex *vertex = &graph->vertices.items[holder->number];
+	if (vertex->count == 0)
+		return 20;
+	return gm_graph_refcount(graph, holder->number, &refcount) && refcount != vertex->count ? 10
+	                                                                                        : 0;
+}
+
+/* A piece that a walk has come to, from the word's outwards. */
+struct reached {
+	uint32_t number, from; /* index of the one before it; UINT32_MAX: it is the first */
+	uint64_t word;         /* in this one, that points at the one before */
+	uint32_t count;
+};
+
+static void keep_way(const struct reached *reached, uint32_t last, struct gm_owner_holder owner,
+        unsigned rank, struct gm_owner_way *ret)
+{
+	*ret = (struct gm_owner_way){.owner = owner, .count = reached[last].count, .rank = rank};
+	ret->words[ret->count - 1] = owner.address;
+	for (size_t i = ret->count; i-- > 0; last = reached[last].from) {
+		ret->pieces[i] = reached[last].number;
+		if (i > 0)
+			ret->words[i - 1] = reached[last].word;
+	}
+}
+
+/* The fewest pieces; of a static variable far away it is likely that old words lead to it. */
+static unsigned rank_of(
+        const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
+{
+	unsigned rank = 2 * count;
+	bool far = count > GM_OWNER_FEW_LEVELS;
+	switch (holder->kind) {
+	case GM_OWNER_VERTEX:
+		return rank + !is_known_object(search->graph, holder) +
+		       is_unreferred(search->graph, holder);
+	case GM_OWNER_STATIC:
+		return rank + 1 + (far ? 30 : 0);
+	case GM_OWNER_CLASS:
+		return rank + GM_OWNER_IS_CLASS;
+	default:
+		return rank + 2 * GM_OWNER_IS_CLASS;
+	}
+}
+
+/* Breadth first: what leads to a piece by the fewest others. */
+void gm_owner_find_way(
+        const struct gm_owner_search *search, uint32_t number, struct gm_owner_way *best)
+{
+	GM_ARRAY(struct reached) reached = {0};
+	struct gm_map seen = {0};
+	struct reached first = {number, UINT32_MAX, 0, 1};
+	bool whole =
+	        gm_array_push(&reached, first) && gm_map_put(&seen, (uint64_t)number + 1, NULL);
+	for (uint32_t i = 0; i < reached.count && whole; i++) {
+		struct reached at = reached.items[i];
+		const struct gm_owner_piece *piece = &search->pieces.items[at.number];
+		struct gm_owner_holder class = {GM_OWNER_CLASS, at.number, piece->start};
+		if (piece->class && rank_of(search, &class, at.count) < best->rank)
+			keep_way(reached.items, i, class, rank_of(search, &class, at.count), best);
+		for (size_t k = 0; k < piece->holder_count && whole; k++) {
+			const struct gm_owner_holder *holder = &piece->holders[k];
+			bool is_new = false;
+			if (holder->kind != GM_OWNER_NONE) {
+				unsigned rank = rank_of(search, holder, at.count);
+				if (rank < best->rank)
+					keep_way(reached.items, i, *holder, rank, best);
+			} else if (at.count <= GM_OWNER_MAX_LEVELS) {
+				struct reached next = {
+				        holder->number, i, holder->address, at.count + 1};
+				whole = gm_map_put(&seen, (uint64_t)holder->number + 1, &is_new) &&
+				        (!is_new || gm_array_push(&reached, next));
+			}
+		}
+	}
+	gm_array_deinit(&reached);
+	gm_map_deinit(&seen);
+}
