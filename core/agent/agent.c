@@ -410,9 +410,10 @@ int gpumem_agent_start(const char *settings)
 
 int gpumem_agent_stop(void)
 {
-	uint32_t state = RECORDS;
+	uint32_t state = RECORDS, waiting = WAITING;
 	if (!atomic_compare_exchange_strong(&live->state, &state, OFF))
-		return 1;
+		/* preloaded, and nothing was allocated yet: it shall not begin then either */
+		return atomic_compare_exchange_strong(&live->state, &waiting, OFF) ? 0 : 1;
 	gm_agent_cupti_end();
 	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);

@@ -93,7 +93,7 @@ void gm_agent_gap(const char *text);
  *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the folder at start
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES
- *   on_oom=none|stop|core
+ *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
  * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has told why.
  * Safe to call by a debugger or an injector in any thread that is in no allocator or loader.
  */

@@ -1,6 +1,7 @@
 #include "agent/existing.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -36,11 +37,13 @@ static bool wait_for_answer(void)
 	}
 }
 
+/* Of what was told so far. */
+static struct {
+	uint64_t allocated, reserved;
+} counters[DEVICES];
+
 static void tell(const struct gm_agent_existing_entry *entry)
 {
-	static struct {
-		uint64_t allocated, reserved;
-	} counters[DEVICES];
 	if (entry->device < 0 || entry->device >= DEVICES)
 		return;
 	if (entry->kind == GM_AGENT_EXISTING_SEGMENT)
@@ -70,8 +73,23 @@ static void tell(const struct gm_agent_existing_entry *entry)
 	gm_agent_event(&event);
 }
 
+/* A debugger, which stops all threads while the recording begins, has put the table there before. */
+static bool was_given(void)
+{
+	if (state_now() != GM_AGENT_EXISTING_GIVEN)
+		return false;
+	const struct gm_agent_existing_entry *table = (const void *)gpumem_agent_existing.table;
+	for (uint32_t i = 0; i < gpumem_agent_existing.count; i++)
+		tell(&table[i]);
+	__atomic_store_n(&gpumem_agent_existing.state, GM_AGENT_EXISTING_NONE, __ATOMIC_RELEASE);
+	return true;
+}
+
 void gm_agent_existing(void)
 {
+	memset(counters, 0, sizeof(counters));
+	if (was_given())
+		return;
 	size_t bytes = CAPACITY * sizeof(struct gm_agent_existing_entry);
 	struct gm_agent_existing_entry *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

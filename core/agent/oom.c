@@ -66,7 +66,8 @@ void gm_agent_out_of_memory(void)
 	char what[16], gpumem[1024], core[1024];
 	uint32_t pid = gm_agent_pid(), before = atomic_load(&done);
 	gm_agent_setting("on_oom", what, sizeof(what));
-	bool stops = strcmp(what, "stop") == 0, writes = strcmp(what, "core") == 0;
+	bool debugged = strcmp(what, "debugger") == 0; /* which tells more than our line */
+	bool stops = debugged || strcmp(what, "stop") == 0, writes = strcmp(what, "core") == 0;
 	if ((!stops && !writes) || before == pid ||
 	        !atomic_compare_exchange_strong(&done, &before, pid))
 		return;
@@ -77,7 +78,8 @@ void gm_agent_out_of_memory(void)
 		        "oom --pid %u` "
 		        "or gdb tells why; `kill -CONT %u` lets it go on\n",
 		        pid, pid, pid);
-		say(line);
+		if (!debugged)
+			say(line);
 		kill((pid_t)pid, SIGSTOP);
 		return;
 	}

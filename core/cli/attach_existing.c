@@ -152,3 +152,21 @@ void gm_attach_existing_answer(void *context)
 	existing->done = true;
 	give(existing, image, &asked);
 }
+
+uint64_t gm_attach_existing_give(struct gm_context *context, uint64_t table, uint64_t size)
+{
+	struct entries entries = {.capacity = UINT64_MAX};
+	gm_context_invalidate(context);
+	read_all(context, &entries);
+	uint64_t bytes = entries.list.count * sizeof(*entries.list.items);
+	struct gm_agent_existing given = {.state = GM_AGENT_EXISTING_GIVEN,
+	        .count = (uint32_t)entries.list.count,
+	        .table = table,
+	        .capacity = entries.list.count};
+	uint64_t variable = bytes && bytes <= size ? find_variable(context) : 0;
+	/* its table first: the state says that it is there */
+	if (variable && gm_inject_write(context->pid, table, entries.list.items, bytes))
+		gm_inject_write(context->pid, variable, &given, sizeof(given));
+	gm_array_deinit(&entries.list);
+	return bytes;
+}

@@ -19,4 +19,11 @@ bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_c
 /* While the agent begins: answers it, once. Of type gm_inject_options.meanwhile. */
 void gm_attach_existing_answer(void *existing);
 
+/*
+ * For a debugger that has stopped all threads and will start the agent with none of the others running: writes what there
+ * is to `table` in the process, of `size` bytes, and tells the agent so. Returns the bytes that it takes, 0: nothing
+ * is there; more than `size`: nothing was written.
+ */
+uint64_t gm_attach_existing_give(struct gm_context *context, uint64_t table, uint64_t size);
+
 #endif

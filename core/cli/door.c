@@ -103,6 +103,11 @@ void gpumem_door_invalidate(gpumem_door *door)
 	gm_context_invalidate(&door->context);
 }
 
+struct gm_context *gm_door_context(gpumem_door *door)
+{
+	return &door->context;
+}
+
 void gm_door_set_shell(gpumem_door *door)
 {
 	door->context.shell = true;

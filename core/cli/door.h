@@ -4,10 +4,13 @@
 
 #include <stdio.h>
 
+#include "ask/context.h"
 #include "gpumem.h"
 
 /* The door of a shell command: questions must name what they are about. */
 void gm_door_set_shell(gpumem_door *door);
+/* What the door looks at. */
+struct gm_context *gm_door_context(gpumem_door *door);
 int gm_door_run(gpumem_door *door, int argc, const char *const *argv, FILE *out, FILE *err);
 
 #endif

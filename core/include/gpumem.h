@@ -121,6 +121,21 @@ GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
 /* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);
 
+/* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the door looks at ---- */
+
+/* The agent's file on this machine. */
+GPUMEM_API int gpumem_agent_library(char **ret_path, char **ret_err);
+/* The address of a function of the C library or of the agent in the process; 0: there is none. The door has to be
+ * invalidated where libraries came since. */
+GPUMEM_API uint64_t gpumem_door_agent_function(gpumem_door *door, const char *name);
+/* Whether a stopped thread may call functions of the C library from where it stands: 0 it may; 1 not now, and *ret_back
+ * is where it will be a little later, if not 0; 2 not now, and it may hold the dynamic linker's lock; -1 that
+ * cannot be told. */
+GPUMEM_API int gpumem_door_agent_stands(gpumem_door *door, int thread, uint64_t *ret_back);
+/* Writes what PyTorch's allocator has handed out already into the process's memory at `table`, for the agent that is
+ * about to begin there. Returns the bytes that it takes; more than `size`: nothing was written. */
+GPUMEM_API uint64_t gpumem_door_agent_existing(gpumem_door *door, uint64_t table, uint64_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -63,6 +63,21 @@ uint64_t gm_inject_variable(struct gm_symbols *symbols, const char *name);
 /* Writes the process's memory, of which nothing may be cached afterwards. */
 bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size);
 
+/*
+ * For a debugger, which traces the process already and calls functions in it by itself: whether a thread that it has
+ * stopped may load the agent from where it stands. *ret_back is where the thread will be when it has left the C
+ * library, 0: nothing is to be waited for there. To be called in the debugger's own thread (ptrace).
+ */
+enum gm_inject_standing {
+	GM_STANDS_SAFE,
+	GM_STANDS_BUSY,    /* within the C library's allocator and the like: not now */
+	GM_STANDS_LOADING, /* it may hold the dynamic linker's lock */
+};
+struct gm_error *gm_inject_stands(struct gm_image *image, struct gm_symbols *symbols, pid_t thread,
+        enum gm_inject_standing *ret_standing, uint64_t *ret_back);
+/* The address of a function of the C library or of the agent; 0: there is none. */
+uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name);
+
 /* Whether an agent is in the process. */
 bool gm_inject_agent_there(struct gm_symbols *symbols);
 

@@ -4,10 +4,13 @@
  * the C library's. Its call stack tells. A function of the C library that is not known here to take no lock counts as
  * one that does: another moment, or another thread, will do.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#include "image/registers.h"
 #include "inject/internal.h"
 
 enum { DEPTH = 512 };
@@ -148,4 +151,21 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	if (whole)
 		return GM_PLACE_SAFE;
 	return owners[0] == LIBC ? GM_PLACE_UNKNOWN : GM_PLACE_LIBC;
+}
+
+struct gm_error *gm_inject_stands(struct gm_image *image, struct gm_symbols *symbols, pid_t thread,
+        enum gm_inject_standing *ret_standing, uint64_t *ret_back)
+{
+	struct gm_inject_thread stopped = {.pid = gm_image_pid(image), .id = thread};
+	if (ptrace(PTRACE_GETREGS, thread, NULL, &stopped.registers) != 0)
+		return gm_error_os(GM_TARGET, errno,
+		        "process %d: thread %d is not stopped by this debugger", stopped.pid,
+		        thread);
+	struct gm_registers registers = gm_registers_from_kernel(&stopped.registers);
+	enum gm_inject_place place = gm_inject_place(
+	        symbols, &registers, gm_inject_thread_waits_in(&stopped), ret_back);
+	*ret_standing = place == GM_PLACE_SAFE     ? GM_STANDS_SAFE
+	                : place == GM_PLACE_LOADER ? GM_STANDS_LOADING
+	                                           : GM_STANDS_BUSY;
+	return NULL;
 }

@@ -123,6 +123,12 @@ static uint64_t look_up_libc(struct gm_symbols *symbols, const char *name)
 	return 0;
 }
 
+uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name)
+{
+	uint64_t address = gm_inject_variable(symbols, name);
+	return address ? address : look_up_libc(symbols, name);
+}
+
 /* Any `syscall` instruction will do: the C library is full of them. */
 static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
 {

@@ -6,6 +6,8 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     library.py      the library, bound by ctypes; usable outside gdb
     session.py      what is asked about: process, thread, log
     recording.py    one process being recorded: breakpoints and what their stops mean
+    agent.py        the same by the agent, and how it gets into a process
+    calls.py        calls of functions in the stopped process
     recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
     libraries.py    which libraries' symbols gdb reads
     debugger.py     differences between debuggers, and their defects

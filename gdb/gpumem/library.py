@@ -98,6 +98,10 @@ def _declare(lib):
         ("gpumem_door_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
         ("gpumem_command_name", text, [size]),
         ("gpumem_command_summary", text, [size]),
+        ("gpumem_agent_library", number, [out_text, out_text]),
+        ("gpumem_door_agent_function", ctypes.c_uint64, [pointer, text]),
+        ("gpumem_door_agent_stands", number, [pointer, number, words]),
+        ("gpumem_door_agent_existing", ctypes.c_uint64, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
         ("gpumem_recorder_create", number, [number, text, text, text, ctypes.POINTER(pointer), out_text]),
         ("gpumem_recorder_close", number, [pointer, out_text]),
         ("gpumem_recorder_refresh", number, [pointer, ctypes.POINTER(size), out_text]),
@@ -203,6 +207,18 @@ class Door:
         lib.gpumem_door_set_terminal(self._handle, columns, 0)
         lib.gpumem_door_invalidate(self._handle)
 
+    def agent_function(self, name):
+        """The address of a function of the C library or the agent in the process, 0: there is none."""
+        return library().gpumem_door_agent_function(self._handle, encode(name))
+
+    def agent_stands(self, thread):
+        """(0: a stopped thread may call functions, 1 and 2: not from there, where it soon will be or 0)."""
+        back = ctypes.c_uint64()
+        return library().gpumem_door_agent_stands(self._handle, thread, ctypes.byref(back)), back.value
+
+    def agent_existing(self, table=0, size=0):
+        return library().gpumem_door_agent_existing(self._handle, table, size)
+
     def run(self, arguments):
         """Runs one command: (exit status, its output, its error lines)."""
         out, err = ctypes.c_void_p(), ctypes.c_void_p()
@@ -211,6 +227,13 @@ class Door:
             self._handle, len(arguments), words, ctypes.byref(out), ctypes.byref(err)
         )
         return status, _take(out), _take(err)
+
+
+def agent_library():
+    """The agent's file."""
+    path, message = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(library().gpumem_agent_library(ctypes.byref(path), ctypes.byref(message)), message)
+    return _take(path)
 
 
 def commands():

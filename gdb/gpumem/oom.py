@@ -27,6 +27,13 @@ def account():
     return lines
 
 
+def tell_account():
+    """Where the program stands still in its error."""
+    for line in account():
+        debugger.say(line)
+    debugger.say("next: `gpumem oom`, `gpumem retained`, `bt`; `continue` lets PyTorch raise its error")
+
+
 class OnOom:
     """One recording's: `mode` is core, stop or none."""
 
@@ -46,9 +53,7 @@ class OnOom:
 
     def _stopped(self, _event):
         gdb.events.stop.disconnect(self._stopped)
-        for line in account():
-            debugger.say(line)
-        debugger.say("next: `gpumem oom`, `gpumem retained`, `bt`; `continue` lets PyTorch raise its error")
+        tell_account()
 
     def _write_core(self):
         self.cores += 1

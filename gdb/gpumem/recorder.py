@@ -10,9 +10,9 @@ import os
 
 import gdb
 
-from . import debugger, libraries
+from . import agent, debugger, libraries
 from .library import Failure
-from .oom import OnOom
+from .oom import OnOom, tell_account
 from .recording import Recording
 from .session import Log, session
 
@@ -27,13 +27,15 @@ class Waiting:
         self.devices = "cuda"
         self.on_oom = "none"
         self.core_file = None
+        self.preload = None  # engine agent: for the programs that gdb starts
+        self.by_agent = False
         self.identity = None  # of the program in the recorded process
         self.told_other = set()
         self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
     # --- asked for by the user ---
 
-    def start(self, devices, on_oom="none", core_file=None):
+    def start(self, devices, on_oom="none", core_file=None, by_agent=False):
         """Records the process now, or the next one that starts. Returns a line for the user."""
         current = session().recording
         if current is not None:
@@ -50,10 +52,13 @@ class Waiting:
         self.devices = devices
         self.on_oom = on_oom
         self.core_file = core_file
+        self.by_agent = by_agent
         libraries.quiet_loading()
         self._connect()
         self.on = True
         pid = debugger.process_id()
+        if by_agent:
+            self._put_agent()
         if not pid:
             return "recording begins when the program runs"
         try:
@@ -68,12 +73,45 @@ class Waiting:
         if self.on:
             self.on = False
             self._disconnect()
+        self._take_agent()
         libraries.restore_loading()
         return self.end()
 
+    def _put_agent(self):
+        """Into the programs that gdb will start."""
+        self._take_agent()
+        self.preload = agent.Preload(self.devices, "debugger" if self.on_oom == "stop" else "none")
+
+    def _take_agent(self):
+        if self.preload is not None:
+            self.preload.undo()
+            self.preload = None
+
     # --- recordings ---
 
-    def begin(self, pid):
+    def begin(self, pid, started=False):
+        if self.by_agent:
+            self._begin_agent(pid, started)
+        else:
+            self._begin_breakpoints(pid)
+        self.identity = identity(pid)
+        libraries.load_new(pid)
+
+    def _begin_agent(self, pid, started):
+        """`started`: by gdb, with the agent in it."""
+        current = session()
+        if started and not self.preload.is_in(pid):
+            raise Failure("gdb attached to it: type `gpumem record --engine agent` now that it is there", 2)
+        log = agent.AgentLog(pid, self.preload.folder if started else agent.new_folder())
+        stops = "debugger" if self.on_oom == "stop" else "none"
+        if not started:
+            agent.load(pid, log, self.devices, stops)
+        current.use_log(log)
+        current.recording = agent.AgentRecording(pid, log)
+        if self.on_oom == "stop":
+            current.recording.stop_at_oom(tell_account)
+
+    def _begin_breakpoints(self, pid):
         current = session()
         log = Log(pid)
         try:
@@ -88,8 +126,6 @@ class Waiting:
             recording.on_oom = OnOom(self.on_oom, pid, self.core_file)
         current.recording = recording
         recording.recorder.stop_when(**self.condition)
-        self.identity = identity(pid)
-        libraries.load_new(pid)
 
     def end(self):
         """Ends the recording under way. Returns its summary, or None."""
@@ -124,7 +160,7 @@ class Waiting:
         if not name.startswith(VDSO) and self.identity is not None:
             return
         try:
-            self.begin(pid)
+            self.begin(pid, started=True)
         except Failure as error:
             debugger.warn(f"process {pid} is not recorded: {error}")
 

@@ -48,6 +48,7 @@ class Session:
         self.watch = Watch()
         self.recording = None  # recording.Recording, while a process is recorded
         self.log = None  # the latest recording's
+        self.folders = set()  # of temporary files
         atexit.register(self.close)
         exiting = getattr(gdb.events, "gdb_exiting", None)  # gdb 12
         if exiting is not None:
@@ -63,6 +64,8 @@ class Session:
         if self.log is not None:
             self.log.remove()
             self.log = None
+        while self.folders:
+            shutil.rmtree(self.folders.pop(), ignore_errors=True)
         self.watch.forget(self.door)
 
     def use_log(self, log):

@@ -1,0 +1,198 @@
+"""Recording by the agent instead of breakpoints: a library in the program writes each event into a file, and the questions
+read that file while it grows.
+
+A program that gdb starts gets the agent preloaded, by its environment. Into one that runs already it is loaded here, by
+calls of functions in the stopped process (calls.py), and told what PyTorch had allocated before.
+"""
+
+import json
+import os
+import tempfile
+
+import gdb
+
+from . import debugger
+from .calls import Calls
+from .library import Failure, agent_library
+from .session import Log, session
+
+ROOM = 16384  # for a path, and for the settings
+PRELOAD, SETTINGS = "LD_PRELOAD", "GPUMEM_AGENT"
+
+
+class AgentLog(Log):
+    """The agent's file of one process, in a folder of its own; forked processes' are beside it."""
+
+    def __init__(self, pid, folder):
+        self.folder = folder
+        session().folders.add(folder)
+        self.path = os.path.join(folder, f"{pid}.gpumem")
+        number = 1
+        while os.path.exists(self.path):  # the program before an exec, of the same number
+            number += 1
+            self.path = os.path.join(folder, f"{pid}.gpumem.{number}")
+        self.saved_as = None
+
+    @property
+    def is_there(self):
+        return os.path.exists(self.path)
+
+
+def new_folder():
+    return tempfile.mkdtemp(prefix="gpumem-agent-")
+
+
+def settings_text(path, devices, on_oom, more=""):
+    if set(path) & set(";%\n"):
+        raise Failure(f"record --engine agent: {path}: no ';' or '%' may be in TMPDIR: name another folder there", 2)
+    return f"out={path};devices={devices};stacks=python,native;on_oom={on_oom}{more}"
+
+
+# --- a program that gdb will start ----------------------------------------------------------------------
+
+
+class Preload:
+    """The agent in the environment of the programs that gdb starts."""
+
+    def __init__(self, devices, on_oom):
+        self.folder = new_folder()
+        session().folders.add(self.folder)
+        self.before = {name: variable(name) for name in (PRELOAD, SETTINGS)}
+        agent = agent_library()
+        others = self.before[PRELOAD]
+        if set(agent) & set(" :"):
+            raise Failure(f"record --engine agent: {agent}: the loader takes no path with a space or colon: install gpumem elsewhere", 4)
+        template = os.path.join(self.folder, "%p.gpumem")
+        text = settings_text(self.folder, devices, on_oom).replace(self.folder, template, 1)
+        set_variable(PRELOAD, f"{agent}:{others}" if others else agent)
+        set_variable(SETTINGS, text)
+
+    def is_in(self, pid):
+        """Whether the process was started with it."""
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return os.fsencode(f"out={self.folder}/") in file.read()
+        except OSError:
+            return False
+
+    def undo(self):
+        for name, value in self.before.items():
+            set_variable(name, value)
+
+
+def variable(name):
+    shown = gdb.execute(f"show environment {name}", to_string=True).rstrip("\n")
+    return shown.partition(" = ")[2] if shown.startswith(f"{name} = ") else None
+
+
+def set_variable(name, value):
+    gdb.execute(f"unset environment {name}" if value is None else f"set environment {name} {value}", to_string=True)
+
+
+# --- a process that is there -------------------------------------------------------------------------------
+
+
+def load(pid, log, devices, on_oom):
+    """Loads the agent into the stopped process and has it begin."""
+    door = session().door
+    door.set_process(pid)
+    if os.path.realpath(f"/proc/{pid}/root") != "/":
+        raise Failure(f"record --engine agent: process {pid} has files of its own (a container): use `gpumem attach {pid}` in a shell", 4)
+    owner = os.stat(f"/proc/{pid}")
+    if owner.st_uid != os.geteuid():
+        os.chown(log.folder, owner.st_uid, owner.st_gid)
+    calls = Calls(door, pid)
+    room = calls.memory(ROOM)
+    if not door.agent_function("gpumem_agent_start"):
+        calls.load(agent_library(), room)
+    more, table, size = "", 0, 0
+    if "cuda" in devices.split(",") and door.agent_existing():
+        more = ";existing=1"
+        if calls.others_stand:
+            # what was allocated until now: none of the threads moves until the agent has begun
+            size = door.agent_existing() + 65536
+            table = calls.memory(size)
+            door.agent_existing(table, size)
+    text = settings_text(log.path, devices, on_oom, more)
+    gdb.selected_inferior().write_memory(room, os.fsencode(text) + b"\0")
+    result = calls.call("gpumem_agent_start", room, result="int")
+    if table:
+        calls.give_back(table, size)
+    calls.give_back(room, ROOM)
+    if result == 1:
+        raise Failure(f"process {pid}: it is being recorded already: `gpumem detach {pid}` in a shell ends that", 4)
+    if result != 0:
+        raise Failure(
+            f"process {pid}: the agent is in it and cannot record into {log.path}: the program's stderr tells why", 4
+        )
+
+
+def stop_in(pid):
+    """Ends it in a process that is stopped here; in any other case the file is whole as it is."""
+    thread = gdb.selected_thread()
+    if debugger.process_id() != pid or not thread or thread.is_running():
+        return
+    door = session().door
+    door.set_process(pid)
+    if door.agent_function("gpumem_agent_stop"):
+        Calls(door, pid).call("gpumem_agent_stop", result="int")
+
+
+# --- recordings --------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """What the commands ask of a recording's recorder."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def flush(self):
+        pass  # what the agent wrote can be read at once
+
+    def summary(self):
+        if not self.log.is_there:
+            return "0 events: nothing was allocated through PyTorch"
+        status, out, err = session().door.run(["info", self.log.path, "--json"])
+        if status >= 2:
+            raise Failure(err.strip().replace("gpumem: ", "", 1), status)
+        devices = json.loads(out)["devices"]
+        events = sum(device["events"] for device in devices)
+        peak = max((device["peak_allocated"] or 0 for device in devices), default=0)
+        return f"{events:,} events, peak {peak:,} bytes allocated"
+
+    def stop_when(self, events=0, step=0):
+        if events or step:
+            raise Failure("step, until: the agent records and never stops the program: `gpumem record stop`, then `gpumem record`", 2)
+
+
+class AgentRecording:
+    """One process that the agent records; to the rest of the plugin as recording.Recording."""
+
+    stopped = False
+    told = None
+    on_refusal = on_other_process = on_oom = None
+
+    def __init__(self, pid, log):
+        self.pid = pid
+        self.log = log
+        self.recorder = Reader(log)
+
+    def stop_at_oom(self, told):
+        """The agent stops the process where a device has run out of memory (SIGSTOP); `told` says what there is to say."""
+        gdb.execute("handle SIGSTOP stop print nopass", to_string=True)
+        self.told = told
+        gdb.events.stop.connect(self._stopped)
+
+    def _stopped(self, event):
+        if getattr(event, "stop_signal", "") == "SIGSTOP" and debugger.process_id() == self.pid:
+            self.told()
+
+    def close(self):
+        if self.told:
+            gdb.events.stop.disconnect(self._stopped)
+            gdb.execute("handle SIGSTOP pass", to_string=True)
+        stop_in(self.pid)
+        summary = self.recorder.summary()
+        self.log.refresh_saved()
+        return summary

@@ -1,0 +1,135 @@
+"""Calls of functions in the stopped process, as few and as careful as loading the agent takes.
+
+A call is made only from a thread that the core found to stand where it holds no lock of the C library's or the dynamic
+linker's. Where that is so of all threads, none of the others moves meanwhile: for its user the program stands where
+it stood.
+"""
+
+import contextlib
+
+import gdb
+
+from .library import Failure
+
+TRIES = 20  # to bring a thread out of the C library
+PROTECTION, PRIVATE_ANONYMOUS_UNRESERVED = 3, 0x4022  # mmap(2): read and write
+RTLD_NOW = 2
+
+
+class Setting:
+    """A setting of gdb's for the length of a `with`."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+    def __enter__(self):
+        self.before = gdb.parameter(self.name)
+        if isinstance(self.before, bool):
+            self.before = "on" if self.before else "off"
+        gdb.execute(f"set {self.name} {self.value}", to_string=True)
+
+    def __exit__(self, *_error):
+        gdb.execute(f"set {self.name} {self.before}", to_string=True)
+
+
+@contextlib.contextmanager
+def selected(thread):
+    """Another thread for a while; the user's frame is selected again afterwards."""
+    before, frame = gdb.selected_thread(), gdb.selected_frame()
+    thread.switch()
+    try:
+        yield
+    finally:
+        if before and before.is_valid():
+            before.switch()
+            if frame.is_valid():
+                frame.select()
+
+
+@contextlib.contextmanager
+def without_breakpoints():
+    """None of the user's is hit by what we call."""
+    disabled = [one for one in gdb.breakpoints() or () if one.enabled]
+    for one in disabled:
+        one.enabled = False
+    try:
+        yield
+    finally:
+        for one in disabled:
+            if one.is_valid():
+                one.enabled = True
+
+
+class Calls:
+    """In one process, from one of its threads. `others_stand`: no other thread moves while a function is called."""
+
+    def __init__(self, door, pid):
+        self.door, self.pid = door, pid
+        self.thread, self.others_stand = self._find()
+
+    def _find(self):
+        """A thread that may call, the user's first of all."""
+        for _try in range(TRIES):
+            threads = list(gdb.selected_inferior().threads())
+            own = gdb.selected_thread()
+            threads.sort(key=lambda thread: thread.num != own.num)
+            stands = [(thread, *self.door.agent_stands(thread.ptid[1])) for thread in threads]
+            safe = [thread for thread, place, _back in stands if place == 0]
+            if safe:
+                return safe[0], len(safe) == len(threads)
+            if not self._bring_out(stands):
+                break
+        raise Failure(
+            "record --engine agent: no thread stands where the agent can be loaded, each allocates memory or loads libraries: "
+            "`finish` or `continue` a little, and type it again",
+            4,
+        )
+
+    @staticmethod
+    def _bring_out(stands):
+        """Lets the program run until a thread has left the C library."""
+        for thread, _place, back in stands:
+            if back:
+                with selected(thread):
+                    gdb.execute(f"advance *{back:#x}", to_string=True)
+                return True
+        return False
+
+    def call(self, function, *arguments, result="long"):
+        address = self.door.agent_function(function)
+        if not address:
+            raise Failure(
+                f"record --engine agent: process {self.pid} has no {function}(): it is static, of another C library, or has only "
+                "begun: go on to `main` first, or leave --engine out",
+                4,
+            )
+        words = ", ".join(f"{argument:#x}" for argument in arguments)
+        prototype = ", ".join(["long"] * len(arguments)) or "void"
+        locking = "on" if self.others_stand else "off"
+        with selected(self.thread), without_breakpoints(), Setting("language", "c"):
+            with Setting("scheduler-locking", locking), Setting("unwindonsignal", "on"):
+                return int(gdb.parse_and_eval(f"(({result} (*)({prototype})) {address:#x})({words})"))
+
+    def memory(self, size):
+        """Zeros of the process's that may be written."""
+        address = self.call("mmap", 0, size, PROTECTION, PRIVATE_ANONYMOUS_UNRESERVED, 2**64 - 1, 0)
+        if -4096 < address < 0:
+            raise Failure(f"record --engine agent: process {self.pid} gets no memory for the agent's start", 4)
+        return address
+
+    def give_back(self, address, size):
+        self.call("munmap", address, size)
+
+    @staticmethod
+    def text(address):
+        data = bytes(gdb.selected_inferior().read_memory(address, 1024))
+        return data.split(b"\0")[0].decode("utf-8", "replace")
+
+    def load(self, path, room):
+        """dlopen(); `room` is memory for its name."""
+        gdb.selected_inferior().write_memory(room, path.encode() + b"\0")
+        if not self.call("dlopen", room, RTLD_NOW):
+            why = self.call("dlerror")
+            raise Failure(
+                f"record --engine agent: the program's dynamic linker refuses the agent: {self.text(why) if why else path}", 4
+            )
