@@ -246,8 +246,11 @@ static void begin_late(void)
 		gm_agent_patch(gm_agent_memory_hooks);
 		gm_agent_patch(gm_agent_cupti_hooks);
 	}
-	if (*existing)
+	if (strcmp(existing, "1") == 0)
 		gm_agent_existing();
+	else if (*existing)
+		gm_agent_gap(
+		        "recording began late: what was allocated before is not in the record");
 	agent.attached = false;
 }
 

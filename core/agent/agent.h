@@ -94,6 +94,7 @@ void gm_agent_gap(const char *text);
  *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES
  *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
+ *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and nobody to ask
  * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has told why.
  * Safe to call by a debugger or an injector in any thread that is in no allocator or loader.
  */

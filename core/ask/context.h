@@ -50,7 +50,8 @@ struct gm_context {
 	bool target_stale;
 	void (*close_log)(struct gm_context *context);
 	bool log_stale;
-	char *opened_log; /* the path `log` was opened from */
+	char *opened_log;  /* the path `log` was opened from */
+	bool log_imported; /* it was made of another kind of file, which may have grown since */
 	struct gm_log *log;
 	struct gm_model *model;
 };

@@ -1,5 +1,6 @@
 /* The parts of a context that a recording answers: the log and the model made of it. */
 #include "ask/context.h"
+#include "ask/recording.h"
 #include "ask/trace.h"
 
 #include <stdlib.h>
@@ -19,12 +20,14 @@ static void close_log(struct gm_context *context)
 }
 
 /* A file is told by how it begins. */
-static struct gm_error *open_file(const char *path, struct gm_log **ret_log)
+static struct gm_error *open_file(const char *path, bool *ret_imported, struct gm_log **ret_log)
 {
+	*ret_imported = true;
 	if (gm_import_is_snapshot(path))
 		return gm_import_snapshot(path, ret_log);
 	if (gm_spool_is(path))
 		return gm_spool_import(path, ret_log);
+	*ret_imported = false;
 	return gm_log_open(path, ret_log);
 }
 
@@ -33,6 +36,10 @@ static struct gm_error *open_file(const char *path, struct gm_log **ret_log)
 static void refresh_log(struct gm_context *context)
 {
 	context->log_stale = false;
+	if (context->log_imported) {
+		close_log(context);
+		return;
+	}
 	gm_model_destroy(gm_take(context->model));
 	_cleanup_error_ struct gm_error *error = gm_log_refresh(context->log);
 	if (error)
@@ -58,39 +65,58 @@ static struct gm_error *open_trace(struct gm_context *context, struct gm_log **r
 	return NULL;
 }
 
+/* What the process or core that is asked about was recording itself; NULL: nothing. */
+static char *own_recording(struct gm_context *context)
+{
+	struct gm_image *image;
+	char *path = NULL;
+	_cleanup_error_ struct gm_error *error =
+	        context->remote ? NULL : gm_context_image(context, &image);
+	if (!error && !context->remote)
+		error = gm_recording_of(image, &path);
+	return error ? NULL : path;
+}
+
+static struct gm_error *open_named(
+        struct gm_context *context, const char *named, struct gm_log **ret_log)
+{
+	if (context->log && strcmp(context->opened_log, named) != 0)
+		close_log(context);
+	if (context->log && context->log_stale)
+		refresh_log(context);
+	if (!context->log) {
+		_cleanup_free_ char *path = strdup(named);
+		if (!path)
+			return &gm_error_no_memory;
+		context->close_log = close_log;
+		gm_try(open_file(path, &context->log_imported, &context->log));
+		context->log_stale = false;
+		context->opened_log = gm_take(path);
+	}
+	*ret_log = context->log;
+	return NULL;
+}
+
 struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log)
 {
-	if (!context->log_path && (context->pid > 0 || context->core_path || context->remote)) {
+	if (context->log_path)
+		return open_named(context, context->log_path, ret_log);
+	if (context->pid > 0 || context->core_path || context->remote) {
+		_cleanup_free_ char *own = own_recording(context);
+		if (own)
+			return open_named(context, own, ret_log);
 		_cleanup_error_ struct gm_error *error = open_trace(context, ret_log);
 		if (!error)
 			return NULL;
 		if (context->shell) /* in gdb the advice below is the shorter one */
 			return gm_take(error);
 	}
-	if (!context->log_path) {
-		if (context->shell)
-			return gm_error_create(GM_USAGE,
-			        "no FILE given: the question is about a recording: "
-			        "name a log that `gpumem run` or `gpumem record` wrote");
+	if (context->shell)
 		return gm_error_create(GM_USAGE,
-		        "nothing is recorded: there is no log to ask: "
-		        "type `gpumem record`, then `run`; or name a log FILE");
-	}
-	if (context->log && strcmp(context->opened_log, context->log_path) != 0)
-		close_log(context);
-	if (context->log && context->log_stale)
-		refresh_log(context);
-	if (!context->log) {
-		_cleanup_free_ char *path = strdup(context->log_path);
-		if (!path)
-			return &gm_error_no_memory;
-		context->close_log = close_log;
-		gm_try(open_file(path, &context->log));
-		context->log_stale = false;
-		context->opened_log = gm_take(path);
-	}
-	*ret_log = context->log;
-	return NULL;
+		        "no FILE given: the question is about a recording: "
+		        "name a log that `gpumem run` or `gpumem record` wrote");
+	return gm_error_create(GM_USAGE, "nothing is recorded: there is no log to ask: "
+	                                 "type `gpumem record`, then `run`; or name a log FILE");
 }
 
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)

@@ -1,33 +1,56 @@
 #include "ask/recording.h"
 
-#include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "image/image.h"
+#include "log/format.h"
 #include "spool/spool.h"
+
+static bool is_recording(const char *path)
+{
+	char magic[8];
+	struct stat about;
+	if (gm_spool_is(path))
+		return true;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+	       read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+	       memcmp(magic, GM_LOG_MAGIC, sizeof(magic)) == 0;
+}
+
+struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path)
+{
+	size_t count;
+	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
+	const char *before = "";
+	*ret_path = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_mapping *mapping = &mappings[i];
+		/* whether it is shared a core does not tell */
+		if (!(mapping->flags & GM_MAPPING_WRITE) || mapping->path[0] != '/' ||
+		        strncmp(mapping->path, "/dev/", 5) == 0 || strstr(mapping->path, ".so") ||
+		        strcmp(mapping->path, before) == 0)
+			continue;
+		before = mapping->path;
+		_cleanup_free_ char *path = NULL;
+		gm_try(gm_image_file_path(image, mapping->path, &path));
+		if (is_recording(path)) {
+			*ret_path = gm_take(path);
+			return NULL;
+		}
+	}
+	return NULL;
+}
 
 struct gm_error *gm_recording_find(int pid, char **ret_path)
 {
 	struct gm_image *image;
 	gm_try(gm_image_open_pid(pid, &image));
-	size_t count;
-	const struct gm_mapping *mappings = gm_image_mappings(image, &count);
-	char *found = NULL;
-	struct gm_error *error = NULL;
-	for (size_t i = 0; i < count && !found && !error; i++) {
-		uint32_t wanted = GM_MAPPING_SHARED | GM_MAPPING_WRITE;
-		char *path = NULL;
-		if ((mappings[i].flags & wanted) != wanted || mappings[i].path[0] != '/' ||
-		        strncmp(mappings[i].path, "/dev/", 5) == 0)
-			continue;
-		error = gm_image_file_path(image, mappings[i].path, &path);
-		if (!error && gm_spool_is(path))
-			found = gm_take(path);
-		free(path);
-	}
+	struct gm_error *error = gm_recording_of(image, ret_path);
 	gm_image_close(image);
-	if (!error)
-		*ret_path = found;
 	return error;
 }

@@ -1,12 +1,18 @@
 /*
- * The recording of a process that is being recorded: the file that the agent in it writes.
+ * The recording that a process writes, or was writing when its core was made: found by what the process has mapped. It is
+ * read by its path; nothing of it is taken from the process's memory, where only the end of it is.
  */
 #ifndef GM_ASK_RECORDING_H
 #define GM_ASK_RECORDING_H
 
 #include "base/error.h"
 
-/* The path of that file, which the process has mapped; NULL: it is not being recorded. The caller frees it. */
+struct gm_image;
+
+/* The path, as we can open it: the agent's file, or the log that it was made into since. *ret_path is NULL where there is
+ * none. The caller frees it. */
+struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path);
+/* The same of a process. */
 struct gm_error *gm_recording_find(int pid, char **ret_path);
 
 #endif

@@ -121,7 +121,10 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	size_t count = gm_symbols_unwind(symbols, registers, addresses, DEPTH);
 	if (count < 2)
 		return GM_PLACE_LIBC;
-	struct gm_error *error = gm_symbols_name(symbols, addresses, count, true, names);
+	/* the first is where it stands, perhaps at a function's beginning */
+	struct gm_error *error = gm_symbols_name(symbols, addresses, 1, false, names);
+	if (!error)
+		error = gm_symbols_name(symbols, addresses + 1, count - 1, true, names + 1);
 	if (error) {
 		gm_error_destroy(error);
 		return GM_PLACE_LIBC;
@@ -162,8 +165,8 @@ struct gm_error *gm_inject_stands(struct gm_image *image, struct gm_symbols *sym
 		        "process %d: thread %d is not stopped by this debugger", stopped.pid,
 		        thread);
 	struct gm_registers registers = gm_registers_from_kernel(&stopped.registers);
-	enum gm_inject_place place = gm_inject_place(
-	        symbols, &registers, gm_inject_thread_waits_in(&stopped), ret_back);
+	enum gm_inject_place place =
+	        gm_inject_place(symbols, &registers, gm_inject_thread_waits_in(&stopped), ret_back);
 	*ret_standing = place == GM_PLACE_SAFE     ? GM_STANDS_SAFE
 	                : place == GM_PLACE_LOADER ? GM_STANDS_LOADING
 	                                           : GM_STANDS_BUSY;

@@ -107,8 +107,9 @@ def load(pid, log, devices, on_oom):
         calls.load(agent_library(), room)
     more, table, size = "", 0, 0
     if "cuda" in devices.split(",") and door.agent_existing():
-        more = ";existing=1"
+        more = ";existing=0"
         if calls.others_stand:
+            more = ";existing=1"
             # what was allocated until now: none of the threads moves until the agent has begun
             size = door.agent_existing() + 65536
             table = calls.memory(size)
@@ -153,6 +154,7 @@ class Reader:
     def summary(self):
         if not self.log.is_there:
             return "0 events: nothing was allocated through PyTorch"
+        session().door.invalidate()
         status, out, err = session().door.run(["info", self.log.path, "--json"])
         if status >= 2:
             raise Failure(err.strip().replace("gpumem: ", "", 1), status)
@@ -160,10 +162,6 @@ class Reader:
         events = sum(device["events"] for device in devices)
         peak = max((device["peak_allocated"] or 0 for device in devices), default=0)
         return f"{events:,} events, peak {peak:,} bytes allocated"
-
-    def stop_when(self, events=0, step=0):
-        if events or step:
-            raise Failure("step, until: the agent records and never stops the program: `gpumem record stop`, then `gpumem record`", 2)
 
 
 class AgentRecording:

@@ -9,6 +9,7 @@ import contextlib
 
 import gdb
 
+from . import debugger
 from .library import Failure
 
 TRIES = 20  # to bring a thread out of the C library
@@ -65,35 +66,42 @@ class Calls:
 
     def __init__(self, door, pid):
         self.door, self.pid = door, pid
+        self.moved = False
         self.thread, self.others_stand = self._find()
 
     def _find(self):
-        """A thread that may call, the user's first of all."""
-        for _try in range(TRIES):
+        """A thread that may call, the user's first of all; best where none of the others is in the way either."""
+        for last in [False] * TRIES + [True]:
             threads = list(gdb.selected_inferior().threads())
             own = gdb.selected_thread()
             threads.sort(key=lambda thread: thread.num != own.num)
             stands = [(thread, *self.door.agent_stands(thread.ptid[1])) for thread in threads]
             safe = [thread for thread, place, _back in stands if place == 0]
-            if safe:
-                return safe[0], len(safe) == len(threads)
-            if not self._bring_out(stands):
-                break
+            busy = [(thread, back) for thread, _place, back in stands if thread not in safe]
+            if not busy:
+                return safe[0], True
+            leaving = [one for one in busy if one[1]]
+            if leaving and not last:
+                self._bring_out(*leaving[0], len(busy) == 1)
+            elif safe:
+                return safe[0], False
         raise Failure(
             "record --engine agent: no thread stands where the agent can be loaded, each allocates memory or loads libraries: "
             "`finish` or `continue` a little, and type it again",
             4,
         )
 
-    @staticmethod
-    def _bring_out(stands):
+    def _bring_out(self, thread, back, alone):
         """Lets the program run until a thread has left the C library."""
-        for thread, _place, back in stands:
-            if back:
-                with selected(thread):
-                    gdb.execute(f"advance *{back:#x}", to_string=True)
-                return True
-        return False
+        if not self.moved:
+            debugger.say("the program went on a little, out of a function of the C library in which nothing can be loaded")
+        self.moved = True
+        before = gdb.selected_thread()
+        thread.switch()
+        with without_breakpoints(), Setting("scheduler-locking", "on" if alone else "off"):
+            gdb.execute(f"advance *{back:#x}", to_string=True)
+        if before.is_valid():
+            before.switch()
 
     def call(self, function, *arguments, result="long"):
         address = self.door.agent_function(function)

@@ -207,6 +207,10 @@ class Door:
         lib.gpumem_door_set_terminal(self._handle, columns, 0)
         lib.gpumem_door_invalidate(self._handle)
 
+    def invalidate(self):
+        """What was read of the process and the log before is forgotten."""
+        library().gpumem_door_invalidate(self._handle)
+
     def agent_function(self, name):
         """The address of a function of the C library or the agent in the process, 0: there is none."""
         return library().gpumem_door_agent_function(self._handle, encode(name))

@@ -1,0 +1,161 @@
+"""`gpumem record --engine agent` in gdb: the agent records, gdb stops where its user wants, and questions read along."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import EXAMPLES, PYTHON, ROOT
+
+PROGRAMS = ROOT / "tests" / "e2e" / "programs"
+RECORD = "gpumem record --engine agent"
+
+STOPS = """
+import signal, torch
+kept = [torch.zeros(1 << 20, device="cuda") for _ in range(5)]
+stop = lambda: signal.sigtimedwait([], 0)
+before = torch.cuda.memory_allocated()
+stop()
+for step in range(3):
+    scratch = torch.zeros(1 << 18, device="cuda")
+    stop()
+del kept[2]
+stop()
+print("end", before, torch.cuda.memory_allocated(), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def stops(tmp_path_factory):
+    """It calls sigtimedwait() where gdb shall stop."""
+    program = tmp_path_factory.mktemp("stops") / "stops.py"
+    program.write_text(STOPS)
+    return program
+
+
+def same(event):
+    keys = ("action", "block", "size", "requested", "device", "stream", "step", "phase", "allocated", "reserved", "borrowed")
+    frames = [(os.path.realpath(frame["file"]), frame["line"], frame["function"]) for frame in event["python"]]
+    return [event[key] for key in keys], frames
+
+
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "program, arguments",
+    [
+        ("linear_loop.py", []),
+        pytest.param(PROGRAMS / "agent_run.py", ["gpt", "-"], marks=LONG),
+        pytest.param(PROGRAMS / "agent_run.py", ["trainer", "-"], marks=LONG),
+        pytest.param(PROGRAMS / "agent_run.py", ["loader", "-"], marks=LONG),
+        pytest.param(PROGRAMS / "agent_run.py", ["ddp", "-"], marks=LONG),
+    ],
+)
+def test_the_agents_events_are_those_of_the_breakpoints(run_gdb, program, arguments, tmp_path):
+    environment = {**os.environ, "HISTORY": "0"}
+    arguments = [str(tmp_path / "out") if word == "-" else word for word in arguments]
+    events = {}
+    for engine in ("agent", "breakpoint"):
+        gdb = run_gdb(
+            [f"gpumem record --engine {engine}", "run", "gpumem events --json"],
+            EXAMPLES / program,
+            arguments,
+            env=environment,
+            sim="h100-80gbx2" if "ddp" in arguments else True,
+            timeout=500,
+        )
+        assert "exited normally" in gdb["run"]
+        events[engine] = gdb["gpumem events --json"].json_lines()
+    assert len(events["agent"]) > 20
+    assert [same(event) for event in events["agent"]] == [same(event) for event in events["breakpoint"]]
+
+
+def test_questions_read_along_while_the_agent_records(run_gdb, stops):
+    questions = ["gpumem info --json", "gpumem blocks", "gpumem who-holds #3", "gpumem why #7", "gpumem peak", "gpumem timeline"]
+    gdb = run_gdb(
+        ["set breakpoint pending on", RECORD, "tbreak sigtimedwait", "run", "gpumem info --json", "tbreak sigtimedwait", "continue", *questions]
+        + ["gpumem record status", "delete", "continue", "gpumem info --json"],
+        stops,
+    )
+    first, second, last = (section.json() for section in gdb.sections if '"gaps"' in section)
+    assert first["devices"][0]["allocated"] == 5 << 22
+    assert second["devices"][0]["allocated"] == (5 << 22) + (1 << 20)
+    assert "the process still runs" in second["gaps"][0]
+    assert "stops.py:3" in gdb["gpumem blocks"]
+    assert "kept" in gdb["gpumem who-holds #3"]
+    assert "still alive" in gdb["gpumem why #7"]
+    assert re.search(r"recording process \d+: \d+ events, peak 22,020,096 bytes allocated", gdb["gpumem record status"])
+    assert last["complete"] is True and last["gaps"] == []
+    assert "end 20971520 17825792" in gdb.out
+
+
+def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops):
+    commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
+    gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)
+    assert gdb[3] == gdb[5] != ""
+    assert gdb["gpumem blocks --json"].json()["allocated"] == 5 << 22
+    events = gdb["gpumem events --json"].json_lines()
+    new = next(event for event in events if event["python"] and event["action"] == "alloc")
+    assert (new["action"], new["size"], new["python"][0]["line"]) == ("alloc", 1 << 20, 8)
+    assert gdb["gpumem info --json"].json()["gaps"] == []
+    assert "end 20971520 17825792" in gdb.out and "exited normally" in gdb.out
+
+
+@pytest.mark.long
+def test_a_thread_within_the_c_library_is_brought_out_of_it_first(run_gdb, stops):
+    gdb = run_gdb(["set breakpoint pending on", "tbreak sigtimedwait", "run", "tbreak malloc", "continue", RECORD, "delete", "continue", "gpumem info"], stops)
+    assert "gpumem: the program went on a little, out of a function of the C library" in gdb[RECORD]
+    assert "gpumem: recording process" in gdb[RECORD]
+    assert "end 20971520 17825792" in gdb.out and "exited normally" in gdb.out
+    assert "complete: no gaps" in gdb["gpumem info"]
+
+
+@pytest.mark.long
+def test_each_run_is_recorded_anew_and_a_saved_one_stays(run_gdb, run_gpumem, stops, tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    saved = tmp_path / "saved.gpumem"
+    gdb = run_gdb([RECORD, "run", "run", f"gpumem record save {saved}", "gpumem record stop", "run"], stops, env=environment)
+    first, second = (re.search(r"recorded ([0-9,]+) events", gdb[index])[1] for index in (1, 2))
+    assert first == second != "0"
+    assert "recorded" not in gdb[5]
+    assert run_gpumem("info", saved, "--json").check().json()["complete"] is True
+    assert [path.name for path in tmp_path.iterdir()] == ["saved.gpumem"]
+
+
+@pytest.mark.long
+def test_what_the_agent_cannot_do_is_told(run_gdb, stops):
+    gdb = run_gdb([RECORD, "gpumem step", "gpumem until step=2", f"{RECORD} --on-oom core"], stops)
+    assert "gpumem: step: " in gdb["gpumem step"] and "gpumem record" in gdb["gpumem step"]
+    assert "gpumem: until: " in gdb["gpumem until step=2"]
+    assert "--on-oom stop" in gdb[3]
+
+
+@pytest.mark.long
+def test_it_stops_where_a_device_is_out_of_memory_and_goes_on(run_gdb):
+    gdb = run_gdb([f"{RECORD} --on-oom stop", "run", "gpumem oom --json", "continue"], EXAMPLES / "oom.py", sim="8GiB")
+    assert "cuda:0 is out of memory: 67,108,864 bytes did not fit, at" in gdb["run"] and "verdict: capacity." in gdb["run"]
+    assert gdb["gpumem oom --json"].json()["verdict"] == "capacity"
+    assert "torch.OutOfMemoryError" in gdb["continue"] and "exited with code 01" in gdb["continue"]
+
+
+def test_a_recorded_process_and_its_core_are_asked_for_the_recording_that_it_writes(
+    run_gdb, spawn, run_gpumem, gpumem, make_core, tmp_path
+):
+    program = tmp_path / "waits.py"
+    program.write_text("import sys, torch\nkept = torch.zeros(1 << 20, device='cuda')\nprint('ready', flush=True)\nsys.stdin.readline()\n")
+    log = tmp_path / "run.gpumem"
+    process = spawn(
+        [gpumem, "run", "--sim", "-o", log, "--", PYTHON, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout.readline() == "ready\n"
+    (pid,) = [int(line) for line in (open(f"/proc/{process.pid}/task/{process.pid}/children").read().split())]
+    gdb = run_gdb(["gpumem events", "gpumem why #1"], sim=False, pid=pid)
+    assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]
+    core = tmp_path / "core"
+    run_gpumem("core", pid, "-o", core).check()
+    process.stdin.close()
+    process.wait(60)
+    gdb = run_gdb([f"core-file {core}", "gpumem events", "gpumem why #1"], sim=False)
+    assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]
