@@ -47,6 +47,13 @@ void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zero
  */
 bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
 
+/*
+ * Whether the page of an address is mapped, at a tenth of the price: for what nobody but this thread lets go of, as
+ * another could between the question and the reading.
+ */
+bool gm_can_read(uint64_t address);
+enum { GM_PAGE = 4096 };
+
 static inline uint64_t gm_load(uint64_t address)
 {
 	return *(const volatile uint64_t *)address;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -63,4 +64,15 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 	}
 	memcpy(ret_bytes, (const void *)(uintptr_t)address, size);
 	return true;
+}
+
+/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read, EFAULT that not. */
+bool gm_can_read(uint64_t address)
+{
+	int saved = errno;
+	bool can = syscall(SYS_rt_sigprocmask, ~0L, address & ~UINT64_C(7), 0L, 8L) == 0 ||
+	           errno == EINVAL;
+
+	errno = saved;
+	return can;
 }
