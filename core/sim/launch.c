@@ -178,7 +178,7 @@ static bool whole(const char *text, unsigned long limit, unsigned *ret)
 	return *text >= '0' && *text <= '9' && !*end && !errno && number < limit;
 }
 
-enum { WORLD_MOST = 1 << 20, RANK_SETTINGS = 11 };
+enum { WORLD_MOST = 1 << 20, RANK_SETTINGS = 12 };
 
 /* One rank of a job, as torchrun would set it, and the store that the ranks meet at. */
 static struct gm_error *one_rank(
@@ -204,15 +204,16 @@ static struct gm_error *one_rank(
 		unsigned value;
 	} numbers[] = {{"GPUMEM_SIM_RANK", rank}, {"GPUMEM_SIM_WORLD", world}, {"RANK", rank},
 	        {"WORLD_SIZE", world}, {"LOCAL_RANK", rank % local}, {"LOCAL_WORLD_SIZE", local},
-	        {"GROUP_RANK", rank / local}, {"MASTER_PORT", port}};
+	        {"GROUP_RANK", rank / local}, {"MASTER_PORT", port},
+	        {"TORCHELASTIC_RESTART_COUNT", 0}}; /* PyTorch before 2.5 asks for it */
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (asprintf(&settings[i], "%s=%u", numbers[i].name, numbers[i].value) < 0)
 			return &gm_error_no_memory;
 	/* The store is served, for rank 0 too: as under torchrun, whose agent serves it. */
-	settings[8] = strdup("MASTER_ADDR=127.0.0.1");
-	settings[9] = strdup("TORCHELASTIC_USE_AGENT_STORE=True");
-	settings[10] = strdup("TORCHELASTIC_RUN_ID=gpumem");
-	return settings[8] && settings[9] && settings[10] ? NULL : &gm_error_no_memory;
+	settings[9] = strdup("MASTER_ADDR=127.0.0.1");
+	settings[10] = strdup("TORCHELASTIC_USE_AGENT_STORE=True");
+	settings[11] = strdup("TORCHELASTIC_RUN_ID=gpumem");
+	return settings[9] && settings[10] && settings[11] ? NULL : &gm_error_no_memory;
 }
 
 struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret)

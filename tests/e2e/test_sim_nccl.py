@@ -20,10 +20,10 @@ def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
         assert facts and all(facts.values()), facts
 
 
-def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem):
-    run = run_gpumem(
-        *("run", "--sim", "--rank", "3", "--world", "1024", "--", sys.executable, PROGRAMS / "sim_rank.py"), timeout=120
-    ).check()
+@pytest.mark.parametrize("how", ["lazy", "eager"])  # eager: groups are parts that ncclCommSplit makes
+def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem, how):
+    program = [sys.executable, PROGRAMS / "sim_rank.py", how]
+    run = run_gpumem("run", "--sim", "--rank", "3", "--world", "1024", "--", *program, timeout=120).check()
     assert run.json() == {
         "rank": 3,
         "world": 1024,
@@ -37,6 +37,7 @@ def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem):
         "mesh": [0, 3],
         "over_data": 128,
         "over_tensor": 8,
+        "over_some": [3, 1, 1],
     }
 
 

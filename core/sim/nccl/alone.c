@@ -159,8 +159,18 @@ void gm_nccl_run_alone(struct ncclComm *comm, struct gm_nccl_batch *batch)
 	}
 }
 
-ncclResult_t gm_nccl_split_alone(struct ncclComm *parent, struct ncclComm *child)
+ncclResult_t gm_nccl_split_alone(
+        struct ncclComm *parent, struct ncclComm *child, const ncclConfig_t *config)
 {
-	return gm_nccl_fail(NULL, ncclInvalidUsage,
-	        "ncclCommSplit of a rank that stands alone: the size of the part is not known");
+	child->alone = true;
+	if (child->color == -1) /* this rank is in no part */
+		return ncclSuccess;
+	int size = gm_nccl_part_size(config, parent->ranks, child->key);
+	if (!size)
+		return gm_nccl_fail(NULL, ncclInvalidUsage,
+		        "ncclCommSplit of a rank that stands alone: the size of the part is not "
+		        "known");
+	child->ranks = size;
+	child->rank = child->key;
+	return ncclSuccess;
 }

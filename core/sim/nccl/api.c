@@ -218,7 +218,7 @@ API(ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *ret, ncclCo
 		gm_nccl_comm_drain(parent);
 		code = gm_nccl_split_run(parent, child);
 	} else if (parent->ranks > 1) {
-		code = gm_nccl_split_alone(parent, child);
+		code = gm_nccl_split_alone(parent, child, config);
 	} else {
 		child->alone = true;
 	}

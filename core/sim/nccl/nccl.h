@@ -11,7 +11,7 @@
  *
  * Files: api.c (entry points), group.c (batches, groups), comm.c (communicators and their threads), segment.c
  * (shared memory, waiting, who is alive), collective.c (between processes), alone.c (one rank whose peers
- * are not there), reduce.c (arithmetic).
+ * are not there), part.c (how large a part of such a communicator is), reduce.c (arithmetic).
  *
  * The types are NCCL's, as nccl.h of 2.28.9 has them; those of 2.20 to 2.27 are the same as far as used.
  */
@@ -260,7 +260,12 @@ bool gm_nccl_wait_all(struct ncclComm *comm, enum gm_nccl_mark mark, uint64_t nu
 bool gm_nccl_run(struct ncclComm *comm, struct gm_nccl_batch *batch);
 void gm_nccl_run_alone(struct ncclComm *comm, struct gm_nccl_batch *batch);
 ncclResult_t gm_nccl_split_run(struct ncclComm *parent, struct ncclComm *child);
-ncclResult_t gm_nccl_split_alone(struct ncclComm *parent, struct ncclComm *child);
+ncclResult_t gm_nccl_split_alone(
+        struct ncclComm *parent, struct ncclComm *child, const ncclConfig_t *config);
+
+/* part.c: the ranks of the part that PyTorch asks for with this configuration, at most `most`, where this
+ * process's rank is number `key` of them; 0: not known. */
+int gm_nccl_part_size(const ncclConfig_t *config, int most, int key);
 
 /* group.c */
 ncclResult_t gm_nccl_submit(struct ncclComm *comm, const struct gm_nccl_call *call);

@@ -1,14 +1,17 @@
-"""One rank of 1,024: what it sees of the job and what its collectives give; as an ordinary script asks."""
+"""One rank of 1,024: what it sees of the job and what its collectives give; as an ordinary script asks. With the word
+"eager" the communicator is made at once and its parts by ncclCommSplit."""
 
 import json
 import os
+import sys
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-dist.init_process_group("nccl")
+eager = {"device_id": torch.device("cuda", int(os.environ["LOCAL_RANK"]))} if "eager" in sys.argv else {}
+dist.init_process_group("nccl", **eager)
 world = dist.get_world_size()
 facts = {"rank": dist.get_rank(), "world": world, "backend": dist.get_backend()}
 
@@ -33,5 +36,11 @@ for name in ("data", "tensor"):
     tensor = torch.ones(1).cuda()
     dist.all_reduce(tensor, group=mesh[name].get_group())
     facts[f"over_{name}"] = tensor.item()
+for ranks in ([1, 3, 7], [3], [0, 1]):
+    tensor = torch.ones(1).cuda()
+    group = dist.new_group(ranks)
+    if dist.get_rank() in ranks:
+        dist.all_reduce(tensor, group=group)
+    facts.setdefault("over_some", []).append(tensor.item())
 dist.destroy_process_group()
 print(json.dumps(facts))

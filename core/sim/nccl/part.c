@@ -1,0 +1,81 @@
+/*
+ * How many ranks a part of a communicator has, where all ranks but this one are sizes only.
+ *
+ * ncclCommSplit is told a color and a place, not who else has that color: NCCL asks the others. There are none here,
+ * and only the caller knows. PyTorch passes a reference to the ncclConfig_t in its ProcessGroupNCCL::Options, and
+ * the part's ranks (std::vector<uint64_t> global_ranks_in_group) are a member of the same object: in front of it since
+ * 2.8 (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So the words around
+ * it are searched for a vector that can be no other: ranks of this world in rising order, with this rank at this place.
+ */
+#include <stdatomic.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "sim/nccl/nccl.h"
+
+/* Words searched to either side. Of ncclConfig_t and its neighbours: 96 bytes of configuration, three strings. */
+enum { AROUND = 40 };
+
+/* The caller's memory may be anything, NCCL's contract asks only for the structure: reading must not fault. */
+static bool take(void *to, const void *from, size_t size)
+{
+	struct iovec here = {.iov_base = to, .iov_len = size};
+	struct iovec there = {.iov_base = (void *)(uintptr_t)from, .iov_len = size};
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+/* True where `count` ranks at `ranks` can be the part in which this rank has the place `key`. */
+static bool is_part(const uint64_t *ranks, uint64_t count, int world, int rank, int key)
+{
+	uint64_t place, before = 0;
+	if (!take(&place, ranks + key, sizeof(place)) || place != (uint64_t)rank)
+		return false;
+	uint64_t buffer[256];
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t left = count - i, within = i % 256;
+		if (!within &&
+		        !take(buffer, ranks + i, (left < 256 ? left : 256) * sizeof(*buffer)))
+			return false;
+		uint64_t each = buffer[within];
+		if (each >= (uint64_t)world || (i && each <= before))
+			return false;
+		before = each;
+	}
+	return true;
+}
+
+/* The count of the vector at `words`, if it is one that has place for `key`; 0: it is none. */
+static uint64_t vector_count(const void *words, int most, int key, const uint64_t **ret_begin)
+{
+	const uint64_t *vector[3]; /* begin, end, end of what is allocated */
+	if (!take(vector, words, sizeof(vector)))
+		return 0;
+	uintptr_t begin = (uintptr_t)vector[0], end = (uintptr_t)vector[1];
+	if (!begin || begin % 8 || end % 8 || end <= begin || (uintptr_t)vector[2] < end)
+		return 0;
+	uint64_t count = (end - begin) / sizeof(uint64_t);
+	*ret_begin = vector[0];
+	return count <= (uint64_t)most && count > (uint64_t)key ? count : 0;
+}
+
+int gm_nccl_part_size(const ncclConfig_t *config, int most, int key)
+{
+	/* Where it was found: there it is again. 2.9 asks for the ranks of a second part by the places of the first
+	 * (split_group shares one Options between them), so that they may be any words; their count is right. */
+	static _Atomic int found;
+	int rank = 0, world = gm_nccl_world(&rank);
+	if (!config || key < 0)
+		return 0;
+	const uintptr_t *middle = (const uintptr_t *)(uintptr_t)config;
+	const uint64_t *ranks;
+	for (int away = 1; away <= AROUND; away++)
+		for (int side = -1; side <= 1; side += 2) {
+			uint64_t count = vector_count(middle + side * away, most, key, &ranks);
+			if (count && is_part(ranks, count, world, rank, key)) {
+				atomic_store(&found, side * away);
+				return (int)count;
+			}
+		}
+	int where = atomic_load(&found);
+	return where ? (int)vector_count(middle + where, most, key, &ranks) : 0;
+}
