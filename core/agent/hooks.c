@@ -208,7 +208,7 @@ void *gm_agent_see_oom(const struct call *call)
 		if (gm_agent_records(feature))
 			gm_agent_event(&event);
 		if (type == DEVICE_CUDA)
-			gm_agent_out_of_memory();
+			gm_agent_out_of_memory(&event);
 		gm_agent_leave();
 	}
 	return go_on(&before_oom, OOM);

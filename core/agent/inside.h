@@ -57,7 +57,7 @@ void gm_agent_cupti_end(void);
 extern const struct gm_agent_hook gm_agent_cupti_hooks[];
 
 /* oom.c: does what on_oom asks for, once; between enter and leave */
-void gm_agent_out_of_memory(void);
+void gm_agent_out_of_memory(const struct gm_agent_event *event);
 
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);

@@ -14,11 +14,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/failure.h"
 #include "agent/inside.h"
 
 enum { VARIABLES_MAX = 4096 };
 
 extern char **environ;
+
+GM_AGENT_EXPORT extern struct gm_agent_failure gpumem_agent_failure;
+struct gm_agent_failure gpumem_agent_failure;
+
+static void show_failure(const struct gm_agent_event *event)
+{
+	gpumem_agent_failure = (struct gm_agent_failure){
+	        .thread = gm_agent_thread(),
+	        .device = event->device,
+	        .requested = event->requested,
+	        .allocated = event->allocated,
+	        .reserved = event->reserved,
+	};
+	__atomic_store_n(&gpumem_agent_failure.stands, 1, __ATOMIC_RELEASE);
+}
 
 static void say(const char *line)
 {
@@ -60,19 +76,12 @@ static bool write_core(const char *gpumem, const char *path)
 	return begun && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void gm_agent_out_of_memory(void)
+static void act(const char *what)
 {
-	static _Atomic uint32_t done;
-	char what[16], gpumem[1024], core[1024];
-	uint32_t pid = gm_agent_pid(), before = atomic_load(&done);
-	gm_agent_setting("on_oom", what, sizeof(what));
+	char gpumem[1024], core[1024], line[2400];
+	uint32_t pid = gm_agent_pid();
 	bool debugged = strcmp(what, "debugger") == 0; /* which tells more than our line */
-	bool stops = debugged || strcmp(what, "stop") == 0, writes = strcmp(what, "core") == 0;
-	if ((!stops && !writes) || before == pid ||
-	        !atomic_compare_exchange_strong(&done, &before, pid))
-		return;
-	char line[2400];
-	if (stops) {
+	if (strcmp(what, "core") != 0) {
 		snprintf(line, sizeof(line),
 		        "gpumem: process %u ran out of GPU memory and stands still there: `gpumem "
 		        "oom --pid %u` "
@@ -95,4 +104,18 @@ void gm_agent_out_of_memory(void)
 	                  "written to %s (%s)\n",
 	        pid, core, written ? core : gpumem);
 	say(line);
+}
+
+void gm_agent_out_of_memory(const struct gm_agent_event *event)
+{
+	static _Atomic uint32_t done;
+	char what[16];
+	uint32_t pid = gm_agent_pid(), before = atomic_load(&done);
+	gm_agent_setting("on_oom", what, sizeof(what));
+	if (!*what || strcmp(what, "none") == 0 || before == pid ||
+	        !atomic_compare_exchange_strong(&done, &before, pid))
+		return;
+	show_failure(event);
+	act(what);
+	__atomic_store_n(&gpumem_agent_failure.stands, 0, __ATOMIC_RELEASE);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/failure.h"
 #include "ask/oom.h"
 #include "ask/oom_text.h"
 #include "base/cleanup.h"
@@ -40,24 +41,23 @@ static bool keep_frames(struct gm_oom *oom, const struct gm_python_frame *frames
 
 /* --- a thread that reports ------------------------------------------------------------------------- */
 
-/* c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device), at its entry */
-static void take_report(struct gm_context *context, const struct gm_registers *registers,
+static void take_report(struct gm_context *context, const struct gm_agent_failure *report,
         pid_t thread, struct gm_oom *oom)
 {
-	const uint64_t *value = registers->value;
 	struct gm_python_frame frames[FRAMES_MAX];
 	oom->found = GM_OOM_FOUND_REPORT;
 	oom->thread = thread;
-	oom->facts.requested = value[GM_RDI];
-	oom->facts.needed = gm_segment_size(value[GM_RDI]);
-	oom->facts.device = (int8_t)(value[GM_RCX] >> 8);
-	oom->facts.allocated = value[GM_RSI];
-	oom->facts.reserved = value[GM_RDX];
+	oom->facts.requested = report->requested;
+	oom->facts.needed = gm_segment_size(report->requested);
+	oom->facts.device = report->device;
+	oom->facts.allocated = report->allocated;
+	oom->facts.reserved = report->reserved;
 	if (context->python)
 		keep_frames(
 		        oom, frames, gm_python_stack(context->python, thread, frames, FRAMES_MAX));
 }
 
+/* c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device), at its entry */
 static bool find_report(struct gm_context *context, struct gm_oom *oom)
 {
 	const struct gm_module *module = gm_symbols_find_module(context->symbols, "libc10.so");
@@ -79,11 +79,34 @@ static bool find_report(struct gm_context *context, struct gm_oom *oom)
 		found = !unread && registers.value[GM_RIP] - entry <= 1 &&
 		        (int8_t)registers.value[GM_RCX] == DEVICE_CUDA &&
 		        registers.value[GM_RDI] < UINT64_C(1) << 60;
-		if (found)
-			take_report(context, &registers, threads[i], oom);
+		if (!found)
+			continue;
+		const struct gm_agent_failure report = {
+		        .requested = registers.value[GM_RDI],
+		        .allocated = registers.value[GM_RSI],
+		        .reserved = registers.value[GM_RDX],
+		        .device = (int8_t)(registers.value[GM_RCX] >> 8),
+		};
+		take_report(context, &report, threads[i], oom);
 	}
 	free(threads);
 	return found;
+}
+
+/* The agent keeps a thread there (--on-oom), and says of which request. */
+static bool find_kept(struct gm_context *context, struct gm_oom *oom)
+{
+	struct gm_agent_failure report;
+	uint64_t address;
+	const struct gm_module *module;
+	if (!gm_symbols_lookup_any(context->symbols, "gpumem_agent_failure", &address, &module) ||
+	        !gm_image_try_read(context->image, address, &report, sizeof(report)) ||
+	        report.stands != 1 || report.requested >= UINT64_C(1) << 60 ||
+	        report.device != (int8_t)report.device)
+		return false;
+	take_report(
+	        context, &report, gm_image_thread_of(context->image, (pid_t)report.thread), oom);
+	return true;
 }
 
 /* --- Python's exceptions --------------------------------------------------------------------------- */
@@ -263,7 +286,8 @@ struct gm_error *gm_oom_find(struct gm_context *context, struct gm_oom *oom)
 	gm_try(gm_context_torch(context, &torch));
 	gm_oom_facts_init(&oom->facts);
 	strcpy(oom->facts.platform, "CUDA");
-	if (!find_report(context, oom) && !find_exception(context, oom) && oom->ooms)
+	if (!find_report(context, oom) && !find_kept(context, oom) &&
+	        !find_exception(context, oom) && oom->ooms)
 		find_text(context, oom);
 	return NULL;
 }

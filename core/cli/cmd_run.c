@@ -112,11 +112,11 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "none") != 0)
 		return gm_error_create(
 		        GM_USAGE, "run: --on-oom %s: it takes core, stop or none", record->on_oom);
-	if (!record->out &&
+	if (options->no_record &&
 	        (record->devices || record->stacks || record->max_size || record->on_oom))
 		return gm_error_create(GM_USAGE,
 		        "run: --devices, --stacks, --max-size, --on-oom: they are "
-		        "about a recording: name its file with -o");
+		        "about a recording: leave --no-record out");
 	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
 		return gm_error_create(GM_USAGE,
 		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
@@ -167,6 +167,8 @@ static struct gm_error *run_program(
 	free(json);
 	if (error)
 		return error;
+	if (!options.no_record && !options.record.out)
+		gm_run_record_by_default(&options.record, err);
 	if (options.record.out) {
 		error = gm_run_record(
 		        &options.record, &argv[options.program], settings, err, ret_status);
@@ -196,20 +198,22 @@ static struct gm_error *run_program(
 const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "run a program and record it, on a simulated CUDA device where asked",
-        .usage = "[-o FILE [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE] | "
-                 "--no-record] "
+        .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE] "
+                 "[--on-oom stop|core|none] [--no-record] "
                  "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
                  "[--rank R --world "
                  "W] -- PROG ARGS\n"
-                 "Runs a program; its streams, exit status and signals are its own.\n\n"
-                 "  -o FILE          records every allocation of PyTorch with its stacks, from "
-                 "within the "
-                 "program: all that\n"
-                 "                   takes a recording reads FILE, also while the program runs and "
-                 "after it was "
-                 "killed. %r in\n"
-                 "                   the name is the rank, %p the process id; further processes "
-                 "have FILE.PID\n"
+                 "Runs a program and records every allocation of PyTorch with its stacks, from "
+                 "within; its\n"
+                 "streams, exit status and signals are its own.\n\n"
+                 "  -o FILE          the recording, else gpumem-PID.gpumem here, one for each "
+                 "process that "
+                 "allocates: all\n"
+                 "                   that takes a recording reads it, also while the program runs "
+                 "and after it was\n"
+                 "                   killed. %r in the name is the rank, %p the process id; "
+                 "further processes have "
+                 "FILE.PID\n"
                  "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
                  "  --stacks LIST    python,native (default), one of them, or none\n"
                  "  --on-oom stop|core|none  where a device runs out of memory: stop the program "
@@ -217,7 +221,7 @@ const struct gm_command gm_command_run = {
                  "                   `gpumem oom --pid`; or write a core of it, core.PID\n"
                  "  --max-size SIZE  recording stops when a process's file has this size, and says "
                  "so\n"
-                 "  --no-record      records nothing: the default without -o\n"
+                 "  --no-record      records nothing (GPUMEM_NO_RECORD=1: nothing without -o)\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU; at exit an\n"
                  "                   account of its memory goes to stderr (GPUMEM_SIM_QUIET=1: "

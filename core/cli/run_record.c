@@ -77,6 +77,23 @@ static struct gm_error *check(const struct gm_run_record *record)
 	return NULL;
 }
 
+void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
+{
+	const char *never = getenv("GPUMEM_NO_RECORD");
+	if (never && *never && strcmp(never, "0") != 0)
+		return;
+	_cleanup_free_ char *library = NULL;
+	_cleanup_error_ struct gm_error *error =
+	        gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library);
+	if (error || strpbrk(library, " :")) {
+		fprintf(err, "gpumem: %s: the program runs unrecorded\n",
+		        error ? error->message
+		              : "the agent's path has a space or colon, which the loader refuses");
+		return;
+	}
+	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
+}
+
 /* What is at the file's place already goes, if it is a recording of ours or empty. */
 static struct gm_error *make_way(const char *path)
 {
@@ -374,7 +391,7 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		if (lost)
 			fprintf(err, "; %s events are missing: `gpumem info` says why",
 			        gm_text_grouped(lost, number));
-		fputc('\n', err);
+		fprintf(err, "\ngpumem: next: gpumem peak %s\n", as_typed(first->path, folder));
 	} else if (outcome->processes.count == 0 && outcome->loaded) {
 		fprintf(err,
 		        "gpumem: nothing to record: no process allocated %s memory through "

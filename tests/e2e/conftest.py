@@ -22,6 +22,8 @@ EXAMPLES = ROOT / "examples"
 # The tests run in the private Python, and so do the programs that they debug; GPUMEM_TEST_PYTHON names another
 # Python for the programs (tests/tools/torch_matrix.py has some).
 PYTHON = Path(os.environ.get("GPUMEM_TEST_PYTHON") or sys.executable)
+# What is no test of recording shall leave no recordings where the tests run.
+os.environ["GPUMEM_NO_RECORD"] = "1"
 
 
 def pytest_addoption(parser):

@@ -206,9 +206,9 @@ def test_a_program_that_allocates_nothing_leaves_no_recording_and_its_own_status
     assert "nothing to record: no process allocated" in finished.err
 
 
-def test_what_is_about_a_recording_needs_its_file(run_gpumem):
-    finished = run_gpumem("run", "--on-oom", "core", "--", "true")
-    assert finished.status == 2 and "name its file with -o" in finished.err
+def test_no_record_refuses_what_is_about_a_recording(run_gpumem):
+    finished = run_gpumem("run", "--no-record", "--on-oom", "core", "--", "true")
+    assert finished.status == 2 and "leave --no-record out" in finished.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--sim"], ["--sim", "--"], ["--wrong", "--", "true"]])

@@ -70,6 +70,13 @@ def stopped(pid):
     return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "T"
 
 
+def assert_told(told):
+    """The verdict of the moment itself, of whose request nothing but the agent tells yet."""
+    assert told["top"][0]["bytes"] == 8 * (100 << 20), told
+    assert (told["verdict"], told["requested"], told["allocated"]) == ("capacity", 100 << 20, 8 * (100 << 20))
+    assert told["total"] == 1 << 30 and told["python"][0]["line"] == 6
+
+
 def test_on_oom_stop_stops_the_program_where_it_ran_out(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
     program, log = tmp_path / "full.py", tmp_path / "run.gpumem"
     program.write_text(FULL)
@@ -82,7 +89,7 @@ def test_on_oom_stop_stops_the_program_where_it_ran_out(spawn, run_gpumem, gpume
     pid = int(re.search(r"process (\d+)", line)[1])
     wait_for(lambda: stopped(pid))
     told = run_gpumem("oom", "--pid", pid, "--json").check().json()
-    assert told["top"][0]["bytes"] == 8 * (100 << 20), told
+    assert_told(told)
     os.kill(pid, 18)  # SIGCONT
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 0 and "caught after 8" in out
@@ -98,4 +105,4 @@ def test_on_oom_core_writes_a_core_and_the_program_goes_on(run, run_gpumem, gpum
     core = next(tmp_path.glob("core.*"))
     told = run_gpumem("oom", core, "--json").check().json()
     core.unlink()
-    assert told["top"][0]["bytes"] == 8 * (100 << 20), told
+    assert_told(told)
