@@ -99,6 +99,11 @@ uint32_t gm_agent_thread(void)
 	return self.thread;
 }
 
+bool gm_agent_waits(void)
+{
+	return atomic_load_explicit(&live->state, memory_order_relaxed) == WAITING;
+}
+
 bool gm_agent_preloaded(void)
 {
 	return agent.preloaded;
@@ -235,17 +240,22 @@ static void put_gap(const char *text)
 	gm_agent_put(GM_AGENT_GAP, 0, payload, (size_t)(at - payload) + length);
 }
 
+/* The library was loaded later than the program's: nothing of it stands before theirs. */
+static void patch_all(void)
+{
+	gm_agent_patch(gm_agent_c10_hooks);
+	gm_agent_patch(gm_agent_runtime_hooks);
+	gm_agent_patch(gm_agent_memory_hooks);
+	gm_agent_patch(gm_agent_cupti_hooks);
+}
+
 /* In a program that runs already. Threads that allocate meanwhile wait until this is done. */
 static void begin_late(void)
 {
 	char existing[8];
 	gm_agent_setting("existing", existing, sizeof(existing));
-	if (!agent.preloaded) {
-		gm_agent_patch(gm_agent_c10_hooks);
-		gm_agent_patch(gm_agent_runtime_hooks);
-		gm_agent_patch(gm_agent_memory_hooks);
-		gm_agent_patch(gm_agent_cupti_hooks);
-	}
+	if (!agent.preloaded)
+		patch_all();
 	if (strcmp(existing, "1") == 0)
 		gm_agent_existing();
 	else if (*existing)
@@ -314,6 +324,10 @@ static bool wake(void)
 		self.inside = false;
 		errno = error;
 		atomic_store(&live->state, good ? RECORDS : OFF);
+		if (good) {
+			gm_agent_torch_marks_look();
+			gm_agent_ranges_kept();
+		}
 	}
 	while (atomic_load(&live->state) == BEGINS)
 		sched_yield();
@@ -408,7 +422,18 @@ int gpumem_agent_start(const char *settings)
 	if (!wake())
 		return 2;
 	gm_agent_cupti_look();
+	gm_agent_torch_marks_look();
 	return 0;
+}
+
+void gm_agent_injected(const char *settings)
+{
+	if (atomic_load(&live->state) != OFF || agent.pid || !configure(settings))
+		return;
+	patch_all();
+	enlist("");
+	atomic_store(&live->state, WAITING);
+	gm_agent_torch_marks_look();
 }
 
 int gpumem_agent_stop(void)
@@ -418,6 +443,7 @@ int gpumem_agent_stop(void)
 		/* preloaded, and nothing was allocated yet: it shall not begin then either */
 		return atomic_compare_exchange_strong(&live->state, &waiting, OFF) ? 0 : 1;
 	gm_agent_cupti_end();
+	gm_agent_torch_marks_end();
 	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);
 	return 0;

@@ -271,13 +271,16 @@ const struct gm_agent_hook gm_agent_cupti_hooks[] = {
         {NULL, NULL, NULL},
 };
 
-/* The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins. */
+/*
+ * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into programs that lost
+ * LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be there before the driver is.
+ */
 GM_AGENT_EXPORT int InitializeInjection(void);
 int InitializeInjection(void)
 {
 	const char *settings = getenv("GPUMEM_AGENT");
 	if (!gm_agent_preloaded() && settings)
-		gpumem_agent_start(settings);
+		gm_agent_injected(settings);
 	gm_agent_cupti_look();
 	return 1;
 }

@@ -82,6 +82,7 @@ enum gm_agent_mark {
 	GM_AGENT_MARK_STEP = 1, /* gpumem.step() */
 	GM_AGENT_MARK_PUSH,     /* a range begins: NVTX, record_function, gpumem.profile */
 	GM_AGENT_MARK_POP,
+	GM_AGENT_MARK_METADATA, /* from here on the thread's allocations have this metadata; "": none */
 };
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */

@@ -37,6 +37,25 @@ enum gm_agent_feature {
 bool gm_agent_may_record(unsigned feature);
 bool gm_agent_records(unsigned feature);
 
+/* Records from here on, as a preloaded library does: CUDA begins, and the driver has loaded this library. Nothing where it
+ * records already, or has ended doing so. */
+void gm_agent_injected(const char *settings);
+
+/* Has it not begun to record yet, and will at its first event? */
+bool gm_agent_waits(void);
+
+/* marks.c: a range of this thread; where nothing is recorded yet it is kept until something is. The name stays where it is
+ * until the range ends. */
+void gm_agent_range_begin(const char *name);
+void gm_agent_range_end(void);
+/* This thread's ranges that were kept; recording has begun. */
+void gm_agent_ranges_kept(void);
+void gm_agent_metadata(const char *text, size_t size);
+
+/* torch_marks.c: to be called where PyTorch may have been loaded, by a thread that is in no allocator or loader */
+void gm_agent_torch_marks_look(void);
+void gm_agent_torch_marks_end(void);
+
 /* existing.c: asks for what there was before and writes it; while the recording begins */
 void gm_agent_existing(void);
 

@@ -1,6 +1,6 @@
 /*
- * Marks of the program at a place in the order of its events: by gpumem's own calls (gpumem_agent.h), and by NVTX, which
- * PyTorch's, NVIDIA's and users' code speaks (torch.cuda.nvtx, emit_nvtx(), Lightning ...).
+ * Marks of the program at a place in the order of its events: by gpumem's own calls (gpumem_agent.h), by what PyTorch says
+ * (torch_marks.c), and by NVTX, which PyTorch's, NVIDIA's and users' code speaks (torch.cuda.nvtx, emit_nvtx() ...).
  *
  * NVTX 3 is in headers: the code is in each library that uses it, and at its first call it loads the file that
  * NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a way to a table of functions to fill
@@ -17,11 +17,12 @@
 
 enum { NAME_BYTES = 1024 };
 
-static void mark(enum gm_agent_mark kind, const char *name)
+static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 {
 	uint8_t bytes[NAME_BYTES + 32], *at = bytes;
-	size_t length = strnlen(name, NAME_BYTES);
 
+	if (length > NAME_BYTES)
+		length = NAME_BYTES;
 	if (!gm_agent_enter())
 		return;
 	/* no half character at its end */
@@ -32,6 +33,16 @@ static void mark(enum gm_agent_mark kind, const char *name)
 	memcpy(at, name, length);
 	gm_agent_put(GM_AGENT_MARK, 0, bytes, (size_t)(at - bytes) + length);
 	gm_agent_leave();
+}
+
+static void mark(enum gm_agent_mark kind, const char *name)
+{
+	mark_text(kind, name, strnlen(name, NAME_BYTES));
+}
+
+void gm_agent_metadata(const char *text, size_t size)
+{
+	mark_text(GM_AGENT_MARK_METADATA, text, size);
 }
 
 GM_AGENT_EXPORT void gpumem_agent_step(void)
@@ -47,6 +58,46 @@ GM_AGENT_EXPORT void gpumem_agent_push(const char *name)
 GM_AGENT_EXPORT void gpumem_agent_pop(void)
 {
 	mark(GM_AGENT_MARK_POP, "");
+}
+
+/* --- ranges before there is a recording ---------------------------------------------------------------------- */
+
+/* Optimizers and DataLoaders make ranges in programs that never allocate what is recorded: these leave no file. */
+enum { KEPT_MAX = 8 };
+static _Thread_local struct {
+	const char *names[KEPT_MAX];
+	unsigned count; /* of open ranges; of those beyond the most the names are not known */
+} kept;
+
+void gm_agent_range_begin(const char *name)
+{
+	name = name ? name : "";
+	if (gm_agent_waits()) {
+		if (kept.count < KEPT_MAX)
+			kept.names[kept.count] = name;
+		kept.count++;
+		return;
+	}
+	gm_agent_ranges_kept();
+	gpumem_agent_push(name);
+}
+
+void gm_agent_range_end(void)
+{
+	if (kept.count > 0 && gm_agent_waits()) {
+		kept.count--;
+		return;
+	}
+	gm_agent_ranges_kept();
+	gpumem_agent_pop();
+}
+
+void gm_agent_ranges_kept(void)
+{
+	unsigned count = kept.count;
+	kept.count = 0;
+	for (unsigned i = 0; i < count; i++)
+		gpumem_agent_push(i < KEPT_MAX ? kept.names[i] : "");
 }
 
 /* --- NVTX ---------------------------------------------------------------------------------------------------- */

@@ -415,6 +415,9 @@ void gm_agent_see_dlopen(void)
 void *gm_agent_see_dlsym(void *handle, const char *name)
 {
 	look_again();
+	/* PyTorch has been loaded to its last library, by this thread */
+	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on))
+		gm_agent_torch_marks_look();
 	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || !atomic_load(&on))
 		return NULL;
 	const struct gm_agent_hook *hook = find_hook(name);

@@ -139,7 +139,7 @@ static char *absolute(const char *path)
 	return full;
 }
 
-/* The agent hears NVTX, and `import gpumem` finds the module beside it. */
+/* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the module beside it. */
 static struct gm_error *set_marks(const char *library)
 {
 	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');
@@ -151,6 +151,7 @@ static struct gm_error *set_marks(const char *library)
 		return &gm_error_no_memory;
 	}
 	return setenv("NVTX_INJECTION64_PATH", library, 0) != 0 ||
+	                       setenv("CUDA_INJECTION64_PATH", library, 0) != 0 ||
 	                       setenv("PYTHONPATH", path, 1) != 0
 	               ? &gm_error_no_memory
 	               : NULL;
@@ -193,7 +194,7 @@ static struct gm_error *set_environment(
 		preload = NULL;
 		return &gm_error_no_memory;
 	}
-	/* ranges by NVTX go to whoever is injected; what is there already (Nsight) stays */
+	/* who is injected already (Nsight) stays */
 	gm_try(set_marks(library));
 	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
 	               ? &gm_error_no_memory

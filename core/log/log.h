@@ -119,6 +119,7 @@ enum gm_mark_kind {
 	GM_MARK_STEP = 1, /* a step begins */
 	GM_MARK_PUSH,     /* a range of the thread begins, within those that are open */
 	GM_MARK_POP,
+	GM_MARK_METADATA, /* the thread's events have this metadata from here on; an empty name: none */
 	GM_MARK_COUNT,
 };
 struct gm_log_mark {

@@ -13,6 +13,7 @@ struct range {
 	uint32_t parent; /* index + 1; 0: none */
 	uint32_t name;
 	uint8_t phase; /* that it or one around it names; OTHER: none does */
+	bool said;     /* by the program; else by PyTorch's own code around it */
 };
 
 /* From `event` on the innermost open range is this one. */
@@ -24,6 +25,7 @@ struct change {
 struct thread_ranges {
 	uint64_t thread;
 	GM_ARRAY(struct change) changes;
+	GM_ARRAY(struct change) metadata; /* string ids in the place of ranges */
 };
 
 struct gm_marks {
@@ -35,7 +37,7 @@ struct gm_marks {
 
 /* Names of ranges in common use: users' own, and those of PyTorch's profiler (torch/optim/optimizer.py,
  * torch/utils/data/dataloader.py). */
-static enum gm_phase phase_named(const char *name)
+static enum gm_phase phase_named(const char *name, bool *ret_said)
 {
 	static const struct {
 		const char *name;
@@ -62,6 +64,7 @@ static enum gm_phase phase_named(const char *name)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasecmp(name, words[i].name) == 0)
 			return words[i].phase;
+	*ret_said = false;
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
 			return begins[i].phase;
@@ -94,11 +97,22 @@ static bool change(struct thread_ranges *thread, uint64_t event, uint32_t range)
 	return gm_array_push(&thread->changes, ((struct change){event, range}));
 }
 
+/* emit_nvtx() says again what record_function() has said. */
+static bool is_echo(const struct gm_marks *marks, uint32_t around, uint32_t name)
+{
+	return around && marks->ranges.items[around - 1].name == name;
+}
+
 static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 {
 	struct thread_ranges *thread;
 	uint32_t now;
 	switch ((enum gm_mark_kind)mark->kind) {
+	case GM_MARK_METADATA:
+		thread = ranges_of(marks, mark->thread);
+		return thread ? gm_array_push(&thread->metadata,
+		                        ((struct change){mark->event, mark->name}))
+		              : marks->threads.count == THREADS_MAX;
 	case GM_MARK_STEP:
 		return gm_array_push(&marks->steps, mark->event);
 	case GM_MARK_PUSH:
@@ -112,12 +126,14 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 			return !now ||
 			       change(thread, mark->event, marks->ranges.items[now - 1].parent);
 		const char *name = gm_log_string(marks->log, mark->name);
-		struct range range = {
-		        .parent = now, .name = mark->name, .phase = (uint8_t)phase_named(name)};
-		if (range.phase == GM_PHASE_OTHER && now)
+		struct range range = {.parent = now, .name = mark->name, .said = true};
+		range.phase = (uint8_t)phase_named(name, &range.said);
+		if (range.phase == GM_PHASE_OTHER && now) {
 			range.phase = marks->ranges.items[now - 1].phase;
+			range.said = marks->ranges.items[now - 1].said;
+		}
 		/* PyTorch's profiler calls its steps so */
-		if (strncmp(name, "ProfilerStep#", 13) == 0 &&
+		if (strncmp(name, "ProfilerStep#", 13) == 0 && !is_echo(marks, now, mark->name) &&
 		        !gm_array_push(&marks->steps, mark->event))
 			return false;
 		return marks->ranges.count < UINT32_MAX - 1 &&
@@ -150,8 +166,10 @@ void gm_marks_destroy(struct gm_marks *marks)
 {
 	if (!marks)
 		return;
-	for (size_t i = 0; i < marks->threads.count; i++)
+	for (size_t i = 0; i < marks->threads.count; i++) {
 		gm_array_deinit(&marks->threads.items[i].changes);
+		gm_array_deinit(&marks->threads.items[i].metadata);
+	}
 	gm_array_deinit(&marks->threads);
 	gm_array_deinit(&marks->ranges);
 	gm_array_deinit(&marks->steps);
@@ -179,17 +197,23 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 	return (uint32_t)low;
 }
 
-static uint32_t range_at(const struct thread_ranges *thread, uint64_t event)
+/* The last of the changes that is not behind the event; 0: there is none. */
+static uint32_t last_of(const struct change *changes, size_t count, uint64_t event)
 {
-	size_t low = 0, high = thread->changes.count;
+	size_t low = 0, high = count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (thread->changes.items[middle].event <= event)
+		if (changes[middle].event <= event)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low ? thread->changes.items[low - 1].range : 0;
+	return low ? changes[low - 1].range : 0;
+}
+
+static uint32_t range_at(const struct thread_ranges *thread, uint64_t event)
+{
+	return last_of(thread->changes.items, thread->changes.count, event);
 }
 
 /* Backward runs on threads of its own, while the one that called it stands in its ranges. */
@@ -213,7 +237,9 @@ enum gm_phase gm_marks_phase(
 {
 	uint32_t range = marks ? range_of(marks, event, thread) : 0;
 	uint8_t phase = range ? marks->ranges.items[range - 1].phase : GM_PHASE_OTHER;
-	return phase == GM_PHASE_OTHER ? found : (enum gm_phase)phase;
+	/* in a closure of optimizer.step() forward and backward are what the stack tells */
+	bool unsaid = range && !marks->ranges.items[range - 1].said && found != GM_PHASE_OTHER;
+	return phase == GM_PHASE_OTHER || unsaid ? found : (enum gm_phase)phase;
 }
 
 size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
@@ -221,12 +247,28 @@ size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t th
 {
 	size_t count = 0;
 	uint32_t range = marks ? range_of(marks, event, thread) : 0;
-	for (; range && count < max; range = marks->ranges.items[range - 1].parent)
-		ret_names[count++] = gm_log_string(marks->log, marks->ranges.items[range - 1].name);
+	for (; range && count < max; range = marks->ranges.items[range - 1].parent) {
+		const struct range *one = &marks->ranges.items[range - 1];
+		if (!is_echo(marks, one->parent, one->name))
+			ret_names[count++] = gm_log_string(marks->log, one->name);
+	}
 	for (size_t i = 0; i < count / 2; i++) {
 		const char *name = ret_names[i];
 		ret_names[i] = ret_names[count - 1 - i];
 		ret_names[count - 1 - i] = name;
 	}
 	return count;
+}
+
+const char *gm_marks_metadata(const struct gm_marks *marks, uint64_t event, uint64_t thread)
+{
+	for (size_t i = 0; marks && i < marks->threads.count; i++) {
+		const struct thread_ranges *one = &marks->threads.items[i];
+		uint32_t name = one->thread == thread
+		                        ? last_of(one->metadata.items, one->metadata.count, event)
+		                        : 0;
+		if (name)
+			return gm_log_string(marks->log, name);
+	}
+	return NULL;
 }

@@ -22,5 +22,7 @@ enum gm_phase gm_marks_phase(
 /* The open ranges of an event's thread, outermost first; of a thread without any those of the one that has. */
 size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
         const char **ret_names, size_t max);
+/* What the program has attached to its thread's allocations (torch.cuda.memory._set_memory_metadata); NULL: nothing. */
+const char *gm_marks_metadata(const struct gm_marks *marks, uint64_t event, uint64_t thread);
 
 #endif

@@ -121,6 +121,8 @@ bool gm_model_steps_marked(const struct gm_model *model);
 /* The ranges, named by the program, that an event is in: outermost first, at most `max`. */
 size_t gm_model_ranges(
         const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
+/* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL: nothing. */
+const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
 /* The loop whose passes are the steps; false: none was found. */
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
 

@@ -183,3 +183,14 @@ size_t gm_model_ranges(
 	gm_log_event(model->log, number, &event);
 	return gm_marks_ranges(model->marks, number, event.thread, ret_names, max);
 }
+
+const char *gm_model_metadata(const struct gm_model *model, uint64_t number)
+{
+	enum { CUDA = 1 };
+	struct gm_event event;
+	if (!model->marks || number >= model->event_count)
+		return NULL;
+	gm_log_event(model->log, number, &event);
+	return event.device_type == CUDA ? gm_marks_metadata(model->marks, number, event.thread)
+	                                 : NULL;
+}

@@ -38,6 +38,9 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 			fprintf(out, "%s%s", i ? " > " : "  [", names[i]);
 		if (ranges)
 			fputc(']', out);
+		const char *metadata = gm_model_metadata(model, n);
+		if (metadata)
+			fprintf(out, "  {%s}", metadata);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);
 		if (event.flags & GM_EVENT_PREEXISTING)

@@ -124,6 +124,8 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "borrowed", json_boolean(event.flags & GM_EVENT_BORROWED));
 	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
 	json_object_set_new(value, "marks", ranges(model, number));
+	const char *metadata = gm_model_metadata(model, number);
+	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());
 	json_object_set_new(value, "python", python_frames(log, event.python_stack));
 	json_object_set_new(value, "native", native_frames(log, event.native_stack));
 	return value;

@@ -215,7 +215,8 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 		memcpy(name, in.at, size);
 		name[size] = 0;
 		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp, getNvtxStr()) */
-		for (const char *end = ", seq = \0, op_id = \0"; *end; end += strlen(end) + 1) {
+		for (const char *end = ", seq = \0, op_id = \0"; *end && mark.kind == GM_MARK_PUSH;
+		        end += strlen(end) + 1) {
 			char *cut = strstr(name, end);
 			if (cut)
 				*cut = 0;

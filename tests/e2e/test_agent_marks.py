@@ -58,7 +58,9 @@ def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
     events = events_of(gpumem, log)
     assert sorted({event["step"] for event in events if event["step"]}) == [1, 2, 3]
     marks = {tuple(event["marks"]) for event in events}
-    assert marks == {(), ("fetch",), ("forward",), ("Backward pass",), ("äußerer", "optimizer")}
+    assert marks == {
+        (), ("fetch",), ("forward",), ("Backward pass",), ("äußerer", "optimizer", "Optimizer.step#SGD.step"),
+    }  # fmt: skip
     for event in events:
         allocated = event["action"] == "alloc"
         if event["marks"] == ["fetch"]:
@@ -144,3 +146,88 @@ def test_what_the_profiler_names_is_heard_through_nvtx(build_dir, tmp_path):
         "Forward": {"forward"}, "aten::addmm": {"forward"}, "AddmmBackward0": {"backward"},
         "Optimizer.step#SGD.step": {"optimizer"},
     }  # fmt: skip
+
+
+SAYS = """
+import json, sys
+import torch
+from torch.profiler import record_function
+
+torch.cuda.memory._record_memory_history(context=None)
+with record_function("building"):
+    model = torch.nn.Linear(1000, 1000, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+for i in range(2):
+    torch.cuda.memory._set_memory_metadata(f"batch {i}, seq = {i}")
+    with record_function("forward"), record_function("## body ##"):
+        y = model(torch.randn(10, 1000, device="cuda"))
+    y.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.cuda.memory._set_memory_metadata("")
+    z = torch.empty(1 << 20, device="cuda")
+trace = torch.cuda.memory._snapshot()["device_traces"][0]
+told = [(e["action"], e["size"], e["user_metadata"] or None) for e in trace if e["action"] != "snapshot"]
+json.dump(told, open(sys.argv[1], "w"))
+"""
+
+
+def test_record_function_and_memory_metadata_are_heard(build_dir, tmp_path):
+    gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
+    (tmp_path / "program.py").write_text(SAYS)
+    subprocess.run(
+        [gpumem, "run", "--sim", "-o", log, "--", sys.executable, "program.py", "told.json"], cwd=tmp_path, timeout=200, check=True
+    )
+    events = events_of(gpumem, log)
+    theirs = [tuple(one) for one in json.loads((tmp_path / "told.json").read_text())]
+    assert [(e["action"], e["requested"] or e["size"], e["metadata"]) for e in events][: len(theirs)] == theirs
+    assert {e["metadata"] for e in events} == {None, "batch 0, seq = 0", "batch 1, seq = 1"}
+    made = {tuple(e["marks"]): set() for e in events}
+    for e in events:
+        made[tuple(e["marks"])].add(e["phase"])
+    assert made[("building",)] == {"init"}  # it was open before recording began
+    assert made[("forward", "## body ##")] == {"forward"}
+    assert made[("Optimizer.zero_grad#SGD.zero_grad",)] == {"zero_grad"}
+    assert made[("Optimizer.step#SGD.step",)] == {"optimizer"}
+
+
+PROFILED = """
+import json, sys
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+model = torch.nn.Linear(500, 500, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+with profile(activities=activities, profile_memory=True, with_stack=True, schedule=schedule(wait=1, warmup=1, active=2)) as profiler:
+    for i in range(4):
+        loss = model(torch.randn(10, 500, device="cuda")).sum()
+        with record_function("mine"):
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        profiler.step()
+memory = [e.nbytes() for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]" and e.device_type().name == "CUDA"]
+names = sorted(e.name for e in profiler.events() if not e.name.startswith("cu"))
+json.dump([memory, names], open(sys.argv[1], "w"))
+"""
+
+
+def test_pytorchs_profiler_and_the_agent_see_the_same_and_leave_each_other_alone(build_dir, tmp_path):
+    gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
+    (tmp_path / "program.py").write_text(PROFILED)
+    told = []
+    for options in (["--no-record"], ["-o", log]):
+        subprocess.run(
+            [gpumem, "run", "--sim", *options, "--", sys.executable, "program.py", "told.json"],
+            cwd=tmp_path, timeout=200, check=True, capture_output=True,
+        )  # fmt: skip
+        told.append(json.loads((tmp_path / "told.json").read_text()))
+    assert told[0] == told[1] and "mine" in told[0][1] and len(told[0][0]) > 20
+    events = events_of(gpumem, log)
+    profiled = [e["size"] if e["action"] == "alloc" else -e["size"] for e in events
+                if e["step"] in (3, 4) and e["action"] in ("alloc", "free_requested")]  # fmt: skip
+    assert profiled == told[0][0]
+    shown = subprocess.run([gpumem, "steps", log], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "4 steps, as the program marks them" in shown

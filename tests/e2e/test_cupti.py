@@ -46,7 +46,8 @@ def test_a_librarys_memory_is_seen_through_cupti_with_its_name(run, run_gpumem, 
         ("cuda", 64 * 32 * 4 * 2),
     ]
     assert {event["owner"] for event in events} == {"libcollective.so"}
-    assert {event["native"][1]["function"] for event in events if event["action"] == "alloc"} == {"use_memory"}
+    # the driver's function is the innermost frame where CUPTI told of the call
+    assert all("use_memory" in [frame["function"] for frame in event["native"][:2]] for event in events if event["action"] == "alloc")
     freed = [event["size"] for event in events if event["action"] == "free_completed"]
     assert freed == [1 << 20, 3 << 20, 20 << 20]
     assert run_gpumem("info", log, "--json").check().json()["gaps"] == []
@@ -68,3 +69,14 @@ def test_a_profiler_of_the_programs_own_gets_cupti(run, run_gpumem, gpumem, driv
     log = tmp_path / "run.gpumem"
     assert "subscribed 0" in record(run, gpumem, driver, log, "profiler").out
     assert any("program's own profiler" in gap for gap in run_gpumem("info", log, "--json").check().json()["gaps"])
+
+
+def test_a_program_that_lost_ld_preload_is_recorded_from_cuda_on(run, run_gpumem, root, python, examples, tmp_path):
+    logs = []
+    for name, lose in (("kept", ""), ("lost", "export LD_PRELOAD=${LD_PRELOAD#*:}; ")):
+        logs.append(tmp_path / name)
+        command = f"{lose}exec {python} {examples}/linear_loop.py"
+        run_gpumem("run", "--sim", "-o", logs[-1], "--", "/bin/sh", "-c", command).check()
+    kept, lost = ([(e["action"], e["size"], e["step"], e["phase"]) for e in run_gpumem("events", log, "--json").check().json_lines()]
+                  for log in logs)  # fmt: skip
+    assert len(kept) > 20 and kept == lost

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +173,29 @@ static void start(void)
 	gm_sim_share_start();
 }
 
+/*
+ * As the driver does at its first call: the library that CUDA_INJECTION64_PATH names is loaded and asked to begin
+ * (CUPTI's documentation, "CUPTI Initialization"). One that is not there is passed over in silence. What it calls of CUDA
+ * in turn finds the devices there.
+ */
+static void inject(void)
+{
+	static _Atomic bool begun;
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	if (begun || !path || !*path || atomic_exchange(&begun, true))
+		return;
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *found = library ? dlsym(library, "InitializeInjection") : NULL;
+	int (*function)(void);
+	memcpy(&function, &found, sizeof(function));
+	if (function)
+		function();
+}
+
 unsigned gm_sim_device_count(void)
 {
 	pthread_once(&once, start);
+	inject();
 	return device_count;
 }
 
