@@ -158,7 +158,8 @@ bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char
 /* Is it a str, a number, code: an object that holds nothing? True where no object is. */
 bool gm_python_is_atom(struct gm_python *python, uint64_t object);
 /* Bytes of the fixed part of an object, as its type says; 0: no plausible object. `ret_own` (may be NULL): from which on it
- * is a C type's own part whose layout is not known; 0: there is none. What a ctypes object has is data. */
+ * is a C type's own part whose layout is not known; 0: there is none. What a ctypes object has is data; a module's is its
+ * state, from md_state on. */
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);

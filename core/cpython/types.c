@@ -349,7 +349,9 @@ bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own)
 {
 	const struct gm_type *type = gm_py_type_of(python, object);
-	if (type && ret_own)
+	if (type && ret_own && type->kind == GM_TYPE_MODULE)
+		*ret_own = (size_t)python->layout.module_state; /* the first that is no reference */
+	else if (type && ret_own)
 		*ret_own = gm_python_is_instance(python, object, "_ctypes._CData")
 		                   ? 0
 		                   : (size_t)type->guess_from;

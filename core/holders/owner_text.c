@@ -63,6 +63,8 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 {
 	struct gm_symbol symbol = {0};
 	char *text;
+	if (!module) /* is_atexit() in owners.c */
+		return strdup(known_name("_PyRuntime"));
 	const char *library = module->name;
 	struct gm_error *error = gm_symbols_name(graph->symbols, &address, 1, false, &symbol);
 	if (error)
@@ -72,6 +74,15 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 	if (known_name(symbol.function))
 		return strdup(known_name(symbol.function));
 	return asprintf(&text, "static '%s' of %s", symbol.function, library) < 0 ? NULL : text;
+}
+
+bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address)
+{
+	struct gm_symbol symbol = {0};
+	struct gm_error *error = gm_symbols_name(graph->symbols, &address, 1, false, &symbol);
+	if (error)
+		gm_error_destroy(error);
+	return !error && symbol.function && strstr(symbol.function, "free_list");
 }
 
 /* Are all words from `first` to `last` tensors? An empty at::Tensor is one too. */

@@ -7,6 +7,8 @@
  * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
  * object whose C++ part it is. It does not say whether the word counts: see settle.c.
  */
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "holders/owners.h"
 #include "holders/scan.h"
@@ -90,6 +92,20 @@ static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
 	               : (uint32_t)GM_NO_VERTEX;
 }
 
+/* What runs at exit is the state of a module that many know, up to 3.9, and the interpreter's from then on: it is said alike. */
+static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
+{
+	enum {
+		NAME = 48
+	}; /* PyModuleObject.md_name, behind md_state and md_weaklist (3.9: Objects/moduleobject.c) */
+	uint64_t object = graph->vertices.items[vertex].address, name;
+	_cleanup_free_ char *text = NULL;
+	return gm_python_is_instance(graph->python, object, "module") &&
+	       gm_image_try_u64(graph->image, object + NAME, &name) &&
+	       gm_python_str(graph->python, name, sizeof("atexit"), &text) &&
+	       strcmp(text, "atexit") == 0;
+}
+
 /* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap (GM_OWNER_NONE). */
 static bool place_word(struct gm_owner_search *search, uint64_t address,
         struct gm_owner_holder *ret, char **ret_stack)
@@ -101,10 +117,10 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	*ret = (struct gm_owner_holder){.address = address};
 	if (!mapping)
 		return false;
-	if (gm_symbols_module_at(
-	            graph->symbols, address)) { /* zeroed data is in a mapping without a name */
+	/* zeroed data is in a mapping without a name */
+	if (gm_symbols_module_at(graph->symbols, address)) {
 		ret->kind = GM_OWNER_STATIC;
-		return true;
+		return !gm_owner_is_free_list(graph, address);
 	}
 	if (gm_is_stack(graph, mapping)) {
 		enum gm_stack_part part =
@@ -116,6 +132,10 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	uint32_t vertex = gm_graph_python_around(graph, address, &native);
 	if (vertex != GM_NO_VERTEX && !native)
 		return false; /* what it refers to there is known; the rest is data */
+	if (vertex != GM_NO_VERTEX && is_atexit(graph, vertex)) {
+		ret->kind = GM_OWNER_STATIC;
+		return true;
+	}
 	if (vertex == GM_NO_VERTEX && !gm_heap_piece(graph, address, &start, &size))
 		return false;
 	if (vertex == GM_NO_VERTEX)

@@ -55,5 +55,7 @@ void gm_owner_find_way(
 /* Whose the word is that lies in that piece. */
 void gm_owner_tell(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number);
+/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c: keys_free_list and others)? */
+bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address);
 
 #endif

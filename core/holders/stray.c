@@ -296,7 +296,11 @@ static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, ui
 		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
 			return true;
 	}
-	return false;
+	/* until 2.9 a wrapper that the tensor owns has a pointer that it only borrows (c10::MaybeOwned) */
+	uint32_t wrapper = gm_graph_find(graph,
+	        hit->address - layout->python.tensor_cdata - 8 * layout->python.tensor_maybe_owned);
+	return wrapper != GM_NO_VERTEX &&
+	       (graph->vertices.items[wrapper].flags & GM_VERTEX_WRAPPER);
 }
 
 static void add_static(

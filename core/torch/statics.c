@@ -2,7 +2,27 @@
 
 #include "torch/internal.h"
 
-enum { MAX_ENTRIES = 1 << 20 };
+enum { MAX_ENTRIES = 1 << 20, MAX_NAMES = 3 };
+
+/* 2.8 to 2.11; 2.4 to 2.7 */
+static const char *const cublas_names[MAX_NAMES] = {
+        "_ZZN2at4cuda33cublas_handle_stream_to_workspaceEvE8instance",
+        "_ZZN2at4cuda12_GLOBAL__N_133cublas_handle_stream_to_workspaceEvE8instance",
+};
+/* 2.9 to 2.11: before it the memory is asked for at each call */
+static const char *const cublaslt_names[MAX_NAMES] = {
+        "_ZZN2at4cuda35cublaslt_handle_stream_to_workspaceEvE8instance",
+};
+/* 2.4 to 2.11 */
+static const char *const sent_names[MAX_NAMES] = {
+        "_ZN5torch12_GLOBAL__N_124cuda_ipc_global_entitiesE",
+};
+/* 2.10, 2.11; 2.4 to 2.9 */
+static const char *const autocast_names[MAX_NAMES] = {
+        "_ZZN2at8autocast12_GLOBAL__N_116get_cached_castsEvE12cached_casts",
+        "_ZZN2at8autocast12_GLOBAL__N_1L16get_cached_castsEvE12cached_casts",
+        "_ZN2at8autocast12_GLOBAL__N_112cached_castsE",
+};
 
 const char *gm_torch_static_text(enum gm_torch_static kind)
 {
@@ -11,9 +31,23 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
 		return "cuBLAS workspaces";
 	case GM_STATIC_CUBLASLT:
 		return "cuBLASLt workspaces";
+	case GM_STATIC_SENT:
+		return "what was sent to other processes (CUDA IPC)";
 	default:
 		return "autocast's cache of cast weights";
 	}
+}
+
+/* The first of these variables that the library has, at most MAX_NAMES; 0: none. They are local: what stands in an anonymous
+ * namespace, and whether as static, differs between versions. */
+static uint64_t find(struct gm_torch *torch, const char *library, const char *const *names)
+{
+	const struct gm_module *module = gm_symbols_find_module(torch->symbols, library);
+	uint64_t address;
+	for (size_t i = 0; module && i < MAX_NAMES && names[i]; i++)
+		if (gm_symbols_lookup(torch->symbols, module, names[i], &address, NULL))
+			return address;
+	return 0;
 }
 
 /*
@@ -22,14 +56,12 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
  * (CublasHandlePool.cpp). A node of libstdc++'s map: color, parent, left, right, then the key (two words) and the
  * DataPtr, whose first word is the memory.
  */
-static void visit_workspaces(struct gm_torch *torch, const char *name, enum gm_torch_static kind,
-        gm_torch_static_visit visit, void *context)
+static void visit_workspaces(struct gm_torch *torch, const char *const *names,
+        enum gm_torch_static kind, gm_torch_static_visit visit, void *context)
 {
-	const struct gm_module *module = gm_symbols_find_module(torch->symbols, "libtorch_cuda.so");
-	uint64_t variable, map, root, count, words[7];
-	if (!module || !gm_symbols_lookup(torch->symbols, module, name, &variable, NULL) ||
-	        !gm_image_try_u64(torch->image, variable, &map) || !gm_is_object_address(map) ||
-	        !gm_image_try_u64(torch->image, map + 16, &root) ||
+	uint64_t variable = find(torch, "libtorch_cuda.so", names), map, root, count, words[7];
+	if (!variable || !gm_image_try_u64(torch->image, variable, &map) ||
+	        !gm_is_object_address(map) || !gm_image_try_u64(torch->image, map + 16, &root) ||
 	        !gm_image_try_u64(torch->image, map + 40, &count) || count > MAX_ENTRIES)
 		return;
 	uint64_t stack[128]; /* the tree is balanced: deeper is damage */
@@ -56,17 +88,9 @@ static void visit_workspaces(struct gm_torch *torch, const char *name, enum gm_t
  */
 static void visit_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {
-	static const char *const names[] = {
-	        "_ZZN2at8autocast12_GLOBAL__N_116get_cached_castsEvE12cached_casts",
-	        "_ZN2at8autocast12_GLOBAL__N_112cached_castsE",
-	};
 	enum { ENTRY = 32 };
 	const struct gm_flat_hash_layout *hash = &torch->layout->allocator.hash;
-	const struct gm_module *module = gm_symbols_find_module(torch->symbols, "libtorch_cpu.so");
-	uint64_t table = 0;
-	for (size_t i = 0; module && i < 2 && table == 0; i++)
-		if (!gm_symbols_lookup(torch->symbols, module, names[i], &table, NULL))
-			table = 0;
+	uint64_t table = find(torch, "libtorch_cpu.so", autocast_names);
 	unsigned char head[32], entry[ENTRY];
 	if (!table || !gm_image_try_read(torch->image, table, head, sizeof(head)))
 		return;
@@ -85,11 +109,37 @@ static void visit_autocast(struct gm_torch *torch, gm_torch_static_visit visit, 
 	}
 }
 
+/*
+ * torch/csrc/CudaIPCTypes.cpp: CudaIPCGlobalEntities has a mutex, a counter, a std::map and a std::shared_ptr, then the limbo: a
+ * std::vector of CudaIPCSentData, memory whose tensors are gone here while a receiver may have some. Each begins with a
+ * std::string, an offset and a pointer to the shared counter, then the DataPtr (CudaIPCTypes.h; 2.4 to 2.11).
+ */
+static void visit_sent(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
+{
+	enum { LIMBO = 112, BATCH = 64 };
+	uint64_t variable = find(torch, "libtorch_cuda.so", sent_names), bounds[2], items[BATCH];
+	uint64_t data = torch->layout->old_strings ? 24 : 48;
+	if (!variable ||
+	        !gm_image_try_read(torch->image, variable + LIMBO, bounds, sizeof(bounds)) ||
+	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > MAX_ENTRIES)
+		return;
+	for (uint64_t at = bounds[0]; at < bounds[1]; at += sizeof(items)) {
+		size_t left = (size_t)(bounds[1] - at) / 8, count = left < BATCH ? left : BATCH;
+		if (!gm_image_try_read(torch->image, at, items, count * 8))
+			return;
+		for (size_t i = 0; i < count; i++) {
+			uint64_t memory;
+			if (gm_is_object_address(items[i]) &&
+			        gm_image_try_u64(torch->image, items[i] + data, &memory))
+				visit(context, GM_STATIC_SENT, memory, items[i] + data);
+		}
+	}
+}
+
 void gm_torch_statics(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {
-	visit_workspaces(torch, "_ZZN2at4cuda33cublas_handle_stream_to_workspaceEvE8instance",
-	        GM_STATIC_CUBLAS, visit, context);
-	visit_workspaces(torch, "_ZZN2at4cuda35cublaslt_handle_stream_to_workspaceEvE8instance",
-	        GM_STATIC_CUBLASLT, visit, context);
+	visit_workspaces(torch, cublas_names, GM_STATIC_CUBLAS, visit, context);
+	visit_workspaces(torch, cublaslt_names, GM_STATIC_CUBLASLT, visit, context);
 	visit_autocast(torch, visit, context);
+	visit_sent(torch, visit, context);
 }

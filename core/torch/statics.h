@@ -1,6 +1,6 @@
 /*
  * What PyTorch's C++ keeps in static variables, where no tensor of Python's and no object of the program leads to it: the
- * workspaces of cuBLAS, the weights that autocast has cast. Found by the names of these variables in the symbol tables.
+ * workspaces of cuBLAS, the weights that autocast has cast, what was sent to other processes. Found by the names of these variables in the symbol tables.
  */
 #ifndef GM_TORCH_STATICS_H
 #define GM_TORCH_STATICS_H
@@ -10,6 +10,7 @@
 enum gm_torch_static {
 	GM_STATIC_CUBLAS,   /* the address of a block */
 	GM_STATIC_CUBLASLT, /* the address of a block */
+	GM_STATIC_SENT,     /* the address of memory that another process may still use */
 	GM_STATIC_AUTOCAST, /* the address of a TensorImpl, of which it owns a count */
 };
 
