@@ -4,7 +4,11 @@ A step ends its forward pass in the logits, the widest tensor there is. zero_gra
 backward(), which computes each layer again. `gpumem timeline` says in words where each of these is.
 
     build/bin/gpumem run --sim -o gpt.gpumem -- .venv/bin/python examples/gpt.py
+
+With `bf16` behind it the forward pass runs in half precision, with `fused` the optimizer is the fused one.
 """
+
+import sys
 
 import torch
 from torch import nn
@@ -30,17 +34,18 @@ class GPT(nn.Module):
         return self.head(x)
 
 
-def train(model, steps=3):
-    optimizer = torch.optim.AdamW(model.parameters())
+def train(model, steps=3, bf16=False, fused=None):
+    optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
     for _ in range(steps):
         tokens = torch.randint(VOCABULARY, (BATCH, LENGTH), device="cuda")
-        logits = model(tokens)
-        loss = F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
+            logits = model(tokens)
+            loss = F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
 
 if __name__ == "__main__":
-    train(GPT().to("cuda"))
+    train(GPT().to("cuda"), bf16="bf16" in sys.argv, fused="fused" in sys.argv or None)
     print(f"peak: {torch.cuda.max_memory_allocated():,} bytes")

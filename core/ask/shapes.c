@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/shapes_find.h"
 #include "ask/steps.h"
 #include "base/cleanup.h"
 
@@ -14,9 +15,13 @@ const char *gm_shape_name(enum gm_shape_kind kind)
 	        [GM_SHAPE_REPEATS] = "repeats",
 	        [GM_SHAPE_FORWARD] = "forward",
 	        [GM_SHAPE_SLAB] = "slab",
+	        [GM_SHAPE_SOFTMAX] = "softmax",
 	        [GM_SHAPE_SPIKE] = "spike",
 	        [GM_SHAPE_CLIFF] = "cliff",
 	        [GM_SHAPE_GRADIENTS] = "gradients",
+	        [GM_SHAPE_FIRST_GRADIENT] = "first_gradient",
+	        [GM_SHAPE_LAST_GRADIENT] = "last_gradient",
+	        [GM_SHAPE_COMMUNICATION] = "communication",
 	        [GM_SHAPE_WAVES] = "waves",
 	        [GM_SHAPE_OPTIMIZER_TEMPORARIES] = "optimizer_temporaries",
 	        [GM_SHAPE_ZERO_GRAD] = "zero_grad",
@@ -26,18 +31,8 @@ const char *gm_shape_name(enum gm_shape_kind kind)
 	return (unsigned)kind < GM_SHAPE_COUNT ? names[kind] : "other";
 }
 
-struct looking {
-	const struct gm_model *model;
-	const struct gm_categories *categories;
-	struct gm_shape shapes[GM_SHAPE_COUNT];
-	uint64_t largest[GM_SHAPE_COUNT]; /* size of the block whose stack a shape has */
-	uint64_t parameters;              /* bytes */
-	size_t device;
-	uint32_t step;
-};
-
-static void add(struct looking *looking, enum gm_shape_kind kind, const struct gm_block *block,
-        uint32_t step)
+void gm_shapes_add(struct gm_looking *looking, enum gm_shape_kind kind,
+        const struct gm_block *block, uint32_t step)
 {
 	struct gm_shape *shape = &looking->shapes[kind];
 	if (!shape->blocks)
@@ -54,7 +49,7 @@ static void add(struct looking *looking, enum gm_shape_kind kind, const struct g
 	}
 }
 
-static void look_at_block(struct looking *looking, size_t index)
+static void look_at_block(struct gm_looking *looking, size_t index)
 {
 	const struct gm_block *block = gm_model_block(looking->model, index);
 	if (block->device != looking->device || block->alloc == GM_NO_EVENT)
@@ -63,17 +58,17 @@ static void look_at_block(struct looking *looking, size_t index)
 	uint32_t step = gm_model_step(looking->model, block->alloc);
 	enum gm_phase phase = gm_model_phase(looking->model, block->alloc);
 	if (category == GM_CATEGORY_PARAMETER || category == GM_CATEGORY_BUFFER)
-		add(looking, GM_SHAPE_PARAMETERS, block, 0);
+		gm_shapes_add(looking, GM_SHAPE_PARAMETERS, block, 0);
 	if (category == GM_CATEGORY_PARAMETER)
 		looking->parameters += block->size;
 	if (category == GM_CATEGORY_OPTIMIZER_STATE)
-		add(looking, GM_SHAPE_OPTIMIZER_STATE, block, step);
+		gm_shapes_add(looking, GM_SHAPE_OPTIMIZER_STATE, block, step);
 	if (step != looking->step || !step)
 		return;
 	if (category == GM_CATEGORY_ACTIVATION && phase == GM_PHASE_FORWARD)
-		add(looking, GM_SHAPE_FORWARD, block, step);
+		gm_shapes_add(looking, GM_SHAPE_FORWARD, block, step);
 	if (category == GM_CATEGORY_GRADIENT)
-		add(looking, GM_SHAPE_GRADIENTS, block, step);
+		gm_shapes_add(looking, GM_SHAPE_GRADIENTS, block, step);
 	uint32_t end = gm_block_end(block);
 	if (end == GM_NO_EVENT)
 		return;
@@ -81,15 +76,40 @@ static void look_at_block(struct looking *looking, size_t index)
 	enum gm_phase end_phase = gm_model_phase(looking->model, end);
 	if (end_step == step + 1 && category != GM_CATEGORY_GRADIENT &&
 	        (end_phase == GM_PHASE_FORWARD || end_phase == GM_PHASE_DATA))
-		add(looking, GM_SHAPE_STALE, block, step);
+		gm_shapes_add(looking, GM_SHAPE_STALE, block, step);
 }
 
-/* The largest block of forward, where it stands out: a fifth of the rise at least. */
-static void find_slab(struct looking *looking)
+/* The largest of forward's blocks that are clearly smaller than `size`, and how many are not. */
+static uint64_t next_largest(const struct gm_looking *looking, uint64_t size, size_t *ret_alike)
+{
+	uint64_t next = 0;
+	*ret_alike = 0;
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (block->device != looking->device || block->alloc == GM_NO_EVENT ||
+		        block->size <= next || block->size > size ||
+		        gm_categories_of(looking->categories, i) != GM_CATEGORY_ACTIVATION ||
+		        gm_model_step(looking->model, block->alloc) != looking->step)
+			continue;
+		if (block->size * 4 > size * 3)
+			++*ret_alike;
+		else
+			next = block->size;
+	}
+	return next;
+}
+
+/* The largest block of forward, where it stands out: a fifth of the rise at least, or a twentieth and four times as large
+ * as what comes after it; and no more than the loss's own two are as large. */
+static void find_slab(struct gm_looking *looking)
 {
 	const struct gm_shape *forward = &looking->shapes[GM_SHAPE_FORWARD];
 	uint64_t size = looking->largest[GM_SHAPE_FORWARD];
-	if (forward->blocks < 3 || size * 5 < forward->bytes)
+	size_t alike;
+	uint64_t next = next_largest(looking, size, &alike);
+	bool large = size * 5 >= forward->bytes;
+	if (forward->blocks < 3 || size * 20 < forward->bytes || alike > 2 ||
+	        (!large && next * 4 > size))
 		return;
 	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
 		const struct gm_block *block = gm_model_block(looking->model, i);
@@ -98,21 +118,25 @@ static void find_slab(struct looking *looking)
 			continue;
 		if (gm_categories_of(looking->categories, i) != GM_CATEGORY_ACTIVATION)
 			continue;
-		add(looking, GM_SHAPE_SLAB, block, looking->step);
+		gm_shapes_add(looking, GM_SHAPE_SLAB, block, looking->step);
 		looking->shapes[GM_SHAPE_SLAB].of = forward->bytes;
 		looking->shapes[GM_SHAPE_SLAB].last = gm_block_end(block);
 		return;
 	}
 }
 
-/* Temporaries that are live at the step's peak. */
-static void find_spike(struct looking *looking, uint32_t peak)
+/* Temporaries that are live at the step's peak; beside them, what collectives use. */
+static void find_spike(struct gm_looking *looking, uint32_t peak)
 {
 	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
 		const struct gm_block *block = gm_model_block(looking->model, i);
-		if (block->device == looking->device && gm_block_live_after(block, peak) &&
-		        gm_categories_of(looking->categories, i) == GM_CATEGORY_TEMPORARY)
-			add(looking, GM_SHAPE_SPIKE, block, looking->step);
+		if (block->device != looking->device || !gm_block_live_after(block, peak))
+			continue;
+		enum gm_category category = gm_categories_of(looking->categories, i);
+		if (category == GM_CATEGORY_TEMPORARY)
+			gm_shapes_add(looking, GM_SHAPE_SPIKE, block, looking->step);
+		else if (category == GM_CATEGORY_COMMUNICATION)
+			gm_shapes_add(looking, GM_SHAPE_COMMUNICATION, block, looking->step);
 	}
 	looking->shapes[GM_SHAPE_SPIKE].last = peak;
 }
@@ -124,7 +148,7 @@ struct drop {
 	uint64_t bytes, blocks, largest;
 };
 
-static void add_drop(struct looking *looking, struct drop *drop, const struct gm_walk *walk)
+static void add_drop(struct gm_looking *looking, struct drop *drop, const struct gm_walk *walk)
 {
 	const struct gm_block *block = gm_model_block(looking->model, walk->block);
 	if (!drop->blocks)
@@ -140,15 +164,19 @@ static void add_drop(struct looking *looking, struct drop *drop, const struct gm
 	}
 }
 
-static void keep_drop(struct looking *looking, enum gm_shape_kind kind, const struct drop *drop)
+static void keep_drop(struct gm_looking *looking, enum gm_shape_kind kind, const struct drop *drop)
 {
 	struct gm_shape *shape = &looking->shapes[kind];
 	if (drop->bytes > shape->bytes)
-		*shape = (struct gm_shape){kind, looking->step, drop->first, drop->last,
-		        drop->bytes, drop->blocks, drop->stack, 0, 0};
+		*shape = (struct gm_shape){.step = looking->step,
+		        .first = drop->first,
+		        .last = drop->last,
+		        .bytes = drop->bytes,
+		        .blocks = drop->blocks,
+		        .stack = drop->stack};
 }
 
-static void walk_step(struct looking *looking, uint32_t first, uint32_t last)
+static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 {
 	struct gm_walk walk = gm_walk_begin(looking->model, looking->device);
 	struct drop cliff = {0}, zero = {0};
@@ -206,7 +234,21 @@ static void walk_step(struct looking *looking, uint32_t first, uint32_t last)
 		        .count = waves};
 }
 
-static void find_repeats(struct looking *looking, const struct gm_steps_answer *steps)
+/* What a step allocates, and how much of it CUDA was asked for. */
+static void count_segments(
+        struct gm_looking *looking, const struct gm_stretch *step, struct gm_shape *cached)
+{
+	struct gm_walk walk = gm_walk_begin(looking->model, looking->device);
+	while (gm_walk_next(&walk) && walk.number <= step->last) {
+		if (walk.number < step->first)
+			continue;
+		cached->blocks += walk.event.action == GM_ALLOC;
+		cached->count += walk.event.action == GM_SEGMENT_ALLOC ||
+		                 walk.event.action == GM_SEGMENT_MAP;
+	}
+}
+
+static void find_repeats(struct gm_looking *looking, const struct gm_steps_answer *steps)
 {
 	uint32_t equal = 0;
 	const struct gm_stretch *typical = NULL;
@@ -235,13 +277,18 @@ static void find_repeats(struct looking *looking, const struct gm_steps_answer *
 		        .first = typical->last,
 		        .last = typical->last,
 		        .bytes = usage.reserved - usage.allocated};
+	const struct gm_stretch *last = typical;
+	for (size_t i = 0; i < steps->step_count; i++)
+		last = steps->steps[i].step > last->step ? &steps->steps[i] : last;
+	if (looking->shapes[GM_SHAPE_CACHED].bytes && last != typical)
+		count_segments(looking, last, &looking->shapes[GM_SHAPE_CACHED]);
 }
 
 struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret_shapes)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct looking looking = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_looking looking = {.model = model, .device = gm_model_main_device(model)};
 	struct gm_shapes shapes = {.model = model, .device = looking.device};
 	*ret_shapes = shapes;
 	if (looking.device == SIZE_MAX)
@@ -258,6 +305,7 @@ struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret
 		find_repeats(&looking, &answer);
 		gm_steps_answer_deinit(&answer);
 	}
+	gm_shapes_name(&looking);
 	looking.shapes[GM_SHAPE_OPTIMIZER_STATE].of = looking.parameters;
 	looking.shapes[GM_SHAPE_GRADIENTS].of = looking.parameters;
 	shapes.step = looking.step;

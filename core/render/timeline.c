@@ -144,9 +144,26 @@ static void put_ratio(const struct gm_shape *shape, FILE *out)
 		fprintf(out, ", %.1f times the parameters", ratio);
 }
 
+/* An embedding is told by its operator; the output head, by standing first behind logits. */
+static const char *gradient_name(const struct gm_shapes *shapes, const struct gm_shape *shape)
+{
+	bool logits = false;
+	if (strncmp(shape->note, "embedding", 9) == 0)
+		return "embedding's gradient";
+	/* torch/csrc/autograd/input_buffer.cpp: what several users of a weight give back is added up */
+	if (strncmp(shape->note, "add_", 4) == 0)
+		return "gradient of weights used twice (tied)";
+	for (size_t i = 0; i < shapes->count; i++)
+		logits |= shapes->items[i].kind == GM_SHAPE_SLAB &&
+		          strcmp(shapes->items[i].note, "logits") == 0;
+	if (shape->kind == GM_SHAPE_LAST_GRADIENT)
+		return "last large gradient, of a layer near the input";
+	return logits ? "output head's gradient" : "first large gradient, of a layer near the loss";
+}
+
 static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *shape, FILE *out)
 {
-	char size[GM_SIZE_TEXT];
+	char size[GM_SIZE_TEXT], part[GM_SIZE_TEXT];
 	gm_text_size(shape->bytes, size);
 	if (shape->kind == GM_SHAPE_SLAB && shape->last == GM_NO_EVENT)
 		fprintf(out, "  #%u-    ", shape->first);
@@ -176,8 +193,15 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		        shape->blocks == 1 ? "s" : "");
 		break;
 	case GM_SHAPE_SLAB:
-		fprintf(out, "the slab: one block of %s, %.0f %% of forward's rise", size,
+		fprintf(out, "the slab%s%s: one block of %s, %.0f %% of forward's rise",
+		        shape->note[0] ? " of " : "", shape->note, size,
 		        100.0 * (double)shape->bytes / (double)shape->of);
+		break;
+	case GM_SHAPE_SOFTMAX:
+		fprintf(out, "the loss's softmax: %s beside the slab", size);
+		if (shape->of)
+			fprintf(out, ", a spike of %s in it for a moment only",
+			        gm_text_size(shape->of, part));
 		break;
 	case GM_SHAPE_SPIKE:
 		fprintf(out,
@@ -191,13 +215,31 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		fprintf(out, "gradients rise: %s", size);
 		put_ratio(shape, out);
 		break;
+	case GM_SHAPE_FIRST_GRADIENT:
+	case GM_SHAPE_LAST_GRADIENT:
+		fprintf(out, "the %s: %s%s%s", gradient_name(shapes, shape), size,
+		        shape->note[0] ? ", by " : "", shape->note);
+		break;
+	case GM_SHAPE_COMMUNICATION:
+		fprintf(out, "collectives move data through %s in %" PRIu64 " block%s", size,
+		        shape->blocks, gm_text_s(shape->blocks));
+		break;
 	case GM_SHAPE_WAVES:
 		fprintf(out, "%u waves: checkpoints compute activations again in backward",
 		        shape->count);
 		break;
 	case GM_SHAPE_OPTIMIZER_TEMPORARIES:
+		if (shape->count) {
+			fputs("the optimizer takes no temporaries: it is fused, or works in place",
+			        out);
+			break;
+		}
 		fprintf(out, "the optimizer's temporaries: %s at once", size);
 		put_ratio(shape, out);
+		if (strcmp(shape->note, "_foreach_sqrt") == 0)
+			fputs(": square roots of second moments (_foreach_sqrt)", out);
+		else if (shape->note[0])
+			fprintf(out, ", by %s", shape->note);
 		break;
 	case GM_SHAPE_ZERO_GRAD:
 		fprintf(out, "zero_grad drops %s of gradients", size);
@@ -210,13 +252,18 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		fprintf(out,
 		        "%s are reserved and free at the step's end: the next step reuses them",
 		        size);
+		if (!shape->count && shape->blocks)
+			fprintf(out,
+			        "; the last one's %" PRIu64 " blocks took nothing new from CUDA",
+			        shape->blocks);
 		break;
 	default:
 		break;
 	}
 	if (shape->kind != GM_SHAPE_OPTIMIZER_TEMPORARIES &&
 	        shape->kind != GM_SHAPE_OPTIMIZER_STATE && shape->kind != GM_SHAPE_ZERO_GRAD &&
-	        shape->kind != GM_SHAPE_GRADIENTS && shape->kind != GM_SHAPE_FORWARD)
+	        shape->kind != GM_SHAPE_GRADIENTS && shape->kind != GM_SHAPE_FORWARD &&
+	        shape->kind != GM_SHAPE_FIRST_GRADIENT && shape->kind != GM_SHAPE_LAST_GRADIENT)
 		put_line(shapes, shape, out);
 	fputc('\n', out);
 }
@@ -256,6 +303,7 @@ static json_t *shape_json(const struct gm_shapes *shapes, const struct gm_shape 
 	json_object_set_new(value, "blocks", json_integer((json_int_t)shape->blocks));
 	json_object_set_new(value, "count", json_integer(shape->count));
 	json_object_set_new(value, "of", json_integer((json_int_t)shape->of));
+	json_object_set_new(value, "note", shape->note[0] ? json_string(shape->note) : json_null());
 	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
 		json_object_set_new(value, "site",
 		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",

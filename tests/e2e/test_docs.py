@@ -7,9 +7,14 @@ from conftest import BUILD, ROOT
 
 DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
 WITH_TRANSCRIPT = [path for path in DOCUMENTS if transcripts.BLOCK.search(path.read_text())]
+# Each records many programs, or large ones; what they claim is tested in test_shapes.py too.
+LONG = ("estimates.md", "techniques.md")
+PARAMETERS = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.long] if path.name in LONG else []) for path in WITH_TRANSCRIPT
+]
 
 
-@pytest.mark.parametrize("document", WITH_TRANSCRIPT, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PARAMETERS)
 def test_transcript_is_what_the_commands_print(document, gdb_works):
     wrong = transcripts.differences(document, BUILD)
     assert not wrong, "\n\n".join(wrong)

@@ -1,0 +1,36 @@
+"""ZeRO-1 in two processes with mixed precision: what does a rank keep, and what moves between them?
+
+Each rank keeps the optimizer's state of its share of the parameters; after the step the parameters are broadcast.
+
+    build/bin/gpumem run --sim=h100-80gbx2 -o zero1.%r.gpumem -- .venv/bin/torchrun --nproc-per-node 2 examples/zero1.py
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(model, steps=3):
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(steps):
+        data = torch.randn(512, 2048, device="cuda")
+        with torch.autocast("cuda", torch.float16):
+            loss = model(data).float().mean()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+if __name__ == "__main__":
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).to("cuda")
+    train(DistributedDataParallel(model))
+    print(f"rank {dist.get_rank()}: peak {torch.cuda.max_memory_allocated():,} bytes\n", end="")
+    dist.destroy_process_group()
