@@ -20,6 +20,14 @@ def test_collectives_between_two_processes_give_the_right_values(run_gpumem):
         assert facts and all(facts.values()), facts
 
 
+@pytest.mark.long  # PyTorch takes a minute to say so
+def test_a_rank_that_dies_is_an_error_of_the_others(run_gpumem):
+    command = ["run", "--sim=h100-80gbx2", "--", *TORCHRUN, PROGRAMS / "sim_rank_dies.py"]
+    run = run_gpumem(*command, timeout=200).check(1)
+    assert "went on" not in run.out
+    assert "ncclRemoteError" in run.err and "rank 0 of 2: rank 1 of 2: its process is gone" in run.err
+
+
 @pytest.mark.parametrize("how", ["lazy", "eager"])  # eager: groups are parts that ncclCommSplit makes
 def test_one_rank_of_1024_runs_as_if_the_others_did_the_same(run_gpumem, how):
     program = [sys.executable, PROGRAMS / "sim_rank.py", how]
