@@ -36,7 +36,8 @@ print(json.dumps(said), flush=True)
 for line in sys.stdin:
     before = torch.cuda.memory_reserved()
     block = torch.empty(int(line), dtype=torch.uint8, device="cuda")
-    print(json.dumps({"address": block.data_ptr(), "grew": torch.cuda.memory_reserved() > before}), flush=True)
+    came = {"address": block.data_ptr(), "grew": torch.cuda.memory_reserved() > before}
     del block
-    if torch.cuda.memory_reserved() > before:
+    if came["grew"]:
         torch.cuda.empty_cache()
+    print(json.dumps(came), flush=True)  # last: whoever reads it looks at this process next
