@@ -413,7 +413,7 @@ static bool configure(const char *settings)
 int gpumem_agent_start(const char *settings)
 {
 	uint32_t state = atomic_load(&live->state);
-	if (state == RECORDS || state == BEGINS)
+	if (state != OFF) /* or it will at its first event, where `gpumem run` wants it */
 		return 1;
 	if (!configure(settings))
 		return 2;

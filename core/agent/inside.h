@@ -61,6 +61,9 @@ void gm_agent_existing(void);
 
 /* runtime.c: whether PyTorch's allocator calls from there */
 bool gm_agent_is_allocator(uint64_t address);
+/* allocator.c: tells, once, where PyTorch's allocator is one that reports nothing */
+void gm_agent_allocator_look(void);
+
 /* runtime_more.c */
 extern const struct gm_agent_hook gm_agent_memory_hooks[];
 enum { GM_AGENT_DEVICES_MAX = 128 };

@@ -134,6 +134,8 @@ int cudaMalloc(void **pointer, size_t size)
 	int result = function(pointer, size);
 	if (result == SUCCESS && *pointer)
 		see(GM_AGENT_SEGMENT_ALLOC, (uint64_t)*pointer, size, &at);
+	if (result == SUCCESS && source_of(at.rip) != GM_AGENT_C10)
+		gm_agent_allocator_look();
 	gm_agent_leave();
 	return result;
 }

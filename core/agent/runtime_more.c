@@ -67,6 +67,10 @@ void gm_agent_memory(enum gm_agent_action action, enum gm_agent_source source, u
 	        .at = at,
 	};
 	gm_agent_event(&event);
+	/* its own caching allocator takes segments; blocks are taken by others */
+	if (action == GM_AGENT_SEGMENT_ALLOC &&
+	        (source == GM_AGENT_POOL || source == GM_AGENT_RUNTIME))
+		gm_agent_allocator_look();
 }
 
 static bool enter(void)
@@ -127,16 +131,16 @@ static bool enter(void)
 /* ---- the device's ------------------------------------------------------------------------------------------- */
 
 ALLOCATION(cudaMallocAsync, (void **pointer, size_t size, void *stream), (pointer, size, stream),
-        GM_AGENT_RUNTIME, *pointer, size, stream)
+        GM_AGENT_POOL, *pointer, size, stream)
 ALLOCATION(cudaMallocAsync_ptsz, (void **pointer, size_t size, void *stream),
-        (pointer, size, stream), GM_AGENT_RUNTIME, *pointer, size, stream)
+        (pointer, size, stream), GM_AGENT_POOL, *pointer, size, stream)
 ALLOCATION(cudaMallocFromPoolAsync, (void **pointer, size_t size, void *pool, void *stream),
         (pointer, size, pool, stream), GM_AGENT_POOL, *pointer, size, stream)
 ALLOCATION(cudaMallocFromPoolAsync_ptsz, (void **pointer, size_t size, void *pool, void *stream),
         (pointer, size, pool, stream), GM_AGENT_POOL, *pointer, size, stream)
-RELEASE(cudaFreeAsync, (void *pointer, void *stream), (pointer, stream), GM_AGENT_RUNTIME, pointer,
+RELEASE(cudaFreeAsync, (void *pointer, void *stream), (pointer, stream), GM_AGENT_POOL, pointer,
         stream)
-RELEASE(cudaFreeAsync_ptsz, (void *pointer, void *stream), (pointer, stream), GM_AGENT_RUNTIME,
+RELEASE(cudaFreeAsync_ptsz, (void *pointer, void *stream), (pointer, stream), GM_AGENT_POOL,
         pointer, stream)
 ALLOCATION(cudaMallocManaged, (void **pointer, size_t size, unsigned flags), (pointer, size, flags),
         GM_AGENT_MANAGED, *pointer, size, NULL)

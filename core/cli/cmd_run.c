@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/preload.h"
 #include "cli/run_record.h"
 #include "sim/launch.h"
 
@@ -151,6 +152,16 @@ static struct gm_error *run_program(
 	if (options.help) {
 		gm_command_help(&gm_command_run, out);
 		return NULL;
+	}
+	if ((options.sim || !options.no_record) && gm_program_is_of_musl(argv[options.program])) {
+		fprintf(err,
+		        "gpumem: nothing is recorded or simulated: %s is of musl, and what would "
+		        "be "
+		        "loaded into it needs glibc (PyTorch does, too): it runs as it is\n",
+		        argv[options.program]);
+		options.sim = false;
+		options.no_record = true;
+		options.record.out = options.launch.json = NULL;
 	}
 	char *json = NULL;
 	if (options.launch.json) {

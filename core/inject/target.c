@@ -65,7 +65,8 @@ struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symb
 	const struct gm_module *modules = gm_symbols_modules(symbols, &count);
 	for (size_t i = 0; i < count; i++)
 		if (strncmp(modules[i].name, "ld-musl", 7) == 0 ||
-		        strncmp(modules[i].name, "libc.musl", 9) == 0)
+		        strncmp(modules[i].name, "libc.musl", 9) == 0 ||
+		        strcmp(modules[i].name, "libc.so") == 0) /* Debian's musl */
 			return gm_error_create(GM_TARGET,
 			        "process %d: its C library is musl, and the agent needs glibc "
 			        "(PyTorch does, too): run "

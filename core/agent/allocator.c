@@ -1,0 +1,35 @@
+/*
+ * Which allocator PyTorch has. Its own caching one reports its blocks; `backend:cudaMallocAsync` and pluggable ones do
+ * not: then the blocks are what they take from CUDA, which is the truth for some and less than that for others, so it is
+ * told.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/inside.h"
+
+/* The name of an object's class: {.., type information} before its table of functions; {.., name} (Itanium C++ ABI, 2.9.5). */
+static const char *class_name(void *const *functions)
+{
+	void *const *type = functions[-1];
+	const char *name = type ? type[1] : NULL;
+	return name ? name : "";
+}
+
+void gm_agent_allocator_look(void)
+{
+	static void *_Atomic seen;
+	void **allocator =
+	        gm_agent_lookup("libc10_cuda.so", "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
+	void *object = allocator ? __atomic_load_n(allocator, __ATOMIC_ACQUIRE) : NULL;
+	void *const *functions = object ? *(void *const **)object : NULL;
+	if (!functions || atomic_exchange(&seen, (void *)functions) == (void *)functions)
+		return;
+	const char *name = class_name(functions);
+	if (strstr(name, "CudaMallocAsyncAllocator"))
+		gm_agent_gap("PyTorch's allocator is backend:cudaMallocAsync: each block is a "
+		             "request to CUDA; what CUDA's pool keeps beside them is not seen");
+	else if (strstr(name, "PluggableAllocator"))
+		gm_agent_gap("PyTorch's allocator is a pluggable one: its blocks are what it takes "
+		             "from CUDA; what it hands out of that in pieces is not seen");
+}
