@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,25 +12,38 @@
 #include "import/snapshot.h"
 #include "log/log.h"
 
+enum { SPACE_MAX = 100 }; /* bytes of space before JSON */
+
 bool gm_import_is_snapshot(const char *path)
 {
 	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat status;
 	unsigned char first;
-	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-	       pread(fd, &first, 1, 0) == 1 && first == 0x80; /* PROTO; a log begins with 0x89 */
+	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	for (off_t at = 0; pread(fd, &first, 1, at) == 1 && at < SPACE_MAX; at++)
+		if (!strchr(" \n\r\t", first) || !first)
+			return first == 0x80 || first == '{' || first == '['; /* a log: 0x89 */
+	return false;
 }
 
-static struct gm_error *import(const char *path, const char *memory, struct gm_snapshot *snapshot)
+static struct gm_error *import(const char *path, const char *memory, struct gm_snapshot *snapshot,
+        struct gm_snapshot_events **ret_events)
 {
 	gm_try(gm_snapshot_read(snapshot, path));
 	const struct gm_log_writer_options options = {
 	        .size = sizeof(options), .source = "a PyTorch snapshot"};
 	struct gm_log_writer *writer;
 	gm_try(gm_log_writer_create(memory, &options, &writer));
-	struct gm_error *error = gm_snapshot_write(snapshot, writer);
+	struct gm_snapshot_events *events = NULL;
+	struct gm_error *error = gm_snapshot_write(snapshot, writer, &events);
 	struct gm_error *closing = gm_log_writer_close(writer);
+	if (!error && !closing) {
+		*ret_events = events;
+		return NULL;
+	}
+	gm_snapshot_events_destroy(events);
 	if (!error)
 		return closing;
 	gm_error_destroy(closing);
@@ -45,7 +59,8 @@ struct gm_error *gm_import_snapshot(const char *path, struct gm_log **ret_log)
 	char memory[40];
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
 	struct gm_snapshot snapshot;
-	struct gm_error *error = import(path, memory, &snapshot);
+	struct gm_snapshot_events *events;
+	struct gm_error *error = import(path, memory, &snapshot, &events);
 	gm_snapshot_deinit(&snapshot);
-	return error ? error : gm_log_open_named(memory, path, ret_log);
+	return error ? error : gm_snapshot_events_log(events, memory, path, ret_log);
 }

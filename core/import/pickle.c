@@ -1,77 +1,12 @@
 /* The machine's opcodes, as CPython 3.14's Lib/pickletools.py and Lib/pickle.py define them. */
-#include "import/pickle.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "import/machine.h"
 #include "log/format.h"
-
-enum {
-	BUFFER_SIZE = 1 << 18, /* more than the longest string that is kept */
-	DEPTH_MAX = 1000,      /* marks at once; a snapshot has six */
-};
-
-struct gm_error *gm_pickle_refuse(
-        const struct gm_pickle *pickle, uint64_t offset, const char *format, ...)
-{
-	char *reason = NULL;
-	va_list args;
-	va_start(args, format);
-	int length = vasprintf(&reason, format, args);
-	va_end(args);
-	if (length < 0)
-		return &gm_error_no_memory;
-	struct gm_error *error =
-	        gm_error_create(GM_CORRUPT, "%s: cannot be read as a snapshot: at byte %llu: %s",
-	                pickle->path, (unsigned long long)offset, reason);
-	free(reason);
-	return error;
-}
-
-static struct gm_error *refuse(const struct gm_pickle *pickle, const char *reason)
-{
-	return gm_pickle_refuse(pickle, pickle->op_at, "%s", reason);
-}
-
-static uint64_t offset_now(const struct gm_pickle *pickle)
-{
-	return pickle->before + pickle->at;
-}
-
-/* Makes `size` (at most BUFFER_SIZE) bytes lie at `at`. */
-static struct gm_error *need_slow(struct gm_pickle *pickle, size_t size)
-{
-	memmove(pickle->buffer, pickle->buffer + pickle->at, pickle->end - pickle->at);
-	pickle->before += pickle->at;
-	pickle->end -= pickle->at;
-	pickle->at = 0;
-	while (pickle->end < size) {
-		ssize_t got =
-		        read(pickle->fd, pickle->buffer + pickle->end, BUFFER_SIZE - pickle->end);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", pickle->path);
-		if (got == 0)
-			return gm_pickle_refuse(pickle, pickle->before + pickle->end,
-			        "the file ends in the midst of it: it was cut: copy or dump it "
-			        "again");
-		pickle->end += (size_t)got;
-	}
-	return NULL;
-}
-
-static inline struct gm_error *need(struct gm_pickle *pickle, size_t size)
-{
-	return pickle->end - pickle->at >= size ? NULL : need_slow(pickle, size);
-}
 
 static inline uint64_t little(const uint8_t *bytes, size_t size)
 {
@@ -84,7 +19,7 @@ static inline uint64_t little(const uint8_t *bytes, size_t size)
 static inline __attribute__((always_inline)) struct gm_error *get(
         struct gm_pickle *pickle, size_t size, uint64_t *ret_value)
 {
-	gm_try(need(pickle, size));
+	gm_try(gm_pickle_need(pickle, size));
 	*ret_value = little(pickle->buffer + pickle->at, size);
 	pickle->at += size;
 	return NULL;
@@ -94,7 +29,7 @@ static inline __attribute__((always_inline)) struct gm_error *get(
 static struct gm_error *get_length(struct gm_pickle *pickle, size_t size, uint64_t *ret_length)
 {
 	gm_try(get(pickle, size, ret_length));
-	uint64_t now = offset_now(pickle),
+	uint64_t now = gm_pickle_now(pickle),
 	         rest = pickle->file_size > now ? pickle->file_size - now : 0;
 	if (*ret_length > rest)
 		return gm_pickle_refuse(pickle, pickle->op_at,
@@ -107,7 +42,7 @@ static struct gm_error *get_length(struct gm_pickle *pickle, size_t size, uint64
 static struct gm_error *skip(struct gm_pickle *pickle, uint64_t size)
 {
 	while (size > 0) {
-		gm_try(need(pickle, 1));
+		gm_try(gm_pickle_need(pickle, 1));
 		size_t here = pickle->end - pickle->at;
 		here = here < size ? here : (size_t)size;
 		pickle->at += here;
@@ -116,181 +51,35 @@ static struct gm_error *skip(struct gm_pickle *pickle, uint64_t size)
 	return NULL;
 }
 
-static inline struct gm_error *push(struct gm_pickle *pickle, gm_value value)
-{
-	return gm_array_push(&pickle->stack, value) ? NULL : &gm_error_no_memory;
-}
-
-static size_t bottom(const struct gm_pickle *pickle)
-{
-	return pickle->marks.count ? pickle->marks.items[pickle->marks.count - 1] : 0;
-}
-
-/* The values above the last mark, which is taken away. */
-static struct gm_error *pop_mark(struct gm_pickle *pickle, size_t *ret_start)
-{
-	if (!pickle->marks.count)
-		return refuse(pickle, "values end that have not begun");
-	*ret_start = pickle->marks.items[--pickle->marks.count];
-	return NULL;
-}
-
-static struct gm_error *require(const struct gm_pickle *pickle, size_t count)
-{
-	if (pickle->stack.count - bottom(pickle) < count)
-		return refuse(pickle, "an operation lacks its values");
-	return NULL;
-}
-
-/* ---- scalars -------------------------------------------------------------------------------- */
-
-static struct gm_error *push_wide(struct gm_pickle *pickle, uint64_t value, bool unsigned_64)
-{
-	const struct gm_wide wide = {value, unsigned_64};
-	if (!gm_array_push(&pickle->wides, wide))
-		return &gm_error_no_memory;
-	return push(pickle, gm_value_make(GM_TAG_WIDE, pickle->wides.count - 1));
-}
-
-static inline struct gm_error *push_int(struct gm_pickle *pickle, int64_t value)
-{
-	if (value >= 0 && value < INT64_C(1) << 60)
-		return push(pickle, gm_value_make(GM_TAG_INT, (uint64_t)value));
-	return push_wide(pickle, (uint64_t)value, value >= 0);
-}
-
 /* A little-endian two's complement number of any length. */
 static struct gm_error *push_long(struct gm_pickle *pickle, uint64_t size)
 {
 	if (size == 0)
-		return push_int(pickle, 0);
+		return gm_pickle_push_int(pickle, 0);
 	if (size > 9) {
 		gm_try(skip(pickle, size));
-		return push_wide(pickle, 0, false);
+		return gm_pickle_push_wide(pickle, 0, false);
 	}
-	gm_try(need(pickle, (size_t)size));
+	gm_try(gm_pickle_need(pickle, (size_t)size));
 	const uint8_t *bytes = pickle->buffer + pickle->at;
 	pickle->at += (size_t)size;
 	bool negative = bytes[size - 1] & 0x80;
 	uint64_t value = little(bytes, size < 8 ? (size_t)size : 8);
 	if (negative || (size == 9 && bytes[8]))
-		return push_wide(pickle, 0, false);
-	return value < UINT64_C(1) << 60 ? push_int(pickle, (int64_t)value)
-	                                 : push_wide(pickle, value, true);
+		return gm_pickle_push_wide(pickle, 0, false);
+	return value < UINT64_C(1) << 60 ? gm_pickle_push_int(pickle, (int64_t)value)
+	                                 : gm_pickle_push_wide(pickle, value, true);
 }
 
 static struct gm_error *push_string(struct gm_pickle *pickle, uint64_t length)
 {
 	size_t kept = length < GM_LOG_STRING_MAX ? (size_t)length : GM_LOG_STRING_MAX;
-	gm_try(need(pickle, kept));
-	const uint8_t *bytes = pickle->buffer + pickle->at;
-	/* One byte stands before it, as an empty string has a number too. */
-	size_t known = pickle->strings.count;
-	uint8_t *text = pickle->buffer + BUFFER_SIZE;
-	text[0] = 's';
-	memcpy(text + 1, bytes, kept);
-	uint32_t id = gm_intern_add(&pickle->strings, text, kept + 1);
+	gm_try(gm_pickle_need(pickle, kept));
+	uint32_t id = gm_pickle_string_id(pickle, pickle->buffer + pickle->at, kept);
 	if (!id)
 		return &gm_error_no_memory;
-	if (id > known && !gm_array_push(&pickle->keys, (uint8_t)gm_pickle_key(bytes, kept)))
-		return &gm_error_no_memory;
 	gm_try(skip(pickle, length));
-	return push(pickle, gm_value_make(GM_TAG_STRING, id));
-}
-
-/* ---- containers ----------------------------------------------------------------------------- */
-
-static struct gm_error *push_object(struct gm_pickle *pickle, enum gm_object_kind kind)
-{
-	const struct gm_object object = {.kind = (uint8_t)kind};
-	if (pickle->objects.count >= UINT32_MAX || !gm_array_push(&pickle->objects, object))
-		return &gm_error_no_memory;
-	return push(pickle, gm_value_make(GM_TAG_OBJECT, pickle->objects.count - 1));
-}
-
-static struct gm_error *append(
-        struct gm_pickle *pickle, struct gm_object *object, const gm_value *values, size_t count)
-{
-	if (!count)
-		return NULL;
-	size_t piece = pickle->arena.count;
-	if (count > UINT32_MAX || piece + count + 1 >= UINT32_MAX)
-		return refuse(pickle, "it holds more than 4,294,967,295 values");
-	if (!gm_array_reserve(&pickle->arena, count + 1))
-		return &gm_error_no_memory;
-	pickle->arena.items[piece] = (uint64_t)count << 32;
-	memcpy(pickle->arena.items + piece + 1, values, count * sizeof(*values));
-	pickle->arena.count += count + 1;
-	if (object->last)
-		pickle->arena.items[object->last - 1] |= piece + 1;
-	else
-		object->first = (uint32_t)piece + 1;
-	object->last = (uint32_t)piece + 1;
-	return NULL;
-}
-
-static struct gm_error *append_items(struct gm_pickle *pickle, size_t start)
-{
-	gm_value *values = pickle->stack.items + start;
-	size_t count = pickle->stack.count - start;
-	struct gm_object *object =
-	        start > bottom(pickle) ? gm_pickle_object(pickle, values[-1]) : NULL;
-	if (!object || object->kind != GM_LIST)
-		return refuse(pickle, "values are appended to what is no list");
-	pickle->stack.count = start;
-	return append(pickle, object, values, count);
-}
-
-static struct gm_error *set_items(struct gm_pickle *pickle, size_t start)
-{
-	gm_value *values = pickle->stack.items + start;
-	size_t count = pickle->stack.count - start;
-	struct gm_object *object =
-	        start > bottom(pickle) ? gm_pickle_object(pickle, values[-1]) : NULL;
-	if (!object || object->kind == GM_LIST || count % 2)
-		return refuse(pickle, "items are set in what is no dictionary");
-	pickle->stack.count = start;
-	if (object->kind == GM_DICT && !object->first) {
-		object->kind = (uint8_t)gm_pickle_kind(pickle, values, count);
-		if (object->kind == GM_ENTRY) {
-			object->first = (uint32_t)pickle->entries.count;
-			if (!gm_array_push(&pickle->entries, ((struct gm_entry){0})))
-				return &gm_error_no_memory;
-		} else if (object->kind == GM_FRAME) {
-			object->first = (uint32_t)pickle->frames.count;
-			if (!gm_array_push(&pickle->frames, ((struct gm_frame_record){0})))
-				return &gm_error_no_memory;
-		}
-	}
-	if (object->kind == GM_ENTRY)
-		return gm_pickle_fill_entry(
-		        pickle, &pickle->entries.items[object->first], values, count);
-	if (object->kind == GM_FRAME)
-		return gm_pickle_fill_frame(
-		        pickle, &pickle->frames.items[object->first], values, count);
-	return append(pickle, object, values, count);
-}
-
-/* ---- the memo ------------------------------------------------------------------------------- */
-
-static struct gm_error *memo_put(struct gm_pickle *pickle, uint64_t index)
-{
-	gm_try(require(pickle, 1));
-	/* Each number is written by an opcode of its own, so none is beyond the file's bytes. */
-	if (index > pickle->op_at)
-		return refuse(pickle, "a memo number is greater than the file could have made");
-	while (pickle->memo.count <= index)
-		if (!gm_array_push(&pickle->memo, UINT64_MAX))
-			return &gm_error_no_memory;
-	pickle->memo.items[index] = pickle->stack.items[pickle->stack.count - 1];
-	return NULL;
-}
-
-static struct gm_error *memo_get(struct gm_pickle *pickle, uint64_t index)
-{
-	if (index >= pickle->memo.count || pickle->memo.items[index] == UINT64_MAX)
-		return refuse(pickle, "a memo number refers to nothing");
-	return push(pickle, pickle->memo.items[index]);
+	return gm_pickle_push(pickle, gm_value_make(GM_TAG_STRING, id));
 }
 
 /* ---- opcodes -------------------------------------------------------------------------------- */
@@ -333,7 +122,7 @@ static struct gm_error *refuse_opcode(const struct gm_pickle *pickle, uint8_t op
 static struct gm_error *make_opaque(struct gm_pickle *pickle, size_t start)
 {
 	pickle->stack.count = start;
-	return push(pickle, GM_VALUE_OPAQUE);
+	return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 }
 
 static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
@@ -352,20 +141,20 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	case 0x95: /* FRAME */
 		return get_length(pickle, 8, &number);
 	case 'N':
-		return push(pickle, GM_VALUE_NONE);
+		return gm_pickle_push(pickle, GM_VALUE_NONE);
 	case 0x88:
-		return push(pickle, GM_VALUE_TRUE);
+		return gm_pickle_push(pickle, GM_VALUE_TRUE);
 	case 0x89:
-		return push(pickle, GM_VALUE_FALSE);
+		return gm_pickle_push(pickle, GM_VALUE_FALSE);
 	case 'K': /* BININT1 */
 		gm_try(get(pickle, 1, &number));
-		return push_int(pickle, (int64_t)number);
+		return gm_pickle_push_int(pickle, (int64_t)number);
 	case 'M': /* BININT2 */
 		gm_try(get(pickle, 2, &number));
-		return push_int(pickle, (int64_t)number);
+		return gm_pickle_push_int(pickle, (int64_t)number);
 	case 'J': /* BININT */
 		gm_try(get(pickle, 4, &number));
-		return push_int(pickle, (int32_t)number);
+		return gm_pickle_push_int(pickle, (int32_t)number);
 	case 0x8a: /* LONG1 */
 		gm_try(get_length(pickle, 1, &number));
 		return push_long(pickle, number);
@@ -373,9 +162,9 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 		gm_try(get_length(pickle, 4, &number));
 		return push_long(pickle, number);
 	case 'G': /* BINFLOAT */
-		gm_try(need(pickle, 8));
+		gm_try(gm_pickle_need(pickle, 8));
 		pickle->at += 8;
-		return push(pickle, GM_VALUE_OPAQUE);
+		return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 	case 0x8c: /* SHORT_BINUNICODE */
 		gm_try(get_length(pickle, 1, &number));
 		return push_string(pickle, number);
@@ -389,101 +178,127 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	case 'C': /* SHORT_BINBYTES */
 		gm_try(get_length(pickle, 1, &number));
 		gm_try(skip(pickle, number));
-		return push(pickle, GM_VALUE_OPAQUE);
+		return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 	case 'T': /* BINSTRING */
 	case 'B': /* BINBYTES */
 		gm_try(get_length(pickle, 4, &number));
 		gm_try(skip(pickle, number));
-		return push(pickle, GM_VALUE_OPAQUE);
+		return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 	case 0x8e: /* BINBYTES8 */
 	case 0x96: /* BYTEARRAY8 */
 		gm_try(get_length(pickle, 8, &number));
 		gm_try(skip(pickle, number));
-		return push(pickle, GM_VALUE_OPAQUE);
+		return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 	case ']':
-		return push_object(pickle, GM_LIST);
+		return gm_pickle_push_object(pickle, GM_LIST);
 	case '}':
-		return push_object(pickle, GM_DICT);
+		return gm_pickle_push_object(pickle, GM_DICT);
 	case ')':  /* EMPTY_TUPLE */
 	case 0x8f: /* EMPTY_SET */
-		return push(pickle, GM_VALUE_OPAQUE);
+		return gm_pickle_push(pickle, GM_VALUE_OPAQUE);
 	case '(':
-		if (pickle->marks.count == DEPTH_MAX)
-			return refuse(
-			        pickle, "values within values, a thousand deep: no snapshot is so");
-		return gm_array_push(&pickle->marks, pickle->stack.count) ? NULL
-		                                                          : &gm_error_no_memory;
+		return gm_pickle_mark(pickle);
 	case 'a':
-		gm_try(require(pickle, 2));
-		return append_items(pickle, pickle->stack.count - 1);
+		gm_try(gm_pickle_require(pickle, 2));
+		return gm_pickle_append_items(pickle, pickle->stack.count - 1);
 	case 'e':
-		gm_try(pop_mark(pickle, &start));
-		return append_items(pickle, start);
+		gm_try(gm_pickle_pop_mark(pickle, &start));
+		return gm_pickle_append_items(pickle, start);
 	case 's':
-		gm_try(require(pickle, 3));
-		return set_items(pickle, pickle->stack.count - 2);
+		gm_try(gm_pickle_require(pickle, 3));
+		return gm_pickle_set_items(pickle, pickle->stack.count - 2);
 	case 'u':
-		gm_try(pop_mark(pickle, &start));
-		return set_items(pickle, start);
+		gm_try(gm_pickle_pop_mark(pickle, &start));
+		return gm_pickle_set_items(pickle, start);
 	case 'l': /* LIST */
 	case 'd': /* DICT */
 	{
-		gm_try(pop_mark(pickle, &start));
+		gm_try(gm_pickle_pop_mark(pickle, &start));
 		size_t count = pickle->stack.count - start;
-		gm_try(push_object(pickle, op == 'l' ? GM_LIST : GM_DICT));
+		gm_try(gm_pickle_push_object(pickle, op == 'l' ? GM_LIST : GM_DICT));
 		/* The object goes below its values. */
 		gm_value object = pickle->stack.items[pickle->stack.count - 1];
 		memmove(pickle->stack.items + start + 1, pickle->stack.items + start,
 		        count * sizeof(gm_value));
 		pickle->stack.items[start] = object;
-		return op == 'l' ? append_items(pickle, start + 1) : set_items(pickle, start + 1);
+		return op == 'l' ? gm_pickle_append_items(pickle, start + 1) : gm_pickle_set_items(pickle, start + 1);
 	}
 	case 0x90: /* ADDITEMS */
-		gm_try(pop_mark(pickle, &start));
-		if (start <= bottom(pickle))
-			return refuse(pickle, "values are added to no set");
+		gm_try(gm_pickle_pop_mark(pickle, &start));
+		if (start <= gm_pickle_bottom(pickle))
+			return gm_pickle_wrong(pickle, "values are added to no set");
 		pickle->stack.count = start;
 		return NULL;
 	case 't':  /* TUPLE */
 	case 0x91: /* FROZENSET */
-		gm_try(pop_mark(pickle, &start));
+		gm_try(gm_pickle_pop_mark(pickle, &start));
 		return make_opaque(pickle, start);
 	case 0x85:
 	case 0x86:
 	case 0x87: /* TUPLE1 to TUPLE3 */
-		gm_try(require(pickle, op - 0x84u));
+		gm_try(gm_pickle_require(pickle, op - 0x84u));
 		return make_opaque(pickle, pickle->stack.count - (op - 0x84u));
 	case '0': /* POP: of a mark too */
-		if (pickle->stack.count == bottom(pickle) && pickle->marks.count) {
+		if (pickle->stack.count == gm_pickle_bottom(pickle) && pickle->marks.count) {
 			pickle->marks.count--;
 			return NULL;
 		}
-		gm_try(require(pickle, 1));
+		gm_try(gm_pickle_require(pickle, 1));
 		pickle->stack.count--;
 		return NULL;
 	case '1':
-		gm_try(pop_mark(pickle, &start));
+		gm_try(gm_pickle_pop_mark(pickle, &start));
 		pickle->stack.count = start;
 		return NULL;
 	case '2':
-		gm_try(require(pickle, 1));
-		return push(pickle, pickle->stack.items[pickle->stack.count - 1]);
+		gm_try(gm_pickle_require(pickle, 1));
+		return gm_pickle_push(pickle, pickle->stack.items[pickle->stack.count - 1]);
 	case 0x94: /* MEMOIZE */
-		return memo_put(pickle, pickle->memo.count);
+		return gm_pickle_memo_put(pickle, pickle->memo.count);
 	case 'q':
 		gm_try(get(pickle, 1, &number));
-		return memo_put(pickle, number);
+		return gm_pickle_memo_put(pickle, number);
 	case 'r':
 		gm_try(get(pickle, 4, &number));
-		return memo_put(pickle, number);
+		return gm_pickle_memo_put(pickle, number);
 	case 'h':
 		gm_try(get(pickle, 1, &number));
-		return memo_get(pickle, number);
+		return gm_pickle_memo_get(pickle, number);
 	case 'j':
 		gm_try(get(pickle, 4, &number));
-		return memo_get(pickle, number);
+		return gm_pickle_memo_get(pickle, number);
 	default:
 		return refuse_opcode(pickle, op);
+	}
+}
+
+/* An entry that was just read, with the dictionary that began last as itself: others may be like it. */
+static void learn(struct gm_pickle *pickle, uint64_t began)
+{
+	if (pickle->stack.count && began >= pickle->before &&
+	        gm_pickle_entry(pickle, pickle->stack.items[pickle->stack.count - 1]) != UINT32_MAX)
+		gm_schema_learn(pickle, (size_t)(began - pickle->before));
+}
+
+static struct gm_error *read_opcodes(struct gm_pickle *pickle)
+{
+	uint64_t began = 0; /* where the dictionary began that did so last */
+	for (;;) {
+		gm_try(gm_pickle_need(pickle, 1));
+		if (pickle->buffer[pickle->at] == '}') {
+			gm_try(gm_schema_read(pickle));
+			gm_try(gm_pickle_need(pickle, 1));
+			began = gm_pickle_now(pickle);
+		}
+		pickle->op_at = gm_pickle_now(pickle);
+		uint8_t op = pickle->buffer[pickle->at++];
+		if (pickle->op_at == 0 && op != 0x80)
+			return gm_pickle_wrong(pickle, "no pickle begins so");
+		if (op == '.')
+			return NULL;
+		gm_try(step(pickle, op));
+		if (op == 'u')
+			learn(pickle, began);
 	}
 }
 
@@ -498,40 +313,20 @@ struct gm_error *gm_pickle_read(struct gm_pickle *pickle, const char *path, gm_v
 	if (!S_ISREG(status.st_mode))
 		return gm_error_create(GM_CORRUPT, "%s: is no regular file: name a snapshot", path);
 	pickle->file_size = (uint64_t)status.st_size;
-	pickle->buffer = malloc(BUFFER_SIZE + GM_LOG_STRING_MAX + 1);
+	pickle->buffer = calloc(1, GM_PICKLE_BUFFER + GM_PICKLE_SLACK + GM_LOG_STRING_MAX + 1);
 	/* The stack is there from the start: places in it are reckoned before anything was pushed. */
 	if (!pickle->buffer || !gm_array_reserve(&pickle->stack, 64))
 		return &gm_error_no_memory;
-	for (;;) {
-		pickle->op_at = offset_now(pickle);
-		gm_try(need(pickle, 1));
-		uint8_t op = pickle->buffer[pickle->at++];
-		if (pickle->op_at == 0 && op != 0x80)
-			return refuse(pickle, "no pickle begins so");
-		if (op == '.')
-			break;
-		gm_try(step(pickle, op));
-	}
+	gm_try(gm_pickle_need(pickle, 1));
+	if (pickle->buffer[0] == 0x80)
+		gm_try(read_opcodes(pickle));
+	else
+		gm_try(gm_json_read(pickle));
 	if (pickle->stack.count != 1 || pickle->marks.count)
-		return refuse(pickle, "it ends with other than one value");
+		return gm_pickle_wrong(pickle, "it ends with other than one value");
 	*ret_root = pickle->stack.items[0];
 	gm_array_deinit(&pickle->memo);
+	gm_array_deinit(&pickle->memo_large);
+	gm_schemas_destroy(gm_take(pickle->schemas));
 	return NULL;
-}
-
-void gm_pickle_deinit(struct gm_pickle *pickle)
-{
-	if (pickle->fd >= 0)
-		close(pickle->fd);
-	free(pickle->buffer);
-	gm_array_deinit(&pickle->stack);
-	gm_array_deinit(&pickle->marks);
-	gm_array_deinit(&pickle->memo);
-	gm_array_deinit(&pickle->arena);
-	gm_array_deinit(&pickle->objects);
-	gm_array_deinit(&pickle->wides);
-	gm_array_deinit(&pickle->entries);
-	gm_array_deinit(&pickle->frames);
-	gm_array_deinit(&pickle->keys);
-	gm_intern_deinit(&pickle->strings);
 }

@@ -1,7 +1,11 @@
 /*
- * The pickle machine: protocols 2 to 5, plain data only. A stack of small values, a memo, and tables that
- * values point into by index; dictionaries that are trace entries or frames become records at once, so that
- * a large trace never exists as dictionaries. There is no recursion here or in those who read the result.
+ * The machine that pickles (protocols 2 to 5, plain data only) and JSON drive: a stack of small values, a memo, and
+ * tables that values point into by index. Dictionaries that are trace entries or frames become records at once, and
+ * the list of an entry's frames a number, so that a large trace never exists as dictionaries and lists. There is
+ * no recursion here or in those who read the result.
+ *
+ * machine.c is the machine, pickle.c the opcodes, json.c JSON; schema.c reads the entries of a pickle that are
+ * alike without going through the opcodes one by one.
  */
 #ifndef GM_IMPORT_PICKLE_H
 #define GM_IMPORT_PICKLE_H
@@ -23,7 +27,11 @@ enum gm_tag {
 	GM_TAG_WIDE,  /* index in wides */
 	GM_TAG_STRING,
 	GM_TAG_OBJECT,
+	GM_TAG_ENTRY, /* index in entries */
+	GM_TAG_STACK, /* a list of frames: number of the stack, and above its 29 bits which list it is */
 };
+
+enum { GM_STACK_BITS = 29 };
 
 enum {
 	GM_VALUE_NONE = 0,
@@ -49,7 +57,12 @@ struct gm_wide {
 
 enum gm_object_kind { GM_LIST, GM_DICT, GM_ENTRY, GM_FRAME };
 
-/* Lists and dictionaries are chains of pieces in the arena: a word count << 32 | next, then the values. */
+/*
+ * Lists and dictionaries are chains of pieces in the arena: a word count << 32 | next, then the values; a row of
+ * entries that follow one another has GM_PIECE_ROW set in its count, and the first of its values only.
+ */
+#define GM_PIECE_ROW (UINT32_C(1) << 31)
+
 struct gm_object {
 	uint8_t kind;
 	bool taken;      /* it has been read as a part of the snapshot: see gm_pickle_take() */
@@ -85,12 +98,22 @@ enum gm_key {
 	GM_KEY_COUNT,
 };
 
-/* A trace entry. */
+enum { GM_ENTRY_LAST = 1 << 7 }; /* beside enum gm_event_flags: the last event of its device */
+
+/* A trace entry, and later what the log has of it. */
 struct gm_entry {
-	uint64_t address, size, stream, time_us;
+	uint64_t address, size, time_us;
 	uint64_t block_size; /* of the allocator's block; 0: not known yet */
-	gm_value frames;
-	uint32_t action; /* string id */
+	union {
+		gm_value frames;
+		struct {
+			uint32_t python, native; /* ids of the log, once all is read */
+		} stacks;
+	};
+	uint32_t stream; /* gm_pickle_stream() */
+	uint8_t action;  /* enum gm_action; 0: a newer one */
+	uint8_t device;  /* these two once all is read */
+	uint8_t flags;
 };
 
 struct gm_frame_record {
@@ -98,6 +121,14 @@ struct gm_frame_record {
 	uint32_t line;
 	uint32_t result; /* for whoever reads it */
 };
+
+/* A list of frames, told from others by the bytes that the file has of it. */
+struct gm_raw_stack {
+	uint32_t first, count; /* in stack_frames */
+	uint32_t next;         /* number of the stack that came after it the last time */
+};
+
+struct gm_schemas;
 
 struct gm_pickle {
 	const char *path;
@@ -109,14 +140,24 @@ struct gm_pickle {
 	uint64_t op_at;  /* offset of the opcode under way */
 	GM_ARRAY(gm_value) stack;
 	GM_ARRAY(size_t) marks;
-	GM_ARRAY(gm_value) memo;
+	GM_ARRAY(uint32_t) memo; /* packed values: machine.c */
+	GM_ARRAY(gm_value) memo_large;
+	bool memo_rewritten; /* a memo number has been used twice */
 	GM_ARRAY(gm_value) arena;
 	GM_ARRAY(struct gm_object) objects;
 	GM_ARRAY(struct gm_wide) wides;
 	GM_ARRAY(struct gm_entry) entries;
 	GM_ARRAY(struct gm_frame_record) frames;
-	struct gm_intern strings; /* of strings' bytes; those longer than a log takes are cut */
-	GM_ARRAY(uint8_t) keys;   /* enum gm_key of string id - 1 */
+	struct gm_intern raw;                    /* of stacks' bytes */
+	GM_ARRAY(struct gm_raw_stack) raw_stacks; /* of id - 1 */
+	GM_ARRAY(uint32_t) stack_frames; /* indexes in frames */
+	struct gm_intern strings;        /* of strings' bytes; those longer than a log takes are cut */
+	GM_ARRAY(uint8_t) keys;          /* enum gm_key of string id - 1 */
+	GM_ARRAY(uint8_t) actions;       /* enum gm_action of string id - 1 */
+	struct gm_intern streams;        /* numbers of 64 bits */
+	uint64_t last_stream;
+	uint32_t last_stream_number;
+	struct gm_schemas *schemas;
 };
 
 /* Reads the whole file; *ret_root is what it says. */
@@ -146,14 +187,26 @@ struct gm_place {
 };
 struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list);
 bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value);
+/* The same, but *ret_count entries that follow one another come at once; 1: it may be anything. */
+bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value,
+        uint32_t *ret_count);
 
-/* Fills in an entry or a frame from a dictionary's items (keys and values in turn): entries.c. */
-enum gm_object_kind gm_pickle_kind(
-        const struct gm_pickle *pickle, const gm_value *items, size_t count);
-struct gm_error *gm_pickle_fill_entry(const struct gm_pickle *pickle, struct gm_entry *entry,
-        const gm_value *items, size_t count);
-struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_frame_record *frame,
-        const gm_value *items, size_t count);
-enum gm_key gm_pickle_key(const void *bytes, size_t length);
+/* The index of an entry; UINT32_MAX: it is none. */
+static inline uint32_t gm_pickle_entry(const struct gm_pickle *pickle, gm_value value)
+{
+	if (gm_value_tag(value) == GM_TAG_ENTRY)
+		return (uint32_t)(value >> 3);
+	const struct gm_object *object = gm_pickle_object(pickle, value);
+	return object && object->kind == GM_ENTRY ? object->first : UINT32_MAX;
+}
+
+static inline uint32_t gm_value_stack(gm_value value)
+{
+	return (uint32_t)(value >> 3) & ((1u << GM_STACK_BITS) - 1);
+}
+
+/* The number of a stream; 0: that of stream 0. False: no memory. */
+bool gm_pickle_stream_number(struct gm_pickle *pickle, uint64_t stream, uint32_t *ret_number);
+uint64_t gm_pickle_stream(const struct gm_pickle *pickle, uint32_t number);
 
 #endif

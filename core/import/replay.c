@@ -29,6 +29,36 @@ static size_t slot_of(const struct gm_lived *slots, size_t count, uint64_t addre
 	return at;
 }
 
+static bool make_room(struct gm_trace_device *device)
+{
+	size_t grown = device->lived_slots ? device->lived_slots * 2 : 256;
+	struct gm_lived *slots = calloc(grown, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < device->lived_slots; i++)
+		if (device->lived[i].state != GM_LIVED_NONE)
+			slots[slot_of(slots, grown, device->lived[i].address)] = device->lived[i];
+	free(device->lived);
+	device->lived = slots;
+	device->lived_slots = grown;
+	return true;
+}
+
+/* The state of an address, GM_LIVED_NONE where it is named for the first time: the caller says which it is then. NULL:
+ * no memory. */
+static struct gm_lived *lived_at(struct gm_trace_device *device, uint64_t address)
+{
+	if (device->lived_count * 2 >= device->lived_slots && !make_room(device))
+		return NULL;
+	struct gm_lived *slot =
+	        &device->lived[slot_of(device->lived, device->lived_slots, address)];
+	if (slot->state == GM_LIVED_NONE) {
+		device->lived_count++;
+		*slot = (struct gm_lived){.address = address};
+	}
+	return slot;
+}
+
 struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address)
 {
 	if (!device->lived_slots)
@@ -36,29 +66,6 @@ struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t ad
 	struct gm_lived *found =
 	        &device->lived[slot_of(device->lived, device->lived_slots, address)];
 	return found->state == GM_LIVED_NONE ? NULL : found;
-}
-
-static struct gm_error *lived_put(
-        struct gm_trace_device *device, uint64_t address, uint32_t entry, enum gm_lived_state state)
-{
-	if (device->lived_count * 2 >= device->lived_slots) {
-		size_t grown = device->lived_slots ? device->lived_slots * 2 : 256;
-		struct gm_lived *slots = calloc(grown, sizeof(*slots));
-		if (!slots)
-			return &gm_error_no_memory;
-		for (size_t i = 0; i < device->lived_slots; i++)
-			if (device->lived[i].state != GM_LIVED_NONE)
-				slots[slot_of(slots, grown, device->lived[i].address)] =
-				        device->lived[i];
-		free(device->lived);
-		device->lived = slots;
-		device->lived_slots = grown;
-	}
-	struct gm_lived *slot =
-	        &device->lived[slot_of(device->lived, device->lived_slots, address)];
-	device->lived_count += slot->state == GM_LIVED_NONE;
-	*slot = (struct gm_lived){address, entry, (uint8_t)state};
-	return NULL;
 }
 
 /* ---- segments from cudaMalloc --------------------------------------------------------------- */
@@ -108,13 +115,24 @@ static void remove_extent(struct gm_trace_device *device, uint64_t address)
 	memmove(extent, extent + 1, (--device->extents.count - at) * sizeof(*extent));
 }
 
-/* The index in `used` of the first block at or behind an address. */
-static size_t used_from(const struct gm_extent *extent, uint64_t address)
+/* The index in `used` of the first block at or behind an address; `near` is where it was the last time. */
+static size_t used_from(const struct gm_extent *extent, uint64_t address, size_t near)
 {
+	enum { STEPS = 32 };
+	const uint64_t *items = extent->used.items;
 	size_t low = 0, high = extent->used.count / 2;
+	size_t at = near / 2 < high ? near / 2 : high;
+	for (int i = 0; i < STEPS; i++) {
+		if (at > 0 && items[at * 2 - 2] >= address)
+			at--;
+		else if (at < high && items[at * 2] < address)
+			at++;
+		else
+			return at * 2;
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (extent->used.items[middle * 2] < address)
+		if (items[middle * 2] < address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -122,15 +140,31 @@ static size_t used_from(const struct gm_extent *extent, uint64_t address)
 	return low * 2;
 }
 
+/* The segment that an address is in; `lived` may know it from the last time. */
+static struct gm_extent *extent_of(
+        const struct gm_trace_device *device, uint64_t address, struct gm_lived *lived)
+{
+	if (lived->extent < device->extents.count) {
+		struct gm_extent *extent = &device->extents.items[lived->extent];
+		if (address >= extent->start && address < extent->end)
+			return extent;
+	}
+	struct gm_extent *extent = extent_at(device, address);
+	if (extent)
+		lived->extent = (uint32_t)(extent - device->extents.items);
+	return extent;
+}
+
 /* Takes a block; *ret_size: how large the allocator made it. */
 static struct gm_error *use(struct gm_trace_device *device, uint64_t address, uint64_t size,
-        bool exact, uint64_t *ret_size)
+        bool exact, struct gm_lived *lived, uint64_t *ret_size)
 {
 	*ret_size = exact ? size : round_up(size);
-	struct gm_extent *extent = extent_at(device, address);
+	struct gm_extent *extent = extent_of(device, address, lived);
 	if (!extent)
 		return NULL;
-	size_t at = used_from(extent, address);
+	size_t at = used_from(extent, address, lived->place);
+	lived->place = (uint32_t)at;
 	uint64_t end = at < extent->used.count ? extent->used.items[at] : extent->end;
 	bool small = extent->end - extent->start <= SMALL_SEGMENT;
 	if (!exact && end > address && end - address >= *ret_size) {
@@ -151,11 +185,13 @@ static struct gm_error *use(struct gm_trace_device *device, uint64_t address, ui
 	return NULL;
 }
 
-static void let_go(struct gm_trace_device *device, uint64_t address)
+static void let_go(struct gm_trace_device *device, uint64_t address, struct gm_lived *lived)
 {
-	struct gm_extent *extent = extent_at(device, address);
-	size_t at = extent ? used_from(extent, address) : 0;
-	if (!extent || at >= extent->used.count || extent->used.items[at] != address)
+	struct gm_extent *extent = extent_of(device, address, lived);
+	if (!extent)
+		return;
+	size_t at = used_from(extent, address, lived->place);
+	if (at >= extent->used.count || extent->used.items[at] != address)
 		return;
 	extent->used.count -= 2;
 	memmove(extent->used.items + at, extent->used.items + at + 2,
@@ -164,21 +200,18 @@ static void let_go(struct gm_trace_device *device, uint64_t address)
 
 /* ---- what was there before ------------------------------------------------------------------ */
 
-static struct gm_error *freed_unseen(struct gm_trace_device *device, const struct gm_entry *entry,
-        uint32_t index, bool completed)
+static struct gm_error *freed_unseen(const struct gm_snapshot *snapshot,
+        struct gm_trace_device *device, const struct gm_entry *entry, bool completed)
 {
 	const struct gm_before before = {
 	        .address = entry->address,
 	        .size = round_up(entry->size),
 	        .requested = entry->size,
-	        .stream = entry->stream,
+	        .stream = gm_pickle_stream(&snapshot->pickle, entry->stream),
 	        .action = GM_ALLOC,
 	        .free_pending = completed,
 	};
-	if (!gm_array_push(&device->before, before))
-		return &gm_error_no_memory;
-	return lived_put(
-	        device, entry->address, index, completed ? GM_LIVED_FREED : GM_LIVED_PENDING);
+	return gm_array_push(&device->before, before) ? NULL : &gm_error_no_memory;
 }
 
 /* Each traceback that PyTorch took is a list of its own, which is why the same list tells the same traceback. */
@@ -186,7 +219,8 @@ static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_devi
         const struct gm_lived *lived, const struct gm_entry *entry)
 {
 	const struct gm_object *frames = gm_pickle_object(&snapshot->pickle, entry->frames);
-	if (!lived || lived->state != GM_LIVED_NOW || !frames || !frames->first)
+	bool some = gm_value_tag(entry->frames) == GM_TAG_STACK || (frames && frames->first);
+	if (lived->state != GM_LIVED_NOW || !some)
 		return;
 	if (snapshot->pickle.entries.items[lived->entry].frames == entry->frames)
 		device->frees_as_made++;
@@ -194,29 +228,38 @@ static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_devi
 		device->frees_on_their_own++;
 }
 
+/* An event of a block: an allocation, or one that may show a block from before. */
+static struct gm_error *see_event(
+        struct gm_snapshot *snapshot, struct gm_trace_device *device, uint32_t index)
+{
+	const struct gm_entry *entry = &snapshot->pickle.entries.items[index];
+	struct gm_lived *lived = lived_at(device, entry->address);
+	if (!lived)
+		return &gm_error_no_memory;
+	if (entry->action == GM_ALLOC) {
+		lived->state = GM_LIVED_NOW;
+		lived->entry = index;
+		return NULL;
+	}
+	bool unseen = lived->state == GM_LIVED_NONE, completed = entry->action == GM_FREE_COMPLETED;
+	if (!completed)
+		count_stack(snapshot, device, lived, entry);
+	if (unseen)
+		lived->entry = index;
+	lived->state = completed ? GM_LIVED_FREED : GM_LIVED_PENDING;
+	return unseen ? freed_unseen(snapshot, device, entry, completed) : NULL;
+}
+
 /* First reading: lives of addresses, and what they tell of the time before. */
 static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace_device *device)
 {
-	for (size_t i = 0; i < device->trace.count; i++) {
-		uint32_t index = device->trace.items[i];
-		const struct gm_entry *entry = &snapshot->pickle.entries.items[index];
-		struct gm_lived *lived = gm_lived_find(device, entry->address);
-		switch (gm_snapshot_action(snapshot, entry->action)) {
+	for (uint32_t i = 0; i < device->count; i++) {
+		const struct gm_entry *entry = &snapshot->pickle.entries.items[device->first + i];
+		switch (entry->action) {
 		case GM_ALLOC:
-			gm_try(lived_put(device, entry->address, index, GM_LIVED_NOW));
-			break;
 		case GM_FREE_REQUESTED:
-			count_stack(snapshot, device, lived, entry);
-			if (lived)
-				lived->state = GM_LIVED_PENDING;
-			else
-				gm_try(freed_unseen(device, entry, index, false));
-			break;
 		case GM_FREE_COMPLETED:
-			if (lived)
-				lived->state = GM_LIVED_FREED;
-			else
-				gm_try(freed_unseen(device, entry, index, true));
+			gm_try(see_event(snapshot, device, device->first + i));
 			break;
 		case GM_SEGMENT_ALLOC:
 			gm_try(add_extent(device, entry->address, entry->size));
@@ -226,12 +269,14 @@ static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace
 				remove_extent(device, entry->address);
 				break;
 			}
-			if (!gm_array_push(
-			            &device->before, ((struct gm_before){.address = entry->address,
-			                                     .size = entry->size,
-			                                     .requested = entry->size,
-			                                     .stream = entry->stream,
-			                                     .action = GM_SEGMENT_ALLOC})))
+			const struct gm_before before = {
+			        .address = entry->address,
+			        .size = entry->size,
+			        .requested = entry->size,
+			        .stream = gm_pickle_stream(&snapshot->pickle, entry->stream),
+			        .action = GM_SEGMENT_ALLOC,
+			};
+			if (!gm_array_push(&device->before, before))
 				return &gm_error_no_memory;
 			break;
 		case GM_SEGMENT_MAP:
@@ -351,20 +396,25 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 		if (device->before.items[i].action == GM_SEGMENT_ALLOC)
 			gm_try(add_extent(device, device->before.items[i].address,
 			        device->before.items[i].size));
-	for (size_t i = 0; i < device->before.count; i++)
-		if (device->before.items[i].action == GM_ALLOC)
-			gm_try(use(device, device->before.items[i].address,
-			        device->before.items[i].size, true, &size));
-	for (size_t i = 0; i < device->trace.count; i++) {
-		struct gm_entry *entry = &snapshot->pickle.entries.items[device->trace.items[i]];
-		switch (gm_snapshot_action(snapshot, entry->action)) {
+	for (size_t i = 0; i < device->before.count; i++) {
+		const struct gm_before *before = &device->before.items[i];
+		struct gm_lived place = {0};
+		if (before->action == GM_ALLOC)
+			gm_try(use(device, before->address, before->size, true, &place, &size));
+	}
+	for (uint32_t i = 0; i < device->count; i++) {
+		struct gm_entry *entry = &snapshot->pickle.entries.items[device->first + i];
+		struct gm_lived *lived;
+		switch (entry->action) {
 		case GM_ALLOC:
+			lived = gm_lived_find(device, entry->address);
 			size = entry->block_size;
 			gm_try(use(device, entry->address, size ? size : entry->size, size != 0,
-			        &entry->block_size));
+			        lived, &entry->block_size));
 			break;
 		case GM_FREE_COMPLETED:
-			let_go(device, entry->address);
+			lived = gm_lived_find(device, entry->address);
+			let_go(device, entry->address, lived);
 			break;
 		case GM_SEGMENT_ALLOC:
 			gm_try(add_extent(device, entry->address, entry->size));

@@ -4,8 +4,6 @@
 
 #include "base/cleanup.h"
 
-enum { DEVICES_MAX = 256 };
-
 static struct gm_error *wrong(const struct gm_snapshot *snapshot, const char *what)
 {
 	return gm_error_create(GM_CORRUPT,
@@ -17,7 +15,7 @@ static struct gm_error *wrong(const struct gm_snapshot *snapshot, const char *wh
 static struct gm_error *find_device(
         struct gm_snapshot *snapshot, uint64_t index, struct gm_trace_device **ret_device)
 {
-	if (index >= DEVICES_MAX)
+	if (index >= GM_SNAPSHOT_DEVICES_MAX)
 		return wrong(snapshot, "it names a device beyond the 256th");
 	for (size_t i = 0; i < snapshot->devices.count; i++) {
 		*ret_device = &snapshot->devices.items[i];
@@ -46,19 +44,48 @@ static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 	return NULL;
 }
 
+/* Entries that are one after another, and in no trace yet, are the trace as they lie there; others are copied. */
+static struct gm_error *take_entries(
+        struct gm_snapshot *snapshot, struct gm_trace_device *device, uint32_t first, uint32_t count)
+{
+	struct gm_pickle *pickle = &snapshot->pickle;
+	bool fresh = first >= snapshot->taken;
+	if (!device->count && fresh)
+		device->first = first;
+	if (fresh && first == device->first + device->count) {
+		device->count += count;
+		snapshot->taken = first + count;
+		return NULL;
+	}
+	uint32_t had = device->first + device->count == pickle->entries.count ? 0 : device->count;
+	if (pickle->entries.count + had + count >= UINT32_MAX ||
+	        !gm_array_reserve(&pickle->entries, (size_t)had + count))
+		return &gm_error_no_memory;
+	struct gm_entry *entries = pickle->entries.items;
+	size_t end = pickle->entries.count;
+	memcpy(entries + end, entries + device->first, had * sizeof(*entries));
+	memcpy(entries + end + had, entries + first, count * sizeof(*entries));
+	if (had || !device->count)
+		device->first = (uint32_t)end;
+	pickle->entries.count += had + count;
+	device->count += count;
+	snapshot->taken = (uint32_t)pickle->entries.count;
+	return NULL;
+}
+
 static struct gm_error *read_trace(struct gm_snapshot *snapshot, gm_value trace, uint64_t index)
 {
 	struct gm_place place = gm_pickle_first(&snapshot->pickle, trace);
 	gm_value value;
+	uint32_t count;
 	struct gm_trace_device *device = NULL;
-	while (gm_pickle_next(&snapshot->pickle, &place, &value)) {
-		const struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
-		if (!object || object->kind != GM_ENTRY)
+	while (gm_pickle_next_row(&snapshot->pickle, &place, &value, &count)) {
+		uint32_t first = gm_pickle_entry(&snapshot->pickle, value);
+		if (first == UINT32_MAX)
 			return wrong(snapshot, "a trace has an entry without an action");
 		if (!device)
 			gm_try(find_device(snapshot, index, &device));
-		if (!gm_array_push(&device->trace, object->first))
-			return &gm_error_no_memory;
+		gm_try(take_entries(snapshot, device, first, count));
 	}
 	return NULL;
 }
@@ -134,22 +161,9 @@ void gm_snapshot_deinit(struct gm_snapshot *snapshot)
 		for (size_t j = 0; j < device->extents.count; j++)
 			gm_array_deinit(&device->extents.items[j].used);
 		gm_array_deinit(&device->extents);
-		gm_array_deinit(&device->trace);
 		gm_array_deinit(&device->before);
 		free(device->lived);
 	}
 	gm_array_deinit(&snapshot->devices);
 	gm_pickle_deinit(&snapshot->pickle);
-}
-
-uint8_t gm_snapshot_action(const struct gm_snapshot *snapshot, uint32_t string)
-{
-	size_t length;
-	const char *text = gm_pickle_string(&snapshot->pickle, string, &length);
-	for (unsigned action = GM_ALLOC; action < GM_ACTION_COUNT; action++) {
-		const char *name = gm_action_name((enum gm_action)action);
-		if (name && strlen(name) == length && memcmp(name, text, length) == 0)
-			return (uint8_t)action;
-	}
-	return 0;
 }

@@ -8,6 +8,8 @@
 #include "import/pickle.h"
 #include "log/log.h"
 
+enum { GM_SNAPSHOT_DEVICES_MAX = 256 };
+
 /* A block or segment that was there before the trace began. */
 struct gm_before {
 	uint64_t address, size, requested, stream;
@@ -19,8 +21,9 @@ struct gm_before {
 /* An address that a trace names. */
 struct gm_lived {
 	uint64_t address;
-	uint32_t entry; /* of its last allocation */
-	uint8_t state;  /* enum gm_lived_state */
+	uint32_t entry;         /* of its last allocation */
+	uint32_t extent, place; /* where in the segments it was the last time: tried first */
+	uint8_t state;          /* enum gm_lived_state */
 };
 enum gm_lived_state { GM_LIVED_NONE, GM_LIVED_NOW, GM_LIVED_PENDING, GM_LIVED_FREED };
 
@@ -32,7 +35,7 @@ struct gm_extent {
 
 struct gm_trace_device {
 	int16_t index;
-	GM_ARRAY(uint32_t) trace; /* entries */
+	uint32_t first, count; /* its trace: entries of the pickle that no other device has */
 	GM_ARRAY(struct gm_before) before;
 	struct gm_lived *lived; /* open-addressed */
 	size_t lived_count, lived_slots;
@@ -44,7 +47,7 @@ struct gm_trace_device {
 	/* Frees with the very stack of their allocation, and with one of their own. Where a recorder was told to look
 	 * at allocations only (context="alloc"), PyTorch gives frees their allocation's. */
 	uint64_t frees_as_made, frees_on_their_own;
-	size_t next; /* of the trace, while it is written */
+	uint32_t next; /* of the trace, while it is written */
 	uint32_t
 	        waiting; /* log id of the stack that waits in backward(), while it is written; 0: none */
 };
@@ -52,21 +55,42 @@ struct gm_trace_device {
 struct gm_snapshot {
 	struct gm_pickle pickle;
 	GM_ARRAY(struct gm_trace_device) devices;
+	uint32_t taken; /* entries up to here may be in some device's trace */
 	bool has_traces;
 };
 
 struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path);
 void gm_snapshot_deinit(struct gm_snapshot *snapshot);
-/* enum gm_action; 0: a newer one. */
-uint8_t gm_snapshot_action(const struct gm_snapshot *snapshot, uint32_t string);
-
 /* Follows a device's trace: replay.c. Its segments must have been read. */
 struct gm_error *gm_replay(
         struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segments);
 /* The state of an address; NULL: the trace does not name it. */
 struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address);
 
-/* Writes it all: write.c. */
-struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_writer *writer);
+/*
+ * The events, when all is read: events.c. They stay the entries that they are, and are given to the log's readers one
+ * by one, so that nothing is coded only to be decoded at once.
+ */
+struct gm_snapshot_events {
+	GM_ARRAY(uint32_t) order; /* entries in the order of the log */
+	GM_ARRAY(struct gm_entry) entries;
+	struct gm_pickle streams; /* of which only those are there */
+	struct {
+		uint64_t allocated, reserved; /* as the segments say, at its end */
+	} devices[GM_SNAPSHOT_DEVICES_MAX];
+};
+
+/* NULL: no memory. */
+struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *snapshot);
+void gm_snapshot_events_destroy(struct gm_snapshot_events *events);
+/* Takes entries and streams out of the pickle. */
+void gm_snapshot_events_take(struct gm_snapshot_events *events, struct gm_pickle *pickle);
+/* Opens the log that was written, with these events, which are its from then on, and on failure gone. */
+struct gm_error *gm_snapshot_events_log(struct gm_snapshot_events *events, const char *written,
+        const char *name, struct gm_log **ret_log);
+
+/* Writes all but the events: write.c. */
+struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_writer *writer,
+        struct gm_snapshot_events **ret_events);
 
 #endif

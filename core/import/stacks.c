@@ -6,9 +6,13 @@
 #include "base/text.h"
 #include "log/format.h"
 
-void gm_import_stacks_init(struct gm_import_stacks *stacks, const struct gm_pickle *pickle)
+struct gm_error *gm_import_stacks_init(
+        struct gm_import_stacks *stacks, const struct gm_pickle *pickle)
 {
 	*stacks = (struct gm_import_stacks){.pickle = pickle};
+	size_t count = pickle->raw_stacks.count;
+	stacks->raw = calloc(count ? count : 1, sizeof(*stacks->raw));
+	return stacks->raw ? NULL : &gm_error_no_memory;
 }
 
 void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
@@ -18,6 +22,7 @@ void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
 	gm_array_deinit(&stacks->stacks);
 	gm_array_deinit(&stacks->members);
 	gm_array_deinit(&stacks->native);
+	free(stacks->raw);
 	gm_intern_deinit(&stacks->code_ids);
 	gm_intern_deinit(&stacks->frame_ids);
 }
@@ -85,62 +90,78 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	return frame - 1;
 }
 
-static struct gm_error *read_frames(
-        struct gm_import_stacks *stacks, gm_value frames, struct gm_import_stack *stack)
+/* The next frame of a stack under way; false: no memory. */
+static bool add_frame(struct gm_import_stacks *stacks, struct gm_import_stack *stack, uint32_t index)
+{
+	struct gm_frame_record *record = &stacks->pickle->frames.items[index];
+	if (!record->result) {
+		uint32_t number = frame_number(stacks, record);
+		if (number == UINT32_MAX)
+			return false;
+		record->result = number + 1;
+	}
+	const struct gm_import_frame *frame = &stacks->frames.items[record->result - 1];
+	if (frame->native)
+		return stacks->native.count == GM_LOG_STACK_MAX ||
+		       gm_array_push(&stacks->native, record->result - 1);
+	if (stack->python == GM_LOG_STACK_MAX)
+		return true;
+	if (stack->backward == UINT32_MAX && stacks->codes.items[frame->code].backward)
+		stack->backward = stack->python;
+	stack->python++;
+	return gm_array_push(&stacks->members, record->result - 1);
+}
+
+/* A stack of the frames of a list, or of a raw stack. */
+static struct gm_error *add_stack(
+        struct gm_import_stacks *stacks, gm_value frames, uint32_t *ret_result)
 {
 	const struct gm_pickle *pickle = stacks->pickle;
-	struct gm_place place = gm_pickle_first(pickle, frames);
-	gm_value value;
+	if (stacks->members.count > UINT32_MAX - 2 * GM_LOG_STACK_MAX)
+		return &gm_error_no_memory;
+	struct gm_import_stack stack = {
+	        .first = (uint32_t)stacks->members.count, .backward = UINT32_MAX};
 	stacks->native.count = 0;
-	while (gm_pickle_next(pickle, &place, &value)) {
-		const struct gm_object *object = gm_pickle_object(pickle, value);
-		if (!object || object->kind != GM_FRAME)
-			continue;
-		struct gm_frame_record *record = &pickle->frames.items[object->first];
-		if (!record->result) {
-			uint32_t number = frame_number(stacks, record);
-			if (number == UINT32_MAX)
+	if (gm_value_tag(frames) == GM_TAG_STACK) {
+		const struct gm_raw_stack *raw = &pickle->raw_stacks.items[gm_value_stack(frames)];
+		for (uint32_t i = 0; i < raw->count; i++)
+			if (!add_frame(stacks, &stack, pickle->stack_frames.items[raw->first + i]))
 				return &gm_error_no_memory;
-			record->result = number + 1;
+	} else {
+		struct gm_place place = gm_pickle_first(pickle, frames);
+		gm_value value;
+		while (gm_pickle_next(pickle, &place, &value)) {
+			const struct gm_object *object = gm_pickle_object(pickle, value);
+			if (object && object->kind == GM_FRAME &&
+			        !add_frame(stacks, &stack, object->first))
+				return &gm_error_no_memory;
 		}
-		const struct gm_import_frame *frame = &stacks->frames.items[record->result - 1];
-		bool fits = true;
-		if (frame->native && stacks->native.count < GM_LOG_STACK_MAX) {
-			fits = gm_array_push(&stacks->native, record->result - 1);
-		} else if (!frame->native && stack->python < GM_LOG_STACK_MAX) {
-			if (stack->backward == UINT32_MAX &&
-			        stacks->codes.items[frame->code].backward)
-				stack->backward = stack->python;
-			stack->python++;
-			fits = gm_array_push(&stacks->members, record->result - 1);
-		}
-		if (!fits)
-			return &gm_error_no_memory;
 	}
 	for (size_t i = 0; i < stacks->native.count; i++)
 		if (!gm_array_push(&stacks->members, stacks->native.items[i]))
 			return &gm_error_no_memory;
-	stack->native = (uint32_t)stacks->native.count;
+	stack.native = (uint32_t)stacks->native.count;
+	if (!gm_array_push(&stacks->stacks, stack))
+		return &gm_error_no_memory;
+	*ret_result = (uint32_t)stacks->stacks.count;
 	return NULL;
 }
 
 struct gm_error *gm_import_stack(
         struct gm_import_stacks *stacks, gm_value frames, uint32_t *ret_stack)
 {
-	struct gm_object *list = gm_pickle_object(stacks->pickle, frames);
 	*ret_stack = GM_NO_STACK;
-	if (!list || list->kind != GM_LIST)
-		return NULL;
-	if (!list->result) {
-		if (stacks->members.count > UINT32_MAX - 2 * GM_LOG_STACK_MAX)
-			return &gm_error_no_memory;
-		struct gm_import_stack stack = {
-		        .first = (uint32_t)stacks->members.count, .backward = UINT32_MAX};
-		gm_try(read_frames(stacks, frames, &stack));
-		if (!gm_array_push(&stacks->stacks, stack))
-			return &gm_error_no_memory;
-		list->result = (uint32_t)stacks->stacks.count;
+	uint32_t *result;
+	if (gm_value_tag(frames) == GM_TAG_STACK) {
+		result = &stacks->raw[gm_value_stack(frames)];
+	} else {
+		struct gm_object *list = gm_pickle_object(stacks->pickle, frames);
+		if (!list || list->kind != GM_LIST)
+			return NULL;
+		result = &list->result;
 	}
-	*ret_stack = list->result - 1;
+	if (!*result)
+		gm_try(add_stack(stacks, frames, result));
+	*ret_stack = *result - 1;
 	return NULL;
 }

@@ -35,11 +35,13 @@ struct gm_import_stacks {
 	GM_ARRAY(uint32_t) members;
 	struct gm_intern code_ids, frame_ids;
 	GM_ARRAY(uint32_t) native; /* room for one stack */
+	uint32_t *raw;             /* stack + 1 of each raw stack; 0: not read yet */
 };
 
 enum { GM_NO_STACK = UINT32_MAX };
 
-void gm_import_stacks_init(struct gm_import_stacks *stacks, const struct gm_pickle *pickle);
+struct gm_error *gm_import_stacks_init(
+        struct gm_import_stacks *stacks, const struct gm_pickle *pickle);
 void gm_import_stacks_deinit(struct gm_import_stacks *stacks);
 
 /* The stack that a list of frames is; GM_NO_STACK where it is no list. */

@@ -1,12 +1,9 @@
 /* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and frames. */
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "import/pickle.h"
+#include "import/machine.h"
 
 enum { KEYS_MAX = 256 }; /* of a dictionary, looked at; snapshots have a dozen */
-#define SIZE_LIMIT \
-	(UINT64_C(1) << 56) /* bytes: no device has more, and sums of it stay meaningful */
 
 static const char *const key_names[GM_KEY_COUNT] = {
         [GM_KEY_UNKNOWN] = "",
@@ -84,10 +81,31 @@ bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_v
 	if (!place->piece)
 		return false;
 	const gm_value *piece = pickle->arena.items + place->piece - 1;
-	*ret_value = piece[1 + place->index++];
-	if (place->index == piece[0] >> 32)
+	uint32_t count = (uint32_t)(piece[0] >> 32);
+	if (count & GM_PIECE_ROW)
+		*ret_value = piece[1] + ((uint64_t)place->index++ << 3);
+	else
+		*ret_value = piece[1 + place->index++];
+	if (place->index == (count & ~GM_PIECE_ROW))
 		*place = (struct gm_place){(uint32_t)piece[0], 0};
 	return true;
+}
+
+bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value,
+        uint32_t *ret_count)
+{
+	*ret_count = 1;
+	if (place->piece && !place->index) {
+		const gm_value *piece = pickle->arena.items + place->piece - 1;
+		uint32_t count = (uint32_t)(piece[0] >> 32);
+		if (count & GM_PIECE_ROW) {
+			*ret_count = count & ~GM_PIECE_ROW;
+			*ret_value = piece[1];
+			*place = (struct gm_place){(uint32_t)piece[0], 0};
+			return true;
+		}
+	}
+	return gm_pickle_next(pickle, place, ret_value);
 }
 
 gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_key key)
@@ -130,31 +148,56 @@ static struct gm_error *number(const struct gm_pickle *pickle, gm_value value, e
 	return NULL;
 }
 
+bool gm_pickle_stream_number(struct gm_pickle *pickle, uint64_t stream, uint32_t *ret_number)
+{
+	if (stream != pickle->last_stream) {
+		uint32_t id = gm_intern_add(&pickle->streams, &stream, sizeof(stream));
+		if (!id)
+			return false;
+		pickle->last_stream = stream;
+		pickle->last_stream_number = stream ? id : 0;
+	}
+	*ret_number = pickle->last_stream_number;
+	return true;
+}
+
+uint64_t gm_pickle_stream(const struct gm_pickle *pickle, uint32_t number)
+{
+	uint64_t stream = 0;
+	if (number)
+		memcpy(&stream, pickle->streams.bytes + (size_t)(number - 1) * sizeof(stream),
+		        sizeof(stream));
+	return stream;
+}
+
 struct gm_error *gm_pickle_fill_entry(
-        const struct gm_pickle *pickle, struct gm_entry *entry, const gm_value *items, size_t count)
+        struct gm_pickle *pickle, struct gm_entry *entry, const gm_value *items, size_t count)
 {
 	for (size_t i = 0; i < count; i += 2) {
 		gm_value value = items[i + 1];
 		enum gm_key key = key_of(pickle, items[i]);
+		uint64_t stream;
 		switch (key) {
 		case GM_KEY_ACTION:
 			if (gm_value_tag(value) != GM_TAG_STRING)
 				return gm_pickle_refuse(pickle, pickle->op_at,
 				        "'action' of an entry before it is no string");
-			entry->action = (uint32_t)(value >> 3);
+			entry->action = pickle->actions.items[(value >> 3) - 1];
 			break;
 		case GM_KEY_ADDR:
 		case GM_KEY_DEVICE_FREE: /* of an oom, in the place of an address */
 			gm_try(number(pickle, value, key, UINT64_MAX, &entry->address));
 			break;
 		case GM_KEY_SIZE:
-			gm_try(number(pickle, value, key, SIZE_LIMIT, &entry->size));
+			gm_try(number(pickle, value, key, GM_PICKLE_SIZE_MAX, &entry->size));
 			break;
 		case GM_KEY_STREAM:
-			gm_try(number(pickle, value, key, UINT64_MAX, &entry->stream));
+			gm_try(number(pickle, value, key, UINT64_MAX, &stream));
+			if (!gm_pickle_stream_number(pickle, stream, &entry->stream))
+				return &gm_error_no_memory;
 			break;
 		case GM_KEY_TIME_US:
-			gm_try(number(pickle, value, key, INT64_MAX / 1000, &entry->time_us));
+			gm_try(number(pickle, value, key, GM_PICKLE_TIME_MAX, &entry->time_us));
 			break;
 		case GM_KEY_FRAMES:
 			entry->frames = value;

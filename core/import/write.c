@@ -1,4 +1,7 @@
-/* A snapshot's devices into a log: what was there before, then the traces, merged by their times. */
+/*
+ * A snapshot's devices into a log: what was there before, then the traces, merged by their times. Strings, stacks and
+ * notes are written; the events stay the entries that they are, with the log's numbers of their stacks.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +31,7 @@ struct writing {
 	size_t frame_room, code_room;
 	uint32_t native_count;
 	char *text; /* of a string under way */
+	struct gm_snapshot_events *events;
 	uint64_t skipped;
 	bool frees_have_stacks;
 	uint32_t main_code; /* of the outermost frame of the first stack; UINT32_MAX: none yet */
@@ -149,10 +153,9 @@ static struct gm_error *put_stacks(
 }
 
 /* The stack of what an entry says, none where it is that of another event. */
-static gm_value frames_of(
-        const struct gm_trace_device *device, const struct gm_entry *entry, uint8_t action)
+static gm_value frames_of(const struct gm_trace_device *device, const struct gm_entry *entry)
 {
-	bool freed = action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
+	bool freed = entry->action == GM_FREE_REQUESTED || entry->action == GM_FREE_COMPLETED;
 	return freed && device->frees_as_made && !device->frees_on_their_own ? GM_VALUE_NONE
 	                                                                     : entry->frames;
 }
@@ -163,22 +166,44 @@ static struct gm_error *read_stacks(struct writing *writing)
 	struct gm_snapshot *snapshot = writing->snapshot;
 	for (size_t i = 0; i < snapshot->devices.count; i++) {
 		const struct gm_trace_device *device = &snapshot->devices.items[i];
+		const struct gm_entry *entries = snapshot->pickle.entries.items + device->first;
 		writing->loops.last = GM_NO_STACK;
-		for (size_t j = 0; j < device->trace.count; j++) {
-			const struct gm_entry *entry =
-			        &snapshot->pickle.entries.items[device->trace.items[j]];
+		for (uint32_t j = 0; j < device->count; j++) {
 			uint32_t stack;
-			uint8_t action = gm_snapshot_action(snapshot, entry->action);
 			gm_try(gm_import_stack(
-			        &writing->read, frames_of(device, entry, action), &stack));
+			        &writing->read, frames_of(device, &entries[j]), &stack));
+			if (stack == GM_NO_STACK || stack == writing->loops.last)
+				continue;
 			if (!gm_import_loops_feed(&writing->loops, stack))
 				return &gm_error_no_memory;
-			writing->frees_have_stacks |= stack != GM_NO_STACK &&
-			                              writing->read.stacks.items[stack].python &&
-			                              action == GM_FREE_REQUESTED;
+			writing->frees_have_stacks |= entries[j].action == GM_FREE_REQUESTED &&
+			                              writing->read.stacks.items[stack].python;
 		}
 	}
 	gm_import_loops_finish(&writing->loops);
+	return NULL;
+}
+
+/* An event of what was there before is an entry of our own. */
+static struct gm_error *put_old(struct writing *writing, const struct gm_trace_device *device,
+        const struct gm_before *before, uint8_t action, const struct stacks *stacks,
+        uint64_t time_us)
+{
+	struct gm_pickle *pickle = &writing->snapshot->pickle;
+	struct gm_entry entry = {
+	        .address = before->address,
+	        .size = before->requested,
+	        .time_us = time_us,
+	        .block_size = before->size,
+	        .stacks = {stacks->python, stacks->native},
+	        .action = action,
+	        .device = (uint8_t)device->index,
+	        .flags = GM_EVENT_PREEXISTING,
+	};
+	if (!gm_pickle_stream_number(pickle, before->stream, &entry.stream) ||
+	        !gm_array_push(&pickle->entries, entry) ||
+	        !gm_array_push(&writing->events->order, (uint32_t)pickle->entries.count - 1))
+		return &gm_error_no_memory;
 	return NULL;
 }
 
@@ -190,26 +215,10 @@ static struct gm_error *put_before(
 		const struct gm_before *before = &device->before.items[i];
 		struct stacks stacks;
 		gm_try(put_stacks(writing, before->frames, &stacks));
-		struct gm_event event = {
-		        .action = before->action,
-		        .device_type = 1,
-		        .device = device->index,
-		        .flags = GM_EVENT_PREEXISTING,
-		        .time_ns = time_us * 1000,
-		        .address = before->address,
-		        .size = before->size,
-		        .requested = before->requested,
-		        .stream = before->stream,
-		        .allocated = UINT64_MAX,
-		        .reserved = UINT64_MAX,
-		        .python_stack = stacks.python,
-		        .native_stack = stacks.native,
-		};
-		gm_log_writer_event(writing->log, &event);
-		if (before->free_pending) {
-			event.action = GM_FREE_REQUESTED;
-			gm_log_writer_event(writing->log, &event);
-		}
+		gm_try(put_old(writing, device, before, before->action, &stacks, time_us));
+		if (before->free_pending)
+			gm_try(put_old(
+			        writing, device, before, GM_FREE_REQUESTED, &stacks, time_us));
 		count += before->action == GM_ALLOC;
 		bytes += before->action == GM_ALLOC ? before->size : 0;
 		segments += before->action != GM_ALLOC;
@@ -225,7 +234,7 @@ static struct gm_error *put_before(
 	if (!count && !segments)
 		return NULL;
 	snprintf(text, sizeof(text),
-	        writing->snapshot->has_traces && device->trace.count
+	        writing->snapshot->has_traces && device->count
 	                ? "cuda:%d: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
 	                  " segments are older than the trace, which began late or lost its start"
 	                : "cuda:%d: no trace: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
@@ -257,50 +266,38 @@ static bool borrow(struct writing *writing, struct gm_trace_device *device, uint
 
 static struct gm_error *put_entry(struct writing *writing, struct gm_trace_device *device)
 {
-	const struct gm_entry *entry =
-	        &writing->snapshot->pickle.entries.items[device->trace.items[device->next++]];
-	uint8_t action = gm_snapshot_action(writing->snapshot, entry->action);
+	uint32_t index = device->first + device->next++;
+	struct gm_entry *entry = &writing->snapshot->pickle.entries.items[index];
+	uint8_t action = entry->action;
 	if (!action) {
 		writing->skipped++;
 		return NULL;
 	}
 	struct stacks stacks;
-	gm_try(put_stacks(writing, frames_of(device, entry, action), &stacks));
+	gm_try(put_stacks(writing, frames_of(device, entry), &stacks));
 	bool borrowed = borrow(writing, device, action, &stacks);
 	bool block =
 	        action == GM_ALLOC || action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
-	uint64_t size = entry->block_size ? entry->block_size : entry->size;
-	if (block && !entry->block_size)
-		size = (entry->size + 511) / 512 * 512;
-	bool last = device->has_segments && device->next == device->trace.count;
-	const struct gm_event event = {
-	        .action = action,
-	        .device_type = 1,
-	        .device = device->index,
-	        .flags = borrowed ? GM_EVENT_BORROWED : 0,
-	        .time_ns = entry->time_us * 1000,
-	        .address = action == GM_OOM ? 0 : entry->address,
-	        .size = size,
-	        .requested = entry->size,
-	        .stream = entry->stream,
-	        /* What the segments sum up to is the allocator's own count at the end. */
-	        .allocated = last ? device->allocated : UINT64_MAX,
-	        .reserved = last ? device->reserved : UINT64_MAX,
-	        .python_stack = stacks.python,
-	        .native_stack = stacks.native,
-	};
-	uint64_t written = gm_log_writer_event(writing->log, &event);
+	if (!entry->block_size)
+		entry->block_size = block ? (entry->size + 511) / 512 * 512 : entry->size;
+	entry->stacks.python = stacks.python;
+	entry->stacks.native = stacks.native;
+	entry->device = (uint8_t)device->index;
+	entry->flags = borrowed ? GM_EVENT_BORROWED : 0;
+	if (device->has_segments && device->next == device->count)
+		entry->flags |= GM_ENTRY_LAST;
 	if (action == GM_OOM) {
 		char name[48];
-		snprintf(name, sizeof(name), "oom.%" PRIu64 ".free", written);
+		snprintf(name, sizeof(name), "oom.%zu.free", writing->events->order.count);
 		gm_log_writer_counter(writing->log, name, entry->address);
+		entry->address = 0;
 	}
-	return NULL;
+	return gm_array_push(&writing->events->order, index) ? NULL : &gm_error_no_memory;
 }
 
 static uint64_t next_time(const struct gm_snapshot *snapshot, const struct gm_trace_device *device)
 {
-	return snapshot->pickle.entries.items[device->trace.items[device->next]].time_us;
+	return snapshot->pickle.entries.items[device->first + device->next].time_us;
 }
 
 /* The device whose next entry is the earliest; NULL: all is written. */
@@ -309,7 +306,7 @@ static struct gm_trace_device *earliest(const struct gm_snapshot *snapshot)
 	struct gm_trace_device *found = NULL;
 	for (size_t i = 0; i < snapshot->devices.count; i++) {
 		struct gm_trace_device *device = &snapshot->devices.items[i];
-		if (device->next < device->trace.count &&
+		if (device->next < device->count &&
 		        (!found || next_time(snapshot, device) < next_time(snapshot, found)))
 			found = device;
 	}
@@ -336,18 +333,25 @@ static struct gm_error *write_all(struct writing *writing)
 	return NULL;
 }
 
-struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_writer *log)
+struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_writer *log,
+        struct gm_snapshot_events **ret_events)
 {
+	struct gm_snapshot_events *events = gm_snapshot_events_create(snapshot);
 	struct writing *writing = calloc(1, sizeof(*writing));
-	if (!writing)
+	if (!events || !writing) {
+		free(writing);
+		gm_snapshot_events_destroy(events);
 		return &gm_error_no_memory;
+	}
 	writing->snapshot = snapshot;
 	writing->log = log;
+	writing->events = events;
 	writing->main_code = UINT32_MAX;
 	writing->text = malloc(GM_LOG_STRING_MAX + 1);
-	gm_import_stacks_init(&writing->read, &snapshot->pickle);
 	gm_import_loops_init(&writing->loops, &writing->read);
-	struct gm_error *error = writing->text ? write_all(writing) : &gm_error_no_memory;
+	struct gm_error *error = gm_import_stacks_init(&writing->read, &snapshot->pickle);
+	if (!error)
+		error = writing->text ? write_all(writing) : &gm_error_no_memory;
 	gm_import_stacks_deinit(&writing->read);
 	gm_import_loops_deinit(&writing->loops);
 	free(writing->stacks);
@@ -355,5 +359,11 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 	free(writing->codes);
 	free(writing->text);
 	free(writing);
-	return error;
+	if (error) {
+		gm_snapshot_events_destroy(events);
+		return error;
+	}
+	gm_snapshot_events_take(events, &snapshot->pickle);
+	*ret_events = events;
+	return NULL;
 }

@@ -193,6 +193,20 @@ struct gm_log;
 struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
 /* The same of a log that stands for another file: gm_log_path() then gives `name`. */
 struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log);
+/*
+ * A log whose events lie elsewhere than in its file, which has the rest: an importer need not write what is read again
+ * at once. All ids in them must be those of the file.
+ */
+struct gm_log_events {
+	size_t size; /* sizeof(struct gm_log_events) */
+	uint64_t count;
+	/* Events [first, first + count), all there. */
+	void (*get)(const void *context, uint64_t first, size_t count, struct gm_event *ret_events);
+	void (*destroy)(void *context); /* by gm_log_close(), or when opening fails */
+	void *context;
+};
+struct gm_error *gm_log_open_with(const char *path, const char *name,
+        const struct gm_log_events *events, struct gm_log **ret_log);
 void gm_log_close(struct gm_log *log);
 /* Reads what was appended since. */
 struct gm_error *gm_log_refresh(struct gm_log *log);
@@ -207,6 +221,9 @@ bool gm_log_truncated(const struct gm_log *log, uint64_t *ret_offset);
 /* All arrays are owned by the log and valid until the next refresh. */
 uint64_t gm_log_event_count(const struct gm_log *log);
 void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event);
+/* Events from `number` on, as many as *ret_count says: what to go through many of them with. Valid until another event
+ * is asked for; NULL: there is none, or no memory. */
+const struct gm_event *gm_log_events(const struct gm_log *log, uint64_t number, size_t *ret_count);
 const char *gm_log_string(const struct gm_log *log, uint32_t id); /* "" for 0 */
 bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_code);
 bool gm_log_frame(const struct gm_log *log, uint32_t id, struct gm_log_frame *ret_frame);

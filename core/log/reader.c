@@ -24,7 +24,10 @@ struct event_chunk {
 	uint32_t length, count;
 };
 
-enum { CACHE_SLOTS = 8 };
+enum {
+	CACHE_SLOTS = 8,
+	GIVEN_BATCH = 256, /* events got at once from where they lie: few enough to stay in the nearest cache */
+};
 
 /* Consecutive events, decoded. Several small chunks share a slot. */
 struct cache_slot {
@@ -51,6 +54,7 @@ struct gm_log {
 	struct gm_tables tables;
 	GM_ARRAY(struct event_chunk) chunks;
 	uint64_t event_count;
+	struct gm_log_events given; /* where they lie elsewhere; get NULL: they are in the file */
 	struct cache *cache; /* apart, as reading an event does not change what the log says */
 };
 
@@ -241,9 +245,21 @@ struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
 
 struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log)
 {
+	const struct gm_log_events none = {.size = sizeof(none)};
+	return gm_log_open_with(path, name, &none, ret_log);
+}
+
+struct gm_error *gm_log_open_with(const char *path, const char *name,
+        const struct gm_log_events *events, struct gm_log **ret_log)
+{
 	struct gm_log *log = calloc(1, sizeof(*log));
-	if (!log)
+	if (!log) {
+		if (events->destroy)
+			events->destroy(events->context);
 		return &gm_error_no_memory;
+	}
+	log->given = *events;
+	log->event_count = events->count;
 	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
 	log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct gm_error *error = NULL;
@@ -277,6 +293,8 @@ void gm_log_close(struct gm_log *log)
 		return;
 	if (log->fd >= 0)
 		close(log->fd);
+	if (log->given.destroy)
+		log->given.destroy(log->given.context);
 	if (log->cache) {
 		for (size_t i = 0; i < CACHE_SLOTS; i++)
 			free(log->cache->slots[i].events);
@@ -398,11 +416,9 @@ static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 	return slot->count ? slot : NULL;
 }
 
-void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event)
+/* The slot with an event; NULL: there is none, or no memory. */
+static struct cache_slot *slot_with(const struct gm_log *log, uint64_t number)
 {
-	*ret_event = (struct gm_event){0};
-	if (number >= log->event_count)
-		return;
 	struct cache_slot *slot = NULL;
 	for (size_t i = 0; i < CACHE_SLOTS && !slot; i++) {
 		struct cache_slot *candidate = &log->cache->slots[i];
@@ -411,10 +427,42 @@ void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *re
 	}
 	if (!slot)
 		slot = load(log, number);
-	if (!slot)
+	if (slot)
+		slot->used = ++log->cache->clock;
+	return slot;
+}
+
+void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event)
+{
+	const struct cache_slot *slot = NULL;
+	if (number < log->event_count && log->given.get) {
+		log->given.get(log->given.context, number, 1, ret_event);
 		return;
-	slot->used = ++log->cache->clock;
-	*ret_event = slot->events[number - slot->first];
+	}
+	if (number < log->event_count)
+		slot = slot_with(log, number);
+	*ret_event = slot ? slot->events[number - slot->first] : (struct gm_event){0};
+}
+
+const struct gm_event *gm_log_events(const struct gm_log *log, uint64_t number, size_t *ret_count)
+{
+	*ret_count = 0;
+	if (number >= log->event_count)
+		return NULL;
+	if (!log->given.get) {
+		const struct cache_slot *slot = slot_with(log, number);
+		if (!slot)
+			return NULL;
+		*ret_count = (size_t)(slot->first + slot->count - number);
+		return slot->events + (number - slot->first);
+	}
+	struct cache_slot *slot = &log->cache->slots[0];
+	if (!slot->events && !(slot->events = malloc(GIVEN_BATCH * sizeof(*slot->events))))
+		return NULL;
+	uint64_t left = log->event_count - number;
+	*ret_count = left < GIVEN_BATCH ? (size_t)left : GIVEN_BATCH;
+	log->given.get(log->given.context, number, *ret_count, slot->events);
+	return slot->events;
 }
 
 const char *gm_log_string(const struct gm_log *log, uint32_t id)
