@@ -43,8 +43,8 @@ struct gm_error *gm_pickle_fill(struct gm_pickle *pickle, size_t size)
 	pickle->end -= pickle->at;
 	pickle->at = 0;
 	while (pickle->end < size) {
-		ssize_t got = read(pickle->fd, pickle->buffer + pickle->end,
-		        GM_PICKLE_BUFFER - pickle->end);
+		ssize_t got = read(
+		        pickle->fd, pickle->buffer + pickle->end, GM_PICKLE_BUFFER - pickle->end);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)

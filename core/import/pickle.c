@@ -221,7 +221,8 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 		memmove(pickle->stack.items + start + 1, pickle->stack.items + start,
 		        count * sizeof(gm_value));
 		pickle->stack.items[start] = object;
-		return op == 'l' ? gm_pickle_append_items(pickle, start + 1) : gm_pickle_set_items(pickle, start + 1);
+		return op == 'l' ? gm_pickle_append_items(pickle, start + 1)
+		                 : gm_pickle_set_items(pickle, start + 1);
 	}
 	case 0x90: /* ADDITEMS */
 		gm_try(gm_pickle_pop_mark(pickle, &start));

@@ -148,13 +148,13 @@ struct gm_pickle {
 	GM_ARRAY(struct gm_wide) wides;
 	GM_ARRAY(struct gm_entry) entries;
 	GM_ARRAY(struct gm_frame_record) frames;
-	struct gm_intern raw;                    /* of stacks' bytes */
+	struct gm_intern raw;                     /* of stacks' bytes */
 	GM_ARRAY(struct gm_raw_stack) raw_stacks; /* of id - 1 */
-	GM_ARRAY(uint32_t) stack_frames; /* indexes in frames */
-	struct gm_intern strings;        /* of strings' bytes; those longer than a log takes are cut */
-	GM_ARRAY(uint8_t) keys;          /* enum gm_key of string id - 1 */
-	GM_ARRAY(uint8_t) actions;       /* enum gm_action of string id - 1 */
-	struct gm_intern streams;        /* numbers of 64 bits */
+	GM_ARRAY(uint32_t) stack_frames;          /* indexes in frames */
+	struct gm_intern strings;  /* of strings' bytes; those longer than a log takes are cut */
+	GM_ARRAY(uint8_t) keys;    /* enum gm_key of string id - 1 */
+	GM_ARRAY(uint8_t) actions; /* enum gm_action of string id - 1 */
+	struct gm_intern streams;  /* numbers of 64 bits */
 	uint64_t last_stream;
 	uint32_t last_stream_number;
 	struct gm_schemas *schemas;

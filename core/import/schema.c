@@ -19,6 +19,8 @@ enum {
 	LITERAL_MAX = 16,
 	SPAN = 1 << 15,       /* bytes that are made to lie ahead */
 	STRING_MAX = 1 << 12, /* of a string read here */
+	ROOM_MIN = 1 << 14,   /* entries: fewer may be moved */
+	ROOM_MAX = 1 << 26,
 };
 
 enum part_kind {
@@ -27,7 +29,7 @@ enum part_kind {
 	PART_ACTION,
 	PART_FRAMES,
 	PART_OTHER, /* the value of a key that is not asked for: the bytes that it was, or another scalar */
-	PART_MEMO,  /* BINPUT and LONG_BINPUT, whose number is the next */
+	PART_MEMO, /* BINPUT and LONG_BINPUT, whose number is the next */
 };
 
 enum put_kind { PUT_NONE, PUT_ENTRY, PUT_VALUE };
@@ -141,8 +143,8 @@ static bool take_put(const struct gm_pickle *pickle, size_t before, const uint8_
 }
 
 /* A string; false: none, too long, or beyond the end. */
-static bool take_string(const uint8_t **at, const uint8_t *end, const uint8_t **ret_bytes,
-        size_t *ret_length)
+static bool take_string(
+        const uint8_t **at, const uint8_t *end, const uint8_t **ret_bytes, size_t *ret_length)
 {
 	const uint8_t *bytes = *at;
 	size_t head = bytes[0] == 0x8c ? 2 : bytes[0] == 'X' ? 5 : 0;
@@ -252,8 +254,8 @@ static bool take_frames(struct gm_pickle *pickle, struct attempt *attempt)
 	uint32_t id = place < UINT32_MAX ? take_stack(pickle, attempt) : 0;
 	if (!id)
 		return false;
-	attempt->entry.frames = gm_value_make(
-	        GM_TAG_STACK, (id - 1) | (uint64_t)(place + 1) << GM_STACK_BITS);
+	attempt->entry.frames =
+	        gm_value_make(GM_TAG_STACK, (id - 1) | (uint64_t)(place + 1) << GM_STACK_BITS);
 	return put(attempt, (id - 1) << 3 | GM_TAG_STACK);
 }
 
@@ -305,8 +307,7 @@ static inline bool fits(const struct part *part, const uint8_t *at)
 	               ((load64(at + 8) ^ part->bytes[1]) & part->mask[1])) == 0;
 }
 
-static bool take_part(
-        struct gm_pickle *pickle, const struct part *part, struct attempt *attempt)
+static bool take_part(struct gm_pickle *pickle, const struct part *part, struct attempt *attempt)
 {
 	uint32_t index;
 	switch ((enum part_kind)part->kind) {
@@ -321,8 +322,7 @@ static bool take_part(
 		if (!take_reference(pickle, &attempt->at, &index) ||
 		        (pickle->memo.items[index] & 7) != GM_TAG_STRING)
 			return false;
-		attempt->entry.action =
-		        pickle->actions.items[(pickle->memo.items[index] >> 3) - 1];
+		attempt->entry.action = pickle->actions.items[(pickle->memo.items[index] >> 3) - 1];
 		return true;
 	case PART_FRAMES:
 		return take_frames(pickle, attempt);
@@ -375,7 +375,8 @@ struct gm_error *gm_schema_read(struct gm_pickle *pickle)
 		if (pickle->at == pickle->end || pickle->buffer[pickle->at] != '}')
 			return NULL;
 		size_t tried = 0;
-		while (tried < schemas->count && !take_entry(pickle, &schemas->items[schemas->last])) {
+		while (tried < schemas->count &&
+		        !take_entry(pickle, &schemas->items[schemas->last])) {
 			schemas->last = (schemas->last + 1) % schemas->count;
 			tried++;
 		}
@@ -438,8 +439,8 @@ static bool learn_put(struct schema *schema, const uint8_t **at)
 }
 
 /* A value of no interest: a scalar, or a tuple of up to three of them. */
-static bool learn_other(struct gm_pickle *pickle, struct schema *schema, const uint8_t **at,
-        const uint8_t *end)
+static bool learn_other(
+        struct gm_pickle *pickle, struct schema *schema, const uint8_t **at, const uint8_t *end)
 {
 	const uint8_t *start = *at, *bytes;
 	struct part *part = add_part(schema, PART_OTHER);
@@ -504,7 +505,8 @@ static bool learn_item(
 	if (!take_reference(pickle, at, &index))
 		return false;
 	gm_value name = gm_memo_unpack(pickle, index);
-	if (gm_value_tag(name) != GM_TAG_STRING || !add_literal(schema, start, (size_t)(*at - start)))
+	if (gm_value_tag(name) != GM_TAG_STRING ||
+	        !add_literal(schema, start, (size_t)(*at - start)))
 		return false;
 	enum gm_key key = (enum gm_key)pickle->keys.items[(name >> 3) - 1];
 	struct part *part;
@@ -527,6 +529,26 @@ static bool learn_item(
 	}
 }
 
+static size_t count_puts(const struct schema *schema)
+{
+	size_t puts = 1; /* of frames */
+	for (size_t i = 0; i < schema->count; i++)
+		puts += schema->parts[i].put != PUT_NONE;
+	return puts;
+}
+
+/* Room for all entries that the rest of the file may have, so that they are never moved. What is not used of it costs
+ * no memory. */
+static void make_room(struct gm_pickle *pickle, size_t length, size_t puts)
+{
+	uint64_t now = gm_pickle_now(pickle);
+	uint64_t entries = now < pickle->file_size ? (pickle->file_size - now) / length : 0;
+	if (entries > ROOM_MIN && entries < ROOM_MAX) {
+		(void)gm_array_reserve(&pickle->entries, (size_t)entries);
+		(void)gm_array_reserve(&pickle->memo, (size_t)entries * puts);
+	}
+}
+
 void gm_schema_learn(struct gm_pickle *pickle, size_t start)
 {
 	const uint8_t *at = pickle->buffer + start, *end = pickle->buffer + pickle->at;
@@ -543,6 +565,8 @@ void gm_schema_learn(struct gm_pickle *pickle, size_t start)
 	if (!pickle->schemas && !(pickle->schemas = calloc(1, sizeof(*pickle->schemas))))
 		return; /* it goes without, at a tenth of the speed */
 	struct gm_schemas *schemas = pickle->schemas;
+	if (!schemas->count)
+		make_room(pickle, (size_t)(end - pickle->buffer) - start, count_puts(&schema));
 	size_t place = schemas->count;
 	if (place < SCHEMAS_MAX) {
 		schemas->count++;

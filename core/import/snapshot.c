@@ -45,8 +45,8 @@ static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 }
 
 /* Entries that are one after another, and in no trace yet, are the trace as they lie there; others are copied. */
-static struct gm_error *take_entries(
-        struct gm_snapshot *snapshot, struct gm_trace_device *device, uint32_t first, uint32_t count)
+static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_trace_device *device,
+        uint32_t first, uint32_t count)
 {
 	struct gm_pickle *pickle = &snapshot->pickle;
 	bool fresh = first >= snapshot->taken;

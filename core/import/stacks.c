@@ -91,7 +91,8 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 }
 
 /* The next frame of a stack under way; false: no memory. */
-static bool add_frame(struct gm_import_stacks *stacks, struct gm_import_stack *stack, uint32_t index)
+static bool add_frame(
+        struct gm_import_stacks *stacks, struct gm_import_stack *stack, uint32_t index)
 {
 	struct gm_frame_record *record = &stacks->pickle->frames.items[index];
 	if (!record->result) {

@@ -316,6 +316,12 @@ static struct gm_trace_device *earliest(const struct gm_snapshot *snapshot)
 static struct gm_error *write_all(struct writing *writing)
 {
 	struct gm_snapshot *snapshot = writing->snapshot;
+	size_t count = 0;
+	for (size_t i = 0; i < snapshot->devices.count; i++)
+		count += snapshot->devices.items[i].count +
+		         2 * snapshot->devices.items[i].before.count;
+	if (!gm_array_reserve(&writing->events->order, count))
+		return &gm_error_no_memory;
 	gm_try(read_stacks(writing));
 	struct gm_trace_device *device = earliest(snapshot);
 	uint64_t start = device ? next_time(snapshot, device) : 0;

@@ -26,7 +26,8 @@ struct event_chunk {
 
 enum {
 	CACHE_SLOTS = 8,
-	GIVEN_BATCH = 256, /* events got at once from where they lie: few enough to stay in the nearest cache */
+	GIVEN_BATCH =
+	        256, /* events got at once from where they lie: few enough to stay in the nearest cache */
 };
 
 /* Consecutive events, decoded. Several small chunks share a slot. */
