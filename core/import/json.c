@@ -1,4 +1,7 @@
-/* JSON into the machine: json.dumps of what torch.cuda.memory._snapshot() gives. RFC 8259, and Python's NaN. */
+/*
+ * JSON into the machine: json.dumps of what torch.cuda.memory._snapshot() gives. RFC 8259, and Python's NaN.
+ * JSON shares nothing: each event spells out its frames. Equal frames become one here, and equal lists of them.
+ */
 #include <string.h>
 
 #include "import/machine.h"
@@ -11,7 +14,10 @@ enum {
 };
 
 struct text {
-	GM_ARRAY(uint8_t) bytes; /* of a string under way, as far as one is kept */
+	GM_ARRAY(uint8_t) bytes;    /* of a string under way, as far as one is kept */
+	struct gm_intern frames;    /* file, name, line */
+	GM_ARRAY(uint32_t) objects; /* of frame id - 1 */
+	GM_ARRAY(uint32_t) list;    /* frames of a list under way */
 };
 
 static struct gm_error *broken(const struct gm_pickle *pickle)
@@ -213,13 +219,85 @@ static bool in_list(const struct gm_pickle *pickle)
 	return gm_pickle_object(pickle, values[-1])->kind == GM_LIST;
 }
 
-static struct gm_error *close_container(struct gm_pickle *pickle)
+/* A dictionary that is done: an entry needs no object any more, and a frame that there was before is that one. */
+static struct gm_error *share_dict(struct gm_pickle *pickle, struct text *text)
 {
-	bool list = in_list(pickle);
+	gm_value *value = &pickle->stack.items[pickle->stack.count - 1];
+	struct gm_object *object = gm_pickle_object(pickle, *value);
+	bool newest = *value >> 3 == pickle->objects.count - 1;
+	if (object->kind == GM_ENTRY && newest) {
+		*value = gm_value_make(GM_TAG_ENTRY, object->first);
+		pickle->objects.count--;
+	}
+	if (object->kind != GM_FRAME || object->first != pickle->frames.count - 1)
+		return NULL;
+	const struct gm_frame_record *record = &pickle->frames.items[object->first];
+	const uint32_t key[] = {record->file, record->name, record->line};
+	uint32_t id = gm_intern_add(&text->frames, key, sizeof(key));
+	if (!id || (id > text->objects.count &&
+	                   !gm_array_push(&text->objects, (uint32_t)(*value >> 3))))
+		return &gm_error_no_memory;
+	if (newest && text->objects.items[id - 1] != *value >> 3) {
+		pickle->objects.count--;
+		pickle->frames.count--;
+		*value = gm_value_make(GM_TAG_OBJECT, text->objects.items[id - 1]);
+	}
+	return NULL;
+}
+
+/* The values from `start` on, if all are frames, as a stack in the list's place. */
+static struct gm_error *share_list(
+        struct gm_pickle *pickle, struct text *text, size_t start, bool *ret_shared)
+{
+	size_t count = pickle->stack.count - start;
+	gm_value *values = pickle->stack.items + start;
+	*ret_shared = false;
+	text->list.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_object *object = gm_pickle_object(pickle, values[i]);
+		if (!object || object->kind != GM_FRAME)
+			return NULL;
+		if (!gm_array_push(&text->list, object->first))
+			return &gm_error_no_memory;
+	}
+	if (!count || gm_pickle_object(pickle, values[-1])->first)
+		return NULL; /* one that is longer than a batch */
+	uint32_t first = (uint32_t)pickle->stack_frames.count;
+	size_t known = pickle->raw.count;
+	if (known >= (1u << GM_STACK_BITS) - 1 || first > UINT32_MAX - BATCH)
+		return NULL;
+	uint32_t id =
+	        gm_intern_add(&pickle->raw, text->list.items, count * sizeof(*text->list.items));
+	if (!id)
+		return &gm_error_no_memory;
+	if (id > known) {
+		const struct gm_raw_stack stack = {.first = first, .count = (uint32_t)count};
+		for (size_t i = 0; i < count; i++)
+			if (!gm_array_push(&pickle->stack_frames, text->list.items[i]))
+				return &gm_error_no_memory;
+		if (!gm_array_push(&pickle->raw_stacks, stack))
+			return &gm_error_no_memory;
+	}
+	if (values[-1] >> 3 == pickle->objects.count - 1)
+		pickle->objects.count--;
+	values[-1] = gm_value_make(GM_TAG_STACK, (id - 1) | (uint64_t)id << GM_STACK_BITS);
+	pickle->stack.count = start;
+	*ret_shared = true;
+	return NULL;
+}
+
+static struct gm_error *close_container(struct gm_pickle *pickle, struct text *text)
+{
+	bool list = in_list(pickle), shared;
 	size_t start;
 	pickle->at++;
 	gm_try(gm_pickle_pop_mark(pickle, &start));
-	return list ? gm_pickle_append_items(pickle, start) : gm_pickle_set_items(pickle, start);
+	if (!list) {
+		gm_try(gm_pickle_set_items(pickle, start));
+		return share_dict(pickle, text);
+	}
+	gm_try(share_list(pickle, text, start, &shared));
+	return shared ? NULL : gm_pickle_append_items(pickle, start);
 }
 
 /* Into a list or dictionary; *ret_value: a value of it comes next. */
@@ -233,7 +311,7 @@ static struct gm_error *open_container(
 	gm_try(skip_space(pickle, &byte));
 	*ret_value = byte != (list ? ']' : '}');
 	if (!*ret_value)
-		return close_container(pickle);
+		return close_container(pickle, text);
 	return list ? NULL : read_key(pickle, text);
 }
 
@@ -246,7 +324,7 @@ static struct gm_error *go_on(struct gm_pickle *pickle, struct text *text, bool 
 		bool list = in_list(pickle);
 		gm_try(skip_space(pickle, &byte));
 		if (byte == (list ? ']' : '}')) {
-			gm_try(close_container(pickle));
+			gm_try(close_container(pickle, text));
 			continue;
 		}
 		gm_try(expect(pickle, ','));
@@ -294,6 +372,9 @@ struct gm_error *gm_json_read(struct gm_pickle *pickle)
 		return gm_pickle_wrong(pickle, "neither a pickle nor JSON begins so");
 	struct gm_error *error = read_values(pickle, &text);
 	gm_array_deinit(&text.bytes);
+	gm_array_deinit(&text.objects);
+	gm_array_deinit(&text.list);
+	gm_intern_deinit(&text.frames);
 	if (error)
 		return error;
 	for (;; pickle->at++) { /* nothing but space may follow */

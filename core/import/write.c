@@ -127,7 +127,9 @@ static struct gm_error *put_stacks(
 	struct stacks *stacks = &writing->stacks[number];
 	if (!stacks->written) {
 		const struct gm_import_stack *stack = &writing->read.stacks.items[number];
-		const uint32_t *members = writing->read.members.items + stack->first;
+		const uint32_t *members = stack->python + stack->native
+		                                  ? writing->read.members.items + stack->first
+		                                  : NULL;
 		for (uint32_t i = 0; i < stack->python; i++)
 			writing->python_frames[i] = put_frame(writing, members[i]);
 		for (uint32_t i = 0; i < stack->native; i++)
@@ -166,17 +168,17 @@ static struct gm_error *read_stacks(struct writing *writing)
 	struct gm_snapshot *snapshot = writing->snapshot;
 	for (size_t i = 0; i < snapshot->devices.count; i++) {
 		const struct gm_trace_device *device = &snapshot->devices.items[i];
-		const struct gm_entry *entries = snapshot->pickle.entries.items + device->first;
 		writing->loops.last = GM_NO_STACK;
 		for (uint32_t j = 0; j < device->count; j++) {
+			const struct gm_entry *entry =
+			        &snapshot->pickle.entries.items[device->first + j];
 			uint32_t stack;
-			gm_try(gm_import_stack(
-			        &writing->read, frames_of(device, &entries[j]), &stack));
+			gm_try(gm_import_stack(&writing->read, frames_of(device, entry), &stack));
 			if (stack == GM_NO_STACK || stack == writing->loops.last)
 				continue;
 			if (!gm_import_loops_feed(&writing->loops, stack))
 				return &gm_error_no_memory;
-			writing->frees_have_stacks |= entries[j].action == GM_FREE_REQUESTED &&
+			writing->frees_have_stacks |= entry->action == GM_FREE_REQUESTED &&
 			                              writing->read.stacks.items[stack].python;
 		}
 	}
