@@ -58,10 +58,36 @@ static bool still_waits(const struct gm_stacks_thread *thread, struct gm_stacks_
 	       gm_load(thread->lent_frame + (uint64_t)layout->frame_code) == thread->lent_code;
 }
 
+static void tell_several(void)
+{
+	static _Atomic bool told;
+	if (!atomic_exchange(&told, true))
+		gm_agent_gap("several threads wait in backward() at once: events of the "
+		             "autograd threads have no Python stack then");
+}
+
+/* Does another thread wait than the one that lends? It may have begun to since: what runs here may be its. */
+static bool another_waits(struct gm_stacks_thread *thread, const struct gm_stacks_thread *lender)
+{
+	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
+		struct gm_stacks_thread *other = atomic_load(&gm_stacks_threads[i]);
+		if (!other)
+			break;
+		if (other == thread || other == lender || !other->is_pythons || !visit(other))
+			continue;
+		bool waits = waiting_frame(thread, other);
+		leave(other);
+		if (waits) {
+			tell_several();
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Finds the one that waits, visited. NULL: none or several. */
 static struct gm_stacks_thread *find(struct gm_stacks_thread *thread)
 {
-	static _Atomic bool told;
 	struct gm_stacks_thread *found = NULL;
 
 	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
@@ -79,10 +105,7 @@ static struct gm_stacks_thread *find(struct gm_stacks_thread *thread)
 		if (found) {
 			leave(other);
 			leave(found);
-			if (!atomic_exchange(&told, true))
-				gm_agent_gap(
-				        "several threads wait in backward() at once: events of the "
-				        "autograd threads have no Python stack then");
+			tell_several();
 			return NULL;
 		}
 		found = other;
@@ -109,11 +132,15 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 		return 0;
 	if (thread->lender) {
 		other = atomic_load(&gm_stacks_threads[thread->lender - 1]);
-		if (!visit(other))
+		if (!visit(other)) {
 			other = NULL;
-		else if (!still_waits(thread, other)) {
+		} else if (!still_waits(thread, other)) {
 			leave(other);
 			other = NULL;
+		} else if (another_waits(thread, other)) {
+			leave(other);
+			thread->lender = 0;
+			return 0;
 		}
 	}
 	if (!other)

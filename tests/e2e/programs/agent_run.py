@@ -1,6 +1,6 @@
 """Trains something small, and writes what PyTorch's own recorder says of it: agent_run.py KIND OUT.json.
 
-KIND: gpt (autocast), trainer (transformers), loader (a DataLoader with two workers), threads (eight), ddp (two processes; each writes
+KIND: gpt (autocast), trainer (transformers), loader (a DataLoader with two workers), threads (eight), waiting (four, in backward), ddp (two processes; each writes
 OUT.json.RANK). With HISTORY=0 nothing is recorded by PyTorch; the losses are of CPU tensors in any case.
 """
 
@@ -112,6 +112,30 @@ def threads():
         thread.join()
 
 
+def waiting():
+    """Four that wait in backward() at once, for one autograd thread: each has its own function and sizes."""
+    import threading
+
+    def train(number):
+        width = 100_000 * (number + 1)
+        weights = torch.ones(width, device="cuda", requires_grad=True)
+        for _ in range(30):
+            x = weights
+            for _ in range(10):
+                x = x * 2 + 1
+            x.sum().backward()
+            weights.grad = None
+
+    scope = {"train": train}
+    for number in range(4):
+        exec(f"def train_{number}(): train({number})", scope)
+    all_threads = [threading.Thread(target=scope[f"train_{number}"]) for number in range(4)]
+    for thread in all_threads:
+        thread.start()
+    for thread in all_threads:
+        thread.join()
+
+
 def write(path, losses=None):
     snapshot = torch.cuda.memory._snapshot() if HISTORY else {"device_traces": []}
     keys = ("action", "addr", "size", "stream")
@@ -144,5 +168,5 @@ if __name__ == "__main__":
     else:
         if HISTORY:
             torch.cuda.memory._record_memory_history(context=None)
-        {"gpt": gpt, "trainer": trainer, "loader": loader, "threads": threads}[kind]()
+        {"gpt": gpt, "trainer": trainer, "loader": loader, "threads": threads, "waiting": waiting}[kind]()
         write(out)
