@@ -238,6 +238,33 @@ def sent_to_another_process():
     return held
 
 
+@way("item 1 of tuple: {g}")
+def sent_and_kept():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    queue, held = torch.multiprocessing.get_context("spawn").SimpleQueue(), big()
+    queue.put(held)
+    return queue, held
+
+
+@way("item 1 of tuple: {g}")
+def received_from_another_process():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    import sender
+
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    process = context.Process(target=sender.send, args=(queue, SIDE), daemon=True)
+    process.start()
+    end = time.monotonic() + 60
+    while queue.empty():
+        if time.monotonic() > end or not process.is_alive():
+            raise RuntimeError("no tensor has come from the other process")
+        time.sleep(0.05)
+    return process, mark(queue.get())
+
+
 @way("attribute 'flat_param' of FlatParamHandle: attribute '_handle' of FullyShardedDataParallel: {g}", some=True)
 def fsdp_flat_parameter():
     if DEVICE != "cuda":
