@@ -92,7 +92,7 @@ void gm_agent_gap(const char *text);
  * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent reads:
  *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the folder at start
  *   list=PATH   each process that records appends a line "PID PATH" to it
- *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES
+ *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
  *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
  *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and nobody to ask
  * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has told why.

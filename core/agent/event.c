@@ -24,6 +24,11 @@ void gm_agent_events_begin(void)
 	atomic_store(&sequence, 1);
 }
 
+uint64_t gm_agent_events_next(void)
+{
+	return atomic_load_explicit(&sequence, memory_order_relaxed);
+}
+
 void gm_agent_keep_id(uint64_t id)
 {
 	own_id = id;

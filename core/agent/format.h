@@ -18,7 +18,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 1,
-	GM_AGENT_MINOR = 0,
+	GM_AGENT_MINOR = 1,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -115,6 +115,21 @@ struct gm_agent_file_header {
 	_Atomic uint32_t extents; /* handed out; the file has that many behind its header */
 	_Atomic uint64_t lost;    /* events that found no room */
 	_Atomic uint64_t last_sequence;
+	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing was dropped. */
+	_Atomic uint32_t carried;
+	uint32_t ring; /* extents that it has at most, where it keeps the newest; else 0 */
+};
+
+/*
+ * What the extents of a recording are that keeps the newest: when there is no more room, the oldest ones are used anew. What
+ * is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT ones before; of their events those that are
+ * the last of their memory (an allocation that is not undone, mostly) to GM_AGENT_CARRIED ones, which together replace those
+ * of the time before when the header's `carried` says so.
+ */
+enum gm_agent_extent_kind {
+	GM_AGENT_EVENTS = 0,
+	GM_AGENT_KEPT,
+	GM_AGENT_CARRIED, /* read only as far as `carried` leads to them */
 };
 
 /* At an extent's beginning, GM_AGENT_EXTENT_HEADER bytes. */
@@ -125,7 +140,14 @@ struct gm_agent_extent_header {
 	_Atomic uint32_t
 	        owner_gone; /* 1: the thread ended; another goes on in it with a GM_AGENT_THREAD record */
 	uint64_t first_sequence; /* no event in it has a smaller number */
-	uint8_t unused[40];
+	/* Since 1.1 */
+	_Atomic uint32_t turn; /* changes before the extent is used anew: what is read while it does is not whole */
+	uint32_t kind; /* enum gm_agent_extent_kind */
+	uint32_t next; /* of GM_AGENT_CARRIED: number of the next of its kind plus 1, 0: the last */
+	uint32_t unused1;
+	uint64_t beginning; /* of GM_AGENT_CARRIED: from this number on events are all there */
+	uint64_t dropped;   /* of GM_AGENT_CARRIED: how many are not */
+	uint8_t unused[8];
 };
 
 /*

@@ -6,6 +6,7 @@
 
 /* event.c: numbers and counters from the start; the id of this process's file, for its children */
 void gm_agent_events_begin(void);
+uint64_t gm_agent_events_next(void); /* no event that comes has a smaller number */
 void gm_agent_keep_id(uint64_t id);
 uint64_t gm_agent_kept_id(void);
 

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/inside.h"
+#include "agent/ring.h"
 
 enum { SPARE_PIECES = 64 };
 
@@ -56,10 +57,12 @@ static void on_thread_end(void *unused)
 	        spool.header->pid != gm_agent_pid())
 		return;
 	lock();
-	if (spool.spare_count < SPARE_PIECES && piece.used < GM_AGENT_EXTENT_SIZE / 2)
+	if (spool.spare_count < SPARE_PIECES && piece.used < GM_AGENT_EXTENT_SIZE / 2) {
 		spool.spare[spool.spare_count++] = piece;
-	else
+	} else {
 		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
+		gm_agent_ring_finish(piece.number, piece.coding.sequence);
+	}
 	piece.extent = NULL;
 	unlock();
 }
@@ -124,6 +127,10 @@ const char *gm_agent_spool_open(const char *path)
 	char limit[32];
 	gm_agent_setting("max", limit, sizeof(limit));
 	spool.size_limit = strtoull(limit, NULL, 10);
+	uint64_t extents = 0;
+	if (gm_agent_setting_has("keep", "newest") && spool.size_limit > GM_AGENT_HEADER_SIZE)
+		extents = (spool.size_limit - GM_AGENT_HEADER_SIZE) / GM_AGENT_EXTENT_SIZE;
+	header->ring = gm_agent_ring_begin(extents) ? (uint32_t)extents : 0;
 	atomic_fetch_add(&spool.generation, 1);
 	unlock();
 
@@ -169,23 +176,19 @@ void gm_agent_spool_forget(void)
 	atomic_flag_clear(&spool.lock);
 }
 
-/* The next extent of the file, mapped; NULL: recording ends. */
-static struct gm_agent_extent_header *next_extent(enum gm_agent_end *ret_why)
+/* An extent, mapped; room is made for a new one. */
+static struct gm_agent_extent_header *map_extent(uint64_t number, enum gm_agent_end *ret_why)
 {
-	struct gm_agent_file_header *header = spool.header;
-	uint64_t number = atomic_load(&header->extents);
 	uint64_t offset = GM_AGENT_HEADER_SIZE + number * GM_AGENT_EXTENT_SIZE;
-	if (spool.size_limit && offset + GM_AGENT_EXTENT_SIZE > spool.size_limit) {
-		*ret_why = GM_AGENT_SIZE_LIMIT;
-		return NULL;
-	}
 	int fd = open(spool.path, O_RDWR | O_CLOEXEC);
 	struct stat status;
 	struct gm_agent_extent_header *extent = NULL;
 	*ret_why = GM_AGENT_LOST_FILE;
 	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == spool.device &&
 	        status.st_ino == spool.inode) {
-		*ret_why = make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE);
+		*ret_why = number < atomic_load(&spool.header->extents)
+		                   ? GM_AGENT_RUNS
+		                   : make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE);
 		if (*ret_why == GM_AGENT_RUNS) {
 			extent = map(fd, offset, GM_AGENT_EXTENT_SIZE);
 			*ret_why = GM_AGENT_DISK_FULL;
@@ -196,15 +199,60 @@ static struct gm_agent_extent_header *next_extent(enum gm_agent_end *ret_why)
 	return extent;
 }
 
+static struct gm_agent_extent_header *map_for_ring(void *why, uint32_t number)
+{
+	return map_extent(number, why);
+}
+
+/* The number of the next extent; UINT32_MAX: recording ends. */
+static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
+{
+	uint32_t number = atomic_load(&spool.header->extents);
+	*ret_why = GM_AGENT_SIZE_LIMIT;
+	if (gm_agent_ring_is_on()) {
+		enum gm_agent_end why = GM_AGENT_RUNS;
+		const struct gm_agent_ring_file file = {spool.header, &why, map_for_ring};
+		number = gm_agent_ring_take(&file, first);
+		if (why != GM_AGENT_RUNS && why != GM_AGENT_DISK_FULL)
+			*ret_why = why;
+		return number;
+	}
+	uint64_t end = GM_AGENT_HEADER_SIZE + (number + UINT64_C(1)) * GM_AGENT_EXTENT_SIZE;
+	return spool.size_limit && end > spool.size_limit ? UINT32_MAX : number;
+}
+
+/* The next extent of the file, mapped; NULL: recording ends. */
+static struct gm_agent_extent_header *next_extent(
+        uint32_t *ret_number, enum gm_agent_end *ret_why)
+{
+	uint64_t first = gm_agent_events_next();
+	uint32_t number = next_number(first, ret_why);
+	struct gm_agent_extent_header *extent =
+	        number == UINT32_MAX ? NULL : map_extent(number, ret_why);
+	if (!extent)
+		return NULL;
+	extent->first_sequence = first;
+	extent->thread = gm_agent_thread();
+	extent->magic = GM_AGENT_EXTENT_MAGIC;
+	if (number == atomic_load(&spool.header->extents))
+		atomic_store(&spool.header->extents, number + 1);
+	*ret_number = number;
+	return extent;
+}
+
 static struct gm_agent_piece *take_piece(void)
 {
 	struct gm_agent_file_header *header = spool.header;
+	bool full = false;
 	if (piece.extent && piece.generation == atomic_load(&spool.generation)) {
 		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
 		piece.extent = NULL;
+		full = true;
 	}
 	lock();
 	bool fresh = true;
+	if (full)
+		gm_agent_ring_finish(piece.number, piece.coding.sequence);
 	if (!header || atomic_load(&header->state) > GM_AGENT_EXITED) {
 		unlock();
 		return NULL;
@@ -214,17 +262,17 @@ static struct gm_agent_piece *take_piece(void)
 		fresh = false;
 	} else {
 		enum gm_agent_end why;
-		struct gm_agent_extent_header *extent = next_extent(&why);
+		uint32_t number;
+		struct gm_agent_extent_header *extent = next_extent(&number, &why);
 		if (!extent) {
 			atomic_store(&header->state, why);
 			unlock();
 			return NULL;
 		}
 		piece = (struct gm_agent_piece){
-		        .extent = extent, .generation = atomic_load(&spool.generation)};
-		extent->thread = gm_agent_thread();
-		extent->magic = GM_AGENT_EXTENT_MAGIC;
-		atomic_store(&header->extents, atomic_load(&header->extents) + 1);
+		        .extent = extent,
+		        .generation = atomic_load(&spool.generation),
+		        .number = number};
 	}
 	unlock();
 	if (has_thread_end)

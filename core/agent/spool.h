@@ -27,6 +27,7 @@ struct gm_agent_piece {
 	struct gm_agent_extent_header *extent; /* NULL: none */
 	uint32_t generation;                   /* of the recording it belongs to */
 	uint32_t used;                         /* bytes behind the extent's header */
+	uint32_t number;                       /* of the extent */
 	struct gm_agent_coding coding;
 };
 

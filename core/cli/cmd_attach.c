@@ -20,12 +20,13 @@ enum {
 	KEY_DEVICES,
 	KEY_STACKS,
 	KEY_MAX_SIZE,
+	KEY_KEEP,
 	KEY_ON_OOM,
 	SECONDS_MAX = 3600,
 };
 
 struct request {
-	const char *path, *devices, *stacks, *on_oom;
+	const char *path, *devices, *stacks, *on_oom, *keep;
 	uint64_t max_size, seconds;
 };
 
@@ -33,7 +34,8 @@ static const struct argp_option attach_options[] = {
         {"out", KEY_OUT, "FILE", 0, "-o FILE: where to (gpumem-PID.gpumem)", 0},
         {"devices", KEY_DEVICES, "cuda,cpu", 0, "whose memory (cuda)", 0},
         {"stacks", KEY_STACKS, "python,native|none", 0, "which call stacks (both)", 0},
-        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording ends when it is so large", 0},
+        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording's size: the oldest events make way", 0},
+        {"keep", KEY_KEEP, "newest|oldest", 0, "at --max-size; oldest: it ends (newest)", 0},
         {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do where a device runs out of memory",
                 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
@@ -80,6 +82,12 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	case KEY_STACKS:
 		request->stacks = argument;
 		return check_words(argument, stacks);
+	case KEY_KEEP:
+		request->keep = argument;
+		return strcmp(argument, "newest") != 0 && strcmp(argument, "oldest") != 0
+		               ? gm_error_create(
+		                         GM_USAGE, "--keep %s: newest or oldest", argument)
+		               : NULL;
 	case KEY_ON_OOM:
 		request->on_oom = argument;
 		return strchr(argument, ',')
@@ -139,11 +147,13 @@ static struct gm_error *recording_path(
 static struct gm_error *settings_of(
         const struct request *request, const char *path, bool existing, char **ret_settings)
 {
-	char max[40] = "", self[PATH_MAX] = "";
+	char max[64] = "", self[PATH_MAX] = "";
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		self[0] = 0;
 	if (request->max_size)
-		snprintf(max, sizeof(max), ";max=%llu", (unsigned long long)request->max_size);
+		snprintf(max, sizeof(max), ";max=%llu;keep=%s",
+		        (unsigned long long)request->max_size,
+		        request->keep ? request->keep : "newest");
 	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s;gpumem=%s", path,
 	               request->devices, request->stacks, request->on_oom, max,
 	               existing ? ";existing=1" : "", self) < 0

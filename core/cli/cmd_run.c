@@ -60,6 +60,7 @@ static struct gm_error *option_with_value(
 	        {"--devices", &options->record.devices},
 	        {"--stacks", &options->record.stacks},
 	        {"--max-size", &options->record.max_size},
+	        {"--keep", &options->record.keep},
 	        {"--on-oom", &options->record.on_oom},
 	};
 	const char *word = argv[*index];
@@ -113,6 +114,15 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "none") != 0)
 		return gm_error_create(
 		        GM_USAGE, "run: --on-oom %s: it takes core, stop or none", record->on_oom);
+	if (record->keep && !record->max_size)
+		return gm_error_create(GM_USAGE,
+		        "run: --keep %s: of a recording without --max-size all is kept: add that, "
+		        "or leave --keep out",
+		        record->keep);
+	if (record->keep && strcmp(record->keep, "newest") != 0 &&
+	        strcmp(record->keep, "oldest") != 0)
+		return gm_error_create(
+		        GM_USAGE, "run: --keep %s: it takes newest or oldest", record->keep);
 	if (options->no_record &&
 	        (record->devices || record->stacks || record->max_size || record->on_oom))
 		return gm_error_create(GM_USAGE,
@@ -209,7 +219,7 @@ static struct gm_error *run_program(
 const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "run a program and record it, on a simulated CUDA device where asked",
-        .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE] "
+        .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep newest|oldest]] "
                  "[--on-oom stop|core|none] [--no-record] "
                  "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
                  "[--rank R --world "
@@ -230,8 +240,9 @@ const struct gm_command gm_command_run = {
                  "  --on-oom stop|core|none  where a device runs out of memory: stop the program "
                  "there, for gdb or\n"
                  "                   `gpumem oom --pid`; or write a core of it, core.PID\n"
-                 "  --max-size SIZE  recording stops when a process's file has this size, and says "
-                 "so\n"
+                 "  --max-size SIZE  of each process's file, from 5MiB on: the oldest events make "
+                 "way for new ones,\n"
+                 "                   and it says so; with --keep oldest recording stops there\n"
                  "  --no-record      records nothing (GPUMEM_NO_RECORD=1: nothing without -o)\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU; at exit an\n"

@@ -14,6 +14,7 @@ struct gm_run_record {
 	const char *devices;  /* "cuda,cpu"; NULL: cuda */
 	const char *stacks;   /* "python,native", "none"; NULL: both */
 	const char *max_size; /* "2GiB"; NULL: no limit */
+	const char *keep;     /* "newest", "oldest"; NULL: the newest */
 	const char *on_oom;   /* "core", "stop", "none"; NULL: none */
 };
 

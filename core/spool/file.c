@@ -67,6 +67,8 @@ static struct gm_error *open_file(struct gm_spool_file *file)
 	if (fd < 0)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
 	gm_try(map(file, fd));
+	if (file->header.ring)
+		return gm_spool_ring_copy(file);
 	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
 	if (!file->limits)
 		return &gm_error_no_memory;
@@ -106,8 +108,8 @@ struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t numb
 	uint32_t committed = atomic_load_explicit(&extent->committed, memory_order_acquire);
 	*ret_records = (struct gm_bytes){NULL, 0};
 	*ret_thread = extent->thread;
-	if (extent->magic == 0 && committed == 0)
-		return NULL; /* handed out and not begun */
+	if ((extent->magic == 0 && committed == 0) || extent->kind == GM_AGENT_CARRIED)
+		return NULL; /* handed out and not begun; or ring.c's */
 	if (extent->magic != GM_AGENT_EXTENT_MAGIC || committed > GM_AGENT_RECORD_MAX)
 		return gm_error_create(GM_CORRUPT,
 		        "%s: offset %ju: no extent of a recording: the file is damaged", file->path,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/size.h"
 #include "spool/internal.h"
 
 /* Why the file ends where it does, where that is worth telling. */
@@ -61,6 +62,20 @@ static void tell_end(const struct gm_spool_file *file, const struct gm_spool_opt
 		gm_log_writer_gap(log, text);
 }
 
+/* That the beginning was dropped, where it was. */
+static void tell_beginning(const struct gm_spool_file *file, struct gm_log_writer *log)
+{
+	char text[320], number[GM_SIZE_GROUPED];
+	if (!file->beginning)
+		return;
+	snprintf(text, sizeof(text),
+	        "the recording has a limit (--max-size) and keeps the newest: %s events of its "
+	        "beginning were dropped, of which are here only the allocations of what lived on; "
+	        "steps are counted from there",
+	        gm_text_grouped(file->dropped, number));
+	gm_log_writer_gap(log, text);
+}
+
 static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_log_writer *log,
         const struct gm_spool_options *options, struct gm_spool_summary *summary)
 {
@@ -76,8 +91,10 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 		gm_spool_replay_end(replay, summary);
 		error = gm_spool_names(&tables);
 	}
-	if (!error)
+	if (!error) {
+		tell_beginning(file, log);
 		tell_end(file, options, log, summary->lost);
+	}
 	gm_spool_replay_destroy(replay);
 	gm_spool_tables_deinit(&tables);
 	return error;

@@ -2,6 +2,7 @@
  * The inside of the spool room.
  *
  *   file.c    the file: its header and extents, checked
+ *   ring.c    a file of limited size, whose beginning was dropped
  *   decode.c  records of an extent, one after the other
  *   tables.c  what is interned: code, stacks, modules, evidence
  *   order.c   the events of all threads in their one order
@@ -38,6 +39,9 @@ struct gm_spool_file {
 	uint32_t extents;                   /* whole ones that the file has */
 	uint32_t *limits;                   /* bytes of each extent in which events count; owned */
 	uint32_t limited; /* extents that have a limit; events of later ones do not count */
+	/* of a ring whose beginning was dropped */
+	uint32_t carried; /* the first extent of what was carried over, plus 1; 0: nothing was dropped */
+	uint64_t beginning, dropped;
 };
 
 /*
@@ -146,6 +150,20 @@ uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside);
 /* An event of another source than PyTorch's allocator; `given`: what all events have. How many events it became. */
 unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
         const struct gm_event *given);
+
+/* Events of before the beginning: one that is still of use, as if nothing had been left out; then from which number on all
+ * are there. */
+void gm_spool_replay_carried(struct gm_spool_replay *replay, const struct gm_spool_event *event);
+void gm_spool_replay_from(struct gm_spool_replay *replay, uint64_t beginning);
+/* One that is not: what its thread said before it is forgotten. */
+void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t thread);
+
+/* ---- ring.c ---- */
+/* Copies the mapped file, so that it stays what it is at one moment. */
+struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file);
+/* What was alive at the beginning. */
+struct gm_error *gm_spool_ring_replay(
+        const struct gm_spool_file *file, struct gm_spool_replay *replay);
 
 /* ---- order.c ---- */
 struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay);

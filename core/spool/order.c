@@ -73,13 +73,16 @@ struct gm_error *gm_spool_read_tables(
 	return NULL;
 }
 
-/* Goes on to the next event; passes and marks before it are handed on. False: the extent's end. */
-static bool advance(struct open_extent *extent, struct gm_spool_replay *replay)
+/* Goes on to the next event from `beginning` on; passes and marks before it are handed on. False: the extent's end. */
+static bool advance(
+        struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
 {
 	struct gm_spool_record record;
 	while (gm_spool_next(&extent->cursor, &record)) {
-		if (record.kind == 0)
+		if (record.kind == 0 && extent->cursor.event.sequence >= beginning)
 			return true;
+		if (record.kind == 0)
+			gm_spool_replay_skip(replay, extent->cursor.event.thread);
 		if (record.kind == GM_AGENT_PASS)
 			gm_spool_replay_pass(replay, extent->cursor.event.thread, record.payload);
 		else if (record.kind == GM_AGENT_MARK)
@@ -107,7 +110,7 @@ static struct gm_error *find_first(
 		struct gm_spool_record record;
 		gm_spool_cursor_init(&cursor, records, thread);
 		while (gm_spool_next(&cursor, &record))
-			if (record.kind == 0) {
+			if (record.kind == 0 && cursor.event.sequence >= file->beginning) {
 				ret_first[count++] = (struct first_event){cursor.event.sequence, i};
 				break;
 			}
@@ -139,12 +142,12 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct fir
 				break;
 			gm_spool_cursor_init(&extent.cursor, records, thread);
 			next++;
-			if (advance(&extent, replay) && !gm_array_push(&open, extent))
+			if (advance(&extent, file->beginning, replay) && !gm_array_push(&open, extent))
 				error = &gm_error_no_memory;
 			continue;
 		}
 		gm_spool_replay_event(replay, &open.items[least].cursor.event);
-		if (!advance(&open.items[least], replay))
+		if (!advance(&open.items[least], file->beginning, replay))
 			open.items[least] = open.items[--open.count];
 	}
 	gm_array_deinit(&open);
@@ -157,6 +160,7 @@ struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool
 	size_t count;
 	if (!first)
 		return &gm_error_no_memory;
+	gm_try(gm_spool_ring_replay(file, replay));
 	gm_try(find_first(file, first, &count));
 	return merge(file, first, count, replay);
 }

@@ -310,6 +310,8 @@ static void free_requested(
 static void free_completed(struct gm_spool_replay *replay, struct gm_event *event)
 {
 	struct live_block *block = find_block(replay, event->address, event->device_type);
+	if (!block && replay->beginning_dropped)
+		return; /* its request was dropped, and the block with it */
 	const struct counters *counters = &replay->counters[event->device];
 	if (block) {
 		event->requested = block->requested;
@@ -391,6 +393,33 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	case GM_AGENT_ACTION_COUNT:
 		break;
 	}
+}
+
+void gm_spool_replay_carried(struct gm_spool_replay *replay, const struct gm_spool_event *event)
+{
+	struct gm_spool_event carried = *event;
+	carried.sequence = replay->next_sequence;
+	/* what it was then is not what is left of it */
+	carried.bits &= ~(uint32_t)(GM_AGENT_HAS_ALLOCATED | GM_AGENT_HAS_RESERVED);
+	gm_spool_replay_event(replay, &carried);
+}
+
+void gm_spool_replay_from(struct gm_spool_replay *replay, uint64_t beginning)
+{
+	struct thread_state *thread, *next;
+	HASH_ITER(hh, replay->threads, thread, next)
+	{
+		gm_spool_write_held(replay, thread, NULL);
+	}
+	replay->next_sequence = beginning;
+	replay->beginning_dropped = true;
+}
+
+void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t id)
+{
+	struct thread_state *thread = gm_spool_thread(replay, id);
+	if (thread)
+		thread->passes.count = thread->marks.count = 0;
 }
 
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)

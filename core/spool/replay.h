@@ -54,6 +54,7 @@ struct gm_spool_replay {
 	uint64_t next_sequence, missing, unknown_frees, outside;
 	uint64_t cuda_peak, cpu_allocated, cpu_peak;
 	bool no_memory;
+	bool beginning_dropped; /* of a ring */
 };
 
 struct thread_state *gm_spool_thread(struct gm_spool_replay *replay, uint32_t id);

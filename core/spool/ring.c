@@ -1,0 +1,212 @@
+/*
+ * A recording that keeps the newest (agent/ring.h): its extents are used anew while it is read, so it is read from a copy
+ * that is one moment's, and what was alive at its beginning is worked out from what was carried over and what is still
+ * there of the time before.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "spool/internal.h"
+
+enum { TRIES = 100 };
+
+/* ---- the copy --------------------------------------------------------------------------------------------------- */
+
+static const struct gm_agent_extent_header *extent_of(const uint8_t *bytes, uint32_t number)
+{
+	return (const void *)(bytes + GM_AGENT_HEADER_SIZE +
+	                      (uint64_t)number * GM_AGENT_EXTENT_SIZE);
+}
+
+struct moment {
+	uint32_t turn, committed;
+};
+
+/* One extent as far as `most`; nothing where it was used anew meanwhile. */
+static void copy_extent(const struct gm_spool_file *file, uint8_t *to, uint32_t number,
+        const struct moment *moment)
+{
+	const struct gm_agent_extent_header *from = extent_of(file->bytes, number);
+	struct gm_agent_extent_header *copy = (void *)(uintptr_t)extent_of(to, number);
+	uint32_t committed = moment ? moment->committed
+	                            : atomic_load_explicit(
+	                                      &from->committed, memory_order_acquire);
+	if (committed > GM_AGENT_RECORD_MAX)
+		committed = GM_AGENT_RECORD_MAX;
+	memcpy(copy, from, GM_AGENT_EXTENT_HEADER + committed);
+	atomic_thread_fence(memory_order_acquire);
+	if (moment && atomic_load_explicit(&from->turn, memory_order_relaxed) != moment->turn)
+		memset(copy, 0, GM_AGENT_EXTENT_HEADER + committed);
+	else
+		atomic_store(&copy->committed, committed);
+}
+
+/* What is carried over; false: it was replaced meanwhile. */
+static bool copy_carried(struct gm_spool_file *file, uint8_t *to)
+{
+	const struct gm_agent_file_header *header = (const void *)file->bytes;
+	uint32_t first = atomic_load_explicit(&header->carried, memory_order_acquire), count = 0;
+	for (uint32_t at = first; at && at <= file->extents && count < file->extents; count++) {
+		copy_extent(file, to, at - 1, NULL);
+		at = extent_of(to, at - 1)->next;
+	}
+	atomic_thread_fence(memory_order_acquire);
+	file->carried = first;
+	return atomic_load_explicit(&header->carried, memory_order_relaxed) == first;
+}
+
+static void copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *moments)
+{
+	for (uint32_t i = 0; i < file->extents; i++) {
+		const struct gm_agent_extent_header *extent = extent_of(file->bytes, i);
+		moments[i].turn = atomic_load_explicit(&extent->turn, memory_order_acquire);
+		moments[i].committed =
+		        atomic_load_explicit(&extent->committed, memory_order_acquire);
+		file->limits[i] = moments[i].committed;
+	}
+	for (uint32_t i = 0; i < file->extents; i++)
+		if (extent_of(file->bytes, i)->kind == GM_AGENT_EVENTS)
+			copy_extent(file, to, i, &moments[i]);
+	/* after those whose records came to them meanwhile */
+	for (uint32_t i = 0; i < file->extents; i++)
+		if (extent_of(file->bytes, i)->kind == GM_AGENT_KEPT)
+			copy_extent(file, to, i, NULL);
+	for (int i = 0; i < TRIES && !copy_carried(file, to); i++)
+		;
+	memcpy(to, file->bytes, GM_AGENT_HEADER_SIZE);
+}
+
+struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
+{
+	_cleanup_free_ struct moment *moments = calloc(file->extents + 1u, sizeof(*moments));
+	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
+	if (!moments || !file->limits)
+		return &gm_error_no_memory;
+	uint8_t *copy = mmap(NULL, file->size, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (copy == MAP_FAILED)
+		return &gm_error_no_memory;
+	copy_all(file, copy, moments);
+	munmap((void *)(uintptr_t)file->bytes, file->size);
+	file->bytes = copy;
+	file->limited = file->extents;
+	if (file->carried && file->carried <= file->extents) {
+		const struct gm_agent_extent_header *extent = extent_of(copy, file->carried - 1);
+		file->beginning = extent->beginning;
+		file->dropped = extent->dropped;
+	}
+	return NULL;
+}
+
+/* ---- what was alive at the beginning ---------------------------------------------------------------------------- */
+
+struct last_event {
+	uint64_t key[2]; /* address; what kind of memory */
+	struct gm_spool_event event;
+	UT_hash_handle hh;
+};
+
+static bool is_segment(const struct gm_spool_event *event)
+{
+	return event->action >= GM_AGENT_SEGMENT_ALLOC && event->action <= GM_AGENT_SEGMENT_UNMAP;
+}
+
+static struct gm_error *put(struct last_event **all, const struct gm_spool_event *event)
+{
+	const uint64_t key[2] = {event->address, event->source != GM_AGENT_C10 ? 3
+	                                         : is_segment(event)
+	                                                 ? 2
+	                                                 : event->device_type == 1};
+	struct last_event *known;
+	if (event->action >= GM_AGENT_OOM)
+		return NULL;
+	HASH_FIND(hh, *all, key, sizeof(key), known);
+	if (!known) {
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return &gm_error_no_memory;
+		memcpy(known->key, key, sizeof(key));
+		HASH_ADD(hh, *all, key, sizeof(known->key), known);
+	}
+	/* the same event again may know more: the device of a segment */
+	if (known->event.sequence <= event->sequence)
+		known->event = *event;
+	return NULL;
+}
+
+static struct gm_error *add_extent(
+        struct last_event **all, struct gm_bytes records, uint32_t thread, uint64_t beginning)
+{
+	struct gm_spool_cursor cursor;
+	struct gm_spool_record record;
+	struct gm_spool_event segment = {0};
+	gm_spool_cursor_init(&cursor, records, thread);
+	while (gm_spool_next(&cursor, &record)) {
+		const struct gm_spool_event *event = &cursor.event;
+		if (record.kind != 0)
+			continue;
+		if (event->sequence >= beginning)
+			break;
+		/* whose a segment is its first block tells */
+		if (segment.size && event->action == GM_AGENT_ALLOC &&
+		        event->address - segment.address < segment.size) {
+			segment.device = event->device;
+			segment.stream = event->stream;
+			gm_try(put(all, &segment));
+		}
+		segment.size = 0;
+		if (is_segment(event) && event->device < 0)
+			segment = *event;
+		gm_try(put(all, event));
+	}
+	return NULL;
+}
+
+static struct gm_error *add_all(const struct gm_spool_file *file, struct last_event **all)
+{
+	struct gm_bytes records;
+	uint32_t thread, chain = 0;
+	for (uint32_t at = file->carried; at && at <= file->extents && chain < file->extents;
+	        chain++) {
+		const struct gm_agent_extent_header *extent = extent_of(file->bytes, at - 1);
+		records = (struct gm_bytes){
+		        (const uint8_t *)extent + GM_AGENT_EXTENT_HEADER, extent->committed};
+		gm_try(add_extent(all, records, extent->thread, file->beginning));
+		at = extent->next;
+	}
+	for (uint32_t i = 0; i < file->extents; i++) {
+		gm_try(gm_spool_extent_events(file, i, &thread, &records));
+		gm_try(add_extent(all, records, thread, file->beginning));
+	}
+	return NULL;
+}
+
+static int by_sequence(const struct last_event *a, const struct last_event *b)
+{
+	return (a->event.sequence > b->event.sequence) - (a->event.sequence < b->event.sequence);
+}
+
+struct gm_error *gm_spool_ring_replay(
+        const struct gm_spool_file *file, struct gm_spool_replay *replay)
+{
+	struct last_event *all = NULL, *last, *next;
+	if (!file->beginning)
+		return NULL;
+	struct gm_error *error = add_all(file, &all);
+	if (!error)
+		HASH_SORT(all, by_sequence);
+	HASH_ITER(hh, all, last, next)
+	{
+		enum gm_agent_action action = last->event.action;
+		bool alive = action == GM_AGENT_ALLOC || action == GM_AGENT_SEGMENT_ALLOC ||
+		             action == GM_AGENT_SEGMENT_MAP;
+		if (alive && !error)
+			gm_spool_replay_carried(replay, &last->event);
+		HASH_DEL(all, last);
+		free(last);
+	}
+	if (!error)
+		gm_spool_replay_from(replay, file->beginning);
+	return error;
+}
