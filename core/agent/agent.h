@@ -8,6 +8,7 @@
  *   agent.c     start, stop, fork, exit; settings
  *   event.c     an event into bytes
  *   spool.c     the mapped file and each thread's piece of it
+ *   ring.c      the same of limited size: its oldest extents used anew   carried.c  what is carried over of them
  *   hooks.c     what libc10 reports
  *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)

@@ -31,7 +31,7 @@ static uint64_t get_varint(struct reader *in)
 static uint64_t get_signed(struct reader *in)
 {
 	uint64_t value = get_varint(in);
-	return value >> 1 ^ (uint64_t)-(int64_t)(value & 1);
+	return value >> 1 ^ (uint64_t) - (int64_t)(value & 1);
 }
 
 /* As core/spool/decode.c. `event` is the one before, and becomes this one. */

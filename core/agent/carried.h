@@ -21,7 +21,8 @@ struct gm_agent_carried_event {
 };
 
 struct gm_agent_carried {
-	struct gm_agent_carried_event *table; /* open addressing, `capacity` of them: a power of two */
+	struct gm_agent_carried_event
+	        *table; /* open addressing, `capacity` of them: a power of two */
 	size_t capacity, count;
 	uint64_t walked, last; /* events, and the greatest number of one */
 	bool failed;           /* no memory, or a record that is none */

@@ -141,7 +141,8 @@ struct gm_agent_extent_header {
 	        owner_gone; /* 1: the thread ended; another goes on in it with a GM_AGENT_THREAD record */
 	uint64_t first_sequence; /* no event in it has a smaller number */
 	/* Since 1.1 */
-	_Atomic uint32_t turn; /* changes before the extent is used anew: what is read while it does is not whole */
+	_Atomic uint32_t
+	        turn; /* changes before the extent is used anew: what is read while it does is not whole */
 	uint32_t kind; /* enum gm_agent_extent_kind */
 	uint32_t next; /* of GM_AGENT_CARRIED: number of the next of its kind plus 1, 0: the last */
 	uint32_t unused1;

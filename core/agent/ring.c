@@ -9,8 +9,9 @@
 
 enum state { NEW = 0, OWNED, FINISHED, FREE, KEPT, CARRIED };
 enum {
-	BATCH = 8,   /* extents that are used anew at once */
-	RESERVE = 4, /* extents that stay free for what is carried over, beside as many as that took before */
+	BATCH = 8, /* extents that are used anew at once */
+	RESERVE =
+	        4, /* extents that stay free for what is carried over, beside as many as that took before */
 };
 
 struct extent {
@@ -288,9 +289,9 @@ static bool drop_oldest(const struct gm_agent_ring_file *file, uint64_t now)
 	put_down(&kept);
 	if (carried.last + 1 > beginning)
 		beginning = carried.last + 1;
-	bool good = !carried.failed && write_carried(&writer, &carried,
-	                                       least_left(chosen, count, now), beginning,
-	                                       dropped + carried.walked);
+	bool good =
+	        !carried.failed && write_carried(&writer, &carried, least_left(chosen, count, now),
+	                                   beginning, dropped + carried.walked);
 	gm_agent_carried_deinit(&carried);
 	if (!good) {
 		give_up(&writer);

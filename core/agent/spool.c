@@ -222,8 +222,7 @@ static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
 }
 
 /* The next extent of the file, mapped; NULL: recording ends. */
-static struct gm_agent_extent_header *next_extent(
-        uint32_t *ret_number, enum gm_agent_end *ret_why)
+static struct gm_agent_extent_header *next_extent(uint32_t *ret_number, enum gm_agent_end *ret_why)
 {
 	uint64_t first = gm_agent_events_next();
 	uint32_t number = next_number(first, ret_why);
@@ -269,8 +268,7 @@ static struct gm_agent_piece *take_piece(void)
 			unlock();
 			return NULL;
 		}
-		piece = (struct gm_agent_piece){
-		        .extent = extent,
+		piece = (struct gm_agent_piece){.extent = extent,
 		        .generation = atomic_load(&spool.generation),
 		        .number = number};
 	}

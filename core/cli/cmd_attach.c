@@ -34,7 +34,8 @@ static const struct argp_option attach_options[] = {
         {"out", KEY_OUT, "FILE", 0, "-o FILE: where to (gpumem-PID.gpumem)", 0},
         {"devices", KEY_DEVICES, "cuda,cpu", 0, "whose memory (cuda)", 0},
         {"stacks", KEY_STACKS, "python,native|none", 0, "which call stacks (both)", 0},
-        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording's size: the oldest events make way", 0},
+        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording's size: the oldest events make way",
+                0},
         {"keep", KEY_KEEP, "newest|oldest", 0, "at --max-size; oldest: it ends (newest)", 0},
         {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do where a device runs out of memory",
                 0},
@@ -85,8 +86,7 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	case KEY_KEEP:
 		request->keep = argument;
 		return strcmp(argument, "newest") != 0 && strcmp(argument, "oldest") != 0
-		               ? gm_error_create(
-		                         GM_USAGE, "--keep %s: newest or oldest", argument)
+		               ? gm_error_create(GM_USAGE, "--keep %s: newest or oldest", argument)
 		               : NULL;
 	case KEY_ON_OOM:
 		request->on_oom = argument;

@@ -219,7 +219,8 @@ static struct gm_error *run_program(
 const struct gm_command gm_command_run = {
         .name = "run",
         .summary = "run a program and record it, on a simulated CUDA device where asked",
-        .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep newest|oldest]] "
+        .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep "
+                 "newest|oldest]] "
                  "[--on-oom stop|core|none] [--no-record] "
                  "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
                  "[--rank R --world "

@@ -181,8 +181,9 @@ static struct gm_error *set_environment(
 	if (record->max_size)
 		gm_try(parse_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
-	if (asprintf(&settings, "out=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%s",
-	            out, list, record->devices ? record->devices : "cuda",
+	if (asprintf(&settings,
+	            "out=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%s", out,
+	            list, record->devices ? record->devices : "cuda",
 	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
 	            record->keep ? record->keep : "newest",
 	            record->on_oom ? record->on_oom : "none", self) < 0) {

@@ -74,6 +74,10 @@ static void tell_beginning(const struct gm_spool_file *file, struct gm_log_write
 	        "steps are counted from there",
 	        gm_text_grouped(file->dropped, number));
 	gm_log_writer_gap(log, text);
+	if (file->torn)
+		gm_log_writer_gap(log, "the recording grew faster than it could be read: of what "
+		                       "was alive at its beginning some may be missing or too "
+		                       "much: ask again");
 }
 
 static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_log_writer *log,

@@ -40,8 +40,10 @@ struct gm_spool_file {
 	uint32_t *limits;                   /* bytes of each extent in which events count; owned */
 	uint32_t limited; /* extents that have a limit; events of later ones do not count */
 	/* of a ring whose beginning was dropped */
-	uint32_t carried; /* the first extent of what was carried over, plus 1; 0: nothing was dropped */
+	uint32_t
+	        carried; /* the first extent of what was carried over, plus 1; 0: nothing was dropped */
 	uint64_t beginning, dropped;
+	bool torn; /* it grew faster than it could be copied */
 };
 
 /*

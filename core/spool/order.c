@@ -74,8 +74,7 @@ struct gm_error *gm_spool_read_tables(
 }
 
 /* Goes on to the next event from `beginning` on; passes and marks before it are handed on. False: the extent's end. */
-static bool advance(
-        struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
+static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
 {
 	struct gm_spool_record record;
 	while (gm_spool_next(&extent->cursor, &record)) {
@@ -142,7 +141,8 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct fir
 				break;
 			gm_spool_cursor_init(&extent.cursor, records, thread);
 			next++;
-			if (advance(&extent, file->beginning, replay) && !gm_array_push(&open, extent))
+			if (advance(&extent, file->beginning, replay) &&
+			        !gm_array_push(&open, extent))
 				error = &gm_error_no_memory;
 			continue;
 		}

@@ -9,7 +9,7 @@
 
 #include "spool/internal.h"
 
-enum { TRIES = 100 };
+enum { TRIES = 50 };
 
 /* ---- the copy --------------------------------------------------------------------------------------------------- */
 
@@ -24,14 +24,13 @@ struct moment {
 };
 
 /* One extent as far as `most`; nothing where it was used anew meanwhile. */
-static void copy_extent(const struct gm_spool_file *file, uint8_t *to, uint32_t number,
-        const struct moment *moment)
+static void copy_extent(
+        const struct gm_spool_file *file, uint8_t *to, uint32_t number, const struct moment *moment)
 {
 	const struct gm_agent_extent_header *from = extent_of(file->bytes, number);
 	struct gm_agent_extent_header *copy = (void *)(uintptr_t)extent_of(to, number);
 	uint32_t committed = moment ? moment->committed
-	                            : atomic_load_explicit(
-	                                      &from->committed, memory_order_acquire);
+	                            : atomic_load_explicit(&from->committed, memory_order_acquire);
 	if (committed > GM_AGENT_RECORD_MAX)
 		committed = GM_AGENT_RECORD_MAX;
 	memcpy(copy, from, GM_AGENT_EXTENT_HEADER + committed);
@@ -42,22 +41,33 @@ static void copy_extent(const struct gm_spool_file *file, uint8_t *to, uint32_t 
 		atomic_store(&copy->committed, committed);
 }
 
-/* What is carried over; false: it was replaced meanwhile. */
-static bool copy_carried(struct gm_spool_file *file, uint8_t *to)
+/* Which one is carried over now: its extent and that one's turn, as extents are used again. */
+static uint64_t carried_now(const struct gm_spool_file *file)
 {
 	const struct gm_agent_file_header *header = (const void *)file->bytes;
-	uint32_t first = atomic_load_explicit(&header->carried, memory_order_acquire), count = 0;
-	for (uint32_t at = first; at && at <= file->extents && count < file->extents; count++) {
+	atomic_thread_fence(memory_order_acquire);
+	uint32_t first = atomic_load(&header->carried);
+	if (!first || first > file->extents)
+		return 0;
+	return (uint64_t)atomic_load(&extent_of(file->bytes, first - 1)->turn) << 32 | first;
+}
+
+/* What is carried over. */
+static void copy_carried(const struct gm_spool_file *file, uint8_t *to)
+{
+	uint32_t count = 0;
+	for (uint32_t at = file->carried; at && at <= file->extents && count < file->extents;
+	        count++) {
 		copy_extent(file, to, at - 1, NULL);
 		at = extent_of(to, at - 1)->next;
 	}
-	atomic_thread_fence(memory_order_acquire);
-	file->carried = first;
-	return atomic_load_explicit(&header->carried, memory_order_relaxed) == first;
 }
 
-static void copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *moments)
+/* False: the beginning went on meanwhile, and what is carried over now knows more than the extents that were copied. */
+static bool copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *moments)
 {
+	const uint64_t carried = carried_now(file);
+	file->carried = (uint32_t)carried;
 	for (uint32_t i = 0; i < file->extents; i++) {
 		const struct gm_agent_extent_header *extent = extent_of(file->bytes, i);
 		moments[i].turn = atomic_load_explicit(&extent->turn, memory_order_acquire);
@@ -72,9 +82,9 @@ static void copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *mom
 	for (uint32_t i = 0; i < file->extents; i++)
 		if (extent_of(file->bytes, i)->kind == GM_AGENT_KEPT)
 			copy_extent(file, to, i, NULL);
-	for (int i = 0; i < TRIES && !copy_carried(file, to); i++)
-		;
+	copy_carried(file, to);
 	memcpy(to, file->bytes, GM_AGENT_HEADER_SIZE);
+	return carried_now(file) == carried;
 }
 
 struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
@@ -87,7 +97,8 @@ struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (copy == MAP_FAILED)
 		return &gm_error_no_memory;
-	copy_all(file, copy, moments);
+	for (int i = 0; i < TRIES && !copy_all(file, copy, moments); i++)
+		file->torn = i == TRIES - 1;
 	munmap((void *)(uintptr_t)file->bytes, file->size);
 	file->bytes = copy;
 	file->limited = file->extents;
@@ -115,9 +126,8 @@ static bool is_segment(const struct gm_spool_event *event)
 static struct gm_error *put(struct last_event **all, const struct gm_spool_event *event)
 {
 	const uint64_t key[2] = {event->address, event->source != GM_AGENT_C10 ? 3
-	                                         : is_segment(event)
-	                                                 ? 2
-	                                                 : event->device_type == 1};
+	                                         : is_segment(event)           ? 2
+	                                                             : event->device_type == 1};
 	struct last_event *known;
 	if (event->action >= GM_AGENT_OOM)
 		return NULL;

@@ -2,9 +2,11 @@
 
 For each line "NUMBER" on its input it forks a process that does so, and prints that one's process id and a line
 "begins". The account is FOLDER/NUMBER.account: pairs of int64 (address, bytes asked for; negative when freed), mapped, so
-that it outlives whatever ends the process; its first word is the number of pairs that are whole.
+that it outlives whatever ends the process; its first word is the number of pairs that are whole. With MARKS=1 it
+says a long mark before each, so that its record grows by a kilobyte an event.
 """
 
+import ctypes
 import mmap
 import os
 import random
@@ -31,9 +33,16 @@ def churn(path, number):
         count += 1
         struct.pack_into("<q", account, 0, count)
 
+    def mark():
+        if os.environ.get("MARKS"):
+            agent.gpumem_agent_push(b"x" * 1000)
+            agent.gpumem_agent_pop()
+
+    agent = ctypes.CDLL(None)
     torch.empty(1, device=device)
     print("begins", flush=True)
     while count < PAIRS - 2:
+        mark()
         if len(kept) > 100 or (kept and choose.random() < 0.4):
             block, size = kept.pop(choose.randrange(len(kept)))
             address = block.data_ptr()

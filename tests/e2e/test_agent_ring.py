@@ -1,0 +1,111 @@
+"""A recording of limited size that keeps the newest: what it says of now is all true, whatever was dropped of before."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PYTHON
+from test_agent_ends import PROGRAMS, account_of, agent_env  # noqa: F401: a fixture
+
+DROPPED = "events of its beginning were dropped"
+
+
+def info_of(run_gpumem, path):
+    return run_gpumem("info", path, "--json").check().json()
+
+
+def live_of(run_gpumem, path):
+    blocks = run_gpumem("blocks", path, "--json").check().json()["blocks"]
+    return sorted((int(block["address"], 16), block["requested"]) for block in blocks)
+
+
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long), 9])
+def test_what_lives_at_the_end_is_pytorchs_own_though_its_allocation_was_dropped(run_gpumem, tmp_path, threads):
+    out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"
+    command = [PYTHON, PROGRAMS / "agent_ring.py", out, threads, 40_000 // threads]
+    done = run_gpumem("run", "--sim", "-o", log, "--max-size", "9MiB", "--", *command, timeout=250).check()
+    truth, info = json.loads(out.read_text()), info_of(run_gpumem, log)
+    assert "missing" not in done.err
+    (gap,) = info["gaps"]
+    assert DROPPED in gap and info["complete"] is False
+    (device,) = info["devices"]
+    assert (device["allocated"], device["reserved"]) == (truth["allocated"], truth["reserved"])
+    assert live_of(run_gpumem, log) == [tuple(block) for block in truth["live"]]
+    events = run_gpumem("events", log, "--json").check().json_lines()
+    assert 1000 < len(events) < truth["allocations"]
+    # the first blocks' lines are known still
+    lines = [event["python"][0]["line"] for event in events if event["python"] and event["requested"] == 1 << 16]
+    assert lines.count(15) == 50
+
+
+def kill_and_compare(run_gpumem, environment, folder, count):
+    choose = random.Random(3)
+    command = [PYTHON, PROGRAMS / "agent_churn.py", folder]
+    env = {**environment(folder / "%p.gpumem", stacks="python", max=str(5 << 20), keep="newest"), "MARKS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pids = []
+    with subprocess.Popen(command, env=env, text=True, bufsize=1, **pipes) as parent:
+        for number in range(count):
+            parent.stdin.write(f"{number}\n")
+            lines = sorted(parent.stdout.readline().strip() for _ in range(2))
+            pids.append(int(lines[0]))
+            time.sleep(0.3 + choose.random() * 0.7)
+            os.kill(pids[-1], signal.SIGKILL)
+        parent.stdin.close()
+    dropped = 0
+    for number, pid in enumerate(pids):
+        log = folder / f"{pid}.gpumem"
+        assert log.stat().st_size <= 5 << 20
+        live = {}
+        told = account_of(folder / f"{number}.account")
+        for address, size in told:
+            live[address] = size
+            if size < 0:
+                del live[address]
+        ours = dict(live_of(run_gpumem, log))
+        # The program notes what it has done: the log may have one event more.
+        assert len(ours.items() ^ live.items()) <= 1, (number, ours.items() ^ live.items())
+        gaps = info_of(run_gpumem, log)["gaps"]
+        dropped += any(DROPPED in gap for gap in gaps)
+        assert not any("missing within" in gap or "not recorded" in gap for gap in gaps)
+    assert dropped > count / 3
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(1500)])])
+def test_killed_at_any_moment_it_knows_what_was_alive(run_gpumem, agent_env, tmp_path, count):  # noqa: F811
+    kill_and_compare(run_gpumem, agent_env, tmp_path, count)
+
+
+@pytest.mark.long
+def test_it_is_read_while_it_drops_its_beginning(run_gpumem, agent_env, tmp_path):  # noqa: F811
+    env = {**agent_env(tmp_path / "%p.gpumem", stacks="python", max=str(5 << 20), keep="newest"), "MARKS": "1"}
+    command = [PYTHON, PROGRAMS / "agent_churn.py", tmp_path]
+    with subprocess.Popen(command, env=env, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        parent.stdin.write("0\n")
+        pid = int(min(parent.stdout.readline().strip() for _ in range(2)))
+        log, seen = tmp_path / f"{pid}.gpumem", set()
+        for _ in range(40):
+            info = info_of(run_gpumem, log)
+            assert not any("missing within" in gap or "not recorded" in gap for gap in info["gaps"]), info
+            if info["devices"]:
+                seen.add(info["devices"][0]["events"])
+                blocks = live_of(run_gpumem, log)
+                assert len(blocks) <= 102
+        os.kill(pid, signal.SIGKILL)
+        parent.stdin.close()
+    assert len(seen) > 20
+    assert any(DROPPED in gap for gap in info["gaps"])
+
+
+def test_the_oldest_is_kept_where_that_is_wanted(run_gpumem, tmp_path):
+    out, log = tmp_path / "truth.json", tmp_path / "run.gpumem"
+    command = [PYTHON, PROGRAMS / "agent_ring.py", out, 1, 10_000]
+    run_gpumem("run", "--sim", "-o", log, "--max-size", "5MiB", "--keep", "oldest", "--", *command).check()
+    (gap,) = info_of(run_gpumem, log)["gaps"]
+    assert "size limit (--max-size): the program went on unrecorded" in gap
+    assert run_gpumem("run", "--keep", "newest", "--", "true").check(2).err.startswith("gpumem: run: --keep newest: ")
