@@ -183,8 +183,20 @@ struct gm_native_slot {
 	uint64_t rsp_at; /* where rsp was read, 0: it follows from the frame within */
 	uint32_t stack;  /* of which it is the innermost frame */
 	bool exact;      /* pc is of an instruction that did not call: it was interrupted */
+	bool by_rbp;     /* its caller was found by rbp */
 	uint64_t unused; /* a slot is a line of the cache */
 };
+
+/* A native stack that the thread had before: seen.c. */
+struct gm_seen {
+	uint64_t pc, rsp, rbp; /* of the innermost frame */
+	uint64_t salt;         /* 0: none is here */
+	uint64_t first;        /* of the thread's words, counted from its beginning */
+	uint32_t count;
+	uint32_t stack;
+	bool has_rbp; /* rbp has to be the same */
+};
+enum { GM_SEEN = 2048, GM_SEEN_WAYS = 4, GM_SEEN_WORDS = 1 << 17 };
 
 /* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
 struct gm_stacks_thread {
@@ -199,6 +211,7 @@ struct gm_stacks_thread {
 	_Atomic uint64_t state;    /* PyThreadState that it had at its last event */
 	_Atomic uint32_t visitors; /* threads that read this one's Python frames now */
 	_Atomic bool alive;
+	bool native_ended; /* `native` goes to where the stack begins, not to code of no file */
 	bool is_named, is_autograd;
 	bool is_pythons, had_none;      /* started by Python: its state lives as long as it */
 	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
@@ -215,6 +228,11 @@ struct gm_stacks_thread {
 	_Alignas(64) struct gm_native_slot native[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
 	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1];              /* innermost first */
 	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];                  /* innermost first */
+
+	uint32_t epoch;     /* changes where what is below is void */
+	uint64_t seen_used; /* words */
+	struct gm_seen seen[GM_SEEN];
+	uint64_t seen_words[GM_SEEN_WORDS]; /* a ring */
 	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX]; /* a record as it is put together */
 };
 
@@ -299,7 +317,14 @@ static inline uint32_t gm_code_offset(
 
 /* --- native.c, rows.c, modules.c ------------------------------------------------------------------------------ */
 
-uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at);
+/* `hint`: any number by which stacks differ mostly. */
+uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at,
+        uint32_t hint);
+/* The stack, if it is one that the thread had and that was kept; 0: it is not. */
+uint32_t gm_seen_find(struct gm_stacks_thread *thread, const struct gm_agent_registers *at,
+        uint32_t hint);
+/* Keeps the thread's last stack. */
+void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint);
 
 /* Where the caller's registers are, seen from an instruction. */
 enum gm_row_kind {

@@ -5,7 +5,8 @@
  * Of the last stack a thread keeps each frame's program counter, registers and where on the stack they were read. A
  * walk goes from the innermost frame outwards until it meets a frame of the last stack in the same state; if all
  * words from which the frames outside of it were found are still there, they are the same frames (where each is
- * follows from the one within it). That check is a load and a compare a frame. Only what is new is looked up.
+ * follows from the one within it). That check is a load and a compare a frame. Only what is new is looked up. And
+ * stacks that the thread had before are not walked at all: seen.c.
  */
 #include <pthread.h>
 #include <sys/resource.h>
@@ -48,6 +49,8 @@ struct walk {
 	uint64_t pc_at, rbp_at, rsp_at; /* where this step read them; 0: it did not */
 	uint64_t end;                   /* of the stack */
 	bool exact;                     /* pc is of an instruction that did not call */
+	bool by_rbp;                    /* this step used rbp */
+	bool lost;                      /* the walk ended in what is no loaded file */
 };
 
 static inline bool readable(const struct walk *walk, uint64_t address)
@@ -88,6 +91,8 @@ static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 	uint64_t cfa, at;
 
 	walk->rsp_at = 0;
+	walk->by_rbp = row.kind == GM_ROW_RBP || row.kind == GM_ROW_RBP_LOAD ||
+	               row.rbp == GM_RBP_RBP;
 	switch (row.kind) {
 	case GM_ROW_RSP:
 		cfa = walk->rsp + (uint64_t)(int64_t)row.offset;
@@ -108,6 +113,7 @@ static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 	case GM_ROW_SIGNAL:
 		return step_signal(walk);
 	default:
+		walk->lost = row.kind == GM_ROW_UNKNOWN && row.offset == 0; /* rows.c */
 		return false;
 	}
 	if (cfa <= walk->rsp || !readable(walk, cfa - 8))
@@ -167,19 +173,12 @@ static void told_deep(void)
 		             "are recorded");
 }
 
-uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at)
+static uint32_t walk_from(struct gm_stacks_thread *thread, struct walk walk)
 {
-	struct walk walk = {.pc = at->rip, .rsp = at->rsp, .rbp = at->rbp};
+	const struct walk innermost = walk;
 	const uint32_t most = gm_stacks_options.max_frames;
 	uint32_t count = 0, known = thread->native_count;
 
-	if (!thread->stack_end && !find_stack(thread))
-		return 0;
-	walk.end = thread->stack_end;
-	if (walk.rsp < thread->stack_start || walk.rsp >= walk.end || (walk.rsp & 7))
-		return 0; /* a stack of the program's own making: its bounds are not known */
-	if (GM_UNLIKELY(++thread->captures % POLL_EVERY == 0))
-		gm_modules_poll();
 	for (;;) {
 		/* frames of the last stack that were further in */
 		while (known && thread->native[known - 1].rsp < walk.rsp)
@@ -194,7 +193,7 @@ uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_r
 			same->rsp_at = walk.rsp_at;
 			if (GM_UNLIKELY(known + count >= most)) {
 				thread->native_count = 0; /* it has become too deep */
-				return gm_native_take(thread, at);
+				return walk_from(thread, innermost);
 			}
 			if (!changed)
 				return number(thread, known, count);
@@ -222,8 +221,33 @@ uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_r
 			thread->native_count = 0; /* its outermost frame is not known */
 			return stack;
 		}
-		if (!step(thread, &walk))
+		bool goes_on = step(thread, &walk);
+		thread->walked[count - 1].by_rbp = walk.by_rbp;
+		if (!goes_on)
 			break;
 	}
+	thread->native_ended = !walk.lost;
 	return number(thread, 0, count);
+}
+
+uint32_t gm_native_take(
+        struct gm_stacks_thread *thread, const struct gm_agent_registers *at, uint32_t hint)
+{
+	const struct walk walk = {
+	        .pc = at->rip, .rsp = at->rsp, .rbp = at->rbp, .end = thread->stack_end};
+	uint32_t stack;
+
+	if (GM_UNLIKELY(!thread->stack_end))
+		return find_stack(thread) ? gm_native_take(thread, at, hint) : 0;
+	if (at->rsp < thread->stack_start || at->rsp >= thread->stack_end || (at->rsp & 7))
+		return 0; /* a stack of the program's own making: its bounds are not known */
+	if (GM_UNLIKELY(++thread->captures % POLL_EVERY == 0))
+		gm_modules_poll();
+	stack = gm_seen_find(thread, at, hint);
+	if (GM_LIKELY(stack))
+		return stack;
+	stack = walk_from(thread, walk);
+	if (stack && thread->native_count && thread->native_ended)
+		gm_seen_keep(thread, hint);
+	return stack;
 }

@@ -25,6 +25,7 @@ static void forget_thread(struct gm_stacks_thread *thread)
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
 	thread->lender = 0;
+	thread->epoch++;
 }
 
 static void end_thread(void *value)
@@ -202,5 +203,5 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 		}
 	}
 	if (gm_stacks_options.native)
-		ret->native = gm_native_take(thread, at);
+		ret->native = gm_native_take(thread, at, ret->python);
 }

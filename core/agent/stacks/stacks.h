@@ -11,6 +11,7 @@
  *   passes.c    how far a loop of the program has come
  *   borrow.c    the stack of the thread that waits in backward()
  *   native.c    walks the C stack
+ *   seen.c      C stacks that the thread had before: checked, not walked
  *   rows.c      where a caller's frame is, by program counter
  *   frame_table.c  .eh_frame, from which rows are made
  *   modules.c   what is loaded, and whether that has changed

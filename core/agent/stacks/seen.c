@@ -1,0 +1,140 @@
+/*
+ * Native stacks that a thread had before: a program does the same again and again, and a walk that was made need
+ * only be checked.
+ *
+ * A walk follows from the innermost frame's registers and the words that it reads on the stack, as the call frame
+ * information says. So of each stack these words are kept, where they stand and what they were: all return addresses, and
+ * those saved frame pointers and stack pointers from which a frame was found. Where pc and rsp are as they were and all
+ * words too, the stack is the one of then. The loads do not wait for each other: a word takes less than a
+ * nanosecond, where a step of a walk waits for the one before it and for the row of its address.
+ *
+ * Words lie in a ring: the newest stacks push out the oldest. A library that is unloaded or another recording makes all of
+ * them void (`salt`), and so does a thread's end, as another one's stack may begin elsewhere.
+ */
+#include "agent/stacks/inside.h"
+
+enum {
+	SETS = GM_SEEN / GM_SEEN_WAYS,
+	LIST_MAX = GM_SEEN_WORDS / 4, /* words of one; what is being written may lie behind seen_used */
+};
+
+/* A word: 48 bits of its value, and where it stands behind the one before, in words. */
+static uint64_t pack(uint64_t value, int64_t distance)
+{
+	return value << 16 | (uint16_t)(int16_t)distance;
+}
+
+static uint64_t salt_now(const struct gm_stacks_thread *thread)
+{
+	/* never 0: that is an empty place */
+	return (atomic_load_explicit(&gm_unload_salt, memory_order_relaxed) << 32 ^
+	               (uint64_t)gm_stacks_generation << 16 ^ thread->epoch) |
+	       UINT64_C(1) << 63;
+}
+
+static inline struct gm_seen *set_of(
+        struct gm_stacks_thread *thread, uint64_t pc, uint64_t rsp, uint32_t hint)
+{
+	uint64_t hash = (pc ^ rsp << 20 ^ (uint64_t)hint << 40) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &thread->seen[(hash >> 32) % SETS * GM_SEEN_WAYS];
+}
+
+/* Are the words what they were? */
+static inline bool holds(const uint64_t *words, uint32_t count, uint64_t at)
+{
+	uint64_t wrong = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		at += (uint64_t)((int64_t)(int16_t)words[i] * 8);
+		wrong |= gm_load(at) ^ words[i] >> 16;
+		/* another stack mostly differs early, behind the frames of the allocator */
+		if ((i & 7) == 7 && wrong)
+			return false;
+	}
+	return wrong == 0;
+}
+
+uint32_t gm_seen_find(
+        struct gm_stacks_thread *thread, const struct gm_agent_registers *at, uint32_t hint)
+{
+	struct gm_seen *set = set_of(thread, at->rip, at->rsp, hint);
+	const uint64_t salt = salt_now(thread);
+
+	for (unsigned way = 0; way < GM_SEEN_WAYS; way++) {
+		struct gm_seen *seen = &set[way];
+		if (seen->pc != at->rip || seen->rsp != at->rsp || seen->salt != salt ||
+		        (seen->has_rbp && seen->rbp != at->rbp) ||
+		        thread->seen_used - seen->first > GM_SEEN_WORDS - LIST_MAX)
+			continue;
+		if (!holds(&thread->seen_words[seen->first % GM_SEEN_WORDS], seen->count,
+		            seen->rsp))
+			continue;
+		if (way) {
+			struct gm_seen found = *seen;
+			*seen = set[0];
+			set[0] = found;
+		}
+		return set[0].stack;
+	}
+	return 0;
+}
+
+/* Puts a word on the list. False: it cannot be told in that few bits. */
+static bool keep(struct gm_stacks_thread *thread, struct gm_seen *seen, uint64_t *at,
+        uint64_t address, uint64_t value)
+{
+	int64_t distance = (int64_t)(address - *at) / 8;
+
+	if (distance != (int16_t)distance || (address & 7) || value >> 48)
+		return false;
+	thread->seen_words[(seen->first + seen->count++) % GM_SEEN_WORDS] = pack(value, distance);
+	*at = address;
+	return true;
+}
+
+/* There is one. */
+void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
+{
+	const uint32_t count = thread->native_count, most = 3 * count;
+	const struct gm_native_slot *innermost = &thread->native[count - 1];
+	uint64_t at = innermost->rsp, rbp = innermost->rbp, rbp_at = 0;
+	bool is_kept = false; /* what frames were found by from this rbp */
+	struct gm_seen *set, seen = {.pc = innermost->pc,
+	                             .rsp = innermost->rsp,
+	                             .rbp = innermost->rbp,
+	                             .salt = salt_now(thread),
+	                             .stack = innermost->stack};
+
+	if (most > LIST_MAX || innermost->exact)
+		return;
+	/* a list does not go around the ring's end */
+	if (thread->seen_used % GM_SEEN_WORDS + most > GM_SEEN_WORDS)
+		thread->seen_used += GM_SEEN_WORDS - thread->seen_used % GM_SEEN_WORDS;
+	seen.first = thread->seen_used;
+	for (uint32_t i = count; i-- > 0;) {
+		const struct gm_native_slot *slot = &thread->native[i];
+		if (slot != innermost) {
+			if (slot->rsp_at && !keep(thread, &seen, &at, slot->rsp_at, slot->rsp))
+				return;
+			if (!keep(thread, &seen, &at, slot->pc_at, slot->pc))
+				return;
+			if (slot->rbp_at) {
+				rbp_at = slot->rbp_at;
+				rbp = slot->rbp;
+				is_kept = false;
+			}
+		}
+		if (slot->by_rbp && !is_kept) {
+			is_kept = true;
+			if (!rbp_at)
+				seen.has_rbp = true;
+			else if (!keep(thread, &seen, &at, rbp_at, rbp))
+				return;
+		}
+	}
+	thread->seen_used = seen.first + seen.count;
+	set = set_of(thread, seen.pc, seen.rsp, hint);
+	memmove(&set[1], &set[0], (GM_SEEN_WAYS - 1) * sizeof(*set));
+	set[0] = seen;
+}
