@@ -7,6 +7,7 @@
  *
  *   agent.c     start, stop, fork, exit; settings
  *   event.c     an event into bytes
+ *   clock.c     its time
  *   spool.c     the mapped file and each thread's piece of it
  *   ring.c      the same of limited size: its oldest extents used anew   carried.c  what is carried over of them
  *   hooks.c     what libc10 reports

@@ -1,6 +1,5 @@
 /* An event into the bytes of format.h. */
 #include <string.h>
-#include <time.h>
 
 #include "agent/inside.h"
 #include "agent/spool.h"
@@ -20,6 +19,7 @@ static uint64_t own_id;
 
 void gm_agent_events_begin(void)
 {
+	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
 	atomic_store(&sequence, 1);
 }
@@ -89,8 +89,6 @@ static uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
 static void write_event(
         const struct gm_agent_event *event, const struct gm_stacks *stacks, uint32_t bits)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
 	struct gm_agent_piece *piece = gm_agent_piece(GM_AGENT_EVENT_MAX);
 	if (!piece) {
 		struct gm_agent_file_header *header = gm_agent_spool_header();
@@ -101,7 +99,7 @@ static void write_event(
 	struct gm_agent_coding *before = &piece->coding;
 	const struct gm_agent_coding is = {
 	        .sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed),
-	        .time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+	        .time_ns = gm_agent_now(),
 	        .address = event->address,
 	        .stream = event->stream,
 	        .python = stacks->python,

@@ -16,7 +16,7 @@
 #include "agent/inside.h"
 #include "agent/ring.h"
 
-enum { SPARE_PIECES = 64 };
+enum { SPARE_PIECES = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
 /*
  * The file that is open. `generation` counts recordings of this process image and its parents: a piece of an
@@ -90,10 +90,12 @@ static enum gm_agent_end make_room(int fd, uint64_t from, uint64_t to)
 
 static void *map(int fd, uint64_t offset, size_t size)
 {
-	void *memory = mmap(
-	        NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 	if (memory == MAP_FAILED)
 		return NULL;
+	/* The first write to a page is a fault, under the lock of the allocator that reports. All at once
+	 * they cost less. (Linux before 5.14 refuses, and goes on with faults.) */
+	madvise(memory, size, POPULATE_WRITE);
 	/* A child must not write into its parent's file, whichever way it was made. */
 	madvise(memory, size, MADV_DONTFORK);
 	return memory;

@@ -168,18 +168,11 @@ static uint64_t mix_content(uint64_t print, uint64_t code)
 uint64_t gm_code_print(uint64_t code)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	uint64_t file, print;
+	uint64_t print = gm_code_quick(code), file;
 
-	if (layout->code_version != GM_NO_FIELD) {
-		uint32_t version = gm_load32(code + (uint64_t)layout->code_version);
-		if (GM_LIKELY(version))
-			return version;
-	}
+	if (GM_LIKELY(!(print & GM_PRINT_MADE)))
+		return print;
 	file = gm_load(code + (uint64_t)layout->code_filename);
-	print = file * 3 + gm_load(code + (uint64_t)layout->code_name) * 5 +
-	        gm_load(code + (uint64_t)layout->code_lines) * 7 +
-	        gm_load32(code + (uint64_t)layout->code_first_line);
-	print = (print | GM_PRINT_MADE) & ~GM_PRINT_CONTENT;
 	/* the first character of an ASCII name; of another one a word of its head, which is no '<' */
 	if (GM_UNLIKELY(
 	            *(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))

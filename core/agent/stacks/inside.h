@@ -169,7 +169,20 @@ struct gm_python_slot {
 	const struct gm_stack_code *entry;
 	uint32_t stack; /* the stack of which it is the innermost frame */
 	bool is_between; /* `previous` is a frame of the interpreter's own, before the next one of Python */
+	bool is_odd; /* that, or there is more to compare of its code than the shape */
 };
+
+/* What a thread has looked up last, where it need not ask the tables of all. */
+struct gm_code_seen {
+	uint64_t code, quick;
+	const struct gm_stack_code *entry; /* NULL: none is here */
+	uint64_t print;
+};
+struct gm_child_seen {
+	uint64_t value;
+	uint32_t parent, id; /* 0: none is here */
+};
+enum { GM_CODES_SEEN = 256, GM_CHILDREN_SEEN = 1024 };
 
 struct gm_python_raw {
 	uint64_t frame, code, instruction, previous;
@@ -229,10 +242,12 @@ struct gm_stacks_thread {
 	struct gm_native_slot walked[GM_STACKS_FRAMES_MAX + 1];              /* innermost first */
 	struct gm_python_raw raw[GM_STACKS_FRAMES_MAX + 8];                  /* innermost first */
 
+	struct gm_code_seen codes_seen[GM_CODES_SEEN];
+	struct gm_child_seen children_seen[GM_CHILDREN_SEEN]; /* of gm_python_trie */
 	uint32_t epoch;     /* changes where what is below is void */
 	uint64_t seen_used; /* words */
 	struct gm_seen seen[GM_SEEN];
-	uint64_t seen_words[GM_SEEN_WORDS]; /* a ring */
+	uint64_t seen_words[GM_SEEN_WORDS];               /* a ring */
 	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX]; /* a record as it is put together */
 };
 
@@ -241,6 +256,7 @@ struct gm_stacks_python {
 	bool refused;                              /* it cannot, ever */
 	int version;                               /* 0x030b */
 	uint64_t instruction_at, instruction_mask; /* in a frame */
+	uint64_t lines_at, shape_at;               /* in a code object */
 	uint32_t trusted; /* walks in which every frame was what it should be */
 	uint64_t runtime;
 	uint64_t code_type; /* PyCode_Type */
@@ -279,24 +295,28 @@ bool gm_codes_init(void);
 void gm_codes_clear(void);
 uint64_t gm_code_print(uint64_t code);
 
-/* What of a print is in one place, of code that a file has: enough where frame and instruction are the same too. */
-static inline uint64_t gm_code_shape(uint64_t code)
+/* Of a print what is enough where frame and instruction are the same too: the line table and co_version, or the first line. */
+static inline uint64_t gm_code_shape(uint64_t code, uint64_t lines_at, uint64_t shape_at)
+{
+	return gm_load(code + lines_at) * 3 + gm_load32(code + shape_at);
+}
+
+/* A print but for the content of code that no file has. */
+static inline uint64_t gm_code_quick(uint64_t code)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 
-	if (layout->code_version != GM_NO_FIELD)
-		return gm_load32(code + (uint64_t)layout->code_version);
-	return gm_load(code + (uint64_t)layout->code_filename) * 3 +
-	       gm_load(code + (uint64_t)layout->code_name) * 5 +
-	       gm_load32(code + (uint64_t)layout->code_first_line);
-}
-
-/* Is another code object in the place of the one that a frame had? */
-static inline bool gm_code_changed(const struct gm_python_slot *slot)
-{
-	return gm_code_shape(slot->code) != slot->shape ||
-	       GM_UNLIKELY((slot->print & GM_PRINT_CONTENT) &&
-	                   gm_code_print(slot->code) != slot->print);
+	if (layout->code_version != GM_NO_FIELD) {
+		uint32_t version = gm_load32(code + (uint64_t)layout->code_version);
+		if (GM_LIKELY(version))
+			return version;
+	}
+	return ((gm_load(code + (uint64_t)layout->code_filename) * 3 +
+	                gm_load(code + (uint64_t)layout->code_name) * 5 +
+	                gm_load(code + (uint64_t)layout->code_lines) * 7 +
+	                gm_load32(code + (uint64_t)layout->code_first_line)) |
+	               GM_PRINT_MADE) &
+	       ~GM_PRINT_CONTENT;
 }
 
 /* The entry of the code object that is there now. NULL: none is. */
@@ -318,11 +338,11 @@ static inline uint32_t gm_code_offset(
 /* --- native.c, rows.c, modules.c ------------------------------------------------------------------------------ */
 
 /* `hint`: any number by which stacks differ mostly. */
-uint32_t gm_native_take(struct gm_stacks_thread *thread, const struct gm_agent_registers *at,
-        uint32_t hint);
+uint32_t gm_native_take(
+        struct gm_stacks_thread *thread, const struct gm_agent_registers *at, uint32_t hint);
 /* The stack, if it is one that the thread had and that was kept; 0: it is not. */
-uint32_t gm_seen_find(struct gm_stacks_thread *thread, const struct gm_agent_registers *at,
-        uint32_t hint);
+uint32_t gm_seen_find(
+        struct gm_stacks_thread *thread, const struct gm_agent_registers *at, uint32_t hint);
 /* Keeps the thread's last stack. */
 void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint);
 

@@ -91,8 +91,8 @@ static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 	uint64_t cfa, at;
 
 	walk->rsp_at = 0;
-	walk->by_rbp = row.kind == GM_ROW_RBP || row.kind == GM_ROW_RBP_LOAD ||
-	               row.rbp == GM_RBP_RBP;
+	walk->by_rbp =
+	        row.kind == GM_ROW_RBP || row.kind == GM_ROW_RBP_LOAD || row.rbp == GM_RBP_RBP;
 	switch (row.kind) {
 	case GM_ROW_RSP:
 		cfa = walk->rsp + (uint64_t)(int64_t)row.offset;

@@ -133,6 +133,10 @@ void gm_python_seek(void)
 		python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
 		                                               : python->layout.frame_lasti);
 		python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
+		python->lines_at = (uint64_t)python->layout.code_lines;
+		python->shape_at = (uint64_t)(python->layout.code_version != GM_NO_FIELD
+		                                      ? python->layout.code_version
+		                                      : python->layout.code_first_line);
 		python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
 		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
 		return;
@@ -218,32 +222,86 @@ static inline uint32_t index_of(const struct gm_stacks_thread *thread, uint64_t 
 	return index < thread->python_count && thread->python[index].frame == frame ? index + 1 : 0;
 }
 
+/* What is not the same of every frame. */
+static bool is_odd_changed(const struct gm_python_slot *slot, uint64_t outer)
+{
+	const uint64_t previous_at = (uint64_t)gm_stacks_python.layout.frame_previous;
+
+	return (slot->previous != outer &&
+	               (!slot->is_between || gm_load(slot->previous + previous_at) != outer)) ||
+	       ((slot->print & GM_PRINT_CONTENT) && gm_code_print(slot->code) != slot->print);
+}
+
 /*
  * How many frames of the last stack from `from` outwards stand as they stood: all, or up to the first that does not.
  * Each was found to be called by the one within it before it is read; but as its address is known from the
  * last time, the processor need not wait for one load to begin the next. Gives the number of those further out.
  */
-static inline uint32_t first_changed(const struct gm_stacks_thread *thread, uint32_t from)
+static inline __attribute__((always_inline)) uint32_t first_changed_of(
+        const struct gm_stacks_thread *thread, uint32_t from, const bool is_pointer)
 {
-	const struct gm_python_layout *layout = &gm_stacks_python.layout;
-	const uint64_t code_at = (uint64_t)layout->frame_code,
-	               previous_at = (uint64_t)layout->frame_previous;
-	const uint64_t instruction_at = gm_stacks_python.instruction_at,
-	               mask = gm_stacks_python.instruction_mask;
+	const struct gm_stacks_python *python = &gm_stacks_python;
+	const uint64_t code_at = (uint64_t)python->layout.frame_code,
+	               previous_at = (uint64_t)python->layout.frame_previous;
+	const uint64_t instruction_at = python->instruction_at, mask = python->instruction_mask;
+	const uint64_t lines_at = python->lines_at, shape_at = python->shape_at;
 
 	for (uint32_t i = from; i-- > 0;) {
 		const struct gm_python_slot *slot = &thread->python[i];
-		uint64_t outer = i ? slot[-1].frame : 0;
-		if (gm_load(slot->frame + code_at) != slot->code ||
-		        (gm_load(slot->frame + instruction_at) & mask) != slot->instruction ||
-		        gm_load(slot->frame + previous_at) != slot->previous ||
-		        (slot->previous != outer &&
-		                (!slot->is_between ||
-		                        gm_load(slot->previous + previous_at) != outer)) ||
-		        gm_code_changed(slot))
+		const uint64_t frame = slot->frame, code = slot->code;
+		uint64_t wrong = gm_load(frame + previous_at) ^ slot->previous;
+		if (is_pointer) /* into the code object, which is the same then */
+			wrong |= gm_load(frame + instruction_at) ^ slot->instruction;
+		else
+			wrong |= ((gm_load(frame + instruction_at) & mask) ^ slot->instruction) |
+			         (gm_load(frame + code_at) ^ code);
+		/* only then it is known that there is code */
+		if (wrong || gm_code_shape(code, lines_at, shape_at) != slot->shape)
+			return i + 1;
+		if (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, i ? slot[-1].frame : 0))
 			return i + 1;
 	}
 	return 0;
+}
+
+static uint32_t first_changed(const struct gm_stacks_thread *thread, uint32_t from)
+{
+	return gm_stacks_python.instruction_mask == UINT64_MAX
+	               ? first_changed_of(thread, from, true)
+	               : first_changed_of(thread, from, false);
+}
+
+/* --- numbers --- */
+
+/* The code that the frame has now. NULL: it cannot be kept. */
+static inline const struct gm_stack_code *code_of(
+        struct gm_stacks_thread *thread, uint64_t code, uint64_t *ret_print)
+{
+	struct gm_code_seen *seen = &thread->codes_seen[code * UINT64_C(0x9e3779b97f4a7c15) >> 32 &
+	                                                (GM_CODES_SEEN - 1)];
+	uint64_t quick = gm_code_quick(code);
+
+	if (GM_UNLIKELY(seen->code != code || seen->quick != quick || !seen->entry)) {
+		uint64_t print = gm_code_print(code);
+		const struct gm_stack_code *entry = gm_code_at(thread, code, print);
+		*ret_print = print;
+		if (entry && !(print & GM_PRINT_CONTENT))
+			*seen = (struct gm_code_seen){code, quick, entry, print};
+		return entry;
+	}
+	*ret_print = seen->print;
+	return seen->entry;
+}
+
+static inline uint32_t child_of(struct gm_stacks_thread *thread, uint32_t parent, uint64_t value)
+{
+	uint64_t hash = (value ^ (uint64_t)parent << 17) * UINT64_C(0x9e3779b97f4a7c15);
+	struct gm_child_seen *seen = &thread->children_seen[hash >> 32 & (GM_CHILDREN_SEEN - 1)];
+
+	if (GM_UNLIKELY(seen->value != value || seen->parent != parent || !seen->id))
+		*seen = (struct gm_child_seen){
+		        value, parent, gm_trie_child(&gm_python_trie, parent, value)};
+	return seen->id;
 }
 
 /* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has no number. */
@@ -259,15 +317,14 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		const struct gm_python_raw *raw = &thread->raw[i];
 		uint32_t index = base + (count - 1 - i);
 		struct gm_python_slot *slot = &thread->python[index];
-		uint64_t print = gm_code_print(raw->code);
-		const struct gm_stack_code *entry = gm_code_at(thread, raw->code, print);
+		uint64_t print, outer = index ? slot[-1].frame : 0;
+		const struct gm_stack_code *entry = code_of(thread, raw->code, &print);
 		if (!entry)
 			return 0;
 		if (!is_incomplete(entry, raw)) {
 			uint32_t offset = gm_code_offset(
 			        layout, gm_stacks_python.version, raw->code, raw->instruction);
-			stack = gm_trie_child(
-			        &gm_python_trie, stack, (uint64_t)entry->id << 32 | offset);
+			stack = child_of(thread, stack, (uint64_t)entry->id << 32 | offset);
 			if (!stack)
 				return 0;
 		}
@@ -276,8 +333,10 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		        .instruction = raw->instruction,
 		        .previous = raw->previous,
 		        .is_between = raw->is_between,
+		        .is_odd = raw->previous != outer || (print & GM_PRINT_CONTENT),
 		        .print = print,
-		        .shape = gm_code_shape(raw->code),
+		        .shape = gm_code_shape(
+		                raw->code, gm_stacks_python.lines_at, gm_stacks_python.shape_at),
 		        .stack = stack,
 		        .entry = entry};
 		thread->python_index[raw->frame >> 3 & (GM_PYTHON_INDEX - 1)] = (uint16_t)index;

@@ -15,7 +15,8 @@
 
 enum {
 	SETS = GM_SEEN / GM_SEEN_WAYS,
-	LIST_MAX = GM_SEEN_WORDS / 4, /* words of one; what is being written may lie behind seen_used */
+	LIST_MAX = GM_SEEN_WORDS /
+	           4, /* words of one; what is being written may lie behind seen_used */
 };
 
 /* A word: 48 bits of its value, and where it stands behind the one before, in words. */
@@ -40,18 +41,22 @@ static inline struct gm_seen *set_of(
 	return &thread->seen[(hash >> 32) % SETS * GM_SEEN_WAYS];
 }
 
-/* Are the words what they were? */
+/* Are the words what they were? Looked at by eights: another stack mostly differs early, behind the allocator's frames. */
 static inline bool holds(const uint64_t *words, uint32_t count, uint64_t at)
 {
-	uint64_t wrong = 0;
+	uint64_t wrong = 0, word;
 
-	for (uint32_t i = 0; i < count; i++) {
-		at += (uint64_t)((int64_t)(int16_t)words[i] * 8);
-		wrong |= gm_load(at) ^ words[i] >> 16;
-		/* another stack mostly differs early, behind the frames of the allocator */
-		if ((i & 7) == 7 && wrong)
+#define LOOK(i)                                                         \
+	(word = words[i], at += (uint64_t)((int64_t)(int16_t)word * 8), \
+	        wrong |= gm_load(at) ^ word >> 16)
+	for (; count >= 8; count -= 8, words += 8) {
+		LOOK(0), LOOK(1), LOOK(2), LOOK(3), LOOK(4), LOOK(5), LOOK(6), LOOK(7);
+		if (wrong)
 			return false;
 	}
+	for (uint32_t i = 0; i < count; i++)
+		LOOK(i);
+#undef LOOK
 	return wrong == 0;
 }
 

@@ -80,6 +80,8 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 		return NULL;
 	if (GM_UNLIKELY(thread->generation != gm_stacks_generation)) {
 		thread->generation = gm_stacks_generation;
+		memset(thread->codes_seen, 0, sizeof(thread->codes_seen));
+		memset(thread->children_seen, 0, sizeof(thread->children_seen));
 		thread->python_count = thread->native_count = 0;
 		thread->lender = 0;
 	}
