@@ -3,7 +3,8 @@
 import json
 import os
 import subprocess
-import sys
+
+from conftest import PYTHON
 
 PROGRAM = """
 import contextlib, sys
@@ -40,7 +41,7 @@ def run(gpumem, tmp_path, source, *options, **environment):
     program = tmp_path / "program.py"
     program.write_text(source)
     return subprocess.run(
-        [gpumem, "run", "--sim", *options, "--", sys.executable, program], capture_output=True, text=True, timeout=200,
+        [gpumem, "run", "--sim", *options, "--", PYTHON, program], capture_output=True, text=True, timeout=200,
         cwd=tmp_path, env={**os.environ, **environment},
     )  # fmt: skip
 
@@ -112,7 +113,7 @@ with gpumem.range("a"):
     print(gpumem.recording(), gpumem.stop())
 """
     done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60,
+        [PYTHON, "-c", source], capture_output=True, text=True, timeout=60,
         env={**os.environ, "PYTHONPATH": str(build_dir / "lib" / "gpumem-python")},
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("None False\n", 0), done.stderr
@@ -154,21 +155,22 @@ import torch
 from torch.profiler import record_function
 
 torch.cuda.memory._record_memory_history(context=None)
+say = getattr(torch.cuda.memory, "_set_memory_metadata", lambda text: None)  # since 2.10
 with record_function("building"):
     model = torch.nn.Linear(1000, 1000, device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 for i in range(2):
-    torch.cuda.memory._set_memory_metadata(f"batch {i}, seq = {i}")
+    say(f"batch {i}, seq = {i}")
     with record_function("forward"), record_function("## body ##"):
         y = model(torch.randn(10, 1000, device="cuda"))
     y.sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    torch.cuda.memory._set_memory_metadata("")
+    say("")
     z = torch.empty(1 << 20, device="cuda")
 trace = torch.cuda.memory._snapshot()["device_traces"][0]
-told = [(e["action"], e["size"], e["user_metadata"] or None) for e in trace if e["action"] != "snapshot"]
+told = [(e["action"], e["size"], e.get("user_metadata") or None) for e in trace if e["action"] != "snapshot"]
 json.dump(told, open(sys.argv[1], "w"))
 """
 
@@ -177,12 +179,12 @@ def test_record_function_and_memory_metadata_are_heard(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     (tmp_path / "program.py").write_text(SAYS)
     subprocess.run(
-        [gpumem, "run", "--sim", "-o", log, "--", sys.executable, "program.py", "told.json"], cwd=tmp_path, timeout=200, check=True
+        [gpumem, "run", "--sim", "-o", log, "--", PYTHON, "program.py", "told.json"], cwd=tmp_path, timeout=200, check=True
     )
     events = events_of(gpumem, log)
     theirs = [tuple(one) for one in json.loads((tmp_path / "told.json").read_text())]
     assert [(e["action"], e["requested"] or e["size"], e["metadata"]) for e in events][: len(theirs)] == theirs
-    assert {e["metadata"] for e in events} == {None, "batch 0, seq = 0", "batch 1, seq = 1"}
+    assert {e["metadata"] for e in events} in ({None, "batch 0, seq = 0", "batch 1, seq = 1"}, {None})
     made = {tuple(e["marks"]): set() for e in events}
     for e in events:
         made[tuple(e["marks"])].add(e["phase"])
@@ -220,7 +222,7 @@ def test_pytorchs_profiler_and_the_agent_see_the_same_and_leave_each_other_alone
     told = []
     for options in (["--no-record"], ["-o", log]):
         subprocess.run(
-            [gpumem, "run", "--sim", *options, "--", sys.executable, "program.py", "told.json"],
+            [gpumem, "run", "--sim", *options, "--", PYTHON, "program.py", "told.json"],
             cwd=tmp_path, timeout=200, check=True, capture_output=True,
         )  # fmt: skip
         told.append(json.loads((tmp_path / "told.json").read_text()))

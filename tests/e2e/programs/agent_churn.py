@@ -18,6 +18,10 @@ import torch
 PAIRS = 1 << 20
 
 
+def say(word):
+    os.write(1, f"{word}\n".encode())  # at once: parent and child speak at the same time
+
+
 def churn(path, number):
     with open(path, "wb") as file:
         file.truncate(8 + 16 * PAIRS)
@@ -40,7 +44,7 @@ def churn(path, number):
 
     agent = ctypes.CDLL(None)
     torch.empty(1, device=device)
-    print("begins", flush=True)
+    say("begins")
     while count < PAIRS - 2:
         mark()
         if len(kept) > 100 or (kept and choose.random() < 0.4):
@@ -61,5 +65,5 @@ for line in sys.stdin:
     if child == 0:
         churn(f"{sys.argv[1]}/{line.strip()}.account", int(line))
         os._exit(0)
-    print(child, flush=True)
+    say(child)
     os.waitpid(child, 0)
