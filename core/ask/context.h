@@ -22,6 +22,7 @@ struct gm_torch;
 struct gm_holders;
 struct gm_log;
 struct gm_model;
+struct gm_spool_live;
 
 struct gm_context {
 	int pid;         /* the process asked about, 0: none */
@@ -51,7 +52,8 @@ struct gm_context {
 	void (*close_log)(struct gm_context *context);
 	bool log_stale;
 	char *opened_log;  /* the path `log` was opened from */
-	bool log_imported; /* it was made of another kind of file, which may have grown since */
+	bool log_imported; /* it was made of another kind of file, which may have changed since */
+	struct gm_spool_live *log_live; /* or of one that is read on; NULL: not */
 	struct gm_log *log;
 	struct gm_model *model;
 };

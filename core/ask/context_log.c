@@ -16,32 +16,40 @@ static void close_log(struct gm_context *context)
 {
 	gm_model_destroy(gm_take(context->model));
 	gm_log_close(gm_take(context->log));
+	gm_spool_live_close(gm_take(context->log_live));
 	free(gm_take(context->opened_log));
 }
 
 /* A file is told by how it begins. */
-static struct gm_error *open_file(const char *path, bool *ret_imported, struct gm_log **ret_log)
+static struct gm_error *open_file(
+        struct gm_context *context, const char *path, struct gm_log **ret_log)
 {
-	*ret_imported = true;
+	context->log_imported = false;
 	if (gm_import_is_snapshot(path))
 		return gm_import_snapshot(path, ret_log);
-	if (gm_spool_is(path))
-		return gm_spool_import(path, ret_log);
-	*ret_imported = false;
-	return gm_log_open(path, ret_log);
+	if (!gm_spool_is(path))
+		return gm_log_open(path, ret_log);
+	gm_try(gm_spool_live_open(path, &context->log_live, ret_log));
+	if (context->log_live)
+		return NULL;
+	context->log_imported = !gm_spool_is_final(path);
+	return gm_spool_import(path, ret_log);
 }
 
 /* A recorder may have appended since. The model is made of what the log said then: it is made anew.
  */
 static void refresh_log(struct gm_context *context)
 {
+	bool ended = false;
 	context->log_stale = false;
-	if (context->log_imported) {
+	_cleanup_error_ struct gm_error *error =
+	        context->log_live ? gm_spool_live_update(context->log_live, &ended) : NULL;
+	if (context->log_imported || ended || error) {
 		close_log(context);
 		return;
 	}
 	gm_model_destroy(gm_take(context->model));
-	_cleanup_error_ struct gm_error *error = gm_log_refresh(context->log);
+	error = gm_log_refresh(context->log);
 	if (error)
 		close_log(
 		        context); /* replaced by another recording, or gone bad: opening it says */
@@ -89,7 +97,7 @@ static struct gm_error *open_named(
 		if (!path)
 			return &gm_error_no_memory;
 		context->close_log = close_log;
-		gm_try(open_file(path, &context->log_imported, &context->log));
+		gm_try(open_file(context, path, &context->log));
 		context->log_stale = false;
 		context->opened_log = gm_take(path);
 	}

@@ -16,7 +16,7 @@ bool gm_spool_is(const char *path)
 	       memcmp(magic, GM_AGENT_MAGIC, sizeof(magic)) == 0;
 }
 
-static struct gm_error *check(struct gm_spool_file *file)
+struct gm_error *gm_spool_check(struct gm_spool_file *file)
 {
 	const struct gm_agent_file_header *header = &file->header;
 	memcpy(&file->header, file->bytes, sizeof(file->header));
@@ -42,6 +42,14 @@ static struct gm_error *check(struct gm_spool_file *file)
 	return NULL;
 }
 
+bool gm_spool_is_final(const char *path)
+{
+	struct gm_agent_file_header header;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd >= 0 && pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+	       header.state != GM_AGENT_RUNS && !gm_spool_runs(&header);
+}
+
 static struct gm_error *map(struct gm_spool_file *file, int fd)
 {
 	struct stat status;
@@ -58,7 +66,7 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 		munmap((void *)(uintptr_t)file->bytes, file->size);
 	file->bytes = bytes;
 	file->size = (size_t)status.st_size;
-	return check(file);
+	return gm_spool_check(file);
 }
 
 static struct gm_error *open_file(struct gm_spool_file *file)

@@ -22,7 +22,7 @@ static void tell_end(const struct gm_spool_file *file, const struct gm_spool_opt
 			        "written then is not "
 			        "here",
 			        options->signal, strsignal(options->signal));
-		else if (kill((pid_t)file->header.pid, 0) == 0 || errno == EPERM)
+		else if (gm_spool_runs(&file->header))
 			snprintf(text, sizeof(text),
 			        "the process still runs: this is its record so far");
 		else
@@ -85,8 +85,7 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 {
 	struct gm_spool_tables tables = {.log = log};
 	struct gm_spool_replay *replay = NULL;
-	uint64_t events;
-	struct gm_error *error = gm_spool_read_tables(file, &tables, &events);
+	struct gm_error *error = gm_spool_read_tables(file, &tables);
 	if (!error)
 		error = gm_spool_replay_create(&tables, log, &replay);
 	if (!error)
@@ -104,6 +103,15 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 	return error;
 }
 
+void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size)
+{
+	snprintf(ret_text, size, "%s", file->header.command);
+	size_t used = strlen(ret_text);
+	if (file->header.parent)
+		snprintf(ret_text + used, size - used, " [forked by process %u]",
+		        file->header.parent);
+}
+
 struct gm_error *gm_spool_convert(const char *path, const char *to,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary)
 {
@@ -118,10 +126,7 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	        .state = file.header.state,
 	};
 	char source[sizeof(file.header.command) + 64];
-	snprintf(source, sizeof(source), "%s", file.header.command);
-	if (file.header.parent)
-		snprintf(
-		        source + strlen(source), 64, " [forked by process %u]", file.header.parent);
+	gm_spool_source(&file, source, sizeof(source));
 	const struct gm_log_writer_options log = {
 	        .size = sizeof(log), .source = source, .pid = file.header.pid};
 	struct gm_log_writer *writer;

@@ -11,6 +11,7 @@
  *   beside.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
  *   import.c  the whole
+ *   live.c    a file that grows, read on
  */
 #ifndef GM_SPOOL_INTERNAL_H
 #define GM_SPOOL_INTERNAL_H
@@ -53,6 +54,10 @@ struct gm_spool_file {
 
 struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file);
 void gm_spool_close(struct gm_spool_file *file);
+/* Looks at the mapped header again, and at how many extents there are. */
+struct gm_error *gm_spool_check(struct gm_spool_file *file);
+/* Whether its process may write on. */
+bool gm_spool_runs(const struct gm_agent_file_header *header);
 /* The records of an extent; false: it was never begun. GM_CORRUPT: it is none. */
 struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t number,
         uint32_t *ret_thread, struct gm_bytes *ret_records);
@@ -124,7 +129,7 @@ const struct gm_code *gm_spool_code_of(struct gm_spool_tables *tables, uint32_t 
 /* ---- names.c ---- */
 struct gm_spool_native {
 	uint64_t address;
-	bool is_return;
+	bool is_return, named; /* named: as far as it can be */
 	UT_hash_handle hh;
 };
 struct gm_error *gm_spool_names(struct gm_spool_tables *tables);
@@ -169,8 +174,15 @@ struct gm_error *gm_spool_ring_replay(
 
 /* ---- order.c ---- */
 struct gm_error *gm_spool_each(const struct gm_spool_file *file, struct gm_spool_replay *replay);
+/* What is interned in an extent, from where the cursor stands to its end. */
+struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, uint32_t number,
+        struct gm_spool_cursor *cursor, struct gm_spool_tables *tables);
 /* First pass: interned records into tables, gaps and counters into the log. */
 struct gm_error *gm_spool_read_tables(
-        const struct gm_spool_file *file, struct gm_spool_tables *tables, uint64_t *ret_events);
+        const struct gm_spool_file *file, struct gm_spool_tables *tables);
+
+/* ---- import.c ---- */
+/* The program's command line, and whose child it is. */
+void gm_spool_source(const struct gm_spool_file *file, char *ret_text, size_t size);
 
 #endif

@@ -103,8 +103,12 @@ static struct gm_error *name_all(struct gm_spool_tables *tables, const struct mo
 	_cleanup_free_ struct gm_spool_native **natives = calloc(count + 1, sizeof(*natives));
 	if (!natives)
 		return &gm_error_no_memory;
-	for (struct gm_spool_native *native = tables->natives; native; native = native->hh.next)
-		natives[at++] = native;
+	for (struct gm_spool_native *native = tables->natives; native; native = native->hh.next) {
+		if (!native->named)
+			natives[at++] = native;
+		native->named = true;
+	}
+	count = at;
 	qsort(natives, count, sizeof(*natives), by_address);
 	for (size_t i = 0; i < modules->all.count; i++) {
 		const struct gm_log_module *module = &modules->all.items[i].record;

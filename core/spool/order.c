@@ -41,35 +41,37 @@ static bool put_text(struct gm_log_writer *log, struct gm_bytes payload, uint32_
 	return !in.bad;
 }
 
-struct gm_error *gm_spool_read_tables(
-        const struct gm_spool_file *file, struct gm_spool_tables *tables, uint64_t *ret_events)
+struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, uint32_t number,
+        struct gm_spool_cursor *cursor, struct gm_spool_tables *tables)
 {
-	uint64_t events = 0;
+	struct gm_spool_record record;
+	while (gm_spool_next(cursor, &record)) {
+		bool good = true;
+		if (record.kind == 0)
+			tables->has_c10 |= cursor->event.source == GM_AGENT_C10 &&
+			                   cursor->event.device_type == 1 &&
+			                   cursor->event.action <= GM_AGENT_FREE_COMPLETED;
+		else if (record.kind <= GM_AGENT_EVIDENCE)
+			good = gm_spool_tables_add(tables, &record, file->size);
+		else if (record.kind == GM_AGENT_GAP || record.kind == GM_AGENT_COUNTER)
+			good = put_text(tables->log, record.payload, record.kind);
+		if (!good)
+			return damaged(file, number, cursor->in.at);
+	}
+	return cursor->in.bad ? damaged(file, number, cursor->in.at) : NULL;
+}
+
+struct gm_error *gm_spool_read_tables(
+        const struct gm_spool_file *file, struct gm_spool_tables *tables)
+{
 	for (uint32_t i = 0; i < file->extents; i++) {
 		struct gm_bytes records;
 		uint32_t thread;
 		gm_try(gm_spool_extent(file, i, &thread, &records));
 		struct gm_spool_cursor cursor;
-		struct gm_spool_record record;
 		gm_spool_cursor_init(&cursor, records, thread);
-		while (gm_spool_next(&cursor, &record)) {
-			if (record.kind == 0) {
-				events++;
-				tables->has_c10 |= cursor.event.source == GM_AGENT_C10 &&
-				                   cursor.event.device_type == 1 &&
-				                   cursor.event.action <= GM_AGENT_FREE_COMPLETED;
-			} else if (record.kind <= GM_AGENT_EVIDENCE) {
-				if (!gm_spool_tables_add(tables, &record, file->size))
-					return damaged(file, i, cursor.in.at);
-			} else if ((record.kind == GM_AGENT_GAP ||
-			                   record.kind == GM_AGENT_COUNTER) &&
-			           !put_text(tables->log, record.payload, record.kind))
-				return damaged(file, i, cursor.in.at);
-		}
-		if (cursor.in.bad)
-			return damaged(file, i, cursor.in.at);
+		gm_try(gm_spool_read_extent_tables(file, i, &cursor, tables));
 	}
-	*ret_events = events;
 	return NULL;
 }
 

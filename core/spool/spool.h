@@ -43,6 +43,20 @@ bool gm_spool_is(const char *path);
 /* Reads the agent's file at `path` into a log without a file, whose path reads as `path`. */
 struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 
+/*
+ * The same of a file whose process still writes it, to be read on: an update appends what came since to the log, which sees
+ * it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not set, where this is not possible: the process has ended,
+ * or the file is of limited size and uses its space anew. Then it is imported.
+ */
+struct gm_spool_live;
+struct gm_error *gm_spool_live_open(
+        const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log);
+/* *ret_ended: nothing was read, the process has ended: the file is to be imported. */
+struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended);
+void gm_spool_live_close(struct gm_spool_live *live);
+/* Whether the file will not change any more, as it says itself. */
+bool gm_spool_is_final(const char *path);
+
 /* The same into a log file at `to`. */
 struct gm_error *gm_spool_convert(const char *path, const char *to,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary);

@@ -1,0 +1,249 @@
+/*
+ * A file that grows, read on from where the last look ended: what came since is appended to a log in memory. Each extent has
+ * two places, one up to which what is interned was taken in, and one up to which events were replayed.
+ *
+ * Threads write at once, so an event's number may be there before a smaller one is: such are waited for until the next look,
+ * and are taken as lost only if they are not there then.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "spool/replay.h"
+
+/* Address space for what comes; nothing of it is used before the file has grown there. */
+enum { GROWTH_SHIFT = 36 };
+
+struct live_extent {
+	struct gm_spool_cursor tables, events;
+	bool begun, decoded; /* decoded: events.event is to be replayed */
+};
+
+struct gm_spool_live {
+	char *path;
+	struct gm_spool_file file;
+	size_t mapped;
+	int fd;     /* the agent's file */
+	int memory; /* the log */
+	struct gm_log_writer *writer;
+	struct gm_spool_tables tables;
+	struct gm_spool_replay *replay;
+	GM_ARRAY(struct live_extent) extents;
+	uint64_t waited_for; /* the number of an event that was not there yet; 0: none */
+};
+
+bool gm_spool_runs(const struct gm_agent_file_header *header)
+{
+	char path[64], line[512];
+	if (header->state > GM_AGENT_EXITED)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/stat", header->pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file || !fgets(line, sizeof(line), file))
+		return false;
+	const char *state = strrchr(line, ')');
+	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+}
+
+void gm_spool_live_close(struct gm_spool_live *live)
+{
+	if (!live)
+		return;
+	gm_spool_replay_destroy(live->replay);
+	gm_spool_tables_deinit(&live->tables);
+	if (live->writer)
+		gm_error_destroy(gm_log_writer_close(live->writer));
+	if (live->file.bytes)
+		munmap((void *)(uintptr_t)live->file.bytes, live->mapped);
+	if (live->fd >= 0)
+		close(live->fd);
+	if (live->memory >= 0)
+		close(live->memory);
+	gm_array_deinit(&live->extents);
+	free(live->path);
+	free(live);
+}
+
+/* ---- what came since ----------------------------------------------------------------------------------------------- */
+
+static struct gm_error *see_extents(struct gm_spool_live *live)
+{
+	struct stat status;
+	if (fstat(live->fd, &status) != 0 || status.st_size < GM_AGENT_HEADER_SIZE)
+		return gm_error_create(GM_CORRUPT, "%s: it was cut", live->path);
+	live->file.size =
+	        (size_t)status.st_size < live->mapped ? (size_t)status.st_size : live->mapped;
+	gm_try(gm_spool_check(&live->file));
+	const struct live_extent none = {0};
+	while (live->extents.count < live->file.extents)
+		if (!gm_array_push(&live->extents, none))
+			return &gm_error_no_memory;
+	return NULL;
+}
+
+/* How far each extent has come; *ret_more: some event may have. */
+static struct gm_error *see_events(struct gm_spool_live *live)
+{
+	for (uint32_t i = 0; i < live->file.extents; i++) {
+		struct live_extent *extent = &live->extents.items[i];
+		struct gm_bytes records;
+		uint32_t thread;
+		gm_try(gm_spool_extent(&live->file, i, &thread, &records));
+		if (!records.at)
+			continue;
+		if (!extent->begun) {
+			const struct gm_bytes none = {records.at, 0};
+			gm_spool_cursor_init(&extent->tables, none, thread);
+			gm_spool_cursor_init(&extent->events, none, thread);
+			extent->begun = true;
+		}
+		extent->events.in.end = records.at + records.size;
+	}
+	return NULL;
+}
+
+static struct gm_error *see_tables(struct gm_spool_live *live)
+{
+	for (uint32_t i = 0; i < live->file.extents; i++) {
+		struct live_extent *extent = &live->extents.items[i];
+		struct gm_bytes records;
+		uint32_t thread;
+		if (!extent->begun)
+			continue;
+		gm_try(gm_spool_extent(&live->file, i, &thread, &records));
+		extent->tables.in.end = records.at + records.size;
+		gm_try(gm_spool_read_extent_tables(&live->file, i, &extent->tables, &live->tables));
+	}
+	return NULL;
+}
+
+/* The extent's next event, decoded; false: it has none yet. */
+static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
+{
+	struct gm_spool_record record;
+	while (!extent->decoded && gm_spool_next(&extent->events, &record)) {
+		uint32_t thread = extent->events.event.thread;
+		if (record.kind == 0)
+			extent->decoded = true;
+		else if (record.kind == GM_AGENT_PASS)
+			gm_spool_replay_pass(live->replay, thread, record.payload);
+		else if (record.kind == GM_AGENT_MARK)
+			gm_spool_replay_mark(live->replay, thread, record.payload);
+	}
+	return extent->decoded;
+}
+
+static struct gm_error *replay_events(struct gm_spool_live *live)
+{
+	GM_ARRAY(struct live_extent *) open = {0};
+	for (uint32_t i = 0; i < live->file.extents; i++) {
+		struct live_extent *extent = &live->extents.items[i];
+		if (extent->begun && next_event(live, extent) && !gm_array_push(&open, extent)) {
+			gm_array_deinit(&open);
+			return &gm_error_no_memory;
+		}
+	}
+	bool waits = false;
+	while (open.count > 0 && !waits) {
+		size_t least = 0;
+		for (size_t i = 1; i < open.count; i++)
+			if (open.items[i]->events.event.sequence <
+			        open.items[least]->events.event.sequence)
+				least = i;
+		struct live_extent *extent = open.items[least];
+		uint64_t next = live->replay->next_sequence;
+		if (extent->events.event.sequence > next && live->waited_for != next) {
+			live->waited_for = next;
+			waits = true;
+			break;
+		}
+		gm_spool_replay_event(live->replay, &extent->events.event);
+		extent->decoded = false;
+		if (!next_event(live, extent))
+			open.items[least] = open.items[--open.count];
+	}
+	if (!waits)
+		live->waited_for = 0;
+	gm_array_deinit(&open);
+	return NULL;
+}
+
+struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ended)
+{
+	*ret_ended = false;
+	gm_try(see_extents(live));
+	if (!gm_spool_runs(&live->file.header)) {
+		*ret_ended = true; /* then it is read as a whole, with what its end tells */
+		return NULL;
+	}
+	gm_try(see_events(live));
+	gm_try(see_tables(live));
+	gm_try(replay_events(live));
+	gm_try(gm_spool_names(&live->tables));
+	return gm_log_writer_flush(live->writer);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------- */
+
+static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **ret_log)
+{
+	char memory[40];
+	bool ended;
+	live->memory = memfd_create("gpumem-recording", MFD_CLOEXEC);
+	if (live->memory < 0)
+		return gm_error_os(
+		        GM_INTERNAL, errno, "%s: no room in memory for its events", live->path);
+	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", live->memory);
+	char source[sizeof(live->file.header.command) + 64];
+	gm_spool_source(&live->file, source, sizeof(source));
+	const struct gm_log_writer_options options = {
+	        .size = sizeof(options), .source = source, .pid = live->file.header.pid};
+	gm_try(gm_log_writer_create(memory, &options, &live->writer));
+	live->tables.log = live->writer;
+	gm_try(gm_spool_replay_create(&live->tables, live->writer, &live->replay));
+	gm_log_writer_gap(live->writer, "the process still runs: this is its record so far");
+	gm_try(gm_spool_live_update(live, &ended));
+	if (ended)
+		gm_try(gm_log_writer_flush(live->writer));
+	return gm_log_open_named(memory, live->path, ret_log);
+}
+
+struct gm_error *gm_spool_live_open(
+        const char *path, struct gm_spool_live **ret_live, struct gm_log **ret_log)
+{
+	struct gm_spool_live *live = calloc(1, sizeof(*live));
+	*ret_live = NULL;
+	if (!live || !(live->path = strdup(path))) {
+		free(live);
+		return &gm_error_no_memory;
+	}
+	live->file.path = live->path;
+	live->memory = -1;
+	live->fd = open(path, O_RDONLY | O_CLOEXEC);
+	live->mapped = (size_t)1 << GROWTH_SHIFT;
+	struct stat status;
+	void *bytes = MAP_FAILED;
+	if (live->fd >= 0 && fstat(live->fd, &status) == 0 &&
+	        status.st_size >= GM_AGENT_HEADER_SIZE && (size_t)status.st_size < live->mapped / 2)
+		bytes = mmap(
+		        NULL, live->mapped, PROT_READ, MAP_SHARED | MAP_NORESERVE, live->fd, 0);
+	if (bytes != MAP_FAILED) {
+		live->file.bytes = bytes;
+		live->file.size = (size_t)status.st_size;
+	}
+	struct gm_error *error = NULL;
+	bool fits = live->file.bytes && !(error = gm_spool_check(&live->file)) &&
+	            !live->file.header.ring && gm_spool_runs(&live->file.header);
+	if (fits)
+		error = open_live(live, ret_log);
+	if (!fits || error)
+		gm_spool_live_close(live);
+	else
+		*ret_live = live;
+	return error;
+}

@@ -1,0 +1,72 @@
+"""A recording that grows is read on from where the last look ended, and reads as it does from its beginning."""
+
+import subprocess
+import time
+
+import pytest
+
+from conftest import PYTHON, ROOT
+
+PROGRAM = """
+import random, sys, threading, torch
+print("begun", flush=True)
+def work(seed):
+    choose, mine = random.Random(seed), []
+    while not done.is_set():
+        if mine and choose.random() < 0.5:
+            mine.pop(choose.randrange(len(mine)))
+        elif len(mine) < 50:
+            mine.append(torch.empty(choose.randrange(1, 1 << 22), device="cuda"))
+done = threading.Event()
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+for thread in threads: thread.start()
+sys.stdin.readline()
+done.set()
+for thread in threads: thread.join()
+"""
+
+
+@pytest.fixture
+def door():
+    """The library as gdb's plugin uses it."""
+    from importlib import util
+
+    spec = util.spec_from_file_location("gpumem_library", ROOT / "gdb" / "gpumem" / "library.py")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    door = module.Door()
+    yield door
+    door.close()
+
+
+def ask(door, path, *words):
+    door.look_at(0, str(path), 0)
+    status, out, err = door.run(list(words))
+    assert status == 0, err
+    return out
+
+
+def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_gpumem, gpumem, tmp_path):
+    log = tmp_path / "run.gpumem"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = spawn([gpumem, "run", "--sim", "-o", log, "--", PYTHON, "-c", PROGRAM], **pipes)
+    assert process.stdout.readline() == "begun\n"
+    while not log.exists():
+        time.sleep(0.05)
+    seen = []
+    for _ in range(12):
+        info = ask(door, log, "info")
+        assert "the process still runs" in info and "missing" not in info
+        seen.append(int(info.split(" events")[0].split()[-1]))
+        time.sleep(0.05)
+    early = ask(door, log, "events").splitlines()
+    assert seen == sorted(seen) and len(set(seen)) > 6 and len(early) >= seen[-1]
+    process.stdin.write("\n")
+    process.stdin.close()
+    process.wait(60)
+    whole = run_gpumem("events", log).check().out.splitlines()
+    # steps are told by passes of a loop, of which there may be more to know later
+    place = [line.split("  step")[0].split("cuda:0")[0] for line in whole]
+    assert [line.split("  step")[0].split("cuda:0")[0] for line in early] == place[: len(early)]
+    after = ask(door, log, "info")
+    assert "still runs" not in after and "no gaps are known" in after
