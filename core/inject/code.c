@@ -61,97 +61,87 @@ PLACED(FRAME, frame);
 #define NUMBER_(number) #number
 #define AT(number) NUMBER_(number) "(%rbx)"
 
-/* clang-format off: one instruction a line */
-__asm__(".pushsection .rodata\n"
-        ".balign 16\n"
-        "gm_inject_code_start:\n"
-        /* --- in the stopped thread: rbx is the block, rsp the end of our stack, a multiple of 16 --- */
-        "	cld\n"
-        "	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
-        "	movl $2, %edi\n"
-        "	leaq " AT(MASK) ", %rsi\n"
-                                "	xorl %edx, %edx\n"
-                                "	movl $8, %r10d\n"
-                                "	syscall\n"
-                                "	call *" AT(ERRNO) "\n"
-                                                          "	movl (%rax), %ecx\n"
-                                                          "	movl %ecx, " AT(
-                                                                  ERRNO_BEFORE) "\n"
-                                                                                "	leaq " AT(THREAD) ", %rdi\n"
-                                                                                                          "	xorl %esi, %esi\n"
-                                                                                                          "	leaq 1f(%rip), %rdx\n"
-                                                                                                          "	movq %rbx, %rcx\n"
-                                                                                                          "	call *" AT(CREATE) "\n"
-                                                                                                                                   "	movl %eax, " AT(CREATED) "\n"
-                                                                                                                                                                 "	call *" AT(
-                                                                                                                                                                         ERRNO) "\n"
-                                                                                                                                                                                "	movl " AT(
-                                                                                                                                                                                        ERRNO_BEFORE) ", %ecx\n"
-                                                                                                                                                                                                      "	movl %ecx, (%rax)\n"
-                                                                                                                                                                                                      "	movl $131, %eax\n" /* sigaltstack(NULL, &frame.stack): rt_sigreturn sets it */
-                                                                                                                                                                                                      "	xorl %edi, %edi\n"
-                                                                                                                                                                                                      "	leaq " AT(
-                                                                                                                                                                                                              FRAME_STACK) ", %rsi\n"
-                                                                                                                                                                                                                           "	syscall\n"
-                                                                                                                                                                                                                           "	leaq " AT(
-                                                                                                                                                                                                                                   FRAME) ", %rsp\n"
-                                                                                                                                                                                                                                          "	movl $15, %eax\n" /* rt_sigreturn */
-                                                                                                                                                                                                                                          "	syscall\n"
-                                                                                                                                                                                                                                          "	hlt\n"
-                                                                                                                                                                                                                                          /* --- in the new thread: rdi is the block --- */
-                                                                                                                                                                                                                                          "1:	pushq %rbx\n"
-                                                                                                                                                                                                                                          "	movq %rdi, %rbx\n"
-                                                                                                                                                                                                                                          "	movq %fs:16, %rdi\n" /* pthread_self() */
-                                                                                                                                                                                                                                          "	call *" AT(DETACH) "\n"
-                                                                                                                                                                                                                                                                   "	movq " AT(
-                                                                                                                                                                                                                                                                           FUNCTION) ", %rax\n"
-                                                                                                                                                                                                                                                                                     "	testq %rax, %rax\n"
-                                                                                                                                                                                                                                                                                     "	jnz 2f\n"
-                                                                                                                                                                                                                                                                                     "	leaq " AT(PATH) ", %rdi\n"
-                                                                                                                                                                                                                                                                                                        "	movl $2, %esi\n" /* RTLD_NOW */
-                                                                                                                                                                                                                                                                                                        "	call *" AT(
-                                                                                                                                                                                                                                                                                                                DLOPEN) "\n"
-                                                                                                                                                                                                                                                                                                                        "	testq %rax, %rax\n"
-                                                                                                                                                                                                                                                                                                                        "	jz 3f\n"
-                                                                                                                                                                                                                                                                                                                        "	movq %rax, %rdi\n"
-                                                                                                                                                                                                                                                                                                                        "	leaq " AT(NAME) ", %rsi\n"
-                                                                                                                                                                                                                                                                                                                                                "	call *" AT(
-                                                                                                                                                                                                                                                                                                                                                        DLSYM) "\n"
-                                                                                                                                                                                                                                                                                                                                                               "	testq %rax, %rax\n"
-                                                                                                                                                                                                                                                                                                                                                               "	jz 3f\n"
-                                                                                                                                                                                                                                                                                                                                                               "2:	leaq " AT(
-                                                                                                                                                                                                                                                                                                                                                                       SETTINGS) ", %rdi\n"
-                                                                                                                                                                                                                                                                                                                                                                                 "	call *%rax\n"
-                                                                                                                                                                                                                                                                                                                                                                                 "	movl %eax, " AT(
-                                                                                                                                                                                                                                                                                                                                                                                         RESULT) "\n"
-                                                                                                                                                                                                                                                                                                                                                                                                 "	movl $1, " AT(PROGRESS) "\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                "	jmp 6f\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                "3:	call *" AT(DLERROR) "\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                            "	leaq " AT(TEXT) ", %rdi\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	movl $511, %ecx\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	testq %rax, %rax\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jz 5f\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "4:	movb (%rax), %dl\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	movb %dl, (%rdi)\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	testb %dl, %dl\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jz 5f\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	incq %rax\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	incq %rdi\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	decl %ecx\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "	jnz 4b\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "5:	movl $2, " AT(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        PROGRESS) "\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "6:	movl " AT(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          DESCRIPTOR) ", %edi\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	testl %edi, %edi\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	js 7f\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	movl $3, %eax\n" /* close */
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	syscall\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "7:	xorl %eax, %eax\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	popq %rbx\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "	ret\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "gm_inject_code_end:\n"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      ".popsection\n");
+/* One instruction a line. */
+/* clang-format off */
+__asm__(
+	".pushsection .rodata\n"
+	".balign 16\n"
+	"gm_inject_code_start:\n"
+	/* --- in the stopped thread: rbx is the block, rsp the end of our stack, a multiple of 16 --- */
+	"	cld\n"
+	"	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
+	"	movl $2, %edi\n"
+	"	leaq " AT(MASK) ", %rsi\n"
+	"	xorl %edx, %edx\n"
+	"	movl $8, %r10d\n"
+	"	syscall\n"
+	"	call *" AT(ERRNO) "\n"
+	"	movl (%rax), %ecx\n"
+	"	movl %ecx, " AT(ERRNO_BEFORE) "\n"
+	"	leaq " AT(THREAD) ", %rdi\n"
+	"	xorl %esi, %esi\n"
+	"	leaq 1f(%rip), %rdx\n"
+	"	movq %rbx, %rcx\n"
+	"	call *" AT(CREATE) "\n"
+	"	movl %eax, " AT(CREATED) "\n"
+	"	call *" AT(ERRNO) "\n"
+	"	movl " AT(ERRNO_BEFORE) ", %ecx\n"
+	"	movl %ecx, (%rax)\n"
+	"	movl $131, %eax\n" /* sigaltstack(NULL, &frame.stack): rt_sigreturn sets it */
+	"	xorl %edi, %edi\n"
+	"	leaq " AT(FRAME_STACK) ", %rsi\n"
+	"	syscall\n"
+	"	leaq " AT(FRAME) ", %rsp\n"
+	"	movl $15, %eax\n" /* rt_sigreturn */
+	"	syscall\n"
+	"	hlt\n"
+	/* --- in the new thread: rdi is the block --- */
+	"1:	pushq %rbx\n"
+	"	movq %rdi, %rbx\n"
+	"	movq %fs:16, %rdi\n" /* pthread_self() */
+	"	call *" AT(DETACH) "\n"
+	"	movq " AT(FUNCTION) ", %rax\n"
+	"	testq %rax, %rax\n"
+	"	jnz 2f\n"
+	"	leaq " AT(PATH) ", %rdi\n"
+	"	movl $2, %esi\n" /* RTLD_NOW */
+	"	call *" AT(DLOPEN) "\n"
+	"	testq %rax, %rax\n"
+	"	jz 3f\n"
+	"	movq %rax, %rdi\n"
+	"	leaq " AT(NAME) ", %rsi\n"
+	"	call *" AT(DLSYM) "\n"
+	"	testq %rax, %rax\n"
+	"	jz 3f\n"
+	"2:	leaq " AT(SETTINGS) ", %rdi\n"
+	"	call *%rax\n"
+	"	movl %eax, " AT(RESULT) "\n"
+	"	movl $1, " AT(PROGRESS) "\n"
+	"	jmp 6f\n"
+	"3:	call *" AT(DLERROR) "\n"
+	"	leaq " AT(TEXT) ", %rdi\n"
+	"	movl $511, %ecx\n"
+	"	testq %rax, %rax\n"
+	"	jz 5f\n"
+	"4:	movb (%rax), %dl\n"
+	"	movb %dl, (%rdi)\n"
+	"	testb %dl, %dl\n"
+	"	jz 5f\n"
+	"	incq %rax\n"
+	"	incq %rdi\n"
+	"	decl %ecx\n"
+	"	jnz 4b\n"
+	"5:	movl $2, " AT(PROGRESS) "\n"
+	"6:	movl " AT(DESCRIPTOR) ", %edi\n"
+	"	testl %edi, %edi\n"
+	"	js 7f\n"
+	"	movl $3, %eax\n" /* close */
+	"	syscall\n"
+	"7:	xorl %eax, %eax\n"
+	"	popq %rbx\n"
+	"	ret\n"
+	"gm_inject_code_end:\n"
+	".popsection\n");
 /* clang-format on */
 
 extern const uint8_t gm_inject_code_start[], gm_inject_code_end[];
