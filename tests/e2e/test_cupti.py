@@ -71,6 +71,27 @@ def test_a_profiler_of_the_programs_own_gets_cupti(run, run_gpumem, gpumem, driv
     assert any("program's own profiler" in gap for gap in run_gpumem("info", log, "--json").check().json()["gaps"])
 
 
+def test_a_library_with_the_runtime_inside_is_recorded_on_a_gpu(run, run_gpumem, gpumem, root, tmp_path):
+    """NVIDIA's static runtime runs over NVIDIA's driver alone, so this needs a GPU."""
+    archives = list(Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/cu13/lib/libcudart_static.a"))
+    if not archives:
+        pytest.skip("no libcudart_static.a (nvidia/cu13/lib of the torch wheel)")
+    source, folder = root / "tests/e2e/programs/static_runtime.c", tmp_path
+
+    def build(target, *options):
+        run(["cc", "-fPIC", "-w", "-o", folder / target, *options, f"-Wl,-rpath,{folder}"]).check()
+
+    build("libinside.so", "-shared", source, archives[0], "-Wl,--exclude-libs,ALL", "-ldl", "-lrt", "-lpthread")
+    build("program", "-DPROGRAM", source, folder / "libinside.so")
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no GPU")
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{archives[0].parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+    run([gpumem, "run", "-o", folder / "log", "--", folder / "program"], env=environment).check()
+    events = run_gpumem("events", folder / "log", "--json").check().json_lines()
+    taken = [event["size"] for event in events if event["action"] == "alloc" and event["owner"] == "libinside.so"]
+    assert {7 << 20, 3 << 20} <= set(taken)
+
+
 def test_a_program_that_lost_ld_preload_is_recorded_from_cuda_on(run, run_gpumem, root, python, examples, tmp_path):
     logs = []
     for name, lose in (("kept", ""), ("lost", "export LD_PRELOAD=${LD_PRELOAD#*:}; ")):
