@@ -161,6 +161,34 @@ def test_events_are_those_of_the_breakpoints_with_the_same_stacks(record, read, 
             assert names and names == [frame["function"] for frame in other["native"]][1:]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["gpt", "loader", "trainer"])
+def test_events_of_a_training_are_those_of_the_breakpoints(record, read, run_gdb, tmp_path, kind):
+    arguments = [kind, tmp_path / "unused.json"]
+    environment = {**os.environ, "HISTORY": "0"}
+    _, log = record(PYTHON, PROGRAM, *arguments, env=environment)
+    commands = ["gpumem record", "run", "gpumem events --json"]
+    gdb = run_gdb(commands, PROGRAM, arguments, env=environment, timeout=280)
+    keys = ("size", "requested", "stream", "phase", "step", "borrowed")
+
+    def told(events):
+        """What each statement got, then what it freed: autocast frees its weights in the order of a hash table of pointers."""
+        rows, at = [], None
+        for e in events:
+            where = list(map(place, e["python"])), e["action"].startswith("free")
+            if e["device_type"] != "cuda":
+                continue
+            if where != at:
+                rows.append((where, []))
+                at = where
+            rows[-1][1].append((e["action"], *(e[key] for key in keys)))
+        return [(where, sorted(them, key=str) if where[1] else them) for where, them in rows]
+
+    theirs, ours = told(gdb["gpumem events --json"].json_lines()), told(read("events", log))
+    assert len(ours) > 50
+    assert ours == theirs
+
+
 def test_why_knows_the_statement_that_let_go(record, run_gpumem):
     _, log = record(PYTHON, EXAMPLES / "linear_loop.py")
     answer = run_gpumem("why", log, "#7").check()
