@@ -6,14 +6,12 @@
  * stack: at a given return address always in the same place. The place is sought once, and what is there is
  * checked at every event. A page is read only after the kernel has said that it can be.
  */
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "agent/inside.h"
+#include "agent/stacks/stacks.h"
 
 /* c10/cuda/CUDACachingAllocator.cpp, struct Block: the offsets of core/torch/layout.c */
 struct block_layout {
@@ -32,7 +30,8 @@ enum {
 	PLACES = 16,
 	REGISTERS = 6,
 	PAGE = 4096,
-	PAGES_KNOWN = 1024, /* a power of two */
+	PAGE_SETS = 1024, /* a power of two */
+	PAGE_WAYS = 8,
 	TABLE_FIRST = 1024, /* entries of a device's table; powers of two */
 	TABLE_LAST = 1 << 24,
 	PENDING_MAX = 4096,
@@ -61,25 +60,24 @@ static struct {
 	_Atomic int place;
 } places[PLACES];
 static _Atomic unsigned next_place;
-static _Atomic uint64_t known_pages[PAGES_KNOWN];
+static _Alignas(64) _Atomic uint64_t known_pages[PAGE_SETS][PAGE_WAYS];
 
 /* ---- memory that may not be there ---------------------------------------------------------------------------- */
 
-/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read, EFAULT that not. */
-static bool can_read(uint64_t address)
-{
-	return syscall(SYS_rt_sigprocmask, ~0L, address, 0L, 8L) == 0 || errno == EINVAL;
-}
-
+/* A set of pages is a line of the cache: few programs have so many blocks that theirs push each other out. */
 static bool page_is_known(uint64_t address)
 {
+	static _Atomic unsigned next;
 	uint64_t page = address / PAGE;
-	_Atomic uint64_t *slot = &known_pages[page % PAGES_KNOWN];
-	if (atomic_load_explicit(slot, memory_order_relaxed) == page)
-		return true;
-	if (!can_read(page * PAGE))
+	_Atomic uint64_t *set =
+	        known_pages[page * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (PAGE_SETS - 1)];
+	for (unsigned i = 0; i < PAGE_WAYS; i++)
+		if (atomic_load_explicit(&set[i], memory_order_relaxed) == page)
+			return true;
+	if (!gm_can_read(page * PAGE))
 		return false;
-	atomic_store_explicit(slot, page, memory_order_relaxed);
+	unsigned at = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+	atomic_store_explicit(&set[at % PAGE_WAYS], page, memory_order_relaxed);
 	return true;
 }
 
@@ -92,8 +90,9 @@ static uint64_t word(uint64_t record, unsigned offset)
 
 static bool is_record(uint64_t record)
 {
+	uint64_t end = record + sizeof(uint64_t) * 21 - 1;
 	return record >= 0x10000 && (record & 7) == 0 && record < UINT64_C(1) << 47 &&
-	       page_is_known(record) && page_is_known(record + sizeof(uint64_t) * 21 - 1);
+	       page_is_known(record) && (record / PAGE == end / PAGE || page_is_known(end));
 }
 
 static bool describes(

@@ -47,11 +47,6 @@ void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zero
  */
 bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
 
-/*
- * Whether the page of an address is mapped, at a tenth of the price: for what nobody but this thread lets go of, as
- * another could between the question and the reading.
- */
-bool gm_can_read(uint64_t address);
 enum { GM_PAGE = 4096 };
 
 static inline uint64_t gm_load(uint64_t address)
@@ -128,9 +123,16 @@ static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t si
 
 /* A loop of a code object with a counted iterator: passes.c. */
 struct gm_code_loop {
-	uint32_t start, end;                 /* of the bytecode, in bytes, [start, end) */
-	uint32_t slot;                       /* of the value stack, where the iterator is */
-	_Atomic uint64_t iterator, position; /* as they were last */
+	uint32_t start, end;                       /* of the bytecode, in bytes, [start, end) */
+	uint32_t slot;                             /* of the value stack, where the iterator is */
+	_Atomic uint64_t iterator, type, position; /* as they were last */
+};
+
+/* A loop that a frame of a thread's last stack stands in. */
+struct gm_open_loop {
+	struct gm_code_loop *loop;
+	uint64_t slot; /* where its iterator is */
+	uint32_t index, code;
 };
 
 /*
@@ -230,8 +232,7 @@ struct gm_stacks_thread {
 	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
 	uint64_t lent_frame, lent_code; /* its innermost frame then */
 
-	uint16_t loops
-	        [GM_STACKS_LOOPS]; /* those of `python` whose code has loops, outermost first */
+	struct gm_open_loop loops[GM_STACKS_LOOPS]; /* of `python`, outermost first */
 	uint32_t loop_count;
 	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
 
@@ -256,8 +257,9 @@ struct gm_stacks_python {
 	bool refused;                              /* it cannot, ever */
 	int version;                               /* 0x030b */
 	uint64_t instruction_at, instruction_mask; /* in a frame */
-	uint64_t lines_at, shape_at;               /* in a code object */
-	uint32_t trusted; /* walks in which every frame was what it should be */
+	uint64_t shape_at,
+	        shape_mask; /* in a code object: what differs of another one at its place */
+	uint32_t trusted;   /* walks in which every frame was what it should be */
 	uint64_t runtime;
 	uint64_t code_type; /* PyCode_Type */
 	uint64_t iterator_types[4];
@@ -294,12 +296,6 @@ uint64_t gm_python_innermost(uint64_t state); /* frame of a thread state, 0: non
 bool gm_codes_init(void);
 void gm_codes_clear(void);
 uint64_t gm_code_print(uint64_t code);
-
-/* Of a print what is enough where frame and instruction are the same too: the line table and co_version, or the first line. */
-static inline uint64_t gm_code_shape(uint64_t code, uint64_t lines_at, uint64_t shape_at)
-{
-	return gm_load(code + lines_at) * 3 + gm_load32(code + shape_at);
-}
 
 /* A print but for the content of code that no file has. */
 static inline uint64_t gm_code_quick(uint64_t code)
@@ -421,6 +417,8 @@ struct gm_code_tables {
 };
 void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
         const struct gm_code_tables *tables);
+/* A frame of `python` is new, whose code has loops. */
+void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset);
 void gm_passes_take(struct gm_stacks_thread *thread);
 void gm_passes_clear(void);
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread);

@@ -114,11 +114,34 @@ void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *co
 
 /* --- at an event --- */
 
-static bool counts(uint64_t type)
+void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset)
 {
+	const struct gm_python_slot *frame = &thread->python[index];
+	const uint64_t values = frame->frame + (uint64_t)gm_stacks_python.layout.frame_localsplus +
+	                        8 * (uint64_t)frame->entry->local_count;
+
+	for (uint32_t i = 0; i < frame->entry->loop_count; i++) {
+		struct gm_code_loop *loop = &frame->entry->loops[i];
+		if (offset < loop->start || offset >= loop->end)
+			continue;
+		if (thread->loop_count == GM_STACKS_LOOPS)
+			return;
+		thread->loops[thread->loop_count++] = (struct gm_open_loop){.loop = loop,
+		        .slot = values + 8 * (uint64_t)loop->slot,
+		        .index = index,
+		        .code = frame->entry->id};
+	}
+}
+
+static bool counts(struct gm_code_loop *loop, uint64_t type)
+{
+	if (GM_LIKELY(type && type == atomic_load_explicit(&loop->type, memory_order_relaxed)))
+		return true;
 	for (size_t i = 0; i < 4; i++) {
-		if (type && type == gm_stacks_python.iterator_types[i])
+		if (type && type == gm_stacks_python.iterator_types[i]) {
+			atomic_store_explicit(&loop->type, type, memory_order_relaxed);
 			return true;
+		}
 	}
 	return false;
 }
@@ -133,20 +156,20 @@ static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 			return UINT64_MAX;
 		atomic_store_explicit(&loop->iterator, iterator, memory_order_relaxed);
 	}
-	return iterator && counts(gm_load(iterator + 8)) ? gm_load(iterator + HEAD) : UINT64_MAX;
+	return iterator && counts(loop, gm_load(iterator + 8)) ? gm_load(iterator + HEAD)
+	                                                       : UINT64_MAX;
 }
 
-static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *loop)
+static void see_loop(const struct gm_open_loop *open)
 {
-	uint64_t slot = frame->frame + (uint64_t)gm_stacks_python.layout.frame_localsplus +
-	                8 * ((uint64_t)frame->entry->local_count + loop->slot);
-	uint64_t position = position_of(loop, slot);
+	struct gm_code_loop *loop = open->loop;
+	uint64_t position = position_of(loop, open->slot);
 	uint8_t bytes[32], *at = bytes;
 
 	if (atomic_load_explicit(&loop->position, memory_order_relaxed) == position)
 		return;
 	atomic_store_explicit(&loop->position, position, memory_order_relaxed);
-	at = gm_write_varint(at, frame->entry->id);
+	at = gm_write_varint(at, open->code);
 	at = gm_write_varint(at, loop->slot);
 	at = gm_write_varint(at, position == UINT64_MAX ? 0 : position + 1);
 	gm_agent_put(GM_AGENT_PASS, 0, bytes, (size_t)(at - bytes));
@@ -154,7 +177,7 @@ static void see_loop(const struct gm_python_slot *frame, struct gm_code_loop *lo
 
 void gm_passes_take(struct gm_stacks_thread *thread)
 {
-	uint32_t outermost = atomic_load_explicit(&main_code, memory_order_relaxed), seen = 0;
+	uint32_t outermost = atomic_load_explicit(&main_code, memory_order_relaxed);
 
 	/* Of one thread only, the first that was seen: what others do is no step of the program. */
 	if (GM_UNLIKELY(!outermost) &&
@@ -162,16 +185,6 @@ void gm_passes_take(struct gm_stacks_thread *thread)
 		outermost = thread->python[0].entry->id;
 	if (outermost != thread->python[0].entry->id)
 		return;
-	for (uint32_t i = 0; i < thread->loop_count && seen < LOOPS_AT_ONCE; i++) {
-		const struct gm_python_slot *frame = &thread->python[thread->loops[i]];
-		uint32_t offset = gm_code_offset(&gm_stacks_python.layout, gm_stacks_python.version,
-		        frame->code, frame->instruction);
-		for (uint32_t j = 0; j < frame->entry->loop_count && seen < LOOPS_AT_ONCE; j++) {
-			struct gm_code_loop *loop = &frame->entry->loops[j];
-			if (offset < loop->start || offset >= loop->end)
-				continue;
-			see_loop(frame, loop);
-			seen++;
-		}
-	}
+	for (uint32_t i = 0; i < thread->loop_count && i < LOOPS_AT_ONCE; i++)
+		see_loop(&thread->loops[i]);
 }

@@ -133,10 +133,13 @@ void gm_python_seek(void)
 		python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
 		                                               : python->layout.frame_lasti);
 		python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
-		python->lines_at = (uint64_t)python->layout.code_lines;
-		python->shape_at = (uint64_t)(python->layout.code_version != GM_NO_FIELD
-		                                      ? python->layout.code_version
-		                                      : python->layout.code_first_line);
+		/* its number; before 3.12, as it has none, where its line table is */
+		bool is_numbered = python->layout.code_version != GM_NO_FIELD;
+		uint64_t shape_at = (uint64_t)(is_numbered ? python->layout.code_version
+		                                           : python->layout.code_lines);
+		python->shape_at = shape_at & ~UINT64_C(7);
+		python->shape_mask =
+		        is_numbered ? (uint64_t)UINT32_MAX << 8 * (shape_at & 7) : UINT64_MAX;
 		python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
 		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
 		return;
@@ -244,7 +247,7 @@ static inline __attribute__((always_inline)) uint32_t first_changed_of(
 	const uint64_t code_at = (uint64_t)python->layout.frame_code,
 	               previous_at = (uint64_t)python->layout.frame_previous;
 	const uint64_t instruction_at = python->instruction_at, mask = python->instruction_mask;
-	const uint64_t lines_at = python->lines_at, shape_at = python->shape_at;
+	const uint64_t shape_at = python->shape_at, shape_mask = python->shape_mask;
 
 	for (uint32_t i = from; i-- > 0;) {
 		const struct gm_python_slot *slot = &thread->python[i];
@@ -256,7 +259,7 @@ static inline __attribute__((always_inline)) uint32_t first_changed_of(
 			wrong |= ((gm_load(frame + instruction_at) & mask) ^ slot->instruction) |
 			         (gm_load(frame + code_at) ^ code);
 		/* only then it is known that there is code */
-		if (wrong || gm_code_shape(code, lines_at, shape_at) != slot->shape)
+		if (wrong || (gm_load(code + shape_at) & shape_mask) != slot->shape)
 			return i + 1;
 		if (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, i ? slot[-1].frame : 0))
 			return i + 1;
@@ -310,7 +313,7 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint32_t stack = base ? thread->python[base - 1].stack : 0;
 
-	while (thread->loop_count && thread->loops[thread->loop_count - 1] >= base)
+	while (thread->loop_count && thread->loops[thread->loop_count - 1].index >= base)
 		thread->loop_count--;
 	thread->python_count = 0; /* where it ends early */
 	for (uint32_t i = count; i-- > 0;) {
@@ -321,9 +324,9 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		const struct gm_stack_code *entry = code_of(thread, raw->code, &print);
 		if (!entry)
 			return 0;
+		uint32_t offset = gm_code_offset(
+		        layout, gm_stacks_python.version, raw->code, raw->instruction);
 		if (!is_incomplete(entry, raw)) {
-			uint32_t offset = gm_code_offset(
-			        layout, gm_stacks_python.version, raw->code, raw->instruction);
 			stack = child_of(thread, stack, (uint64_t)entry->id << 32 | offset);
 			if (!stack)
 				return 0;
@@ -335,13 +338,13 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		        .is_between = raw->is_between,
 		        .is_odd = raw->previous != outer || (print & GM_PRINT_CONTENT),
 		        .print = print,
-		        .shape = gm_code_shape(
-		                raw->code, gm_stacks_python.lines_at, gm_stacks_python.shape_at),
+		        .shape = gm_load(raw->code + gm_stacks_python.shape_at) &
+		                 gm_stacks_python.shape_mask,
 		        .stack = stack,
 		        .entry = entry};
 		thread->python_index[raw->frame >> 3 & (GM_PYTHON_INDEX - 1)] = (uint16_t)index;
-		if (GM_UNLIKELY(entry->loop_count) && thread->loop_count < GM_STACKS_LOOPS)
-			thread->loops[thread->loop_count++] = (uint16_t)index;
+		if (GM_UNLIKELY(entry->loop_count))
+			gm_passes_open(thread, index, offset);
 	}
 	thread->python_count = base + count;
 	return stack;

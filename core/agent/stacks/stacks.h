@@ -58,6 +58,12 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
  * is noticed without, but later. Any thread, any time. */
 void gm_stacks_unloaded(void);
 
+/*
+ * Whether the page of an address is mapped: a tenth of the price of having the kernel copy from it. For what nobody but
+ * this thread lets go of, as another could between the question and the reading.
+ */
+bool gm_can_read(uint64_t address);
+
 /* Bytes of memory that can be used at most, all tables together but those of a thread; and that of a thread. */
 size_t gm_stacks_memory(size_t *ret_per_thread);
 
