@@ -6,7 +6,7 @@ import shutil
 import tempfile
 
 TITLE = "Recording by the agent, both stacks: an event in runs of 0.1, 1 and 10 million events, and the memory that they add"
-UNIT = "us|MiB"
+UNIT = ""
 PASSES = {"0.1 M events": "2000", "1 M events": "20000", "10 M events": "200000"}
 
 

@@ -1,21 +1,37 @@
 import tempfile
 from pathlib import Path
 
-TITLE = "Eight threads that allocate at once: wall time an event"
+TITLE = "Threads that allocate at once, both stacks: time an event"
 UNIT = "us"
+COUNTS = ("1", "2", "4", "8")
 
 
-def bare(bench):
-    out = bench.run([bench.python, bench.programs / "agent_threads.py", "8"], env=bench.sim)
-    return bench.figure(out, "us per event")
-
-
-def ours(bench):
+def run(bench, recorded):
+    """The figures of one process, for all counts: one run serves all contenders of a round."""
+    program = [bench.python, bench.programs / "agent_threads.py", *COUNTS]
+    if not recorded:
+        return bench.run(program, env=bench.sim)
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "run.gpumem"
-        program = [bench.python, bench.programs / "agent_threads.py", "8"]
-        return bench.figure(bench.run([bench.gpumem, "run", "--sim", "-o", log, "--", *program]), "us per event")
+        return bench.run([bench.gpumem, "run", "--sim", "-o", Path(folder) / "run.gpumem", "--", *program])
 
 
-CONTENDERS = {"not recorded": bare, "gpumem run -o": ours}
-COMPARE = [("gpumem run -o", "not recorded", "of the unrecorded time")]
+def figure(recorded, count, what, first):
+    def contender(bench):
+        if first:
+            bench.agent_threads = {way: run(bench, way) for way in (False, True)}
+        return bench.figure(bench.agent_threads[recorded], f"{count} threads, {what}")
+
+    return contender
+
+
+NAMES = {False: "not recorded", True: "recorded"}
+KEYS = [(count, what, recorded) for count in COUNTS for what in ("wall", "processor") for recorded in (False, True)]
+CONTENDERS = {
+    f"{count} threads, {what}, {NAMES[recorded]}": figure(recorded, count, what, (count, what, recorded) == KEYS[0])
+    for count, what, recorded in KEYS
+}
+COMPARE = [
+    (f"{count} threads, {what}, recorded", f"{count} threads, {what}, not recorded", f"of the unrecorded {what} time, {count} threads")
+    for count in COUNTS
+    for what in ("wall", "processor")
+]

@@ -1,4 +1,5 @@
-"""Threads that allocate and free at once: agent_threads.py THREADS. Prints what an event took, all threads together.
+"""Threads that allocate and free at once: agent_threads.py COUNT ... Prints what an event took, all threads together, for
+each count of threads: of the clock, and of the processor.
 
 Bare functions of C make the blocks, so that the threads meet in the allocator as often as the interpreter's lock lets them.
 """
@@ -9,7 +10,7 @@ import time
 
 import torch
 
-THREADS = int(sys.argv[1])
+COUNTS = [int(word) for word in sys.argv[1:]]
 EVENTS = 20_000
 
 
@@ -20,14 +21,16 @@ def churn():
 
 
 churn()
-took = []
+took = {count: ([], []) for count in COUNTS}
 for _ in range(7):
-    threads = [threading.Thread(target=churn) for _ in range(THREADS)]
-    begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    took.append((time.perf_counter() - begin) / EVENTS / THREADS * 1e6)
-took.sort()
-print(f"us per event: {took[1]:.3f}", flush=True)
+    for count in COUNTS:
+        threads = [threading.Thread(target=churn) for _ in range(count)]
+        begin, cpu = time.perf_counter(), time.process_time()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took[count][0].append((time.perf_counter() - begin) / EVENTS / count * 1e6)
+        took[count][1].append((time.process_time() - cpu) / EVENTS / count * 1e6)
+for count, (wall, cpu) in took.items():
+    print(f"{count} threads, wall: {sorted(wall)[2]:.3f}\n{count} threads, processor: {sorted(cpu)[2]:.3f}", flush=True)

@@ -1,7 +1,7 @@
 """Trains a small transformers model on the simulated device: agent_training.py STEPS [PICKLE].
 
-With PICKLE PyTorch's own recorder runs (all stacks, context="all"), and writes its snapshot there. Prints how many events
-there were and what a step took.
+With PICKLE PyTorch's own recorder runs (all stacks, context="all"), and writes its snapshot there. Prints how many bytes an
+event took there and what a step took; with TURNS=FOLDER what a step took recorded and not.
 """
 
 import os
@@ -29,12 +29,44 @@ def step():
     optimizer.step()
 
 
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def in_turn(blocks, folder):
+    """Blocks of steps, recorded by a preloaded agent and not, in turn: the median step of each, of the processor (all
+    threads) and of the clock."""
+    import gpumem
+
+    took = {"not recorded": ([], []), "recorded": ([], [])}
+    gpumem.stop()
+    for turn in range(2 * blocks):
+        way = "recorded" if turn % 2 else "not recorded"
+        if turn % 2:
+            gpumem.start(f"{folder}/{turn}.gpumem")
+            step()
+            step()  # with it the stacks are known
+        for _ in range(4):
+            begin, cpu = time.perf_counter(), time.process_time()
+            step()
+            took[way][0].append(time.process_time() - cpu)
+            took[way][1].append(time.perf_counter() - begin)
+        if turn % 2:
+            gpumem.stop()
+            os.unlink(f"{folder}/{turn}.gpumem")
+    for way, (cpu, wall) in took.items():
+        print(f"{way}, processor: {median(cpu) * 1e3:.3f}\n{way}, wall: {median(wall) * 1e3:.3f}", flush=True)
+
+
 step()
+if "TURNS" in os.environ:
+    in_turn(steps, os.environ["TURNS"])
+    sys.exit()
 took = []
 for _ in range(steps):
-    begin = time.thread_time() if "CPU_TIME" in os.environ else time.perf_counter()
+    begin = time.perf_counter()
     step()
-    took.append((time.thread_time() if "CPU_TIME" in os.environ else time.perf_counter()) - begin)
+    took.append(time.perf_counter() - begin)
 took.sort()
 if len(sys.argv) > 2:
     torch.cuda.memory._dump_snapshot(sys.argv[2])
