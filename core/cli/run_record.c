@@ -394,7 +394,8 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		if (lost)
 			fprintf(err, "; %s events are missing: `gpumem info` says why",
 			        gm_text_grouped(lost, number));
-		fprintf(err, "\ngpumem: next: gpumem peak %s\n", as_typed(first->path, folder));
+		fprintf(err, "\ngpumem: next: gpumem %s %s\n", first->summary.ooms ? "oom" : "peak",
+		        as_typed(first->path, folder));
 	} else if (outcome->processes.count == 0 && outcome->loaded) {
 		fprintf(err,
 		        "gpumem: nothing to record: no process allocated %s memory through "

@@ -385,6 +385,8 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 		break;
 	case GM_AGENT_OOM:
 		event.address = 0;
+		if (from->device_type == CUDA)
+			replay->cuda_ooms++;
 		if (from->device_type == CUDA && !(from->bits & GM_AGENT_NO_COUNTERS))
 			count(replay, from, &event);
 		gm_spool_write(replay, &event);
@@ -449,4 +451,5 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 	summary->cuda_peak =
 	        replay->cuda_peak ? replay->cuda_peak : gm_spool_beside_peak(replay->beside);
 	summary->cpu_peak = replay->cpu_peak;
+	summary->ooms = replay->cuda_ooms;
 }

@@ -52,7 +52,7 @@ struct gm_spool_replay {
 	uint64_t written; /* events of the log */
 	struct gm_spool_beside *beside;
 	uint64_t next_sequence, missing, unknown_frees, outside;
-	uint64_t cuda_peak, cpu_allocated, cpu_peak;
+	uint64_t cuda_peak, cpu_allocated, cpu_peak, cuda_ooms;
 	bool no_memory;
 	bool beginning_dropped; /* of a ring */
 };

@@ -34,6 +34,7 @@ struct gm_spool_summary {
 	uint32_t rank;   /* UINT32_MAX: none */
 	uint32_t parent; /* process id of the recorded process that forked it, 0: none */
 	uint64_t events, lost, cuda_peak, cpu_peak;
+	uint64_t ooms;  /* out-of-memory errors on a CUDA device, caught ones too */
 	uint32_t state; /* enum gm_agent_end */
 };
 

@@ -102,6 +102,7 @@ def test_on_oom_core_writes_a_core_and_the_program_goes_on(run, run_gpumem, gpum
     line = [gpumem, "run", "--sim=1GiB", "-o", tmp_path / "run.gpumem", "--on-oom", "core", "--", python, program]
     finished = run(line, cwd=tmp_path).check()
     assert "caught after 8" in finished.out
+    assert finished.err.splitlines()[-1] == "gpumem: next: gpumem oom run.gpumem"
     core = next(tmp_path.glob("core.*"))
     told = run_gpumem("oom", core, "--json").check().json()
     core.unlink()
