@@ -28,10 +28,10 @@ bool gm_import_is_snapshot(const char *path)
 	return false;
 }
 
-static struct gm_error *import(const char *path, const char *memory, struct gm_snapshot *snapshot,
-        struct gm_snapshot_events **ret_events)
+static struct gm_error *import(const char *path, bool plainly, const char *memory,
+        struct gm_snapshot *snapshot, struct gm_snapshot_events **ret_events)
 {
-	gm_try(gm_snapshot_read(snapshot, path));
+	gm_try(gm_snapshot_read(snapshot, path, plainly));
 	const struct gm_log_writer_options options = {
 	        .size = sizeof(options), .source = "a PyTorch snapshot"};
 	struct gm_log_writer *writer;
@@ -50,7 +50,7 @@ static struct gm_error *import(const char *path, const char *memory, struct gm_s
 	return error;
 }
 
-struct gm_error *gm_import_snapshot(const char *path, struct gm_log **ret_log)
+static struct gm_error *import_snapshot(const char *path, bool plainly, struct gm_log **ret_log)
 {
 	_cleanup_close_ int fd = memfd_create("gpumem-snapshot", MFD_CLOEXEC);
 	if (fd < 0)
@@ -60,7 +60,17 @@ struct gm_error *gm_import_snapshot(const char *path, struct gm_log **ret_log)
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
 	struct gm_snapshot snapshot;
 	struct gm_snapshot_events *events;
-	struct gm_error *error = import(path, memory, &snapshot, &events);
+	struct gm_error *error = import(path, plainly, memory, &snapshot, &events);
 	gm_snapshot_deinit(&snapshot);
 	return error ? error : gm_snapshot_events_log(events, memory, path, ret_log);
+}
+
+struct gm_error *gm_import_snapshot(const char *path, struct gm_log **ret_log)
+{
+	return import_snapshot(path, false, ret_log);
+}
+
+struct gm_error *gm_import_snapshot_plainly(const char *path, struct gm_log **ret_log)
+{
+	return import_snapshot(path, true, ret_log);
 }

@@ -36,7 +36,7 @@ struct gm_error *gm_pickle_wrong(const struct gm_pickle *pickle, const char *rea
 
 struct gm_error *gm_pickle_fill(struct gm_pickle *pickle, size_t size)
 {
-	if (pickle->end - pickle->at >= size)
+	if (pickle->end - pickle->at >= size || pickle->ended)
 		return NULL;
 	memmove(pickle->buffer, pickle->buffer + pickle->at, pickle->end - pickle->at);
 	pickle->before += pickle->at;
@@ -49,8 +49,10 @@ struct gm_error *gm_pickle_fill(struct gm_pickle *pickle, size_t size)
 			continue;
 		if (got < 0)
 			return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", pickle->path);
-		if (got == 0)
+		if (got == 0) {
+			pickle->ended = true;
 			break;
+		}
 		pickle->end += (size_t)got;
 	}
 	return NULL;
@@ -59,7 +61,7 @@ struct gm_error *gm_pickle_fill(struct gm_pickle *pickle, size_t size)
 struct gm_error *gm_pickle_fetch(struct gm_pickle *pickle, size_t size)
 {
 	gm_try(gm_pickle_fill(pickle, size));
-	if (pickle->end >= size)
+	if (pickle->end - pickle->at >= size)
 		return NULL;
 	return gm_pickle_refuse(pickle, pickle->before + pickle->end,
 	        "the file ends in the midst of it: it was cut: copy or dump it again");

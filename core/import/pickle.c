@@ -298,14 +298,15 @@ static struct gm_error *read_opcodes(struct gm_pickle *pickle)
 		if (op == '.')
 			return NULL;
 		gm_try(step(pickle, op));
-		if (op == 'u')
+		if (op == 'u' && !pickle->plainly)
 			learn(pickle, began);
 	}
 }
 
-struct gm_error *gm_pickle_read(struct gm_pickle *pickle, const char *path, gm_value *ret_root)
+struct gm_error *gm_pickle_read(
+        struct gm_pickle *pickle, const char *path, bool plainly, gm_value *ret_root)
 {
-	*pickle = (struct gm_pickle){.path = path};
+	*pickle = (struct gm_pickle){.path = path, .plainly = plainly};
 	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
 	pickle->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat status;

@@ -136,6 +136,8 @@ struct gm_pickle {
 	uint64_t file_size;
 	uint8_t *buffer;
 	size_t at, end;  /* in the buffer */
+	bool plainly;    /* nothing is learned from entries */
+	bool ended;      /* all of the file has been read */
 	uint64_t before; /* bytes of the file before the buffer */
 	uint64_t op_at;  /* offset of the opcode under way */
 	GM_ARRAY(gm_value) stack;
@@ -160,8 +162,9 @@ struct gm_pickle {
 	struct gm_schemas *schemas;
 };
 
-/* Reads the whole file; *ret_root is what it says. */
-struct gm_error *gm_pickle_read(struct gm_pickle *pickle, const char *path, gm_value *ret_root);
+/* Reads the whole file, `plainly` opcode by opcode; *ret_root is what it says. */
+struct gm_error *gm_pickle_read(
+        struct gm_pickle *pickle, const char *path, bool plainly, gm_value *ret_root);
 void gm_pickle_deinit(struct gm_pickle *pickle);
 
 /* GM_CORRUPT at a place in the file. */

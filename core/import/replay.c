@@ -219,7 +219,8 @@ static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_devi
         const struct gm_lived *lived, const struct gm_entry *entry)
 {
 	const struct gm_object *frames = gm_pickle_object(&snapshot->pickle, entry->frames);
-	bool some = gm_value_tag(entry->frames) == GM_TAG_STACK || (frames && frames->first);
+	bool some = gm_value_tag(entry->frames) == GM_TAG_STACK ||
+	            (frames && frames->kind == GM_LIST && frames->first);
 	if (lived->state != GM_LIVED_NOW || !some)
 		return;
 	if (snapshot->pickle.entries.items[lived->entry].frames == entry->frames)

@@ -17,7 +17,7 @@ enum {
 	PARTS_MAX = 40,
 	PUTS_MAX = PARTS_MAX + 2,
 	LITERAL_MAX = 16,
-	SPAN = 1 << 15,       /* bytes that are made to lie ahead */
+	SPAN = 1 << 13,       /* bytes that are made to lie ahead */
 	STRING_MAX = 1 << 12, /* of a string read here */
 	ROOM_MIN = 1 << 14,   /* entries: fewer may be moved */
 	ROOM_MAX = 1 << 26,
@@ -53,11 +53,15 @@ struct gm_schemas {
 	uint32_t stack;             /* id of the last stack, 0: none */
 };
 
-/* An entry under way. Nothing of it is in the pickle until all of it has been read. */
+/*
+ * An entry under way: written behind the pickle's entries and memo, where there is room for it, and theirs once all of
+ * it has been read. What takes a piece of it is given where it begins and gives back where it ends, NULL where it is
+ * something else, so that the place can stay in a register.
+ */
 struct attempt {
-	const uint8_t *at, *end;
-	struct gm_entry entry;
-	uint32_t puts[PUTS_MAX]; /* packed */
+	const uint8_t *end;
+	struct gm_entry *entry;
+	uint32_t *puts; /* packed */
 	size_t put_count;
 };
 
@@ -84,78 +88,65 @@ static inline uint32_t load32(const uint8_t *bytes)
 
 static const uint8_t number_sizes[256] = {['K'] = 1, ['M'] = 2, ['J'] = 4};
 
-/* A number that is not negative and below 2^63. Two bytes may be looked at behind the end. */
-static inline bool take_number(const uint8_t **at, uint64_t *ret_value)
+/* A number that is not negative and below 2^63. Bytes behind the end may be looked at. */
+static inline const uint8_t *take_number(const uint8_t *at, uint64_t *ret_value)
 {
-	const uint8_t *bytes = *at;
-	bool is_long = bytes[0] == 0x8a; /* LONG1 */
-	unsigned size = is_long ? bytes[1] : number_sizes[bytes[0]];
+	bool is_long = at[0] == 0x8a; /* LONG1 */
+	unsigned size = is_long ? at[1] : number_sizes[at[0]];
 	if (size - 1 > 7)
-		return false;
-	bytes += 1 + is_long;
-	uint64_t value = load64(bytes) & UINT64_MAX >> (64 - 8 * size);
+		return NULL;
+	at += 1 + is_long;
+	uint64_t value = load64(at) & UINT64_MAX >> (64 - 8 * size);
 	if ((is_long || size == 4) && value >> (8 * size - 1))
-		return false;
-	*at = bytes + size;
+		return NULL;
 	*ret_value = value;
-	return true;
+	return at + size;
 }
 
 /* BINGET or LONG_BINGET of a memo number that is there. */
-static inline bool take_reference(
-        const struct gm_pickle *pickle, const uint8_t **at, uint32_t *ret_index)
+static inline const uint8_t *take_reference(
+        const struct gm_pickle *pickle, const uint8_t *at, uint32_t *ret_index)
 {
-	const uint8_t *bytes = *at;
-	if (bytes[0] == 'h') {
-		*ret_index = bytes[1];
-		*at = bytes + 2;
-	} else if (bytes[0] == 'j') {
-		*ret_index = load32(bytes + 1);
-		*at = bytes + 5;
-	} else {
-		return false;
-	}
-	return *ret_index < pickle->memo.count && pickle->memo.items[*ret_index] != GM_MEMO_EMPTY;
+	bool is_long = at[0] == 'j';
+	if (!is_long && at[0] != 'h')
+		return NULL;
+	*ret_index = is_long ? load32(at + 1) : at[1];
+	if (*ret_index >= pickle->memo.count || pickle->memo.items[*ret_index] == GM_MEMO_EMPTY)
+		return NULL;
+	return at + (is_long ? 5 : 2);
 }
 
-static inline bool put(struct attempt *attempt, uint32_t packed)
+static inline void put(struct attempt *attempt, uint32_t packed)
 {
-	if (attempt->put_count == PUTS_MAX)
-		return false;
 	attempt->puts[attempt->put_count++] = packed;
-	return true;
 }
 
-/* MEMOIZE, or BINPUT and LONG_BINPUT of the next number. False: none of these. */
-static bool take_put(const struct gm_pickle *pickle, size_t before, const uint8_t **at)
+/* MEMOIZE, or BINPUT and LONG_BINPUT of the next number. */
+static inline const uint8_t *take_put(
+        const struct gm_pickle *pickle, size_t before, const uint8_t *at)
 {
-	const uint8_t *bytes = *at;
 	size_t next = pickle->memo.count + before;
-	if (bytes[0] == 0x94)
-		*at = bytes + 1;
-	else if (bytes[0] == 'q' && bytes[1] == next)
-		*at = bytes + 2;
-	else if (bytes[0] == 'r' && load32(bytes + 1) == next)
-		*at = bytes + 5;
-	else
-		return false;
-	return true;
+	if (at[0] == 0x94)
+		return at + 1;
+	if (at[0] == 'q' && at[1] == next)
+		return at + 2;
+	if (at[0] == 'r' && load32(at + 1) == next)
+		return at + 5;
+	return NULL;
 }
 
-/* A string; false: none, too long, or beyond the end. */
-static bool take_string(
-        const uint8_t **at, const uint8_t *end, const uint8_t **ret_bytes, size_t *ret_length)
+/* A string that is not too long. */
+static const uint8_t *take_string(
+        const uint8_t *at, const uint8_t *end, const uint8_t **ret_bytes, size_t *ret_length)
 {
-	const uint8_t *bytes = *at;
-	size_t head = bytes[0] == 0x8c ? 2 : bytes[0] == 'X' ? 5 : 0;
+	size_t head = at[0] == 0x8c ? 2 : at[0] == 'X' ? 5 : 0;
 	if (!head)
-		return false;
-	*ret_length = head == 2 ? bytes[1] : load32(bytes + 1);
-	if (*ret_length > STRING_MAX || end - bytes < (ptrdiff_t)(head + *ret_length))
-		return false;
-	*ret_bytes = bytes + head;
-	*at = bytes + head + *ret_length;
-	return true;
+		return NULL;
+	*ret_length = head == 2 ? at[1] : load32(at + 1);
+	if (*ret_length > STRING_MAX || end - at < (ptrdiff_t)(head + *ret_length))
+		return NULL;
+	*ret_bytes = at + head;
+	return at + head + *ret_length;
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */
@@ -182,7 +173,7 @@ static bool add_stack(struct gm_pickle *pickle, const uint8_t *at, const uint8_t
 		return false;
 	while (at < end - 1) {
 		uint32_t index;
-		if (!take_reference(pickle, &at, &index))
+		if (!(at = take_reference(pickle, at, &index)))
 			return false;
 		const struct gm_object *object =
 		        gm_pickle_object(pickle, gm_memo_unpack(pickle, index));
@@ -209,7 +200,8 @@ static uint32_t intern_stack(struct gm_pickle *pickle, const uint8_t *at, const 
 }
 
 /* The references of a list; the stack that followed the last one before is tried first. */
-static uint32_t take_stack(struct gm_pickle *pickle, struct attempt *attempt)
+static const uint8_t *take_stack(
+        struct gm_pickle *pickle, const uint8_t *at, const uint8_t *end, uint32_t *ret_id)
 {
 	struct gm_schemas *schemas = pickle->schemas;
 	struct gm_raw_stack *last =
@@ -217,87 +209,94 @@ static uint32_t take_stack(struct gm_pickle *pickle, struct attempt *attempt)
 	if (last && last->next) {
 		size_t start = last->next > 1 ? pickle->raw.ends[last->next - 2] : 0;
 		size_t length = pickle->raw.ends[last->next - 1] - start;
-		if ((size_t)(attempt->end - attempt->at) >= length &&
-		        memcmp(attempt->at, pickle->raw.bytes + start, length) == 0) {
-			attempt->at += length;
-			return schemas->stack = last->next;
+		if ((size_t)(end - at) >= length &&
+		        memcmp(at, pickle->raw.bytes + start, length) == 0) {
+			*ret_id = schemas->stack = last->next;
+			return at + length;
 		}
 	}
-	const uint8_t *end = references_end(attempt->at, attempt->end);
-	uint32_t id = end && end <= attempt->end ? intern_stack(pickle, attempt->at, end) : 0;
+	const uint8_t *behind = references_end(at, end);
+	uint32_t id = behind && behind <= end ? intern_stack(pickle, at, behind) : 0;
 	if (!id)
-		return 0;
+		return NULL;
 	if (schemas->stack)
 		pickle->raw_stacks.items[schemas->stack - 1].next = id;
-	attempt->at = end;
-	return schemas->stack = id;
+	*ret_id = schemas->stack = id;
+	return behind;
 }
 
-static bool take_frames(struct gm_pickle *pickle, struct attempt *attempt)
+static const uint8_t *take_frames(
+        struct gm_pickle *pickle, struct attempt *attempt, const uint8_t *at)
 {
 	uint32_t index;
-	if (attempt->at[0] != ']') {
-		if (!take_reference(pickle, &attempt->at, &index))
-			return false;
-		attempt->entry.frames = gm_memo_unpack(pickle, index);
-		return true;
+	if (at[0] != ']') {
+		at = take_reference(pickle, at, &index);
+		if (at)
+			attempt->entry->frames = gm_memo_unpack(pickle, index);
+		return at;
 	}
-	attempt->at++;
-	if (!take_put(pickle, attempt->put_count, &attempt->at))
-		return false;
+	if (!(at = take_put(pickle, attempt->put_count, at + 1)))
+		return NULL;
 	size_t place = pickle->memo.count + attempt->put_count;
-	if (attempt->at[0] != '(') {
-		attempt->entry.frames = GM_VALUE_OPAQUE; /* no frames */
-		return put(attempt, GM_VALUE_OPAQUE);
+	if (at[0] != '(') {
+		attempt->entry->frames = GM_VALUE_OPAQUE; /* no frames */
+		put(attempt, GM_VALUE_OPAQUE);
+		return at;
 	}
-	attempt->at++;
-	uint32_t id = place < UINT32_MAX ? take_stack(pickle, attempt) : 0;
-	if (!id)
-		return false;
-	attempt->entry.frames =
+	uint32_t id;
+	at = place < UINT32_MAX && at < attempt->end ? take_stack(pickle, at + 1, attempt->end, &id)
+	                                             : NULL;
+	if (!at)
+		return NULL;
+	attempt->entry->frames =
 	        gm_value_make(GM_TAG_STACK, (id - 1) | (uint64_t)(place + 1) << GM_STACK_BITS);
-	return put(attempt, (id - 1) << 3 | GM_TAG_STACK);
+	put(attempt, (id - 1) << 3 | GM_TAG_STACK);
+	return at;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static bool take_other(struct gm_pickle *pickle, struct attempt *attempt)
+static const uint8_t *take_other(
+        struct gm_pickle *pickle, struct attempt *attempt, const uint8_t *at)
 {
 	uint32_t packed = GM_VALUE_OPAQUE, index;
 	uint64_t number;
-	const uint8_t *bytes;
+	const uint8_t *bytes, *behind;
 	size_t length;
-	if (take_string(&attempt->at, attempt->end, &bytes, &length)) {
+	if ((behind = take_string(at, attempt->end, &bytes, &length))) {
 		uint32_t id = gm_pickle_string_id(pickle, bytes, length);
 		if (!id || !gm_memo_pack(pickle, gm_value_make(GM_TAG_STRING, id), &packed))
-			return false;
-	} else if (attempt->at[0] == 'N' || attempt->at[0] == 0x88 || attempt->at[0] == 0x89) {
-		attempt->at++;
-	} else if (!take_number(&attempt->at, &number) &&
-	           !take_reference(pickle, &attempt->at, &index)) {
-		return false;
+			return NULL;
+	} else if (at[0] == 'N' || at[0] == 0x88 || at[0] == 0x89) {
+		behind = at + 1;
+	} else if (!(behind = take_number(at, &number)) &&
+	           !(behind = take_reference(pickle, at, &index))) {
+		return NULL;
 	}
-	return take_put(pickle, attempt->put_count, &attempt->at) ? put(attempt, packed) : true;
+	if (!(at = take_put(pickle, attempt->put_count, behind)))
+		return behind;
+	put(attempt, packed);
+	return at;
 }
 
-static bool take_field(struct gm_pickle *pickle, struct attempt *attempt, enum gm_key key)
+static inline const uint8_t *take_field(
+        struct gm_pickle *pickle, struct gm_entry *entry, enum gm_key key, const uint8_t *at)
 {
-	struct gm_entry *entry = &attempt->entry;
 	uint64_t value;
-	if (!take_number(&attempt->at, &value))
-		return false;
+	if (!(at = take_number(at, &value)))
+		return NULL;
 	switch (key) {
 	case GM_KEY_SIZE:
 		entry->size = value;
-		return value <= GM_PICKLE_SIZE_MAX;
+		return value <= GM_PICKLE_SIZE_MAX ? at : NULL;
 	case GM_KEY_TIME_US:
 		entry->time_us = value;
-		return value <= GM_PICKLE_TIME_MAX;
+		return value <= GM_PICKLE_TIME_MAX ? at : NULL;
 	case GM_KEY_STREAM:
-		return gm_pickle_stream_number(pickle, value, &entry->stream);
+		return gm_pickle_stream_number(pickle, value, &entry->stream) ? at : NULL;
 	default: /* an address, or in its place the free bytes of an oom */
 		entry->address = value;
-		return true;
+		return at;
 	}
 }
 
@@ -307,61 +306,66 @@ static inline bool fits(const struct part *part, const uint8_t *at)
 	               ((load64(at + 8) ^ part->bytes[1]) & part->mask[1])) == 0;
 }
 
-static bool take_part(struct gm_pickle *pickle, const struct part *part, struct attempt *attempt)
+static inline __attribute__((always_inline)) const uint8_t *take_part(struct gm_pickle *pickle,
+        const struct part *part, struct attempt *attempt, const uint8_t *at)
 {
 	uint32_t index;
+	if (!fits(part, at)) {
+		if (part->kind != PART_OTHER)
+			return NULL;
+		return take_other(pickle, attempt, at);
+	}
+	at += part->length;
 	switch ((enum part_kind)part->kind) {
-	case PART_LITERAL:
-		if (!fits(part, attempt->at))
-			return false;
-		attempt->at += part->length;
-		break;
 	case PART_NUMBER:
-		return take_field(pickle, attempt, (enum gm_key)part->key);
+		return take_field(pickle, attempt->entry, (enum gm_key)part->key, at);
 	case PART_ACTION:
-		if (!take_reference(pickle, &attempt->at, &index) ||
-		        (pickle->memo.items[index] & 7) != GM_TAG_STRING)
-			return false;
-		attempt->entry.action = pickle->actions.items[(pickle->memo.items[index] >> 3) - 1];
-		return true;
+		at = take_reference(pickle, at, &index);
+		if (!at || (pickle->memo.items[index] & 7) != GM_TAG_STRING)
+			return NULL;
+		attempt->entry->action =
+		        pickle->actions.items[(pickle->memo.items[index] >> 3) - 1];
+		return at;
 	case PART_FRAMES:
-		return take_frames(pickle, attempt);
+		return take_frames(pickle, attempt, at);
 	case PART_OTHER:
-		if (!part->length || !fits(part, attempt->at))
-			return take_other(pickle, attempt);
-		attempt->at += part->length;
+		if (!part->length)
+			return take_other(pickle, attempt, at);
+		break;
+	case PART_LITERAL:
 		break;
 	case PART_MEMO:
-		if (!take_put(pickle, attempt->put_count, &attempt->at))
-			return false;
+		if (!(at = take_put(pickle, attempt->put_count, at)))
+			return NULL;
 		break;
 	}
-	if (part->put == PUT_NONE)
-		return true;
-	return put(attempt, part->put == PUT_VALUE
-	                            ? part->value
-	                            : (uint32_t)pickle->entries.count << 3 | GM_TAG_ENTRY);
+	if (part->put != PUT_NONE)
+		put(attempt, part->put == PUT_VALUE
+		                     ? part->value
+		                     : (uint32_t)pickle->entries.count << 3 | GM_TAG_ENTRY);
+	return at;
 }
 
 /* False: the entry does not fit, or there is no memory, which the opcodes will find out. */
 static bool take_entry(struct gm_pickle *pickle, const struct schema *schema)
 {
+	if (pickle->entries.count >= UINT32_MAX >> 3 || !gm_array_reserve(&pickle->entries, 1) ||
+	        !gm_array_reserve(&pickle->memo, PUTS_MAX) || !gm_array_reserve(&pickle->stack, 1))
+		return false;
+	const uint8_t *at = pickle->buffer + pickle->at, *end = pickle->buffer + pickle->end;
 	struct attempt attempt = {
-	        .at = pickle->buffer + pickle->at, .end = pickle->buffer + pickle->end};
-	if (pickle->entries.count >= UINT32_MAX >> 3)
-		return false;
+	        .end = end,
+	        .entry = pickle->entries.items + pickle->entries.count,
+	        .puts = pickle->memo.items + pickle->memo.count,
+	};
+	*attempt.entry = (struct gm_entry){0};
 	for (size_t i = 0; i < schema->count; i++)
-		if (!take_part(pickle, &schema->parts[i], &attempt) || attempt.at > attempt.end)
+		if (!(at = take_part(pickle, &schema->parts[i], &attempt, at)) || at > end)
 			return false;
-	if (!gm_array_reserve(&pickle->memo, attempt.put_count) ||
-	        !gm_array_reserve(&pickle->stack, 1) ||
-	        !gm_array_push(&pickle->entries, attempt.entry))
-		return false;
-	for (size_t i = 0; i < attempt.put_count; i++)
-		pickle->memo.items[pickle->memo.count++] = attempt.puts[i];
+	pickle->memo.count += attempt.put_count;
 	pickle->stack.items[pickle->stack.count++] =
-	        gm_value_make(GM_TAG_ENTRY, pickle->entries.count - 1);
-	pickle->at = (size_t)(attempt.at - pickle->buffer);
+	        gm_value_make(GM_TAG_ENTRY, pickle->entries.count++);
+	pickle->at = (size_t)(at - pickle->buffer);
 	return true;
 }
 
@@ -389,6 +393,12 @@ struct gm_error *gm_schema_read(struct gm_pickle *pickle)
 
 static struct part *add_part(struct schema *schema, enum part_kind kind)
 {
+	struct part *last = schema->count ? &schema->parts[schema->count - 1] : NULL;
+	bool joins = kind == PART_NUMBER || kind == PART_ACTION || kind == PART_FRAMES;
+	if (joins && last && last->kind == PART_LITERAL && !last->put) {
+		last->kind = (uint8_t)kind;
+		return last;
+	}
 	if (schema->count == PARTS_MAX)
 		return NULL;
 	struct part *part = &schema->parts[schema->count++];
@@ -448,16 +458,20 @@ static bool learn_other(
 	uint64_t number;
 	size_t length = 0, scalars = 0;
 	gm_value value = GM_VALUE_OPAQUE;
-	bool fresh = take_string(at, end, &bytes, &length);
+	const uint8_t *behind = take_string(*at, end, &bytes, &length);
+	bool fresh = behind;
 	if (fresh) {
+		*at = behind;
 		uint32_t id = gm_pickle_string_id(pickle, bytes, length);
 		value = id ? gm_value_make(GM_TAG_STRING, id) : GM_VALUE_OPAQUE;
 	}
 	while (!fresh && scalars < 3 && *at < end) {
 		if (**at == 'N' || **at == 0x88 || **at == 0x89)
-			++*at;
-		else if (!take_number(at, &number) && !take_reference(pickle, at, &index))
+			behind = *at + 1;
+		else if (!(behind = take_number(*at, &number)) &&
+		         !(behind = take_reference(pickle, *at, &index)))
 			break;
+		*at = behind;
 		scalars++;
 		/* a key follows a single one, and is a reference too */
 		if (scalars == 1 && (**at == 'h' || **at == 'j' || **at == 'u'))
@@ -488,7 +502,7 @@ static bool learn_frames(const struct gm_pickle *pickle, const uint8_t **at, con
 {
 	uint32_t index;
 	if (**at != ']')
-		return take_reference(pickle, at, &index);
+		return (*at = take_reference(pickle, *at, &index));
 	++*at;
 	*at += **at == 0x94 ? 1 : **at == 'q' ? 2 : **at == 'r' ? 5 : 0;
 	if (**at == '(')
@@ -502,7 +516,7 @@ static bool learn_item(
 	const uint8_t *start = *at;
 	uint32_t index;
 	uint64_t number;
-	if (!take_reference(pickle, at, &index))
+	if (!(*at = take_reference(pickle, *at, &index)))
 		return false;
 	gm_value name = gm_memo_unpack(pickle, index);
 	if (gm_value_tag(name) != GM_TAG_STRING ||
@@ -512,7 +526,7 @@ static bool learn_item(
 	struct part *part;
 	switch (key) {
 	case GM_KEY_ACTION:
-		return add_part(schema, PART_ACTION) && take_reference(pickle, at, &index);
+		return add_part(schema, PART_ACTION) && (*at = take_reference(pickle, *at, &index));
 	case GM_KEY_FRAMES:
 		return add_part(schema, PART_FRAMES) && learn_frames(pickle, at, end);
 	case GM_KEY_ADDR:
@@ -523,7 +537,7 @@ static bool learn_item(
 		part = add_part(schema, PART_NUMBER);
 		if (part)
 			part->key = (uint8_t)key;
-		return part && take_number(at, &number);
+		return part && (*at = take_number(*at, &number));
 	default:
 		return learn_other(pickle, schema, at, end);
 	}

@@ -133,11 +133,11 @@ static struct gm_error *check_segments(struct gm_snapshot *snapshot, gm_value se
 	return NULL;
 }
 
-struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path)
+struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path, bool plainly)
 {
 	*snapshot = (struct gm_snapshot){0};
 	gm_value root;
-	gm_try(gm_pickle_read(&snapshot->pickle, path, &root));
+	gm_try(gm_pickle_read(&snapshot->pickle, path, plainly, &root));
 	gm_value segments = gm_pickle_get(&snapshot->pickle, root, GM_KEY_SEGMENTS);
 	gm_value traces = gm_pickle_get(&snapshot->pickle, root, GM_KEY_DEVICE_TRACES);
 	if (is_list(snapshot, root)) /* of old: the segments alone */

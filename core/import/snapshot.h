@@ -59,7 +59,7 @@ struct gm_snapshot {
 	bool has_traces;
 };
 
-struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path);
+struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path, bool plainly);
 void gm_snapshot_deinit(struct gm_snapshot *snapshot);
 /* Follows a device's trace: replay.c. Its segments must have been read. */
 struct gm_error *gm_replay(
