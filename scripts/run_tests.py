@@ -5,7 +5,9 @@ failed case, so that the closing line never hides it.
 """
 
 import argparse
+import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -124,7 +126,25 @@ def core_seeds(folder):
         program.wait()
 
 
-SEEDS = {"fuzz_core": core_seeds}
+def snapshot_seeds(folder):
+    """Small snapshots in every form: entries that are alike, so that what is learned from one reads the next."""
+    frames = [{"filename": name, "line": line, "name": "f"} for line, name in enumerate(["a.py", "b.py", "c.cpp"])]
+    trace = []
+    for number in range(6):
+        stack = frames[: number % 3 + 1] if number % 4 else []
+        for action in ("alloc", "free_requested", "free_completed"):
+            trace.append({"action": action, "addr": (1 << 46) + number % 3 * 4096, "size": 300 * number, "stream": number % 2,
+                          "time_us": (1 << 50) + number, "compile_context": "N/A", "frames": stack})  # fmt: skip
+    blocks = [{"size": 1024, "requested_size": 900, "state": "active_allocated", "frames": frames}]
+    segment = {"device": 0, "address": 1 << 46, "total_size": 1024, "stream": 0, "is_expandable": False, "blocks": blocks}
+    whole = {"segments": [segment], "device_traces": [trace, trace[:4]]}
+    for protocol in (2, 4):
+        (folder / f"seed-{protocol}").write_bytes(pickle.dumps(whole, protocol))
+    (folder / "seed-list").write_bytes(pickle.dumps([segment], 3))
+    (folder / "seed-json").write_text(json.dumps(whole))
+
+
+SEEDS = {"fuzz_core": core_seeds, "fuzz_snapshot": snapshot_seeds}
 
 
 def fuzz(folder, seconds):

@@ -191,11 +191,15 @@ struct gm_error *gm_pickle_set_items(struct gm_pickle *pickle, size_t start)
 {
 	gm_value *values = pickle->stack.items + start;
 	size_t count = pickle->stack.count - start;
-	struct gm_object *object =
-	        start > gm_pickle_bottom(pickle) ? gm_pickle_object(pickle, values[-1]) : NULL;
-	if (!object || object->kind == GM_LIST || count % 2)
+	gm_value owner = start > gm_pickle_bottom(pickle) ? values[-1] : GM_VALUE_NONE;
+	struct gm_object *object = gm_pickle_object(pickle, owner);
+	bool entry = gm_value_tag(owner) == GM_TAG_ENTRY;
+	if ((!entry && (!object || object->kind == GM_LIST)) || count % 2)
 		return gm_pickle_wrong(pickle, "items are set in what is no dictionary");
 	pickle->stack.count = start;
+	if (entry)
+		return gm_pickle_fill_entry(
+		        pickle, &pickle->entries.items[owner >> 3], values, count);
 	if (object->kind == GM_DICT && !object->first) {
 		object->kind = (uint8_t)gm_pickle_kind(pickle, values, count);
 		if (object->kind == GM_ENTRY) {

@@ -1,10 +1,17 @@
-"""load_snapshot.py FILE: how long pickle.load takes for it."""
+"""load_snapshot.py FILE: how much processor time pickle.load takes for it, and how much memory."""
 
 import pickle
+import resource
 import sys
-import time
+
+
+def used():
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    return now.ru_utime + now.ru_stime, now.ru_maxrss / 1024
+
 
 with open(sys.argv[1], "rb") as file:
-    start = time.perf_counter()
-    pickle.load(file)
-print(f"load: {time.perf_counter() - start:.4f} s")
+    seconds, megabytes = used()
+    loaded = pickle.load(file)
+    print(f"load: {used()[0] - seconds:.4f} s")
+    print(f"memory: {used()[1] - megabytes:.1f} MB")

@@ -1,12 +1,12 @@
-"""snapshot.py OUT EVENTS: trains a small GPT under PyTorch's own recorder until EVENTS are recorded; dumps them."""
+"""snapshot.py OUT EVENTS STACKS: trains a small GPT under PyTorch's own recorder until EVENTS are recorded; dumps them."""
 
 import sys
 
 import torch
 from torch import nn
 
-out, wanted = sys.argv[1], int(sys.argv[2])
-torch.cuda.memory._record_memory_history(context="all", stacks="python", max_entries=wanted)
+out, wanted, stacks = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+torch.cuda.memory._record_memory_history(context="all", stacks=stacks, max_entries=wanted)
 layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
 model = nn.Sequential(nn.Embedding(1000, 128), nn.TransformerEncoder(layer, 6), nn.Linear(128, 1000)).to("cuda")
 optimizer = torch.optim.AdamW(model.parameters())

@@ -1,0 +1,203 @@
+"""What a snapshot says is what gpumem's events say, whoever wrote it and in what form: pickles of every protocol and
+both picklers, JSON, entries of every shape. The other side of each comparison is the data itself."""
+
+import io
+import json
+import pickle
+import random
+import subprocess
+
+import pytest
+
+KNOWN = {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
+         "oom", "snapshot"}  # fmt: skip
+FRAMES = [{"filename": f"/home/müller/train_{i}.py", "line": i + 1, "name": f"step_{i}"} for i in range(40)]
+WIDTHS = [0, 1, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) + 5, (1 << 47) - 4096]
+
+
+def entries(count, seed=1, first=1 << 46, **more):
+    """A trace of allocations and frees, whose frames lists are shared as PyTorch shares them."""
+    chance = random.Random(seed)
+    trace, live = [], {}
+    for number in range(count):
+        time = {"time_us": (1 << 50) + number}
+        if live and chance.random() < 0.5:
+            address = chance.choice(list(live))
+            size, stream = live.pop(address)
+            stack = FRAMES[: chance.randrange(4)]
+            for action in ("free_requested", "free_completed"):
+                trace.append({"action": action, "addr": address, "size": size, "stream": stream, **time,
+                              **more, "frames": stack})  # fmt: skip
+        else:
+            address = first + 4096 * number
+            live[address] = size, stream = chance.choice(WIDTHS), chance.choice([0, 0, 7, (1 << 47) + 16])
+            stack = chance.sample(FRAMES, chance.choice([1, 2, 2, 30]))
+            trace.append({"action": "alloc", "addr": address, "size": size, "stream": stream, **time,
+                          "compile_context": "N/A", "user_metadata": "", **more, "frames": stack})  # fmt: skip
+    return trace
+
+
+def as_told(trace, device=0):
+    """What the events of a trace must say."""
+    known = [entry for entry in trace if entry["action"] in KNOWN]
+    return [
+        (entry["action"], 0 if entry["action"] == "oom" else entry["addr"], entry["size"], entry.get("stream", 0),
+         entry.get("time_us", 0), device,
+         tuple((f["filename"], f["line"], f["name"]) for f in entry.get("frames") or []))
+        for entry in known
+    ]  # fmt: skip
+
+
+def as_read(run_gpumem, path):
+    return [
+        (one["action"], int(one["address"], 16), one["requested"] or 0, one["stream"], one["time_us"], one["device"],
+         tuple((f["file"], f["line"], f["function"]) for f in one["python"]))
+        for one in run_gpumem("events", path, "--json").check().json_lines() if not one["preexisting"]
+    ]  # fmt: skip
+
+
+def snapshot(*traces, **more):
+    return {"segments": [], "device_traces": list(traces), **more}
+
+
+def pickled(data, protocol=4, pickler=pickle.Pickler, fast=False):
+    file = io.BytesIO()
+    writer = pickler(file, protocol)
+    writer.fast = fast
+    writer.dump(data)
+    return file.getvalue()
+
+
+FORMS = {
+    **{f"protocol {n}": lambda data, n=n: pickled(data, n) for n in (2, 3, 4, 5)},
+    **{f"protocol {n}, Python's": lambda data, n=n: pickled(data, n, pickle._Pickler) for n in (2, 3, 4, 5)},
+    "without a memo": lambda data: pickled(data, fast=True),
+    "JSON": lambda data: json.dumps(data).encode(),
+    "JSON in UTF-8, indented": lambda data: ("\n " + json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode(),
+}
+
+
+def write(tmp_path, data):
+    path = tmp_path / "made.snapshot"
+    path.write_bytes(data if isinstance(data, bytes) else pickle.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_says_what_the_data_is(form, run_gpumem, tmp_path):
+    trace = entries(700)
+    path = write(tmp_path, FORMS[form](snapshot(trace, allocator_settings={"a": [1.5, None, True, "x"]})))
+    assert as_read(run_gpumem, path) == as_told(trace)
+
+
+MORE = {
+    "pool ids": {"pool_id": (0, 3)},
+    "text that differs": None,
+    "numbers, nothing and truth": {"a": 1 << 70, "b": -5, "c": None, "d": True, "e": 2.5},
+    "lists and dictionaries": {"list": [1, [2]], "dict": {"k": {"action": "alloc"}}},
+    "bytes and sets, not in protocol 2": {"bytes": b"bytes", "set": frozenset([1]), "more": {1, 2}},
+    "strings of frames": {"forward_frames": ["one.py:1:f\n", "two.py:2:g\n"]},
+    "a long string": {"text": "x" * 70000},
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_keys_that_are_newer_than_gpumem_change_nothing(more, protocol, run_gpumem, tmp_path):
+    trace = entries(300)
+    protocol = 4 if "not in protocol 2" in more else protocol
+    for number, entry in enumerate(trace):
+        entry.update(MORE[more] or {"user_metadata": f"step {number}", "new": "a" if number % 3 else number})
+    assert as_read(run_gpumem, write(tmp_path, pickled(snapshot(trace), protocol))) == as_told(trace)
+
+
+def test_entries_of_all_shapes_in_one_trace(run_gpumem, tmp_path):
+    chance = random.Random(4)
+    trace = entries(400)
+    for number, entry in enumerate(trace):
+        keys = list(entry)
+        if number % 7 == 0:
+            chance.shuffle(keys)
+        if number % 11 == 0:
+            keys.remove("time_us")
+            entry["time_us"] = 0
+        if number % 13 == 0:
+            keys.remove("frames")
+            entry["frames"] = []
+        trace[number] = {key: entry[key] for key in keys}
+    trace.insert(5, {"action": "oom", "device_free": 77, "size": 1 << 40, "stream": 0, "frames": FRAMES[:3]})
+    trace.insert(6, {"action": "made_up_later", "addr": 1, "size": 2, "stream": 3})
+    trace.insert(9, {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []})
+    trace.append({"action": "alloc", "addr": (1 << 64) - 512, "size": 5, "stream": (1 << 63) - 1, "frames": FRAMES * 70})
+    for protocol in (2, 4):
+        path = write(tmp_path, pickled(snapshot(trace), protocol))
+        assert as_read(run_gpumem, path) == as_told(trace)
+    assert "1 entries have an action that is not known" in run_gpumem("info", path).check().out
+
+
+def test_an_entry_that_stands_twice_is_two_events(run_gpumem, tmp_path):
+    trace = entries(50)
+    again = [*trace[:20], trace[3], *trace[20:], trace[4]]
+    path = write(tmp_path, snapshot(again, [trace[0], trace[7]]))
+    read = as_read(run_gpumem, path)
+    assert [one for one in read if one[5] == 0] == as_told(again)
+    assert [one for one in read if one[5] == 1] == as_told([trace[0], trace[7]], 1)
+
+
+def test_traces_of_several_devices_are_merged_by_time(run_gpumem, tmp_path):
+    traces = [entries(200, seed, first=seed << 44) for seed in (1, 2, 3)]
+    path = write(tmp_path, snapshot(traces[0], [], traces[1], traces[2]))
+    read = as_read(run_gpumem, path)
+    assert [one[4] for one in read] == sorted(one[4] for one in read)
+    for device, trace in ((0, traces[0]), (2, traces[1]), (3, traces[2])):
+        assert [one for one in read if one[5] == device] == as_told(trace, device)
+
+
+def refused(run_gpumem, path, *words):
+    done = run_gpumem("info", path, timeout=20)
+    assert done.status == 3, done.out + done.err
+    for word in (str(path), *words):
+        assert word in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [('{"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": -1}]]}', "entry"),
+     ('{"segments": [], "device_traces": [[{"action": "alloc", "addr": 18446744073709551616}]]}', "entry"),
+     ('{"segments": [], "device_traces": []} x', "JSON"), ('{"segments": [,]}', "JSON"), ("[tru]", "JSON"),
+     ('{"a": "\\q"}', "JSON"), ('{"a" 1}', "JSON"), ('{1: 2}', "JSON"), ("[" * 5000, "deep"), ("{}", "segments"),
+     ('["' + "\x01" + '"]', "JSON"), ('{"traceEvents": []}', "segments")],
+)  # fmt: skip
+def test_json_that_is_no_snapshot_is_refused(text, word, run_gpumem, tmp_path):
+    refused(run_gpumem, write(tmp_path, text.encode()), word)
+
+
+def test_json_strings_may_be_escaped(run_gpumem, tmp_path):
+    frame = {"filename": 'a\\b"\n\té😀\ud83d.py', "line": 3, "name": "f"}
+    trace = [{"action": "alloc", "addr": 4096, "size": 5, "stream": 0, "frames": [frame]}]
+    path = write(tmp_path, json.dumps(snapshot(trace)).encode())
+    assert as_read(run_gpumem, path)[0][6][0][0] == 'a\\b"\n\té😀?.py'
+
+
+def test_every_cut_of_json_is_refused_and_no_mutation_does_harm(gpumem, run_gpumem, tmp_path):
+    whole = json.dumps(snapshot(entries(8))).encode()
+    chance = random.Random(3)
+    for length in range(0, len(whole), 7):
+        refused(run_gpumem, write(tmp_path, whole[:length]))
+    for _ in range(60):
+        mutant = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            mutant[chance.randrange(len(mutant))] = chance.choice(b'"{}[]:,-0919.eE\\u\0\xff')
+        done = subprocess.run([gpumem, "info", write(tmp_path, bytes(mutant))], capture_output=True, timeout=20)
+        assert done.returncode in (0, 3), done
+
+
+def test_a_memo_that_is_used_twice_is_followed(run_gpumem, tmp_path):
+    """BINPUT may give a number another meaning; no pickler does."""
+    trace = entries(60)
+    data = bytearray(pickled(snapshot(trace), 2))
+    assert as_read(run_gpumem, write(tmp_path, bytes(data))) == as_told(trace)
+    # a value that is thrown away, under the number of the first key
+    assert data[2:3] == b"}"
+    again = data[:-1] + b"X\x01\x00\x00\x00zq\x01" + b"0."
+    assert as_read(run_gpumem, write(tmp_path, bytes(again))) == as_told(trace)
