@@ -11,7 +11,7 @@ import pytest
 
 KNOWN = {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
          "oom", "snapshot"}  # fmt: skip
-FRAMES = [{"filename": f"/home/müller/train_{i}.py", "line": i + 1, "name": f"step_{i}"} for i in range(40)]
+FRAMES = [{"filename": f"/srv/müller/train_{i}.py", "line": i + 1, "name": f"step_{i}"} for i in range(40)]
 WIDTHS = [0, 1, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) + 5, (1 << 47) - 4096]
 
 
