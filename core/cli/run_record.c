@@ -331,6 +331,7 @@ static void finish(struct recorded *one, int program_status)
 	}
 	const struct gm_spool_options options = {
 	        .size = sizeof(options),
+	        .packed = true,
 	        .exited = one->pid == program && WIFEXITED(program_status),
 	        .signal = one->pid == program && WIFSIGNALED(program_status)
 	                          ? WTERMSIG(program_status)

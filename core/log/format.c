@@ -144,6 +144,8 @@ const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header 
 	        .count = get_u32(bytes + 12),
 	        .crc = get_u32(bytes + 16),
 	};
+	if (ret_header->flags & ~GM_CHUNK_PACKED)
+		return "a chunk is marked as what this gpumem does not know";
 	if (ret_header->length > GM_CHUNK_MAX)
 		return "a chunk is longer than a chunk may be";
 	return NULL;

@@ -13,8 +13,8 @@
 #include "log/log.h"
 
 enum {
-	GM_LOG_MAJOR = 1, /* a reader refuses a greater one */
-	GM_LOG_MINOR = 2, /* a greater one may add chunk types, which are skipped */
+	GM_LOG_MAJOR = 2, /* a reader refuses a greater one; 1 is the same without packed chunks */
+	GM_LOG_MINOR = 0, /* a greater one may add chunk types, which are skipped */
 	GM_LOG_HEADER_SIZE = 64,
 	GM_CHUNK_HEADER_SIZE = 24,
 	GM_CHUNK_MAX = 1 << 24,        /* bytes of one chunk's payload */
@@ -52,6 +52,10 @@ struct gm_log_header {
 	uint64_t id; /* of this recording: a file that was written anew has another */
 	uint64_t pid;
 	uint64_t start_ns; /* since the Unix epoch */
+};
+
+enum gm_chunk_flag {
+	GM_CHUNK_PACKED = 1, /* since 2.0: the payload, events, is a zstd frame */
 };
 
 struct gm_chunk_header {

@@ -139,6 +139,7 @@ struct gm_log_writer_options {
 	size_t size;        /* sizeof(struct gm_log_writer_options) */
 	const char *source; /* the program's command line, as the user would know it */
 	uint64_t pid;
+	bool packed; /* by zstd: smaller, and slower to write */
 };
 
 /* Creates FILE (truncates an old one). GM_TARGET with the path where it cannot. */

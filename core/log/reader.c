@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "log/format.h"
+#include "log/pack.h"
 #include "log/tables.h"
 
 /* Where a chunk of events lies. */
@@ -22,6 +23,7 @@ struct event_chunk {
 	uint64_t first;  /* number of its first event */
 	uint64_t offset; /* of its payload in the file */
 	uint32_t length, count;
+	bool packed;
 };
 
 enum {
@@ -42,6 +44,8 @@ struct cache {
 	uint64_t clock;
 	uint8_t *bytes; /* a chunk's payload under way */
 	size_t capacity;
+	uint8_t *unpacked; /* the same, where it is packed */
+	size_t unpacked_capacity;
 };
 
 struct gm_log {
@@ -116,6 +120,7 @@ static const char *read_events(struct gm_log *log, const struct gm_chunk_header 
 	        .offset = offset,
 	        .length = header->length,
 	        .count = header->count,
+	        .packed = header->flags & GM_CHUNK_PACKED,
 	};
 	if (!gm_array_push(&log->chunks, chunk)) {
 		*ret_no_memory = true;
@@ -140,9 +145,19 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
 {
 	if (gm_log_crc(payload, header->length) != header->crc)
 		return damaged(log, offset, "the checksum of a chunk does not fit");
-	struct gm_cursor cursor = {payload, payload + header->length, false};
+	size_t length = header->length;
 	bool no_memory = false;
 	const char *reason = NULL;
+	if (header->flags & GM_CHUNK_PACKED && header->type != GM_CHUNK_EVENTS)
+		reason = "what is packed are no events";
+	else if (header->flags & GM_CHUNK_PACKED) {
+		reason = gm_unpack(payload, length, &log->cache->unpacked,
+		        &log->cache->unpacked_capacity, &length, &no_memory);
+		payload = log->cache->unpacked;
+	}
+	if (reason)
+		return no_memory ? &gm_error_no_memory : damaged(log, offset, reason);
+	struct gm_cursor cursor = {payload, payload + length, false};
 	switch (header->type) {
 	case GM_CHUNK_META:
 		reason = read_meta(log, &cursor, &no_memory);
@@ -300,6 +315,7 @@ void gm_log_close(struct gm_log *log)
 		for (size_t i = 0; i < CACHE_SLOTS; i++)
 			free(log->cache->slots[i].events);
 		free(log->cache->bytes);
+		free(log->cache->unpacked);
 		free(log->cache);
 	}
 	gm_tables_deinit(&log->tables);
@@ -381,7 +397,16 @@ static bool load_chunk(
 	        read_at(log->fd, cache->bytes, chunk->length, chunk->offset) !=
 	                (ssize_t)chunk->length)
 		return false;
-	struct gm_cursor cursor = {cache->bytes, cache->bytes + chunk->length, false};
+	const uint8_t *bytes = cache->bytes;
+	size_t length = chunk->length;
+	bool no_memory = false;
+	if (chunk->packed) {
+		if (gm_unpack(bytes, length, &cache->unpacked, &cache->unpacked_capacity, &length,
+		            &no_memory))
+			return false;
+		bytes = cache->unpacked;
+	}
+	struct gm_cursor cursor = {bytes, bytes + length, false};
 	struct gm_event state;
 	gm_event_state_reset(&state);
 	for (uint32_t i = 0; i < chunk->count; i++) {

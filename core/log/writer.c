@@ -15,9 +15,11 @@
 #include "base/cleanup.h"
 #include "log/format.h"
 #include "log/intern.h"
+#include "log/pack.h"
 
 enum {
 	FLUSH_BYTES = 1 << 20, /* of pending interned records */
+	PACK_LEAST = 256,      /* bytes of a payload that is worth it */
 	FLUSH_SECONDS = 1,     /* a crash loses no more than this, as long as events come */
 	RECORD_MAX =
 	        10 * (8 + 4 * GM_LOG_LOOPS_MAX), /* bytes of the longest record that is no stack */
@@ -67,6 +69,7 @@ struct gm_log_writer {
 	time_t last_flush;
 	GM_ARRAY(uint8_t) scratch; /* a record under way */
 	GM_ARRAY(uint8_t) out;     /* chunks under way */
+	struct gm_packer *packer;  /* NULL: chunks are not packed */
 	struct gm_error *error;    /* the first; what came after it is not in the file */
 };
 
@@ -120,12 +123,17 @@ static void write_out(struct gm_log_writer *writer)
 static void put_chunk(struct gm_log_writer *writer, uint16_t type, const uint8_t *bytes,
         size_t size, uint32_t count)
 {
+	const uint8_t *packed = NULL;
+	if (writer->packer && type == GM_CHUNK_EVENTS && size >= PACK_LEAST)
+		packed = gm_packer_pack(writer->packer, bytes, size, &size);
+	bytes = packed ? packed : bytes;
 	if (!gm_array_reserve(&writer->out, GM_CHUNK_HEADER_SIZE + size)) {
 		fail(writer, &gm_error_no_memory);
 		return;
 	}
 	const struct gm_chunk_header header = {
 	        .type = type,
+	        .flags = packed ? GM_CHUNK_PACKED : 0,
 	        .length = (uint32_t)size,
 	        .count = count,
 	        .crc = gm_log_crc(bytes, size),
@@ -196,6 +204,7 @@ static void writer_destroy(struct gm_log_writer *writer)
 		gm_intern_deinit(&writer->tables[table]);
 	if (writer->fd >= 0)
 		close(writer->fd);
+	gm_packer_destroy(writer->packer);
 	gm_array_deinit(&writer->events);
 	gm_array_deinit(&writer->scratch);
 	gm_array_deinit(&writer->out);
@@ -232,7 +241,9 @@ struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writ
 	if (getrandom(&header.id, sizeof(header.id), GRND_NONBLOCK) != (ssize_t)sizeof(header.id))
 		header.id = header.start_ns;
 	gm_event_state_reset(&writer->state);
-	if (!gm_array_reserve(&writer->out, GM_LOG_HEADER_SIZE) ||
+	bool packs = options && options->size >= sizeof(*options) && options->packed;
+	if ((packs && !(writer->packer = gm_packer_create())) ||
+	        !gm_array_reserve(&writer->out, GM_LOG_HEADER_SIZE) ||
 	        !gm_array_reserve(
 	                &writer->events, GM_CHUNK_EVENTS_MAX * (size_t)GM_LOG_EVENT_BYTES_MAX)) {
 		fail(writer, &gm_error_no_memory);

@@ -25,6 +25,7 @@ struct gm_spool_options {
 	/* The caller has seen the process exit by itself: nothing is missing at the end, though the agent may not have
 	 * seen it (os._exit). */
 	bool exited;
+	bool packed; /* the log's events are packed: it is to be kept */
 	int signal; /* by which the process ended, as the caller has seen; 0: not, or not known */
 };
 
