@@ -38,8 +38,8 @@ const uint8_t *gm_packer_pack(
 	packer->out.count = 0;
 	if (!gm_array_reserve(&packer->out, ZSTD_compressBound(size)))
 		return NULL;
-	size_t packed = ZSTD_compressCCtx(packer->context, packer->out.items,
-	        ZSTD_compressBound(size), bytes, size, LEVEL);
+	size_t packed = ZSTD_compressCCtx(
+	        packer->context, packer->out.items, ZSTD_compressBound(size), bytes, size, LEVEL);
 	if (ZSTD_isError(packed) || packed >= size || size > packed * GM_PACK_MOST)
 		return NULL;
 	*ret_size = packed;
@@ -50,7 +50,8 @@ const char *gm_unpack(const uint8_t *bytes, size_t size, uint8_t **buffer, size_
         size_t *ret_size, bool *ret_no_memory)
 {
 	unsigned long long whole = ZSTD_getFrameContentSize(bytes, size);
-	if (whole > GM_CHUNK_MAX || whole > size * GM_PACK_MOST) /* what is not known is greater, too */
+	if (whole > GM_CHUNK_MAX ||
+	        whole > size * GM_PACK_MOST) /* what is not known is greater, too */
 		return "it is no packed payload, or longer than one may be";
 	if (!gm_array_grow((void **)buffer, capacity, 0, (size_t)whole + 1, 1)) {
 		*ret_no_memory = true;

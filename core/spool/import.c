@@ -127,8 +127,7 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	};
 	char source[sizeof(file.header.command) + 64];
 	gm_spool_source(&file, source, sizeof(source));
-	const struct gm_log_writer_options log = {
-	        .size = sizeof(log),
+	const struct gm_log_writer_options log = {.size = sizeof(log),
 	        .source = source,
 	        .pid = file.header.pid,
 	        .packed = options->packed};

@@ -26,7 +26,7 @@ struct gm_spool_options {
 	 * seen it (os._exit). */
 	bool exited;
 	bool packed; /* the log's events are packed: it is to be kept */
-	int signal; /* by which the process ended, as the caller has seen; 0: not, or not known */
+	int signal;  /* by which the process ended, as the caller has seen; 0: not, or not known */
 };
 
 struct gm_spool_summary {

@@ -9,19 +9,29 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "log/format.h"
 #include "log/intern.h"
 #include "log/log.h"
 
 static char path[64];
+static bool packed;
 
 static int make_path(void **state)
 {
+	packed = false;
 	snprintf(path, sizeof(path), "/tmp/gpumem-test-log-XXXXXX");
 	int fd = mkstemp(path);
 	close(fd);
 	return fd < 0;
+}
+
+static int make_packed_path(void **state)
+{
+	int failed = make_path(state);
+	packed = true;
+	return failed;
 }
 
 static int remove_path(void **state)
@@ -38,7 +48,8 @@ static void ok(struct gm_error *error)
 static struct gm_log_writer *create(void)
 {
 	struct gm_log_writer *writer = NULL;
-	const struct gm_log_writer_options options = {sizeof(options), "python3 train.py", 4711};
+	const struct gm_log_writer_options options = {
+	        sizeof(options), "python3 train.py", 4711, packed};
 	ok(gm_log_writer_create(path, &options, &writer));
 	return writer;
 }
@@ -373,6 +384,54 @@ static void hostile_content_never_crashes_the_reader(void **state)
 	free(bytes);
 }
 
+static size_t size_of_log(void)
+{
+	struct stat status;
+	assert_int_equal(stat(path, &status), 0);
+	return (size_t)status.st_size;
+}
+
+static void a_packed_log_is_smaller_and_is_all_of_it_packed_events(void **state)
+{
+	packed = false;
+	write_rich(20000);
+	size_t plain = size_of_log();
+	packed = true;
+	write_rich(20000);
+	assert_true(size_of_log() < plain / 2);
+}
+
+/* One chunk of events, whose payload says that it unpacks to much more than its size allows. */
+static void what_unpacks_to_too_much_is_refused(void **state)
+{
+	enum { ROOM = 1 << 22 };
+	write_rich(60);
+	size_t size;
+	uint8_t *bytes = slurp(&size), *zeros = calloc(ROOM, 1);
+	uint8_t frame[4096];
+	size_t length = ZSTD_compress(frame, sizeof(frame), zeros, ROOM, 3);
+	assert_false(ZSTD_isError(length));
+	const struct gm_chunk_header header = {.type = GM_CHUNK_EVENTS,
+	        .flags = GM_CHUNK_PACKED,
+	        .length = (uint32_t)length,
+	        .count = 100,
+	        .crc = gm_log_crc(frame, length)};
+	uint8_t *all = malloc(GM_LOG_HEADER_SIZE + GM_CHUNK_HEADER_SIZE + length);
+	memcpy(all, bytes, GM_LOG_HEADER_SIZE);
+	gm_chunk_header_encode(&header, all + GM_LOG_HEADER_SIZE);
+	memcpy(all + GM_LOG_HEADER_SIZE + GM_CHUNK_HEADER_SIZE, frame, length);
+	spill(all, GM_LOG_HEADER_SIZE + GM_CHUNK_HEADER_SIZE + length);
+	struct gm_log *log = NULL;
+	struct gm_error *error = gm_log_open(path, &log);
+	assert_non_null(error);
+	assert_int_equal(error->status, GM_CORRUPT);
+	assert_non_null(strstr(error->message, "longer than one may be"));
+	gm_error_destroy(error);
+	free(all);
+	free(zeros);
+	free(bytes);
+}
+
 static void a_newer_format_is_refused_by_its_version(void **state)
 {
 	write_rich(1);
@@ -386,7 +445,7 @@ static void a_newer_format_is_refused_by_its_version(void **state)
 	assert_non_null(error);
 	char want[160];
 	snprintf(want, sizeof(want),
-	        "%s: format 2.2 is newer than this gpumem, which reads up to 1: "
+	        "%s: format 3.0 is newer than this gpumem, which reads up to 2: "
 	        "open it with a newer gpumem",
 	        path);
 	assert_string_equal(error->message, want);
@@ -457,6 +516,7 @@ static void varints_of_every_length_round_trip(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_path, remove_path)
+#define PACKED(name) cmocka_unit_test_setup_teardown(name, make_packed_path, remove_path)
 	const struct CMUnitTest tests[] = {
 	        TEST(what_was_written_is_read_back),
 	        TEST(same_content_gets_the_same_id),
@@ -465,6 +525,13 @@ int main(void)
 	        TEST(a_log_cut_at_any_byte_is_read_up_to_its_last_whole_chunk),
 	        TEST(a_flipped_bit_anywhere_is_refused_with_its_place),
 	        TEST(hostile_content_never_crashes_the_reader),
+	        PACKED(what_was_written_is_read_back),
+	        PACKED(a_reader_sees_what_was_flushed_and_then_the_rest),
+	        PACKED(a_log_cut_at_any_byte_is_read_up_to_its_last_whole_chunk),
+	        PACKED(a_flipped_bit_anywhere_is_refused_with_its_place),
+	        PACKED(hostile_content_never_crashes_the_reader),
+	        PACKED(a_packed_log_is_smaller_and_is_all_of_it_packed_events),
+	        TEST(what_unpacks_to_too_much_is_refused),
 	        TEST(a_newer_format_is_refused_by_its_version),
 	        TEST(what_is_no_log_is_refused_with_the_reason),
 	        TEST(a_log_that_cannot_be_created_names_its_path),
