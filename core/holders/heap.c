@@ -76,6 +76,17 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 	return true;
 }
 
+/* The piece before it is free, as its size word says: then that one's size stands at its end as at its beginning. A pointer, whose
+ * low bits are 0 too, often leads to where another piece begins when it is taken for a size. */
+static bool is_behind_free(struct gm_holders *graph, uint64_t start)
+{
+	uint64_t before, size;
+	return gm_image_try_u64(graph->image, start - 16, &before) && before >= 32 &&
+	       before % 16 == 0 && before < start - 16 &&
+	       gm_image_try_u64(graph->image, start - 8 - before, &size) &&
+	       (size & ~UINT64_C(7)) == before;
+}
+
 /* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a piece that is mapped by
  * itself begins a page and has nothing before it (glibc, malloc/malloc.c). */
 static bool is_piece(
@@ -87,6 +98,8 @@ static bool is_piece(
 	if (word & IS_MAPPED)
 		return start % 4096 == 16 && size % 4096 == 0 &&
 		       gm_image_try_u64(graph->image, start - 16, &before) && before == 0;
+	if (!(word & PREVIOUS_IN_USE) && !is_behind_free(graph, start))
+		return false;
 	for (unsigned i = 0; i < MAX_CHECKED; i++) {
 		uint64_t next = 0;
 		start += word & ~UINT64_C(7);

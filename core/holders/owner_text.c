@@ -175,6 +175,16 @@ static char *slot_text(
 	return text;
 }
 
+/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (2.6 to 2.11:
+ * torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp). Of which call it is, nothing says. NULL: it is none. */
+static char *shelf_text(const struct gm_owner_search *search, const struct gm_owner_way *way)
+{
+	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	return class && strstr(class->linkage_name, "N4c10d11TensorShelfE")
+	               ? strdup("tensors of a collective (c10d::TensorShelf)")
+	               : NULL;
+}
+
 void gm_owner_tell(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number)
 {
@@ -200,10 +210,12 @@ void gm_owner_tell(
 	query->address = best.owner.address;
 	size_t next = 1;
 	if (owned && best.count > 1) {
-		char *slot = slot_text(search, &best, query->word);
-		if (slot) {
+		char *whole = slot_text(search, &best, query->word);
+		if (!whole)
+			whole = shelf_text(search, &best);
+		if (whole) {
 			free(query->text);
-			query->text = slot;
+			query->text = whole;
 			next = 2;
 		}
 	}

@@ -52,6 +52,13 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 	}
 }
 
+/* A process group of torch.distributed: the library's own registers lead to it, all alike, and say no more. */
+static bool is_end(const struct gm_owner_piece *piece)
+{
+	static const char scope[] = "N4c10d16ProcessGroupNCCLE";
+	return piece->class && strcmp(piece->class->linkage_name, scope) == 0;
+}
+
 /* The fewest pieces; of a static variable far away it is likely that old words lead to it. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
@@ -65,7 +72,8 @@ static unsigned rank_of(
 	case GM_OWNER_STATIC:
 		return rank + 1 + (far ? 30 : 0);
 	case GM_OWNER_CLASS:
-		return rank + GM_OWNER_IS_CLASS;
+		return rank +
+		       (is_end(&search->pieces.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);
 	default:
 		return rank + 2 * GM_OWNER_IS_CLASS;
 	}

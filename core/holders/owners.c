@@ -17,7 +17,7 @@
 enum {
 	FEW_LEVELS =
 	        5, /* each is a search of all memory: more of them only for what is not known by then */
-	MAX_PIECES = 1024,
+	MAX_PIECES = 8192,
 	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
 };
 

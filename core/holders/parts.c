@@ -255,6 +255,8 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 /* How far a reference is, as a user sees it. What a module has is named by the module, before any other who has it. */
 static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edge *edge)
 {
+	if (edge->reference == GM_REF_NATIVE) /* what C++ has besides is told by who else has it */
+		return 8;
 	switch ((enum gm_part)edge->part) {
 	case GM_PART_VARIABLE:
 		return edge->length;

@@ -108,6 +108,9 @@ struct gm_reach_options {
 
 struct gm_error *gm_reach_create(struct gm_holders *graph, const struct gm_reach_options *options,
         struct gm_reach **ret_reach);
+/* unfound.c: the same, after references that are missing were looked for in all memory. */
+struct gm_error *gm_reach_create_settled(struct gm_holders *graph,
+        const struct gm_reach_options *options, struct gm_reach **ret_reach);
 void gm_reach_destroy(struct gm_reach *reach);
 
 /* parts.c: names what edges are. */

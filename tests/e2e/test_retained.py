@@ -337,6 +337,7 @@ def test_ddp_s_buckets_are_the_models_and_all_their_references_are_found(spawn, 
     pid, allocated, *buckets = map(int, line.split())
     answer = run_gpumem("retained", "--pid", pid, "--json").check().json()
     assert answer["allocated"] == allocated == sum(root["bytes"] for root in answer["roots"]) + answer["shared"] + answer["unknown"]
+    assert answer["complete"] is True and answer["unknown"] == 0
     (found,) = [root for root in answer["roots"] if root["text"].startswith("global 'parallel' .reducer")]
     # a block above 1 MiB may keep a rest of up to 1 MiB
     assert found["blocks"] == len(buckets) and sum(buckets) <= found["bytes"] < sum(buckets) + (len(buckets) << 20)

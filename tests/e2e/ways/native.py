@@ -116,9 +116,8 @@ def ddp_bucket_on_the_device():
 
 
 @way(
-    "item 0 of a vector of 2 tensors, held by a c10d::TensorShelf, held by a c10d::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
-    "item 1 of a vector of 2 tensors, held by a c10d::TensorShelf, held by a c10d::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
-    some=True,
+    "tensors of a collective (c10d::TensorShelf), held by a c10d::ProcessGroupNCCL",
+    "tensors of a collective (c10d::TensorShelf), held by a c10d::ProcessGroupNCCL",
 )
 def collective_nobody_waited_for():
     if DEVICE != "cuda":
