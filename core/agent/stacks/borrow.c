@@ -1,7 +1,8 @@
 /*
  * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames: such an event
- * borrows the stack of the one thread that waits in backward(), and is marked so. Where several wait, nothing
- * tells them apart and none is borrowed.
+ * borrows the stack of the thread that waits in backward() for it, and is marked so. Where several wait, waiter.c
+ * tells whose work it is; where it cannot, none is borrowed. The engine numbers its tasks: who waits for one is found
+ * once.
  *
  * Another thread's frames stand still only while it waits. So candidates are looked at through the kernel, and the
  * one that is found to wait is walked as if it were this one: it goes on only when the engine is done, which this
@@ -11,6 +12,8 @@
 #include <sys/prctl.h>
 
 #include "agent/stacks/inside.h"
+
+enum { TRIES = 8 /* to find who waits for a task: it takes microseconds */ };
 
 struct gm_stacks_thread *_Atomic gm_stacks_threads[GM_STACKS_THREADS_MAX];
 
@@ -49,76 +52,109 @@ static uint64_t waiting_frame(struct gm_stacks_thread *thread, struct gm_stacks_
 	return entry && entry->kind == GM_CODE_ENGINE ? frame : 0;
 }
 
-static bool still_waits(const struct gm_stacks_thread *thread, struct gm_stacks_thread *other)
+static bool still_waits(const struct gm_lent *lent, struct gm_stacks_thread *other)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint64_t state = atomic_load(&other->state);
 
-	return thread->lent_frame && gm_python_innermost(state) == thread->lent_frame &&
-	       gm_load(thread->lent_frame + (uint64_t)layout->frame_code) == thread->lent_code;
+	return lent->frame && gm_python_innermost(state) == lent->frame &&
+	       gm_load(lent->frame + (uint64_t)layout->frame_code) == lent->code;
 }
 
 static void tell_several(void)
 {
 	static _Atomic bool told;
 	if (!atomic_exchange(&told, true))
-		gm_agent_gap("several threads wait in backward() at once: events of the "
-		             "autograd threads have no Python stack then");
+		gm_agent_gap("several threads waited in backward() at once: events of the autograd "
+		             "threads that could be of either have no Python stack");
 }
 
-/* Does another thread wait than the one that lends? It may have begun to since: what runs here may be its. */
-static bool another_waits(struct gm_stacks_thread *thread, const struct gm_stacks_thread *lender)
+/* The task that this thread of the engine works at; 0: this PyTorch does not tell. */
+static uint64_t current_task(void)
 {
-	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
-		struct gm_stacks_thread *other = atomic_load(&gm_stacks_threads[i]);
-		if (!other)
-			break;
-		if (other == thread || other == lender || !other->is_pythons || !visit(other))
-			continue;
-		bool waits = waiting_frame(thread, other);
-		leave(other);
-		if (waits) {
-			tell_several();
-			return true;
-		}
+	/* int torch::autograd::get_current_graph_task_id(): torch/csrc/autograd/engine.cpp, 1.13+; -1: none */
+	static int (*_Atomic ask)(void);
+	static _Atomic bool sought;
+	int (*function)(void);
+	int id;
+
+	if (GM_UNLIKELY(!atomic_load_explicit(&sought, memory_order_acquire))) {
+		uint64_t at = gm_module_symbol("_ZN5torch8autograd25get_current_graph_task_idEv");
+		atomic_store(&ask, (int (*)(void))(uintptr_t)at);
+		atomic_store(&sought, true);
 	}
-	return false;
+	function = atomic_load_explicit(&ask, memory_order_relaxed);
+	id = function ? function() : -1;
+	return id < 0 ? 0 : (uint64_t)id + 1;
 }
 
-/* Finds the one that waits, visited. NULL: none or several. */
-static struct gm_stacks_thread *find(struct gm_stacks_thread *thread)
+/* Finds the one that waits for what this thread does, visited. NULL: none or several. */
+static struct gm_stacks_thread *find(
+        struct gm_stacks_thread *thread, uint64_t task, struct gm_lent *ret)
 {
-	struct gm_stacks_thread *found = NULL;
+	uint32_t waiters[GM_WAITERS_MAX];
+	uint64_t frame;
+	size_t count = 0;
 
-	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
+	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX && count < GM_WAITERS_MAX; i++) {
 		struct gm_stacks_thread *other = atomic_load(&gm_stacks_threads[i]);
-		uint64_t frame;
 		if (!other)
 			break;
 		if (other == thread || !other->is_pythons || !visit(other))
 			continue;
-		frame = waiting_frame(thread, other);
-		if (!frame) {
-			leave(other);
-			continue;
-		}
-		if (found) {
-			leave(other);
-			leave(found);
-			tell_several();
-			return NULL;
-		}
-		found = other;
-		thread->lent_frame = frame;
-		thread->lent_code = gm_load(frame + (uint64_t)gm_stacks_python.layout.frame_code);
-		thread->lender = i + 1;
+		if (waiting_frame(thread, other))
+			waiters[count++] = i;
+		leave(other);
 	}
+	size_t which = count > 1 ? GM_WAITERS_MAX : 0;
+	if (count > 1 && task)
+		which = gm_waiter_of(thread, waiters, count);
+	if (count > 1 && which >= count)
+		tell_several();
+	if (which >= count)
+		return NULL;
+	struct gm_stacks_thread *found = atomic_load(&gm_stacks_threads[waiters[which]]);
+	if (!visit(found))
+		return NULL;
+	frame = waiting_frame(thread, found);
+	if (!frame) {
+		leave(found);
+		return NULL;
+	}
+	ret->frame = frame;
+	ret->code = gm_load(frame + (uint64_t)gm_stacks_python.layout.frame_code);
+	ret->lender = waiters[which] + 1;
 	return found;
+}
+
+/* Of a task without a number nothing is remembered: another may have begun. */
+static struct gm_stacks_thread *lender_of(
+        struct gm_stacks_thread *thread, uint64_t task, struct gm_lent *lent)
+{
+	struct gm_stacks_thread *other;
+
+	if (task && lent->task == task && lent->lender) {
+		other = atomic_load(&gm_stacks_threads[lent->lender - 1]);
+		if (visit(other)) {
+			if (still_waits(lent, other))
+				return other;
+			leave(other);
+		}
+	}
+	if (lent->task != task)
+		*lent = (struct gm_lent){.task = task};
+	lent->lender = 0;
+	if (task && lent->tries >= TRIES)
+		return NULL;
+	lent->tries++;
+	return find(thread, task, lent);
 }
 
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 {
-	struct gm_stacks_thread *other = NULL;
+	struct gm_stacks_thread *other;
+	struct gm_lent *lent;
+	uint64_t task;
 	uint32_t stack;
 
 	if (!thread->is_named) {
@@ -130,26 +166,12 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 	}
 	if (!thread->is_autograd)
 		return 0;
-	if (thread->lender) {
-		other = atomic_load(&gm_stacks_threads[thread->lender - 1]);
-		if (!visit(other)) {
-			other = NULL;
-		} else if (!still_waits(thread, other)) {
-			leave(other);
-			other = NULL;
-		} else if (another_waits(thread, other)) {
-			leave(other);
-			thread->lender = 0;
-			return 0;
-		}
-	}
+	task = current_task();
+	lent = &thread->lent[task % GM_LENT];
+	other = lender_of(thread, task, lent);
 	if (!other)
-		other = find(thread);
-	if (!other) {
-		thread->lender = 0;
 		return 0;
-	}
-	stack = gm_python_walk(thread, thread->lent_frame);
+	stack = gm_python_walk(thread, lent->frame);
 	leave(other);
 	return stack;
 }

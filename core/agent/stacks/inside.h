@@ -213,6 +213,15 @@ struct gm_seen {
 };
 enum { GM_SEEN = 2048, GM_SEEN_WAYS = 4, GM_SEEN_WORDS = 1 << 17 };
 
+/* Whose stack is borrowed for a task of the autograd engine. */
+struct gm_lent {
+	uint64_t task;        /* its number plus 1 */
+	uint32_t lender;      /* number of the thread plus 1; 0: not known */
+	uint32_t tries;       /* to find it */
+	uint64_t frame, code; /* its innermost frame then */
+};
+enum { GM_LENT = 8 };
+
 /* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
 struct gm_stacks_thread {
 	uint32_t number; /* among all threads' */
@@ -228,9 +237,9 @@ struct gm_stacks_thread {
 	_Atomic bool alive;
 	bool native_ended; /* `native` goes to where the stack begins, not to code of no file */
 	bool is_named, is_autograd;
-	bool is_pythons, had_none;      /* started by Python: its state lives as long as it */
-	uint32_t lender;                /* number of the thread whose stack was borrowed, plus 1 */
-	uint64_t lent_frame, lent_code; /* its innermost frame then */
+	bool is_pythons, had_none; /* started by Python: its state lives as long as it */
+	uint32_t kernel_id;
+	struct gm_lent lent[GM_LENT]; /* by the engine's task */
 
 	struct gm_open_loop loops[GM_STACKS_LOOPS]; /* of `python`, outermost first */
 	uint32_t loop_count;
@@ -422,5 +431,9 @@ void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t of
 void gm_passes_take(struct gm_stacks_thread *thread);
 void gm_passes_clear(void);
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread);
+enum { GM_WAITERS_MAX = 64 };
+/* waiter.c: of several threads (by their numbers) the one that waits for this one; GM_WAITERS_MAX: not known. */
+size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count);
+bool gm_native_find_stack(struct gm_stacks_thread *thread);
 
 #endif

@@ -19,7 +19,7 @@ enum { POLL_EVERY = 64 }; /* captures of a thread between two looks at what was 
 /* ld.so: where the main thread's stack ended when the program began */
 extern void *__libc_stack_end;
 
-static bool find_stack(struct gm_stacks_thread *thread)
+bool gm_native_find_stack(struct gm_stacks_thread *thread)
 {
 	if (gm_agent_thread() == gm_agent_pid()) {
 		struct rlimit limit;
@@ -238,7 +238,7 @@ uint32_t gm_native_take(
 	uint32_t stack;
 
 	if (GM_UNLIKELY(!thread->stack_end))
-		return find_stack(thread) ? gm_native_take(thread, at, hint) : 0;
+		return gm_native_find_stack(thread) ? gm_native_take(thread, at, hint) : 0;
 	if (at->rsp < thread->stack_start || at->rsp >= thread->stack_end || (at->rsp & 7))
 		return 0; /* a stack of the program's own making: its bounds are not known */
 	if (GM_UNLIKELY(++thread->captures % POLL_EVERY == 0))

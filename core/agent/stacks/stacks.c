@@ -24,7 +24,7 @@ static void forget_thread(struct gm_stacks_thread *thread)
 	thread->stack_end = thread->stack_start = 0;
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
-	thread->lender = 0;
+	memset(thread->lent, 0, sizeof(thread->lent));
 	thread->epoch++;
 }
 
@@ -67,6 +67,7 @@ static struct gm_stacks_thread *make_thread(void)
 	if (!thread)
 		return NULL;
 	gm_stacks_current = thread;
+	thread->kernel_id = gm_agent_thread();
 	if (has_end_key)
 		pthread_setspecific(end_key, thread);
 	return thread;
@@ -83,7 +84,7 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 		memset(thread->codes_seen, 0, sizeof(thread->codes_seen));
 		memset(thread->children_seen, 0, sizeof(thread->children_seen));
 		thread->python_count = thread->native_count = 0;
-		thread->lender = 0;
+		memset(thread->lent, 0, sizeof(thread->lent));
 	}
 	return thread;
 }

@@ -1,0 +1,126 @@
+/*
+ * Which of several threads that wait in backward() waits for what this thread of the engine works at.
+ *
+ * The engine has an object for each backward (GraphTask, torch/csrc/autograd/engine.cpp), held by std::shared_ptr: by
+ * Engine::execute() on the stack of who waits, and by thread_main() on that of who works. A shared_ptr that
+ * std::make_shared() made is two words, an object's address and that of its counts, 16 bytes before it
+ * (libstdc++'s _Sp_counted_ptr_inplace). Such pairs are sought on both stacks; the outermost of this one that
+ * exactly one waiter has tells. What is left over of earlier work lies further in, or is on no waiter's stack.
+ *
+ * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc tells.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/stacks/inside.h"
+
+enum {
+	PAIRS_MAX = 64,
+	OWN_BYTES = 1 << 15,    /* of this thread's stack, its outer end */
+	OTHERS_BYTES = 1 << 14, /* of a waiter's, its inner end */
+	COUNTS = 16,            /* bytes between the counts and the object */
+};
+
+/* Is a shared_ptr here? */
+static inline bool is_pair(const uint64_t *words)
+{
+	return words[0] - words[1] == COUNTS && words[1] >= 0x10000 && !(words[1] & 15) &&
+	       words[1] < UINT64_C(1) << 47;
+}
+
+/* Outermost first. */
+static size_t own_pairs(struct gm_stacks_thread *thread, uint64_t *ret_objects)
+{
+	uint64_t here = ((uint64_t)(uintptr_t)__builtin_frame_address(0) + 15) & ~UINT64_C(7);
+	size_t count = 0;
+
+	if ((!thread->stack_end && !gm_native_find_stack(thread)) || here < thread->stack_start ||
+	        here >= thread->stack_end)
+		return 0;
+	if (thread->stack_end - here > OWN_BYTES)
+		here = thread->stack_end - OWN_BYTES;
+	for (uint64_t at = (thread->stack_end & ~UINT64_C(7)) - 16; at >= here && count < PAIRS_MAX;
+	        at -= 8) {
+		const uint64_t words[2] = {gm_load(at), gm_load(at + 8)};
+		bool known = false;
+		if (!is_pair(words))
+			continue;
+		for (size_t i = 0; i < count && !known; i++)
+			known = ret_objects[i] == words[0];
+		if (!known)
+			ret_objects[count++] = words[0];
+	}
+	return count;
+}
+
+/* Where a thread that is blocked has its stack pointer; 0: it is not, or /proc does not tell. */
+static uint64_t stack_pointer(uint32_t thread)
+{
+	char path[64], text[256];
+	ssize_t size;
+	int fd;
+
+	/* proc(5): number, six arguments, stack pointer, program counter; "running"; or "-1", pointer, counter */
+	snprintf(path, sizeof(path), "/proc/self/task/%u/syscall", thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	size = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (size <= 0)
+		return 0;
+	text[size] = 0;
+	char *last = strrchr(text, ' ');
+	if (!last)
+		return 0;
+	*last = 0;
+	last = strrchr(text, ' ');
+	return last ? strtoull(last + 1, NULL, 16) : 0;
+}
+
+/* Which of the objects the waiter has, as bits. */
+static uint64_t common(struct gm_stacks_thread *thread, uint32_t waiter, const uint64_t *objects,
+        size_t object_count)
+{
+	uint64_t *words = (uint64_t *)(void *)thread->raw;
+	uint64_t at = stack_pointer(waiter) & ~UINT64_C(7), found = 0;
+	size_t size = OTHERS_BYTES;
+
+	_Static_assert(OTHERS_BYTES <= sizeof(thread->raw), "the scratch room holds it");
+	if (!at)
+		return 0;
+	while (size >= 1024 && !gm_read_checked(at, words, size))
+		size /= 2; /* it ends before */
+	for (size_t i = 0; size >= 1024 && i + 1 < size / 8; i++) {
+		if (!is_pair(&words[i]))
+			continue;
+		for (size_t j = 0; j < object_count; j++)
+			found |= (uint64_t)(objects[j] == words[i]) << j;
+	}
+	return found;
+}
+
+size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count)
+{
+	uint64_t objects[PAIRS_MAX], has[GM_WAITERS_MAX] = {0};
+	size_t object_count = own_pairs(thread, objects);
+
+	for (size_t i = 0; i < count && object_count; i++) {
+		struct gm_stacks_thread *other = atomic_load(&gm_stacks_threads[waiters[i]]);
+		has[i] = common(thread, other->kernel_id, objects, object_count);
+	}
+	for (size_t j = 0; j < object_count; j++) {
+		size_t holders = 0, which = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (has[i] >> j & 1) {
+				holders++;
+				which = i;
+			}
+		}
+		if (holders == 1)
+			return which;
+	}
+	return GM_WAITERS_MAX;
+}
