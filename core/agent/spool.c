@@ -78,11 +78,11 @@ static enum gm_agent_end make_room(int fd, uint64_t from, uint64_t to)
 		return GM_AGENT_RUNS;
 	if (errno == EFBIG)
 		return GM_AGENT_FILE_LIMIT;
-	if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+	if (errno == ENOSPC || errno == EDQUOT)
 		return GM_AGENT_DISK_FULL;
 	static const char zeros[4096];
-	for (uint64_t at = from; at < to;
-	        at += sizeof(zeros)) /* a file system that cannot: by writing */
+	/* a file system that cannot, or a seccomp filter that forbids it: by writing */
+	for (uint64_t at = from; at < to; at += sizeof(zeros))
 		if (pwrite(fd, zeros, sizeof(zeros), (off_t)at) != (ssize_t)sizeof(zeros))
 			return GM_AGENT_DISK_FULL;
 	return GM_AGENT_RUNS;

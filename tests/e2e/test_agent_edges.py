@@ -9,7 +9,7 @@ import pytest
 from conftest import PYTHON, ROOT
 
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
-CALLS = {"mmap": 9, "clone": 56, "ptrace": 101, "process_vm_readv": 310, "memfd_create": 319, "clone3": 435}
+CALLS = {"mmap": 9, "clone": 56, "fallocate": 285, "ptrace": 101, "process_vm_readv": 310, "memfd_create": 319, "clone3": 435}
 
 
 def build(source, target, *options):
@@ -225,6 +225,16 @@ def test_a_program_of_musl_is_told_in_one_line(run, run_gpumem, spawn, tmp_path)
     assert "its C library is musl" in run_gpumem("attach", process.pid).check(4).err
     process.communicate("x", timeout=60)
     assert process.returncode == 6
+
+
+def test_a_program_in_a_filter_is_recorded_with_what_it_may_do(run_gpumem, without, tmp_path):
+    (tmp_path / "program.py").write_text(BLOCKS)
+    log = tmp_path / "run.gpumem"
+    filtered = without("fallocate", "process_vm_readv", "memfd_create", "ptrace")
+    run_gpumem("run", "--devices", "cpu", "-o", log, "--", *filtered, PYTHON, "-c", BLOCKS.replace("cuda", "cpu")).check()
+    events = events_of(run_gpumem, log)
+    assert [e["requested"] >> 20 for e in events if e["action"] == "alloc"] == [5, 3, 1]
+    assert all(e["python"][0]["function"] == "<module>" for e in events if e["action"] == "alloc")
 
 
 # --- attaching where it is forbidden -------------------------------------------------------------------------
