@@ -247,6 +247,7 @@ static void patch_all(void)
 	gm_agent_patch(gm_agent_runtime_hooks);
 	gm_agent_patch(gm_agent_memory_hooks);
 	gm_agent_patch(gm_agent_cupti_hooks);
+	gm_agent_driver_api_patch(gm_agent_memory_hooks);
 }
 
 /* In a program that runs already. Threads that allocate meanwhile wait until this is done. */
@@ -444,6 +445,7 @@ int gpumem_agent_stop(void)
 		return atomic_compare_exchange_strong(&live->state, &waiting, OFF) ? 0 : 1;
 	gm_agent_cupti_end();
 	gm_agent_torch_marks_end();
+	gm_agent_driver_api_undo();
 	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);
 	return 0;

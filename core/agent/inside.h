@@ -69,6 +69,10 @@ bool gm_agent_is_allocator(uint64_t address);
 /* allocator.c: tells, once, where PyTorch's allocator is one that reports nothing */
 void gm_agent_allocator_look(void);
 
+/* driver_api.c: hooks of the driver's functions in the place of pointers that PyTorch has taken already */
+void gm_agent_driver_api_patch(const struct gm_agent_hook *hooks);
+void gm_agent_driver_api_undo(void);
+
 /* runtime_more.c */
 extern const struct gm_agent_hook gm_agent_memory_hooks[];
 enum { GM_AGENT_DEVICES_MAX = 128 };

@@ -155,12 +155,20 @@ struct gm_error *gm_inject_thread_stop(
 	return NULL;
 }
 
-static void put_back(struct gm_inject_thread *thread)
+/* The general registers last: from then on the thread goes on where it was, though we be killed. */
+static bool put_back_as(
+        const struct gm_inject_thread *thread, const struct user_regs_struct *registers)
 {
-	struct iovec extended = {thread->extended, thread->extended_size};
+	uint64_t mask = thread->mask;
+	struct iovec extended = {(void *)thread->extended, thread->extended_size};
+	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(mask), &mask);
 	ptrace(PTRACE_SETREGSET, thread->id, (void *)(uintptr_t)NT_X86_XSTATE, &extended);
-	ptrace(PTRACE_SETREGS, thread->id, NULL, &thread->registers);
-	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(thread->mask), &thread->mask);
+	return ptrace(PTRACE_SETREGS, thread->id, NULL, registers) == 0;
+}
+
+static void put_back(const struct gm_inject_thread *thread)
+{
+	put_back_as(thread, &thread->registers);
 }
 
 void gm_inject_thread_release(struct gm_inject_thread *thread)
@@ -283,9 +291,8 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 	struct user_regs_struct registers = thread->registers;
 	/* should we be killed just here */
 	gm_inject_restart(&registers);
-	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(thread->mask), &thread->mask);
 	registers.orig_rax = UINT64_MAX; /* no system call now */
-	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
+	if (!put_back_as(thread, &registers))
 		return ENDED;
 	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
 	ptrace(PTRACE_CONT, thread->id, NULL, NULL);

@@ -1,5 +1,6 @@
 """`gpumem attach` and `detach`: the agent in a program that runs already, whatever it is doing."""
 
+import json
 import os
 import signal
 import subprocess
@@ -104,7 +105,7 @@ def test_a_program_goes_on_rightly_when_gpumem_is_killed_a_hundred_times(spawn, 
 
 
 def losses_of(process):
-    out, _ = process.communicate(timeout=200)
+    out, _ = process.communicate(timeout=1000)
     assert process.returncode == 0, out
     return out.split("losses ")[1].split()[0]
 
@@ -128,6 +129,7 @@ def test_a_training_that_is_attached_to_ten_times_has_the_same_losses(spawn, run
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3000)
 def test_a_training_that_is_attached_to_a_hundred_times_has_the_same_losses(spawn, run_gpumem, python, tmp_path):
     trains_the_same(spawn, run_gpumem, python, tmp_path, 100, 30000)
 
@@ -144,6 +146,35 @@ def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, python, s
     device = info["devices"][0]
     assert device["allocated"] == allocated, info
     assert info["steps"] > 100
+
+
+EXPANDS = """
+import os, sys
+import torch
+torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+kept = [torch.empty(n << 20, dtype=torch.uint8, device="cuda") for n in (30, 50, 25, 70, 10)]
+print("begun", flush=True)
+sys.stdin.readline()
+del kept[1], kept[2]
+torch.cuda.empty_cache()
+more = torch.empty(20 << 20, dtype=torch.uint8, device="cuda")
+print([[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot()], flush=True)
+sys.stdin.readline()
+os._exit(0)
+"""
+
+
+def test_what_is_unmapped_of_an_expandable_segment_from_before_is_seen(spawn, run_gpumem, python, sim_env, tmp_path):
+    process = start(spawn, [python, "-W", "ignore", "-c", EXPANDS], env=sim_env())
+    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
+    process.stdin.write("x\n")
+    process.stdin.flush()
+    theirs = json.loads(process.stdout.readline())
+    run_gpumem("detach", process.pid).check()
+    process.communicate("x\n", timeout=60)
+    ours = run_gpumem("segments", tmp_path / "run.gpumem", "--json").check().json()["segments"]
+    assert [[int(one["address"], 16), one["size"]] for one in ours] == sorted(theirs)
+    assert run_gpumem("info", tmp_path / "run.gpumem", "--json").check().json()["gaps"] == []
 
 
 def test_an_import_under_way_is_waited_for(spawn, run_gpumem, python, tmp_path):
