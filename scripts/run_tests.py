@@ -134,10 +134,12 @@ def snapshot_seeds(folder):
         stack = frames[: number % 3 + 1] if number % 4 else []
         for action in ("alloc", "free_requested", "free_completed"):
             trace.append({"action": action, "addr": (1 << 46) + number % 3 * 4096, "size": 300 * number, "stream": number % 2,
-                          "time_us": (1 << 50) + number, "compile_context": "N/A", "frames": stack})  # fmt: skip
+                          "time_us": (1 << 50) + number, "compile_context": "N/A",
+                          "user_metadata": "a" if number > 2 else "", "frames": stack})  # fmt: skip
     blocks = [{"size": 1024, "requested_size": 900, "state": "active_allocated", "frames": frames}]
     segment = {"device": 0, "address": 1 << 46, "total_size": 1024, "stream": 0, "is_expandable": False, "blocks": blocks}
-    whole = {"segments": [segment], "device_traces": [trace, trace[:4]]}
+    said = [{"stage": stage, "name": "forward", "device": 0, "time_us": (1 << 50) + 3} for stage in ("START", "END")]
+    whole = {"segments": [segment], "device_traces": [trace, trace[:4]], "external_annotations": said}
     for protocol in (2, 4):
         (folder / f"seed-{protocol}").write_bytes(pickle.dumps(whole, protocol))
     (folder / "seed-list").write_bytes(pickle.dumps([segment], 3))

@@ -290,6 +290,7 @@ void gm_pickle_deinit(struct gm_pickle *pickle)
 	gm_array_deinit(&pickle->wides);
 	gm_array_deinit(&pickle->entries);
 	gm_array_deinit(&pickle->frames);
+	gm_array_deinit(&pickle->metadata);
 	gm_array_deinit(&pickle->raw_stacks);
 	gm_array_deinit(&pickle->stack_frames);
 	gm_array_deinit(&pickle->keys);

@@ -68,6 +68,8 @@ struct gm_error *gm_pickle_memo_put(struct gm_pickle *pickle, uint64_t index);
 struct gm_error *gm_pickle_memo_get(struct gm_pickle *pickle, uint64_t index);
 
 /* Fills in an entry or a frame from a dictionary's items (keys and values in turn): values.c. */
+/* An entry's metadata, the newest's; `text`: string id, 0: none. False: no memory. */
+bool gm_pickle_note_metadata(struct gm_pickle *pickle, uint32_t entry, uint32_t text);
 enum gm_object_kind gm_pickle_kind(
         const struct gm_pickle *pickle, const gm_value *items, size_t count);
 struct gm_error *gm_pickle_fill_entry(

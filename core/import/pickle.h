@@ -81,6 +81,7 @@ enum gm_key {
 	GM_KEY_DEVICE,
 	GM_KEY_DEVICE_FREE,
 	GM_KEY_DEVICE_TRACES,
+	GM_KEY_EXTERNAL_ANNOTATIONS,
 	GM_KEY_FILENAME,
 	GM_KEY_FRAMES,
 	GM_KEY_HISTORY,
@@ -91,10 +92,12 @@ enum gm_key {
 	GM_KEY_REQUESTED_SIZE,
 	GM_KEY_SEGMENTS,
 	GM_KEY_SIZE,
+	GM_KEY_STAGE,
 	GM_KEY_STATE,
 	GM_KEY_STREAM,
 	GM_KEY_TIME_US,
 	GM_KEY_TOTAL_SIZE,
+	GM_KEY_USER_METADATA,
 	GM_KEY_COUNT,
 };
 
@@ -128,6 +131,12 @@ struct gm_raw_stack {
 	uint32_t next;         /* number of the stack that came after it the last time */
 };
 
+/* From this entry on they have this metadata (torch.cuda.memory._set_memory_metadata). */
+struct gm_metadata {
+	uint32_t entry;
+	uint32_t text; /* string id; 0: none */
+};
+
 struct gm_schemas;
 
 struct gm_pickle {
@@ -150,6 +159,7 @@ struct gm_pickle {
 	GM_ARRAY(struct gm_wide) wides;
 	GM_ARRAY(struct gm_entry) entries;
 	GM_ARRAY(struct gm_frame_record) frames;
+	GM_ARRAY(struct gm_metadata) metadata;    /* where it changes, by entry */
 	struct gm_intern raw;                     /* of stacks' bytes */
 	GM_ARRAY(struct gm_raw_stack) raw_stacks; /* of id - 1 */
 	GM_ARRAY(uint32_t) stack_frames;          /* indexes in frames */
@@ -177,6 +187,7 @@ static inline struct gm_object *gm_pickle_object(const struct gm_pickle *pickle,
 	return gm_value_tag(value) == GM_TAG_OBJECT ? &pickle->objects.items[value >> 3] : NULL;
 }
 
+bool gm_pickle_text_is(const struct gm_pickle *pickle, gm_value value, const char *text);
 /* The bytes of a string; not ended by 0. */
 const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t *ret_length);
 /* False: no number, negative, or wider than 64 bits. */

@@ -293,23 +293,14 @@ static struct gm_error *find_lives(struct gm_snapshot *snapshot, struct gm_trace
 	return NULL;
 }
 
-static bool text_is(const struct gm_pickle *pickle, gm_value value, const char *text)
-{
-	size_t length;
-	if (gm_value_tag(value) != GM_TAG_STRING)
-		return false;
-	const char *bytes = gm_pickle_string(pickle, (uint32_t)(value >> 3), &length);
-	return strlen(text) == length && memcmp(bytes, text, length) == 0;
-}
-
 /* A block of the segments, at the end of the trace. */
 static struct gm_error *see_block(struct gm_snapshot *snapshot, struct gm_trace_device *device,
         gm_value block, uint64_t address, uint64_t size, uint64_t stream)
 {
 	struct gm_pickle *pickle = &snapshot->pickle;
 	gm_value state = gm_pickle_get(pickle, block, GM_KEY_STATE);
-	bool pending = text_is(pickle, state, "active_pending_free");
-	if (!pending && !text_is(pickle, state, "active_allocated"))
+	bool pending = gm_pickle_text_is(pickle, state, "active_pending_free");
+	if (!pending && !gm_pickle_text_is(pickle, state, "active_allocated"))
 		return NULL;
 	if (!pending)
 		device->allocated += size;

@@ -57,6 +57,7 @@ static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_tra
 		snapshot->taken = first + count;
 		return NULL;
 	}
+	pickle->metadata.count = 0; /* whose it is, a copy does not tell */
 	uint32_t had = device->first + device->count == pickle->entries.count ? 0 : device->count;
 	if (pickle->entries.count + had + count >= UINT32_MAX ||
 	        !gm_array_reserve(&pickle->entries, (size_t)had + count))
@@ -149,6 +150,8 @@ struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path
 		gm_try(check_segments(snapshot, segments));
 	if (snapshot->has_traces)
 		gm_try(read_traces(snapshot, traces));
+	gm_value annotations = gm_pickle_get(&snapshot->pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS);
+	gm_try(gm_annotations_read(&snapshot->annotations, &snapshot->pickle, annotations));
 	for (size_t i = 0; i < snapshot->devices.count; i++)
 		gm_try(gm_replay(snapshot, &snapshot->devices.items[i], segments));
 	return NULL;
@@ -165,5 +168,6 @@ void gm_snapshot_deinit(struct gm_snapshot *snapshot)
 		free(device->lived);
 	}
 	gm_array_deinit(&snapshot->devices);
+	gm_annotations_deinit(&snapshot->annotations);
 	gm_pickle_deinit(&snapshot->pickle);
 }

@@ -5,6 +5,7 @@
 #ifndef GM_IMPORT_SNAPSHOT_H
 #define GM_IMPORT_SNAPSHOT_H
 
+#include "import/annotations.h"
 #include "import/pickle.h"
 #include "log/log.h"
 
@@ -55,6 +56,7 @@ struct gm_trace_device {
 struct gm_snapshot {
 	struct gm_pickle pickle;
 	GM_ARRAY(struct gm_trace_device) devices;
+	struct gm_annotations annotations;
 	uint32_t taken; /* entries up to here may be in some device's trace */
 	bool has_traces;
 };

@@ -14,6 +14,7 @@ static const char *const key_names[GM_KEY_COUNT] = {
         [GM_KEY_DEVICE] = "device",
         [GM_KEY_DEVICE_FREE] = "device_free",
         [GM_KEY_DEVICE_TRACES] = "device_traces",
+        [GM_KEY_EXTERNAL_ANNOTATIONS] = "external_annotations",
         [GM_KEY_FILENAME] = "filename",
         [GM_KEY_FRAMES] = "frames",
         [GM_KEY_HISTORY] = "history",
@@ -24,10 +25,12 @@ static const char *const key_names[GM_KEY_COUNT] = {
         [GM_KEY_REQUESTED_SIZE] = "requested_size",
         [GM_KEY_SEGMENTS] = "segments",
         [GM_KEY_SIZE] = "size",
+        [GM_KEY_STAGE] = "stage",
         [GM_KEY_STATE] = "state",
         [GM_KEY_STREAM] = "stream",
         [GM_KEY_TIME_US] = "time_us",
         [GM_KEY_TOTAL_SIZE] = "total_size",
+        [GM_KEY_USER_METADATA] = "user_metadata",
 };
 
 enum gm_key gm_pickle_key(const void *bytes, size_t length)
@@ -47,6 +50,15 @@ const char *gm_pickle_string(const struct gm_pickle *pickle, uint32_t id, size_t
 	size_t start = id > 1 ? pickle->strings.ends[id - 2] : 0;
 	*ret_length = pickle->strings.ends[id - 1] - start - 1;
 	return (const char *)pickle->strings.bytes + start + 1;
+}
+
+bool gm_pickle_text_is(const struct gm_pickle *pickle, gm_value value, const char *text)
+{
+	size_t length;
+	if (gm_value_tag(value) != GM_TAG_STRING)
+		return false;
+	const char *bytes = gm_pickle_string(pickle, (uint32_t)(value >> 3), &length);
+	return strlen(text) == length && memcmp(bytes, text, length) == 0;
 }
 
 bool gm_pickle_number(const struct gm_pickle *pickle, gm_value value, uint64_t *ret_number)
@@ -170,9 +182,19 @@ uint64_t gm_pickle_stream(const struct gm_pickle *pickle, uint32_t number)
 	return stream;
 }
 
+bool gm_pickle_note_metadata(struct gm_pickle *pickle, uint32_t entry, uint32_t text)
+{
+	size_t count = pickle->metadata.count;
+	const struct gm_metadata *last = count ? &pickle->metadata.items[count - 1] : NULL;
+	if (text == (last ? last->text : 0) || (last && entry < last->entry))
+		return true;
+	return gm_array_push(&pickle->metadata, ((struct gm_metadata){entry, text}));
+}
+
 struct gm_error *gm_pickle_fill_entry(
         struct gm_pickle *pickle, struct gm_entry *entry, const gm_value *items, size_t count)
 {
+	uint32_t metadata = 0;
 	for (size_t i = 0; i < count; i += 2) {
 		gm_value value = items[i + 1];
 		enum gm_key key = key_of(pickle, items[i]);
@@ -202,11 +224,17 @@ struct gm_error *gm_pickle_fill_entry(
 		case GM_KEY_FRAMES:
 			entry->frames = value;
 			break;
+		case GM_KEY_USER_METADATA:
+			if (gm_value_tag(value) == GM_TAG_STRING &&
+			        !gm_pickle_text_is(pickle, value, ""))
+				metadata = (uint32_t)(value >> 3);
+			break;
 		default:
 			break; /* what is not asked for, or newer than this */
 		}
 	}
-	return NULL;
+	uint32_t index = (uint32_t)(entry - pickle->entries.items);
+	return gm_pickle_note_metadata(pickle, index, metadata) ? NULL : &gm_error_no_memory;
 }
 
 struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_frame_record *frame,

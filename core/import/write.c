@@ -49,6 +49,20 @@ static uint32_t put_string(struct writing *writing, uint32_t string)
 	return gm_log_writer_string(writing->log, writing->text);
 }
 
+/* Names of ranges and metadata become strings of the log. */
+static void put_names(struct writing *writing)
+{
+	struct gm_snapshot *snapshot = writing->snapshot;
+	for (size_t i = 0; i < snapshot->annotations.items.count; i++) {
+		struct gm_annotation *one = &snapshot->annotations.items.items[i];
+		one->name = put_string(writing, one->name);
+	}
+	for (size_t i = 0; i < snapshot->pickle.metadata.count; i++) {
+		struct gm_metadata *one = &snapshot->pickle.metadata.items[i];
+		one->text = one->text ? put_string(writing, one->text) : 0;
+	}
+}
+
 static uint32_t put_code(struct writing *writing, uint32_t number)
 {
 	enum { LOOPS_MAX = 64 };
@@ -275,6 +289,11 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 		writing->skipped++;
 		return NULL;
 	}
+	struct gm_snapshot *snapshot = writing->snapshot;
+	if (snapshot->annotations.items.count || snapshot->pickle.metadata.count)
+		gm_try(gm_annotations_say(&snapshot->annotations, writing->log,
+		        writing->events->order.count, entry->time_us,
+		        gm_annotations_metadata(&snapshot->pickle, index)));
 	struct stacks stacks;
 	gm_try(put_stacks(writing, frames_of(device, entry), &stacks));
 	bool borrowed = borrow(writing, device, action, &stacks);
@@ -324,6 +343,7 @@ static struct gm_error *write_all(struct writing *writing)
 		         2 * snapshot->devices.items[i].before.count;
 	if (!gm_array_reserve(&writing->events->order, count))
 		return &gm_error_no_memory;
+	put_names(writing);
 	gm_try(read_stacks(writing));
 	struct gm_trace_device *device = earliest(snapshot);
 	uint64_t start = device ? next_time(snapshot, device) : 0;

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from conftest import EXAMPLES, PYTHON
+
 KNOWN = {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
          "oom", "snapshot"}  # fmt: skip
 FRAMES = [{"filename": f"/srv/müller/train_{i}.py", "line": i + 1, "name": f"step_{i}"} for i in range(40)]
@@ -201,3 +203,48 @@ def test_a_memo_that_is_used_twice_is_followed(run_gpumem, tmp_path):
     assert data[2:3] == b"}"
     again = data[:-1] + b"X\x01\x00\x00\x00zq\x01" + b"0."
     assert as_read(run_gpumem, write(tmp_path, bytes(again))) == as_told(trace)
+
+
+@pytest.mark.parametrize("form", ["protocol 2", "protocol 4", "protocol 3, Python's", "without a memo", "JSON"])
+def test_annotations_are_ranges_and_metadata_is_told(form, run_gpumem, tmp_path):
+    trace = entries(300)
+    start = 1 << 50
+    for number, entry in enumerate(trace):
+        entry["user_metadata"] = f"batch {number // 20}" if number % 50 < 35 else ""
+    ranges = [("ProfilerStep#0", 0, 199), ("forward", 3, 90), ("inner", 5, 5), ("backward", 91, 180),
+              ("ProfilerStep#1", 200, 400), ("outer", 210, 390), ("never ends", 220, None)]  # fmt: skip
+    told = []
+    for name, first, last in ranges:
+        told.append({"stage": "START", "name": name, "device": 0, "time_us": start + first})
+        if last is not None:
+            told.append({"stage": "END", "name": name, "device": 0, "time_us": start + last})
+    told.append({"stage": "END", "name": "began before", "device": 0, "time_us": start + 2})
+    told.append({"stage": "START", "name": 5, "time_us": "x"})
+    told.append("nothing")
+    random.Random(2).shuffle(told)
+    path = write(tmp_path, FORMS[form](snapshot(trace, external_annotations=told)))
+    assert as_read(run_gpumem, path) == as_told(trace)
+    for event, entry in zip(run_gpumem("events", path, "--json").check().json_lines(), trace):
+        time = entry["time_us"] - start
+        open_ranges = [name for name, first, last in ranges if first <= time and (last is None or time <= last)]
+        if time > 390:
+            open_ranges = open_ranges[:1]  # `outer` ended, and what had not ended within it
+        assert event["marks"] == ([] if time > 400 else open_ranges), event
+        assert event["metadata"] == (entry["user_metadata"] or None), event
+        assert event["step"] == (None if time < 0 else 1 if time < 200 else 2)
+
+
+def test_the_annotations_of_pytorchs_recorder(sim_env, run, run_gpumem, tmp_path):
+    out = tmp_path / "annotated.pickle"
+    program = EXAMPLES.parent / "tests" / "e2e" / "programs" / "annotated.py"
+    run([PYTHON, program, out], env=sim_env()).check()
+    events = run_gpumem("events", out, "--json").check().json_lines()
+    assert run_gpumem("info", out, "--json").check().json()["steps"] == 3
+    assert {tuple(one["marks"]) for one in events if one["metadata"]} == {
+        (f"ProfilerStep#{n}", "forward") for n in range(3)
+    }
+    for n in range(3):
+        inside = [one for one in events if one["marks"][:1] == [f"ProfilerStep#{n}"]]
+        assert inside and {one["step"] for one in inside} == {n + 1}
+        assert {one["metadata"] for one in inside} == {None, f"batch {n}"}
+        assert {one["phase"] for one in inside if "backward" in one["marks"]} == {"backward"}

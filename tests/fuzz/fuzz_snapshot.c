@@ -40,6 +40,15 @@ static void compare_logs(const struct gm_log *a, const struct gm_log *b)
 		        (frames && memcmp(stack, same, frames * sizeof(*same)) != 0))
 			fail("the stack of event", i);
 	}
+	if (gm_log_mark_count(a) != gm_log_mark_count(b))
+		fail("the number of marks", gm_log_mark_count(a));
+	for (size_t i = 0; i < gm_log_mark_count(a); i++) {
+		struct gm_log_mark mark, other;
+		gm_log_mark(a, i, &mark);
+		gm_log_mark(b, i, &other);
+		if (memcmp(&mark, &other, sizeof(mark)) != 0)
+			fail("mark", i);
+	}
 	if (gm_log_gap_count(a) != gm_log_gap_count(b))
 		fail("the number of gaps", gm_log_gap_count(a));
 }
