@@ -2,30 +2,40 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/compare.h"
+#include "cli/target.h"
 #include "render/answers.h"
 
 extern const struct gm_command gm_command_peak;
+
+struct input {
+	struct gm_context *context;
+	struct gm_blocks_options blocks;
+};
 
 enum { KEY_DEVICE = 0x1101 };
 
 static const struct argp_option option_table[] = {
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	struct gm_blocks_options *options = input;
-	options->has_device = true;
+	struct input *options = input;
+	if (key != KEY_DEVICE)
+		return gm_target_option(options->context, key, argument);
+	options->blocks.has_device = true;
 	return gm_error_prefix(
-	        gm_parse_number(argument, 0, INT16_MAX, &options->device), "--device");
+	        gm_parse_number(argument, 0, INT16_MAX, &options->blocks.device), "--device");
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_blocks_options options = {.by = GM_BY_LINE, .at_peak = true};
+	struct input options = {context, {.by = GM_BY_LINE, .at_peak = true}};
+	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_peak, argc, argv, option_table,
 	        handle, &options, GM_ARGUMENTS_MAX, false, out, &arguments);
 	if (error || arguments.help)
@@ -35,10 +45,10 @@ static struct gm_error *run(
 		const struct gm_compare_view view = {.all = true};
 		return gm_compare_files(context, &arguments, &by_line, &view, out, NULL);
 	}
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_blocks blocks;
 	if (!error)
-		error = gm_ask_blocks(context, &options, &blocks);
+		error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
@@ -54,7 +64,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_peak = {
         .name = "peak",
         .summary = "what makes the peak",
-        .usage = "[FILE...] [--device N] [--json]\n"
+        .usage = "[FILE... | --pid PID | --core CORE] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
                  "lines that allocated it, and the next peak: of the passes through the model, or "

@@ -1,7 +1,13 @@
 #include "ask/steps.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/steps.h"
+
+struct options {
+	struct gm_context *context;
+	uint64_t step;
+};
 
 enum { KEY_STEP = 0x1001 };
 
@@ -9,27 +15,32 @@ extern const struct gm_command gm_command_phases;
 
 static const struct argp_option option_table[] = {
         {"step", KEY_STEP, "N", 0, "the phases of this step only", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	return gm_error_prefix(gm_parse_number(argument, 1, UINT32_MAX, input), "--step");
+	struct options *options = input;
+	if (key != KEY_STEP)
+		return gm_target_option(options->context, key, argument);
+	return gm_error_prefix(gm_parse_number(argument, 1, UINT32_MAX, &options->step), "--step");
 }
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	uint64_t step = 0;
+	struct options options = {context, 0};
+	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_phases, argc, argv, option_table,
-	        handle, &step, 1, false, out, &arguments);
+	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_steps_answer answer;
 	if (!error)
-		error = gm_ask_steps(context, (uint32_t)step, &answer);
+		error = gm_ask_steps(context, (uint32_t)options.step, &answer);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
@@ -43,7 +54,7 @@ const struct gm_command gm_command_phases = {
         .name = "phases",
         .summary = "what forward, backward, the optimizer and the rest allocate",
         .usage =
-                "[FILE] [--step=N] [--json]\n"
+                "[FILE | --pid PID | --core CORE] [--step=N] [--json]\n"
                 "One line for each phase: init, data, forward, recompute, backward, optimizer, "
                 "zero_grad,\n"
                 "evaluation, prefill, decode, other. Phases are found from the recorded stacks.\n\n"

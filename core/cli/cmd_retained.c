@@ -78,9 +78,8 @@ static struct gm_error *compare_files(
 	struct gm_retained after;
 	if (!input->diff)
 		return gm_error_create(GM_USAGE,
-		        "retained: '%s': a file is taken with --diff only: name a process or core "
-		        "with "
-		        "--pid PID or --core CORE",
+		        "retained: '%s' is no core dump: a saved answer is taken with --diff only: "
+		        "name a process or core with --pid PID or --core CORE",
 		        arguments->positional[0]);
 	gm_try(gm_retained_load(arguments->positional[0], &after));
 	struct gm_error *error = show_diff(input, &after, arguments, out);
@@ -108,7 +107,7 @@ static struct gm_error *run(
 	        false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	gm_try(gm_target_check(context));
+	gm_try(gm_target_take_core(&arguments, context, 0));
 	if (arguments.positional_count)
 		return compare_files(&input, &arguments, out);
 	struct gm_retained_answer answer;
@@ -123,21 +122,22 @@ static struct gm_error *run(
 const struct gm_command gm_command_retained = {
         .name = "retained",
         .summary = "which variable, if it went away, would free how much",
-        .usage = "[--pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--save FILE]\n"
-                 "       gpumem retained --diff BEFORE [AFTER | --pid PID | --core CORE] [--json]\n"
-                 "Tells of all device memory which variable alone keeps it: locals of running "
-                 "functions,\n"
-                 "globals, and within them the parts that a user would name: an optimizer's state, "
-                 "a\n"
-                 "module's parameters, the items of a list, what autograd saved for backward. What "
-                 "several\n"
-                 "variables share is listed by who shares it. The sum is what the allocator calls\n"
-                 "allocated; what nothing was found to hold is said to be unknown.\n"
-                 "\n"
-                 " Example: gpumem retained --pid 4711\n"
-                 " Example: gpumem retained --core core.4711 --depth 5 --min 1000000\n"
-                 " Example: gpumem retained --pid 4711 --save before.json\n"
-                 " Example: gpumem retained --pid 4711 --diff before.json",
+        .usage =
+                "[CORE | --pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--save FILE]\n"
+                "       gpumem retained --diff BEFORE [AFTER | --pid PID | --core CORE] [--json]\n"
+                "Tells of all device memory which variable alone keeps it: locals of running "
+                "functions,\n"
+                "globals, and within them the parts that a user would name: an optimizer's state, "
+                "a\n"
+                "module's parameters, the items of a list, what autograd saved for backward. What "
+                "several\n"
+                "variables share is listed by who shares it. The sum is what the allocator calls\n"
+                "allocated; what nothing was found to hold is said to be unknown.\n"
+                "\n"
+                " Example: gpumem retained --pid 4711\n"
+                " Example: gpumem retained core.4711 --depth 5 --min 1000000\n"
+                " Example: gpumem retained --pid 4711 --save before.json\n"
+                " Example: gpumem retained --pid 4711 --diff before.json",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -1,7 +1,13 @@
 #include "ask/shapes.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/target.h"
 #include "render/timeline.h"
+
+struct options {
+	struct gm_context *context;
+	uint64_t width;
+};
 
 enum { KEY_WIDTH = 0x1001 };
 
@@ -10,13 +16,17 @@ extern const struct gm_command gm_command_timeline;
 static const struct argp_option option_table[] = {
         {"width", KEY_WIDTH, "N", 0,
                 "columns of the plot with its labels; without it, the terminal's", 0},
+        GM_TARGET_OPTIONS,
         {0},
 };
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
-	return gm_error_prefix(
-	        gm_parse_number(argument, GM_PLOT_COLUMNS_MIN, GM_PLOT_COLUMNS_MAX, input),
+	struct options *options = input;
+	if (key != KEY_WIDTH)
+		return gm_target_option(options->context, key, argument);
+	return gm_error_prefix(gm_parse_number(argument, GM_PLOT_COLUMNS_MIN, GM_PLOT_COLUMNS_MAX,
+	                               &options->width),
 	        "--width");
 }
 
@@ -24,18 +34,20 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	uint64_t width = 0;
+	struct options options = {context, 0};
+	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_timeline, argc, argv, option_table,
-	        handle, &width, 1, false, out, &arguments);
+	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
-	error = gm_arguments_take_file(&arguments, context, 0);
+	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_column columns[GM_PLOT_COLUMNS_MAX];
 	size_t count = 0;
 	struct gm_shapes shapes;
 	if (!error)
 		error = gm_ask_plot(context, columns,
-		        gm_plot_room(width ? (int)width : context->columns), &count);
+		        gm_plot_room(options.width ? (int)options.width : context->columns),
+		        &count);
 	if (!error)
 		error = gm_ask_shapes(context, &shapes);
 	if (error)
@@ -48,7 +60,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_timeline = {
         .name = "timeline",
         .summary = "a plot in the terminal, with steps, phases and peak, and its shapes in words",
-        .usage = "[FILE] [--width=N] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--width=N] [--json]\n"
                  "Allocated bytes over the record's events, coloured by phase (not with NO_COLOR); "
                  "below, the "
                  "shapes\n"

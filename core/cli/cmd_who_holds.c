@@ -17,10 +17,15 @@ static struct gm_error *run(
 {
 	struct gm_arguments arguments;
 	gm_try(gm_arguments_parse(&gm_command_who_holds, argc, argv, options, gm_target_option,
-	        context, 1, false, out, &arguments));
+	        context, 2, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	gm_try(gm_target_check(context));
+	gm_try(gm_target_take_core(&arguments, context, 1));
+	if (arguments.positional_count > 1)
+		return gm_error_create(GM_USAGE,
+		        "who-holds: %s is no core dump: who holds a block, a process or a core "
+		        "tells: name it with --pid PID or --core CORE",
+		        arguments.positional[0]);
 	if (arguments.positional_count != 1)
 		return gm_error_create(GM_USAGE, "who-holds: which block: give an address (0x…), "
 		                                 "#N (the event that allocated it) "
@@ -40,7 +45,7 @@ const struct gm_command gm_command_who_holds = {
         .name = "who-holds",
         .summary = "what keeps a block alive: every chain of references, root first",
         .usage =
-                "BLOCK [--pid PID | --core CORE] [--thread TID] [--json]\n"
+                "[CORE | --pid PID | --core CORE] BLOCK [--thread TID] [--json]\n"
                 "Searches the process, or a core dump of it, backwards from a block of memory "
                 "through\n"
                 "storages, tensors, the autograd graph and Python's objects to local variables "
@@ -54,7 +59,7 @@ const struct gm_command gm_command_who_holds = {
                 "\n"
                 " Example: gpumem who-holds output\n"
                 " Example: gpumem who-holds --pid 4711 0x7f2b40000000\n"
-                " Example: gpumem who-holds --core core.4711 \"self.cache['kept']\"",
+                " Example: gpumem who-holds core.4711 \"self.cache['kept']\"",
         .shell = true,
         .gdb = true,
         .run = run,

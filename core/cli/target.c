@@ -64,6 +64,19 @@ static bool is_core(const char *path)
 	       memcmp(first, magics[2], 3) == 0;
 }
 
+struct gm_error *gm_target_take_core(
+        struct gm_arguments *arguments, struct gm_context *context, int others)
+{
+	if (context->shell && !context->core_path && !context->pid && !context->remote &&
+	        arguments->positional_count > others && is_core(arguments->positional[0])) {
+		gm_try(gm_context_set_core(context, arguments->positional[0]));
+		arguments->positional_count--;
+		memmove(arguments->positional, arguments->positional + 1,
+		        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
+	}
+	return gm_target_check(context);
+}
+
 struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target)
 {
@@ -77,11 +90,8 @@ struct gm_error *gm_target_take_file(
 		        "%s: a FILE and a process or core: one question is about one of them: "
 		        "leave one out",
 		        file);
-	if (file && context->shell && is_core(file)) {
-		gm_try(gm_context_set_core(context, file));
-		arguments->positional_count--;
-		memmove(arguments->positional, arguments->positional + 1,
-		        sizeof(arguments->positional[0]) * (size_t)arguments->positional_count);
+	gm_try(gm_target_take_core(arguments, context, others));
+	if (context->shell && context->core_path) {
 		named = true;
 	} else if (!named) {
 		gm_try(gm_arguments_take_file(arguments, context, others));

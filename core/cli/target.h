@@ -36,6 +36,13 @@ struct gm_error *gm_target_option(void *context, int key, const char *argument);
 struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target);
 
+/*
+ * The same where a recording cannot answer: the first positional argument, if there is one beside `others` and it is
+ * a core dump, is the core that is asked about.
+ */
+struct gm_error *gm_target_take_core(
+        struct gm_arguments *arguments, struct gm_context *context, int others);
+
 /* To be called once all options are there. GM_USAGE: both a process and a core. */
 struct gm_error *gm_target_check(const struct gm_context *context);
 

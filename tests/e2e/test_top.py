@@ -105,5 +105,9 @@ def test_on_oom_core_writes_a_core_and_the_program_goes_on(run, run_gpumem, gpum
     assert finished.err.splitlines()[-1] == "gpumem: next: gpumem oom run.gpumem"
     core = next(tmp_path.glob("core.*"))
     told = run_gpumem("oom", core, "--json").check().json()
+    kept = run_gpumem("retained", core).check().out
+    held = run_gpumem("who-holds", core, "held[0]").check().out
+    peak = run_gpumem("peak", core).check().out
     core.unlink()
     assert_told(told)
+    assert "global 'held'" in kept and "global 'held'" in held and "full.py" in peak, (kept, held, peak)
