@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/modules.h"
+#include "ask/operator.h"
 #include "ask/place.h"
 #include "ask/who_holds.h"
 #include "base/array.h"
@@ -79,9 +81,49 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 		return strdup(gm_category_name(gm_categories_of(categories, index)));
 	if (by == GM_BY_PHASE)
 		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
-	struct gm_event event;
-	gm_log_event(gm_model_log(model), block->alloc, &event);
-	return stack_key(gm_model_log(model), event.python_stack, by == GM_BY_STACK);
+	uint32_t python, native;
+	gm_model_stacks(model, block->alloc, &python, &native);
+	const struct gm_log *log = gm_model_log(model);
+	char name[GM_OPERATOR_MAX];
+	if (by == GM_BY_OPERATOR)
+		return strdup(gm_operator_of(log, native, name) ? name : "no operator is known");
+	if (by != GM_BY_MODULE)
+		return stack_key(log, python, by == GM_BY_STACK);
+	char *modules = gm_modules_of_stack(log, python);
+	if (!modules || modules[0])
+		return modules;
+	free(modules);
+	return strdup("(in no module's forward)");
+}
+
+/* What modules keep, by the paths of their attributes, where the process or core that was recorded can be asked: of blocks
+ * that are there now. Where it cannot, *ret_names stays NULL. The largest come first, so many are asked about at most. */
+enum { NAMES_MAX = 4096 };
+
+static struct gm_error *name_modules(
+        struct gm_context *context, const struct gm_blocks *blocks, char ***ret_names)
+{
+	struct gm_holders *holders;
+	if (context->pid <= 0 && !context->core_path && !context->remote)
+		return NULL;
+	gm_try(gm_context_holders(context, &holders));
+	char **names = calloc(blocks->live_count + 1, sizeof(*names));
+	if (!names)
+		return &gm_error_no_memory;
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < blocks->live_count && i < NAMES_MAX && !error; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		if (gm_block_end(block) == GM_NO_EVENT)
+			error = gm_module_of_address(holders, block->address, &names[i]);
+	}
+	if (!error) {
+		*ret_names = names;
+		return NULL;
+	}
+	for (size_t i = 0; i < blocks->live_count; i++)
+		free(names[i]);
+	free(names);
+	return error;
 }
 
 /* Puts equal keys together. */
@@ -118,9 +160,46 @@ static int compare_tags(const void *a, const void *b)
 	return left->tag < right->tag ? -1 : left->tag > right->tag;
 }
 
+static struct gm_error *group_by_module(struct gm_blocks *blocks, char **names)
+{
+	for (size_t i = 0; i < blocks->live_count; i++) {
+		uint32_t index = blocks->live[i];
+		char *key = names && names[i] ? gm_take(names[i])
+		                              : group_key(blocks->model, blocks->categories, index,
+		                                        GM_BY_MODULE);
+		if (!key)
+			return &gm_error_no_memory;
+		blocks->groups[blocks->group_count++] =
+		        (struct gm_group){key, gm_model_block(blocks->model, index)->size, 1};
+	}
+	return NULL;
+}
+
+static struct gm_error *make_module_groups(struct gm_context *context, struct gm_blocks *blocks)
+{
+	char **names = NULL;
+	/* Paths are an extra: where the process cannot be asked, the classes are the answer. */
+	gm_error_destroy(name_modules(context, blocks, &names));
+	blocks->groups = calloc(blocks->live_count + 2, sizeof(*blocks->groups));
+	struct gm_error *error =
+	        blocks->groups ? group_by_module(blocks, names) : &gm_error_no_memory;
+	for (size_t i = 0; names && i < blocks->live_count; i++)
+		free(names[i]);
+	free(names);
+	if (!error && blocks->unattributed) {
+		char *key = strdup("unknown (allocated before the record began)");
+		if (!key)
+			return &gm_error_no_memory;
+		blocks->groups[blocks->group_count++] =
+		        (struct gm_group){key, blocks->unattributed, 0};
+	}
+	if (!error)
+		merge_groups(blocks);
+	return error;
+}
+
 static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by by)
 {
-	const struct gm_log *log = gm_model_log(blocks->model);
 	size_t count = blocks->live_count, kept = 0;
 	_cleanup_free_ struct stack_sum *sums = calloc(count + 1, sizeof(*sums));
 	blocks->groups = calloc(count + 1, sizeof(*blocks->groups));
@@ -128,9 +207,9 @@ static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by b
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
-		struct gm_event event;
-		gm_log_event(log, block->alloc, &event);
-		uint64_t tag = event.python_stack;
+		uint32_t python, native;
+		gm_model_stacks(blocks->model, block->alloc, &python, &native);
+		uint64_t tag = by == GM_BY_OPERATOR ? native : python;
 		if (by == GM_BY_PHASE)
 			tag = gm_model_phase(blocks->model, block->alloc);
 		else if (by == GM_BY_CATEGORY)
@@ -226,6 +305,10 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		        "event %" PRIu64 ": not in the record: it has %" PRIu64
 		        " events, counted from 0",
 		        options->event, count);
+	if (options->by == GM_BY_SHAPE)
+		return gm_error_create(GM_TARGET,
+		        "--by shape: shapes are those of live tensors, which no recording has: ask "
+		        "a process or a core");
 	size_t device = gm_model_main_device(model);
 	if (options->has_device)
 		gm_try(find_device(model, options->device, &device));
@@ -248,7 +331,8 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	if (blocks.event != GM_NO_EVENT)
 		error = collect(&blocks);
 	if (!error && blocks.event != GM_NO_EVENT)
-		error = make_groups(&blocks, options->by);
+		error = options->by == GM_BY_MODULE ? make_module_groups(context, &blocks)
+		                                    : make_groups(&blocks, options->by);
 	if (error) {
 		gm_blocks_deinit(&blocks);
 		return error;

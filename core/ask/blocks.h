@@ -6,7 +6,16 @@
 #include "model/categories.h"
 #include "model/model.h"
 
-enum gm_group_by { GM_BY_NONE, GM_BY_LINE, GM_BY_STACK, GM_BY_PHASE, GM_BY_CATEGORY };
+enum gm_group_by {
+	GM_BY_NONE,
+	GM_BY_LINE,
+	GM_BY_STACK,
+	GM_BY_PHASE,
+	GM_BY_CATEGORY,
+	GM_BY_OPERATOR, /* PyTorch's, as native stacks name it */
+	GM_BY_MODULE,   /* ask/modules.h */
+	GM_BY_SHAPE,    /* of live tensors: of a process or a core alone */
+};
 
 struct gm_blocks_options {
 	enum gm_group_by by;

@@ -28,7 +28,7 @@ static struct gm_error *open_file(
 	if (gm_import_is_snapshot(path))
 		return gm_import_snapshot(path, ret_log);
 	if (!gm_spool_is(path))
-		return gm_log_open(path, ret_log);
+		return gm_log_open_lazily(path, path, ret_log);
 	gm_try(gm_spool_live_open(path, &context->log_live, ret_log));
 	if (context->log_live)
 		return NULL;

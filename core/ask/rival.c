@@ -56,7 +56,7 @@ static void walk_record(const struct gm_model *model, const struct gm_categories
         size_t device, const struct moment *optimizer, struct moment ret_peaks[3],
         double *ret_first)
 {
-	struct gm_walk walk = gm_walk_begin(model, device);
+	struct gm_walk walk = gm_walk_begin_brief(model, device);
 	uint64_t growing = 0;
 	while (gm_walk_next(&walk)) {
 		if (walk.block != GM_NO_BLOCK && grows(model, categories, walk.block)) {
@@ -66,7 +66,7 @@ static void walk_record(const struct gm_model *model, const struct gm_categories
 			else if (walk.number == gm_block_end(block) && growing >= block->size)
 				growing -= block->size;
 		}
-		int side = side_of(gm_model_phase(model, walk.number));
+		int side = side_of(gm_walk_run(&walk).phase);
 		const struct moment now = {walk.number, walk.usage.allocated, growing};
 		if (!optimizer) {
 			take(&ret_peaks[side], &walk, growing);

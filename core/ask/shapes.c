@@ -42,10 +42,9 @@ void gm_shapes_add(struct gm_looking *looking, enum gm_shape_kind kind,
 	shape->bytes += block->size;
 	shape->step = step;
 	if (block->size > looking->largest[kind]) {
-		struct gm_event event;
-		gm_log_event(gm_model_log(looking->model), block->alloc, &event);
+		uint32_t native;
 		looking->largest[kind] = block->size;
-		shape->stack = event.python_stack;
+		gm_model_stacks(looking->model, block->alloc, &shape->stack, &native);
 	}
 }
 
@@ -157,10 +156,9 @@ static void add_drop(struct gm_looking *looking, struct drop *drop, const struct
 	drop->bytes += block->size;
 	drop->blocks++;
 	if (block->size > drop->largest && block->alloc != GM_NO_EVENT) {
-		struct gm_event event;
-		gm_log_event(gm_model_log(looking->model), block->alloc, &event);
+		uint32_t native;
 		drop->largest = block->size;
-		drop->stack = event.python_stack;
+		gm_model_stacks(looking->model, block->alloc, &drop->stack, &native);
 	}
 }
 
@@ -178,16 +176,16 @@ static void keep_drop(struct gm_looking *looking, enum gm_shape_kind kind, const
 
 static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 {
-	struct gm_walk walk = gm_walk_begin(looking->model, looking->device);
+	struct gm_walk walk = gm_walk_begin_brief(looking->model, looking->device);
 	struct drop cliff = {0}, zero = {0};
 	uint64_t temporary = 0;
-	uint32_t waves = 0, waves_first = 0, waves_last = 0;
+	uint32_t waves = 0, waves_first = 0, waves_last = 0, native;
 	enum gm_phase before = GM_PHASE_OTHER;
 	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
 	while (gm_walk_next(&walk) && walk.number <= last) {
 		if (walk.number < first)
 			continue;
-		enum gm_phase phase = gm_model_phase(looking->model, walk.number);
+		enum gm_phase phase = gm_walk_run(&walk).phase;
 		bool freed =
 		        walk.block != GM_NO_BLOCK &&
 		        gm_block_end(gm_model_block(looking->model, walk.block)) == walk.number;
@@ -216,7 +214,7 @@ static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 			if (temporary > most->bytes) {
 				most->bytes = temporary;
 				most->last = walk.number;
-				most->stack = walk.event.python_stack;
+				gm_model_stacks(looking->model, walk.number, &most->stack, &native);
 			}
 			most->first = most->first ? most->first : walk.number;
 			most->step = looking->step;
@@ -238,7 +236,7 @@ static void walk_step(struct gm_looking *looking, uint32_t first, uint32_t last)
 static void count_segments(
         struct gm_looking *looking, const struct gm_stretch *step, struct gm_shape *cached)
 {
-	struct gm_walk walk = gm_walk_begin(looking->model, looking->device);
+	struct gm_walk walk = gm_walk_begin_brief(looking->model, looking->device);
 	while (gm_walk_next(&walk) && walk.number <= step->last) {
 		if (walk.number < step->first)
 			continue;
@@ -337,7 +335,7 @@ struct gm_error *gm_ask_plot(
 		        .last = (uint32_t)(events * (i + 1) / count - 1)};
 		columns[i].peak = columns[i].first <= peak && peak <= columns[i].last;
 	}
-	struct gm_walk walk = gm_walk_begin(model, device);
+	struct gm_walk walk = gm_walk_begin_brief(model, device);
 	struct gm_usage usage = {0};
 	bool more = gm_walk_next(&walk);
 	for (size_t i = 0; i < count; i++) {

@@ -78,7 +78,7 @@ struct gm_error *gm_ask_steps(
 		*ret_answer = answer;
 		return NULL;
 	}
-	struct gm_walk walk = gm_walk_begin(model, answer.device);
+	struct gm_walk walk = gm_walk_begin_brief(model, answer.device);
 	size_t run_index = 0;
 	uint32_t step_end = 0; /* the last event of the stretch under way, of any device */
 	for (uint64_t before = 0; gm_walk_next(&walk); before = walk.usage.allocated) {

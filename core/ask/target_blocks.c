@@ -1,8 +1,11 @@
 #include "ask/target_blocks.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/modules.h"
 #include "base/cleanup.h"
 
 static int by_size(const void *a, const void *b, void *context)
@@ -69,32 +72,86 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(left->key, right->key);
 }
 
-static struct gm_error *make_groups(struct gm_target_blocks *blocks)
+static int by_key(const void *a, const void *b)
 {
-	enum { CATEGORIES = 4 };
-	blocks->groups = calloc(CATEGORIES, sizeof(*blocks->groups));
-	if (!blocks->groups)
+	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
+}
+
+/* "float32 [512, 1024]" */
+static char *shape_key(const struct gm_block_note *note)
+{
+	size_t size;
+	char *text = NULL;
+	if (!note->known || !note->dtype)
+		return strdup("no live tensor");
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	fprintf(out, "%s [", note->dtype);
+	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		fprintf(out, "%s%" PRId64, i ? ", " : "", note->shape[i]);
+	fputc(']', out);
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+enum { MODULES_MAX = 4096 }; /* blocks whose module is looked for: the largest */
+
+static struct gm_error *make_key(struct gm_context *context, const struct gm_target_blocks *blocks,
+        size_t index, enum gm_group_by by, char **ret_key)
+{
+	const struct gm_piece *piece = &blocks->memory.pieces[blocks->order[index]];
+	char *key = NULL;
+	if (by == GM_BY_SHAPE) {
+		key = shape_key(&blocks->notes[index]);
+	} else if (by == GM_BY_MODULE) {
+		struct gm_holders *holders;
+		gm_try(gm_context_holders(context, &holders));
+		if (index < MODULES_MAX)
+			gm_try(gm_module_of_address(holders, piece->address, &key));
+		key = key ? key : strdup("(kept by no module)");
+	} else {
+		key = strdup(gm_note_category(&blocks->notes[index]));
+	}
+	*ret_key = key;
+	return key ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *make_groups(
+        struct gm_context *context, struct gm_target_blocks *blocks, enum gm_group_by by)
+{
+	struct gm_group *groups = blocks->groups = calloc(blocks->count + 1, sizeof(*groups));
+	if (!groups)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < blocks->count; i++) {
-		const char *key = gm_note_category(&blocks->notes[i]);
-		size_t at = 0;
-		while (at < blocks->group_count && strcmp(blocks->groups[at].key, key) != 0)
-			at++;
-		if (at == blocks->group_count) {
-			if (!(blocks->groups[at].key = strdup(key)))
-				return &gm_error_no_memory;
-			blocks->group_count++;
-		}
-		blocks->groups[at].bytes += blocks->memory.pieces[blocks->order[i]].size;
-		blocks->groups[at].blocks++;
+		gm_try(make_key(context, blocks, i, by, &groups[i].key));
+		groups[i].bytes = blocks->memory.pieces[blocks->order[i]].size;
+		groups[i].blocks = 1;
+		blocks->group_count++;
 	}
-	if (blocks->group_count)
-		qsort(blocks->groups, blocks->group_count, sizeof(*blocks->groups), by_bytes);
+	if (!blocks->group_count)
+		return NULL;
+	qsort(groups, blocks->group_count, sizeof(*groups), by_key);
+	size_t kept = 0;
+	for (size_t i = 1; i < blocks->group_count; i++) {
+		if (strcmp(groups[kept].key, groups[i].key) == 0) {
+			groups[kept].bytes += groups[i].bytes;
+			groups[kept].blocks++;
+			free(groups[i].key);
+		} else {
+			groups[++kept] = groups[i];
+		}
+	}
+	blocks->group_count = kept + 1;
+	qsort(groups, blocks->group_count, sizeof(*groups), by_bytes);
 	return NULL;
 }
 
-struct gm_error *gm_ask_target_blocks(
-        struct gm_context *context, int device, struct gm_target_blocks *ret_blocks)
+struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, enum gm_group_by by,
+        struct gm_target_blocks *ret_blocks)
 {
 	struct gm_target_blocks blocks = {0};
 	gm_try(gm_memory_now(context, device, &blocks.memory));
@@ -102,7 +159,7 @@ struct gm_error *gm_ask_target_blocks(
 	if (!error)
 		error = annotate(context, &blocks);
 	if (!error)
-		error = make_groups(&blocks);
+		error = make_groups(context, &blocks, by);
 	if (!error)
 		error = gm_context_check_there(context);
 	if (error) {

@@ -14,12 +14,14 @@ struct gm_target_blocks {
 	size_t *order;               /* pieces in use, biggest first; owned */
 	struct gm_block_note *notes; /* as `order`; owned */
 	size_t count;
-	struct gm_group *groups; /* by category: their bytes add up to memory.allocated; owned */
+	struct gm_group *
+	        groups; /* by category, module or shape: their bytes add up to memory.allocated; owned */
 	size_t group_count;
 };
 
-struct gm_error *gm_ask_target_blocks(
-        struct gm_context *context, int device, struct gm_target_blocks *ret_blocks);
+/* by: GM_BY_CATEGORY (also for GM_BY_NONE), GM_BY_MODULE or GM_BY_SHAPE. */
+struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, enum gm_group_by by,
+        struct gm_target_blocks *ret_blocks);
 void gm_target_blocks_deinit(struct gm_target_blocks *blocks);
 /* "parameter", "gradient", ...: as far as a live tensor tells; "unknown". Static. */
 const char *gm_note_category(const struct gm_block_note *note);

@@ -244,5 +244,5 @@ struct gm_error *gm_trace_log(struct gm_context *context, struct gm_log **ret_lo
 		gm_error_destroy(closing);
 	else
 		error = closing;
-	return error ? error : gm_log_open_named(path, name, ret_log);
+	return error ? error : gm_log_open_lazily(path, name, ret_log);
 }

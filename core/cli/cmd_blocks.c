@@ -14,10 +14,11 @@ struct options {
 	struct gm_context *context;
 	struct gm_blocks_options blocks;
 	bool history, explain;
+	const char *since; /* a file; NULL: none */
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE, KEY_EXPLAIN };
+enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE, KEY_EXPLAIN, KEY_SINCE };
 
 extern const struct gm_command gm_command_blocks;
 
@@ -26,7 +27,13 @@ static const struct argp_option option_table[] = {
         {"at-peak", KEY_AT_PEAK, NULL, 0, "what was allocated at the peak", 0},
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
-        {"by", KEY_BY, "WHAT", 0, "sums by line, stack, phase or category", 0},
+        {"by", KEY_BY, "WHAT", 0,
+                "sums by line, stack, phase, category, operator or module; of a process or core by "
+                "category, module or shape",
+                0},
+        {"since", KEY_SINCE, "FILE", 0,
+                "with --by: what changed since the answer that `--by WHAT --json` wrote to FILE",
+                0},
         {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and why it is one", 0},
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         GM_TARGET_OPTIONS,
@@ -49,6 +56,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		options->history = true;
 		return gm_error_prefix(
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
+	case KEY_SINCE:
+		options->since = argument;
+		return NULL;
 	case KEY_EXPLAIN:
 		options->explain = true;
 		return NULL;
@@ -90,19 +100,29 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 		        "blocks: --at, --at-peak, --history and --explain are about the past: "
 		        "nothing was "
 		        "recorded: leave them out, or record the program");
-	if (by != GM_BY_NONE && by != GM_BY_CATEGORY)
+	if (by == GM_BY_LINE || by == GM_BY_STACK || by == GM_BY_PHASE || by == GM_BY_OPERATOR)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --by %s: which line allocated a block was not recorded: use "
-		        "--by=category, or record the program",
+		        "blocks: --by %s: where a block was allocated was not recorded: use "
+		        "--by=category, module or shape, or record the program",
 		        by == GM_BY_LINE    ? "line"
 		        : by == GM_BY_STACK ? "stack"
-		                            : "phase");
+		        : by == GM_BY_PHASE ? "phase"
+		                            : "operator");
 	struct gm_target_blocks blocks;
-	gm_try(gm_ask_target_blocks(
-	        context, options->blocks.has_device ? (int)options->blocks.device : -1, &blocks));
-	struct gm_error *error =
-	        json ? gm_render_target_blocks_json(&blocks, by == GM_BY_NONE, out)
-	             : gm_render_target_blocks_text(&blocks, by != GM_BY_NONE, style, out);
+	gm_try(gm_ask_target_blocks(context,
+	        options->blocks.has_device ? (int)options->blocks.device : -1, by, &blocks));
+	struct gm_error *error = NULL;
+	if (options->since)
+		error = gm_render_blocks_since(&blocks, options->since, json, style, out);
+	else if (json)
+		error = gm_render_target_blocks_json(&blocks, by == GM_BY_NONE, out);
+	else
+		error = gm_render_target_blocks_text(&blocks,
+		        by == GM_BY_MODULE  ? "kept by module"
+		        : by == GM_BY_SHAPE ? "tensors"
+		        : by                ? "category"
+		                            : NULL,
+		        style, out);
 	gm_target_blocks_deinit(&blocks);
 	return error;
 }
@@ -122,8 +142,22 @@ static struct gm_error *run(
 	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --at, --at-peak and --history exclude each other: choose one");
-	bool target;
-	error = gm_target_take_file(&arguments, context, 0, &target);
+	bool target = false;
+	enum gm_group_by by = options.blocks.by;
+	if (options.since && by != GM_BY_CATEGORY && by != GM_BY_MODULE && by != GM_BY_SHAPE)
+		return gm_error_create(GM_USAGE,
+		        "blocks: --since compares sums of a process: add --by shape, module or "
+		        "category");
+	bool here = context->pid > 0 || context->core_path || context->remote;
+	if (by == GM_BY_MODULE && here && (arguments.positional_count || !context->shell))
+		/* of a recording, with its process or core beside it */
+		error = arguments.positional_count || context->log_path
+		                ? gm_arguments_take_file(&arguments, context, 0)
+		                : (target = true, NULL);
+	else if ((by == GM_BY_SHAPE || options.since) && !context->shell && here)
+		target = true; /* in gdb: of the process, recorded or not */
+	else
+		error = gm_target_take_file(&arguments, context, 0, &target);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
@@ -157,14 +191,20 @@ const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary = "what was allocated at an event, biggest first; what used an address",
         .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
-                 "[--by=WHAT] [--explain] [--json]\n"
+                 "[--by=WHAT [--since=FILE]] [--explain] [--json]\n"
                  "The blocks that were allocated after an event; without one, at the end of the "
                  "record. Of\n"
                  "a process or a core dump: those of now, with what live tensors tell of them.\n"
-                 "--by sums them; the sums add up to what was allocated.\n\n"
+                 "--by sums them; the sums add up to what was allocated. By module: a recording "
+                 "knows the classes\n"
+                 "of the modules that were called; with its process or core beside it, what "
+                 "modules keep is told\n"
+                 "by their paths (layers.3.mlp).\n\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by line\n"
                  " Example: gpumem blocks run.gpumem --at-peak --explain\n"
-                 " Example: gpumem blocks --pid 4711",
+                 " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
+                 " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
+                 " Example: gpumem blocks --pid 4711 --by shape --since before.json",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -10,15 +10,18 @@ struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 		const char *name;
 		enum gm_group_by by;
 	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
-	        {"category", GM_BY_CATEGORY}};
+	        {"category", GM_BY_CATEGORY}, {"operator", GM_BY_OPERATOR},
+	        {"module", GM_BY_MODULE}, {"shape", GM_BY_SHAPE}};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		if (strcmp(names[i].name, text) == 0) {
 			*ret_by = names[i].by;
 			return NULL;
 		}
 	}
-	return gm_error_create(
-	        GM_USAGE, "--by: '%s' is no way to group: line, stack, phase or category", text);
+	return gm_error_create(GM_USAGE,
+	        "--by: '%s' is no way to group: line, stack, phase, category, operator, module or "
+	        "shape",
+	        text);
 }
 
 struct gm_error *gm_compare_files(const struct gm_context *context,

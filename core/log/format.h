@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "log/log.h"
 
@@ -104,10 +105,33 @@ struct gm_cursor {
 
 uint64_t gm_get_varint_slow(struct gm_cursor *cursor);
 
+/* Up to eight bytes at once: the seven bits of each are moved together in three steps. A varint that is longer, or ends
+ * within the last bytes of a payload, is read byte by byte. */
 static inline uint64_t gm_get_varint(struct gm_cursor *cursor)
 {
-	if (cursor->at < cursor->end && *cursor->at < 0x80)
-		return *cursor->at++;
+	const uint8_t *at = cursor->at;
+	if (at < cursor->end && *at < 0x80) {
+		cursor->at++;
+		return *at;
+	}
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	if (cursor->end - at >= 8) {
+		uint64_t word, last;
+		memcpy(&word, at, sizeof(word));
+		last = ~word & UINT64_C(0x8080808080808080); /* bytes that end a varint */
+		if (last) {
+			last &= -last;
+			cursor->at += (__builtin_ctzll(last) >> 3) + 1;
+			word &= (last - 1) & UINT64_C(0x7f7f7f7f7f7f7f7f);
+			word = (word & UINT64_C(0x007f007f007f007f)) |
+			       (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+			word = (word & UINT64_C(0x00003fff00003fff)) |
+			       (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+			return (word & UINT64_C(0x000000000fffffff)) |
+			       (word & UINT64_C(0x0fffffff00000000)) >> 4;
+		}
+	}
+#endif
 	return gm_get_varint_slow(cursor);
 }
 

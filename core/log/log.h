@@ -208,6 +208,11 @@ struct gm_log_events {
 };
 struct gm_error *gm_log_open_with(const char *path, const char *name,
         const struct gm_log_events *events, struct gm_log **ret_log);
+/* The same, but what is in the chunks of events is looked at when it is first read, as reading them twice takes long for
+ * millions: gm_log_event_at() is NULL where one is damaged, and gm_log_event_error() says why. */
+struct gm_error *gm_log_open_lazily(const char *path, const char *name, struct gm_log **ret_log);
+/* Why an event cannot be read: GM_CORRUPT, offset and reason; NULL: it can. */
+struct gm_error *gm_log_event_error(const struct gm_log *log, uint64_t number);
 void gm_log_close(struct gm_log *log);
 /* Reads what was appended since. */
 struct gm_error *gm_log_refresh(struct gm_log *log);
@@ -225,6 +230,8 @@ void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *re
 /* Events from `number` on, as many as *ret_count says: what to go through many of them with. Valid until another event
  * is asked for; NULL: there is none, or no memory. */
 const struct gm_event *gm_log_events(const struct gm_log *log, uint64_t number, size_t *ret_count);
+/* The same without a copy, good until the next call of either; NULL: there is no such event, or it cannot be read. */
+const struct gm_event *gm_log_event_at(const struct gm_log *log, uint64_t number);
 const char *gm_log_string(const struct gm_log *log, uint32_t id); /* "" for 0 */
 bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_code);
 bool gm_log_frame(const struct gm_log *log, uint32_t id, struct gm_log_frame *ret_frame);

@@ -41,6 +41,7 @@ struct cache_slot {
 
 struct cache {
 	struct cache_slot slots[CACHE_SLOTS];
+	struct cache_slot *latest; /* that was asked for, NULL: none */
 	uint64_t clock;
 	uint8_t *bytes; /* a chunk's payload under way */
 	size_t capacity;
@@ -56,6 +57,7 @@ struct gm_log {
 	uint64_t offset; /* one past the last whole chunk */
 	uint64_t size;   /* of the file when last looked at */
 	bool closed;
+	bool lazy; /* chunks of events are looked at when they are read */
 	struct gm_tables tables;
 	GM_ARRAY(struct event_chunk) chunks;
 	uint64_t event_count;
@@ -69,6 +71,14 @@ static struct gm_error *damaged(const struct gm_log *log, uint64_t offset, const
 	        "%s: damaged at byte %" PRIu64
 	        ": %s: record again, or restore the file from a copy",
 	        log->path, offset, reason);
+}
+
+static struct gm_error *damaged_chunk(
+        const struct gm_log *log, uint64_t offset, unsigned type, const char *reason)
+{
+	char text[160];
+	snprintf(text, sizeof(text), "a chunk of %s: %s", gm_chunk_type_name(type), reason);
+	return damaged(log, offset, text);
 }
 
 /* Reads up to `size` bytes; fewer at the end of the file. -1: errno. */
@@ -94,33 +104,49 @@ static bool cache_reserve(struct cache *cache, size_t size)
 	return gm_array_grow((void **)&cache->bytes, &cache->capacity, 0, size, 1);
 }
 
-/* Decodes a whole chunk to see that it holds what it says, and indexes it. */
+/* The events of a chunk into `events` (NULL: they are only looked at). What is wrong with it, or NULL. */
+static const char *decode_events(
+        const struct gm_log *log, struct gm_cursor *cursor, uint32_t count, struct gm_event *events)
+{
+	const struct gm_tables *tables = &log->tables;
+	struct gm_event state;
+	gm_event_state_reset(&state);
+	for (uint32_t i = 0; i < count; i++) {
+		gm_event_decode(&state, cursor);
+		if (cursor->bad)
+			return "an event is malformed";
+		if (state.python_stack > tables->python_stacks.count ||
+		        state.native_stack > tables->native_stacks.count ||
+		        state.evidence > tables->evidence.count)
+			return "an event refers to a stack that is not there";
+		if (events)
+			events[i] = state;
+	}
+	return cursor->at == cursor->end ? NULL : "bytes are left over behind its events";
+}
+
+/* Indexes a chunk, and sees that it holds what it says unless that is left to when it is read. */
 static const char *read_events(struct gm_log *log, const struct gm_chunk_header *header,
         struct gm_cursor *cursor, uint64_t offset, bool *ret_no_memory)
 {
 	if (header->count > GM_CHUNK_EVENTS_MAX)
 		return "more events than a chunk may have";
-	struct gm_event state;
-	gm_event_state_reset(&state);
-	for (uint32_t i = 0; i < header->count; i++) {
-		gm_event_decode(&state, cursor);
-		if (cursor->bad)
-			return "an event is malformed";
-		if (state.python_stack > log->tables.python_stacks.count ||
-		        state.native_stack > log->tables.native_stacks.count ||
-		        state.evidence > log->tables.evidence.count)
-			return "an event refers to a stack that is not there";
-	}
-	if (cursor->at != cursor->end)
-		return "bytes are left over behind its events";
-	if (header->count == 0)
-		return NULL;
+	/* an event takes two bytes at least: no count beyond what can be there */
+	bool packed = header->flags & GM_CHUNK_PACKED;
+	uint64_t most = log->lazy && packed ? (uint64_t)header->length * GM_PACK_MOST
+	                                    : (uint64_t)(cursor->end - cursor->at);
+	if (header->count > most / 2)
+		return "an event is malformed";
+	const char *reason =
+	        log->lazy && header->count ? NULL : decode_events(log, cursor, header->count, NULL);
+	if (reason || header->count == 0)
+		return reason;
 	const struct event_chunk chunk = {
 	        .first = log->event_count,
 	        .offset = offset,
 	        .length = header->length,
 	        .count = header->count,
-	        .packed = header->flags & GM_CHUNK_PACKED,
+	        .packed = packed,
 	};
 	if (!gm_array_push(&log->chunks, chunk)) {
 		*ret_no_memory = true;
@@ -150,7 +176,7 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
 	const char *reason = NULL;
 	if (header->flags & GM_CHUNK_PACKED && header->type != GM_CHUNK_EVENTS)
 		reason = "what is packed are no events";
-	else if (header->flags & GM_CHUNK_PACKED) {
+	else if (header->flags & GM_CHUNK_PACKED && (!log->lazy || !header->count)) {
 		reason = gm_unpack(payload, length, &log->cache->unpacked,
 		        &log->cache->unpacked_capacity, &length, &no_memory);
 		payload = log->cache->unpacked;
@@ -174,13 +200,7 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
 	}
 	if (no_memory)
 		return &gm_error_no_memory;
-	if (reason) {
-		char text[160];
-		snprintf(text, sizeof(text), "a chunk of %s: %s", gm_chunk_type_name(header->type),
-		        reason);
-		return damaged(log, offset, text);
-	}
-	return NULL;
+	return reason ? damaged_chunk(log, offset, header->type, reason) : NULL;
 }
 
 /* Reads chunks from log->offset to the last whole one. */
@@ -254,19 +274,8 @@ static struct gm_error *read_header(struct gm_log *log)
 	return reason ? damaged(log, 0, reason) : NULL;
 }
 
-struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
-{
-	return gm_log_open_named(path, path, ret_log);
-}
-
-struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log)
-{
-	const struct gm_log_events none = {.size = sizeof(none)};
-	return gm_log_open_with(path, name, &none, ret_log);
-}
-
-struct gm_error *gm_log_open_with(const char *path, const char *name,
-        const struct gm_log_events *events, struct gm_log **ret_log)
+static struct gm_error *open_log(const char *path, const char *name,
+        const struct gm_log_events *events, bool lazy, struct gm_log **ret_log)
 {
 	struct gm_log *log = calloc(1, sizeof(*log));
 	if (!log) {
@@ -276,6 +285,7 @@ struct gm_error *gm_log_open_with(const char *path, const char *name,
 	}
 	log->given = *events;
 	log->event_count = events->count;
+	log->lazy = lazy;
 	/* O_NONBLOCK: opening a FIFO by mistake must not hang. */
 	log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct gm_error *error = NULL;
@@ -301,6 +311,29 @@ struct gm_error *gm_log_open_with(const char *path, const char *name,
 	}
 	*ret_log = log;
 	return NULL;
+}
+
+struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
+{
+	return gm_log_open_named(path, path, ret_log);
+}
+
+static const struct gm_log_events in_file = {.size = sizeof(in_file)};
+
+struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log)
+{
+	return open_log(path, name, &in_file, false, ret_log);
+}
+
+struct gm_error *gm_log_open_lazily(const char *path, const char *name, struct gm_log **ret_log)
+{
+	return open_log(path, name, &in_file, true, ret_log);
+}
+
+struct gm_error *gm_log_open_with(const char *path, const char *name,
+        const struct gm_log_events *events, struct gm_log **ret_log)
+{
+	return open_log(path, name, events, false, ret_log);
 }
 
 void gm_log_close(struct gm_log *log)
@@ -387,40 +420,46 @@ static size_t find_chunk(const struct gm_log *log, uint64_t number)
 	return low;
 }
 
-/* Decodes one chunk behind the slot's events. False: the file has changed under us, or no memory.
- */
-static bool load_chunk(
-        const struct gm_log *log, const struct event_chunk *chunk, struct cache_slot *slot)
+/* Decodes one chunk into `events` (NULL: only looks at it). What is wrong, or NULL: the file may have changed under us. */
+static const char *load_chunk(
+        const struct gm_log *log, const struct event_chunk *chunk, struct gm_event *events)
 {
 	struct cache *cache = log->cache;
-	if (!cache_reserve(cache, chunk->length + 1) ||
-	        read_at(log->fd, cache->bytes, chunk->length, chunk->offset) !=
-	                (ssize_t)chunk->length)
-		return false;
+	if (!cache_reserve(cache, chunk->length + 1))
+		return "no memory to read it";
+	if (read_at(log->fd, cache->bytes, chunk->length, chunk->offset) != (ssize_t)chunk->length)
+		return "it cannot be read any more";
 	const uint8_t *bytes = cache->bytes;
 	size_t length = chunk->length;
-	bool no_memory = false;
 	if (chunk->packed) {
-		if (gm_unpack(bytes, length, &cache->unpacked, &cache->unpacked_capacity, &length,
-		            &no_memory))
-			return false;
+		bool no_memory = false;
+		const char *reason = gm_unpack(bytes, length, &cache->unpacked,
+		        &cache->unpacked_capacity, &length, &no_memory);
+		if (reason || no_memory)
+			return reason ? reason : "no memory to read it";
 		bytes = cache->unpacked;
 	}
 	struct gm_cursor cursor = {bytes, bytes + length, false};
-	struct gm_event state;
-	gm_event_state_reset(&state);
-	for (uint32_t i = 0; i < chunk->count; i++) {
-		gm_event_decode(&state, &cursor);
-		if (cursor.bad)
-			return false;
-		slot->events[slot->count + i] = state;
-	}
-	slot->count += chunk->count;
-	return true;
+	return decode_events(log, &cursor, chunk->count, events);
+}
+
+/* Events that lie elsewhere, from one on: the first slot has them. */
+static struct cache_slot *load_given(const struct gm_log *log, uint64_t number)
+{
+	struct cache_slot *slot = &log->cache->slots[0];
+	uint64_t left = log->event_count - number;
+	if (!slot->events && !(slot->events = malloc(GIVEN_BATCH * sizeof(*slot->events))))
+		return NULL;
+	slot->first = number;
+	slot->count = left < GIVEN_BATCH ? left : GIVEN_BATCH;
+	log->given.get(log->given.context, number, (size_t)slot->count, slot->events);
+	return slot;
 }
 
 static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 {
+	if (log->given.get)
+		return load_given(log, number);
 	struct cache *cache = log->cache;
 	struct cache_slot *slot = &cache->slots[0];
 	for (size_t i = 1; i < CACHE_SLOTS; i++)
@@ -436,59 +475,68 @@ static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 	for (size_t i = index; i < log->chunks.count; i++) {
 		const struct event_chunk *chunk = &log->chunks.items[i];
 		if (slot->count + chunk->count > GM_CHUNK_EVENTS_MAX ||
-		        !load_chunk(log, chunk, slot))
+		        load_chunk(log, chunk, slot->events + slot->count))
 			break;
+		slot->count += chunk->count;
 	}
 	return slot->count ? slot : NULL;
 }
 
-/* The slot with an event; NULL: there is none, or no memory. */
+/* The slot with an event; NULL: there is none, or it cannot be read. */
 static struct cache_slot *slot_with(const struct gm_log *log, uint64_t number)
 {
-	struct cache_slot *slot = NULL;
+	struct cache *cache = log->cache;
+	struct cache_slot *slot = cache->latest;
+	if (slot && number - slot->first < slot->count)
+		return slot;
+	if (number >= log->event_count)
+		return NULL;
+	slot = NULL;
 	for (size_t i = 0; i < CACHE_SLOTS && !slot; i++) {
-		struct cache_slot *candidate = &log->cache->slots[i];
+		struct cache_slot *candidate = &cache->slots[i];
 		if (number - candidate->first < candidate->count)
 			slot = candidate;
 	}
 	if (!slot)
 		slot = load(log, number);
+	cache->latest = slot;
 	if (slot)
-		slot->used = ++log->cache->clock;
+		slot->used = ++cache->clock;
 	return slot;
 }
 
 void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event)
 {
-	const struct cache_slot *slot = NULL;
 	if (number < log->event_count && log->given.get) {
 		log->given.get(log->given.context, number, 1, ret_event);
 		return;
 	}
-	if (number < log->event_count)
-		slot = slot_with(log, number);
+	const struct cache_slot *slot = slot_with(log, number);
 	*ret_event = slot ? slot->events[number - slot->first] : (struct gm_event){0};
 }
 
 const struct gm_event *gm_log_events(const struct gm_log *log, uint64_t number, size_t *ret_count)
 {
-	*ret_count = 0;
-	if (number >= log->event_count)
+	const struct cache_slot *slot = slot_with(log, number);
+	*ret_count = slot ? (size_t)(slot->first + slot->count - number) : 0;
+	return slot ? slot->events + (number - slot->first) : NULL;
+}
+
+const struct gm_event *gm_log_event_at(const struct gm_log *log, uint64_t number)
+{
+	const struct cache_slot *slot = slot_with(log, number);
+	return slot ? &slot->events[number - slot->first] : NULL;
+}
+
+struct gm_error *gm_log_event_error(const struct gm_log *log, uint64_t number)
+{
+	if (number >= log->event_count || log->given.get)
 		return NULL;
-	if (!log->given.get) {
-		const struct cache_slot *slot = slot_with(log, number);
-		if (!slot)
-			return NULL;
-		*ret_count = (size_t)(slot->first + slot->count - number);
-		return slot->events + (number - slot->first);
-	}
-	struct cache_slot *slot = &log->cache->slots[0];
-	if (!slot->events && !(slot->events = malloc(GIVEN_BATCH * sizeof(*slot->events))))
-		return NULL;
-	uint64_t left = log->event_count - number;
-	*ret_count = left < GIVEN_BATCH ? (size_t)left : GIVEN_BATCH;
-	log->given.get(log->given.context, number, *ret_count, slot->events);
-	return slot->events;
+	const struct event_chunk *chunk = &log->chunks.items[find_chunk(log, number)];
+	const char *reason = load_chunk(log, chunk, NULL);
+	return reason ? damaged_chunk(
+	                        log, chunk->offset - GM_CHUNK_HEADER_SIZE, GM_CHUNK_EVENTS, reason)
+	              : NULL;
 }
 
 const char *gm_log_string(const struct gm_log *log, uint32_t id)

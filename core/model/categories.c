@@ -139,19 +139,19 @@ static struct origin *origin_at(struct origins *origins, uint32_t stack)
 
 /* The flags of an allocation's stacks; false: no memory. */
 static bool origin_of(
-        struct working *working, const struct gm_event *event, struct origin *ret_origin)
+        struct working *working, const struct gm_site *site, struct origin *ret_origin)
 {
-	struct origin *python = origin_at(&working->python, event->python_stack);
-	struct origin *native = origin_at(&working->native, event->native_stack);
+	struct origin *python = origin_at(&working->python, site->python_stack);
+	struct origin *native = origin_at(&working->native, site->native_stack);
 	if (!python || !native)
 		return false;
 	const struct gm_log *log = gm_model_log(working->model);
 	if (!python->known) {
-		python->flags = gm_provenance_python(log, event->python_stack, &python->apply_line);
+		python->flags = gm_provenance_python(log, site->python_stack, &python->apply_line);
 		python->known = true;
 	}
 	if (!native->known) {
-		native->flags = gm_provenance_native(log, event->native_stack);
+		native->flags = gm_provenance_native(log, site->native_stack);
 		native->known = true;
 	}
 	*ret_origin = (struct origin){true, python->flags | native->flags, python->apply_line};
@@ -204,8 +204,7 @@ static enum reason in_init(const struct working *working, const struct origin *o
 }
 
 static enum reason in_backward(const struct working *working, const struct gm_block *block,
-        const struct gm_event *event, const struct origin *origin, struct gm_model_run born,
-        const struct gm_model_run *died)
+        const struct origin *origin, struct gm_model_run born, const struct gm_model_run *died)
 {
 	/* checkpoints alternate between backward and recomputing: one backward pass for all that */
 	bool kept = !died || died->step != born.step ||
@@ -215,7 +214,7 @@ static enum reason in_backward(const struct working *working, const struct gm_bl
 		return born.phase == GM_PHASE_RECOMPUTE ? RECOMPUTED : BACKWARD_TEMPORARY;
 	if (origin->flags & GM_FROM_REDUCE)
 		return GRADIENT_REDUCED;
-	bool fits = is_parameter_size(working, event->requested ? event->requested : block->size);
+	bool fits = is_parameter_size(working, block->requested ? block->requested : block->size);
 	if (!died && !fits && is_workspace_size(block->requested ? block->requested : block->size))
 		return WORKSPACE_SIZED;
 	if (fits || (died && died->phase == GM_PHASE_ZERO_GRAD) || !working->parameter_count)
@@ -268,16 +267,16 @@ static enum reason in_evaluation(const struct working *working, const struct gm_
 }
 
 static enum reason judge(const struct working *working, const struct gm_block *block,
-        const struct gm_event *event, const struct origin *origin, struct gm_model_run born,
+        const struct gm_site *site, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died)
 {
-	if (event->flags & GM_EVENT_PREEXISTING && !event->python_stack)
+	if (site->flags & GM_EVENT_PREEXISTING && !site->python_stack)
 		return BEFORE_RECORD;
 	if (origin->flags & GM_FROM_WORKSPACE)
 		return WORKSPACE_NAMED;
 	if (origin->flags & GM_FROM_COLLECTIVE)
 		return COLLECTIVE;
-	if (!event->python_stack && !event->native_stack)
+	if (!site->python_stack && !site->native_stack)
 		return NO_STACK;
 	if (origin->flags & GM_FROM_OPTIMIZER || born.phase == GM_PHASE_OPTIMIZER) {
 		bool within = died && died->step == born.step && died->phase == GM_PHASE_OPTIMIZER;
@@ -290,7 +289,7 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 	switch (born.phase) {
 	case GM_PHASE_BACKWARD:
 	case GM_PHASE_RECOMPUTE:
-		return in_backward(working, block, event, origin, born, died);
+		return in_backward(working, block, origin, born, died);
 	case GM_PHASE_FORWARD:
 		return in_forward(block, origin, born, died);
 	case GM_PHASE_EVALUATION:
@@ -333,12 +332,10 @@ static bool look_at_all(struct working *working)
 	working->param_line = UINT32_MAX;
 	for (size_t i = 0; fits && i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
-		struct gm_event event;
 		struct origin origin;
 		if (block->alloc == GM_NO_EVENT)
 			continue;
-		gm_log_event(gm_model_log(model), block->alloc, &event);
-		fits = origin_of(working, &event, &origin);
+		fits = origin_of(working, gm_model_site(model, block->alloc), &origin);
 		if (!fits)
 			break;
 		run = run_of(model, run, block->alloc);
@@ -351,7 +348,7 @@ static bool look_at_all(struct working *working)
 			continue;
 		if (origin.apply_line && origin.apply_line < working->param_line)
 			working->param_line = origin.apply_line;
-		fits = gm_array_push(&sizes, event.requested ? event.requested : block->size);
+		fits = gm_array_push(&sizes, block->requested ? block->requested : block->size);
 	}
 	if (sizes.count)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
@@ -368,25 +365,21 @@ static bool find_trained(struct working *working)
 	GM_ARRAY(uint64_t) sizes = {0};
 	bool fits = true;
 	for (size_t i = 0; fits && i < working->categories->count; i++) {
-		struct gm_event event;
 		if (reasons_of[i] != GRADIENT_KEPT && reasons_of[i] != OPTIMIZER_KEEPS)
 			continue;
-		gm_log_event(gm_model_log(model), gm_model_block(model, i)->alloc, &event);
-		fits = gm_array_push(&sizes, event.requested);
+		fits = gm_array_push(&sizes, gm_model_block(model, i)->requested);
 	}
 	if (fits && sizes.count)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
 	for (size_t i = 0; fits && sizes.count && i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		uint32_t end = gm_block_end(block);
-		struct gm_event event;
 		if (reasons_of[i] != NO_RULE ||
 		        gm_model_phase(model, block->alloc) != GM_PHASE_INIT ||
 		        (end != GM_NO_EVENT && gm_model_step(model, end) == 0 &&
 		                gm_model_phase(model, end) == GM_PHASE_INIT))
 			continue;
-		gm_log_event(gm_model_log(model), block->alloc, &event);
-		if (bsearch(&event.requested, sizes.items, sizes.count, sizeof(*sizes.items),
+		if (bsearch(&block->requested, sizes.items, sizes.count, sizeof(*sizes.items),
 		            compare_sizes))
 			working->categories->reasons[i] = TRAINED;
 	}
@@ -402,21 +395,20 @@ static struct gm_error *work(struct working *working)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < working->categories->count; i++) {
 		const struct gm_block *block = gm_model_block(model, i);
-		struct gm_event event;
 		struct origin origin;
 		if (block->alloc == GM_NO_EVENT) {
 			working->categories->reasons[i] = BEFORE_RECORD;
 			continue;
 		}
-		gm_log_event(gm_model_log(model), block->alloc, &event);
-		if (!origin_of(working, &event, &origin))
+		const struct gm_site *site = gm_model_site(model, block->alloc);
+		if (!origin_of(working, site, &origin))
 			return &gm_error_no_memory;
 		run = run_of(model, run, block->alloc);
 		struct gm_model_run born = gm_model_run(model, run);
 		size_t end = run_of_free(model, block, born, run);
 		struct gm_model_run died = end == SIZE_MAX ? born : gm_model_run(model, end);
 		working->categories->reasons[i] = (uint8_t)judge(
-		        working, block, &event, &origin, born, end == SIZE_MAX ? NULL : &died);
+		        working, block, site, &origin, born, end == SIZE_MAX ? NULL : &died);
 	}
 	return find_trained(working) ? NULL : &gm_error_no_memory;
 }

@@ -5,8 +5,10 @@
 #include "base/array.h"
 #include "model/live.h"
 #include "model/model.h"
+#include "model/sites.h"
 
-enum { CHECKPOINT_EVENTS = 1 << 16 };
+/* So many events are gone through at most to tell the usage after any one: far below a millisecond. */
+enum { CHECKPOINT_EVENTS = 1 << 11 };
 
 /* Where step or phase changes: they do so rarely. */
 struct run {
@@ -28,7 +30,10 @@ struct gm_model {
 	GM_ARRAY(struct gm_model_device) devices;
 	GM_ARRAY(struct gm_block) blocks;
 	uint32_t *event_blocks;
+	uint32_t *event_sites;
+	struct gm_sites sites;
 	uint32_t event_count;
+	size_t pass_count; /* of the log's */
 	GM_ARRAY(struct checkpoint) checkpoints;
 	GM_ARRAY(struct gm_usage) usages;
 	GM_ARRAY(struct run) runs;
@@ -45,14 +50,24 @@ struct gm_model {
 size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t index);
 /* What an event does to a device's usage; `block` is the one it is about, NULL for segments. One place, so that
  * the sums at any event are those that the peak was found with. */
-void gm_usage_apply(struct gm_usage *usage, const struct gm_event *event,
+void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
         const struct gm_block *block, uint32_t number);
 
 /* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
 void gm_model_steps_cleanup(struct gm_steps **steps);
 uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, size_t *passes);
+        const struct gm_site *site, uint32_t number, size_t *passes);
+static inline const struct gm_site *gm_model_site(const struct gm_model *model, uint32_t event)
+{
+	return &model->sites.items.items[model->event_sites[event]];
+}
+/* Did the event allocate the block that it is about? */
+static inline bool gm_model_allocates(const struct gm_model *model, uint32_t event)
+{
+	uint32_t block = model->event_blocks[event];
+	return block != GM_NO_BLOCK && model->blocks.items[block].alloc == event;
+}
 /* ... and the second, when the loop is known, gives each event its step and phase. */
 struct gm_error *gm_model_assign_steps(struct gm_model *model);
 

@@ -94,7 +94,7 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 	owner->ooms += event->action == GM_OOM;
 	uint32_t index = model->event_blocks[number];
 	const struct gm_block *block = index == GM_NO_BLOCK ? NULL : &model->blocks.items[index];
-	gm_usage_apply(&owner->now, event, block, number);
+	gm_usage_apply(&owner->now, (enum gm_action)event->action, event->size, block, number);
 	if (owner->now.allocated > owner->peak.allocated)
 		owner->peak_event = number;
 	raise(&owner->peak.allocated, owner->now.allocated);
@@ -117,6 +117,12 @@ static bool add_checkpoint(struct gm_model *model)
 	return gm_array_push(&model->checkpoints, checkpoint);
 }
 
+static struct gm_error *unreadable(const struct gm_log *log, uint64_t number)
+{
+	struct gm_error *error = gm_log_event_error(log, number);
+	return error ? error : &gm_error_no_memory;
+}
+
 static struct gm_error *build(struct gm_model *model)
 {
 	uint64_t count = gm_log_event_count(model->log);
@@ -126,22 +132,28 @@ static struct gm_error *build(struct gm_model *model)
 		        "shorter run",
 		        gm_log_path(model->log));
 	model->event_count = (uint32_t)count;
+	model->pass_count = gm_log_pass_count(model->log);
 	model->event_blocks = malloc((count ? count : 1) * sizeof(*model->event_blocks));
+	model->event_sites = malloc((count ? count : 1) * sizeof(*model->event_sites));
 	_cleanup_(gm_model_steps_cleanup) struct gm_steps *steps = gm_model_steps_create(model);
-	if (!model->event_blocks || !steps)
+	if (!model->event_blocks || !model->event_sites || !steps)
 		return &gm_error_no_memory;
 	size_t passes = 0;
 	for (uint32_t number = 0; number < model->event_count; number++) {
-		struct gm_event event;
-		gm_log_event(model->log, number, &event);
+		const struct gm_event *event = gm_log_event_at(model->log, number);
+		if (!event)
+			return unreadable(model->log, number);
 		if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
 			return &gm_error_no_memory;
-		if (!add_event(model, &event, number))
+		if (!add_event(model, event, number) ||
+		        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
 			return &gm_error_no_memory;
-		if (!(event.flags & GM_EVENT_PREEXISTING))
-			gm_model_steps_feed(model, steps, &event, number, &passes);
+		if (!(event->flags & GM_EVENT_PREEXISTING))
+			gm_model_steps_feed(
+			        model, steps, gm_model_site(model, number), number, &passes);
 	}
 	gm_live_deinit(&model->live);
+	gm_sites_finish(&model->sites);
 	model->has_loop = gm_steps_loop(steps, &model->loop);
 	if (gm_log_mark_count(model->log) && !(model->marks = gm_marks_create(model->log)))
 		return &gm_error_no_memory;
@@ -176,7 +188,9 @@ void gm_model_destroy(struct gm_model *model)
 	gm_array_deinit(&model->segment_events);
 	gm_categories_destroy(model->categories);
 	gm_marks_destroy(model->marks);
+	gm_sites_deinit(&model->sites);
 	free(model->event_blocks);
+	free(model->event_sites);
 	free(model);
 }
 
@@ -219,6 +233,17 @@ const struct gm_block *gm_model_block(const struct gm_model *model, size_t index
 uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event)
 {
 	return event < model->event_count ? model->event_blocks[event] : GM_NO_BLOCK;
+}
+
+void gm_model_stacks(
+        const struct gm_model *model, uint64_t event, uint32_t *ret_python, uint32_t *ret_native)
+{
+	*ret_python = *ret_native = 0;
+	if (event >= model->event_count)
+		return;
+	const struct gm_site *site = gm_model_site(model, (uint32_t)event);
+	*ret_python = site->python_stack;
+	*ret_native = site->native_stack;
 }
 
 bool gm_block_live_after(const struct gm_block *block, uint32_t event)

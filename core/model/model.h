@@ -2,7 +2,7 @@
  * The model: what a log's events mean. Every block's life, the state at any event, the peak, segments, steps
  * of the training loop and phases.
  *
- * A block costs 40 bytes and an event 4; the rest stays in the log, which must outlive the model. This room
+ * A block costs 40 bytes and an event 8; the rest stays in the log, which must outlive the model. This room
  * may include base and log. It knows no process: shapes, holders and names of live things are asked elsewhere.
  */
 #ifndef GM_MODEL_MODEL_H
@@ -81,25 +81,12 @@ static inline uint32_t gm_block_end(const struct gm_block *block)
 /* Is the block allocated after event `event`? (Free requested ends it.) */
 bool gm_block_live_after(const struct gm_block *block, uint32_t event);
 
-/* The usage of a device after an event. Costs one pass over at most 64 K events. */
+/* An event's stacks (0: none), without a look into the log. */
+void gm_model_stacks(
+        const struct gm_model *model, uint64_t event, uint32_t *ret_python, uint32_t *ret_native);
+
+/* The usage of a device after an event. Costs one pass over at most 2 K events. */
 struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device, uint64_t event);
-
-/* Goes through the events of one device in order, with its usage after each. */
-struct gm_walk {
-	const struct gm_model *model;
-	size_t device;
-	uint32_t number; /* of the event that gm_walk_next() gave */
-	struct gm_event event;
-	uint32_t block; /* that it is about; GM_NO_BLOCK: none */
-	struct gm_usage usage;
-	uint32_t ahead;
-};
-struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device);
-bool gm_walk_next(struct gm_walk *walk); /* false: there is no further event */
-
-/* Segments that are there after an event, by address. The caller frees the array. */
-struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
-        struct gm_segment **ret_segments, size_t *ret_count);
 
 /* Events that follow one another in one step and phase. */
 struct gm_model_run {
@@ -107,6 +94,28 @@ struct gm_model_run {
 	uint32_t step;
 	enum gm_phase phase;
 };
+/* Goes through the events of one device in order, with its usage after each. */
+struct gm_walk {
+	const struct gm_model *model;
+	size_t device;
+	uint32_t number; /* of the event that gm_walk_next() gave */
+	bool brief;
+	struct gm_event event; /* brief: its action and size alone */
+	uint32_t block;        /* that it is about; GM_NO_BLOCK: none */
+	struct gm_usage usage;
+	uint32_t ahead;
+	size_t run; /* that the event is in: see gm_walk_run() */
+};
+struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device);
+/* The same for who needs no more of the events than what they do to memory: several times as fast. */
+struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device);
+bool gm_walk_next(struct gm_walk *walk);               /* false: there is no further event */
+struct gm_model_run gm_walk_run(struct gm_walk *walk); /* that the event is in */
+
+/* Segments that are there after an event, by address. The caller frees the array. */
+struct gm_error *gm_model_segments_after(const struct gm_model *model, uint64_t event,
+        struct gm_segment **ret_segments, size_t *ret_count);
+
 size_t gm_model_run_count(const struct gm_model *model);
 struct gm_model_run gm_model_run(const struct gm_model *model, size_t index);
 /* The run that an event is in; the event must be in the record. */

@@ -35,17 +35,17 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 
 /* Feeds an event, and before it what iterators told up to it: *passes of the log's have been fed. */
 uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, size_t *passes)
+        const struct gm_site *site, uint32_t number, size_t *passes)
 {
-	for (; *passes < gm_log_pass_count(model->log); ++*passes) {
+	for (; *passes < model->pass_count; ++*passes) {
 		struct gm_log_pass pass;
 		gm_log_pass(model->log, *passes, &pass);
 		if (pass.event > number)
 			break;
 		gm_steps_turn(steps, pass.code, pass.loop, pass.position != GM_LOG_NO_POSITION);
 	}
-	return gm_steps_feed(steps, event->python_stack, event->native_stack,
-	        (enum gm_action)event->action, event->flags & GM_EVENT_BORROWED);
+	return gm_steps_feed(steps, site->python_stack, site->native_stack,
+	        gm_model_allocates(model, number), site->flags & GM_EVENT_BORROWED);
 }
 
 void gm_model_steps_cleanup(struct gm_steps **steps)
@@ -78,23 +78,22 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 	bool over = false;
 	size_t passes = 0;
 	for (uint32_t number = 0; number < model->event_count; number++) {
-		struct gm_event event;
-		gm_log_event(model->log, number, &event);
+		const struct gm_site *site = gm_model_site(model, number);
 		struct run run = {number, 0, GM_PHASE_INIT};
-		if (!(event.flags & GM_EVENT_PREEXISTING)) {
-			run.step = gm_model_steps_feed(model, steps, &event, number, &passes);
+		if (!(site->flags & GM_EVENT_PREEXISTING)) {
+			run.step = gm_model_steps_feed(model, steps, site, number, &passes);
 			run.phase = (uint8_t)gm_steps_phase(steps);
-			if (!main_thread && event.python_stack &&
-			        !(event.flags & GM_EVENT_BORROWED))
-				main_thread = event.thread;
+			if (!main_thread && site->python_stack &&
+			        !(site->flags & GM_EVENT_BORROWED))
+				main_thread = site->thread;
 			run.step = gm_marks_step(model->marks, number, run.step);
 			/* in a step that was marked, what has no phase of its own is no start-up */
 			if (gm_model_steps_marked(model) && run.step && run.phase == GM_PHASE_INIT)
 				run.phase = GM_PHASE_OTHER;
 			run.phase = (uint8_t)gm_marks_phase(
-			        model->marks, number, event.thread, (enum gm_phase)run.phase);
+			        model->marks, number, site->thread, (enum gm_phase)run.phase);
 			/* The main thread has no Python frame any more: the program is over. */
-			over = event.thread == main_thread ? !event.python_stack : over;
+			over = site->thread == main_thread ? !site->python_stack : over;
 			if (over && main_thread) {
 				run.step = 0;
 				run.phase = GM_PHASE_OTHER;
@@ -122,6 +121,15 @@ struct gm_model_run gm_model_run(const struct gm_model *model, size_t index)
 	const struct run *run = &model->runs.items[index];
 	uint32_t end = index + 1 < model->runs.count ? run[1].event : model->event_count;
 	return (struct gm_model_run){run->event, end, run->step, (enum gm_phase)run->phase};
+}
+
+struct gm_model_run gm_walk_run(struct gm_walk *walk)
+{
+	const struct gm_model *model = walk->model;
+	while (walk->run + 1 < model->runs.count &&
+	        model->runs.items[walk->run + 1].event <= walk->number)
+		walk->run++;
+	return gm_model_run(model, walk->run);
 }
 
 size_t gm_model_run_at(const struct gm_model *model, uint32_t event)
@@ -177,11 +185,10 @@ bool gm_model_steps_marked(const struct gm_model *model)
 size_t gm_model_ranges(
         const struct gm_model *model, uint64_t number, const char **ret_names, size_t max)
 {
-	struct gm_event event;
 	if (!model->marks || number >= model->event_count)
 		return 0;
-	gm_log_event(model->log, number, &event);
-	return gm_marks_ranges(model->marks, number, event.thread, ret_names, max);
+	const struct gm_site *site = gm_model_site(model, (uint32_t)number);
+	return gm_marks_ranges(model->marks, number, site->thread, ret_names, max);
 }
 
 const char *gm_model_metadata(const struct gm_model *model, uint64_t number)

@@ -16,14 +16,14 @@ static uint64_t take(uint64_t from, uint64_t size)
 	return from > size ? from - size : 0;
 }
 
-void gm_usage_apply(struct gm_usage *usage, const struct gm_event *event,
+void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
         const struct gm_block *block, uint32_t number)
 {
 	uint64_t requested = block ? block->requested : 0;
-	switch (event->action) {
+	switch (action) {
 	case GM_ALLOC:
-		usage->allocated += event->size;
-		usage->active += event->size;
+		usage->allocated += size;
+		usage->active += size;
 		usage->requested += requested;
 		break;
 	case GM_FREE_REQUESTED:
@@ -40,15 +40,47 @@ void gm_usage_apply(struct gm_usage *usage, const struct gm_event *event,
 		break;
 	case GM_SEGMENT_ALLOC:
 	case GM_SEGMENT_MAP:
-		usage->reserved += event->size;
+		usage->reserved += size;
 		break;
 	case GM_SEGMENT_FREE:
 	case GM_SEGMENT_UNMAP:
-		usage->reserved = take(usage->reserved, event->size);
+		usage->reserved = take(usage->reserved, size);
 		break;
 	default:
 		break;
 	}
+}
+
+/* What an event does, told by the block that it is about; false: the log has to be asked (segments; a second free). */
+static bool told_by_block(const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
+{
+	if (number == block->alloc)
+		*ret_action = GM_ALLOC;
+	else if (number == block->free_requested)
+		*ret_action = GM_FREE_REQUESTED;
+	else if (number == block->free_completed)
+		*ret_action = GM_FREE_COMPLETED;
+	else
+		return false;
+	return true;
+}
+
+/* The next event's action and size; false: it is another device's. */
+static bool look(const struct gm_model *model, size_t device, uint32_t number,
+        struct gm_event *ret_event, const struct gm_block **ret_block)
+{
+	uint32_t index = model->event_blocks[number];
+	enum gm_action action;
+	*ret_block = index == GM_NO_BLOCK ? NULL : &model->blocks.items[index];
+	if (*ret_block && (*ret_block)->device != device)
+		return false;
+	if (*ret_block && told_by_block(*ret_block, number, &action)) {
+		ret_event->action = (uint8_t)action;
+		ret_event->size = (*ret_block)->size;
+		return true;
+	}
+	gm_log_event(model->log, number, ret_event);
+	return gm_model_find_device(model, ret_event->device_type, ret_event->device) == device;
 }
 
 struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device, uint64_t event)
@@ -64,13 +96,10 @@ struct gm_usage gm_model_usage_after(const struct gm_model *model, size_t device
 	for (uint64_t number = event / CHECKPOINT_EVENTS * CHECKPOINT_EVENTS; number <= event;
 	        number++) {
 		struct gm_event one;
-		gm_log_event(model->log, number, &one);
-		if (gm_model_find_device(model, one.device_type, one.device) != device)
-			continue;
-		uint32_t index = model->event_blocks[number];
-		gm_usage_apply(&usage, &one,
-		        index == GM_NO_BLOCK ? NULL : &model->blocks.items[index],
-		        (uint32_t)number);
+		const struct gm_block *block;
+		if (look(model, device, (uint32_t)number, &one, &block))
+			gm_usage_apply(&usage, (enum gm_action)one.action, one.size, block,
+			        (uint32_t)number);
 	}
 	return usage;
 }
@@ -80,19 +109,24 @@ struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device)
 	return (struct gm_walk){.model = model, .device = device};
 }
 
+struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device)
+{
+	return (struct gm_walk){.model = model, .device = device, .brief = true};
+}
+
 bool gm_walk_next(struct gm_walk *walk)
 {
 	const struct gm_model *model = walk->model;
 	while (walk->ahead < model->event_count) {
+		const struct gm_block *block;
 		walk->number = walk->ahead++;
-		gm_log_event(model->log, walk->number, &walk->event);
-		if (gm_model_find_device(model, walk->event.device_type, walk->event.device) !=
-		        walk->device)
+		if (!look(model, walk->device, walk->number, &walk->event, &block))
 			continue;
+		if (!walk->brief)
+			gm_log_event(model->log, walk->number, &walk->event);
 		walk->block = model->event_blocks[walk->number];
-		gm_usage_apply(&walk->usage, &walk->event,
-		        walk->block == GM_NO_BLOCK ? NULL : &model->blocks.items[walk->block],
-		        walk->number);
+		gm_usage_apply(&walk->usage, (enum gm_action)walk->event.action, walk->event.size,
+		        block, walk->number);
 		return true;
 	}
 	return false;

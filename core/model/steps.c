@@ -94,7 +94,9 @@ struct gm_steps {
 	bool modules;        /* some module has been called */
 	uint64_t generation; /* the call of generate() that the last event was in */
 	struct place turning;
-	bool decoding; /* its loop has gone round */
+	bool decoding;         /* its loop has gone round */
+	uint32_t latest_stack; /* of the last event, where it was the main thread's; 0: none */
+	uint64_t repeated;     /* events since that told nothing new */
 };
 
 struct gm_steps *gm_steps_create(gm_step_frames frames, void *context)
@@ -526,12 +528,29 @@ static void set_thread_phase(struct gm_steps *steps, const struct summary *summa
 	}
 }
 
-uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
-        enum gm_action action, bool borrowed)
+static void count_repeated(struct gm_steps *steps)
 {
+	for (uint32_t i = 0; steps->repeated && i < steps->followed.count; i++)
+		if (steps->followed.items[i].inside)
+			steps->followed.items[i].events += steps->repeated;
+	steps->repeated = 0;
+}
+
+uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
+        bool allocates, bool borrowed)
+{
+	bool made = allocates && !borrowed && native_stack;
+	/* Two events of one stack tell what one does: but allocations, which may be passes of a thin loop. */
+	if (python_stack && python_stack == steps->latest_stack && !steps->turn_count &&
+	        (!made || (steps->fixed && !steps->fixed_loop.thin))) {
+		steps->repeated++;
+		return steps->step;
+	}
 	struct summary *summary = python_stack ? summary_of(steps, python_stack) : NULL;
 	if (!summary)
 		return steps->step;
+	count_repeated(steps);
+	steps->latest_stack = 0;
 	if (!steps->main_code)
 		steps->main_code = summary->outermost;
 	/* Another thread's own stack says nothing about where the loop is. */
@@ -539,6 +558,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 		set_thread_phase(steps, summary);
 		return steps->step;
 	}
+	steps->latest_stack = python_stack;
 	steps->modules |= summary->phase == GM_PHASE_FORWARD;
 	steps->landmarks |= summary->landmarks;
 	/* Without a native stack two allocations of one call cannot be told from two calls. */
@@ -555,8 +575,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 		}
 		loop->landmarks |= summary->landmarks;
 		take_turn(steps, loop);
-		pass(steps, loop, standing, python_stack, site,
-		        action == GM_ALLOC && !borrowed && native_stack);
+		pass(steps, loop, standing, python_stack, site, made);
 	}
 	const struct followed *loop = training_loop(steps);
 	steps->step = 0;
@@ -573,8 +592,9 @@ enum gm_phase gm_steps_phase(const struct gm_steps *steps)
 	return steps->phase;
 }
 
-bool gm_steps_loop(const struct gm_steps *steps, struct gm_step_loop *ret_loop)
+bool gm_steps_loop(struct gm_steps *steps, struct gm_step_loop *ret_loop)
 {
+	count_repeated(steps);
 	const struct followed *loop = training_loop(steps);
 	if (!loop)
 		return false;

@@ -72,7 +72,7 @@ void gm_steps_fix(struct gm_steps *steps, const struct gm_step_loop *loop);
  * a new stack, the event is taken as one without a stack.
  */
 uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
-        enum gm_action action, bool borrowed);
+        bool allocates, bool borrowed);
 /*
  * From the next event on that stands in this loop it is in another pass, as its iterator tells (`told`); or
  * no iterator tells any more, and the stacks have to. Before the event is fed.
@@ -81,6 +81,6 @@ void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, bool to
 /* The phase of the event that was fed last. */
 enum gm_phase gm_steps_phase(const struct gm_steps *steps);
 /* The training loop as far as can be told now; false: none yet. */
-bool gm_steps_loop(const struct gm_steps *steps, struct gm_step_loop *ret_loop);
+bool gm_steps_loop(struct gm_steps *steps, struct gm_step_loop *ret_loop);
 
 #endif

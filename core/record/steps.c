@@ -47,7 +47,7 @@ void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *e
 	if (!recorder->steps || (event->flags & GM_EVENT_PREEXISTING))
 		return;
 	uint32_t step = gm_steps_feed(recorder->steps, event->python_stack, event->native_stack,
-	        event->action, event->flags & GM_EVENT_BORROWED);
+	        event->action == GM_ALLOC, event->flags & GM_EVENT_BORROWED);
 	if (recorder->stop_step && step >= recorder->stop_step &&
 	        recorder->last_step < recorder->stop_step) {
 		recorder->stop_step = 0;

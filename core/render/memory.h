@@ -16,10 +16,13 @@ struct gm_error *gm_render_segments_json(
 void gm_render_target_info_text(const struct gm_target_info *info, FILE *out);
 struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, FILE *out);
 
-/* groups: by category rather than one by one. */
-struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blocks, bool groups,
-        const struct gm_style *style, FILE *out);
+/* groups: the head of the column that names them; NULL: blocks one by one. */
+struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blocks,
+        const char *groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_target_blocks_json(
         const struct gm_target_blocks *blocks, bool list, FILE *out);
+/* What changed since the answer in `path`, which gm_render_target_blocks_json() wrote. GM_CORRUPT: it is none. */
+struct gm_error *gm_render_blocks_since(const struct gm_target_blocks *blocks, const char *path,
+        bool json, const struct gm_style *style, FILE *out);
 
 #endif

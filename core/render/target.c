@@ -120,8 +120,8 @@ struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, F
 
 /* --- blocks ---------------------------------------------------------------------------------------- */
 
-struct gm_error *gm_render_target_blocks_text(
-        const struct gm_target_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
+struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blocks,
+        const char *groups, const struct gm_style *style, FILE *out)
 {
 	static const char *const heads[] = {"address", "size", "bytes", "requested", "tensor"};
 	const struct gm_memory *memory = &blocks->memory;
@@ -131,8 +131,7 @@ struct gm_error *gm_render_target_blocks_text(
 	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
 	        blocks->count, gm_text_s(blocks->count));
 	if (groups)
-		return gm_render_groups(
-		        blocks->groups, blocks->group_count, "category", style, out);
+		return gm_render_groups(blocks->groups, blocks->group_count, groups, style, out);
 	struct gm_table *table = gm_table_create(heads, "lrrrl");
 	for (size_t i = 0; i < blocks->count; i++) {
 		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
@@ -158,9 +157,12 @@ struct gm_error *gm_render_target_blocks_json(
 	const struct gm_memory *memory = &blocks->memory;
 	json_t *groups = gm_json_groups(blocks->groups, blocks->group_count);
 	json_t *categories = json_object(), *all = json_array();
-	for (size_t i = 0; i < blocks->group_count; i++)
-		json_object_set_new(categories, blocks->groups[i].key,
-		        json_integer((json_int_t)blocks->groups[i].bytes));
+	for (size_t i = 0; i < blocks->count; i++) {
+		const char *category = gm_note_category(&blocks->notes[i]);
+		json_int_t sum = json_integer_value(json_object_get(categories, category));
+		sum += (json_int_t)memory->pieces[blocks->order[i]].size;
+		json_object_set_new(categories, category, json_integer(sum));
+	}
 	for (size_t i = 0; list && i < blocks->count; i++) {
 		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
 		json_array_append_new(all,

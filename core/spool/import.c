@@ -156,5 +156,5 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log)
 	const struct gm_spool_options options = {.size = sizeof(options)};
 	struct gm_spool_summary summary;
 	gm_try(gm_spool_convert(path, memory, &options, &summary));
-	return gm_log_open_named(memory, path, ret_log);
+	return gm_log_open_lazily(memory, path, ret_log);
 }

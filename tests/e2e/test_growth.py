@@ -113,3 +113,42 @@ def test_steps_and_phases_are_those_of_a_replay(snapshots, run_gpumem):
 def test_a_step_that_is_not_there_is_refused(snapshots, run_gpumem):
     done = run_gpumem("phases", snapshots["plain"], "--step", "99")
     assert done.status == 2 and "it has 10 steps" in done.err
+
+
+def test_two_moments_of_a_process_by_shape_and_dtype(gdb_works, spawn, sim_env, run_gpumem, tmp_path):
+    environment = {**sim_env(), "PYTHONUNBUFFERED": "1"}
+    program = Path(__file__).parent / "programs" / "shapes_between.py"
+    process = spawn([PYTHON, program], env=environment, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    pid = process.stdout.readline().strip()
+    before = tmp_path / "before.json"
+    before.write_text(run_gpumem("blocks", "--pid", pid, "--by", "shape", "--json").check().out)
+    again = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", before).check().out
+    assert "Nothing has changed since." in again
+    process.stdin.write("\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    changes = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", before, "--json").check().json()["changes"]
+    assert [(one["key"], one["blocks_before"], one["blocks"]) for one in changes] == [
+        ("float32 [300, 700]", 2, 0), ("float16 [100, 1000]", 0, 3), ("int64 [1000]", 1, 2),
+    ]  # fmt: skip
+    assert [one["change"] for one in changes] == [-2 * 840192, 3 * 200192, 8192]
+    # the model's parameters by the module that keeps them
+    groups = run_gpumem("blocks", "--pid", pid, "--by", "module", "--json").check().json()["groups"]
+    bytes_of = {group["key"]: group["bytes"] for group in groups}
+    layer = 64 * 64 * 4 + 512  # weight and bias
+    assert bytes_of["0"] == bytes_of["layers.0.mlp"] == bytes_of["layers.1.mlp"] == layer
+    for damaged in ("", "[]", '{"groups": [{"key": 3}]}', before.read_text()[:50]):
+        before.write_text(damaged)
+        done = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", before)
+        assert done.status == 3 and "no answer of `gpumem blocks" in done.err
+
+
+def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):
+    log = tmp_path / "run.gpumem"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, EXAMPLES / "train_mlp.py").check()
+    for by in "module", "operator":
+        answer = run_gpumem("blocks", log, "--at-peak", "--by", by, "--json").check().json()
+        assert sum(group["bytes"] for group in answer["groups"]) == answer["allocated"]
+        keys = {group["key"] for group in answer["groups"]}
+        assert {"module": "Sequential > Linear", "operator": "linear"}[by] in keys
+    assert run_gpumem("blocks", log, "--by", "shape").status == 4

@@ -1,7 +1,9 @@
-"""Phases, steps and categories are held against what hooks in the program saw: the true use of each block."""
+"""Phases, steps and categories are held against what hooks in the program saw: the true use of each block. Each program
+is recorded by `gpumem run` and by PyTorch's own recorder at once, and both are asked."""
 
 import collections
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,16 +19,23 @@ SLACK_US = 5  # the recorder's clock and the hooks' are two
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def known(request, sim_env, run, run_gpumem, tmp_path_factory):
+def recorded(request, run_gpumem, tmp_path_factory):
     if request.param in ("trainer", "generate"):
         pytest.importorskip("transformers")
     out = tmp_path_factory.mktemp(request.param) / "run.pickle"
-    env = {**sim_env(), "TMPDIR": str(out.parent)}
-    run([PYTHON, PROGRAM, request.param, out], env=env, timeout=120).check()
-    truth = json.loads(Path(f"{out}.json").read_text())
-    peak = run_gpumem("blocks", out, "--at-peak", "--json").check().json()
-    events = run_gpumem("events", out, "--json").check().json_lines()
-    return request.param, truth, peak, events
+    log = out.with_suffix(".gpumem")
+    env = {**os.environ, "TMPDIR": str(out.parent)}
+    command = ["run", "--sim", "-o", log, "--", PYTHON, PROGRAM, request.param, out]
+    run_gpumem(*command, env=env, timeout=120).check()
+    return request.param, json.loads(Path(f"{out}.json").read_text()), {"snapshot": out, "recording": log}
+
+
+@pytest.fixture(scope="module", params=["snapshot", "recording"])
+def known(request, recorded, run_gpumem):
+    kind, truth, files = recorded
+    peak = run_gpumem("blocks", files[request.param], "--at-peak", "--json").check().json()
+    events = run_gpumem("events", files[request.param], "--json").check().json_lines()
+    return kind, truth, peak, events
 
 
 def true_window(truth, time):

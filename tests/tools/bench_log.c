@@ -1,6 +1,7 @@
 /*
  * How a log and its model scale: writes a synthetic training run of N events, then times opening it and making
- * the model, and tells the memory an event costs. Usage: bench_log [EVENTS] [FILE]; prints JSON.
+ * the model, and the state at random events; and tells the memory an event costs. Usage: bench_log [EVENTS] [FILE];
+ * prints JSON.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -107,6 +108,26 @@ static void write_log(const char *path, uint64_t events)
 	check(gm_log_writer_close(writer));
 }
 
+/* The time that the state at a random event takes: the mean and the longest, in microseconds. */
+static void time_states(
+        const struct gm_model *model, uint64_t events, double *ret_mean, double *ret_most)
+{
+	enum { TIMES = 1000 };
+	uint64_t random = 7;
+	double sum = 0, most = 0;
+	for (int i = 0; i < TIMES; i++) {
+		uint64_t event = next(&random) % events;
+		double start = now();
+		volatile uint64_t allocated = gm_model_usage_after(model, 0, event).allocated;
+		double took = now() - start;
+		(void)allocated;
+		sum += took;
+		most = took > most ? took : most;
+	}
+	*ret_mean = sum / TIMES * 1e6;
+	*ret_most = most * 1e6;
+}
+
 static size_t heap(void)
 {
 	struct mallinfo2 info = mallinfo2();
@@ -136,11 +157,14 @@ int main(int argc, char **argv)
 	size_t after = heap();
 	double count = (double)gm_log_event_count(log);
 	const struct gm_model_device *device = gm_model_device(model, 0);
+	double mean, most;
+	time_states(model, gm_log_event_count(log), &mean, &most);
 	printf("{\"events\": %.0f, \"file_bytes_per_event\": %.2f, \"write_ns_per_event\": %.0f, "
 	       "\"open_s\": %.3f, \"model_s\": %.3f, \"memory_bytes_per_event\": %.2f, "
+	       "\"state_us\": %.1f, \"state_us_most\": %.1f, "
 	       "\"peak_allocated\": %" PRIu64 ", \"steps\": %u}\n",
 	        count, (double)status.st_size / count, (written - start) * 1e9 / count,
-	        opened - opening, made - opened, (double)(after - before) / count,
+	        opened - opening, made - opened, (double)(after - before) / count, mean, most,
 	        device->peak.allocated, gm_model_step_count(model));
 	gm_model_destroy(model);
 	gm_log_close(log);
