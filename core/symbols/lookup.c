@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "symbols/find_bytes.h"
 #include "symbols/internal.h"
 
 enum { TAILS_MAX = 64 };
@@ -83,40 +84,41 @@ static bool lookup_hashed(const struct gm_elf *file, const char *name, Elf64_Sym
 	return found;
 }
 
-/* Linkers let a name be the tail of another, so it may stand at several offsets. */
-static size_t find_tails(
-        const struct gm_symbol_table *table, const char *name, uint32_t *ret_offsets)
+/* Where the name stands next, with its NUL, from an offset on; SIZE_MAX: nowhere. */
+static size_t find_string(const struct gm_symbol_table *table, const char *name, size_t from)
 {
-	size_t length = strlen(name) + 1, count = 0;
-	if (!table->strings)
-		return 0;
-	const char *cursor = table->strings, *end = table->strings + table->strings_size;
-	while (count < TAILS_MAX && cursor < end &&
-	        (cursor = memmem(cursor, (size_t)(end - cursor), name, length))) {
-		size_t offset = (size_t)(cursor - table->strings);
-		if (offset <= UINT32_MAX)
-			ret_offsets[count++] = (uint32_t)offset;
-		cursor += length;
-	}
-	return count;
+	size_t length = strlen(name) + 1;
+	if (!table->strings || table->strings_size < length)
+		return SIZE_MAX;
+	return gm_find_bytes(table->strings, table->strings_size, name, length, from);
 }
 
+/* The symbol whose name is at that offset. */
+static bool lookup_offset(const struct gm_symbol_table *table, size_t offset, Elf64_Sym *ret_symbol)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		uint32_t name;
+		memcpy(&name, table->entries + i * sizeof(Elf64_Sym), sizeof(name)); /* st_name */
+		if (name != offset)
+			continue;
+		Elf64_Sym symbol = gm_symbol_entry(table, i);
+		if (gm_symbol_defined(&symbol)) {
+			*ret_symbol = symbol;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Linkers let a name be the tail of another, so it may stand at several offsets. */
 static bool lookup_linear(
         const struct gm_symbol_table *table, const char *name, Elf64_Sym *ret_symbol)
 {
-	uint32_t offsets[TAILS_MAX];
-	size_t tails = find_tails(table, name, offsets);
-	for (size_t i = 0; tails > 0 && i < table->count; i++) {
-		Elf64_Sym symbol = gm_symbol_entry(table, i);
-		/* Offsets ascend: most entries are settled by these two comparisons. */
-		if (symbol.st_name < offsets[0] || symbol.st_name > offsets[tails - 1])
-			continue;
-		for (size_t j = 0; j < tails; j++) {
-			if (symbol.st_name == offsets[j] && gm_symbol_defined(&symbol)) {
-				*ret_symbol = symbol;
-				return true;
-			}
-		}
+	size_t offset = find_string(table, name, 0);
+	for (unsigned i = 0; i < TAILS_MAX && offset <= UINT32_MAX; i++) {
+		if (lookup_offset(table, offset, ret_symbol))
+			return true;
+		offset = find_string(table, name, offset + 1);
 	}
 	return false;
 }
