@@ -86,7 +86,7 @@ static void visit_workspaces(struct gm_torch *torch, const char *const *names,
  * weak reference to it and the cast Tensor. An entry is a signed distance byte (below 0: empty) and the pair at +8;
  * libstdc++ puts a tuple's last member first.
  */
-static void visit_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
+void gm_torch_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {
 	enum { ENTRY = 32 };
 	const struct gm_flat_hash_layout *hash = &torch->layout->allocator.hash;
@@ -140,6 +140,6 @@ void gm_torch_statics(struct gm_torch *torch, gm_torch_static_visit visit, void 
 {
 	visit_workspaces(torch, cublas_names, GM_STATIC_CUBLAS, visit, context);
 	visit_workspaces(torch, cublaslt_names, GM_STATIC_CUBLASLT, visit, context);
-	visit_autocast(torch, visit, context);
+	gm_torch_autocast(torch, visit, context);
 	visit_sent(torch, visit, context);
 }

@@ -21,5 +21,7 @@ typedef void (*gm_torch_static_visit)(
         void *context, enum gm_torch_static kind, uint64_t address, uint64_t word);
 /* `word` is where the address was read from. */
 void gm_torch_statics(struct gm_torch *torch, gm_torch_static_visit visit, void *context);
+/* Of these GM_STATIC_AUTOCAST alone. */
+void gm_torch_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void *context);
 
 #endif
