@@ -69,6 +69,81 @@ bool gm_address_set_add(struct gm_address_set *set, uint64_t address, bool *ret_
 	return true;
 }
 
+static struct gm_address_chunk *find(const struct gm_address_set *set, uint64_t key)
+{
+	if (set->capacity == 0)
+		return NULL;
+	size_t i = gm_address_chunk_slot(set, key);
+	while (set->slots[i] && set->slots[i]->key != key)
+		i = (i + 1) & (set->capacity - 1);
+	return set->slots[i];
+}
+
+void gm_address_set_remove(struct gm_address_set *set, uint64_t address)
+{
+	struct gm_address_chunk *chunk = find(set, (address >> GM_ADDRESS_CHUNK_SHIFT) + 1);
+	uint64_t bit = address >> 3 & (GM_ADDRESS_CHUNK_WORDS * 64 - 1);
+	if (!chunk || address & 7 || !(chunk->bits[bit / 64] >> bit % 64 & 1))
+		return;
+	chunk->bits[bit / 64] &= ~(UINT64_C(1) << bit % 64);
+	set->count--;
+}
+
+/* A chunk that the set has none of becomes its own. */
+static bool take_chunk(struct gm_address_set *set, struct gm_address_chunk *chunk)
+{
+	if ((set->chunk_count + 1) * 4 > set->capacity && !grow(set))
+		return false;
+	size_t i = gm_address_chunk_slot(set, chunk->key);
+	while (set->slots[i])
+		i = (i + 1) & (set->capacity - 1);
+	set->slots[i] = chunk;
+	set->chunk_count++;
+	return true;
+}
+
+bool gm_address_set_take(struct gm_address_set *set, struct gm_address_set *other)
+{
+	for (size_t i = 0; i < other->capacity; i++) {
+		struct gm_address_chunk *from = other->slots[i];
+		struct gm_address_chunk *into = from ? find(set, from->key) : NULL;
+		if (!from)
+			continue;
+		if (!into && !take_chunk(set, from))
+			return false;
+		for (size_t w = 0; w < GM_ADDRESS_CHUNK_WORDS; w++) {
+			uint64_t more = into ? from->bits[w] & ~into->bits[w] : from->bits[w];
+			set->count += (size_t)__builtin_popcountll(more);
+			if (into)
+				into->bits[w] |= more;
+		}
+		if (into)
+			free(from);
+		other->slots[i] = NULL;
+	}
+	gm_address_set_deinit(other);
+	return true;
+}
+
+size_t gm_address_set_difference(const struct gm_address_set *set,
+        const struct gm_address_set *without, uint64_t *ret_addresses, size_t most)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < set->capacity; i++) {
+		const struct gm_address_chunk *chunk = set->slots[i];
+		const struct gm_address_chunk *other = chunk ? find(without, chunk->key) : NULL;
+		for (size_t w = 0; chunk && w < GM_ADDRESS_CHUNK_WORDS; w++) {
+			uint64_t left = chunk->bits[w] & ~(other ? other->bits[w] : 0);
+			uint64_t start = ((chunk->key - 1) << GM_ADDRESS_CHUNK_SHIFT) + w * 512;
+			for (; left; left &= left - 1, count++)
+				if (count < most)
+					ret_addresses[count] =
+					        start + (uint64_t)__builtin_ctzll(left) * 8;
+		}
+	}
+	return count;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct gm_address_chunk *left = *(struct gm_address_chunk *const *)a;

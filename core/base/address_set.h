@@ -42,6 +42,13 @@ enum { GM_NO_ADDRESS_NUMBER = UINT32_MAX };
 void gm_address_set_deinit(struct gm_address_set *set);
 /* False: no memory. *ret_new (may be NULL) is false where it was there; an unaligned address is never in. */
 bool gm_address_set_add(struct gm_address_set *set, uint64_t address, bool *ret_new);
+/* Not once they have numbers. */
+void gm_address_set_remove(struct gm_address_set *set, uint64_t address);
+/* Adds all members of `other`, which is empty then. False: no memory, and some are in neither. */
+bool gm_address_set_take(struct gm_address_set *set, struct gm_address_set *other);
+/* The members that `without` does not have, in any order, at most `most`; returns how many there are. */
+size_t gm_address_set_difference(const struct gm_address_set *set,
+        const struct gm_address_set *without, uint64_t *ret_addresses, size_t most);
 /* Gives the numbers; false: no memory. */
 bool gm_address_set_number(struct gm_address_set *set);
 /* The addresses with numbers from `first` on, `count` of them, which must be there. */
@@ -51,6 +58,20 @@ void gm_address_set_list(
 static inline size_t gm_address_chunk_slot(const struct gm_address_set *set, uint64_t key)
 {
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (set->capacity - 1);
+}
+
+/* Before they are numbered too. */
+static inline bool gm_address_set_has(const struct gm_address_set *set, uint64_t address)
+{
+	uint64_t key = (address >> GM_ADDRESS_CHUNK_SHIFT) + 1;
+	uint64_t bit = address >> 3 & (GM_ADDRESS_CHUNK_WORDS * 64 - 1);
+	if (set->capacity == 0 || address & 7)
+		return false;
+	for (size_t i = gm_address_chunk_slot(set, key); set->slots[i];
+	        i = (i + 1) & (set->capacity - 1))
+		if (set->slots[i]->key == key)
+			return set->slots[i]->bits[bit / 64] >> bit % 64 & 1;
+	return false;
 }
 
 /* `near`: where the last one was; what is asked for is often near it. */
