@@ -1,4 +1,5 @@
 /* The shell command: one door, one command, its exit status. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,8 +22,21 @@ static void set_terminal(gpumem_door *door)
 	gpumem_door_set_terminal(door, columns, colors);
 }
 
+/*
+ * Arrays of many megabytes grow while a large process is read. glibc would take them from the heap after the first of them was
+ * freed, where growing is copying: as mappings of their own they are moved by the page table. Smaller ones come from a
+ * heap that grows in steps and is not given back before the end.
+ */
+static void set_allocator(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 512 << 10);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	mallopt(M_TOP_PAD, 1 << 20);
+}
+
 int main(int argc, char **argv)
 {
+	set_allocator();
 	gpumem_door *door = gpumem_door_create();
 	if (!door) {
 		fputs("gpumem: out of memory: the command cannot start: free some and try again\n",
