@@ -13,6 +13,8 @@ bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames
 	if (bytes == MAP_FAILED)
 		return false;
 	store->image = image;
+	store->here = NULL;
+	store->here_count = 0;
 	store->kept = gm_image_kept(image);
 	store->bytes = bytes;
 	store->frames = frames;

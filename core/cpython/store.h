@@ -24,6 +24,9 @@ struct gm_store_slot {
 
 struct gm_store {
 	struct gm_image *image;
+	const struct gm_kept_chunk
+	        *here; /* chunks that the caller has at hand, one after another */
+	size_t here_count;
 	struct gm_kept *kept; /* what the image keeps for all threads; may be NULL */
 	uint8_t *bytes;       /* all frames'; touched as they are used */
 	uint16_t *slot_of;    /* of each frame */
@@ -43,10 +46,28 @@ static inline size_t gm_store_slot_number(uint64_t key)
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 51); /* 13 bits: GM_STORE_SLOTS */
 }
 
+/* The bytes at an address where they are at hand without reading, else NULL. Valid while `here` and `kept` are. */
+static inline const uint8_t *gm_store_have_near(
+        struct gm_store *store, uint64_t address, size_t size, const struct gm_kept_chunk **near)
+{
+	if (store->here) {
+		uint64_t number = (address >> GM_KEPT_SHIFT) + 1 - gm_kept_key(store->here);
+		if (number < store->here_count)
+			return gm_kept_chunk_have(&store->here[number], address, size);
+	}
+	return gm_kept_have_near(store->kept, address, size, near);
+}
+
+static inline const uint8_t *gm_store_have(struct gm_store *store, uint64_t address, size_t size)
+{
+	const struct gm_kept_chunk *near = NULL;
+	return gm_store_have_near(store, address, size, &near);
+}
+
 /* The bytes at an address, at most GM_STORE_PIECE; NULL: they cannot be read. Valid until the next call. */
 static inline const uint8_t *gm_store_at(struct gm_store *store, uint64_t address, size_t size)
 {
-	const uint8_t *kept = gm_kept_have(store->kept, address, size);
+	const uint8_t *kept = gm_store_have(store, address, size);
 	if (kept)
 		return kept;
 	uint64_t key = address / GM_STORE_FRAME + 1;

@@ -20,7 +20,7 @@ struct team {
 
 /* --- what a thread keeps --------------------------------------------------------------------------- */
 
-static struct gm_walker *walker_create(struct gm_walk *walk, size_t frames)
+struct gm_walker *gm_walker_create(struct gm_walk *walk, size_t frames)
 {
 	struct gm_walker *walker = calloc(1, sizeof(*walker));
 	if (!walker)
@@ -35,7 +35,7 @@ static struct gm_walker *walker_create(struct gm_walk *walk, size_t frames)
 	return NULL;
 }
 
-static void walker_destroy(struct gm_walker *walker)
+void gm_walker_destroy(struct gm_walker *walker)
 {
 	gm_store_deinit(&walker->store);
 	free(walker->large);
@@ -48,6 +48,7 @@ static void walker_destroy(struct gm_walker *walker)
 	gm_array_deinit(&walker->late);
 	gm_array_deinit(&walker->outside);
 	gm_array_deinit(&walker->scratch);
+	gm_array_deinit(&walker->raw);
 	free(walker);
 }
 
@@ -73,6 +74,9 @@ const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t ad
 	pthread_mutex_lock(&walker->walk->lock);
 	known->type = gm_py_type(walker->python, address);
 	known->inline_count = 0;
+	known->special = false;
+	for (const char *const *name = walker->walk->special; known->type && name && *name; name++)
+		known->special |= strcmp(known->type->name, *name) == 0;
 	known->guess_from = known->type && !is_read_by_caller(walker, known->type)
 	                            ? known->type->guess_from
 	                            : 0;
@@ -88,6 +92,11 @@ const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t ad
 static uint64_t *atom_slot(struct gm_walker *walker, uint64_t address)
 {
 	return &walker->atoms[(address * UINT64_C(0x9e3779b97f4a7c15) >> 44) & (GM_WALK_ATOMS - 1)];
+}
+
+void gm_walk_is_atom(struct gm_walker *walker, uint64_t address)
+{
+	*atom_slot(walker, address) = address;
 }
 
 /* Is it a string, a number or code, or no object at all? `head`: its bytes up to its type. */
@@ -145,6 +154,10 @@ void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint
 {
 	if (!target || target & 7 || *atom_slot(walker, target) == target)
 		return;
+	if (walker->by_address) {
+		gm_walk_emit_by_address(walker, from, target, extra);
+		return;
+	}
 	uint32_t to =
 	        gm_address_set_find_near(walker->walk->options->objects, target, &walker->near);
 	struct gm_walk_reference reference = {from, to, extra};
@@ -262,6 +275,16 @@ static void hand_over(struct gm_walker *walker, struct gm_walk_batch *batch)
 	memset(&walker->outside, 0, sizeof(walker->outside));
 }
 
+void gm_walk_batch_end(struct gm_walker *walker, struct gm_walk_batch *batch)
+{
+	sort_out_unknown(walker);
+	gm_walk_emit_rest(walker);
+	if (walker->late.count > 0 && !walker->no_memory)
+		sort_in_late(walker, walker->starts.count);
+	sort_outside(walker);
+	hand_over(walker, batch);
+}
+
 static void walk_batch(struct team *team, struct gm_walker *walker, size_t number)
 {
 	const struct gm_walk_options *options = team->walk.options;
@@ -289,12 +312,7 @@ static void walk_batch(struct team *team, struct gm_walker *walker, size_t numbe
 	gm_walk_objects(walker, addresses, options->numbers ? options->numbers + first : NULL,
 	        (uint32_t)first, count);
 	gm_walk_arrays(walker);
-	sort_out_unknown(walker);
-	gm_walk_emit_rest(walker);
-	if (walker->late.count > 0 && !walker->no_memory)
-		sort_in_late(walker, walker->starts.count);
-	sort_outside(walker);
-	hand_over(walker, batch);
+	gm_walk_batch_end(walker, batch);
 }
 
 static void *work(void *context)
@@ -332,12 +350,12 @@ static bool run(struct team *team, unsigned count)
 	unsigned started = 0;
 	size_t frames = team->total > 4 * MIN_BATCH ? GM_WALK_FRAMES : GM_WALK_FEW_FRAMES;
 	for (; started < count; started++) {
-		walkers[started] = walker_create(&team->walk, frames);
+		walkers[started] = gm_walker_create(&team->walk, frames);
 		/* the first one is this thread */
 		if (!walkers[started] || (started > 0 && pthread_create(&walkers[started]->thread,
 		                                                 NULL, work, walkers[started]))) {
 			if (walkers[started])
-				walker_destroy(walkers[started]);
+				gm_walker_destroy(walkers[started]);
 			break;
 		}
 	}
@@ -346,7 +364,7 @@ static bool run(struct team *team, unsigned count)
 	for (unsigned i = 0; i < started; i++) {
 		if (i > 0)
 			pthread_join(walkers[i]->thread, NULL);
-		walker_destroy(walkers[i]);
+		gm_walker_destroy(walkers[i]);
 	}
 	return started > 0 && !atomic_load(&team->no_memory);
 }

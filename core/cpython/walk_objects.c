@@ -42,7 +42,7 @@ static bool emit_slowly(
 	return !slow->walker->no_memory;
 }
 
-/* Frames, generators, classes, deques and the like: few, and their layout is elsewhere. */
+/* Frames, generators, deques and the like: few, and their layout is elsewhere. */
 static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t address)
 {
 	struct slow slow = {walker, from};
@@ -58,9 +58,9 @@ static void walk_slowly(struct gm_walker *walker, uint32_t from, uint64_t addres
 static bool is_slow(const struct gm_type *type)
 {
 	return type->kind == GM_TYPE_FRAME || type->kind == GM_TYPE_GENERATOR ||
-	       type->kind == GM_TYPE_TYPE || type->kind == GM_TYPE_DEQUE ||
-	       type->kind == GM_TYPE_RING || type->kind == GM_TYPE_NDARRAY ||
-	       type->kind == GM_TYPE_LRU || type->items || type->basicsize > MAX_BASIC;
+	       type->kind == GM_TYPE_DEQUE || type->kind == GM_TYPE_RING ||
+	       type->kind == GM_TYPE_NDARRAY || type->kind == GM_TYPE_LRU || type->items ||
+	       type->basicsize > MAX_BASIC;
 }
 
 static uint64_t size_of(const struct gm_python_layout *layout, const uint8_t *bytes)
@@ -86,6 +86,26 @@ static void walk_tuple(
 	}
 	for (uint64_t i = 0; i < count; i++)
 		gm_walk_emit(walker, from, gm_u64_at(items, (int32_t)i * 8), GM_EDGE_ITEM);
+}
+
+/* The object is a class, `type` its metaclass. A static class has no more than a PyTypeObject. */
+static void walk_class(
+        struct gm_walker *walker, uint32_t from, const uint8_t *bytes, const struct gm_type *type)
+{
+	const int64_t size = type->basicsize;
+	const struct gm_python_layout *l = &walker->python->layout;
+	const int32_t fields[] = {l->type_dict, l->type_bases, l->type_base, l->type_mro,
+	        l->type_cache, l->heaptype_name, l->heaptype_qualname, l->heaptype_module};
+	enum { ALL = sizeof(fields) / sizeof(fields[0]), STATIC = 5 };
+	if (l->type_flags + 8 > size)
+		return;
+	size_t count = gm_u64_at(bytes, l->type_flags) & GM_TYPE_FLAG_HEAP ? ALL : STATIC;
+	for (size_t i = 0; i < count; i++)
+		if (fields[i] != GM_NO_FIELD && fields[i] + 8 <= size)
+			gm_walk_emit(walker, from, gm_u64_at(bytes, fields[i]),
+			        i == 0 ? GM_EDGE_OTHER | GM_WALK_OWN_DICT : GM_EDGE_OTHER);
+	if (type->flags & GM_TYPE_FLAG_HEAP) /* few have a metaclass of their own */
+		gm_walk_emit(walker, from, type->address, GM_EDGE_OTHER);
 }
 
 static void walk_contents(struct gm_walker *walker, uint32_t from, uint64_t address,
@@ -116,6 +136,9 @@ static void walk_contents(struct gm_walker *walker, uint32_t from, uint64_t addr
 		break;
 	case GM_TYPE_TUPLE:
 		walk_tuple(walker, from, address, bytes);
+		break;
+	case GM_TYPE_TYPE:
+		walk_class(walker, from, bytes, type);
 		break;
 	default:
 		break;
@@ -214,7 +237,8 @@ static void walk_object(
 		gm_walk_emit(walker, from, gm_u64_at(bytes, field->offset), extra);
 	}
 	walk_contents(walker, from, address, bytes, type);
-	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE)
+	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE &&
+	        type->kind != GM_TYPE_TYPE)
 		walk_attributes(walker, from, address, bytes, &known);
 	if (known.guess_from)
 		walk_guesses(walker, from, bytes, type, known.guess_from);
@@ -245,8 +269,8 @@ static void walk_kept_arrays(struct gm_walker *walker, size_t first)
 			requests[k - 1] = swapped;
 		}
 	for (size_t i = 0; i < count; i++) {
-		heads[i] = gm_kept_have(
-		        walker->store.kept, requests[i].address, head_size(walker, &requests[i]));
+		heads[i] = gm_store_have(
+		        &walker->store, requests[i].address, head_size(walker, &requests[i]));
 		if (!heads[i])
 			return;
 	}
@@ -271,6 +295,7 @@ void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const 
 		        copy + BEFORE);
 		if (walker->requests.count > requests)
 			walk_kept_arrays(walker, requests);
+		gm_walk_pause(walker);
 	}
 }
 
@@ -318,6 +343,7 @@ static void walk_entries(struct gm_walker *walker, uint32_t from, const struct e
 		            walker->large, count * entries->size))
 			return;
 		emit_entries(walker, from, entries, walker->large, count);
+		gm_walk_pause(walker);
 	}
 }
 
@@ -392,6 +418,7 @@ void gm_walk_arrays(struct gm_walker *walker)
 		memcpy(copy, head, size);
 		walker->position = requests[i].position;
 		walk_array(walker, &requests[i], copy);
+		gm_walk_pause(walker);
 	}
 	walker->is_late = false;
 }

@@ -15,7 +15,12 @@ enum {
 	GM_WALK_FRAMES = 128,     /* of memory that a thread keeps: 8 MiB */
 	GM_WALK_FEW_FRAMES = 24,  /* where there is little to walk */
 	GM_WALK_LARGE = 64 << 10, /* bytes of an array that are read at a time */
+	GM_WALK_MET = 1 << 12,    /* slots of a sweep's table of what was met lately */
+	GM_WALK_HEAD = 32,        /* bytes of an object up to its type, at most */
 };
+
+/* In a sweep's `extra`: what it leads to was looked at, and is no string, number or code. */
+#define GM_WALK_LOOKED_AT (UINT32_C(1) << 31)
 
 /* What is to be read of an array or a table that an object owns. */
 enum gm_walk_array {
@@ -44,6 +49,7 @@ struct gm_walk_type {
 	const struct gm_type *type;
 	uint32_t inline_count; /* attributes that its class's keys know of */
 	int32_t guess_from;    /* as in struct gm_type; 0 where the caller reads it */
+	bool special;          /* of a sweep: the caller looks at its objects itself */
 };
 
 struct gm_walk;
@@ -75,15 +81,44 @@ struct gm_walker {
 		const uint8_t *head; /* NULL: none waits here */
 	} ahead[GM_WALK_AHEAD];
 	unsigned next_ahead;
+	/* Of a sweep (sweep.c): objects have no numbers yet, so references are noted by address in `raw`. */
+	bool by_address;
+	GM_ARRAY(struct gm_walk_outside) raw;
+	size_t raw_checked,
+	        raw_limit; /* squeezed up to here; how many more before it is done again */
+	struct gm_sweeper *sweeper;
+	struct gm_walk_met {
+		uint64_t address;
+		uint32_t times, looked;
+	} met[GM_WALK_MET];
 	bool no_memory;
 };
 
 struct gm_walk {
 	struct gm_python *python;
 	const struct gm_walk_options *options;
-	pthread_mutex_t lock; /* for the handle's tables of types and code */
+	const char *const *special; /* of a sweep: names of types; may be NULL */
+	pthread_mutex_t lock;       /* for the handle's tables of types and code */
 };
 
+/* `frames`: of memory that it may keep. NULL: no memory. */
+struct gm_walker *gm_walker_create(struct gm_walk *walk, size_t frames);
+void gm_walker_destroy(struct gm_walker *walker);
+/* Sorts out what is unknown, and hands over what was found. */
+void gm_walk_batch_end(struct gm_walker *walker, struct gm_walk_batch *batch);
+/* Notes that a string, number or code is here. */
+void gm_walk_is_atom(struct gm_walker *walker, uint64_t address);
+/* sweep_squeeze.c */
+void gm_sweep_squeeze(struct gm_walker *walker);
+/* Where nothing that is at hand is of use any more: notes may be sorted out. */
+static inline void gm_walk_pause(struct gm_walker *walker)
+{
+	if (walker->by_address && walker->raw.count - walker->raw_checked > walker->raw_limit)
+		gm_sweep_squeeze(walker);
+}
+/* sweep.c */
+void gm_walk_emit_by_address(
+        struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
 /* The type at an address; NULL: there is none. Until the next call. The look-up of one seen before takes no lock. */
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
 /* Notes a reference: known, or to be looked at when those that nothing keeps are sorted. */

@@ -17,7 +17,7 @@
 
 #include "base/address_set.h"
 #include "base/array.h"
-#include "cpython/walk.h"
+#include "cpython/sweep.h"
 #include "holders/holders.h"
 #include "holders/scan.h"
 #include "torch/map.h"
@@ -104,6 +104,11 @@ struct gm_native {
 	bool inferred;    /* by counting alone: what the word is there for is not known */
 };
 
+struct gm_graph_object {
+	uint64_t address;
+	uint32_t number;
+};
+
 struct gm_holders {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
@@ -114,6 +119,9 @@ struct gm_holders {
 	 * `objects`. All others are in `by_address`. */
 	GM_ARRAY(struct gm_vertex) vertices;
 	struct gm_address_set objects;
+	struct gm_sweep *sweep; /* found them in one pass through memory; NULL: their lists did */
+	/* Not tracked by the collector: those that may own C++ objects. */
+	GM_ARRAY(struct gm_graph_object) untracked;
 	struct gm_map by_address; /* -> vertex + 1 */
 	GM_ARRAY(struct gm_edge) edges;
 	GM_ARRAY(struct gm_edge_run) runs; /* until it is frozen */
@@ -176,9 +184,9 @@ size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *target
 /* lenders.c: what keeps a storage's memory, where that is not its own; what DLPack's capsules hold. */
 void gm_graph_refer_lender(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage);
-/* `addresses` ascend: Python objects that the collector does not track. */
-void gm_graph_refer_capsules(
-        struct gm_holders *graph, const uint64_t *addresses, const uint32_t *numbers, size_t count);
+/* Of those of `untracked` that are of one of these types, what they own. */
+extern const char *const gm_graph_special_types[];
+void gm_graph_refer_untracked(struct gm_holders *graph);
 /* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
         uint64_t word, const char *kind, const char *text, bool inferred);
@@ -206,8 +214,10 @@ void gm_graph_refer_python(
         struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
 void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
         enum gm_reference kind, uint32_t extra);
+double gm_graph_seconds(void); /* of a clock */
 /* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
-struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *ret_hits);
+struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
+        struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);
 /*
  * python.c: Python's objects. The first fills `objects`, touches nothing else of the graph and may run beside
@@ -215,6 +225,8 @@ struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_s
  * modules.
  */
 struct gm_error *gm_graph_find_objects(struct gm_holders *graph);
+/* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is NULL behind it. */
+struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_objects(struct gm_holders *graph);
 struct gm_error *gm_graph_add_python(struct gm_holders *graph);
 /* Is the first word of this object a class's vtable? Its name, or NULL. */
@@ -288,7 +300,7 @@ struct gm_owner_query {
 struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
         struct gm_owner_query *queries, size_t count);
 /* reducer.c: what DistributedDataParallel keeps in C++, as references of its Python object. */
-void gm_graph_refer_reducers(struct gm_holders *graph);
+void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance);
 /* buckets.c: what a word of a DDP's bucket is: "bucket_views_in[2] of bucket 0". `index`: of the item in the vector that the word
  * begins, UINT64_MAX: it leads elsewhere. NULL: `buckets` are none. Caller frees. */
 char *gm_bucket_text(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,

@@ -28,13 +28,13 @@ static void *find_objects(void *context)
 
 /* Two things that each go through much memory and know nothing of each other: the scan for C++ objects, and the lists of
  * Python's collector, which one thread must follow. */
-static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+static struct gm_error *read_beside(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	struct finding_objects finding = {graph, NULL};
 	pthread_t thread;
 	bool beside = graph->python && gm_image_reads_anywhere(graph->image) &&
 	              pthread_create(&thread, NULL, find_objects, &finding) == 0;
-	struct gm_error *error = gm_graph_scan(graph, ret_hits);
+	struct gm_error *error = gm_graph_scan(graph, NULL, ret_hits);
 	if (beside)
 		pthread_join(thread, NULL);
 	else if (graph->python)
@@ -46,11 +46,67 @@ static struct gm_error *read_all(struct gm_holders *graph, struct gm_scan_result
 	return error ? error : finding.error;
 }
 
+/* All that build() makes. */
+static void forget(struct gm_holders *graph)
+{
+	for (size_t i = 0; i < graph->modules.count; i++)
+		free(graph->modules.items[i].name);
+	for (size_t i = 0; i < graph->thread_names.count; i++)
+		free(graph->thread_names.items[i]);
+	for (size_t i = 0; i < graph->natives.count; i++)
+		free(graph->natives.items[i].text);
+	gm_array_deinit(&graph->natives);
+	gm_map_deinit(&graph->classes_done);
+	gm_array_deinit(&graph->vertices);
+	gm_sweep_destroy(gm_take(graph->sweep));
+	gm_array_deinit(&graph->untracked);
+	gm_address_set_deinit(&graph->objects);
+	gm_map_deinit(&graph->by_address);
+	gm_graph_deinit_edges(graph);
+	gm_map_deinit(&graph->typed_words);
+	gm_array_deinit(&graph->storages);
+	gm_array_deinit(&graph->tensors);
+	gm_array_deinit(&graph->nodes);
+	gm_array_deinit(&graph->frames);
+	gm_array_deinit(&graph->modules);
+	gm_array_deinit(&graph->thread_names);
+}
+
+static void start_again(struct gm_holders *graph)
+{
+	forget(graph);
+	graph->run_edges = 0;
+	graph->frozen = false;
+}
+
+/* In one pass where that is possible, else as it always is. */
+static struct gm_error *read_all(
+        struct gm_holders *graph, bool swept, struct gm_scan_result *ret_hits)
+{
+	if (!swept || !graph->python || !gm_image_reads_anywhere(graph->image)) {
+		gm_image_keep(graph->image);
+		return read_beside(graph, ret_hits);
+	}
+	gm_try(gm_graph_sweep(graph, ret_hits));
+	if (graph->sweep)
+		return NULL;
+	start_again(graph);
+	gm_image_keep(graph->image);
+	struct gm_error *error = gm_graph_find_objects(graph);
+	if (error)
+		free(ret_hits->hits);
+	return error;
+}
+
 static struct gm_error *find_references(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
-	gm_try(gm_graph_add_objects(graph));
+	if (!graph->sweep)
+		gm_try(gm_graph_add_objects(graph));
 	gm_try(gm_graph_add_native(graph, hits));
-	return graph->python ? gm_graph_add_python(graph) : NULL;
+	if (graph->python)
+		gm_try(gm_graph_add_python(graph));
+	gm_sweep_destroy(gm_take(graph->sweep));
+	return NULL;
 }
 
 /* A process that runs may change the collector's lists while they are followed: then they are followed once more. */
@@ -58,14 +114,13 @@ static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_resu
 {
 	enum { TRIES = 4 };
 	for (unsigned i = 1;; i++) {
-		gm_image_keep(graph->image);
-		struct gm_error *error = read_all(graph, ret_hits);
+		struct gm_error *error = read_all(graph, i == 1, ret_hits);
 		if (!error || error->status != GM_CORRUPT || i == TRIES ||
 		        gm_image_pid(graph->image) == 0)
 			return error;
 		gm_error_destroy(error);
 		gm_image_invalidate(graph->image);
-		gm_address_set_deinit(&graph->objects);
+		start_again(graph);
 	}
 }
 
@@ -105,35 +160,9 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 	return error;
 }
 
-/* All that build() makes. */
-static void forget(struct gm_holders *graph)
-{
-	for (size_t i = 0; i < graph->modules.count; i++)
-		free(graph->modules.items[i].name);
-	for (size_t i = 0; i < graph->thread_names.count; i++)
-		free(graph->thread_names.items[i]);
-	for (size_t i = 0; i < graph->natives.count; i++)
-		free(graph->natives.items[i].text);
-	gm_array_deinit(&graph->natives);
-	gm_map_deinit(&graph->classes_done);
-	gm_array_deinit(&graph->vertices);
-	gm_address_set_deinit(&graph->objects);
-	gm_map_deinit(&graph->by_address);
-	gm_graph_deinit_edges(graph);
-	gm_map_deinit(&graph->typed_words);
-	gm_array_deinit(&graph->storages);
-	gm_array_deinit(&graph->tensors);
-	gm_array_deinit(&graph->nodes);
-	gm_array_deinit(&graph->frames);
-	gm_array_deinit(&graph->modules);
-	gm_array_deinit(&graph->thread_names);
-}
-
 struct gm_error *gm_graph_keep_all(struct gm_holders *graph)
 {
-	forget(graph);
-	graph->run_edges = 0;
-	graph->frozen = false;
+	start_again(graph);
 	graph->keep_all = true;
 	return build(graph);
 }

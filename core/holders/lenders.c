@@ -112,38 +112,47 @@ static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t ad
 		(void)refer_managed(graph, number, words[CAPSULE_POINTER / 8], VERSIONED_CONTEXT);
 }
 
-/* Is it PyCapsule_Type? `known` remembers types: 1 no, 2 yes. */
-static bool is_capsule_type(
+/* Objects that the collector does not track, and that own more than Python knows of. */
+const char *const gm_graph_special_types[] = {"PyCapsule", "Reducer", NULL};
+enum owner { OTHER, CAPSULE, REDUCER };
+
+/* What an object of this type owns beside what Python knows of; `known` remembers types. */
+static enum owner owner_of(
         struct gm_holders *graph, struct gm_map *known, uint64_t type, uint64_t object)
 {
 	const char *name;
 	uint64_t *slot = gm_map_find(known, type);
-	if (!slot) {
-		bool is = gm_python_type_name(graph->python, object, &name) &&
-		          strcmp(name, "PyCapsule") == 0;
-		slot = gm_map_put(known, type, NULL);
-		if (slot)
-			*slot = is ? 2 : 1;
-		return is;
-	}
-	return *slot == 2;
+	if (slot)
+		return (enum owner) * slot;
+	enum owner owner = OTHER;
+	if (gm_python_type_name(graph->python, object, &name))
+		owner = strcmp(name, "PyCapsule") == 0 ? CAPSULE
+		        : strcmp(name, "Reducer") == 0 ? REDUCER
+		                                       : OTHER;
+	slot = gm_map_put(known, type, NULL);
+	if (slot)
+		*slot = owner;
+	return owner;
 }
 
-void gm_graph_refer_capsules(
-        struct gm_holders *graph, const uint64_t *addresses, const uint32_t *numbers, size_t count)
+void gm_graph_refer_untracked(struct gm_holders *graph)
 {
 	struct gm_map known = {0};
 	unsigned char page[PAGE];
 	uint64_t page_at = UINT64_MAX, type;
-	for (size_t i = 0; i < count && !graph->no_memory; i++) {
-		uint64_t at = addresses[i] + 8, start = at & ~(uint64_t)(PAGE - 1);
-		/* they ascend: each page is read once */
+	for (size_t i = 0; i < graph->untracked.count && !graph->no_memory; i++) {
+		struct gm_graph_object object = graph->untracked.items[i];
+		uint64_t at = object.address + 8, start = at & ~(uint64_t)(PAGE - 1);
+		/* they mostly ascend: each page is read once */
 		if (start != page_at && !gm_image_try_read(graph->image, start, page, sizeof(page)))
 			continue;
 		page_at = start;
 		memcpy(&type, page + (at - start), sizeof(type));
-		if (type && is_capsule_type(graph, &known, type, addresses[i]))
-			refer_capsule(graph, numbers[i], addresses[i]);
+		enum owner owner = type ? owner_of(graph, &known, type, object.address) : OTHER;
+		if (owner == CAPSULE)
+			refer_capsule(graph, object.number, object.address);
+		else if (owner == REDUCER)
+			gm_graph_refer_reducer(graph, object.number, object.address);
 	}
 	gm_map_deinit(&known);
 }

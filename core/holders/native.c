@@ -90,19 +90,20 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 	}
 }
 
-static double seconds(void)
+double gm_graph_seconds(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
+        struct gm_scan_result *ret_hits)
 {
-	double start = seconds();
+	double start = gm_graph_seconds();
 	static const char *const libraries[] = {
 	        "libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
-	struct gm_scan_options options = {0};
+	struct gm_scan_options options = {.visitor = visitor};
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		if (vtable_range(graph, libraries[i], &options.ranges[options.range_count]))
 			options.range_count++;
@@ -110,7 +111,7 @@ struct gm_error *gm_graph_scan(struct gm_holders *graph, struct gm_scan_result *
 	graph->cost.bytes_scanned = ret_hits->bytes;
 	graph->cost.bytes_unread = ret_hits->unread;
 	graph->hits_truncated |= ret_hits->truncated;
-	graph->cost.scan_seconds = seconds() - start;
+	graph->cost.scan_seconds = gm_graph_seconds() - start;
 	return NULL;
 }
 
@@ -249,13 +250,12 @@ static void refer_all(struct gm_holders *graph)
 		        &graph->nodes.items[i]);
 }
 
-/* Autocast owns the weights that it has cast; the workspaces of cuBLAS are blocks without a storage. */
+/* Autocast owns the weights that it has cast. */
 static void refer_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
 {
 	struct gm_holders *graph = context;
 	uint32_t to = gm_graph_find(graph, address);
-	if (kind == GM_STATIC_AUTOCAST && to != GM_NO_VERTEX &&
-	        graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
+	if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
 	        !gm_map_find(&graph->typed_words, word))
 		gm_graph_refer_native(graph, GM_NO_VERTEX, word, to, word, "native_heap",
 		        gm_torch_static_text(kind), false);
@@ -265,6 +265,6 @@ struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_s
 {
 	add_objects(graph, hits);
 	refer_all(graph);
-	gm_torch_statics(graph->torch, refer_static, graph);
+	gm_torch_autocast(graph->torch, refer_static, graph);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/team.h"
@@ -19,6 +18,9 @@ enum {
 	FRAMES_AT_ONCE = 4096,
 	MAX_OBJECTS = 1 << 25,
 };
+
+/* native.c reads what tensors and storages hold */
+static const char *const ours[] = {"torch._C.TensorBase", "torch._C.StorageBase", NULL};
 
 static bool add_tracked(void *context, uint64_t object)
 {
@@ -69,7 +71,7 @@ struct gm_error *gm_graph_add_objects(struct gm_holders *graph)
 {
 	size_t count = graph->objects.count;
 	/* those that the collector does not track come behind: a tenth more, mostly */
-	if (graph->no_memory || !gm_address_set_number(&graph->objects) ||
+	if (graph->no_memory || (!graph->sweep && !gm_address_set_number(&graph->objects)) ||
 	        !reserve_vertices(graph, count + count / 8 + 1024))
 		return &gm_error_no_memory;
 	gm_team_run((count + VERTICES_AT_ONCE - 1) / VERTICES_AT_ONCE, make_vertices, graph);
@@ -108,11 +110,13 @@ static void add_walked(struct gm_holders *graph, const struct gm_walk_result *re
 
 static struct gm_error *walk(struct gm_holders *graph, struct gm_walk_options *options)
 {
-	/* native.c reads what tensors and storages hold */
-	static const char *const ours[] = {"torch._C.TensorBase", "torch._C.StorageBase", NULL};
 	struct gm_walk_result result;
 	options->read_by_caller = ours;
-	gm_try(gm_python_walk(graph->python, options, &result));
+	if (graph->sweep)
+		gm_try(gm_sweep_untracked(graph->sweep, options->addresses, options->numbers,
+		        options->count, &result));
+	else
+		gm_try(gm_python_walk(graph->python, options, &result));
 	add_walked(graph, &result);
 	gm_walk_result_deinit(&result);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
@@ -127,6 +131,16 @@ static int by_address(const void *a, const void *b)
 {
 	const struct untracked *left = a, *right = b;
 	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* Those whose own memory is to be looked at, when all C++ objects are known; of most a sweep knows that they need not. */
+static void note_special(struct gm_holders *graph, const struct untracked *found, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct gm_graph_object object = {found[i].address, found[i].number};
+		if (!graph->sweep || !gm_sweep_is_plain(graph->sweep, object.address))
+			graph->no_memory |= !gm_array_push(&graph->untracked, object);
+	}
 }
 
 /* Walks the Python vertices from `first` on that the collector does not track. */
@@ -150,7 +164,7 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 		numbers[i] = found[i].number;
 	}
 	graph->cost.python_objects += count;
-	gm_graph_refer_capsules(graph, addresses, numbers, count);
+	note_special(graph, found, count);
 	struct gm_walk_options options = {.objects = &graph->objects,
 	        .addresses = addresses,
 	        .numbers = numbers,
@@ -158,18 +172,17 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 	return walk(graph, &options);
 }
 
-static struct gm_error *add_objects_references(struct gm_holders *graph)
+/* And what these refer to, and so on. */
+static struct gm_error *add_untracked(struct gm_holders *graph)
 {
-	struct gm_walk_options all = {.objects = &graph->objects};
 	size_t next = graph->objects.count;
-	gm_try(walk(graph, &all));
 	/* an object is a vertex once, and there is a bound on vertices: this ends */
 	while (next < graph->vertices.count) {
 		size_t first = next;
 		next = graph->vertices.count;
 		gm_try(walk_untracked(graph, first));
 	}
-	return NULL;
+	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
 /* A field of a frame or a thread that is no local: its name is kept, as it cannot be asked for again. */
@@ -280,20 +293,111 @@ static bool add_module(void *context, const char *name, uint64_t module, uint64_
 	return true;
 }
 
+/* Modules and frames become vertices before what objects refer to. */
+static struct gm_error *add_named(struct gm_holders *graph)
+{
+	gm_try(gm_python_modules(graph->python, add_module, graph));
+	return add_frames(graph);
+}
+
+/* --- from one pass through memory ------------------------------------------------------------------ */
+
+struct sweeping {
+	struct gm_holders *graph;
+	struct gm_error *error;
+	bool whole; /* the objects are in the graph, with what they refer to */
+};
+
+static bool sweep_first(void *context, const struct gm_mapping *mapping)
+{
+	struct sweeping *sweeping = context;
+	return gm_sweep_wants(sweeping->graph->sweep, mapping);
+}
+
+static void sweep_chunks(void *context, unsigned thread, const struct gm_kept_chunk *chunks,
+        size_t count, bool in_rest)
+{
+	struct sweeping *sweeping = context;
+	if (in_rest)
+		gm_sweep_check(sweeping->graph->sweep, chunks, count);
+	else
+		gm_sweep_chunks(sweeping->graph->sweep, thread, chunks, count);
+}
+
+static void sweep_end(void *context, unsigned thread)
+{
+	struct sweeping *sweeping = context;
+	gm_sweep_rest(sweeping->graph->sweep, thread);
+}
+
+static struct gm_error *add_swept(struct gm_holders *graph)
+{
+	struct gm_walk_result result;
+	if (!gm_address_set_number(&graph->objects))
+		return &gm_error_no_memory;
+	gm_try(gm_sweep_references(graph->sweep, &graph->objects, &result));
+	struct gm_error *error = gm_graph_add_objects(graph);
+	if (!error)
+		error = add_named(graph);
+	if (!error) {
+		add_walked(graph, &result);
+		error = add_untracked(graph);
+	}
+	gm_walk_result_deinit(&result);
+	return error;
+}
+
+/* While other threads look for C++ objects in the rest of the memory. */
+static void sweep_between(void *context)
+{
+	struct sweeping *sweeping = context;
+	struct gm_holders *graph = sweeping->graph;
+	double start = gm_graph_seconds();
+	if (!gm_sweep_objects(graph->sweep, &graph->objects) || graph->objects.count > MAX_OBJECTS)
+		return;
+	sweeping->error = add_swept(graph);
+	sweeping->whole = !sweeping->error;
+	graph->cost.python_seconds += gm_graph_seconds() - start;
+}
+
+struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits)
+{
+	struct sweeping sweeping = {.graph = graph};
+	graph->sweep = gm_sweep_create(graph->python, ours, gm_graph_special_types);
+	if (!graph->sweep)
+		return &gm_error_no_memory;
+	struct gm_scan_visitor visitor = {
+	        sweep_first, sweep_chunks, sweep_end, sweep_between, &sweeping};
+	struct gm_error *error = gm_graph_scan(graph, &visitor, ret_hits);
+	if (!error && sweeping.error)
+		free(ret_hits->hits);
+	if (error)
+		gm_error_destroy(sweeping.error);
+	else
+		error = sweeping.error;
+	if (error || !sweeping.whole || gm_sweep_missed(graph->sweep))
+		gm_sweep_destroy(gm_take(graph->sweep));
+	return error;
+}
+
+static struct gm_error *add_objects_references(struct gm_holders *graph)
+{
+	struct gm_walk_options all = {.objects = &graph->objects};
+	gm_try(add_named(graph));
+	gm_try(walk(graph, &all));
+	return add_untracked(graph);
+}
+
 struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
-	struct timespec start, end;
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	gm_try(gm_python_modules(graph->python, add_module, graph));
-	gm_try(add_frames(graph));
-	gm_try(add_objects_references(graph));
-	gm_graph_refer_reducers(graph);
+	double start = gm_graph_seconds();
+	if (!graph->sweep)
+		gm_try(add_objects_references(graph));
+	gm_graph_refer_untracked(graph);
 	add_frames_references(graph);
 	/* no object is at address 8 */
 	struct referring threads = {graph, gm_graph_add(graph, 8, GM_VERTEX_THREAD, 0)};
 	gm_python_thread_references(graph->python, add_thread_reference, &threads);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	graph->cost.python_seconds =
-	        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+	graph->cost.python_seconds += gm_graph_seconds() - start;
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }

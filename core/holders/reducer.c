@@ -152,9 +152,13 @@ static void refer_buckets(
 	}
 }
 
-static void refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t address)
+/* A pybind11 instance is not tracked by the collector: it stands behind what is. */
+void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
+	uint64_t address;
 	uint64_t words[LARGEST_REDUCER / 8];
+	if (!gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address))
+		return;
 	size_t size = gm_heap_bytes(graph, address);
 	if (size < PARAMETERS + 24 || size > LARGEST_REDUCER || address & 7 ||
 	        !gm_image_try_read(graph->image, address, words, size & ~(size_t)7) ||
@@ -168,20 +172,5 @@ static void refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t addr
 		if (!all_tensors(graph, inner, count) && is_bucket(graph, inner, count))
 			refer_buckets(graph, from, inner, count, words[i]);
 		i += 2;
-	}
-}
-
-/* A pybind11 instance is not tracked by the collector: it stands behind what is. */
-void gm_graph_refer_reducers(struct gm_holders *graph)
-{
-	size_t count = graph->vertices.count;
-	for (size_t i = graph->objects.count; i < count; i++) {
-		uint64_t address = graph->vertices.items[i].address, object;
-		const char *name;
-		if (graph->vertices.items[i].kind == GM_VERTEX_PYTHON &&
-		        gm_python_type_name(graph->python, address, &name) &&
-		        strcmp(name, "Reducer") == 0 &&
-		        gm_image_try_u64(graph->image, address + POINTER_IN_INSTANCE, &object))
-			refer_reducer(graph, (uint32_t)i, object);
 	}
 }

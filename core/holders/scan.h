@@ -11,7 +11,7 @@
 #ifndef GM_HOLDERS_SCAN_H
 #define GM_HOLDERS_SCAN_H
 
-#include "image/image.h"
+#include "image/kept.h"
 
 /* A word was found at `address`. */
 struct gm_hit {
@@ -26,6 +26,22 @@ struct gm_scan_range {
 /* May be asked by several threads at once: is this word wanted? */
 typedef bool (*gm_scan_filter)(const void *context, uint64_t value);
 
+/*
+ * Who else looks at the memory while it is at hand. What it wants to see comes first; when that is done, it can go on with
+ * what it saw while other threads scan the rest. By several threads at once, each with its number, but for `first` and
+ * `between`.
+ */
+struct gm_scan_visitor {
+	/* Is this one of the mappings that come first? */
+	bool (*first)(void *context, const struct gm_mapping *mapping);
+	/* Chunks that follow one another, as far as they were read and are of one mapping; in_rest: behind `between`. */
+	void (*chunks)(void *context, unsigned thread, const struct gm_kept_chunk *chunks,
+	        size_t count, bool in_rest);
+	void (*end)(void *context, unsigned thread); /* of what comes first, for each thread */
+	void (*between)(void *context); /* by the caller's thread, once all have ended it */
+	void *context;
+};
+
 enum {
 	GM_SCAN_MAX_RANGES = 4,
 	GM_SCAN_MAX_HITS = 1 << 24,
@@ -36,7 +52,8 @@ struct gm_scan_options {
 	size_t range_count;
 	gm_scan_filter filter; /* NULL: every word in a range */
 	const void *context;
-	unsigned threads; /* 0: as many as the machine has, at most 8 */
+	const struct gm_scan_visitor *visitor; /* may be NULL */
+	unsigned threads;                      /* 0: as many as the machine has, at most 8 */
 };
 
 struct gm_scan_result {

@@ -63,25 +63,38 @@ static inline const struct gm_kept_chunk *gm_kept_chunk(
 	}
 }
 
+static inline uint64_t gm_kept_key(const struct gm_kept_chunk *chunk)
+{
+	return atomic_load_explicit(&chunk->key, memory_order_relaxed);
+}
+
+/* `size` bytes (at most a page) at an address that the chunk stands for, if they are there. */
+static inline const uint8_t *gm_kept_chunk_have(
+        const struct gm_kept_chunk *chunk, uint64_t address, size_t size)
+{
+	size_t skip = address & (GM_KEPT_CHUNK - 1);
+	if (skip + size > GM_KEPT_CHUNK)
+		return NULL;
+	uint64_t pages = UINT64_C(1) << skip / GM_KEPT_PAGE |
+	                 UINT64_C(1) << (skip + size - 1) / GM_KEPT_PAGE;
+	return (chunk->there & pages) == pages ? chunk->bytes + skip : NULL;
+}
+
 /* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL. `near`: the chunk
  * that was asked for before. */
 static inline const uint8_t *gm_kept_have_near(const struct gm_kept *kept, uint64_t address,
         size_t size, const struct gm_kept_chunk **near)
 {
 	const struct gm_kept_chunk *chunk = *near;
-	size_t skip = address & (GM_KEPT_CHUNK - 1);
-	if (!kept || skip + size > GM_KEPT_CHUNK)
+	if (!kept)
 		return NULL;
-	if (!chunk || atomic_load_explicit(&chunk->key, memory_order_relaxed) !=
-	                      (address >> GM_KEPT_SHIFT) + 1) {
+	if (!chunk || gm_kept_key(chunk) != (address >> GM_KEPT_SHIFT) + 1) {
 		chunk = gm_kept_chunk(kept, address);
 		if (!chunk)
 			return NULL;
 		*near = chunk;
 	}
-	uint64_t pages = UINT64_C(1) << skip / GM_KEPT_PAGE |
-	                 UINT64_C(1) << (skip + size - 1) / GM_KEPT_PAGE;
-	return (chunk->there & pages) == pages ? chunk->bytes + skip : NULL;
+	return gm_kept_chunk_have(chunk, address, size);
 }
 
 static inline const uint8_t *gm_kept_have(const struct gm_kept *kept, uint64_t address, size_t size)
