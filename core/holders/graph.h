@@ -287,6 +287,9 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
         size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
 void gm_strays_deinit(struct gm_strays *strays);
 
+/* weak.c: is the word a field that points at the vertex and does not own it? */
+bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex);
+
 /* owners.c: whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer". */
 struct gm_stacks;
 struct gm_owner_query {

@@ -175,7 +175,7 @@ static char *slot_text(
 	return text;
 }
 
-/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (2.6 to 2.11:
+/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (2.8 to 2.11:
  * torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp). Of which call it is, nothing says. NULL: it is none. */
 static char *shelf_text(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {

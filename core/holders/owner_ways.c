@@ -7,6 +7,8 @@
 #include "holders/owners.h"
 #include "holders/text.h"
 
+enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */
+
 /* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows too; a module of TorchScript,
  * which lists of its parameters know. */
 static bool is_known_object(struct gm_holders *graph, const struct gm_owner_holder *holder)
@@ -101,7 +103,7 @@ void gm_owner_find_way(
 				unsigned rank = rank_of(search, holder, at.count);
 				if (rank < best->rank)
 					keep_way(reached.items, i, *holder, rank, best);
-			} else if (at.count <= GM_OWNER_MAX_LEVELS) {
+			} else if (at.count <= GM_OWNER_MAX_LEVELS && reached.count < MAX_REACHED) {
 				struct reached next = {
 				        holder->number, i, holder->address, at.count + 1};
 				whole = gm_map_put(&seen, (uint64_t)holder->number + 1, &is_new) &&

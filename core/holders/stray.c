@@ -265,44 +265,6 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 		        "native memory at 0x%jx", (uintmax_t)hit->address);
 }
 
-/* A std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. So does
- * AutogradMeta::grad_accumulator_, a std::weak_ptr. */
-static bool owns_no_node(struct gm_holders *graph, const struct gm_hit *hit)
-{
-	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	uint64_t control, next;
-	const struct gm_class *meta =
-	        gm_graph_class_at(graph, hit->address - layout->meta.grad_accumulator);
-	return (meta && meta->kind == GM_CLASS_META) ||
-	       !gm_image_try_u64(graph->image, hit->value + layout->node.control, &control) ||
-	       !gm_image_try_u64(graph->image, hit->address + 8, &next) || next != control;
-}
-
-/* Fields that know an object without owning it. */
-static bool is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex)
-{
-	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	if (graph->vertices.items[vertex].kind == GM_VERTEX_NODE && owns_no_node(graph, hit))
-		return true;
-	/* by the object's own kind: what lies behind a small one is another's */
-	const struct {
-		enum gm_vertex_kind kind;
-		uint16_t offset;
-	} fields[] = {{GM_VERTEX_TENSOR, layout->tensor.python},
-	        {GM_VERTEX_STORAGE, layout->storage.python}, {GM_VERTEX_NODE, layout->node.python},
-	        {GM_VERTEX_NODE, layout->node.self}};
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		uint32_t owner = gm_graph_find(graph, hit->address - fields[i].offset);
-		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
-			return true;
-	}
-	/* until 2.9 a wrapper that the tensor owns has a pointer that it only borrows (c10::MaybeOwned) */
-	uint32_t wrapper = gm_graph_find(graph,
-	        hit->address - layout->python.tensor_cdata - 8 * layout->python.tensor_maybe_owned);
-	return wrapper != GM_NO_VERTEX &&
-	       (graph->vertices.items[wrapper].flags & GM_VERTEX_WRAPPER);
-}
-
 static void add_static(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
 {
@@ -331,7 +293,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	uint32_t vertex = (uint32_t)(*target - 1);
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
 	if (!mapping || gm_map_find(&graph->typed_words, hit->address) ||
-	        is_weak_field(graph, hit, vertex))
+	        gm_graph_is_weak_field(graph, hit, vertex))
 		return;
 	const struct gm_frame_root *frame = frame_at(graph, hit->address);
 	/* a library's zeroed data is in a mapping without a name */

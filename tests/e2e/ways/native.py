@@ -256,9 +256,8 @@ def received_from_another_process():
     queue = context.SimpleQueue()
     process = context.Process(target=sender.send, args=(queue, SIDE), daemon=True)
     process.start()
-    end = time.monotonic() + 60
     while queue.empty():
-        if time.monotonic() > end or not process.is_alive():
+        if not process.is_alive():
             raise RuntimeError("no tensor has come from the other process")
         time.sleep(0.05)
     return process, mark(queue.get())
