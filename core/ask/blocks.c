@@ -319,6 +319,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	        .categories = categories,
 	        .device = device,
 	        .event = GM_NO_EVENT,
+	        .by = options->by,
 	};
 	if (blocks.device == SIZE_MAX) {
 		*ret_blocks = blocks;

@@ -44,6 +44,7 @@ struct gm_blocks {
 	        *notes; /* one per live block, by gm_ask_blocks_annotate(); NULL: none; owned */
 	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
 	size_t group_count;
+	enum gm_group_by by;
 	uint64_t by_phase[GM_PHASE_COUNT];
 	uint64_t by_category[GM_CATEGORY_COUNT];
 	const struct gm_categories *categories; /* the model's */

@@ -12,10 +12,12 @@ struct input {
 	struct gm_blocks_options blocks;
 };
 
-enum { KEY_DEVICE = 0x1101 };
+enum { KEY_DEVICE = 0x1101, KEY_BY };
 
 static const struct argp_option option_table[] = {
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
+        {"by", KEY_BY, "WHAT", 0, "sums by line (else), stack, phase, category, operator or module",
+                0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -23,6 +25,8 @@ static const struct argp_option option_table[] = {
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct input *options = input;
+	if (key == KEY_BY)
+		return gm_parse_group_by(argument, &options->blocks.by);
 	if (key != KEY_DEVICE)
 		return gm_target_option(options->context, key, argument);
 	options->blocks.has_device = true;
@@ -41,11 +45,15 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	if (arguments.positional_count > 1) {
-		const struct gm_compare_options by_line = {.by = GM_BY_LINE};
+		const struct gm_compare_options by = {.by = options.blocks.by};
 		const struct gm_compare_view view = {.all = true};
-		return gm_compare_files(context, &arguments, &by_line, &view, out, NULL);
+		return gm_compare_files(context, &arguments, &by, &view, out, NULL);
 	}
-	error = gm_target_take_file(&arguments, context, 0, &target);
+	/* by module a recording may have its process or core beside it, which knows paths */
+	if (options.blocks.by == GM_BY_MODULE && context->shell && arguments.positional_count)
+		error = gm_arguments_take_file(&arguments, context, 0);
+	else
+		error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_blocks blocks;
 	if (!error)
 		error = gm_ask_blocks(context, &options.blocks, &blocks);
@@ -64,13 +72,18 @@ static struct gm_error *run(
 const struct gm_command gm_command_peak = {
         .name = "peak",
         .summary = "what makes the peak",
-        .usage = "[FILE... | --pid PID | --core CORE] [--device N] [--json]\n"
+        .usage = "[FILE... | --pid PID | --core CORE] [--by WHAT] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
                  "lines that allocated it, and the next peak: of the passes through the model, or "
                  "of the\n"
-                 "optimizer. Several files, as of ranks, are told side by side.\n\n"
+                 "optimizer. Several files, as of ranks, are told side by side. By module: the "
+                 "classes of\n"
+                 "the modules that were called; with --pid or --core beside FILE the paths of "
+                 "those that keep\n"
+                 "a block now (layers.3.mlp).\n\n"
                  " Example: gpumem peak run.gpumem\n"
+                 " Example: gpumem peak run.gpumem --by module\n"
                  " Example: gpumem peak run.*.gpumem",
         .shell = true,
         .gdb = true,

@@ -41,6 +41,22 @@ json_t *gm_json_note(const struct gm_block_note *note)
 	        note->gradient, "tensors", (int)note->tensors);
 }
 
+static const char *groups_head(const struct gm_blocks *blocks)
+{
+	switch (blocks->by) {
+	case GM_BY_OPERATOR:
+		return "operator";
+	case GM_BY_MODULE:
+		return "module";
+	case GM_BY_CATEGORY:
+		return "category";
+	case GM_BY_PHASE:
+		return "phase";
+	default:
+		return "allocated at";
+	}
+}
+
 static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out)
 {
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
@@ -104,7 +120,7 @@ struct gm_error *gm_render_blocks_text(
 	put_head(blocks, "allocated", out);
 	if (groups)
 		return gm_render_groups(
-		        blocks->groups, blocks->group_count, "allocated at", style, out);
+		        blocks->groups, blocks->group_count, groups_head(blocks), style, out);
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at"};
 	struct gm_table *table = gm_table_create(heads, "rlrrll");
@@ -327,8 +343,8 @@ struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks, const struc
 		return NULL;
 	}
 	put_head(blocks, "at the peak", out);
-	struct gm_error *error =
-	        gm_render_groups(blocks->groups, blocks->group_count, "allocated at", style, out);
+	struct gm_error *error = gm_render_groups(
+	        blocks->groups, blocks->group_count, groups_head(blocks), style, out);
 	if (error)
 		return error;
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);

@@ -70,5 +70,5 @@ def test_wrong_uses_are_refused_with_a_way_out(runs, run_gpumem, tmp_path):
     assert "gpumem diff A B" in run_gpumem("diff", path).check(2).err
     assert "has no step 9: it has 6" in run_gpumem("diff", path, path, "--step", "9").check(2).err
     assert "nosuch" in run_gpumem("diff", path, tmp_path / "nosuch").check(3).err
-    assert "line, stack, phase or category" in run_gpumem("diff", path, path, "--by", "colour").check(2).err
+    assert "line, stack, phase, category, operator, module" in run_gpumem("diff", path, path, "--by", "colour").check(2).err
     run_gpumem("info", path, path, "--pid", "1").check(2)

@@ -151,4 +151,6 @@ def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):
         assert sum(group["bytes"] for group in answer["groups"]) == answer["allocated"]
         keys = {group["key"] for group in answer["groups"]}
         assert {"module": "Sequential > Linear", "operator": "linear"}[by] in keys
+        peak = run_gpumem("peak", log, "--by", by, "--json").check().json()
+        assert peak["groups"] == answer["groups"]
     assert run_gpumem("blocks", log, "--by", "shape").status == 4
