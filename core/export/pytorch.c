@@ -3,6 +3,8 @@
  * its blocks, free ones too, and for each device its trace. Frames and stacks are dictionaries and lists that
  * stand once in the file and are referred to from then on.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "base/cleanup.h"
 #include "export/export.h"
 #include "export/pickle.h"
+#include "export/pytorch_marks.h"
 
 enum { SMALL_SEGMENT = 2 << 20 }; /* kSmallBuffer of CUDACachingAllocator.cpp */
 
@@ -27,11 +30,13 @@ enum key {
 	KEY_REQUESTED,
 	KEY_STATE,
 	KEY_DEVICE_FREE,
+	KEY_METADATA,
 	KEY_COUNT,
 };
 
 static const char *const key_names[KEY_COUNT] = {"action", "addr", "address", "frames", "size",
-        "stream", "time_us", "filename", "line", "name", "requested_size", "state", "device_free"};
+        "stream", "time_us", "filename", "line", "name", "requested_size", "state", "device_free",
+        "user_metadata"};
 
 struct writing {
 	const struct gm_model *model;
@@ -334,16 +339,34 @@ static struct gm_error *put_segments(struct writing *writing)
 
 /* --- traces ------------------------------------------------------------------------------------------- */
 
-static void put_entry(struct writing *writing, const struct gm_event *event)
+/* What an out-of-memory entry has in an address's place: how much the device had free. */
+static uint64_t device_free(const struct writing *writing, uint64_t number)
+{
+	char name[48];
+	uint64_t bytes = 0;
+	snprintf(name, sizeof(name), "oom.%" PRIu64 ".free", number);
+	gm_log_counter(writing->log, name, &bytes);
+	return bytes;
+}
+
+static void put_entry(struct writing *writing, const struct gm_event *event, uint64_t number)
 {
 	gm_pickler_dict_begin(&writing->pickler);
 	put_key(writing, KEY_ACTION);
 	put_word(writing, &writing->actions[event->action],
 	        gm_action_name((enum gm_action)event->action));
-	put_number(writing, event->action == GM_OOM ? KEY_DEVICE_FREE : KEY_ADDR, event->address);
+	if (event->action == GM_OOM)
+		put_number(writing, KEY_DEVICE_FREE, device_free(writing, number));
+	else
+		put_number(writing, KEY_ADDR, event->address);
 	put_number(writing, KEY_SIZE, event->requested ? event->requested : event->size);
 	put_number(writing, KEY_STREAM, event->stream);
 	put_number(writing, KEY_TIME, event->time_ns / 1000);
+	if (gm_log_mark_count(writing->log)) {
+		const char *metadata = gm_model_metadata(writing->model, number);
+		put_key(writing, KEY_METADATA);
+		gm_pickler_string(&writing->pickler, metadata ? metadata : "");
+	}
 	put_key(writing, KEY_FRAMES);
 	put_stack(writing, event->python_stack, event->native_stack);
 	gm_pickler_dict_end(&writing->pickler);
@@ -367,7 +390,7 @@ static void put_traces(struct writing *writing)
 			if (event.device_type == 1 && event.device == index &&
 			        !(event.flags & GM_EVENT_PREEXISTING) &&
 			        gm_action_name((enum gm_action)event.action))
-				put_entry(writing, &event);
+				put_entry(writing, &event, number);
 		}
 		gm_pickler_list_end(&writing->pickler);
 	}
@@ -388,8 +411,7 @@ struct gm_error *gm_export_pytorch(const struct gm_model *model, FILE *out)
 		gm_pickler_dict_begin(&writing.pickler);
 		gm_pickler_dict_end(&writing.pickler);
 		gm_pickler_string(&writing.pickler, "external_annotations");
-		gm_pickler_list_begin(&writing.pickler);
-		gm_pickler_list_end(&writing.pickler);
+		writing.no_memory |= !gm_pytorch_put_annotations(&writing.pickler, writing.log);
 		gm_pickler_dict_end(&writing.pickler);
 		gm_pickler_end(&writing.pickler);
 	}

@@ -248,3 +248,22 @@ def test_the_annotations_of_pytorchs_recorder(sim_env, run, run_gpumem, tmp_path
         assert inside and {one["step"] for one in inside} == {n + 1}
         assert {one["metadata"] for one in inside} == {None, f"batch {n}"}
         assert {one["phase"] for one in inside if "backward" in one["marks"]} == {"backward"}
+
+
+def test_an_export_says_the_same_again(run_gpumem, tmp_path):
+    trace = entries(200)
+    for number, entry in enumerate(trace):
+        entry["user_metadata"] = f"batch {number // 20}"
+        entry["size"] = entry["size"] or 1  # of nothing asked for an export says the block's size
+    trace.insert(100, {"action": "oom", "device_free": 12345, "size": 1 << 40, "stream": 0,
+                       "time_us": trace[100]["time_us"], "user_metadata": "batch 5", "frames": FRAMES[:3]})  # fmt: skip
+    said = [{"stage": stage, "name": name, "device": 0, "time_us": (1 << 50) + time} for stage, name, time in
+            [("START", "a", 3), ("START", "b", 10), ("END", "b", 40), ("END", "a", 90), ("START", "c", 95)]]  # fmt: skip
+    path, again = write(tmp_path, snapshot(trace, external_annotations=said)), tmp_path / "again.pickle"
+    run_gpumem("export", path, "--to", "pytorch", "-o", again).check()
+    before, after = (run_gpumem("events", one, "--json").check().json_lines() for one in (path, again))
+    told = ("action", "address", "requested", "stream", "time_us", "marks", "metadata", "step", "phase", "python")
+    assert [[one[key] for key in told] for one in before] == [[one[key] for key in told] for one in after]
+    exported = pickle.loads(again.read_bytes())
+    assert [one.get("device_free") for one in exported["device_traces"][0] if one["action"] == "oom"] == [12345]
+    assert [one["name"] for one in exported["external_annotations"]] == ["a", "b", "b", "a", "c"]
