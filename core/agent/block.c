@@ -67,7 +67,6 @@ static _Alignas(64) _Atomic uint64_t known_pages[PAGE_SETS][PAGE_WAYS];
 /* A set of pages is a line of the cache: few programs have so many blocks that theirs push each other out. */
 static bool page_is_known(uint64_t address)
 {
-	static _Atomic unsigned next;
 	uint64_t page = address / PAGE;
 	_Atomic uint64_t *set =
 	        known_pages[page * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (PAGE_SETS - 1)];
@@ -76,8 +75,12 @@ static bool page_is_known(uint64_t address)
 			return true;
 	if (!gm_can_read(page * PAGE))
 		return false;
-	unsigned at = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
-	atomic_store_explicit(&set[at % PAGE_WAYS], page, memory_order_relaxed);
+	/* the newest first: most often it is the only one. What another thread puts there meanwhile may be lost. */
+	for (unsigned i = PAGE_WAYS - 1; i > 0; i--)
+		atomic_store_explicit(&set[i],
+		        atomic_load_explicit(&set[i - 1], memory_order_relaxed),
+		        memory_order_relaxed);
+	atomic_store_explicit(&set[0], page, memory_order_relaxed);
 	return true;
 }
 
@@ -215,12 +218,18 @@ static uint64_t at_place(const struct gm_agent_registers *at, int place)
 	                         : word(at->rsp, 8 * (unsigned)(place - REGISTERS));
 }
 
+/* That of the stack pointer is there. */
+static bool can_read_place(const struct gm_agent_registers *at, int place)
+{
+	uint64_t address = at->rsp + 8 * (unsigned)(place - REGISTERS);
+	return place < REGISTERS || address / PAGE == at->rsp / PAGE || page_is_known(address);
+}
+
 static uint64_t search(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
 {
 	const struct block_layout *known = atomic_load(&layout);
 	for (int place = 0; place < REGISTERS + STACK_WORDS; place++) {
-		if (place >= REGISTERS &&
-		        !page_is_known(at->rsp + 8 * (unsigned)(place - REGISTERS)))
+		if (!can_read_place(at, place))
 			return 0;
 		uint64_t value = at_place(at, place);
 		for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
@@ -246,8 +255,7 @@ static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address
 		        at->rip)
 			continue;
 		int place = atomic_load_explicit(&places[i].place, memory_order_relaxed);
-		if (place >= REGISTERS &&
-		        !page_is_known(at->rsp + 8 * (unsigned)(place - REGISTERS)))
+		if (!can_read_place(at, place))
 			return 0;
 		uint64_t value = at_place(at, place);
 		return describes(known, value, address, size) ? value : 0;
