@@ -27,6 +27,7 @@ def churn(path, number):
         file.truncate(8 + 16 * PAIRS)
     file = open(path, "r+b")
     account = mmap.mmap(file.fileno(), 0)
+    whole = memoryview(account)[:8].cast("q")  # written in one piece; struct.pack_into() writes zeros first
     choose = random.Random(number)
     device = torch.device("cuda")
     kept, count = [], 0
@@ -35,7 +36,7 @@ def churn(path, number):
         nonlocal count
         struct.pack_into("<qq", account, 8 + 16 * count, address, size)
         count += 1
-        struct.pack_into("<q", account, 0, count)
+        whole[0] = count
 
     def mark():
         if os.environ.get("MARKS"):
