@@ -34,9 +34,8 @@ bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item
 	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
 		return false;
 	size_t storage = words[2] - words[0], bytes = gm_heap_bytes(graph, words[0]);
-	return bytes >= storage &&
-	       bytes - storage <=
-	               32; /* of 8 bytes: malloc's least, and a rest too small for a piece */
+	/* malloc's least has 24 bytes, and a rest of 16 is no piece: it stays with the one before it */
+	return bytes >= storage && bytes - storage <= 32;
 }
 
 bool gm_is_code(struct gm_holders *graph, uint64_t address)
