@@ -121,6 +121,7 @@ struct gm_holders {
 	struct gm_address_set objects;
 	struct gm_sweep *sweep; /* found them in one pass through memory; NULL: their lists did */
 	/* Not tracked by the collector: those that may own C++ objects. */
+	size_t swept; /* vertices there were when the sweep had ended */
 	GM_ARRAY(struct gm_graph_object) untracked;
 	struct gm_map by_address; /* -> vertex + 1 */
 	GM_ARRAY(struct gm_edge) edges;

@@ -173,9 +173,8 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 }
 
 /* And what these refer to, and so on. */
-static struct gm_error *add_untracked(struct gm_holders *graph)
+static struct gm_error *add_untracked(struct gm_holders *graph, size_t next)
 {
-	size_t next = graph->objects.count;
 	/* an object is a vertex once, and there is a bound on vertices: this ends */
 	while (next < graph->vertices.count) {
 		size_t first = next;
@@ -341,8 +340,9 @@ static struct gm_error *add_swept(struct gm_holders *graph)
 		error = add_named(graph);
 	if (!error) {
 		add_walked(graph, &result);
-		error = add_untracked(graph);
+		error = add_untracked(graph, graph->objects.count);
 	}
+	graph->swept = graph->vertices.count;
 	gm_walk_result_deinit(&result);
 	return error;
 }
@@ -385,13 +385,15 @@ static struct gm_error *add_objects_references(struct gm_holders *graph)
 	struct gm_walk_options all = {.objects = &graph->objects};
 	gm_try(add_named(graph));
 	gm_try(walk(graph, &all));
-	return add_untracked(graph);
+	return add_untracked(graph, graph->objects.count);
 }
 
 struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
 	double start = gm_graph_seconds();
-	if (!graph->sweep)
+	if (graph->sweep) /* what C++ refers to is known only now: an array that has lent its memory */
+		gm_try(add_untracked(graph, graph->swept));
+	else
 		gm_try(add_objects_references(graph));
 	gm_graph_refer_untracked(graph);
 	add_frames_references(graph);
