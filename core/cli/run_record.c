@@ -1,6 +1,5 @@
 #include "cli/run_record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,193 +14,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
-#include "cli/beside.h"
-#include "log/format.h"
+#include "cli/run_settings.h"
 #include "spool/spool.h"
-
-#define LIBRARY "libgpumem-agent.so"
-
-/* ---- settings ---------------------------------------------------------------------------------------------- */
-
-static struct gm_error *parse_size(const char *text, uint64_t *ret)
-{
-	static const struct {
-		const char *name;
-		unsigned shift;
-	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"K", 10}, {"MiB", 20}, {"M", 20}, {"GiB", 30},
-	        {"G", 30}};
-	char *end;
-	errno = 0;
-	unsigned long long number = strtoull(text, &end, 10);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (*text >= '0' && *text <= '9' && !errno && strcmp(end, units[i].name) == 0 &&
-		        number > 0 && number <= UINT64_MAX >> (units[i].shift + 1)) {
-			*ret = number << units[i].shift;
-			return NULL;
-		}
-	return gm_error_create(
-	        GM_USAGE, "run: --max-size %s: not a size: give a number with MiB or GiB", text);
-}
-
-static bool words_are(const char *text, const char *const *words)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy;
-	for (char *word = copy; word && (word = strsep(&rest, ","));) {
-		bool known = false;
-		for (size_t i = 0; words[i]; i++)
-			known = known || strcmp(word, words[i]) == 0;
-		if (!known)
-			return false;
-	}
-	return copy && *copy;
-}
-
-static struct gm_error *check(const struct gm_run_record *record)
-{
-	static const char *const devices[] = {"cuda", "cpu", NULL};
-	static const char *const stacks[] = {"python", "native", NULL};
-	if (strpbrk(record->out, ";\n") || !*record->out)
-		return gm_error_create(GM_USAGE,
-		        "run: -o %s: such a name cannot be given to the agent: take another",
-		        record->out);
-	if (record->devices && !words_are(record->devices, devices))
-		return gm_error_create(GM_USAGE,
-		        "run: --devices %s: no such devices: cuda, cpu, or cuda,cpu",
-		        record->devices);
-	if (record->stacks && strcmp(record->stacks, "none") != 0 &&
-	        !words_are(record->stacks, stacks))
-		return gm_error_create(GM_USAGE,
-		        "run: --stacks %s: no such stacks: python, native, python,native, or none",
-		        record->stacks);
-	return NULL;
-}
-
-void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
-{
-	const char *never = getenv("GPUMEM_NO_RECORD");
-	if (never && *never && strcmp(never, "0") != 0)
-		return;
-	_cleanup_free_ char *library = NULL;
-	_cleanup_error_ struct gm_error *error =
-	        gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library);
-	if (error || strpbrk(library, " :")) {
-		fprintf(err, "gpumem: %s: the program runs unrecorded\n",
-		        error ? error->message
-		              : "the agent's path has a space or colon, which the loader refuses");
-		return;
-	}
-	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
-}
-
-/* What is at the file's place already goes, if it is a recording of ours or empty. */
-static struct gm_error *make_way(const char *path)
-{
-	struct stat status;
-	if (strchr(path, '%') || stat(path, &status) != 0)
-		return NULL;
-	if (!S_ISREG(status.st_mode))
-		return gm_error_create(GM_USAGE, "run: -o %s: it is no file: name one", path);
-	char magic[8] = "";
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool log = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
-	           memcmp(magic, GM_LOG_MAGIC, sizeof(magic)) == 0;
-	if (status.st_size > 0 && !log && !gm_spool_is(path))
-		return gm_error_create(GM_USAGE,
-		        "run: -o %s: the file is there and is no recording: name another, or "
-		        "remove it",
-		        path);
-	if (unlink(path) != 0)
-		return gm_error_os(GM_USAGE, errno, "run: -o %s: cannot be replaced", path);
-	return NULL;
-}
-
-static struct gm_error *folder_is_there(const char *path)
-{
-	_cleanup_free_ char *folder = strdup(path);
-	char *slash = folder ? strrchr(folder, '/') : NULL;
-	if (!slash)
-		return NULL;
-	*slash = 0;
-	if (access(*folder ? folder : "/", W_OK | X_OK) != 0)
-		return gm_error_os(GM_USAGE, errno, "run: -o %s: cannot be written", path);
-	return NULL;
-}
-
-/* The file's name as the program's processes will see it, wherever they go. */
-static char *absolute(const char *path)
-{
-	char folder[PATH_MAX], *full;
-	if (path[0] == '/')
-		return strdup(path);
-	if (!getcwd(folder, sizeof(folder)) || asprintf(&full, "%s/%s", folder, path) < 0)
-		return NULL;
-	return full;
-}
-
-/* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the module beside it. */
-static struct gm_error *set_marks(const char *library)
-{
-	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');
-	_cleanup_free_ char *path = NULL;
-	if (asprintf(&path, "%s%s%.*s/gpumem-python", before ? before : "",
-	            before && *before ? ":" : "", slash ? (int)(slash - library) : 1,
-	            slash ? library : ".") < 0) {
-		path = NULL;
-		return &gm_error_no_memory;
-	}
-	return setenv("NVTX_INJECTION64_PATH", library, 0) != 0 ||
-	                       setenv("CUDA_INJECTION64_PATH", library, 0) != 0 ||
-	                       setenv("PYTHONPATH", path, 1) != 0
-	               ? &gm_error_no_memory
-	               : NULL;
-}
-
-static struct gm_error *set_environment(
-        const struct gm_run_record *record, const char *out, const char *list, char **variables)
-{
-	for (char **at = variables; at && *at; at++) {
-		char *equals = strchr(*at, '=');
-		_cleanup_free_ char *name = strndup(*at, (size_t)(equals - *at));
-		if (!name || setenv(name, equals + 1, 1) != 0)
-			return &gm_error_no_memory;
-	}
-	_cleanup_free_ char *library = NULL, *settings = NULL, *preload = NULL;
-	gm_try(gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library));
-	if (strpbrk(library, " :"))
-		return gm_error_create(GM_TARGET,
-		        "recording: %s: the loader cannot preload from a path with a space or "
-		        "colon: install gpumem "
-		        "elsewhere",
-		        library);
-	char self[PATH_MAX] = "";
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		self[0] = 0;
-	uint64_t limit = 0;
-	if (record->max_size)
-		gm_try(parse_size(record->max_size, &limit));
-	const char *before = getenv("LD_PRELOAD");
-	if (asprintf(&settings,
-	            "out=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%s", out,
-	            list, record->devices ? record->devices : "cuda",
-	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
-	            record->keep ? record->keep : "newest",
-	            record->on_oom ? record->on_oom : "none", self) < 0) {
-		settings = NULL;
-		return &gm_error_no_memory;
-	}
-	/* before the simulated device, which stands in front of libc10 as well */
-	if (asprintf(&preload, "%s%s%s", library, before && *before ? ":" : "",
-	            before ? before : "") < 0) {
-		preload = NULL;
-		return &gm_error_no_memory;
-	}
-	/* who is injected already (Nsight) stays */
-	gm_try(set_marks(library));
-	return setenv("GPUMEM_AGENT", settings, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0
-	               ? &gm_error_no_memory
-	               : NULL;
-}
 
 /* ---- the program -------------------------------------------------------------------------------------------- */
 
@@ -238,7 +52,7 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 	sigprocmask(SIG_BLOCK, &all, &before);
 	program = fork();
 	if (program == 0) {
-		struct gm_error *error = set_environment(record, out, list, variables);
+		struct gm_error *error = gm_run_settings_set(record, out, list, variables);
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (!error) {
 			execvp(argv[0], argv);
@@ -448,15 +262,8 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
         FILE *err, int *ret_status)
 {
-	gm_try(check(record));
-	uint64_t ignored;
-	if (record->max_size)
-		gm_try(parse_size(record->max_size, &ignored));
-	_cleanup_free_ char *out = absolute(record->out);
-	if (!out)
-		return &gm_error_no_memory;
-	gm_try(make_way(out));
-	gm_try(folder_is_there(out));
+	_cleanup_free_ char *out = NULL;
+	gm_try(gm_run_settings_prepare(record, &out));
 	const char *folder = getenv("TMPDIR");
 	_cleanup_free_ char *list = NULL;
 	if (asprintf(&list, "%s/gpumem-run-XXXXXX", folder && *folder ? folder : "/tmp") < 0) {
