@@ -103,7 +103,7 @@ def test_another_allocator_is_refused_by_name(run_gdb, tmp_path):
     [
         ("gpumem record begin", "record: 'begin' is none of start, stop, save, status: choose one of them"),
         ("gpumem record --devices tpu", "record: --devices tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu"),
-        ("gpumem record --engine agent", "record --engine agent: this version records in gdb at breakpoints only: leave --engine out"),
+        ("gpumem record --engine fast", "record: --engine fast: there is no such engine: use breakpoint or agent"),
         ("gpumem record --fast", "record: unrecognized arguments: --fast: see `help gpumem record`"),
         ("gpumem record stop", "record stop: nothing is recorded: type `gpumem record` first"),
         ("gpumem record save", "record: save: FILE is missing: name one, as in `gpumem record save run.gpumem`"),
