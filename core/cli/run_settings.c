@@ -195,7 +195,6 @@ struct gm_error *gm_run_settings_set(
 	               : NULL;
 }
 
-
 struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, char **ret_out)
 {
 	uint64_t ignored;
