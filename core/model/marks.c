@@ -25,6 +25,7 @@ struct change {
 struct thread_ranges {
 	uint64_t thread;
 	GM_ARRAY(struct change) changes;
+	size_t near; /* the change that was asked for last: events are mostly gone through in order */
 	GM_ARRAY(struct change) metadata; /* string ids in the place of ranges */
 };
 
@@ -197,8 +198,8 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 	return (uint32_t)low;
 }
 
-/* The last of the changes that is not behind the event; 0: there is none. */
-static uint32_t last_of(const struct change *changes, size_t count, uint64_t event)
+/* How many of the changes are not behind the event. */
+static size_t count_until(const struct change *changes, size_t count, uint64_t event)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
@@ -208,12 +209,29 @@ static uint32_t last_of(const struct change *changes, size_t count, uint64_t eve
 		else
 			high = middle;
 	}
-	return low ? changes[low - 1].range : 0;
+	return low;
 }
 
-static uint32_t range_at(const struct thread_ranges *thread, uint64_t event)
+/* The last of the changes that is not behind the event; 0: there is none. */
+static uint32_t last_of(const struct change *changes, size_t count, uint64_t event)
 {
-	return last_of(thread->changes.items, thread->changes.count, event);
+	size_t until = count_until(changes, count, event);
+	return until ? changes[until - 1].range : 0;
+}
+
+static uint32_t range_at(struct thread_ranges *thread, uint64_t event)
+{
+	const struct change *changes = thread->changes.items;
+	size_t count = thread->changes.count, near = thread->near;
+	if (near >= count || changes[near].event > event ||
+	        (near + 1 < count && changes[near + 1].event <= event)) {
+		size_t until = count_until(changes, count, event);
+		if (!until)
+			return 0;
+		near = until - 1;
+	}
+	thread->near = near;
+	return changes[near].range;
 }
 
 /* Backward runs on threads of its own, while the one that called it stands in its ranges. */
