@@ -66,7 +66,7 @@ def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_
     process.wait(60)
     whole = run_gpumem("events", log).check().out.splitlines()
     # steps are told by passes of a loop, of which there may be more to know later
-    place = [line.split("  step")[0].split("cuda:0")[0] for line in whole]
-    assert [line.split("  step")[0].split("cuda:0")[0] for line in early] == place[: len(early)]
+    place, before = ([line.split("  step")[0].split("cuda:0")[0].split() for line in lines] for lines in (whole, early))
+    assert before == place[: len(before)]
     after = ask(door, log, "info")
     assert "still runs" not in after and "no gaps are known" in after

@@ -144,7 +144,7 @@ def test_blocks_of_a_process_add_up_and_tell_their_tensors(start, run_gpumem):
 def test_what_was_not_recorded_is_said(start, run_gpumem):
     program = start()
     run = run_gpumem("blocks", "--pid", program.pid, "--by", "line").check(4)
-    assert "which line allocated a block was not recorded" in run.err
+    assert "where a block was allocated was not recorded" in run.err
     run = run_gpumem("segments", "--pid", program.pid, "--at-peak").check(4)
     assert "nothing was recorded" in run.err
     run = run_gpumem("info", "somefile", "--pid", program.pid).check(2)
