@@ -61,7 +61,7 @@ static bool is_end(const struct gm_owner_piece *piece)
 	return piece->class && strcmp(piece->class->linkage_name, scope) == 0;
 }
 
-/* The fewest pieces; of a static variable far away it is likely that old words lead to it. */
+/* The fewest pieces; what runs at exit before other variables, whose heap may have old words; of a static variable far away it is likely that old words lead to it. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
 {
@@ -72,7 +72,7 @@ static unsigned rank_of(
 		return rank + !is_known_object(search->graph, holder) +
 		       is_unreferred(search->graph, holder);
 	case GM_OWNER_STATIC:
-		return rank + 1 + (far ? 30 : 0);
+		return rank + (holder->number != GM_OWNER_AT_EXIT) + (far ? 30 : 0);
 	case GM_OWNER_CLASS:
 		return rank +
 		       (is_end(&search->pieces.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);

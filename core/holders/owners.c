@@ -134,6 +134,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 		return false; /* what it refers to there is known; the rest is data */
 	if (vertex != GM_NO_VERTEX && is_atexit(graph, vertex)) {
 		ret->kind = GM_OWNER_STATIC;
+		ret->number = GM_OWNER_AT_EXIT;
 		return true;
 	}
 	if (vertex == GM_NO_VERTEX && !gm_heap_piece(graph, address, &start, &size))

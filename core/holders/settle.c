@@ -3,7 +3,9 @@
  * unexplained as references are missing, and each of them lies in memory whose owner is known (a static variable, an object
  * of a class, what a Python object leads to, a live frame of a native stack), they are these: a reference must be
  * somewhere, and all memory was looked through. Old values in memory that is owned make it more words than that: then they are
- * those of which it is known what they are there, if these are as many. Else nothing is decided.
+ * those of which it is known what they are there, if these are as many; or those of them that stand in a structure which
+ * was read (a vector's item, a slot of a TorchScript object, a variable), not anywhere in an object of a known class: such
+ * objects have words that were never set. Else nothing is decided.
  * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
  */
 #include <string.h>
@@ -13,13 +15,24 @@
 enum { MAX_WORDS = 1 << 16 };
 
 struct tally {
-	size_t named, owned, on_stacks;
+	size_t read, named, owned, on_stacks;
 };
 
 /* Not only memory that is owned, but what the word is there: an item of a vector of tensors, a variable, an object's field. */
 static bool is_named(const struct gm_stray *stray)
 {
 	return strncmp(stray->text, "native memory", strlen("native memory")) != 0;
+}
+
+/* And the structure that it is a part of was read. */
+static bool is_read(const struct gm_stray *stray)
+{
+	static const char *const texts[] = {
+	        "item ", "slot ", "static ", "gradients of ", "tensors of a collective"};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strncmp(stray->text, texts[i], strlen(texts[i])) == 0)
+			return true;
+	return false;
 }
 
 static bool is_owned(const struct gm_stray *stray)
@@ -43,6 +56,8 @@ static struct tally tally_of(const struct gm_strays *strays, uint32_t target)
 			continue;
 		if (is_owned(stray) && is_named(stray))
 			tally.named += stray->words;
+		if (is_owned(stray) && is_read(stray))
+			tally.read += stray->words;
 		if (is_owned(stray))
 			tally.owned += stray->words;
 		else if (is_on_stack(stray))
@@ -88,13 +103,14 @@ size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t
 		uint64_t missing = refcount - found;
 		bool stacks = tally.owned + tally.on_stacks == missing;
 		bool named = tally.owned != missing && !stacks && tally.named == missing;
-		if (tally.owned != missing && !stacks && !named)
+		bool read = tally.owned != missing && !stacks && !named && tally.read == missing;
+		if (tally.owned != missing && !stacks && !named && !read)
 			continue;
 		for (size_t i = 0; i < strays->items.count; i++) {
 			const struct gm_stray *stray = &strays->items.items[i];
 			if (stray->vertex != targets[t] || stray->class != GM_PLAUSIBLE ||
 			        !(is_owned(stray) || (stacks && is_on_stack(stray))) ||
-			        (named && !is_named(stray)))
+			        (named && !is_named(stray)) || (read && !is_read(stray)))
 				continue;
 			refer(graph, stray);
 			settled += stray->words;
