@@ -104,7 +104,7 @@ static struct gm_error *name_modules(
         struct gm_context *context, const struct gm_blocks *blocks, char ***ret_names)
 {
 	struct gm_holders *holders;
-	if (context->pid <= 0 && !context->core_path && !context->remote)
+	if (!gm_context_has_target(context))
 		return NULL;
 	gm_try(gm_context_holders(context, &holders));
 	char **names = calloc(blocks->live_count + 1, sizeof(*names));

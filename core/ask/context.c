@@ -38,6 +38,11 @@ static struct gm_error *set_path(char **owned, const char *path)
 	return NULL;
 }
 
+bool gm_context_has_target(const struct gm_context *context)
+{
+	return context->pid > 0 || context->core_path || context->remote;
+}
+
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path)
 {
 	return set_path(&context->core_path, path);

@@ -70,6 +70,8 @@ void gm_context_invalidate(struct gm_context *context);
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path /* NULL: none */);
 struct gm_error *gm_context_set_sysroot(
         struct gm_context *context, const char *folder /* NULL: none */);
+/* Is a process, a core or a target of the debugger's named? */
+bool gm_context_has_target(const struct gm_context *context);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);
 
 /*

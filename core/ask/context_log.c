@@ -109,7 +109,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 {
 	if (context->log_path)
 		return open_named(context, context->log_path, ret_log);
-	if (context->pid > 0 || context->core_path || context->remote) {
+	if (gm_context_has_target(context)) {
 		_cleanup_free_ char *own = own_recording(context);
 		if (own)
 			return open_named(context, own, ret_log);

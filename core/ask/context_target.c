@@ -64,7 +64,7 @@ static struct gm_error *open_image(struct gm_context *context)
 
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image)
 {
-	if (context->pid <= 0 && !context->core_path && !context->remote)
+	if (!gm_context_has_target(context))
 		return no_target(context);
 	if (!context->image || !is_opened(context)) {
 		close_target(context);

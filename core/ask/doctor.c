@@ -65,7 +65,7 @@ struct gm_error *gm_ask_doctor(struct gm_context *context, struct gm_doctor *ret
 {
 	struct gm_doctor doctor = {.pid = context->pid};
 	struct gm_error *error = gm_doctor_machine(context, &doctor);
-	if (!error && (context->pid > 0 || context->core_path || context->remote))
+	if (!error && gm_context_has_target(context))
 		error = gm_doctor_process(context, &doctor);
 	if (error) {
 		gm_doctor_deinit(&doctor);

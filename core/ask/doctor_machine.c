@@ -175,7 +175,7 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_devices(doctor));
 	gm_try(check_simulation(doctor));
 	gm_try(check_lines(doctor));
-	if (context->pid > 0 || context->core_path || context->remote)
+	if (gm_context_has_target(context))
 		return NULL; /* what works is told of the process, or the core */
 	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb that has Python"));
 	gm_try(gm_doctor_command(doctor, "who-holds",

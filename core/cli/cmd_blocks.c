@@ -148,7 +148,7 @@ static struct gm_error *run(
 		return gm_error_create(GM_USAGE,
 		        "blocks: --since compares sums of a process: add --by shape, module or "
 		        "category");
-	bool here = context->pid > 0 || context->core_path || context->remote;
+	bool here = gm_context_has_target(context);
 	if (by == GM_BY_MODULE && here && (arguments.positional_count || !context->shell))
 		/* of a recording, with its process or core beside it */
 		error = arguments.positional_count || context->log_path

@@ -42,7 +42,7 @@ static struct gm_error *run(
 		error = gm_ask_leaks(context, &answer);
 	if (error)
 		return error;
-	if (context->pid > 0 || context->core_path || context->remote) {
+	if (gm_context_has_target(context)) {
 		/* Who holds them is an extra: where the process cannot be asked, the lines are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_leaks_holders(context, &answer);
 		if (unknown)

@@ -170,7 +170,7 @@ static struct gm_error *show(struct gm_context *context, const struct gm_oom *oo
 static struct gm_error *ask(struct gm_context *context, const struct options *options, bool file,
         bool *target, struct gm_oom *ret_oom)
 {
-	bool stands = context->pid > 0 || context->core_path || context->remote;
+	bool stands = gm_context_has_target(context);
 	if (!*target && !context->shell && !file && !options->has_event && stands) {
 		_cleanup_error_ struct gm_error *error =
 		        gm_ask_oom_target(context, options->device, ret_oom);

@@ -50,7 +50,8 @@ static struct gm_error *run(
 		return gm_compare_files(context, &arguments, &by, &view, out, NULL);
 	}
 	/* by module a recording may have its process or core beside it, which knows paths */
-	if (options.blocks.by == GM_BY_MODULE && context->shell && arguments.positional_count)
+	if (options.blocks.by == GM_BY_MODULE && arguments.positional_count &&
+	        gm_context_has_target(context))
 		error = gm_arguments_take_file(&arguments, context, 0);
 	else
 		error = gm_target_take_file(&arguments, context, 0, &target);

@@ -67,7 +67,7 @@ static bool is_core(const char *path)
 struct gm_error *gm_target_take_core(
         struct gm_arguments *arguments, struct gm_context *context, int others)
 {
-	if (context->shell && !context->core_path && !context->pid && !context->remote &&
+	if (context->shell && !gm_context_has_target(context) &&
 	        arguments->positional_count > others && is_core(arguments->positional[0])) {
 		gm_try(gm_context_set_core(context, arguments->positional[0]));
 		arguments->positional_count--;
@@ -82,7 +82,7 @@ struct gm_error *gm_target_take_file(
 {
 	const char *file = arguments->positional_count > others ? arguments->positional[0] : NULL;
 	/* in gdb what stands there is not named by the user */
-	bool here = context->core_path || context->pid > 0 || context->remote;
+	bool here = gm_context_has_target(context);
 	bool named = context->shell && here;
 	gm_try(gm_target_check(context));
 	if (file && named)

@@ -4,7 +4,7 @@
  * ncclCommSplit is told a color and a place, not who else has that color: NCCL asks the others. There are none here,
  * and only the caller knows. PyTorch passes a reference to the ncclConfig_t in its ProcessGroupNCCL::Options, and
  * the part's ranks (std::vector<uint64_t> global_ranks_in_group) are a member of the same object: in front of it since
- * 2.8 (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So the words around
+ * 2.9 (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So the words around
  * it are searched for a vector that can be no other: ranks of this world in rising order, with this rank at this place.
  */
 #include <stdatomic.h>
