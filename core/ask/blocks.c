@@ -198,7 +198,7 @@ static struct gm_error *make_module_groups(struct gm_context *context, struct gm
 	return error;
 }
 
-static struct gm_error *make_groups(struct gm_blocks *blocks, enum gm_group_by by)
+struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 {
 	size_t count = blocks->live_count, kept = 0;
 	_cleanup_free_ struct stack_sum *sums = calloc(count + 1, sizeof(*sums));
@@ -333,7 +333,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		error = collect(&blocks);
 	if (!error && blocks.event != GM_NO_EVENT)
 		error = options->by == GM_BY_MODULE ? make_module_groups(context, &blocks)
-		                                    : make_groups(&blocks, options->by);
+		                                    : gm_blocks_group(&blocks, options->by);
 	if (error) {
 		gm_blocks_deinit(&blocks);
 		return error;

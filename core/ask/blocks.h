@@ -57,6 +57,8 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
  * are those of now; does nothing else. */
 struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_blocks *blocks);
 void gm_blocks_deinit(struct gm_blocks *blocks);
+/* Puts the live blocks of an answer into groups: by all but module and shape; by category only with categories. */
+struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by);
 
 /* The lives at an address, in order: blocks that contain it. The caller frees the array. */
 struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,

@@ -36,8 +36,7 @@ static struct gm_error *open_file(
 	return gm_spool_import(path, ret_log);
 }
 
-/* A recorder may have appended since. The model is made of what the log said then: it is made anew.
- */
+/* A recorder may have appended since: the model takes in what came. */
 static void refresh_log(struct gm_context *context)
 {
 	bool ended = false;
@@ -48,8 +47,11 @@ static void refresh_log(struct gm_context *context)
 		close_log(context);
 		return;
 	}
-	gm_model_destroy(gm_take(context->model));
+	if (context->model && !gm_model_follows(context->model))
+		gm_model_destroy(gm_take(context->model));
 	error = gm_log_refresh(context->log);
+	if (!error && context->model)
+		error = gm_model_read_on(context->model);
 	if (error)
 		close_log(
 		        context); /* replaced by another recording, or gone bad: opening it says */
@@ -131,7 +133,10 @@ struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **
 {
 	struct gm_log *log;
 	gm_try(gm_context_log(context, &log));
-	if (!context->model)
+	bool grows = context->log_live || (!context->log_imported && !gm_log_closed(log));
+	if (!context->model && grows)
+		gm_try(gm_model_follow(log, &context->model));
+	else if (!context->model)
 		gm_try(gm_model_create(log, &context->model));
 	*ret_model = context->model;
 	return NULL;

@@ -67,40 +67,53 @@ static uint32_t end_of_loop(const struct gm_model *model)
 	return GM_NO_EVENT;
 }
 
-static struct gm_error *collect(
-        const struct gm_leaks *leaks, struct share **ret_shares, size_t *ret_count)
+/* What blocks were left by which lines: under way. */
+struct collection {
+	const struct gm_leaks *leaks;
+	uint64_t *known; /* sites of stacks, by id; owned */
+	GM_ARRAY(struct share) shares;
+};
+enum { KNOWN_STACKS = 1 << 16 };
+
+static void collection_deinit(struct collection *collection)
 {
-	enum { KNOWN_STACKS = 1 << 16 };
+	free(collection->known);
+	gm_array_deinit(&collection->shares);
+}
+
+/* A block that is still there; false: no memory. */
+static bool add_block(struct collection *collection, uint32_t index)
+{
+	const struct gm_leaks *leaks = collection->leaks;
 	const struct gm_model *model = leaks->model;
-	_cleanup_free_ uint64_t *known = calloc(KNOWN_STACKS, sizeof(*known));
-	GM_ARRAY(struct share) shares = {0};
+	const struct gm_block *block = gm_model_block(model, index);
+	if (!collection->known &&
+	        !(collection->known = calloc(KNOWN_STACKS, sizeof(*collection->known))))
+		return false;
+	uint32_t step = gm_model_step(model, block->alloc), stack, native;
+	if (step < leaks->from || step > leaks->to)
+		return true;
+	gm_model_stacks(model, block->alloc, &stack, &native);
+	const struct share share = {
+	        .site = site_of(gm_model_log(model), stack, collection->known, KNOWN_STACKS),
+	        .step = step,
+	        .stack = stack,
+	        .block = index,
+	        .bytes = block->size,
+	};
+	return gm_array_push(&collection->shares, share);
+}
+
+static struct gm_error *collect(struct collection *collection)
+{
+	const struct gm_model *model = collection->leaks->model;
 	uint32_t end = end_of_loop(model);
-	if (!known)
-		return &gm_error_no_memory;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
-		if (block->device != leaks->device || block->alloc == GM_NO_EVENT)
-			continue;
-		uint32_t step = gm_model_step(model, block->alloc);
-		if (step < leaks->from || step > leaks->to || !gm_block_live_after(block, end))
-			continue;
-		struct gm_event event;
-		gm_log_event(gm_model_log(model), block->alloc, &event);
-		const struct share share = {
-		        .site = site_of(
-		                gm_model_log(model), event.python_stack, known, KNOWN_STACKS),
-		        .step = step,
-		        .stack = event.python_stack,
-		        .block = (uint32_t)i,
-		        .bytes = block->size,
-		};
-		if (!gm_array_push(&shares, share)) {
-			gm_array_deinit(&shares);
+		if (block->device == collection->leaks->device && block->alloc != GM_NO_EVENT &&
+		        gm_block_live_after(block, end) && !add_block(collection, (uint32_t)i))
 			return &gm_error_no_memory;
-		}
 	}
-	*ret_shares = shares.items;
-	*ret_count = shares.count;
 	return NULL;
 }
 
@@ -114,12 +127,13 @@ static bool grows(
 	       last + margin >= leaks->to;
 }
 
-static struct gm_error *find(
-        struct gm_leaks *leaks, struct gm_model *model, const struct share *shares, size_t count)
+static struct gm_error *find(struct gm_leaks *leaks, struct collection *collection)
 {
-	const struct gm_categories *categories;
 	GM_ARRAY(struct gm_leak) found = {0};
-	gm_try(gm_model_categories(model, &categories));
+	struct share *shares = collection->shares.items;
+	size_t count = collection->shares.count;
+	if (count)
+		qsort(shares, count, sizeof(*shares), compare_shares);
 	for (size_t i = 0; i < count;) {
 		struct gm_leak leak = {.stack = shares[i].stack, .oldest = shares[i].block};
 		uint32_t first = shares[i].step, last = 0;
@@ -135,7 +149,6 @@ static struct gm_error *find(
 		i = j;
 		if (!grows(leaks, &leak, first, last))
 			continue;
-		leak.category = gm_categories_of(categories, leak.block);
 		if (!gm_array_push(&found, leak)) {
 			gm_array_deinit(&found);
 			return &gm_error_no_memory;
@@ -148,24 +161,52 @@ static struct gm_error *find(
 	return NULL;
 }
 
-struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks)
+/* The steps that are looked at: from > to where there are too few. */
+static struct gm_leaks begin(const struct gm_model *model)
 {
-	struct gm_model *model;
-	gm_try(gm_context_model(context, &model));
 	struct gm_leaks leaks = {
 	        .model = model, .device = gm_model_main_device(model), .from = 2, .to = 1};
 	uint32_t steps = gm_model_step_count(model);
 	/* The first step makes what all later ones use, and the last one's blocks may still be freed. */
 	if (leaks.device != SIZE_MAX && steps > GM_LEAK_STEPS_MIN + 1)
 		leaks.to = steps - 1;
-	if (leaks.to >= leaks.from) {
-		_cleanup_free_ struct share *shares = NULL;
-		size_t count = 0;
-		gm_try(collect(&leaks, &shares, &count));
-		if (count)
-			qsort(shares, count, sizeof(*shares), compare_shares);
-		gm_try(find(&leaks, model, shares, count));
-	}
+	return leaks;
+}
+
+struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks)
+{
+	struct gm_model *model;
+	gm_try(gm_context_model(context, &model));
+	struct gm_leaks leaks = begin(model);
+	struct collection collection = {.leaks = &leaks};
+	const struct gm_categories *categories;
+	struct gm_error *error = gm_model_categories(model, &categories);
+	if (!error && leaks.to >= leaks.from)
+		error = collect(&collection);
+	if (!error)
+		error = find(&leaks, &collection);
+	collection_deinit(&collection);
+	if (error)
+		return error;
+	for (size_t i = 0; i < leaks.count; i++)
+		leaks.items[i].category = gm_categories_of(categories, leaks.items[i].block);
 	*ret_leaks = leaks;
 	return NULL;
+}
+
+struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
+        struct gm_leaks *ret_leaks)
+{
+	struct gm_leaks leaks = begin(model);
+	struct collection collection = {.leaks = &leaks};
+	struct gm_error *error = NULL;
+	for (size_t i = 0; i < count && leaks.to >= leaks.from && !error; i++)
+		if (!add_block(&collection, blocks[i]))
+			error = &gm_error_no_memory;
+	if (!error)
+		error = find(&leaks, &collection);
+	collection_deinit(&collection);
+	if (!error)
+		*ret_leaks = leaks;
+	return error;
 }

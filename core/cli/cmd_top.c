@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "ask/blocks.h"
-#include "ask/leaks.h"
 #include "ask/recording.h"
+#include "ask/top.h"
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/arguments.h"
@@ -90,63 +89,53 @@ static void put_devices(const struct gm_model *model, FILE *out)
 	}
 }
 
-static void put_blocks(struct gm_context *context, FILE *out)
+static void put_blocks(const struct gm_blocks *blocks, FILE *out)
 {
-	const struct gm_blocks_options by_line = {.by = GM_BY_LINE};
-	struct gm_blocks blocks;
-	_cleanup_error_ struct gm_error *error = gm_ask_blocks(context, &by_line, &blocks);
-	if (error)
-		return;
 	char size[GM_SIZE_TEXT];
 	fputs("\nby phase:", out);
 	for (int i = 0; i < GM_PHASE_COUNT; i++)
-		if (blocks.by_phase[i])
+		if (blocks->by_phase[i])
 			fprintf(out, "  %s %s", gm_phase_name((enum gm_phase)i),
-			        gm_text_size(blocks.by_phase[i], size));
+			        gm_text_size(blocks->by_phase[i], size));
 	fprintf(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
-	for (size_t i = 0; i < blocks.group_count && i < LINES_SHOWN; i++)
-		fprintf(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(blocks.groups[i].bytes, size),
-		        blocks.groups[i].blocks, blocks.groups[i].key);
-	gm_blocks_deinit(&blocks);
+	for (size_t i = 0; i < blocks->group_count && i < LINES_SHOWN; i++)
+		fprintf(out, "%12s  %7" PRIu64 "  %s\n",
+		        gm_text_size(blocks->groups[i].bytes, size), blocks->groups[i].blocks,
+		        blocks->groups[i].key);
 }
 
-static void put_leaks(struct gm_context *context, FILE *out)
+static void put_leaks(const struct gm_leaks *leaks, FILE *out)
 {
-	struct gm_leaks leaks;
-	_cleanup_error_ struct gm_error *error = gm_ask_leaks(context, &leaks);
-	if (error)
-		return;
-	for (size_t i = 0; i < leaks.count && i < LEAKS_SHOWN; i++) {
-		const struct gm_leak *leak = &leaks.items[i];
+	for (size_t i = 0; i < leaks->count && i < LEAKS_SHOWN; i++) {
+		const struct gm_leak *leak = &leaks->items[i];
 		struct gm_frame_place place;
 		char size[GM_SIZE_TEXT];
-		uint64_t steps = (uint64_t)leaks.to - leaks.from + 1;
+		uint64_t steps = (uint64_t)leaks->to - leaks->from + 1;
 		if (i == 0)
 			fputs("\ngrowing:\n", out);
-		if (gm_place_site(gm_model_log(leaks.model), leak->stack, &place))
+		if (gm_place_site(gm_model_log(leaks->model), leak->stack, &place))
 			fprintf(out, "%12s  a step  %s:%u in %s\n",
 			        gm_text_size(leak->bytes / steps, size),
 			        gm_place_base_name(place.file), place.line, place.function);
 	}
-	gm_leaks_deinit(&leaks);
 }
 
 static struct gm_error *put_look(struct gm_context *context, struct look *before, FILE *out)
 {
-	struct gm_model *model;
-	gm_context_invalidate(context);
-	gm_try(gm_context_model(context, &model));
-	const struct gm_log *log = gm_model_log(model);
-	struct look here = {.events = gm_log_event_count(log), .time = now()};
+	struct gm_top top;
+	gm_try(gm_ask_top(context, &top));
+	struct look here = {.events = top.events, .time = now()};
 	double span = here.time - before->time;
-	fprintf(out, "gpumem top  process %d  %s\n", context->pid, gm_log_source(log));
+	fprintf(out, "gpumem top  process %d  %s\n", context->pid,
+	        gm_log_source(gm_model_log(top.model)));
 	fprintf(out, "%" PRIu64 " events", here.events);
 	if (before->time > 0 && span > 0 && here.events >= before->events)
 		fprintf(out, ", %.0f/s", (double)(here.events - before->events) / span);
-	fprintf(out, ", step %u\n\n", gm_model_step_count(model));
-	put_devices(model, out);
-	put_blocks(context, out);
-	put_leaks(context, out);
+	fprintf(out, ", step %u\n\n", gm_model_step_count(top.model));
+	put_devices(top.model, out);
+	put_blocks(&top.blocks, out);
+	put_leaks(&top.growing, out);
+	gm_top_deinit(&top);
 	*before = here;
 	return NULL;
 }
@@ -196,7 +185,7 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 		fclose(out);
 		if (!error)
 			show(text);
-		/* A long record takes its time to read: no more than a quarter of ours goes into that. */
+		/* The first look of a long record takes its time: no more than a quarter of ours goes into that. */
 		double cost = (now() - start) * 3;
 		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
 		timeout((int)(wait * 1000));

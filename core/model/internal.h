@@ -25,20 +25,39 @@ struct checkpoint {
 struct gm_categories;
 struct gm_marks;
 
+/*
+ * A log is read twice: to find the training loop, and, when that is known, to give each event its step and phase. Where
+ * both readings stand is kept while the log grows, so that only what came since is read. Is another loop the better one
+ * by then, the second reading begins anew.
+ */
+struct readings {
+	struct gm_steps *finding, *assigning;
+	size_t found_passes, assigned_passes; /* of the log's, fed to each */
+	uint32_t assigned;                    /* events that have a step and a phase */
+	struct gm_step_loop loop;             /* what the second one goes by ... */
+	bool has_loop, marked;
+	uint64_t main_thread; /* whose stack came first; 0: none has come */
+	bool over;            /* it has no Python frame any more */
+};
+
 struct gm_model {
 	const struct gm_log *log;
+	bool follows; /* the log may grow: what reading it on takes is kept */
+	struct readings readings;
+	uint64_t read; /* events fed to either reading */
 	GM_ARRAY(struct gm_model_device) devices;
 	GM_ARRAY(struct gm_block) blocks;
 	uint32_t *event_blocks;
 	uint32_t *event_sites;
 	struct gm_sites sites;
 	uint32_t event_count;
-	size_t pass_count; /* of the log's */
+	size_t event_capacity; /* of event_blocks and event_sites */
+	size_t pass_count;     /* of the log's */
 	GM_ARRAY(struct checkpoint) checkpoints;
 	GM_ARRAY(struct gm_usage) usages;
 	GM_ARRAY(struct run) runs;
 	GM_ARRAY(uint32_t) segment_events;
-	struct gm_live live; /* while the model is made */
+	struct gm_live live; /* while the model is made or the log grows */
 	struct gm_step_loop loop;
 	bool has_loop;
 	uint32_t step_count;
@@ -55,7 +74,6 @@ void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size
 
 /* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
-void gm_model_steps_cleanup(struct gm_steps **steps);
 uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
         const struct gm_site *site, uint32_t number, size_t *passes);
 static inline const struct gm_site *gm_model_site(const struct gm_model *model, uint32_t event)
@@ -68,7 +86,8 @@ static inline bool gm_model_allocates(const struct gm_model *model, uint32_t eve
 	uint32_t block = model->event_blocks[event];
 	return block != GM_NO_BLOCK && model->blocks.items[block].alloc == event;
 }
-/* ... and the second, when the loop is known, gives each event its step and phase. */
+/* ... and the second, when the loop is known, gives each event its step and phase: those that came since, unless what
+ * the others go by is not the same any more. */
 struct gm_error *gm_model_assign_steps(struct gm_model *model);
 
 #endif

@@ -34,6 +34,7 @@ struct gm_marks {
 	GM_ARRAY(struct range) ranges;
 	GM_ARRAY(struct thread_ranges) threads;
 	GM_ARRAY(uint64_t) steps; /* the events at which they begin */
+	size_t read;              /* marks of the log's that are in here */
 };
 
 /* Names of ranges in common use: users' own, and those of PyTorch's profiler (torch/optim/optimizer.py,
@@ -146,21 +147,18 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 	return true;
 }
 
-struct gm_marks *gm_marks_create(const struct gm_log *log)
+bool gm_marks_read(struct gm_marks **marks, const struct gm_log *log)
 {
-	struct gm_marks *marks = calloc(1, sizeof(*marks));
-	if (!marks)
-		return NULL;
-	marks->log = log;
-	for (size_t i = 0; i < gm_log_mark_count(log); i++) {
+	if (!*marks && !(*marks = calloc(1, sizeof(**marks))))
+		return false;
+	(*marks)->log = log;
+	for (; (*marks)->read < gm_log_mark_count(log); (*marks)->read++) {
 		struct gm_log_mark mark;
-		gm_log_mark(log, i, &mark);
-		if (!add(marks, &mark)) {
-			gm_marks_destroy(marks);
-			return NULL;
-		}
+		gm_log_mark(log, (*marks)->read, &mark);
+		if (!add(*marks, &mark))
+			return false;
 	}
-	return marks;
+	return true;
 }
 
 void gm_marks_destroy(struct gm_marks *marks)

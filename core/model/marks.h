@@ -9,7 +9,8 @@
 
 struct gm_marks;
 
-struct gm_marks *gm_marks_create(const struct gm_log *log); /* NULL: no memory */
+/* Takes in those marks of the log that are not in *marks yet (NULL: none are). False: no memory. */
+bool gm_marks_read(struct gm_marks **marks, const struct gm_log *log);
 void gm_marks_destroy(struct gm_marks *marks);
 
 /* The step of an event; `found`, where no step was marked. `marks` may be NULL. */

@@ -123,55 +123,139 @@ static struct gm_error *unreadable(const struct gm_log *log, uint64_t number)
 	return error ? error : &gm_error_no_memory;
 }
 
-static struct gm_error *build(struct gm_model *model)
+/* Room for what is kept of each event. */
+static bool reserve_events(struct gm_model *model, uint64_t count)
 {
+	size_t capacity = model->event_capacity;
+	if (count < capacity)
+		return true;
+	/* a log that is whole gets what it takes, one that grows room for more */
+	capacity = model->follows ? (size_t)count + (size_t)count / 2 + 1024 : (size_t)count + 1;
+	uint32_t *blocks = realloc(model->event_blocks, capacity * sizeof(*blocks));
+	model->event_blocks = blocks ? blocks : model->event_blocks;
+	uint32_t *sites = realloc(model->event_sites, capacity * sizeof(*sites));
+	model->event_sites = sites ? sites : model->event_sites;
+	if (!blocks || !sites)
+		return false;
+	model->event_capacity = capacity;
+	return true;
+}
+
+static struct gm_error *read_event(struct gm_model *model, uint32_t number)
+{
+	struct readings *readings = &model->readings;
+	const struct gm_event *event = gm_log_event_at(model->log, number);
+	if (!event)
+		return unreadable(model->log, number);
+	if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
+		return &gm_error_no_memory;
+	if (!add_event(model, event, number) ||
+	        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
+		return &gm_error_no_memory;
+	if (!(event->flags & GM_EVENT_PREEXISTING))
+		gm_model_steps_feed(model, readings->finding, gm_model_site(model, number), number,
+		        &readings->found_passes);
+	model->read++;
+	return NULL;
+}
+
+/* Takes in what the log has beyond what was read of it. */
+static struct gm_error *read_on(struct gm_model *model)
+{
+	struct readings *readings = &model->readings;
 	uint64_t count = gm_log_event_count(model->log);
+	uint32_t number = model->event_count;
 	if (count >= GM_NO_EVENT)
 		return gm_error_create(GM_CORRUPT,
 		        "%s: too many events: a model takes 4,294,967,294 of them: record a "
 		        "shorter run",
 		        gm_log_path(model->log));
+	if (!readings->finding && !(readings->finding = gm_model_steps_create(model)))
+		return &gm_error_no_memory;
+	if (!reserve_events(model, count))
+		return &gm_error_no_memory;
 	model->event_count = (uint32_t)count;
 	model->pass_count = gm_log_pass_count(model->log);
-	model->event_blocks = malloc((count ? count : 1) * sizeof(*model->event_blocks));
-	model->event_sites = malloc((count ? count : 1) * sizeof(*model->event_sites));
-	_cleanup_(gm_model_steps_cleanup) struct gm_steps *steps = gm_model_steps_create(model);
-	if (!model->event_blocks || !model->event_sites || !steps)
-		return &gm_error_no_memory;
-	size_t passes = 0;
-	for (uint32_t number = 0; number < model->event_count; number++) {
-		const struct gm_event *event = gm_log_event_at(model->log, number);
-		if (!event)
-			return unreadable(model->log, number);
-		if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
-			return &gm_error_no_memory;
-		if (!add_event(model, event, number) ||
-		        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
-			return &gm_error_no_memory;
-		if (!(event->flags & GM_EVENT_PREEXISTING))
-			gm_model_steps_feed(
-			        model, steps, gm_model_site(model, number), number, &passes);
-	}
-	gm_live_deinit(&model->live);
-	gm_sites_finish(&model->sites);
-	model->has_loop = gm_steps_loop(steps, &model->loop);
-	if (gm_log_mark_count(model->log) && !(model->marks = gm_marks_create(model->log)))
+	for (; number < model->event_count; number++)
+		gm_try(read_event(model, number));
+	model->has_loop = gm_steps_loop(readings->finding, &model->loop);
+	if (gm_log_mark_count(model->log) && !gm_marks_read(&model->marks, model->log))
 		return &gm_error_no_memory;
 	return gm_model_assign_steps(model);
 }
 
-struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model)
+/* What only reading on takes. */
+static void forget_readings(struct gm_model *model)
+{
+	gm_live_deinit(&model->live);
+	gm_sites_finish(&model->sites);
+	gm_steps_destroy(gm_take(model->readings.finding));
+	gm_steps_destroy(gm_take(model->readings.assigning));
+}
+
+static struct gm_error *create(const struct gm_log *log, bool follows, struct gm_model **ret_model)
 {
 	struct gm_model *model = calloc(1, sizeof(*model));
 	if (!model)
 		return &gm_error_no_memory;
 	model->log = log;
-	struct gm_error *error = build(model);
+	model->follows = follows;
+	struct gm_error *error = read_on(model);
 	if (error) {
 		gm_model_destroy(model);
 		return error;
 	}
+	if (!follows)
+		forget_readings(model);
 	*ret_model = model;
+	return NULL;
+}
+
+struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model)
+{
+	return create(log, false, ret_model);
+}
+
+struct gm_error *gm_model_follow(const struct gm_log *log, struct gm_model **ret_model)
+{
+	return create(log, true, ret_model);
+}
+
+bool gm_model_follows(const struct gm_model *model)
+{
+	return model->follows;
+}
+
+struct gm_error *gm_model_read_on(struct gm_model *model)
+{
+	if (gm_log_event_count(model->log) == model->event_count)
+		return NULL;
+	gm_categories_destroy(gm_take(model->categories));
+	return read_on(model);
+}
+
+uint64_t gm_model_events_read(const struct gm_model *model)
+{
+	return model->read;
+}
+
+struct gm_error *gm_model_live_blocks(
+        const struct gm_model *model, size_t device, uint32_t **ret_blocks, size_t *ret_count)
+{
+	size_t count = 0;
+	uint32_t *blocks = malloc((model->live.count + 1) * sizeof(*blocks));
+	if (!blocks)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < model->live.slot_count; i++) {
+		const struct gm_live_slot *slot = &model->live.slots[i];
+		if (!slot->block || slot->device != device)
+			continue;
+		const struct gm_block *block = &model->blocks.items[slot->block - 1];
+		if (block->alloc != GM_NO_EVENT && gm_block_end(block) == GM_NO_EVENT)
+			blocks[count++] = slot->block - 1;
+	}
+	*ret_blocks = blocks;
+	*ret_count = count;
 	return NULL;
 }
 
@@ -179,7 +263,7 @@ void gm_model_destroy(struct gm_model *model)
 {
 	if (!model)
 		return;
-	gm_live_deinit(&model->live);
+	forget_readings(model);
 	gm_array_deinit(&model->devices);
 	gm_array_deinit(&model->blocks);
 	gm_array_deinit(&model->checkpoints);

@@ -57,6 +57,17 @@ struct gm_segment {
 };
 
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);
+/* The same of a log that may grow: what was appended since (gm_log_refresh()) is taken in by gm_model_read_on(), which costs
+ * what came and not what was there. Where it fails the model is not whole: it is to be destroyed. */
+struct gm_error *gm_model_follow(const struct gm_log *log, struct gm_model **ret_model);
+bool gm_model_follows(const struct gm_model *model);
+struct gm_error *gm_model_read_on(struct gm_model *model);
+/* How many events were gone through so far: an account of the work, for tests. */
+uint64_t gm_model_events_read(const struct gm_model *model);
+/* Of a model that follows: the blocks that are allocated now, in no order; costs as many as there are. The caller
+ * frees the array. */
+struct gm_error *gm_model_live_blocks(
+        const struct gm_model *model, size_t device, uint32_t **ret_blocks, size_t *ret_count);
 void gm_model_destroy(struct gm_model *model);
 const struct gm_log *gm_model_log(const struct gm_model *model);
 

@@ -48,15 +48,11 @@ uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *step
 	        gm_model_allocates(model, number), site->flags & GM_EVENT_BORROWED);
 }
 
-void gm_model_steps_cleanup(struct gm_steps **steps)
+/* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. Of runs
+ * before `from` that is settled. */
+static void find_micro_batches(struct gm_model *model, size_t from)
 {
-	gm_steps_destroy(*steps);
-}
-
-/* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. */
-static void find_micro_batches(struct gm_model *model)
-{
-	for (size_t i = 1; i + 1 < model->runs.count; i++) {
+	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
 		struct run *run = &model->runs.items[i];
 		if (run->phase == GM_PHASE_OTHER && run->step && run[-1].step == run->step &&
 		        run[1].step == run->step && run[-1].phase == GM_PHASE_BACKWARD &&
@@ -65,49 +61,85 @@ static void find_micro_batches(struct gm_model *model)
 	}
 }
 
-/* The second reading: the training loop is known, and each event gets its step and phase. */
-struct gm_error *gm_model_assign_steps(struct gm_model *model)
+static bool same_loop(const struct gm_step_loop *a, const struct gm_step_loop *b)
 {
-	_cleanup_(gm_model_steps_cleanup) struct gm_steps *steps = gm_model_steps_create(model);
-	if (!steps)
-		return &gm_error_no_memory;
+	return a->code == b->code && a->loop == b->loop && a->thin == b->thin &&
+	       a->modules == b->modules;
+}
+
+/* The second reading from the beginning on, by what is known now. */
+static bool begin_assigning(struct gm_model *model)
+{
+	struct readings *readings = &model->readings;
+	gm_steps_destroy(readings->assigning);
+	readings->assigning = gm_model_steps_create(model);
+	readings->assigned = 0;
+	readings->assigned_passes = 0;
+	readings->main_thread = 0;
+	readings->over = false;
+	readings->loop = model->loop;
+	readings->has_loop = model->has_loop;
+	readings->marked = gm_model_steps_marked(model);
+	model->runs.count = 0;
+	model->step_count = 0;
+	if (!readings->assigning)
+		return false;
 	/* Without a loop everything is outside one: a loop that is nowhere is followed. */
 	const struct gm_step_loop nowhere = {UINT32_MAX, 0, 0, false};
-	gm_steps_fix(steps, model->has_loop ? &model->loop : &nowhere);
-	uint64_t main_thread = 0; /* whose stack came first */
-	bool over = false;
-	size_t passes = 0;
-	for (uint32_t number = 0; number < model->event_count; number++) {
-		const struct gm_site *site = gm_model_site(model, number);
-		struct run run = {number, 0, GM_PHASE_INIT};
-		if (!(site->flags & GM_EVENT_PREEXISTING)) {
-			run.step = gm_model_steps_feed(model, steps, site, number, &passes);
-			run.phase = (uint8_t)gm_steps_phase(steps);
-			if (!main_thread && site->python_stack &&
-			        !(site->flags & GM_EVENT_BORROWED))
-				main_thread = site->thread;
-			run.step = gm_marks_step(model->marks, number, run.step);
-			/* in a step that was marked, what has no phase of its own is no start-up */
-			if (gm_model_steps_marked(model) && run.step && run.phase == GM_PHASE_INIT)
-				run.phase = GM_PHASE_OTHER;
-			run.phase = (uint8_t)gm_marks_phase(
-			        model->marks, number, site->thread, (enum gm_phase)run.phase);
-			/* The main thread has no Python frame any more: the program is over. */
-			over = site->thread == main_thread ? !site->python_stack : over;
-			if (over && main_thread) {
-				run.step = 0;
-				run.phase = GM_PHASE_OTHER;
-			}
-		}
+	gm_steps_fix(readings->assigning, model->has_loop ? &model->loop : &nowhere);
+	return true;
+}
+
+/* The step and phase of the event that the second reading has come to. */
+static struct run assign(struct gm_model *model, uint32_t number)
+{
+	struct readings *readings = &model->readings;
+	const struct gm_site *site = gm_model_site(model, number);
+	struct run run = {number, 0, GM_PHASE_INIT};
+	if (site->flags & GM_EVENT_PREEXISTING)
+		return run;
+	run.step = gm_model_steps_feed(
+	        model, readings->assigning, site, number, &readings->assigned_passes);
+	run.phase = (uint8_t)gm_steps_phase(readings->assigning);
+	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
+		readings->main_thread = site->thread;
+	run.step = gm_marks_step(model->marks, number, run.step);
+	/* in a step that was marked, what has no phase of its own is no start-up */
+	if (readings->marked && run.step && run.phase == GM_PHASE_INIT)
+		run.phase = GM_PHASE_OTHER;
+	run.phase = (uint8_t)gm_marks_phase(
+	        model->marks, number, site->thread, (enum gm_phase)run.phase);
+	/* The main thread has no Python frame any more: the program is over. */
+	readings->over =
+	        site->thread == readings->main_thread ? !site->python_stack : readings->over;
+	if (readings->over && readings->main_thread) {
+		run.step = 0;
+		run.phase = GM_PHASE_OTHER;
+	}
+	return run;
+}
+
+struct gm_error *gm_model_assign_steps(struct gm_model *model)
+{
+	struct readings *readings = &model->readings;
+	bool same = readings->assigning && readings->has_loop == model->has_loop &&
+	            (!model->has_loop || same_loop(&readings->loop, &model->loop)) &&
+	            readings->marked == gm_model_steps_marked(model);
+	if (!same && !begin_assigning(model))
+		return &gm_error_no_memory;
+	size_t settled = model->runs.count ? model->runs.count - 1 : 0;
+	for (; readings->assigned < model->event_count; readings->assigned++) {
+		const struct run run = assign(model, readings->assigned);
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
+		model->read++;
 		if (last && last->step == run.step && last->phase == run.phase)
 			continue;
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;
 		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
-	find_micro_batches(model);
+	find_micro_batches(model, settled);
 	return NULL;
 }
 
