@@ -22,13 +22,6 @@ enum form {
 	SCATTER
 };
 
-static char *pointer(const void *at)
-{
-	char *value;
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
 static uint64_t number(enum gm_sim_type type, const void *at)
 {
 	return (uint64_t)gm_sim_load(type, at).integer;
@@ -55,8 +48,8 @@ static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_la
 {
 	void **a = launch->arguments;
 	uint64_t items, total = 0;
-	const char *in = pointer((char *)a[0] + plan->number[2]);
-	char *out = pointer(a[1]);
+	const char *in = gm_sim_load_pointer((char *)a[0] + plan->number[2]);
+	char *out = gm_sim_load_pointer(a[1]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	if (!items_of(plan, a, &items))
 		return false;
@@ -82,10 +75,10 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 {
 	void **a = launch->arguments;
 	uint64_t items, kept = 0;
-	char *out = pointer(a[2]), *count = pointer(a[3]);
+	char *out = gm_sim_load_pointer(a[2]), *count = gm_sim_load_pointer(a[3]);
 	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
 	bool flagged = plan->form == SELECT_FLAGGED;
-	const char *in = pointer((char *)a[flagged ? 1 : 0] + plan->number[2]);
+	const char *in = gm_sim_load_pointer((char *)a[flagged ? 1 : 0] + plan->number[2]);
 	int64_t counter;
 	memcpy(&counter, a[0], sizeof(counter));
 	if (!items_of(plan, a, &items))
@@ -126,8 +119,8 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_lau
 {
 	void **a = launch->arguments;
 	uint64_t items;
-	const char *in = pointer(a[0]);
-	char *out = pointer(a[1]);
+	const char *in = gm_sim_load_pointer(a[0]);
+	char *out = gm_sim_load_pointer(a[1]);
 	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
 	if (!items_of(plan, a, &items))
 		return false;
@@ -157,8 +150,9 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_lau
 {
 	void **a = launch->arguments;
 	uint64_t items, runs = 0;
-	const char *in = pointer(a[0]);
-	char *unique = pointer(a[1]), *counts = pointer(a[3]), *total = pointer(a[4]);
+	const char *in = gm_sim_load_pointer(a[0]);
+	char *unique = gm_sim_load_pointer(a[1]), *counts = gm_sim_load_pointer(a[3]),
+	     *total = gm_sim_load_pointer(a[4]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	if (!items_of(plan, a, &items))
 		return false;
@@ -220,8 +214,10 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_lau
 {
 	void **a = launch->arguments;
 	bool pass = plan->form == SORT_PASS;
-	const char *keys = pointer(a[pass ? 5 : 0]), *values = pointer(a[pass ? 7 : 2]);
-	char *out = pointer(a[pass ? 4 : 1]), *values_out = pointer(a[pass ? 6 : 3]);
+	const char *keys = gm_sim_load_pointer(a[pass ? 5 : 0]),
+	           *values = gm_sim_load_pointer(a[pass ? 7 : 2]);
+	char *out = gm_sim_load_pointer(a[pass ? 4 : 1]),
+	     *values_out = gm_sim_load_pointer(a[pass ? 6 : 3]);
 	uint64_t items = number(plan->type[3], a[pass ? 8 : 4]);
 	uint64_t first = number(GM_SIM_I32, a[pass ? 9 : 5]),
 	         last = number(GM_SIM_I32, a[pass ? 10 : 6]);
@@ -276,8 +272,8 @@ static bool compute_difference(const struct gm_sim_plan *plan, const struct gm_s
 {
 	void **a = launch->arguments;
 	uint64_t items = number(GM_SIM_I64, a[0]);
-	const char *in = pointer(a[1]);
-	char *out = pointer(a[2]);
+	const char *in = gm_sim_load_pointer(a[1]);
+	char *out = gm_sim_load_pointer(a[2]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	if (items > INT32_MAX)
 		return false;
@@ -298,8 +294,8 @@ static bool compute_scatter(const struct gm_sim_plan *plan, const struct gm_sim_
 {
 	void **a = launch->arguments;
 	uint64_t items = number(GM_SIM_I64, a[0]);
-	const char *in = pointer(a[1]), *places = pointer(a[2]);
-	char *out = pointer(a[3]);
+	const char *in = gm_sim_load_pointer(a[1]), *places = gm_sim_load_pointer(a[2]);
+	char *out = gm_sim_load_pointer(a[3]);
 	if (items > INT32_MAX)
 		return false;
 	struct gm_sim_use use = {0};

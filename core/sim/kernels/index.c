@@ -24,13 +24,6 @@ enum form {
 };
 enum how { ASSIGN, ADD, MULTIPLY, LARGEST, SMALLEST };
 
-static const void *pointer(const char *at)
-{
-	const void *value;
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
 static int64_t word(const char *at)
 {
 	int64_t value;
@@ -44,8 +37,7 @@ static void out_of_bounds(int64_t index, int64_t size)
 	static _Atomic bool said;
 	if (!said)
 		gm_sim_say("an index is out of bounds: %lld, of %lld elements: a GPU stops the "
-		           "program here "
-		           "with a device-side assertion (said once)",
+		           "program here with a device-side assertion (said once)",
 		        (long long)index, (long long)size);
 	said = true;
 }
@@ -76,8 +68,8 @@ static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_
 	uint64_t indices = (uint64_t)word(f + COUNT);
 	if (!numel || indices > GM_SIM_DIMS || !gm_sim_offsets_read(f, 3, numel, &offsets))
 		return false;
-	char *out = (char *)pointer(f + OUT);
-	const char *in = pointer(f + IN);
+	char *out = gm_sim_load_pointer(f + OUT);
+	const char *in = gm_sim_load_pointer(f + IN);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	/* The indexed side reaches as far as the sizes and strides of its indexed dimensions say. */
 	struct gm_sim_offsets whole = offsets;
@@ -89,7 +81,8 @@ static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_
 		int64_t sizes = word(f + SIZES + 8 * i);
 		if (sizes <= 0 || sizes > INT32_MAX)
 			return false;
-		gm_sim_use_operand(&use, &offsets, 2, pointer(f + POINTERS + 8 * i), 8, false);
+		gm_sim_use_operand(
+		        &use, &offsets, 2, gm_sim_load_pointer(f + POINTERS + 8 * i), 8, false);
 		whole.sizes[whole.dims] = (uint32_t)sizes;
 		whole.strides[whole.dims][0] = whole.strides[whole.dims][1] =
 		        word(f + STRIDES + 8 * i);
@@ -105,7 +98,7 @@ static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_
 		int64_t at[GM_SIM_OPERANDS], offset = 0;
 		gm_sim_offsets_get(&offsets, i, at);
 		for (uint64_t k = 0; k < indices; k++) {
-			int64_t index = word((const char *)pointer(f + POINTERS + 8 * k) + at[2]);
+			int64_t index = word(gm_sim_load_pointer(f + POINTERS + 8 * k) + at[2]);
 			int64_t sizes = word(f + SIZES + 8 * k);
 			if (index < -sizes || index >= sizes) {
 				out_of_bounds(index, sizes);
@@ -131,8 +124,8 @@ static bool compute_flip(const struct gm_sim_plan *plan, const struct gm_sim_lau
 	uint64_t numel = numel_of(plan, launch->arguments[0]);
 	if (!numel || !gm_sim_offsets_read(f, 2, numel, &offsets))
 		return false;
-	char *out = (char *)pointer(f + 504);
-	const char *in = pointer(f + 512);
+	char *out = gm_sim_load_pointer(f + 504);
+	const char *in = gm_sim_load_pointer(f + 512);
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	struct gm_sim_use use = {0};
 	gm_sim_use_operand(&use, &offsets, 0, out, size, true);
@@ -161,8 +154,9 @@ static bool compute_along(const struct gm_sim_plan *plan, const struct gm_sim_la
 	if (!numel || !gm_sim_offsets_read(f, fill ? 2 : 3, numel, &offsets))
 		return false;
 	f += fill ? 504 : 608;
-	char *self = (char *)pointer(f);
-	const char *index = pointer(f + 8), *source = fill ? NULL : pointer(f + 16);
+	char *self = gm_sim_load_pointer(f);
+	const char *index = gm_sim_load_pointer(f + 8),
+	           *source = fill ? NULL : gm_sim_load_pointer(f + 16);
 	f += fill ? 16 : 24;
 	int64_t dim = word(f), stride = word(f + 8);
 	const char *value = f + 16;
@@ -227,9 +221,10 @@ static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_l
 	if (!numel || !gm_sim_offsets_read(f, fill ? 2 : 3, numel, &offsets))
 		return false;
 	f += fill ? 504 : 608;
-	const char *index = pointer(f), *source = fill ? f + 48 : pointer(f + 48);
+	const char *index = gm_sim_load_pointer(f),
+	           *source = fill ? f + 48 : gm_sim_load_pointer(f + 48);
 	int64_t dim = word(f + 8), stride = word(f + 32);
-	char *self = (char *)pointer(f + 24);
+	char *self = gm_sim_load_pointer(f + 24);
 	unsigned size = gm_sim_type_size(plan->type[0]), width = gm_sim_type_size(plan->type[1]);
 	unsigned index_operand = fill ? 1 : 2;
 	struct gm_sim_offsets whole = offsets;
@@ -268,30 +263,6 @@ static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_l
 	}
 	if (!scatter)
 		gm_sim_use_wrote_operand(&use, &offsets, 0, self, size);
-	return true;
-}
-
-bool gm_sim_info_read(const char *at, bool wide, unsigned element, struct gm_sim_info *ret)
-{
-	unsigned width = wide ? 8 : 4;
-	int32_t dims;
-	memcpy(&dims, at + 8 + 2 * GM_SIM_DIMS * width, sizeof(dims));
-	if (dims < 0 || dims > GM_SIM_DIMS)
-		return false;
-	ret->data = (char *)pointer(at);
-	ret->offsets.dims = (unsigned)dims;
-	ret->offsets.operands = 1;
-	ret->numel = 1;
-	for (int i = 0; i < dims; i++) {
-		const char *size = at + 8 + width * i, *stride = size + width * GM_SIM_DIMS;
-		ret->sizes[i] = wide ? word(size) : (uint32_t)word(size);
-		ret->strides[i] = wide ? word(stride) : (int32_t)word(stride);
-		if (ret->sizes[i] <= 0 || ret->sizes[i] > INT32_MAX || ret->numel > INT32_MAX)
-			return false;
-		ret->numel *= (uint64_t)ret->sizes[i];
-		ret->offsets.sizes[dims - 1 - i] = (uint32_t)ret->sizes[i];
-		ret->offsets.strides[dims - 1 - i][0] = ret->strides[i] * element;
-	}
 	return true;
 }
 
@@ -376,8 +347,8 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
-	char *out = (char *)pointer(a[0]);
-	const char *in = pointer(a[1]), *index = pointer(a[2]);
+	char *out = gm_sim_load_pointer(a[0]);
+	const char *in = gm_sim_load_pointer(a[1]), *index = gm_sim_load_pointer(a[2]);
 	int32_t count;
 	memcpy(&count, a[3], sizeof(count));
 	int64_t slice = word(a[4]), dim = word(a[5]), in_stride = word(a[6]),

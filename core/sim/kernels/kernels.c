@@ -10,7 +10,7 @@ static struct gm_sim_plan *make(const char *mangled)
 {
 	static gm_sim_family *const families[] = {gm_sim_elementwise_plan, gm_sim_reduce_plan,
 	        gm_sim_index_plan, gm_sim_random_plan, gm_sim_cub_plan, gm_sim_sort_plan,
-	        gm_sim_scaler_plan, gm_sim_various_plan};
+	        gm_sim_scaler_plan, gm_sim_layout_plan, gm_sim_various_plan};
 	struct gm_sim_plan *plan = (struct gm_sim_plan *)(uintptr_t)&no_plan;
 	char *readable = gm_sim_name_readable(mangled);
 	if (!readable)

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* --- name.c --- */
 
@@ -83,6 +84,13 @@ struct gm_sim_value gm_sim_real(double real);
 struct gm_sim_value gm_sim_integer(int64_t integer);
 double gm_sim_as_real(struct gm_sim_value value);
 int64_t gm_sim_as_integer(struct gm_sim_value value);
+/* An argument that is a pointer: arguments need not be aligned. */
+static inline char *gm_sim_load_pointer(const void *at)
+{
+	char *value;
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
 
 /* --- operand.c --- */
 
@@ -142,7 +150,7 @@ struct gm_sim_info {
 	int64_t strides[GM_SIM_DIMS], sizes[GM_SIM_DIMS]; /* strides in elements */
 };
 
-/* wide: IndexType has eight bytes (index.c). */
+/* wide: IndexType has eight bytes. */
 bool gm_sim_info_read(const char *at, bool wide, unsigned element, struct gm_sim_info *ret);
 
 /* --- functor.c, functions.c --- */
@@ -199,7 +207,8 @@ struct gm_sim_plan {
 typedef bool gm_sim_family(struct gm_sim_text name, struct gm_sim_text base,
         const struct gm_sim_text *arguments, unsigned count, struct gm_sim_plan *ret);
 gm_sim_family gm_sim_elementwise_plan, gm_sim_reduce_plan, gm_sim_index_plan, gm_sim_random_plan,
-        gm_sim_cub_plan, gm_sim_sort_plan, gm_sim_scaler_plan, gm_sim_various_plan;
+        gm_sim_cub_plan, gm_sim_sort_plan, gm_sim_scaler_plan, gm_sim_layout_plan,
+        gm_sim_various_plan;
 
 /* --- kernels.c --- */
 

@@ -187,3 +187,27 @@ void gm_sim_use_wrote_operand(const struct gm_sim_use *u, const struct gm_sim_of
 	const char *at = extent(offsets, operand, base, element, &size);
 	gm_sim_use_wrote(u, at, size);
 }
+
+bool gm_sim_info_read(const char *at, bool wide, unsigned element, struct gm_sim_info *ret)
+{
+	unsigned width = wide ? 8 : 4;
+	int32_t dims;
+	memcpy(&dims, at + 8 + 2 * GM_SIM_DIMS * width, sizeof(dims));
+	if (dims < 0 || dims > GM_SIM_DIMS)
+		return false;
+	ret->data = gm_sim_load_pointer(at);
+	ret->offsets.dims = (unsigned)dims;
+	ret->offsets.operands = 1;
+	ret->numel = 1;
+	for (int i = 0; i < dims; i++) {
+		const char *size = at + 8 + width * i, *stride = size + width * GM_SIM_DIMS;
+		ret->sizes[i] = gm_sim_load(wide ? GM_SIM_I64 : GM_SIM_U32, size).integer;
+		ret->strides[i] = gm_sim_load(wide ? GM_SIM_I64 : GM_SIM_I32, stride).integer;
+		if (ret->sizes[i] <= 0 || ret->sizes[i] > INT32_MAX || ret->numel > INT32_MAX)
+			return false;
+		ret->numel *= (uint64_t)ret->sizes[i];
+		ret->offsets.sizes[dims - 1 - i] = (uint32_t)ret->sizes[i];
+		ret->offsets.strides[dims - 1 - i][0] = ret->strides[i] * element;
+	}
+	return true;
+}

@@ -156,13 +156,6 @@ static bool compute_top(const struct gm_sim_plan *plan, const struct gm_sim_laun
 
 enum scan { PLUS, TIMES, LARGEST, SMALLEST };
 
-static char *pointer(const void *at)
-{
-	char *value;
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
 /*
  * tensor_kernel_scan_innermost_dim(T *to, const T *from, rows, row_size, …), …_outer_dim(to, from, outer, inner, row_size,
  * …); with indices (from, to, int64_t *places, …).
@@ -172,8 +165,9 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_lau
 	void **a = launch->arguments;
 	bool indexed = plan->number[1] == LARGEST || plan->number[1] == SMALLEST,
 	     outer = plan->form;
-	char *to = pointer(a[indexed ? 1 : 0]), *from = pointer(a[indexed ? 0 : 1]),
-	     *places = indexed ? pointer(a[2]) : NULL;
+	char *to = gm_sim_load_pointer(a[indexed ? 1 : 0]),
+	     *from = gm_sim_load_pointer(a[indexed ? 0 : 1]),
+	     *places = indexed ? gm_sim_load_pointer(a[2]) : NULL;
 	unsigned first = indexed ? 3 : 2, size = gm_sim_type_size(plan->type[0]);
 	uint32_t words[3];
 	for (unsigned i = 0; i < 3; i++)
