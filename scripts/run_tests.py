@@ -234,7 +234,9 @@ def stages(options):
     yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
     yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 300)
-    yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, pytest_options)
+    # A file's tests stay together: they share what they made first.
+    together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", *pytest_options]
+    yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, together)
     if options.all:
         yield "other versions of CPython and PyTorch", versions
 
