@@ -20,17 +20,14 @@ def build(source, target, *options):
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory):
-    """A folder that every user can read, with the programs that the tests run."""
-    folder = tmp_path_factory.mktemp("edges")
-    root = Path(tempfile.gettempdir()).resolve()
-    for above in (folder, *folder.parents):
-        if above == root or root not in above.parents:
-            break
-        above.chmod(0o755)
+def tools():
+    """A folder that every user can read (pytest's own are not), with the programs that the tests run."""
+    folder = Path(tempfile.mkdtemp(prefix="gpumem-edges-"))
+    folder.chmod(0o755)
     build(PROGRAMS / "without_calls.c", folder / "without_calls")
     build(PROGRAMS / "busy_program.c", folder / "busy", "-ldl", "-lpthread")
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
