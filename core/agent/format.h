@@ -17,8 +17,8 @@
 #define GM_AGENT_EXTENT_MAGIC UINT32_C(0x58455447) /* "GTEX" */
 
 enum {
-	GM_AGENT_MAJOR = 1,
-	GM_AGENT_MINOR = 1,
+	GM_AGENT_MAJOR = 2,
+	GM_AGENT_MINOR = 0,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -111,9 +111,11 @@ struct gm_agent_file_header {
 	char command[4096]; /* NUL at its end */
 	uint32_t reserved, end;
 	/* from here on it changes */
-	_Atomic uint32_t state;   /* enum gm_agent_end */
-	_Atomic uint32_t extents; /* handed out; the file has that many behind its header */
-	_Atomic uint64_t lost;    /* events that found no room */
+	_Atomic uint32_t state; /* enum gm_agent_end */
+	_Atomic uint32_t
+	        extents; /* handed out; the file has that many behind its header. Since 2.0 who packs takes
+	                    some too: each by compare-and-exchange, when its room is made */
+	_Atomic uint64_t lost; /* events that found no room */
 	_Atomic uint64_t last_sequence;
 	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing was dropped. */
 	_Atomic uint32_t carried;
@@ -130,7 +132,21 @@ enum gm_agent_extent_kind {
 	GM_AGENT_EVENTS = 0,
 	GM_AGENT_KEPT,
 	GM_AGENT_CARRIED, /* read only as far as `carried` leads to them */
+	GM_AGENT_PACKED, /* since 2.0: chunks of struct gm_agent_packed, to which packed_in leads */
 };
+
+/*
+ * Since 2.0 another process may pack an extent that no thread writes any more (`finished`): it writes the chunk, then
+ * the extent's packed_at and packed_in, and only then gives back the pages behind the extent's first. Whoever copies
+ * records and finds packed_in to be 0 afterwards has them whole; else they are in the chunk.
+ */
+struct gm_agent_packed {
+	uint32_t extent; /* whose */
+	uint32_t size;   /* bytes of the records */
+	uint32_t packed; /* bytes that follow: a zstd frame of the records */
+	uint32_t check;  /* CRC-32C of them, as in core/log */
+};
+enum { GM_AGENT_PAGE = 4096 /* of an extent, stays */ };
 
 /* At an extent's beginning, GM_AGENT_EXTENT_HEADER bytes. */
 struct gm_agent_extent_header {
@@ -145,10 +161,13 @@ struct gm_agent_extent_header {
 	        turn; /* changes before the extent is used anew: what is read while it does is not whole */
 	uint32_t kind; /* enum gm_agent_extent_kind */
 	uint32_t next; /* of GM_AGENT_CARRIED: number of the next of its kind plus 1, 0: the last */
-	uint32_t unused1;
+	_Atomic uint32_t finished; /* since 2.0; 1: no thread writes it any more */
 	uint64_t beginning; /* of GM_AGENT_CARRIED: from this number on events are all there */
 	uint64_t dropped;   /* of GM_AGENT_CARRIED: how many are not */
-	uint8_t unused[8];
+	/* Since 2.0 */
+	_Atomic uint32_t
+	        packed_in;  /* number of the extent with its chunk, plus 1; 0: it is not packed */
+	uint32_t packed_at; /* offset in that one of the chunk */
 };
 
 /*

@@ -50,6 +50,13 @@ static void unlock(void)
 	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
 }
 
+/* No thread writes it from now on: it may be packed. */
+static void finish_extent(struct gm_agent_extent_header *extent)
+{
+	atomic_store_explicit(&extent->finished, 1, memory_order_release);
+	munmap(extent, GM_AGENT_EXTENT_SIZE);
+}
+
 /* A thread's end: its piece is for the next one. */
 static void on_thread_end(void *unused)
 {
@@ -60,7 +67,7 @@ static void on_thread_end(void *unused)
 	if (spool.spare_count < SPARE_PIECES && piece.used < GM_AGENT_EXTENT_SIZE / 2) {
 		spool.spare[spool.spare_count++] = piece;
 	} else {
-		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
+		finish_extent(piece.extent);
 		gm_agent_ring_finish(piece.number, piece.coding.sequence);
 	}
 	piece.extent = NULL;
@@ -178,8 +185,9 @@ void gm_agent_spool_forget(void)
 	atomic_flag_clear(&spool.lock);
 }
 
-/* An extent, mapped; room is made for a new one. */
-static struct gm_agent_extent_header *map_extent(uint64_t number, enum gm_agent_end *ret_why)
+/* An extent, mapped; room is made for a fresh one. */
+static struct gm_agent_extent_header *map_extent(
+        uint64_t number, bool fresh, enum gm_agent_end *ret_why)
 {
 	uint64_t offset = GM_AGENT_HEADER_SIZE + number * GM_AGENT_EXTENT_SIZE;
 	int fd = open(spool.path, O_RDWR | O_CLOEXEC);
@@ -188,9 +196,8 @@ static struct gm_agent_extent_header *map_extent(uint64_t number, enum gm_agent_
 	*ret_why = GM_AGENT_LOST_FILE;
 	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == spool.device &&
 	        status.st_ino == spool.inode) {
-		*ret_why = number < atomic_load(&spool.header->extents)
-		                   ? GM_AGENT_RUNS
-		                   : make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE);
+		*ret_why = fresh ? make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE)
+		                 : GM_AGENT_RUNS;
 		if (*ret_why == GM_AGENT_RUNS) {
 			extent = map(fd, offset, GM_AGENT_EXTENT_SIZE);
 			*ret_why = GM_AGENT_DISK_FULL;
@@ -203,7 +210,7 @@ static struct gm_agent_extent_header *map_extent(uint64_t number, enum gm_agent_
 
 static struct gm_agent_extent_header *map_for_ring(void *why, uint32_t number)
 {
-	return map_extent(number, why);
+	return map_extent(number, number >= atomic_load(&spool.header->extents), why);
 }
 
 /* The number of the next extent; UINT32_MAX: recording ends. */
@@ -223,21 +230,34 @@ static uint32_t next_number(uint64_t first, enum gm_agent_end *ret_why)
 	return spool.size_limit && end > spool.size_limit ? UINT32_MAX : number;
 }
 
+/* A new extent is ours by this, before it has room: who packs the file takes some too. */
+static bool claim(uint32_t number, bool *ret_fresh)
+{
+	uint32_t expected = number;
+	*ret_fresh = true;
+	if (atomic_compare_exchange_strong(&spool.header->extents, &expected, number + 1))
+		return true;
+	*ret_fresh = false; /* one that a ring uses anew; of a ring nothing is packed */
+	return gm_agent_ring_is_on();
+}
+
 /* The next extent of the file, mapped; NULL: recording ends. */
 static struct gm_agent_extent_header *next_extent(uint32_t *ret_number, enum gm_agent_end *ret_why)
 {
 	uint64_t first = gm_agent_events_next();
-	uint32_t number = next_number(first, ret_why);
-	struct gm_agent_extent_header *extent =
-	        number == UINT32_MAX ? NULL : map_extent(number, ret_why);
+	bool fresh;
+	do {
+		*ret_number = next_number(first, ret_why);
+		if (*ret_number == UINT32_MAX)
+			return NULL;
+	} while (!claim(*ret_number, &fresh));
+	struct gm_agent_extent_header *extent = map_extent(*ret_number, fresh, ret_why);
 	if (!extent)
 		return NULL;
 	extent->first_sequence = first;
 	extent->thread = gm_agent_thread();
+	extent->finished = 0;
 	extent->magic = GM_AGENT_EXTENT_MAGIC;
-	if (number == atomic_load(&spool.header->extents))
-		atomic_store(&spool.header->extents, number + 1);
-	*ret_number = number;
 	return extent;
 }
 
@@ -246,7 +266,7 @@ static struct gm_agent_piece *take_piece(void)
 	struct gm_agent_file_header *header = spool.header;
 	bool full = false;
 	if (piece.extent && piece.generation == atomic_load(&spool.generation)) {
-		munmap(piece.extent, GM_AGENT_EXTENT_SIZE);
+		finish_extent(piece.extent);
 		piece.extent = NULL;
 		full = true;
 	}

@@ -1,8 +1,10 @@
 /* `attach` and `detach`: the agent in a program that runs already. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -10,6 +12,7 @@
 #include "cli/attach_existing.h"
 #include "cli/beside.h"
 #include "cli/command.h"
+#include "cli/packing.h"
 #include "inject/inject.h"
 
 extern const struct gm_command gm_command_attach, gm_command_detach;
@@ -22,12 +25,14 @@ enum {
 	KEY_MAX_SIZE,
 	KEY_KEEP,
 	KEY_ON_OOM,
+	KEY_NO_PACK,
 	SECONDS_MAX = 3600,
 };
 
 struct request {
 	const char *path, *devices, *stacks, *on_oom, *keep;
 	uint64_t max_size, seconds;
+	bool no_pack;
 };
 
 static const struct argp_option attach_options[] = {
@@ -39,6 +44,8 @@ static const struct argp_option attach_options[] = {
         {"keep", KEY_KEEP, "newest|oldest", 0, "at --max-size; oldest: it ends (newest)", 0},
         {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do where a device runs out of memory",
                 0},
+        {"no-pack", KEY_NO_PACK, NULL, 0,
+                "leaves the file as the agent writes it: no process of ours stays beside", 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
         {0},
 };
@@ -77,6 +84,9 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 		return NULL;
 	case KEY_TIMEOUT:
 		return gm_parse_number(argument, 1, SECONDS_MAX, &request->seconds);
+	case KEY_NO_PACK:
+		request->no_pack = true;
+		return NULL;
 	case KEY_DEVICES:
 		request->devices = argument;
 		return check_words(argument, devices);
@@ -144,8 +154,25 @@ static struct gm_error *recording_path(
 	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
 }
 
-static struct gm_error *settings_of(
-        const struct request *request, const char *path, bool existing, char **ret_settings)
+/* The list to which the agent adds what it records: the process's file, and those of what it forks. */
+static char *make_list(int pid)
+{
+	const char *folder = getenv("TMPDIR");
+	char process[32], *list;
+	struct stat owner;
+	if (asprintf(&list, "%s/gpumem-attach-XXXXXX", folder && *folder ? folder : "/tmp") < 0)
+		return NULL;
+	_cleanup_close_ int fd = strpbrk(list, ";\n") ? -1 : mkostemp(list, O_CLOEXEC);
+	snprintf(process, sizeof(process), "/proc/%d", pid);
+	if (fd >= 0 && geteuid() == 0 && stat(process, &owner) == 0)
+		(void)!fchown(fd, owner.st_uid, owner.st_gid);
+	if (fd < 0)
+		free(gm_take(list));
+	return list;
+}
+
+static struct gm_error *settings_of(const struct request *request, const char *path,
+        const char *list, bool existing, char **ret_settings)
 {
 	char max[64] = "", self[PATH_MAX] = "";
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
@@ -154,9 +181,10 @@ static struct gm_error *settings_of(
 		snprintf(max, sizeof(max), ";max=%llu;keep=%s",
 		        (unsigned long long)request->max_size,
 		        request->keep ? request->keep : "newest");
-	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s;gpumem=%s", path,
-	               request->devices, request->stacks, request->on_oom, max,
-	               existing ? ";existing=1" : "", self) < 0
+	return asprintf(ret_settings, "out=%s;devices=%s;stacks=%s;on_oom=%s%s%s%s%s;gpumem=%s",
+	               path, request->devices, request->stacks, request->on_oom, max,
+	               existing ? ";existing=1" : "", list ? ";list=" : "", list ? list : "",
+	               self) < 0
 	               ? &gm_error_no_memory
 	               : NULL;
 }
@@ -170,6 +198,24 @@ static struct gm_error *still_waiting(int pid, const char *what)
 	        pid, what);
 }
 
+/* Why nothing is recorded into `path`; NULL: it is. */
+static struct gm_error *not_begun(int pid, const char *path, const struct gm_injected *injected)
+{
+	if (injected->state == GM_INJECT_WAITING)
+		return still_waiting(pid, "start");
+	if (injected->result == 1)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it is being recorded already: `gpumem detach %d` ends that",
+		        pid, pid);
+	if (injected->result != 0)
+		return gm_error_create(GM_TARGET,
+		        "process %d: the agent is in it and cannot record into %s: the program's "
+		        "stderr tells why; most "
+		        "likely it may not write there: name another FILE",
+		        pid, path);
+	return NULL;
+}
+
 static struct gm_error *run_attach(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -181,7 +227,7 @@ static struct gm_error *run_attach(
 	if (arguments.help)
 		return NULL;
 	gm_try(take_pid(context, "attach", &arguments));
-	_cleanup_free_ char *agent = NULL, *path = NULL, *settings = NULL;
+	_cleanup_free_ char *agent = NULL, *path = NULL;
 	gm_try(gm_library_beside(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
 	struct gm_image *image;
@@ -193,7 +239,9 @@ static struct gm_error *run_attach(
 	struct gm_attach_existing before;
 	bool existing =
 	        strstr(request.devices, "cuda") && gm_attach_existing_prepare(&before, context);
-	gm_try(settings_of(&request, path, existing, &settings));
+	bool packs = !request.no_pack && !request.max_size && !other_files;
+	_cleanup_free_ char *list = packs ? make_list(context->pid) : NULL, *settings = NULL;
+	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
 	const struct gm_inject_options options = {.size = sizeof(options),
@@ -203,19 +251,16 @@ static struct gm_error *run_attach(
 	        .context = &before,
 	        .seconds = (double)request.seconds};
 	struct gm_injected injected;
-	gm_try(gm_inject_start(image, symbols, &options, &injected));
-	if (injected.state == GM_INJECT_WAITING)
-		return still_waiting(context->pid, "start");
-	if (injected.result == 1)
-		return gm_error_create(GM_TARGET,
-		        "process %d: it is being recorded already: `gpumem detach %d` ends that",
-		        context->pid, context->pid);
-	if (injected.result != 0)
-		return gm_error_create(GM_TARGET,
-		        "process %d: the agent is in it and cannot record into %s: the program's "
-		        "stderr tells why; most "
-		        "likely it may not write there: name another FILE",
-		        context->pid, path);
+	struct gm_error *error = gm_inject_start(image, symbols, &options, &injected);
+	if (!error)
+		error = not_begun(context->pid, path, &injected);
+	if (error) {
+		if (list)
+			unlink(list);
+		return error;
+	}
+	if (list)
+		gm_packing_keep(context->pid, path, list);
 	if (arguments.json) {
 		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
 		        injected.stopped + (existing ? before.stopped : 0), injected.tries);
@@ -263,7 +308,7 @@ const struct gm_command gm_command_attach = {
         .summary = "records a program that is already running",
         .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
                  "[--on-oom "
-                 "stop|core|none] [--timeout SECONDS] [--json]\n"
+                 "stop|core|none] [--no-pack] [--timeout SECONDS] [--json]\n"
                  "Loads the agent into the process, which records from then on into FILE; the "
                  "program is not "
                  "restarted\n"

@@ -14,8 +14,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "cli/packing.h"
 #include "cli/run_settings.h"
-#include "spool/spool.h"
 
 /* ---- the program -------------------------------------------------------------------------------------------- */
 
@@ -116,29 +116,19 @@ struct outcome {
 	bool loaded; /* some process had the agent */
 };
 
-static void read_list(const char *path, struct outcome *outcome)
+static void add_recorded(void *context, pid_t pid, const char *path)
 {
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
-	while (file && (length = getline(&line, &size, file)) > 0) {
-		if (line[length - 1] == '\n')
-			line[length - 1] = 0;
-		char *space = strchr(line, ' ');
-		outcome->loaded = true;
-		if (!space)
-			continue;
-		struct recorded one = {.pid = (pid_t)atol(line), .path = strdup(space + 1)};
-		if (!one.path || !gm_array_push(&outcome->processes, one))
-			free(one.path);
-	}
+	struct outcome *outcome = context;
+	outcome->loaded = true;
+	if (!*path)
+		return;
+	struct recorded one = {.pid = pid, .path = strdup(path)};
+	if (!one.path || !gm_array_push(&outcome->processes, one))
+		free(one.path);
 }
 
-/* In place: a reader finds either form, whole. */
 static void finish(struct recorded *one, int program_status)
 {
-	_cleanup_free_ char *temporary = NULL;
 	if (one->pid != program && kill(one->pid, 0) == 0) {
 		one->runs = true;
 		return;
@@ -151,16 +141,7 @@ static void finish(struct recorded *one, int program_status)
 	                          ? WTERMSIG(program_status)
 	                          : 0,
 	};
-	if (asprintf(&temporary, "%s.tmp", one->path) < 0) {
-		temporary = NULL;
-		one->error = &gm_error_no_memory;
-		return;
-	}
-	one->error = gm_spool_convert(one->path, temporary, &options, &one->summary);
-	if (!one->error && rename(temporary, one->path) != 0)
-		one->error = gm_error_os(GM_TARGET, errno, "%s: cannot be replaced", one->path);
-	if (one->error)
-		unlink(temporary); /* the agent's own form is there, and is read as well */
+	one->error = gm_packing_finish(one->path, &options, &one->summary);
 }
 
 static const char *as_typed(const char *path, const char *folder)
@@ -241,9 +222,12 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
         char **argv, char **variables, FILE *err, int *ret_status)
 {
 	gm_try(start(record, out, list, argv, variables));
+	/* what has a limit counts what is packed too, and is not large */
+	pid_t packer = record->max_size ? -1 : gm_packing_begin(list);
 	int status = wait_for_program();
+	gm_packing_end(packer);
 	struct outcome outcome = {0};
-	read_list(list, &outcome);
+	gm_packing_read_list(list, add_recorded, &outcome);
 	for (size_t i = 0; i < outcome.processes.count; i++)
 		finish(&outcome.processes.items[i], status);
 	tell(record, &outcome, err);

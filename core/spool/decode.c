@@ -3,7 +3,7 @@
 void gm_spool_cursor_init(struct gm_spool_cursor *cursor, struct gm_bytes records, uint32_t thread)
 {
 	*cursor = (struct gm_spool_cursor){
-	        .in = {.at = records.at, .end = records.at + records.size}};
+	        .in = {.at = records.at, .end = records.at + records.size}, .base = records.at};
 	cursor->event.thread = thread;
 }
 

@@ -71,28 +71,24 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 
 static struct gm_error *open_file(struct gm_spool_file *file)
 {
-	_cleanup_close_ int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	if (file->fd < 0)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
-	gm_try(map(file, fd));
+	gm_try(map(file, file->fd));
 	if (file->header.ring)
 		return gm_spool_ring_copy(file);
 	file->limits = calloc(file->extents + 1u, sizeof(*file->limits));
 	if (!file->limits)
 		return &gm_error_no_memory;
-	for (uint32_t i = 0; i < file->extents; i++) {
-		struct gm_bytes records;
-		uint32_t thread;
-		gm_try(gm_spool_extent(file, i, &thread, &records));
-		file->limits[i] = (uint32_t)records.size;
-	}
+	for (uint32_t i = 0; i < file->extents; i++)
+		gm_try(gm_spool_extent_size(file, i, &file->limits[i]));
 	file->limited = file->extents;
-	return map(file, fd);
+	return map(file, file->fd);
 }
 
 struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file)
 {
-	*ret_file = (struct gm_spool_file){.path = path};
+	*ret_file = (struct gm_spool_file){.path = path, .fd = -1};
 	struct gm_error *error = open_file(ret_file);
 	if (error)
 		gm_spool_close(ret_file);
@@ -103,35 +99,10 @@ void gm_spool_close(struct gm_spool_file *file)
 {
 	if (file->bytes)
 		munmap((void *)(uintptr_t)file->bytes, file->size);
+	if (file->fd >= 0)
+		close(file->fd);
 	free(file->limits);
+	file->fd = -1;
 	file->bytes = NULL;
 	file->limits = NULL;
-}
-
-struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t number,
-        uint32_t *ret_thread, struct gm_bytes *ret_records)
-{
-	uint64_t offset = GM_AGENT_HEADER_SIZE + (uint64_t)number * GM_AGENT_EXTENT_SIZE;
-	const struct gm_agent_extent_header *extent = (const void *)(file->bytes + offset);
-	uint32_t committed = atomic_load_explicit(&extent->committed, memory_order_acquire);
-	*ret_records = (struct gm_bytes){NULL, 0};
-	*ret_thread = extent->thread;
-	if ((extent->magic == 0 && committed == 0) || extent->kind == GM_AGENT_CARRIED)
-		return NULL; /* handed out and not begun; or ring.c's */
-	if (extent->magic != GM_AGENT_EXTENT_MAGIC || committed > GM_AGENT_RECORD_MAX)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset %ju: no extent of a recording: the file is damaged", file->path,
-		        (uintmax_t)offset);
-	*ret_records = (struct gm_bytes){file->bytes + offset + GM_AGENT_EXTENT_HEADER, committed};
-	return NULL;
-}
-
-struct gm_error *gm_spool_extent_events(const struct gm_spool_file *file, uint32_t number,
-        uint32_t *ret_thread, struct gm_bytes *ret_records)
-{
-	gm_try(gm_spool_extent(file, number, ret_thread, ret_records));
-	uint32_t limit = number < file->limited ? file->limits[number] : 0;
-	if (ret_records->size > limit)
-		ret_records->size = limit;
-	return NULL;
 }

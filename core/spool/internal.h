@@ -1,7 +1,9 @@
 /*
  * The inside of the spool room.
  *
- *   file.c    the file: its header and extents, checked
+ *   file.c    the file: its header, checked
+ *   extent.c  an extent's records, as they are or unpacked
+ *   pack.c    the other way: packs extents in the file
  *   ring.c    a file of limited size, whose beginning was dropped
  *   decode.c  records of an extent, one after the other
  *   tables.c  what is interned: code, stacks, modules, evidence
@@ -34,6 +36,7 @@ struct gm_bytes {
 
 struct gm_spool_file {
 	const char *path;
+	int fd; /* packed records are read by it, which may have been written since the file was mapped */
 	const uint8_t *bytes;
 	size_t size;
 	struct gm_agent_file_header header; /* a copy */
@@ -58,12 +61,37 @@ void gm_spool_close(struct gm_spool_file *file);
 struct gm_error *gm_spool_check(struct gm_spool_file *file);
 /* Whether its process may write on. */
 bool gm_spool_runs(const struct gm_agent_file_header *header);
-/* The records of an extent; false: it was never begun. GM_CORRUPT: it is none. */
-struct gm_error *gm_spool_extent(const struct gm_spool_file *file, uint32_t number,
-        uint32_t *ret_thread, struct gm_bytes *ret_records);
+/*
+ * The records of an extent. They are a copy, as the extent may be packed, and its pages given back, at any time; of a file
+ * of before 2.0 and of a ring's copy they are the file's own.
+ */
+struct gm_spool_extent {
+	uint32_t thread;
+	struct gm_bytes
+	        records; /* at NULL: it was never begun, or has no events and nothing interned */
+	uint8_t *memory; /* owned; NULL: it is the file's */
+};
+/* GM_CORRUPT: it is none. */
+struct gm_error *gm_spool_extent_open(
+        const struct gm_spool_file *file, uint32_t number, struct gm_spool_extent *ret_extent);
 /* The same as far as events count. */
-struct gm_error *gm_spool_extent_events(const struct gm_spool_file *file, uint32_t number,
-        uint32_t *ret_thread, struct gm_bytes *ret_records);
+struct gm_error *gm_spool_extent_events(
+        const struct gm_spool_file *file, uint32_t number, struct gm_spool_extent *ret_extent);
+void gm_spool_extent_close(struct gm_spool_extent *extent);
+#define _cleanup_extent_ __attribute__((cleanup(gm_spool_extent_close)))
+/*
+ * Reads an extent on: its records are appended in `memory` (of GM_AGENT_RECORD_MAX bytes), of which *size are there.
+ * *ret_finished: none will follow.
+ */
+struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint32_t number,
+        uint8_t *memory, uint32_t *size, bool *ret_finished);
+/* Checks its header; bytes of its records, 0: see gm_spool_extent.records. */
+struct gm_error *gm_spool_extent_size(
+        const struct gm_spool_file *file, uint32_t number, uint32_t *ret_size);
+/* It was read in the form of 2.0. */
+bool gm_spool_may_be_packed(const struct gm_spool_file *file);
+const struct gm_agent_extent_header *gm_spool_extent_header(
+        const struct gm_spool_file *file, uint32_t number);
 
 /* An event as it is in the file, differences worked out. */
 struct gm_spool_event {
@@ -83,6 +111,7 @@ struct gm_spool_record {
 /* A place in an extent; `event` is the last one, against which the next is coded. */
 struct gm_spool_cursor {
 	struct gm_cursor in;
+	const uint8_t *base; /* where the extent's records begin */
 	struct gm_spool_event event;
 };
 void gm_spool_cursor_init(struct gm_spool_cursor *cursor, struct gm_bytes records, uint32_t thread);
@@ -100,12 +129,14 @@ struct gm_spool_stack {
 
 struct gm_spool_tables {
 	struct gm_log_writer *log;
-	struct gm_bytes *payloads[GM_SPOOL_KINDS]; /* by id */
-	uint32_t counts[GM_SPOOL_KINDS];           /* ids below */
-	uint32_t *written[GM_SPOOL_KINDS];         /* id in the log, plus 1; 0: not yet */
-	const struct gm_code **codes;              /* by id; NULL: not decoded */
-	struct gm_python *python;        /* decodes code without a process; NULL: none yet */
-	struct gm_spool_native *natives; /* addresses that need names */
+	struct gm_bytes *payloads[GM_SPOOL_KINDS]; /* by id: copies in `pieces` */
+	GM_ARRAY(uint8_t *) pieces;
+	size_t piece_left;                 /* bytes of the last one */
+	uint32_t counts[GM_SPOOL_KINDS];   /* ids below */
+	uint32_t *written[GM_SPOOL_KINDS]; /* id in the log, plus 1; 0: not yet */
+	const struct gm_code **codes;      /* by id; NULL: not decoded */
+	struct gm_python *python;          /* decodes code without a process; NULL: none yet */
+	struct gm_spool_native *natives;   /* addresses that need names */
 	uint32_t unreadable;
 	bool has_c10; /* PyTorch's CUDA allocator has reported */
 };

@@ -1,6 +1,7 @@
 /*
  * A file that grows, read on from where the last look ended: what came since is appended to a log in memory. Each extent has
- * two places, one up to which what is interned was taken in, and one up to which events were replayed.
+ * two places, one up to which what is interned was taken in, and one up to which events were replayed. What is read is a
+ * copy, until its extent is finished: the extent may be packed under us.
  *
  * Threads write at once, so an event's number may be there before a smaller one is: such are waited for until the next look,
  * and are taken as lost only if they are not there then.
@@ -21,19 +22,23 @@ enum { GROWTH_SHIFT = 36 };
 
 struct live_extent {
 	struct gm_spool_cursor tables, events;
-	bool begun, decoded; /* decoded: events.event is to be replayed */
+	uint32_t number;
+	uint8_t *memory; /* its records; owned */
+	uint32_t size;   /* bytes of them that are there */
+	bool finished;   /* no thread will write it any more */
+	bool decoded;    /* events.event is to be replayed */
 };
 
 struct gm_spool_live {
 	char *path;
 	struct gm_spool_file file;
 	size_t mapped;
-	int fd;     /* the agent's file */
 	int memory; /* the log */
 	struct gm_log_writer *writer;
 	struct gm_spool_tables tables;
 	struct gm_spool_replay *replay;
-	GM_ARRAY(struct live_extent) extents;
+	uint32_t seen; /* extents of the file that were begun, or are among those waited for */
+	GM_ARRAY(struct live_extent) extents; /* from which something may come yet */
 	uint64_t waited_for; /* the number of an event that was not there yet; 0: none */
 };
 
@@ -60,10 +65,12 @@ void gm_spool_live_close(struct gm_spool_live *live)
 		gm_error_destroy(gm_log_writer_close(live->writer));
 	if (live->file.bytes)
 		munmap((void *)(uintptr_t)live->file.bytes, live->mapped);
-	if (live->fd >= 0)
-		close(live->fd);
+	if (live->file.fd >= 0)
+		close(live->file.fd);
 	if (live->memory >= 0)
 		close(live->memory);
+	for (size_t i = 0; i < live->extents.count; i++)
+		free(live->extents.items[i].memory);
 	gm_array_deinit(&live->extents);
 	free(live->path);
 	free(live);
@@ -74,52 +81,79 @@ void gm_spool_live_close(struct gm_spool_live *live)
 static struct gm_error *see_extents(struct gm_spool_live *live)
 {
 	struct stat status;
-	if (fstat(live->fd, &status) != 0 || status.st_size < GM_AGENT_HEADER_SIZE)
+	if (fstat(live->file.fd, &status) != 0 || status.st_size < GM_AGENT_HEADER_SIZE)
 		return gm_error_create(GM_CORRUPT, "%s: it was cut", live->path);
 	live->file.size =
 	        (size_t)status.st_size < live->mapped ? (size_t)status.st_size : live->mapped;
 	gm_try(gm_spool_check(&live->file));
-	const struct live_extent none = {0};
-	while (live->extents.count < live->file.extents)
-		if (!gm_array_push(&live->extents, none))
+	for (; live->seen < live->file.extents; live->seen++)
+		if (!gm_array_push(&live->extents, ((struct live_extent){.number = live->seen})))
 			return &gm_error_no_memory;
 	return NULL;
 }
 
-/* How far each extent has come; *ret_more: some event may have. */
+/* Reads on in an extent. The copy stays where it is, as cursors stand in it. */
+static struct gm_error *see_extent(struct gm_spool_live *live, struct live_extent *extent)
+{
+	const struct gm_agent_extent_header *header =
+	        gm_spool_extent_header(&live->file, extent->number);
+	uint32_t size;
+	gm_try(gm_spool_extent_size(&live->file, extent->number, &size));
+	if (!extent->memory && (!size || !(extent->memory = malloc(GM_AGENT_RECORD_MAX)))) {
+		extent->finished = header->kind == GM_AGENT_PACKED;
+		return size ? &gm_error_no_memory : NULL;
+	}
+	if (!extent->events.base) {
+		const struct gm_bytes none = {extent->memory, 0};
+		gm_spool_cursor_init(&extent->tables, none, header->thread);
+		gm_spool_cursor_init(&extent->events, none, header->thread);
+	}
+	return gm_spool_extent_read_on(
+	        &live->file, extent->number, extent->memory, &extent->size, &extent->finished);
+}
+
+/* How far each extent has come. What is interned may have come further: it is looked at after the events. */
 static struct gm_error *see_events(struct gm_spool_live *live)
 {
-	for (uint32_t i = 0; i < live->file.extents; i++) {
+	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
-		struct gm_bytes records;
-		uint32_t thread;
-		gm_try(gm_spool_extent(&live->file, i, &thread, &records));
-		if (!records.at)
-			continue;
-		if (!extent->begun) {
-			const struct gm_bytes none = {records.at, 0};
-			gm_spool_cursor_init(&extent->tables, none, thread);
-			gm_spool_cursor_init(&extent->events, none, thread);
-			extent->begun = true;
-		}
-		extent->events.in.end = records.at + records.size;
+		gm_try(see_extent(live, extent));
+		extent->events.in.end = extent->memory + extent->size;
 	}
 	return NULL;
 }
 
 static struct gm_error *see_tables(struct gm_spool_live *live)
 {
-	for (uint32_t i = 0; i < live->file.extents; i++) {
+	/* those that were handed out meanwhile, too */
+	gm_try(see_extents(live));
+	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
-		struct gm_bytes records;
-		uint32_t thread;
-		if (!extent->begun)
+		gm_try(see_extent(live, extent));
+		if (!extent->memory)
 			continue;
-		gm_try(gm_spool_extent(&live->file, i, &thread, &records));
-		extent->tables.in.end = records.at + records.size;
-		gm_try(gm_spool_read_extent_tables(&live->file, i, &extent->tables, &live->tables));
+		extent->tables.in.end = extent->memory + extent->size;
+		gm_try(gm_spool_read_extent_tables(
+		        &live->file, extent->number, &extent->tables, &live->tables));
 	}
 	return NULL;
+}
+
+/* Those from which nothing will come any more. */
+static void forget_extents(struct gm_spool_live *live)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < live->extents.count; i++) {
+		struct live_extent *extent = &live->extents.items[i];
+		bool done =
+		        extent->finished && !extent->decoded &&
+		        (!extent->memory || extent->events.in.at == extent->memory + extent->size);
+		if (done)
+			free(extent->memory);
+		else
+			live->extents.items[kept++] = *extent;
+	}
+	live->extents.count = kept;
 }
 
 /* The extent's next event, decoded; false: it has none yet. */
@@ -141,9 +175,10 @@ static bool next_event(struct gm_spool_live *live, struct live_extent *extent)
 static struct gm_error *replay_events(struct gm_spool_live *live)
 {
 	GM_ARRAY(struct live_extent *) open = {0};
-	for (uint32_t i = 0; i < live->file.extents; i++) {
+	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
-		if (extent->begun && next_event(live, extent) && !gm_array_push(&open, extent)) {
+		if (extent->events.base && next_event(live, extent) &&
+		        !gm_array_push(&open, extent)) {
 			gm_array_deinit(&open);
 			return &gm_error_no_memory;
 		}
@@ -184,6 +219,7 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 	gm_try(see_events(live));
 	gm_try(see_tables(live));
 	gm_try(replay_events(live));
+	forget_extents(live);
 	gm_try(gm_spool_names(&live->tables));
 	return gm_log_writer_flush(live->writer);
 }
@@ -224,14 +260,14 @@ struct gm_error *gm_spool_live_open(
 	}
 	live->file.path = live->path;
 	live->memory = -1;
-	live->fd = open(path, O_RDONLY | O_CLOEXEC);
+	live->file.fd = open(path, O_RDONLY | O_CLOEXEC);
 	live->mapped = (size_t)1 << GROWTH_SHIFT;
 	struct stat status;
 	void *bytes = MAP_FAILED;
-	if (live->fd >= 0 && fstat(live->fd, &status) == 0 &&
+	if (live->file.fd >= 0 && fstat(live->file.fd, &status) == 0 &&
 	        status.st_size >= GM_AGENT_HEADER_SIZE && (size_t)status.st_size < live->mapped / 2)
-		bytes = mmap(
-		        NULL, live->mapped, PROT_READ, MAP_SHARED | MAP_NORESERVE, live->fd, 0);
+		bytes = mmap(NULL, live->mapped, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+		        live->file.fd, 0);
 	if (bytes != MAP_FAILED) {
 		live->file.bytes = bytes;
 		live->file.size = (size_t)status.st_size;

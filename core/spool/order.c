@@ -7,6 +7,7 @@
 #include "spool/internal.h"
 
 struct open_extent {
+	struct gm_spool_extent extent;
 	struct gm_spool_cursor cursor; /* stands behind its next event, which is cursor.event */
 };
 
@@ -16,11 +17,13 @@ struct first_event {
 };
 
 static struct gm_error *damaged(
-        const struct gm_spool_file *file, uint32_t number, const uint8_t *at)
+        const struct gm_spool_file *file, uint32_t number, const struct gm_spool_cursor *cursor)
 {
+	uint64_t records = GM_AGENT_HEADER_SIZE + (uint64_t)number * GM_AGENT_EXTENT_SIZE +
+	                   GM_AGENT_EXTENT_HEADER;
 	return gm_error_create(GM_CORRUPT,
 	        "%s: offset %ju (extent %u): no record: the file is damaged", file->path,
-	        (uintmax_t)(at - file->bytes), number);
+	        (uintmax_t)(records + (uint64_t)(cursor->in.at - cursor->base)), number);
 }
 
 static bool put_text(struct gm_log_writer *log, struct gm_bytes payload, uint32_t kind)
@@ -56,20 +59,19 @@ struct gm_error *gm_spool_read_extent_tables(const struct gm_spool_file *file, u
 		else if (record.kind == GM_AGENT_GAP || record.kind == GM_AGENT_COUNTER)
 			good = put_text(tables->log, record.payload, record.kind);
 		if (!good)
-			return damaged(file, number, cursor->in.at);
+			return damaged(file, number, cursor);
 	}
-	return cursor->in.bad ? damaged(file, number, cursor->in.at) : NULL;
+	return cursor->in.bad ? damaged(file, number, cursor) : NULL;
 }
 
 struct gm_error *gm_spool_read_tables(
         const struct gm_spool_file *file, struct gm_spool_tables *tables)
 {
 	for (uint32_t i = 0; i < file->extents; i++) {
-		struct gm_bytes records;
-		uint32_t thread;
-		gm_try(gm_spool_extent(file, i, &thread, &records));
+		_cleanup_extent_ struct gm_spool_extent extent = {0};
+		gm_try(gm_spool_extent_open(file, i, &extent));
 		struct gm_spool_cursor cursor;
-		gm_spool_cursor_init(&cursor, records, thread);
+		gm_spool_cursor_init(&cursor, extent.records, extent.thread);
 		gm_try(gm_spool_read_extent_tables(file, i, &cursor, tables));
 	}
 	return NULL;
@@ -104,12 +106,11 @@ static struct gm_error *find_first(
 {
 	size_t count = 0;
 	for (uint32_t i = 0; i < file->extents; i++) {
-		struct gm_bytes records;
-		uint32_t thread;
-		gm_try(gm_spool_extent_events(file, i, &thread, &records));
+		_cleanup_extent_ struct gm_spool_extent extent = {0};
+		gm_try(gm_spool_extent_events(file, i, &extent));
 		struct gm_spool_cursor cursor;
 		struct gm_spool_record record;
-		gm_spool_cursor_init(&cursor, records, thread);
+		gm_spool_cursor_init(&cursor, extent.records, extent.thread);
 		while (gm_spool_next(&cursor, &record))
 			if (record.kind == 0 && cursor.event.sequence >= file->beginning) {
 				ret_first[count++] = (struct first_event){cursor.event.sequence, i};
@@ -121,10 +122,29 @@ static struct gm_error *find_first(
 	return NULL;
 }
 
+struct open_extents {
+	struct open_extent *items;
+	size_t count, capacity;
+};
+
+/* The order has come to an extent's first event. */
+static struct gm_error *begin(const struct gm_spool_file *file, uint32_t number,
+        struct gm_spool_replay *replay, struct open_extents *open)
+{
+	struct open_extent one = {0};
+	gm_try(gm_spool_extent_events(file, number, &one.extent));
+	gm_spool_cursor_init(&one.cursor, one.extent.records, one.extent.thread);
+	bool some = advance(&one, file->beginning, replay);
+	if (some && gm_array_push(open, one))
+		return NULL;
+	gm_spool_extent_close(&one.extent);
+	return some ? &gm_error_no_memory : NULL;
+}
+
 static struct gm_error *merge(const struct gm_spool_file *file, const struct first_event *first,
         size_t count, struct gm_spool_replay *replay)
 {
-	GM_ARRAY(struct open_extent) open = {0};
+	struct open_extents open = {0};
 	struct gm_error *error = NULL;
 	for (size_t next = 0; (next < count || open.count > 0) && !error;) {
 		size_t least = 0;
@@ -135,23 +155,18 @@ static struct gm_error *merge(const struct gm_spool_file *file, const struct fir
 		if (next < count &&
 		        (open.count == 0 ||
 		                first[next].sequence < open.items[least].cursor.event.sequence)) {
-			struct gm_bytes records;
-			uint32_t thread;
-			struct open_extent extent;
-			error = gm_spool_extent_events(file, first[next].extent, &thread, &records);
-			if (error)
-				break;
-			gm_spool_cursor_init(&extent.cursor, records, thread);
+			error = begin(file, first[next].extent, replay, &open);
 			next++;
-			if (advance(&extent, file->beginning, replay) &&
-			        !gm_array_push(&open, extent))
-				error = &gm_error_no_memory;
 			continue;
 		}
 		gm_spool_replay_event(replay, &open.items[least].cursor.event);
-		if (!advance(&open.items[least], file->beginning, replay))
+		if (!advance(&open.items[least], file->beginning, replay)) {
+			gm_spool_extent_close(&open.items[least].extent);
 			open.items[least] = open.items[--open.count];
+		}
 	}
+	for (size_t i = 0; i < open.count; i++)
+		gm_spool_extent_close(&open.items[i].extent);
 	gm_array_deinit(&open);
 	return error;
 }

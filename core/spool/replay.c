@@ -27,6 +27,12 @@ struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct g
 	return NULL;
 }
 
+static void forget_marks(struct thread_state *thread)
+{
+	while (thread->marks.count)
+		free(thread->marks.items[--thread->marks.count].name);
+}
+
 void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 {
 	if (!replay)
@@ -47,6 +53,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 	HASH_ITER(hh, replay->threads, thread, next_thread)
 	{
 		HASH_DEL(replay->threads, thread);
+		forget_marks(thread);
 		gm_array_deinit(&thread->passes);
 		gm_array_deinit(&thread->marks);
 		free(thread);
@@ -117,7 +124,10 @@ void gm_spool_replay_pass(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
-	if (thread && thread->passes.count < 64 && !gm_array_push(&thread->passes, payload))
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	struct told_pass pass = {.code = gm_get_u32(&in), .slot = gm_get_u32(&in)};
+	pass.position = gm_get_varint(&in);
+	if (thread && !in.bad && thread->passes.count < 64 && !gm_array_push(&thread->passes, pass))
 		replay->no_memory = true;
 }
 
@@ -149,12 +159,11 @@ static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t cod
 	return false;
 }
 
-static void write_pass(struct gm_spool_replay *replay, struct gm_bytes payload, uint32_t stack)
+static void write_pass(struct gm_spool_replay *replay, const struct told_pass *told, uint32_t stack)
 {
-	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-	uint32_t code = gm_get_u32(&in), slot = gm_get_u32(&in), loop;
-	uint64_t position = gm_get_varint(&in);
-	if (in.bad || !loop_of(replay->tables, stack, code, slot, &loop))
+	uint32_t code = told->code, loop;
+	uint64_t position = told->position;
+	if (!loop_of(replay->tables, stack, code, told->slot, &loop))
 		return;
 	struct known_loop *known = NULL;
 	for (size_t i = 0; i < replay->loop_count && !known; i++)
@@ -180,51 +189,49 @@ static void write_pass(struct gm_spool_replay *replay, struct gm_bytes payload, 
 
 /* ---- marks --------------------------------------------------------------------------------------------------- */
 
-static uint32_t mark_kind(struct gm_bytes payload)
-{
-	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-	return gm_get_u32(&in);
-}
-
 void gm_spool_replay_mark(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
-	enum { MARKS_MAX = 4096 };
+	enum { MARKS_MAX = 4096, NAME_MAX_SIZE = 2048 };
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
-	if (!thread)
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	struct told_mark mark = {.kind = gm_get_u32(&in)};
+	uint64_t size = gm_get_varint(&in);
+	if (!thread || in.bad || size > (uint64_t)(in.end - in.at) || size >= NAME_MAX_SIZE)
 		return;
 	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. */
-	if (mark_kind(payload) == GM_MARK_POP && thread->marks.count &&
-	        mark_kind(thread->marks.items[thread->marks.count - 1]) == GM_MARK_PUSH)
-		thread->marks.count--;
-	else if (thread->marks.count < MARKS_MAX && !gm_array_push(&thread->marks, payload))
+	size_t count = thread->marks.count;
+	if (mark.kind == GM_MARK_POP && count &&
+	        thread->marks.items[count - 1].kind == GM_MARK_PUSH) {
+		free(thread->marks.items[--thread->marks.count].name);
+		return;
+	}
+	if (count >= MARKS_MAX)
+		return;
+	mark.name = strndup((const char *)in.at, size);
+	if (!mark.name || !gm_array_push(&thread->marks, mark)) {
+		free(mark.name);
 		replay->no_memory = true;
+	}
 }
 
 static void write_marks(struct gm_spool_replay *replay, struct thread_state *thread)
 {
 	for (size_t i = 0; i < thread->marks.count; i++) {
-		struct gm_bytes payload = thread->marks.items[i];
-		struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
-		struct gm_log_mark mark = {.event = replay->written, .thread = thread->thread};
-		char name[2048];
-		mark.kind = gm_get_u32(&in);
-		uint64_t size = gm_get_varint(&in);
-		if (in.bad || size > (uint64_t)(in.end - in.at) || size >= sizeof(name))
-			continue;
-		memcpy(name, in.at, size);
-		name[size] = 0;
+		const struct told_mark *told = &thread->marks.items[i];
+		struct gm_log_mark mark = {
+		        .event = replay->written, .thread = thread->thread, .kind = told->kind};
 		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp, getNvtxStr()) */
 		for (const char *end = ", seq = \0, op_id = \0"; *end && mark.kind == GM_MARK_PUSH;
 		        end += strlen(end) + 1) {
-			char *cut = strstr(name, end);
+			char *cut = strstr(told->name, end);
 			if (cut)
 				*cut = 0;
 		}
-		mark.name = *name ? gm_log_writer_string(replay->log, name) : 0;
+		mark.name = *told->name ? gm_log_writer_string(replay->log, told->name) : 0;
 		gm_log_writer_mark(replay->log, &mark);
 	}
-	thread->marks.count = 0;
+	forget_marks(thread);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------------------------- */
@@ -352,7 +359,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	gm_spool_end_unmap(replay, from);
 	struct thread_state *thread = gm_spool_thread(replay, from->thread);
 	for (size_t i = 0; thread && i < thread->passes.count; i++)
-		write_pass(replay, thread->passes.items[i], from->python);
+		write_pass(replay, &thread->passes.items[i], from->python);
 	if (thread) {
 		thread->passes.count = 0;
 		write_marks(replay, thread);
@@ -420,8 +427,10 @@ void gm_spool_replay_from(struct gm_spool_replay *replay, uint64_t beginning)
 void gm_spool_replay_skip(struct gm_spool_replay *replay, uint32_t id)
 {
 	struct thread_state *thread = gm_spool_thread(replay, id);
-	if (thread)
-		thread->passes.count = thread->marks.count = 0;
+	if (!thread)
+		return;
+	thread->passes.count = 0;
+	forget_marks(thread);
 }
 
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary)

@@ -25,10 +25,18 @@ struct counters {
 };
 
 /* What a thread said of its next event. */
+struct told_pass {
+	uint32_t code, slot;
+	uint64_t position;
+};
+struct told_mark {
+	uint32_t kind;
+	char *name; /* owned */
+};
 struct thread_state {
 	uint32_t thread;
-	GM_ARRAY(struct gm_bytes) passes;
-	GM_ARRAY(struct gm_bytes) marks;
+	GM_ARRAY(struct told_pass) passes;
+	GM_ARRAY(struct told_mark) marks;
 	bool holds; /* a segment_alloc or segment_map that waits for the thread's next event */
 	struct gm_event held;
 	UT_hash_handle hh;

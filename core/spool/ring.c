@@ -176,7 +176,7 @@ static struct gm_error *add_extent(
 static struct gm_error *add_all(const struct gm_spool_file *file, struct last_event **all)
 {
 	struct gm_bytes records;
-	uint32_t thread, chain = 0;
+	uint32_t chain = 0;
 	for (uint32_t at = file->carried; at && at <= file->extents && chain < file->extents;
 	        chain++) {
 		const struct gm_agent_extent_header *extent = extent_of(file->bytes, at - 1);
@@ -186,8 +186,9 @@ static struct gm_error *add_all(const struct gm_spool_file *file, struct last_ev
 		at = extent->next;
 	}
 	for (uint32_t i = 0; i < file->extents; i++) {
-		gm_try(gm_spool_extent_events(file, i, &thread, &records));
-		gm_try(add_extent(all, records, thread, file->beginning));
+		_cleanup_extent_ struct gm_spool_extent one = {0};
+		gm_try(gm_spool_extent_events(file, i, &one));
+		gm_try(add_extent(all, one.records, one.thread, file->beginning));
 	}
 	return NULL;
 }

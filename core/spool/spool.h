@@ -59,6 +59,22 @@ void gm_spool_live_close(struct gm_spool_live *live);
 /* Whether the file will not change any more, as it says itself. */
 bool gm_spool_is_final(const char *path);
 
+/*
+ * Packs what is finished of a file while its process writes on, in the same file: to be called now and then by another
+ * process, which may be killed at any moment. *ret_packer is NULL where it is of no use: the file keeps the newest, is of
+ * an older agent, another process packs it, or the file system cannot give back pages.
+ */
+struct gm_spool_packer;
+struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer **ret_packer);
+/* False: no room on the disk for what is packed, say; it may be tried again later. */
+bool gm_spool_packer_step(struct gm_spool_packer *packer);
+/* How many extents it has packed, and how many bytes it gave back for them. */
+void gm_spool_packer_count(
+        const struct gm_spool_packer *packer, uint64_t *ret_extents, uint64_t *ret_bytes);
+/* Whether it is recorded into yet, and the file is where it was. */
+bool gm_spool_packer_runs(const struct gm_spool_packer *packer);
+void gm_spool_packer_close(struct gm_spool_packer *packer);
+
 /* The same into a log file at `to`. */
 struct gm_error *gm_spool_convert(const char *path, const char *to,
         const struct gm_spool_options *options, struct gm_spool_summary *ret_summary);

@@ -36,6 +36,26 @@ static bool make_room(struct gm_spool_tables *tables, unsigned kind, uint32_t id
 	return true;
 }
 
+/* A copy that stays while the tables do; NULL: no memory. */
+static const uint8_t *keep(struct gm_spool_tables *tables, struct gm_bytes bytes)
+{
+	enum { PIECE = 1 << 16 };
+	size_t size = bytes.size > PIECE ? bytes.size : PIECE;
+	if (!tables->pieces.count || bytes.size > tables->piece_left) {
+		uint8_t *piece = malloc(size);
+		if (!piece || !gm_array_push(&tables->pieces, piece)) {
+			free(piece);
+			return NULL;
+		}
+		tables->piece_left = size;
+	}
+	/* pieces are filled from their ends */
+	tables->piece_left -= bytes.size;
+	uint8_t *at = tables->pieces.items[tables->pieces.count - 1] + tables->piece_left;
+	memcpy(at, bytes.at, bytes.size);
+	return at;
+}
+
 bool gm_spool_tables_add(
         struct gm_spool_tables *tables, const struct gm_spool_record *record, size_t file_size)
 {
@@ -45,8 +65,8 @@ bool gm_spool_tables_add(
 		return false;
 	struct gm_bytes *slot = &tables->payloads[KIND(record->kind)][record->id];
 	if (!slot->at)
-		*slot = record->payload;
-	return true;
+		*slot = (struct gm_bytes){keep(tables, record->payload), record->payload.size};
+	return slot->at;
 }
 
 void gm_spool_tables_deinit(struct gm_spool_tables *tables)
@@ -55,6 +75,9 @@ void gm_spool_tables_deinit(struct gm_spool_tables *tables)
 		free(tables->payloads[i]);
 		free(tables->written[i]);
 	}
+	for (size_t i = 0; i < tables->pieces.count; i++)
+		free(tables->pieces.items[i]);
+	gm_array_deinit(&tables->pieces);
 	free(tables->codes);
 	gm_python_recorded_close(tables->python);
 	struct gm_spool_native *native, *next;

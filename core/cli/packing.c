@@ -1,0 +1,236 @@
+#include "cli/packing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+
+enum { LOOK_MS = 500, LEAST_PRIORITY = 19 };
+
+void gm_packing_read_list(const char *list, gm_packing_entry *entry, void *context)
+{
+	_cleanup_fclose_ FILE *file = fopen(list, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	ssize_t length;
+	while (file && (length = getline(&line, &size, file)) > 0) {
+		if (line[length - 1] == '\n')
+			line[length - 1] = 0;
+		const char *space = strchr(line, ' ');
+		entry(context, (pid_t)atol(line), space ? space + 1 : "");
+	}
+}
+
+struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_options *options,
+        struct gm_spool_summary *ret_summary)
+{
+	_cleanup_free_ char *temporary = NULL;
+	struct stat status;
+	if (asprintf(&temporary, "%s.tmp", path) < 0) {
+		temporary = NULL;
+		return &gm_error_no_memory;
+	}
+	struct gm_error *error = gm_spool_convert(path, temporary, options, ret_summary);
+	if (!error && stat(path, &status) == 0)
+		(void)!chmod(temporary, status.st_mode & 07777);
+	if (!error && rename(temporary, path) != 0)
+		error = gm_error_os(GM_TARGET, errno, "%s: cannot be replaced", path);
+	if (error)
+		unlink(temporary); /* the agent's own form is there, and is read as well */
+	return error;
+}
+
+/* ---- the process that packs ------------------------------------------------------------------------------------ */
+
+struct recording {
+	pid_t pid;
+	char *path;
+	struct gm_spool_packer *packer; /* NULL: there is nothing to pack while it runs */
+	bool ended;
+};
+
+struct packing {
+	GM_ARRAY(struct recording) all;
+};
+
+static void add(void *context, pid_t pid, const char *path)
+{
+	struct packing *packing = context;
+	for (size_t i = 0; i < packing->all.count; i++)
+		if (strcmp(packing->all.items[i].path, path) == 0)
+			return;
+	struct recording one = {.pid = pid, .path = gm_spool_is(path) ? strdup(path) : NULL};
+	if (!one.path) /* not yet */
+		return;
+	gm_error_destroy(gm_spool_packer_open(path, &one.packer));
+	if (!gm_array_push(&packing->all, one)) {
+		gm_spool_packer_close(one.packer);
+		free(one.path);
+	}
+}
+
+/* Ended, though nobody may have asked for its status. */
+static bool is_gone(pid_t pid)
+{
+	char path[32], line[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file || !fgets(line, sizeof(line), file))
+		return true;
+	const char *state = strrchr(line, ')');
+	return !state || state[1] != ' ' || state[2] == 'Z' || state[2] == 'X';
+}
+
+/* Has its process ended, or recorded to the end? Then it becomes a log. */
+static void end(struct recording *one)
+{
+	bool runs = one->packer ? gm_spool_packer_runs(one->packer)
+	                        : !gm_spool_is_final(one->path) && gm_spool_is(one->path);
+	if (runs && !is_gone(one->pid))
+		return;
+	const struct gm_spool_options options = {.size = sizeof(options), .packed = true};
+	struct gm_spool_summary summary;
+	gm_spool_packer_close(gm_take(one->packer));
+	if (gm_spool_is(one->path))
+		gm_error_destroy(gm_packing_finish(one->path, &options, &summary));
+	one->ended = true;
+}
+
+/* A look at all; false: each has ended. */
+static bool look(struct packing *packing, const char *list, bool finishes)
+{
+	bool some = false;
+	gm_packing_read_list(list, add, packing);
+	for (size_t i = 0; i < packing->all.count; i++) {
+		struct recording *one = &packing->all.items[i];
+		if (!one->ended && one->packer)
+			gm_spool_packer_step(one->packer);
+		if (!one->ended && finishes)
+			end(one);
+		some |= !one->ended;
+	}
+	return some;
+}
+
+static void become_packer(void)
+{
+	static const int own[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		signal(own[i], SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN); /* a write fails then, as on a full disk */
+	prctl(PR_SET_NAME, "gpumem-packer");
+	setpriority(PRIO_PROCESS, 0, LEAST_PRIORITY);
+}
+
+pid_t gm_packing_begin(const char *list)
+{
+	pid_t parent = getpid(), packer = fork();
+	if (packer != 0)
+		return packer;
+	become_packer();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	struct packing packing = {0};
+	const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+	while (getppid() == parent) {
+		look(&packing, list, false);
+		nanosleep(&pause, NULL);
+	}
+	_exit(0);
+}
+
+void gm_packing_end(pid_t packer)
+{
+	if (packer <= 0)
+		return;
+	kill(packer, SIGKILL);
+	while (waitpid(packer, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- beside a process that is not ours --------------------------------------------------------------------------- */
+
+/* Nothing is done with rights that the process has not. */
+static bool take_rights(const struct stat *owner)
+{
+	return geteuid() != 0 || owner->st_uid == 0 ||
+	       (setgroups(0, NULL) == 0 && setgid(owner->st_gid) == 0 &&
+	               setuid(owner->st_uid) == 0);
+}
+
+static bool has_ended(const struct packing *packing, pid_t pid)
+{
+	for (size_t i = 0; i < packing->all.count; i++)
+		if (packing->all.items[i].pid == pid && packing->all.items[i].ended)
+			return true;
+	return false;
+}
+
+static void let_go(int process)
+{
+	int nowhere = open("/dev/null", O_RDWR);
+	for (int i = 0; i < 3 && nowhere >= 0; i++)
+		dup2(nowhere, i);
+	/* what attaching has opened */
+	for (int fd = 3; fd < 1024; fd++)
+		if (fd != process)
+			close(fd);
+	(void)!chdir("/");
+}
+
+static void keep(pid_t pid, int process, const char *path, const char *list)
+{
+	struct packing packing = {0};
+	become_packer();
+	let_go(process);
+	for (bool goes_on = true; goes_on;) {
+		struct pollfd ended = {.fd = process, .events = POLLIN};
+		/* the process's own end is seen at once */
+		poll(&ended, process >= 0 ? 1 : 0, LOOK_MS);
+		bool gone = process >= 0 ? ended.revents & POLLIN : is_gone(pid);
+		if (gone) { /* those that it forked are looked at yet, as before */
+			process = -1;
+			pid = 0;
+		}
+		add(&packing, pid, path);
+		bool some = look(&packing, list, true);
+		goes_on = some || !(gone || has_ended(&packing, pid));
+	}
+	unlink(list);
+}
+
+void gm_packing_keep(pid_t pid, const char *path, const char *list)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	char folder[32];
+	struct stat owner;
+	snprintf(folder, sizeof(folder), "/proc/%d", pid);
+	if (stat(folder, &owner) != 0)
+		return;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		/* of another session and parent: it outlives us, and who waits for us does not wait for it */
+		setsid();
+		if (fork() == 0 && take_rights(&owner))
+			keep(pid, process, path, list);
+		_exit(0);
+	}
+	if (process >= 0)
+		close(process);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}

@@ -1,0 +1,150 @@
+/* An extent's records: as they are in the file, or unpacked from the chunk that the extent leads to. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log/pack.h"
+#include "spool/internal.h"
+
+static uint64_t offset_of(uint32_t number)
+{
+	return GM_AGENT_HEADER_SIZE + (uint64_t)number * GM_AGENT_EXTENT_SIZE;
+}
+
+const struct gm_agent_extent_header *gm_spool_extent_header(
+        const struct gm_spool_file *file, uint32_t number)
+{
+	return (const void *)(file->bytes + offset_of(number));
+}
+
+bool gm_spool_may_be_packed(const struct gm_spool_file *file)
+{
+	return file->header.major >= 2 && !file->header.ring;
+}
+
+static struct gm_error *damaged(
+        const struct gm_spool_file *file, uint64_t offset, const char *reason)
+{
+	return gm_error_create(GM_CORRUPT, "%s: offset %ju: %s: the file is damaged", file->path,
+	        (uintmax_t)offset, reason);
+}
+
+struct gm_error *gm_spool_extent_size(
+        const struct gm_spool_file *file, uint32_t number, uint32_t *ret_size)
+{
+	const struct gm_agent_extent_header *extent = gm_spool_extent_header(file, number);
+	uint32_t committed = atomic_load_explicit(&extent->committed, memory_order_acquire);
+	*ret_size = 0;
+	/* handed out and not begun; ring.c's; or read by way of others */
+	if ((extent->magic == 0 && committed == 0) || extent->kind == GM_AGENT_CARRIED ||
+	        extent->kind == GM_AGENT_PACKED)
+		return NULL;
+	if (extent->magic != GM_AGENT_EXTENT_MAGIC || committed > GM_AGENT_RECORD_MAX)
+		return damaged(file, offset_of(number), "no extent of a recording");
+	*ret_size = committed;
+	return NULL;
+}
+
+/* Reads what an extent's packed_in leads to: room for GM_AGENT_EXTENT_SIZE. */
+static struct gm_error *read_chunk(const struct gm_spool_file *file, uint32_t number,
+        uint32_t packed_in, struct gm_agent_packed *ret_chunk, uint8_t *ret_bytes)
+{
+	uint32_t at = gm_spool_extent_header(file, number)->packed_at;
+	off_t offset = (off_t)(offset_of(packed_in - 1) + at);
+	if (at < GM_AGENT_EXTENT_HEADER || pread(file->fd, ret_chunk, sizeof(*ret_chunk), offset) !=
+	                                           (ssize_t)sizeof(*ret_chunk))
+		return damaged(file, offset_of(number), "its packed records are not there");
+	if (ret_chunk->extent != number || ret_chunk->packed > GM_AGENT_EXTENT_SIZE ||
+	        pread(file->fd, ret_bytes, ret_chunk->packed, offset + (off_t)sizeof(*ret_chunk)) !=
+	                (ssize_t)ret_chunk->packed ||
+	        gm_log_crc(ret_bytes, ret_chunk->packed) != ret_chunk->check)
+		return damaged(file, (uint64_t)offset, "no packed records of an extent");
+	return NULL;
+}
+
+/* Unpacks the records of an extent into `to`; there must be `size` of them. */
+static struct gm_error *unpack(const struct gm_spool_file *file, uint32_t number,
+        uint32_t packed_in, uint32_t size, uint8_t *to)
+{
+	struct gm_agent_packed chunk;
+	_cleanup_free_ uint8_t *bytes = malloc(GM_AGENT_EXTENT_SIZE), *unpacked = NULL;
+	size_t capacity = 0, count = 0;
+	bool no_memory = !bytes;
+	if (no_memory)
+		return &gm_error_no_memory;
+	gm_try(read_chunk(file, number, packed_in, &chunk, bytes));
+	const char *reason =
+	        gm_unpack(bytes, chunk.packed, &unpacked, &capacity, &count, &no_memory);
+	if (no_memory)
+		return &gm_error_no_memory;
+	if (reason || count != size || chunk.size != size)
+		return damaged(file, offset_of(number),
+		        reason ? reason : "its packed records are of another length");
+	memcpy(to, unpacked, size);
+	return NULL;
+}
+
+struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint32_t number,
+        uint8_t *memory, uint32_t *size, bool *ret_finished)
+{
+	const struct gm_agent_extent_header *extent = gm_spool_extent_header(file, number);
+	const uint8_t *records = (const uint8_t *)extent + GM_AGENT_EXTENT_HEADER;
+	bool finished = atomic_load_explicit(&extent->finished, memory_order_acquire);
+	uint32_t committed;
+	gm_try(gm_spool_extent_size(file, number, &committed));
+	*ret_finished = finished && committed > 0;
+	if (committed <= *size)
+		return NULL;
+	memcpy(memory + *size, records + *size, committed - *size);
+	atomic_thread_fence(memory_order_acquire);
+	uint32_t packed_in = atomic_load_explicit(&extent->packed_in, memory_order_acquire);
+	if (packed_in && gm_spool_may_be_packed(file))
+		gm_try(unpack(file, number, packed_in, committed, memory));
+	*size = committed;
+	return NULL;
+}
+
+struct gm_error *gm_spool_extent_open(
+        const struct gm_spool_file *file, uint32_t number, struct gm_spool_extent *ret_extent)
+{
+	const struct gm_agent_extent_header *header = gm_spool_extent_header(file, number);
+	struct gm_spool_extent extent = {.thread = header->thread};
+	uint32_t size, read = 0;
+	bool finished;
+	*ret_extent = extent;
+	gm_try(gm_spool_extent_size(file, number, &size));
+	if (!header->magic || header->kind >= GM_AGENT_CARRIED)
+		return NULL;
+	extent.records.at = (const uint8_t *)header + GM_AGENT_EXTENT_HEADER;
+	extent.records.size = size;
+	if (gm_spool_may_be_packed(file)) {
+		extent.memory = malloc(GM_AGENT_RECORD_MAX);
+		if (!extent.memory)
+			return &gm_error_no_memory;
+		struct gm_error *error =
+		        gm_spool_extent_read_on(file, number, extent.memory, &read, &finished);
+		if (error) {
+			free(extent.memory);
+			return error;
+		}
+		extent.records = (struct gm_bytes){extent.memory, read};
+	}
+	*ret_extent = extent;
+	return NULL;
+}
+
+struct gm_error *gm_spool_extent_events(
+        const struct gm_spool_file *file, uint32_t number, struct gm_spool_extent *ret_extent)
+{
+	gm_try(gm_spool_extent_open(file, number, ret_extent));
+	uint32_t limit = number < file->limited ? file->limits[number] : 0;
+	if (ret_extent->records.size > limit)
+		ret_extent->records.size = limit;
+	return NULL;
+}
+
+void gm_spool_extent_close(struct gm_spool_extent *extent)
+{
+	free(extent->memory);
+	*extent = (struct gm_spool_extent){0};
+}

@@ -1,0 +1,147 @@
+"""Recordings are packed beside the program that makes them, also one that was only attached to; nothing of them is lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+MANY = """
+import mmap, struct, sys, torch
+torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+print("begun", flush=True)
+sys.stdin.readline()
+with open(sys.argv[1], "r+b") as file:
+    told = mmap.mmap(file.fileno(), 8)
+for i in range(int(sys.argv[2])):
+    kept = torch.empty(512 + i % 4000, dtype=torch.uint8, device="cuda")
+    del kept
+    struct.pack_into("q", told, 0, i + 1)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Program:
+    """It allocates and frees, pass by pass, and says in a mapped file how many passes are done."""
+
+    def __init__(self, spawn, command, tmp_path, passes, **keys):
+        self.told, program = tmp_path / "told", tmp_path / "many.py"
+        self.told.write_bytes(bytes(8))
+        program.write_text(MANY)
+        line = [*command, program, self.told, str(passes)]
+        self.process = spawn(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path, **keys)
+        self.pid = self.process.pid
+        assert self.process.stdout.readline() == "begun\n"
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def is_done(self):
+        return self.process.stdout.readline() == "done\n"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def passes(self):
+        return int.from_bytes(self.told.read_bytes(), sys.byteorder)
+
+
+def disk(path):
+    return path.stat().st_blocks * 512
+
+
+def is_log(path):
+    return path.read_bytes()[:8] != b"\x89GPMAGT\n"
+
+
+def allocations(run_gpumem, log):
+    run_gpumem("export", log, "--to", "csv", "-o", f"{log}.csv").check()
+    text = open(f"{log}.csv").read()
+    return sum(1 for line in text.splitlines() if ",alloc," in line)
+
+
+def packers(pid):
+    """The processes that pack for an attached one."""
+    found = []
+    for one in os.listdir("/proc"):
+        try:
+            if one.isdigit() and open(f"/proc/{one}/comm").read() == "gpumem-packer\n":
+                if str(pid) in open(f"/proc/{one}/cmdline").read().split("\0"):
+                    found.append(int(one))
+        except OSError:
+            pass
+    return found
+
+
+def test_what_is_attached_to_is_packed_while_it_runs_and_a_log_when_it_was_killed(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+    log = tmp_path / "run.gpumem"
+    program = Program(spawn, [python], tmp_path, 400000, env=sim_env())
+    run_gpumem("attach", program.pid, "-o", log).check()
+    assert packers(program.pid)
+    program.go_on()
+    assert program.is_done()
+    raw = log.stat().st_size
+    wait_for(lambda: disk(log) < raw * 6 // 10)
+    assert not is_log(log)
+    running = run_gpumem("info", log, "--json").check().json()
+    program.kill()
+    wait_for(lambda: is_log(log))
+    wait_for(lambda: not packers(program.pid))
+    assert disk(log) < raw // 2
+    ended = run_gpumem("info", log, "--json").check().json()
+    assert ended["events"] >= running["events"] >= 800000
+    assert allocations(run_gpumem, log) == 400000
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, python, sim_env, tmp_path):
+    log = tmp_path / "run.gpumem"
+    program = Program(spawn, [python], tmp_path, 10**9, env=sim_env())
+    run_gpumem("attach", program.pid, "-o", log).check()
+    (packer,) = packers(program.pid)
+    program.go_on()
+    time.sleep(1 + random.random())
+    os.kill(packer, signal.SIGKILL)
+    time.sleep(random.random() / 4)
+    program.kill()
+    assert program.passes() > 1000 and not is_log(log)
+    assert allocations(run_gpumem, log) in (program.passes(), program.passes() + 1)
+
+
+def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
+    log, other = tmp_path / "run.gpumem", tmp_path / "other.gpumem"
+    program = Program(spawn, [python], tmp_path, 3000, env=sim_env())
+    run_gpumem("attach", program.pid, "-o", log).check()
+    program.go_on()
+    assert program.is_done()
+    run_gpumem("detach", program.pid).check()
+    wait_for(lambda: is_log(log))
+    wait_for(lambda: not packers(program.pid))
+    assert allocations(run_gpumem, log) == 3000
+    run_gpumem("attach", program.pid, "-o", other, "--no-pack").check()
+    assert not packers(program.pid)
+    program.go_on()
+    program.process.wait(60)
+    assert not other.exists() or not is_log(other)
+
+
+def test_run_packs_while_the_program_runs_and_questions_read_along(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
+    log = tmp_path / "run.gpumem"
+    program = Program(spawn, [gpumem, "run", "--sim", "-o", log, "--", python], tmp_path, 200000)
+    program.go_on()
+    seen = 0
+    while program.passes() < 200000:
+        events = run_gpumem("info", log, "--json").check().json()["events"]
+        assert events >= seen
+        seen = events
+        time.sleep(0.5)
+    assert program.is_done()
+    raw = log.stat().st_size
+    wait_for(lambda: disk(log) < raw * 6 // 10)
+    program.process.communicate("\n", timeout=60)
+    assert program.process.returncode == 0 and is_log(log)
+    assert allocations(run_gpumem, log) == 200001
