@@ -23,6 +23,8 @@
 #include "torch/map.h"
 #include "torch/readers.h"
 
+struct gm_malloc;
+
 enum gm_vertex_kind {
 	GM_VERTEX_STORAGE = 1,
 	GM_VERTEX_TENSOR,
@@ -141,6 +143,7 @@ struct gm_holders {
 	GM_ARRAY(char *) thread_names; /* "exception being handled" */
 	GM_ARRAY(struct gm_native) natives;
 	struct gm_map classes_done; /* whose instances were sought */
+	struct gm_malloc *malloc;   /* heap.c: read when it is first needed */
 	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
 
 	bool blocks_read;
@@ -200,6 +203,8 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
 /* The piece of heap in use that has the address: its first byte and how many it has. */
 bool gm_heap_piece(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
+/* Is it in memory that malloc or CPython's allocator was given back? What lies there is no reference. */
+bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);
 /* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
 struct gm_pool_block {
 	uint64_t start, size;

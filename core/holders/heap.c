@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "holders/malloc.h"
 
 enum {
 	LOOK_BACK = 8192, /* bytes in which a piece's start is sought, at a time */
@@ -116,6 +117,29 @@ static bool is_piece(
 	return true;
 }
 
+/* What malloc's own records say, which are read when they are first needed. */
+static enum gm_malloc_state malloc_state(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+{
+	if (!graph->malloc)
+		graph->malloc = gm_malloc_read(graph->image);
+	if (!graph->malloc) {
+		graph->no_memory = true;
+		return GM_MALLOC_UNKNOWN;
+	}
+	return gm_malloc_at(graph->malloc, address, ret_start, ret_size);
+}
+
+bool gm_heap_is_free(struct gm_holders *graph, uint64_t address)
+{
+	uint64_t start, size;
+	struct gm_pool_block block;
+	enum gm_malloc_state state = malloc_state(graph, address, &start, &size);
+	if (state != GM_MALLOC_UNKNOWN)
+		return state == GM_MALLOC_FREE;
+	return gm_pool_block(graph, address, &block) && block.is_free;
+}
+
 bool gm_heap_piece(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
@@ -123,6 +147,9 @@ bool gm_heap_piece(
 	struct gm_pool_block block;
 	if (!mapping)
 		return false;
+	enum gm_malloc_state state = malloc_state(graph, address, ret_start, ret_size);
+	if (state != GM_MALLOC_UNKNOWN)
+		return state == GM_MALLOC_USED;
 	if (mapping->path[0] == 0 && gm_pool_block(graph, address, &block)) {
 		*ret_start = block.start;
 		*ret_size = block.size;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "holders/malloc.h"
 
 static int by_data(const void *a, const void *b)
 {
@@ -57,6 +58,7 @@ static void forget(struct gm_holders *graph)
 		free(graph->natives.items[i].text);
 	gm_array_deinit(&graph->natives);
 	gm_map_deinit(&graph->classes_done);
+	gm_malloc_destroy(gm_take(graph->malloc));
 	gm_array_deinit(&graph->vertices);
 	gm_sweep_destroy(gm_take(graph->sweep));
 	gm_array_deinit(&graph->untracked);

@@ -150,12 +150,32 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	return ret->number != UINT32_MAX;
 }
 
+/* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address, then the block's (libstdc++
+ * bits/shared_ptr_base.h). One of them alone is a plain pointer, which owns nothing, or an old word. */
+static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+        const struct gm_hit *hit)
+{
+	struct gm_image *image = search->graph->image;
+	uint64_t other;
+	if (!piece->class || piece->class->kind != GM_CLASS_SHARED)
+		return false;
+	if (hit->value != piece->start)
+		return gm_image_try_u64(image, hit->address + 8, &other) && other != piece->start;
+	if (!gm_image_try_u64(image, hit->address - 8, &other))
+		return true;
+	/* std::make_shared: the object, or a part of it, lies in the same piece */
+	if (strstr(piece->class->linkage_name, "_Sp_counted_ptr_inplace"))
+		return other - piece->start >= piece->size;
+	return other == 0;
+}
+
 static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 {
 	const uint64_t *slot = gm_map_find(&search->by_start, hit->value);
 	struct gm_owner_holder holder;
 	char *stack = NULL;
-	if (!slot || search->pieces.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES)
+	if (!slot || search->pieces.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES ||
+	        owns_nothing(search, &search->pieces.items[*slot - 1], hit))
 		return;
 	size_t number = (size_t)(*slot - 1);
 	bool placed = place_word(search, hit->address, &holder, &stack);

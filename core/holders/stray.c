@@ -281,8 +281,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	const uint64_t *target = gm_map_find(&search->targets, hit->value);
-	struct gm_pool_block block;
-	if (gm_pool_block(graph, hit->address, &block) && block.is_free) {
+	if (gm_heap_is_free(graph, hit->address)) {
 		search->strays->stale++;
 		return;
 	}
