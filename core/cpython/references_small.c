@@ -71,7 +71,7 @@ static const struct small_type {
         {"operator.itemgetter", {{24, "item"}}},
         {"operator.attrgetter", {{24, "attributes"}}},
         {"operator.methodcaller", {{16, "name"}, {24, "arguments"}, {32, "keywords"}}},
-        /* Modules/_threadmodule.c: localobject, localdummyobject. Up to 3.12 a thread's values are the dummy's, which
+        /* Modules/_threadmodule.c: localobject, localdummyobject; lockobject and rlockobject own nothing. Up to 3.12 a thread's values are the dummy's, which
          * the thread's dict holds; 3.13 has them in a dict of the object */
         {"_thread._local",
                 {{16, "key"}, {24, "arguments"}, {32, "keywords"}, {48, "dummies"},
@@ -80,6 +80,8 @@ static const struct small_type {
         {"_thread._local",
                 {{16, "arguments"}, {24, "keywords"}, {40, "values by thread"}, {48, "threads"}},
                 0x030d},
+        {"_thread.lock", {{0}}},
+        {"_thread.RLock", {{0}}},
         {"_thread._localdummy", {{16, "__dict__"}}, 0, 0x030c},
         /* Python/context.c, hamt.c (Include/internal/pycore_context.h, pycore_hamt.h). A variable's cached value
          * is borrowed. */

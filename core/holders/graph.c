@@ -192,6 +192,7 @@ bool gm_graph_freeze(struct gm_holders *graph)
 		graph->edges.count = first;
 		graph->edges.capacity = (size_t)first + 1;
 		graph->frozen = true;
+		gm_graph_drop_guesses(graph);
 	}
 	free_runs(graph);
 	graph->run_edges = 0;

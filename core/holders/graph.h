@@ -176,6 +176,8 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count);
 /* Sorts the edges; after some were added it is to be done again, and they get other numbers. False: no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
+/* guesses.c: of sorted edges, leaves out those of which a reference count says that they are none. */
+void gm_graph_drop_guesses(struct gm_holders *graph);
 void gm_graph_deinit_edges(struct gm_holders *graph);
 
 /* tensor_parts.c: what tensors other than plain ones are made of. */
