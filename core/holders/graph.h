@@ -215,6 +215,8 @@ struct gm_pool_block {
 bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret);
 /* Is it a std::vector's begin, end, end of storage? */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
+/* Is the word part of the buffer that a std::string has within itself? There is text in it, and behind that what was never set. */
+bool gm_is_short_text(struct gm_holders *graph, uint64_t address);
 /* Is it an address of code, as a function's is? */
 bool gm_is_code(struct gm_holders *graph, uint64_t address);
 /* A reference to a Python object that a C++ object owns, read from `word`. */
@@ -273,6 +275,13 @@ enum gm_owner_kind {
 	GM_OWNER_STACK,  /* a frame of a native stack, or a thread's own variable */
 };
 
+/* What is known of a word besides whose memory it is in. */
+enum gm_word_sense {
+	GM_WORD_UNKNOWN, /* nothing */
+	GM_WORD_NAMED, /* what it is there for: an object of a known class, a structure that has a name */
+	GM_WORD_READ, /* and what it is a part of was read: an item of a vector, a slot, a variable */
+};
+
 /* A word that points to a vertex and is in no typed field. */
 struct gm_stray {
 	uint32_t vertex; /* what it points to; GM_NO_VERTEX: into the block itself */
@@ -280,7 +289,9 @@ struct gm_stray {
 	enum gm_reference_class class;
 	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
 	char *text;       /* "the stack of thread 1234"; owned */
-	size_t words;     /* that read alike: of one frame of a stack, of one static variable */
+	enum gm_word_sense sense;
+	bool in_heap; /* whose it is can be asked */
+	size_t words; /* that read alike: of one frame of a stack, of one static variable */
 	enum gm_owner_kind owner;
 	uint32_t owner_vertex;  /* of GM_OWNER_VERTEX */
 	uint64_t owner_address; /* of the others */
@@ -303,6 +314,7 @@ struct gm_stacks;
 struct gm_owner_query {
 	uint64_t word;
 	char *text; /* out: owned by the caller; NULL: not known */
+	enum gm_word_sense sense;
 	enum gm_owner_kind kind;
 	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
 	uint64_t address; /* of the others */
@@ -316,8 +328,9 @@ void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t in
  * begins, UINT64_MAX: it leads elsewhere. NULL: `buckets` are none. Caller frees. */
 char *gm_bucket_text(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,
         uint64_t index);
-/* "static 'cache' of libfoo.so". Caller frees; NULL: no memory. */
-char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address);
+/* "static 'cache' of libfoo.so". Caller frees; NULL: no memory. `ret_sense` may be NULL. */
+char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address,
+        enum gm_word_sense *ret_sense);
 /* The Python object that has the address in its own memory; GM_NO_VERTEX: none is known. `ret_native`: it is in a C type's own
  * part, whose layout is not known. */
 uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native);

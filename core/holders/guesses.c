@@ -12,8 +12,7 @@ static size_t surplus(struct gm_holders *graph, const struct gm_edge *edges, siz
 	size_t guesses = 0;
 	for (size_t i = 0; i < count; i++)
 		guesses += gm_edge_is_guess(graph, &edges[i]);
-	return guesses > 0 && guesses < count &&
-	                       gm_graph_refcount(graph, edges[0].to, &refcount) &&
+	return guesses > 0 && guesses < count && gm_graph_refcount(graph, edges[0].to, &refcount) &&
 	                       count - guesses >= refcount
 	               ? guesses
 	               : 0;

@@ -91,8 +91,8 @@ static bool walk(struct gm_malloc *heap, struct window *window, struct gm_malloc
 	return true;
 }
 
-static void add_heap(struct gm_malloc *heap, struct window *window, uint64_t first, uint64_t end,
-        uint64_t arena)
+static void add_heap(
+        struct gm_malloc *heap, struct window *window, uint64_t first, uint64_t end, uint64_t arena)
 {
 	struct gm_malloc_heap added = {.first = first, .end = end, .arena = arena};
 	for (size_t i = 0; i < heap->heaps.count; i++)

@@ -16,16 +16,17 @@
  * what malloc() returned. */
 struct gm_malloc_heap {
 	uint64_t first, end; /* chunks */
-	uint64_t last;       /* the last chunk: what is left of the heap, if the arena is at its end */
-	uint64_t arena;      /* struct malloc_state; 0: not known */
-	uint64_t *marks;     /* for each 4096 bytes from `first` on: the chunk that has the first of them */
+	uint64_t last;  /* the last chunk: what is left of the heap, if the arena is at its end */
+	uint64_t arena; /* struct malloc_state; 0: not known */
+	uint64_t *
+	        marks; /* for each 4096 bytes from `first` on: the chunk that has the first of them */
 };
 
 struct gm_malloc {
 	struct gm_image *image;
 	GM_ARRAY(struct gm_malloc_heap) heaps; /* by address */
-	GM_ARRAY(uint64_t) caches;             /* chunks that may be a thread's cache of free ones */
-	struct gm_map free;                    /* chunks that are free and not marked so by the next one */
+	GM_ARRAY(uint64_t) caches; /* chunks that may be a thread's cache of free ones */
+	struct gm_map free;        /* chunks that are free and not marked so by the next one */
 	bool no_memory;
 };
 

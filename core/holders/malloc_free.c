@@ -50,7 +50,8 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 }
 
 /* One list of a thread's cache, whose links lead to what malloc() returned. False: it is none. */
-static bool is_cache_list(const struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
+static bool is_cache_list(
+        const struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
 {
 	for (uint64_t i = 0; i < count; i++)
 		if (!is_chunk(heap, user, size) || !next_of(heap, user, 0, size, &user))

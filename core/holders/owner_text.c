@@ -59,20 +59,27 @@ static char *class_owner(const struct gm_class *class)
 	                                                                                 : text;
 }
 
-char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address)
+char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address,
+        enum gm_word_sense *ret_sense)
 {
 	struct gm_symbol symbol = {0};
+	enum gm_word_sense none;
 	char *text;
+	if (!ret_sense)
+		ret_sense = &none;
+	/* what has a name of its own is a large structure, and which of its fields it is was not read */
+	*ret_sense = GM_WORD_NAMED;
 	if (!module) /* is_atexit() in owners.c */
 		return strdup(known_name("_PyRuntime"));
 	const char *library = module->name;
 	struct gm_error *error = gm_symbols_name(graph->symbols, &address, 1, false, &symbol);
 	if (error)
 		gm_error_destroy(error);
+	if (!error && symbol.function && known_name(symbol.function))
+		return strdup(known_name(symbol.function));
+	*ret_sense = GM_WORD_READ;
 	if (error || !symbol.function)
 		return asprintf(&text, "static data of %s", library) < 0 ? NULL : text;
-	if (known_name(symbol.function))
-		return strdup(known_name(symbol.function));
 	return asprintf(&text, "static '%s' of %s", symbol.function, library) < 0 ? NULL : text;
 }
 
@@ -112,14 +119,17 @@ static bool vector_of(const struct gm_owner_search *search, const struct gm_owne
 
 /* "item 3 of a vector of 4 tensors", "a c10::ivalue::Future", "native memory of 64 bytes". */
 static char *piece_text(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
-        uint64_t word, const uint64_t *bounds)
+        uint64_t word, const uint64_t *bounds, enum gm_word_sense *ret_sense)
 {
 	char *text;
 	int made;
+	*ret_sense = GM_WORD_NAMED;
 	if (piece->class)
 		return class_owner(piece->class);
 	size_t items = bounds ? (size_t)((bounds[1] - bounds[0]) / 8) : 0;
-	if (bounds && are_tensors(search->graph, bounds[0], bounds[1]))
+	bool tensors = bounds && are_tensors(search->graph, bounds[0], bounds[1]);
+	*ret_sense = tensors ? GM_WORD_READ : GM_WORD_UNKNOWN;
+	if (tensors)
 		made = asprintf(&text, "item %ju of a vector of %zu tensor%s",
 		        (uintmax_t)((word - piece->start) / 8), items, items == 1 ? "" : "s");
 	else
@@ -201,10 +211,12 @@ void gm_owner_tell(
 	query->text = NULL;
 	if (best.owner.kind == GM_OWNER_VERTEX && owned)
 		query->text = bucket_text(search, &best, query->word);
+	query->sense = GM_WORD_READ;
 	if (query->text)
 		best.count = 1;
 	else
-		query->text = piece_text(search, piece, query->word, vector ? bounds : NULL);
+		query->text = piece_text(
+		        search, piece, query->word, vector ? bounds : NULL, &query->sense);
 	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
 	query->vertex = best.owner.number;
 	query->address = best.owner.address;
@@ -216,6 +228,7 @@ void gm_owner_tell(
 		if (whole) {
 			free(query->text);
 			query->text = whole;
+			query->sense = GM_WORD_READ;
 			next = 2;
 		}
 	}
@@ -228,7 +241,7 @@ void gm_owner_tell(
 		append(&query->text,
 		        gm_owner_static(search->graph,
 		                gm_symbols_module_at(search->graph->symbols, query->address),
-		                query->address));
+		                query->address, NULL));
 	else if (query->kind == GM_OWNER_STACK)
 		append(&query->text,
 		        search->pieces.items[best.pieces[best.count - 1]].stack

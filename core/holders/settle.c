@@ -8,8 +8,6 @@
  * objects have words that were never set. Else nothing is decided.
  * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
  */
-#include <string.h>
-
 #include "holders/graph.h"
 
 enum { MAX_WORDS = 1 << 16 };
@@ -17,23 +15,6 @@ enum { MAX_WORDS = 1 << 16 };
 struct tally {
 	size_t read, named, owned, on_stacks;
 };
-
-/* Not only memory that is owned, but what the word is there: an item of a vector of tensors, a variable, an object's field. */
-static bool is_named(const struct gm_stray *stray)
-{
-	return strncmp(stray->text, "native memory", strlen("native memory")) != 0;
-}
-
-/* And the structure that it is a part of was read. */
-static bool is_read(const struct gm_stray *stray)
-{
-	static const char *const texts[] = {
-	        "item ", "slot ", "static ", "gradients of ", "tensors of a collective"};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (strncmp(stray->text, texts[i], strlen(texts[i])) == 0)
-			return true;
-	return false;
-}
 
 static bool is_owned(const struct gm_stray *stray)
 {
@@ -54,9 +35,9 @@ static struct tally tally_of(const struct gm_strays *strays, uint32_t target)
 		const struct gm_stray *stray = &strays->items.items[i];
 		if (stray->vertex != target || stray->class != GM_PLAUSIBLE)
 			continue;
-		if (is_owned(stray) && is_named(stray))
+		if (is_owned(stray) && stray->sense >= GM_WORD_NAMED)
 			tally.named += stray->words;
-		if (is_owned(stray) && is_read(stray))
+		if (is_owned(stray) && stray->sense == GM_WORD_READ)
 			tally.read += stray->words;
 		if (is_owned(stray))
 			tally.owned += stray->words;
@@ -73,7 +54,7 @@ static void refer(struct gm_holders *graph, const struct gm_stray *stray)
 	for (size_t i = 0; i < stray->words; i++)
 		gm_graph_refer_native(graph, vertex ? stray->owner_vertex : (uint32_t)GM_NO_VERTEX,
 		        owner, stray->vertex, stray->address, stray->kind, stray->text,
-		        !is_named(stray));
+		        stray->sense == GM_WORD_UNKNOWN);
 }
 
 /* A Python object that holds something by its C++ part only was left out of the graph. */
@@ -110,7 +91,8 @@ size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t
 			const struct gm_stray *stray = &strays->items.items[i];
 			if (stray->vertex != targets[t] || stray->class != GM_PLAUSIBLE ||
 			        !(is_owned(stray) || (stacks && is_on_stack(stray))) ||
-			        (named && !is_named(stray)) || (read && !is_read(stray)))
+			        (named && stray->sense == GM_WORD_UNKNOWN) ||
+			        (read && stray->sense != GM_WORD_READ))
 				continue;
 			refer(graph, stray);
 			settled += stray->words;

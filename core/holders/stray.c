@@ -40,8 +40,12 @@ static bool wanted(const void *context, uint64_t value)
 __attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
         uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
 {
-	struct gm_stray stray = {
-	        .vertex = vertex, .address = address, .class = class, .kind = kind, .words = 1};
+	struct gm_stray stray = {.vertex = vertex,
+	        .address = address,
+	        .class = class,
+	        .kind = kind,
+	        .sense = GM_WORD_NAMED,
+	        .words = 1};
 	if (class == GM_STALE) {
 		search->strays->stale++;
 		return;
@@ -71,15 +75,38 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 	}
 }
 
-/* What was added last has an owner; strays that read alike have one. */
+/* The stray that was added last, if it is new: strays that read alike are one. */
+static struct gm_stray *added(struct search *search, uint64_t address)
+{
+	size_t count = search->strays->items.count;
+	struct gm_stray *last = count ? &search->strays->items.items[count - 1] : NULL;
+	return last && last->address == address ? last : NULL;
+}
+
 static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t address)
 {
-	struct gm_stray *last = &search->strays->items.items[search->strays->items.count - 1];
-	if (search->strays->items.count && last->owner == GM_OWNER_NONE &&
-	        last->address == address) {
+	struct gm_stray *last = added(search, address);
+	if (last && last->owner == GM_OWNER_NONE) {
 		last->owner = kind;
 		last->owner_address = address;
 	}
+}
+
+/* Whose it is will be asked; `sense`: what is known of it before. */
+static void note_heap(struct search *search, uint64_t address, enum gm_word_sense sense)
+{
+	struct gm_stray *last = added(search, address);
+	if (last) {
+		last->in_heap = true;
+		last->sense = sense;
+	}
+}
+
+static void add_native(struct search *search, uint32_t vertex, uint64_t address)
+{
+	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
+	        (uintmax_t)address);
+	note_heap(search, address, GM_WORD_UNKNOWN);
 }
 
 static void add_stack(struct search *search, uint32_t vertex, const struct gm_hit *hit)
@@ -149,8 +176,7 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 				return;
 		}
 	}
-	add(search, vertex, hit->address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
-	        (uintmax_t)hit->address);
+	add_native(search, vertex, hit->address);
 }
 
 /* Whose the native memory is, where that can be told. What lies in the unused rest of a vector is no holder. */
@@ -162,8 +188,7 @@ static struct gm_error *name_owners(struct search *search)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < total; i++) {
 		const struct gm_stray *stray = &search->strays->items.items[i];
-		if (strncmp(stray->text, "native memory at", 16) == 0 ||
-		        strncmp(stray->text, "a c10::DataPtr", 14) == 0)
+		if (stray->in_heap)
 			queries[count++] = (struct gm_owner_query){.word = stray->address};
 	}
 	if (count == 0)
@@ -184,12 +209,13 @@ static struct gm_error *name_owners(struct search *search)
 		}
 		/* a DataPtr says more than memory that nobody is known to own */
 		bool better = asked && asked->text &&
-		              (asked->kind != GM_OWNER_NONE || stray->text[0] == 'n');
+		              (asked->kind != GM_OWNER_NONE || stray->sense == GM_WORD_UNKNOWN);
 		if (asked && !better)
 			free(asked->text);
 		if (better) {
 			free(stray->text);
 			stray->text = asked->text;
+			stray->sense = asked->sense;
 		}
 		if (asked) {
 			stray->owner = asked->kind;
@@ -256,32 +282,37 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 	        gm_map_find(&search->block_words, hit->address) ||
 	        gm_map_find(&search->block_words, next + 1))
 		return; /* the allocator's records, and its table from address to record */
-	if (is_data_pointer(graph, hit->address))
+	if (is_data_pointer(graph, hit->address)) {
 		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
 		        "a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
 		        (uintmax_t)hit->address);
-	else if (before != hit->value) /* a DataPtr's context is its third word */
-		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
-		        "native memory at 0x%jx", (uintmax_t)hit->address);
+		note_heap(search, hit->address, GM_WORD_NAMED);
+	} else if (before != hit->value) { /* a DataPtr's context is its third word */
+		add_native(search, GM_NO_VERTEX, hit->address);
+	}
 }
 
 static void add_static(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
 {
-	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address);
+	enum gm_word_sense sense;
+	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address, &sense);
 	if (!owner) {
 		search->no_memory = true;
 		return;
 	}
 	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
 	note_owner(search, GM_OWNER_STATIC, address);
+	struct gm_stray *last = added(search, address);
+	if (last)
+		last->sense = sense;
 }
 
 static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	const uint64_t *target = gm_map_find(&search->targets, hit->value);
-	if (gm_heap_is_free(graph, hit->address)) {
+	if (gm_heap_is_free(graph, hit->address) || gm_is_short_text(graph, hit->address)) {
 		search->strays->stale++;
 		return;
 	}
