@@ -6,7 +6,7 @@
 enum { HUGE_PAGE = 2 << 20 };
 
 /* Large arrays are filled from end to end: huge pages save the kernel hundreds of faults a megabyte. */
-static void advise(void *items, size_t bytes)
+void gm_array_advise(void *items, size_t bytes)
 {
 	uintptr_t start = ((uintptr_t)items + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
 	uintptr_t end = ((uintptr_t)items + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
@@ -32,7 +32,7 @@ bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, si
 	void *moved = realloc(*items, grown * item_size);
 	if (!moved)
 		return false;
-	advise(moved, grown * item_size);
+	gm_array_advise(moved, grown * item_size);
 	*items = moved;
 	*capacity = grown;
 	return true;

@@ -25,6 +25,9 @@ bool gm_array_grow(void **items, size_t *capacity, size_t count, size_t more, si
 	        gm_array_grow((void **)&(array)->items, &(array)->capacity, (array)->count, \
 	                (more), sizeof(*(array)->items)))
 
+/* Tells the kernel that an array got otherwise, which is large, is filled from end to end. */
+void gm_array_advise(void *items, size_t bytes);
+
 /* Appends a value; false where there is no memory. */
 #define gm_array_push(array, value) \
 	(gm_array_reserve((array), 1) ? ((array)->items[(array)->count++] = (value), true) : false)

@@ -29,7 +29,7 @@ void gm_event_state_reset(struct gm_event *state)
 }
 
 /* The allocator's counters after `event`, from those before it; unknown stays unknown. */
-static void predict(const struct gm_event *state, unsigned action, uint64_t size,
+static inline void predict(const struct gm_event *state, unsigned action, uint64_t size,
         uint64_t *ret_allocated, uint64_t *ret_reserved)
 {
 	uint64_t allocated = state->allocated, reserved = state->reserved;
@@ -112,7 +112,7 @@ uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, u
 	return at;
 }
 
-static uint32_t get_id(struct gm_cursor *cursor, uint32_t before)
+static inline uint32_t get_id(struct gm_cursor *cursor, uint32_t before)
 {
 	uint64_t id = before + (uint64_t)gm_unzigzag(gm_get_varint(cursor));
 	if (id > UINT32_MAX)
@@ -120,7 +120,8 @@ static uint32_t get_id(struct gm_cursor *cursor, uint32_t before)
 	return (uint32_t)id;
 }
 
-void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor)
+/* The next event into `state`; sets cursor->bad where the bytes are no event. */
+static inline void decode(struct gm_event *state, struct gm_cursor *cursor)
 {
 	if (cursor->end - cursor->at < 2) {
 		cursor->bad = true;
@@ -165,4 +166,24 @@ void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor)
 	if (bits & HAS_NATIVE_STACK)
 		state->native_stack = get_id(cursor, state->native_stack);
 	state->evidence = bits & HAS_EVIDENCE ? gm_get_u32(cursor) : 0;
+}
+
+const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const struct gm_event *most,
+        struct gm_event *ret_events)
+{
+	struct gm_event state;
+	struct gm_cursor here = *cursor; /* a copy, which stays in registers */
+	gm_event_state_reset(&state);
+	for (uint32_t i = 0; i < count; i++) {
+		decode(&state, &here);
+		if (here.bad)
+			return "an event is malformed";
+		if (state.python_stack > most->python_stack ||
+		        state.native_stack > most->native_stack || state.evidence > most->evidence)
+			return "an event refers to a stack that is not there";
+		if (ret_events)
+			ret_events[i] = state;
+	}
+	*cursor = here;
+	return here.at == here.end ? NULL : "bytes are left over behind its events";
 }

@@ -151,7 +151,9 @@ static inline uint32_t gm_get_u32(struct gm_cursor *cursor)
 void gm_event_state_reset(struct gm_event *state);
 /* Appends an event's bytes (at most GM_LOG_EVENT_BYTES_MAX); returns the end. */
 uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, uint8_t *at);
-/* The next event into `state`; sets cursor->bad where the bytes are no event. */
-void gm_event_decode(struct gm_event *state, struct gm_cursor *cursor);
+/* All events of a chunk into `ret_events` (NULL: they are only looked at). `most` has the greatest ids that they may refer
+ * to. What is wrong with them (a static string), or NULL. */
+const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const struct gm_event *most,
+        struct gm_event *ret_events);
 
 #endif

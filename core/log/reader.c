@@ -36,6 +36,7 @@ enum {
 struct cache_slot {
 	uint64_t first, count;
 	uint64_t used;           /* when last, for choosing which slot to give up */
+	bool read_on;            /* it was loaded right after the one before its events */
 	struct gm_event *events; /* GM_CHUNK_EVENTS_MAX of them, or NULL */
 };
 
@@ -104,25 +105,21 @@ static bool cache_reserve(struct cache *cache, size_t size)
 	return gm_array_grow((void **)&cache->bytes, &cache->capacity, 0, size, 1);
 }
 
+static uint32_t greatest_id(size_t count)
+{
+	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 /* The events of a chunk into `events` (NULL: they are only looked at). What is wrong with it, or NULL. */
 static const char *decode_events(
         const struct gm_log *log, struct gm_cursor *cursor, uint32_t count, struct gm_event *events)
 {
-	const struct gm_tables *tables = &log->tables;
-	struct gm_event state;
-	gm_event_state_reset(&state);
-	for (uint32_t i = 0; i < count; i++) {
-		gm_event_decode(&state, cursor);
-		if (cursor->bad)
-			return "an event is malformed";
-		if (state.python_stack > tables->python_stacks.count ||
-		        state.native_stack > tables->native_stacks.count ||
-		        state.evidence > tables->evidence.count)
-			return "an event refers to a stack that is not there";
-		if (events)
-			events[i] = state;
-	}
-	return cursor->at == cursor->end ? NULL : "bytes are left over behind its events";
+	const struct gm_event most = {
+	        .python_stack = greatest_id(log->tables.python_stacks.count),
+	        .native_stack = greatest_id(log->tables.native_stacks.count),
+	        .evidence = greatest_id(log->tables.evidence.count),
+	};
+	return gm_events_decode(cursor, count, &most, events);
 }
 
 /* Indexes a chunk, and sees that it holds what it says unless that is left to when it is read. */
@@ -461,10 +458,16 @@ static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 	if (log->given.get)
 		return load_given(log, number);
 	struct cache *cache = log->cache;
-	struct cache_slot *slot = &cache->slots[0];
-	for (size_t i = 1; i < CACHE_SLOTS; i++)
-		if (cache->slots[i].used < slot->used)
-			slot = &cache->slots[i];
+	struct cache_slot *slot = cache->latest;
+	/* Who reads on from one chunk to the next will not come back: one slot stays in the processor's cache. */
+	if (!slot || slot->first + slot->count != number || !slot->read_on) {
+		bool reads_on = slot && slot->first + slot->count == number;
+		slot = &cache->slots[0];
+		for (size_t i = 1; i < CACHE_SLOTS; i++)
+			if (cache->slots[i].used < slot->used)
+				slot = &cache->slots[i];
+		slot->read_on = reads_on;
+	}
 	if (!slot->events)
 		slot->events = malloc(GM_CHUNK_EVENTS_MAX * sizeof(*slot->events));
 	slot->count = 0;

@@ -100,6 +100,7 @@ struct working {
 	const struct gm_model *model;
 	struct gm_categories *categories;
 	struct origins python, native;
+	struct origin *sites; /* by site, worked out when first asked for */
 	uint32_t
 	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
@@ -156,6 +157,16 @@ static bool origin_of(
 	}
 	*ret_origin = (struct origin){true, python->flags | native->flags, python->apply_line};
 	return true;
+}
+
+/* The same of an event's site, which many share; NULL: no memory. */
+static const struct origin *origin_of_event(struct working *working, uint32_t event)
+{
+	uint32_t site = working->model->event_sites[event];
+	struct origin *origin = &working->sites[site];
+	if (!origin->known && !origin_of(working, &working->model->sites.items.items[site], origin))
+		return NULL;
+	return origin;
 }
 
 /* Where a block was let go: the run of its free, or SIZE_MAX where the record has none. */
@@ -306,11 +317,11 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 /* The run of an event, from that of the one before: events come in order. */
 static size_t run_of(const struct gm_model *model, size_t run, uint32_t event)
 {
-	struct gm_model_run now = gm_model_run(model, run);
+	struct gm_model_run now = gm_run_at_index(model, run);
 	if (event >= now.first && event < now.end)
 		return run;
 	if (event >= now.end && run + 1 < gm_model_run_count(model) &&
-	        event < gm_model_run(model, run + 1).end)
+	        event < gm_run_at_index(model, run + 1).end)
 		return run + 1;
 	return gm_model_run_at(model, event);
 }
@@ -327,27 +338,28 @@ static bool look_at_all(struct working *working)
 {
 	const struct gm_model *model = working->model;
 	GM_ARRAY(uint64_t) sizes = {0};
+	const uint32_t made =
+	        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
 	size_t run = 0;
 	bool fits = true;
 	working->param_line = UINT32_MAX;
 	for (size_t i = 0; fits && i < working->categories->count; i++) {
-		const struct gm_block *block = gm_model_block(model, i);
-		struct origin origin;
+		const struct gm_block *block = &model->blocks.items[i];
 		if (block->alloc == GM_NO_EVENT)
 			continue;
-		fits = origin_of(working, gm_model_site(model, block->alloc), &origin);
-		if (!fits)
-			break;
-		run = run_of(model, run, block->alloc);
-		if (origin.flags & GM_FROM_MODULE_CALL &&
-		        is_without_gradients(gm_model_run(model, run).phase))
-			fits = gm_array_push(&working->module_allocs, block->alloc);
-		const uint32_t made =
-		        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
-		if (!fits || !(origin.flags & made))
+		const struct origin *origin = origin_of_event(working, block->alloc);
+		if (!origin)
+			fits = false;
+		if (!origin || !(origin->flags & (made | GM_FROM_MODULE_CALL)))
 			continue;
-		if (origin.apply_line && origin.apply_line < working->param_line)
-			working->param_line = origin.apply_line;
+		run = run_of(model, run, block->alloc);
+		if (origin->flags & GM_FROM_MODULE_CALL &&
+		        is_without_gradients(gm_run_at_index(model, run).phase))
+			fits = gm_array_push(&working->module_allocs, block->alloc);
+		if (!fits || !(origin->flags & made))
+			continue;
+		if (origin->apply_line && origin->apply_line < working->param_line)
+			working->param_line = origin->apply_line;
 		fits = gm_array_push(&sizes, block->requested ? block->requested : block->size);
 	}
 	if (sizes.count)
@@ -367,12 +379,12 @@ static bool find_trained(struct working *working)
 	for (size_t i = 0; fits && i < working->categories->count; i++) {
 		if (reasons_of[i] != GRADIENT_KEPT && reasons_of[i] != OPTIMIZER_KEEPS)
 			continue;
-		fits = gm_array_push(&sizes, gm_model_block(model, i)->requested);
+		fits = gm_array_push(&sizes, model->blocks.items[i].requested);
 	}
 	if (fits && sizes.count)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
 	for (size_t i = 0; fits && sizes.count && i < working->categories->count; i++) {
-		const struct gm_block *block = gm_model_block(model, i);
+		const struct gm_block *block = &model->blocks.items[i];
 		uint32_t end = gm_block_end(block);
 		if (reasons_of[i] != NO_RULE ||
 		        gm_model_phase(model, block->alloc) != GM_PHASE_INIT ||
@@ -394,21 +406,21 @@ static struct gm_error *work(struct working *working)
 	if (!look_at_all(working))
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < working->categories->count; i++) {
-		const struct gm_block *block = gm_model_block(model, i);
-		struct origin origin;
+		const struct gm_block *block = &model->blocks.items[i];
 		if (block->alloc == GM_NO_EVENT) {
 			working->categories->reasons[i] = BEFORE_RECORD;
 			continue;
 		}
 		const struct gm_site *site = gm_model_site(model, block->alloc);
-		if (!origin_of(working, site, &origin))
+		const struct origin *origin = origin_of_event(working, block->alloc);
+		if (!origin)
 			return &gm_error_no_memory;
 		run = run_of(model, run, block->alloc);
-		struct gm_model_run born = gm_model_run(model, run);
+		struct gm_model_run born = gm_run_at_index(model, run);
 		size_t end = run_of_free(model, block, born, run);
-		struct gm_model_run died = end == SIZE_MAX ? born : gm_model_run(model, end);
+		struct gm_model_run died = end == SIZE_MAX ? born : gm_run_at_index(model, end);
 		working->categories->reasons[i] = (uint8_t)judge(
-		        working, block, site, &origin, born, end == SIZE_MAX ? NULL : &died);
+		        working, block, site, origin, born, end == SIZE_MAX ? NULL : &died);
 	}
 	return find_trained(working) ? NULL : &gm_error_no_memory;
 }
@@ -421,7 +433,10 @@ static struct gm_error *create(const struct gm_model *model, struct gm_categorie
 		return &gm_error_no_memory;
 	categories->count = gm_model_block_count(model);
 	categories->reasons = calloc(categories->count + 1, 1);
-	struct gm_error *error = categories->reasons ? work(&working) : &gm_error_no_memory;
+	working.sites = calloc(model->sites.items.count + 1, sizeof(*working.sites));
+	struct gm_error *error =
+	        categories->reasons && working.sites ? work(&working) : &gm_error_no_memory;
+	free(working.sites);
 	gm_array_deinit(&working.python);
 	gm_array_deinit(&working.native);
 	gm_array_deinit(&working.module_allocs);

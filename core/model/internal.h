@@ -20,6 +20,7 @@ struct run {
 /* The usage of every device after each CHECKPOINT_EVENTS events; devices seen later have used nothing. */
 struct checkpoint {
 	size_t first, count; /* in `usages` */
+	size_t run;          /* that its event is in */
 };
 
 struct gm_categories;
@@ -34,6 +35,7 @@ struct readings {
 	struct gm_steps *finding, *assigning;
 	size_t found_passes, assigned_passes; /* of the log's, fed to each */
 	uint32_t assigned;                    /* events that have a step and a phase */
+	size_t indexed;                       /* checkpoints that know their run */
 	struct gm_step_loop loop;             /* what the second one goes by ... */
 	bool has_loop, marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
@@ -46,6 +48,7 @@ struct gm_model {
 	struct readings readings;
 	uint64_t read; /* events fed to either reading */
 	GM_ARRAY(struct gm_model_device) devices;
+	size_t latest_device; /* of the last event, while the model is made */
 	GM_ARRAY(struct gm_block) blocks;
 	uint32_t *event_blocks;
 	uint32_t *event_sites;
@@ -67,15 +70,58 @@ struct gm_model {
 
 /* SIZE_MAX: not known. */
 size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t index);
+static inline uint64_t gm_usage_less(uint64_t from, uint64_t size)
+{
+	return from > size ? from - size : 0;
+}
+
 /* What an event does to a device's usage; `block` is the one it is about, NULL for segments. One place, so that
  * the sums at any event are those that the peak was found with. */
-void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
-        const struct gm_block *block, uint32_t number);
+static inline void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
+        const struct gm_block *block, uint32_t number)
+{
+	uint64_t requested = block ? block->requested : 0;
+	switch (action) {
+	case GM_ALLOC:
+		usage->allocated += size;
+		usage->active += size;
+		usage->requested += requested;
+		break;
+	case GM_FREE_REQUESTED:
+	case GM_FREE_COMPLETED:
+		if (!block || block->alloc == GM_NO_EVENT)
+			break; /* its allocation was never counted */
+		if (block->free_requested == number ||
+		        (block->free_completed == number && block->free_requested == GM_NO_EVENT))
+			usage->allocated = gm_usage_less(usage->allocated, block->size);
+		if (block->free_completed == number) {
+			usage->active = gm_usage_less(usage->active, block->size);
+			usage->requested = gm_usage_less(usage->requested, requested);
+		}
+		break;
+	case GM_SEGMENT_ALLOC:
+	case GM_SEGMENT_MAP:
+		usage->reserved += size;
+		break;
+	case GM_SEGMENT_FREE:
+	case GM_SEGMENT_UNMAP:
+		usage->reserved = gm_usage_less(usage->reserved, size);
+		break;
+	default:
+		break;
+	}
+}
 
 /* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
-uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_site *site, uint32_t number, size_t *passes);
+void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *event, uint32_t number, size_t *passes);
+static inline struct gm_model_run gm_run_at_index(const struct gm_model *model, size_t index)
+{
+	const struct run *run = &model->runs.items[index];
+	uint32_t end = index + 1 < model->runs.count ? run[1].event : model->event_count;
+	return (struct gm_model_run){run->event, end, run->step, (enum gm_phase)run->phase};
+}
 static inline const struct gm_site *gm_model_site(const struct gm_model *model, uint32_t event)
 {
 	return &model->sites.items.items[model->event_sites[event]];

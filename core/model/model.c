@@ -8,9 +8,16 @@
 
 static size_t add_device(struct gm_model *model, uint8_t type, int16_t index)
 {
+	const struct gm_model_device *devices = model->devices.items;
+	size_t latest = model->latest_device; /* events of one device follow one another */
+	if (latest < model->devices.count && devices[latest].type == type &&
+	        devices[latest].index == index)
+		return latest;
 	size_t known = gm_model_find_device(model, type, index);
-	if (known != SIZE_MAX || model->devices.count == UINT16_MAX)
-		return known;
+	if (known != SIZE_MAX)
+		return model->latest_device = known;
+	if (model->devices.count == UINT16_MAX)
+		return SIZE_MAX;
 	const struct gm_model_device fresh = {
 	        .type = type,
 	        .index = index,
@@ -97,9 +104,11 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 	gm_usage_apply(&owner->now, (enum gm_action)event->action, event->size, block, number);
 	if (owner->now.allocated > owner->peak.allocated)
 		owner->peak_event = number;
-	raise(&owner->peak.allocated, owner->now.allocated);
-	raise(&owner->peak.active, owner->now.active);
-	raise(&owner->peak.requested, owner->now.requested);
+	if (event->action == GM_ALLOC) { /* all that raises these */
+		raise(&owner->peak.allocated, owner->now.allocated);
+		raise(&owner->peak.active, owner->now.active);
+		raise(&owner->peak.requested, owner->now.requested);
+	}
 	raise(&owner->peak.reserved, owner->now.reserved);
 	if (event->allocated != UINT64_MAX)
 		owner->reported_allocated = event->allocated;
@@ -110,7 +119,7 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 
 static bool add_checkpoint(struct gm_model *model)
 {
-	const struct checkpoint checkpoint = {model->usages.count, model->devices.count};
+	const struct checkpoint checkpoint = {model->usages.count, model->devices.count, 0};
 	for (size_t i = 0; i < model->devices.count; i++)
 		if (!gm_array_push(&model->usages, model->devices.items[i].now))
 			return false;
@@ -137,26 +146,40 @@ static bool reserve_events(struct gm_model *model, uint64_t count)
 	model->event_sites = sites ? sites : model->event_sites;
 	if (!blocks || !sites)
 		return false;
+	gm_array_advise(blocks, capacity * sizeof(*blocks));
+	gm_array_advise(sites, capacity * sizeof(*sites));
 	model->event_capacity = capacity;
-	return true;
+	/* most lives are three events; where they are two, the array grows */
+	return model->blocks.count || gm_array_reserve(&model->blocks, count / 3 + 1);
 }
 
-static struct gm_error *read_event(struct gm_model *model, uint32_t number)
+/* The block that a free is about was allocated long ago: it is asked for from memory some events before it is
+ * needed, and its place in the table still earlier. */
+static inline void look_ahead(
+        const struct gm_model *model, const struct gm_event *events, size_t left)
+{
+	enum { SLOTS = 12, BLOCKS = 6 };
+	if (left <= SLOTS || !model->live.slot_count)
+		return;
+	__builtin_prefetch(
+	        gm_live_place(&model->live, events[SLOTS].address, (uint32_t)model->latest_device));
+	const struct gm_live_slot *place =
+	        gm_live_place(&model->live, events[BLOCKS].address, (uint32_t)model->latest_device);
+	if (place->block && place->block <= model->blocks.count)
+		__builtin_prefetch(&model->blocks.items[place->block - 1], 1);
+}
+
+static bool read_event(struct gm_model *model, const struct gm_event *event, uint32_t number)
 {
 	struct readings *readings = &model->readings;
-	const struct gm_event *event = gm_log_event_at(model->log, number);
-	if (!event)
-		return unreadable(model->log, number);
 	if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
-		return &gm_error_no_memory;
+		return false;
 	if (!add_event(model, event, number) ||
 	        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
-		return &gm_error_no_memory;
-	if (!(event->flags & GM_EVENT_PREEXISTING))
-		gm_model_steps_feed(model, readings->finding, gm_model_site(model, number), number,
-		        &readings->found_passes);
+		return false;
+	gm_model_steps_learn(model, readings->finding, event, number, &readings->found_passes);
 	model->read++;
-	return NULL;
+	return true;
 }
 
 /* Takes in what the log has beyond what was read of it. */
@@ -176,8 +199,17 @@ static struct gm_error *read_on(struct gm_model *model)
 		return &gm_error_no_memory;
 	model->event_count = (uint32_t)count;
 	model->pass_count = gm_log_pass_count(model->log);
-	for (; number < model->event_count; number++)
-		gm_try(read_event(model, number));
+	while (number < model->event_count) {
+		size_t batch;
+		const struct gm_event *events = gm_log_events(model->log, number, &batch);
+		if (!events)
+			return unreadable(model->log, number);
+		for (size_t i = 0; i < batch; i++, number++) {
+			look_ahead(model, events + i, batch - i);
+			if (!read_event(model, events + i, number))
+				return &gm_error_no_memory;
+		}
+	}
 	model->has_loop = gm_steps_loop(readings->finding, &model->loop);
 	if (gm_log_mark_count(model->log) && !gm_marks_read(&model->marks, model->log))
 		return &gm_error_no_memory;

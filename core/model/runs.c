@@ -33,9 +33,9 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 	return gm_steps_create(frames_of, (void *)model->log);
 }
 
-/* Feeds an event, and before it what iterators told up to it: *passes of the log's have been fed. */
-uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_site *site, uint32_t number, size_t *passes)
+/* Feeds what iterators told up to an event: *passes of the log's have been fed. */
+static inline void feed_passes(
+        const struct gm_model *model, struct gm_steps *steps, uint32_t number, size_t *passes)
 {
 	for (; *passes < model->pass_count; ++*passes) {
 		struct gm_log_pass pass;
@@ -44,8 +44,16 @@ uint32_t gm_model_steps_feed(const struct gm_model *model, struct gm_steps *step
 			break;
 		gm_steps_turn(steps, pass.code, pass.loop, pass.position != GM_LOG_NO_POSITION);
 	}
-	return gm_steps_feed(steps, site->python_stack, site->native_stack,
-	        gm_model_allocates(model, number), site->flags & GM_EVENT_BORROWED);
+}
+
+void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *event, uint32_t number, size_t *passes)
+{
+	if (event->flags & GM_EVENT_PREEXISTING)
+		return;
+	feed_passes(model, steps, number, passes);
+	gm_steps_learn(steps, event->python_stack, event->native_stack, event->action == GM_ALLOC,
+	        event->flags & GM_EVENT_BORROWED);
 }
 
 /* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. Of runs
@@ -75,6 +83,7 @@ static bool begin_assigning(struct gm_model *model)
 	readings->assigning = gm_model_steps_create(model);
 	readings->assigned = 0;
 	readings->assigned_passes = 0;
+	readings->indexed = 0;
 	readings->main_thread = 0;
 	readings->over = false;
 	readings->loop = model->loop;
@@ -98,8 +107,11 @@ static struct run assign(struct gm_model *model, uint32_t number)
 	struct run run = {number, 0, GM_PHASE_INIT};
 	if (site->flags & GM_EVENT_PREEXISTING)
 		return run;
-	run.step = gm_model_steps_feed(
-	        model, readings->assigning, site, number, &readings->assigned_passes);
+	feed_passes(model, readings->assigning, number, &readings->assigned_passes);
+	bool allocates = gm_steps_heeds_allocations(readings->assigning) &&
+	                 gm_model_allocates(model, number);
+	run.step = gm_steps_feed(readings->assigning, site->python_stack, site->native_stack,
+	        allocates, site->flags & GM_EVENT_BORROWED);
 	run.phase = (uint8_t)gm_steps_phase(readings->assigning);
 	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
 		readings->main_thread = site->thread;
@@ -119,6 +131,26 @@ static struct run assign(struct gm_model *model, uint32_t number)
 	return run;
 }
 
+/* Is an event in the run of the one before, as it is of the same site and nothing else can tell? */
+static inline bool follows_suit(const struct gm_model *model, uint32_t number, bool heeds)
+{
+	return !heeds && !model->marks && number &&
+	       model->readings.assigned_passes == model->pass_count &&
+	       model->event_sites[number] == model->event_sites[number - 1];
+}
+
+static void index_runs(struct gm_model *model)
+{
+	size_t *at = &model->readings.indexed;
+	size_t run = *at ? model->checkpoints.items[*at - 1].run : 0;
+	for (; *at < model->checkpoints.count; ++*at) {
+		while (run + 1 < model->runs.count &&
+		        model->runs.items[run + 1].event <= *at * CHECKPOINT_EVENTS)
+			run++;
+		model->checkpoints.items[*at].run = run;
+	}
+}
+
 struct gm_error *gm_model_assign_steps(struct gm_model *model)
 {
 	struct readings *readings = &model->readings;
@@ -128,11 +160,14 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 	if (!same && !begin_assigning(model))
 		return &gm_error_no_memory;
 	size_t settled = model->runs.count ? model->runs.count - 1 : 0;
+	bool heeds = gm_steps_heeds_allocations(readings->assigning);
 	for (; readings->assigned < model->event_count; readings->assigned++) {
+		model->read++;
+		if (follows_suit(model, readings->assigned, heeds))
+			continue;
 		const struct run run = assign(model, readings->assigned);
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
-		model->read++;
 		if (last && last->step == run.step && last->phase == run.phase)
 			continue;
 		if (!gm_array_push(&model->runs, run))
@@ -140,6 +175,7 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
 	find_micro_batches(model, settled);
+	index_runs(model);
 	return NULL;
 }
 
@@ -150,9 +186,7 @@ size_t gm_model_run_count(const struct gm_model *model)
 
 struct gm_model_run gm_model_run(const struct gm_model *model, size_t index)
 {
-	const struct run *run = &model->runs.items[index];
-	uint32_t end = index + 1 < model->runs.count ? run[1].event : model->event_count;
-	return (struct gm_model_run){run->event, end, run->step, (enum gm_phase)run->phase};
+	return gm_run_at_index(model, index);
 }
 
 struct gm_model_run gm_walk_run(struct gm_walk *walk)
@@ -161,12 +195,14 @@ struct gm_model_run gm_walk_run(struct gm_walk *walk)
 	while (walk->run + 1 < model->runs.count &&
 	        model->runs.items[walk->run + 1].event <= walk->number)
 		walk->run++;
-	return gm_model_run(model, walk->run);
+	return gm_run_at_index(model, walk->run);
 }
 
 size_t gm_model_run_at(const struct gm_model *model, uint32_t event)
 {
-	size_t low = 0, high = model->runs.count;
+	const struct checkpoint *near = &model->checkpoints.items[event / CHECKPOINT_EVENTS];
+	bool last = event / CHECKPOINT_EVENTS + 1 == model->checkpoints.count;
+	size_t low = near->run, high = last ? model->runs.count : near[1].run + 1;
 	while (low + 1 < high) {
 		size_t middle = low + (high - low) / 2;
 		if (model->runs.items[middle].event <= event)

@@ -51,9 +51,11 @@ static bool grow(struct gm_sites *sites)
 
 bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
 {
-	*ret_site = sites->latest;
-	/* most events follow one of their own site */
-	if (sites->items.count && is_of(&sites->items.items[sites->latest], event))
+	/* most events are of a site that was there lately: no hash of all of it is needed to find that */
+	uint32_t *near =
+	        &sites->near[(event->python_stack * 5 + event->native_stack) % GM_SITES_NEAR];
+	*ret_site = *near;
+	if (*near < sites->items.count && is_of(&sites->items.items[*near], event))
 		return true;
 	if (sites->items.count * 2 >= sites->slot_count && !grow(sites))
 		return false;
@@ -67,6 +69,6 @@ bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t
 			return false;
 		sites->slots[at] = (uint32_t)sites->items.count;
 	}
-	*ret_site = sites->latest = sites->slots[at] - 1;
+	*ret_site = *near = sites->slots[at] - 1;
 	return true;
 }

@@ -15,11 +15,13 @@ struct gm_site {
 	uint32_t flags;
 };
 
+enum { GM_SITES_NEAR = 1 << 12 };
+
 struct gm_sites {
 	GM_ARRAY(struct gm_site) items;
 	uint32_t *slots; /* open-addressed: number of a site, plus 1; 0: free */
 	size_t slot_count;
-	uint32_t latest; /* that was asked for */
+	uint32_t near[GM_SITES_NEAR]; /* numbers of sites, by a few bits of them */
 };
 
 void gm_sites_deinit(struct gm_sites *sites);

@@ -11,46 +11,6 @@ size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t 
 	return SIZE_MAX;
 }
 
-static uint64_t take(uint64_t from, uint64_t size)
-{
-	return from > size ? from - size : 0;
-}
-
-void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
-        const struct gm_block *block, uint32_t number)
-{
-	uint64_t requested = block ? block->requested : 0;
-	switch (action) {
-	case GM_ALLOC:
-		usage->allocated += size;
-		usage->active += size;
-		usage->requested += requested;
-		break;
-	case GM_FREE_REQUESTED:
-	case GM_FREE_COMPLETED:
-		if (!block || block->alloc == GM_NO_EVENT)
-			break; /* its allocation was never counted */
-		if (block->free_requested == number ||
-		        (block->free_completed == number && block->free_requested == GM_NO_EVENT))
-			usage->allocated = take(usage->allocated, block->size);
-		if (block->free_completed == number) {
-			usage->active = take(usage->active, block->size);
-			usage->requested = take(usage->requested, requested);
-		}
-		break;
-	case GM_SEGMENT_ALLOC:
-	case GM_SEGMENT_MAP:
-		usage->reserved += size;
-		break;
-	case GM_SEGMENT_FREE:
-	case GM_SEGMENT_UNMAP:
-		usage->reserved = take(usage->reserved, size);
-		break;
-	default:
-		break;
-	}
-}
-
 /* What an event does, told by the block that it is about; false: the log has to be asked (segments; a second free). */
 static bool told_by_block(const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
 {

@@ -23,9 +23,10 @@ struct followed {
 	bool candidate;     /* without landmarks too */
 	unsigned landmarks; /* seen within */
 	uint64_t events;
-	bool inside; /* the last event was in it */
-	bool told;   /* its iterator tells its passes */
-	bool turned; /* and it has moved since the last event within */
+	uint64_t fed; /* the number of the last event in it */
+	bool inside;  /* that was the event before this one */
+	bool told;    /* its iterator tells its passes */
+	bool turned;  /* and it has moved since the last event within */
 	uint32_t last_lasti;
 	uint32_t last_inner; /* index + 1 of the loop right within it that the last event was in */
 	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
@@ -67,6 +68,7 @@ struct summary {
 	/* the frames from the outermost in, up to the first of torch's own */
 	uint32_t place_count;
 	struct place *places;
+	uint64_t places_hash;
 };
 
 /* A loop that is in another pass since the last event that stood in it. */
@@ -95,7 +97,9 @@ struct gm_steps {
 	uint64_t generation; /* the call of generate() that the last event was in */
 	struct place turning;
 	bool decoding;         /* its loop has gone round */
-	uint32_t latest_stack; /* of the last event, where it was the main thread's; 0: none */
+	uint64_t fed;          /* events of the main thread that told something */
+	uint32_t latest_stack; /* of the last of them; 0: another thread's came since */
+	bool settled;          /* a further allocation at that stack tells nothing either */
 	uint64_t repeated;     /* events since that told nothing new */
 };
 
@@ -221,9 +225,12 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
 {
 	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
-	for (size_t i = count; summary->places && i-- > 0 && !gm_frame_in_torch(frames[i].file);)
+	for (size_t i = count; summary->places && i-- > 0 && !gm_frame_in_torch(frames[i].file);) {
 		summary->places[summary->place_count++] =
 		        (struct place){frames[i].code, frames[i].lasti, frame_loops(&frames[i])};
+		uint64_t place = (uint64_t)frames[i].code << 32 | frames[i].lasti;
+		summary->places_hash = gm_hash_mix(summary->places_hash ^ place) + 1;
+	}
 }
 
 /* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one. */
@@ -318,7 +325,9 @@ static bool seen_before(struct followed *loop, uint64_t site)
 static bool called_anew(
         const struct summary *before, const struct summary *now, const struct standing *standing)
 {
-	if (standing->inner)
+	/* most often nothing differs: what does is within torch's own frames */
+	if (standing->inner || (before->places_hash == now->places_hash &&
+	                               before->place_count == now->place_count))
 		return false;
 	for (uint32_t i = standing->depth + 1; i < before->place_count && i < now->place_count;
 	        i++) {
@@ -369,7 +378,6 @@ static void pass(struct gm_steps *steps, struct followed *loop, const struct sta
 	}
 	loop->passes += begins;
 	loop->thin_passes += begins || repeats;
-	loop->inside = true;
 	loop->events++;
 	loop->last_lasti = standing->lasti;
 	loop->last_inner = standing->inner;
@@ -531,24 +539,52 @@ static void set_thread_phase(struct gm_steps *steps, const struct summary *summa
 static void count_repeated(struct gm_steps *steps)
 {
 	for (uint32_t i = 0; steps->repeated && i < steps->followed.count; i++)
-		if (steps->followed.items[i].inside)
+		if (steps->followed.items[i].fed == steps->fed)
 			steps->followed.items[i].events += steps->repeated;
 	steps->repeated = 0;
 }
 
-uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
-        bool allocates, bool borrowed)
+/* Tells each loop that the stack stands in of the event. */
+static void feed_loops(struct gm_steps *steps, const struct summary *summary, uint32_t python_stack,
+        uint32_t native_stack, bool made)
+{
+	/* Without a native stack two allocations of one call cannot be told from two calls. */
+	uint64_t site = (uint64_t)python_stack << 32 | native_stack;
+	uint64_t before = steps->fed++;
+	steps->settled = true;
+	for (uint32_t i = 0; i < summary->count; i++) {
+		const struct standing *standing = &summary->standing[i];
+		struct followed *loop = &steps->followed.items[standing->followed];
+		if (loop->fed == steps->fed)
+			continue; /* a function that calls itself: its outermost frame was taken */
+		loop->inside = before && loop->fed == before;
+		loop->fed = steps->fed;
+		loop->landmarks |= summary->landmarks;
+		take_turn(steps, loop);
+		pass(steps, loop, standing, python_stack, site, made);
+		steps->settled &= loop->thick;
+	}
+}
+
+bool gm_steps_heeds_allocations(const struct gm_steps *steps)
+{
+	return !steps->fixed || steps->fixed_loop.thin;
+}
+
+/* An event of the main thread with a stack that may tell something: its summary; NULL: it is none. */
+static const struct summary *feed(struct gm_steps *steps, uint32_t python_stack,
+        uint32_t native_stack, bool allocates, bool borrowed)
 {
 	bool made = allocates && !borrowed && native_stack;
 	/* Two events of one stack tell what one does: but allocations, which may be passes of a thin loop. */
 	if (python_stack && python_stack == steps->latest_stack && !steps->turn_count &&
-	        (!made || (steps->fixed && !steps->fixed_loop.thin))) {
+	        (!made || steps->settled || !gm_steps_heeds_allocations(steps))) {
 		steps->repeated++;
-		return steps->step;
+		return NULL;
 	}
 	struct summary *summary = python_stack ? summary_of(steps, python_stack) : NULL;
 	if (!summary)
-		return steps->step;
+		return NULL;
 	count_repeated(steps);
 	steps->latest_stack = 0;
 	if (!steps->main_code)
@@ -556,30 +592,31 @@ uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t n
 	/* Another thread's own stack says nothing about where the loop is. */
 	if (summary->outermost != steps->main_code) {
 		set_thread_phase(steps, summary);
-		return steps->step;
+		return NULL;
 	}
 	steps->latest_stack = python_stack;
 	steps->modules |= summary->phase == GM_PHASE_FORWARD;
 	steps->landmarks |= summary->landmarks;
-	/* Without a native stack two allocations of one call cannot be told from two calls. */
-	uint64_t site = (uint64_t)python_stack << 32 | native_stack;
-	for (uint32_t i = 0; i < steps->followed.count; i++) {
-		struct followed *loop = &steps->followed.items[i];
-		const struct standing *standing = NULL;
-		for (uint32_t j = 0; j < summary->count && !standing; j++)
-			if (summary->standing[j].followed == i)
-				standing = &summary->standing[j];
-		if (!standing) {
-			loop->inside = false;
-			continue;
-		}
-		loop->landmarks |= summary->landmarks;
-		take_turn(steps, loop);
-		pass(steps, loop, standing, python_stack, site, made);
-	}
+	feed_loops(steps, summary, python_stack, native_stack, made);
+	return summary;
+}
+
+void gm_steps_learn(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
+        bool allocates, bool borrowed)
+{
+	feed(steps, python_stack, native_stack, allocates, borrowed);
+}
+
+uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
+        bool allocates, bool borrowed)
+{
+	const struct summary *summary =
+	        feed(steps, python_stack, native_stack, allocates, borrowed);
+	if (!summary)
+		return steps->step;
 	const struct followed *loop = training_loop(steps);
 	steps->step = 0;
-	if (loop && loop->inside) {
+	if (loop && loop->fed == steps->fed) {
 		steps->step = is_thin(steps, loop) ? loop->thin_passes : loop->passes;
 		steps->entered = true;
 	}

@@ -73,6 +73,11 @@ void gm_steps_fix(struct gm_steps *steps, const struct gm_step_loop *loop);
  */
 uint32_t gm_steps_feed(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
         bool allocates, bool borrowed);
+/* The same for who asks for the loop alone, when all events were fed: cheaper, and tells neither step nor phase. */
+void gm_steps_learn(struct gm_steps *steps, uint32_t python_stack, uint32_t native_stack,
+        bool allocates, bool borrowed);
+/* Does an allocation tell more than another event of the same stack? */
+bool gm_steps_heeds_allocations(const struct gm_steps *steps);
 /*
  * From the next event on that stands in this loop it is in another pass, as its iterator tells (`told`); or
  * no iterator tells any more, and the stacks have to. Before the event is fed.

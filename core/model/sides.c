@@ -1,0 +1,205 @@
+#include "model/sides.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "model/internal.h"
+
+enum gm_side gm_side_of(enum gm_phase phase)
+{
+	switch (phase) {
+	case GM_PHASE_FORWARD:
+	case GM_PHASE_BACKWARD:
+	case GM_PHASE_RECOMPUTE:
+		return GM_SIDE_MODEL;
+	case GM_PHASE_OPTIMIZER:
+		return GM_SIDE_OPTIMIZER;
+	default:
+		return GM_SIDE_NEITHER;
+	}
+}
+
+/*
+ * With t times the batch a moment has fixed + growing * t bytes, a line. Which moment in the model is the first to reach
+ * the optimizer's line is a question to the upper envelope of all lines, which is the upper convex hull of the points
+ * (growing, fixed): some dozen, of millions. The optimizer's peak is known at the walk's end alone, so the hull is kept.
+ * Points above it are gathered and taken in when there are as many as the hull has, so that no order of them is dear.
+ */
+enum { GATHERED_LEAST = 1024 };
+
+struct point {
+	uint64_t growing, fixed;
+};
+
+struct hull {
+	GM_ARRAY(struct point)
+	points; /* [0, sorted): the hull, by growing; the others are gathered */
+	size_t sorted;
+};
+
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *left = a, *right = b;
+	if (left->growing != right->growing)
+		return left->growing < right->growing ? -1 : 1;
+	return left->fixed < right->fixed ? -1 : left->fixed > right->fixed;
+}
+
+/* Is `middle` on or below the line from `left` to `right`? In long double: sizes have more bits than a product has. */
+static bool is_below(
+        const struct point *left, const struct point *middle, const struct point *right)
+{
+	long double run = (long double)right->growing - (long double)left->growing,
+	            rise = (long double)right->fixed - (long double)left->fixed;
+	return ((long double)middle->fixed - (long double)left->fixed) * run <=
+	       ((long double)middle->growing - (long double)left->growing) * rise;
+}
+
+/* The upper hull of all points, from the left (Andrew's monotone chain); what is left of the highest is below its line. */
+static void close_hull(struct hull *hull)
+{
+	struct point *points = hull->points.items;
+	size_t kept = 0;
+	if (hull->points.count)
+		qsort(points, hull->points.count, sizeof(*points), compare_points);
+	for (size_t i = 0; i < hull->points.count; i++) {
+		while (kept && points[kept - 1].fixed <= points[i].fixed)
+			kept--;
+		while (kept > 1 && is_below(&points[kept - 2], &points[kept - 1], &points[i]))
+			kept--;
+		points[kept++] = points[i];
+	}
+	hull->points.count = hull->sorted = kept;
+}
+
+static bool is_above(const struct hull *hull, const struct point *point)
+{
+	const struct point *points = hull->points.items;
+	size_t low = 0, high = hull->sorted;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (points[middle].growing < point->growing)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == hull->sorted)
+		return true;
+	if (points[low].fixed >= point->fixed)
+		return false;
+	return low == 0 || !is_below(&points[low - 1], point, &points[low]);
+}
+
+static bool add_point(struct hull *hull, struct point point)
+{
+	if (!is_above(hull, &point))
+		return true;
+	if (!gm_array_push(&hull->points, point))
+		return false;
+	size_t gathered = hull->points.count - hull->sorted;
+	if (gathered >= GATHERED_LEAST && gathered >= hull->sorted)
+		close_hull(hull);
+	return true;
+}
+
+/* Times the batch below which the optimizer's peak is the higher one, and above which the model's: where the envelope, which
+ * is convex, comes up through the optimizer's line. 0: nowhere, as one of them is higher at any batch. */
+static double find_equal(struct hull *hull, const struct gm_moment *optimizer)
+{
+	double from = 0, to = INFINITY;
+	double fixed = (double)(optimizer->allocated - optimizer->growing);
+	close_hull(hull);
+	for (size_t i = 0; i < hull->points.count; i++) {
+		const struct point *point = &hull->points.items[i];
+		double faster = (double)point->growing - (double)optimizer->growing;
+		double lower = fixed - (double)point->fixed;
+		if (faster > 0 && lower / faster < to)
+			to = lower / faster;
+		else if (faster < 0 && lower / faster > from)
+			from = lower / faster;
+		else if (faster == 0 && lower <= 0)
+			return 0;
+	}
+	return from < to && to < INFINITY ? to : 0;
+}
+
+/* Does the size of a block follow the batch? `side`: where it was allocated. */
+static bool grows(const struct gm_categories *categories, uint32_t block, enum gm_side side)
+{
+	enum gm_category category = gm_categories_of(categories, block);
+	return category == GM_CATEGORY_ACTIVATION || category == GM_CATEGORY_INPUT ||
+	       (category == GM_CATEGORY_TEMPORARY && side == GM_SIDE_MODEL);
+}
+
+struct walking {
+	const struct gm_model *model;
+	const struct gm_categories *categories;
+	size_t device;
+	uint64_t allocated, growing;
+	uint8_t *growing_blocks; /* by block, once it was allocated */
+	struct gm_moment *peaks;
+	struct hull hull;
+};
+
+/* What an event does to the sums. True: it may have made them greater. */
+static bool take(struct walking *walking, uint32_t number, enum gm_side side)
+{
+	const struct gm_model *model = walking->model;
+	uint32_t index = model->event_blocks[number];
+	if (index == GM_NO_BLOCK)
+		return false;
+	const struct gm_block *block = &model->blocks.items[index];
+	if (block->device != walking->device)
+		return false;
+	if (number == block->alloc) {
+		walking->growing_blocks[index] = grows(walking->categories, index, side);
+		walking->allocated += block->size;
+		walking->growing += walking->growing_blocks[index] ? block->size : 0;
+		return true;
+	}
+	if (number != gm_block_end(block) || block->alloc == GM_NO_EVENT)
+		return false;
+	walking->allocated = gm_usage_less(walking->allocated, block->size);
+	if (walking->growing_blocks[index])
+		walking->growing = gm_usage_less(walking->growing, block->size);
+	return false;
+}
+
+/* Goes through a run. What frees leave is below what was there before them, but where a run begins. */
+static bool walk_run(struct walking *walking, struct gm_model_run run)
+{
+	enum gm_side side = gm_side_of(run.phase);
+	struct gm_moment *peak = &walking->peaks[side];
+	for (uint32_t number = run.first; number < run.end; number++) {
+		if (!take(walking, number, side) && number != run.first)
+			continue;
+		if (walking->allocated > peak->allocated)
+			*peak = (struct gm_moment){number, walking->allocated, walking->growing};
+		if (side == GM_SIDE_MODEL && walking->growing <= walking->allocated &&
+		        !add_point(&walking->hull, (struct point){walking->growing,
+		                                           walking->allocated - walking->growing}))
+			return false;
+	}
+	return true;
+}
+
+struct gm_error *gm_model_sides(const struct gm_model *model,
+        const struct gm_categories *categories, size_t device,
+        struct gm_moment ret_peaks[GM_SIDE_COUNT], double *ret_equal_at)
+{
+	for (size_t i = 0; i < GM_SIDE_COUNT; i++)
+		ret_peaks[i] = (struct gm_moment){.event = GM_NO_EVENT};
+	_cleanup_free_ uint8_t *growing = calloc(model->blocks.count + 1, 1);
+	struct walking walking = {.model = model,
+	        .categories = categories,
+	        .device = device,
+	        .growing_blocks = growing,
+	        .peaks = ret_peaks};
+	bool fits = growing != NULL;
+	for (size_t i = 0; fits && i < model->runs.count; i++)
+		fits = walk_run(&walking, gm_run_at_index(model, i));
+	*ret_equal_at = fits ? find_equal(&walking.hull, &ret_peaks[GM_SIDE_OPTIMIZER]) : 0;
+	gm_array_deinit(&walking.hull.points);
+	return fits ? NULL : &gm_error_no_memory;
+}
