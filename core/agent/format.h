@@ -83,6 +83,9 @@ enum gm_agent_mark {
 	GM_AGENT_MARK_PUSH,     /* a range begins: NVTX, record_function, gpumem.profile */
 	GM_AGENT_MARK_POP,
 	GM_AGENT_MARK_METADATA, /* from here on the thread's allocations have this metadata; "": none */
+	GM_AGENT_MARK_FORWARD, /* since 2.0: from here on the thread runs the backward of a node that was made
+	                          there: lines of "line number, tab, function, tab, file", innermost first; "": of none,
+	                          or that is not known */
 };
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */

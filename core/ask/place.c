@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "model/site.h"
 
 bool gm_place_frame(
@@ -29,6 +30,15 @@ bool gm_place_frame(
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place)
 {
 	return gm_place_frame(log, stack, gm_site_index(log, stack), ret_place);
+}
+
+bool gm_place_forward(
+        const struct gm_model *model, uint32_t event, struct gm_forward_frame *ret_frame)
+{
+	for (size_t i = 0; gm_model_forward(model, event, i, ret_frame); i++)
+		if (!gm_file_is_library(ret_frame->file))
+			return true;
+	return gm_model_forward(model, event, 0, ret_frame);
 }
 
 const char *gm_place_base_name(const char *path)

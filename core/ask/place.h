@@ -4,6 +4,7 @@
 
 #include "cpython/cpython.h" /* enum gm_op */
 #include "log/log.h"
+#include "model/model.h"
 
 /* One Python frame with its names; strings are the log's. */
 struct gm_frame_place {
@@ -20,6 +21,9 @@ bool gm_place_frame(
         const struct gm_log *log, uint32_t stack, size_t index, struct gm_frame_place *ret_place);
 /* The innermost frame that is the user's own, else the innermost. False: the stack is empty. */
 bool gm_place_site(const struct gm_log *log, uint32_t stack, struct gm_frame_place *ret_place);
+/* The same of the forward stack of the autograd node whose backward the event is of; false: it is not known. */
+bool gm_place_forward(
+        const struct gm_model *model, uint32_t event, struct gm_forward_frame *ret_frame);
 /* The last part of a path. */
 const char *gm_place_base_name(const char *path);
 

@@ -120,6 +120,8 @@ enum gm_mark_kind {
 	GM_MARK_PUSH,     /* a range of the thread begins, within those that are open */
 	GM_MARK_POP,
 	GM_MARK_METADATA, /* the thread's events have this metadata from here on; an empty name: none */
+	GM_MARK_FORWARD, /* the thread's events are of the backward of a node made there: lines of "line number, tab,
+	                     function, tab, file", innermost first; an empty name: of none, or that is not known */
 	GM_MARK_COUNT,
 };
 struct gm_log_mark {

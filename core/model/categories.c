@@ -195,7 +195,8 @@ static bool is_workspace_size(uint64_t size)
 
 static bool is_parameter_size(const struct working *working, uint64_t requested)
 {
-	return bsearch(&requested, working->parameter_sizes, working->parameter_count,
+	return working->parameter_count &&
+	       bsearch(&requested, working->parameter_sizes, working->parameter_count,
 	               sizeof(requested), compare_sizes) != NULL;
 }
 

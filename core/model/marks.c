@@ -27,6 +27,7 @@ struct thread_ranges {
 	GM_ARRAY(struct change) changes;
 	size_t near; /* the change that was asked for last: events are mostly gone through in order */
 	GM_ARRAY(struct change) metadata; /* string ids in the place of ranges */
+	GM_ARRAY(struct change) forward;  /* the same */
 };
 
 struct gm_marks {
@@ -115,6 +116,11 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 		return thread ? gm_array_push(&thread->metadata,
 		                        ((struct change){mark->event, mark->name}))
 		              : marks->threads.count == THREADS_MAX;
+	case GM_MARK_FORWARD:
+		thread = ranges_of(marks, mark->thread);
+		return thread ? gm_array_push(&thread->forward,
+		                        ((struct change){mark->event, mark->name}))
+		              : marks->threads.count == THREADS_MAX;
 	case GM_MARK_STEP:
 		return gm_array_push(&marks->steps, mark->event);
 	case GM_MARK_PUSH:
@@ -168,6 +174,7 @@ void gm_marks_destroy(struct gm_marks *marks)
 	for (size_t i = 0; i < marks->threads.count; i++) {
 		gm_array_deinit(&marks->threads.items[i].changes);
 		gm_array_deinit(&marks->threads.items[i].metadata);
+		gm_array_deinit(&marks->threads.items[i].forward);
 	}
 	gm_array_deinit(&marks->threads);
 	gm_array_deinit(&marks->ranges);
@@ -285,6 +292,18 @@ const char *gm_marks_metadata(const struct gm_marks *marks, uint64_t event, uint
 		                        : 0;
 		if (name)
 			return gm_log_string(marks->log, name);
+	}
+	return NULL;
+}
+
+const char *gm_marks_forward(const struct gm_marks *marks, uint64_t event, uint64_t thread)
+{
+	for (size_t i = 0; marks && i < marks->threads.count; i++) {
+		const struct thread_ranges *one = &marks->threads.items[i];
+		if (one->thread != thread)
+			continue;
+		uint32_t name = last_of(one->forward.items, one->forward.count, event);
+		return name ? gm_log_string(marks->log, name) : NULL;
 	}
 	return NULL;
 }

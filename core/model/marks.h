@@ -25,5 +25,7 @@ size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t th
         const char **ret_names, size_t max);
 /* What the program has attached to its thread's allocations (torch.cuda.memory._set_memory_metadata); NULL: nothing. */
 const char *gm_marks_metadata(const struct gm_marks *marks, uint64_t event, uint64_t thread);
+/* Where the forward pass made the node whose backward the event is of, as in GM_MARK_FORWARD; NULL: not known. */
+const char *gm_marks_forward(const struct gm_marks *marks, uint64_t event, uint64_t thread);
 
 #endif

@@ -143,6 +143,14 @@ size_t gm_model_ranges(
         const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
 /* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL: nothing. */
 const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
+/* A frame of the stack at which the forward pass made the node whose backward the event is of; innermost first. False: there is no
+ * such frame, or the stack is not known: PyTorch keeps it in anomaly mode alone. */
+struct gm_forward_frame {
+	char file[1024], function[256];
+	uint32_t line;
+};
+bool gm_model_forward(const struct gm_model *model, uint64_t event, size_t index,
+        struct gm_forward_frame *ret_frame);
 /* The loop whose passes are the steps; false: none was found. */
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
 

@@ -1,4 +1,6 @@
 /* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked up. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -268,4 +270,26 @@ const char *gm_model_metadata(const struct gm_model *model, uint64_t number)
 	gm_log_event(model->log, number, &event);
 	return event.device_type == CUDA ? gm_marks_metadata(model->marks, number, event.thread)
 	                                 : NULL;
+}
+
+bool gm_model_forward(const struct gm_model *model, uint64_t number, size_t index,
+        struct gm_forward_frame *ret_frame)
+{
+	if (!model->marks || number >= model->event_count)
+		return false;
+	const char *text = gm_marks_forward(
+	        model->marks, number, gm_model_site(model, (uint32_t)number)->thread);
+	for (; text && index > 0; index--) {
+		text = strchr(text, '\n');
+		text = text ? text + 1 : NULL;
+	}
+	const char *function = text ? strchr(text, '\t') : NULL,
+	           *file = function ? strchr(function + 1, '\t') : NULL;
+	if (!file)
+		return false;
+	int name = (int)(file - function - 1), path = (int)strcspn(file + 1, "\n");
+	ret_frame->line = (uint32_t)strtoul(text, NULL, 10);
+	snprintf(ret_frame->function, sizeof(ret_frame->function), "%.*s", name, function + 1);
+	snprintf(ret_frame->file, sizeof(ret_frame->file), "%.*s", path, file + 1);
+	return true;
 }

@@ -168,8 +168,13 @@ struct gm_error *gm_render_blocks_explained(
 		        known ? gm_phase_name(gm_model_phase(blocks->model, block->alloc)) : "");
 		gm_table_cell(table, "%s",
 		        gm_category_name(gm_categories_of(blocks->categories, blocks->live[i])));
-		gm_table_cell(
-		        table, "%s", gm_categories_reason(blocks->categories, blocks->live[i]));
+		const char *reason = gm_categories_reason(blocks->categories, blocks->live[i]);
+		struct gm_forward_frame forward;
+		if (known && gm_place_forward(blocks->model, block->alloc, &forward))
+			gm_table_cell(table, "%s; in the backward of %s:%u in %s", reason,
+			        gm_place_base_name(forward.file), forward.line, forward.function);
+		else
+			gm_table_cell(table, "%s", reason);
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
@@ -204,6 +209,11 @@ static json_t *block_json(const struct gm_model *model, const struct gm_block *b
 		json_object_set_new(value, "site",
 		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
 		                (int)place.line, "function", gm_json_string(place.function)));
+	struct gm_forward_frame forward;
+	if (gm_place_forward(model, block->alloc, &forward))
+		json_object_set_new(value, "forward_site",
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(forward.file), "line",
+		                (int)forward.line, "function", gm_json_string(forward.function)));
 	return value;
 }
 

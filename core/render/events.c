@@ -43,6 +43,10 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 			fprintf(out, "  {%s}", metadata);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);
+		struct gm_forward_frame forward;
+		if (gm_place_forward(model, (uint32_t)n, &forward))
+			fprintf(out, "  (backward of %s:%u %s)", gm_place_base_name(forward.file),
+			        forward.line, forward.function);
 		if (event.flags & GM_EVENT_PREEXISTING)
 			fputs("  (alive when recording began)", out);
 		fputc('\n', out);

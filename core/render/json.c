@@ -85,6 +85,18 @@ static json_t *ranges(const struct gm_model *model, uint32_t number)
 	return array;
 }
 
+/* Where the forward pass was, of an event of backward: known in anomaly mode alone. */
+static json_t *forward_frames(const struct gm_model *model, uint32_t number)
+{
+	struct gm_forward_frame frame;
+	json_t *frames = json_array();
+	for (size_t i = 0; gm_model_forward(model, number, i, &frame); i++)
+		json_array_append_new(frames,
+		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(frame.file), "line",
+		                (int)frame.line, "function", gm_json_string(frame.function)));
+	return frames;
+}
+
 json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -127,6 +139,11 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	const char *metadata = gm_model_metadata(model, number);
 	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());
 	json_object_set_new(value, "python", python_frames(log, event.python_stack));
+	json_t *forward = forward_frames(model, number);
+	if (json_array_size(forward))
+		json_object_set_new(value, "forward", forward);
+	else
+		json_decref(forward);
 	json_object_set_new(value, "native", native_frames(log, event.native_stack));
 	return value;
 }

@@ -14,6 +14,11 @@ static void put_stack(const struct gm_why *why, const char *what, uint32_t numbe
 	        i++)
 		fprintf(out, "    %s:%u in %s\n", gm_text_path(place.file), place.line,
 		        place.function);
+	struct gm_forward_frame forward;
+	for (size_t i = 0; gm_model_forward(why->model, number, i, &forward); i++)
+		fprintf(out, "%s    %s:%u in %s\n",
+		        i ? "" : "  in the backward of what the forward pass made at\n",
+		        gm_text_path(forward.file), forward.line, forward.function);
 }
 
 struct gm_error *gm_render_why_text(

@@ -192,7 +192,7 @@ static void write_pass(struct gm_spool_replay *replay, const struct told_pass *t
 void gm_spool_replay_mark(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
-	enum { MARKS_MAX = 4096, NAME_MAX_SIZE = 2048 };
+	enum { MARKS_MAX = 4096, NAME_MAX_SIZE = 1 << 14 };
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
 	struct told_mark mark = {.kind = gm_get_u32(&in)};

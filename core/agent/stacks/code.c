@@ -95,7 +95,7 @@ static const uint8_t *characters(uint64_t object, unsigned *ret_kind, size_t *re
 	return (const uint8_t *)(uintptr_t)data;
 }
 
-static uint8_t *put_utf8(uint8_t *at, uint32_t c)
+uint8_t *gm_put_utf8(uint8_t *at, uint32_t c)
 {
 	if (c < 0x80) {
 		*at++ = (uint8_t)c;
@@ -132,7 +132,8 @@ static size_t text_of(uint64_t object, uint8_t *ret)
 		uint32_t c = kind == 1   ? data[i]
 		             : kind == 2 ? ((const uint16_t *)(const void *)data)[i]
 		                         : ((const uint32_t *)(const void *)data)[i];
-		at = put_utf8(at, c == 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? '?' : c);
+		at = gm_put_utf8(
+		        at, c == 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? '?' : c);
 	}
 	return (size_t)(at - ret);
 }

@@ -245,6 +245,8 @@ struct gm_stacks_thread {
 	uint32_t loop_count;
 	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
 
+	uint64_t forward; /* forward.c: hash of what was said last; 0: nothing */
+
 	size_t scratch_used; /* of `record`: decoding.h */
 	/* a slot is a line of the cache */
 	_Alignas(64) struct gm_python_slot python[GM_STACKS_FRAMES_MAX + 1]; /* outermost first */
@@ -435,5 +437,10 @@ enum { GM_WAITERS_MAX = 64 };
 /* waiter.c: of several threads (by their numbers) the one that waits for this one; GM_WAITERS_MAX: not known. */
 size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count);
 bool gm_native_find_stack(struct gm_stacks_thread *thread);
+/* forward.c: has anomaly mode ever been on? Then this event's forward stack is told where it is another than before. */
+bool gm_forward_is_on(void);
+void gm_forward_take(struct gm_stacks_thread *thread);
+/* code.c */
+uint8_t *gm_put_utf8(uint8_t *at, uint32_t character);
 
 #endif

@@ -24,6 +24,7 @@ static void forget_thread(struct gm_stacks_thread *thread)
 	thread->stack_end = thread->stack_start = 0;
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
+	thread->forward = 0;
 	memset(thread->lent, 0, sizeof(thread->lent));
 	thread->epoch++;
 }
@@ -84,6 +85,7 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 		memset(thread->codes_seen, 0, sizeof(thread->codes_seen));
 		memset(thread->children_seen, 0, sizeof(thread->children_seen));
 		thread->python_count = thread->native_count = 0;
+		thread->forward = 0;
 		memset(thread->lent, 0, sizeof(thread->lent));
 	}
 	return thread;
@@ -201,6 +203,8 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 				ret->flags |= GM_STACKS_BORROWED;
 			if (ret->python)
 				gm_passes_take(thread);
+			if (GM_UNLIKELY(gm_forward_is_on()))
+				gm_forward_take(thread);
 		} else if (!gm_stacks_python.refused) {
 			seek_python();
 		}

@@ -11,6 +11,7 @@
  *   passes.c    how far a loop of the program has come
  *   borrow.c    the stack of the thread that waits in backward()
  *   waiter.c    which of several that is
+ *   forward.c   where the forward pass made the node whose backward runs
  *   native.c    walks the C stack
  *   seen.c      C stacks that the thread had before: checked, not walked
  *   rows.c      where a caller's frame is, by program counter
