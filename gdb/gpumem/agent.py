@@ -7,6 +7,7 @@ calls of functions in the stopped process (calls.py), and told what PyTorch had 
 
 import json
 import os
+import re
 import tempfile
 
 import gdb
@@ -169,6 +170,7 @@ class AgentRecording:
 
     stopped = False
     told = None
+    catchpoint = None
     on_refusal = on_other_process = on_oom = None
 
     def __init__(self, pid, log):
@@ -182,6 +184,16 @@ class AgentRecording:
         self.told = told
         gdb.events.stop.connect(self._stopped)
 
+    def core_at_oom(self, write):
+        """The agent stops the process as above; `write` writes the core, and it goes on."""
+        gdb.execute("handle SIGSTOP nostop noprint nopass", to_string=True)
+        made = gdb.execute("catch signal SIGSTOP", to_string=True)
+        self.catchpoint = int(re.search(r"Catchpoint ([0-9]+)", made)[1])
+        AgentRecording.at_oom = staticmethod(write)
+        # by a catchpoint's commands, as these are done before gdb's next one is
+        call = "python import gpumem.agent; gpumem.agent.AgentRecording.at_oom()"
+        gdb.execute(f"commands {self.catchpoint}\nsilent\n{call}\ncontinue\nend", to_string=True)
+
     def _stopped(self, event):
         if getattr(event, "stop_signal", "") == "SIGSTOP" and debugger.process_id() == self.pid:
             self.told()
@@ -190,6 +202,9 @@ class AgentRecording:
         if self.told:
             gdb.events.stop.disconnect(self._stopped)
             gdb.execute("handle SIGSTOP pass", to_string=True)
+        if self.catchpoint:
+            gdb.execute(f"delete {self.catchpoint}", to_string=True)
+            gdb.execute("handle SIGSTOP stop print pass", to_string=True)
         stop_in(self.pid)
         summary = self.recorder.summary()
         self.log.refresh_saved()

@@ -80,7 +80,7 @@ class Waiting:
     def _put_agent(self):
         """Into the programs that gdb will start."""
         self._take_agent()
-        self.preload = agent.Preload(self.devices, "debugger" if self.on_oom == "stop" else "none")
+        self.preload = agent.Preload(self.devices, "none" if self.on_oom == "none" else "debugger")
 
     def _take_agent(self):
         if self.preload is not None:
@@ -103,13 +103,15 @@ class Waiting:
         if started and not self.preload.is_in(pid):
             raise Failure("gdb attached to it: type `gpumem record --engine agent` now that it is there", 2)
         log = agent.AgentLog(pid, self.preload.folder if started else agent.new_folder())
-        stops = "debugger" if self.on_oom == "stop" else "none"
+        stops = "none" if self.on_oom == "none" else "debugger"
         if not started:
             agent.load(pid, log, self.devices, stops)
         current.use_log(log)
         current.recording = agent.AgentRecording(pid, log)
         if self.on_oom == "stop":
             current.recording.stop_at_oom(tell_account)
+        elif self.on_oom == "core":
+            current.recording.core_at_oom(OnOom("core", pid, self.core_file))
 
     def _begin_breakpoints(self, pid):
         current = session()

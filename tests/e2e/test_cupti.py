@@ -1,5 +1,6 @@
 """CUPTI's side of the agent, against a stand-in that delivers callback records of CUPTI's own structures."""
 
+import json
 import os
 import subprocess
 import sys
@@ -101,3 +102,62 @@ def test_a_program_that_lost_ld_preload_is_recorded_from_cuda_on(run, run_gpumem
     kept, lost = ([(e["action"], e["size"], e["step"], e["phase"]) for e in run_gpumem("events", log, "--json").check().json_lines()]
                   for log in logs)  # fmt: skip
     assert len(kept) > 20 and kept == lost
+
+
+PROFILED = """
+import ctypes, json, os, sys
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+model = torch.nn.Linear(500, 500, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+cupti = ctypes.CDLL(os.environ["GPUMEM_CUPTI"])
+heard, subscriber = [], ctypes.c_void_p()
+hear = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)(lambda *call: heard.append(call[2]))
+assert cupti.cuptiSubscribe(ctypes.byref(subscriber), hear, None) == 0  # as a profiler does at its start
+assert cupti.cuptiEnableCallback(1, subscriber, 1, 243) == 0  # cuMemAlloc_v2
+
+
+def step():
+    loss = model(torch.randn(10, 500, device="cuda")).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True, with_stack=True) as profiler:
+    step()
+    print("profiling", flush=True)
+    sys.stdin.readline()
+    marker = torch.empty(12345 * 512, dtype=torch.uint8, device="cuda")
+    for _ in range(3):
+        step()
+    pointer = ctypes.c_void_p()
+    assert cupti.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(4096)) == 0
+memory = [e.nbytes() for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]" and e.device_type().name == "CUDA"]
+names = sorted(e.name for e in profiler.events() if not e.name.startswith("cu"))
+json.dump([memory, names, heard], open(sys.argv[1], "w"))
+"""
+
+
+def test_attaching_while_pytorchs_profiler_runs_leaves_its_profile_as_it_was(spawn, run_gpumem, driver, python, sim_env, tmp_path):
+    program, log, told = tmp_path / "profiled.py", tmp_path / "run.gpumem", []
+    program.write_text(PROFILED)
+    environment = {**os.environ, **sim_env(), "GPUMEM_CUPTI": str(driver / "libcupti_stand_in.so")}
+    for attach in (False, True):
+        process = spawn([python, program, tmp_path / "told"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout.readline() == "profiling\n"
+        if attach:
+            run_gpumem("attach", process.pid, "-o", log).check()
+        process.communicate("\n", timeout=100)
+        assert process.returncode == 0
+        told.append(json.loads((tmp_path / "told").read_text()))
+    assert told[0] == told[1] and told[1][2] == [243, 243]  # the profiler has CUPTI still
+    info = run_gpumem("info", log, "--json").check().json()
+    assert [gap for gap in info["gaps"] if "CUPTI is taken" in gap]
+    events = [e for e in run_gpumem("events", log, "--json").check().json_lines() if not e["preexisting"] and e["device_type"] == "cuda"]
+    ours = [e["size"] if e["action"] == "alloc" else -e["size"] for e in events if e["action"] in ("alloc", "free_requested")]
+    assert len(ours) > 40 and ours[0] == 12345 * 512
+    theirs = told[1][0]
+    after = theirs[theirs.index(12345 * 512):]  # fmt: skip
+    assert ours[: len(after)] == after

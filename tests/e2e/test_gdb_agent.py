@@ -154,10 +154,9 @@ def test_each_run_is_recorded_anew_and_a_saved_one_stays(run_gdb, run_gpumem, st
 
 @pytest.mark.long
 def test_what_the_agent_cannot_do_is_told(run_gdb, stops):
-    gdb = run_gdb([RECORD, "gpumem step", "gpumem until step=2", f"{RECORD} --on-oom core"], stops)
+    gdb = run_gdb([RECORD, "gpumem step", "gpumem until step=2"], stops)
     assert "gpumem: step: " in gdb["gpumem step"] and "gpumem record" in gdb["gpumem step"]
     assert "gpumem: until: " in gdb["gpumem until step=2"]
-    assert "--on-oom stop" in gdb[3]
 
 
 @pytest.mark.long
@@ -166,6 +165,18 @@ def test_it_stops_where_a_device_is_out_of_memory_and_goes_on(run_gdb):
     assert "cuda:0 is out of memory: 67,108,864 bytes did not fit, at" in gdb["run"] and "verdict: capacity." in gdb["run"]
     assert gdb["gpumem oom --json"].json()["verdict"] == "capacity"
     assert "torch.OutOfMemoryError" in gdb["continue"] and "exited with code 01" in gdb["continue"]
+
+
+@pytest.mark.long
+def test_it_writes_a_core_where_a_device_is_out_of_memory_and_goes_on(run_gdb, run_gpumem, tmp_path):
+    core = tmp_path / "core.oom"
+    commands = [f"{RECORD} --on-oom core --core-file {core}", "run", "gpumem info", "info breakpoints"]
+    gdb = run_gdb(commands, EXAMPLES / "oom.py", sim="8GiB")
+    assert "cuda:0 is out of memory: 67,108,864 bytes did not fit, at" in gdb["run"], gdb.out
+    assert "core written: `gpumem oom" in gdb["run"] and "exited with code 01" in gdb["run"]
+    assert "No breakpoints" in gdb["info breakpoints"]
+    assert run_gpumem("oom", core, "--json").check().json()["requested"] == 67108864
+    core.unlink()
 
 
 def test_a_recorded_process_and_its_core_are_asked_for_the_recording_that_it_writes(

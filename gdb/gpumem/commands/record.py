@@ -27,7 +27,8 @@ class Record(Command):
 
     --devices cpu records CPU tensors too, or alone; the default is cuda.
     --on-oom stop stops the program where a device has run out of memory, before PyTorch raises its error,
-    and tells the verdict; --on-oom core writes a core there (core.PID, or FILE) and lets it go on.
+    and tells the verdict; --on-oom core writes a core there (core.PID, or FILE) and lets it go on. With
+    --engine agent both are of the first time alone.
 
     Example: gpumem record
              run
@@ -71,10 +72,6 @@ class Record(Command):
         if options.core_file and options.on_oom != "core":
             raise Usage("--core-file FILE: it is for --on-oom core: add that, or leave it out")
         by_agent = options.engine == "agent"
-        if by_agent and options.on_oom == "core":
-            raise Usage(
-                "--on-oom core: the agent cannot write a core of a program that gdb has: use --on-oom stop, or leave --engine out"
-            )
         say(waiting.start(options.devices, options.on_oom, options.core_file, by_agent))
 
     def stop(self, _options):
