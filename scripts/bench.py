@@ -2,7 +2,7 @@
 
 A row is a module of scripts/bench.d: `TITLE`, `UNIT`, `CONTENDERS` (name -> a function of a Bench that does one
 measurement and gives back a number) and `COMPARE` (a list of (ours, rival, what the ratio means)); with
-`LESS`, a contender's name, ratios are of what comes on top of it. The
+`LESS`, a contender's name, ratios are of what comes on top of it; `ROUNDS` is the most rounds that tell more. The
 contenders of a row take turns, round by round, so that a slow minute of the machine hits them alike; medians
 are compared. Figures of time mean something only beside each other: nothing here fails on them.
 """
@@ -15,6 +15,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +92,7 @@ class Bench:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def run(self, command, env=None, timeout=300):
+    def run(self, command, env=None, timeout=600):
         process = subprocess.Popen(
             [str(word) for word in command], env={**os.environ, **(env or {})}, text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -122,14 +123,18 @@ def load(path):
     return module
 
 
-def progress(text):
+def progress(text, shown=[0.0]):
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+    elif text and time.monotonic() - shown[0] >= 20:  # a file or a pipe: that it goes on
+        shown[0] = time.monotonic()
+        print(text, file=sys.stderr, flush=True)
 
 
 def measure(row, bench, rounds):
     times = {name: [] for name in row.CONTENDERS}
     failed = {}
+    rounds = min(rounds, getattr(row, "ROUNDS", rounds))
     for turn in range(rounds):
         for name, contender in row.CONTENDERS.items():
             if name in failed:

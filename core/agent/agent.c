@@ -49,7 +49,7 @@ static struct {
 
 static _Thread_local struct {
 	bool inside;
-	int error;
+	int error, *errno_at; /* kept: to ask for it is a call */
 	uint32_t thread;
 } self;
 
@@ -342,13 +342,15 @@ bool gm_agent_enter(void)
 	if (atomic_load_explicit(&live->state, memory_order_acquire) != RECORDS && !wake())
 		return false;
 	self.inside = true;
-	self.error = errno;
+	if (__builtin_expect(!self.errno_at, 0))
+		self.errno_at = &errno;
+	self.error = *self.errno_at;
 	return true;
 }
 
 void gm_agent_leave(void)
 {
-	errno = self.error;
+	*self.errno_at = self.error;
 	self.inside = false;
 }
 

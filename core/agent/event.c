@@ -14,19 +14,19 @@ struct counters {
 };
 
 static struct counters counters[DEVICES];
-static _Atomic uint64_t sequence;
+static _Atomic uint64_t sequence_next;
 static uint64_t own_id;
 
 void gm_agent_events_begin(void)
 {
 	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
-	atomic_store(&sequence, 1);
+	atomic_store(&sequence_next, 1);
 }
 
 uint64_t gm_agent_events_next(void)
 {
-	return atomic_load_explicit(&sequence, memory_order_relaxed);
+	return atomic_load_explicit(&sequence_next, memory_order_relaxed);
 }
 
 void gm_agent_keep_id(uint64_t id)
@@ -81,87 +81,127 @@ static uint32_t count_bits(const struct gm_agent_event *event)
 	return bits;
 }
 
-static uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
+/* As gm_agent_varint(); most are of one byte or two. */
+static inline uint8_t *put(uint8_t *at, uint64_t value)
 {
-	return gm_agent_varint(at, gm_agent_zigzag((int64_t)(value - before)));
+	if (value < 0x80) {
+		*at = (uint8_t)value;
+		return at + 1;
+	}
+	if (value < 0x4000) {
+		at[0] = (uint8_t)(value | 0x80);
+		at[1] = (uint8_t)(value >> 7);
+		return at + 2;
+	}
+	return gm_agent_varint(at, value);
 }
 
-static void write_event(
+static inline uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
+{
+	return put(at, gm_agent_zigzag((int64_t)(value - before)));
+}
+
+/* What few events say. The order is that of the bits. */
+static uint8_t *put_source(uint8_t *at, const struct gm_agent_event *event, bool has_device)
+{
+	if (has_device) {
+		at = put(at, event->device_type);
+		at = put(at, gm_agent_zigzag(event->device));
+	}
+	return event->source ? put(at, event->source) : at;
+}
+
+static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, uint32_t bits)
+{
+	if (bits & GM_AGENT_HAS_ALLOCATED)
+		at = put(at, event->allocated);
+	return bits & GM_AGENT_HAS_RESERVED ? put(at, event->reserved) : at;
+}
+
+/* Each field is put, and its bit set, where it has something to say; the bits in front of them come last. */
+static inline void write_event(
         const struct gm_agent_event *event, const struct gm_stacks *stacks, uint32_t bits)
 {
 	struct gm_agent_piece *piece = gm_agent_piece(GM_AGENT_EVENT_MAX);
-	if (!piece) {
+	if (__builtin_expect(!piece, 0)) {
 		struct gm_agent_file_header *header = gm_agent_spool_header();
 		if (header)
 			atomic_fetch_add(&header->lost, 1);
 		return;
 	}
 	struct gm_agent_coding *before = &piece->coding;
-	const struct gm_agent_coding is = {
-	        .sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed),
-	        .time_ns = gm_agent_now(),
-	        .address = event->address,
-	        .stream = event->stream,
-	        .python = stacks->python,
-	        .native = stacks->native,
-	};
-	bool cuda_0 = event->device_type == 1 && event->device == 0;
-	bool grain = ((event->address | event->size | before->address) & 511) == 0;
-	bits |= grain ? GM_AGENT_GRAIN : 0;
-	bits |= is.sequence != before->sequence + 1 ? GM_AGENT_HAS_SEQUENCE : 0;
-	bits |= cuda_0 ? 0 : GM_AGENT_HAS_DEVICE;
-	bits |= event->source ? GM_AGENT_HAS_SOURCE : 0;
-	bits |= event->requested ? GM_AGENT_HAS_REQUESTED : 0;
-	bits |= is.stream != before->stream ? GM_AGENT_HAS_STREAM : 0;
-	bits |= is.python != before->python ? GM_AGENT_HAS_PYTHON : 0;
-	bits |= is.native != before->native ? GM_AGENT_HAS_NATIVE : 0;
-	bits |= stacks->evidence ? GM_AGENT_HAS_EVIDENCE : 0;
+	const uint64_t sequence =
+	        atomic_fetch_add_explicit(&sequence_next, 1, memory_order_relaxed);
+	const uint64_t time_ns = gm_agent_now();
+	uint8_t *head = gm_agent_piece_at(piece), *at = head + 3;
+	unsigned shift = 0;
+	if (((event->address | event->size | before->address) & 511) == 0) {
+		bits |= GM_AGENT_GRAIN;
+		shift = 9;
+	}
+	at = put_signed(at, time_ns, before->time_ns);
+	at = put(at, gm_agent_zigzag((int64_t)(event->address - before->address) >> shift));
+	at = put(at, event->size >> shift);
+	if (sequence != before->sequence + 1) {
+		bits |= GM_AGENT_HAS_SEQUENCE;
+		at = put(at, sequence - before->sequence - 1);
+	}
+	bool has_device = event->device_type != 1 || event->device != 0; /* else CUDA's first */
+	if (__builtin_expect(has_device || event->source, 0)) {
+		bits |= has_device ? GM_AGENT_HAS_DEVICE : 0;
+		bits |= event->source ? GM_AGENT_HAS_SOURCE : 0;
+		at = put_source(at, event, has_device);
+	}
+	if (event->requested) {
+		bits |= GM_AGENT_HAS_REQUESTED;
+		at = put(at, gm_agent_zigzag((int64_t)(event->size - event->requested)));
+	}
+	if (__builtin_expect(event->stream != before->stream, 0)) {
+		bits |= GM_AGENT_HAS_STREAM;
+		at = put(at, event->stream);
+		before->stream = event->stream;
+	}
+	if (__builtin_expect(bits & (GM_AGENT_HAS_ALLOCATED | GM_AGENT_HAS_RESERVED), 0))
+		at = put_counters(at, event, bits);
+	if (stacks->python != before->python) {
+		bits |= GM_AGENT_HAS_PYTHON;
+		at = put_signed(at, stacks->python, before->python);
+		before->python = stacks->python;
+	}
+	if (stacks->native != before->native) {
+		bits |= GM_AGENT_HAS_NATIVE;
+		at = put_signed(at, stacks->native, before->native);
+		before->native = stacks->native;
+	}
+	if (stacks->evidence) {
+		bits |= GM_AGENT_HAS_EVIDENCE;
+		at = put(at, stacks->evidence);
+	}
 	bits |= stacks->flags & GM_STACKS_BORROWED ? GM_AGENT_BORROWED : 0;
 	bits |= event->preexisting ? GM_AGENT_PREEXISTING : 0;
-
-	uint8_t *at = gm_agent_piece_at(piece);
-	unsigned shift = grain ? 9 : 0;
-	*at++ = (uint8_t)(0x80 | event->action);
-	*at++ = (uint8_t)bits;
-	*at++ = (uint8_t)(bits >> 8);
-	at = put_signed(at, is.time_ns, before->time_ns);
-	at = gm_agent_varint(at, gm_agent_zigzag((int64_t)(is.address - before->address) >> shift));
-	at = gm_agent_varint(at, event->size >> shift);
-	if (bits & GM_AGENT_HAS_SEQUENCE)
-		at = gm_agent_varint(at, is.sequence - before->sequence - 1);
-	if (bits & GM_AGENT_HAS_DEVICE) {
-		at = gm_agent_varint(at, event->device_type);
-		at = gm_agent_varint(at, gm_agent_zigzag(event->device));
-	}
-	if (bits & GM_AGENT_HAS_SOURCE)
-		at = gm_agent_varint(at, event->source);
-	if (bits & GM_AGENT_HAS_REQUESTED)
-		at = gm_agent_varint(
-		        at, gm_agent_zigzag((int64_t)(event->size - event->requested)));
-	if (bits & GM_AGENT_HAS_STREAM)
-		at = gm_agent_varint(at, is.stream);
-	if (bits & GM_AGENT_HAS_ALLOCATED)
-		at = gm_agent_varint(at, event->allocated);
-	if (bits & GM_AGENT_HAS_RESERVED)
-		at = gm_agent_varint(at, event->reserved);
-	if (bits & GM_AGENT_HAS_PYTHON)
-		at = put_signed(at, is.python, before->python);
-	if (bits & GM_AGENT_HAS_NATIVE)
-		at = put_signed(at, is.native, before->native);
-	if (bits & GM_AGENT_HAS_EVIDENCE)
-		at = gm_agent_varint(at, stacks->evidence);
-	*before = is;
+	head[0] = (uint8_t)(0x80 | event->action);
+	head[1] = (uint8_t)bits;
+	head[2] = (uint8_t)(bits >> 8);
+	before->sequence = sequence;
+	before->time_ns = time_ns;
+	before->address = event->address;
 	gm_agent_piece_commit(piece, at);
 }
 
-void gm_agent_event(const struct gm_agent_event *event)
+/* Not within its caller: its own frame is asked for. */
+__attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event)
 {
 	struct gm_stacks stacks = {0};
-	const struct gm_agent_registers own = gm_agent_caller();
 	bool freed =
 	        event->action == GM_AGENT_FREE_REQUESTED || event->action == GM_AGENT_SEGMENT_FREE;
-	if (!event->preexisting) /* else nobody who is here now made it */
-		gm_stacks_take(event->at ? event->at : &own, freed, &stacks);
+	if (event->preexisting) {
+		/* nobody who is here now made it */
+	} else if (event->at) {
+		gm_stacks_take(event->at, freed, &stacks);
+	} else {
+		const struct gm_agent_registers own = gm_agent_caller();
+		gm_stacks_take(&own, freed, &stacks);
+	}
 	uint32_t bits =
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
 	write_event(event, &stacks, bits | count_bits(event));

@@ -119,7 +119,7 @@ static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t si
 	return at + size;
 }
 
-/* --- python.c, code.c ---------------------------------------------------------------------------------------- */
+/* --- python.c, python_find.c, code.c ---------------------------------------------------------------------------------------- */
 
 /* A loop of a code object with a counted iterator: passes.c. */
 struct gm_code_loop {
@@ -243,6 +243,8 @@ struct gm_stacks_thread {
 
 	struct gm_open_loop loops[GM_STACKS_LOOPS]; /* of `python`, outermost first */
 	uint32_t loop_count;
+	uint32_t loops_index, loops_from,
+	        loops_to; /* the frame looked at last: it stands in the same loops from .. to */
 	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
 
 	uint64_t forward; /* forward.c: hash of what was said last; 0: nothing */
@@ -298,6 +300,8 @@ struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory
 
 /* Looks for Python among what is loaded. Cheap where it has been found or is refused. */
 void gm_python_seek(void);
+/* Takes no Python stacks from here on, and says why. */
+void gm_python_refuse(const char *why);
 /* The stack of the calling thread; `ret_state`: its PyThreadState, 0: it has none. */
 uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state);
 /* The stack of the frames from `frame` outwards. */

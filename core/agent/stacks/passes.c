@@ -114,18 +114,35 @@ void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *co
 
 /* --- at an event --- */
 
+/* No loop begins or ends between loops_from and loops_to. */
+static void narrow(struct gm_stacks_thread *thread, uint32_t offset, uint32_t bound)
+{
+	if (bound <= offset && bound > thread->loops_from)
+		thread->loops_from = bound;
+	else if (bound > offset && bound < thread->loops_to)
+		thread->loops_to = bound;
+}
+
 void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t offset)
 {
 	const struct gm_python_slot *frame = &thread->python[index];
 	const uint64_t values = frame->frame + (uint64_t)gm_stacks_python.layout.frame_localsplus +
 	                        8 * (uint64_t)frame->entry->local_count;
 
+	thread->loops_index = index;
+	thread->loops_from = 0;
+	thread->loops_to = UINT32_MAX;
 	for (uint32_t i = 0; i < frame->entry->loop_count; i++) {
 		struct gm_code_loop *loop = &frame->entry->loops[i];
-		if (offset < loop->start || offset >= loop->end)
+		bool within = offset >= loop->start && offset < loop->end;
+		narrow(thread, offset, loop->start);
+		narrow(thread, offset, loop->end);
+		if (!within)
 			continue;
-		if (thread->loop_count == GM_STACKS_LOOPS)
+		if (thread->loop_count == GM_STACKS_LOOPS) {
+			thread->loops_to = 0;
 			return;
+		}
 		thread->loops[thread->loop_count++] = (struct gm_open_loop){.loop = loop,
 		        .slot = values + 8 * (uint64_t)loop->slot,
 		        .index = index,

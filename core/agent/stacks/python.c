@@ -12,10 +12,8 @@
  * 3.11+: _PyInterpreterFrame (Include/internal/pycore_frame.h); 3.9, 3.10: frame objects.
  */
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "agent/stacks/inside.h"
-#include "cpython/locate.h"
 
 enum {
 	TRUST_AFTER =
@@ -24,129 +22,6 @@ enum {
 	OWNED_BY_C = 3, /* enum _frameowner, 3.12+ */
 	FRAMES_WALKED_MAX = 1 << 17,
 };
-
-struct gm_stacks_python gm_stacks_python;
-
-/* --- finding --- */
-
-static const struct {
-	int version;
-	const struct gm_python_layout *layout;
-} tables[] = {
-        {0x0309, &gm_python_layout_309},
-        {0x030a, &gm_python_layout_310},
-        {0x030b, &gm_python_layout_311},
-        {0x030c, &gm_python_layout_312},
-        {0x030d, &gm_python_layout_313},
-};
-
-static void refuse(const char *why)
-{
-	gm_stacks_python.refused = true;
-	gm_stacks_python.on = false;
-	gm_agent_gap(why);
-}
-
-/* 3.13 publishes its own offsets: those the walk needs are put over the table's. */
-static bool put_debug_offsets(struct gm_stacks_python *python)
-{
-	const struct gm_debug_offsets *own = (const void *)(uintptr_t)python->runtime;
-	struct gm_python_layout *layout = &python->layout;
-
-	if (!own || memcmp(own->cookie, "xdebugpy", 8))
-		return true;
-	if (own->free_threaded == 1)
-		return false;
-	const struct {
-		uint64_t value;
-		int32_t *field;
-		uint64_t limit;
-	} rows[] = {
-	        {own->thread_interpreter, &layout->thread_interpreter, own->thread_size},
-	        {own->thread_frame, &layout->thread_frame, own->thread_size},
-	        {own->thread_ident, &layout->thread_ident, own->thread_size},
-	        {own->frame_previous, &layout->frame_previous, own->frame_size},
-	        {own->frame_code, &layout->frame_code, own->frame_size},
-	        {own->frame_instruction, &layout->frame_instruction, own->frame_size},
-	        {own->frame_locals, &layout->frame_localsplus, own->frame_size},
-	        {own->frame_owner, &layout->frame_owner, own->frame_size},
-	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].value >= rows[i].limit || rows[i].limit > 1 << 16)
-			return true;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		*rows[i].field = (int32_t)rows[i].value;
-	return true;
-}
-
-static int version_here(void)
-{
-	/* unsigned long Py_Version, 3.11+ (Include/pylifecycle.h) */
-	uint64_t address = gm_module_symbol("Py_Version");
-	const char *(*get_version)(void);
-	const char *text;
-	long minor;
-
-	if (address)
-		return (int)(gm_load(address) >> 16);
-	/* Python/getversion.c: writes a static buffer, always with the same text */
-	get_version = (const char *(*)(void))(uintptr_t)gm_module_symbol("Py_GetVersion");
-	text = get_version ? get_version() : "";
-	if (text[0] != '3' || text[1] != '.')
-		return 0;
-	minor = strtol(text + 2, NULL, 10);
-	return minor >= 0 && minor < 256 ? 0x0300 | (int)minor : 0;
-}
-
-void gm_python_seek(void)
-{
-	struct gm_stacks_python *python = &gm_stacks_python;
-	static const char *const iterators[] = {
-	        "PyRangeIter_Type", "PyListIter_Type", "PyTupleIter_Type", "PyEnum_Type"};
-	static const char *const generators[] = {"PyGen_Type", "PyCoro_Type", "PyAsyncGen_Type"};
-	uint64_t this_thread;
-
-	if (python->on || python->refused)
-		return;
-	this_thread = gm_module_symbol("PyGILState_GetThisThreadState");
-	if (!this_thread)
-		return;
-	python->version = version_here();
-	python->runtime = gm_module_symbol("_PyRuntime");
-	python->code_type = gm_module_symbol("PyCode_Type");
-	for (size_t i = 0; i < 4; i++)
-		python->iterator_types[i] = gm_module_symbol(iterators[i]);
-	for (size_t i = 0; i < 3; i++)
-		python->generator_types[i] = gm_module_symbol(generators[i]);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (tables[i].version != python->version)
-			continue;
-		python->layout = *tables[i].layout;
-		if (!python->code_type || !put_debug_offsets(python)) {
-			refuse("this build of CPython (free-threaded, or stripped) is not known: "
-			       "events have no "
-			       "Python stacks");
-			return;
-		}
-		bool is_pointer = python->layout.frame_instruction != GM_NO_FIELD;
-		python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
-		                                               : python->layout.frame_lasti);
-		python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
-		/* its number; before 3.12, as it has none, where its line table is */
-		bool is_numbered = python->layout.code_version != GM_NO_FIELD;
-		uint64_t shape_at = (uint64_t)(is_numbered ? python->layout.code_version
-		                                           : python->layout.code_lines);
-		python->shape_at = shape_at & ~UINT64_C(7);
-		python->shape_mask =
-		        is_numbered ? (uint64_t)UINT32_MAX << 8 * (shape_at & 7) : UINT64_MAX;
-		python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
-		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
-		return;
-	}
-	refuse("this version of CPython is not known (3.9 to 3.13 are): events have no Python "
-	       "stacks");
-}
 
 /* --- walking --- */
 
@@ -296,6 +171,7 @@ static inline const struct gm_stack_code *code_of(
 	return seen->entry;
 }
 
+/* The stack that has this frame on top of `parent`. */
 static inline uint32_t child_of(struct gm_stacks_thread *thread, uint32_t parent, uint64_t value)
 {
 	uint64_t hash = (value ^ (uint64_t)parent << 17) * UINT64_C(0x9e3779b97f4a7c15);
@@ -307,14 +183,20 @@ static inline uint32_t child_of(struct gm_stacks_thread *thread, uint32_t parent
 	return seen->id;
 }
 
+/* Of the frames from `index` inwards. */
+static inline void drop_loops(struct gm_stacks_thread *thread, uint32_t index)
+{
+	while (thread->loop_count && thread->loops[thread->loop_count - 1].index >= index)
+		thread->loop_count--;
+}
+
 /* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has no number. */
 static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t count)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint32_t stack = base ? thread->python[base - 1].stack : 0;
 
-	while (thread->loop_count && thread->loops[thread->loop_count - 1].index >= base)
-		thread->loop_count--;
+	drop_loops(thread, base);
 	thread->python_count = 0; /* where it ends early */
 	for (uint32_t i = count; i-- > 0;) {
 		const struct gm_python_raw *raw = &thread->raw[i];
@@ -350,6 +232,47 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 	return stack;
 }
 
+/*
+ * The most usual case: all frames are those of the last stack, and at most the innermost one is at another instruction.
+ * 0: it is not so, or the stack has no number yet.
+ */
+static inline __attribute__((always_inline)) uint32_t take_same(
+        struct gm_stacks_thread *thread, uint64_t frame, const bool is_pointer)
+{
+	const struct gm_stacks_python *python = &gm_stacks_python;
+	const uint32_t index = thread->python_count - 1;
+	struct gm_python_slot *slot = &thread->python[index];
+	uint64_t instruction;
+	uint32_t offset, stack;
+
+	if (slot->frame != frame ||
+	        gm_load(frame + (uint64_t)python->layout.frame_previous) != slot->previous ||
+	        gm_load(frame + (uint64_t)python->layout.frame_code) != slot->code ||
+	        (gm_load(slot->code + python->shape_at) & python->shape_mask) != slot->shape ||
+	        first_changed_of(thread, index, is_pointer) ||
+	        (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, index ? slot[-1].frame : 0)))
+		return 0;
+	instruction = gm_load(frame + python->instruction_at) & python->instruction_mask;
+	if (instruction == slot->instruction)
+		return slot->stack;
+	offset = gm_code_offset(&python->layout, python->version, slot->code, instruction);
+	if (offset < slot->entry->first_traceable)
+		return 0;
+	stack = child_of(
+	        thread, index ? slot[-1].stack : 0, (uint64_t)slot->entry->id << 32 | offset);
+	if (GM_UNLIKELY(!stack))
+		return 0;
+	slot->instruction = instruction;
+	slot->stack = stack;
+	if (slot->entry->loop_count &&
+	        !(index == thread->loops_index && offset >= thread->loops_from &&
+	                offset < thread->loops_to)) {
+		drop_loops(thread, index);
+		gm_passes_open(thread, index, offset);
+	}
+	return stack;
+}
+
 /* The first walks: is the thread state this thread's, and are the frames' code objects code objects? */
 static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 {
@@ -368,9 +291,10 @@ static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 
 static void distrust(void)
 {
-	refuse("this build of CPython has its structs laid out otherwise than the releases (a "
-	       "debug or "
-	       "patched build?): events have no Python stacks");
+	gm_python_refuse(
+	        "this build of CPython has its structs laid out otherwise than the releases (a "
+	        "debug or "
+	        "patched build?): events have no Python stacks");
 }
 
 uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
@@ -463,6 +387,13 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 	if (!frame) {
 		thread->python_count = 0;
 		return 0;
+	}
+	if (GM_LIKELY(thread->python_count && gm_stacks_python.trusted >= TRUST_AFTER)) {
+		uint32_t stack = gm_stacks_python.instruction_mask == UINT64_MAX
+		                         ? take_same(thread, frame, true)
+		                         : take_same(thread, frame, false);
+		if (GM_LIKELY(stack))
+			return stack;
 	}
 	return gm_python_walk(thread, frame);
 }

@@ -19,10 +19,10 @@ enum {
 	           4, /* words of one; what is being written may lie behind seen_used */
 };
 
-/* A word: 48 bits of its value, and where it stands behind the one before, in words. */
-static uint64_t pack(uint64_t value, int64_t distance)
+/* A word: 48 bits of its value, and where it stands above rsp, in words. */
+static uint64_t pack(uint64_t value, uint64_t place)
 {
-	return value << 16 | (uint16_t)(int16_t)distance;
+	return value << 16 | (uint16_t)place;
 }
 
 static uint64_t salt_now(const struct gm_stacks_thread *thread)
@@ -42,13 +42,12 @@ static inline struct gm_seen *set_of(
 }
 
 /* Are the words what they were? Looked at by eights: another stack mostly differs early, behind the allocator's frames. */
-static inline bool holds(const uint64_t *words, uint32_t count, uint64_t at)
+static inline bool holds(const uint64_t *words, uint32_t count, uint64_t rsp)
 {
+	const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)rsp;
 	uint64_t wrong = 0, word;
 
-#define LOOK(i)                                                         \
-	(word = words[i], at += (uint64_t)((int64_t)(int16_t)word * 8), \
-	        wrong |= gm_load(at) ^ word >> 16)
+#define LOOK(i) (word = words[i], wrong |= stack[(uint16_t)word] ^ word >> 16)
 	for (; count >= 8; count -= 8, words += 8) {
 		LOOK(0), LOOK(1), LOOK(2), LOOK(3), LOOK(4), LOOK(5), LOOK(6), LOOK(7);
 		if (wrong)
@@ -86,15 +85,14 @@ uint32_t gm_seen_find(
 }
 
 /* Puts a word on the list. False: it cannot be told in that few bits. */
-static bool keep(struct gm_stacks_thread *thread, struct gm_seen *seen, uint64_t *at,
-        uint64_t address, uint64_t value)
+static bool keep(
+        struct gm_stacks_thread *thread, struct gm_seen *seen, uint64_t address, uint64_t value)
 {
-	int64_t distance = (int64_t)(address - *at) / 8;
+	uint64_t place = (address - seen->rsp) / 8;
 
-	if (distance != (int16_t)distance || (address & 7) || value >> 48)
+	if (place > UINT16_MAX || (address & 7) || value >> 48)
 		return false;
-	thread->seen_words[(seen->first + seen->count++) % GM_SEEN_WORDS] = pack(value, distance);
-	*at = address;
+	thread->seen_words[(seen->first + seen->count++) % GM_SEEN_WORDS] = pack(value, place);
 	return true;
 }
 
@@ -103,7 +101,7 @@ void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
 {
 	const uint32_t count = thread->native_count, most = 3 * count;
 	const struct gm_native_slot *innermost = &thread->native[count - 1];
-	uint64_t at = innermost->rsp, rbp = innermost->rbp, rbp_at = 0;
+	uint64_t rbp = innermost->rbp, rbp_at = 0;
 	bool is_kept = false; /* what frames were found by from this rbp */
 	struct gm_seen *set, seen = {.pc = innermost->pc,
 	                             .rsp = innermost->rsp,
@@ -120,9 +118,9 @@ void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
 	for (uint32_t i = count; i-- > 0;) {
 		const struct gm_native_slot *slot = &thread->native[i];
 		if (slot != innermost) {
-			if (slot->rsp_at && !keep(thread, &seen, &at, slot->rsp_at, slot->rsp))
+			if (slot->rsp_at && !keep(thread, &seen, slot->rsp_at, slot->rsp))
 				return;
-			if (!keep(thread, &seen, &at, slot->pc_at, slot->pc))
+			if (!keep(thread, &seen, slot->pc_at, slot->pc))
 				return;
 			if (slot->rbp_at) {
 				rbp_at = slot->rbp_at;
@@ -134,7 +132,7 @@ void gm_seen_keep(struct gm_stacks_thread *thread, uint32_t hint)
 			is_kept = true;
 			if (!rbp_at)
 				seen.has_rbp = true;
-			else if (!keep(thread, &seen, &at, rbp_at, rbp))
+			else if (!keep(thread, &seen, rbp_at, rbp))
 				return;
 		}
 	}

@@ -58,6 +58,7 @@ def in_turn(blocks, folder):
         print(f"{way}, processor: {median(cpu) * 1e3:.3f}\n{way}, wall: {median(wall) * 1e3:.3f}", flush=True)
 
 
+start = time.process_time()
 step()
 if "TURNS" in os.environ:
     in_turn(steps, os.environ["TURNS"])
@@ -72,4 +73,5 @@ if len(sys.argv) > 2:
     torch.cuda.memory._dump_snapshot(sys.argv[2])
     trace = torch.cuda.memory._snapshot()["device_traces"][0]
     print(f"bytes per event: {os.path.getsize(sys.argv[2]) / len(trace):.2f}")
-print(f"ms per step: {took[len(took) // 4] * 1e3:.3f}", flush=True)
+print(f"ms per step: {took[len(took) // 4] * 1e3:.3f}")
+print(f"before the first step: {start:.4f}\nat the end: {time.process_time():.4f}", flush=True)
