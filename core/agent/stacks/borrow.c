@@ -171,7 +171,7 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread)
 	other = lender_of(thread, task, lent);
 	if (!other)
 		return 0;
-	stack = gm_python_walk(thread, lent->frame);
+	stack = gm_python_take_from(thread, lent->frame);
 	leave(other);
 	return stack;
 }

@@ -238,6 +238,7 @@ struct gm_stacks_thread {
 	bool native_ended; /* `native` goes to where the stack begins, not to code of no file */
 	bool is_named, is_autograd;
 	bool is_pythons, had_none; /* started by Python: its state lives as long as it */
+	bool has_frames;           /* of its own, at its last event */
 	uint32_t kernel_id;
 	struct gm_lent lent[GM_LENT]; /* by the engine's task */
 
@@ -304,8 +305,8 @@ void gm_python_seek(void);
 void gm_python_refuse(const char *why);
 /* The stack of the calling thread; `ret_state`: its PyThreadState, 0: it has none. */
 uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state);
-/* The stack of the frames from `frame` outwards. */
-uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame);
+/* The stack of the frames from `frame` outwards, which stand still. */
+uint32_t gm_python_take_from(struct gm_stacks_thread *thread, uint64_t frame);
 uint64_t gm_python_innermost(uint64_t state); /* frame of a thread state, 0: none */
 
 bool gm_codes_init(void);

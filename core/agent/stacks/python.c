@@ -249,8 +249,8 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 	        gm_load(frame + (uint64_t)python->layout.frame_previous) != slot->previous ||
 	        gm_load(frame + (uint64_t)python->layout.frame_code) != slot->code ||
 	        (gm_load(slot->code + python->shape_at) & python->shape_mask) != slot->shape ||
-	        first_changed_of(thread, index, is_pointer) ||
-	        (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, index ? slot[-1].frame : 0)))
+	        (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, index ? slot[-1].frame : 0)) ||
+	        first_changed_of(thread, index, is_pointer))
 		return 0;
 	instruction = gm_load(frame + python->instruction_at) & python->instruction_mask;
 	if (instruction == slot->instruction)
@@ -297,7 +297,7 @@ static void distrust(void)
 	        "patched build?): events have no Python stacks");
 }
 
-uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
+static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 {
 	const bool checked = GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER);
 	const uint32_t most = gm_stacks_options.max_frames;
@@ -313,7 +313,7 @@ uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
 			uint32_t changed = first_changed(thread, known);
 			if (GM_UNLIKELY(known + count >= most)) {
 				thread->python_count = 0; /* it has become too deep */
-				return gm_python_walk(thread, innermost);
+				return walk(thread, innermost);
 			}
 			if (!changed)
 				return number(thread, known, count);
@@ -357,6 +357,18 @@ uint32_t gm_python_walk(struct gm_stacks_thread *thread, uint64_t frame)
 	return number(thread, 0, count);
 }
 
+uint32_t gm_python_take_from(struct gm_stacks_thread *thread, uint64_t frame)
+{
+	if (GM_LIKELY(thread->python_count && gm_stacks_python.trusted >= TRUST_AFTER)) {
+		uint32_t stack = gm_stacks_python.instruction_mask == UINT64_MAX
+		                         ? take_same(thread, frame, true)
+		                         : take_same(thread, frame, false);
+		if (GM_LIKELY(stack))
+			return stack;
+	}
+	return walk(thread, frame);
+}
+
 uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 {
 	uint64_t state = (uint64_t)(uintptr_t)gm_stacks_python.this_thread();
@@ -369,9 +381,9 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 		 * one, keeps its own */
 		thread->is_pythons = state && !thread->had_none;
 	}
+	thread->has_frames = false;
 	if (!state) {
 		thread->had_none = true;
-		thread->python_count = 0;
 		return 0;
 	}
 	if (GM_UNLIKELY(gm_stacks_python.trusted < TRUST_AFTER)) {
@@ -384,16 +396,8 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 		}
 	}
 	frame = gm_python_innermost(state);
-	if (!frame) {
-		thread->python_count = 0;
+	if (!frame)
 		return 0;
-	}
-	if (GM_LIKELY(thread->python_count && gm_stacks_python.trusted >= TRUST_AFTER)) {
-		uint32_t stack = gm_stacks_python.instruction_mask == UINT64_MAX
-		                         ? take_same(thread, frame, true)
-		                         : take_same(thread, frame, false);
-		if (GM_LIKELY(stack))
-			return stack;
-	}
-	return gm_python_walk(thread, frame);
+	thread->has_frames = true;
+	return gm_python_take_from(thread, frame);
 }

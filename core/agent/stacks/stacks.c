@@ -198,7 +198,7 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 			ret->python = gm_python_take(thread, &state);
 			if (ret->python && freed)
 				ret->evidence = gm_dying_take(thread, state);
-			if (!ret->python && thread->python_count == 0 &&
+			if (GM_UNLIKELY(!thread->has_frames) &&
 			        (ret->python = gm_borrow_take(thread)))
 				ret->flags |= GM_STACKS_BORROWED;
 			if (ret->python)
