@@ -2,7 +2,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "spool/internal.h"
 
@@ -50,6 +53,29 @@ bool gm_spool_is_final(const char *path)
 	       header.state != GM_AGENT_RUNS && !gm_spool_runs(&header);
 }
 
+/*
+ * What was packed leaves holes. On a tmpfs to read one through a mapping takes a page, and where the disk is full the reader
+ * gets SIGBUS: zeros of our own are put there.
+ */
+static void fill_holes(uint8_t *bytes, off_t size, int fd)
+{
+	struct statfs system;
+	if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
+		return;
+	for (off_t at = 0; at < size;) {
+		off_t hole = lseek(fd, at, SEEK_HOLE);
+		if (hole < 0 || hole >= size)
+			return;
+		off_t data = lseek(fd, hole, SEEK_DATA); /* -1: there is no more */
+		at = data < 0 || data > size ? size : data;
+		off_t from = (hole + GM_AGENT_PAGE - 1) / GM_AGENT_PAGE * GM_AGENT_PAGE;
+		if (from < at && mmap(bytes + from, (size_t)(at - from), PROT_READ,
+		                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+		                         -1, 0) == MAP_FAILED)
+			return; /* then it is as the file system has it */
+	}
+}
+
 static struct gm_error *map(struct gm_spool_file *file, int fd)
 {
 	struct stat status;
@@ -62,6 +88,7 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 	void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be mapped", file->path);
+	fill_holes(bytes, status.st_size, fd);
 	if (file->bytes)
 		munmap((void *)(uintptr_t)file->bytes, file->size);
 	file->bytes = bytes;
