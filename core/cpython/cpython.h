@@ -103,6 +103,9 @@ const char *gm_python_version(const struct gm_python *python);
 int gm_python_version_hex(const struct gm_python *python); /* PY_VERSION_HEX >> 16, e.g. 0x030b */
 const char *gm_python_found_by(const struct gm_python *python);
 
+/* Does the state of an interpreter begin in these bytes? Up to 3.11 it is a piece of heap. */
+bool gm_python_is_interpreter(struct gm_python *python, uint64_t start, uint64_t size);
+
 struct gm_error *gm_python_threads(
         struct gm_python *python, struct gm_python_thread *threads, size_t max, size_t *ret_count);
 

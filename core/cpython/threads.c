@@ -20,6 +20,25 @@ bool gm_py_each_interpreter(struct gm_python *python,
 	return true;
 }
 
+struct interpreter_range {
+	uint64_t start, size;
+	bool found;
+};
+
+static bool lies_in(void *context, struct gm_python *python, uint64_t interpreter)
+{
+	struct interpreter_range *range = context;
+	range->found |= interpreter - range->start < range->size;
+	return true;
+}
+
+bool gm_python_is_interpreter(struct gm_python *python, uint64_t start, uint64_t size)
+{
+	struct interpreter_range range = {start, size, false};
+	gm_py_each_interpreter(python, lies_in, &range);
+	return range.found;
+}
+
 struct each_thread {
 	gm_thread_visit visit;
 	void *context;

@@ -10,8 +10,10 @@ enum {
 	MAX_WORDS = 256, /* of an object in which they are sought */
 	MAX_HOOKS = 4096,
 	/* PyAnomalyMetadata: vtable, std::string traceback_, std::shared_ptr<Node> parent_, PyObject *dict_ (2.4 to
-	 * 2.11: torch/csrc/autograd/anomaly_mode.h, python_anomaly_mode.h) */
+	 * 2.11: torch/csrc/autograd/anomaly_mode.h, python_anomaly_mode.h). PyTorch's own builds up to 2.6 have
+	 * libstdc++'s old std::string, which is one word (_GLIBCXX_USE_CXX11_ABI) */
 	METADATA_DICT = 8 + 32 + 16,
+	METADATA_DICT_OLD = 8 + 8 + 16,
 };
 
 /* PyFunctionPreHook and its kin: vtable, then the PyObject that holds the hooks (2.4 to 2.11:
@@ -42,6 +44,15 @@ static void refer_vector_of_hooks(
 	}
 }
 
+static void refer_metadata(struct gm_holders *graph, uint32_t from, uint64_t metadata)
+{
+	bool old = gm_torch_layout_of(graph->torch)->old_strings;
+	uint64_t field = metadata + (old ? METADATA_DICT_OLD : METADATA_DICT), dict;
+	if (gm_image_try_u64(graph->image, field, &dict) &&
+	        gm_python_is_instance(graph->python, dict, "dict"))
+		gm_graph_refer_python(graph, from, field, GM_REF_METADATA);
+}
+
 void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size)
 {
 	uint64_t words[MAX_WORDS];
@@ -64,8 +75,7 @@ void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t addr
 		if (!class || class->kind != GM_CLASS_OTHER)
 			continue;
 		if (strcmp(class->linkage_name, "N5torch8autograd17PyAnomalyMetadataE") == 0)
-			gm_graph_refer_python(
-			        graph, from, words[i] + METADATA_DICT, GM_REF_METADATA);
+			refer_metadata(graph, from, words[i]);
 		else
 			refer_hook(graph, from, words[i]);
 	}

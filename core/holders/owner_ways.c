@@ -72,7 +72,7 @@ static unsigned rank_of(
 		return rank + !is_known_object(search->graph, holder) +
 		       is_unreferred(search->graph, holder);
 	case GM_OWNER_STATIC:
-		return rank + (holder->number != GM_OWNER_AT_EXIT) + (far ? 30 : 0);
+		return rank + (holder->number != GM_OWNER_INTERPRETER) + (far ? 30 : 0);
 	case GM_OWNER_CLASS:
 		return rank +
 		       (is_end(&search->pieces.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);

@@ -134,11 +134,17 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 		return false; /* what it refers to there is known; the rest is data */
 	if (vertex != GM_NO_VERTEX && is_atexit(graph, vertex)) {
 		ret->kind = GM_OWNER_STATIC;
-		ret->number = GM_OWNER_AT_EXIT;
+		ret->number = GM_OWNER_INTERPRETER;
 		return true;
 	}
 	if (vertex == GM_NO_VERTEX && !gm_heap_piece(graph, address, &start, &size))
 		return false;
+	if (vertex == GM_NO_VERTEX && graph->python &&
+	        gm_python_is_interpreter(graph->python, start, size)) {
+		ret->kind = GM_OWNER_STATIC;
+		ret->number = GM_OWNER_INTERPRETER;
+		return true;
+	}
 	if (vertex == GM_NO_VERTEX)
 		vertex = vertex_of(graph, start);
 	if (vertex != GM_NO_VERTEX) {
@@ -246,6 +252,12 @@ struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks
 		} else if (holder.kind == GM_OWNER_VERTEX) {
 			queries[i].kind = holder.kind;
 			queries[i].vertex = holder.number;
+		} else if (holder.kind == GM_OWNER_STATIC) {
+			queries[i].kind = holder.kind;
+			queries[i].address = holder.address;
+			queries[i].text = gm_owner_static(graph,
+			        gm_symbols_module_at(graph->symbols, holder.address),
+			        holder.address, &queries[i].sense);
 		}
 	}
 	for (unsigned level = 0; level < GM_OWNER_MAX_LEVELS && !error; level++) {

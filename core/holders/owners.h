@@ -11,7 +11,7 @@ enum {
 	GM_OWNER_FEW_LEVELS =
 	        5, /* each is a search of all memory: more only for what is not known by then */
 	GM_OWNER_MAX_LEVELS = 8,
-	GM_OWNER_AT_EXIT = 1,       /* a static: what the interpreter runs at exit */
+	GM_OWNER_INTERPRETER = 1,   /* a static: Python's own, as what it runs at exit */
 	GM_OWNER_MAX_BRANCHES = 32, /* words that lead to one piece */
 	GM_OWNER_IS_CLASS =
 	        40, /* the least rank of a way that ends at an object of which only the class is known */
@@ -20,7 +20,7 @@ enum {
 /* A piece of heap on the way from a word to its owner, and what refers to it. */
 struct gm_owner_holder {
 	enum gm_owner_kind kind; /* GM_OWNER_NONE: another piece */
-	uint32_t number;  /* of a piece, or of a vertex; of a static: GM_OWNER_AT_EXIT or 0 */
+	uint32_t number;  /* of a piece, or of a vertex; of a static: GM_OWNER_INTERPRETER or 0 */
 	uint64_t address; /* of the word */
 };
 

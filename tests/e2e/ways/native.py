@@ -122,6 +122,8 @@ def ddp_bucket_on_the_device():
 def collective_nobody_waited_for():
     if DEVICE != "cuda":
         raise Skip("no CUDA device")
+    if torch.__version__ < "2.8":
+        raise Skip("until PyTorch 2.7 a collective that is done lets its tensors go")
     held = process_group().new_group(backend="nccl")
     torch.distributed.all_reduce(big(), group=held, async_op=True)
     time.sleep(2)  # the watchdog moves it to the shelf when it sees that it is done
