@@ -164,6 +164,8 @@ bool gm_python_is_atom(struct gm_python *python, uint64_t object);
  * is a C type's own part whose layout is not known; 0: there is none. What a ctypes object has is data; a module's is its
  * state, from md_state on. */
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);
+/* May items stand behind its fixed part, as a tuple's do? */
+bool gm_python_has_items(struct gm_python *python, uint64_t object);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
 /* The object in a frame's localsplus slot; 0: unbound. Cells are not looked through. */

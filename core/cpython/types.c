@@ -358,6 +358,12 @@ size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own
 	return type ? (size_t)type->basicsize : 0;
 }
 
+bool gm_python_has_items(struct gm_python *python, uint64_t object)
+{
+	const struct gm_type *type = gm_py_type_of(python, object);
+	return type && type->itemsize != 0;
+}
+
 bool gm_python_is_atom(struct gm_python *python, uint64_t object)
 {
 	const struct gm_type *type = gm_py_type_of(python, object);

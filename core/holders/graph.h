@@ -215,8 +215,8 @@ struct gm_pool_block {
 bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret);
 /* Is it a std::vector's begin, end, end of storage? */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
-/* Is the word part of the buffer that a std::string has within itself? There is text in it, and behind that what was never set. */
-bool gm_is_short_text(struct gm_holders *graph, uint64_t address);
+/* unused.c: is the word where nothing is kept? Old values stay there. */
+bool gm_is_unused(struct gm_holders *graph, uint64_t address);
 /* Is it an address of code, as a function's is? */
 bool gm_is_code(struct gm_holders *graph, uint64_t address);
 /* A reference to a Python object that a C++ object owns, read from `word`. */

@@ -130,20 +130,6 @@ static enum gm_malloc_state malloc_state(
 	return gm_malloc_at(graph->malloc, address, ret_start, ret_size);
 }
 
-/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text is in. */
-bool gm_is_short_text(struct gm_holders *graph, uint64_t address)
-{
-	enum { POINTER = 16, LENGTH = 8, LOCAL = 16 };
-	uint64_t words[2];
-	for (size_t i = 0; i < LOCAL / 8; i++) {
-		uint64_t buffer = address - 8 * i;
-		if (gm_image_try_read(graph->image, buffer - POINTER, words, sizeof(words)) &&
-		        words[0] == buffer && words[(POINTER - LENGTH) / 8] < LOCAL)
-			return true;
-	}
-	return false;
-}
-
 bool gm_heap_is_free(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t start, size;

@@ -115,7 +115,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	uint64_t start, size;
 	*ret_stack = NULL;
 	*ret = (struct gm_owner_holder){.address = address};
-	if (!mapping || gm_is_short_text(graph, address))
+	if (!mapping || gm_is_unused(graph, address))
 		return false;
 	/* zeroed data is in a mapping without a name */
 	if (gm_symbols_module_at(graph->symbols, address)) {

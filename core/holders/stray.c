@@ -312,7 +312,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
 	const uint64_t *target = gm_map_find(&search->targets, hit->value);
-	if (gm_heap_is_free(graph, hit->address) || gm_is_short_text(graph, hit->address)) {
+	if (gm_is_unused(graph, hit->address)) {
 		search->strays->stale++;
 		return;
 	}
