@@ -201,7 +201,7 @@ void gm_owner_tell(
 	struct gm_owner_way best = {.rank = UINT32_MAX};
 	const struct gm_owner_piece *piece = &search->pieces.items[number];
 	uint64_t bounds[3];
-	gm_owner_find_way(search, number, &best);
+	gm_owner_find_way(search, number, query->word, &best);
 	bool owned = best.rank != UINT32_MAX;
 	bool vector = owned && best.owner.kind != GM_OWNER_CLASS
 	                      ? vector_of(search, piece, best.words[0], bounds)

@@ -81,13 +81,34 @@ static unsigned rank_of(
 	}
 }
 
+/* Does a std::vector stand there whose memory the piece is, and the word one of its items? */
+static bool is_vector_of(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+        const struct gm_owner_holder *holder, uint64_t word)
+{
+	uint64_t bounds[3];
+	return holder->kind != GM_OWNER_STACK &&
+	       gm_image_try_read(search->graph->image, holder->address, bounds, sizeof(bounds)) &&
+	       bounds[0] == piece->start && word < bounds[1] &&
+	       gm_is_vector(search->graph, bounds, 8);
+}
+
+/* A piece that is a vector's memory is that vector's: others that point at it have done so earlier. */
+static bool has_vector(
+        const struct gm_owner_search *search, const struct gm_owner_piece *piece, uint64_t word)
+{
+	for (size_t i = 0; i < piece->holder_count; i++)
+		if (is_vector_of(search, piece, &piece->holders[i], word))
+			return true;
+	return false;
+}
+
 /* Breadth first: what leads to a piece by the fewest others. */
-void gm_owner_find_way(
-        const struct gm_owner_search *search, uint32_t number, struct gm_owner_way *best)
+void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, uint64_t word,
+        struct gm_owner_way *best)
 {
 	GM_ARRAY(struct reached) reached = {0};
 	struct gm_map seen = {0};
-	struct reached first = {number, UINT32_MAX, 0, 1};
+	struct reached first = {number, UINT32_MAX, word, 1};
 	bool whole =
 	        gm_array_push(&reached, first) && gm_map_put(&seen, (uint64_t)number + 1, NULL);
 	for (uint32_t i = 0; i < reached.count && whole; i++) {
@@ -96,9 +117,12 @@ void gm_owner_find_way(
 		struct gm_owner_holder class = {GM_OWNER_CLASS, at.number, piece->start};
 		if (piece->class && rank_of(search, &class, at.count) < best->rank)
 			keep_way(reached.items, i, class, rank_of(search, &class, at.count), best);
+		bool vector = has_vector(search, piece, at.word);
 		for (size_t k = 0; k < piece->holder_count && whole; k++) {
 			const struct gm_owner_holder *holder = &piece->holders[k];
 			bool is_new = false;
+			if (vector && !is_vector_of(search, piece, holder, at.word))
+				continue;
 			if (holder->kind != GM_OWNER_NONE) {
 				unsigned rank = rank_of(search, holder, at.count);
 				if (rank < best->rank)

@@ -219,13 +219,14 @@ static struct gm_error *search_level(struct gm_owner_search *search)
 }
 
 /* Is there a piece of which it is not known yet what variable or object leads to it? */
-static bool is_unknown(const struct gm_owner_search *search, const uint32_t *numbers, size_t count)
+static bool is_unknown(const struct gm_owner_search *search, const uint32_t *numbers,
+        const struct gm_owner_query *queries, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct gm_owner_way way = {.rank = UINT32_MAX};
 		if (numbers[i] == UINT32_MAX)
 			continue;
-		gm_owner_find_way(search, numbers[i], &way);
+		gm_owner_find_way(search, numbers[i], queries[i].word, &way);
 		if (way.rank >= GM_OWNER_IS_CLASS)
 			return true;
 	}
@@ -264,7 +265,8 @@ struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks
 		search.first = search.last;
 		search.last = search.pieces.count;
 		if (search.first == search.last ||
-		        (level >= GM_OWNER_FEW_LEVELS && !is_unknown(&search, numbers, count)))
+		        (level >= GM_OWNER_FEW_LEVELS &&
+		                !is_unknown(&search, numbers, queries, count)))
 			break;
 		error = search_level(&search);
 	}

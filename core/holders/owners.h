@@ -50,9 +50,9 @@ struct gm_owner_way {
 	unsigned rank;
 };
 
-/* The best way to a piece; `best->rank` is UINT32_MAX where there is none. */
-void gm_owner_find_way(
-        const struct gm_owner_search *search, uint32_t number, struct gm_owner_way *best);
+/* The best way to that word of a piece; `best->rank` is UINT32_MAX where there is none. */
+void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, uint64_t word,
+        struct gm_owner_way *best);
 /* Whose the word is that lies in that piece. */
 void gm_owner_tell(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number);

@@ -28,7 +28,8 @@ static bool is_behind_object(struct gm_holders *graph, uint64_t address)
 		return false;
 	for (uint64_t object = start; object <= start + BEFORE && object <= address; object += 8) {
 		uint32_t vertex = gm_graph_find(graph, object);
-		if (vertex == GM_NO_VERTEX || graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
+		if (vertex == GM_NO_VERTEX ||
+		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
 			continue;
 		size_t own = gm_python_size(graph->python, object, NULL);
 		return own > 0 && address - object >= own &&
