@@ -56,51 +56,28 @@ char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack)
 	return text;
 }
 
-/* "parameter 'weight' of Linear: module 'mlp' of Block: module '3' of ModuleList: ..." is of "3.mlp"; of a root module's own
- * parameters the path is that of the root. */
-static char *path_of(const struct gm_holder *holder)
+/* "0.weight" is of "0". */
+static char *module_of_parameter(const char *name, size_t length)
 {
-	static const char grad[] = ".grad of a Parameter: ", module[] = ": module '";
-	const char *text = holder->text, *names[DEPTH_MAX];
-	size_t lengths[DEPTH_MAX], depth = 0, size;
-	char *path = NULL;
-	if (!holder->rooted || holder->class != GM_PROVEN)
-		return NULL;
-	if (strncmp(text, grad, sizeof(grad) - 1) == 0)
-		text += sizeof(grad) - 1;
-	if (strncmp(text, "parameter '", 11) != 0 && strncmp(text, "buffer '", 8) != 0)
-		return NULL;
-	while (depth < DEPTH_MAX && (text = strstr(text, module))) {
-		text += sizeof(module) - 1;
-		names[depth] = text;
-		lengths[depth++] = strcspn(text, "'");
-	}
-	FILE *out = open_memstream(&path, &size);
-	if (!out)
-		return NULL;
-	for (size_t i = depth; i-- > 0;)
-		fprintf(out, "%.*s%s", (int)lengths[i], names[i], i ? "." : "");
-	if (!depth)
-		fputs(root_module, out);
-	if (fclose(out) != 0) {
-		free(path);
-		return NULL;
-	}
-	return path;
+	const char *dot = memrchr(name, '.', length);
+	return dot ? strndup(name, (size_t)(dot - name)) : strdup(root_module);
 }
 
-/* "optimizer state 'exp_avg' of AdamW for parameter '0.weight'" */
+/* "optimizer state 'exp_avg' of AdamW for parameter '0.weight'"; of a gradient its step has the name, however its parameter
+ * is held. */
 static char *path_of_state(const struct gm_holder *holder)
 {
 	static const char before[] = " for parameter '";
 	const char *from = strstr(holder->text, before);
+	for (size_t i = 0; i < holder->step_count; i++) {
+		const struct gm_holder_step *step = &holder->steps[i];
+		if (strcmp(step->kind, "grad") == 0 && step->name)
+			return module_of_parameter(step->name, strlen(step->name));
+	}
 	if (strncmp(holder->text, "optimizer state ", 16) != 0 || !from)
 		return NULL;
 	from += sizeof(before) - 1;
-	const char *end = strchr(from, '\''), *dot = NULL;
-	for (const char *at = from; end && at < end; at++)
-		dot = *at == '.' ? at : dot;
-	return dot ? strndup(from, (size_t)(dot - from)) : strdup(root_module);
+	return module_of_parameter(from, strcspn(from, "'"));
 }
 
 struct gm_error *gm_module_of_address(struct gm_holders *holders, uint64_t address, char **ret_path)
@@ -108,8 +85,8 @@ struct gm_error *gm_module_of_address(struct gm_holders *holders, uint64_t addre
 	struct gm_holders_answer answer;
 	char *path = NULL;
 	gm_try(gm_holders_find(holders, address, &answer));
-	for (size_t i = 0; i < answer.holder_count && !path; i++)
-		path = path_of(&answer.holders[i]);
+	if (answer.part)
+		path = module_of_parameter(answer.part, strlen(answer.part));
 	for (size_t i = 0; i < answer.holder_count && !path; i++)
 		path = path_of_state(&answer.holders[i]);
 	gm_holders_answer_deinit(&answer);

@@ -15,11 +15,11 @@ static const struct argp_option options[] = {
         {0},
 };
 
-/* The record: FILE; of a process that is being recorded its own; else PyTorch's trace in the process or core. */
+/* The record: FILE, unless that is a core; of a process that is being recorded its own; else PyTorch's trace in the process or core. */
 static struct gm_error *take_record(struct gm_arguments *arguments, struct gm_context *context)
 {
 	_cleanup_free_ char *path = NULL;
-	gm_try(gm_target_check(context));
+	gm_try(gm_target_take_core(arguments, context, 0));
 	bool named = context->shell && (context->pid > 0 || context->core_path);
 	if (arguments->positional_count || !named)
 		return gm_arguments_take_file(arguments, context, 0);
@@ -59,7 +59,7 @@ static struct gm_error *run(
 const struct gm_command gm_command_leaks = {
         .name = "leaks",
         .summary = "lines whose blocks pile up step over step, and who holds them",
-        .usage = "[FILE] [--pid PID | --core CORE] [--json]\n"
+        .usage = "[FILE | CORE] [--pid PID | --core CORE] [--json]\n"
                  "Lines that leave more memory behind with each step. The first step and the last "
                  "one are not\n"
                  "looked at: the first makes what all use, and the next may free what the last "
@@ -72,6 +72,7 @@ const struct gm_command gm_command_leaks = {
                  "Exit status 1: some were found.\n\n"
                  " Example: gpumem leaks run.gpumem\n"
                  " Example: gpumem leaks --pid 4711\n"
+                 " Example: gpumem leaks core.4711\n"
                  " Example: gpumem leaks run.gpumem --core core.4711",
         .shell = true,
         .gdb = true,

@@ -49,23 +49,30 @@ static struct gm_error *run(
 		const struct gm_compare_view view = {.all = true};
 		return gm_compare_files(context, &arguments, &by, &view, out, NULL);
 	}
-	/* by module a recording may have its process or core beside it, which knows paths */
-	if (options.blocks.by == GM_BY_MODULE && arguments.positional_count &&
-	        gm_context_has_target(context))
+	/* a recording may have its process or core beside it, which knows modules by their paths */
+	if (arguments.positional_count && gm_context_has_target(context))
 		error = gm_arguments_take_file(&arguments, context, 0);
 	else
 		error = gm_target_take_file(&arguments, context, 0, &target);
-	struct gm_blocks blocks;
+	struct gm_blocks blocks, modules = {0};
 	if (!error)
 		error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
+	/* in gdb a process is always there, and whoever did not ask for paths need not wait for them */
+	bool knows = context->shell && gm_context_has_target(context);
+	options.blocks.by = GM_BY_MODULE;
+	if (knows && blocks.by != GM_BY_MODULE)
+		error = gm_ask_blocks(context, &options.blocks, &modules);
 	const struct gm_style style = {context->columns, context->colors};
 	struct gm_rival rival;
-	error = gm_ask_rival(context, &blocks, &rival);
 	if (!error)
-		error = arguments.json ? gm_render_peak_json(&blocks, &rival, out)
-		                       : gm_render_peak_text(&blocks, &rival, &style, out);
+		error = gm_ask_rival(context, &blocks, &rival);
+	if (!error)
+		error = arguments.json
+		                ? gm_render_peak_json(&blocks, &modules, &rival, out)
+		                : gm_render_peak_text(&blocks, &modules, &rival, &style, out);
+	gm_blocks_deinit(&modules);
 	gm_blocks_deinit(&blocks);
 	return error;
 }
@@ -73,18 +80,20 @@ static struct gm_error *run(
 const struct gm_command gm_command_peak = {
         .name = "peak",
         .summary = "what makes the peak",
-        .usage = "[FILE... | --pid PID | --core CORE] [--by WHAT] [--device N] [--json]\n"
+        .usage = "[FILE...] [--pid PID | --core CORE] [--by WHAT] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
                  "lines that allocated it, and the next peak: of the passes through the model, or "
                  "of the\n"
                  "optimizer. Several files, as of ranks, are told side by side. By module: the "
                  "classes of\n"
-                 "the modules that were called; with --pid or --core beside FILE the paths of "
-                 "those that keep\n"
-                 "a block now (layers.3.mlp).\n\n"
+                 "the modules that were called. With --pid or --core, beside FILE or alone, the "
+                 "sums by module\n"
+                 "are told too, by the paths of those that keep a block now "
+                 "(layers.3.mlp).\n\n"
                  " Example: gpumem peak run.gpumem\n"
                  " Example: gpumem peak run.gpumem --by module\n"
+                 " Example: gpumem peak run.gpumem --core core.4711\n"
                  " Example: gpumem peak run.*.gpumem",
         .shell = true,
         .gdb = true,

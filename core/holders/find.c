@@ -1,4 +1,5 @@
 #include "holders/find.h"
+#include "holders/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,8 @@ struct gm_error *gm_holders_find(
 				error = gm_graph_keep_all(graph);
 		}
 		describe_block(&finding);
+		for (size_t i = 0; i < answer.storage_count && !answer.part; i++)
+			answer.part = gm_storage_part_name(graph, answer.storages[i].address);
 		if (!error)
 			describe_chains(&finding);
 		if (finding.truncated || graph->hits_truncated)
@@ -268,5 +271,6 @@ void gm_holders_answer_deinit(struct gm_holders_answer *answer)
 	free(answer->storages);
 	free(answer->place_text);
 	free(answer->description);
+	free(answer->part);
 	*answer = (struct gm_holders_answer){0};
 }

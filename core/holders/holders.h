@@ -84,6 +84,7 @@ struct gm_holders_answer {
 	size_t note_count;
 	/* the tensor that tells most about the block; "" and 0 where there is none */
 	char *description; /* "float32 [5000, 50000]" or NULL */
+	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none */
 };
 
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,

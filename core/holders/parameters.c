@@ -85,11 +85,10 @@ static char *name_in_module(
 	return NULL;
 }
 
-char *gm_parameter_name(struct gm_holders *graph, uint64_t tensor)
+static char *part_name(struct gm_holders *graph, uint64_t tensor, const char *parts)
 {
 	uint32_t object = gm_graph_find(graph, tensor), module = 0;
-	char *name = object == GM_NO_VERTEX ? NULL
-	                                    : name_in_module(graph, object, "_parameters", &module);
+	char *name = object == GM_NO_VERTEX ? NULL : name_in_module(graph, object, parts, &module);
 	for (unsigned depth = 0; name && depth < MAX_DEPTH; depth++) {
 		_cleanup_free_ char *inner = name, *outer = NULL;
 		uint32_t above = 0;
@@ -101,6 +100,30 @@ char *gm_parameter_name(struct gm_holders *graph, uint64_t tensor)
 		if (asprintf(&name, "%s.%s", outer, inner) < 0)
 			return NULL;
 		module = above;
+	}
+	return name;
+}
+
+char *gm_parameter_name(struct gm_holders *graph, uint64_t tensor)
+{
+	return part_name(graph, tensor, "_parameters");
+}
+
+char *gm_storage_part_name(struct gm_holders *graph, uint64_t storage)
+{
+	uint32_t number = gm_graph_find(graph, storage);
+	char *name = NULL;
+	if (number == GM_NO_VERTEX || !graph->python)
+		return NULL;
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	for (uint32_t i = 0; i < vertex->count && i < MAX_REFERRERS && !name; i++) {
+		const struct gm_edge *edge = &graph->edges.items[vertex->first + i];
+		if (edge->kind != GM_REF_STORAGE)
+			continue;
+		uint32_t detail = graph->vertices.items[edge->from].detail;
+		uint64_t python = graph->tensors.items[detail].python;
+		if (python && !(name = part_name(graph, python, "_parameters")))
+			name = part_name(graph, python, "_buffers");
 	}
 	return name;
 }

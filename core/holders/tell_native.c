@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "holders/tell.h"
 #include "torch/slots.h"
 
@@ -35,6 +36,16 @@ static const char *tensor_text(struct gm_telling *telling, uint32_t number)
 	                          ? telling->graph->tensors.items[vertex->detail].python
 	                          : 0;
 	return python && telling->graph->python ? gm_type_text(telling->graph, python) : "tensor";
+}
+
+/* "layers.0.weight", as the model of a tensor calls it; NULL: it is no parameter that a module has. */
+static char *parameter_of(struct gm_telling *telling, uint32_t number)
+{
+	const struct gm_vertex *vertex = &telling->graph->vertices.items[number];
+	uint64_t python = vertex->kind == GM_VERTEX_TENSOR
+	                          ? telling->graph->tensors.items[vertex->detail].python
+	                          : 0;
+	return python && telling->graph->python ? gm_parameter_name(telling->graph, python) : NULL;
 }
 
 /* "saved 'self' of MulBackward0", where the slot's name is known. */
@@ -74,10 +85,12 @@ void gm_tell_native(struct gm_telling *telling, const struct gm_edge *edge)
 	case GM_REF_STORAGE:
 		gm_tell_step(telling, "tensor", NULL, NULL, from);
 		break;
-	case GM_REF_GRAD:
+	case GM_REF_GRAD: {
+		_cleanup_free_ char *parameter = parameter_of(telling, edge->from);
 		gm_tell_say(telling, ".grad of a %s", tensor_text(telling, edge->from));
-		gm_tell_step(telling, "grad", NULL, NULL, from);
+		gm_tell_step(telling, "grad", parameter, NULL, from);
 		break;
+	}
 	case GM_REF_VIEW_BASE:
 		gm_tell_say(telling, "base of a view");
 		gm_tell_step(telling, "view_base", NULL, NULL, from);

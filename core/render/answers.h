@@ -25,10 +25,12 @@ struct gm_error *gm_render_blocks_explained(
 struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out);
-struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks, const struct gm_rival *rival,
-        const struct gm_style *style, FILE *out);
-struct gm_error *gm_render_peak_json(
-        const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out);
+/* modules: the same by module, where their paths are known; without groups: they are not. */
+struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
+        const struct gm_blocks *modules, const struct gm_rival *rival, const struct gm_style *style,
+        FILE *out);
+struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
+        const struct gm_blocks *modules, const struct gm_rival *rival, FILE *out);
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,
         size_t count, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_history_json(const struct gm_model *model, uint64_t address,

@@ -3,6 +3,7 @@
 
 #include "holders/holders.h"
 #include "render/answers.h"
+#include "render/blocks.h"
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/note.h"
@@ -41,7 +42,7 @@ json_t *gm_json_note(const struct gm_block_note *note)
 	        note->gradient, "tensors", (int)note->tensors);
 }
 
-static const char *groups_head(const struct gm_blocks *blocks)
+const char *gm_groups_head(const struct gm_blocks *blocks)
 {
 	switch (blocks->by) {
 	case GM_BY_OPERATOR:
@@ -57,7 +58,7 @@ static const char *groups_head(const struct gm_blocks *blocks)
 	}
 }
 
-static void put_head(const struct gm_blocks *blocks, const char *what, FILE *out)
+void gm_put_blocks_head(const struct gm_blocks *blocks, const char *what, FILE *out)
 {
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
@@ -117,10 +118,10 @@ struct gm_error *gm_render_blocks_text(
 		fputs("No memory was allocated in the record.\n", out);
 		return NULL;
 	}
-	put_head(blocks, "allocated", out);
+	gm_put_blocks_head(blocks, "allocated", out);
 	if (groups)
 		return gm_render_groups(
-		        blocks->groups, blocks->group_count, groups_head(blocks), style, out);
+		        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at"};
 	struct gm_table *table = gm_table_create(heads, "rlrrll");
@@ -149,7 +150,7 @@ struct gm_error *gm_render_blocks_explained(
 		fputs("No memory was allocated in the record.\n", out);
 		return NULL;
 	}
-	put_head(blocks, "allocated", out);
+	gm_put_blocks_head(blocks, "allocated", out);
 	struct gm_table *table = gm_table_create(heads, "rrrlll");
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
@@ -240,7 +241,7 @@ static json_t *category_sums(const struct gm_blocks *blocks)
 	return sums;
 }
 
-static json_t *blocks_json(const struct gm_blocks *blocks, bool list)
+json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 {
 	json_t *value = json_object(), *phases = json_object();
 	bool any = blocks->device != SIZE_MAX && blocks->event != GM_NO_EVENT;
@@ -275,92 +276,7 @@ static json_t *blocks_json(const struct gm_blocks *blocks, bool list)
 
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out)
 {
-	return gm_json_write(blocks_json(blocks, list), true, out);
-}
-
-struct gm_error *gm_render_peak_json(
-        const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
-{
-	json_t *value = blocks_json(blocks, false), *next = json_null();
-	if (rival->known)
-		next = json_pack("{s:i, s:o, s:s, s:I, s:o}", "event", (int)rival->event, "step",
-		        rival->step ? json_integer(rival->step) : json_null(), "phase",
-		        gm_phase_name(rival->phase), "allocated", (json_int_t)rival->allocated,
-		        "equal_at_batch_times",
-		        rival->equal_at ? json_real(rival->equal_at) : json_null());
-	json_object_set_new(value, "next_peak", next);
-	return gm_json_write(value, true, out);
-}
-
-static const char *phase_name(int phase)
-{
-	return gm_phase_name((enum gm_phase)phase);
-}
-
-static const char *category_name(int category)
-{
-	return gm_category_name((enum gm_category)category);
-}
-
-/* "by phase: forward 1.20 GiB, init 300.00 MiB", biggest first. */
-static void put_sums(
-        const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
-{
-	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT] = {false};
-	const char *comma = ": ";
-	fputs(what, out);
-	for (;;) {
-		int biggest = -1;
-		for (int i = 0; i < count; i++)
-			if (!told[i] && sums[i] && (biggest < 0 || sums[i] > sums[biggest]))
-				biggest = i;
-		if (biggest < 0)
-			break;
-		char size[GM_SIZE_TEXT];
-		fprintf(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
-		told[biggest] = true;
-		comma = ", ";
-	}
-	fputc('\n', out);
-}
-
-/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch does to both */
-static void put_rival(const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
-{
-	char size[GM_SIZE_TEXT], less[GM_SIZE_TEXT];
-	if (!rival->known)
-		return;
-	uint64_t gap =
-	        blocks->allocated > rival->allocated ? blocks->allocated - rival->allocated : 0;
-	fprintf(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size),
-	        rival->event);
-	if (rival->step)
-		fprintf(out, " in step %u", rival->step);
-	fprintf(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
-	if (!rival->equal_at)
-		return;
-	fprintf(out,
-	        "  the batch decides: if activations, inputs and temporaries grow as it does, the "
-	        "optimizer's is the higher one below about %.2f times this batch\n",
-	        rival->equal_at);
-}
-
-struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks, const struct gm_rival *rival,
-        const struct gm_style *style, FILE *out)
-{
-	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
-		fputs("No memory was allocated in the record.\n", out);
-		return NULL;
-	}
-	put_head(blocks, "at the peak", out);
-	struct gm_error *error = gm_render_groups(
-	        blocks->groups, blocks->group_count, groups_head(blocks), style, out);
-	if (error)
-		return error;
-	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
-	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
-	put_rival(blocks, rival, out);
-	return NULL;
+	return gm_json_write(gm_json_blocks(blocks, list), true, out);
 }
 
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,

@@ -9,6 +9,8 @@ import pytest
 
 from conftest import EXAMPLES, PYTHON
 
+# lines of `python -m torch.cuda._memory_viz stats`
+TOTALS = ["total_reserved", "total_allocated"]
 CASES = {
     "python stacks": ("python", "100000", ""),
     "all stacks": ("all", "100000", ""),
@@ -76,6 +78,37 @@ def test_pytorchs_own_tools_open_the_snapshot(exported, run):
     )
     done = run([PYTHON, "-c", program, to("pytorch")]).check()
     assert "total_allocated: 65.0MiB" in done.out
+
+
+@pytest.mark.long
+def test_pytorchs_command_line_says_the_same_of_the_export_as_of_the_snapshot(exported, run, tmp_path):
+    snapshot, to = exported
+
+    def totals(path):
+        """What `stats` says, without the pictures of single segments, which name blocks by their frames."""
+        out = run([PYTHON, "-m", "torch.cuda._memory_viz", "stats", path]).check().out
+        return [line for line in out.splitlines() if line.split(":")[0] in TOTALS]
+
+    assert len(totals(snapshot)) == len(TOTALS) and totals(to("pytorch")) == totals(snapshot)
+    for form in "trace_plot", "segment_plot":
+        page = tmp_path / f"{form}.html"
+        run([PYTHON, "-m", "torch.cuda._memory_viz", form, to("pytorch"), "-o", page]).check()
+        assert "<script" in page.read_text()
+
+
+def test_pytorchs_flamegraphs_of_the_export_add_up_to_those_of_the_snapshot(exported, run):
+    # what draws them (flamegraph.pl) PyTorch fetches from the network: its input is compared
+    snapshot, to = exported
+    program = (
+        "import pickle, sys, torch.cuda._memory_viz as viz\n"
+        "for form in viz.segments, viz.memory:\n"
+        "    sums = []\n"
+        "    for path in sys.argv[1:]:\n"
+        "        lines = form(pickle.load(open(path, 'rb')), format_flamegraph=str.splitlines)\n"
+        "        sums.append(sum(int(line.rpartition(' ')[2]) for line in lines))\n"
+        "    assert sums[0] == sums[1] > 0, (form, sums)\n"
+    )
+    run([PYTHON, "-c", program, snapshot, to("pytorch")]).check()
 
 
 def test_the_exported_snapshot_is_read_as_the_recording_was(exported, run_gpumem):

@@ -41,7 +41,7 @@ def marked_holder(name):
     return text[text.index(f"def {name}():") :].partition("# HOLDER ")[2].splitlines()[0]
 
 
-def test_a_leak_is_joined_to_its_holder_in_the_process(gdb_works, spawn, sim_env, run_gpumem):
+def test_a_leak_is_joined_to_its_holder_in_the_process_and_its_core(gdb_works, spawn, sim_env, run_gpumem, tmp_path):
     environment = {**sim_env(), "PYTHONUNBUFFERED": "1"}
     process = spawn([PYTHON, PROGRAM, "--hold"], env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     for _ in range(4):
@@ -52,6 +52,11 @@ def test_a_leak_is_joined_to_its_holder_in_the_process(gdb_works, spawn, sim_env
             assert marked_holder(name) in site["holder"]["text"], (name, site)
             assert site["holder"]["class"] == "proven" and site["holder"]["complete"]
         assert marked_holder(name) in run_gpumem("leaks", "--pid", pid).check(1).out
+    # a core as FILE says the same
+    core = tmp_path / "core"
+    run_gpumem("core", pid, "-o", core).check()
+    assert run_gpumem("leaks", core, "--json").check(1).json()["sites"] == found
+    core.unlink()
 
 
 def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem, tmp_path):

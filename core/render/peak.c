@@ -1,0 +1,121 @@
+/* peak's text and JSON: the blocks at the peak as groups, their sums, and the next peak. */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "render/answers.h"
+#include "render/blocks.h"
+#include "render/groups.h"
+#include "render/json.h"
+
+struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
+        const struct gm_blocks *modules, const struct gm_rival *rival, FILE *out)
+{
+	json_t *value = gm_json_blocks(blocks, false), *next = json_null();
+	if (rival->known)
+		next = json_pack("{s:i, s:o, s:s, s:I, s:o}", "event", (int)rival->event, "step",
+		        rival->step ? json_integer(rival->step) : json_null(), "phase",
+		        gm_phase_name(rival->phase), "allocated", (json_int_t)rival->allocated,
+		        "equal_at_batch_times",
+		        rival->equal_at ? json_real(rival->equal_at) : json_null());
+	json_object_set_new(value, "next_peak", next);
+	if (modules->group_count)
+		json_object_set_new(
+		        value, "by_module", gm_json_groups(modules->groups, modules->group_count));
+	return gm_json_write(value, true, out);
+}
+
+static const char *phase_name(int phase)
+{
+	return gm_phase_name((enum gm_phase)phase);
+}
+
+static const char *category_name(int category)
+{
+	return gm_category_name((enum gm_category)category);
+}
+
+/* "by phase: forward 1.20 GiB, init 300.00 MiB", biggest first. */
+static void put_sums(
+        const char *what, const uint64_t *sums, int count, const char *(*name)(int), FILE *out)
+{
+	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT] = {false};
+	const char *comma = ": ";
+	fputs(what, out);
+	for (;;) {
+		int biggest = -1;
+		for (int i = 0; i < count; i++)
+			if (!told[i] && sums[i] && (biggest < 0 || sums[i] > sums[biggest]))
+				biggest = i;
+		if (biggest < 0)
+			break;
+		char size[GM_SIZE_TEXT];
+		fprintf(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
+		told[biggest] = true;
+		comma = ", ";
+	}
+	fputc('\n', out);
+}
+
+/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch does to both */
+static void put_rival(const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
+{
+	char size[GM_SIZE_TEXT], less[GM_SIZE_TEXT];
+	if (!rival->known)
+		return;
+	uint64_t gap =
+	        blocks->allocated > rival->allocated ? blocks->allocated - rival->allocated : 0;
+	fprintf(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size),
+	        rival->event);
+	if (rival->step)
+		fprintf(out, " in step %u", rival->step);
+	fprintf(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
+	if (!rival->equal_at)
+		return;
+	fprintf(out,
+	        "  the batch decides: if activations, inputs and temporaries grow as it does, the "
+	        "optimizer's is the higher one below about %.2f times this batch\n",
+	        rival->equal_at);
+}
+
+/* "by module: layers.3.mlp 1.20 GiB, lm_head 300.00 MiB, 12 others 20.00 MiB" */
+static void put_modules(const struct gm_blocks *modules, FILE *out)
+{
+	enum { TOLD = 6 };
+	char size[GM_SIZE_TEXT];
+	uint64_t rest = 0;
+	for (size_t i = 0; i < modules->group_count; i++) {
+		const struct gm_group *group = &modules->groups[i];
+		if (i < TOLD)
+			fprintf(out, "%s%s %s", i ? ", " : "by module: ", group->key,
+			        gm_text_size(group->bytes, size));
+		else
+			rest += group->bytes;
+	}
+	if (modules->group_count > TOLD)
+		fprintf(out, ", %zu others %s", modules->group_count - TOLD,
+		        gm_text_size(rest, size));
+	if (modules->group_count)
+		fputc('\n', out);
+}
+
+struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
+        const struct gm_blocks *modules, const struct gm_rival *rival, const struct gm_style *style,
+        FILE *out)
+{
+	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
+		fputs("No memory was allocated in the record.\n", out);
+		return NULL;
+	}
+	gm_put_blocks_head(blocks, "at the peak", out);
+	struct gm_error *error = gm_render_groups(
+	        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
+	if (error)
+		return error;
+	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
+	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
+	put_modules(modules, out);
+	put_rival(blocks, rival, out);
+	return NULL;
+}
