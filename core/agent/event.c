@@ -1,5 +1,9 @@
 /* An event into the bytes of format.h. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/inside.h"
 #include "agent/spool.h"
@@ -17,8 +21,49 @@ static struct counters counters[DEVICES];
 static _Atomic uint64_t sequence_next;
 static uint64_t own_id;
 
+/*
+ * gdb's `gpumem step`: events from this number on are told by a call of gpumem_agent_at_event(), on which a breakpoint is
+ * put. A program that gdb starts is stopped at its first one by a signal (setting `stop`), where it is traced: there the
+ * debugger finds both.
+ */
+GM_AGENT_EXPORT extern _Atomic uint64_t gpumem_agent_stops;
+_Atomic uint64_t gpumem_agent_stops = UINT64_MAX;
+static _Atomic bool stops_first;
+
+GM_AGENT_EXPORT __attribute__((noinline)) void gpumem_agent_at_event(void);
+void gpumem_agent_at_event(void)
+{
+	__asm__ volatile("" ::: "memory"); /* the call is what it is for */
+}
+
+static bool is_traced(void)
+{
+	char text[2048] = "";
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	text[size > 0 ? size : 0] = 0;
+	const char *tracer = strstr(text, "\nTracerPid:");
+	return tracer && atoi(tracer + sizeof("\nTracerPid:") - 1) > 0;
+}
+
+static void stop_at_event(void)
+{
+	if (!atomic_exchange(&stops_first, false)) {
+		gpumem_agent_at_event();
+		return;
+	}
+	atomic_store(&gpumem_agent_stops, UINT64_MAX);
+	if (is_traced())
+		raise(SIGTRAP);
+}
+
 void gm_agent_events_begin(void)
 {
+	bool first = gm_agent_setting_has("stop", "first");
+	atomic_store(&stops_first, first);
+	atomic_store(&gpumem_agent_stops, first ? 0 : UINT64_MAX);
 	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
 	atomic_store(&sequence_next, 1);
@@ -205,4 +250,9 @@ __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event
 	uint32_t bits =
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
 	write_event(event, &stacks, bits | count_bits(event));
+	if (__builtin_expect(
+	            atomic_load_explicit(&sequence, memory_order_relaxed) >
+	                    atomic_load_explicit(&gpumem_agent_stops, memory_order_relaxed),
+	            0))
+		stop_at_event();
 }

@@ -17,6 +17,7 @@ from .calls import Calls
 from .library import Failure, agent_library
 from .session import Log, session
 
+NEVER = (1 << 64) - 1  # no number of an event
 ROOM = 16384  # for a path, and for the settings
 PRELOAD, SETTINGS = "LD_PRELOAD", "GPUMEM_AGENT"
 
@@ -67,6 +68,11 @@ class Preload:
         text = settings_text(self.folder, devices, on_oom).replace(self.folder, template, 1)
         set_variable(PRELOAD, f"{agent}:{others}" if others else agent)
         set_variable(SETTINGS, text)
+        self.text = text
+
+    def stop_at_first(self, on):
+        """Whether the programs that gdb starts stop at their first event, by a signal."""
+        set_variable(SETTINGS, self.text + (";stop=first" if on else ""))
 
     def is_in(self, pid):
         """Whether the process was started with it."""
@@ -152,6 +158,23 @@ class Reader:
     def flush(self):
         pass  # what the agent wrote can be read at once
 
+    def counts(self):
+        """Events, and the step of the last one."""
+        if not self.log.is_there:
+            return 0, 0
+        session().door.invalidate()
+        status, out, err = session().door.run(["info", self.log.path, "--json"])
+        if status >= 2:
+            raise Failure(err.strip().replace("gpumem: ", "", 1), status)
+        answer = json.loads(out)
+        return answer["events"], answer["steps"]
+
+    def event_count(self):
+        return self.counts()[0]
+
+    def step(self):
+        return self.counts()[1]
+
     def summary(self):
         if not self.log.is_there:
             return "0 events: nothing was allocated through PyTorch"
@@ -163,6 +186,26 @@ class Reader:
         events = sum(device["events"] for device in devices)
         peak = max((device["peak_allocated"] or 0 for device in devices), default=0)
         return f"{events:,} events, peak {peak:,} bytes allocated"
+
+
+class AtEvent(gdb.Breakpoint):
+    """Where the agent calls at each event, while `gpumem step` or `until` waits for one."""
+
+    def __init__(self, recording, address):
+        super().__init__(f"*{address}", gdb.BP_BREAKPOINT, internal=True)
+        self.silent = True
+        self.recording = recording
+
+    def stop(self):
+        try:
+            return debugger.process_id() == self.recording.pid and self.recording.is_met()
+        except Exception as error:  # a stop may not fail: gdb would show a traceback and stop there
+            debugger.warn(f"recording: {error}")
+            return True
+
+
+def write_word(address, value):
+    gdb.selected_inferior().write_memory(address, value.to_bytes(8, "little"))
 
 
 class AgentRecording:
@@ -177,6 +220,44 @@ class AgentRecording:
         self.pid = pid
         self.log = log
         self.recorder = Reader(log)
+
+    # --- `gpumem step` and `until` ---
+
+    def is_met(self):
+        events, step = self.recorder.counts()
+        self.stopped = bool((self.events and events >= self.events) or (self.step and step >= self.step))
+        return self.stopped
+
+    def has_begun(self):
+        """Of a program that was to stop at its first event: is it behind that? (Until then the agent waits for event 0.)"""
+        if debugger.process_id() != self.pid or not self.log.is_there:
+            return False
+        session().door.set_process(self.pid)
+        stops = session().door.agent_function("gpumem_agent_stops")
+        return bool(stops) and int.from_bytes(gdb.selected_inferior().read_memory(stops, 8).tobytes(), "little") == NEVER
+
+    def aim(self, events, step):
+        """For so many events, or that step, whichever is not 0."""
+        self.events, self.step, self.stopped = events, step, False
+
+    def go_on(self):
+        """Continues until it is there; `stopped` tells whether it came to that."""
+        door = session().door
+        door.set_process(self.pid)
+        stops, at = door.agent_function("gpumem_agent_stops"), door.agent_function("gpumem_agent_at_event")
+        if not stops or not at:
+            raise Failure(f"process {self.pid}: its agent is of another gpumem: record it anew, or use breakpoints", 4)
+        site = AtEvent(self, at)
+        try:
+            write_word(stops, 0)
+            gdb.execute("continue")
+        finally:
+            if site.is_valid():
+                site.delete()
+            if debugger.process_id() == self.pid and os.path.exists(f"/proc/{self.pid}"):
+                write_word(stops, NEVER)
+
+    # --- out of memory ---
 
     def stop_at_oom(self, told):
         """The agent stops the process where a device has run out of memory (SIGSTOP); `told` says what there is to say."""

@@ -70,12 +70,6 @@ def needs_recorded_program(method):
         thread = gdb.selected_thread()
         if session().recording is None and (process_id() or not waiting.on):
             raise Failure(f"{self.short}: nothing is recorded: type `gpumem record` first", 2)
-        if waiting.by_agent and waiting.on:
-            raise Failure(
-                f"{self.short}: the agent records and stops the program nowhere: `gpumem record stop`, then `gpumem record`, "
-                "which does so at breakpoints",
-                2,
-            )
         if thread and thread.is_running():
             raise Failure(f"{self.short}: the program is running: interrupt it first (Ctrl-C or `interrupt`)", 4)
         return method(self, arguments)

@@ -152,11 +152,38 @@ def test_each_run_is_recorded_anew_and_a_saved_one_stays(run_gdb, run_gpumem, st
     assert [path.name for path in tmp_path.iterdir()] == ["saved.gpumem"]
 
 
+def test_step_and_until_come_to_the_events_to_which_breakpoints_come(run_gdb):
+    shown = {}
+    commands = ["gpumem until step=2", "gpumem step", "gpumem step 3", "gpumem who-holds outputs", "gpumem until step=9"]
+    for engine in ("agent", "breakpoint"):
+        gdb = run_gdb([f"gpumem record --engine {engine}", *commands], EXAMPLES / "linear_loop.py")
+        shown[engine] = [re.findall(r"^ *#[0-9]+  .*$", gdb[command], re.M) for command in commands[:3]]
+        assert "frames" in gdb[commands[3]] or "outputs" in gdb[commands[3]], gdb.out
+        assert "the program ended before step 9" in gdb[commands[4]] and "exited normally" in gdb[commands[4]]
+    assert shown["agent"] == shown["breakpoint"] and all(len(lines) == 1 for lines in shown["agent"]), shown
+
+
 @pytest.mark.long
-def test_what_the_agent_cannot_do_is_told(run_gdb, stops):
-    gdb = run_gdb([RECORD, "gpumem step", "gpumem until step=2"], stops)
-    assert "gpumem: step: " in gdb["gpumem step"] and "gpumem record" in gdb["gpumem step"]
-    assert "gpumem: until: " in gdb["gpumem until step=2"]
+def test_step_goes_on_from_where_the_program_stands_and_leaves_no_stop_behind(run_gdb, stops):
+    commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", RECORD, "gpumem step", "gpumem step 2", "continue", "gpumem info --json"]
+    gdb = run_gdb([*commands, "info breakpoints"], stops)
+    assert re.search(r"^ *#6  segment_alloc .* 2.00 MiB .*stops.py:8 ", gdb["gpumem step"], re.M), gdb.out
+    assert re.search(r"^ *#9  .*stops.py:8 ", gdb["gpumem step 2"], re.M), gdb.out
+    assert "exited normally" in gdb[-3] and "No breakpoints" in gdb["info breakpoints"]
+    assert gdb["gpumem info --json"].json()["complete"] is True
+
+
+@pytest.mark.long
+def test_a_process_that_a_program_starts_is_not_stopped_by_step(run_gdb, tmp_path):
+    program = tmp_path / "starts.py"
+    program.write_text(
+        "import subprocess, sys, torch\nkept = torch.zeros(1000, device='cuda')\n"
+        "code = 'import torch; torch.zeros(1000, device=\"cuda\"); print(\"child done\")'\n"
+        "print('status', subprocess.run([sys.executable, '-c', code]).returncode, flush=True)\n"
+    )
+    gdb = run_gdb([RECORD, "gpumem step", "continue"], program)
+    assert re.search(r"^ *#0  ", gdb["gpumem step"], re.M)
+    assert "child done" in gdb.out and "status 0" in gdb.out and "exited normally" in gdb["continue"]
 
 
 @pytest.mark.long

@@ -20,8 +20,8 @@ class Record(Command):
     questions (`gpumem info`, `peak`, `why` …) answer from the latest recording, while the program runs and
     after it has ended.
 
-    --engine breakpoint, the default, stops the program at each event: it costs some 0.3 ms each, and
-    `gpumem step`, `until` and `watch` work. --engine agent loads a library into the program, which
+    --engine breakpoint, the default, stops the program at each event: it costs some 0.3 ms each.
+    --engine agent loads a library into the program, which
     records by itself at a thousandth of that; a process that runs already is told of what it had
     allocated before. The questions read what it writes while the program runs.
 

@@ -11,6 +11,8 @@ from ..session import session
 def go_on(events=0, step=0):
     """Continues, or starts the program, until the condition is met, and shows the event; False: the
     program stopped for another reason, or ended. What stopped it is told by gdb, and by why_not()."""
+    if waiting.by_agent and waiting.on:
+        return go_on_by_agent(events, step)
     recording = session().recording
     started = recording is None
     before = 0 if started else recording.recorder.event_count()
@@ -39,6 +41,34 @@ def why_not(aim):
     if process_id():
         return f"the program stopped before {aim}: say it again to go on there"
     return f"the program ended before {aim}"
+
+
+def started_by_agent():
+    """Starts the program, which the agent stops at its first event; False: it stopped elsewhere, or ended."""
+    waiting.preload.stop_at_first(True)
+    try:
+        gdb.execute("run")
+    finally:
+        waiting.preload.stop_at_first(False)
+    recording = session().recording
+    return recording is not None and recording.has_begun()
+
+
+def go_on_by_agent(events, step):
+    """The same as go_on(), of a program that the agent records: it is stopped at each event, and asked."""
+    started = session().recording is None
+    if started and not started_by_agent():
+        return False
+    recording = session().recording
+    before = 0 if started else recording.recorder.event_count()
+    recording.aim(before + events if events else 0, step)
+    if not (started and recording.is_met()):
+        recording.go_on()
+    if not recording.stopped or session().recording is not recording:
+        return False
+    number = str(before + events - 1 if events else recording.recorder.event_count() - 1)
+    answer(["events", "--from", number, "--to", number])
+    return True
 
 
 class Step(Command):
