@@ -251,7 +251,7 @@ __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
 	write_event(event, &stacks, bits | count_bits(event));
 	if (__builtin_expect(
-	            atomic_load_explicit(&sequence, memory_order_relaxed) >
+	            atomic_load_explicit(&sequence_next, memory_order_relaxed) >
 	                    atomic_load_explicit(&gpumem_agent_stops, memory_order_relaxed),
 	            0))
 		stop_at_event();

@@ -95,10 +95,15 @@ struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint3
 	*ret_finished = finished && committed > 0;
 	if (committed <= *size)
 		return NULL;
-	memcpy(memory + *size, records + *size, committed - *size);
-	atomic_thread_fence(memory_order_acquire);
-	uint32_t packed_in = atomic_load_explicit(&extent->packed_in, memory_order_acquire);
-	if (packed_in && gm_spool_may_be_packed(file))
+	bool may = gm_spool_may_be_packed(file);
+	uint32_t packed_in =
+	        may ? atomic_load_explicit(&extent->packed_in, memory_order_acquire) : 0;
+	if (!packed_in) { /* else the pages are not there: on a tmpfs reading them would make some */
+		memcpy(memory + *size, records + *size, committed - *size);
+		atomic_thread_fence(memory_order_acquire);
+		packed_in = may ? atomic_load(&extent->packed_in) : 0;
+	}
+	if (packed_in)
 		gm_try(unpack(file, number, packed_in, committed, memory));
 	*size = committed;
 	return NULL;
