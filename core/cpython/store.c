@@ -16,6 +16,7 @@ bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames
 	store->here = NULL;
 	store->here_count = 0;
 	store->kept = gm_image_kept(image);
+	store->loan = (struct gm_loan){0};
 	store->bytes = bytes;
 	store->frames = frames;
 	store->next = 0;
@@ -77,6 +78,11 @@ static const uint8_t *page_at(struct gm_store *store, uint64_t page_address)
 		if (kept)
 			return kept;
 	}
+	struct gm_loan loan;
+	if (gm_image_loan(store->image, page_address, &loan) && loan.end - page_address >= PAGE) {
+		store->loan = loan;
+		return loan.bytes + (page_address - loan.start);
+	}
 	uint64_t key = page_address / GM_STORE_FRAME + 1;
 	struct gm_store_slot *slot = &store->slots[gm_store_slot_number(key)];
 	size_t skip = page_address % GM_STORE_FRAME;
@@ -101,6 +107,8 @@ const uint8_t *gm_store_miss(struct gm_store *store, uint64_t address, size_t si
 	if (skip + size <= PAGE)
 		return bytes + skip;
 	const uint8_t *kept = gm_kept_have(store->kept, address, size);
+	if (!kept)
+		kept = gm_image_lent_bytes(store->image, address, size);
 	if (kept)
 		return kept;
 	/* over a page's end: of two frames, the next one may take the place of this */

@@ -12,141 +12,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
-#include "image/core_disk.h"
-#include "image/core_file.h"
+#include "image/core_inside.h"
 #include "image/core_unpack.h"
-#include "image/internal.h"
-#include "image/mapped_file.h"
-
-/* Why a read ended, where it is not EFAULT (not mapped). */
-enum { NOT_SAVED = ENODATA, CUT_SHORT = EOVERFLOW };
-
-struct core {
-	struct gm_image image; /* first */
-	char *path;
-	struct gm_core_file file;
-	struct gm_core_disk disk;
-	const uint8_t *bytes; /* of the file, while there is a view of it */
-};
-
-static struct core *core_of(const struct gm_image *image)
-{
-	return (struct core *)image;
-}
-
-/* --- reading --------------------------------------------------------------------------------------- */
-
-/* Some bytes from `address` on, at least one; 0: *ret_errno says why. */
-static size_t read_piece(
-        struct core *core, uint64_t address, void *buffer, size_t size, int *ret_errno)
-{
-	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
-	if (segment) {
-		uint64_t skip = address - segment->start;
-		if (size > segment->end - address)
-			size = (size_t)(segment->end - address);
-		if (skip < segment->present) {
-			if (size > segment->present - skip)
-				size = (size_t)(segment->present - skip);
-			if (gm_core_file_read(&core->file, segment->offset + skip, buffer, size))
-				return size;
-			*ret_errno = CUT_SHORT; /* since we opened it */
-			return 0;
-		}
-		if (skip < segment->saved) {
-			*ret_errno = CUT_SHORT;
-			return 0;
-		}
-		if (segment->zero_tail) {
-			memset(buffer, 0, size);
-			return size;
-		}
-		/* A file may have changed in memory only where it was writable, and that is saved. */
-	}
-	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
-	if (!segment && !mapped) {
-		*ret_errno = EFAULT;
-		return 0;
-	}
-	size_t got = mapped ? gm_core_disk_read(&core->disk, mapped, address, buffer, size) : 0;
-	if (got == 0)
-		*ret_errno = NOT_SAVED;
-	return got;
-}
-
-static size_t core_read(
-        struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
-{
-	size_t done = 0;
-	while (done < size) {
-		size_t got = read_piece(core_of(image), address + done, (char *)buffer + done,
-		        size - done, ret_errno);
-		if (got == 0)
-			break;
-		done += got;
-	}
-	return done;
-}
-
-static void core_read_many(struct gm_image *image, struct gm_read *reads, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		int os_error;
-		reads[i].failed = core_read(image, reads[i].address, reads[i].buffer, reads[i].size,
-		                          &os_error) != reads[i].size;
-	}
-}
-
-/* A file's part that is private to the process and was not written to is left out of cores: it is what the file has. */
-static bool is_as_on_disk(const struct gm_core_mapped *mapped)
-{
-	return mapped && mapped->path[0] == '/' && strncmp(mapped->path, "/dev/", 5) != 0 &&
-	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
-}
-
-/* What is behind a segment's saved bytes was never touched, where the core says so, or is a file's. */
-static bool core_touched(struct gm_image *image, uint64_t start, uint64_t end,
-        struct gm_range *ranges, size_t max, size_t *ret_count)
-{
-	const struct gm_core_segment *segment = gm_core_file_segment(&core_of(image)->file, start);
-	if (!segment || end > segment->end ||
-	        !(segment->zero_tail ||
-	                is_as_on_disk(gm_core_file_mapped(&core_of(image)->file, segment->start))))
-		return false;
-	uint64_t saved = (segment->start + segment->saved + GM_PAGE_SIZE - 1) &
-	                 ~(uint64_t)(GM_PAGE_SIZE - 1);
-	end = end < saved ? end : saved;
-	*ret_count = start < end && max > 0;
-	if (*ret_count)
-		ranges[0] = (struct gm_range){start, end};
-	return true;
-}
-
-/* --- without copying ------------------------------------------------------------------------------- */
-
-static bool core_view_begin(struct gm_image *image)
-{
-	struct core *core = core_of(image);
-	core->bytes = gm_mapped_file_open(core->file.fd, core->file.size);
-	return core->bytes != NULL;
-}
-
-static const uint8_t *core_view(struct gm_image *image, uint64_t start, uint64_t end)
-{
-	const struct core *core = core_of(image);
-	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, start);
-	if (!segment || end - segment->start > segment->present ||
-	        (start - segment->start + segment->offset) % 8 != start % 8)
-		return NULL;
-	return core->bytes + segment->offset + (start - segment->start);
-}
-
-static void core_view_end(struct gm_image *image)
-{
-	struct core *core = core_of(image);
-	gm_mapped_file_close(core->bytes, core->file.size);
-	core->bytes = NULL;
-}
 
 /* A file that was made shorter while it was read reads as zeros, or not at all. */
 static struct gm_error *core_check_there(const struct gm_image *image)
@@ -161,17 +28,6 @@ static struct gm_error *core_check_there(const struct gm_image *image)
 }
 
 /* --- what there is --------------------------------------------------------------------------------- */
-
-static uint64_t core_resident(struct gm_image *image)
-{
-	const struct gm_core_file *file = &core_of(image)->file;
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < file->segment_count; i++)
-		if (file->segments[i].flags & GM_MAPPING_WRITE)
-			bytes += file->segments[i].present;
-	return bytes < file->size ? bytes
-	                          : file->size; /* of a damaged one parts may lie over each other */
-}
 
 /* Why a mapped file's bytes are not to be had from disk either. */
 static struct gm_error *error_library(const struct core *core, uint64_t address, const char *path)
@@ -370,7 +226,7 @@ static struct gm_error *core_file_path(
 
 static bool is_library(const struct gm_core_mapped *mapped)
 {
-	return mapped->file_offset == 0 && is_as_on_disk(mapped);
+	return mapped->file_offset == 0 && gm_core_is_as_on_disk(mapped);
 }
 
 /* Every mapped library of which something was left out of the core, once. */
@@ -419,14 +275,14 @@ static void core_close(struct gm_image *image)
 }
 
 static const struct gm_image_kind core_kind = {
-        .read = core_read,
-        .read_many = core_read_many,
+        .read = gm_core_read,
+        .read_many = gm_core_read_many,
         .check_there = core_check_there,
-        .view_begin = core_view_begin,
-        .view = core_view,
-        .view_end = core_view_end,
-        .touched = core_touched,
-        .resident = core_resident,
+        .lend_begin = gm_core_lend_begin,
+        .lend = gm_core_lend,
+        .lend_end = gm_core_lend_end,
+        .touched = gm_core_touched,
+        .resident = gm_core_resident,
         .explain = core_explain,
         .refresh = core_refresh,
         .check_whole = core_check_whole,

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/mapped_file.h"
 #include "image/page_cache.h"
 
 /* --- is it the same one? --------------------------------------------------------------------------- */
@@ -106,46 +107,97 @@ static void look_for(const struct gm_core_disk *disk, struct gm_disk_file *file)
 	try_place(disk, file, strdup(file->path));
 }
 
+/* Under the lock. Its place, until another one is looked for; NULL: no memory. */
+static struct gm_disk_file *file_at(struct gm_core_disk *disk, const char *path)
+{
+	for (size_t i = 0; i < disk->count; i++)
+		if (strcmp(disk->files[i].path, path) == 0)
+			return &disk->files[i];
+	struct gm_disk_file file = {.path = path, .fd = -1, .state = GM_FILE_MISSING};
+	if (!gm_array_grow((void **)&disk->files, &disk->capacity, disk->count, 1, sizeof(file)))
+		return NULL;
+	look_for(disk, &file);
+	disk->files[disk->count++] = file;
+	return &disk->files[disk->count - 1];
+}
+
 bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_disk_file *ret_file)
 {
 	pthread_mutex_lock(&disk->lock);
-	size_t i = 0;
-	while (i < disk->count && strcmp(disk->files[i].path, path) != 0)
-		i++;
-	if (i == disk->count) {
-		struct gm_disk_file file = {.path = path, .fd = -1, .state = GM_FILE_MISSING};
-		if (!gm_array_grow(
-		            (void **)&disk->files, &disk->capacity, disk->count, 1, sizeof(file))) {
-			pthread_mutex_unlock(&disk->lock);
-			return false;
-		}
-		look_for(disk, &file);
-		disk->files[disk->count++] = file;
-	}
-	*ret_file = disk->files[i];
+	const struct gm_disk_file *file = file_at(disk, path);
+	if (file)
+		*ret_file = *file;
 	pthread_mutex_unlock(&disk->lock);
-	return true;
+	return file != NULL;
 }
 
 /* Opened when it is first read: a process has hundreds of files, and a question needs a handful. */
+static int open_file(struct gm_disk_file *file)
+{
+	if (file && file->found && file->fd < 0)
+		file->fd = open(file->found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return file ? file->fd : -1;
+}
+
 static int descriptor(struct gm_core_disk *disk, const char *path)
 {
-	struct gm_disk_file file = {.fd = -1};
-	if (!gm_core_disk_file(disk, path, &file) || !file.found || file.fd >= 0)
-		return file.fd;
 	pthread_mutex_lock(&disk->lock);
-	int fd = -1;
-	for (size_t i = 0; i < disk->count; i++) {
-		struct gm_disk_file *own = &disk->files[i];
-		if (strcmp(own->path, path) != 0)
-			continue;
-		if (own->fd < 0)
-			own->fd = open(own->found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		fd = own->fd;
-		break;
-	}
+	int fd = open_file(file_at(disk, path));
 	pthread_mutex_unlock(&disk->lock);
 	return fd;
+}
+
+/* Under the lock. */
+static struct gm_disk_file *file_of(struct gm_core_disk *disk, const struct gm_core_mapped *mapped)
+{
+	size_t number = (size_t)(mapped - disk->core->mapped);
+	if (!disk->file_of)
+		disk->file_of = calloc(disk->core->mapped_count + 1, sizeof(*disk->file_of));
+	if (!disk->file_of)
+		return NULL;
+	if (disk->file_of[number] == 0) {
+		const struct gm_disk_file *file = file_at(disk, mapped->path);
+		disk->file_of[number] = file ? (uint32_t)(file - disk->files) + 1 : 0;
+	}
+	return disk->file_of[number] ? &disk->files[disk->file_of[number] - 1] : NULL;
+}
+
+static void map(struct gm_disk_file *file)
+{
+	struct stat status;
+	int fd = open_file(file);
+	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size > 0) {
+		file->size = (uint64_t)status.st_size;
+		file->bytes = gm_mapped_file_open(fd, file->size);
+	}
+	file->refused = !file->bytes;
+}
+
+const uint8_t *gm_core_disk_lend(
+        struct gm_core_disk *disk, const struct gm_core_mapped *mapped, uint64_t *ret_size)
+{
+	const uint8_t *bytes = NULL;
+	pthread_mutex_lock(&disk->lock);
+	struct gm_disk_file *file = file_of(disk, mapped);
+	if (file && !file->bytes && !file->refused)
+		map(file);
+	if (file && file->bytes && mapped->file_offset < file->size) {
+		bytes = file->bytes + mapped->file_offset;
+		*ret_size = file->size - mapped->file_offset;
+		if (*ret_size > mapped->end - mapped->start)
+			*ret_size = mapped->end - mapped->start;
+	}
+	pthread_mutex_unlock(&disk->lock);
+	return bytes;
+}
+
+void gm_core_disk_lend_end(struct gm_core_disk *disk)
+{
+	for (size_t i = 0; i < disk->count; i++) {
+		gm_mapped_file_close(disk->files[i].bytes, disk->files[i].size);
+		disk->files[i].bytes = NULL;
+		disk->files[i].refused = false;
+	}
 }
 
 size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
@@ -165,6 +217,9 @@ size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped 
 
 static void forget(struct gm_core_disk *disk)
 {
+	gm_core_disk_lend_end(disk);
+	free(disk->file_of);
+	disk->file_of = NULL;
 	for (size_t i = 0; i < disk->count; i++) {
 		if (disk->files[i].fd >= 0)
 			close(disk->files[i].fd);

@@ -10,6 +10,7 @@
 #define GM_IMAGE_CORE_DISK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "image/build_id.h"
 #include "image/core_file.h"
@@ -20,6 +21,9 @@ struct gm_disk_file {
 	enum gm_file_state state;
 	char *found;                   /* where it is: the one that is the same; NULL: none */
 	int fd;                        /* of it, once it was read; -1: not open */
+	const uint8_t *bytes;          /* of all of it, while it is lent; NULL: not mapped */
+	uint64_t size;                 /* of these */
+	bool refused;                  /* it cannot be mapped */
 	struct gm_build_id core, disk; /* of the core's, and of the last one that was another */
 };
 
@@ -29,6 +33,8 @@ struct gm_core_disk {
 	pthread_mutex_t lock; /* for the following */
 	struct gm_disk_file *files;
 	size_t count, capacity;
+	uint32_t *
+	        file_of; /* of each of the core's mapped parts, plus 1; 0: not looked for. NULL: nothing was lent yet */
 };
 
 void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core);
@@ -41,5 +47,10 @@ bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_di
 /* Bytes of a mapping that only the mapped file has; never past the mapping. 0: it has none, or is not there. */
 size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
         uint64_t address, void *buffer, size_t size);
+/* The bytes of a mapping's file from its first one on, mapped until gm_core_disk_lend_end(); NULL: it cannot be mapped. By several
+ * threads at once. */
+const uint8_t *gm_core_disk_lend(
+        struct gm_core_disk *disk, const struct gm_core_mapped *mapped, uint64_t *ret_size);
+void gm_core_disk_lend_end(struct gm_core_disk *disk);
 
 #endif

@@ -148,6 +148,33 @@ void gm_image_keep_end(struct gm_image *image)
 	image->kept = NULL;
 }
 
+void gm_image_lend(struct gm_image *image)
+{
+	if (image->lending++ == 0)
+		image->lends = image->kind->lend_begin && image->kind->lend_begin(image);
+}
+
+void gm_image_lend_end(struct gm_image *image)
+{
+	if (--image->lending > 0 || !image->lends)
+		return;
+	image->lends = false;
+	image->kind->lend_end(image);
+}
+
+bool gm_image_loan(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+{
+	return image->lends && image->kind->lend(image, address, ret_loan);
+}
+
+const uint8_t *gm_image_lent_bytes(struct gm_image *image, uint64_t address, size_t size)
+{
+	struct gm_loan loan;
+	return gm_image_loan(image, address, &loan) && size <= loan.end - address
+	               ? loan.bytes + (address - loan.start)
+	               : NULL;
+}
+
 static bool fill_page(void *context, uint64_t page, void *buffer)
 {
 	struct gm_image *image = context;
@@ -182,6 +209,11 @@ static size_t read_prefix(
 	if (size > UINT64_MAX - address) { /* around the end of the address space */
 		*ret_errno = EFAULT;
 		return 0;
+	}
+	const uint8_t *lent = gm_image_lent_bytes(image, address, size);
+	if (lent) {
+		memcpy(buffer, lent, size);
+		return size;
 	}
 	size_t done = size <= GM_PAGE_SIZE ? read_cached(image, address, buffer, size) : 0;
 	if (done < size)

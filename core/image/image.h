@@ -158,6 +158,22 @@ void gm_image_keep(struct gm_image *image);
 struct gm_kept *gm_image_kept(const struct gm_image *image);
 void gm_image_keep_end(struct gm_image *image);
 
+/*
+ * Between these a core, which is a file, is also mapped: its bytes can be used where they lie, without a system call and a
+ * copy. They may be nested. Other images have nothing to lend.
+ */
+void gm_image_lend(struct gm_image *image);
+void gm_image_lend_end(struct gm_image *image);
+/* Bytes that are lent, of the addresses from `start` up to `end`; valid until gm_image_lend_end(). */
+struct gm_loan {
+	uint64_t start, end;
+	const uint8_t *bytes; /* as many bytes away from a multiple of 8 as `start` is */
+};
+/* Those around an address. False: they are to be read. */
+bool gm_image_loan(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);
+/* `size` bytes at an address, or NULL. */
+const uint8_t *gm_image_lent_bytes(struct gm_image *image, uint64_t address, size_t size);
+
 /* All mappings, by address; owned by the image, valid until the next refresh. */
 const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count);
 /* The mapping that contains `address`, or NULL. */

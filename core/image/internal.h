@@ -39,13 +39,11 @@ struct gm_image_kind {
 	        struct gm_range *ranges, size_t max, size_t *ret_count);
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
-	/*
-	 * Between begin and end: the bytes of [start, end) where they lie, multiples of 8 apart as their addresses are, or
-	 * NULL. NULL where there is no such place. `begin` says whether there is one this time.
-	 */
-	bool (*view_begin)(struct gm_image *image);
-	const uint8_t *(*view)(struct gm_image *image, uint64_t start, uint64_t end);
-	void (*view_end)(struct gm_image *image);
+	/* Between begin and end: as gm_image_loan(). `begin` says whether there is something to lend this time. NULL, all
+	 * three: there never is. */
+	bool (*lend_begin)(struct gm_image *image);
+	bool (*lend)(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);
+	void (*lend_end)(struct gm_image *image);
 	bool one_reader; /* it wants to be read by the thread that opened it */
 };
 
@@ -57,6 +55,8 @@ struct gm_image {
 	struct gm_maps maps;
 	struct gm_page_cache cache;
 	struct gm_kept *kept; /* NULL: nothing is kept */
+	unsigned lending;     /* how often it was begun and not ended */
+	bool lends;
 };
 
 /* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */

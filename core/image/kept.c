@@ -46,7 +46,8 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	kept->most = (size_t)(bytes / SHARE + AT_LEAST) / GM_KEPT_CHUNK;
 	if (kept->most > bytes / GM_KEPT_CHUNK + image->maps.count)
 		kept->most = (size_t)(bytes / GM_KEPT_CHUNK) + image->maps.count;
-	kept->views = image->kind->view_begin && image->kind->view_begin(image);
+	gm_image_lend(image);
+	kept->views = image->lends;
 	size_t chunks =
 	        kept->most + (kept->views ? bytes / GM_KEPT_CHUNK + 2 * image->maps.count : 0);
 	for (kept->capacity = 64; kept->capacity < chunks * 2;)
@@ -57,8 +58,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	if (!kept->chunks || memory == MAP_FAILED) {
 		if (memory != MAP_FAILED)
 			munmap(memory, kept->most * GM_KEPT_CHUNK);
-		if (kept->views)
-			image->kind->view_end(image);
+		gm_image_lend_end(image);
 		free(kept->chunks);
 		free(kept);
 		free(locks);
@@ -83,8 +83,7 @@ void gm_kept_destroy(struct gm_kept *kept)
 	for (size_t i = 0; i < STRIPES; i++)
 		pthread_mutex_destroy(&locks->stripes[i]);
 	munmap(kept->memory, kept->most * GM_KEPT_CHUNK);
-	if (kept->views)
-		kept->image->kind->view_end(kept->image);
+	gm_image_lend_end(kept->image);
 	free(kept->chunks);
 	free(locks);
 	free(kept);
@@ -158,7 +157,7 @@ static bool view_chunk(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint64
 	if (!kept->views || i == maps->count || maps->items[i].start > start ||
 	        maps->items[i].end < start + GM_KEPT_CHUNK)
 		return false;
-	chunk->bytes = kept->image->kind->view(kept->image, start, start + GM_KEPT_CHUNK);
+	chunk->bytes = gm_image_lent_bytes(kept->image, start, GM_KEPT_CHUNK);
 	chunk->there = chunk->bytes ? UINT64_MAX : 0;
 	return chunk->bytes != NULL;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MOST = 16, PAGE = 4096 };
+enum { MOST = 64, PAGE = 4096 };
 
 /* Read by the signal's handler: an entry counts while its size is not 0. */
 struct entry {

@@ -1,0 +1,161 @@
+/*
+ * The memory of a core: saved, and there; saved, but the file ends before it (the core was cut short); mapped but not saved:
+ * then a mapped file's bytes are read from the file on disk, provided that it is the same one (core_disk.h). What it is made
+ * of and why something cannot be read is in core.c.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "image/core_inside.h"
+#include "image/mapped_file.h"
+
+/* --- reading --------------------------------------------------------------------------------------- */
+
+/* Some bytes from `address` on, at least one; 0: *ret_errno says why. */
+static size_t read_piece(
+        struct core *core, uint64_t address, void *buffer, size_t size, int *ret_errno)
+{
+	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
+	if (segment) {
+		uint64_t skip = address - segment->start;
+		if (size > segment->end - address)
+			size = (size_t)(segment->end - address);
+		if (skip < segment->present) {
+			if (size > segment->present - skip)
+				size = (size_t)(segment->present - skip);
+			if (gm_core_file_read(&core->file, segment->offset + skip, buffer, size))
+				return size;
+			*ret_errno = CUT_SHORT; /* since we opened it */
+			return 0;
+		}
+		if (skip < segment->saved) {
+			*ret_errno = CUT_SHORT;
+			return 0;
+		}
+		if (segment->zero_tail) {
+			memset(buffer, 0, size);
+			return size;
+		}
+		/* A file may have changed in memory only where it was writable, and that is saved. */
+	}
+	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
+	if (!segment && !mapped) {
+		*ret_errno = EFAULT;
+		return 0;
+	}
+	size_t got = mapped ? gm_core_disk_read(&core->disk, mapped, address, buffer, size) : 0;
+	if (got == 0)
+		*ret_errno = NOT_SAVED;
+	return got;
+}
+
+size_t gm_core_read(
+        struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
+{
+	size_t done = 0;
+	while (done < size) {
+		size_t got = read_piece(core_of(image), address + done, (char *)buffer + done,
+		        size - done, ret_errno);
+		if (got == 0)
+			break;
+		done += got;
+	}
+	return done;
+}
+
+void gm_core_read_many(struct gm_image *image, struct gm_read *reads, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int os_error;
+		reads[i].failed = gm_core_read(image, reads[i].address, reads[i].buffer,
+		                          reads[i].size, &os_error) != reads[i].size;
+	}
+}
+
+bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped)
+{
+	return mapped && mapped->path[0] == '/' && strncmp(mapped->path, "/dev/", 5) != 0 &&
+	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
+}
+
+/* What is behind a segment's saved bytes was never touched, where the core says so, or is a file's. */
+bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struct gm_range *ranges,
+        size_t max, size_t *ret_count)
+{
+	const struct gm_core_segment *segment = gm_core_file_segment(&core_of(image)->file, start);
+	if (!segment || end > segment->end ||
+	        !(segment->zero_tail || gm_core_is_as_on_disk(gm_core_file_mapped(
+	                                        &core_of(image)->file, segment->start))))
+		return false;
+	uint64_t saved = (segment->start + segment->saved + GM_PAGE_SIZE - 1) &
+	                 ~(uint64_t)(GM_PAGE_SIZE - 1);
+	end = end < saved ? end : saved;
+	*ret_count = start < end && max > 0;
+	if (*ret_count)
+		ranges[0] = (struct gm_range){start, end};
+	return true;
+}
+
+/* --- without copying ------------------------------------------------------------------------------- */
+
+bool gm_core_lend_begin(struct gm_image *image)
+{
+	struct core *core = core_of(image);
+	core->bytes = gm_mapped_file_open(core->file.fd, core->file.size);
+	return core->bytes != NULL;
+}
+
+/* Of a mapped file that the core left out, or of which it has the first page only. */
+static bool lend_file(struct core *core, const struct gm_core_segment *segment, uint64_t address,
+        struct gm_loan *ret_loan)
+{
+	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
+	/* as far as no segment has other bytes: which of them are near is not looked for */
+	uint64_t start =
+	        segment ? segment->start + segment->saved : address - address % GM_PAGE_SIZE;
+	uint64_t end = segment ? segment->end : start + GM_PAGE_SIZE, size;
+	const uint8_t *bytes = mapped && mapped->start <= start
+	                               ? gm_core_disk_lend(&core->disk, mapped, &size)
+	                               : NULL;
+	if (!bytes || (mapped->start - mapped->file_offset) % 8 != 0)
+		return false;
+	end = end - mapped->start < size ? end : mapped->start + size;
+	*ret_loan = (struct gm_loan){start, end, bytes + (start - mapped->start)};
+	return address < end;
+}
+
+bool gm_core_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+{
+	struct core *core = core_of(image);
+	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
+	if (!segment || address - segment->start >= segment->saved)
+		return !(segment && segment->zero_tail) &&
+		       lend_file(core, segment, address, ret_loan);
+	if (address - segment->start >= segment->present ||
+	        (segment->start - segment->offset) % 8 != 0)
+		return false;
+	*ret_loan = (struct gm_loan){
+	        segment->start, segment->start + segment->present, core->bytes + segment->offset};
+	return true;
+}
+
+void gm_core_lend_end(struct gm_image *image)
+{
+	struct core *core = core_of(image);
+	gm_core_disk_lend_end(&core->disk);
+	gm_mapped_file_close(core->bytes, core->file.size);
+	core->bytes = NULL;
+}
+
+/* --- what there is --------------------------------------------------------------------------------- */
+
+uint64_t gm_core_resident(struct gm_image *image)
+{
+	const struct gm_core_file *file = &core_of(image)->file;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < file->segment_count; i++)
+		if (file->segments[i].flags & GM_MAPPING_WRITE)
+			bytes += file->segments[i].present;
+	return bytes < file->size ? bytes
+	                          : file->size; /* of a damaged one parts may lie over each other */
+}
