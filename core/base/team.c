@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 8 };
+enum { MAX_THREADS = GM_TEAM_MOST };
 
 struct team {
 	atomic_size_t next;

@@ -6,7 +6,9 @@
 
 #include <stddef.h>
 
-/* As many as the machine has processors, at most 8. */
+enum { GM_TEAM_MOST = 8 };
+
+/* As many as the machine has processors, at most GM_TEAM_MOST. */
 unsigned gm_team_size(void);
 
 /* Calls work(context, number) for each number below `count`, in any order, by as many threads as are of use; the caller's

@@ -233,28 +233,47 @@ bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *
 	return false;
 }
 
+enum { PLACES = 512, PLACES_AT_ONCE = 64 };
+
+/* At some of so many places in the mapping. */
+static bool has_pools_at(struct gm_python *python, const struct gm_mapping *mapping, uint64_t first)
+{
+	const uint64_t size = gm_py_pool_size(python);
+	uint64_t apart = (mapping->end - mapping->start) / PLACES;
+	uint8_t heads[PLACES_AT_ONCE][HEAD];
+	struct gm_read reads[PLACES_AT_ONCE];
+	size_t count = 0;
+	for (uint64_t i = 0; i < PLACES_AT_ONCE; i++) {
+		uint64_t at = mapping->start + apart * (first + i);
+		struct gm_range range;
+		at = (at + size - 1) & ~(size - 1);
+		if (at + GM_KEPT_PAGE > mapping->end ||
+		        gm_image_touched(python->image, at, at + GM_KEPT_PAGE, &range, 1) != 1)
+			continue;
+		reads[count] = (struct gm_read){
+		        .address = at, .buffer = heads[count], .size = sizeof(heads[count])};
+		count++;
+	}
+	gm_image_read_many(python->image, reads, count);
+	for (size_t i = 0; i < count; i++) {
+		struct pool pool;
+		if (!reads[i].failed && pool_init(&pool, heads[i], reads[i].address, size, HEAD))
+			return true;
+	}
+	return false;
+}
+
 /* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel joins those that lie side by
  * side. */
 bool gm_py_may_have_pools(struct gm_python *python, const struct gm_mapping *mapping)
 {
-	enum { SMALL = 16 << 20, PLACES = 512 };
-	const uint64_t size = gm_py_pool_size(python);
-	uint64_t bytes = mapping->end - mapping->start;
+	enum { SMALL = 16 << 20 };
 	if (mapping->path[0] && strncmp(mapping->path, "[anon", 5) != 0)
 		return false;
-	if (bytes < SMALL)
+	if (mapping->end - mapping->start < SMALL)
 		return true;
-	for (uint64_t i = 0; i < PLACES; i++) {
-		uint64_t at = mapping->start + bytes / PLACES * i;
-		uint8_t head[HEAD];
-		struct gm_range range;
-		struct pool pool;
-		at = (at + size - 1) & ~(size - 1);
-		if (at + GM_KEPT_PAGE <= mapping->end &&
-		        gm_image_touched(python->image, at, at + GM_KEPT_PAGE, &range, 1) == 1 &&
-		        gm_image_try_read(python->image, at, head, sizeof(head)) &&
-		        pool_init(&pool, head, at, size, HEAD))
+	for (uint64_t i = 0; i < PLACES; i += PLACES_AT_ONCE)
+		if (has_pools_at(python, mapping, i))
 			return true;
-	}
 	return false;
 }

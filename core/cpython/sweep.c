@@ -54,7 +54,6 @@ void gm_sweep_destroy(struct gm_sweep *sweep)
 	gm_array_deinit(&sweep->special);
 	gm_array_deinit(&sweep->pieces);
 	gm_array_deinit(&sweep->groups);
-	gm_array_deinit(&sweep->other_references);
 	gm_array_deinit(&sweep->unknown);
 	gm_array_deinit(&sweep->ranges);
 	free(sweep->pools);
@@ -182,7 +181,7 @@ static void note_late(struct gm_sweeper *sweeper, unsigned thread, size_t first)
 		                      walker->raw.items[end].from == from;)
 			end++;
 		struct gm_sweep_piece piece = {
-		        sweeper->objects.items[from], first, end - first, thread};
+		        sweeper->objects.items[from], first, end - first, thread, GM_SWEEP_LATE};
 		sweeper->no_memory |= !gm_array_push(&sweeper->pieces, piece);
 	}
 }

@@ -13,15 +13,14 @@ enum { GM_SWEEP_GROUP = 1 << 16 /* references that become a batch, or a few more
 /* What the objects of one chunk refer to; or what one object does by a table or an array that lay in other chunks. */
 struct gm_sweep_piece {
 	uint64_t first_object; /* its address: they are sorted by it */
-	size_t first, count;   /* of references */
+	size_t first, count;   /* of references, of one holder after the other */
 	uint32_t thread;
+	uint32_t
+	        chunk; /* in `pieces`: which is its chunk's, it itself or one before it; until then GM_SWEEP_LATE or 0 */
 };
 
-/* What an object refers to that the collector does not track: of use where something is found to refer to it. */
-struct gm_sweep_other {
-	uint64_t holder, to;
-	uint32_t extra;
-};
+/* A piece of one object, whose table or array was not at hand when its chunk was. */
+enum { GM_SWEEP_LATE = 1 };
 
 struct gm_sweeper {
 	struct gm_walker *walker; /* its references: `from` counts this thread's objects */
@@ -55,7 +54,6 @@ struct gm_sweep {
 	struct gm_pool_place *pools; /* by hash */
 	size_t pool_capacity;        /* a power of two */
 	struct gm_walk_batch *batches;
-	GM_ARRAY(struct gm_sweep_other) other_references; /* by holder */
 	GM_ARRAY(struct gm_walk_outside)
 	unknown;                 /* to what may be a string or a number: of all groups */
 	GM_ARRAY(size_t) ranges; /* of it, once it is sorted */

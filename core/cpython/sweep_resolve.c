@@ -51,6 +51,11 @@ static bool gather(struct gm_sweep *sweep)
 	}
 	gm_sort_by_address(sweep->pieces.items, scratch, count, sizeof(struct gm_sweep_piece));
 	free(scratch);
+	/* of one address a chunk's piece comes first: it was made before the others by the same thread */
+	for (uint32_t i = 0, chunk = 0; i < count; i++) {
+		chunk = sweep->pieces.items[i].chunk == GM_SWEEP_LATE ? chunk : i;
+		sweep->pieces.items[i].chunk = chunk;
+	}
 	return true;
 }
 
@@ -68,7 +73,6 @@ static bool make_groups(struct gm_sweep *sweep)
 struct resolving {
 	const struct gm_sweep *sweep;
 	struct gm_walker *walker;
-	GM_ARRAY(struct gm_sweep_other) others;
 	const struct gm_address_chunk *near; /* where the last holder is */
 };
 
@@ -96,20 +100,14 @@ static void resolve_piece(struct resolving *resolving, const struct gm_sweep_pie
 	const struct gm_sweeper *sweeper = sweep->sweepers[piece->thread];
 	const struct gm_walk_outside *raw = sweeper->walker->raw.items + piece->first;
 	uint32_t last = UINT32_MAX, from = GM_NO_ADDRESS_NUMBER;
-	bool is_other = false;
 	for (size_t i = 0; i < piece->count; i++) {
-		uint64_t holder = sweeper->objects.items[raw[i].from];
 		if (raw[i].from != last) {
 			last = raw[i].from;
-			from = gm_address_set_find_near(sweep->objects, holder, &resolving->near);
-			is_other = from == GM_NO_ADDRESS_NUMBER &&
-			           gm_address_set_has(&sweep->others, holder);
+			from = gm_address_set_find_near(
+			        sweep->objects, sweeper->objects.items[last], &resolving->near);
 		}
-		struct gm_sweep_other other = {holder, raw[i].to, raw[i].extra};
 		if (from != GM_NO_ADDRESS_NUMBER)
 			resolve(resolving, from, raw[i].to, raw[i].extra);
-		else if (is_other && !gm_array_push(&resolving->others, other))
-			resolving->walker->no_memory = true;
 	}
 }
 
@@ -160,10 +158,8 @@ static void hand_over(struct gm_sweep *sweep, struct resolving *resolving)
 	struct gm_walker *walker = resolving->walker;
 	pthread_mutex_lock(&sweep->walk.lock);
 	APPEND(sweep, &sweep->unknown, walker->unknown.items, walker->unknown.count);
-	APPEND(sweep, &sweep->other_references, resolving->others.items, resolving->others.count);
 	pthread_mutex_unlock(&sweep->walk.lock);
 	walker->unknown.count = 0;
-	gm_array_deinit(&resolving->others);
 }
 
 static void resolve_group(void *context, size_t number)
@@ -177,7 +173,12 @@ static void resolve_group(void *context, size_t number)
 		return;
 	}
 	resolving.walker->unknown.count = 0;
+	size_t most = 0;
 	for (size_t i = sweep->groups.items[number]; i < end; i++)
+		most += sweep->pieces.items[i].count;
+	if (!gm_array_reserve(&resolving.walker->references, most))
+		resolving.walker->no_memory = true;
+	for (size_t i = sweep->groups.items[number]; i < end && !resolving.walker->no_memory; i++)
 		resolve_piece(&resolving, &sweep->pieces.items[i]);
 	hand_over(sweep, &resolving);
 	gm_walk_batch_end(resolving.walker, &sweep->batches[number]);
@@ -229,21 +230,6 @@ static bool make_ranges(struct gm_sweep *sweep)
 	return count == 0 || gm_array_push(&sweep->ranges, count);
 }
 
-static bool sort_others(struct gm_sweep *sweep)
-{
-	size_t count = sweep->other_references.count;
-	struct gm_sweep_other *others = sweep->other_references.items;
-	void *scratch = malloc((count + 1) * sizeof(*others));
-	if (scratch && count > 0)
-		gm_sort_by_address(others, scratch, count, sizeof(*others));
-	free(scratch);
-	/* the objects' references are all told: the bytes of it are of use to what comes */
-	for (size_t i = 0; i < GM_SWEEP_THREADS && scratch; i++)
-		if (sweep->sweepers[i])
-			gm_array_deinit(&sweep->sweepers[i]->walker->raw);
-	return scratch != NULL;
-}
-
 /* Those that were found by their links lie outside of pools: they are walked by themselves. */
 static struct gm_error *walk_followed(struct gm_sweep *sweep, struct gm_walk_result *ret_result)
 {
@@ -280,7 +266,7 @@ struct gm_error *gm_sweep_references(struct gm_sweep *sweep, const struct gm_add
 		sweep->batches = result.batches;
 		result.count = sweep->groups.count;
 		gm_team_run(sweep->groups.count, resolve_group, sweep);
-		done = !sweep->no_memory && make_ranges(sweep) && sort_others(sweep);
+		done = !sweep->no_memory && make_ranges(sweep);
 	}
 	size_t ranges = done ? sweep->ranges.count - 1 : 0;
 	size_t all = result.count + ranges + followed.count;
@@ -315,18 +301,61 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 	                       by_number));
 }
 
-/* The first reference of a holder, if it has one, or of those behind it. */
-static size_t first_reference(const struct gm_sweep *sweep, uint64_t holder)
+/* How many of the pieces begin at `address` or before. */
+static size_t pieces_up_to(const struct gm_sweep *sweep, uint64_t address)
 {
-	size_t low = 0, high = sweep->other_references.count;
+	size_t low = 0, high = sweep->pieces.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (sweep->other_references.items[middle].holder < holder)
+		if (sweep->pieces.items[middle].first_object <= address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return low;
+}
+
+/* In a chunk's piece, whose holders ascend: the first reference of this one or of those behind it. */
+static size_t first_reference(
+        const struct gm_sweeper *sweeper, const struct gm_sweep_piece *piece, uint64_t holder)
+{
+	size_t low = piece->first, high = piece->first + piece->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (sweeper->objects.items[sweeper->walker->raw.items[middle].from] < holder)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What a holder was found to refer to in this piece. */
+static void resolve_holder(struct resolving *resolving, const struct gm_sweep_piece *piece,
+        uint64_t holder, uint32_t number)
+{
+	const struct gm_sweeper *sweeper = resolving->sweep->sweepers[piece->thread];
+	const struct gm_walk_outside *raw = sweeper->walker->raw.items;
+	for (size_t i = first_reference(sweeper, piece, holder);
+	        i < piece->first + piece->count && sweeper->objects.items[raw[i].from] == holder;
+	        i++)
+		resolve(resolving, number, raw[i].to, raw[i].extra);
+}
+
+/* All that one holder was found to refer to: in its chunk's piece, and in those of its own. */
+static void resolve_other(struct resolving *resolving, uint64_t holder, uint32_t number)
+{
+	const struct gm_sweep *sweep = resolving->sweep;
+	size_t end = pieces_up_to(sweep, holder), first = end;
+	while (first > 0 && sweep->pieces.items[first - 1].first_object == holder)
+		first--;
+	if (end == 0)
+		return;
+	size_t chunk = sweep->pieces.items[first < end ? first : end - 1].chunk;
+	resolve_holder(resolving, &sweep->pieces.items[chunk], holder, number);
+	for (; first < end; first++)
+		if (first != chunk)
+			resolve_holder(resolving, &sweep->pieces.items[first], holder, number);
 }
 
 struct untracked {
@@ -349,12 +378,7 @@ static bool resolve_others(struct gm_sweep *sweep, const uint64_t *addresses,
 			untracked->numbers[untracked->count++] = numbers[i];
 			continue;
 		}
-		for (size_t k = first_reference(sweep, addresses[i]);
-		        k < sweep->other_references.count &&
-		        sweep->other_references.items[k].holder == addresses[i];
-		        k++)
-			resolve(&resolving, numbers[i], sweep->other_references.items[k].to,
-			        sweep->other_references.items[k].extra);
+		resolve_other(&resolving, addresses[i], numbers[i]);
 	}
 	gm_walk_batch_end(resolving.walker, &untracked->batch);
 	put_idle(sweep, resolving.walker);

@@ -139,65 +139,109 @@ static void free_runs(struct gm_holders *graph)
 	gm_array_deinit(&graph->runs);
 }
 
-static void count_targets(const struct gm_holders *graph, uint32_t *counts)
+/* Vertices are split in parts, one for each thread, which looks at all edges and takes those that lead to its own. */
+struct freezing {
+	struct gm_holders *graph;
+	uint32_t *
+	        next; /* by vertex: how many edges lead there; then where the next one of these goes */
+	struct gm_edge *sorted;
+	size_t part_size;
+	size_t first[GM_TEAM_MOST + 1]; /* edge of each part */
+};
+
+static bool is_of(const struct freezing *freezing, size_t part, uint32_t vertex)
 {
-	for (size_t i = 0; i < graph->edges.count; i++)
-		counts[graph->edges.items[i].to]++;
-	for (size_t r = 0; r < graph->runs.count; r++)
-		for (size_t i = 0; i < graph->runs.items[r].count; i++)
-			counts[graph->runs.items[r].references[i].to]++;
+	return vertex - part * freezing->part_size < freezing->part_size;
 }
 
-/* `next`: where the next edge of each vertex goes. */
-static void place(struct gm_holders *graph, uint32_t *next, struct gm_edge *sorted)
+static void count_part(void *context, size_t part)
 {
+	struct freezing *freezing = context;
+	const struct gm_holders *graph = freezing->graph;
+	uint32_t *counts = freezing->next;
+	size_t sum = 0;
+	for (size_t i = 0; i < graph->edges.count; i++)
+		if (is_of(freezing, part, graph->edges.items[i].to)) {
+			counts[graph->edges.items[i].to]++;
+			sum++;
+		}
+	for (size_t r = 0; r < graph->runs.count; r++)
+		for (size_t i = 0; i < graph->runs.items[r].count; i++)
+			if (is_of(freezing, part, graph->runs.items[r].references[i].to)) {
+				counts[graph->runs.items[r].references[i].to]++;
+				sum++;
+			}
+	freezing->first[part + 1] = sum;
+}
+
+static void number_part(struct freezing *freezing, size_t part)
+{
+	struct gm_holders *graph = freezing->graph;
+	uint32_t first = (uint32_t)freezing->first[part];
+	for (size_t i = part * freezing->part_size;
+	        i < graph->vertices.count && is_of(freezing, part, (uint32_t)i); i++) {
+		struct gm_vertex *vertex = &graph->vertices.items[i];
+		vertex->first = first;
+		vertex->count = freezing->next[i];
+		freezing->next[i] = first;
+		first += vertex->count;
+	}
+}
+
+static void place_part(void *context, size_t part)
+{
+	struct freezing *freezing = context;
+	struct gm_holders *graph = freezing->graph;
+	struct gm_edge *sorted = freezing->sorted;
+	uint32_t *next = freezing->next;
+	number_part(freezing, part);
 	for (size_t r = 0, i = 0; r <= graph->runs.count; r++) {
 		const struct gm_edge_run *run =
 		        r < graph->runs.count ? &graph->runs.items[r] : NULL;
 		for (; i < (run ? run->after : graph->edges.count); i++)
-			sorted[next[graph->edges.items[i].to]++] = graph->edges.items[i];
+			if (is_of(freezing, part, graph->edges.items[i].to))
+				sorted[next[graph->edges.items[i].to]++] = graph->edges.items[i];
 		for (size_t k = 0; run && k < run->count; k++)
-			sorted[next[run->references[k].to]++] =
-			        (struct gm_edge){.from = run->references[k].from,
-			                .to = run->references[k].to,
-			                .extra = run->references[k].extra & 0xffffff,
-			                .kind = GM_REF_PYTHON};
+			if (is_of(freezing, part, run->references[k].to))
+				sorted[next[run->references[k].to]++] =
+				        (struct gm_edge){.from = run->references[k].from,
+				                .to = run->references[k].to,
+				                .extra = run->references[k].extra & 0xffffff,
+				                .kind = GM_REF_PYTHON};
 	}
 }
 
 /* A counting sort by what an edge points to; edges of one target keep their order. */
 bool gm_graph_freeze(struct gm_holders *graph)
 {
+	struct freezing freezing = {.graph = graph};
+	size_t parts = gm_team_size(), count = graph->vertices.count;
 	if (!graph->frozen)
 		graph->cost.references = graph->edges.count + graph->run_edges;
-	uint32_t *next = calloc(graph->vertices.count + 1, sizeof(*next));
-	if (!next || graph->no_memory || (!graph->keep_all && !prune(graph))) {
-		free(next);
+	freezing.part_size = count / parts + 1;
+	freezing.next = calloc(count + 1, sizeof(*freezing.next));
+	if (!freezing.next || graph->no_memory || (!graph->keep_all && !prune(graph))) {
+		free(freezing.next);
 		return false;
 	}
-	count_targets(graph, next);
-	uint32_t first = 0;
-	for (size_t i = 0; i < graph->vertices.count; i++) {
-		struct gm_vertex *vertex = &graph->vertices.items[i];
-		vertex->first = first;
-		vertex->count = next[i];
-		next[i] = first;
-		first += vertex->count;
-	}
-	struct gm_edge *sorted = malloc(((size_t)first + 1) * sizeof(*sorted));
-	if (sorted) {
-		place(graph, next, sorted);
+	gm_team_run(parts, count_part, &freezing);
+	for (size_t i = 0; i < parts; i++)
+		freezing.first[i + 1] += freezing.first[i];
+	size_t edges = freezing.first[parts];
+	freezing.sorted = malloc((edges + 1) * sizeof(*freezing.sorted));
+	if (freezing.sorted) {
+		gm_team_run(parts, place_part, &freezing);
 		free(graph->edges.items);
-		graph->edges.items = sorted;
-		graph->edges.count = first;
-		graph->edges.capacity = (size_t)first + 1;
+		graph->edges.items = freezing.sorted;
+		graph->edges.count = edges;
+		graph->edges.capacity = edges + 1;
 		graph->frozen = true;
 		gm_graph_drop_guesses(graph);
 	}
 	free_runs(graph);
 	graph->run_edges = 0;
-	free(next);
-	return sorted != NULL;
+	free(freezing.next);
+	return freezing.sorted != NULL;
 }
 
 void gm_graph_deinit_edges(struct gm_holders *graph)

@@ -228,6 +228,8 @@ double gm_graph_seconds(void); /* of a clock */
 /* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
 struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
         struct gm_scan_result *ret_hits);
+/* Makes known which classes the hits are of: not while another thread asks for one. */
+void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, size_t count);
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);
 /*
  * python.c: Python's objects. The first fills `objects`, touches nothing else of the graph and may run beside

@@ -126,7 +126,7 @@ static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_resu
 	}
 }
 
-static struct gm_error *build(struct gm_holders *graph)
+static struct gm_error *build_lent(struct gm_holders *graph)
 {
 	struct gm_scan_result hits;
 	struct gm_error *error = read_whole(graph, &hits);
@@ -142,6 +142,14 @@ static struct gm_error *build(struct gm_holders *graph)
 	graph->cost.tensors = graph->tensors.count;
 	graph->cost.nodes = graph->nodes.count;
 	return NULL;
+}
+
+static struct gm_error *build(struct gm_holders *graph)
+{
+	gm_image_lend(graph->image);
+	struct gm_error *error = build_lent(graph);
+	gm_image_lend_end(graph->image);
+	return error;
 }
 
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,

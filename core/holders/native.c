@@ -115,6 +115,13 @@ struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_vi
 	return NULL;
 }
 
+void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!(hits[i].value & 7))
+			gm_classes_at(gm_torch_classes(graph->torch), hits[i].value);
+}
+
 static void add_objects(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
 	for (size_t i = 0; i < hits->count && !graph->no_memory; i++) {

@@ -360,6 +360,13 @@ static void sweep_between(void *context)
 	graph->cost.python_seconds += gm_graph_seconds() - start;
 }
 
+/* Classes are looked at once, and nothing else looks at them meanwhile. */
+static void sweep_found(void *context, const struct gm_hit *hits, size_t count)
+{
+	struct sweeping *sweeping = context;
+	gm_graph_meet_classes(sweeping->graph, hits, count);
+}
+
 struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	struct sweeping sweeping = {.graph = graph};
@@ -367,7 +374,7 @@ struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result 
 	if (!graph->sweep)
 		return &gm_error_no_memory;
 	struct gm_scan_visitor visitor = {
-	        sweep_first, sweep_chunks, sweep_end, sweep_between, &sweeping};
+	        sweep_first, sweep_chunks, sweep_end, sweep_between, sweep_found, &sweeping};
 	struct gm_error *error = gm_graph_scan(graph, &visitor, ret_hits);
 	if (!error && sweeping.error)
 		free(ret_hits->hits);

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "image/kept.h"
 
 enum {
@@ -37,6 +38,7 @@ struct scan {
 	pthread_mutex_t lock;
 	pthread_cond_t all_ended;
 	unsigned started, ended; /* threads; and those that ended what comes first */
+	atomic_flag told;        /* what one of them found */
 	atomic_uint_fast64_t next_piece;
 	atomic_size_t hit_count;
 	atomic_bool no_memory;
@@ -286,15 +288,13 @@ static void *work(void *context)
 			end_first(worker);
 		}
 		if (over)
-			return NULL;
+			break;
 		scan_piece(worker, piece);
 	}
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct gm_hit *left = a, *right = b;
-	return left->address < right->address ? -1 : left->address > right->address;
+	const struct gm_scan_visitor *visitor = scan->options->visitor;
+	if (visitor && worker->number > 0 && !atomic_flag_test_and_set(&scan->told))
+		visitor->found(visitor->context, worker->hits.items, worker->hits.count);
+	return NULL;
 }
 
 static struct gm_error *gather(
@@ -313,8 +313,13 @@ static struct gm_error *gather(
 		result->bytes += workers[i]->bytes;
 		result->unread += workers[i]->unread;
 	}
-	if (all.count)
-		qsort(all.items, all.count, sizeof(*all.items), by_address);
+	struct gm_hit *scratch = malloc((all.count + 1) * sizeof(*scratch));
+	if (!scratch) {
+		gm_array_deinit(&all);
+		return &gm_error_no_memory;
+	}
+	gm_sort_by_address(all.items, scratch, all.count, sizeof(*all.items));
+	free(scratch);
 	result->hits = all.items;
 	result->count = all.count;
 	result->truncated = atomic_load(&scan->hit_count) >= GM_SCAN_MAX_HITS;
@@ -398,7 +403,7 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
         struct gm_scan_result *ret_result)
 {
-	struct scan scan = {.image = image, .options = options};
+	struct scan scan = {.image = image, .options = options, .told = ATOMIC_FLAG_INIT};
 	struct gm_scan_result result = {0};
 	pthread_mutex_init(&scan.lock, NULL);
 	pthread_cond_init(&scan.all_ended, NULL);

@@ -39,6 +39,8 @@ struct gm_scan_visitor {
 	        size_t count, bool in_rest);
 	void (*end)(void *context, unsigned thread); /* of what comes first, for each thread */
 	void (*between)(void *context); /* by the caller's thread, once all have ended it */
+	/* What another thread found in all that it read, by that thread, while others may go on; by one of them only. */
+	void (*found)(void *context, const struct gm_hit *hits, size_t count);
 	void *context;
 };
 

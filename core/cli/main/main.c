@@ -23,15 +23,15 @@ static void set_terminal(gpumem_door *door)
 }
 
 /*
- * Arrays of many megabytes grow while a large process is read. glibc would take them from the heap after the first of them was
- * freed, where growing is copying: as mappings of their own they are moved by the page table. Smaller ones come from a
- * heap that grows in steps and is not given back before the end.
+ * What one step of a question has freed the next one uses: the kernel clears each page that is new to a process, which
+ * costs as much as reading twice as many. So all but the largest arrays come from heaps, which grow in large steps and are not given
+ * back before the end; those are mappings of their own, which grow without being copied.
  */
 static void set_allocator(void)
 {
-	mallopt(M_MMAP_THRESHOLD, 512 << 10);
-	mallopt(M_TRIM_THRESHOLD, 256 << 20);
-	mallopt(M_TOP_PAD, 1 << 20);
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 512 << 20);
+	mallopt(M_TOP_PAD, 8 << 20);
 }
 
 int main(int argc, char **argv)
