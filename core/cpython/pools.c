@@ -233,21 +233,20 @@ bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *
 	return false;
 }
 
-enum { PLACES = 512, PLACES_AT_ONCE = 64 };
+enum { PLACES = 64 };
 
-/* At some of so many places in the mapping. */
-static bool has_pools_at(struct gm_python *python, const struct gm_mapping *mapping, uint64_t first)
+/* At some of so many places in the range. */
+static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 {
 	const uint64_t size = gm_py_pool_size(python);
-	uint64_t apart = (mapping->end - mapping->start) / PLACES;
-	uint8_t heads[PLACES_AT_ONCE][HEAD];
-	struct gm_read reads[PLACES_AT_ONCE];
+	uint8_t heads[PLACES][HEAD];
+	struct gm_read reads[PLACES];
 	size_t count = 0;
-	for (uint64_t i = 0; i < PLACES_AT_ONCE; i++) {
-		uint64_t at = mapping->start + apart * (first + i);
+	for (uint64_t i = 0; i < PLACES; i++) {
+		uint64_t at = start + (end - start) / PLACES * i;
 		struct gm_range range;
 		at = (at + size - 1) & ~(size - 1);
-		if (at + GM_KEPT_PAGE > mapping->end ||
+		if (at + GM_KEPT_PAGE > end ||
 		        gm_image_touched(python->image, at, at + GM_KEPT_PAGE, &range, 1) != 1)
 			continue;
 		reads[count] = (struct gm_read){
@@ -264,16 +263,13 @@ static bool has_pools_at(struct gm_python *python, const struct gm_mapping *mapp
 }
 
 /* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel joins those that lie side by
- * side. */
-bool gm_py_may_have_pools(struct gm_python *python, const struct gm_mapping *mapping)
+ * side, and with what else is there: a tensor's gigabytes. An arena is 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is
+ * looked at. */
+bool gm_py_may_have_pools(
+        struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {
 	enum { SMALL = 16 << 20 };
 	if (mapping->path[0] && strncmp(mapping->path, "[anon", 5) != 0)
 		return false;
-	if (mapping->end - mapping->start < SMALL)
-		return true;
-	for (uint64_t i = 0; i < PLACES; i += PLACES_AT_ONCE)
-		if (has_pools_at(python, mapping, i))
-			return true;
-	return false;
+	return mapping->end - mapping->start < SMALL || has_pools(python, start, end);
 }

@@ -36,8 +36,9 @@ struct gm_pool_place {
 size_t gm_py_pool_objects(struct gm_walker *walker, const struct gm_kept_chunk *chunk,
         struct gm_pool_object *ret_objects, struct gm_pool_place *ret_pools,
         size_t *ret_pool_count);
-/* Are there pools in a mapping? Some places of a large one are looked at. */
-bool gm_py_may_have_pools(struct gm_python *python, const struct gm_mapping *mapping);
+/* Are there pools in [start, end) of a mapping, 16 MiB at most? Some places of a large mapping are looked at. */
+bool gm_py_may_have_pools(
+        struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
 /* Is there a pool in these chunks, by its head alone? */
 bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *chunk);
 /* Bytes of a pool in this version. */

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/team.h"
 #include "cpython/sweep_inside.h"
 
 enum {
 	RESERVED_REFERENCES = 2 << 20,
 	RESERVED_OBJECTS = 1 << 20,
-	/* bytes of references before they are squeezed, and for which part of what was shown */
+	/* bytes of references before they are squeezed, and for which part of the memory */
 	LEAST_NOTED = 4 << 20,
 	NOTED_SHARE = 16,
 };
@@ -22,6 +23,7 @@ struct gm_sweep *gm_sweep_create(
 	sweep->options.read_by_caller = read_by_caller;
 	sweep->walk =
 	        (struct gm_walk){.python = python, .options = &sweep->options, .special = special};
+	sweep->expected = gm_image_resident(python->image) / gm_team_size();
 	pthread_mutex_init(&sweep->walk.lock, NULL);
 	return sweep;
 }
@@ -146,7 +148,9 @@ void gm_sweep_chunks(
 	for (size_t i = 0; i < count && !sweeper->no_memory && !sweeper->walker->no_memory; i++)
 		if (chunks[i].there) {
 			sweeper->shown += GM_KEPT_CHUNK;
-			sweeper->walker->raw_limit = (LEAST_NOTED + sweeper->shown / NOTED_SHARE) /
+			uint64_t all =
+			        sweeper->shown > sweep->expected ? sweeper->shown : sweep->expected;
+			sweeper->walker->raw_limit = (LEAST_NOTED + all / NOTED_SHARE) /
 			                             sizeof(*sweeper->walker->raw.items);
 			sweep_chunk(sweeper, thread, &chunks[i]);
 		}
@@ -154,9 +158,10 @@ void gm_sweep_chunks(
 	sweeper->walker->store.here_count = 0;
 }
 
-bool gm_sweep_wants(struct gm_sweep *sweep, const struct gm_mapping *mapping)
+bool gm_sweep_wants(
+        struct gm_sweep *sweep, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {
-	return gm_py_may_have_pools(sweep->walk.python, mapping);
+	return gm_py_may_have_pools(sweep->walk.python, mapping, start, end);
 }
 
 void gm_sweep_check(struct gm_sweep *sweep, const struct gm_kept_chunk *chunks, size_t count)

@@ -27,9 +27,10 @@ void gm_sweep_destroy(struct gm_sweep *sweep);
  * not be read whole. No byte may be shown twice. */
 void gm_sweep_chunks(
         struct gm_sweep *sweep, unsigned thread, const struct gm_kept_chunk *chunks, size_t count);
-/* Could objects be in this mapping? If not, its chunks are to be shown to gm_sweep_check() only, by any thread and at any
+/* Could objects be in [start, end) of this mapping, 16 MiB at most? If not, its chunks are to be shown to gm_sweep_check() only, by any thread and at any
  * time: should there be objects in them after all, the sweep is not whole. */
-bool gm_sweep_wants(struct gm_sweep *sweep, const struct gm_mapping *mapping);
+bool gm_sweep_wants(
+        struct gm_sweep *sweep, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
 void gm_sweep_check(struct gm_sweep *sweep, const struct gm_kept_chunk *chunks, size_t count);
 /* Was there one? Once all are shown. */
 bool gm_sweep_missed(const struct gm_sweep *sweep);

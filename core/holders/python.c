@@ -307,10 +307,11 @@ struct sweeping {
 	bool whole; /* the objects are in the graph, with what they refer to */
 };
 
-static bool sweep_first(void *context, const struct gm_mapping *mapping)
+static bool sweep_first(
+        void *context, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {
 	struct sweeping *sweeping = context;
-	return gm_sweep_wants(sweeping->graph->sweep, mapping);
+	return gm_sweep_wants(sweeping->graph->sweep, mapping, start, end);
 }
 
 static void sweep_chunks(void *context, unsigned thread, const struct gm_kept_chunk *chunks,

@@ -70,17 +70,50 @@ static int by_size(const void *a, const void *b)
 	return left->range.start < right->range.start ? -1 : left->range.start > right->range.start;
 }
 
+/* [start, end) of a mapping; where some comes first, in parts. */
+static bool add_area(
+        struct scan *scan, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
+{
+	const struct gm_scan_visitor *visitor = scan->options->visitor;
+	for (uint64_t next; start < end; start = next) {
+		next = visitor ? (start | (GM_SCAN_AREA - 1)) + 1 : end;
+		next = next < end ? next : end;
+		bool last = visitor && !visitor->first(visitor->context, mapping, start, next);
+		struct area *before =
+		        scan->areas.count > 0 ? &scan->areas.items[scan->areas.count - 1] : NULL;
+		if (before && before->range.end == start && before->last == last &&
+		        start > mapping->start)
+			before->range.end = next;
+		else if (!gm_array_push(&scan->areas, ((struct area){{start, next}, last})))
+			return false;
+	}
+	return true;
+}
+
+/* A mapping without what is left out of it. */
+static bool add_areas(struct scan *scan, const struct gm_mapping *mapping)
+{
+	const struct gm_scan_options *options = scan->options;
+	uint64_t start = mapping->start;
+	for (size_t i = 0; i < options->left_out_count; i++) {
+		const struct gm_range *out = &options->left_out[i];
+		if (out->end <= start || out->start >= mapping->end)
+			continue;
+		if (out->start > start && !add_area(scan, mapping, start, out->start))
+			return false;
+		start = out->end;
+	}
+	return start >= mapping->end || add_area(scan, mapping, start, mapping->end);
+}
+
 static struct gm_error *find_areas(struct scan *scan)
 {
 	size_t count;
 	const struct gm_mapping *mappings = gm_image_mappings(scan->image, &count);
-	const struct gm_scan_visitor *visitor = scan->options->visitor;
 	for (size_t i = 0; i < count; i++) {
 		if (!gm_mapping_is_memory(&mappings[i]))
 			continue;
-		struct area area = {{mappings[i].start, mappings[i].end},
-		        visitor && !visitor->first(visitor->context, &mappings[i])};
-		if (!gm_array_push(&scan->areas, area))
+		if (!add_areas(scan, &mappings[i]))
 			return &gm_error_no_memory;
 	}
 	if (scan->areas.count > 0)

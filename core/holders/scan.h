@@ -32,8 +32,9 @@ typedef bool (*gm_scan_filter)(const void *context, uint64_t value);
  * `between`.
  */
 struct gm_scan_visitor {
-	/* Is this one of the mappings that come first? */
-	bool (*first)(void *context, const struct gm_mapping *mapping);
+	/* Does [start, end) of this mapping, GM_SCAN_AREA at most, come first? */
+	bool (*first)(
+	        void *context, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
 	/* Chunks that follow one another, as far as they were read and are of one mapping; in_rest: behind `between`. */
 	void (*chunks)(void *context, unsigned thread, const struct gm_kept_chunk *chunks,
 	        size_t count, bool in_rest);
@@ -46,6 +47,7 @@ struct gm_scan_visitor {
 
 enum {
 	GM_SCAN_MAX_RANGES = 4,
+	GM_SCAN_AREA = 16 << 20,
 	GM_SCAN_MAX_HITS = 1 << 24,
 };
 
@@ -55,7 +57,10 @@ struct gm_scan_options {
 	gm_scan_filter filter; /* NULL: every word in a range */
 	const void *context;
 	const struct gm_scan_visitor *visitor; /* may be NULL */
-	unsigned threads;                      /* 0: as many as the machine has, at most 8 */
+	const struct gm_range
+	        *left_out; /* whole pages, by address, none over another; may be NULL */
+	size_t left_out_count;
+	unsigned threads; /* 0: as many as the machine has, at most 8 */
 };
 
 struct gm_scan_result {

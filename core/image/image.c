@@ -131,6 +131,11 @@ size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
 	return 1;
 }
 
+uint64_t gm_image_resident(struct gm_image *image)
+{
+	return image->kind->resident ? image->kind->resident(image) : 0;
+}
+
 void gm_image_keep(struct gm_image *image)
 {
 	gm_image_keep_end(image);

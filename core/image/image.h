@@ -149,6 +149,9 @@ enum { GM_TOUCHED_MOST = 1 << 20 };
 size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ret_ranges, size_t max);
 
+/* About how much of what a program can write to there is to read; 0: not known. */
+uint64_t gm_image_resident(struct gm_image *image);
+
 /*
  * Begins to keep what is read of the program's memory (kept.h), for one question that goes through much of it; end it
  * before the target may run. NULL from gm_image_kept(): nothing is kept.
