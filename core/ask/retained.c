@@ -44,7 +44,7 @@ struct gm_error *gm_ask_retained(
 	gm_try(gm_context_torch(context, &torch));
 	if (!host)
 		gm_try(check_allocator(torch));
-	gm_try(gm_holders_create(
+	gm_try(gm_holders_create_whole(
 	        context->image, context->symbols, context->python, torch, &holders));
 	struct gm_retained_answer answer = {0};
 	struct gm_error *error = gm_holders_retained(holders, host, &answer.retained);

@@ -224,6 +224,8 @@ void gm_graph_refer_python(
         struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
 void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
         enum gm_reference kind, uint32_t extra);
+/* host_data.c: what need not be looked through for references, for struct gm_scan_options; the caller frees it. NULL: no memory. */
+struct gm_range *gm_graph_host_data(struct gm_holders *graph, size_t *ret_count);
 double gm_graph_seconds(void); /* of a clock */
 /* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
 struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,

@@ -152,8 +152,9 @@ static struct gm_error *build(struct gm_holders *graph)
 	return error;
 }
 
-struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
-        struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders)
+static struct gm_error *create(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, struct gm_torch *torch, bool whole,
+        struct gm_holders **ret_holders)
 {
 	struct gm_holders *graph = calloc(1, sizeof(*graph));
 	if (!graph)
@@ -162,12 +163,25 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 	graph->symbols = symbols;
 	graph->python = python;
 	graph->torch = torch;
+	graph->keep_all = whole;
 	struct gm_error *error = build(graph);
 	if (error)
 		gm_holders_destroy(graph);
 	else
 		*ret_holders = graph;
 	return error;
+}
+
+struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders)
+{
+	return create(image, symbols, python, torch, false, ret_holders);
+}
+
+struct gm_error *gm_holders_create_whole(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders)
+{
+	return create(image, symbols, python, torch, true, ret_holders);
 }
 
 struct gm_error *gm_graph_keep_all(struct gm_holders *graph)

@@ -87,6 +87,9 @@ struct gm_holders_answer {
 	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none */
 };
 
+/* With objects that refer to nothing, which are left out else: C++ may hold something for them. For questions about everything. */
+struct gm_error *gm_holders_create_whole(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders);
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python /* may be NULL: native holders only */, struct gm_torch *torch,
         struct gm_holders **ret_holders);

@@ -211,6 +211,11 @@ static struct gm_error *search_level(struct gm_owner_search *search)
 	struct gm_scan_options options = {
 	        .filter = wanted, .context = search, .ranges = {range}, .range_count = 1};
 	struct gm_scan_result result;
+	_cleanup_free_ struct gm_range *numbers =
+	        gm_graph_host_data(search->graph, &options.left_out_count);
+	if (!numbers)
+		return &gm_error_no_memory;
+	options.left_out = numbers;
 	gm_try(gm_scan(search->graph->image, &options, &result));
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);

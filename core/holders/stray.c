@@ -16,7 +16,8 @@
 #include "torch/statics.h"
 
 enum {
-	MAX_STRAYS = 256,
+	MAX_STRAYS = 256, /* and some for each object that is looked for */
+	STRAYS_EACH = 4,
 	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
 };
 
@@ -25,6 +26,8 @@ struct search {
 	struct gm_map targets; /* address -> vertex + 1 */
 	uint64_t block, block_size;
 	struct gm_strays *strays;
+	size_t most;        /* of these */
+	struct gm_map said; /* hash of what a stray is and says -> number of that stray, plus 1 */
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
 	struct gm_stacks stacks;
 	bool no_memory;
@@ -50,7 +53,7 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 		search->strays->stale++;
 		return;
 	}
-	if (search->strays->items.count >= MAX_STRAYS)
+	if (search->strays->items.count >= search->most)
 		return;
 	va_list args;
 	va_start(args, format);
@@ -61,14 +64,16 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 		return;
 	}
 	/* many words of one stack are one holder */
-	for (size_t i = 0; i < search->strays->items.count; i++) {
-		struct gm_stray *other = &search->strays->items.items[i];
-		if (other->vertex == vertex && strcmp(other->text, stray.text) == 0) {
-			other->words++;
-			free(stray.text);
-			return;
-		}
+	uint64_t *slot = gm_map_put(
+	        &search->said, gm_hash_bytes(stray.text, strlen(stray.text), vertex) | 1, NULL);
+	struct gm_stray *other = slot && *slot ? &search->strays->items.items[*slot - 1] : NULL;
+	if (other && other->vertex == vertex && strcmp(other->text, stray.text) == 0) {
+		other->words++;
+		free(stray.text);
+		return;
 	}
+	if (slot)
+		*slot = search->strays->items.count + 1;
 	if (!gm_array_push(&search->strays->items, stray)) {
 		free(stray.text);
 		search->no_memory = true;
@@ -386,6 +391,11 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 		gm_torch_statics(search->graph->torch, add_workspace, search);
 	}
 	struct gm_scan_result result;
+	_cleanup_free_ struct gm_range *numbers =
+	        gm_graph_host_data(search->graph, &options.left_out_count);
+	if (!numbers)
+		return &gm_error_no_memory;
+	options.left_out = numbers;
 	gm_try(gm_scan(search->graph->image, &options, &result));
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);
@@ -397,10 +407,14 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
         size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays)
 {
 	struct gm_strays strays = {0};
-	struct search search = {
-	        .graph = graph, .block = block, .block_size = block_size, .strays = &strays};
+	struct search search = {.graph = graph,
+	        .block = block,
+	        .block_size = block_size,
+	        .strays = &strays,
+	        .most = MAX_STRAYS + STRAYS_EACH * target_count};
 	struct gm_error *error = search_all(&search, targets, target_count);
 	gm_map_deinit(&search.targets);
+	gm_map_deinit(&search.said);
 	gm_map_deinit(&search.block_words);
 	gm_stacks_deinit(&search.stacks);
 	if (error)
