@@ -13,6 +13,8 @@
 
 enum {
 	STEP = 4096,
+	MAX_STEPS = 1 << 20, /* of a heap: of a larger one they are larger */
+	MAX_MARKS = 1 << 23, /* of all; further heaps are not known */
 	BUFFER = 1 << 18,
 	FLAGS = 7,
 	PREVIOUS_IN_USE = 1,
@@ -21,6 +23,7 @@ enum {
 	ARENA_SIZE = 2200,        /* sizeof(struct malloc_state) since 2.27 */
 	MOST_INFO = 256,          /* struct heap_info, before the arena or the first chunk */
 	MAX_CACHES = 1 << 16,
+	MAX_HEAPS = 1 << 14,
 };
 
 /* Words of the heap as it is gone through. */
@@ -59,7 +62,10 @@ static bool is_fence(uint64_t chunk, uint64_t size, uint64_t end)
 static bool walk(struct gm_malloc *heap, struct window *window, struct gm_malloc_heap *ret)
 {
 	uint64_t at = ret->first, end = ret->end, word;
-	size_t steps = (size_t)((end - at) / STEP + 1), done = 0, caches = heap->caches.count;
+	ret->step = (end - at) / MAX_STEPS > STEP ? (end - at) / MAX_STEPS : STEP;
+	size_t steps = (size_t)((end - at) / ret->step + 1), done = 0, caches = heap->caches.count;
+	if (heap->mark_count + steps > MAX_MARKS)
+		return false;
 	ret->marks = malloc(steps * sizeof(*ret->marks));
 	if (!ret->marks) {
 		heap->no_memory = true;
@@ -78,7 +84,7 @@ static bool walk(struct gm_malloc *heap, struct window *window, struct gm_malloc
 			free(ret->marks);
 			return false;
 		}
-		for (; done < steps && ret->first + done * STEP < at + size; done++)
+		for (; done < steps && ret->first + done * ret->step < at + size; done++)
 			ret->marks[done] = at;
 		if (has_cache_size(size) && heap->caches.count < MAX_CACHES &&
 		        !gm_array_push(&heap->caches, at))
@@ -88,6 +94,7 @@ static bool walk(struct gm_malloc *heap, struct window *window, struct gm_malloc
 	}
 	while (done < steps)
 		ret->marks[done++] = ret->last;
+	heap->mark_count += steps;
 	return true;
 }
 
@@ -95,6 +102,8 @@ static void add_heap(
         struct gm_malloc *heap, struct window *window, uint64_t first, uint64_t end, uint64_t arena)
 {
 	struct gm_malloc_heap added = {.first = first, .end = end, .arena = arena};
+	if (heap->heaps.count >= MAX_HEAPS)
+		return;
 	for (size_t i = 0; i < heap->heaps.count; i++)
 		if (first < heap->heaps.items[i].end && end > heap->heaps.items[i].first)
 			return;
@@ -213,7 +222,7 @@ enum gm_malloc_state gm_malloc_at(
 	const struct gm_malloc_heap *one = heap_at(heap, place);
 	if (!one)
 		return GM_MALLOC_UNKNOWN;
-	uint64_t at = one->marks[(place - one->first) / STEP];
+	uint64_t at = one->marks[(place - one->first) / one->step];
 	for (;; at += size) {
 		if (!gm_image_try_u64(heap->image, at + 8, &word))
 			return GM_MALLOC_UNKNOWN;

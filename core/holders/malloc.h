@@ -18,8 +18,9 @@ struct gm_malloc_heap {
 	uint64_t first, end; /* chunks */
 	uint64_t last;  /* the last chunk: what is left of the heap, if the arena is at its end */
 	uint64_t arena; /* struct malloc_state; 0: not known */
-	uint64_t *
-	        marks; /* for each 4096 bytes from `first` on: the chunk that has the first of them */
+	uint64_t step;
+	/* for each `step` bytes from `first` on: the chunk that has the first of them */
+	uint64_t *marks;
 };
 
 struct gm_malloc {
@@ -27,6 +28,8 @@ struct gm_malloc {
 	GM_ARRAY(struct gm_malloc_heap) heaps; /* by address */
 	GM_ARRAY(uint64_t) caches; /* chunks that may be a thread's cache of free ones */
 	struct gm_map free;        /* chunks that are free and not marked so by the next one */
+	size_t mark_count;         /* of all heaps */
+	size_t looked_up;          /* links of lists that were followed */
 	bool no_memory;
 };
 

@@ -13,8 +13,7 @@ enum {
 	FAST_LISTS_AT = 16, /* malloc_state.fastbinsY; then top */
 	TOP_AT = 96,
 	BINS_AT = 112,
-	MAX_LIST = 1 << 16, /* counts have 16 bits */
-	MAX_FAST = 1 << 18,
+	MAX_LINKS = 1 << 22,  /* followed of all lists: damaged ones may lead in a circle */
 	DATA_WORDS = 1 << 15, /* of libc, in which the main arena is sought */
 };
 
@@ -29,10 +28,10 @@ static bool is_chunk(const struct gm_malloc *heap, uint64_t user, uint64_t size)
 
 /* The link that is stored at `word`. False: it leads to no piece of that size. */
 static bool next_of(
-        const struct gm_malloc *heap, uint64_t word, uint64_t back, uint64_t size, uint64_t *ret)
+        struct gm_malloc *heap, uint64_t word, uint64_t back, uint64_t size, uint64_t *ret)
 {
 	uint64_t stored;
-	if (!gm_image_try_u64(heap->image, word, &stored))
+	if (heap->looked_up++ >= MAX_LINKS || !gm_image_try_u64(heap->image, word, &stored))
 		return false;
 	const uint64_t links[] = {stored ^ (word >> 12), stored};
 	for (size_t i = 0; i < 2; i++) {
@@ -50,8 +49,7 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 }
 
 /* One list of a thread's cache, whose links lead to what malloc() returned. False: it is none. */
-static bool is_cache_list(
-        const struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
+static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
 {
 	for (uint64_t i = 0; i < count; i++)
 		if (!is_chunk(heap, user, size) || !next_of(heap, user, 0, size, &user))
@@ -105,7 +103,7 @@ static void add_fast(struct gm_malloc *heap, uint64_t arena)
 		uint64_t chunk = lists[i], size = 32 + 16 * i;
 		if (chunk == 0 || !is_chunk(heap, chunk + 16, size))
 			continue;
-		for (size_t k = 0; chunk && k < MAX_FAST && !heap->no_memory; k++) {
+		while (chunk && !heap->no_memory) {
 			add_free(heap, chunk);
 			if (!next_of(heap, chunk + 16, 16, size, &chunk))
 				break;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace holder {
@@ -22,6 +24,22 @@ struct Cache {
 	std::vector<Reference> tensors;
 };
 
+struct Box {
+	virtual ~Box() = default;
+	uint64_t other = 1;
+	Reference kept;
+	explicit Box(uint64_t *tensor) : kept(tensor) {}
+};
+
+// Holds nothing, but has words that lay there before.
+struct Label {
+	virtual ~Label() = default;
+	std::string name = "short";
+	uint64_t *given_back = nullptr;
+};
+
+Box *box = nullptr;
+Label *label = nullptr;
 uint64_t *kept_by_static = nullptr;
 std::vector<Reference> *vector_of_static = nullptr;
 std::vector<Cache *> *caches = nullptr;
@@ -55,6 +73,20 @@ void keep_in_object(uint64_t *tensor)
 	cache->tensors.emplace_back(tensor);
 	all.push_back(cache);
 	caches = &all;
+}
+
+// In one object; other words that say the same are behind a short text, and in memory that was given back.
+void keep_among_old_words(uint64_t *tensor)
+{
+	box = new Box(tensor);
+	label = new Label;
+	volatile uint64_t *name = reinterpret_cast<uint64_t *>(&label->name);
+	name[3] = reinterpret_cast<uint64_t>(tensor);
+	label->given_back = static_cast<uint64_t *>(malloc(200));
+	volatile uint64_t *words = label->given_back;
+	for (int i = 0; i < 25; i++)
+		words[i] = reinterpret_cast<uint64_t>(tensor);
+	free(label->given_back);
 }
 
 void keep_in_thread(uint64_t *tensor)
