@@ -128,6 +128,10 @@ void gm_walk_emit_rest(struct gm_walker *walker);
 /* The objects of a batch, ascending; `numbers` may be NULL: they count from `first` on. */
 void gm_walk_objects(struct gm_walker *walker, const uint64_t *addresses, const uint32_t *numbers,
         uint32_t first, size_t count);
+/* walk_arrays.c: one array; `head` has as many of its bytes as tell what it is. */
+size_t gm_walk_head_size(const struct gm_walker *walker, const struct gm_walk_request *request);
+void gm_walk_array(
+        struct gm_walker *walker, const struct gm_walk_request *request, const uint8_t *head);
 /* The arrays that they own and that were not at hand. */
 void gm_walk_arrays(struct gm_walker *walker);
 

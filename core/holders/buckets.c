@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "holders/graph.h"
+#include "holders/stray.h"
 
 enum {
 	BUCKET_BYTES = 216,

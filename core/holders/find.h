@@ -11,7 +11,7 @@
 #ifndef GM_HOLDERS_FIND_H
 #define GM_HOLDERS_FIND_H
 
-#include "holders/graph.h"
+#include "holders/stray.h"
 
 enum {
 	GM_MAX_MARKED = 1 << 21,

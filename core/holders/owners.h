@@ -5,7 +5,7 @@
 #ifndef GM_HOLDERS_OWNERS_H
 #define GM_HOLDERS_OWNERS_H
 
-#include "holders/graph.h"
+#include "holders/stray.h"
 
 enum {
 	GM_OWNER_FEW_LEVELS =

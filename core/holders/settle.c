@@ -9,6 +9,7 @@
  * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
  */
 #include "holders/graph.h"
+#include "holders/stray.h"
 
 enum { MAX_WORDS = 1 << 16 };
 

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "holders/stray.h"
 #include "holders/scan.h"
 #include "holders/stacks.h"
 #include "torch/statics.h"
@@ -184,55 +185,6 @@ static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit
 	add_native(search, vertex, hit->address);
 }
 
-/* Whose the native memory is, where that can be told. What lies in the unused rest of a vector is no holder. */
-static struct gm_error *name_owners(struct search *search)
-{
-	size_t total = search->strays->items.count, count = 0, kept = 0;
-	_cleanup_free_ struct gm_owner_query *queries = calloc(total + 1, sizeof(*queries));
-	if (!queries)
-		return &gm_error_no_memory;
-	for (size_t i = 0; i < total; i++) {
-		const struct gm_stray *stray = &search->strays->items.items[i];
-		if (stray->in_heap)
-			queries[count++] = (struct gm_owner_query){.word = stray->address};
-	}
-	if (count == 0)
-		return NULL;
-	gm_try(gm_graph_find_owners(search->graph, &search->stacks, queries, count));
-	for (size_t i = 0, query = 0; i < total; i++) {
-		struct gm_stray *stray = &search->strays->items.items[i];
-		const struct gm_owner_query *asked =
-		        query < count && queries[query].word == stray->address ? &queries[query++]
-		                                                               : NULL;
-		/* the simulated device knows its memory as a driver would, unseen */
-		if (asked &&
-		        (asked->dead || (asked->text && strstr(asked->text, "libgpumem-sim")))) {
-			search->strays->stale++;
-			free(asked->text);
-			free(stray->text);
-			continue;
-		}
-		/* a DataPtr says more than memory that nobody is known to own */
-		bool better = asked && asked->text &&
-		              (asked->kind != GM_OWNER_NONE || stray->sense == GM_WORD_UNKNOWN);
-		if (asked && !better)
-			free(asked->text);
-		if (better) {
-			free(stray->text);
-			stray->text = asked->text;
-			stray->sense = asked->sense;
-		}
-		if (asked) {
-			stray->owner = asked->kind;
-			stray->owner_vertex = asked->vertex;
-			stray->owner_address = asked->address;
-		}
-		search->strays->items.items[kept++] = *stray;
-	}
-	search->strays->items.count = kept;
-	return NULL;
-}
-
 /* Numbers and strings refer to nothing: what looks like one there was freed. */
 static bool has_no_fields(const char *type)
 {
@@ -400,7 +352,9 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);
 	free(result.hits);
-	return search->no_memory ? &gm_error_no_memory : name_owners(search);
+	return search->no_memory
+	               ? &gm_error_no_memory
+	               : gm_strays_name_owners(search->graph, &search->stacks, search->strays);
 }
 
 struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,

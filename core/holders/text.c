@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "holders/stray.h"
 #include "holders/tell.h"
 
 const struct gm_edge *gm_tell_edge_at(const struct gm_telling *telling, size_t back)

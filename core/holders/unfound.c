@@ -5,6 +5,7 @@
  * found by looking again.
  */
 #include "base/cleanup.h"
+#include "holders/stray.h"
 #include "holders/reach.h"
 
 enum {

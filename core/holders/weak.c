@@ -3,6 +3,7 @@
  * wrapper's pointer that is only borrowed.
  */
 #include "holders/graph.h"
+#include "holders/stray.h"
 
 /* A std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. So does
  * AutogradMeta::grad_accumulator_, a std::weak_ptr. */

@@ -95,6 +95,21 @@ def test_every_holder_is_named_and_nothing_else(asked, way):
     assert not wrong, "\n".join(wrong)
 
 
+def test_words_in_memory_that_was_given_back_or_is_not_in_use_hold_nothing(python, sim_env, tmp_path):
+    (way,) = table.rows(["old_words"])
+    held = Held(python, ["old_words"], {**sim_env(), "WAYS_ONLY": way.name}, tmp_path)
+    asked = Asked(held.facts, pid=held.facts["pid"])
+    try:
+        reason = held.facts["skipped"].get(way.name)
+        if reason:
+            pytest.skip(reason)
+        wrong = table.wrong(way, asked.ask(way.name), held.facts["python"])
+        assert not wrong, "\n".join(wrong)
+    finally:
+        asked.door.close()
+        held.end()
+
+
 def test_there_are_at_least_ninety_ways():
     assert len({(way.module, way.name) for way in WAYS if not way.waits}) >= 90
 

@@ -57,12 +57,6 @@ def cpp_object():
     library().keep_in_object(implementation(tensor))
 
 
-@way("a holder::Box, held by static 'holder::box' of libholder.so")
-def cpp_among_old_words():
-    tensor = big()
-    library().keep_among_old_words(implementation(tensor))
-
-
 @way("the native stack of thread N, in holder::stand(void*)")
 def cpp_stack():
     tensor = big()
