@@ -209,8 +209,10 @@ struct gm_seen {
 	uint64_t first;        /* of the thread's words, counted from its beginning */
 	uint32_t count;
 	uint32_t stack;
-	bool has_rbp; /* rbp has to be the same */
+	bool has_rbp;    /* rbp has to be the same */
+	uint64_t unused; /* one is a line of the cache */
 };
+_Static_assert(sizeof(struct gm_seen) == 64, "a line of the cache");
 enum { GM_SEEN = 2048, GM_SEEN_WAYS = 4, GM_SEEN_WORDS = 1 << 17 };
 
 /* Whose stack is borrowed for a task of the autograd engine. */
@@ -261,7 +263,7 @@ struct gm_stacks_thread {
 	struct gm_child_seen children_seen[GM_CHILDREN_SEEN]; /* of gm_python_trie */
 	uint32_t epoch;     /* changes where what is below is void */
 	uint64_t seen_used; /* words */
-	struct gm_seen seen[GM_SEEN];
+	_Alignas(64) struct gm_seen seen[GM_SEEN];
 	uint64_t seen_words[GM_SEEN_WORDS];               /* a ring */
 	_Alignas(16) uint8_t record[GM_AGENT_RECORD_MAX]; /* a record as it is put together */
 };
