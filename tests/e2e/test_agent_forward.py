@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 PROGRAM = """
 import json, sys
 import torch
@@ -84,6 +86,7 @@ def test_backwards_events_tell_the_forward_stack_that_pytorch_keeps(run_gpumem, 
     assert (site["line"], site["function"]) == (12, "forward")
 
 
+@pytest.mark.long
 def test_without_anomaly_mode_nothing_is_said(run_gpumem, python, examples, tmp_path):
     log = tmp_path / "run.gpumem"
     run_gpumem("run", "--sim", "-o", log, "--", python, examples / "train_mlp.py").check()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 MANY = """
 import mmap, struct, sys, torch
 torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
@@ -112,6 +114,7 @@ def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, p
     assert allocations(run_gpumem, log) in (program.passes(), program.passes() + 1)
 
 
+@pytest.mark.long
 def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log, other = tmp_path / "run.gpumem", tmp_path / "other.gpumem"
     program = Program(spawn, [python], tmp_path, 3000, env=sim_env())
@@ -129,6 +132,7 @@ def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gp
     assert not other.exists() or not is_log(other)
 
 
+@pytest.mark.long
 def test_run_packs_while_the_program_runs_and_questions_read_along(spawn, run_gpumem, gpumem, python, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [gpumem, "run", "--sim", "-o", log, "--", python], tmp_path, 200000)
