@@ -27,6 +27,10 @@ class Failed(Exception):
     pass
 
 
+class Skipped(Failed):
+    """A rival that is not installed, and need not be."""
+
+
 class Bench:
     """What the rows use: paths, the simulated device's environment, running a command."""
 
@@ -35,6 +39,7 @@ class Bench:
     python = ROOT / ".venv" / "bin" / "python"
     gpumem = ROOT / "build" / "bin" / "gpumem"
     Failed = Failed
+    Skipped = Skipped
 
     def __init__(self):
         self._sim = None
@@ -133,19 +138,21 @@ def progress(text, shown=[0.0]):
 
 def measure(row, bench, rounds):
     times = {name: [] for name in row.CONTENDERS}
-    failed = {}
+    failed, skipped = {}, {}
     rounds = min(rounds, getattr(row, "ROUNDS", rounds))
     for turn in range(rounds):
         for name, contender in row.CONTENDERS.items():
-            if name in failed:
+            if name in failed or name in skipped:
                 continue
             progress(f"  round {turn + 1}/{rounds}: {name}")
             try:
                 times[name].append(contender(bench))
+            except Skipped as reason:
+                skipped[name] = str(reason)
             except Failed as reason:
                 failed[name] = str(reason)
     progress("")
-    return times, failed
+    return times, failed, skipped
 
 
 def main():
@@ -162,13 +169,15 @@ def main():
             continue
         row = load(path)
         print(row.TITLE)
-        times, failed = measure(row, bench, options.rounds)
+        times, failed, skipped = measure(row, bench, options.rounds)
         medians = {name: statistics.median(values) for name, values in times.items() if values}
         for name, value in medians.items():
             low, high = min(times[name]), max(times[name])
             print(f"  {name:44} {value:10.4g} {row.UNIT:6} ({low:.4g} to {high:.4g})")
         for name, reason in failed.items():
             print(f"  {name:44} not measured: {reason}")
+        for name, reason in skipped.items():
+            print(f"  {name:44} skipped: {reason}")
         ratios = []
         for ours, rival, meaning in row.COMPARE:
             if ours in medians and rival in medians:
@@ -178,7 +187,7 @@ def main():
                 ratios.append({"ours": ours, "rival": rival, "ratio": ratio, "meaning": meaning})
         report.append(
             {"row": path.stem, "title": row.TITLE, "unit": row.UNIT, "medians": medians,
-             "rounds": times, "not_measured": failed, "ratios": ratios}
+             "rounds": times, "not_measured": failed, "skipped": skipped, "ratios": ratios}
         )  # fmt: skip
     bench.close()
     if options.json:
