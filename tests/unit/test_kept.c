@@ -105,6 +105,41 @@ static void a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing(void **
 	unlink(path);
 }
 
+static void what_a_core_lends_is_what_is_read_and_ends_with_it(void **state)
+{
+	char path[] = "/tmp/gpumem-kept-XXXXXX";
+	struct gm_image *image;
+	struct gm_loan loan;
+	uint64_t word;
+	write_core(path);
+	assert_null(gm_image_open_core(path, &image));
+	assert_false(gm_image_loan(image, base, &loan));
+	gm_image_lend(image);
+	gm_image_lend(image); /* within the other */
+	assert_true(gm_image_loan(image, base + 100, &loan));
+	assert_int_equal(loan.start, base);
+	assert_int_equal(loan.end, base + BYTES);
+	assert_false(gm_image_loan(image, base + BYTES, &loan));
+	assert_false(gm_image_loan(image, base - 1, &loan));
+	assert_null(gm_image_lent_bytes(image, base + BYTES - 4, 8));
+	for (uint64_t at = 0; at < BYTES; at += 3 * PAGE + 8) {
+		const uint8_t *lent = gm_image_lent_bytes(image, base + at, 8);
+		assert_non_null(lent);
+		assert_int_equal(memcmp(lent, &(uint64_t){7 + at / 8}, 8), 0);
+		assert_true(gm_image_try_u64(image, base + at, &word));
+		assert_int_equal(word, 7 + at / 8);
+	}
+	assert_false(gm_image_try_u64(image, base + BYTES - 4, &word));
+	gm_image_lend_end(image);
+	assert_true(gm_image_loan(image, base, &loan));
+	gm_image_lend_end(image);
+	assert_false(gm_image_loan(image, base, &loan));
+	assert_true(gm_image_try_u64(image, base, &word));
+	assert_int_equal(word, 7);
+	gm_image_close(image);
+	unlink(path);
+}
+
 static volatile sig_atomic_t passed_on;
 static sigjmp_buf back;
 
@@ -181,6 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_cores_memory_is_used_where_it_lies),
+	        cmocka_unit_test(what_a_core_lends_is_what_is_read_and_ends_with_it),
 	        cmocka_unit_test(a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing),
 	        cmocka_unit_test(a_bus_error_of_others_goes_where_it_went_before),
 	        cmocka_unit_test(of_a_process_what_was_touched_is_copied_once),

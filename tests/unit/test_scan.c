@@ -176,6 +176,29 @@ static void a_filter_leaves_out_what_is_not_wanted(void **state)
 	free(result.hits);
 }
 
+static void what_is_left_out_is_not_looked_at(void **state)
+{
+	needs_plain_memory();
+	struct own *own = *state;
+	uint64_t start = (uint64_t)(uintptr_t)own->pages;
+	struct gm_range out[] = {{start, start + 4096}, {start + 2 * 4096, start + 4 * 4096}};
+	struct gm_scan_options options = {
+	        .ranges = {{own->magic, own->magic + 2}}, .range_count = 1};
+	struct gm_scan_result all, some;
+	uint64_t values[16];
+	assert_null(gm_scan(own->image, &options, &all));
+	options.left_out = out;
+	options.left_out_count = 2;
+	assert_null(gm_scan(own->image, &options, &some));
+	size_t within = hits_within(own, &all, values), kept = 0;
+	for (size_t i = 0; i < all.count; i++)
+		kept += all.hits[i].address - start - 4096 < 4096;
+	assert_true(kept < within);
+	assert_int_equal(hits_within(own, &some, values), kept);
+	free(all.hits);
+	free(some.hits);
+}
+
 static void pages_never_touched_stay_untouched(void **state)
 {
 	needs_plain_memory();
@@ -211,6 +234,8 @@ int main(void)
 	                planted_words_are_found_by_address, open_own, close_own),
 	        cmocka_unit_test_setup_teardown(
 	                a_filter_leaves_out_what_is_not_wanted, open_own, close_own),
+	        cmocka_unit_test_setup_teardown(
+	                what_is_left_out_is_not_looked_at, open_own, close_own),
 	        cmocka_unit_test_setup_teardown(
 	                pages_never_touched_stay_untouched, open_own, close_own),
 	};
