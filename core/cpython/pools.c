@@ -233,7 +233,16 @@ bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *
 	return false;
 }
 
-enum { PLACES = 64 };
+enum { REGULAR = 64, NEAR_ENDS = 4, PLACES = REGULAR + 2 * NEAR_ENDS };
+
+/* All over the range, and near its ends, where there may be less than an arena of it. */
+static uint64_t place(uint64_t start, uint64_t end, uint64_t size, uint64_t number)
+{
+	if (number < REGULAR)
+		return start + (end - start) / REGULAR * number;
+	uint64_t away = size << (number - REGULAR) / 2;
+	return number & 1 ? end - away : start + away;
+}
 
 /* At some of so many places in the range. */
 static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
@@ -243,10 +252,9 @@ static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 	struct gm_read reads[PLACES];
 	size_t count = 0;
 	for (uint64_t i = 0; i < PLACES; i++) {
-		uint64_t at = start + (end - start) / PLACES * i;
+		uint64_t at = (place(start, end, size, i) + size - 1) & ~(size - 1);
 		struct gm_range range;
-		at = (at + size - 1) & ~(size - 1);
-		if (at + GM_KEPT_PAGE > end ||
+		if (at < start || at + GM_KEPT_PAGE > end ||
 		        gm_image_touched(python->image, at, at + GM_KEPT_PAGE, &range, 1) != 1)
 			continue;
 		reads[count] = (struct gm_read){

@@ -271,7 +271,8 @@ struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks
 		search.last = search.pieces.count;
 		if (search.first == search.last ||
 		        (level >= GM_OWNER_FEW_LEVELS &&
-		                !is_unknown(&search, numbers, queries, count)))
+		                (count > GM_OWNER_MANY ||
+		                        !is_unknown(&search, numbers, queries, count))))
 			break;
 		error = search_level(&search);
 	}

@@ -11,6 +11,7 @@ enum {
 	GM_OWNER_FEW_LEVELS =
 	        5, /* each is a search of all memory: more only for what is not known by then */
 	GM_OWNER_MAX_LEVELS = 8,
+	GM_OWNER_MANY = 64,         /* words: of so many there are always some that are not known */
 	GM_OWNER_INTERPRETER = 1,   /* a static: Python's own, as what it runs at exit */
 	GM_OWNER_MAX_BRANCHES = 32, /* words that lead to one piece */
 	GM_OWNER_IS_CLASS =

@@ -21,6 +21,8 @@ struct gm_torch {
 	uint64_t
 	        allocator_variable; /* c10::cuda::CUDACachingAllocator::allocator; 0: not looked up yet */
 	char allocator_kind[128];
+	struct gm_map
+	        statics; /* of a list of names (statics.c) -> the variable's address, once found */
 	struct gm_map block_records; /* allocation address -> Block record, from reports */
 	/* where the Block was found, by the report's return address: the same place next time */
 	struct {

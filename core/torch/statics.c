@@ -43,10 +43,19 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
 static uint64_t find(struct gm_torch *torch, const char *library, const char *const *names)
 {
 	const struct gm_module *module = gm_symbols_find_module(torch->symbols, library);
-	uint64_t address;
-	for (size_t i = 0; module && i < MAX_NAMES && names[i]; i++)
-		if (gm_symbols_lookup(torch->symbols, module, names[i], &address, NULL))
-			return address;
+	const uint64_t *known = gm_map_find(&torch->statics, (uintptr_t)names);
+	uint64_t address, *slot;
+	if (known)
+		return *known;
+	for (size_t i = 0; module && i < MAX_NAMES && names[i]; i++) {
+		if (!gm_symbols_lookup(torch->symbols, module, names[i], &address, NULL))
+			continue;
+		/* half a million names are gone through for one */
+		slot = gm_map_put(&torch->statics, (uintptr_t)names, NULL);
+		if (slot)
+			*slot = address;
+		return address;
+	}
 	return 0;
 }
 

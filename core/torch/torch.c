@@ -125,6 +125,7 @@ void gm_torch_close(struct gm_torch *torch)
 	if (!torch)
 		return;
 	gm_classes_deinit(&torch->classes);
+	gm_map_deinit(&torch->statics);
 	gm_map_deinit(&torch->block_records);
 	free(torch);
 }
