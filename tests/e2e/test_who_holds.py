@@ -498,7 +498,9 @@ def test_a_guess_does_not_stand_for_a_reference_that_is_missing(spawn, python, r
     answer = run_gpumem("who-holds", "--pid", process.pid, address, "--json").check().json()
     classes = {holder["text"]: holder["class"] for holder in answer["holders"]}
     assert classes["global 'kept' of module __main__ (guessed.py)"] == "proven"
-    assert classes["word at +64 of Random: global 'unknown' of module __main__ (guessed.py)"] == "plausible"
+    # where known fields explain the count, none is left for the word: then it is known to be no holder
+    guess = "word at +64 of Random: global 'unknown' of module __main__ (guessed.py)"
+    assert classes.get(guess) == ("plausible" if way == "hidden" else None)
     assert answer["complete"] is (way == "plain")
     told = [note for note in answer["notes"] if "whether it owns what it points to is a guess" in note]
     assert len(told) == (way == "hidden"), answer["notes"]
