@@ -6,6 +6,7 @@
  * 626). 3.11+: location entries with variable-length numbers (Objects/locations.md). Truncated or
  * absurd tables end the decoding early.
  */
+#include "base/search.h"
 #include "cpython/python.h"
 
 static bool add_row(struct gm_code_entry *entry, uint32_t start, int64_t line)
@@ -115,15 +116,7 @@ bool gm_py_lines_decode(struct gm_code_entry *entry, int version, const uint8_t 
 
 uint32_t gm_py_line_at(const struct gm_code_entry *entry, uint32_t offset)
 {
-	size_t low = 0;
-	size_t high = entry->lines.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (entry->lines.items[middle].start <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        entry->lines.count, middle, entry->lines.items[middle].start <= offset);
 	return low ? entry->lines.items[low - 1].line : 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/sort.h"
 #include "base/team.h"
 #include "cpython/sweep_inside.h"
@@ -304,15 +305,8 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 /* How many of the pieces begin at `address` or before. */
 static size_t pieces_up_to(const struct gm_sweep *sweep, uint64_t address)
 {
-	size_t low = 0, high = sweep->pieces.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (sweep->pieces.items[middle].first_object <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(
+	        sweep->pieces.count, middle, sweep->pieces.items[middle].first_object <= address);
 }
 
 /* In a chunk's piece, whose holders ascend: the first reference of this one or of those behind it. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "holders/graph.h"
 #include "holders/malloc.h"
 
@@ -244,14 +245,8 @@ void gm_holders_annotate(struct gm_holders *graph, struct gm_block_note *notes, 
 	memcpy(sorted, graph->storages.items, graph->storages.count * sizeof(*sorted));
 	qsort(sorted, graph->storages.count, sizeof(*sorted), by_data);
 	for (size_t i = 0; i < count; i++) {
-		size_t low = 0, high = graph->storages.count;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-			if (sorted[middle].data < notes[i].address)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		size_t low = gm_partition_point(
+		        graph->storages.count, middle, sorted[middle].data < notes[i].address);
 		for (; low < graph->storages.count &&
 		        sorted[low].data - notes[i].address < notes[i].size;
 		        low++) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 
 enum {
 	STEP = 4096,
@@ -202,14 +203,8 @@ void gm_malloc_destroy(struct gm_malloc *heap)
 
 static const struct gm_malloc_heap *heap_at(const struct gm_malloc *heap, uint64_t address)
 {
-	size_t low = 0, high = heap->heaps.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (heap->heaps.items[middle].first <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        heap->heaps.count, middle, heap->heaps.items[middle].first <= address);
 	const struct gm_malloc_heap *found = low ? &heap->heaps.items[low - 1] : NULL;
 	return found && address < found->end ? found : NULL;
 }

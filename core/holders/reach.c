@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "torch/statics.h"
 
 enum {
@@ -243,14 +244,8 @@ struct statics {
 
 static uint32_t block_vertex(const struct gm_reach *reach, uint64_t address)
 {
-	size_t low = 0, high = reach->blocks.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (reach->blocks.items[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        reach->blocks.count, middle, reach->blocks.items[middle].address < address);
 	return low < reach->blocks.count && reach->blocks.items[low].address == address
 	               ? reach->blocks.items[low].vertex
 	               : 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "holders/dominators.h"
 
 enum { MAX_SETS = 1 << 20 };
@@ -254,14 +255,7 @@ static void spread(struct finding *finding, struct pair *pairs, size_t count)
 			sharing->no_memory |= !gm_array_push(&queue, pairs[i].from);
 	for (size_t done = 0; done < queue.count && !sharing->no_memory; done++) {
 		uint32_t from = queue.items[done];
-		size_t low = 0, high = count;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-			if (pairs[middle].from < from)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		size_t low = gm_partition_point(count, middle, pairs[middle].from < from);
 		for (; low < count && pairs[low].from == from; low++) {
 			uint32_t to = pairs[low].to;
 			uint32_t set = sharing->set_of[from];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/text.h"
 #include "holders/reach.h"
 #include "holders/text.h"
@@ -61,16 +62,10 @@ static bool name_global(
 {
 	struct naming *naming = context;
 	struct gm_reach *reach = naming->reach;
-	size_t low = 0, high = naming->count;
 	if (kind != GM_EDGE_KEY || !name)
 		return true;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (target_of(reach, &reach->names.items[naming->sorted[middle]]) < target)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(naming->count, middle,
+	        target_of(reach, &reach->names.items[naming->sorted[middle]]) < target);
 	for (; low < naming->count; low++) {
 		struct gm_reach_name *at = &reach->names.items[naming->sorted[low]];
 		if (target_of(reach, at) != target)
@@ -223,14 +218,8 @@ void gm_reach_name_variables(struct gm_reach *reach)
 
 const struct gm_variable *gm_reach_variable_at(const struct gm_reach *reach, uint32_t vertex)
 {
-	size_t low = 0, high = reach->variables.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (reach->variables.items[middle].vertex < vertex)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        reach->variables.count, middle, reach->variables.items[middle].vertex < vertex);
 	return low < reach->variables.count && reach->variables.items[low].vertex == vertex
 	               ? &reach->variables.items[low]
 	               : NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/search.h"
 #include "image/internal.h"
 
 /*
@@ -122,15 +123,7 @@ static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t
 /* The first mapping that ends behind `start`. */
 static size_t first_mapping(const struct gm_maps *maps, uint64_t start)
 {
-	size_t low = 0, high = maps->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (maps->items[middle].end <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(maps->count, middle, maps->items[middle].end <= start);
 }
 
 static void read_chunk(

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "log/log.h"
 
 enum { DEPTH_MAX = 256 }; /* ranges that are open at once */
@@ -94,13 +95,7 @@ struct gm_error *gm_annotations_say(struct gm_annotations *annotations, struct g
 
 uint32_t gm_annotations_metadata(const struct gm_pickle *pickle, uint32_t entry)
 {
-	size_t low = 0, high = pickle->metadata.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (pickle->metadata.items[middle].entry <= entry)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        pickle->metadata.count, middle, pickle->metadata.items[middle].entry <= entry);
 	return low ? pickle->metadata.items[low - 1].text : 0;
 }

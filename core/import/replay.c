@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "import/snapshot.h"
 
 enum { BLOCK_STEP = 512, SMALL = 1 << 20, SMALL_SEGMENT = 2 << 20 };
@@ -73,15 +74,8 @@ struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t ad
 /* The number of extents that begin at or before an address. */
 static size_t extents_upto(const struct gm_trace_device *device, uint64_t address)
 {
-	size_t low = 0, high = device->extents.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (device->extents.items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(
+	        device->extents.count, middle, device->extents.items[middle].start <= address);
 }
 
 static struct gm_extent *extent_at(const struct gm_trace_device *device, uint64_t address)

@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "log/format.h"
 #include "log/pack.h"
 #include "log/tables.h"
@@ -406,15 +407,9 @@ uint64_t gm_log_event_count(const struct gm_log *log)
 /* The index of the chunk with event `number`, which exists. */
 static size_t find_chunk(const struct gm_log *log, uint64_t number)
 {
-	size_t low = 0, high = log->chunks.count - 1;
-	while (low < high) {
-		size_t middle = low + (high - low + 1) / 2;
-		if (log->chunks.items[middle].first <= number)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
+	return gm_partition_point(
+	               log->chunks.count, middle, log->chunks.items[middle].first <= number) -
+	       1;
 }
 
 /* Decodes one chunk into `events` (NULL: only looks at it). What is wrong, or NULL: the file may have changed under us. */
@@ -613,15 +608,9 @@ bool gm_log_module(const struct gm_log *log, uint32_t id, struct gm_log_module *
 
 uint32_t gm_log_module_at(const struct gm_log *log, uint64_t address)
 {
-	size_t low = 0, high = log->tables.modules_by_start.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		uint32_t id = log->tables.modules_by_start.items[middle];
-		if (log->tables.modules.items[id - 1].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	const uint32_t *ids = log->tables.modules_by_start.items;
+	size_t low = gm_partition_point(log->tables.modules_by_start.count, middle,
+	        log->tables.modules.items[ids[middle] - 1].start <= address);
 	if (low == 0)
 		return 0;
 	uint32_t id = log->tables.modules_by_start.items[low - 1];
@@ -631,14 +620,8 @@ uint32_t gm_log_module_at(const struct gm_log *log, uint64_t address)
 bool gm_log_symbol(const struct gm_log *log, uint64_t address, uint32_t *ret_function,
         uint32_t *ret_file, uint32_t *ret_line)
 {
-	size_t low = 0, high = log->tables.symbols.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (log->tables.symbols.items[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(log->tables.symbols.count, middle,
+	        log->tables.symbols.items[middle].address < address);
 	if (low == log->tables.symbols.count || log->tables.symbols.items[low].address != address)
 		return false;
 	*ret_function = log->tables.symbols.items[low].function;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "model/internal.h"
 #include "model/provenance.h"
 
@@ -250,14 +251,8 @@ static enum reason in_forward(const struct gm_block *block, const struct origin 
 /* Is there an allocation of a module between two events? */
 static bool modules_ran(const struct working *working, uint32_t from, uint32_t to)
 {
-	size_t low = 0, high = working->module_allocs.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (working->module_allocs.items[middle] <= from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(
+	        working->module_allocs.count, middle, working->module_allocs.items[middle] <= from);
 	return low < working->module_allocs.count && working->module_allocs.items[low] < to;
 }
 

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
 
@@ -206,15 +207,7 @@ uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t fo
 /* How many of the changes are not behind the event. */
 static size_t count_until(const struct change *changes, size_t count, uint64_t event)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (changes[middle].event <= event)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(count, middle, changes[middle].event <= event);
 }
 
 /* The last of the changes that is not behind the event; 0: there is none. */

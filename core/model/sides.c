@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "model/internal.h"
 
 enum gm_side gm_side_of(enum gm_phase phase)
@@ -76,14 +77,8 @@ static void close_hull(struct hull *hull)
 static bool is_above(const struct hull *hull, const struct point *point)
 {
 	const struct point *points = hull->points.items;
-	size_t low = 0, high = hull->sorted;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (points[middle].growing < point->growing)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low =
+	        gm_partition_point(hull->sorted, middle, points[middle].growing < point->growing);
 	if (low == hull->sorted)
 		return true;
 	if (points[low].fixed >= point->fixed)

@@ -1,4 +1,5 @@
 #include "sim/ranges.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,8 @@ void gm_sim_ranges_deinit(struct gm_sim_ranges *ranges)
 /* The index of the first range that ends after `address`. */
 static size_t position(const struct gm_sim_ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ranges->items[middle].start + ranges->items[middle].size <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(ranges->count, middle,
+	        ranges->items[middle].start + ranges->items[middle].size <= address);
 }
 
 static bool insert(struct gm_sim_ranges *ranges, size_t at, struct gm_sim_range range)

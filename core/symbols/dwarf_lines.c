@@ -8,6 +8,7 @@
  * unit's line table is looked through until all addresses are settled.
  */
 #include "symbols/dwarf_lines.h"
+#include "base/search.h"
 
 #include <dlfcn.h>
 #include <libdwarf.h>
@@ -126,15 +127,8 @@ struct search {
 
 static size_t lower_bound(const struct search *search, uint64_t address)
 {
-	size_t low = 0, high = search->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (search->requests[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(
+	        search->count, middle, search->requests[middle].address < address);
 }
 
 /* The row `line` covers [start, end). */

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "image/build_id.h"
 #include "symbols/debug_file.h"
 #include "symbols/internal.h"
@@ -281,14 +282,8 @@ const struct gm_module *gm_symbols_modules(const struct gm_symbols *symbols, siz
 
 const struct gm_module *gm_symbols_module_at(struct gm_symbols *symbols, uint64_t address)
 {
-	size_t low = 0, high = symbols->loaded_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (symbols->modules[symbols->by_address[middle]].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = gm_partition_point(symbols->loaded_count, middle,
+	        symbols->modules[symbols->by_address[middle]].end <= address);
 	if (low == symbols->loaded_count)
 		return NULL;
 	const struct gm_module *module = &symbols->modules[symbols->by_address[low]];

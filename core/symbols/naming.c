@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "symbols/debug_file.h"
 #include "symbols/internal.h"
 #include "symbols/lines.h"
@@ -27,15 +28,7 @@ static int compare_addresses(const void *left, const void *right)
 /* The first request at or after `address`. */
 static size_t lower_bound(const struct gm_naming *requests, size_t count, uint64_t address)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (requests[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return gm_partition_point(count, middle, requests[middle].address < address);
 }
 
 /* Of several symbols at one place a function before a label, a public name before a local one. */
