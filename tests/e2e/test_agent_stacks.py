@@ -70,5 +70,7 @@ def test_the_agent_tells_what_breakpoints_tell(build_dir, run_gdb, examples, pyt
     assert len(blocks) > 60
     causes = [cause(gpumem, agent, n) for n in blocks]
     assert causes == [cause(gpumem, breakpoints, n) for n in blocks]
-    # among them what only the frame that is torn down tells
-    assert "function_return" in {kind for kind, *_ in causes}
+    # among them what only the frame that is torn down tells; before 3.11 it is unlinked by then
+    version = subprocess.run([python, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, text=True)
+    if version.stdout.strip() == "True":
+        assert "function_return" in {kind for kind, *_ in causes}
