@@ -33,7 +33,8 @@ static struct gm_error *collect(struct gm_target_blocks *blocks)
 	return NULL;
 }
 
-static struct gm_error *annotate(struct gm_context *context, struct gm_target_blocks *blocks)
+static struct gm_error *annotate(
+        struct gm_context *context, struct gm_target_blocks *blocks, enum gm_group_by by)
 {
 	struct gm_holders *holders;
 	struct gm_torch *torch;
@@ -46,11 +47,14 @@ static struct gm_error *annotate(struct gm_context *context, struct gm_target_bl
 		blocks->notes[i].size = piece->size;
 	}
 	gm_try(gm_context_torch(context, &torch));
-	gm_try(gm_holders_create(
+	bool kept = by == GM_BY_CATEGORY && context->python;
+	gm_try((kept ? gm_holders_create_whole : gm_holders_create)(
 	        context->image, context->symbols, context->python, torch, &holders));
 	gm_holders_annotate(holders, blocks->notes, blocks->count);
+	struct gm_error *error =
+	        kept ? gm_holders_annotate_kept(holders, blocks->notes, blocks->count) : NULL;
 	gm_holders_destroy(holders);
-	return NULL;
+	return error;
 }
 
 const char *gm_note_category(const struct gm_block_note *note)
@@ -59,6 +63,12 @@ const char *gm_note_category(const struct gm_block_note *note)
 		return "parameter";
 	if (note->gradient)
 		return "gradient";
+	if (note->optimizer_state)
+		return "optimizer_state";
+	if (note->buffer)
+		return "buffer";
+	if (note->workspace)
+		return "workspace";
 	if (note->has_grad_fn)
 		return "activation";
 	return "unknown";
@@ -157,7 +167,7 @@ struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, en
 	gm_try(gm_memory_now(context, device, &blocks.memory));
 	struct gm_error *error = collect(&blocks);
 	if (!error)
-		error = annotate(context, &blocks);
+		error = annotate(context, &blocks, by);
 	if (!error)
 		error = make_groups(context, &blocks, by);
 	if (!error)

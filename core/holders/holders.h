@@ -114,8 +114,14 @@ struct gm_block_note {
 	bool requires_grad, has_grad_fn;
 	bool parameter; /* its Python object is a torch.nn.Parameter */
 	bool gradient;  /* it is the .grad of some tensor */
+	/* by gm_holders_annotate_kept() alone: */
+	bool optimizer_state, buffer; /* an optimizer's state, a module's buffer leads to it */
+	bool workspace;               /* cuBLAS's */
 };
 void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
+/* kept.c: what keeps them, of notes that were annotated. Of the blocks' addresses; costs what gm_holders_retained() does. */
+struct gm_error *gm_holders_annotate_kept(
+        struct gm_holders *holders, struct gm_block_note *notes, size_t count);
 
 /* What the scan cost: for the benchmark and `--verbose`. */
 struct gm_holders_cost {
