@@ -39,6 +39,10 @@ TORCH = {
     "2.9": "2.9.1",
     "2.10": "2.10.0",
     "2.11": "2.11.0",
+    "2.12": "2.12.1",
+    "2.13": "2.13.0",
+    "2.14": "2.14.1",
+    "2.15": "2.15.0",
 }
 
 # Each torch once, each CPython at least once; the private Python (.venv: 3.11 with 2.11) is one more.
@@ -53,6 +57,10 @@ ENTRIES = [
     "py3.11-torch2.6",
     "py3.12-torch2.5",
     "py3.11-torch2.4",
+    "py3.12-torch2.12",
+    "py3.13-torch2.13",
+    "py3.10-torch2.14",
+    "py3.11-torch2.15",
 ]
 
 # The end-to-end tests that `scripts/test --all` runs on each entry: those whose answers hang on a layout, an ABI, or
@@ -85,7 +93,7 @@ def say(text):
 def parts(entry):
     match = re.fullmatch(r"py(3\.\d+)-torch(2\.\d+)", entry)
     if not match or match[2] not in TORCH:
-        sys.exit(f"torch_matrix: {entry}: not an entry: name one like py3.12-torch2.9 ({min(TORCH)} to 2.11)")
+        sys.exit(f"torch_matrix: {entry}: not an entry: name one like py3.12-torch2.9 (2.4 to {[*TORCH][-1]})")
     return match[1], match[2]
 
 
