@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import packed
 import pytest
 
 MANY = """
@@ -52,10 +53,6 @@ class Program:
         return int.from_bytes(self.told.read_bytes(), sys.byteorder)
 
 
-def disk(path):
-    return path.stat().st_blocks * 512
-
-
 def is_log(path):
     return path.read_bytes()[:8] != b"\x89GPMAGT\n"
 
@@ -64,6 +61,22 @@ def allocations(run_gpumem, log):
     run_gpumem("export", log, "--to", "csv", "-o", f"{log}.csv").check()
     text = open(f"{log}.csv").read()
     return sum(1 for line in text.splitlines() if ",alloc," in line)
+
+
+def check_packed(log):
+    """Most of a running recording is packed, as small as zstd makes the same bytes."""
+    extents = list(packed.packed_extents(log))
+    assert len(extents) >= 10
+    for _, size, frame in extents:
+        records = packed.unpacked(frame, size)
+        assert len(frame) <= packed.zstd_size(records) + 64
+
+
+def check_packed_log(log):
+    chunks = list(packed.event_chunks(log))
+    assert len(chunks) >= 10
+    for is_packed, payload in chunks:
+        assert is_packed or len(payload) < packed.WORTH_PACKING
 
 
 def packers(pid):
@@ -86,31 +99,32 @@ def test_what_is_attached_to_is_packed_while_it_runs_and_a_log_when_it_was_kille
     assert packers(program.pid)
     program.go_on()
     assert program.is_done()
-    raw = log.stat().st_size
-    wait_for(lambda: disk(log) < raw * 6 // 10)
+    wait_for(lambda: packed.is_packed(log))
     assert not is_log(log)
+    check_packed(log)
     running = run_gpumem("info", log, "--json").check().json()
     program.kill()
     wait_for(lambda: is_log(log))
     wait_for(lambda: not packers(program.pid))
-    assert disk(log) < raw // 2
+    check_packed_log(log)
     ended = run_gpumem("info", log, "--json").check().json()
     assert ended["events"] >= running["events"] >= 800000
     assert allocations(run_gpumem, log) == 400000
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, python, sim_env, tmp_path):
+def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [python], tmp_path, 10**9, env=sim_env())
     run_gpumem("attach", program.pid, "-o", log).check()
     (packer,) = packers(program.pid)
     program.go_on()
-    time.sleep(1 + random.random())
+    wait_for(lambda: program.passes() > 1000)
+    time.sleep(random.random())  # any moment will do
     os.kill(packer, signal.SIGKILL)
     time.sleep(random.random() / 4)
     program.kill()
-    assert program.passes() > 1000 and not is_log(log)
+    assert not is_log(log)
     assert allocations(run_gpumem, log) in (program.passes(), program.passes() + 1)
 
 
@@ -128,7 +142,7 @@ def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gp
     run_gpumem("attach", program.pid, "-o", other, "--no-pack").check()
     assert not packers(program.pid)
     program.go_on()
-    program.process.wait(60)
+    program.process.wait(200)
     assert not other.exists() or not is_log(other)
 
 
@@ -144,8 +158,9 @@ def test_run_packs_while_the_program_runs_and_questions_read_along(spawn, run_gp
         seen = events
         time.sleep(0.5)
     assert program.is_done()
-    raw = log.stat().st_size
-    wait_for(lambda: disk(log) < raw * 6 // 10)
-    program.process.communicate("\n", timeout=60)
+    wait_for(lambda: packed.is_packed(log))
+    check_packed(log)
+    program.process.communicate("\n", timeout=200)
     assert program.process.returncode == 0 and is_log(log)
+    check_packed_log(log)
     assert allocations(run_gpumem, log) == 200001
