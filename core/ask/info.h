@@ -28,8 +28,7 @@ struct gm_target_info {
 	struct gm_memory *devices; /* those with memory, now or before; owned */
 	size_t device_count;
 	uint64_t kernels_not_computed;
-	size_t gap_count;
-	char **gaps; /* where the blocks and the allocator's figures differ */
+	bool complete; /* gm_memory_agrees() of each device */
 };
 struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info);
 void gm_target_info_deinit(struct gm_target_info *info);

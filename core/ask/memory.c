@@ -82,6 +82,13 @@ static void finish(struct building *building, struct gm_memory *memory)
 	}
 }
 
+bool gm_memory_agrees(const struct gm_memory *memory)
+{
+	const struct gm_allocator_bytes *now = &memory->own.now;
+	return !memory->allocator ||
+	       (memory->allocated == now->allocated && memory->reserved == now->reserved);
+}
+
 void gm_memory_deinit(struct gm_memory *memory)
 {
 	free(memory->segments);

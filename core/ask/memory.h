@@ -78,6 +78,12 @@ struct gm_error *gm_memory_after(
         struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
 void gm_memory_deinit(struct gm_memory *memory);
 
+/*
+ * Whether the blocks add up to the figures that the allocator keeps itself, allocated and reserved. True of a recording,
+ * which has no such figures. Where it is false an answer about the memory is incomplete and has to say so.
+ */
+bool gm_memory_agrees(const struct gm_memory *memory);
+
 /* --- a request ------------------------------------------------------------------------------------ */
 
 /* Holes that a request may not use, or that are too small for it: how many, of how many bytes, the largest. */

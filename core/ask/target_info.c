@@ -1,5 +1,4 @@
 /* info of a process or a core: what its allocator says of itself, checked against its blocks. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,30 +38,11 @@ char *gm_target_name(const struct gm_context *context)
 	return name;
 }
 
-static bool add_gap(struct gm_target_info *info, const char *what, const struct gm_memory *memory,
-        uint64_t blocks, uint64_t own)
-{
-	if (blocks == own)
-		return true;
-	char **grown = realloc(info->gaps, (info->gap_count + 1) * sizeof(*grown));
-	if (!grown)
-		return false;
-	info->gaps = grown;
-	if (asprintf(&grown[info->gap_count],
-	            "cuda:%d: the blocks make %" PRIu64 " bytes %s, the allocator counts %" PRIu64
-	            ": the program ran while it was read, or has blocks that are not known",
-	            memory->device, blocks, what, own) < 0)
-		return false;
-	info->gap_count++;
-	return true;
-}
-
 static struct gm_error *add_device(
         struct gm_context *context, struct gm_target_info *info, int device)
 {
 	struct gm_memory memory;
 	gm_try(gm_memory_now(context, device, &memory));
-	const struct gm_allocator_bytes *own = &memory.own.now;
 	if (memory.segment_count == 0 && memory.own.peak.reserved == 0 && memory.own.ooms == 0) {
 		gm_memory_deinit(&memory);
 		return NULL;
@@ -76,9 +56,6 @@ static struct gm_error *add_device(
 	grown[info->device_count++] = memory;
 	for (size_t i = 0; i < info->device_count; i++)
 		grown[i].allocator = &grown[i].own;
-	if (!add_gap(info, "allocated", &memory, memory.allocated, own->allocated) ||
-	        !add_gap(info, "reserved", &memory, memory.reserved, own->reserved))
-		return &gm_error_no_memory;
 	return NULL;
 }
 
@@ -94,6 +71,9 @@ static struct gm_error *fill(struct gm_context *context, struct gm_target_info *
 	gm_try(gm_torch_allocator_devices(torch, &devices));
 	for (size_t i = 0; i < devices; i++)
 		gm_try(add_device(context, info, (int)i));
+	info->complete = true;
+	for (size_t i = 0; i < info->device_count; i++)
+		info->complete = info->complete && gm_memory_agrees(&info->devices[i]);
 	if (info->device_count)
 		info->kernels_not_computed = info->devices[0].there.not_computed;
 	return NULL;
@@ -115,10 +95,7 @@ void gm_target_info_deinit(struct gm_target_info *info)
 {
 	for (size_t i = 0; i < info->device_count; i++)
 		gm_memory_deinit(&info->devices[i]);
-	for (size_t i = 0; i < info->gap_count; i++)
-		free(info->gaps[i]);
 	free(info->devices);
-	free(info->gaps);
 	free(info->source);
 	*info = (struct gm_target_info){0};
 }

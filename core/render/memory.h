@@ -2,6 +2,8 @@
 #ifndef GM_RENDER_MEMORY_H
 #define GM_RENDER_MEMORY_H
 
+#include <jansson.h>
+
 #include "ask/info.h"
 #include "ask/memory.h"
 #include "ask/target_blocks.h"
@@ -12,6 +14,13 @@ struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
         const struct gm_request *request, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_segments_json(
         const struct gm_memory *memory, const struct gm_request *request, FILE *out);
+
+/* A line for each figure of the allocator's that its blocks do not add up to; nothing where they agree. */
+void gm_put_memory_gaps(const struct gm_memory *memory, const char *indent, FILE *out);
+/* The same lines appended to an array. */
+void gm_json_memory_gaps(json_t *gaps, const struct gm_memory *memory);
+/* Sets "complete" and "gaps" of an answer about the memory. */
+void gm_json_set_memory_gaps(json_t *value, const struct gm_memory *memory);
 
 void gm_render_target_info_text(const struct gm_target_info *info, FILE *out);
 struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, FILE *out);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "render/json.h"
+#include "render/memory.h"
 
 /* --- what all forms share -------------------------------------------------------------------------- */
 
@@ -295,6 +296,7 @@ struct gm_error *gm_render_oom_text(
 	}
 	gm_try(put_top(oom, style, out));
 	put_fragments(oom, out);
+	gm_put_memory_gaps(&oom->memory, "not complete: ", out);
 	put_remedies(&oom->judgement, out);
 	put_counts(oom, out);
 	for (; next && *next; next++)
@@ -332,6 +334,7 @@ struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out)
 	json_object_set_new(now, "same_moment", json_boolean(oom->memory_is_then));
 	json_object_set_new(value, "top", top);
 	json_object_set_new(value, "memory", now);
+	gm_json_set_memory_gaps(value, &oom->memory);
 	json_object_set_new(value, "state", json_string(state_word(oom->found)));
 	json_object_set_new(value, "event",
 	        oom->memory.event == GM_NO_EVENT ? json_null() : json_integer(oom->memory.event));

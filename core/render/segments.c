@@ -154,6 +154,7 @@ struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
 	if (memory->segment_count)
 		gm_try(put_table(memory, style, out));
 	put_fragmentation(memory, out);
+	gm_put_memory_gaps(memory, "not complete: ", out);
 	if (request)
 		put_request(memory, request, out);
 	return NULL;
@@ -229,6 +230,8 @@ struct gm_error *gm_render_segments_json(
 	                "whole_free", (json_int_t)memory->whole_free, "private_free",
 	                (json_int_t)memory->private_free, "device_total", bytes_json(memory->total),
 	                "device_free", bytes_json(memory->device_free), "segments", segments);
+	if (value)
+		gm_json_set_memory_gaps(value, memory);
 	if (value && request)
 		json_object_set_new(value, "request", request_json(request));
 	return gm_json_write(value, true, out);

@@ -67,11 +67,11 @@ void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 		        "  %" PRIu64 " kernel%s computed nothing: the device is simulated, "
 		        "the program's numbers are no results\n",
 		        info->kernels_not_computed, gm_text_s(info->kernels_not_computed));
-	fputs(info->gap_count ? "  not complete:\n"
-	                      : "  complete: the blocks add up to the allocator's figures\n",
+	fputs(info->complete ? "  complete: the blocks add up to the allocator's figures\n"
+	                     : "  not complete:\n",
 	        out);
-	for (size_t i = 0; i < info->gap_count; i++)
-		fprintf(out, "    %s\n", info->gaps[i]);
+	for (size_t i = 0; i < info->device_count; i++)
+		gm_put_memory_gaps(&info->devices[i], "    ", out);
 }
 
 static json_t *known_json(uint64_t value)
@@ -105,15 +105,15 @@ static json_t *device_json(const struct gm_memory *memory)
 struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, FILE *out)
 {
 	json_t *devices = json_array(), *gaps = json_array();
-	for (size_t i = 0; i < info->device_count; i++)
+	for (size_t i = 0; i < info->device_count; i++) {
 		json_array_append_new(devices, device_json(&info->devices[i]));
-	for (size_t i = 0; i < info->gap_count; i++)
-		json_array_append_new(gaps, gm_json_string(info->gaps[i]));
+		gm_json_memory_gaps(gaps, &info->devices[i]);
+	}
 	return gm_json_write(
 	        json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:I, s:o}", "source",
 	                gm_json_string(info->source), "pid", info->pid, "events", 0, "torch",
-	                info->torch, "devices", devices, "steps", 0, "complete",
-	                info->gap_count == 0, "recorded", false, "kernels_not_computed",
+	                info->torch, "devices", devices, "steps", 0, "complete", info->complete,
+	                "recorded", false, "kernels_not_computed",
 	                (json_int_t)info->kernels_not_computed, "gaps", gaps),
 	        true, out);
 }
@@ -130,8 +130,10 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	        gm_text_device(memory->device_type, memory->device, name),
 	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
 	        blocks->count, gm_text_s(blocks->count));
-	if (groups)
+	if (groups) {
+		gm_put_memory_gaps(memory, "not complete: ", out);
 		return gm_render_groups(blocks->groups, blocks->group_count, groups, style, out);
+	}
 	struct gm_table *table = gm_table_create(heads, "lrrrl");
 	for (size_t i = 0; i < blocks->count; i++) {
 		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
@@ -148,6 +150,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	if (memory->pending)
 		fprintf(out, "beside these, %s was let go and waits for a stream\n",
 		        gm_text_size(memory->pending, size));
+	gm_put_memory_gaps(memory, "not complete: ", out);
 	return NULL;
 }
 
@@ -176,6 +179,8 @@ struct gm_error *gm_render_target_blocks_json(
 	        memory->device, "allocated", (json_int_t)memory->allocated, "pending",
 	        (json_int_t)memory->pending, "groups", groups, "by_category", categories,
 	        "by_phase");
+	if (value)
+		gm_json_set_memory_gaps(value, memory);
 	if (value && list)
 		json_object_set(value, "blocks", all);
 	json_decref(all);

@@ -60,13 +60,19 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 	unsigned char mapped = object[layout->block.mapped];
 	if (allocated > 1 || mapped > 1 || block.device < 0 || block.event_count < 0 ||
 	        block.size == 0 || block.size % BLOCK_GRAIN != 0 ||
-	        block.size >= UINT64_C(1) << 47 || block.requested > block.size ||
+	        block.size >= UINT64_C(1) << 47 || block.requested >= UINT64_C(1) << 47 ||
 	        block.address == 0 || block.address % BLOCK_GRAIN != 0 ||
 	        !gm_is_object_address(block.pool) || !is_block_or_none(block.previous) ||
 	        !is_block_or_none(block.next))
 		return false;
 	if (!allocated && block.event_count == 0)
 		block.event_count = streams_put_off(layout, object);
+	/* Only a block in use has a size that was requested. The allocator leaves the old one where it splits a block, and
+	 * the free rest is then smaller than that (alloc_found_block, try_merge_blocks). */
+	if (!allocated && block.event_count == 0)
+		block.requested = 0;
+	else if (block.requested > block.size)
+		return false;
 	block.allocated = allocated;
 	block.mapped = mapped;
 	block.expandable =

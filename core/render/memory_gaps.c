@@ -1,0 +1,46 @@
+/* Where the blocks of a process or core do not add up to what its allocator counts. */
+#include <inttypes.h>
+
+#include "render/json.h"
+#include "render/memory.h"
+
+enum { FIGURES = 2, LINE = 192 };
+
+static bool gap_text(const struct gm_memory *memory, int figure, char text[LINE])
+{
+	const struct gm_allocator_bytes *now = &memory->own.now;
+	if (gm_memory_agrees(memory))
+		return false;
+	uint64_t blocks = figure ? memory->reserved : memory->allocated;
+	uint64_t counted = figure ? now->reserved : now->allocated;
+	snprintf(text, LINE,
+	        "cuda:%d: the blocks that were read add up to %" PRIu64
+	        " bytes %s, the allocator counts %" PRIu64
+	        ": some were missed or changed meanwhile",
+	        memory->device, blocks, figure ? "reserved" : "allocated", counted);
+	return blocks != counted;
+}
+
+void gm_put_memory_gaps(const struct gm_memory *memory, const char *indent, FILE *out)
+{
+	char text[LINE];
+	for (int i = 0; i < FIGURES; i++)
+		if (gap_text(memory, i, text))
+			fprintf(out, "%s%s\n", indent, text);
+}
+
+void gm_json_memory_gaps(json_t *gaps, const struct gm_memory *memory)
+{
+	char text[LINE];
+	for (int i = 0; i < FIGURES; i++)
+		if (gap_text(memory, i, text))
+			json_array_append_new(gaps, json_string(text));
+}
+
+void gm_json_set_memory_gaps(json_t *value, const struct gm_memory *memory)
+{
+	json_t *gaps = json_array();
+	gm_json_memory_gaps(gaps, memory);
+	json_object_set_new(value, "complete", json_boolean(gm_memory_agrees(memory)));
+	json_object_set_new(value, "gaps", gaps);
+}
