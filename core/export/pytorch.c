@@ -159,6 +159,24 @@ static struct stack_slot *stack_slot(struct writing *writing, uint32_t python, u
 	return &writing->stacks[at];
 }
 
+/*
+ * A native frame with its source, where that is known; else as PyTorch has it since 2.13, where it looks for no debug
+ * information: the library and the offset in it. Nothing is put where neither is known.
+ */
+static void put_native_frame(struct writing *writing, uint64_t address)
+{
+	uint32_t function = 0, file = 0, line = 0;
+	struct gm_log_module module;
+	bool named = gm_log_symbol(writing->log, address, &function, &file, &line);
+	if (!file &&
+	        gm_log_module(writing->log, gm_log_module_at(writing->log, address), &module)) {
+		file = module.path;
+		line = (uint32_t)(address - module.bias);
+	}
+	if (named || file)
+		put_frame(writing, file, function, line);
+}
+
 /* The frames of both stacks as one list, C++ innermost, as stacks="all" has them. */
 static void put_stack(struct writing *writing, uint32_t python, uint32_t native)
 {
@@ -170,12 +188,8 @@ static void put_stack(struct writing *writing, uint32_t python, uint32_t native)
 	size_t count;
 	gm_pickler_list_begin(&writing->pickler);
 	const uint64_t *addresses = gm_log_native_stack(writing->log, native, &count);
-	for (size_t i = 0; i < count; i++) {
-		uint32_t function, file, line;
-		/* without a name it would be a frame of nothing */
-		if (gm_log_symbol(writing->log, addresses[i], &function, &file, &line))
-			put_frame(writing, file, function, line);
-	}
+	for (size_t i = 0; i < count; i++)
+		put_native_frame(writing, addresses[i]);
 	const uint32_t *frames = gm_log_python_stack(writing->log, python, &count);
 	for (size_t i = 0; i < count; i++)
 		put_python_frame(writing, frames[i]);

@@ -12,7 +12,8 @@ struct gm_error *gm_import_stacks_init(
 	*stacks = (struct gm_import_stacks){.pickle = pickle};
 	size_t count = pickle->raw_stacks.count;
 	stacks->raw = calloc(count ? count : 1, sizeof(*stacks->raw));
-	return stacks->raw ? NULL : &gm_error_no_memory;
+	stacks->file_kinds = gm_file_kinds(pickle);
+	return stacks->raw && stacks->file_kinds ? NULL : &gm_error_no_memory;
 }
 
 void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
@@ -23,21 +24,9 @@ void gm_import_stacks_deinit(struct gm_import_stacks *stacks)
 	gm_array_deinit(&stacks->members);
 	gm_array_deinit(&stacks->native);
 	free(stacks->raw);
+	free(stacks->file_kinds);
 	gm_intern_deinit(&stacks->code_ids);
 	gm_intern_deinit(&stacks->frame_ids);
-}
-
-/* Frames of C++ name a source of C++, or no file (stacks="all"). */
-static bool is_native(const char *file, size_t length)
-{
-	static const char *const ends[] = {
-	        ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".cuh", ".S"};
-	if (length == 0 || (length == 2 && memcmp(file, "??", 2) == 0))
-		return true;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
-		if (length > strlen(ends[i]) && gm_bytes_end_with(file, length, ends[i]))
-			return true;
-	return false;
 }
 
 static bool contains(const char *bytes, size_t length, const char *part)
@@ -70,8 +59,13 @@ static struct gm_import_code describe(
 /* A frame's number; UINT32_MAX: no memory. */
 static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_frame_record *record)
 {
+	enum gm_file_kind kind = (enum gm_file_kind)stacks->file_kinds[record->file];
+	bool native = kind != GM_FILE_PYTHON;
+	uint32_t line = native || record->line <= INT32_MAX ? record->line : 0;
 	size_t length;
-	const char *file = gm_pickle_string(stacks->pickle, record->file, &length);
+	const char *name = gm_pickle_string(stacks->pickle, record->name, &length);
+	/* no Python function has this name; an offset in a library has it where there are no symbols */
+	native |= length == 2 && memcmp(name, "??", 2) == 0;
 	const uint32_t code_key[] = {record->file, record->name};
 	uint32_t code = gm_intern_add(&stacks->code_ids, code_key, sizeof(code_key));
 	if (!code)
@@ -80,11 +74,11 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	        !gm_array_push(
 	                &stacks->codes, describe(stacks->pickle, record->file, record->name)))
 		return UINT32_MAX;
-	const uint32_t frame_key[] = {code, record->line};
+	const uint32_t frame_key[] = {code, line};
 	uint32_t frame = gm_intern_add(&stacks->frame_ids, frame_key, sizeof(frame_key));
 	if (!frame)
 		return UINT32_MAX;
-	const struct gm_import_frame fresh = {code - 1, record->line, is_native(file, length)};
+	const struct gm_import_frame fresh = {code - 1, line, native, kind == GM_FILE_OBJECT};
 	if (frame > stacks->frames.count && !gm_array_push(&stacks->frames, fresh))
 		return UINT32_MAX;
 	return frame - 1;

@@ -6,7 +6,7 @@
 #ifndef GM_IMPORT_STACKS_H
 #define GM_IMPORT_STACKS_H
 
-#include "import/pickle.h"
+#include "import/native.h"
 
 /* A function, as far as a snapshot tells one from another: a name in a file. */
 struct gm_import_code {
@@ -18,6 +18,7 @@ struct gm_import_code {
 struct gm_import_frame {
 	uint32_t code, line;
 	bool native;
+	bool in_object; /* native: the file is a library or program, the line an offset in it */
 };
 
 struct gm_import_stack {
@@ -35,6 +36,7 @@ struct gm_import_stacks {
 	GM_ARRAY(uint32_t) members;
 	struct gm_intern code_ids, frame_ids;
 	GM_ARRAY(uint32_t) native; /* room for one stack */
+	uint8_t *file_kinds;       /* enum gm_file_kind by string id */
 	uint32_t *raw;             /* stack + 1 of each raw stack; 0: not read yet */
 };
 

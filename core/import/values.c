@@ -252,8 +252,8 @@ struct gm_error *gm_pickle_fill_frame(const struct gm_pickle *pickle, struct gm_
 			frame->name =
 			        gm_value_tag(value) == GM_TAG_STRING ? (uint32_t)(value >> 3) : 0;
 			break;
-		case GM_KEY_LINE: /* unknown ones are 0 or, of libraries, odd */
-			frame->line = gm_pickle_number(pickle, value, &line) && line <= INT32_MAX
+		case GM_KEY_LINE: /* of machine code its offset in the library */
+			frame->line = gm_pickle_number(pickle, value, &line) && line <= UINT32_MAX
 			                      ? (uint32_t)line
 			                      : 0;
 			break;

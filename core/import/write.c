@@ -27,9 +27,12 @@ struct writing {
 	struct gm_import_loops loops;
 	struct stacks *stacks; /* by number of the stack */
 	size_t stack_room;
-	uint32_t *frames, *codes; /* log ids by number: a native frame's is its symbol's address */
+	uint64_t *frames; /* log ids by number; of native frames their addresses */
+	uint32_t *codes;
 	size_t frame_room, code_room;
 	uint32_t native_count;
+	uint32_t *modules; /* number from 1 by string id of a library's path; 0: not written yet */
+	uint32_t module_count;
 	char *text; /* of a string under way */
 	struct gm_snapshot_events *events;
 	uint64_t skipped;
@@ -85,12 +88,44 @@ static uint32_t put_code(struct writing *writing, uint32_t number)
 	return writing->codes[number] = gm_log_writer_code(writing->log, &record);
 }
 
-static uint32_t put_frame(struct writing *writing, uint32_t number)
+/*
+ * A frame of machine code is a library and an offset in it. Where the library lay in memory a snapshot does not tell:
+ * each gets 4 GiB of addresses, in the order in which they are met. Below the first are the frames whose source is
+ * told, which have numbers for addresses.
+ */
+static uint64_t put_code_in_object(struct writing *writing, const struct gm_import_frame *frame)
+{
+	enum { SPAN_BITS = 32 };
+	const struct gm_import_code *code = &writing->read.codes.items[frame->code];
+	uint32_t *module = &writing->modules[code->file];
+	if (!*module) {
+		*module = ++writing->module_count;
+		uint64_t start = (uint64_t)*module << SPAN_BITS;
+		const struct gm_log_module record = {
+		        .path = put_string(writing, code->file),
+		        .start = start,
+		        .end = start + (UINT64_C(1) << SPAN_BITS),
+		        .bias = start,
+		};
+		gm_log_writer_module(writing->log, &record);
+	}
+	size_t length;
+	uint64_t address = ((uint64_t)*module << SPAN_BITS) + frame->line;
+	const char *name = gm_pickle_string(&writing->snapshot->pickle, code->name, &length);
+	if (length && !(length == 2 && memcmp(name, "??", 2) == 0))
+		gm_log_writer_symbol(writing->log, address, put_string(writing, code->name), 0, 0);
+	return address;
+}
+
+/* The log id of a Python frame, the address of a native one. */
+static uint64_t put_frame(struct writing *writing, uint32_t number)
 {
 	if (writing->frames[number])
 		return writing->frames[number];
 	const struct gm_import_frame *frame = &writing->read.frames.items[number];
 	const struct gm_import_code *code = &writing->read.codes.items[frame->code];
+	if (frame->in_object)
+		return writing->frames[number] = put_code_in_object(writing, frame);
 	if (frame->native) {
 		/* Its address is not in the file: a number of our own carries its name. */
 		uint32_t address = ++writing->native_count;
@@ -105,12 +140,12 @@ static uint32_t put_frame(struct writing *writing, uint32_t number)
 	return writing->frames[number] = gm_log_writer_frame(writing->log, &record);
 }
 
-static bool make_room(uint32_t **ids, size_t *room, size_t count)
+static bool make_room(void **ids, size_t *room, size_t count, size_t size)
 {
 	size_t before = *room;
-	if (!gm_array_grow((void **)ids, room, before, count - before + 1, sizeof(**ids)))
+	if (!gm_array_grow(ids, room, before, count - before + 1, size))
 		return false;
-	memset(*ids + before, 0, (*room - before) * sizeof(**ids));
+	memset((char *)*ids + before * size, 0, (*room - before) * size);
 	return true;
 }
 
@@ -124,11 +159,11 @@ static struct gm_error *put_stacks(
 	if (number == GM_NO_STACK)
 		return NULL;
 	if ((writing->read.frames.count >= writing->frame_room &&
-	            !make_room(
-	                    &writing->frames, &writing->frame_room, writing->read.frames.count)) ||
+	            !make_room((void **)&writing->frames, &writing->frame_room,
+	                    writing->read.frames.count, sizeof(*writing->frames))) ||
 	        (writing->read.codes.count >= writing->code_room &&
-	                !make_room(
-	                        &writing->codes, &writing->code_room, writing->read.codes.count)))
+	                !make_room((void **)&writing->codes, &writing->code_room,
+	                        writing->read.codes.count, sizeof(*writing->codes))))
 		return &gm_error_no_memory;
 	if (number >= writing->stack_room) {
 		size_t before = writing->stack_room;
@@ -145,7 +180,7 @@ static struct gm_error *put_stacks(
 		                                  ? writing->read.members.items + stack->first
 		                                  : NULL;
 		for (uint32_t i = 0; i < stack->python; i++)
-			writing->python_frames[i] = put_frame(writing, members[i]);
+			writing->python_frames[i] = (uint32_t)put_frame(writing, members[i]);
 		for (uint32_t i = 0; i < stack->native; i++)
 			writing->native_frames[i] = put_frame(writing, members[stack->python + i]);
 		stacks->python = gm_log_writer_python_stack(
@@ -376,16 +411,19 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 	writing->events = events;
 	writing->main_code = UINT32_MAX;
 	writing->text = malloc(GM_LOG_STRING_MAX + 1);
+	writing->modules = calloc(snapshot->pickle.strings.count + 1, sizeof(*writing->modules));
 	gm_import_loops_init(&writing->loops, &writing->read);
 	struct gm_error *error = gm_import_stacks_init(&writing->read, &snapshot->pickle);
 	if (!error)
-		error = writing->text ? write_all(writing) : &gm_error_no_memory;
+		error = writing->text && writing->modules ? write_all(writing)
+		                                          : &gm_error_no_memory;
 	gm_import_stacks_deinit(&writing->read);
 	gm_import_loops_deinit(&writing->loops);
 	free(writing->stacks);
 	free(writing->frames);
 	free(writing->codes);
 	free(writing->text);
+	free(writing->modules);
 	free(writing);
 	if (error) {
 		gm_snapshot_events_destroy(events);
