@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],
     # Runs inside the program. Of cpython its tables and what decodes bytecode, nothing that reads an image.
-    "agent": ["cpython/layout.h", "cpython/opcodes.h", "cpython/python.h", "cpython/locate.h"],
+    "agent": ["cpython/versions.h", "cpython/python.h"],
     "cli": None,  # everything
 }
 # The layout of the page in which the simulated device keeps its counters: whoever reads them needs it.

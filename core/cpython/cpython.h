@@ -102,6 +102,8 @@ void gm_python_close(struct gm_python *python);
 const char *gm_python_version(const struct gm_python *python);
 int gm_python_version_hex(const struct gm_python *python); /* PY_VERSION_HEX >> 16, e.g. 0x030b */
 const char *gm_python_found_by(const struct gm_python *python);
+uint64_t gm_python_pool_size(
+        const struct gm_python *python); /* bytes of a pool of its allocator (Objects/obmalloc.c) */
 
 /* Does the state of an interpreter begin in these bytes? Up to 3.11 it is a piece of heap. */
 bool gm_python_is_interpreter(struct gm_python *python, uint64_t start, uint64_t size);

@@ -6,6 +6,7 @@
 #ifndef GM_CPYTHON_LAYOUT_H
 #define GM_CPYTHON_LAYOUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define GM_NO_FIELD INT16_MIN
@@ -23,6 +24,7 @@ struct gm_python_layout {
 	int32_t gc_generation_size;
 	int32_t gc_generation_count;
 	int32_t interpreter_permanent;
+	int32_t pool_size;
 	int32_t gc_head_size;
 	int32_t gc_head_next;
 	int32_t gc_head_previous;
@@ -91,6 +93,7 @@ struct gm_python_layout {
 	int32_t monitoring_opcodes;
 	int32_t code_size;
 	int32_t object_refcount;
+	int32_t refcount_size;
 	int32_t object_type;
 	int32_t object_size;
 	int32_t object_head;
@@ -196,5 +199,16 @@ struct gm_python_layout {
 
 extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310,
         gm_python_layout_311, gm_python_layout_312, gm_python_layout_313;
+
+/* A field of the layout whose offset CPython also publishes in its _Py_DebugOffsets (3.13+). */
+struct gm_published_field {
+	uint16_t field; /* offset in struct gm_python_layout */
+	uint16_t at;    /* in _Py_DebugOffsets: a word with the offset */
+	uint16_t
+	        size_at; /* a word with the size of the struct that the field is in; 0 ends a table */
+};
+
+extern const struct gm_published_field gm_published_309[], gm_published_310[], gm_published_311[],
+        gm_published_312[], gm_published_313[];
 
 #endif

@@ -18,6 +18,7 @@ const struct gm_python_layout gm_python_layout_311 = {
 	.gc_generation_size = 24, /* sizeof(struct gc_generation), Include/internal/pycore_gc.h */
 	.gc_generation_count = 3, /* NUM_GENERATIONS, Include/internal/pycore_gc.h */
 	.interpreter_permanent = 752, /* PyInterpreterState.gc.permanent_generation, Include/internal/pycore_gc.h */
+	.pool_size = 16384, /* POOL_SIZE, Objects/obmalloc.c */
 	.gc_head_size = 16, /* sizeof(PyGC_Head), Include/internal/pycore_gc.h */
 	.gc_head_next = 0, /* PyGC_Head._gc_next, Include/internal/pycore_gc.h */
 	.gc_head_previous = 8, /* PyGC_Head._gc_prev, Include/internal/pycore_gc.h */
@@ -86,6 +87,7 @@ const struct gm_python_layout gm_python_layout_311 = {
 	.monitoring_opcodes = GM_NO_FIELD,
 	.code_size = 184, /* PyCodeObject up to co_code_adaptive */
 	.object_refcount = 0, /* PyObject.ob_refcnt, Include/object.h */
+	.refcount_size = 8, /* sizeof(PyObject.ob_refcnt), Include/object.h */
 	.object_type = 8, /* PyObject.ob_type, Include/object.h */
 	.object_size = 16, /* PyVarObject.ob_size, Include/object.h */
 	.object_head = 16, /* sizeof(PyObject), Include/object.h */
@@ -187,5 +189,9 @@ const struct gm_python_layout gm_python_layout_311 = {
 	.exception_context = 48, /* PyBaseExceptionObject.context, Include/cpython/pyerrors.h */
 	.exception_cause = 56, /* PyBaseExceptionObject.cause, Include/cpython/pyerrors.h */
 	.exception_notes = 32, /* PyBaseExceptionObject.notes, Include/cpython/pyerrors.h */
+};
+
+const struct gm_published_field gm_published_311[] = {
+	{0, 0, 0},
 };
 /* clang-format on */

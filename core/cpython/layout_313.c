@@ -18,6 +18,7 @@ const struct gm_python_layout gm_python_layout_313 = {
 	.gc_generation_size = 24, /* sizeof(struct gc_generation), Include/internal/pycore_gc.h */
 	.gc_generation_count = 3, /* NUM_GENERATIONS, Include/internal/pycore_gc.h */
 	.interpreter_permanent = 7504, /* PyInterpreterState.gc.permanent_generation, Include/internal/pycore_gc.h */
+	.pool_size = 16384, /* POOL_SIZE, Include/internal/pycore_obmalloc.h */
 	.gc_head_size = 16, /* sizeof(PyGC_Head), Include/internal/pycore_gc.h */
 	.gc_head_next = 0, /* PyGC_Head._gc_next, Include/internal/pycore_gc.h */
 	.gc_head_previous = 8, /* PyGC_Head._gc_prev, Include/internal/pycore_gc.h */
@@ -86,6 +87,7 @@ const struct gm_python_layout gm_python_layout_313 = {
 	.monitoring_opcodes = 48, /* _PyCoMonitoringData.per_instruction_opcodes, Include/cpython/code.h */
 	.code_size = 200, /* PyCodeObject up to co_code_adaptive */
 	.object_refcount = 0, /* PyObject.ob_refcnt, Include/object.h */
+	.refcount_size = 8, /* sizeof(PyObject.ob_refcnt), Include/object.h */
 	.object_type = 8, /* PyObject.ob_type, Include/object.h */
 	.object_size = 16, /* PyVarObject.ob_size, Include/object.h */
 	.object_head = 16, /* sizeof(PyObject), Include/object.h */
@@ -187,5 +189,26 @@ const struct gm_python_layout gm_python_layout_313 = {
 	.exception_context = 48, /* PyBaseExceptionObject.context, Include/cpython/pyerrors.h */
 	.exception_cause = 56, /* PyBaseExceptionObject.cause, Include/cpython/pyerrors.h */
 	.exception_notes = 32, /* PyBaseExceptionObject.notes, Include/cpython/pyerrors.h */
+};
+
+const struct gm_published_field gm_published_313[] = {
+	{offsetof(struct gm_python_layout, runtime_interpreters_head), 40, 24}, /* runtime_state.interpreters_head */
+	{offsetof(struct gm_python_layout, interpreter_next), 64, 48}, /* interpreter_state.next */
+	{offsetof(struct gm_python_layout, interpreter_threads), 72, 48}, /* interpreter_state.threads_head */
+	{offsetof(struct gm_python_layout, interpreter_gc), 80, 48}, /* interpreter_state.gc */
+	{offsetof(struct gm_python_layout, interpreter_modules), 88, 48}, /* interpreter_state.imports_modules */
+	{offsetof(struct gm_python_layout, interpreter_builtins), 104, 48}, /* interpreter_state.builtins */
+	{offsetof(struct gm_python_layout, thread_next), 168, 152}, /* thread_state.next */
+	{offsetof(struct gm_python_layout, thread_interpreter), 176, 152}, /* thread_state.interp */
+	{offsetof(struct gm_python_layout, thread_frame), 184, 152}, /* thread_state.current_frame */
+	{offsetof(struct gm_python_layout, thread_ident), 192, 152}, /* thread_state.thread_id */
+	{offsetof(struct gm_python_layout, thread_native_id), 200, 152}, /* thread_state.native_thread_id */
+	{offsetof(struct gm_python_layout, thread_chunk), 208, 152}, /* thread_state.datastack_chunk */
+	{offsetof(struct gm_python_layout, frame_previous), 232, 224}, /* interpreter_frame.previous */
+	{offsetof(struct gm_python_layout, frame_code), 240, 224}, /* interpreter_frame.executable */
+	{offsetof(struct gm_python_layout, frame_instruction), 248, 224}, /* interpreter_frame.instr_ptr */
+	{offsetof(struct gm_python_layout, frame_localsplus), 256, 224}, /* interpreter_frame.localsplus */
+	{offsetof(struct gm_python_layout, frame_owner), 264, 224}, /* interpreter_frame.owner */
+	{0, 0, 0},
 };
 /* clang-format on */

@@ -10,18 +10,6 @@
 #include "cpython/locate.h"
 #include "cpython/python.h"
 
-static const struct {
-	int version;
-	const struct gm_python_layout *layout;
-	const struct gm_opcode *opcodes;
-} tables[] = {
-        {0x0309, &gm_python_layout_309, gm_opcodes_309},
-        {0x030a, &gm_python_layout_310, gm_opcodes_310},
-        {0x030b, &gm_python_layout_311, gm_opcodes_311},
-        {0x030c, &gm_python_layout_312, gm_opcodes_312},
-        {0x030d, &gm_python_layout_313, gm_opcodes_313},
-};
-
 struct found {
 	uint64_t runtime;
 	const struct gm_module *module;
@@ -80,15 +68,15 @@ static void find_runtime(struct gm_python *python, struct found *found)
 
 static void find_version(struct gm_python *python, struct found *found)
 {
-	struct gm_debug_offsets offsets;
+	struct gm_published_head head;
 	uint64_t address;
 	uint64_t size;
 	bool free_threaded;
 
-	if (gm_image_try_read(python->image, found->runtime, &offsets, sizeof(offsets)) &&
-	        !memcmp(offsets.cookie, "xdebugpy", 8)) {
-		found->hex = (unsigned long)offsets.version;
-		found->free_threaded = offsets.free_threaded == 1;
+	if (gm_image_try_read(python->image, found->runtime, &head, sizeof(head)) &&
+	        !memcmp(head.cookie, "xdebugpy", 8)) {
+		found->hex = (unsigned long)head.version;
+		found->free_threaded = head.free_threaded == 1;
 		found->exact = true;
 		return;
 	}
@@ -110,56 +98,6 @@ static void find_version(struct gm_python *python, struct found *found)
 			found->exact = true;
 		}
 	}
-}
-
-/*
- * 3.13 publishes its own offsets; where they differ from the table's (a build with other options)
- * they win, as they come from the very binary. Absurd ones are not taken.
- */
-static void put_debug_offsets(struct gm_python *python)
-{
-	struct gm_python_layout *layout = &python->layout;
-	struct gm_debug_offsets own;
-	int32_t chunk = layout->thread_chunk;
-	int32_t gc = layout->interpreter_gc;
-
-	if (!gm_image_try_read(python->image, python->runtime, &own, sizeof(own)) ||
-	        memcmp(own.cookie, "xdebugpy", 8))
-		return;
-	const struct {
-		uint64_t value;
-		int32_t *field;
-		uint64_t limit;
-	} rows[] = {
-	        {own.runtime_interpreters_head, &layout->runtime_interpreters_head,
-	                own.runtime_size},
-	        {own.interpreter_next, &layout->interpreter_next, own.interpreter_size},
-	        {own.interpreter_threads, &layout->interpreter_threads, own.interpreter_size},
-	        {own.interpreter_gc, &layout->interpreter_gc, own.interpreter_size},
-	        {own.interpreter_modules, &layout->interpreter_modules, own.interpreter_size},
-	        {own.interpreter_builtins, &layout->interpreter_builtins, own.interpreter_size},
-	        {own.thread_next, &layout->thread_next, own.thread_size},
-	        {own.thread_interpreter, &layout->thread_interpreter, own.thread_size},
-	        {own.thread_frame, &layout->thread_frame, own.thread_size},
-	        {own.thread_ident, &layout->thread_ident, own.thread_size},
-	        {own.thread_native_id, &layout->thread_native_id, own.thread_size},
-	        {own.thread_chunk, &layout->thread_chunk, own.thread_size},
-	        {own.frame_previous, &layout->frame_previous, own.frame_size},
-	        {own.frame_code, &layout->frame_code, own.frame_size},
-	        {own.frame_instruction, &layout->frame_instruction, own.frame_size},
-	        {own.frame_locals, &layout->frame_localsplus, own.frame_size},
-	        {own.frame_owner, &layout->frame_owner, own.frame_size},
-	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].value >= rows[i].limit || rows[i].limit > 8 << 20)
-			return;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		*rows[i].field = (int32_t)rows[i].value;
-	layout->thread_chunk_top += layout->thread_chunk - chunk;
-	layout->thread_chunk_limit += layout->thread_chunk - chunk;
-	layout->interpreter_generations += layout->interpreter_gc - gc;
-	layout->interpreter_permanent += layout->interpreter_gc - gc;
 }
 
 /* A core will never be asked again about what comes later. */
@@ -239,16 +177,14 @@ static struct gm_error *choose_table(struct gm_python *python, const struct foun
 		        "stacks still "
 		        "work",
 		        python->version_text);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (tables[i].version == python->version) {
-			python->layout = *tables[i].layout;
-			python->opcodes = tables[i].opcodes;
-			return NULL;
-		}
+	const struct gm_python_tables *tables = gm_python_tables_of(python->version);
+	if (tables) {
+		gm_py_use_tables(python, tables);
+		return NULL;
 	}
 	return gm_error_create(GM_TARGET,
-	        "CPython %s: its struct layouts are not known here (3.9 to 3.13 are): Python "
-	        "stacks and "
+	        "CPython %s: its struct layouts are not known here (" GM_PYTHON_VERSIONS
+	        " are): Python stacks and "
 	        "variables cannot be read; events, blocks and native stacks still work",
 	        python->version_text);
 }
@@ -267,7 +203,10 @@ static struct gm_error *open_python(struct gm_python *python)
 	find_version(python, &found);
 	gm_try(choose_table(python, &found));
 	if (python->version >= 0x030d) {
-		put_debug_offsets(python);
+		uint8_t published[GM_PUBLISHED_MOST];
+		if (gm_image_try_read(python->image, python->runtime, published, sizeof(published)))
+			gm_python_put_published(
+			        gm_python_tables_of(python->version), &python->layout, published);
 		if (found.exact)
 			python->found_by =
 			        !strcmp(found.by, "symbol _PyRuntime")
@@ -322,6 +261,11 @@ const char *gm_python_version(const struct gm_python *python)
 int gm_python_version_hex(const struct gm_python *python)
 {
 	return python->version;
+}
+
+uint64_t gm_python_pool_size(const struct gm_python *python)
+{
+	return (uint64_t)python->layout.pool_size;
 }
 
 const char *gm_python_found_by(const struct gm_python *python)

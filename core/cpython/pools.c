@@ -195,7 +195,7 @@ static size_t pool_objects(
 size_t gm_py_pool_objects(struct gm_walker *walker, const struct gm_kept_chunk *chunk,
         struct gm_pool_object *ret_objects, struct gm_pool_place *ret_pools, size_t *ret_pool_count)
 {
-	const size_t size = (size_t)gm_py_pool_size(walker->python);
+	const size_t size = (size_t)gm_python_pool_size(walker->python);
 	const unsigned pages = (unsigned)(size / GM_KEPT_PAGE);
 	uint64_t start = (gm_kept_key(chunk) - 1) << GM_KEPT_SHIFT;
 	size_t found = 0, pools = 0;
@@ -223,7 +223,7 @@ size_t gm_py_pool_objects(struct gm_walker *walker, const struct gm_kept_chunk *
 
 bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *chunk)
 {
-	const size_t size = (size_t)gm_py_pool_size(python);
+	const size_t size = (size_t)gm_python_pool_size(python);
 	struct pool pool;
 	for (size_t at = 0; at < GM_KEPT_CHUNK; at += size)
 		if (chunk->there >> at / GM_KEPT_PAGE & 1 &&
@@ -247,7 +247,7 @@ static uint64_t place(uint64_t start, uint64_t end, uint64_t size, uint64_t numb
 /* At some of so many places in the range. */
 static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 {
-	const uint64_t size = gm_py_pool_size(python);
+	const uint64_t size = gm_python_pool_size(python);
 	uint8_t heads[PLACES][HEAD];
 	struct gm_read reads[PLACES];
 	size_t count = 0;

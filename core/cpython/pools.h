@@ -41,11 +41,6 @@ bool gm_py_may_have_pools(
         struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
 /* Is there a pool in these chunks, by its head alone? */
 bool gm_py_has_pool(const struct gm_python *python, const struct gm_kept_chunk *chunk);
-/* Bytes of a pool in this version. */
-static inline uint64_t gm_py_pool_size(const struct gm_python *python)
-{
-	return python->version < 0x030a ? 4 << 10 : 16 << 10;
-}
 /* Is it tracked, by its bytes from the collector's links on? `size` at least GM_POOL_HEAD. */
 bool gm_py_is_tracked(struct gm_walker *walker, const uint8_t *links);
 

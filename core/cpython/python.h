@@ -11,6 +11,7 @@
 #include "cpython/cpython.h"
 #include "cpython/layout.h"
 #include "cpython/opcodes.h"
+#include "cpython/versions.h"
 
 enum {
 	/* Bounds on what a target may claim. Generous beside any real program. */
@@ -220,6 +221,13 @@ struct gm_python {
 	uint64_t current_frame; /* of the last walk: tstate's current frame, trampolines included */
 	uint64_t stack_top;     /* of the last walk: datastack_top */
 };
+
+static inline void gm_py_use_tables(struct gm_python *python, const struct gm_python_tables *tables)
+{
+	python->version = tables->version;
+	python->layout = *tables->layout;
+	python->opcodes = tables->opcodes;
+}
 
 /* --- reading --- */
 static inline bool gm_py_u64(struct gm_python *python, uint64_t address, uint64_t *ret)

@@ -4,28 +4,10 @@
 
 #include "cpython/python.h"
 
-static const struct gm_opcode *opcodes_of(int version)
-{
-	switch (version) {
-	case 0x0309:
-		return gm_opcodes_309;
-	case 0x030a:
-		return gm_opcodes_310;
-	case 0x030b:
-		return gm_opcodes_311;
-	case 0x030c:
-		return gm_opcodes_312;
-	case 0x030d:
-		return gm_opcodes_313;
-	default:
-		return NULL;
-	}
-}
-
 struct gm_error *gm_python_recorded_open(int version, struct gm_python **ret_python)
 {
-	const struct gm_opcode *opcodes = opcodes_of(version);
-	if (!opcodes)
+	const struct gm_python_tables *tables = gm_python_tables_of(version);
+	if (!tables)
 		return gm_error_create(GM_CORRUPT,
 		        "Python %d.%d: gpumem has no table of its instructions: lines and "
 		        "operations are missing",
@@ -33,8 +15,7 @@ struct gm_error *gm_python_recorded_open(int version, struct gm_python **ret_pyt
 	struct gm_python *python = calloc(1, sizeof(*python));
 	if (!python)
 		return &gm_error_no_memory;
-	python->version = version;
-	python->opcodes = opcodes;
+	gm_py_use_tables(python, tables);
 	*ret_python = python;
 	return NULL;
 }

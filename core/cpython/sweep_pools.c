@@ -30,7 +30,7 @@ bool gm_sweep_gather_pools(struct gm_sweep *sweep)
 
 bool gm_sweep_is_block(const struct gm_sweep *sweep, uint64_t address)
 {
-	uint64_t pool = address & ~(gm_py_pool_size(sweep->walk.python) - 1);
+	uint64_t pool = address & ~(gm_python_pool_size(sweep->walk.python) - 1);
 	size_t slot = pool_slot(sweep, pool);
 	while (sweep->pools[slot].address && sweep->pools[slot].address != pool)
 		slot = (slot + 1) & (sweep->pool_capacity - 1);

@@ -54,8 +54,7 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 {
 	enum { HEAD = 48, SIZES = 32, FREE = 1, SIZE_INDEX = 9, NEXT = 10, LAST = 11 };
 	uint32_t head[HEAD / 4];
-	uint64_t pool_size =
-	        graph->python && gm_python_version_hex(graph->python) < 0x030a ? 4096 : 16384;
+	uint64_t pool_size = graph->python ? gm_python_pool_size(graph->python) : 0;
 	uint64_t pool = address & ~(pool_size - 1), next;
 	if (!graph->python || address - pool < HEAD ||
 	        !gm_image_try_read(graph->image, pool, head, sizeof(head)) ||

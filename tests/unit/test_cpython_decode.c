@@ -108,16 +108,11 @@ static struct gm_code_entry entry;
 static void begin(
         int version, const struct gm_opcode *opcodes, const uint8_t *bytecode, size_t size)
 {
-	static const struct gm_python_layout *const layouts[] = {&gm_python_layout_309,
-	        &gm_python_layout_310, &gm_python_layout_311, &gm_python_layout_312,
-	        &gm_python_layout_313};
-
 	memset(&python, 0, sizeof(python));
 	memset(&entry, 0, sizeof(entry));
 	assert_null(gm_image_open_pid(getpid(), &python.image));
-	python.version = version;
+	gm_py_use_tables(&python, gm_python_tables_of(version));
 	python.opcodes = opcodes;
-	python.layout = *layouts[version - 0x0309];
 	entry.address = 8; /* unmapped: the copy is what counts */
 	entry.bytecode = malloc(size);
 	memcpy(entry.bytecode, bytecode, size);
@@ -269,16 +264,17 @@ static void backward_jumps_make_loops_outer_first_and_one_per_head(void **state)
 
 static void random_bytecode_is_decoded_within_its_bounds(void **state)
 {
-	static const struct gm_opcode *const all[] = {
-	        gm_opcodes_309, gm_opcodes_310, gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
+	size_t count;
+	const struct gm_python_tables *all = gm_python_tables_all(&count);
 
 	srand(2);
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 700; i++) {
 		uint8_t code[64];
 		size_t size = ((size_t)rand() % sizeof(code)) & ~(size_t)1;
 		for (size_t k = 0; k < size; k++)
 			code[k] = (uint8_t)rand();
-		begin(0x0309 + i % 5, all[i % 5], code, size ? size : 2);
+		const struct gm_python_tables *one = &all[(size_t)i % count];
+		begin(one->version, one->opcodes, code, size ? size : 2);
 		assert_true(gm_py_loops_find(&entry, python.version, python.opcodes));
 		for (uint32_t k = 0; k < entry.code.loop_count; k++) {
 			assert_true(entry.code.loops[k].start < entry.code.loops[k].end);
@@ -299,15 +295,16 @@ static void random_bytecode_is_decoded_within_its_bounds(void **state)
 
 static void every_table_has_the_stores_and_returns(void **state)
 {
-	static const struct gm_opcode *const all[] = {
-	        gm_opcodes_309, gm_opcodes_310, gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
+	size_t count;
+	const struct gm_python_tables *all = gm_python_tables_all(&count);
 	static const char *const names[] = {"STORE_FAST", "STORE_NAME", "STORE_ATTR",
 	        "STORE_SUBSCR", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "RETURN_VALUE",
 	        "POP_TOP", "FOR_ITER", "POP_EXCEPT", "YIELD_VALUE"};
 
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < count; i++) {
 		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
-			assert_int_not_equal(all[i][number_of(all[i], names[k])].op, GM_OP_OTHER);
+			assert_int_not_equal(all[i].opcodes[number_of(all[i].opcodes, names[k])].op,
+			        GM_OP_OTHER);
 	}
 }
 

@@ -10,7 +10,6 @@
  * Equal code at another address (a function that is compiled again) has the number of the one before.
  */
 #include "agent/stacks/inside.h"
-#include "cpython/opcodes.h"
 
 enum {
 	SLOT_BITS = 16,
@@ -186,16 +185,14 @@ uint64_t gm_code_print(uint64_t code)
 /* co_code as it runs, with the opcodes that a tracer (3.12+: Python/instrumentation.c) has put its own in place of. */
 static void copy_code(uint64_t code, struct bytes from, uint8_t *to)
 {
-	static const struct gm_opcode *const tables[] = {gm_opcodes_312, gm_opcodes_313};
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint64_t monitoring = field(code, layout->code_monitoring), lines, originals;
-	const struct gm_opcode *opcodes;
+	const struct gm_opcode *const opcodes = gm_stacks_python.opcodes;
 	size_t count = from.size / 2;
 
 	memcpy(to, from.at, from.size);
-	if (!monitoring || gm_stacks_python.version < 0x030c)
+	if (!monitoring)
 		return;
-	opcodes = tables[gm_stacks_python.version - 0x030c];
 	lines = field(monitoring, layout->monitoring_lines);
 	originals = field(monitoring, layout->monitoring_opcodes);
 	for (size_t at = 0; at < count;) {

@@ -7,7 +7,6 @@
  * the kernel copy the counts, process_vm_readv(2), takes some 3 us for ten of them.)
  */
 #include "agent/stacks/inside.h"
-#include "cpython/opcodes.h"
 
 enum {
 	OWNED_BY_THREAD = 0,
@@ -131,16 +130,13 @@ static uint8_t opcode_under_way(const struct gm_python_slot *frame)
 /* A generator that has just ended clears its frame, which lies within it. A `for` that drives it has it on the value stack. */
 static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_python_slot *driver)
 {
-	static const struct gm_opcode *const tables[] = {
-	        gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint32_t count =
 	        driver->entry->stack_size < STACK_MAX ? driver->entry->stack_size : STACK_MAX;
 	uint64_t values = driver->frame + (uint64_t)layout->frame_localsplus +
 	                  8 * (uint64_t)driver->entry->local_count;
 
-	if (tables[gm_stacks_python.version - 0x030b][opcode_under_way(driver)].op !=
-	        GM_OP_FOR_ITER)
+	if (gm_stacks_python.opcodes[opcode_under_way(driver)].op != GM_OP_FOR_ITER)
 		return 0;
 	for (uint32_t i = count; i-- > 0;) {
 		uint64_t object = gm_load(values + 8 * (uint64_t)i), type, frame, code;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/stacks/stacks.h"
-#include "cpython/layout.h"
+#include "cpython/versions.h"
 
 #define GM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -282,6 +282,7 @@ struct gm_stacks_python {
 	uint64_t generator_types[3];
 	void *(*this_thread)(void); /* PyGILState_GetThisThreadState */
 	struct gm_python_layout layout;
+	const struct gm_opcode *opcodes;
 };
 
 extern struct gm_stacks_options gm_stacks_options;

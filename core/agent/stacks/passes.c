@@ -67,39 +67,32 @@ void gm_decoding_free(void *old)
 
 /* --- when a code object is met --- */
 
-static const struct gm_opcode *opcodes(void)
-{
-	static const struct gm_opcode *const tables[] = {
-	        gm_opcodes_309, gm_opcodes_310, gm_opcodes_311, gm_opcodes_312, gm_opcodes_313};
-
-	return tables[gm_stacks_python.version - 0x0309];
-}
-
 void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *code,
         const struct gm_code_tables *tables)
 {
 	const int version = gm_stacks_python.version;
+	const struct gm_opcode *const opcodes = gm_stacks_python.opcodes;
 	struct gm_code_entry entry = {.bytecode = (uint8_t *)(uintptr_t)tables->bytecode,
 	        .bytecode_size = (uint32_t)tables->bytecode_size,
 	        .stack_size = code->stack_size};
 	uint32_t count = 0;
 
 	thread->scratch_used = 0;
-	if (!tables->bytecode_size || !gm_py_units_mark(&entry, opcodes()) ||
+	if (!tables->bytecode_size || !gm_py_units_mark(&entry, opcodes) ||
 	        !gm_py_lines_decode(&entry, version, tables->lines, tables->lines_size,
 	                tables->first_line, entry.bytecode_size) ||
-	        !gm_py_loops_find(&entry, version, opcodes()) || entry.loops.count == 0 ||
+	        !gm_py_loops_find(&entry, version, opcodes) || entry.loops.count == 0 ||
 	        entry.loops.count > LOOPS_MAX ||
 	        !gm_py_depths_find(
-	                &entry, version, opcodes(), tables->exceptions, tables->exceptions_size))
+	                &entry, version, opcodes, tables->exceptions, tables->exceptions_size))
 		return;
 	struct gm_code_loop *loops =
 	        gm_arena_take(&gm_stacks_arena, entry.loops.count * sizeof(*loops));
 	for (size_t i = 0; loops && i < entry.loops.count; i++) {
 		const struct gm_loop *loop = &entry.loops.items[i];
 		struct gm_decoded head;
-		if (!gm_py_decode(&entry, opcodes(), loop->start, &head) ||
-		        opcodes()[head.opcode].op != GM_OP_FOR_ITER ||
+		if (!gm_py_decode(&entry, opcodes, loop->start, &head) ||
+		        opcodes[head.opcode].op != GM_OP_FOR_ITER ||
 		        entry.depths[head.start / 2] < 1)
 			continue;
 		loops[count].start = loop->start;

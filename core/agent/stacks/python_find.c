@@ -5,20 +5,8 @@
 #include <stdlib.h>
 
 #include "agent/stacks/inside.h"
-#include "cpython/locate.h"
 
 struct gm_stacks_python gm_stacks_python;
-
-static const struct {
-	int version;
-	const struct gm_python_layout *layout;
-} tables[] = {
-        {0x0309, &gm_python_layout_309},
-        {0x030a, &gm_python_layout_310},
-        {0x030b, &gm_python_layout_311},
-        {0x030c, &gm_python_layout_312},
-        {0x030d, &gm_python_layout_313},
-};
 
 void gm_python_refuse(const char *why)
 {
@@ -27,36 +15,18 @@ void gm_python_refuse(const char *why)
 	gm_agent_gap(why);
 }
 
-/* 3.13 publishes its own offsets: those the walk needs are put over the table's. */
-static bool put_debug_offsets(struct gm_stacks_python *python)
+/* False: it is a build that cannot be read. */
+static bool use_tables(struct gm_stacks_python *python, const struct gm_python_tables *tables)
 {
-	const struct gm_debug_offsets *own = (const void *)(uintptr_t)python->runtime;
-	struct gm_python_layout *layout = &python->layout;
+	const struct gm_published_head *own = (const void *)(uintptr_t)python->runtime;
 
-	if (!own || memcmp(own->cookie, "xdebugpy", 8))
+	python->layout = *tables->layout;
+	python->opcodes = tables->opcodes;
+	if (!own || python->version < 0x030d || memcmp(own->cookie, "xdebugpy", 8) != 0)
 		return true;
 	if (own->free_threaded == 1)
 		return false;
-	const struct {
-		uint64_t value;
-		int32_t *field;
-		uint64_t limit;
-	} rows[] = {
-	        {own->thread_interpreter, &layout->thread_interpreter, own->thread_size},
-	        {own->thread_frame, &layout->thread_frame, own->thread_size},
-	        {own->thread_ident, &layout->thread_ident, own->thread_size},
-	        {own->frame_previous, &layout->frame_previous, own->frame_size},
-	        {own->frame_code, &layout->frame_code, own->frame_size},
-	        {own->frame_instruction, &layout->frame_instruction, own->frame_size},
-	        {own->frame_locals, &layout->frame_localsplus, own->frame_size},
-	        {own->frame_owner, &layout->frame_owner, own->frame_size},
-	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].value >= rows[i].limit || rows[i].limit > 1 << 16)
-			return true;
-	}
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		*rows[i].field = (int32_t)rows[i].value;
+	gm_python_put_published(tables, &python->layout, (const uint8_t *)own);
 	return true;
 }
 
@@ -99,33 +69,27 @@ void gm_python_seek(void)
 		python->iterator_types[i] = gm_module_symbol(iterators[i]);
 	for (size_t i = 0; i < 3; i++)
 		python->generator_types[i] = gm_module_symbol(generators[i]);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (tables[i].version != python->version)
-			continue;
-		python->layout = *tables[i].layout;
-		if (!python->code_type || !put_debug_offsets(python)) {
-			gm_python_refuse(
-			        "this build of CPython (free-threaded, or stripped) is not known: "
-			        "events have no "
-			        "Python stacks");
-			return;
-		}
-		bool is_pointer = python->layout.frame_instruction != GM_NO_FIELD;
-		python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
-		                                               : python->layout.frame_lasti);
-		python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
-		/* its number; before 3.12, as it has none, where its line table is */
-		bool is_numbered = python->layout.code_version != GM_NO_FIELD;
-		uint64_t shape_at = (uint64_t)(is_numbered ? python->layout.code_version
-		                                           : python->layout.code_lines);
-		python->shape_at = shape_at & ~UINT64_C(7);
-		python->shape_mask =
-		        is_numbered ? (uint64_t)UINT32_MAX << 8 * (shape_at & 7) : UINT64_MAX;
-		python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
-		__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
+	const struct gm_python_tables *tables = gm_python_tables_of(python->version);
+	if (!tables) {
+		gm_python_refuse("this version of CPython is not known (" GM_PYTHON_VERSIONS
+		                 " are): events have no Python stacks");
 		return;
 	}
-	gm_python_refuse(
-	        "this version of CPython is not known (3.9 to 3.13 are): events have no Python "
-	        "stacks");
+	if (!python->code_type || !use_tables(python, tables)) {
+		gm_python_refuse("this build of CPython (free-threaded, or stripped) is not known: "
+		                 "events have no Python stacks");
+		return;
+	}
+	bool is_pointer = python->layout.frame_instruction != GM_NO_FIELD;
+	python->instruction_at = (uint64_t)(is_pointer ? python->layout.frame_instruction
+	                                               : python->layout.frame_lasti);
+	python->instruction_mask = is_pointer ? UINT64_MAX : UINT32_MAX; /* int f_lasti */
+	/* its number; before 3.12, as it has none, where its line table is */
+	bool is_numbered = python->layout.code_version != GM_NO_FIELD;
+	uint64_t shape_at =
+	        (uint64_t)(is_numbered ? python->layout.code_version : python->layout.code_lines);
+	python->shape_at = shape_at & ~UINT64_C(7);
+	python->shape_mask = is_numbered ? (uint64_t)UINT32_MAX << 8 * (shape_at & 7) : UINT64_MAX;
+	python->this_thread = (void *(*)(void))(uintptr_t)this_thread;
+	__atomic_store_n(&python->on, true, __ATOMIC_RELEASE);
 }

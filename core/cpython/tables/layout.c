@@ -45,6 +45,17 @@ struct _dictkeysobject {
 };
 #endif
 
+#if PY_VERSION_HEX >= 0x030c0000
+#include <pycore_obmalloc.h>
+#define POOL_SOURCE "POOL_SIZE, Include/internal/pycore_obmalloc.h"
+#elif PY_VERSION_HEX >= 0x030a0000
+#define POOL_SIZE (1 << 14)
+#define POOL_SOURCE "POOL_SIZE, Objects/obmalloc.c"
+#else
+#define POOL_SIZE (1 << 12)
+#define POOL_SOURCE "POOL_SIZE, Objects/obmalloc.c"
+#endif
+
 /* Modules/_collectionsmodule.c: dequeobject and BLOCK (3.9 to 3.13) */
 #define BLOCKLEN 64
 struct deque_block {
@@ -89,6 +100,13 @@ struct sequence_iterator {
 	        (long)offsetof(type, member), header)
 #define NONE(name) printf("\t.%s = GM_NO_FIELD,\n", #name)
 
+/* A field that CPython publishes about itself: where _Py_DebugOffsets has the offset, and the size of the struct. */
+#define PUBLISHED(name, group, member)                                                       \
+	printf("\t{offsetof(struct gm_python_layout, %s), %ld, %ld}, /* " #group "." #member \
+	       " */\n",                                                                      \
+	        #name, (long)offsetof(struct _Py_DebugOffsets, group.member),                \
+	        (long)offsetof(struct _Py_DebugOffsets, group.size))
+
 #define INTERNAL "Include/internal/"
 #define CPYTHON "Include/cpython/"
 
@@ -116,6 +134,7 @@ static void runtime(void)
 	ROW(gc_generation_count, NUM_GENERATIONS, "NUM_GENERATIONS, " INTERNAL "pycore_gc.h");
 	FIELD(interpreter_permanent, PyInterpreterState, gc.permanent_generation,
 	        INTERNAL "pycore_gc.h");
+	ROW(pool_size, POOL_SIZE, POOL_SOURCE);
 	ROW(gc_head_size, sizeof(PyGC_Head), "sizeof(PyGC_Head), " INTERNAL "pycore_gc.h");
 	FIELD(gc_head_next, PyGC_Head, _gc_next, INTERNAL "pycore_gc.h");
 	FIELD(gc_head_previous, PyGC_Head, _gc_prev, INTERNAL "pycore_gc.h");
@@ -195,7 +214,11 @@ static void frame(void)
 	FIELD(frame_builtins, _PyInterpreterFrame, f_builtins, FRAME);
 	FIELD(frame_locals, _PyInterpreterFrame, f_locals, FRAME);
 	FIELD(frame_object, _PyInterpreterFrame, frame_obj, FRAME);
+#if PY_VERSION_HEX >= 0x030e0000
+	FIELD(frame_stacktop, _PyInterpreterFrame, stackpointer, FRAME);
+#else
 	FIELD(frame_stacktop, _PyInterpreterFrame, stacktop, FRAME);
+#endif
 	NONE(frame_valuestack);
 	FIELD(frame_owner, _PyInterpreterFrame, owner, FRAME);
 	FIELD(frame_localsplus, _PyInterpreterFrame, localsplus, FRAME);
@@ -294,6 +317,8 @@ static void code(void)
 static void objects(void)
 {
 	FIELD(object_refcount, PyObject, ob_refcnt, "Include/object.h");
+	ROW(refcount_size, sizeof(((PyObject *)0)->ob_refcnt),
+	        "sizeof(PyObject.ob_refcnt), Include/object.h");
 	FIELD(object_type, PyObject, ob_type, "Include/object.h");
 	FIELD(object_size, PyVarObject, ob_size, "Include/object.h");
 	ROW(object_head, sizeof(PyObject), "sizeof(PyObject), Include/object.h");
@@ -474,6 +499,35 @@ static void callables(void)
 #endif
 }
 
+/* Include/internal/pycore_runtime.h (3.13), pycore_debug_offsets.h (3.14+) */
+static void published(int minor)
+{
+	printf("\nconst struct gm_published_field gm_published_3%02d[] = {\n", minor);
+#if PY_VERSION_HEX >= 0x030d0000
+	PUBLISHED(runtime_interpreters_head, runtime_state, interpreters_head);
+	PUBLISHED(interpreter_next, interpreter_state, next);
+	PUBLISHED(interpreter_threads, interpreter_state, threads_head);
+	PUBLISHED(interpreter_gc, interpreter_state, gc);
+	PUBLISHED(interpreter_modules, interpreter_state, imports_modules);
+	PUBLISHED(interpreter_builtins, interpreter_state, builtins);
+	PUBLISHED(thread_next, thread_state, next);
+	PUBLISHED(thread_interpreter, thread_state, interp);
+	PUBLISHED(thread_frame, thread_state, current_frame);
+	PUBLISHED(thread_ident, thread_state, thread_id);
+	PUBLISHED(thread_native_id, thread_state, native_thread_id);
+	PUBLISHED(thread_chunk, thread_state, datastack_chunk);
+	PUBLISHED(frame_previous, interpreter_frame, previous);
+	PUBLISHED(frame_code, interpreter_frame, executable);
+	PUBLISHED(frame_instruction, interpreter_frame, instr_ptr);
+	PUBLISHED(frame_localsplus, interpreter_frame, localsplus);
+	PUBLISHED(frame_owner, interpreter_frame, owner);
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+	PUBLISHED(frame_stacktop, interpreter_frame, stackpointer);
+#endif
+	printf("\t{0, 0, 0},\n};\n");
+}
+
 int main(void)
 {
 	int minor = PY_MINOR_VERSION;
@@ -492,6 +546,8 @@ int main(void)
 	values();
 	containers();
 	callables();
-	printf("};\n/* clang-format on */\n");
+	printf("};\n");
+	published(minor);
+	printf("/* clang-format on */\n");
 	return 0;
 }
