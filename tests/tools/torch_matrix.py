@@ -24,6 +24,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import debian_python
+
 CACHE = Path(
     os.environ.get("GPUMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumem"
 )
@@ -61,6 +63,8 @@ ENTRIES = [
     "py3.13-torch2.13",
     "py3.10-torch2.14",
     "py3.11-torch2.15",
+    "py3.14-torch2.15",
+    "py3.15-torch2.15",
 ]
 
 # The end-to-end tests that `scripts/test --all` runs on each entry: those whose answers hang on a layout, an ABI, or
@@ -98,10 +102,23 @@ def parts(entry):
 
 
 def interpreter(version):
-    """A CPython of that version: pyenv's, else the system's; None where there is none."""
+    """A CPython of that version: pyenv's, else the system's, else Debian's newest, unpacked; None where there is none."""
     for path in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"), reverse=True):
         return path
-    return next((p for p in [Path(f"/usr/bin/python{version}")] if p.exists()), None)
+    if Path(f"/usr/bin/python{version}").exists():
+        return Path(f"/usr/bin/python{version}")
+    return debian_python.install(version) if version in debian_python.VERSIONS else None
+
+
+def make_venv(base, folder, version):
+    if not base.is_relative_to(debian_python.FOLDER):
+        subprocess.run([base, "-m", "venv", folder], check=True)
+        return
+    # Debian's venv takes pip from a place under /usr
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    wheel = debian_python.pip_wheel(version)
+    command = [folder / "bin" / "python", wheel / "pip", "install", "-q", "--no-index", wheel]
+    subprocess.run(command, check=True)
 
 
 def python_of(entry):
@@ -212,7 +229,7 @@ def install(entry):
         sys.exit(f"torch_matrix: {entry}: {free} GiB free in {MATRIX}, 8 are needed while pip unpacks: make room")
     say(f"{entry}: torch {TORCH[torch_version]} on {base}")
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([base, "-m", "venv", folder], check=True)
+    make_venv(base, folder, python_version)
     python = folder / "bin" / "python"
     pip(python, "--no-deps", f"torch=={TORCH[torch_version]}")
     pip(python, *SMALL)
