@@ -78,9 +78,9 @@ def all_opcodes():
 def caches(base):
     if minor < 11:
         return 0
-    if isinstance(opcode._inline_cache_entries, dict):
-        return opcode._inline_cache_entries.get(base, 0)
-    return opcode._inline_cache_entries[opcode.opmap[base]]
+    if isinstance(opcode._inline_cache_entries, list):  # 3.11, 3.12; then a dict, and a frozendict in 3.15
+        return opcode._inline_cache_entries[opcode.opmap[base]]
+    return opcode._inline_cache_entries.get(base, 0)
 
 
 # What dis.stack_effect() leaves out or tells of compiling rather than running.
@@ -141,30 +141,36 @@ NO_NEXT = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FOR
            "JUMP_BACKWARD_NO_INTERRUPT", "INTERPRETER_EXIT"}  # fmt: skip
 
 
-def row(n, name, base):
+def facts(n, name, base):
+    """An opcode as the C table has it: name, op, op when the caller stands at its caches, argument, base, caches,
+    flags, effect of going on and of jumping."""
     op, argument = CLASSES.get(base, ("OTHER", "NONE"))
     if minor >= 11 and argument == "DEREF":
         argument = "LOCAL"  # 3.11 numbers cells and free variables with the locals
     flags = []
     number = opcode.opmap[base]
     if number in opcode.hasjrel:
-        flags.append("GM_OPCODE_JUMP_BACK" if "BACKWARD" in base else "GM_OPCODE_JUMP_FORWARD")
+        flags.append("JUMP_BACK" if "BACKWARD" in base else "JUMP_FORWARD")
     elif number in opcode.hasjabs:
-        flags.append("GM_OPCODE_JUMP_ABSOLUTE")
+        flags.append("JUMP_ABSOLUTE")
     if name == "STORE_FAST__STORE_FAST":
-        flags.append("GM_OPCODE_THEN_STORE")
+        flags.append("THEN_STORE")
     if base == "EXTENDED_ARG":
-        flags.append("GM_OPCODE_EXTENDED")
+        flags.append("EXTENDED")
     if base == "SEND":
-        flags.append("GM_OPCODE_SEND")
+        flags.append("SEND")
     if base in NO_NEXT:
-        flags.append("GM_OPCODE_NO_NEXT")
-    returned = "GM_OP_" + ENTERS.get(base, op)
-    if caches(base) == 0:
-        returned = "GM_OP_OTHER"
-    return '\t[%d] = {"%s", GM_OP_%s, %s, GM_ARGUMENT_%s, %d, %d, %s, %s, %s},' % (
-        n, name, op, returned, argument, number, caches(base), " | ".join(flags) or "0",
-        effect_text(effect(number, base, False)), effect_text(effect(number, base, True)))
+        flags.append("NO_NEXT")
+    returned = ENTERS.get(base, op) if caches(base) else "OTHER"
+    return (name, op, returned, argument, number, caches(base), flags,
+            effect(number, base, False), effect(number, base, True))  # fmt: skip
+
+
+def row(n, name, base):
+    name, op, returned, argument, number, cached, flags, going_on, jumping = facts(n, name, base)
+    return '\t[%d] = {"%s", GM_OP_%s, GM_OP_%s, GM_ARGUMENT_%s, %d, %d, %s, %s, %s},' % (
+        n, name, op, returned, argument, number, cached, " | ".join("GM_OPCODE_" + f for f in flags) or "0",
+        effect_text(going_on), effect_text(jumping))  # fmt: skip
 
 
 def main():
@@ -182,4 +188,5 @@ def main():
     print("/* clang-format on */")
 
 
-main()
+if __name__ == "__main__":
+    main()

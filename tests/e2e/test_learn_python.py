@@ -1,0 +1,91 @@
+"""What the probe learns of a CPython is what its headers say (core/cpython/layout_3*.c, made from them)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+import pythons  # noqa: E402
+
+PROBE = ROOT / "core/learn/python/probe.py"
+
+# Why a field of the struct is not learned, or not as the headers have it. docs/learning-python.md tells the same.
+NOT_LEARNED = {
+    "interpreter_gc": "only a base for what is published by the binary; nothing is read there",
+    "thread_size": "how much is read: up to the last field learned",
+    "chunk_size": "no code reads it",
+    "chunk_top": "no code reads it",
+    "code_framesize": "no code reads it",
+    "code_locals_count": "no code reads it",
+    "exception_dict": "no code reads it: the type says where the dict is",
+    "exception_notes": "CPython leaves it empty: notes are in the dict",
+    "float_value": "no code reads it",
+    "frame_is_entry": "no code reads it",
+    "object_head": "no code reads it",
+    "set_used": "no code reads it",
+    "type_cache": "CPython leaves it empty",
+    "wrapper_dict": "no code reads it: the type says where the dict is",
+}
+
+
+def probe(program):
+    done = subprocess.run([program, "-I", "-S", "-B", PROBE, "1"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "gpumem-python-probe 1" and lines[-1] == "end", done.stdout[-500:]
+    return lines
+
+
+def fields_of(lines):
+    return {name: int(value) for kind, name, value in (li.split(" ", 2) for li in lines[1:-1] if li.startswith("field "))}
+
+
+def shipped(version):
+    text = (ROOT / f"core/cpython/layout_3{version[1]:02}.c").read_text()
+    rows = dict(re.findall(r"^\t\.(\w+) = (-?\d+|GM_NO_FIELD),", text, re.M))
+    assert len(rows) > 100
+    return {name: int(value) for name, value in rows.items() if value != "GM_NO_FIELD"}
+
+
+def known():
+    return [(v, p) for v, p in pythons.pythons() if (ROOT / f"core/cpython/layout_3{v[1]:02}.c").exists()]
+
+
+def named(entry):
+    return "%d.%d" % entry[0]
+
+
+@pytest.mark.parametrize("entry", known(), ids=named)
+def test_each_field_is_learned_as_the_headers_have_it(entry):
+    version, program = entry
+    lines = probe(program)
+    learned, truth = fields_of(lines), shipped(version)
+    assert learned["thread_size"] <= truth["thread_size"]
+    for name in NOT_LEARNED:
+        learned.pop(name, None)
+        truth.pop(name, None)
+    assert learned == truth, [li for li in lines if li.startswith("missing ")]
+
+
+@pytest.mark.parametrize("entry", known(), ids=named)
+def test_the_opcodes_are_those_of_the_shipped_table(entry):
+    version, program = entry
+    text = (ROOT / f"core/cpython/opcodes_3{version[1]:02}.c").read_text()
+    row = re.compile(r'\[(\d+)\] = \{"(\w+)", GM_OP_(\w+), GM_OP_(\w+), GM_ARGUMENT_(\w+), (\d+), (\d+), ([^,]+), '
+                     r"\{GM_EFFECT_(\w+), (-?\d+), (-?\d+)\}, \{GM_EFFECT_(\w+), (-?\d+), (-?\d+)\}\}")  # fmt: skip
+    expected = []
+    for match in row.finditer(text):
+        facts = list(match.groups())
+        facts[7] = facts[7].replace("GM_OPCODE_", "").replace(" ", "") if facts[7] != "0" else "-"
+        expected.append("opcode " + " ".join(facts))
+    assert len(expected) > 100
+    assert [li for li in probe(program) if li.startswith("opcode ")] == expected
+
+
+def test_there_is_a_python_to_learn_from():
+    assert (sys.version_info[0], sys.version_info[1]) in dict(pythons.pythons())
