@@ -1,0 +1,68 @@
+"""What the probe learns of a PyTorch is the row that gpumem ships for it."""
+
+import subprocess
+
+import pytest
+
+from conftest import BUILD, PYTHON, ROOT
+
+PROBE = ROOT / "core/learn/torch/probe.py"
+# Why a field of the row is not learned: no code reads it.
+NOT_READ = {
+    "storage.allocator",
+    "tensor.extra_meta",
+    "tensor.version",
+    "meta.hooks",
+    "meta.post_accumulate_hooks",
+    "saved.data",
+    "saved.saved_original",
+    "saved.is_leaf",
+    "saved.is_output",
+    "saved.hooks",
+    "saved.grad_fn",
+    "saved.grad_accumulator",
+    "python.pyfunction_cdata",
+    "allocator.set_first",
+    "trace.device",
+}
+# What a build with the old std::string has is told by libc10's symbols.
+NOT_LEARNED = {"old_strings", "storage.size_is_heap"}
+
+
+def fields(text):
+    lines = [line.split(" ", 2) for line in text.splitlines()]
+    return {line[1]: int(line[2]) for line in lines if line[0] == "field"}
+
+
+@pytest.fixture(scope="module")
+def learned(run_gpumem):
+    command = ["run", "--no-record", "--sim=8GiBx3", "--", PYTHON, "-B", "-W", "ignore", PROBE, "1", "", "--moved"]
+    done = run_gpumem(*command, timeout=200, stdin=subprocess.DEVNULL).check()
+    lines = done.out.splitlines()
+    assert lines[0] == "gpumem-torch-probe 1" and lines[-1] == "end", done.out[-500:] + done.err[-2000:]
+    return done.out
+
+
+@pytest.fixture(scope="module")
+def shipped(run):
+    code = "import torch; print(torch.__version__, int(torch.compiled_with_cxx11_abi()))"
+    version, new_strings = run([PYTHON, "-W", "ignore", "-c", code]).check().out.split()
+    old = [] if new_strings == "1" else ["old"]
+    return fields(run([BUILD / "tests" / "torch_fields", version, *old]).check().out)
+
+
+def test_every_field_that_is_read_is_learned_as_it_is_shipped(learned, shipped):
+    found = fields(learned)
+    unknown = {name for name, value in shipped.items() if value == 0} | NOT_READ | NOT_LEARNED
+    assert {name: found.get(name) for name in shipped if name not in unknown} == {
+        name: value for name, value in shipped.items() if name not in unknown
+    }
+    assert {name: found[name] for name in found if found[name] != shipped.get(name, found[name])} == {}
+
+
+def test_nothing_that_was_sought_is_missing(learned):
+    assert [line for line in learned.splitlines() if line.startswith("missing")] == []
+
+
+def test_no_field_is_believed_eight_bytes_away(learned):
+    assert [line for line in learned.splitlines() if line.startswith("believed")] == []
