@@ -1,4 +1,5 @@
 #include "ask/blocks.h"
+#include "ask/pause.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,12 +101,10 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
  * that are there now. Where it cannot, *ret_names stays NULL. The largest come first, so many are asked about at most. */
 enum { NAMES_MAX = 4096 };
 
-static struct gm_error *name_modules(
+static struct gm_error *read_names(
         struct gm_context *context, const struct gm_blocks *blocks, char ***ret_names)
 {
 	struct gm_holders *holders;
-	if (!gm_context_has_target(context))
-		return NULL;
 	gm_try(gm_context_holders(context, &holders));
 	char **names = calloc(blocks->live_count + 1, sizeof(*names));
 	if (!names)
@@ -123,6 +122,17 @@ static struct gm_error *name_modules(
 	for (size_t i = 0; i < blocks->live_count; i++)
 		free(names[i]);
 	free(names);
+	return error;
+}
+
+static struct gm_error *name_modules(
+        struct gm_context *context, const struct gm_blocks *blocks, char ***ret_names)
+{
+	if (!gm_context_has_target(context))
+		return NULL;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = read_names(context, blocks, ret_names);
+	gm_context_resume(context, NULL);
 	return error;
 }
 

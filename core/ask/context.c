@@ -16,6 +16,7 @@ void gm_context_deinit(struct gm_context *context)
 		context->close_target(context);
 	if (context->close_log)
 		context->close_log(context);
+	free(context->pausing);
 	free(context->core_path);
 	free(context->sysroot);
 	free(context->log_path);

@@ -22,6 +22,7 @@ struct gm_torch;
 struct gm_holders;
 struct gm_log;
 struct gm_model;
+struct gm_pausing;
 struct gm_spool_live;
 
 struct gm_context {
@@ -33,6 +34,7 @@ struct gm_context {
 	unsigned remote_number; /* another one with each that the door gets */
 	char *sysroot;  /* where the target's files are on our disk, NULL: where they were; owned */
 	char *log_path; /* the log asked about, NULL: none; owned */
+	bool no_pause;  /* a process that is read may run on: pause.h */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
@@ -47,6 +49,7 @@ struct gm_context {
 	struct gm_python *python;
 	struct gm_torch *torch;
 	struct gm_holders *holders;
+	struct gm_pausing *pausing; /* pause.h; NULL: no question has asked for it */
 	void (*close_target)(struct gm_context *context);
 	bool target_stale;
 	void (*close_log)(struct gm_context *context);

@@ -28,7 +28,8 @@ struct gm_target_info {
 	struct gm_memory *devices; /* those with memory, now or before; owned */
 	size_t device_count;
 	uint64_t kernels_not_computed;
-	bool complete; /* gm_memory_agrees() of each device */
+	struct gm_pause pause;
+	bool complete; /* gm_memory_agrees() of each device, and it stood still */
 };
 struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info);
 void gm_target_info_deinit(struct gm_target_info *info);

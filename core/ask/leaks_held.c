@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ask/leaks.h"
+#include "ask/pause.h"
 #include "base/cleanup.h"
 
 /* Is the storage at the block's address the block's own? Another one may be there by now. */
@@ -37,11 +38,9 @@ static struct gm_error *tell(
 	return error;
 }
 
-struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leaks *leaks)
+static struct gm_error *find_holders(struct gm_context *context, struct gm_leaks *leaks)
 {
 	struct gm_holders *holders;
-	if (!leaks->count)
-		return NULL;
 	gm_try(gm_context_holders(context, &holders));
 	for (size_t i = 0; i < leaks->count && i < GM_LEAK_HOLDERS_MAX; i++) {
 		struct gm_leak *leak = &leaks->items[i];
@@ -50,4 +49,18 @@ struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leak
 		gm_try(tell(holders, gm_model_block(leaks->model, leak->oldest), leak->holder));
 	}
 	return gm_context_check_there(context);
+}
+
+struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leaks *leaks)
+{
+	if (!leaks->count)
+		return NULL;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = find_holders(context, leaks);
+	struct gm_pause pause;
+	gm_context_resume(context, &pause);
+	for (size_t i = 0; i < leaks->count; i++)
+		if (leaks->items[i].holder && !gm_pause_is_still(&pause))
+			leaks->items[i].holder->complete = false;
+	return error;
 }

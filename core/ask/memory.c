@@ -164,7 +164,8 @@ static struct gm_error *choose_device(struct gm_context *context, int asked,
 	return NULL;
 }
 
-struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm_memory *ret_memory)
+static struct gm_error *look_now(
+        struct gm_context *context, int device, struct gm_memory *ret_memory)
 {
 	struct gm_torch *torch;
 	struct gm_image *image;
@@ -207,6 +208,17 @@ struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm
 	*ret_memory = memory;
 	ret_memory->allocator = &ret_memory->own;
 	return NULL;
+}
+
+struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm_memory *ret_memory)
+{
+	struct gm_pause pause;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = look_now(context, device, ret_memory);
+	gm_context_resume(context, &pause);
+	if (!error)
+		ret_memory->pause = pause;
+	return error;
 }
 
 /* --- after an event -------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include "ask/context.h"
 #include "ask/device.h"
+#include "ask/pause.h"
 #include "model/model.h"
 #include "torch/torch.h"
 
@@ -62,6 +63,7 @@ struct gm_memory {
 	/* The device, where it can be told (device.h). GM_NOT_KNOWN */
 	uint64_t total, device_free;
 	struct gm_device_facts there; /* total 0: not asked, or nothing is known */
+	struct gm_pause pause;        /* of a process */
 	uint32_t event;               /* the moment is after this one; GM_NO_EVENT: now */
 	const struct gm_model *model;
 	size_t model_device;

@@ -275,8 +275,12 @@ static struct gm_error *look_at_target(struct gm_context *context, int device, s
 
 struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struct gm_oom *ret_oom)
 {
+	struct gm_pause pause;
 	*ret_oom = (struct gm_oom){0};
+	gm_try(gm_context_pause(context));
 	struct gm_error *error = look_at_target(context, device, ret_oom);
+	gm_context_resume(context, &pause);
+	ret_oom->memory.pause = pause;
 	if (!error)
 		error = gm_context_check_there(context);
 	if (error)

@@ -36,7 +36,7 @@ static struct gm_error *compare_with_allocator(
 	return NULL;
 }
 
-struct gm_error *gm_ask_retained(
+static struct gm_error *ask(
         struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
 {
 	struct gm_torch *torch;
@@ -58,6 +58,18 @@ struct gm_error *gm_ask_retained(
 		gm_retained_answer_deinit(&answer);
 	else
 		*ret_answer = answer;
+	return error;
+}
+
+struct gm_error *gm_ask_retained(
+        struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
+{
+	struct gm_pause pause;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = ask(context, host, ret_answer);
+	gm_context_resume(context, &pause);
+	if (!error)
+		ret_answer->pause = pause;
 	return error;
 }
 

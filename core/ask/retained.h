@@ -8,6 +8,7 @@
 #define GM_ASK_RETAINED_H
 
 #include "ask/context.h"
+#include "ask/pause.h"
 #include "holders/retained.h"
 
 struct gm_retained_answer {
@@ -15,6 +16,7 @@ struct gm_retained_answer {
 	struct gm_holders_cost cost;
 	/* by retained.devices: what the allocator's own statistics say, 0 where they cannot be read */
 	uint64_t *allocator_bytes;
+	struct gm_pause pause;
 };
 
 /* host: tensors in host memory. GM_TARGET: no process, no PyTorch, or no CUDA memory in it. */

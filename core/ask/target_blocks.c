@@ -160,7 +160,7 @@ static struct gm_error *make_groups(
 	return NULL;
 }
 
-struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, enum gm_group_by by,
+static struct gm_error *ask(struct gm_context *context, int device, enum gm_group_by by,
         struct gm_target_blocks *ret_blocks)
 {
 	struct gm_target_blocks blocks = {0};
@@ -179,6 +179,18 @@ struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, en
 	*ret_blocks = blocks;
 	ret_blocks->memory.allocator = &ret_blocks->memory.own;
 	return NULL;
+}
+
+struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, enum gm_group_by by,
+        struct gm_target_blocks *ret_blocks)
+{
+	struct gm_pause pause;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = ask(context, device, by, ret_blocks);
+	gm_context_resume(context, &pause);
+	if (!error)
+		ret_blocks->memory.pause = pause;
+	return error;
 }
 
 void gm_target_blocks_deinit(struct gm_target_blocks *blocks)

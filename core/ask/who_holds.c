@@ -142,7 +142,7 @@ static struct gm_error *no_block(const struct gm_holders_answer *answer, uint64_
 	}
 }
 
-struct gm_error *gm_ask_who_holds(
+static struct gm_error *ask(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
 	uint64_t address;
@@ -165,6 +165,20 @@ struct gm_error *gm_ask_who_holds(
 		gm_who_holds_deinit(&result);
 	else
 		*ret_result = result;
+	return error;
+}
+
+struct gm_error *gm_ask_who_holds(
+        struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
+{
+	struct gm_pause pause;
+	gm_try(gm_context_pause(context));
+	struct gm_error *error = ask(context, block, ret_result);
+	gm_context_resume(context, &pause);
+	if (!error) {
+		ret_result->pause = pause;
+		ret_result->complete = ret_result->answer.complete && gm_pause_is_still(&pause);
+	}
 	return error;
 }
 

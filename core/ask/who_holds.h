@@ -8,11 +8,14 @@
 #define GM_ASK_WHO_HOLDS_H
 
 #include "ask/context.h"
+#include "ask/pause.h"
 #include "holders/holders.h"
 
 struct gm_who_holds {
 	struct gm_holders_answer answer;
 	struct gm_holders_cost cost;
+	struct gm_pause pause;
+	bool complete; /* the answer is, and of one moment */
 };
 
 /*

@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "ask/pause.h"
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -223,6 +225,10 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		        "gpumem: %s: the file is cut short at byte %" PRIu64
 		        ": the answer is about what stands before\n",
 		        gm_log_path(door->context.log), end);
+	struct gm_pause pause = gm_context_last_pause(&door->context);
+	if (pause.state == GM_PAUSED && isatty(fileno(err)))
+		fprintf(err, "gpumem: process %d was paused for %.2f s\n", door->context.pid,
+		        pause.seconds);
 	door->context.pid = pid;
 	door->context.thread = thread;
 	if (!door->context.shell)

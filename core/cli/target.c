@@ -28,6 +28,10 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 			        argument);
 		return gm_context_set_sysroot(context, argument);
 	}
+	if (key == GM_TARGET_NO_PAUSE) {
+		context->no_pause = true;
+		return NULL;
+	}
 	gm_try(gm_error_prefix(gm_parse_number(argument, 1, 1 << 30, &number),
 	        key == GM_TARGET_THREAD ? "--thread" : "--pid"));
 	if (key == GM_TARGET_THREAD)

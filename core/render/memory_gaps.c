@@ -3,6 +3,7 @@
 
 #include "render/json.h"
 #include "render/memory.h"
+#include "render/pause.h"
 
 enum { FIGURES = 2, LINE = 192 };
 
@@ -41,6 +42,9 @@ void gm_json_set_memory_gaps(json_t *value, const struct gm_memory *memory)
 {
 	json_t *gaps = json_array();
 	gm_json_memory_gaps(gaps, memory);
-	json_object_set_new(value, "complete", json_boolean(gm_memory_agrees(memory)));
+	json_object_set_new(value, "complete",
+	        json_boolean(gm_memory_agrees(memory) && gm_pause_is_still(&memory->pause)));
 	json_object_set_new(value, "gaps", gaps);
+	if (memory->allocator)
+		json_object_set_new(value, "pause", gm_json_pause(&memory->pause));
 }

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "render/json.h"
 #include "render/memory.h"
+#include "render/pause.h"
 
 /* --- what all forms share -------------------------------------------------------------------------- */
 
@@ -297,6 +298,7 @@ struct gm_error *gm_render_oom_text(
 	gm_try(put_top(oom, style, out));
 	put_fragments(oom, out);
 	gm_put_memory_gaps(&oom->memory, "not complete: ", out);
+	gm_put_pause(&oom->memory.pause, out);
 	put_remedies(&oom->judgement, out);
 	put_counts(oom, out);
 	for (; next && *next; next++)

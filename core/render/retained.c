@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "render/json.h"
+#include "render/pause.h"
 
 enum {
 	DEFAULT_DEPTH = 3,
@@ -133,6 +134,7 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 		fprintf(out, "all references found for %" PRIu64 " of %" PRIu64 " storage%s\n",
 		        retained->storages_complete, retained->storages,
 		        gm_text_s(retained->storages));
+	gm_put_pause(&answer->pause, out);
 	return NULL;
 }
 
@@ -234,6 +236,7 @@ struct gm_error *gm_render_retained_json(
 	        root, "storages_complete", json_integer((json_int_t)retained->storages_complete));
 	json_object_set_new(
 	        root, "complete", json_boolean(retained->storages == retained->storages_complete));
+	json_object_set_new(root, "pause", gm_json_pause(&answer->pause));
 	json_object_set_new(root, "scan",
 	        json_pack("{s:I, s:f, s:f, s:f, s:I, s:I}", "bytes",
 	                (json_int_t)answer->cost.bytes_scanned, "seconds",

@@ -4,6 +4,7 @@
 
 #include "render/json.h"
 #include "render/memory.h"
+#include "render/pause.h"
 
 static const char *pool_name(const struct gm_memory_segment *segment)
 {
@@ -155,6 +156,7 @@ struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
 		gm_try(put_table(memory, style, out));
 	put_fragmentation(memory, out);
 	gm_put_memory_gaps(memory, "not complete: ", out);
+	gm_put_pause(&memory->pause, out);
 	if (request)
 		put_request(memory, request, out);
 	return NULL;

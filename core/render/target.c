@@ -5,6 +5,7 @@
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/note.h"
+#include "render/pause.h"
 
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {
@@ -72,6 +73,7 @@ void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 	        out);
 	for (size_t i = 0; i < info->device_count; i++)
 		gm_put_memory_gaps(&info->devices[i], "    ", out);
+	gm_put_pause(&info->pause, out);
 }
 
 static json_t *known_json(uint64_t value)
@@ -109,12 +111,12 @@ struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, F
 		json_array_append_new(devices, device_json(&info->devices[i]));
 		gm_json_memory_gaps(gaps, &info->devices[i]);
 	}
-	return gm_json_write(
-	        json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:I, s:o}", "source",
-	                gm_json_string(info->source), "pid", info->pid, "events", 0, "torch",
-	                info->torch, "devices", devices, "steps", 0, "complete", info->complete,
-	                "recorded", false, "kernels_not_computed",
-	                (json_int_t)info->kernels_not_computed, "gaps", gaps),
+	return gm_json_write(json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:I, s:o, s:o}",
+	                             "source", gm_json_string(info->source), "pid", info->pid,
+	                             "events", 0, "torch", info->torch, "devices", devices, "steps",
+	                             0, "complete", info->complete, "recorded", false,
+	                             "kernels_not_computed", (json_int_t)info->kernels_not_computed,
+	                             "gaps", gaps, "pause", gm_json_pause(&info->pause)),
 	        true, out);
 }
 
@@ -132,6 +134,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	        blocks->count, gm_text_s(blocks->count));
 	if (groups) {
 		gm_put_memory_gaps(memory, "not complete: ", out);
+		gm_put_pause(&memory->pause, out);
 		return gm_render_groups(blocks->groups, blocks->group_count, groups, style, out);
 	}
 	struct gm_table *table = gm_table_create(heads, "lrrrl");
@@ -151,6 +154,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 		fprintf(out, "beside these, %s was let go and waits for a stream\n",
 		        gm_text_size(memory->pending, size));
 	gm_put_memory_gaps(memory, "not complete: ", out);
+	gm_put_pause(&memory->pause, out);
 	return NULL;
 }
 

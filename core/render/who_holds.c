@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "render/pause.h"
 
 static const char *class_name(enum gm_reference_class class)
 {
@@ -40,14 +41,15 @@ static void render_block(const struct gm_holders_answer *answer, FILE *out)
 	fputc('\n', out);
 }
 
-static void render_storages(const struct gm_holders_answer *answer, FILE *out)
+static void render_storages(const struct gm_who_holds *result, FILE *out)
 {
+	const struct gm_holders_answer *answer = &result->answer;
 	if (answer->storage_count == 0)
 		fputs("no tensor uses it\n", out);
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
 		fprintf(out,
-		        answer->complete ? "storage 0x%" PRIx64
+		        result->complete ? "storage 0x%" PRIx64
 		                           ": complete: every reference was found (%u of %u)\n"
 		                         : "storage 0x%" PRIx64 ": %u of %u references found\n",
 		        storage->address, storage->found, storage->refcount);
@@ -73,7 +75,7 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 {
 	const struct gm_holders_answer *answer = &result->answer;
 	render_block(answer, out);
-	render_storages(answer, out);
+	render_storages(result, out);
 	if (answer->holder_count > 0)
 		fputs("held by\n", out);
 	for (size_t i = 0; i < answer->holder_count; i++) {
@@ -92,6 +94,7 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 		fprintf(out, "  and %zu more\n", answer->omitted);
 	for (size_t i = 0; i < answer->note_count; i++)
 		fprintf(out, "note: %s\n", answer->notes[i]);
+	gm_put_pause(&result->pause, out);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------ */
@@ -187,9 +190,10 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", hexadecimal(answer->address),
 	                "size", (json_int_t)answer->size, "device", answer->device, "device_type",
 	                device_type(answer), "tensor", text(answer->description));
-	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:o, s:o}", "block", block, "storages",
-	        storages, "complete", (int)answer->complete, "holders", holders, "omitted",
-	        (json_int_t)answer->omitted, "notes", notes, "scan", scan);
+	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "block", block,
+	        "storages", storages, "complete", (int)result->complete, "holders", holders,
+	        "omitted", (json_int_t)answer->omitted, "notes", notes, "scan", scan, "pause",
+	        gm_json_pause(&result->pause));
 	if (!root)
 		return &gm_error_no_memory;
 	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -1,0 +1,46 @@
+/*
+ * A process that stands still while a question reads it. Its memory is read in many small steps; a program that runs on
+ * meanwhile makes of them a picture of no moment at all.
+ *
+ * In a shell a question stops all threads of its process (image/stop.h), reads, and lets them go on before anything is
+ * printed. What needs no single moment is read before: libraries, symbols, layouts. A core, a process that gdb has
+ * stopped and one that is stopped already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel
+ * lets the threads go on.
+ */
+#ifndef GM_ASK_PAUSE_H
+#define GM_ASK_PAUSE_H
+
+#include "ask/context.h"
+
+enum gm_stillness {
+	GM_STILL,      /* it stood still by itself */
+	GM_PAUSED,     /* it was stopped for the question */
+	GM_NOT_PAUSED, /* it ran on: --no-pause */
+	GM_NOT_STOPPABLE, /* it ran on: it could not be stopped (a debugger traces it, no permission) */
+	GM_INCONSISTENT, /* it was stopped, each time in the midst of a change of the allocator */
+};
+
+struct gm_pause {
+	enum gm_stillness state;
+	double seconds; /* for how long it was stopped; the longest, where that took several tries */
+	unsigned tries;
+};
+
+/* Whether what was read is of one moment. */
+static inline bool gm_pause_is_still(const struct gm_pause *pause)
+{
+	return pause->state == GM_STILL || pause->state == GM_PAUSED;
+}
+
+/*
+ * To be called before a question reads a process, and gm_context_resume() once all is read; they nest. What keeps the
+ * process from being stopped is no error: *ret_pause of the end says so, and the answer has to.
+ * Errors: those of opening the process.
+ */
+struct gm_error *gm_context_pause(struct gm_context *context);
+/* ret_pause: may be NULL. Of an inner call `seconds` is 0. */
+void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
+/* The latest one; all zero where no question has paused anything. */
+struct gm_pause gm_context_last_pause(const struct gm_context *context);
+
+#endif

@@ -1,0 +1,95 @@
+"""A process that runs on is paused while it is read: answers are of one moment, and it never notices."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "busy_training.py"
+KEPT = {
+    "global 'kept' of module __main__ (busy_training.py)",
+    "item 0 of list: key 'kept' of dict: global 'registry' of module __main__ (busy_training.py)",
+}
+
+
+@pytest.fixture
+def busy(spawn, python, sim_env):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = spawn([python, "-W", "ignore", PROGRAM], env=sim_env("4GiB"), **pipes)
+    process.number, process.block = process.stdout.readline().split()
+    return process
+
+
+def ended(process):
+    """What it printed at its end, which it comes to by itself."""
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out.split()
+
+
+def check_kept(answer):
+    assert answer["complete"], answer
+    assert answer["pause"]["state"] == "paused" and answer["pause"]["seconds"] > 0
+    assert {holder["text"] for holder in answer["holders"]} == KEPT, answer
+    assert [one["found"] for one in answer["storages"]] == [one["refcount"] for one in answer["storages"]]
+
+
+def ask_often(busy, run_gpumem, times):
+    for _ in range(times):
+        check_kept(run_gpumem("who-holds", "--pid", busy.number, busy.block, "--json").check().json())
+
+
+def test_who_holds_of_a_busy_training_is_complete_each_time(busy, run_gpumem):
+    ask_often(busy, run_gpumem, 8)
+    done, steps, same = ended(busy)
+    assert done == "done" and int(steps) > 0 and same == "True"
+
+
+@pytest.mark.long
+def test_who_holds_of_a_busy_training_is_complete_two_hundred_times(busy, run_gpumem):
+    ask_often(busy, run_gpumem, 200)
+    assert ended(busy)[0] == "done"
+
+
+def test_the_allocators_account_of_a_busy_training_adds_up(busy, run_gpumem):
+    for _ in range(6):
+        for command in ("info", "segments", "blocks"):
+            answer = run_gpumem(command, "--pid", busy.number, "--json").check().json()
+            assert answer["complete"] and answer["gaps"] == [] and answer["pause"]["state"] == "paused", answer
+        answer = run_gpumem("retained", "--pid", busy.number, "--json").check().json()
+        assert answer["pause"]["state"] == "paused"
+        assert sum(root["bytes"] for root in answer["roots"]) + answer["shared"] + answer["unknown"] == answer["allocated"]
+    assert ended(busy)[0] == "done"
+
+
+def test_without_a_pause_nothing_is_called_complete(busy, run_gpumem):
+    answer = run_gpumem("segments", "--pid", busy.number, "--no-pause", "--json").check().json()
+    assert not answer["complete"] and answer["pause"] == {"state": "not_paused", "seconds": 0.0, "tries": 0}
+    said = run_gpumem("segments", "--pid", busy.number, "--no-pause").check().out
+    assert "not complete: the process ran while it was read: it was not paused, as --no-pause asks" in said
+    assert ended(busy)[0] == "done"
+
+
+def test_a_process_that_is_stopped_stays_so(busy, run_gpumem):
+    busy.send_signal(19)
+    state = Path(f"/proc/{busy.number}/stat")
+    while state.read_text().split()[2] != "T":
+        time.sleep(0.01)
+    answer = run_gpumem("who-holds", "--pid", busy.number, busy.block, "--json").check().json()
+    assert answer["complete"] and answer["pause"]["state"] == "still"
+    assert state.read_text().split()[2] == "T"
+    busy.send_signal(18)
+    assert ended(busy)[0] == "done"
+
+
+def test_it_goes_on_when_gpumem_is_killed_in_the_pause(busy, gpumem, spawn):
+    status = Path(f"/proc/{busy.number}/status")
+    for _ in range(10):
+        asking = spawn([gpumem, "retained", "--pid", busy.number, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while asking.poll() is None and f"TracerPid:\t{asking.pid}\n" not in status.read_text():
+            time.sleep(0.001)
+        asking.kill()
+        asking.wait()
+        assert "TracerPid:\t0\n" in status.read_text()
+    assert ended(busy)[0] == "done"
