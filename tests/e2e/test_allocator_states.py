@@ -78,6 +78,7 @@ def test_segments_of_random_states_are_pytorchs(spawn, python, sim_env, run_gpum
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_segments_of_many_random_states_are_pytorchs(spawn, python, sim_env, run_gpumem, settings):
     first = int(os.environ.get("GPUMEM_TEST_SEED") or random.randrange(1 << 30))

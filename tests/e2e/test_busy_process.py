@@ -47,6 +47,7 @@ def test_who_holds_of_a_busy_training_is_complete_each_time(busy, run_gpumem):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_who_holds_of_a_busy_training_is_complete_two_hundred_times(busy, run_gpumem):
     ask_often(busy, run_gpumem, 200)
     assert ended(busy)[0] == "done"
