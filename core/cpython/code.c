@@ -115,19 +115,29 @@ static void undo_instrumentation(struct gm_python *python, struct gm_code_entry 
 	uint64_t monitoring = layout->code_monitoring == GM_NO_FIELD
 	                              ? 0
 	                              : gm_u64_at(entry->key, layout->code_monitoring);
-	_cleanup_free_ uint8_t *lines = NULL; /* pairs: opcode, line delta */
+	_cleanup_free_ uint8_t *lines = NULL;
+	size_t line_size, lines_at = 0;
 	_cleanup_free_ uint8_t *opcodes = NULL;
 
 	if (!monitoring || !count)
 		return;
-	lines = read_array(
-	        python, monitoring + (uint64_t)layout->monitoring_lines, 2 * (size_t)count);
+	line_size = (size_t)layout->monitoring_line_size;
+	if (!line_size) { /* 3.14+: bytes_per_entry, then the entries */
+		uint64_t address = gm_py_field(python, monitoring, layout->monitoring_lines);
+		uint8_t bytes = 0;
+		(void)gm_image_try_read(python->image, address, &bytes, 1);
+		line_size = bytes;
+		lines_at = 1;
+	}
+	lines = line_size ? read_array(python, monitoring + (uint64_t)layout->monitoring_lines,
+	                            lines_at + line_size * count)
+	                  : NULL;
 	opcodes = read_array(python, monitoring + (uint64_t)layout->monitoring_opcodes, count);
 	for (uint32_t at = 0; at < count;) {
 		uint8_t *opcode = &entry->bytecode[2 * at];
 		const char *name = python->opcodes[*opcode].name;
 		if (name && lines && !strcmp(name, "INSTRUMENTED_LINE"))
-			*opcode = lines[2 * at];
+			*opcode = lines[lines_at + line_size * at];
 		name = python->opcodes[*opcode].name;
 		if (name && opcodes && !strcmp(name, "INSTRUMENTED_INSTRUCTION"))
 			*opcode = opcodes[at];

@@ -68,29 +68,35 @@ static void read_heads(struct gm_python *python, const uint64_t *objects, size_t
 }
 
 /*
- * Slots are let go upwards, so all above the dying one still hold references; those below it point to freed memory,
- * where any word may read as 0. Hence the highest with a count of 0.
+ * Slots are released one after another: those that are not yet all hold references, the others point to freed memory, where
+ * any word may read as 0. Up to 3.13 they are released upwards, so the dying one is the highest with a count of
+ * 0; from 3.14 on downwards (_PyFrame_ClearLocals(), Python/frame.c), so it is the lowest.
  */
 static int dying_slot(struct gm_python *python, const struct gm_python_frame *frame)
 {
 	enum { BATCH = 64 };
+	const bool downwards = python->version >= 0x030e;
+	const uint32_t all = frame->code->local_count;
 	uint64_t objects[BATCH];
 	uint64_t counts[BATCH];
 	struct gm_read reads[BATCH];
 
-	for (uint32_t end = frame->code->local_count; end > 0;) {
-		uint32_t start = end > BATCH ? end - BATCH : 0;
-		uint32_t count = end - start;
+	for (uint32_t done = 0, count; done < all; done += count) {
+		count = all - done < BATCH ? all - done : BATCH;
+		uint32_t start = downwards ? done : all - done - count;
 		if (!gm_image_try_read(python->image,
 		            gm_py_slot_address(python, frame->address, start), objects,
 		            count * sizeof(objects[0])))
 			return -1;
+		for (uint32_t i = 0; i < count; i++)
+			objects[i] = gm_stackref_counted(&python->layout, objects[i]);
 		read_heads(python, objects, count, sizeof(counts[0]), (uint8_t *)counts, reads);
-		for (uint32_t i = count; i-- > 0;) {
-			if (objects[i] && !reads[i].failed && counts[i] == 0)
+		for (uint32_t k = 0; k < count; k++) {
+			uint32_t i = downwards ? k : count - 1 - k;
+			if (objects[i] && !reads[i].failed &&
+			        gm_refcount_in(&python->layout, counts[i]) == 0)
 				return (int)(start + i);
 		}
-		end = start;
 	}
 	return -1;
 }
@@ -160,6 +166,8 @@ static bool find_generator(struct gm_python *python, const struct gm_python_fram
 	                gm_py_slot_address(python, frame->address, frame->code->local_count), stack,
 	                count * sizeof(stack[0])))
 		return false;
+	for (size_t i = 0; i < count; i++)
+		stack[i] = gm_stackref_object(layout, stack[i]);
 	read_heads(python, stack, count, HEAD, heads, reads);
 	for (size_t i = count; i-- > 0;) {
 		struct gm_raw_frame raw;

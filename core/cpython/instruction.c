@@ -175,7 +175,8 @@ void gm_python_frame_instruction(
 	                        frame->code->local_count + (uint64_t)depth - 1),
 	                values, sizeof(values)))
 		return;
-	if (gm_python_local(python, frame, (uint32_t)second_slot) == values[0])
+	if (gm_python_local(python, frame, (uint32_t)second_slot) ==
+	        gm_stackref_object(&python->layout, values[0]))
 		ret->name = ret->other_name;
 	ret->other_name = NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef GM_CPYTHON_LAYOUT_H
 #define GM_CPYTHON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,6 +64,9 @@ struct gm_python_layout {
 	int32_t frame_valuestack;
 	int32_t frame_owner;
 	int32_t frame_localsplus;
+	int32_t stackref_tags; /* bits of a _PyStackRef that are no address; 0: slots are pointers */
+	int32_t stackref_uncounted; /* of these: the object's count does not contain it */
+	int32_t loop_slots;         /* values on the stack that a `for` loop has while it runs */
 	int32_t frameobject_frame;
 	int32_t frameobject_back;
 	int32_t frameobject_trace;
@@ -90,6 +94,7 @@ struct gm_python_layout {
 	int32_t code_version;
 	int32_t code_monitoring;
 	int32_t monitoring_lines;
+	int32_t monitoring_line_size; /* bytes of an entry, the opcode first; 0: lines[0] says it */
 	int32_t monitoring_opcodes;
 	int32_t code_size;
 	int32_t object_refcount;
@@ -142,6 +147,7 @@ struct gm_python_layout {
 	int32_t keys_indices;
 	int32_t values_embedded;
 	int32_t values_valid;
+	int32_t values_by_dict; /* inline values are visited by the instance's dict where it has one */
 	int32_t values_capacity;
 	int32_t managed_dict;
 	int32_t managed_values;
@@ -166,6 +172,7 @@ struct gm_python_layout {
 	int32_t function_dict;
 	int32_t function_doc;
 	int32_t function_annotations;
+	int32_t function_annotate;
 	int32_t function_builtins;
 	int32_t function_typeparams;
 	int32_t method_function;
@@ -197,8 +204,38 @@ struct gm_python_layout {
 	int32_t exception_notes;
 };
 
+/*
+ * The object in a slot of a frame: a local, a value of the stack, the code or the function. 3.14+ has a _PyStackRef there
+ * (Include/internal/pycore_stackref.h): 1 alone is NULL, a low bit of 1 an object that is borrowed or never
+ * dies, 3 a small int without an object. 0: none.
+ */
+static inline uint64_t gm_stackref_object(const struct gm_python_layout *layout, uint64_t word)
+{
+	const uint64_t tags = (uint64_t)layout->stackref_tags;
+
+	return (word & tags & ~(uint64_t)layout->stackref_uncounted) ? 0 : word & ~tags;
+}
+
+/* The same, where the slot has a reference of its own, which is in the object's count. */
+static inline uint64_t gm_stackref_counted(const struct gm_python_layout *layout, uint64_t word)
+{
+	return word & (uint64_t)layout->stackref_tags ? 0 : word;
+}
+
+/* A small int of the interpreter's own, without an object; never so where slots are pointers. */
+static inline bool gm_stackref_is_int(const struct gm_python_layout *layout, uint64_t word)
+{
+	return layout->stackref_tags && (word & (uint64_t)layout->stackref_tags) == 3;
+}
+
+/* A reference count in an object's first word; 3.14 has other things in its upper half. */
+static inline uint64_t gm_refcount_in(const struct gm_python_layout *layout, uint64_t word)
+{
+	return layout->refcount_size == 4 ? (uint32_t)word : word;
+}
+
 extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310,
-        gm_python_layout_311, gm_python_layout_312, gm_python_layout_313;
+        gm_python_layout_311, gm_python_layout_312, gm_python_layout_313, gm_python_layout_314;
 
 /* A field of the layout whose offset CPython also publishes in its _Py_DebugOffsets (3.13+). */
 struct gm_published_field {
@@ -209,6 +246,6 @@ struct gm_published_field {
 };
 
 extern const struct gm_published_field gm_published_309[], gm_published_310[], gm_published_311[],
-        gm_published_312[], gm_published_313[];
+        gm_published_312[], gm_published_313[], gm_published_314[];
 
 #endif

@@ -8,6 +8,8 @@
  *   list_iterator    Objects/listobject.c: it_index
  *   tuple_iterator   Objects/tupleobject.c: it_index
  *   enumerate        Objects/enumobject.c: en_index
+ * 3.15 makes no iterator of a list or a tuple: the container is on the stack, and above it how far the loop has come,
+ * a tagged int (FOR_ITER_VIRTUAL, Python/bytecodes.c).
  * Generators and iterators written in Python tell nothing.
  */
 #include <string.h>
@@ -45,7 +47,8 @@ bool gm_python_loop_position(struct gm_python *python, const struct gm_python_fr
         uint32_t loop, uint64_t *ret_position)
 {
 	struct gm_instruction head;
-	uint64_t slot, iterator;
+	const uint64_t values = (uint64_t)python->layout.loop_slots;
+	uint64_t slot, words[2];
 	uint8_t bytes[ITERATOR_BYTES];
 
 	if (loop >= frame->code->loop_count)
@@ -55,16 +58,21 @@ bool gm_python_loop_position(struct gm_python *python, const struct gm_python_fr
 	if (head.op != GM_OP_FOR_ITER)
 		return false;
 	int depth = gm_py_depth_at(python, gm_py_entry_of(frame->code), start);
-	if (depth < 1)
+	if (depth < (int)values)
 		return false;
-	slot = gm_py_slot_address(
-	        python, frame->address, (uint64_t)frame->code->local_count + (uint64_t)depth - 1);
+	slot = gm_py_slot_address(python, frame->address,
+	        (uint64_t)frame->code->local_count + (uint64_t)depth - values);
 	/* the walk has just read the thread's own stack */
-	if (slot >= python->window_start && python->window_size >= sizeof(iterator) &&
-	        slot - python->window_start <= python->window_size - sizeof(iterator))
-		memcpy(&iterator, python->window + (slot - python->window_start), sizeof(iterator));
-	else if (!gm_py_u64(python, slot, &iterator))
+	if (slot >= python->window_start && python->window_size >= 8 * values &&
+	        slot - python->window_start <= python->window_size - 8 * values)
+		memcpy(words, python->window + (slot - python->window_start), 8 * values);
+	else if (!gm_image_try_read(python->image, slot, words, 8 * values))
 		return false;
+	if (values > 1 && gm_stackref_is_int(&python->layout, words[1])) {
+		*ret_position = words[1];
+		return true;
+	}
+	uint64_t iterator = gm_stackref_object(&python->layout, words[0]);
 	if (!iterator || (iterator & 7) ||
 	        !gm_image_try_read(python->image, iterator, bytes, sizeof(bytes)) ||
 	        !is_counted(python, iterator, gm_u64_at(bytes, 8)))

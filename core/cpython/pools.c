@@ -92,7 +92,7 @@ static bool may_be_address(uint64_t word)
 static bool looks_tracked(const struct gm_python_layout *l, const uint8_t *links)
 {
 	uint64_t next = gm_u64_at(links, l->gc_head_next) & ~UINT64_C(3);
-	uint64_t count = gm_u64_at(links, l->gc_head_size + l->object_refcount);
+	uint64_t count = gm_refcount_in(l, gm_u64_at(links, l->gc_head_size + l->object_refcount));
 	uint64_t type = gm_u64_at(links, l->gc_head_size + l->object_type);
 	return may_be_address(next) && !(next & 7) && count != 0 && count <= UINT32_MAX &&
 	       may_be_address(type) && !(type & 7) &&
@@ -113,11 +113,17 @@ bool gm_py_is_tracked(struct gm_walker *walker, const uint8_t *links)
 static const struct gm_walk_type *type_of(struct gm_walker *walker, const uint8_t *object)
 {
 	const struct gm_python_layout *l = &walker->python->layout;
-	uint64_t count = gm_u64_at(object, l->object_refcount);
+	uint64_t count = gm_refcount_in(l, gm_u64_at(object, l->object_refcount));
 	uint64_t type = gm_u64_at(object, l->object_type);
 	return count != 0 && count <= UINT32_MAX && may_be_address(type) && !(type & 7)
 	               ? gm_walk_type_at(walker, type)
 	               : NULL;
+}
+
+/* 3.14: 16 bits of overflow above the count, then 16 of flags (Include/object.h); that overflow is rare. */
+static bool has_flags(uint64_t word)
+{
+	return (word >> 32 & 0xffff) == 0 && word >> 48 < 16 && (uint32_t)word != 0;
 }
 
 enum { LINKS = GM_POOL_HEAD - 16 };
@@ -133,7 +139,7 @@ static size_t untracked_at(
 	const struct gm_walk_type *known = NULL;
 	uint64_t word = gm_u64_at(block, 0);
 	size_t at = 0;
-	if (word != 0 && word <= UINT32_MAX) {
+	if (word != 0 && (word <= UINT32_MAX || (l->refcount_size == 4 && has_flags(word)))) {
 		known = type_of(walker, block);
 		if (known && known->type->flags & GM_TYPE_FLAG_HAVE_GC)
 			known = NULL;

@@ -180,7 +180,7 @@ enum gm_frame_owner {
 	GM_OWNED_BY_THREAD = 0,
 	GM_OWNED_BY_GENERATOR,
 	GM_OWNED_BY_OBJECT,
-	GM_OWNED_BY_C
+	GM_OWNED_BY_C /* and above: 3.14 tells the interpreter and the C stack apart */
 };
 
 enum { GM_ITERATOR_TYPES = 4 };

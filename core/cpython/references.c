@@ -25,10 +25,19 @@ bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
 	return emit(visit, gm_py_field(visit->python, object, offset), kind, name, -1);
 }
 
-/* Visits `count` pointers from `address` on. */
-bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
-        enum gm_edge_kind kind, int64_t first)
+bool gm_py_emit_slot(struct gm_visit *visit, uint64_t frame, int32_t offset, enum gm_edge_kind kind,
+        const char *name)
 {
+	uint64_t word = gm_py_field(visit->python, frame, offset);
+
+	return emit(visit, gm_stackref_counted(&visit->python->layout, word), kind, name, -1);
+}
+
+/* Visits `count` words from `address` on; `slots`: they are a frame's. */
+static bool emit_words(struct gm_visit *visit, uint64_t address, uint64_t count,
+        enum gm_edge_kind kind, int64_t first, bool slots)
+{
+	const struct gm_python_layout *const layout = &visit->python->layout;
 	enum { BATCH = 256 };
 	uint64_t items[BATCH];
 
@@ -38,11 +47,24 @@ bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
 		            visit->python->image, address + 8 * at, items, (size_t)more * 8))
 			return false;
 		for (uint64_t i = 0; i < more; i++) {
-			if (!emit(visit, items[i], kind, NULL, first + (int64_t)(at + i)))
+			uint64_t item = slots ? gm_stackref_counted(layout, items[i]) : items[i];
+			if (!emit(visit, item, kind, NULL, first + (int64_t)(at + i)))
 				return true;
 		}
 	}
 	return true;
+}
+
+bool gm_py_emit_slots(struct gm_visit *visit, uint64_t address, uint64_t count,
+        enum gm_edge_kind kind, int64_t first)
+{
+	return emit_words(visit, address, count, kind, first, true);
+}
+
+bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
+        enum gm_edge_kind kind, int64_t first)
+{
+	return emit_words(visit, address, count, kind, first, false);
 }
 
 /* --- containers
@@ -78,8 +100,8 @@ static bool split_entry(void *context, uint64_t key, uint64_t value)
 	return emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
-/* A split dict's keys are held by the keys object that it shares; values that lie within an instance (3.13+,
- * dictobject.c, dict_traverse()) are held by that. */
+/* A split dict's keys are held by the keys object that it shares; values that lie within an instance (3.13,
+ * dictobject.c, dict_traverse()) are held by that; from 3.14 on by the dict, where there is one. */
 static bool visit_dict(struct gm_visit *visit, uint64_t object)
 {
 	struct gm_python *python = visit->python;
@@ -91,7 +113,7 @@ static bool visit_dict(struct gm_visit *visit, uint64_t object)
 	        !gm_image_try_read(
 	                python->image, values + (uint64_t)l->values_embedded, &embedded, 1))
 		return false;
-	return embedded ||
+	return (embedded && !l->values_by_dict) ||
 	       gm_py_dict_each(python, object, values ? split_entry : dict_entry, visit);
 }
 
@@ -368,7 +390,8 @@ bool gm_python_references(
 	if (!type)
 		return false;
 	whole = visit_layout(&visit, object, type);
-	gm_py_inline_values(python, object, type, inline_value, &visit);
+	if (!python->layout.values_by_dict || !gm_py_instance_dict(python, object, type))
+		gm_py_inline_values(python, object, type, inline_value, &visit);
 	/* a function's, a module's dict is one of its fields */
 	if (type->kind != GM_TYPE_FUNCTION && type->kind != GM_TYPE_MODULE &&
 	        type->kind != GM_TYPE_TYPE)

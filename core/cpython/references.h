@@ -16,6 +16,11 @@ struct gm_visit {
 
 bool gm_py_emit_field(struct gm_visit *visit, uint64_t object, int32_t offset,
         enum gm_edge_kind kind, const char *name);
+/* The same of a slot of a frame, where it has a reference that is counted. */
+bool gm_py_emit_slot(struct gm_visit *visit, uint64_t frame, int32_t offset, enum gm_edge_kind kind,
+        const char *name);
+bool gm_py_emit_slots(struct gm_visit *visit, uint64_t address, uint64_t count,
+        enum gm_edge_kind kind, int64_t first);
 bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
         enum gm_edge_kind kind, int64_t first);
 bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object);

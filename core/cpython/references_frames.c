@@ -13,21 +13,22 @@ static bool visit_slots(
 	uint64_t locals = entry->code.local_count;
 
 	for (uint64_t i = 0; i < locals && !visit->stopped; i++) {
-		uint64_t value =
-		        gm_py_field(visit->python, gm_py_slot_address(visit->python, frame, i), 0);
+		uint64_t value = gm_stackref_counted(&visit->python->layout,
+		        gm_py_field(visit->python, gm_py_slot_address(visit->python, frame, i), 0));
 		if (value && !visit->visit(visit->context, value, GM_EDGE_LOCAL,
 		                     entry->code.local_names[i], (int64_t)i))
 			visit->stopped = true;
 	}
 	if (top <= locals || top > locals + entry->stack_size || visit->stopped)
 		return true;
-	return gm_py_emit_array(visit, gm_py_slot_address(visit->python, frame, locals),
+	return gm_py_emit_slots(visit, gm_py_slot_address(visit->python, frame, locals),
 	        top - locals, GM_EDGE_LOCAL, (int64_t)locals);
 }
 
 /*
  * Where a frame's value stack ends, in slots from localsplus on. stacktop counts just so; a frame that runs has -1 there
- * and its pointer in a register: then the bytecode tells.
+ * and its pointer in a register: then the bytecode tells. 3.14+ has a pointer, which is written before anything is
+ * called that may run other code.
  */
 static uint64_t stack_top(struct gm_python *python, uint64_t frame, struct gm_code_entry *entry)
 {
@@ -36,6 +37,11 @@ static uint64_t stack_top(struct gm_python *python, uint64_t frame, struct gm_co
 	uint32_t top;
 	int depth;
 
+	if (python->version >= 0x030e) {
+		uint64_t base = gm_py_slot_address(python, frame, 0);
+		uint64_t end = gm_py_field(python, frame, python->layout.frame_stacktop);
+		return end < base || (end - base) / 8 > GM_MAX_LOCALS ? 0 : (end - base) / 8;
+	}
 	if (!gm_image_try_read(python->image, frame + (uint64_t)python->layout.frame_stacktop, &top,
 	            sizeof(top)))
 		return 0;
@@ -51,14 +57,14 @@ static uint64_t stack_top(struct gm_python *python, uint64_t frame, struct gm_co
 static bool visit_frame(struct gm_visit *visit, uint64_t frame)
 {
 	const struct gm_python_layout *l = &visit->python->layout;
-	uint64_t code = gm_py_field(visit->python, frame, l->frame_code);
+	uint64_t code = gm_stackref_object(l, gm_py_field(visit->python, frame, l->frame_code));
 	struct gm_code_entry *entry = gm_py_code_at(visit->python, code);
 
 	if (!entry)
 		return false;
 	gm_py_emit_field(visit, frame, l->frame_locals, GM_EDGE_OTHER, "f_locals");
-	gm_py_emit_field(visit, frame, l->frame_function, GM_EDGE_OTHER, "f_func");
-	gm_py_emit_field(visit, frame, l->frame_code, GM_EDGE_OTHER, "f_code");
+	gm_py_emit_slot(visit, frame, l->frame_function, GM_EDGE_OTHER, "f_func");
+	gm_py_emit_slot(visit, frame, l->frame_code, GM_EDGE_OTHER, "f_code");
 	gm_py_emit_field(visit, frame, l->frame_object, GM_EDGE_OTHER, "frame object");
 	return visit_slots(visit, frame, entry, stack_top(visit->python, frame, entry));
 }

@@ -41,7 +41,12 @@ static const struct small_type {
         {"callable_iterator", {{16, "callable"}, {24, "sentinel"}}},
         /* Objects/genericaliasobject.c, unionobject.c */
         {"types.GenericAlias", {{16, "origin"}, {24, "args"}, {32, "parameters"}}},
-        {"types.UnionType", {{16, "args"}, {24, "parameters"}}},
+        {"types.UnionType", {{16, "args"}, {24, "parameters"}}, 0, 0x030d},
+        {"typing.Union",
+                {{16, "args"}, {24, "hashable args"}, {32, "other args"}, {40, "parameters"}},
+                0x030e},
+        /* Objects/sentinelobject.c */
+        {"sentinel", {{16, "name"}, {24, "module"}}, 0x030f},
         /* Include/descrobject.h: PyDescrObject; Objects/descrobject.c: wrapperobject */
         {"wrapper_descriptor", {{16, "__objclass__"}, {24, "__name__"}, {32, "__qualname__"}}},
         {"method_descriptor", {{16, "__objclass__"}, {24, "__name__"}, {32, "__qualname__"}}},
@@ -71,6 +76,7 @@ static const struct small_type {
         {"operator.itemgetter", {{24, "item"}}},
         {"operator.attrgetter", {{24, "attributes"}}},
         {"operator.methodcaller", {{16, "name"}, {24, "arguments"}, {32, "keywords"}}},
+        {"operator.methodcaller", {{40, "all arguments"}, {48, "keywords' names"}}, 0x030e},
         /* Modules/_threadmodule.c: localobject, localdummyobject; lockobject and rlockobject own nothing. Up to 3.12 a thread's values are the dummy's, which
          * the thread's dict holds; 3.13 has them in a dict of the object */
         {"_thread._local",
@@ -115,6 +121,9 @@ static const struct small_type {
                 0x030b, 0x030c},
         {"_asyncio.Task", {{112, "waits for"}, {120, "coroutine"}, {128, "name"}, {136, "context"}},
                 0x030d, 0x030d},
+        {"_asyncio.Future", {{88, "cancelled exception"}, {96, "awaited by"}}, 0x030e},
+        {"_asyncio.Task", {{120, "waits for"}, {128, "coroutine"}, {136, "name"}, {144, "context"}},
+                0x030e},
         {"_asyncio.FutureIter", {{16, "future"}}},
         {"anext_awaitable", {{16, "awaited"}, {24, "default"}}},
         /* Objects/memoryobject.c: PyMemoryViewObject.mbuf, _PyManagedBufferObject.master.obj */

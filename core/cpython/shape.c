@@ -40,6 +40,7 @@ static bool add_function(struct gm_type *type, const struct gm_python_layout *l)
 	        {l->function_module, GM_EDGE_OTHER, "__module__"},
 	        {l->function_doc, GM_EDGE_OTHER, "__doc__"},
 	        {l->function_annotations, GM_EDGE_OTHER, "__annotations__"},
+	        {l->function_annotate, GM_EDGE_OTHER, "__annotate__"},
 	        {l->function_builtins, GM_EDGE_OTHER, "__builtins__"},
 	        {l->function_typeparams, GM_EDGE_OTHER, "__type_params__"});
 }

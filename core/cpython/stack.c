@@ -257,7 +257,7 @@ bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_
 	else if (!gm_image_try_read(python->image, address, bytes, size))
 		return false;
 	ret->address = address;
-	ret->code = gm_u64_at(at, layout->frame_code);
+	ret->code = gm_stackref_object(layout, gm_u64_at(at, layout->frame_code));
 	ret->owner =
 	        layout->frame_owner == GM_NO_FIELD ? GM_OWNED_BY_THREAD : at[layout->frame_owner];
 	if (layout->frame_instruction != GM_NO_FIELD)
@@ -287,7 +287,7 @@ static bool incomplete(const struct gm_python *python, const struct gm_raw_frame
 {
 	if (python->layout.frame_instruction == GM_NO_FIELD)
 		return false;
-	if (raw->owner == GM_OWNED_BY_C)
+	if (raw->owner >= GM_OWNED_BY_C)
 		return true;
 	return raw->owner != GM_OWNED_BY_GENERATOR &&
 	       (int64_t)(raw->instruction - raw->code - (uint64_t)python->layout.code_adaptive) <
@@ -312,7 +312,7 @@ static void collect(struct walk *walk, size_t max)
 		uint64_t previous;
 		if (!gm_py_read_frame(python, at, &raw, &previous))
 			return;
-		if (raw.owner != GM_OWNED_BY_C && raw.code && !gm_array_push(&python->raw, raw))
+		if (raw.owner < GM_OWNED_BY_C && raw.code && !gm_array_push(&python->raw, raw))
 			return;
 		if (!(step & (step - 1)))
 			mark = at;
@@ -473,7 +473,8 @@ uint64_t gm_python_local(
 {
 	if (slot >= frame->code->local_count)
 		return 0;
-	return gm_py_field(python, gm_py_slot_address(python, frame->address, slot), 0);
+	return gm_stackref_object(&python->layout,
+	        gm_py_field(python, gm_py_slot_address(python, frame->address, slot), 0));
 }
 
 uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_python_frame *frame)

@@ -29,6 +29,7 @@ static const struct {
         {"NotImplementedType", GM_TYPE_PLAIN},
         {"PyCapsule", GM_TYPE_UNKNOWN},
         {"dict", GM_TYPE_DICT},
+        {"frozendict", GM_TYPE_DICT}, /* 3.15: PyFrozenDictObject, a dict and its hash */
         {"list", GM_TYPE_LIST},
         {"tuple", GM_TYPE_TUPLE},
         {"set", GM_TYPE_SET},

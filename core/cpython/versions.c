@@ -14,6 +14,7 @@ static const struct gm_python_tables all[] = {
         VERSION(311, 0x030b),
         VERSION(312, 0x030c),
         VERSION(313, 0x030d),
+        VERSION(314, 0x030e),
 };
 
 const struct gm_python_tables *gm_python_tables_of(int version)

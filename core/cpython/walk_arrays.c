@@ -99,11 +99,15 @@ void gm_walk_array(
 		entries.size = (size_t)layout->set_entry_size;
 		break;
 	case GM_WALK_VALUES:
-		/* values that lie within an instance are held by that (3.13+, dict_traverse()) */
-		if (layout->values_embedded != GM_NO_FIELD && head[layout->values_embedded])
+		/* values that lie within an instance are held by that (3.13, dict_traverse()) */
+		if (layout->values_embedded != GM_NO_FIELD && !layout->values_by_dict &&
+		        head[layout->values_embedded])
 			return;
 		entries.address += (uint64_t)layout->values_items;
 		entries.count = shared_count(walker, request->detail);
+		if (layout->values_embedded != GM_NO_FIELD && head[layout->values_embedded] &&
+		        entries.count > head[layout->values_capacity])
+			entries.count = head[layout->values_capacity];
 		break;
 	default:
 		break;

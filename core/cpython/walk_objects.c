@@ -163,7 +163,7 @@ static void walk_attributes(struct gm_walker *walker, uint32_t from, uint64_t ad
 			if (values && count > head[l->values_capacity])
 				count = head[l->values_capacity];
 		}
-		if (values && count)
+		if (values && count && !(dict && l->values_by_dict))
 			request(walker, from, GM_WALK_ITEMS, values + (uint64_t)l->values_items,
 			        count, GM_EDGE_ATTRIBUTE);
 	} else if (type->dictoffset >= 16 && type->dictoffset + 8 <= type->basicsize) {

@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13"]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import debian_python  # noqa: E402
+
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 NEWEST_FIRST = sorted(Path.home().glob(".pyenv/versions/3.*"), reverse=True)
+
+
+def minor(version):
+    return int(version.split(".")[1])
 
 
 def interpreter_of(version):
@@ -23,7 +31,7 @@ def interpreter_of(version):
     for place in NEWEST_FIRST:
         if place.name.startswith(version + "."):
             return place / "bin" / ("python" + version)
-    return None
+    return debian_python.path_of(version)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -766,8 +774,8 @@ def test_loops_of_the_source_are_found_outer_first(interpreter, spawn, reader, t
     version, path = interpreter
     process, _ = start(spawn, path, tmp_path, LOOPS)
     loops = reader(process.pid, ("loops", process.pid))
-    # 3.13 gives a `for` the line of what it goes over; 3.9 has no instruction for `while True`.
-    three = 13 if version == "3.13" else 12
+    # 3.13 and later give a `for` the line of what it goes over; 3.9 has no instruction for `while True`.
+    three = 13 if minor(version) >= 13 else 12
     four = 16 if version == "3.9" else 15
     assert [loop["line"] for loop in loops] == [4, 6, three, four]
     assert loops[0]["start"] < loops[1]["start"] < loops[1]["end"] <= loops[2]["start"] < loops[2]["end"]
@@ -955,6 +963,9 @@ def test_references_are_those_of_gc_get_referents(interpreter, spawn, reader, tm
             continue
         checked += 1
         missing = set(referents) - set(targets)
+        if minor(version) >= 14 and name in ("generator", "coroutine", "async_generator"):
+            # what never dies is in a frame without a reference
+            missing = {one for one in missing if str(one) in truth}
         if missing:
             wrong.append((name, address, [truth.get(str(one), [one])[0] for one in sorted(missing)]))
     assert not wrong, f"{len(wrong)} objects; {wrong[:5]}; types {sorted({w[0] for w in wrong})}"
@@ -1035,8 +1046,12 @@ def test_temporaries_on_the_value_stack_are_found(interpreter, spawn, reader, tm
         if seen["take"].count("Plain") == 2:
             break
     assert seen["take"].count("Plain") == 2
-    assert seen["take"][-3:] == ["builtin_function_or_method", "int", "int"]
-    assert seen["coro"] == ["Plain", "type", "generator"]
+    if minor(version) < 14:
+        assert seen["take"][-3:] == ["builtin_function_or_method", "int", "int"]
+        assert seen["coro"] == ["Plain", "type", "generator"]
+    else:  # what never dies is on the stack without a reference
+        assert seen["take"][-1:] == ["builtin_function_or_method"]
+        assert seen["coro"] == ["Plain", "generator"]
     # 3.11 moves the arguments of a call from Python to Python to the callee.
     assert seen["gen"][0] == "Plain"
     assert seen["gen"].count("Plain") == (3 if version in ("3.9", "3.10") else 1)

@@ -45,8 +45,10 @@ static uint64_t waiting_frame(struct gm_stacks_thread *thread, struct gm_stacks_
 	           !gm_read_checked(at + (uint64_t)layout->cframe_frame, &frame, 8)) {
 		return 0;
 	}
-	if (!frame || !gm_read_checked(frame + (uint64_t)layout->frame_code, &code, 8) ||
-	        !gm_read_checked(code + 8, &type, 8) || type != gm_stacks_python.code_type)
+	if (!frame || !gm_read_checked(frame + (uint64_t)layout->frame_code, &code, 8))
+		return 0;
+	code &= gm_stacks_python.code_mask;
+	if (!gm_read_checked(code + 8, &type, 8) || type != gm_stacks_python.code_type)
 		return 0;
 	entry = gm_code_at(thread, code, gm_code_print(code));
 	return entry && entry->kind == GM_CODE_ENGINE ? frame : 0;
@@ -58,7 +60,8 @@ static bool still_waits(const struct gm_lent *lent, struct gm_stacks_thread *oth
 	uint64_t state = atomic_load(&other->state);
 
 	return lent->frame && gm_python_innermost(state) == lent->frame &&
-	       gm_load(lent->frame + (uint64_t)layout->frame_code) == lent->code;
+	       (gm_load(lent->frame + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask) ==
+	               lent->code;
 }
 
 static void tell_several(void)
@@ -122,7 +125,8 @@ static struct gm_stacks_thread *find(
 		return NULL;
 	}
 	ret->frame = frame;
-	ret->code = gm_load(frame + (uint64_t)gm_stacks_python.layout.frame_code);
+	ret->code = gm_load(frame + (uint64_t)gm_stacks_python.layout.frame_code) &
+	            gm_stacks_python.code_mask;
 	ret->lender = waiters[which] + 1;
 	return found;
 }

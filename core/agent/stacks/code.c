@@ -195,11 +195,16 @@ static void copy_code(uint64_t code, struct bytes from, uint8_t *to)
 		return;
 	lines = field(monitoring, layout->monitoring_lines);
 	originals = field(monitoring, layout->monitoring_opcodes);
+	size_t line_size = (size_t)layout->monitoring_line_size, lines_at = 0;
+	if (lines && !line_size) { /* 3.14+: bytes_per_entry, then the entries */
+		line_size = *(const uint8_t *)(uintptr_t)lines;
+		lines_at = 1;
+	}
 	for (size_t at = 0; at < count;) {
 		uint8_t *opcode = &to[2 * at];
 		const char *name = opcodes[*opcode].name;
 		if (name && lines && !strcmp(name, "INSTRUMENTED_LINE"))
-			*opcode = ((const uint8_t *)(uintptr_t)lines)[2 * at];
+			*opcode = ((const uint8_t *)(uintptr_t)lines)[lines_at + line_size * at];
 		name = opcodes[*opcode].name;
 		if (name && originals && !strcmp(name, "INSTRUMENTED_INSTRUCTION"))
 			*opcode = ((const uint8_t *)(uintptr_t)originals)[at];

@@ -2,8 +2,8 @@
  * The frame that is being torn down while something is freed: its function has returned and its locals are let go one
  * by one. core/cpython/dying.c tells how it is found; here it is of the calling thread itself.
  *
- * Slots below the dying one point to what is freed already, perhaps to pages that are gone. So they are read from the
- * top: those above it are alive; and of each page the kernel is asked first whether it is there. (To have
+ * Slots that were released before the dying one (below it; from 3.14 on above it) point to what is freed already, perhaps
+ * to pages that are gone. So they are read from the other end: those are alive; and of each page the kernel is asked first whether it is there. (To have
  * the kernel copy the counts, process_vm_readv(2), takes some 3 us for ten of them.)
  */
 #include "agent/stacks/inside.h"
@@ -42,15 +42,18 @@ static bool is_there(struct pages *pages, uint64_t object)
 	return true;
 }
 
-/* The highest slot whose object has no reference left: those above are not let go yet. */
+/* The first slot whose object has no reference left, from the end that is released last: those before it are not yet. */
 static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 {
-	const uint64_t slots = frame + (uint64_t)gm_stacks_python.layout.frame_localsplus;
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	const uint64_t slots = frame + (uint64_t)layout->frame_localsplus;
+	const bool downwards = gm_stacks_python.version >= 0x030e;
 	struct pages pages = {0};
 
-	for (uint32_t i = code->local_count; i-- > 0;) {
-		uint64_t object = gm_load(slots + 8 * (uint64_t)i);
-		if (is_there(&pages, object) && gm_load(object) == 0)
+	for (uint32_t k = 0; k < code->local_count; k++) {
+		uint32_t i = downwards ? k : code->local_count - 1 - k;
+		uint64_t object = gm_stackref_counted(layout, gm_load(slots + 8 * (uint64_t)i));
+		if (is_there(&pages, object) && gm_refcount_in(layout, gm_load(object)) == 0)
 			return (int)i;
 	}
 	return -1;
@@ -115,7 +118,7 @@ static const struct gm_stack_code *dying_code(
 	        gm_load(address + (uint64_t)layout->frame_previous) != caller ||
 	        owner_of(address) != OWNED_BY_THREAD)
 		return NULL;
-	code = gm_load(address + (uint64_t)layout->frame_code);
+	code = gm_load(address + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask;
 	if (!is_code(code))
 		return NULL;
 	entry = gm_code_at(thread, code, gm_code_print(code));
@@ -139,7 +142,8 @@ static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_
 	if (gm_stacks_python.opcodes[opcode_under_way(driver)].op != GM_OP_FOR_ITER)
 		return 0;
 	for (uint32_t i = count; i-- > 0;) {
-		uint64_t object = gm_load(values + 8 * (uint64_t)i), type, frame, code;
+		uint64_t object = gm_stackref_object(layout, gm_load(values + 8 * (uint64_t)i));
+		uint64_t type, frame, code;
 		int8_t state;
 		if (!object || (object & 7) || !gm_can_read(object + 8))
 			continue;
@@ -152,7 +156,7 @@ static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_
 		frame = object + (uint64_t)layout->generator_frame;
 		if (state < FRAME_COMPLETED)
 			return 0; /* the innermost that runs */
-		code = gm_load(frame + (uint64_t)layout->frame_code);
+		code = gm_load(frame + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask;
 		if (!is_code(code))
 			return 0;
 		const struct gm_stack_code *entry = gm_code_at(thread, code, gm_code_print(code));

@@ -273,6 +273,7 @@ struct gm_stacks_python {
 	bool refused;                              /* it cannot, ever */
 	int version;                               /* 0x030b */
 	uint64_t instruction_at, instruction_mask; /* in a frame */
+	uint64_t code_mask;                        /* of a frame's code: 3.14+ has a _PyStackRef */
 	uint64_t shape_at,
 	        shape_mask; /* in a code object: what differs of another one at its place */
 	uint32_t trusted;   /* walks in which every frame was what it should be */

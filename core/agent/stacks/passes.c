@@ -93,11 +93,12 @@ void gm_passes_prepare(struct gm_stacks_thread *thread, struct gm_stack_code *co
 		struct gm_decoded head;
 		if (!gm_py_decode(&entry, opcodes, loop->start, &head) ||
 		        opcodes[head.opcode].op != GM_OP_FOR_ITER ||
-		        entry.depths[head.start / 2] < 1)
+		        entry.depths[head.start / 2] < gm_stacks_python.layout.loop_slots)
 			continue;
 		loops[count].start = loop->start;
 		loops[count].end = loop->end;
-		loops[count].slot = (uint32_t)entry.depths[head.start / 2] - 1;
+		loops[count].slot = (uint32_t)(entry.depths[head.start / 2] -
+		                               gm_stacks_python.layout.loop_slots);
 		atomic_store(&loops[count].position, UINT64_MAX);
 		count++;
 	}
@@ -159,7 +160,12 @@ static bool counts(struct gm_code_loop *loop, uint64_t type)
 /* An iterator that was met before is alive as long as its frame is in the loop; another is read with care. */
 static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 {
-	uint64_t iterator = gm_load(slot), words[3];
+	const struct gm_python_layout *layout = &gm_stacks_python.layout;
+	uint64_t iterator = gm_stackref_object(layout, gm_load(slot)), words[3];
+
+	/* 3.15: a list or tuple, and how far the loop has come (core/cpython/loop_position.c) */
+	if (layout->loop_slots > 1 && gm_stackref_is_int(layout, gm_load(slot + 8)))
+		return gm_load(slot + 8);
 
 	if (GM_UNLIKELY(iterator != atomic_load_explicit(&loop->iterator, memory_order_relaxed))) {
 		if ((iterator & 7) || !gm_read_checked(iterator, words, sizeof(words)))

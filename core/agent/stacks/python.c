@@ -19,7 +19,7 @@ enum {
 	TRUST_AFTER =
 	        64, /* walks with every frame checked, until frames are loaded as the tables say */
 	OWNED_BY_GENERATOR = 1,
-	OWNED_BY_C = 3, /* enum _frameowner, 3.12+ */
+	OWNED_BY_C = 3, /* enum _frameowner, 3.12+; 3.14 has one more above it */
 	FRAMES_WALKED_MAX = 1 << 17,
 };
 
@@ -66,7 +66,8 @@ static inline bool read_frame(uint64_t frame, bool checked, struct gm_python_raw
 			return false;
 		owner = owner >> 8 * (owner_at & 7) & 0xff;
 	}
-	*ret_is_python = ret->code && owner != OWNED_BY_C;
+	ret->code = gm_stackref_object(layout, ret->code);
+	*ret_is_python = ret->code && owner < OWNED_BY_C;
 	return true;
 }
 
@@ -132,7 +133,7 @@ static inline __attribute__((always_inline)) uint32_t first_changed_of(
 			wrong |= gm_load(frame + instruction_at) ^ slot->instruction;
 		else
 			wrong |= ((gm_load(frame + instruction_at) & mask) ^ slot->instruction) |
-			         (gm_load(frame + code_at) ^ code);
+			         (gm_load(frame + code_at) ^ code); /* up to 3.10: a pointer */
 		/* only then it is known that there is code */
 		if (wrong || (gm_load(code + shape_at) & shape_mask) != slot->shape)
 			return i + 1;
@@ -247,7 +248,8 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 
 	if (slot->frame != frame ||
 	        gm_load(frame + (uint64_t)python->layout.frame_previous) != slot->previous ||
-	        gm_load(frame + (uint64_t)python->layout.frame_code) != slot->code ||
+	        (gm_load(frame + (uint64_t)python->layout.frame_code) & python->code_mask) !=
+	                slot->code ||
 	        (gm_load(slot->code + python->shape_at) & python->shape_mask) != slot->shape ||
 	        (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, index ? slot[-1].frame : 0)) ||
 	        first_changed_of(thread, index, is_pointer))

@@ -22,6 +22,7 @@ static bool use_tables(struct gm_stacks_python *python, const struct gm_python_t
 
 	python->layout = *tables->layout;
 	python->opcodes = tables->opcodes;
+	python->code_mask = ~(uint64_t)tables->layout->stackref_tags;
 	if (!own || python->version < 0x030d || memcmp(own->cookie, "xdebugpy", 8) != 0)
 		return true;
 	if (own->free_threaded == 1)

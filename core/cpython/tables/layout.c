@@ -222,6 +222,13 @@ static void frame(void)
 	NONE(frame_valuestack);
 	FIELD(frame_owner, _PyInterpreterFrame, owner, FRAME);
 	FIELD(frame_localsplus, _PyInterpreterFrame, localsplus, FRAME);
+#if PY_VERSION_HEX >= 0x030e0000
+	ROW(stackref_tags, Py_TAG_BITS, "Py_TAG_BITS, " INTERNAL "pycore_stackref.h");
+	ROW(stackref_uncounted, Py_TAG_REFCNT, "Py_TAG_REFCNT, " INTERNAL "pycore_stackref.h");
+#else
+	ROW(stackref_tags, 0, "slots are PyObject *, " FRAME);
+	ROW(stackref_uncounted, 0, "slots are PyObject *, " FRAME);
+#endif
 	FIELD(frameobject_frame, PyFrameObject, f_frame, FRAME);
 	FIELD(frameobject_back, PyFrameObject, f_back, FRAME);
 	FIELD(frameobject_trace, PyFrameObject, f_trace, FRAME);
@@ -245,10 +252,18 @@ static void frame(void)
 	FIELD(frame_valuestack, PyFrameObject, f_valuestack, FRAME);
 	NONE(frame_owner);
 	FIELD(frame_localsplus, PyFrameObject, f_localsplus, FRAME);
+	ROW(stackref_tags, 0, "slots are PyObject *, " FRAME);
+	ROW(stackref_uncounted, 0, "slots are PyObject *, " FRAME);
 	NONE(frameobject_frame);
 	FIELD(frameobject_back, PyFrameObject, f_back, FRAME);
 	FIELD(frameobject_trace, PyFrameObject, f_trace, FRAME);
 #endif
+}
+
+/* Python/bytecodes.c: FOR_ITER has the iterator; in 3.15 above it an index or NULL */
+static void loops(void)
+{
+	ROW(loop_slots, PY_VERSION_HEX >= 0x030f0000 ? 2 : 1, "FOR_ITER, Python/bytecodes.c");
 }
 
 static void code(void)
@@ -298,12 +313,19 @@ static void code(void)
 	FIELD(code_version, PyCodeObject, co_version, CODE);
 	FIELD(code_monitoring, PyCodeObject, _co_monitoring, CODE);
 	FIELD(monitoring_lines, _PyCoMonitoringData, lines, CODE);
+#if PY_VERSION_HEX >= 0x030e0000
+	ROW(monitoring_line_size, 0, "bytes_per_entry, " INTERNAL "pycore_instruments.h");
+#else
+	ROW(monitoring_line_size, sizeof(_PyCoLineInstrumentationData),
+	        "sizeof(_PyCoLineInstrumentationData), " CODE);
+#endif
 	FIELD(monitoring_opcodes, _PyCoMonitoringData, per_instruction_opcodes, CODE);
 #else
 	NONE(code_framesize);
 	NONE(code_version);
 	NONE(code_monitoring);
 	NONE(monitoring_lines);
+	NONE(monitoring_line_size);
 	NONE(monitoring_opcodes);
 #endif
 #if PY_VERSION_HEX >= 0x030b0000
@@ -394,7 +416,10 @@ static void containers(void)
 	FIELD(values_embedded, struct _dictvalues, embedded, KEYS);
 	FIELD(values_valid, struct _dictvalues, valid, KEYS);
 	FIELD(values_capacity, struct _dictvalues, capacity, KEYS);
+	ROW(values_by_dict, PY_VERSION_HEX >= 0x030e0000,
+	        "dict_traverse(), Objects/dictobject.c; seen with gc.get_referents()");
 #else
+	ROW(values_by_dict, 0, "no values lie within instances");
 	NONE(values_embedded);
 	NONE(values_valid);
 	NONE(values_capacity);
@@ -441,6 +466,11 @@ static void callables(void)
 	FIELD(function_dict, PyFunctionObject, func_dict, FUNCTION);
 	FIELD(function_doc, PyFunctionObject, func_doc, FUNCTION);
 	FIELD(function_annotations, PyFunctionObject, func_annotations, FUNCTION);
+#if PY_VERSION_HEX >= 0x030e0000
+	FIELD(function_annotate, PyFunctionObject, func_annotate, FUNCTION);
+#else
+	NONE(function_annotate);
+#endif
 #if PY_VERSION_HEX >= 0x030a0000
 	FIELD(function_builtins, PyFunctionObject, func_builtins, FUNCTION);
 #else
@@ -541,6 +571,7 @@ int main(void)
 	runtime();
 	thread();
 	frame();
+	loops();
 	code();
 	objects();
 	values();
