@@ -115,6 +115,23 @@ static void refer_node_members(
 	}
 }
 
+/* A node that has counts and its Python object, which point at each other: who owns whom was read with the node. */
+static void refer_python(
+        struct gm_holders *graph, uint32_t number, const struct gm_node *node, uint16_t cdata)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	uint64_t back, word = node->python + cdata;
+	if (node->python == 0 || !gm_image_try_u64(graph->image, word, &back) ||
+	        back != node->address)
+		return;
+	uint32_t python = gm_graph_add(graph, node->python, GM_VERTEX_PYTHON, 0);
+	if (node->python_holds)
+		gm_graph_refer(graph, python, number, GM_REF_NODE_OBJECT, 0, word);
+	if (node->holds_python)
+		gm_graph_refer(graph, number, python, GM_REF_CONTEXT, 0,
+		        node->address + layout->node.python);
+}
+
 void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
@@ -129,8 +146,11 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 	if (node->python_object != 0 && graph->python) {
 		const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false};
 		uint64_t bounds[2], context = node->python_object;
-		gm_graph_refer_python(
-		        graph, number, node->address + layout->node.python_object, GM_REF_CONTEXT);
+		if (layout->node.python_object)
+			gm_graph_refer_python(graph, number,
+			        node->address + layout->node.python_object, GM_REF_CONTEXT);
+		else
+			refer_python(graph, number, node, layout->python.pyfunction_cdata);
 		uint32_t object = gm_graph_find(graph, context);
 		if (gm_image_try_read(graph->image, context + layout->python.pyfunction_saved,
 		            bounds, sizeof(bounds)) &&
@@ -138,13 +158,15 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 		        (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
 			refer_vector(graph, object, bounds[0], bounds[1], &saved);
 	}
-	/* the Python object that `tensor.grad_fn` gave out; the node knows it without owning it */
+	/* the Python object that `tensor.grad_fn` gave out; until 2.12 the node knows it without owning it */
 	uint64_t object, back;
-	if (graph->python &&
-	        gm_image_try_u64(graph->image, node->address + layout->node.python, &object) &&
-	        object != 0 && object != node->python_object &&
-	        gm_image_try_u64(graph->image, object + layout->python.function_cdata, &back) &&
-	        back == node->address)
+	if (layout->node.counts && graph->python && node->python_object == 0)
+		refer_python(graph, number, node, layout->python.function_cdata);
+	else if (graph->python &&
+	         gm_image_try_u64(graph->image, node->address + layout->node.python, &object) &&
+	         object != 0 && object != node->python_object &&
+	         gm_image_try_u64(graph->image, object + layout->python.function_cdata, &back) &&
+	         back == node->address)
 		gm_graph_refer(graph, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), number,
 		        GM_REF_NODE_OBJECT, 0, object + layout->python.function_cdata);
 }

@@ -5,16 +5,19 @@
 #include "holders/graph.h"
 #include "holders/stray.h"
 
-/* A std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. So does
- * AutogradMeta::grad_accumulator_, a std::weak_ptr. */
+/* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. Nor does
+ * AutogradMeta::grad_accumulator_, a weak pointer in all versions. */
 static bool owns_no_node(struct gm_holders *graph, const struct gm_hit *hit)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	uint64_t control, next;
 	const struct gm_class *meta =
 	        gm_graph_class_at(graph, hit->address - layout->meta.grad_accumulator);
-	return (meta && meta->kind == GM_CLASS_META) ||
-	       !gm_image_try_u64(graph->image, hit->value + layout->node.control, &control) ||
+	if (meta && meta->kind == GM_CLASS_META)
+		return true;
+	if (layout->node.counts)
+		return false;
+	return !gm_image_try_u64(graph->image, hit->value + layout->node.control, &control) ||
 	       !gm_image_try_u64(graph->image, hit->address + 8, &next) || next != control;
 }
 
@@ -30,7 +33,7 @@ bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, 
 	} fields[] = {{GM_VERTEX_TENSOR, layout->tensor.python},
 	        {GM_VERTEX_STORAGE, layout->storage.python}, {GM_VERTEX_NODE, layout->node.python},
 	        {GM_VERTEX_NODE, layout->node.self}};
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && fields[i].offset; i++) {
 		uint32_t owner = gm_graph_find(graph, hit->address - fields[i].offset);
 		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
 			return true;

@@ -11,8 +11,8 @@
 static const struct gm_torch_layout layouts[] = {
         {
                 .major = 2,
-                .minor_first = 11,
-                .minor_last = 11,
+                .minor_first = 15,
+                .minor_last = 15,
                 .packed_python_bit = true,
                 .storage =
                         {
@@ -23,62 +23,60 @@ static const struct gm_torch_layout layouts[] = {
                                 .device = 40,
                                 .size_bytes = 48,
                                 .size_is_heap = 56,
-                                .allocator = 64,
+                                .allocator = 72,
                                 .python = 80,
                         },
                 .tensor =
                         {
-                                .size_of = 184,
+                                .size_of = 176,
                                 .counts = 8,
                                 .storage = 16,
                                 .autograd_meta = 24,
                                 .extra_meta = 32,
                                 .version = 40,
-                                .python = 56,
-                                .dimensions = 64,
-                                .sizes = 72,
+                                .python = 48,
+                                .dimensions = 56,
+                                .sizes = 64,
                                 .inline_dimensions = 5,
-                                .storage_offset = 152,
-                                .numel = 160,
-                                .dtype = 168,
-                                .device = 170,
+                                .storage_offset = 144,
+                                .numel = 152,
+                                .dtype = 160,
+                                .device = 162,
                         },
                 .meta =
                         {
-                                .size_of = 200,
+                                .size_of = 184,
                                 .grad = 40,
                                 .grad_fn = 48,
-                                .grad_accumulator = 64,
-                                .requires_grad = 144,
-                                .hooks = 96,
-                                .post_accumulate_hooks = 136,
-                                .view_size_of = 328,
-                                .view_backward = 200,
-                                .view_backward_set = 248,
-                                .view_forward = 256,
-                                .view_forward_set = 304,
+                                .grad_accumulator = 56,
+                                .requires_grad = 128,
+                                .hooks = 80,
+                                .post_accumulate_hooks = 120,
+                                .view_size_of = 312,
+                                .view_backward = 184,
+                                .view_backward_set = 232,
+                                .view_forward = 240,
+                                .view_forward_set = 288,
                         },
                 .node =
                         {
-                                .size_of = 472,
-                                .self = 8,
-                                .control = 16,
-                                .next_edges = 96,
-                                .edge_size = 24,
-                                .python = 120,
-                                .accumulate_variable = 472,
-                                .python_object = 472,
+                                .size_of = 464,
+                                .counts = 8,
+                                .next_edges = 88,
+                                .edge_size = 16,
+                                .python = 112,
+                                .accumulate_variable = 464,
                         },
                 .saved =
                         {
-                                .size_of = 104,
+                                .size_of = 80,
                                 .data = 0,
-                                .saved_original = 50,
-                                .is_leaf = 51,
-                                .is_output = 52,
-                                .hooks = 56,
-                                .grad_fn = 64,
-                                .grad_accumulator = 80,
+                                .saved_original = 42,
+                                .is_leaf = 43,
+                                .is_output = 44,
+                                .hooks = 48,
+                                .grad_fn = 56,
+                                .grad_accumulator = 64,
                         },
                 .python =
                         {
@@ -88,8 +86,8 @@ static const struct gm_torch_layout layouts[] = {
                                 .tensor_maybe_owned = false,
                                 .storage_cdata = 16,
                                 .function_cdata = 16,
-                                .pyfunction_saved = 136,
-                                .pyfunction_cdata = 216,
+                                .pyfunction_saved = 192,
+                                .pyfunction_cdata = 280,
                         },
                 /* Block::~Block, BlockComparatorAddress, BlockComparatorSize, BlockState::BlockState,
 		 * try_merge_blocks (prev, next, event_count, mapped; deletes 0xa8 bytes) */
@@ -117,20 +115,21 @@ static const struct gm_torch_layout layouts[] = {
                                 .devices = 0x5838,
                                 .stats_allocated = 0x1a8,
                                 .stats_reserved = 0x208,
-                                .stats_active = 0x268,
-                                .stats_requested = 0x328,
-                                .large = 0x400,
-                                .small = 0x478,
-                                .active = 0x4f0,
-                                .graph_pools = 0xab0,
+                                .stats_active = 0x288,
+                                .stats_requested = 0x348,
+                                .stats_max_split = 0x418,
+                                .large = 0x428,
+                                .small = 0x4d0,
+                                .active = 0x578,
+                                .graph_pools = 0xb40,
                                 .graph_entry_size = 32,
                                 .graph_entry_pool = 24,
                                 .active_entry_size = 16,
                                 .active_entry_block = 8,
                                 .pool_blocks = 0,
-                                .pool_unmapped = 0x30,
+                                .pool_unmapped = 0x60,
                                 .private_large = 0x28,
-                                .private_small = 0xa0,
+                                .private_small = 0xd0,
                                 .set_header = 8,
                                 .set_first = 24,
                                 .set_count = 40,
@@ -140,15 +139,15 @@ static const struct gm_torch_layout layouts[] = {
                                         .lookups = 17,
                                         .count = 24},
                                 /* setMemoryFraction (both), recordHistory (ring) */
-                                .properties_total = 0x710,
-                                .limit = 0x9e0,
-                                .trace_next = 0xaa0,
-                                .trace_entries = 0xaa8,
+                                .properties_total = 0x7a0,
+                                .limit = 0xa70,
+                                .trace_next = 0xb30,
+                                .trace_entries = 0xb38,
                         },
                 /* c10/core/CachingDeviceAllocator.h, struct TraceEntry */
                 .trace =
                         {
-                                .size_of = 0x88,
+                                .size_of = 0xa8,
                                 .action = 0,
                                 .device = 4,
                                 .address = 8,
@@ -181,7 +180,7 @@ const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_
 
 const char *gm_torch_layout_versions(void)
 {
-	return "2.4 to 2.11; 2.4 and 2.5 as the package index has them";
+	return "2.4 to 2.15; 2.4 and 2.5 as the package index has them";
 }
 
 /* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only grow
@@ -236,6 +235,7 @@ static const struct {
         {"int7", 8},
         {"float8_e8m0fnu", 8},
         {"float4_e2m1fn_x2", 8},
+        {"bcomplex32", 32},
 };
 
 const char *gm_torch_dtype_name(unsigned scalar_type)

@@ -54,12 +54,18 @@ struct gm_torch_layout {
 	} meta; /* torch/csrc/autograd/variable.h */
 
 	struct {
-		uint16_t size_of, self, control; /* std::enable_shared_from_this */
+		uint16_t size_of;
+		uint16_t
+		        counts; /* from 2.13 on an intrusive_ptr_target, counted as tensors are; 0: not so */
+		uint16_t self, control; /* until 2.12 std::enable_shared_from_this; else 0 */
 		uint16_t next_edges, edge_size;
-		uint16_t python;              /* weak */
+		/* its Python object: where the node has counts, they own each other as a tensor and its wrapper
+		 * do; before, the node owns nothing of it */
+		uint16_t python;
 		uint16_t accumulate_variable; /* AccumulateGrad::variable */
-		uint16_t python_object;       /* PyNode::obj */
-	} node;                               /* torch/csrc/autograd/function.h */
+		uint16_t
+		        python_object; /* until 2.12 PyNode::obj, which it owns; 0: `python` is that */
+	} node;                        /* torch/csrc/autograd/function.h, from 2.13 on node.h */
 
 	struct {
 		uint16_t size_of, data, saved_original, is_leaf, is_output, hooks, grad_fn,
@@ -86,11 +92,14 @@ struct gm_torch_layout {
 		uint32_t devices; /* NativeCachingAllocator::device_allocator, std::vector */
 		uint32_t stats_allocated, stats_reserved, stats_requested,
 		        stats_active;          /* .current of all */
+		uint32_t stats_max_split;      /* DeviceStats::max_split_size */
 		uint32_t large, small, active; /* DeviceCachingAllocator */
 		uint32_t graph_pools;
 		uint16_t graph_entry_size, graph_entry_pool;
 		uint16_t active_entry_size, active_entry_block;
-		uint16_t pool_blocks, pool_unmapped;   /* BlockPool: std::set<Block*> */
+		/* BlockPool: std::set<Block*>; behind the second bool is_small, PrivatePool *owner. From 2.13 on there
+		 * is a third set between the two, of the same blocks in another order. */
+		uint16_t pool_blocks, pool_unmapped;
 		uint16_t private_large, private_small; /* PrivatePool */
 		uint16_t set_first, set_header,
 		        set_count; /* std::set: leftmost, header node, size */
@@ -111,7 +120,7 @@ struct gm_torch_layout {
 };
 
 /* Of versions before the newest, oldest first (layout_older.c). */
-enum { GM_TORCH_LAYOUTS_OLDER = 7 };
+enum { GM_TORCH_LAYOUTS_OLDER = 10 };
 extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
 
 /* The table for "2.11.0+cu130"; NULL: this version has none. */

@@ -218,6 +218,39 @@ bool gm_torch_unwrap_storage(
 	       gm_torch_unwrap_storage(torch, untyped, ret_storage);
 }
 
+/* Until 2.12 a node is owned by std::shared_ptr, and knows its control block. */
+static bool read_shared_counts(struct gm_torch *torch, const void *object, struct gm_node *node)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	uint64_t control[2];
+	uint32_t weak;
+	bool python;
+	if (gm_word(object, layout->node.self) != node->address ||
+	        !gm_image_try_read(torch->image, gm_word(object, layout->node.control), control,
+	                sizeof(control)))
+		return false;
+	/* libstdc++'s _Sp_counted_base: vtable, use count, weak count (bits/shared_ptr_base.h) */
+	const struct gm_class *shared = gm_classes_at(&torch->classes, control[0]);
+	return shared && shared->kind == GM_CLASS_SHARED &&
+	       read_counts(torch, control[1], &node->refcount, &weak, &python) && !python;
+}
+
+/* From 2.13 on it is counted, and owned by its Python object, as a tensor is. */
+static bool read_own_counts(struct gm_torch *torch, const void *object, struct gm_node *node)
+{
+	const struct gm_torch_layout *layout = torch->layout;
+	uint32_t weak;
+	bool python;
+	if (!read_counts(
+	            torch, gm_word(object, layout->node.counts), &node->refcount, &weak, &python))
+		return false;
+	node->python = wrapper(torch, gm_word(object, layout->node.python), python, node->refcount,
+	        &node->python_holds, &node->holds_python);
+	if (node->class->python_node)
+		node->python_object = node->python;
+	return true;
+}
+
 bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret_node)
 {
 	const struct gm_torch_layout *layout = torch->layout;
@@ -227,17 +260,8 @@ bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret
 		return false;
 	struct gm_node node = {.address = address};
 	node.class = class_of(torch, object, GM_CLASS_NODE);
-	uint64_t control[2];
-	if (!node.class || gm_word(object, layout->node.self) != address ||
-	        !gm_image_try_read(torch->image, gm_word(object, layout->node.control), control,
-	                sizeof(control)))
-		return false;
-	/* libstdc++'s _Sp_counted_base: vtable, use count, weak count (bits/shared_ptr_base.h) */
-	const struct gm_class *shared = gm_classes_at(&torch->classes, control[0]);
-	node.refcount = (uint32_t)control[1];
-	uint32_t weak = (uint32_t)(control[1] >> 32);
-	if (!shared || shared->kind != GM_CLASS_SHARED || node.refcount == 0 ||
-	        node.refcount > MAX_REFCOUNT || weak == 0 || weak > MAX_REFCOUNT)
+	if (!node.class || !(layout->node.counts ? read_own_counts(torch, object, &node)
+	                                         : read_shared_counts(torch, object, &node)))
 		return false;
 	uint64_t first = gm_word(object, layout->node.next_edges);
 	uint64_t last = gm_word(object, layout->node.next_edges + 8u);
@@ -246,7 +270,7 @@ bool gm_torch_node(struct gm_torch *torch, uint64_t address, struct gm_node *ret
 		return false;
 	node.edges = first;
 	node.edge_count = (uint32_t)((last - first) / layout->node.edge_size);
-	if (node.class->python_node &&
+	if (node.class->python_node && layout->node.python_object &&
 	        !gm_image_try_u64(
 	                torch->image, address + layout->node.python_object, &node.python_object))
 		return false;

@@ -9,14 +9,18 @@
 #include "torch/layout.h"
 #include "torch/torch.h"
 
-/* A torch::autograd::Node. Its std::shared_ptr's control block tells that it lives, and how many own it. */
+/* A torch::autograd::Node. Until 2.12 its std::shared_ptr's control block tells that it lives, and how many own it; from 2.13
+ * on it has counts of its own. */
 struct gm_node {
 	uint64_t address;
 	const struct gm_class *class;
-	uint32_t refcount; /* std::shared_ptr owners */
+	uint32_t refcount; /* owners */
 	uint64_t edges;    /* first of its next_edges */
 	uint32_t edge_count;
 	uint64_t python_object; /* PyNode: the Python autograd.Function context; else 0 */
+	/* with counts of its own: its Python object, 0: none; and who owns a count of whom, as of a tensor */
+	uint64_t python;
+	bool python_holds, holds_python;
 };
 
 /* Many nodes make chains of millions of edges; one node has few. */

@@ -2,14 +2,14 @@
  * What the allocator counts and is set to, per device: its DeviceStats, its limit, the pools of its blocks.
  *
  * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: behind the four sums that a
- * layout's row names come the two counters of failed requests, and `max_split_size` ends it.
+ * layout's row names come the two counters of failed requests.
  */
 #include "torch/internal.h"
 
 /* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of them */
 /* driver_types.h of CUDA 12 and 13: cudaDeviceProp {name[256], uuid, luid[8], luidDeviceNodeMask, totalGlobalMem, ...} */
 enum { UUID_BEFORE_TOTAL = 32 };
-enum { PEAK = 8, STAT_ARRAY = 96, STAT = 32, IMPOSSIBLE_SHIFT = 50 };
+enum { PEAK = 8, STAT_ARRAY = 96, IMPOSSIBLE_SHIFT = 50 };
 
 static bool read_word(struct gm_torch *torch, uint64_t address, uint64_t *ret_value)
 {
@@ -75,8 +75,7 @@ struct gm_error *gm_torch_allocator_device(
 		        "gpumem reads them as that version lays them out: is it a build of your "
 		        "own?",
 		        device, (uintmax_t)base, torch->version);
-	/* two counters, two Stats, then three counters (num_sync_all_streams, num_device_alloc, _free) */
-	if (gm_image_try_u64(torch->image, counters + 16 + 2 * STAT + 24, &split) &&
+	if (gm_image_try_u64(torch->image, base + layout->allocator.stats_max_split, &split) &&
 	        split < UINT64_C(1) << IMPOSSIBLE_SHIFT)
 		found.max_split = split;
 	found.limit = read_limit(torch, base);

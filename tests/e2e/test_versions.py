@@ -34,6 +34,7 @@ FIELDS = {
     "device_opt_": "device",
     "post_acc_grad_hooks_": "post_accumulate_hooks",
     "pyobj_": "python",
+    "combined_refcount_": "counts",
 }
 OTHERS = {
     "sizeof DifferentiableViewMeta": "meta.view_size_of",
@@ -69,13 +70,13 @@ def test_the_allocators_table_is_what_a_live_process_shows(run_gpumem, table):
     command = ["run", "--sim=8GiBx3", "--", PYTHON, "-W", "ignore", TOOLS / "torch_allocator.py"]
     text = run_gpumem(*command, timeout=200).check().out
     found = {}
-    for name, value, rest in re.findall(r"^((?:block|allocator)\.\w+) (0x[0-9a-f]+)(.*)$", text, re.M):
+    for name, value, rest in re.findall(r"^((?:block|allocator|trace)\.\w+) (0x[0-9a-f]+)(.*)$", text, re.M):
         if "AMBIGUOUS" not in rest:
             found[name] = int(value, 16)
     assert {name: value for name, value in found.items() if name in table} == {
         name: value for name, value in table.items() if name in found
     }
-    wanted = {name for name in table if name.startswith(("block.", "allocator."))}
+    wanted = {name for name in table if name.startswith(("block.", "allocator.", "trace."))}
     assert wanted <= set(found), text
 
 
@@ -84,6 +85,13 @@ def test_the_table_of_classes_is_what_the_wheels_headers_say(table):
     command = ["sh", TOOLS / "torch_offsets.sh", PYTHON]
     text = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     found = {}
+    lines = {name: int(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines())}
+    for way in ("backward", "forward"):  # a std::optional<ViewInfo>: the flag follows
+        found[f"meta.view_{way}_set"] = lines[f"DifferentiableViewMeta.{way}_info_"] + lines["sizeof ViewInfo"]
+    stats = table["allocator.stats_allocated"] - lines["DeviceStats.allocated_bytes"]
+    for name in ("reserved", "active", "requested"):
+        found[f"allocator.stats_{name}"] = stats + lines[f"DeviceStats.{name}_bytes"]
+    found["allocator.stats_max_split"] = stats + lines["DeviceStats.max_split_size"]
     for line in text.splitlines():
         name, value = line.rsplit(" ", 1)
         owner, _, field = name.removeprefix("sizeof ").partition(".")
@@ -103,7 +111,7 @@ def test_the_table_of_classes_is_what_the_wheels_headers_say(table):
 @pytest.mark.parametrize("version", ["1.13.1", "2.3.1", "2.99.0", "3.0.0", "master"])
 def test_a_version_without_a_table_is_not_taken_for_another(run, version):
     finished = run([BUILD / "tests" / "torch_layout", version]).check(1)
-    assert finished.err.startswith("no table: there are those of 2.4 to 2.11;")
+    assert finished.err.startswith("no table: there are those of 2.4 to 2.15;")
 
 
 def test_the_runtime_that_stands_in_is_the_one_torch_was_built_for(run_gpumem, torch_version):

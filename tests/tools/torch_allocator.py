@@ -113,6 +113,10 @@ for name, key in (
     four = tuple(stats[f"{key}.all.{what}"] for what in ("current", "peak", "allocated", "freed"))
     show(f"allocator.{name}", [i * 8 for i in range(len(device_words) - 3) if device_words[i : i + 4] == four])
 
+# not set, and its place is checked by the header (torch_offsets.cpp)
+split = [i * 8 for i in range(len(device_words)) if device_words[i] == stats["max_split_size"] % (1 << 64)]
+show("allocator.stats_max_split", split[:1])
+
 # --- the table of active blocks, and from it Block ---------------------------------------------------------------
 
 
@@ -250,9 +254,23 @@ for record in bodies:
     block = block_of(record)
     if block["state"] == "inactive" and block["segment"]["device"] == 0:
         free[word(record, pool_at)] = free.get(word(record, pool_at), 0) + 1
-for name in ("small", "large"):
-    (at,) = pools[name]
-    show(f"allocator.pool_blocks ({name}, its count less 0x28)", [o - 0x28 for o in range(0x28, 0x78, 8) if words(at + o, 1)[0] == free.get(at, 0)])
+def sets(pool):
+    """The counts of the std::set one behind the other from here on; libstdc++'s header node of an empty one has its own
+    address as leftmost and rightmost (bits/stl_tree.h)."""
+    counts = []
+    while True:
+        at = pool + 0x30 * len(counts)
+        _, root, leftmost, rightmost, count = words(at + 8, 5)
+        if not ((root, leftmost, rightmost, count) == (0, at + 8, at + 8, 0) if not count else leftmost and rightmost and root):
+            return counts
+        counts.append(count)
+
+
+# One set or, from 2.13 on, two have the free blocks; the last has those that are not mapped, here none.
+of_pools = [(sets(at), free[at]) for name in ("small", "large") for at in pools[name]]
+assert all(count and counts[:-1] == [count] * (len(counts) - 1) for counts, count in of_pools), of_pools
+show("allocator.pool_blocks", [0x30 * counts.index(count) for counts, count in of_pools])
+show("allocator.pool_unmapped", [0x30 * (len(counts) - 1) for counts, _ in of_pools])
 entries = []
 for i in range(len(device_words) if pooled else 0):
     found = table(device + i * 8, 32, 24)
@@ -269,18 +287,24 @@ for p in sorted(pools["pooled"]):
 total = torch.cuda.get_device_properties(0).total_memory
 show("allocator.properties_total", [i * 8 for i in range(len(device_words)) if device_words[i] == total][:1])
 show("allocator.limit", [i * 8 for i in range(len(device_words)) if device_words[i] == int(fraction * total)])
-traces = []
-for i in range(len(device_words) - 1):
-    vector = words(device_words[i + 1], 3)
-    if len(vector) == 3 and vector[0] and 0 < vector[1] - vector[0] < 1 << 20:
-        if keep[-1].data_ptr() in words(vector[0], (vector[1] - vector[0]) // 8):
-            traces.append((i + 1) * 8)
-entries_at = show("allocator.trace_entries", traces)  # a pointer to the vector
-# and the next place in it, which is told when the ring has gone round once
-torch.cuda.memory._record_memory_history(max_entries=77, context=None)
-keep += [torch.empty(10, device="cuda:0") for _ in range(77 + 13)]
+# The ring of traces: a pointer to a vector that has the newest address; of that size, when another size was asked for.
+places = []
+for entries in (12_345, 77):
+    found = set()
+    for i in range(len(device_words) - 1):
+        begin, end, room = (words(device_words[i], 3) + (0, 0, 0))[:3]
+        if begin and 0 < end - begin < 1 << 22 and keep[-1].data_ptr() in words(begin, (end - begin) // 8):
+            if entries != 77 or (end - begin) % 77 == 0:
+                found.add(i * 8)
+    places.append(found)
+    # and the next place in it, which is told when the ring has gone round once
+    if entries != 77:
+        torch.cuda.memory._record_memory_history(max_entries=77, context=None)
+        keep += [torch.empty(10, device="cuda:0") for _ in range(77 + 13)]
+entries_at = show("allocator.trace_entries", places[0] & places[1])
 begin, end = words(device_words[entries_at // 8], 2)
 ring = words(begin, (end - begin) // 8)
+print(f"trace.size_of {(end - begin) // 77:#x}")
 newest = max(i for i, w in enumerate(ring) if w == keep[-1].data_ptr()) * 8 // ((end - begin) // 77)
 near = words(device + entries_at - 0x40, 8)
 show("allocator.trace_next", [entries_at - 0x40 + 8 * i for i in range(8) if near[i] == newest + 1])

@@ -48,8 +48,11 @@ int main(int argc, char **argv)
 	FIELD(meta, post_accumulate_hooks);
 	FIELD(meta, view_size_of);
 	FIELD(meta, view_backward);
+	FIELD(meta, view_backward_set);
 	FIELD(meta, view_forward);
+	FIELD(meta, view_forward_set);
 	FIELD(node, size_of);
+	FIELD(node, counts);
 	FIELD(node, next_edges);
 	FIELD(node, edge_size);
 	FIELD(node, python);
@@ -89,10 +92,14 @@ int main(int argc, char **argv)
 	FIELD(allocator, small);
 	FIELD(allocator, active);
 	FIELD(allocator, graph_pools);
+	FIELD(allocator, stats_max_split);
+	FIELD(allocator, pool_blocks);
+	FIELD(allocator, pool_unmapped);
 	FIELD(allocator, private_large);
 	FIELD(allocator, private_small);
 	FIELD(allocator, limit);
 	FIELD(allocator, trace_entries);
 	FIELD(allocator, trace_next);
+	FIELD(trace, size_of);
 	return 0;
 }

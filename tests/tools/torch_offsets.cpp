@@ -9,6 +9,13 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/Storage.h>
 #include <torch/version.h>
+#if __has_include(<c10/core/CachingDeviceAllocator.h>)
+#include <c10/core/CachingDeviceAllocator.h>
+using c10::CachingDeviceAllocator::DeviceStats;
+#else
+#include <c10/cuda/CUDACachingAllocator.h>
+using c10::cuda::CUDACachingAllocator::DeviceStats;
+#endif
 #include <cstddef>
 
 using namespace torch::autograd;
@@ -23,6 +30,19 @@ using namespace torch::autograd;
 #else
 #define refcounts_ refcount_
 #endif
+
+/* Fields that came or went with a version: printed of the versions that have them. */
+#define IF_THERE(function, type, field)                                           \
+	template <typename Class> void function()                                \
+	{                                                                        \
+		if constexpr (requires(Class object) { object.field; })          \
+			asm volatile("\n->" #type "." #field " %c0" ::"i"(       \
+			        __builtin_offsetof(Class, field)));              \
+	}
+IF_THERE(node_python, Node, pyobj_)
+IF_THERE(node_python_slot, Node, pyobj_slot_.pyobj_)
+IF_THERE(node_counts, Node, combined_refcount_)
+IF_THERE(python_node, PyNode, obj)
 
 int main()
 {
@@ -68,10 +88,13 @@ int main()
 
 	SIZE(Node);
 	OFFSET(Node, next_edges_);
-	OFFSET(Node, pyobj_);
+	node_python<Node>();
+	node_python_slot<Node>(); /* a Node with counts of its own: 2.14 on */
+	node_counts<Node>();
 	SIZE(Edge);
 	OFFSET(AccumulateGrad, variable);
-	OFFSET(PyNode, obj);
+	python_node<PyNode>();
+	SIZE(PyNode);
 
 	SIZE(SavedVariable);
 	OFFSET(SavedVariable, data_);
@@ -81,6 +104,12 @@ int main()
 	OFFSET(SavedVariable, hooks_);
 	OFFSET(SavedVariable, grad_fn_);
 	OFFSET(SavedVariable, grad_accumulator_);
+
+	OFFSET(DeviceStats, allocated_bytes);
+	OFFSET(DeviceStats, reserved_bytes);
+	OFFSET(DeviceStats, active_bytes);
+	OFFSET(DeviceStats, requested_bytes);
+	OFFSET(DeviceStats, max_split_size);
 
 	OFFSET(THPVariable, cdata);
 	OFFSET(THPVariable, backward_hooks);
