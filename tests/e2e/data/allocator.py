@@ -31,8 +31,16 @@ if "pending" in sys.argv:
     del used
 segments = torch.cuda.memory_snapshot()
 stats = torch.cuda.memory_stats()
+# of a free block the allocator has the size that another one was asked for, which says nothing
 blocks = [
-    [block["address"], block["size"], block["requested_size"], block["state"], segment["stream"], segment["device"]]
+    [
+        block["address"],
+        block["size"],
+        block["requested_size"] if block["state"] != "inactive" else 0,
+        block["state"],
+        segment["stream"],
+        segment["device"],
+    ]
     for segment in segments
     for block in segment["blocks"]
 ]
