@@ -96,7 +96,23 @@ struct gm_python_thread {
  */
 struct gm_error *gm_python_open(
         struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python);
+/* The same, with a file of learned layouts that may have the row of this build (NULL: none). */
+struct gm_error *gm_python_open_with(struct gm_image *image, struct gm_symbols *symbols,
+        const char *layouts, struct gm_python **ret_python);
+/* By this row and no other: for whoever proves it. `tables` stay while the handle is open. */
+struct gm_python_tables;
+struct gm_error *gm_python_open_row(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_python_tables *tables, struct gm_python **ret_python);
 void gm_python_close(struct gm_python *python);
+
+/* Which CPython it is, and whether its layout is known here: shipped, in `layouts`, or kept. GM_TARGET as gm_python_open(). */
+struct gm_python_build {
+	const struct gm_module *module; /* that has the interpreter */
+	char version[48];               /* "3.16.1" */
+	bool known;
+};
+struct gm_error *gm_python_build(struct gm_image *image, struct gm_symbols *symbols,
+        const char *layouts, struct gm_python_build *ret_build);
 
 /* "3.11.2" and which way the interpreter was found ("symbol _PyRuntime", ...), for `doctor`. */
 const char *gm_python_version(const struct gm_python *python);

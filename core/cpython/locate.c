@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpython/learned.h"
 #include "cpython/locate.h"
 #include "cpython/python.h"
+#include "image/layouts_file.h"
 
 struct found {
 	uint64_t runtime;
@@ -148,18 +150,12 @@ static struct gm_error *check(struct gm_python *python)
 	return NULL;
 }
 
-static struct gm_error *choose_table(struct gm_python *python, const struct found *found)
+static void say_version(struct gm_python *python, const struct found *found)
 {
-	unsigned long hex = found->hex;
-
-	if (!hex)
-		return gm_error_create(GM_TARGET,
-		        "Python in %s: its version cannot be told: events, blocks and native "
-		        "stacks still work",
-		        found->module->path);
-	python->version = (int)(hex >> 16);
 	static const char levels[16][3] = {[0xa] = "a", [0xb] = "b", [0xc] = "rc"};
+	const unsigned long hex = found->hex;
 	const char *level = levels[hex >> 4 & 15];
+
 	if (!found->exact)
 		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu", hex >> 24,
 		        hex >> 16 & 255);
@@ -169,6 +165,26 @@ static struct gm_error *choose_table(struct gm_python *python, const struct foun
 	else
 		snprintf(python->version_text, sizeof(python->version_text), "%lu.%lu.%lu",
 		        hex >> 24, hex >> 16 & 255, hex >> 8 & 255);
+}
+
+/* Finds the runtime and which version it is. Builds that no row is of are refused by name. */
+static struct gm_error *find(struct gm_python *python, struct found *found)
+{
+	find_runtime(python, found);
+	if (!found->runtime || !found->module)
+		return error_not_yet(python,
+		        "no loaded file has the symbol _PyRuntime or a section .PyRuntime",
+		        "the program has loaded Python");
+	python->runtime = found->runtime;
+	python->found_by = found->by;
+	find_version(python, found);
+	if (!found->hex)
+		return gm_error_create(GM_TARGET,
+		        "Python in %s: its version cannot be told: events, blocks and native "
+		        "stacks still work",
+		        found->module->path);
+	python->version = (int)(found->hex >> 16);
+	say_version(python, found);
 	if (found->free_threaded)
 		return gm_error_create(GM_TARGET,
 		        "CPython %st (free-threaded): its struct layouts are not known here: run "
@@ -177,61 +193,130 @@ static struct gm_error *choose_table(struct gm_python *python, const struct foun
 		        "stacks still "
 		        "work",
 		        python->version_text);
-	const struct gm_python_tables *tables = gm_python_tables_of(python->version);
-	if (tables) {
-		gm_py_use_tables(python, tables);
-		return NULL;
-	}
-	return gm_error_create(GM_TARGET,
-	        "CPython %s: its struct layouts are not known here (" GM_PYTHON_VERSIONS
-	        " are): Python stacks and "
-	        "variables cannot be read; events, blocks and native stacks still work",
-	        python->version_text);
+	return NULL;
 }
 
-static struct gm_error *open_python(struct gm_python *python)
+static struct gm_error *use_shipped(struct gm_python *python, const struct found *found)
 {
-	struct found found = {0};
+	const struct gm_python_tables *tables =
+	        gm_layouts_are_hidden() ? NULL : gm_python_tables_of(python->version);
 
-	find_runtime(python, &found);
-	if (!found.runtime || !found.module)
-		return error_not_yet(python,
-		        "no loaded file has the symbol _PyRuntime or a section .PyRuntime",
-		        "the program has loaded Python");
-	python->runtime = found.runtime;
-	python->found_by = found.by;
-	find_version(python, &found);
-	gm_try(choose_table(python, &found));
+	if (!tables)
+		return gm_error_create(GM_TARGET,
+		        "CPython %s: its struct layouts are not known here (" GM_PYTHON_VERSIONS
+		        " are): Python stacks and variables cannot be read; events, blocks and "
+		        "native "
+		        "stacks still work. `gpumem learn PYTHON`, of that very Python, learns "
+		        "them",
+		        python->version_text);
+	gm_py_use_tables(python, tables);
 	if (python->version >= 0x030d) {
 		uint8_t published[GM_PUBLISHED_MOST];
 		if (gm_image_try_read(python->image, python->runtime, published, sizeof(published)))
-			gm_python_put_published(
-			        gm_python_tables_of(python->version), &python->layout, published);
-		if (found.exact)
+			gm_python_put_published(tables, &python->layout, published);
+		if (found->exact)
 			python->found_by =
-			        !strcmp(found.by, "symbol _PyRuntime")
+			        !strcmp(found->by, "symbol _PyRuntime")
 			                ? "symbol _PyRuntime, with _Py_DebugOffsets"
 			                : "ELF section .PyRuntime, with _Py_DebugOffsets";
 	}
 	return check(python);
 }
 
-struct gm_error *gm_python_open(
+/* A row that was learned serves where no shipped one does: of a version without one, or of a build that differs. */
+static struct gm_error *open_python(struct gm_python *python, const char *layouts)
+{
+	_cleanup_error_ struct gm_error *error = NULL;
+	const struct gm_python_tables *learned;
+	struct found found = {0};
+
+	gm_try(find(python, &found));
+	error = use_shipped(python, &found);
+	if (!error)
+		return NULL;
+	gm_try(gm_python_learned_find(
+	        found.module->build_id, found.module->build_id_size, layouts, &learned));
+	if (!learned)
+		return gm_take(error);
+	python->found_by = found.by;
+	gm_py_use_tables(python, learned);
+	return check(python);
+}
+
+static struct gm_error *create(
         struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python)
 {
 	struct gm_python *python = calloc(1, sizeof(*python));
-	struct gm_error *error;
 
 	if (!python)
 		return &gm_error_no_memory;
 	python->image = image;
 	python->symbols = symbols;
-	error = open_python(python);
+	*ret_python = python;
+	return NULL;
+}
+
+struct gm_error *gm_python_open_with(struct gm_image *image, struct gm_symbols *symbols,
+        const char *layouts, struct gm_python **ret_python)
+{
+	struct gm_python *python;
+	struct gm_error *error;
+
+	gm_try(create(image, symbols, &python));
+	error = open_python(python, layouts);
 	if (error) {
 		gm_python_close(python);
 		return error;
 	}
 	*ret_python = python;
+	return NULL;
+}
+
+struct gm_error *gm_python_open(
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_python **ret_python)
+{
+	return gm_python_open_with(image, symbols, NULL, ret_python);
+}
+
+struct gm_error *gm_python_open_row(struct gm_image *image, struct gm_symbols *symbols,
+        const struct gm_python_tables *tables, struct gm_python **ret_python)
+{
+	struct found found = {0};
+	struct gm_python *python;
+	struct gm_error *error;
+
+	gm_try(create(image, symbols, &python));
+	error = find(python, &found);
+	if (!error && python->version != tables->version)
+		error = gm_error_create(GM_TARGET, "CPython %s: the row is of another version",
+		        python->version_text);
+	if (!error) {
+		gm_py_use_tables(python, tables);
+		error = check(python);
+	}
+	if (error) {
+		gm_python_close(python);
+		return error;
+	}
+	*ret_python = python;
+	return NULL;
+}
+
+struct gm_error *gm_python_build(struct gm_image *image, struct gm_symbols *symbols,
+        const char *layouts, struct gm_python_build *ret_build)
+{
+	struct gm_python python = {.image = image, .symbols = symbols};
+	const struct gm_python_tables *learned = NULL;
+	struct found found = {0};
+
+	gm_try(find(&python, &found));
+	_cleanup_error_ struct gm_error *error = use_shipped(&python, &found);
+	if (error)
+		gm_try(gm_python_learned_find(
+		        found.module->build_id, found.module->build_id_size, layouts, &learned));
+	ret_build->module = found.module;
+	ret_build->known = !error || learned;
+	snprintf(ret_build->version, sizeof(ret_build->version), "%s", python.version_text);
 	return NULL;
 }
 

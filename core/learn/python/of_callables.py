@@ -35,7 +35,7 @@ def functions_made(count):
 
 @learns("function_code", "function_globals", "function_name", "function_qualname", "function_module",
         "function_defaults", "function_kwdefaults", "function_closure", "function_dict", "function_doc",
-        "function_annotations", "function_builtins", "function_typeparams", "cell_content")  # fmt: skip
+        "function_annotations", "function_annotate", "function_builtins", "function_typeparams", "cell_content")  # fmt: skip
 def functions(row):
     made = functions_made(8)
 
@@ -48,6 +48,10 @@ def functions(row):
                             ("closure", "closure"), ("dict", "dict"), ("doc", "doc"),
                             ("annotations", "annotations")):  # fmt: skip
         each("function_" + name, "__%s__" % attribute)
+    if hasattr(made[0], "__annotate__"):
+        for f in made:
+            f.__annotate__ = lambda format: {}
+        each("function_annotate", "__annotate__")
     if hasattr(made[0], "__builtins__"):
         each("function_builtins", "__builtins__")
     if hasattr(made[0], "__type_params__"):

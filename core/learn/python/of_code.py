@@ -11,6 +11,7 @@ from memory import WORD, Unreadable, read, read_most, u64, unsigned, words
 
 LOCAL, CELL, FREE = 0x20, 0x40, 0x80  # CO_FAST_LOCAL and the like, Include/internal/pycore_code.h
 SPAN = types.CodeType.__basicsize__
+LINE_SIZE = 2 if sys.version_info < (3, 14) else 0  # bytes for each unit, 0: the array begins with their number
 
 SOURCE = """
 def outer%(i)d(a%(i)d, b, *c%(i)d):
@@ -189,7 +190,7 @@ def _unit_lines(code, row):
     return [i // 2 for i in range(0, len(raw), 2) if raw[i] == number and code.co_code[i] != number]
 
 
-@learns("code_monitoring", "monitoring_lines", "monitoring_opcodes")
+@learns("code_monitoring", "monitoring_lines", "monitoring_line_size", "monitoring_opcodes")
 def monitoring(row):
     """What is put aside while lines, and single instructions, of a code are watched."""
     if not hasattr(sys, "monitoring"):
@@ -250,8 +251,8 @@ def _originals(code, units, array, base, stride, shift=0):
 
 def _line_originals(code, units, array, base):
     """The same for what lines put aside: two bytes for each unit, from 3.14 on as many as the first byte says."""
-    if sys.version_info < (3, 14):
-        return _originals(code, units, array, base, 2)
+    if LINE_SIZE:
+        return _originals(code, units, array, base, LINE_SIZE)
     stride = read(array, 1)[0]
     return 0 < stride < 8 and _originals(code, units, array, base, stride, 1)
 
@@ -274,6 +275,8 @@ def _lines(row, codes, at, base):
         return lambda offset: _line_originals(code, units, u64(u64(id(code) + at) + offset), base)
 
     row.search("monitoring_lines", [case_of(c) for c in codes], range(0, 128, 8))
+    row["monitoring_lines"]
+    row.fields["monitoring_line_size"] = LINE_SIZE
 
 
 def _instructions(row, codes, at, base):

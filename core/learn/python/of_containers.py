@@ -1,6 +1,7 @@
 """Tuples, lists, dicts, sets, deques."""
 
 import collections
+import gc
 import sys
 
 from agree import Unproved, learns, mix
@@ -209,6 +210,26 @@ def embedded_values(row):
 
     cases = [shrinks(some[0], some[k], k) for k in (1, 3, 5, 8) for some in rows]
     row.search("values_capacity", cases, range(inside))
+
+
+@learns("values_by_dict")
+def visited_by_dict(row):
+    """Does the collector meet values that stand in an instance through its dict, once it has one?"""
+    if "values_embedded" not in row:
+        row.fields["values_by_dict"] = 0  # none stand in it
+        return
+    answers = set()
+    for o in split_classes((3, 4, 5, 6)):
+        values, alone = [o.a0, o.a1], gc.get_referents(o)
+        d = vars(o)
+        with_dict = gc.get_referents(o)
+        met = [any(v is r for r in with_dict) for v in values]
+        if not all(any(v is r for r in alone) for v in values) or not any(met) and not any(r is d for r in with_dict):
+            raise Unproved("gc.get_referents() does not tell the values of an instance")
+        answers.add(tuple(met))
+    if answers not in ({(True, True)}, {(False, False)}):
+        raise Unproved("instances do not agree")
+    row.fields["values_by_dict"] = int(answers == {(False, False)})
 
 
 @learns("heaptype_cached_keys")

@@ -142,6 +142,29 @@ def _running(row, seen):
         s.frame.f_trace = None
 
 
+@learns("stackref_tags", "stackref_uncounted")
+def tags(row):
+    """From 3.14 on the lowest bits of a slot say whether the reference is counted: one to None never is."""
+    base, size = row["frame_localsplus"], 8
+
+    def sample(i):
+        def slots():
+            kept, never, counted, small = [], None, object(), 5  # noqa: F841
+            frame = sys._getframe()
+            first = frame_data(row, frame) + base
+            return dict(zip(frame.f_code.co_varnames, words(first, frame.f_code.co_nlocals))), id(counted), id(kept)
+
+        return slots()
+
+    seen = [sample(i) for i in range(size)]
+    marked = {there["never"] ^ id(None) for there, *_ in seen} | {there["small"] ^ id(5) for there, *_ in seen}
+    plain = {there["counted"] ^ counted for there, counted, _ in seen} | {there["kept"] ^ kept for there, _, kept in seen}
+    if plain != {0} or not marked <= {0, 1} or len(marked) != 1:
+        raise Unproved("slots of frames hold neither addresses nor addresses with a lowest bit")
+    # Two bits are the tags: no object's address has them.
+    row.fields.update(stackref_uncounted=max(marked), stackref_tags=3 * max(marked))
+
+
 @learns("frameobject_back")
 def ended_frames(row):
     def make(i):
@@ -257,7 +280,7 @@ def owners(row):
     del made
 
 
-@learns("frame_stacktop", "frame_valuestack")
+@learns("frame_stacktop", "frame_valuestack", "loop_slots")
 def value_stacks(row):
     """How far the value stack of a suspended generator goes: so many values for each loop (from 3.15 on two)."""
     made = generators_made(16)
@@ -275,6 +298,7 @@ def value_stacks(row):
                 **more,
             )
             if "frame_stacktop" in row:
+                row.fields["loop_slots"] = depth  # found with the rest, and proved with it
                 return
 
     if sys.version_info >= (3, 14):
