@@ -22,6 +22,7 @@ static bool count(struct gm_import_loop *items, size_t count, const struct gm_im
 		if (items[i].code == wanted->code && items[i].first_line == wanted->first_line &&
 		        items[i].last_line == wanted->last_line) {
 			items[i].rounds++;
+			items[i].last = wanted->last;
 			return true;
 		}
 	}
@@ -30,14 +31,16 @@ static bool count(struct gm_import_loop *items, size_t count, const struct gm_im
 
 static bool go_round(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
 {
-	const struct gm_import_loop fresh = {code, to, from, 1};
+	uint64_t now = ++loops->turns;
+	const struct gm_import_loop fresh = {code, to, from, 1, now, now};
 	return count(loops->items.items, loops->items.count, &fresh) ||
 	       loops->items.count == LOOPS_MAX || gm_array_push(&loops->items, fresh);
 }
 
 static bool leave(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
 {
-	const struct gm_import_loop fresh = {code, to, from, 1};
+	uint64_t now = ++loops->turns;
+	const struct gm_import_loop fresh = {code, to, from, 1, now, now};
 	return to >= from || count(loops->leaves.items, loops->leaves.count, &fresh) ||
 	       loops->leaves.count == LOOPS_MAX || gm_array_push(&loops->leaves, fresh);
 }
@@ -103,6 +106,17 @@ static int compare(const void *a, const void *b)
  * which of their lines allocate. */
 static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 {
+	/* An optimizer allocates its state in the first step and nothing later: then the first time control comes from
+	 * further down than ever after. Were the shorter range a loop within, it would go round before and after. */
+	bool same_start = into->code == from->code && into->first_line == from->first_line;
+	if (same_start && (into->last < from->first || from->last < into->first)) {
+		into->last_line =
+		        from->last_line > into->last_line ? from->last_line : into->last_line;
+		into->rounds += from->rounds;
+		into->first = from->first < into->first ? from->first : into->first;
+		into->last = from->last > into->last ? from->last : into->last;
+		return true;
+	}
 	if (into->code != from->code || from->first_line > into->last_line ||
 	        from->last_line <= into->last_line)
 		return false;

@@ -58,6 +58,7 @@ struct gm_error *gm_import_stack(
 struct gm_import_loop {
 	uint32_t code, first_line, last_line;
 	uint32_t rounds;
+	uint64_t first, last; /* when control went round, among all times that it did */
 };
 
 struct gm_import_loops {
@@ -65,6 +66,7 @@ struct gm_import_loops {
 	GM_ARRAY(struct gm_import_loop) items;  /* after gm_import_loops_finish() by code */
 	GM_ARRAY(struct gm_import_loop) leaves; /* a `with` at first_line was left from last_line */
 	uint32_t last;                          /* stack; GM_NO_STACK: none */
+	uint64_t turns;                         /* how often control went round or left a `with` */
 };
 
 void gm_import_loops_init(struct gm_import_loops *loops, const struct gm_import_stacks *stacks);
