@@ -74,6 +74,28 @@ static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
 	return text;
 }
 
+enum { LABELS_MAX = 16 };
+
+/* "the logits, saved for backward" */
+static char *label_key(const struct gm_model *model, uint32_t block)
+{
+	const char *labels[LABELS_MAX];
+	size_t count = gm_model_labels(model, block, labels, LABELS_MAX), size;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%s", i ? ", " : "", labels[i]);
+	if (!count)
+		fputs("(no label)", out);
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
 static char *group_key(const struct gm_model *model, const struct gm_categories *categories,
         uint32_t index, enum gm_group_by by)
 {
@@ -82,6 +104,8 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 		return strdup(gm_category_name(gm_categories_of(categories, index)));
 	if (by == GM_BY_PHASE)
 		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
+	if (by == GM_BY_LABEL)
+		return label_key(model, index);
 	uint32_t python, native;
 	gm_model_stacks(model, block->alloc, &python, &native);
 	const struct gm_log *log = gm_model_log(model);
@@ -218,12 +242,17 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		uint32_t python, native;
+		const char *label;
 		gm_model_stacks(blocks->model, block->alloc, &python, &native);
 		uint64_t tag = by == GM_BY_OPERATOR ? native : python;
 		if (by == GM_BY_PHASE)
 			tag = gm_model_phase(blocks->model, block->alloc);
 		else if (by == GM_BY_CATEGORY)
 			tag = gm_categories_of(blocks->categories, blocks->live[i]);
+		else if (by == GM_BY_LABEL)
+			tag = gm_model_labels(blocks->model, blocks->live[i], &label, 1)
+			              ? blocks->live[i]
+			              : UINT64_MAX;
 		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
 	}
 	if (count)
@@ -293,14 +322,13 @@ static struct gm_error *find_device(
 {
 	for (size_t i = 0; i < gm_model_device_count(model); i++) {
 		const struct gm_model_device *device = gm_model_device(model, i);
-		if (device->type == 1 && (uint64_t)device->index == index) {
+		if (gm_device_is_accelerator(device->type) && (uint64_t)device->index == index) {
 			*ret_device = i;
 			return NULL;
 		}
 	}
 	return gm_error_create(GM_USAGE,
-	        "--device %" PRIu64
-	        ": the record has no such CUDA device: `gpumem info` lists them",
+	        "--device %" PRIu64 ": the record has no such device: `gpumem info` lists them",
 	        index);
 }
 

@@ -14,6 +14,7 @@ enum gm_group_by {
 	GM_BY_CATEGORY,
 	GM_BY_OPERATOR, /* PyTorch's, as native stacks name it */
 	GM_BY_MODULE,   /* ask/modules.h */
+	GM_BY_LABEL,    /* of torch.cuda.memory._annotate_tensor() */
 	GM_BY_SHAPE,    /* of live tensors: of a process or a core alone */
 };
 

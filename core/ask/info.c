@@ -27,10 +27,11 @@ __attribute__((format(printf, 2, 3))) static void add(struct gaps *gaps, const c
 
 static void add_device(struct gaps *gaps, const struct gm_model_device *device)
 {
+	const char *name = gm_device_type_name(device->type);
 	const char *type = device->type == GM_LOG_DEVICE_BESIDE   ? "beside PyTorch, cuda"
 	                   : device->type == GM_LOG_DEVICE_PINNED ? "pinned"
-	                   : device->type == 1                    ? "cuda"
-	                                                          : "cpu";
+	                   : name                                 ? name
+	                                                          : "device";
 	if (device->unknown_frees)
 		add(gaps,
 		        "%s:%d: %" PRIu64 " blocks (%" PRIu64

@@ -28,7 +28,8 @@ static const struct argp_option option_table[] = {
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
                 0},
         {"by", KEY_BY, "WHAT", 0,
-                "sums by line, stack, phase, category, operator or module; of a process or core by "
+                "sums by line, stack, phase, category, operator, module or label; of a process or "
+                "core by "
                 "category, module or shape",
                 0},
         {"since", KEY_SINCE, "FILE", 0,
@@ -100,6 +101,10 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 		        "blocks: --at, --at-peak, --history and --explain are about the past: "
 		        "nothing was "
 		        "recorded: leave them out, or record the program");
+	if (by == GM_BY_LABEL)
+		return gm_error_create(GM_TARGET,
+		        "blocks: --by label: labels are in PyTorch's snapshots alone "
+		        "(torch.cuda.memory._annotate_tensor): dump one and name its file");
 	if (by == GM_BY_LINE || by == GM_BY_STACK || by == GM_BY_PHASE || by == GM_BY_OPERATOR)
 		return gm_error_create(GM_TARGET,
 		        "blocks: --by %s: where a block was allocated was not recorded: use "

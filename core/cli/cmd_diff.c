@@ -8,7 +8,8 @@ extern const struct gm_command gm_command_diff;
 
 static const struct argp_option option_table[] = {
         {"by", KEY_BY, "WHAT", 0,
-                "compare by line, stack, phase, category, operator or module (by category and "
+                "compare by line, stack, phase, category, operator, module or label (by category "
+                "and "
                 "line)",
                 0},
         {"step", KEY_STEP, "N", 0, "at the peak of step N in each, instead of each one's own peak",

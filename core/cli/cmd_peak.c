@@ -16,8 +16,8 @@ enum { KEY_DEVICE = 0x1101, KEY_BY };
 
 static const struct argp_option option_table[] = {
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
-        {"by", KEY_BY, "WHAT", 0, "sums by line (else), stack, phase, category, operator or module",
-                0},
+        {"by", KEY_BY, "WHAT", 0,
+                "sums by line (else), stack, phase, category, operator, module or label", 0},
         GM_TARGET_OPTIONS,
         {0},
 };

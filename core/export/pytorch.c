@@ -160,7 +160,7 @@ static struct stack_slot *stack_slot(struct writing *writing, uint32_t python, u
 }
 
 /*
- * A native frame with its source, where that is known; else as PyTorch has it since 2.13, where it looks for no debug
+ * A native frame with its source, where that is known; else as PyTorch has it since 2.15, where it looks for no debug
  * information: the library and the offset in it. Nothing is put where neither is known.
  */
 static void put_native_frame(struct writing *writing, uint64_t address)

@@ -29,10 +29,13 @@ void gm_export_json_string(FILE *out, const char *text)
 
 void gm_export_device_name(const struct gm_model_device *device, char name[32])
 {
+	const char *type = gm_device_type_name(device->type);
 	if (device->type == 0)
 		snprintf(name, 32, "cpu");
-	else if (device->type == 1)
-		snprintf(name, 32, "cuda:%d", device->index);
+	else if (type)
+		snprintf(name, 32, "%s:%d", type, device->index);
+	else if (device->type == GM_LOG_DEVICE_UNKNOWN)
+		snprintf(name, 32, "device:%d", device->index);
 	else if (device->type == GM_LOG_DEVICE_BESIDE)
 		snprintf(name, 32, "cuda:%d-beside", device->index);
 	else if (device->type == GM_LOG_DEVICE_PINNED)

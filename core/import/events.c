@@ -10,8 +10,10 @@ struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *s
 	struct gm_snapshot_events *events = calloc(1, sizeof(*events));
 	for (size_t i = 0; events && i < snapshot->devices.count; i++) {
 		const struct gm_trace_device *device = &snapshot->devices.items[i];
-		events->devices[device->index].allocated = device->allocated;
-		events->devices[device->index].reserved = device->reserved;
+		events->devices[i].type = device->type;
+		events->devices[i].index = device->index;
+		events->devices[i].allocated = device->allocated;
+		events->devices[i].reserved = device->reserved;
 	}
 	return events;
 }
@@ -42,8 +44,8 @@ static void get(const void *context, uint64_t first, size_t count, struct gm_eve
 		        &events->entries.items[events->order.items[first + i]];
 		ret_events[i] = (struct gm_event){
 		        .action = entry->action,
-		        .device_type = 1,
-		        .device = entry->device,
+		        .device_type = events->devices[entry->device].type,
+		        .device = events->devices[entry->device].index,
 		        .flags = entry->flags & (GM_ENTRY_LAST - 1u),
 		        .time_ns = entry->time_us * 1000,
 		        .address = entry->address,

@@ -85,6 +85,12 @@ enum gm_key {
 	GM_KEY_FILENAME,
 	GM_KEY_FRAMES,
 	GM_KEY_HISTORY,
+	GM_KEY_HOST_SEGMENTS,
+	GM_KEY_HOST_TRACES,
+	GM_KEY_ALLOCATOR_SETTINGS,
+	GM_KEY_PYTORCH_ALLOC_CONF,
+	GM_KEY_PYTORCH_CUDA_ALLOC_CONF,
+	GM_KEY_TRACE_ALLOC_OVERFLOWED,
 	GM_KEY_IS_EXPANDABLE,
 	GM_KEY_LINE,
 	GM_KEY_NAME,
@@ -115,7 +121,7 @@ struct gm_entry {
 	};
 	uint32_t stream; /* gm_pickle_stream() */
 	uint8_t action;  /* enum gm_action; 0: a newer one */
-	uint8_t device;  /* these two once all is read */
+	uint8_t device;  /* its number in the snapshot; these two once all is read */
 	uint8_t flags;
 };
 

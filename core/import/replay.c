@@ -199,7 +199,7 @@ static struct gm_error *freed_unseen(const struct gm_snapshot *snapshot,
 {
 	const struct gm_before before = {
 	        .address = entry->address,
-	        .size = round_up(entry->size),
+	        .size = device->exact ? entry->size : round_up(entry->size),
 	        .requested = entry->size,
 	        .stream = gm_pickle_stream(&snapshot->pickle, entry->stream),
 	        .action = GM_ALLOC,
@@ -232,11 +232,16 @@ static struct gm_error *see_event(
 	if (!lived)
 		return &gm_error_no_memory;
 	if (entry->action == GM_ALLOC) {
+		device->allocations++;
 		lived->state = GM_LIVED_NOW;
 		lived->entry = index;
 		return NULL;
 	}
 	bool unseen = lived->state == GM_LIVED_NONE, completed = entry->action == GM_FREE_COMPLETED;
+	device->requests += !completed;
+	device->completions += completed;
+	device->freed_again +=
+	        lived->state == GM_LIVED_FREED || (lived->state == GM_LIVED_PENDING && !completed);
 	if (!completed)
 		count_stack(snapshot, device, lived, entry);
 	if (unseen)
@@ -298,6 +303,7 @@ static struct gm_error *see_block(struct gm_snapshot *snapshot, struct gm_trace_
 		return NULL;
 	if (!pending)
 		device->allocated += size;
+	device->pending_in_segments |= pending;
 	const struct gm_lived *lived = gm_lived_find(device, address);
 	if (lived && lived->state == (pending ? GM_LIVED_PENDING : GM_LIVED_NOW)) {
 		struct gm_entry *entry = &pickle->entries.items[lived->entry];
@@ -305,7 +311,7 @@ static struct gm_error *see_block(struct gm_snapshot *snapshot, struct gm_trace_
 			entry->block_size = size;
 		return NULL;
 	}
-	if (lived) {
+	if (lived && !gm_lacks_allocations(device)) {
 		device->contradictions++;
 		return NULL;
 	}
@@ -395,8 +401,8 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 		case GM_ALLOC:
 			lived = gm_lived_find(device, entry->address);
 			size = entry->block_size;
-			gm_try(use(device, entry->address, size ? size : entry->size, size != 0,
-			        lived, &entry->block_size));
+			gm_try(use(device, entry->address, size ? size : entry->size,
+			        size != 0 || device->exact, lived, &entry->block_size));
 			break;
 		case GM_FREE_COMPLETED:
 			lived = gm_lived_find(device, entry->address);
@@ -415,16 +421,33 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 	return NULL;
 }
 
+/* What frees told of the time before: see gm_lacks_allocations(). */
+static void forget_frees(struct gm_trace_device *device)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < device->before.count; i++)
+		if (device->before.items[i].action != GM_ALLOC)
+			device->before.items[kept++] = device->before.items[i];
+	device->before.count = kept;
+	for (size_t i = 0; i < device->lived_slots; i++)
+		if (device->lived[i].state != GM_LIVED_NONE)
+			device->lived[i].state = GM_LIVED_FREED;
+}
+
 struct gm_error *gm_replay(
         struct gm_snapshot *snapshot, struct gm_trace_device *device, gm_value segments)
 {
 	const struct gm_pickle *pickle = &snapshot->pickle;
 	gm_try(find_lives(snapshot, device));
+	if (gm_lacks_allocations(device))
+		forget_frees(device);
 	struct gm_place place = gm_pickle_first(pickle, segments);
 	gm_value segment;
 	while (gm_pickle_next(pickle, &place, &segment)) {
 		uint64_t index = 0;
-		gm_pickle_number(pickle, gm_pickle_get(pickle, segment, GM_KEY_DEVICE), &index);
+		if (device->type != GM_LOG_DEVICE_PINNED)
+			gm_pickle_number(
+			        pickle, gm_pickle_get(pickle, segment, GM_KEY_DEVICE), &index);
 		if (index == (uint64_t)device->index)
 			gm_try(see_segment(snapshot, device, segment));
 	}

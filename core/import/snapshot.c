@@ -12,17 +12,21 @@ static struct gm_error *wrong(const struct gm_snapshot *snapshot, const char *wh
 	        snapshot->pickle.path, what);
 }
 
-static struct gm_error *find_device(
-        struct gm_snapshot *snapshot, uint64_t index, struct gm_trace_device **ret_device)
+static struct gm_error *find_device(struct gm_snapshot *snapshot, uint8_t type, uint64_t index,
+        struct gm_trace_device **ret_device)
 {
 	if (index >= GM_SNAPSHOT_DEVICES_MAX)
 		return wrong(snapshot, "it names a device beyond the 256th");
 	for (size_t i = 0; i < snapshot->devices.count; i++) {
 		*ret_device = &snapshot->devices.items[i];
-		if ((*ret_device)->index == (int16_t)index)
+		if ((*ret_device)->index == (int16_t)index && (*ret_device)->type == type)
 			return NULL;
 	}
-	if (!gm_array_push(&snapshot->devices, ((struct gm_trace_device){.index = (int16_t)index})))
+	if (snapshot->devices.count == GM_SNAPSHOT_DEVICES_MAX)
+		return wrong(snapshot, "it names more than 256 devices");
+	const struct gm_trace_device fresh = {
+	        .type = type, .index = (int16_t)index, .exact = type == GM_LOG_DEVICE_PINNED};
+	if (!gm_array_push(&snapshot->devices, fresh))
 		return &gm_error_no_memory;
 	*ret_device = &snapshot->devices.items[snapshot->devices.count - 1];
 	return NULL;
@@ -74,7 +78,8 @@ static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_tra
 	return NULL;
 }
 
-static struct gm_error *read_trace(struct gm_snapshot *snapshot, gm_value trace, uint64_t index)
+static struct gm_error *read_trace(
+        struct gm_snapshot *snapshot, gm_value trace, uint8_t type, uint64_t index)
 {
 	struct gm_place place = gm_pickle_first(&snapshot->pickle, trace);
 	gm_value value;
@@ -85,7 +90,7 @@ static struct gm_error *read_trace(struct gm_snapshot *snapshot, gm_value trace,
 		if (first == UINT32_MAX)
 			return wrong(snapshot, "a trace has an entry without an action");
 		if (!device)
-			gm_try(find_device(snapshot, index, &device));
+			gm_try(find_device(snapshot, type, index, &device));
 		gm_try(take_entries(snapshot, device, first, count));
 	}
 	return NULL;
@@ -99,13 +104,14 @@ static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value trace
 		if (!is_list(snapshot, trace))
 			return wrong(snapshot, "a device's trace is no list");
 		gm_try(take_list(snapshot, trace));
-		gm_try(read_trace(snapshot, trace, index));
+		gm_try(read_trace(snapshot, trace, snapshot->type, index));
 	}
 	return NULL;
 }
 
 /* Which devices there are, and that what is looked at later is a list that stands in one place. */
-static struct gm_error *check_segments(struct gm_snapshot *snapshot, gm_value segments)
+static struct gm_error *check_segments(
+        struct gm_snapshot *snapshot, gm_value segments, uint8_t type)
 {
 	const struct gm_pickle *pickle = &snapshot->pickle;
 	gm_try(take_list(snapshot, segments));
@@ -117,7 +123,10 @@ static struct gm_error *check_segments(struct gm_snapshot *snapshot, gm_value se
 			return wrong(snapshot, "a segment has no list of blocks");
 		gm_try(take_list(snapshot, blocks));
 		uint64_t index = 0, address, size;
-		gm_value named = gm_pickle_get(pickle, segment, GM_KEY_DEVICE);
+		/* the host's have -1 */
+		gm_value named = type == GM_LOG_DEVICE_PINNED
+		                         ? GM_VALUE_NONE
+		                         : gm_pickle_get(pickle, segment, GM_KEY_DEVICE);
 		if (named && !gm_pickle_number(pickle, named, &index))
 			return wrong(snapshot, "a segment's device is no number");
 		if (!gm_pickle_number(
@@ -128,10 +137,46 @@ static struct gm_error *check_segments(struct gm_snapshot *snapshot, gm_value se
 			return wrong(snapshot,
 			        "a segment's address or size is no number or out of range");
 		struct gm_trace_device *device;
-		gm_try(find_device(snapshot, index, &device));
+		gm_try(find_device(snapshot, type, index, &device));
 		device->has_segments = true;
 	}
 	return NULL;
+}
+
+/* Are all its values dictionaries of this kind? */
+static bool holds(const struct gm_snapshot *snapshot, gm_value list, enum gm_object_kind kind)
+{
+	const struct gm_pickle *pickle = &snapshot->pickle;
+	struct gm_place place = gm_pickle_first(pickle, list);
+	gm_value value;
+	uint32_t count;
+	while (gm_pickle_next_row(pickle, &place, &value, &count)) {
+		const struct gm_object *object = gm_pickle_object(pickle, value);
+		bool entry = gm_pickle_entry(pickle, value) != UINT32_MAX;
+		if (kind == GM_ENTRY ? !entry : !object || object->kind != kind)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Since torch 2.14 a recorder may follow the allocator of pinned host memory too (record_pinned_host_memory=True): one
+ * trace, and segments of one block each, beside those of the devices.
+ */
+static struct gm_error *read_host(struct gm_snapshot *snapshot, gm_value segments, gm_value traces)
+{
+	if (is_list(snapshot, segments) && !holds(snapshot, segments, GM_DICT))
+		snapshot->host_is_not_known = true;
+	else if (is_list(snapshot, segments))
+		gm_try(check_segments(snapshot, segments, GM_LOG_DEVICE_PINNED));
+	if (!is_list(snapshot, traces))
+		return NULL;
+	if (!holds(snapshot, traces, GM_ENTRY)) {
+		snapshot->host_is_not_known = true;
+		return NULL;
+	}
+	gm_try(take_list(snapshot, traces));
+	return read_trace(snapshot, traces, GM_LOG_DEVICE_PINNED, 0);
 }
 
 struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path, bool plainly)
@@ -146,14 +191,27 @@ struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path
 	snapshot->has_traces = is_list(snapshot, traces);
 	if (!snapshot->has_traces && !is_list(snapshot, segments))
 		return wrong(snapshot, "it has neither segments nor device_traces");
+	gm_value settings = gm_pickle_get(&snapshot->pickle, root, GM_KEY_ALLOCATOR_SETTINGS);
+	snapshot->overflowed = gm_pickle_get(&snapshot->pickle, settings,
+	                               GM_KEY_TRACE_ALLOC_OVERFLOWED) == GM_VALUE_TRUE;
+	snapshot->type = gm_snapshot_device_type(&snapshot->pickle, root);
+	gm_value host = gm_pickle_get(&snapshot->pickle, root, GM_KEY_HOST_SEGMENTS);
 	if (is_list(snapshot, segments))
-		gm_try(check_segments(snapshot, segments));
+		gm_try(check_segments(snapshot, segments, snapshot->type));
 	if (snapshot->has_traces)
 		gm_try(read_traces(snapshot, traces));
+	gm_try(read_host(
+	        snapshot, host, gm_pickle_get(&snapshot->pickle, root, GM_KEY_HOST_TRACES)));
 	gm_value annotations = gm_pickle_get(&snapshot->pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS);
 	gm_try(gm_annotations_read(&snapshot->annotations, &snapshot->pickle, annotations));
-	for (size_t i = 0; i < snapshot->devices.count; i++)
-		gm_try(gm_replay(snapshot, &snapshot->devices.items[i], segments));
+	for (size_t i = 0; i < snapshot->devices.count; i++) {
+		struct gm_trace_device *device = &snapshot->devices.items[i];
+		bool pinned = device->type == GM_LOG_DEVICE_PINNED;
+		gm_try(gm_replay(snapshot, device,
+		        !pinned                       ? segments
+		        : snapshot->host_is_not_known ? GM_VALUE_NONE
+		                                      : host));
+	}
 	return NULL;
 }
 

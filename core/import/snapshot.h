@@ -35,6 +35,7 @@ struct gm_extent {
 };
 
 struct gm_trace_device {
+	uint8_t type; /* c10::DeviceType, or GM_LOG_DEVICE_PINNED */
 	int16_t index;
 	uint32_t first, count; /* its trace: entries of the pickle that no other device has */
 	GM_ARRAY(struct gm_before) before;
@@ -42,6 +43,10 @@ struct gm_trace_device {
 	size_t lived_count, lived_slots;
 	GM_ARRAY(struct gm_extent) extents; /* by address */
 	bool has_segments;
+	bool pending_in_segments;       /* a block of theirs waits for its free to be completed */
+	uint64_t requests, completions; /* of frees, in the trace */
+	uint64_t allocations, freed_again; /* freed_again: twice, and never allocated in between */
+	bool exact; /* the trace tells the sizes of blocks, not of what was asked for */
 	uint64_t allocated, reserved; /* as the segments say */
 	uint64_t mapped;              /* of expandable segments, by the trace */
 	uint64_t contradictions;      /* blocks that segments and trace tell differently */
@@ -59,7 +64,25 @@ struct gm_snapshot {
 	struct gm_annotations annotations;
 	uint32_t taken; /* entries up to here may be in some device's trace */
 	bool has_traces;
+	uint8_t type;           /* of the accelerator: device_type.c */
+	bool overflowed;        /* the recorder's ring overwrote its oldest entries */
+	bool host_is_not_known; /* host_traces or host_segments are there in a form that is not known */
 };
+
+/*
+ * A recorder may be told to leave kinds of events out (skip_actions). Without free_completed a free counts as completed
+ * when it is requested; else addresses would be handed out that nobody has given back. Without alloc the frees are of
+ * blocks that nothing tells of: they are left out, and what is live at the end is known from the segments alone.
+ */
+static inline bool gm_lacks_completions(const struct gm_trace_device *device)
+{
+	return device->requests && !device->completions && !device->pending_in_segments;
+}
+
+static inline bool gm_lacks_allocations(const struct gm_trace_device *device)
+{
+	return !device->allocations && device->freed_again;
+}
 
 struct gm_error *gm_snapshot_read(struct gm_snapshot *snapshot, const char *path, bool plainly);
 void gm_snapshot_deinit(struct gm_snapshot *snapshot);
@@ -78,9 +101,17 @@ struct gm_snapshot_events {
 	GM_ARRAY(struct gm_entry) entries;
 	struct gm_pickle streams; /* of which only those are there */
 	struct {
+		uint8_t type;
+		int16_t index;
 		uint64_t allocated, reserved; /* as the segments say, at its end */
-	} devices[GM_SNAPSHOT_DEVICES_MAX];
+	} devices[GM_SNAPSHOT_DEVICES_MAX];   /* by number, as entries have it */
 };
+
+/* device_type.c: which accelerator the snapshot is of. "cuda:0", "xpu:1", "pinned", "device 0" */
+uint8_t gm_snapshot_device_type(const struct gm_pickle *pickle, gm_value root);
+enum { GM_SNAPSHOT_DEVICE_NAME = 32 };
+const char *gm_snapshot_device_name(
+        const struct gm_trace_device *device, char name[GM_SNAPSHOT_DEVICE_NAME]);
 
 /* NULL: no memory. */
 struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *snapshot);

@@ -235,6 +235,11 @@ static struct gm_error *read_stacks(struct writing *writing)
 	return NULL;
 }
 
+static uint8_t number_of(const struct writing *writing, const struct gm_trace_device *device)
+{
+	return (uint8_t)(device - writing->snapshot->devices.items);
+}
+
 /* An event of what was there before is an entry of our own. */
 static struct gm_error *put_old(struct writing *writing, const struct gm_trace_device *device,
         const struct gm_before *before, uint8_t action, const struct stacks *stacks,
@@ -248,7 +253,7 @@ static struct gm_error *put_old(struct writing *writing, const struct gm_trace_d
 	        .block_size = before->size,
 	        .stacks = {stacks->python, stacks->native},
 	        .action = action,
-	        .device = (uint8_t)device->index,
+	        .device = number_of(writing, device),
 	        .flags = GM_EVENT_PREEXISTING,
 	};
 	if (!gm_pickle_stream_number(pickle, before->stream, &entry.stream) ||
@@ -274,23 +279,41 @@ static struct gm_error *put_before(
 		bytes += before->action == GM_ALLOC ? before->size : 0;
 		segments += before->action != GM_ALLOC;
 	}
-	char text[300];
+	char text[300], name[GM_SNAPSHOT_DEVICE_NAME];
 	if (device->contradictions) {
 		snprintf(text, sizeof(text),
-		        "cuda:%d: %" PRIu64
+		        "%s: %" PRIu64
 		        " blocks are allocated in the segments and free in the trace",
-		        device->index, device->contradictions);
+		        gm_snapshot_device_name(device, name), device->contradictions);
 		gm_log_writer_gap(writing->log, text);
+	}
+	if (gm_lacks_completions(device)) {
+		snprintf(text, sizeof(text),
+		        "%s: the trace has no free_completed: frees count as completed when they "
+		        "were requested",
+		        gm_snapshot_device_name(device, name));
+		gm_log_writer_gap(writing->log, text);
+	}
+	if (gm_lacks_allocations(device)) {
+		snprintf(text, sizeof(text),
+		        "%s: the trace has no allocations: its %" PRIu64
+		        " frees are left out, and the blocks are those that were there when the "
+		        "snapshot was taken",
+		        gm_snapshot_device_name(device, name),
+		        device->requests > device->completions ? device->requests
+		                                               : device->completions);
+		gm_log_writer_gap(writing->log, text);
+		return NULL;
 	}
 	if (!count && !segments)
 		return NULL;
 	snprintf(text, sizeof(text),
 	        writing->snapshot->has_traces && device->count
-	                ? "cuda:%d: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
+	                ? "%s: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
 	                  " segments are older than the trace, which began late or lost its start"
-	                : "cuda:%d: no trace: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
+	                : "%s: no trace: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
 	                  " segments were there when the snapshot was taken, in no known order",
-	        device->index, count, bytes, segments);
+	        gm_snapshot_device_name(device, name), count, bytes, segments);
 	gm_log_writer_gap(writing->log, text);
 	return NULL;
 }
@@ -324,6 +347,9 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 		writing->skipped++;
 		return NULL;
 	}
+	bool freed = action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
+	if (freed && gm_lacks_allocations(device))
+		return NULL;
 	struct gm_snapshot *snapshot = writing->snapshot;
 	if (snapshot->annotations.items.count || snapshot->pickle.metadata.count)
 		gm_try(gm_annotations_say(&snapshot->annotations, writing->log,
@@ -335,11 +361,14 @@ static struct gm_error *put_entry(struct writing *writing, struct gm_trace_devic
 	bool block =
 	        action == GM_ALLOC || action == GM_FREE_REQUESTED || action == GM_FREE_COMPLETED;
 	if (!entry->block_size)
-		entry->block_size = block ? (entry->size + 511) / 512 * 512 : entry->size;
+		entry->block_size =
+		        block && !device->exact ? (entry->size + 511) / 512 * 512 : entry->size;
 	entry->stacks.python = stacks.python;
 	entry->stacks.native = stacks.native;
-	entry->device = (uint8_t)device->index;
+	entry->device = number_of(writing, device);
 	entry->flags = borrowed ? GM_EVENT_BORROWED : 0;
+	if (action == GM_FREE_REQUESTED && gm_lacks_completions(device))
+		entry->flags |= GM_EVENT_COMPLETES;
 	if (device->has_segments && device->next == device->count)
 		entry->flags |= GM_ENTRY_LAST;
 	if (action == GM_OOM) {
@@ -386,6 +415,13 @@ static struct gm_error *write_all(struct writing *writing)
 		gm_try(put_before(writing, &snapshot->devices.items[i], start));
 	while ((device = earliest(snapshot)))
 		gm_try(put_entry(writing, device));
+	if (snapshot->overflowed)
+		gm_log_writer_gap(writing->log,
+		        "the recorder's ring was full and overwrote the oldest entries of the "
+		        "trace");
+	if (snapshot->host_is_not_known)
+		gm_log_writer_gap(writing->log,
+		        "host_segments or host_traces have a form that is not known: left out");
 	if (writing->skipped) {
 		char text[120];
 		snprintf(text, sizeof(text),

@@ -4,6 +4,15 @@
 #include <string.h>
 #include <zlib.h>
 
+const char *gm_device_type_name(uint8_t type)
+{
+	/* c10/core/DeviceType.h and DeviceTypeName() of torch 2.15; numbers are never given anew */
+	static const char *const names[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",
+	        "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve",
+	        "lazy", "ipu", "mtia", "privateuseone"};
+	return type < sizeof(names) / sizeof(*names) ? names[type] : NULL;
+}
+
 const char *gm_action_name(enum gm_action action)
 {
 	static const char *const names[GM_ACTION_COUNT] = {
@@ -16,6 +25,7 @@ const char *gm_action_name(enum gm_action action)
 	        [GM_SEGMENT_UNMAP] = "segment_unmap",
 	        [GM_OOM] = "oom",
 	        [GM_SNAPSHOT] = "snapshot",
+	        [GM_ANNOTATE] = "annotate",
 	};
 	return (unsigned)action < GM_ACTION_COUNT ? names[action] : NULL;
 }

@@ -25,6 +25,7 @@ enum gm_action {
 	GM_SEGMENT_UNMAP,
 	GM_OOM,
 	GM_SNAPSHOT,
+	GM_ANNOTATE, /* the block at `address` gets a label: the event's metadata */
 	GM_ACTION_COUNT,
 };
 /* PyTorch's word for it ("free_requested"), or NULL. */
@@ -33,13 +34,23 @@ const char *gm_action_name(enum gm_action action);
 enum gm_event_flags {
 	GM_EVENT_BORROWED = 1,    /* the Python stack is that of the thread waiting in backward() */
 	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
+	GM_EVENT_COMPLETES =
+	        4, /* a free_requested whose free_completed was not recorded: it counts as both */
 };
 
 /* Device types beside c10::DeviceType's: memory that PyTorch's allocator knows nothing of. */
 enum {
-	GM_LOG_DEVICE_BESIDE = 64, /* the device's, got by other libraries */
-	GM_LOG_DEVICE_PINNED = 65, /* the host's, pinned by the CUDA runtime */
+	GM_LOG_DEVICE_BESIDE = 64,  /* the device's, got by other libraries */
+	GM_LOG_DEVICE_PINNED = 65,  /* the host's, pinned by the CUDA runtime */
+	GM_LOG_DEVICE_UNKNOWN = 66, /* an accelerator's whose type the recording does not tell */
 };
+/* The name of a c10::DeviceType ("cuda", "xpu", "privateuseone"); NULL: it is none. */
+const char *gm_device_type_name(uint8_t type);
+/* Memory of a device that PyTorch's allocator hands out; not the host's. */
+static inline bool gm_device_is_accelerator(uint8_t type)
+{
+	return type == GM_LOG_DEVICE_UNKNOWN || (type != 0 && type < GM_LOG_DEVICE_BESIDE);
+}
 
 /* Ids count from 1; 0 means none or unknown. */
 struct gm_event {

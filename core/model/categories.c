@@ -32,6 +32,7 @@ enum reason {
 	DATA_LOADER,
 	WORKSPACE_NAMED,
 	WORKSPACE_SIZED,
+	WORKSPACE_AT_ONCE,
 	COLLECTIVE,
 	CACHE,
 	SHORT_LIVED,
@@ -76,6 +77,9 @@ static const struct {
         [WORKSPACE_NAMED] = {GM_CATEGORY_WORKSPACE, "cuBLAS or cuDNN asked for it as workspace"},
         [WORKSPACE_SIZED] = {GM_CATEGORY_WORKSPACE,
                 "it has the size of a cuBLAS workspace, and stays from the first step on"},
+        [WORKSPACE_AT_ONCE] = {GM_CATEGORY_WORKSPACE,
+                "it has the size of a cuBLAS workspace, and was freed before anything else "
+                "happened"},
         [COLLECTIVE] = {GM_CATEGORY_COMMUNICATION, "torch.distributed moves data through it"},
         [CACHE] = {GM_CATEGORY_KV_CACHE, "the model's key-value cache keeps it"},
         [SHORT_LIVED] = {GM_CATEGORY_TEMPORARY, "it was freed where it was allocated"},
@@ -201,6 +205,23 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
 	               sizeof(requested), compare_sizes) != NULL;
 }
 
+/*
+ * Since torch 2.15 a matrix product gets its workspace from the allocator each time and gives it back at once. Where no
+ * native frames tell whose it is, the large sizes do: a gradient is read by the node behind it before it is freed. One
+ * that is added to a parameter's is not, which is why sizes of parameters are left out.
+ */
+static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,
+        const struct gm_site *site, enum gm_phase phase)
+{
+	uint64_t size = block->requested ? block->requested : block->size;
+	bool computes = phase == GM_PHASE_FORWARD || phase == GM_PHASE_RECOMPUTE ||
+	                phase == GM_PHASE_BACKWARD || phase == GM_PHASE_EVALUATION ||
+	                phase == GM_PHASE_PREFILL || phase == GM_PHASE_DECODE;
+	return computes && !site->native_stack && is_workspace_size(size) &&
+	       size > UINT64_C(4) << 20 && block->free_requested == block->alloc + 1 &&
+	       !is_parameter_size(working, size);
+}
+
 static enum reason in_init(const struct working *working, const struct origin *origin)
 {
 	if (origin->flags & GM_FROM_SHARDING)
@@ -283,6 +304,8 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 		return WORKSPACE_NAMED;
 	if (origin->flags & GM_FROM_COLLECTIVE)
 		return COLLECTIVE;
+	if (is_workspace_of_one_call(working, block, site, born.phase))
+		return WORKSPACE_AT_ONCE;
 	if (!site->python_stack && !site->native_stack)
 		return NO_STACK;
 	if (origin->flags & GM_FROM_OPTIMIZER || born.phase == GM_PHASE_OPTIMIZER) {

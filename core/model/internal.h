@@ -17,6 +17,11 @@ struct run {
 	uint8_t phase;
 };
 
+/* An event that labelled a block. */
+struct label {
+	uint32_t block, event;
+};
+
 /* The usage of every device after each CHECKPOINT_EVENTS events; devices seen later have used nothing. */
 struct checkpoint {
 	size_t first, count; /* in `usages` */
@@ -60,7 +65,8 @@ struct gm_model {
 	GM_ARRAY(struct gm_usage) usages;
 	GM_ARRAY(struct run) runs;
 	GM_ARRAY(uint32_t) segment_events;
-	struct gm_live live; /* while the model is made or the log grows */
+	GM_ARRAY(struct label) labels; /* by block, then by event */
+	struct gm_live live;           /* while the model is made or the log grows */
 	struct gm_step_loop loop;
 	bool has_loop;
 	uint32_t step_count;
@@ -94,7 +100,7 @@ static inline void gm_usage_apply(struct gm_usage *usage, enum gm_action action,
 		if (block->free_requested == number ||
 		        (block->free_completed == number && block->free_requested == GM_NO_EVENT))
 			usage->allocated = gm_usage_less(usage->allocated, block->size);
-		if (block->free_completed == number) {
+		if (block->free_completed == number) { /* a request may be both */
 			usage->active = gm_usage_less(usage->active, block->size);
 			usage->requested = gm_usage_less(usage->requested, requested);
 		}
@@ -111,6 +117,11 @@ static inline void gm_usage_apply(struct gm_usage *usage, enum gm_action action,
 		break;
 	}
 }
+
+/* labels.c */
+bool gm_model_add_label(
+        struct gm_model *model, const struct gm_event *event, uint32_t number, size_t device);
+void gm_model_sort_labels(struct gm_model *model);
 
 /* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);

@@ -68,7 +68,8 @@ static bool free_block(
 	if (event->action == GM_FREE_REQUESTED) {
 		if (block->free_requested == GM_NO_EVENT)
 			block->free_requested = number;
-	} else {
+	}
+	if (event->action == GM_FREE_COMPLETED || event->flags & GM_EVENT_COMPLETES) {
 		block->free_completed = number;
 		gm_live_remove(&model->live, event->address, (uint32_t)device);
 	}
@@ -94,6 +95,8 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 		fits = free_block(model, event, number, device);
 	else if (event->action >= GM_SEGMENT_ALLOC && event->action <= GM_SEGMENT_UNMAP)
 		fits = gm_array_push(&model->segment_events, number);
+	else if (event->action == GM_ANNOTATE)
+		fits = gm_model_add_label(model, event, number, device);
 	if (!fits)
 		return false;
 	struct gm_model_device *owner = &model->devices.items[device];
@@ -210,6 +213,7 @@ static struct gm_error *read_on(struct gm_model *model)
 				return &gm_error_no_memory;
 		}
 	}
+	gm_model_sort_labels(model);
 	model->has_loop = gm_steps_loop(readings->finding, &model->loop);
 	if (gm_log_mark_count(model->log) && !gm_marks_read(&model->marks, model->log))
 		return &gm_error_no_memory;
@@ -302,6 +306,7 @@ void gm_model_destroy(struct gm_model *model)
 	gm_array_deinit(&model->usages);
 	gm_array_deinit(&model->runs);
 	gm_array_deinit(&model->segment_events);
+	gm_array_deinit(&model->labels);
 	gm_categories_destroy(model->categories);
 	gm_marks_destroy(model->marks);
 	gm_sites_deinit(&model->sites);
@@ -332,6 +337,9 @@ size_t gm_model_main_device(const struct gm_model *model)
 			return i;
 	for (size_t i = 0; i < model->devices.count; i++)
 		if (model->devices.items[i].type == 1)
+			return i;
+	for (size_t i = 0; i < model->devices.count; i++)
+		if (gm_device_is_accelerator(model->devices.items[i].type))
 			return i;
 	return model->devices.count ? 0 : SIZE_MAX;
 }

@@ -74,7 +74,8 @@ const struct gm_log *gm_model_log(const struct gm_model *model);
 size_t gm_model_device_count(const struct gm_model *model);
 /* Owned by the model. */
 const struct gm_model_device *gm_model_device(const struct gm_model *model, size_t index);
-/* The device that questions mean when none is named: the first CUDA one with events, else the first.
+/* The device that questions mean when none is named: the first CUDA one with events, else another accelerator, else
+ * the first.
  * SIZE_MAX: there is none. */
 size_t gm_model_main_device(const struct gm_model *model);
 
@@ -143,6 +144,11 @@ size_t gm_model_ranges(
         const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
 /* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL: nothing. */
 const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
+/* The labels of a block (torch.cuda.memory._annotate_tensor()), in the order in which it got them and each once; at most
+ * `max`. */
+size_t gm_model_labels(
+        const struct gm_model *model, size_t block, const char **ret_labels, size_t max);
+bool gm_model_has_labels(const struct gm_model *model);
 /* A frame of the stack at which the forward pass made the node whose backward the event is of; innermost first. False: there is no
  * such frame, or the stack is not known: PyTorch keeps it in anomaly mode alone. */
 struct gm_forward_frame {

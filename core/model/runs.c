@@ -263,13 +263,13 @@ size_t gm_model_ranges(
 
 const char *gm_model_metadata(const struct gm_model *model, uint64_t number)
 {
-	enum { CUDA = 1 };
 	struct gm_event event;
 	if (!model->marks || number >= model->event_count)
 		return NULL;
 	gm_log_event(model->log, number, &event);
-	return event.device_type == CUDA ? gm_marks_metadata(model->marks, number, event.thread)
-	                                 : NULL;
+	return gm_device_is_accelerator(event.device_type)
+	               ? gm_marks_metadata(model->marks, number, event.thread)
+	               : NULL;
 }
 
 bool gm_model_forward(const struct gm_model *model, uint64_t number, size_t index,

@@ -53,6 +53,8 @@ const char *gm_groups_head(const struct gm_blocks *blocks)
 		return "category";
 	case GM_BY_PHASE:
 		return "phase";
+	case GM_BY_LABEL:
+		return "label";
 	default:
 		return "allocated at";
 	}
@@ -71,6 +73,30 @@ void gm_put_blocks_head(const struct gm_blocks *blocks, const char *what, FILE *
 	if (step)
 		fprintf(out, ", in step %u", step);
 	fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
+}
+
+enum { LABELS_MAX = 16 };
+
+/* A block's labels as one cell. */
+static void put_labels(struct gm_table *table, const struct gm_model *model, uint32_t block)
+{
+	const char *labels[LABELS_MAX];
+	char text[240] = "";
+	size_t count = gm_model_labels(model, block, labels, LABELS_MAX), length = 0;
+	for (size_t i = 0; i < count && length < sizeof(text); i++)
+		length += (size_t)snprintf(
+		        text + length, sizeof(text) - length, "%s%s", i ? ", " : "", labels[i]);
+	gm_table_cell(table, "%s", text);
+}
+
+static json_t *labels_json(const struct gm_model *model, uint32_t block)
+{
+	const char *labels[LABELS_MAX];
+	size_t count = gm_model_labels(model, block, labels, LABELS_MAX);
+	json_t *array = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(array, gm_json_string(labels[i]));
+	return array;
 }
 
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
@@ -123,14 +149,17 @@ struct gm_error *gm_render_blocks_text(
 		return gm_render_groups(
 		        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
 	static const char *const heads[] = {
-	        "block", "address", "size", "step", "phase", "allocated at"};
-	struct gm_table *table = gm_table_create(heads, "rlrrll");
+	        "block", "address", "size", "step", "phase", "allocated at", "label"};
+	bool labels = gm_model_has_labels(blocks->model);
+	struct gm_table *table = gm_table_create(heads, labels ? "rlrrlll" : "rlrrll");
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
 		if (blocks->notes)
 			gm_text_note(&blocks->notes[i], note, sizeof(note));
 		put_block_cells(table, blocks->model, block, note);
+		if (labels)
+			put_labels(table, blocks->model, blocks->live[i]);
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
@@ -265,6 +294,9 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		json_t *one = block_json(blocks->model, block);
 		put_category(one, blocks, blocks->live[i]);
+		if (gm_model_has_labels(blocks->model))
+			json_object_set_new(
+			        one, "labels", labels_json(blocks->model, blocks->live[i]));
 		if (blocks->notes)
 			json_object_set_new(one, "tensor", gm_json_note(&blocks->notes[i]));
 		json_array_append_new(all, one);

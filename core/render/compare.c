@@ -14,6 +14,7 @@ static const char *by_name(enum gm_group_by by)
 	return by == GM_BY_CATEGORY ? "category"
 	       : by == GM_BY_PHASE  ? "phase"
 	       : by == GM_BY_STACK  ? "stack"
+	       : by == GM_BY_LABEL  ? "label"
 	                            : "line";
 }
 

@@ -66,8 +66,8 @@ static json_t *native_frames(const struct gm_log *log, uint32_t stack)
 
 const char *gm_json_device_type(uint8_t type)
 {
-	return type == 0                      ? "cpu"
-	       : type == 1                    ? "cuda"
+	const char *name = gm_device_type_name(type);
+	return name                           ? name
 	       : type == GM_LOG_DEVICE_BESIDE ? "cuda_beside"
 	       : type == GM_LOG_DEVICE_PINNED ? "pinned"
 	                                      : "other";

@@ -28,10 +28,13 @@ const char *gm_text_path(const char *path)
 
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT])
 {
+	const char *name = gm_device_type_name(type);
 	if (type == 0)
 		snprintf(buffer, GM_SIZE_TEXT, "cpu");
-	else if (type == 1)
-		snprintf(buffer, GM_SIZE_TEXT, "cuda:%d", index);
+	else if (name)
+		snprintf(buffer, GM_SIZE_TEXT, "%s:%d", name, index);
+	else if (type == GM_LOG_DEVICE_UNKNOWN)
+		snprintf(buffer, GM_SIZE_TEXT, "device %d", index);
 	else if (type == GM_LOG_DEVICE_BESIDE)
 		snprintf(buffer, GM_SIZE_TEXT, "cuda:%u beside PyTorch", (unsigned)index & 127);
 	else if (type == GM_LOG_DEVICE_PINNED)
