@@ -153,7 +153,7 @@ static bool drives_no_generator(struct gm_python *python, const struct gm_python
 static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_python_frame *ret_dying, int *ret_slot)
 {
-	enum { FRAME_COMPLETED = 1, MAX_STACK = 64, HEAD = 16 };
+	enum { MAX_STACK = 64, HEAD = 16 };
 	const struct gm_python_layout *layout = &python->layout;
 	const struct gm_code_entry *entry = gm_py_entry_of(frame->code);
 	uint64_t stack[MAX_STACK];
@@ -178,7 +178,7 @@ static bool find_generator(struct gm_python *python, const struct gm_python_fram
 		                python, gm_u64_at(heads + i * HEAD, layout->object_type)) ||
 		        !gm_image_try_read(python->image,
 		                stack[i] + (uint64_t)layout->generator_state, &state, 1) ||
-		        state < FRAME_COMPLETED ||
+		        state < layout->generator_finished ||
 		        !gm_py_read_frame(python, stack[i] + (uint64_t)layout->generator_frame,
 		                &raw, &previous))
 			continue;

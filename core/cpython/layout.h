@@ -190,6 +190,7 @@ struct gm_python_layout {
 	int32_t iterator_sequence;
 	int32_t generator_frame;
 	int32_t generator_state;
+	int32_t generator_finished; /* this state and above: nothing is left in its frame */
 	int32_t generator_code;
 	int32_t generator_name;
 	int32_t generator_qualname;
@@ -235,7 +236,8 @@ static inline uint64_t gm_refcount_in(const struct gm_python_layout *layout, uin
 }
 
 extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310,
-        gm_python_layout_311, gm_python_layout_312, gm_python_layout_313, gm_python_layout_314;
+        gm_python_layout_311, gm_python_layout_312, gm_python_layout_313, gm_python_layout_314,
+        gm_python_layout_315;
 
 /* A field of the layout whose offset CPython also publishes in its _Py_DebugOffsets (3.13+). */
 struct gm_published_field {
@@ -246,6 +248,6 @@ struct gm_published_field {
 };
 
 extern const struct gm_published_field gm_published_309[], gm_published_310[], gm_published_311[],
-        gm_published_312[], gm_published_313[], gm_published_314[];
+        gm_published_312[], gm_published_313[], gm_published_314[], gm_published_315[];
 
 #endif

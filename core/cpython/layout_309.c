@@ -183,6 +183,7 @@ const struct gm_python_layout gm_python_layout_309 = {
 	.iterator_sequence = 24, /* struct sequence_iterator.sequence, Objects/listobject.c */
 	.generator_frame = 16, /* PyGenObject.gi_frame, Include/genobject.h */
 	.generator_state = GM_NO_FIELD,
+	.generator_finished = GM_NO_FIELD,
 	.generator_code = 32, /* PyGenObject.gi_code, Include/genobject.h */
 	.generator_name = 48, /* PyGenObject.gi_name, Include/cpython/genobject.h */
 	.generator_qualname = 56, /* PyGenObject.gi_qualname, Include/cpython/genobject.h */

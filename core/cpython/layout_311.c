@@ -183,6 +183,7 @@ const struct gm_python_layout gm_python_layout_311 = {
 	.iterator_sequence = 24, /* struct sequence_iterator.sequence, Objects/listobject.c */
 	.generator_frame = 80, /* PyGenObject.gi_iframe, Include/cpython/genobject.h */
 	.generator_state = 75, /* PyGenObject.gi_frame_state, Include/cpython/genobject.h */
+	.generator_finished = 1, /* FRAME_COMPLETED, Include/internal/pycore_frame.h */
 	.generator_code = 16, /* PyGenObject.gi_code, Include/genobject.h */
 	.generator_name = 32, /* PyGenObject.gi_name, Include/cpython/genobject.h */
 	.generator_qualname = 40, /* PyGenObject.gi_qualname, Include/cpython/genobject.h */

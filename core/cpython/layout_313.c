@@ -183,6 +183,7 @@ const struct gm_python_layout gm_python_layout_313 = {
 	.iterator_sequence = 24, /* struct sequence_iterator.sequence, Objects/listobject.c */
 	.generator_frame = 72, /* PyGenObject.gi_iframe, Include/cpython/genobject.h */
 	.generator_state = 67, /* PyGenObject.gi_frame_state, Include/cpython/genobject.h */
+	.generator_finished = 1, /* FRAME_COMPLETED, Include/internal/pycore_frame.h */
 	.generator_code = GM_NO_FIELD,
 	.generator_name = 24, /* PyGenObject.gi_name, Include/cpython/genobject.h */
 	.generator_qualname = 32, /* PyGenObject.gi_qualname, Include/cpython/genobject.h */

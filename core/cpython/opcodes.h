@@ -62,6 +62,6 @@ struct gm_opcode {
 };
 
 extern const struct gm_opcode gm_opcodes_309[256], gm_opcodes_310[256], gm_opcodes_311[256],
-        gm_opcodes_312[256], gm_opcodes_313[256], gm_opcodes_314[256];
+        gm_opcodes_312[256], gm_opcodes_313[256], gm_opcodes_314[256], gm_opcodes_315[256];
 
 #endif

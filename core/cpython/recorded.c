@@ -107,7 +107,10 @@ struct gm_error *gm_python_recorded_code(struct gm_python *python,
 	return NULL;
 }
 
-int gm_python_recorded_depth(struct gm_python *python, const struct gm_code *code, uint32_t offset)
+int gm_python_recorded_iterator(
+        struct gm_python *python, const struct gm_code *code, uint32_t offset)
 {
-	return gm_py_depth_at(python, gm_py_entry_of(code), offset);
+	int depth = gm_py_depth_at(python, gm_py_entry_of(code), offset);
+
+	return depth < python->layout.loop_slots ? -1 : depth - python->layout.loop_slots;
 }

@@ -32,7 +32,8 @@ void gm_python_recorded_close(struct gm_python *python);
 /* Copies and decodes. The code is the handle's. */
 struct gm_error *gm_python_recorded_code(struct gm_python *python,
         const struct gm_recorded_code *recorded, const struct gm_code **ret_code);
-/* How many values lie on the stack while the instruction at an offset runs; -1: not known. */
-int gm_python_recorded_depth(struct gm_python *python, const struct gm_code *code, uint32_t offset);
+/* Where the iterator of the loop that begins at an offset lies, in values of the stack; -1: not known. */
+int gm_python_recorded_iterator(
+        struct gm_python *python, const struct gm_code *code, uint32_t offset);
 
 #endif

@@ -136,9 +136,6 @@ bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object)
 
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 {
-	enum {
-		FRAME_COMPLETED = 1
-	}; /* Include/internal/pycore_frame.h: this and above: nothing is left */
 	struct gm_python *python = visit->python;
 	const struct gm_python_layout *l = &python->layout;
 	int8_t state = 0;
@@ -153,7 +150,7 @@ bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object)
 		        visit, object, l->generator_frame, GM_EDGE_OTHER, "gi_frame");
 	if (!gm_image_try_read(python->image, object + (uint64_t)l->generator_state, &state, 1))
 		return false;
-	if (state >= FRAME_COMPLETED)
+	if (state >= l->generator_finished)
 		return true;
 	frame = object + (uint64_t)l->generator_frame;
 	return visit_frame(visit, frame);

@@ -15,6 +15,7 @@ static const struct gm_python_tables all[] = {
         VERSION(312, 0x030c),
         VERSION(313, 0x030d),
         VERSION(314, 0x030e),
+        VERSION(315, 0x030f),
 };
 
 const struct gm_python_tables *gm_python_tables_of(int version)

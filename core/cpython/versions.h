@@ -22,8 +22,8 @@ struct gm_python_tables {
 const struct gm_python_tables *gm_python_tables_of(int version);
 /* All of them, oldest first. */
 const struct gm_python_tables *gm_python_tables_all(size_t *ret_count);
-/* "3.9 to 3.14", for messages. */
-#define GM_PYTHON_VERSIONS "3.9 to 3.14"
+/* "3.9 to 3.15", for messages. */
+#define GM_PYTHON_VERSIONS "3.9 to 3.15"
 
 /*
  * The head of _Py_DebugOffsets, which 3.13 and later have at _PyRuntime, the same in all versions (3.13: Include/internal/

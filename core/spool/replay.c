@@ -151,7 +151,7 @@ static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t cod
 		const struct gm_loop *loop = &code->loops[i];
 		if (offset < loop->start || offset >= loop->end)
 			continue;
-		if (gm_python_recorded_depth(tables->python, code, loop->start) == (int)slot + 1) {
+		if (gm_python_recorded_iterator(tables->python, code, loop->start) == (int)slot) {
 			*ret_loop = i;
 			return true;
 		}

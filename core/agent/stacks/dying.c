@@ -16,7 +16,6 @@ enum {
 	GENERATOR =
 	        0x20 | 0x80 |
 	        0x200, /* CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR, Include/cpython/code.h */
-	FRAME_COMPLETED = 1, /* and FRAME_CLEARED 4: Include/internal/pycore_frame.h */
 	STACK_MAX = 32,
 };
 
@@ -154,7 +153,7 @@ static uint32_t find_generator(struct gm_stacks_thread *thread, const struct gm_
 			continue;
 		state = *(const int8_t *)(uintptr_t)(object + (uint64_t)layout->generator_state);
 		frame = object + (uint64_t)layout->generator_frame;
-		if (state < FRAME_COMPLETED)
+		if (state < layout->generator_finished)
 			return 0; /* the innermost that runs */
 		code = gm_load(frame + (uint64_t)layout->frame_code) & gm_stacks_python.code_mask;
 		if (!is_code(code))

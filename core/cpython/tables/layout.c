@@ -503,9 +503,16 @@ static void callables(void)
 #if PY_VERSION_HEX >= 0x030b0000
 	FIELD(generator_frame, PyGenObject, gi_iframe, CPYTHON "genobject.h");
 	FIELD(generator_state, PyGenObject, gi_frame_state, CPYTHON "genobject.h");
+#if PY_VERSION_HEX >= 0x030f0000
+	ROW(generator_finished, FRAME_CLEARED,
+	        "FRAME_STATE_FINISHED(), " INTERNAL "pycore_frame.h");
+#else
+	ROW(generator_finished, FRAME_COMPLETED, "FRAME_COMPLETED, " INTERNAL "pycore_frame.h");
+#endif
 #else
 	FIELD(generator_frame, PyGenObject, gi_frame, "Include/genobject.h");
 	NONE(generator_state);
+	NONE(generator_finished);
 #endif
 #if PY_VERSION_HEX >= 0x030c0000
 	NONE(generator_code);
