@@ -231,6 +231,8 @@ struct gm_stacks_thread {
 	uint32_t generation;  /* of the start whose numbers are below */
 	uint64_t stack_end;   /* of the C stack; 0: not known */
 	uint64_t stack_start; /* the lowest address it may have */
+	uint64_t
+	        task_place; /* in it, the variable with the engine's task; 0: not known (waiter.c) */
 	uint32_t python_count, native_count;
 
 	/* borrow.c */

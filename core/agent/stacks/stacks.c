@@ -21,7 +21,7 @@ static _Atomic uint32_t python_tries;
 
 static void forget_thread(struct gm_stacks_thread *thread)
 {
-	thread->stack_end = thread->stack_start = 0;
+	thread->stack_end = thread->stack_start = thread->task_place = 0;
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
 	thread->forward = 0;

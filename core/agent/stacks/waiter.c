@@ -5,9 +5,13 @@
  * Engine::execute() on the stack of who waits, and by thread_main() on that of who works. A shared_ptr that
  * std::make_shared() made is two words, an object's address and that of its counts, 16 bytes before it
  * (libstdc++'s _Sp_counted_ptr_inplace). Such pairs are sought on both stacks; the outermost of this one that
- * exactly one waiter has tells. What is left over of earlier work lies further in, or is on no waiter's stack.
+ * exactly one waiter has tells. What is left over of earlier work lies further in.
  *
- * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc tells.
+ * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc tells. One that has not
+ * come to its wait yet, or was woken, stands nowhere. Where that is the one that is sought, a pair of earlier work could
+ * tell of another: its object was freed, and lies where a waiter's object of now does. So only where all were looked at
+ * is the outermost pair believed; and as it is a variable of thread_main(), it lies at the same place of this stack
+ * from then on, and is the only one that is asked about.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,8 +34,9 @@ static inline bool is_pair(const uint64_t *words)
 	       words[1] < UINT64_C(1) << 47;
 }
 
-/* Outermost first. */
-static size_t own_pairs(struct gm_stacks_thread *thread, uint64_t *ret_objects)
+/* Outermost first, each with its place. */
+static size_t own_pairs(
+        struct gm_stacks_thread *thread, uint64_t *ret_objects, uint64_t *ret_places)
 {
 	uint64_t here = ((uint64_t)(uintptr_t)__builtin_frame_address(0) + 15) & ~UINT64_C(7);
 	size_t count = 0;
@@ -39,6 +44,13 @@ static size_t own_pairs(struct gm_stacks_thread *thread, uint64_t *ret_objects)
 	if ((!thread->stack_end && !gm_native_find_stack(thread)) || here < thread->stack_start ||
 	        here >= thread->stack_end)
 		return 0;
+	if (thread->task_place >= here) {
+		const uint64_t words[2] = {
+		        gm_load(thread->task_place), gm_load(thread->task_place + 8)};
+		ret_objects[0] = words[0];
+		ret_places[0] = thread->task_place;
+		return is_pair(words);
+	}
 	if (thread->stack_end - here > OWN_BYTES)
 		here = thread->stack_end - OWN_BYTES;
 	for (uint64_t at = (thread->stack_end & ~UINT64_C(7)) - 16; at >= here && count < PAIRS_MAX;
@@ -49,8 +61,10 @@ static size_t own_pairs(struct gm_stacks_thread *thread, uint64_t *ret_objects)
 			continue;
 		for (size_t i = 0; i < count && !known; i++)
 			known = ret_objects[i] == words[0];
-		if (!known)
+		if (!known) {
+			ret_places[count] = at;
 			ret_objects[count++] = words[0];
+		}
 	}
 	return count;
 }
@@ -80,9 +94,9 @@ static uint64_t stack_pointer(uint32_t thread)
 	return last ? strtoull(last + 1, NULL, 16) : 0;
 }
 
-/* Which of the objects the waiter has, as bits. */
-static uint64_t common(struct gm_stacks_thread *thread, uint32_t waiter, const uint64_t *objects,
-        size_t object_count)
+/* Which of the objects the waiter has, as bits. False: its stack cannot be looked at. */
+static bool common(struct gm_stacks_thread *thread, uint32_t waiter, const uint64_t *objects,
+        size_t object_count, uint64_t *ret_has)
 {
 	uint64_t *words = (uint64_t *)(void *)thread->raw;
 	uint64_t at = stack_pointer(waiter) & ~UINT64_C(7), found = 0;
@@ -90,28 +104,32 @@ static uint64_t common(struct gm_stacks_thread *thread, uint32_t waiter, const u
 
 	_Static_assert(OTHERS_BYTES <= sizeof(thread->raw), "the scratch room holds it");
 	if (!at)
-		return 0;
+		return false;
 	while (size >= 1024 && !gm_read_checked(at, words, size))
 		size /= 2; /* it ends before */
-	for (size_t i = 0; size >= 1024 && i + 1 < size / 8; i++) {
+	if (size < 1024)
+		return false;
+	for (size_t i = 0; i + 1 < size / 8; i++) {
 		if (!is_pair(&words[i]))
 			continue;
 		for (size_t j = 0; j < object_count; j++)
 			found |= (uint64_t)(objects[j] == words[i]) << j;
 	}
-	return found;
+	*ret_has = found;
+	return true;
 }
 
 size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count)
 {
-	uint64_t objects[PAIRS_MAX], has[GM_WAITERS_MAX] = {0};
-	size_t object_count = own_pairs(thread, objects);
+	uint64_t objects[PAIRS_MAX], places[PAIRS_MAX], has[GM_WAITERS_MAX] = {0};
+	size_t object_count = own_pairs(thread, objects, places);
+	bool all = true;
 
 	for (size_t i = 0; i < count && object_count; i++) {
 		struct gm_stacks_thread *other = atomic_load(&gm_stacks_threads[waiters[i]]);
-		has[i] = common(thread, other->kernel_id, objects, object_count);
+		all &= common(thread, other->kernel_id, objects, object_count, &has[i]);
 	}
-	for (size_t j = 0; j < object_count; j++) {
+	for (size_t j = 0; j < object_count && (all || thread->task_place); j++) {
 		size_t holders = 0, which = 0;
 		for (size_t i = 0; i < count; i++) {
 			if (has[i] >> j & 1) {
@@ -119,8 +137,10 @@ size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, si
 				which = i;
 			}
 		}
-		if (holders == 1)
+		if (holders == 1) {
+			thread->task_place = places[j];
 			return which;
+		}
 	}
 	return GM_WAITERS_MAX;
 }
