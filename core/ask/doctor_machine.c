@@ -16,6 +16,11 @@
 static char *find_program(const char *name)
 {
 	const char *path = getenv("PATH");
+	struct stat named;
+	if (strchr(name, '/'))
+		return stat(name, &named) == 0 && S_ISREG(named.st_mode) && access(name, X_OK) == 0
+		               ? strdup(name)
+		               : NULL;
 	for (const char *cursor = path ? path : "/usr/bin:/bin"; *cursor;) {
 		size_t length = strcspn(cursor, ":");
 		char *candidate = NULL;
@@ -52,7 +57,7 @@ static bool ask_gdb(const char *path, char *line, size_t size)
 {
 	char command[PATH_MAX + 256];
 	if (strchr(path, '\'') || snprintf(command, sizeof(command),
-	                                  "timeout 20 '%s' -nx -batch -ex 'python import sys; "
+	                                  "timeout 300 '%s' -nx -batch -ex 'python import sys; "
 	                                  "print(\"%%s, Python %%d.%%d\" %% ((gdb.VERSION,) + "
 	                                  "sys.version_info[:2]))' "
 	                                  "2>/dev/null </dev/null",
@@ -68,13 +73,19 @@ static bool ask_gdb(const char *path, char *line, size_t size)
 static struct gm_error *check_gdb(
         struct gm_context *context, struct gm_doctor *doctor, bool *ret_usable)
 {
-	_cleanup_free_ char *path = find_program("gdb");
+	const char *wanted = getenv("GPUMEM_GDB");
+	bool named = wanted && *wanted;
+	_cleanup_free_ char *path = find_program(named ? wanted : "gdb");
 	char version[128] = "";
 	*ret_usable = true;
 	if (!context->shell)
 		return gm_doctor_add(
 		        &doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "this is asked inside it");
 	*ret_usable = false;
+	if (!path && named)
+		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
+		        "set GPUMEM_GDB to a gdb, or leave it out",
+		        "%s, which GPUMEM_GDB names, is not there", wanted);
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
 		        "install it (Debian: apt-get install gdb)", "not found on the PATH");
@@ -83,7 +94,8 @@ static struct gm_error *check_gdb(
 		        "install one built with Python (Debian: apt-get install gdb)",
 		        "%s: it has no Python", path);
 	*ret_usable = true;
-	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "%s: %s", version, path);
+	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "%s: %s%s", version, path,
+	        named ? " (GPUMEM_GDB)" : "");
 }
 
 static struct gm_error *check_cuda_gdb(struct gm_context *context, struct gm_doctor *doctor)

@@ -143,6 +143,8 @@ extern const struct gm_command gm_command_gdb;
 
 struct options {
 	bool cuda_gdb, help;
+	bool no_path;    /* --gdb, and nothing behind it */
+	const char *gdb; /* path or name; NULL: not said */
 	const char *sim; /* NULL: none; "": the default device */
 	bool attaches;
 	int first, end; /* gdb's own options, [first, end) of argv are all but ours */
@@ -166,6 +168,15 @@ static void parse(int argc, char **argv, struct options *options, bool *ours)
 			options->sim = word + 6;
 		else if (strcmp(word, "--cuda-gdb") == 0)
 			options->cuda_gdb = true;
+		else if (strncmp(word, "--gdb=", 6) == 0)
+			options->gdb = word + 6;
+		else if (strcmp(word, "--gdb") == 0 && i + 1 < argc &&
+		         strcmp(argv[i + 1], "--") != 0) {
+			options->gdb = argv[++i];
+			ours[i] = true;
+			continue;
+		} else if (strcmp(word, "--gdb") == 0)
+			options->no_path = true;
 		else if (strcmp(word, "--help") == 0)
 			options->help = true;
 		else
@@ -203,15 +214,51 @@ static struct gm_error *add_simulation(struct words *words, const char *profile)
 	return NULL;
 }
 
-static struct gm_error *build(
-        int argc, char **argv, const struct options *options, const bool *ours, struct words *words)
+/* A gdb that comes as a Python package is started by a script which sets these for the Python in it: the program is
+ * to have them as they are here. */
+static void add_python_settings(struct words *words)
 {
-	const char *debugger = options->cuda_gdb ? "cuda-gdb" : "gdb";
-	_cleanup_free_ char *path = find_program(debugger);
+	static const char *const names[] = {"PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = getenv(names[i]);
+		_cleanup_free_ char *set = NULL;
+		if (!value)
+			add_command(words, "unset environment ", names[i], "");
+		else if (!strchr(value, '\n') && asprintf(&set, "%s %s", names[i], value) >= 0)
+			add_command(words, "set environment ", set, "");
+	}
+}
+
+/* The debugger that is wanted: by an option, by the environment, or gdb. */
+static struct gm_error *find_debugger(const struct options *options, char **ret_path)
+{
+	const char *from_environment = getenv("GPUMEM_GDB");
+	if (options->no_path || (options->gdb && !*options->gdb))
+		return gm_error_create(GM_USAGE,
+		        "gdb: --gdb: PATH is missing: name a gdb, as in --gdb /usr/bin/gdb");
+	bool named = options->gdb || (!options->cuda_gdb && from_environment && *from_environment);
+	const char *debugger = options->gdb        ? options->gdb
+	                       : options->cuda_gdb ? "cuda-gdb"
+	                       : named             ? from_environment
+	                                           : "gdb";
+	char *path = find_program(debugger);
+	if (!path && named)
+		return gm_error_create(GM_TARGET,
+		        "%s: there is no such program: name a gdb with %s", debugger,
+		        options->gdb ? "--gdb" : "GPUMEM_GDB");
 	if (!path)
 		return gm_error_create(GM_TARGET,
 		        "%s: not found on the PATH: install it (Debian: apt-get install %s)",
 		        debugger, options->cuda_gdb ? "nvidia-cuda-gdb, from non-free" : "gdb");
+	*ret_path = path;
+	return NULL;
+}
+
+static struct gm_error *build(
+        int argc, char **argv, const struct options *options, const bool *ours, struct words *words)
+{
+	_cleanup_free_ char *path = NULL;
+	gm_try(find_debugger(options, &path));
 	_cleanup_free_ char *plugin = beside_us((const char *const[]){
 	        "../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
 	if (!plugin)
@@ -227,6 +274,7 @@ static struct gm_error *build(
 	add_command(words, "source ", plugin, "");
 	if (options->attaches)
 		add_command(words, "python gpumem.libraries.quiet_loading()", "", "");
+	add_python_settings(words);
 	if (options->sim)
 		gm_try(add_simulation(words, options->sim));
 	for (int i = 1; i < options->end; i++)
@@ -272,11 +320,12 @@ static struct gm_error *run_gdb(
 const struct gm_command gm_command_gdb = {
         .name = "gdb",
         .summary = "start gdb or cuda-gdb with gpumem's commands loaded",
-        .usage = "[--sim[=PROFILE]] [--cuda-gdb] [GDB OPTIONS] -- PROG ARGS\n"
+        .usage = "[--sim[=PROFILE]] [--cuda-gdb] [--gdb PATH] [GDB OPTIONS] -- PROG ARGS\n"
                  "Starts the debugger on a program, with the gpumem commands in it.\n\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU\n"
-                 "  --cuda-gdb       cuda-gdb instead of gdb\n\n"
+                 "  --cuda-gdb       cuda-gdb instead of gdb\n"
+                 "  --gdb PATH       this gdb (also: $GPUMEM_GDB)\n\n"
                  "All other options are gdb's own: `-p PID` attaches, `-batch -ex COMMAND` runs "
                  "commands.\n\n"
                  "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",

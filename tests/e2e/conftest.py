@@ -30,6 +30,29 @@ def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run the tests marked long too")
 
 
+def note_of_set_up(name):
+    """Why set-up could not get something, where it noted that."""
+    note = ROOT / "build" / name
+    return note.read_text().strip() if note.exists() else "./scripts/setup --with-tests gets it"
+
+
+# The debuggers that are tested: the program, and why it may not be there. docs/recording.md names them too.
+DEBUGGERS = {
+    "gdb": ("gdb", lambda: "Debian: gdb"),
+    "newest-gdb": (str(ROOT / "build" / "newest-gdb" / "bin" / "gdb"), lambda: note_of_set_up("no-newest-gdb")),
+    "cuda-gdb": ("cuda-gdb", lambda: note_of_set_up("no-cuda-gdb")),
+}
+
+
+def pytest_generate_tests(metafunc):
+    """What uses run_gdb runs in gdb; the core of it, and all of it with --long, in the other debuggers too."""
+    if "run_gdb" not in metafunc.fixturenames:
+        return
+    everywhere = metafunc.config.getoption("--long", default=False)
+    if everywhere or metafunc.definition.get_closest_marker("every_debugger"):
+        metafunc.parametrize("run_gdb", list(DEBUGGERS), indirect=True, scope="session")
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--long", default=False):
         return
@@ -89,8 +112,11 @@ class GdbRun(Run):
         return self.sections[index]
 
 
-def run_process(command, timeout=120, merge=False, **keys):
-    """Runs a command in a process group of its own, which is killed whole when the time is up."""
+def run_process(command, timeout=600, merge=False, **keys):
+    """Runs a command in a process group of its own, which is killed whole when the time is up.
+
+    The time is there for what hangs, and far beyond what a busy machine takes.
+    """
     keys.setdefault("stdin", subprocess.DEVNULL)
     with subprocess.Popen(
         [str(word) for word in command],
@@ -117,7 +143,7 @@ def can_trace():
     """Whether this machine lets a process be debugged: None, or the reason why not."""
     if not shutil.which("gdb"):
         return "no gdb on this machine"
-    run = run_process(["gdb", "-nx", "-batch", "-ex", "starti", "--args", "/bin/true"], timeout=30, merge=True)
+    run = run_process(["gdb", "-nx", "-batch", "-ex", "starti", "--args", "/bin/true"], timeout=600, merge=True)
     return None if "Program stopped" in run.out else f"gdb cannot start a program here: {run.out.strip()[-200:]}"
 
 
@@ -152,7 +178,7 @@ def gpumem():
 
 @pytest.fixture(scope="session")
 def run():
-    """run(command, timeout=120, merge=False, **Popen's) -> Run."""
+    """run(command, timeout=600, merge=False, **Popen's) -> Run."""
     return run_process
 
 
@@ -189,33 +215,34 @@ def gdb_works():
 
 
 @pytest.fixture(scope="session")
-def run_gdb(gpumem, gdb_works):
+def run_gdb(request, gpumem, gdb_works):
     """run_gdb(commands, program, args=(), sim=True, ...) -> GdbRun.
 
     Starts the debugger as a user does (`gpumem gdb --sim … -- python PROGRAM ARGS`) and types the commands.
     sim: False for none, True for the default device, or a profile or size. `pid=` attaches instead;
-    `cuda_gdb=True` takes cuda-gdb; `gdb_args` are gdb's own options, before the commands.
+    `gdb_args` are gdb's own options, before the commands. `run_gdb.debugger` is one of DEBUGGERS.
     """
+    name = getattr(request, "param", "gdb")
+    debugger, why_not = DEBUGGERS[name]
+    if not shutil.which(debugger):
+        pytest.skip(f"no {name} on this machine ({why_not()})")
 
     def call(
         commands,
         program=None,
         args=(),
         sim=True,
-        timeout=200,
+        timeout=600,
         gdb_args=(),
-        cuda_gdb=False,
         interpreter=None,
         pid=None,
         env=None,
         cwd=None,
     ):
         commands = list(commands)
-        line = [gpumem, "gdb"]
+        line = [gpumem, "gdb", *(["--gdb", debugger] if name != "gdb" else [])]
         if sim:
             line.append("--sim" if sim is True else f"--sim={sim}")
-        if cuda_gdb:
-            line.append("--cuda-gdb")
         line += ["-batch", "-ex", "set width 0", *gdb_args]
         if pid is not None:
             line += ["-p", pid]
@@ -228,6 +255,7 @@ def run_gdb(gpumem, gdb_works):
         finished = run_process(line, timeout=timeout, merge=True, env=environment, cwd=cwd)
         return GdbRun(finished.status, finished.out, commands)
 
+    call.debugger = name
     return call
 
 
@@ -238,12 +266,21 @@ def make_core(gdb_works):
         pytest.skip("no gcore on this machine")
 
     def make(pid, folder):
-        made = run_process(["gcore", "-o", folder / "core", str(pid)], timeout=300, merge=True)
+        made = run_process(["gcore", "-o", folder / "core", str(pid)], timeout=600, merge=True)
         path = folder / f"core.{pid}"
         assert made.status == 0 and path.exists(), f"gcore made no core: {made.out}"
         return path
 
     return make
+
+
+def the_program(pid):
+    """The program that `gpumem run`, of this number, started; beside it may be a process that packs."""
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        for child in map(int, children.read().split()):
+            if not Path(f"/proc/{child}/comm").read_text().startswith("gpumem"):
+                return child
+    raise AssertionError(f"process {pid} runs no program")
 
 
 @pytest.fixture
@@ -267,9 +304,9 @@ def spawn():
 
 @pytest.fixture
 def wait_for():
-    """wait_for(condition, timeout=60) -> its first true value; fails after the timeout."""
+    """wait_for(condition, timeout=600) -> its first true value; fails after the timeout."""
 
-    def wait(condition, timeout=60):
+    def wait(condition, timeout=600):
         end = time.monotonic() + timeout
         while True:
             value = condition()

@@ -2,11 +2,10 @@
 
 import os
 import re
-import shutil
 
 import pytest
 
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES
 
 LOOP = EXAMPLES / "linear_loop.py"
 CPU_LOOP = """
@@ -27,6 +26,7 @@ def cpu_loop(tmp_path):
 RECORD = "gpumem record --devices cpu"
 
 
+@pytest.mark.every_debugger
 def test_run_twice_records_each_run_anew(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "run", "run"], cpu_loop, sim=False)
     first, second = (re.search(r"recorded ([0-9,]+) events", gdb[index])[1] for index in (1, 2))
@@ -40,6 +40,7 @@ def test_questions_answer_after_the_program_has_ended(run_gdb, cpu_loop):
     assert "cpu_loop.py:4" in gdb["gpumem events"]
 
 
+@pytest.mark.every_debugger
 def test_no_breakpoint_of_ours_is_shown(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "tbreak _exit", "run", "info breakpoints", "continue", "info breakpoints"], cpu_loop, sim=False)
     assert "No breakpoints or watchpoints" in gdb[3]
@@ -119,6 +120,7 @@ def test_wrong_usage_is_one_line(run_gdb, command, line):
     assert "= 42" in gdb[1]
 
 
+@pytest.mark.every_debugger
 def test_asking_without_a_recording_says_what_to_do(run_gdb):
     gdb = run_gdb(["gpumem info", "gpumem who-holds x"], "/bin/true", sim=False)
     assert re.match(r"gpumem: .*: .*gpumem record.*\n\Z", gdb[0])
@@ -131,6 +133,7 @@ def test_recording_twice_is_refused(run_gdb, cpu_loop):
     assert "exited normally" in gdb["continue"]
 
 
+@pytest.mark.every_debugger
 def test_every_command_has_help_with_an_example(run_gdb):
     gdb = run_gdb(["help gpumem"], "/bin/true", sim=False)
     names = re.findall(r"^gpumem ([a-z-]+)(?:,[^-]*)? -- ", gdb[0], re.M)
@@ -140,6 +143,7 @@ def test_every_command_has_help_with_an_example(run_gdb):
         assert "example" in helps[index].lower() and "Traceback" not in helps[index], helps[index]
 
 
+@pytest.mark.every_debugger
 def test_completion_offers_words(run_gdb):
     gdb = run_gdb(["complete gpumem rec", "complete gpumem record st", "complete gpumem info --j"], "/bin/true", sim=False)
     assert gdb[0].strip() == "gpumem record"
@@ -147,6 +151,7 @@ def test_completion_offers_words(run_gdb):
     assert gdb[2].strip() == "gpumem info --json"
 
 
+@pytest.mark.every_debugger
 def test_step_stops_at_the_next_event_and_shows_it(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "tbreak Py_RunMain", "run", "gpumem step", "gpumem step 2", "gpumem step 1000000"], cpu_loop, sim=False)
     assert re.match(r"#0 +alloc ", [line for line in gdb["gpumem step"].splitlines() if line.startswith("#")][0])
@@ -185,6 +190,7 @@ last = torch.empty(300)
 """
 
 
+@pytest.mark.every_debugger
 def test_children_are_left_alone(run_gdb, tmp_path):
     program = tmp_path / "forks.py"
     program.write_text(FORKS)
@@ -215,33 +221,73 @@ def test_a_program_that_replaces_itself_is_recorded_anew(run_gdb, tmp_path):
     assert "exited normally" in gdb["run"]
 
 
+@pytest.mark.every_debugger
 def test_an_interrupt_stops_the_program_and_recording_goes_on(run_gdb, tmp_path):
     program = tmp_path / "long.py"
     program.write_text(
-        "import time, torch\n"
-        "for _ in range(800):\n    one = torch.empty(1000); time.sleep(0.01)\n"
+        "import os, sys, time, torch\n"
+        "here, end = sys.argv[1:]\n"
+        "while not os.path.exists(end):\n"
+        "    one = torch.empty(1000); time.sleep(0.01)\n"
+        "    open(here, 'w').close()\n"
         "print('whole')\n"
     )
-    interrupt = "python import threading, os, signal; threading.Timer(5, os.kill, (os.getpid(), signal.SIGINT)).start()"
-    gdb = run_gdb([RECORD, interrupt, "run", "gpumem record status", "continue"], program, sim=False)
+    here, end, waiter = tmp_path / "here", tmp_path / "end", tmp_path / "waiter.py"
+    waiter.write_text(
+        "import os, signal, threading, time\n"
+        "def wait():\n"
+        f"    while not os.path.exists({str(here)!r}):\n"
+        "        time.sleep(0.05)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=wait, daemon=True).start()\n"
+    )
+    commands = [RECORD, f"source {waiter}", "run", "gpumem record status", f"shell touch {end}", "continue"]
+    gdb = run_gdb(commands, program, [here, end], sim=False)
     assert "SIGINT" in gdb["run"]
     assert "recording process" in gdb["gpumem record status"]
     assert "whole" in gdb["continue"] and "exited normally" in gdb["continue"]
 
 
-def why_no_cuda_gdb():
-    """Set-up installs cuda-gdb where it can, and notes why where it cannot."""
-    note = ROOT / "build" / "no-cuda-gdb"
-    why = note.read_text().strip() if note.exists() else "Debian: nvidia-cuda-gdb, non-free"
-    return f"no cuda-gdb on this machine ({why})"
-
-
-@pytest.mark.skipif(not shutil.which("cuda-gdb"), reason=why_no_cuda_gdb())
-def test_cuda_gdb_records_the_same(run_gdb):
-    gdbs = [run_gdb(["gpumem record", "run", "gpumem events --json"], LOOP, cuda_gdb=cuda) for cuda in (False, True)]
-    plain, cuda = (
-        [(event["action"], event["size"], event.get("requested")) for event in gdb["gpumem events --json"].json_lines()]
-        for gdb in gdbs
+@pytest.mark.every_debugger
+def test_each_debugger_sees_what_the_agent_sees(run_gdb, run_gpumem, python, tmp_path):
+    log = tmp_path / "run.gpumem"
+    run_gpumem("run", "--sim", "-o", log, "--", python, LOOP).check()
+    gdb = run_gdb(["gpumem record", "run", "gpumem events --json"], LOOP)
+    theirs, ours = (
+        [(event["action"], event["size"], event.get("requested"), event["step"]) for event in events]
+        for events in (run_gpumem("events", log, "--json").check().json_lines(), gdb["gpumem events --json"].json_lines())
     )
-    assert len(plain) > 20 and plain == cuda, gdbs[1].out
-    assert "Unwinder" not in gdbs[1].out and "Python Exception" not in gdbs[1].out
+    assert len(ours) > 20 and ours == theirs, gdb.out
+    assert "Unwinder" not in gdb.out and "Python Exception" not in gdb.out
+
+
+def test_a_debugger_is_chosen_by_path_or_by_the_environment(run_gpumem, gdb_works, tmp_path):
+    debugger = tmp_path / "my gdb"
+    debugger.write_text('#!/bin/sh\necho mine; exec gdb "$@"\n')
+    debugger.chmod(0o755)
+    wanted = {**os.environ, "GPUMEM_GDB": str(debugger)}
+    for words, keys in ([["--gdb", debugger], {}], [[f"--gdb={debugger}"], {}], [[], {"env": wanted}]):
+        done = run_gpumem("gdb", *words, "-batch", "-ex", "gpumem info", "--", "/bin/true", **keys)
+        assert done.out.startswith("mine\n") and "gpumem record" in done.out + done.err, done.out + done.err
+    assert str(debugger) in run_gpumem("doctor", env=wanted).check().out
+    assert "mine" not in run_gpumem("gdb", "--gdb", "gdb", "-batch", "--", "/bin/true", env=wanted).check().out
+    for words in ["--gdb", "/none/gdb"], ["--gdb", "none-gdb"]:
+        assert "there is no such program: name a gdb with --gdb" in run_gpumem("gdb", *words).check(4).err
+    run_gpumem("gdb", "--gdb").check(2)
+    run_gpumem("gdb", "--gdb=", "--", "/bin/true").check(2)
+    lost = {**os.environ, "GPUMEM_GDB": "/none/gdb"}
+    assert "name a gdb with GPUMEM_GDB" in run_gpumem("gdb", env=lost).check(4).err
+    assert "which GPUMEM_GDB names, is not there" in run_gpumem("doctor", env=lost).check().out
+
+
+@pytest.mark.every_debugger
+@pytest.mark.parametrize("home", [None, "/nowhere"])
+def test_the_program_has_the_python_settings_of_the_one_who_started_gdb(run_gdb, tmp_path, home):
+    """A gdb that comes as a Python package sets some for itself."""
+    shown = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE")}
+    if home:
+        shown |= {"PYTHONPATH": f"{home}/a b:{home}"}
+    gdb = run_gdb(["run"], "/usr/bin/env", sim=False, env=shown)
+    found = dict(line.split("=", 1) for line in gdb["run"].splitlines() if line.startswith("PYTHON"))
+    assert found.pop("PYTHONPATH", None) == (f"{home}/a b:{home}" if home else None)
+    assert set(found) <= {"PYTHONUNBUFFERED"}

@@ -8,6 +8,7 @@ import pytest
 from conftest import EXAMPLES
 
 PROGRAM = EXAMPLES / "linear_loop.py"
+pytestmark = pytest.mark.every_debugger
 INPUT, OUTPUT = 200_000_000, 1_000_000_000
 
 

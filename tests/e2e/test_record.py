@@ -51,6 +51,7 @@ def recorded(run_gdb, commands, program, args=(), **keys):
     return gdb, gdb["gpumem events --json"].json_lines(), gdb["gpumem info --json"].json()
 
 
+@pytest.mark.every_debugger
 def test_backward_on_the_autograd_thread_carries_its_callers_stack(run_gdb):
     _, events, _ = recorded(run_gdb, [], EXAMPLES / "train_mlp.py")
     main = events[0]["thread"]
@@ -121,6 +122,7 @@ def attached(tmp_path, spawn, python, sim_env):
     return process, allocated, reserved
 
 
+@pytest.mark.every_debugger
 def test_attached_late_the_log_adds_up_and_says_so(attached, run_gdb):
     process, allocated, reserved = attached
     gdb = run_gdb(
@@ -143,7 +145,7 @@ def test_detached_the_program_goes_on(attached, run_gdb, wait_for):
     assert "detached" in gdb["detach"] and "recorded" in gdb["detach"]
     assert "events" in gdb["gpumem info"]
     before = cpu_time(process.pid)
-    wait_for(lambda: cpu_time(process.pid) > before, timeout=20)
+    wait_for(lambda: cpu_time(process.pid) > before)
     assert process.poll() is None
     assert tracer(process.pid) == 0
 
@@ -244,6 +246,7 @@ def test_a_users_extension_has_file_and_line_in_native_stacks(run_gdb, extension
     assert [(frame["file"], frame["line"]) for frame in frames] == [(str(source), 7)], alloc["native"]
 
 
+@pytest.mark.every_debugger
 def test_the_users_own_breakpoints_and_steps_work_while_recording(run_gdb, extension):
     program, source = extension
     gdb = run_gdb(

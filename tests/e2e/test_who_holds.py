@@ -414,6 +414,7 @@ def test_gdb_answers_for_a_variable_of_the_stopped_frame(stopped_in_gdb):
     assert "\n  item 0 of list: global 'history' of module __main__ (train.py)\n" in out
 
 
+@pytest.mark.every_debugger
 def test_gdb_answers_in_json_with_the_graph(stopped_in_gdb):
     answer = stopped_in_gdb[3].json()
     assert answer["block"]["device"] == 0
@@ -537,6 +538,7 @@ def test_gdb_tells_memory_that_is_of_no_block(stopped_in_gdb):
     assert "gpumem: 0x6d0000000000: " in stopped_in_gdb[6]
 
 
+@pytest.mark.every_debugger
 def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
     out = stopped_in_gdb[8]
     assert "every reference was found (1 of 1)" in out
