@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "test-results"
 JOBS = str(os.cpu_count() or 2)
+# The times that stages may take are there for what hangs: a busy machine takes many times as long as a quiet one.
 
 
 @dataclass
@@ -63,9 +64,9 @@ def build(folder, options, compiler=None):
     cache = ROOT / folder / "CMakeCache.txt"
     if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in cache.read_text():
         shutil.rmtree(ROOT / folder)  # a clone that was moved
-    status, text = shell(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", *options], 120, env)
+    status, text = shell(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", *options], 1800, env)
     if status == 0:
-        status, text = shell(["ninja", "-C", folder], 900)
+        status, text = shell(["ninja", "-C", folder], 7200)
     return [Case(name, "passed" if status == 0 else "failed", last_lines(text))]
 
 
@@ -77,10 +78,10 @@ OUTCOMES = {"OK": "passed", "FAILED": "failed", "ERROR": "failed", "SKIPPED": "s
 
 def unit_tests(folder):
     report = RESULTS / f"{folder}.xml"
-    command = ["ctest", "--test-dir", folder, "-j", JOBS, "--timeout", "300", "--output-junit", report]
+    command = ["ctest", "--test-dir", folder, "-j", JOBS, "--timeout", "1800", "--output-junit", report]
     command += ["--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
     report.unlink(missing_ok=True)
-    status, text = shell(command, 1200)
+    status, text = shell(command, 7200)
     if not report.exists():
         return [Case(f"{folder}: ctest", "failed", last_lines(text))]
     cases = []
@@ -117,7 +118,7 @@ def core_seeds(folder):
     try:
         for name, options in (("plain", []), ("compressed", ["--compress"])):
             core = folder / f"{name}.core"
-            status, _ = shell([ROOT / "build" / "bin" / "gpumem", "core", program.pid, "-o", core, *options], 60)
+            status, _ = shell([ROOT / "build" / "bin" / "gpumem", "core", program.pid, "-o", core, *options], 600)
             if status == 0:
                 (folder / f"seed-{name}").write_bytes(b"\1" + core.read_bytes()[: 256 << 10])
             core.unlink(missing_ok=True)
@@ -159,9 +160,9 @@ def fuzz(folder, seconds):
         corpus.mkdir(parents=True, exist_ok=True)
         SEEDS.get(program.name, lambda folder: None)(corpus)
         seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
-        command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048"]
+        command = [program, f"-max_total_time={seconds}", "-timeout=100", "-rss_limit_mb=2048"]
         command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]
-        status, text = shell(command, seconds + 120)
+        status, text = shell(command, seconds + 3600)
         cases.append(Case(f"{program.name} ({seconds} s)", "passed" if status == 0 else "failed", last_lines(text)))
     return cases
 
@@ -214,7 +215,7 @@ def versions():
             continue
         print(f"   {entry}", flush=True)
         files = [f"tests/e2e/{name}.py" for name in torch_matrix.TESTS]
-        found = python_tests(entry, files, 3600, ["--long"], {"GPUMEM_TEST_PYTHON": str(python)})
+        found = python_tests(entry, files, 14400, ["--long"], {"GPUMEM_TEST_PYTHON": str(python)})
         cases += [Case(f"{entry}: {case.name}", case.outcome, case.text) for case in found]
     return cases
 
@@ -226,17 +227,17 @@ def stages(options):
     pytest_options = ["--long"] if options.all else []
     if options.k:
         selected = [*pytest_options, "-k", options.k]
-        yield "tests that match", lambda: python_tests("selected", ["tests/checks", "tests/e2e"], 5400, selected)
+        yield "tests that match", lambda: python_tests("selected", ["tests/checks", "tests/e2e"], 14400, selected)
         return
     yield "unit tests", lambda: unit_tests("build")
     yield "sanitizer build", lambda: build("build-sanitize", ["-DGPUMEM_SANITIZE=ON"])
     yield "unit tests, sanitized", lambda: unit_tests("build-sanitize")
     yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
     yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
-    yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 300)
+    yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
     # A file's tests stay together: they share what they made first.
     together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", *pytest_options]
-    yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 14400 if options.all else 1500, together)
+    yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 86400 if options.all else 14400, together)
     if options.all:
         yield "other versions of CPython and PyTorch", versions
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ struct options {
 struct fitting {
 	const struct options *options;
 	struct gm_sim_choice device;
-	char folder[32];
+	char folder[PATH_MAX];
 	FILE *out;
 	bool header;
 };
@@ -146,7 +147,7 @@ static void stop(int signal)
 
 static void child(const struct fitting *fitting, int64_t value, char **settings)
 {
-	char path[64];
+	char path[PATH_MAX + 16];
 	snprintf(path, sizeof(path), "%s/output", fitting->folder);
 	int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
 	    nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -231,7 +232,7 @@ static void row(struct fitting *fitting, const struct gm_fit_run *run)
 static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *ret)
 {
 	struct fitting *fitting = data;
-	char account[64], output[64], text[TAIL];
+	char account[PATH_MAX + 16], output[PATH_MAX + 16], text[TAIL];
 	snprintf(account, sizeof(account), "%s/account", fitting->folder);
 	snprintf(output, sizeof(output), "%s/output", fitting->folder);
 	unlink(account);
@@ -348,7 +349,7 @@ static struct gm_error *answer_json(const struct fitting *fitting, const struct 
 static void tidy(const struct fitting *fitting)
 {
 	static const char *const files[] = {"account", "output"};
-	char path[64];
+	char path[PATH_MAX + 16];
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", fitting->folder, files[i]);
 		unlink(path);
@@ -367,13 +368,17 @@ static struct gm_error *run_fit(
 		gm_command_help(&gm_command_fit, out);
 		return NULL;
 	}
-	struct fitting fitting = {
-	        .options = &options, .folder = "/tmp/gpumem-fit-XXXXXX", .out = out};
+	struct fitting fitting = {.options = &options, .out = out};
+	const char *folder = getenv("TMPDIR");
+	if (snprintf(fitting.folder, sizeof(fitting.folder), "%s/gpumem-fit-XXXXXX",
+	            folder && *folder ? folder : "/tmp") >= (int)sizeof(fitting.folder))
+		return gm_error_create(GM_USAGE, "fit: TMPDIR: its path is too long: name another");
 	error = gm_sim_profile_parse(options.profile, &fitting.device);
 	if (error)
 		return error;
 	if (!mkdtemp(fitting.folder))
-		return gm_error_os(GM_INTERNAL, errno, "fit: %s", fitting.folder);
+		return gm_error_os(GM_TARGET, errno,
+		        "fit: %s cannot be made: name another folder with TMPDIR", fitting.folder);
 	/* Ctrl-C reaches the program too; we go on to tidy up. */
 	struct sigaction ours = {.sa_handler = stop}, interrupt, terminate;
 	sigaction(SIGINT, &ours, &interrupt);

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, ROOT
+from conftest import PYTHON, ROOT, the_program
 
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 CALLS = {"mmap": 9, "clone": 56, "fallocate": 285, "ptrace": 101, "process_vm_readv": 310, "memfd_create": 319, "clone3": 435}
@@ -157,13 +157,13 @@ def test_a_daemon_is_recorded_when_its_starter_has_long_ended(run_gpumem, tmp_pa
     assert sizes == [4 * (1000 + i) for i in range(100)] + [20000]
 
 
-def test_a_recorded_program_cannot_be_attached_to_a_second_time(spawn, run_gpumem, gpumem, tools, tmp_path, run):
+def test_a_recorded_program_cannot_be_attached_to_a_second_time(spawn, run_gpumem, gpumem, tools, tmp_path):
     run_of = spawn([gpumem, "run", "-o", tmp_path / "run.gpumem", "--", tools / "busy", "sleep"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert run_of.stdout.readline() == "begun\n"
-    pid = run(["pgrep", "-P", run_of.pid]).check().out.split()[0]
-    refused = run_gpumem("attach", pid, "-o", tmp_path / "b.gpumem")
+    pid = the_program(run_of.pid)
+    refused = run_gpumem("attach", "--timeout", "600", pid, "-o", tmp_path / "b.gpumem")
     assert refused.status == 4 and "recorded already" in refused.err and refused.err.count("\n") == 1
-    out, _ = run_of.communicate("x", timeout=60)
+    out, _ = run_of.communicate("x", timeout=600)
     assert run_of.returncode == 0 and out.startswith("right after")
 
 
@@ -171,9 +171,9 @@ def test_a_library_that_only_has_the_agents_name_is_told_and_left_alone(spawn, r
     (tmp_path / "other.c").write_text("int something;\n")
     build(tmp_path / "other.c", tmp_path / "libgpumem-agent.so", "-shared", "-fPIC")
     process = begun(spawn, [tools / "busy", "sleep"], env={**os.environ, "LD_PRELOAD": str(tmp_path / "libgpumem-agent.so")})
-    refused = run_gpumem("attach", process.pid)
+    refused = run_gpumem("attach", "--timeout", "600", process.pid)
     assert refused.status == 4 and "no agent that this gpumem knows" in refused.err
-    process.communicate("x", timeout=60)
+    process.communicate("x", timeout=600)
     assert process.returncode == 0
 
 
@@ -224,8 +224,8 @@ def test_a_program_of_musl_is_told_in_one_line(run, run_gpumem, spawn, tmp_path)
     assert finished.err.startswith("gpumem: nothing is recorded or simulated: ") and "musl" in finished.err
     assert finished.err.count("\n") == 1
     process = begun(spawn, [tmp_path / "a"])
-    assert "its C library is musl" in run_gpumem("attach", process.pid).check(4).err
-    process.communicate("x", timeout=60)
+    assert "its C library is musl" in run_gpumem("attach", "--timeout", "600", process.pid).check(4).err
+    process.communicate("x", timeout=600)
     assert process.returncode == 6
 
 
@@ -243,7 +243,7 @@ def test_a_program_in_a_filter_is_recorded_with_what_it_may_do(run_gpumem, witho
 
 
 def ends_rightly(process):
-    out, _ = process.communicate("x", timeout=60)
+    out, _ = process.communicate("x", timeout=600)
     assert process.returncode == 0 and out.startswith("right after"), out
 
 
@@ -260,7 +260,7 @@ def test_where_process_vm_readv_is_forbidden_attaching_works_or_says_so(spawn, r
     attached = run([*without("process_vm_readv"), gpumem, "attach", process.pid, "-o", tmp_path / "run.gpumem"])
     assert attached.status in (0, 4) and attached.err.count("\n") <= 1, attached.err
     if attached.status == 0:
-        run_gpumem("detach", process.pid).check()
+        run_gpumem("detach", "--timeout", "600", process.pid).check()
     else:
         assert "process_vm_readv" in attached.err or "may not be" in attached.err
     ends_rightly(process)
@@ -268,14 +268,14 @@ def test_where_process_vm_readv_is_forbidden_attaching_works_or_says_so(spawn, r
 
 def test_a_target_whose_filter_forbids_one_way_is_attached_to_by_another(spawn, run_gpumem, tools, without, tmp_path):
     process = begun(spawn, [*without("memfd_create"), tools / "busy", "threads"])
-    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
-    run_gpumem("detach", process.pid).check()
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
+    run_gpumem("detach", "--timeout", "600", process.pid).check()
     ends_rightly(process)
 
 
 def test_a_target_whose_filter_forbids_threads_is_told_and_goes_on(spawn, run_gpumem, tools, without, tmp_path):
     process = begun(spawn, [*without("clone", "clone3"), tools / "busy", "sleep"])
-    refused = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem")
+    refused = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem")
     assert refused.status == 4 and "cannot make a thread" in refused.err and refused.err.count("\n") == 1
     ends_rightly(process)
 
@@ -321,9 +321,9 @@ print("right", flush=True)
 def attaches_again_and_again(spawn, run_gpumem, command, folder, times, answer):
     process = begun(spawn, command)
     for number in range(times):
-        run_gpumem("attach", process.pid, "--devices", "cpu", "-o", folder / f"{number}.gpumem").check()
-        run_gpumem("detach", process.pid).check()
-    out, _ = process.communicate("x\n", timeout=60)
+        run_gpumem("attach", "--timeout", "600", process.pid, "--devices", "cpu", "-o", folder / f"{number}.gpumem").check()
+        run_gpumem("detach", "--timeout", "600", process.pid).check()
+    out, _ = process.communicate("x\n", timeout=600)
     assert process.returncode == 0 and answer in out, out
 
 

@@ -23,6 +23,12 @@ def account_of(path):
     return [struct.unpack_from("<qq", data, 8 + 16 * i) for i in range(count)]
 
 
+def done_by(path):
+    """How many of those the program has done so far: it is in another process's hands."""
+    with open(path, "rb") as file:
+        return struct.unpack("<q", file.read(8))[0]
+
+
 def log_of(run_gpumem, path):
     """The same of the log, its first block (the one before the account) left out."""
     events = run_gpumem("events", path, "--json").check().json_lines()
@@ -48,8 +54,8 @@ def agent_env(run_gpumem, tmp_path):
     return call
 
 
-def kill_and_compare(run_gpumem, environment, folder, count, seed):
-    """Kills `count` processes at random moments; the log of each is the prefix of its account."""
+def kill_and_compare(run_gpumem, environment, folder, count, seed, wait_for):
+    """Kills `count` processes at random moments of their work; the log of each is the prefix of its account."""
     choose = random.Random(seed)
     command = [PYTHON, PROGRAMS / "agent_churn.py", folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -60,23 +66,22 @@ def kill_and_compare(run_gpumem, environment, folder, count, seed):
             lines = sorted(parent.stdout.readline().strip() for _ in range(2))
             assert lines[1] == "begins"
             pids.append(int(lines[0]))
-            time.sleep(choose.random() * 0.1)
+            account, moment = folder / f"{number}.account", choose.randrange(200)
+            wait_for(lambda account=account, moment=moment: done_by(account) >= moment)
+            time.sleep(choose.random() * 0.002)  # between two allocations, or within one
             os.kill(pids[-1], choose.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV]))
         parent.stdin.close()
-    several = 0
     for number, pid in enumerate(pids):
         log = folder / f"{pid}.gpumem"
         told, ours = account_of(folder / f"{number}.account"), log_of(run_gpumem, log)
         # The program notes what it has done: the log may have one event more, and never one less.
         assert len(told) <= len(ours) <= len(told) + 1, (number, len(told), len(ours))
         assert ours[: len(told)] == told
-        several += len(told) > 30
-    assert several > count / 3
     return log
 
 
-def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agent_env, tmp_path):
-    log = kill_and_compare(run_gpumem, agent_env, tmp_path, 20, 1)
+def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agent_env, tmp_path, wait_for):
+    log = kill_and_compare(run_gpumem, agent_env, tmp_path, 20, 1, wait_for)
     info = run_gpumem("info", log, "--json").check().json()
     assert info["complete"] is False
     assert any("an event that was being written then is not here" in gap for gap in info["gaps"])
@@ -87,8 +92,8 @@ def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agen
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
-def test_two_hundred_kills(run_gpumem, agent_env, tmp_path):
-    kill_and_compare(run_gpumem, agent_env, tmp_path, 200, 2)
+def test_two_hundred_kills(run_gpumem, agent_env, tmp_path, wait_for):
+    kill_and_compare(run_gpumem, agent_env, tmp_path, 200, 2, wait_for)
 
 
 # --- other ends ---------------------------------------------------------------------------------------------
@@ -131,7 +136,7 @@ def test_a_signal_sent_to_run_reaches_the_program(gpumem, tmp_path, sim_env):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(60) == 5
+        assert process.wait(600) == 5
 
 
 def test_a_program_that_becomes_another_has_a_log_of_each(run_gpumem, record, tmp_path):

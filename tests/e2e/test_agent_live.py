@@ -8,11 +8,12 @@ import pytest
 from conftest import PYTHON, ROOT
 
 PROGRAM = """
-import random, sys, threading, torch
+import random, sys, threading, time, torch
 print("begun", flush=True)
 def work(seed):
     choose, mine = random.Random(seed), []
     while not done.is_set():
+        time.sleep(0.001)
         if mine and choose.random() < 0.5:
             mine.pop(choose.randrange(len(mine)))
         elif len(mine) < 50:
@@ -54,16 +55,15 @@ def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_
     while not log.exists():
         time.sleep(0.05)
     seen = []
-    for _ in range(12):
+    while len(set(seen)) <= 6:  # it is read in bits
         info = ask(door, log, "info")
         assert "the process still runs" in info and "missing" not in info
         seen.append(int(info.split(" events")[0].split()[-1]))
-        time.sleep(0.05)
     early = ask(door, log, "events").splitlines()
-    assert seen == sorted(seen) and len(set(seen)) > 6 and len(early) >= seen[-1]
+    assert seen == sorted(seen) and len(early) >= seen[-1]
     process.stdin.write("\n")
     process.stdin.close()
-    process.wait(60)
+    process.wait(600)
     whole = run_gpumem("events", log).check().out.splitlines()
     # steps are told by passes of a loop, of which there may be more to know later
     place, before = ([line.split("  step")[0].split("cuda:0")[0].split() for line in lines] for lines in (whole, early))

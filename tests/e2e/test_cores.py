@@ -2,12 +2,14 @@
 program holds one tensor in a module's variable."""
 
 import os
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 
+import packed
 import pytest
 
 from conftest import ROOT, run_process
@@ -32,8 +34,10 @@ def stop(process):
 
 
 def resident(pid):
-    with open(f"/proc/{pid}/status") as status:
-        return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+    """KiB of the process's own: (what is in memory, what of it was written to). Pages of files come and go by the machine's needs."""
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        sizes = dict(re.findall(r"^(\w+): +(\d+) kB", rollup.read(), re.M))
+    return int(sizes["Rss"]), int(sizes["Anonymous"])
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ def test_a_variable_is_found_in_a_core_of_ours(written, run_gpumem):
 
 
 def test_the_process_did_not_grow_and_was_let_go(written):
-    assert written.after == written.before
+    assert written.after[1] <= written.before[1]
     with open(f"/proc/{written.pid}/status") as status:
         assert "TracerPid:\t0\n" in status.read()
 
@@ -69,7 +73,11 @@ def test_the_process_did_not_grow_and_was_let_go(written):
 def test_neither_device_memory_nor_untouched_pages_are_in_it(written):
     said, size = written.said, os.stat(written.core)
     assert said["left_out"]["device"] > 10 << 30
-    assert said["disk"] == size.st_blocks * 512 <= written.before * 1024
+    # the file system adds blocks of its own when it writes the file out: up to one for every few of its pieces
+    with open(written.core, "rb") as core:
+        data = packed.data_bytes(core, 0, size.st_size)
+    assert data <= said["disk"] <= data * 1.02 + (1 << 20)
+    assert data <= written.before[0] * 1024
     assert said["length"] == size.st_size < 4 << 30
     assert said["unread"] == 0 and said["threads"] >= 1
 
@@ -125,14 +133,13 @@ def test_where_no_process_is_named_the_usage_says_so(run_gpumem):
     assert "there is no such process" in run_gpumem("core", 1 << 22).check(4).err
 
 
-def test_interrupted_it_leaves_nothing_and_the_process_goes_on(written, gpumem, tmp_path):
-    asked = subprocess.Popen([gpumem, "core", str(written.pid), "-o", tmp_path / "core"], stderr=subprocess.PIPE, text=True)
-    seized = False
-    while asked.poll() is None and not seized:
-        with open(f"/proc/{written.pid}/status") as status:
-            seized = "TracerPid:\t0\n" not in status.read()
-    asked.send_signal(signal.SIGINT)
-    _, err = asked.communicate(timeout=60)
+@pytest.mark.parametrize("reads", [2, 20, 200])
+def test_interrupted_it_leaves_nothing_and_the_process_goes_on(written, gpumem, build_dir, tmp_path, reads):
+    """It gets SIGINT as it reads the process's memory for the n-th time."""
+    environment = {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libkill_target.so"), "GPUMEM_TEST_INTERRUPT_AT": str(reads)}
+    command = [gpumem, "core", str(written.pid), "-o", tmp_path / "core"]
+    asked = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    _, err = asked.communicate(timeout=600)
     assert asked.returncode == 4 and "given up" in err, (asked.returncode, err)
     assert not list(tmp_path.iterdir())
     with open(f"/proc/{written.pid}/status") as status:

@@ -148,8 +148,8 @@ def test_attaching_while_pytorchs_profiler_runs_leaves_its_profile_as_it_was(spa
         process = spawn([python, program, tmp_path / "told"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout.readline() == "profiling\n"
         if attach:
-            run_gpumem("attach", process.pid, "-o", log).check()
-        process.communicate("\n", timeout=100)
+            run_gpumem("attach", "--timeout", "600", process.pid, "-o", log).check()
+        process.communicate("\n", timeout=600)
         assert process.returncode == 0
         told.append(json.loads((tmp_path / "told").read_text()))
     assert told[0] == told[1] and told[1][2] == [243, 243]  # the profiler has CUPTI still

@@ -54,7 +54,7 @@ def copy(whole, tmp_path_factory):
 
 
 def ask(run_gpumem, question, *target):
-    return run_gpumem(question[0], *target, *question[1:], timeout=60)
+    return run_gpumem(question[0], *target, *question[1:])
 
 
 def refused(run, status, *parts):
@@ -140,7 +140,7 @@ def peak_of(command):
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
         watcher.join()
@@ -223,7 +223,7 @@ def test_a_process_that_ends_while_it_is_read_is_told_as_that(start_copies, run_
             environment = {
                 **os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libkill_target.so"), "GPUMEM_TEST_KILL_AT": str(moment),
             }  # fmt: skip
-            run = run_gpumem(question[0], "--pid", str(pid), *question[1:], env=environment, timeout=60)
+            run = run_gpumem(question[0], "--pid", str(pid), *question[1:], env=environment)
             if Path(f"/proc/{pid}").exists():
                 break  # the question reads less often
             refused(run, 4, f"process {pid}", "ended")

@@ -18,7 +18,7 @@ def runs(sim_env, run, tmp_path_factory):
     made = {}
     for name, arguments in {"a": ["400"], "same": ["400"], "wide": ["4000"], "leak": ["400", "leak"]}.items():
         path = folder / f"{name}.pickle"
-        done = run([PYTHON, PROGRAM, path, *arguments], env=sim_env(), timeout=120).check()
+        done = run([PYTHON, PROGRAM, path, *arguments], env=sim_env()).check()
         made[name] = path, json.loads(done.out)["peak"]
     return made
 

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-import time
+import threading
 
 import pytest
 
@@ -78,7 +78,6 @@ def test_python_and_pytorch_are_recognised_through_gdbserver(held, gdbserver):
         assert re.search(line, run.out), run.out
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.long  # every writable byte comes through gdbserver, at 20 MB a second
 def test_who_holds_answers_through_gdbserver(held, gdbserver):
     port = gdbserver(held.pid)
@@ -101,7 +100,6 @@ def test_through_gdbserver_files_of_the_other_side_are_used(held, gdbserver, tmp
     assert "none None" in run.out
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_what_ran_on_is_read_anew(spawn, python, gdbserver, tmp_path):
     program = tmp_path / "twice.py"
@@ -165,7 +163,7 @@ def unshare():
     command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     if not shutil.which("unshare"):
         pytest.skip("no unshare on this machine")
-    tried = run_process([*command, "true"], timeout=30)
+    tried = run_process([*command, "true"])
     if tried.status != 0:
         pytest.skip(f"namespaces are not allowed here: {tried.err.strip()}")
     return command
@@ -245,23 +243,12 @@ def test_another_users_process_is_refused_with_what_to_do(spawn, gpumem, build_d
     assert "run as the same user or as root" in run.err
 
 
-def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, gpumem, tmp_path):
-    """Killed at many moments of the question, which has then either answered or says that it has ended."""
-    ended = 0
-    for delay in (0.02, 0.05, 0.1, 0.2, 0.3):
-        process = start_held(spawn, python)
-        asked = subprocess.Popen(
-            [gpumem, "who-holds", "--pid", str(process.pid), process.address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        time.sleep(delay)
-        process.kill()
-        process.wait()
-        out, err = asked.communicate(timeout=60)
-        assert asked.returncode in (0, 4), (asked.returncode, out, err)
-        if asked.returncode == 4:
-            ended += 1
-            assert err.startswith("gpumem: ") and err.count("\n") == 1, err
-    assert ended > 0, "it never died in time"
+@pytest.mark.parametrize("moment", [1, 3, 10, 30])
+def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, run_gpumem, build_dir, moment):
+    """Killed as its memory is read for the n-th time."""
+    process = start_held(spawn, python)
+    threading.Thread(target=process.wait).start()  # so that it is gone when it is killed
+    environment = {**os.environ, "LD_PRELOAD": str(build_dir / "tests" / "libkill_target.so"), "GPUMEM_TEST_KILL_AT": str(moment)}
+    asked = run_gpumem("who-holds", "--pid", process.pid, process.address, env=environment).check(4)
+    assert asked.err.startswith("gpumem: ") and asked.err.count("\n") == 1, asked.err
+    assert process.wait(600) == -9

@@ -2,12 +2,11 @@
 
 import os
 import re
-import socket
 import subprocess
 
 import pytest
 
-from conftest import EXAMPLES, PYTHON, ROOT
+from conftest import EXAMPLES, PYTHON, ROOT, the_program
 
 PROGRAMS = ROOT / "tests" / "e2e" / "programs"
 RECORD = "gpumem record --engine agent"
@@ -61,17 +60,13 @@ agent_run.one_rank(rank)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["gpt", "trainer", "loader", "ddp"])
 def test_both_engines_see_the_same_of_one_run(run_gdb, run_gpumem, build_dir, sim_env, spawn, kind, tmp_path):
     """At once in one process, as PyTorch's own order of frees is not the same in two runs (a cache keyed by addresses)."""
     agent, log = build_dir / "lib" / "libgpumem-agent.so", tmp_path / "agent.gpumem"
-    environment = {**os.environ, "HISTORY": "0", "MASTER_ADDR": "127.0.0.1"}
+    environment = {**os.environ, "HISTORY": "0"}
     arguments = [PROGRAMS / "agent_run.py", kind, tmp_path / "out"]
     if kind == "ddp":
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            environment["MASTER_PORT"] = str(probe.getsockname()[1])
         arguments = ["-c", RANK, kind, tmp_path / "out", "0", PROGRAMS]
         other = ["-c", RANK, kind, tmp_path / "out", "1", PROGRAMS]
         spawn([PYTHON, *other], env={**sim_env("h100-80gbx2"), **environment, "LD_PRELOAD": sim_env("h100-80gbx2")["LD_PRELOAD"]})
@@ -119,6 +114,7 @@ def test_questions_read_along_while_the_agent_records(run_gdb, stops):
     assert "end 20971520 17825792" in gdb.out
 
 
+@pytest.mark.every_debugger
 def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
     gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)
@@ -216,12 +212,12 @@ def test_a_recorded_process_and_its_core_are_asked_for_the_recording_that_it_wri
         [gpumem, "run", "--sim", "-o", log, "--", PYTHON, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert process.stdout.readline() == "ready\n"
-    pid = int(open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()[0])  # behind it comes who packs
+    pid = the_program(process.pid)
     gdb = run_gdb(["gpumem events", "gpumem why #1"], sim=False, pid=pid)
     assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]
     core = tmp_path / "core"
     run_gpumem("core", pid, "-o", core).check()
     process.stdin.close()
-    process.wait(60)
+    process.wait(600)
     gdb = run_gdb([f"core-file {core}", "gpumem events", "gpumem why #1"], sim=False)
     assert "waits.py:2" in gdb["gpumem events"] and "waits.py:2" in gdb["gpumem why #1"]

@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "programs" / "leaky.py"
 @pytest.fixture(scope="module")
 def snapshots(sim_env, run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaky")
-    run([PYTHON, PROGRAM, folder], env=sim_env(), timeout=120).check()
+    run([PYTHON, PROGRAM, folder], env=sim_env()).check()
     return {path.name.split(".")[0]: path for path in folder.glob("*.pickle")}
 
 

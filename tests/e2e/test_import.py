@@ -156,7 +156,7 @@ def test_traces_of_several_devices_are_merged_by_time(run_gpumem, tmp_path):
 
 
 def refused(run_gpumem, path, *words):
-    done = run_gpumem("info", path, timeout=20)
+    done = run_gpumem("info", path)
     assert done.status == 3, done.out + done.err
     for word in (str(path), *words):
         assert word in done.err, done.err
@@ -190,7 +190,7 @@ def test_every_cut_of_json_is_refused_and_no_mutation_does_harm(gpumem, run_gpum
         mutant = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             mutant[chance.randrange(len(mutant))] = chance.choice(b'"{}[]:,-0919.eE\\u\0\xff')
-        done = subprocess.run([gpumem, "info", write(tmp_path, bytes(mutant))], capture_output=True, timeout=20)
+        done = subprocess.run([gpumem, "info", write(tmp_path, bytes(mutant))], capture_output=True, timeout=600)
         assert done.returncode in (0, 3), done
 
 

@@ -95,7 +95,7 @@ def packers(pid):
 def test_what_is_attached_to_is_packed_while_it_runs_and_a_log_when_it_was_killed(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [python], tmp_path, 400000, env=sim_env())
-    run_gpumem("attach", program.pid, "-o", log).check()
+    run_gpumem("attach", "--timeout", "600", program.pid, "-o", log).check()
     assert packers(program.pid)
     program.go_on()
     assert program.is_done()
@@ -116,7 +116,7 @@ def test_what_is_attached_to_is_packed_while_it_runs_and_a_log_when_it_was_kille
 def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log = tmp_path / "run.gpumem"
     program = Program(spawn, [python], tmp_path, 10**9, env=sim_env())
-    run_gpumem("attach", program.pid, "-o", log).check()
+    run_gpumem("attach", "--timeout", "600", program.pid, "-o", log).check()
     (packer,) = packers(program.pid)
     program.go_on()
     wait_for(lambda: program.passes() > 1000)
@@ -132,17 +132,17 @@ def test_a_packer_that_is_killed_leaves_the_recording_whole(spawn, run_gpumem, p
 def test_what_is_detached_from_becomes_a_log_and_no_pack_leaves_it(spawn, run_gpumem, python, sim_env, tmp_path, wait_for):
     log, other = tmp_path / "run.gpumem", tmp_path / "other.gpumem"
     program = Program(spawn, [python], tmp_path, 3000, env=sim_env())
-    run_gpumem("attach", program.pid, "-o", log).check()
+    run_gpumem("attach", "--timeout", "600", program.pid, "-o", log).check()
     program.go_on()
     assert program.is_done()
-    run_gpumem("detach", program.pid).check()
+    run_gpumem("detach", "--timeout", "600", program.pid).check()
     wait_for(lambda: is_log(log))
     wait_for(lambda: not packers(program.pid))
     assert allocations(run_gpumem, log) == 3000
-    run_gpumem("attach", program.pid, "-o", other, "--no-pack").check()
+    run_gpumem("attach", "--timeout", "600", program.pid, "-o", other, "--no-pack").check()
     assert not packers(program.pid)
     program.go_on()
-    program.process.wait(200)
+    program.process.wait(600)
     assert not other.exists() or not is_log(other)
 
 
@@ -160,7 +160,7 @@ def test_run_packs_while_the_program_runs_and_questions_read_along(spawn, run_gp
     assert program.is_done()
     wait_for(lambda: packed.is_packed(log))
     check_packed(log)
-    program.process.communicate("\n", timeout=200)
+    program.process.communicate("\n", timeout=600)
     assert program.process.returncode == 0 and is_log(log)
     check_packed_log(log)
     assert allocations(run_gpumem, log) == 200001

@@ -26,7 +26,7 @@ def recorded(request, run_gpumem, tmp_path_factory):
     log = out.with_suffix(".gpumem")
     env = {**os.environ, "TMPDIR": str(out.parent)}
     command = ["run", "--sim", "-o", log, "--", PYTHON, PROGRAM, request.param, out]
-    run_gpumem(*command, env=env, timeout=120).check()
+    run_gpumem(*command, env=env).check()
     return request.param, json.loads(Path(f"{out}.json").read_text()), {"snapshot": out, "recording": log}
 
 

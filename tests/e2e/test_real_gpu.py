@@ -21,7 +21,7 @@ import torch_matrix  # noqa: E402
 def simulate(run_gpumem, name, python, folder):
     device = json.loads((FIGURES / f"{name}.json").read_text())["sim"]
     out = folder / f"{name}.json"
-    run_gpumem("run", f"--sim={device}", "--", python, "-W", "ignore", PROGRAM, name, out, timeout=280).check()
+    run_gpumem("run", f"--sim={device}", "--", python, "-W", "ignore", PROGRAM, name, out).check()
     return compare_snapshots.Events(FIGURES / f"{name}.json"), compare_snapshots.Events(out)
 
 

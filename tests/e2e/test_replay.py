@@ -39,7 +39,7 @@ def folders(sim_env, run, tmp_path_factory):
 
     def make(settings, *names, profile="h100-80gb", **env):
         folder = tmp_path_factory.mktemp(settings)
-        run([PYTHON, PROGRAM, folder, *names], env={**sim_env(profile), **env}, timeout=300).check()
+        run([PYTHON, PROGRAM, folder, *names], env={**sim_env(profile), **env}).check()
         return folder
 
     return {

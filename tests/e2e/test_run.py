@@ -61,7 +61,7 @@ def test_where_the_agent_is_missing_the_program_runs_and_a_line_says_so(run_gpum
 def test_each_rank_that_torchrun_starts_has_a_file_of_the_pattern(run_gpumem, records, tmp_path):
     program = tmp_path / "ranks.py"
     program.write_text(RANKS)
-    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", program]
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program]
     done = run_gpumem("run", "--sim=h100-80gbx2", "-o", "run.%r.%p", "--", *command, env=records, cwd=tmp_path).check()
     pids = dict(re.findall(r"rank (\d) (\d+)", done.out))
     assert {path.name for path in tmp_path.glob("run.*")} == {f"run.{rank}.{pid}" for rank, pid in pids.items()}

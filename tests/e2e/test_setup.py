@@ -100,7 +100,7 @@ def test_two_clones_at_once_install_once(clone):
         )
         for folder in (clone, other)
     ]  # fmt: skip
-    assert [process.wait(timeout=60) for process in running] == [0, 0]
+    assert [process.wait(timeout=600) for process in running] == [0, 0]
     assert calls(clone) == 1
     assert os.readlink(clone / ".venv") == os.readlink(other / ".venv")
 

@@ -145,7 +145,7 @@ def test_zero_1_halves_the_optimizers_state_and_adds_buffers(run_gpumem, tmp_pat
     torchrun = PYTHON.parent / "torchrun"
     if not torchrun.exists():
         pytest.skip("no torchrun in this Python")
-    command = ["run", "--sim=h100-80gbx2", "-o", tmp_path / "%r.gpumem", "--", torchrun, "--nproc-per-node", "2"]
+    command = ["run", "--sim=h100-80gbx2", "-o", tmp_path / "%r.gpumem", "--", torchrun, "--standalone", "--nproc-per-node", "2"]
     run_gpumem(*command, EXAMPLES / "zero1.py").check()
     weights = 4 * (2048 * 2048 + 2048) * 4
     for rank in range(2):

@@ -43,7 +43,7 @@ def run_random(run_gpumem, setting, steps):
     print(f"seed {seed}, {setting or 'no settings'}")
     environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": setting}
     command = ["run", "--sim=1GiBx2", "--", PYTHON, "-W", "ignore", PROGRAM, seed, steps]
-    return run_gpumem(*command, env=environment, timeout=200).check().out.json()
+    return run_gpumem(*command, env=environment).check().out.json()
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_real_gpu_is_told_to_be_left_alone(run_gpumem, tmp_path, name):
 def test_in_gdb_a_real_gpu_is_told_to_be_left_alone_too(run_gpumem, tmp_path):
     (tmp_path / "nvidia0").touch()
     environment = {**os.environ, "GPUMEM_DEV": str(tmp_path)}
-    finished = run_gpumem("gdb", "--sim", "-nx", "-batch", "--", "true", env=environment, timeout=60).check()
+    finished = run_gpumem("gdb", "--sim", "-nx", "-batch", "--", "true", env=environment).check()
     assert f"{tmp_path}/nvidia0: this machine's GPU is not used" in finished.err
 
 

@@ -15,7 +15,7 @@ SITE = Path(sysconfig.get_paths()["purelib"])
 @pytest.fixture(scope="module")
 def ran(run_gpumem, tmp_path_factory):
     account = tmp_path_factory.mktemp("cudnn") / "account.json"
-    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, PROGRAMS / "sim_cudnn.py", timeout=200)
+    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, PROGRAMS / "sim_cudnn.py")
     return finished.check(), json.loads(account.read_text())
 
 

@@ -77,7 +77,7 @@ def test_trainer_runs_as_one_rank_of_1024(run_gpumem, tmp_path, kind, share):
     pytest.importorskip("transformers", reason="the script is transformers'")
     pytest.importorskip("accelerate", reason="Trainer needs it")
     command = ["run", "--sim", "--rank", "3", "--world", "1024", "--", sys.executable, PROGRAMS / "sim_trainer.py", kind]
-    (facts,) = ranks_of(run_gpumem(*command, env={**ENV, "TMPDIR": str(tmp_path)}, timeout=150).check())
+    (facts,) = ranks_of(run_gpumem(*command, env={**ENV, "TMPDIR": str(tmp_path)}).check())
     assert facts["rank"] == 3 and facts["steps"] == 3
     kept = 12 * facts["parameters"] * share  # a weight and two states in fp32
     assert kept <= facts["allocated"] < kept + 2.2 * 4 * facts["parameters"]

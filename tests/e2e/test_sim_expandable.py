@@ -10,7 +10,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.fixture(scope="module")
 def ran(run_gpumem):
-    return run_gpumem("run", "--sim=1GiB", "--", PYTHON, PROGRAMS / "sim_expandable.py", timeout=200).check()
+    return run_gpumem("run", "--sim=1GiB", "--", PYTHON, PROGRAMS / "sim_expandable.py").check()
 
 
 @pytest.mark.parametrize(

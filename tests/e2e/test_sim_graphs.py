@@ -12,7 +12,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def ran(run_gpumem, tmp_path_factory):
     account = tmp_path_factory.mktemp("graphs") / "account.json"
-    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, PROGRAMS / "sim_graphs.py", timeout=200)
+    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, PROGRAMS / "sim_graphs.py")
     return finished.check(), json.loads(account.read_text())
 
 

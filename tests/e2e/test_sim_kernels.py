@@ -11,7 +11,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.fixture(scope="module")
 def compared(run_gpumem):
-    return run_gpumem("run", "--sim", "--", PYTHON, PROGRAMS / "sim_kernels.py", timeout=200).check()
+    return run_gpumem("run", "--sim", "--", PYTHON, PROGRAMS / "sim_kernels.py").check()
 
 
 def test_small_operations_give_what_the_cpu_gives(compared):

@@ -33,7 +33,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def ran(run_gpumem, tmp_path_factory):
     account = tmp_path_factory.mktemp("libraries") / "account.json"
-    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, "-c", PROGRAM, timeout=200).check()
+    finished = run_gpumem("run", "--sim", "--json", account, "--", PYTHON, "-c", PROGRAM).check()
     return finished, finished.out.json(), json.loads(account.read_text())
 
 

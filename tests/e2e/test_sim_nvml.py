@@ -19,7 +19,7 @@ if importlib.util.find_spec("pynvml") is None:
 def facts(run_gpumem):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
     program = (PYTHON, PROGRAMS / "sim_nvml.py")
-    finished = run_gpumem("run", "--sim=h100-80gbx2", "--", *program, env=environment, timeout=200).check()
+    finished = run_gpumem("run", "--sim=h100-80gbx2", "--", *program, env=environment).check()
     return {**finished.out.json(), "stderr": finished.err}
 
 

@@ -32,7 +32,7 @@ except torch.OutOfMemoryError:
 """
 
 
-def screen(command, until, timeout=60):
+def screen(command, until, timeout=600):
     """What a terminal of 100 columns got until `until` was in it; then q ends it."""
     child, terminal = pty.fork()
     if child == 0:
@@ -57,12 +57,12 @@ def test_top_shows_a_recorded_process_in_a_terminal(spawn, run_gpumem, gpumem, p
     process = spawn([python, program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "begun\n"
     assert "not being recorded" in run_gpumem("top", process.pid).check(4).err
-    run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem").check()
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
     shown, status = screen([gpumem, "top", str(process.pid)], "21.00 MiB")
     assert status == 0 and "cuda:0" in shown and f"process {process.pid}" in shown, shown
     once = run_gpumem("top", process.pid, "--once").check().out
     assert "21.00 MiB allocated of 22.00 MiB reserved" in once, once
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=600)
     assert process.returncode == 0
 
 
@@ -91,7 +91,7 @@ def test_on_oom_stop_stops_the_program_where_it_ran_out(spawn, run_gpumem, gpume
     told = run_gpumem("oom", "--pid", pid, "--json").check().json()
     assert_told(told)
     os.kill(pid, 18)  # SIGCONT
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=600)
     assert run.returncode == 0 and "caught after 8" in out
     assert run_gpumem("oom", log, "--json").check().json()["requested"] == 100 << 20
 

@@ -68,7 +68,7 @@ def table(run, torch_version):
 
 def test_the_allocators_table_is_what_a_live_process_shows(run_gpumem, table):
     command = ["run", "--sim=8GiBx3", "--", PYTHON, "-W", "ignore", TOOLS / "torch_allocator.py"]
-    text = run_gpumem(*command, timeout=200).check().out
+    text = run_gpumem(*command).check().out
     found = {}
     for name, value, rest in re.findall(r"^((?:block|allocator|trace)\.\w+) (0x[0-9a-f]+)(.*)$", text, re.M):
         if "AMBIGUOUS" not in rest:
@@ -83,7 +83,7 @@ def test_the_allocators_table_is_what_a_live_process_shows(run_gpumem, table):
 @pytest.mark.long  # a compilation of PyTorch's headers
 def test_the_table_of_classes_is_what_the_wheels_headers_say(table):
     command = ["sh", TOOLS / "torch_offsets.sh", PYTHON]
-    text = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    text = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
     found = {}
     lines = {name: int(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines())}
     for way in ("backward", "forward"):  # a std::optional<ViewInfo>: the flag follows

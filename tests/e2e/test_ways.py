@@ -72,7 +72,7 @@ def asked(request, held, run_gpumem, tmp_path_factory):
         asked.door.close()
         return
     path = tmp_path_factory.mktemp("core") / "core"
-    run_gpumem("core", str(held.facts["pid"]), "-o", path, timeout=200).check()
+    run_gpumem("core", str(held.facts["pid"]), "-o", path).check()
     try:
         asked = Asked(held.facts, core=path)
         yield asked

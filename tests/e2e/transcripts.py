@@ -10,8 +10,10 @@ says of threads is left out.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,33 +67,46 @@ def matches(expected, actual):
 
 
 class Runner:
-    """Runs the commands of one document in order; keeps its gdb between blocks."""
+    """Runs the commands of one document in order; keeps its gdb between blocks.
+
+    What a document has in /tmp lies in a folder of the runner's own: another one may run at the same time.
+    """
 
     def __init__(self, build):
         self.build = build
         self.gdb = None
+        self.folder = tempfile.mkdtemp(prefix="t", dir="/tmp")
+        self.environment = {**os.environ, "PET_STANDALONE": "1"}  # torchrun listens on a port that is free
+
+    def clean(self, text):
+        return clean(text.replace(f"{self.folder}/", "/tmp/"))
 
     def run(self, prompt, command):
+        command = command.replace("/tmp/", f"{self.folder}/")
         if prompt == "(gdb)":
             assert self.gdb, f"no gdb was started before: {command}"
-            return clean(self.gdb.type(command))
-        self.close()
+            return self.clean(self.gdb.type(command))
+        self.end_gdb()
         words = command.split()
         if len(words) > 1 and words[0].endswith("gpumem") and words[1] == "gdb" and "-batch" not in words:
             words[0] = str(self.build / "bin" / "gpumem")
             self.gdb = GdbSession(words, cwd=ROOT)
-            return clean(self.gdb.start)
+            return self.clean(self.gdb.start)
         line = re.sub(r"\bbuild/bin/gpumem\b", str(self.build / "bin" / "gpumem"), command)
         done = subprocess.run(
-            ["bash", "-c", line], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=200,
+            ["bash", "-c", line], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=600, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        return clean(done.stdout)
+        return self.clean(done.stdout)
 
-    def close(self):
+    def end_gdb(self):
         if self.gdb:
             self.gdb.__exit__()
             self.gdb = None
+
+    def close(self):
+        self.end_gdb()
+        shutil.rmtree(self.folder)
 
 
 def steps(block):

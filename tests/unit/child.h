@@ -57,6 +57,25 @@ static inline void child_end(struct child *child)
 	child->pid = 0;
 }
 
+/* Returns when the thread waits in the kernel, as in pause(): whoever is only kept from running is not meant. */
+static inline void child_sleeps(pid_t pid, pid_t thread)
+{
+	char path[64], line[512];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)thread);
+	for (;;) {
+		FILE *file = fopen(path, "r");
+		if (!file || !fgets(line, sizeof(line), file))
+			abort();
+		fclose(file);
+		const char *state = strrchr(line, ')');
+		if (!state || strchr("ZX", state[2]))
+			abort();
+		if (state[2] == 'S')
+			return;
+		usleep(1000);
+	}
+}
+
 /* Stops the child as a debugger does; its registers can be read afterwards. */
 static inline void child_stop(pid_t pid)
 {

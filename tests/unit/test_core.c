@@ -64,7 +64,7 @@ static int make_core(void **state)
 	if (system("command -v gcore >/dev/null") != 0)
 		return 0;
 	int ends[2];
-	if (pipe(ends) != 0)
+	if (pipe2(ends, O_CLOEXEC) != 0)
 		return 1;
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -78,13 +78,15 @@ static int make_core(void **state)
 		crash_in_here();
 	}
 	uint64_t words[8];
+	close(ends[1]);
 	if (read(ends[0], words, sizeof(words)) != sizeof(words))
 		return 1;
-	if (SANITIZED)
-		usleep(200000); /* until it is the other program */
+	char byte;
+	if (SANITIZED && read(ends[0], &byte, 1) != 0) /* its end: it is the other program now */
+		return 1;
 	char command[256];
-	snprintf(command, sizeof(command), "timeout 60 gcore -o %s/core %d >/dev/null 2>&1", folder,
-	        pid);
+	snprintf(command, sizeof(command), "timeout 600 gcore -o %s/core %d >/dev/null 2>&1",
+	        folder, pid);
 	if (system(command) == 0) {
 		snprintf(real_core, sizeof(real_core), "%s/core.%d", folder, pid);
 		known = words[0];

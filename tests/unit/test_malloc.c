@@ -26,8 +26,9 @@ static void *in_thread(void *context)
 	uint64_t *words = context;
 	void *kept = allocate(LARGE), *freed = allocate(SMALL);
 	words[IN_THREAD] = (uint64_t)(uintptr_t)kept;
-	words[THREAD_CACHE] = (uint64_t)(uintptr_t)freed;
+	uint64_t address = (uint64_t)(uintptr_t)freed;
 	free(freed);
+	__atomic_store_n(&words[THREAD_CACHE], address, __ATOMIC_RELEASE);
 	for (;;) /* its cache goes when it ends */
 		pause();
 	return NULL;
@@ -61,7 +62,6 @@ static void pieces(uint64_t *words)
 	pthread_create(&thread, NULL, in_thread, words);
 	while (!__atomic_load_n(&words[THREAD_CACHE], __ATOMIC_ACQUIRE))
 		usleep(1000);
-	usleep(10000);
 }
 
 struct fixture {

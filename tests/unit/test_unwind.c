@@ -174,9 +174,9 @@ static void stop_in(void (*body)(void), bool in_thread, struct stopped *stopped)
 	close(ends[1]);
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	close(ends[0]);
-	usleep(20000); /* from telling to waiting */
 	assert_null(gm_image_open_pid(stopped->pid, &stopped->image));
 	stopped->thread = in_thread ? other_thread(stopped->image, stopped->pid) : stopped->pid;
+	child_sleeps(stopped->pid, stopped->thread); /* from telling to waiting */
 	child_stop(stopped->thread);
 	assert_null(gm_image_registers(stopped->image, stopped->thread, &stopped->registers));
 	assert_null(gm_symbols_create(stopped->image, &stopped->symbols));

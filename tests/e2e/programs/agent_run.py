@@ -151,7 +151,8 @@ def one_rank(rank):
     os.environ["RANK"] = str(rank)  # as torchrun has it
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    store = f"file://{os.path.abspath(out)}.store"  # no port that another program may take meanwhile
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
     if HISTORY:
         torch.cuda.memory._record_memory_history(context=None)
     train_gpt(device, 2, lambda model: DistributedDataParallel(model, device_ids=[rank]), autocast=False)
@@ -163,7 +164,6 @@ if __name__ == "__main__":
     if kind == "cpu":
         print(json.dumps([loss.hex() for loss in train_gpt(torch.device("cpu"), 4)]))
     elif kind == "ddp":
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3])
         torch.multiprocessing.spawn(one_rank, nprocs=2)
     else:
         if HISTORY:

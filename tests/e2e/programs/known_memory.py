@@ -236,9 +236,8 @@ def generate():
 def ddp():
     import torch.distributed as dist
 
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
-    dist.init_process_group("gloo", rank=0, world_size=1)
+    store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)  # a port that is free
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     model = Net().to("cuda")
     watch(model)
     train(nn.parallel.DistributedDataParallel(model))

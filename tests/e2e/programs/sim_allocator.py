@@ -230,6 +230,8 @@ if NATIVE:
 
     pool = torch.cuda.MemPool()
     held = random_program(STEPS, [0, *DEVICES[1:]], pool=pool)
+    with torch.cuda.use_mem_pool(pool, device=0):
+        held.append(torch.empty(MIB, dtype=torch.uint8, device="cuda:0"))  # chance may leave nothing
     check_state()
     segments = torch.cuda.memory._snapshot()["segments"]
     checks["pool_segments"] = sum(tuple(s["segment_pool_id"]) == tuple(pool.id) for s in segments)
