@@ -43,8 +43,8 @@ def test_questions_answer_after_the_program_has_ended(run_gdb, cpu_loop):
 @pytest.mark.every_debugger
 def test_no_breakpoint_of_ours_is_shown(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "tbreak _exit", "run", "info breakpoints", "continue", "info breakpoints"], cpu_loop, sim=False)
-    assert "No breakpoints or watchpoints" in gdb[3]
-    assert "No breakpoints or watchpoints" in gdb[5]
+    assert "No breakpoints" in gdb[3]
+    assert "No breakpoints" in gdb[5]
 
 
 def test_a_temporary_log_goes_with_gdb_and_a_saved_one_stays(run_gdb, cpu_loop, tmp_path):
@@ -290,4 +290,4 @@ def test_the_program_has_the_python_settings_of_the_one_who_started_gdb(run_gdb,
     gdb = run_gdb(["run"], "/usr/bin/env", sim=False, env=shown)
     found = dict(line.split("=", 1) for line in gdb["run"].splitlines() if line.startswith("PYTHON"))
     assert found.pop("PYTHONPATH", None) == (f"{home}/a b:{home}" if home else None)
-    assert set(found) <= {"PYTHONUNBUFFERED"}
+    assert not {"PYTHONHOME", "PYTHONNOUSERSITE"} & set(found)
