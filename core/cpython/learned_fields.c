@@ -214,6 +214,7 @@ const struct gm_learned_field gm_learned_fields[] = {
         FIELD(iterator_sequence, OBJECT, 8),
         FIELD(generator_frame, OBJECT, 8),
         FIELD(generator_state, OBJECT, 1),
+        SIZE(generator_finished, 1, 16, 1),
         FIELD(generator_code, OBJECT, 8),
         FIELD(generator_name, OBJECT, 8),
         FIELD(generator_qualname, OBJECT, 8),
