@@ -74,3 +74,42 @@ def test_the_agent_tells_what_breakpoints_tell(build_dir, run_gdb, examples, pyt
     version = subprocess.run([python, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, text=True)
     if version.stdout.strip() == "True":
         assert "function_return" in {kind for kind, *_ in causes}
+
+
+ANOTHER_BUILD = """
+import ctypes, sys
+def poke(name, word, value):
+    words = (ctypes.c_uint64 * 3).in_dll(ctypes.pythonapi, name)
+    page = ctypes.addressof(words) & ~4095
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), 8192, 7) == 0
+    words[word] = value
+poke(sys.argv[2], int(sys.argv[3]), int(sys.argv[4], 16))
+probe = ctypes.PyDLL(sys.argv[1])
+probe.probe_take.restype = probe.probe_gap.restype = ctypes.c_char_p
+probe.probe_start(1, 1)
+text = probe.probe_take(0).decode()
+print("frames", text.split("native")[0].count("<module>"))
+print(probe.probe_gap().decode())
+"""
+
+
+@pytest.mark.parametrize("version", ["3.13", "3.14", "3.15"])
+@pytest.mark.parametrize(
+    "poked, frames, gap",
+    [
+        (("Py_Version", 0, "031002f0"), 0, "this version of CPython is not known (3.9 to 3.15 are)"),
+        (("Py_Version", 0, "0"), 0, "this version of CPython is not known"),
+        (("_PyRuntime", 2, "1"), 0, "this build of CPython (free-threaded, or stripped) is not known"),
+        (("_PyRuntime", 2, "0"), 1, ""),
+    ],
+    ids=["next", "none", "free-threaded", "itself"],
+)
+def test_no_stacks_of_a_python_that_says_it_is_another_build(version, poked, frames, gap, probe, tmp_path):
+    path = interpreter_of(version)
+    if not path or not Path(path).exists():
+        pytest.skip(f"no CPython {version} on this machine")
+    done = subprocess.run([path, "-c", ANOTHER_BUILD, probe, *map(str, poked)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, told_gap = done.stdout.split("\n", 1)
+    assert first == f"frames {frames}"
+    assert told_gap.startswith(gap) if gap else told_gap.strip() == ""

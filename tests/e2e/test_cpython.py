@@ -1210,7 +1210,7 @@ def test_a_program_without_python_is_told_so(reader, spawn):
 
 
 def test_a_version_without_a_table_is_refused_by_name(reader, spawn, tmp_path):
-    old = [place for place in NEWEST_FIRST if place.name.startswith(("3.8.", "3.7.", "3.14."))]
+    old = [place for place in NEWEST_FIRST if place.name.startswith(("3.8.", "3.7."))]
     if not old:
         pytest.skip("no CPython of an unknown version on this machine")
     version = old[0].name
@@ -1218,6 +1218,35 @@ def test_a_version_without_a_table_is_refused_by_name(reader, spawn, tmp_path):
     process, _ = start(spawn, old[0] / "bin" / "python3", tmp_path, source)
     seen = reader(process.pid, "info")
     assert seen["status"] == 4 and f"CPython {version}: its struct layouts are not known" in seen["error"]
+
+
+# The head of _Py_DebugOffsets: cookie, version, free_threaded.
+OTHER_BUILD = """
+import ctypes, os
+head = (ctypes.c_uint64 * 3).in_dll(ctypes.pythonapi, "_PyRuntime")
+assert bytes(head)[:8] == b"xdebugpy"
+head[{word}] = {value}
+print(0, flush=True)
+os.read(0, 1)
+"""
+OTHER_BUILDS = {
+    "the next version": (1, 0x031002F0, "CPython 3.16.2: its struct layouts are not known here (3.9 to 3.15 are)"),
+    "a version far off": (1, 0x7F0000F0, "CPython 127.0.0: its struct layouts are not known here"),
+    "no version": (1, 0, "its version cannot be told"),
+    "free-threaded": (2, 1, "t (free-threaded): its struct layouts are not known here: run the program on the GIL build"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_BUILDS)
+@pytest.mark.parametrize("version", [version for version in VERSIONS if minor(version) >= 13])
+def test_a_python_that_says_it_is_another_build_is_refused_by_name(version, case, spawn, reader, tmp_path):
+    path = interpreter_of(version)
+    if not path or not Path(path).exists():
+        pytest.skip(f"no CPython {version} on this machine")
+    word, value, message = OTHER_BUILDS[case]
+    process, _ = start(spawn, path, tmp_path, OTHER_BUILD.format(word=word, value=value))
+    seen = reader(process.pid, "info")
+    assert seen["status"] == 4 and message in seen["error"]
 
 
 EXEC = """
