@@ -149,7 +149,7 @@ def snapshot_seeds(folder):
     for entry in trace:
         entry.update(pool_id=(0, 0), frames=[native[0], *entry["frames"], *native])
     label = {**trace[0], "action": "annotate", "user_metadata": "label"}
-    today = {**whole, "device_traces": [[*trace[:4], label, *trace[4:]]], "host_segments": [{**segment, "device": -1}],
+    today = {**whole, "device_traces": [[*trace[:4], label, *trace[4:]]], "host_segments": [{**segment, "device": -1, "blocks": [*blocks]}],
              "host_traces": trace[:3], "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "trace_alloc_overflowed": True}}  # fmt: skip
     (folder / "seed-today").write_bytes(pickle.dumps(today, 2))
     (folder / "seed-today-json").write_text(json.dumps(today))
