@@ -30,8 +30,10 @@ MAY_INCLUDE = {
     "record": [*TARGET, "log", "model/steps.h", "sim/account.h"],
     # reads what the agent writes: of the agent its format
     "spool": ["base", "symbols", "cpython", "log", "agent/format.h"],
+    # starts a program on the simulated device
+    "learn": [*TARGET, "holders", "sim/launch.h"],
     # of the agent what it leaves in memory for whoever looks
-    "ask": [*TARGET, "holders", "log", "import", "spool", "model", "agent/failure.h"],
+    "ask": [*TARGET, "holders", "learn", "log", "import", "spool", "model", "agent/failure.h"],
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],

@@ -19,6 +19,9 @@ void gm_context_deinit(struct gm_context *context)
 	free(context->pausing);
 	free(context->core_path);
 	free(context->sysroot);
+	free(context->layouts);
+	free(context->learned);
+	free(context->unlearned);
 	free(context->log_path);
 	*context = (struct gm_context){0};
 }
@@ -56,6 +59,13 @@ struct gm_error *gm_context_set_sysroot(struct gm_context *context, const char *
 	if (!same && context->close_target)
 		context->close_target(context); /* it was opened with the other one */
 	return same ? NULL : set_path(&context->sysroot, folder);
+}
+
+struct gm_error *gm_context_set_layouts(struct gm_context *context, const char *path)
+{
+	if ((path || context->layouts) && context->close_target)
+		context->close_target(context);
+	return set_path(&context->layouts, path);
 }
 
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path)

@@ -32,9 +32,13 @@ struct gm_context {
 	const struct gm_remote
 	        *remote; /* the process that only the debugger reads, NULL: none; the door's */
 	unsigned remote_number; /* another one with each that the door gets */
-	char *sysroot;  /* where the target's files are on our disk, NULL: where they were; owned */
-	char *log_path; /* the log asked about, NULL: none; owned */
-	bool no_pause;  /* a process that is read may run on: pause.h */
+	char *sysroot; /* where the target's files are on our disk, NULL: where they were; owned */
+	char *layouts; /* a file of learned layouts for the target, NULL: none; owned */
+	bool no_learn; /* a PyTorch that is not known is refused */
+	char *unlearned; /* why a PyTorch could not be learned; owned */
+	char *learned;   /* a sentence for the user: what was learned for this question; owned */
+	char *log_path;  /* the log asked about, NULL: none; owned */
+	bool no_pause;   /* a process that is read may run on: pause.h */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
@@ -73,6 +77,8 @@ void gm_context_invalidate(struct gm_context *context);
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path /* NULL: none */);
 struct gm_error *gm_context_set_sysroot(
         struct gm_context *context, const char *folder /* NULL: none */);
+struct gm_error *gm_context_set_layouts(
+        struct gm_context *context, const char *path /* NULL: none */);
 /* Is a process, a core or a target of the debugger's named? */
 bool gm_context_has_target(const struct gm_context *context);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);

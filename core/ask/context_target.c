@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ask/context_learn.h"
 #include "holders/holders.h"
 #include "image/remote.h"
-#include "torch/torch.h"
+#include "torch/readers.h"
 
 static void close_target(struct gm_context *context)
 {
@@ -157,13 +158,29 @@ struct gm_error *gm_context_python(struct gm_context *context, struct gm_python 
 	return NULL;
 }
 
+static struct gm_error *open_torch(struct gm_context *context, struct gm_python *python)
+{
+	struct gm_torch_learned learned;
+	bool known = true, fresh = false;
+	gm_try(gm_torch_is_known(context->image, context->symbols, context->layouts, &known));
+	/* a question asks more than once */
+	if (!known && context->unlearned)
+		return gm_error_create(GM_TARGET, "%s", context->unlearned);
+	if (!known && context->pid > 0 && !context->core_path && !context->remote)
+		gm_try(gm_context_learn(context, &learned, &fresh));
+	if (fresh)
+		return gm_torch_open_row(
+		        context->image, context->symbols, python, &learned.layout, &context->torch);
+	return gm_torch_open_with(
+	        context->image, context->symbols, python, context->layouts, &context->torch);
+}
+
 struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **ret_torch)
 {
 	struct gm_python *python;
 	gm_try(gm_context_python(context, &python));
 	if (!context->torch)
-		gm_try(name_core(context,
-		        gm_torch_open(context->image, context->symbols, python, &context->torch)));
+		gm_try(name_core(context, open_torch(context, python)));
 	*ret_torch = context->torch;
 	return NULL;
 }

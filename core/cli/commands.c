@@ -30,6 +30,7 @@
 	_(gdb)         \
 	_(core)        \
 	_(fit)         \
+	_(learn)       \
 	_(sim)         \
 	_(doctor)
 /* clang-format on */

@@ -229,6 +229,12 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
 		fprintf(err, "gpumem: process %d was paused for %.2f s\n", door->context.pid,
 		        pause.seconds);
+	if (door->context.learned)
+		fprintf(err, "gpumem: %s\n", door->context.learned);
+	free(gm_take(door->context.learned));
+	free(gm_take(door->context.unlearned));
+	gm_error_destroy(gm_context_set_layouts(&door->context, NULL));
+	door->context.no_learn = false;
 	door->context.pid = pid;
 	door->context.thread = thread;
 	if (!door->context.shell)

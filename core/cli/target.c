@@ -32,6 +32,12 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 		context->no_pause = true;
 		return NULL;
 	}
+	if (key == GM_TARGET_LAYOUTS)
+		return gm_context_set_layouts(context, argument);
+	if (key == GM_TARGET_NO_LEARN) {
+		context->no_learn = true;
+		return NULL;
+	}
 	gm_try(gm_error_prefix(gm_parse_number(argument, 1, 1 << 30, &number),
 	        key == GM_TARGET_THREAD ? "--thread" : "--pid"));
 	if (key == GM_TARGET_THREAD)

@@ -14,6 +14,8 @@ enum {
 	GM_TARGET_THREAD = 't',
 	GM_TARGET_SYSROOT = 0x1201,
 	GM_TARGET_NO_PAUSE,
+	GM_TARGET_LAYOUTS,
+	GM_TARGET_NO_LEARN
 };
 
 /* The options, as rows of a command's option table. */
@@ -22,7 +24,9 @@ enum {
 	{"pid", GM_TARGET_PID, "PID", 0, "the process to ask about", 0}, \
 	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about, gcore's, the kernel's or ours", 0}, \
 	{"sysroot", GM_TARGET_SYSROOT, "DIR", 0, "where the target's libraries are", 0}, \
-	{"no-pause", GM_TARGET_NO_PAUSE, NULL, 0, "reads the process while it runs: the answer may mix moments", 0}
+	{"no-pause", GM_TARGET_NO_PAUSE, NULL, 0, "reads the process while it runs: the answer may mix moments", 0}, \
+	{"layouts", GM_TARGET_LAYOUTS, "FILE", 0, "the layouts that `gpumem learn` wrote of the target's PyTorch", 0}, \
+	{"no-learn", GM_TARGET_NO_LEARN, NULL, 0, "do not learn a PyTorch that is not known", 0}
 #define GM_TARGET_THREAD_OPTION \
 	{"thread", GM_TARGET_THREAD, "TID", 0, "whose variables are meant (the main thread's)", 0}
 /* clang-format on */

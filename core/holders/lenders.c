@@ -88,8 +88,9 @@ void gm_graph_refer_lender(
 	enum { CONTEXT = 40, STEP = 16 };
 	uint64_t context, first;
 	/* a std::unique_ptr<void, deleter>: libstdc++ has the deleter first */
-	if (!gm_image_try_u64(
-	            graph->image, storage->address + layout->storage.context + 8, &context) ||
+	if (!layout->storage.context ||
+	        !gm_image_try_u64(
+	                graph->image, storage->address + layout->storage.context + 8, &context) ||
 	        context == storage->data || context < 0x10000 || (context & 15) ||
 	        gm_heap_bytes(graph, context) < CONTEXT ||
 	        gm_heap_bytes(graph, context) > CONTEXT + STEP ||

@@ -224,5 +224,5 @@ bool gm_layouts_are_hidden(void)
 {
 	const char *hide = getenv("GPUMEM_HIDE_ROWS");
 
-	return hide && hide[0] && strcmp(hide, "0") != 0;
+	return hide && hide[0] && strcmp(hide, "0") != 0 && strcmp(hide, "torch") != 0;
 }

@@ -79,6 +79,7 @@ const struct gm_torch_field gm_torch_fields[] = {
         MAYBE(meta.view_forward_set, 1, VIEW, OBJECT),
 
         FIELD(node.size_of, 0, 0, OBJECT),
+        MAYBE(node.counts, 8, NODE, OBJECT),
         MAYBE(node.self, 8, NODE, OBJECT),
         MAYBE(node.control, 8, NODE, OBJECT),
         FIELD(node.next_edges, 8, NODE, OBJECT - 8),
@@ -125,6 +126,7 @@ const struct gm_torch_field gm_torch_fields[] = {
         FIELD(allocator.stats_reserved, 8, 0, ALLOCATOR),
         FIELD(allocator.stats_requested, 8, 0, ALLOCATOR),
         FIELD(allocator.stats_active, 8, 0, ALLOCATOR),
+        FIELD(allocator.stats_max_split, 8, 0, ALLOCATOR),
         FIELD(allocator.large, 8, 0, ALLOCATOR),
         FIELD(allocator.small, 8, 0, ALLOCATOR),
         FIELD(allocator.active, 8, 0, ALLOCATOR),
@@ -210,7 +212,7 @@ const struct gm_torch_field *gm_torch_layout_unsound(
 			return field;
 	}
 	*ret_why = "is missing: a node is counted by itself or by a std::shared_ptr";
-	if (!layout->node.control || !layout->node.self)
+	if (!layout->node.counts && (!layout->node.control || !layout->node.self))
 		return gm_torch_field_find("node.control");
 	*ret_why = NULL;
 	return NULL;

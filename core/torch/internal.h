@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "torch/classes.h"
 #include "torch/layout.h"
+#include "torch/learned.h"
 #include "torch/map.h"
 #include "torch/readers.h"
 #include "torch/torch.h"
@@ -14,8 +15,10 @@
 struct gm_torch {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
-	struct gm_python *python; /* may be NULL */
-	const struct gm_torch_layout *layout;
+	struct gm_python *python;             /* may be NULL */
+	const struct gm_torch_layout *layout; /* shipped, or: */
+	struct gm_torch_layout learned;
+	bool old_strings;
 	char version[64];
 	struct gm_classes classes;
 	uint64_t

@@ -72,7 +72,8 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 		return false;
 	storage.data = gm_word(object, layout->storage.data);
 	storage.size = gm_word(object, layout->storage.size_bytes);
-	if (object[layout->storage.size_is_heap]) /* a symbolic size: no number */
+	/* a symbolic size: no number */
+	if (layout->storage.size_is_heap && object[layout->storage.size_is_heap])
 		storage.size = 0;
 	if (storage.size > UINT64_C(1) << 48)
 		return false;
@@ -129,7 +130,7 @@ static void read_meta(struct gm_torch *torch, struct gm_tensor *tensor)
 	if (meta[layout->meta.view_backward_set])
 		tensor->view_base =
 		        defined_tensor(torch, gm_word(meta, layout->meta.view_backward));
-	else if (meta[layout->meta.view_forward_set])
+	else if (layout->meta.view_forward_set && meta[layout->meta.view_forward_set])
 		tensor->view_base = defined_tensor(torch, gm_word(meta, layout->meta.view_forward));
 }
 

@@ -7,6 +7,7 @@
 
 #include "torch/classes.h"
 #include "torch/layout.h"
+#include "torch/learned.h"
 #include "torch/torch.h"
 
 /* A torch::autograd::Node. Until 2.12 its std::shared_ptr's control block tells that it lives, and how many own it; from 2.13
@@ -25,6 +26,14 @@ struct gm_node {
 
 /* Many nodes make chains of millions of edges; one node has few. */
 enum { GM_NODE_MAX_EDGES = 1 << 16 };
+
+/* Opens a target with a row that is not proved yet. */
+struct gm_error *gm_torch_open_row(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, const struct gm_torch_layout *layout,
+        struct gm_torch **ret_torch);
+/* Which PyTorch a target has. */
+struct gm_error *gm_torch_builds_of(
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_torch_builds *ret_builds);
 
 struct gm_classes *gm_torch_classes(struct gm_torch *torch);
 const struct gm_torch_layout *gm_torch_layout_of(const struct gm_torch *torch);

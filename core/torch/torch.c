@@ -79,8 +79,46 @@ static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *
 	        symbols, c10, "_ZN3c105ErrorC1ENS_14SourceLocationESs", &address, NULL);
 }
 
-struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
-        struct gm_python *python, struct gm_torch **ret_torch)
+static bool shipped_are_hidden(void)
+{
+	const char *hide = getenv("GPUMEM_HIDE_ROWS"); /* for tests of what is learned */
+	return hide && hide[0] && strcmp(hide, "0") != 0;
+}
+
+/* A row of the named file, one that is shipped, or one that was learned and kept. NULL layout: there is none. */
+static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
+{
+	struct gm_torch_builds builds = {.old_strings = torch->old_strings};
+	struct gm_torch_learned learned;
+	bool found = false;
+	gm_torch_builds_read(torch->symbols, &builds);
+	if (layouts) {
+		gm_try(gm_torch_learned_load(layouts, &learned));
+		const char *other = gm_torch_builds_differ(&learned.builds, &builds);
+		if (other)
+			return gm_error_create(GM_CORRUPT,
+			        "%s: it is of another build than the target's: %s (the file is of "
+			        "PyTorch %s, the target is %s): learn that one with `gpumem learn "
+			        "PYTHON -o FILE`",
+			        layouts, other, learned.builds.version, torch->version);
+		found = true;
+	} else {
+		torch->layout = shipped_are_hidden()
+		                        ? NULL
+		                        : gm_torch_layout_for(torch->version, torch->old_strings);
+		if (!torch->layout)
+			gm_try(gm_torch_kept_find(&builds, &learned, &found));
+	}
+	if (found) {
+		torch->learned = learned.layout;
+		torch->layout = &torch->learned;
+	}
+	return NULL;
+}
+
+/* What gm_torch_open() does before it knows a row. */
+static struct gm_error *begin(struct gm_image *image, struct gm_symbols *symbols,
+        const char *layouts, struct gm_torch *torch)
 {
 	const struct gm_module *c10 = find_c10(symbols);
 	if (!c10 && !gm_image_goes_on(image))
@@ -91,32 +129,90 @@ struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbol
 		return gm_error_create(GM_TARGET, "torch is not loaded yet: libc10.so is not among "
 		                                  "the process's libraries: ask "
 		                                  "again after the program has imported torch");
-	struct gm_torch *torch = calloc(1, sizeof(*torch));
-	if (!torch)
-		return &gm_error_no_memory;
 	torch->image = image;
 	torch->symbols = symbols;
+	gm_try(read_version(torch, c10));
+	torch->old_strings = has_old_strings(symbols, c10);
+	return find_row(torch, layouts);
+}
+
+struct gm_error *gm_torch_is_known(
+        struct gm_image *image, struct gm_symbols *symbols, const char *layouts, bool *ret_known)
+{
+	_cleanup_free_ struct gm_torch *torch = calloc(1, sizeof(*torch));
+	if (!torch)
+		return &gm_error_no_memory;
+	gm_try(begin(image, symbols, layouts, torch));
+	*ret_known = torch->layout != NULL;
+	return NULL;
+}
+
+static struct gm_error *unknown(const struct gm_torch *torch)
+{
+	return gm_error_create(GM_TARGET,
+	        "PyTorch %s%s: gpumem has no table of its object layouts (it has: %s): events and "
+	        "call stacks still work; for the rest let gpumem learn it, with `gpumem learn "
+	        "PYTHON` of that very Python",
+	        torch->version, torch->old_strings ? " built with the old std::string" : "",
+	        gm_torch_layout_versions());
+}
+
+static struct gm_error *finish(struct gm_torch *torch, struct gm_image *image,
+        struct gm_symbols *symbols, struct gm_python *python, struct gm_torch **ret_torch)
+{
 	torch->python = python;
-	struct gm_error *error = read_version(torch, c10);
-	if (!error) {
-		bool old_strings = has_old_strings(symbols, c10);
-		torch->layout = gm_torch_layout_for(torch->version, old_strings);
-		if (!torch->layout)
-			error = gm_error_create(GM_TARGET,
-			        "PyTorch %s%s: gpumem has no table of its object layouts (it has: "
-			        "%s): events "
-			        "and call stacks still work; use one of these versions for the "
-			        "rest",
-			        torch->version,
-			        old_strings ? " built with the old std::string" : "",
-			        gm_torch_layout_versions());
-	}
-	if (error) {
-		free(torch);
-		return error;
-	}
 	gm_classes_init(&torch->classes, image, symbols);
 	*ret_torch = torch;
+	return NULL;
+}
+
+struct gm_error *gm_torch_open_with(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, const char *layouts, struct gm_torch **ret_torch)
+{
+	_cleanup_free_ struct gm_torch *torch = calloc(1, sizeof(*torch));
+	if (!torch)
+		return &gm_error_no_memory;
+	gm_try(begin(image, symbols, layouts, torch));
+	if (!torch->layout)
+		return unknown(torch);
+	return finish(gm_take(torch), image, symbols, python, ret_torch);
+}
+
+struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, struct gm_torch **ret_torch)
+{
+	return gm_torch_open_with(image, symbols, python, NULL, ret_torch);
+}
+
+struct gm_error *gm_torch_open_row(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, const struct gm_torch_layout *layout, struct gm_torch **ret_torch)
+{
+	_cleanup_free_ struct gm_torch *torch = calloc(1, sizeof(*torch));
+	if (!torch)
+		return &gm_error_no_memory;
+	snprintf(torch->version, sizeof(torch->version), "%d.%d", layout->major,
+	        layout->minor_first);
+	torch->image = image;
+	torch->symbols = symbols;
+	torch->learned = *layout;
+	torch->layout = &torch->learned;
+	return finish(gm_take(torch), image, symbols, python, ret_torch);
+}
+
+struct gm_error *gm_torch_builds_of(
+        struct gm_image *image, struct gm_symbols *symbols, struct gm_torch_builds *ret_builds)
+{
+	struct gm_torch_builds builds = {0};
+	struct gm_torch torch = {.image = image, .symbols = symbols};
+	const struct gm_module *c10 = find_c10(symbols);
+	if (!c10)
+		return gm_error_create(
+		        GM_TARGET, "no PyTorch in it: libc10.so is not among its libraries");
+	gm_try(read_version(&torch, c10));
+	memcpy(builds.version, torch.version, sizeof(builds.version));
+	builds.old_strings = has_old_strings(symbols, c10);
+	gm_torch_builds_read(symbols, &builds);
+	*ret_builds = builds;
 	return NULL;
 }
 

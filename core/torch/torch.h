@@ -69,6 +69,13 @@ struct gm_block_record {
  */
 struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python /* may be NULL */, struct gm_torch **ret_torch);
+/* The same with the row of a file that `gpumem learn` wrote; NULL: one that is shipped or kept. GM_CORRUPT: the file is
+ * damaged, or of another build. */
+struct gm_error *gm_torch_open_with(struct gm_image *image, struct gm_symbols *symbols,
+        struct gm_python *python, const char *layouts, struct gm_torch **ret_torch);
+/* Would gm_torch_open_with() find a row? Errors are those that it would return for another reason. */
+struct gm_error *gm_torch_is_known(
+        struct gm_image *image, struct gm_symbols *symbols, const char *layouts, bool *ret_known);
 void gm_torch_close(struct gm_torch *torch);
 
 const char *gm_torch_version(const struct gm_torch *torch); /* "2.11.0+cu130" */

@@ -21,7 +21,6 @@ NOT_READ = {
     "saved.hooks",
     "saved.grad_fn",
     "saved.grad_accumulator",
-    "python.pyfunction_cdata",
     "allocator.set_first",
     "trace.device",
 }

@@ -148,6 +148,15 @@ def python_functions(row, first, second):
         row.values["node.python_object"] = 0
         row.proofs["node.python_object"] = lambda o: o == 0
 
+    row.compared(
+        "python.pyfunction_cdata",
+        range(PYTHON_HEAD, torch.autograd.function._C._FunctionBase.__basicsize__, 8),
+        "<Q",
+        lambda s: [(id(context), at) for at, context in nodes(s)],
+        first,
+        second,
+    )
+
     def saves(o, size, s):
         for saved, t in s.custom:
             begin, end = (words(id(t.grad_fn) + o, 2) + (0, 0))[:2]

@@ -25,6 +25,10 @@ if len(sys.argv) > 2 and sys.argv[2]:
     sys.path.insert(1, sys.argv[2])
 
 import torch  # noqa: E402
+
+if not torch.cuda.is_available():
+    raise SystemExit(f"PyTorch {torch.__version__} sees no GPU: it is built without CUDA, or for another kind of device")
+
 import allocator  # noqa: E402
 import graph  # noqa: E402
 import held  # noqa: E402
@@ -70,7 +74,8 @@ def believed(row):
 
 def tensor_line(t, row):
     kinds = {"cpu": 0, "cuda": 1}
-    node = t.grad_fn is not None and words.value(id(t.grad_fn) + row.values.get("python.function_cdata", 0)) or 0
+    function = t.grad_fn  # an object made for the question, where nobody has it
+    node = 0 if function is None else words.value(id(function) + row.values.get("python.function_cdata", 0))
     numbers = (
         t._cdata,
         t.untyped_storage()._cdata,
@@ -80,7 +85,7 @@ def tensor_line(t, row):
         -1 if t.device.index is None else t.device.index,
         id(t),
         int(t.is_leaf and t.requires_grad),
-        0 if t.is_leaf else node,
+        node,
         t.grad._cdata if t.is_leaf and t.grad is not None else 0,
         t._base._cdata if t._is_view() else 0,
         t.untyped_storage().data_ptr(),
@@ -152,8 +157,6 @@ def lines(row):
 def main():
     imported = time.monotonic()
     gc.disable()  # what was asked of PyTorch stays true
-    if not torch.cuda.is_available():
-        raise SystemExit(f"PyTorch {torch.__version__} is built without CUDA")
     with torch.enable_grad():
         row = find()
     moved = [f"believed {name} {number}\n" for name, number in believed(row)] if "--moved" in sys.argv else []

@@ -1,0 +1,345 @@
+#include "learn/probe.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/beside.h"
+#include "base/cleanup.h"
+#include "sim/launch.h"
+
+enum {
+	LIMIT_SECONDS = 60,
+	MAX_TEXT = 8 << 20,
+	TAIL = 2048,  /* of what it writes to its error output */
+	HANDOVER = 3, /* the descriptor that it writes to */
+	MAX_SETTINGS = 64,
+};
+
+/* What a Python needs to find itself, its packages and libraries. All else may change what the probe sees, or is a secret. */
+static const char *const passed_on[] = {"PATH", "HOME", "USER", "LD_LIBRARY_PATH", "PYTHONPATH",
+        "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPLATLIBDIR", "VIRTUAL_ENV",
+        "CONDA_PREFIX", "LANG", "LC_ALL", "TMPDIR"};
+static const char *const always[] = {"GPUMEM_SIM_QUIET=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
+        "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "CUDA_MODULE_LOADING=LAZY"};
+
+/* --- what it is started with ------------------------------------------------------------------------ */
+
+static char *probe_file(void)
+{
+	static const char name[] = "gpumem-learn/torch/probe.py";
+	Dl_info info;
+	char *found = NULL;
+	if (dladdr((void *)gm_probe_start, &info) && info.dli_fname)
+		found = gm_file_beside(info.dli_fname, name);
+	return found ? found : gm_file_beside("/proc/self/exe", name);
+}
+
+static const char *variable_in(char *const *environment, const char *name)
+{
+	size_t length = strlen(name);
+	for (; *environment; environment++)
+		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+			return *environment;
+	return NULL;
+}
+
+struct settings {
+	char *items[MAX_SETTINGS]; /* owned */
+	size_t count;
+};
+
+static bool add(struct settings *settings, const char *text)
+{
+	if (settings->count + 1 >= MAX_SETTINGS)
+		return false;
+	char *copy = strdup(text);
+	if (copy)
+		settings->items[settings->count++] = copy;
+	return copy != NULL;
+}
+
+static void settings_deinit(struct settings *settings)
+{
+	for (size_t i = 0; i < settings->count; i++)
+		free(settings->items[i]);
+}
+
+static struct gm_error *make_settings(char *const *environment, struct settings *settings)
+{
+	const struct gm_sim_launch launch = {.profile = "8GiBx3"};
+	char **device = NULL;
+	bool room = true;
+	gm_try(gm_sim_settings(&launch, &device));
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+		const char *text = variable_in(environment, passed_on[i]);
+		room = room && (!text || add(settings, text));
+	}
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+		room = room && add(settings, always[i]);
+	for (char **at = device; *at; at++)
+		room = room && add(settings, *at);
+	gm_sim_settings_free(device);
+	return room ? NULL : &gm_error_no_memory;
+}
+
+/* --- the process ------------------------------------------------------------------------------------ */
+
+/* Hands over a descriptor: what is left is closed already. */
+static int gm_take_fd(int *fd)
+{
+	int taken = *fd;
+	*fd = -1;
+	return taken;
+}
+
+struct pipes {
+	int hold[2], text[2], errors[2];
+};
+
+static void pipes_close(struct pipes *pipes)
+{
+	int *all[] = {pipes->hold, pipes->text, pipes->errors};
+	for (size_t i = 0; i < 3; i++)
+		for (size_t j = 0; j < 2; j++)
+			if (all[i][j] >= 0)
+				close(gm_take_fd(&all[i][j]));
+}
+
+static struct gm_error *pipes_open(struct pipes *pipes)
+{
+	*pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+	int *all[] = {pipes->hold, pipes->text, pipes->errors};
+	for (size_t i = 0; i < 3; i++) {
+		if (pipe2(all[i], O_CLOEXEC) == 0)
+			continue;
+		int code = errno;
+		pipes_close(pipes);
+		return gm_error_os(GM_INTERNAL, code, "learn: no pipe for the probe");
+	}
+	return NULL;
+}
+
+/* In the child: calls that are safe after fork() only. */
+static void become(const struct pipes *pipes, int nothing, char *const *argv, char *const *settings)
+{
+	const struct rlimit no_core = {0, 0};
+	/* out of the way of the numbers that they are to have */
+	int hold = fcntl(pipes->hold[0], F_DUPFD, 10), text = fcntl(pipes->text[1], F_DUPFD, 10),
+	    errors = fcntl(pipes->errors[1], F_DUPFD, 10);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	if (dup2(hold, 0) < 0 || dup2(nothing, 1) < 0 || dup2(errors, 2) < 0 ||
+	        dup2(text, HANDOVER) < 0)
+		_exit(126);
+	close_range(HANDOVER + 1, ~0U, 0);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execvpe(argv[0], argv, settings);
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+static unsigned limit_seconds(void)
+{
+	const char *text = getenv("GPUMEM_LEARN_LIMIT"); /* for tests, and machines under load */
+	int limit = text ? atoi(text) : 0;
+	return limit > 0 ? (unsigned)limit : LIMIT_SECONDS;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+struct heard {
+	char *text;
+	size_t size;
+	char tail[TAIL + 1];
+	size_t tail_size;
+	bool text_open, errors_open, whole;
+};
+
+static void keep_tail(struct heard *heard, const char *bytes, size_t size)
+{
+	if (size > TAIL) {
+		bytes += size - TAIL;
+		size = TAIL;
+	}
+	size_t drop = heard->tail_size + size > TAIL ? heard->tail_size + size - TAIL : 0;
+	memmove(heard->tail, heard->tail + drop, heard->tail_size - drop);
+	heard->tail_size -= drop;
+	memcpy(heard->tail + heard->tail_size, bytes, size);
+	heard->tail_size += size;
+}
+
+static bool ends_whole(const struct heard *heard)
+{
+	return heard->size >= 5 && memcmp(heard->text + heard->size - 5, "\nend\n", 5) == 0;
+}
+
+/* Until all is there, both ends are closed, or the time is up (false). */
+static bool listen_to(const struct pipes *pipes, struct heard *heard)
+{
+	int64_t end = now_ms() + (int64_t)limit_seconds() * 1000;
+	while (!heard->whole && (heard->text_open || heard->errors_open)) {
+		struct pollfd polls[2] = {{heard->text_open ? pipes->text[0] : -1, POLLIN, 0},
+		        {heard->errors_open ? pipes->errors[0] : -1, POLLIN, 0}};
+		int64_t left = end - now_ms();
+		int got = left > 0 ? poll(polls, 2, (int)left) : 0;
+		if (got == 0)
+			return false;
+		if (got < 0 && errno != EINTR)
+			return true;
+		char bytes[4096];
+		if (got > 0 && polls[0].revents) {
+			ssize_t size = heard->size < MAX_TEXT
+			                       ? read(pipes->text[0], heard->text + heard->size,
+			                                 MAX_TEXT - heard->size)
+			                       : 0;
+			heard->text_open = size > 0;
+			heard->size += size > 0 ? (size_t)size : 0;
+			heard->whole = ends_whole(heard);
+		}
+		if (got > 0 && polls[1].revents) {
+			ssize_t size = read(pipes->errors[0], bytes, sizeof(bytes));
+			heard->errors_open = size > 0;
+			if (size > 0)
+				keep_tail(heard, bytes, (size_t)size);
+		}
+	}
+	return true;
+}
+
+/* The last line that it wrote, as Python ends a traceback with what is wrong; no more of it, and nothing unprintable. */
+static const char *last_line(struct heard *heard)
+{
+	char *tail = heard->tail;
+	size_t size = heard->tail_size;
+	while (size > 0 && isspace((unsigned char)tail[size - 1]))
+		size--;
+	tail[size] = 0;
+	char *line = strrchr(tail, '\n');
+	line = line ? line + 1 : tail;
+	for (char *at = line; *at; at++)
+		if (!isprint((unsigned char)*at))
+			*at = '?';
+	if (strlen(line) > 300)
+		line[300] = 0;
+	return line;
+}
+
+static struct gm_error *explain(const char *python, bool in_time, int status, struct heard *heard)
+{
+	const char *line = last_line(heard);
+	if (!in_time)
+		return gm_error_create(GM_TARGET,
+		        "learn: %s: the probe was not ready after %u s and was ended: see whether "
+		        "`import torch` "
+		        "works there; GPUMEM_LEARN_LIMIT=SECONDS gives it more time",
+		        python, limit_seconds());
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return gm_error_create(GM_TARGET,
+		        "learn: %s: there is no such program: name the Python that has the PyTorch",
+		        python);
+	if (WIFSIGNALED(status))
+		return gm_error_create(GM_TARGET,
+		        "learn: %s: the probe was killed by signal %d (%s)%s%s: nothing was "
+		        "learned",
+		        python, WTERMSIG(status), strsignal(WTERMSIG(status)), *line ? ": " : "",
+		        line);
+	return gm_error_create(GM_TARGET,
+	        "learn: %s: the probe ended without an answer%s%s: name the Python that runs the "
+	        "program, with its "
+	        "PyTorch",
+	        python, *line ? ": " : "", line);
+}
+
+/* Left as it is, so that its number stays its own until gm_probe_end(). */
+static bool has_ended(pid_t pid, int *ret_status)
+{
+	siginfo_t info = {0};
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+		return true;
+	if (info.si_pid != pid)
+		return false;
+	*ret_status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+	return true;
+}
+
+struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct gm_probe *ret_probe)
+{
+	_cleanup_(settings_deinit) struct settings settings = {0};
+	_cleanup_free_ char *file = probe_file();
+	_cleanup_close_ int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct pipes pipes;
+	if (!file)
+		return gm_error_create(GM_INTERNAL, "learn: gpumem-learn/torch/probe.py is not "
+		                                    "beside this program: install gpumem whole");
+	extern char **environ;
+	gm_try(make_settings(options->environment ? options->environment : environ, &settings));
+	char site[] = "", handover[] = "3";
+	char *argv[] = {(char *)(uintptr_t)options->python, (char[]){"-B"}, file, handover,
+	        options->site ? (char *)(uintptr_t)options->site : site, NULL};
+	struct heard heard = {.text = malloc(MAX_TEXT + 1), .text_open = true, .errors_open = true};
+	_cleanup_free_ char *text = heard.text;
+	if (!text)
+		return &gm_error_no_memory;
+	gm_try(pipes_open(&pipes));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		become(&pipes, nothing, argv, settings.items);
+	if (pid < 0) {
+		int code = errno;
+		pipes_close(&pipes);
+		return gm_error_os(GM_INTERNAL, code, "learn: the probe cannot be started");
+	}
+	(void)setpgid(pid, pid); /* whoever comes first */
+	int ends[] = {pipes.hold[0], pipes.text[1], pipes.errors[1]};
+	for (size_t i = 0; i < 3; i++)
+		close(ends[i]);
+	pipes.hold[0] = pipes.text[1] = pipes.errors[1] = -1;
+	struct gm_probe probe = {.pid = pid, .hold = gm_take_fd(&pipes.hold[1])};
+	bool in_time = listen_to(&pipes, &heard);
+	pipes_close(&pipes);
+	if (!heard.whole) {
+		/* it may have closed what we listen to and go on: not for long */
+		int status = 0;
+		for (int i = 0; in_time && i < 200 && !has_ended(pid, &status); i++)
+			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+		gm_probe_end(&probe);
+		return explain(options->python, in_time, status, &heard);
+	}
+	text[heard.size] = 0;
+	probe.text = gm_take(text);
+	probe.size = heard.size;
+	*ret_probe = probe;
+	return NULL;
+}
+
+void gm_probe_end(struct gm_probe *probe)
+{
+	if (probe->pid > 0) {
+		(void)kill(-probe->pid, SIGKILL);
+		(void)kill(probe->pid, SIGKILL);
+		while (waitpid(probe->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (probe->hold >= 0)
+		close(probe->hold);
+	free(probe->text);
+	*probe = (struct gm_probe){.hold = -1};
+}

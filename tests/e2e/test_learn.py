@@ -1,0 +1,243 @@
+"""A PyTorch in no table is learned: `gpumem learn`, the questions that do it by themselves, and what they refuse."""
+
+import json
+import os
+import re
+import subprocess
+import time
+import zlib
+
+import pytest
+
+from conftest import PYTHON
+
+HELD = """
+import json, os, signal, torch
+
+class Cache:
+    pass
+
+cache = Cache()
+cache.kept = torch.ones(7_007, device="cuda")
+leaf = torch.nn.Parameter(torch.ones(5_005, device="cuda"))
+loss = (leaf * 2).sum()
+address = leaf.data_ptr()
+del leaf
+print(json.dumps([os.getpid(), hex(cache.kept.data_ptr()), hex(address)]), flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def program(sim_env):
+    """(pid, address of cache.kept, address of what the graph keeps)."""
+    command = [str(PYTHON), "-W", "ignore", "-c", HELD]
+    process = subprocess.Popen(command, env=sim_env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def environment(folder, **more):
+    """No row is shipped, and what is kept is kept in `folder`. Machines under load have more time."""
+    given = {"GPUMEM_HIDE_ROWS": "torch", "XDG_CACHE_HOME": str(folder), "GPUMEM_LEARN_LIMIT": "300"}
+    return {**os.environ, **given, **more}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def first_answer(program, cache, run_gpumem):
+    pid, kept, _ = program
+    return run_gpumem("who-holds", kept, "--pid", pid, env=environment(cache), timeout=400).check()
+
+
+@pytest.fixture(scope="module")
+def layouts(first_answer, cache):
+    """The file that was kept."""
+    (file,) = (cache / "gpumem" / "layouts").glob("torch-*.layouts")
+    return file
+
+
+@pytest.fixture(scope="module")
+def core(program, tmp_path_factory, run_gpumem):
+    file = tmp_path_factory.mktemp("core") / "core"
+    run_gpumem("core", program[0], "-o", file, timeout=200).check()
+    return file
+
+
+# --- a question about a process ---------------------------------------------------------------------------------------
+
+
+def test_the_first_question_learns_and_says_so_in_one_line(first_answer, layouts):
+    (line,) = first_answer.err.splitlines()
+    assert re.fullmatch(rf"gpumem: learned PyTorch \S+ in \d+\.\d s, once for this build: kept in {layouts}", line)
+    assert "attribute 'kept' of Cache: global 'cache'" in first_answer.out
+
+
+def test_the_next_question_finds_it_kept(first_answer, program, cache, run_gpumem):
+    begin = time.monotonic()
+    done = run_gpumem("who-holds", program[2], "--pid", program[0], "--json", env=environment(cache)).check()
+    assert done.err == ""
+    assert done.json()["complete"] is True
+    assert {holder["path"][0].get("name") for holder in done.json()["holders"]} == {"loss"}
+    assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize("switch", ["option", "variable"])
+def test_no_learn_keeps_the_refusal(switch, program, tmp_path, run_gpumem):
+    option = ["--no-learn"] if switch == "option" else []
+    more = {"GPUMEM_NO_LEARN": "1"} if switch == "variable" else {}
+    done = run_gpumem("who-holds", program[1], "--pid", program[0], *option, env=environment(tmp_path, **more)).check(4)
+    assert re.match(r"gpumem: PyTorch \S+: gpumem has no table of its object layouts", done.err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_nothing_can_be_kept_the_question_is_answered_all_the_same(program, run_gpumem):
+    nowhere = environment("/dev/null/nowhere")
+    done = run_gpumem("who-holds", program[2], "--pid", program[0], env=nowhere, timeout=400).check()
+    assert "loss" in done.out
+    assert re.match(r"gpumem: learned PyTorch \S+ in \d+\.\d s, for this question only: it could not be kept", done.err)
+
+
+def test_of_two_at_once_one_learns(program, tmp_path, gpumem):
+    command = [str(gpumem), "who-holds", program[1], "--pid", str(program[0])]
+    both = [
+        subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=600) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert sorted("learned" in err for _, err in said) == [False, True]
+    # one of them finds the other reading the process; what it tells is the same
+    assert all("attribute 'kept' of Cache: global 'cache'" in out for out, _ in said)
+
+
+# --- a core --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_core_needs_the_file_or_what_was_kept(program, core, layouts, cache, tmp_path, run_gpumem):
+    question = ["who-holds", program[2], "--core", core]
+    assert "gpumem has no table" in run_gpumem(*question, env=environment(tmp_path)).check(4).err
+    for more, env in ((["--layouts", layouts], environment(tmp_path)), ([], environment(cache))):
+        answer = run_gpumem(*question, *more, "--json", env=env).check().json()
+        assert answer["complete"] is True
+        assert {holder["path"][0].get("name") for holder in answer["holders"]} == {"loss"}
+
+
+# --- files that are not what was learned ------------------------------------------------------------------------------------
+
+
+def sealed(text):
+    """With the last line that belongs to it."""
+    body = text[: text.rindex("end ")]
+    return body + f"end {zlib.crc32(body.encode()):08x}\n"
+
+
+def refused(run_gpumem, program, core, file):
+    return run_gpumem("who-holds", program[1], "--core", core, "--layouts", file, env=environment("/nonexistent")).check(3).err
+
+
+def test_a_cut_file_is_refused_by_name(program, core, layouts, tmp_path, run_gpumem):
+    text = layouts.read_text()
+    for size in range(0, len(text) - 1, 211):
+        (tmp_path / "cut").write_text(text[:size])
+        err = refused(run_gpumem, program, core, tmp_path / "cut")
+        assert err.startswith(f"gpumem: {core}: {tmp_path}/cut: line ") or f"{tmp_path}/cut: line " in err
+        assert "it was cut" in err
+
+
+def test_an_edited_file_is_refused_by_its_checksum(program, core, layouts, tmp_path, run_gpumem):
+    (tmp_path / "edited").write_text(layouts.read_text().replace("field tensor.storage 16", "field tensor.storage 24"))
+    assert "the checksum is of other text" in refused(run_gpumem, program, core, tmp_path / "edited")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (r"field tensor\.storage \d+", "field tensor.storage 60000", "a field's value is too large"),
+        (r"field tensor\.storage \d+", "field tensor.storage 504", "field tensor.storage lies behind the object's end"),
+        (r"field tensor\.storage \d+", "field tensor.storage 17", "field tensor.storage is not aligned"),
+        (r"field tensor\.storage \d+\n", "", "field tensor.storage is missing"),
+        (r"field tensor\.storage \d+", "field tensor.storage -8", "a field's value is no number"),
+        (r"field tensor\.storage (\d+)", r"field tensor.storage \1\nfield tensor.storage \1", "a field stands there twice"),
+        (r"build libc10\.so \w+\n", "", "a library's build-id is missing"),
+        (r"build libc10\.so \w+", "build libc10.so xyz", "no build-id"),
+        (r"gpumem layouts 1", "gpumem layouts 99", "of a newer gpumem"),
+        (r"\[torch\]", "[other]", "no [torch] in it"),
+        (r"build libc10\.so \w{4}", "build libc10.so 0000", "it is of another build than the target's: libc10.so"),
+    ],
+)
+def test_a_hostile_file_is_refused_by_name_and_reason(before, after, why, program, core, layouts, tmp_path, run_gpumem):
+    text = layouts.read_text()
+    changed = re.sub(before, after, text, count=1)
+    assert changed != text
+    (tmp_path / "hostile").write_text(sealed(changed))
+    err = refused(run_gpumem, program, core, tmp_path / "hostile")
+    assert f"{tmp_path}/hostile: " in err and why in err
+
+
+def test_a_section_of_something_else_is_passed_over(program, core, layouts, tmp_path, run_gpumem):
+    text = layouts.read_text().replace("[torch]\n", "[cpython]\nversion 3.99\nfield whatever 8\n[torch]\n")
+    (tmp_path / "both").write_text(sealed(text))
+    done = run_gpumem("who-holds", program[1], "--core", core, "--layouts", tmp_path / "both", env=environment("/nonexistent"))
+    assert "cache" in done.check().out
+
+
+# --- probes that come to no good end ---------------------------------------------------------------------------------------
+
+PROBES = {
+    "hangs": ("sleep 1000", "the probe was not ready after 2 s and was ended"),
+    "hangs with closed ends": ("exec 3>&- 2>&-; sleep 1000", "the probe ended without an answer"),
+    "crashes": ("kill -SEGV $$", "the probe was killed by signal 11 (Segmentation fault)"),
+    "fails": ("echo ModuleNotFoundError: no torch >&2; exit 1", "the probe ended without an answer: ModuleNotFoundError: no torch"),
+    "prints": ("echo gpumem-torch-probe 1; echo end; exit 0", "the probe ended without an answer"),
+    "hands over nonsense": ("printf 'nonsense\\nend\\n' >&3; sleep 1000", "the probe's answer cannot be read (it is no text of a probe's)"),
+    "lies about its process": (
+        "printf 'gpumem-torch-probe 1\\npid 1\\nversion 2.99.0\\nfield storage.data 16\\nend\\n' >&3; sleep 1000",
+        "its process is not the one that was started",
+    ),
+    "hands over an impossible field": (
+        "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.data 60000\\nend\\n' >&3; sleep 1000",
+        "storage.data at 60000: too far to be read",
+    ),
+    "misses fields": (
+        "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.size_of 96\\nmissing storage.counts fits nowhere\\nend\\n' >&3; sleep 1000",
+        "PyTorch 2.99: where storage.counts lies was not found (fits nowhere)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PROBES)
+def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, run_gpumem):
+    script, why = PROBES[kind]
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    begin = time.monotonic()
+    done = run_gpumem("learn", python, env=environment(tmp_path, GPUMEM_LEARN_LIMIT="2")).check(4)
+    assert why in done.err and len(done.err.splitlines()) == 1
+    assert time.monotonic() - begin < 60
+    assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
+    left = subprocess.run(["pgrep", "-f", str(python)], capture_output=True, text=True)
+    assert left.stdout == ""
+
+
+def test_a_pytorch_without_cuda_is_named(tmp_path, run_gpumem):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "__version__ = '2.99.0+cpu'\nclass cuda:\n    is_available = staticmethod(lambda: False)\n"
+    )
+    done = run_gpumem("learn", PYTHON, env=environment(tmp_path, PYTHONPATH=str(tmp_path))).check(4)
+    assert "PyTorch 2.99.0+cpu sees no GPU: it is built without CUDA" in done.err
+
+
+def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):
+    assert "which Python" in run_gpumem("learn").check(2).err
+    assert "there is no such program" in run_gpumem("learn", tmp_path / "none").check(4).err
