@@ -143,6 +143,16 @@ def snapshot_seeds(folder):
     whole = {"segments": [segment], "device_traces": [trace, trace[:4]], "external_annotations": said}
     for protocol in (2, 4):
         (folder / f"seed-{protocol}").write_bytes(pickle.dumps(whole, protocol))
+    # as torch 2.15 writes it: native frames between Python's, labels, pools, pinned memory
+    native = [{"name": "??", "filename": "/l/libpython3.11.so.1.0", "line": 1038786},
+              {"name": "_start", "filename": "/usr/bin/python3.11", "line": 4224}]  # fmt: skip
+    for entry in trace:
+        entry.update(pool_id=(0, 0), frames=[native[0], *entry["frames"], *native])
+    label = {**trace[0], "action": "annotate", "user_metadata": "label"}
+    today = {**whole, "device_traces": [[*trace[:4], label, *trace[4:]]], "host_segments": [{**segment, "device": -1, "blocks": [*blocks]}],
+             "host_traces": trace[:3], "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "trace_alloc_overflowed": True}}  # fmt: skip
+    (folder / "seed-today").write_bytes(pickle.dumps(today, 2))
+    (folder / "seed-today-json").write_text(json.dumps(today))
     (folder / "seed-list").write_bytes(pickle.dumps([segment], 3))
     (folder / "seed-json").write_text(json.dumps(whole))
 

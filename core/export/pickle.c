@@ -60,6 +60,12 @@ void gm_pickler_number(struct gm_pickler *pickler, uint64_t number)
 		put(pickler, 0);
 }
 
+void gm_pickler_negative(struct gm_pickler *pickler, int32_t number)
+{
+	put(pickler, 'J'); /* BININT */
+	put_little(pickler, (uint32_t)number, 4);
+}
+
 void gm_pickler_bool(struct gm_pickler *pickler, bool value)
 {
 	put(pickler, value ? 0x88 : 0x89);

@@ -22,6 +22,7 @@ uint32_t gm_pickler_remember(struct gm_pickler *pickler);
 void gm_pickler_again(struct gm_pickler *pickler, uint32_t number);
 
 void gm_pickler_number(struct gm_pickler *pickler, uint64_t number);
+void gm_pickler_negative(struct gm_pickler *pickler, int32_t number);
 void gm_pickler_bool(struct gm_pickler *pickler, bool value);
 /* Bytes that are no UTF-8 are replaced by '?'. */
 void gm_pickler_string(struct gm_pickler *pickler, const char *text);

@@ -1,6 +1,7 @@
 /*
- * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.11 writes them: each segment with all
- * its blocks, free ones too, and for each device its trace. Frames and stacks are dictionaries and lists that
+ * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.15 writes them: each segment with all
+ * its blocks, free ones too, for each device its trace, and the same of pinned host memory. Pools are left out, which
+ * a log does not tell. Frames and stacks are dictionaries and lists that
  * stand once in the file and are referred to from then on.
  */
 #include <inttypes.h>
@@ -31,28 +32,32 @@ enum key {
 	KEY_STATE,
 	KEY_DEVICE_FREE,
 	KEY_METADATA,
+	KEY_COMPILE,
 	KEY_COUNT,
 };
 
 static const char *const key_names[KEY_COUNT] = {"action", "addr", "address", "frames", "size",
         "stream", "time_us", "filename", "line", "name", "requested_size", "state", "device_free",
-        "user_metadata"};
+        "user_metadata", "compile_context"};
 
 struct writing {
 	const struct gm_model *model;
 	const struct gm_log *log;
 	struct gm_pickler pickler;
 	uint32_t keys[KEY_COUNT]; /* memo + 1 of what stands in the file; 0: not yet */
-	uint32_t actions[GM_ACTION_COUNT];
+	uint32_t actions[GM_ACTION_COUNT], empty, no_context;
 	struct ids {
 		uint32_t *items;
 		size_t count, capacity;
 	} strings, frames;
-	/* stacks are pairs: python, native; found by a hash table over both */
+	/* stacks are pairs: python, native; found by a hash table over both. Those of frees are lists of their own: where
+	 * a free has the very list of its allocation, PyTorch recorded none of it. */
 	struct stack_slot {
 		uint32_t python, native, memo; /* memo + 1; 0: free */
+		bool freed;
 	} * stacks;
 	size_t stack_count, stack_room;
+	uint8_t type; /* of the devices that are written: those of one type at once */
 	bool no_memory;
 };
 
@@ -133,7 +138,8 @@ static void put_python_frame(struct writing *writing, uint32_t id)
 		*memo = number + 1;
 }
 
-static struct stack_slot *stack_slot(struct writing *writing, uint32_t python, uint32_t native)
+static struct stack_slot *stack_slot(
+        struct writing *writing, uint32_t python, uint32_t native, bool freed)
 {
 	if (writing->stack_count * 2 >= writing->stack_room) {
 		size_t room = writing->stack_room ? writing->stack_room * 2 : 1024;
@@ -148,13 +154,15 @@ static struct stack_slot *stack_slot(struct writing *writing, uint32_t python, u
 		writing->stack_room = room;
 		for (size_t i = 0; i < old_room; i++)
 			if (old[i].memo)
-				*stack_slot(writing, old[i].python, old[i].native) = old[i];
+				*stack_slot(writing, old[i].python, old[i].native, old[i].freed) =
+				        old[i];
 		free(old);
 	}
 	uint64_t hash = ((uint64_t)python << 32 | native) * UINT64_C(0x9e3779b97f4a7c15);
 	size_t at = (size_t)(hash >> 20) & (writing->stack_room - 1);
 	while (writing->stacks[at].memo &&
-	        (writing->stacks[at].python != python || writing->stacks[at].native != native))
+	        (writing->stacks[at].python != python || writing->stacks[at].native != native ||
+	                writing->stacks[at].freed != freed))
 		at = (at + 1) & (writing->stack_room - 1);
 	return &writing->stacks[at];
 }
@@ -178,9 +186,9 @@ static void put_native_frame(struct writing *writing, uint64_t address)
 }
 
 /* The frames of both stacks as one list, C++ innermost, as stacks="all" has them. */
-static void put_stack(struct writing *writing, uint32_t python, uint32_t native)
+static void put_stack(struct writing *writing, uint32_t python, uint32_t native, bool freed)
 {
-	struct stack_slot *slot = stack_slot(writing, python, native);
+	struct stack_slot *slot = stack_slot(writing, python, native, freed);
 	if (slot && slot->memo) {
 		gm_pickler_again(&writing->pickler, slot->memo - 1);
 		return;
@@ -196,7 +204,7 @@ static void put_stack(struct writing *writing, uint32_t python, uint32_t native)
 	gm_pickler_list_end(&writing->pickler);
 	uint32_t number = gm_pickler_remember(&writing->pickler);
 	if (slot) {
-		*slot = (struct stack_slot){python, native, number + 1};
+		*slot = (struct stack_slot){python, native, number + 1, freed};
 		writing->stack_count++;
 	}
 }
@@ -207,7 +215,7 @@ static void put_frames_of(struct writing *writing, uint32_t event)
 	if (event != GM_NO_EVENT)
 		gm_log_event(writing->log, event, &one);
 	put_key(writing, KEY_FRAMES);
-	put_stack(writing, one.python_stack, one.native_stack);
+	put_stack(writing, one.python_stack, one.native_stack, false);
 }
 
 /* --- segments ----------------------------------------------------------------------------------------- */
@@ -257,8 +265,12 @@ static void put_segment(struct writing *writing, const struct gm_segment *segmen
 	struct gm_pickler *pickler = &writing->pickler;
 	struct sums sums = sum_up(blocks, count);
 	gm_pickler_dict_begin(pickler);
-	put_named(writing, "device",
-	        (uint64_t)gm_model_device(writing->model, segment->device)->index);
+	gm_pickler_string(pickler, "device");
+	if (writing->type == GM_LOG_DEVICE_PINNED)
+		gm_pickler_negative(pickler, -1);
+	else
+		gm_pickler_number(
+		        pickler, (uint64_t)gm_model_device(writing->model, segment->device)->index);
 	put_number(writing, KEY_ADDRESS, segment->address);
 	put_named(writing, "total_size", segment->size);
 	put_named(writing, "allocated_size", sums.allocated);
@@ -266,7 +278,9 @@ static void put_segment(struct writing *writing, const struct gm_segment *segmen
 	put_named(writing, "requested_size", sums.requested);
 	put_number(writing, KEY_STREAM, segment->stream);
 	gm_pickler_string(pickler, "segment_type");
-	gm_pickler_string(pickler, segment->size <= SMALL_SEGMENT ? "small" : "large");
+	gm_pickler_string(pickler,
+	        segment->size <= SMALL_SEGMENT || writing->type == GM_LOG_DEVICE_PINNED ? "small"
+	                                                                                : "large");
 	gm_pickler_string(pickler, "is_expandable");
 	gm_pickler_bool(pickler, segment->mapped);
 	put_frames_of(writing, segment->alloc);
@@ -294,15 +308,15 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* Blocks that are not free at the end, CUDA's only, by device and address. */
-static struct gm_error *live_blocks(
-        const struct gm_model *model, const struct gm_block ***ret_blocks, size_t *ret_count)
+/* Blocks that are not free at the end, of devices of one type, by device and address. */
+static struct gm_error *live_blocks(const struct gm_model *model, uint8_t type,
+        const struct gm_block ***ret_blocks, size_t *ret_count)
 {
 	GM_ARRAY(const struct gm_block *) live = {0};
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
 		if (block->alloc == GM_NO_EVENT || block->free_completed != GM_NO_EVENT ||
-		        gm_model_device(model, block->device)->type != 1)
+		        gm_model_device(model, block->device)->type != type)
 			continue;
 		if (!gm_array_push(&live, block)) {
 			gm_array_deinit(&live);
@@ -325,12 +339,12 @@ static struct gm_error *put_segments(struct writing *writing)
 	if (events)
 		gm_try(gm_model_segments_after(
 		        writing->model, events - 1, &segments, &segment_count));
-	gm_try(live_blocks(writing->model, &blocks, &block_count));
+	gm_try(live_blocks(writing->model, writing->type, &blocks, &block_count));
 	gm_pickler_list_begin(&writing->pickler);
 	for (size_t i = 0; i < segment_count; i++) {
 		const struct gm_segment *segment = &segments[i];
 		uint64_t end = segment->address + segment->size, covered = segment->address;
-		if (gm_model_device(writing->model, segment->device)->type != 1)
+		if (gm_model_device(writing->model, segment->device)->type != writing->type)
 			continue;
 		/* blocks that lie in no segment, of a record that began late, are left out: there is no
 		 * place for them in a snapshot */
@@ -376,59 +390,109 @@ static void put_entry(struct writing *writing, const struct gm_event *event, uin
 	put_number(writing, KEY_SIZE, event->requested ? event->requested : event->size);
 	put_number(writing, KEY_STREAM, event->stream);
 	put_number(writing, KEY_TIME, event->time_ns / 1000);
-	if (gm_log_mark_count(writing->log)) {
-		const char *metadata = gm_model_metadata(writing->model, number);
-		put_key(writing, KEY_METADATA);
-		gm_pickler_string(&writing->pickler, metadata ? metadata : "");
-	}
+	const char *metadata = gm_model_metadata(writing->model, number);
+	put_key(writing, KEY_COMPILE);
+	if (writing->type == GM_LOG_DEVICE_PINNED)
+		put_word(writing, &writing->empty, "");
+	else
+		put_word(writing, &writing->no_context, "N/A");
+	put_key(writing, KEY_METADATA);
+	if (metadata)
+		gm_pickler_string(&writing->pickler, metadata);
+	else
+		put_word(writing, &writing->empty, "");
 	put_key(writing, KEY_FRAMES);
-	put_stack(writing, event->python_stack, event->native_stack);
+	bool freed = event->action == GM_FREE_REQUESTED || event->action == GM_FREE_COMPLETED;
+	put_stack(writing, event->python_stack, event->native_stack, freed);
 	gm_pickler_dict_end(&writing->pickler);
+}
+
+static void put_trace(struct writing *writing, int index)
+{
+	uint64_t count = gm_log_event_count(writing->log);
+	gm_pickler_list_begin(&writing->pickler);
+	for (uint64_t number = 0; number < count; number++) {
+		struct gm_event event;
+		gm_log_event(writing->log, number, &event);
+		if (event.device_type == writing->type && event.device == index &&
+		        !(event.flags & GM_EVENT_PREEXISTING) &&
+		        gm_action_name((enum gm_action)event.action))
+			put_entry(writing, &event, number);
+	}
+	gm_pickler_list_end(&writing->pickler);
 }
 
 static void put_traces(struct writing *writing)
 {
 	int devices = 0;
-	uint64_t count = gm_log_event_count(writing->log);
 	for (size_t i = 0; i < gm_model_device_count(writing->model); i++) {
 		const struct gm_model_device *device = gm_model_device(writing->model, i);
-		if (device->type == 1 && device->index >= devices)
+		if (device->type == writing->type && device->index >= devices)
 			devices = device->index + 1;
 	}
 	gm_pickler_list_begin(&writing->pickler);
-	for (int index = 0; index < devices; index++) {
-		gm_pickler_list_begin(&writing->pickler);
-		for (uint64_t number = 0; number < count; number++) {
-			struct gm_event event;
-			gm_log_event(writing->log, number, &event);
-			if (event.device_type == 1 && event.device == index &&
-			        !(event.flags & GM_EVENT_PREEXISTING) &&
-			        gm_action_name((enum gm_action)event.action))
-				put_entry(writing, &event, number);
-		}
-		gm_pickler_list_end(&writing->pickler);
-	}
+	for (int index = 0; index < devices; index++)
+		put_trace(writing, index);
 	gm_pickler_list_end(&writing->pickler);
+}
+
+/* What PyTorch writes beside: of torch.xpu its own variable's name and no annotations, by which it is told from CUDA. */
+static void put_rest(struct writing *writing)
+{
+	enum { XPU = 12 };
+	struct gm_pickler *pickler = &writing->pickler;
+	gm_pickler_string(pickler, "allocator_settings");
+	gm_pickler_dict_begin(pickler);
+	if (writing->type == XPU) {
+		gm_pickler_string(pickler, "PYTORCH_ALLOC_CONF");
+		gm_pickler_string(pickler, "");
+	}
+	gm_pickler_dict_end(pickler);
+	if (writing->type == XPU)
+		return;
+	gm_pickler_string(pickler, "external_annotations");
+	writing->no_memory |= !gm_pytorch_put_annotations(pickler, writing->log);
+}
+
+static struct gm_error *put_host(struct writing *writing)
+{
+	writing->type = GM_LOG_DEVICE_PINNED;
+	gm_pickler_string(&writing->pickler, "host_segments");
+	gm_try(put_segments(writing));
+	gm_pickler_string(&writing->pickler, "host_traces");
+	put_trace(writing, 0);
+	return NULL;
+}
+
+static struct gm_error *put_all(struct writing *writing)
+{
+	gm_pickler_dict_begin(&writing->pickler);
+	gm_pickler_string(&writing->pickler, "segments");
+	gm_try(put_segments(writing));
+	gm_pickler_string(&writing->pickler, "device_traces");
+	put_traces(writing);
+	put_rest(writing);
+	gm_try(put_host(writing));
+	gm_pickler_dict_end(&writing->pickler);
+	return NULL;
+}
+
+static uint8_t type_of(const struct gm_model *model)
+{
+	enum { CUDA = 1 };
+	size_t main = gm_model_main_device(model);
+	uint8_t type = main == SIZE_MAX ? CUDA : gm_model_device(model, main)->type;
+	return gm_device_is_accelerator(type) ? type : CUDA;
 }
 
 struct gm_error *gm_export_pytorch(const struct gm_model *model, FILE *out)
 {
-	struct writing writing = {.model = model, .log = gm_model_log(model)};
+	struct writing writing = {
+	        .model = model, .log = gm_model_log(model), .type = type_of(model)};
 	gm_pickler_begin(&writing.pickler, out);
-	gm_pickler_dict_begin(&writing.pickler);
-	gm_pickler_string(&writing.pickler, "segments");
-	struct gm_error *error = put_segments(&writing);
-	if (!error) {
-		gm_pickler_string(&writing.pickler, "device_traces");
-		put_traces(&writing);
-		gm_pickler_string(&writing.pickler, "allocator_settings");
-		gm_pickler_dict_begin(&writing.pickler);
-		gm_pickler_dict_end(&writing.pickler);
-		gm_pickler_string(&writing.pickler, "external_annotations");
-		writing.no_memory |= !gm_pytorch_put_annotations(&writing.pickler, writing.log);
-		gm_pickler_dict_end(&writing.pickler);
+	struct gm_error *error = put_all(&writing);
+	if (!error)
 		gm_pickler_end(&writing.pickler);
-	}
 	free(writing.strings.items);
 	free(writing.frames.items);
 	free(writing.stacks);

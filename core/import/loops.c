@@ -46,9 +46,8 @@ static bool leave(struct gm_import_loops *loops, uint32_t code, uint32_t from, u
 }
 
 /* Leaving a `with` stands on its first line again, which is no pass of a loop. */
-static bool leaves_with(const struct gm_import_loops *loops, uint32_t frame)
+bool gm_import_leaves_with(const struct gm_import_stacks *all, uint32_t frame)
 {
-	const struct gm_import_stacks *all = loops->stacks;
 	size_t length;
 	const char *name = gm_pickle_string(
 	        all->pickle, all->codes.items[all->frames.items[frame].code].name, &length);
@@ -77,7 +76,7 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 			continue;
 		const struct gm_import_frame *was = &all->frames.items[frame_a],
 		                             *is = &all->frames.items[frame_b];
-		if (i < b->python && leaves_with(loops, *(frames_b - i - 1)))
+		if (i < b->python && gm_import_leaves_with(all, *(frames_b - i - 1)))
 			return was->code != is->code || leave(loops, is->code, was->line, is->line);
 		loops->last = stack;
 		if (was->code != is->code || is->line >= was->line ||
@@ -135,6 +134,18 @@ static void take_in(const struct gm_import_loops *loops, struct gm_import_loop *
 		        with->rounds > 1 && with->rounds >= loop->rounds / 2)
 			loop->first_line = with->first_line;
 	}
+}
+
+uint32_t gm_import_loops_left_from(
+        const struct gm_import_loops *loops, uint32_t code, uint32_t line)
+{
+	uint32_t last = line;
+	for (size_t i = 0; i < loops->leaves.count; i++) {
+		const struct gm_import_loop *with = &loops->leaves.items[i];
+		if (with->code == code && with->first_line == line && with->last_line > last)
+			last = with->last_line;
+	}
+	return last;
 }
 
 void gm_import_loops_finish(struct gm_import_loops *loops)

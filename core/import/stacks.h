@@ -73,6 +73,11 @@ void gm_import_loops_init(struct gm_import_loops *loops, const struct gm_import_
 void gm_import_loops_deinit(struct gm_import_loops *loops);
 /* False: no memory. */
 bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack);
+/* Is this frame, called from another, the end of that one's `with`? */
+bool gm_import_leaves_with(const struct gm_import_stacks *stacks, uint32_t frame);
+/* The last line from which a `with` of this line was seen to be left; the line itself where that was not seen. */
+uint32_t gm_import_loops_left_from(
+        const struct gm_import_loops *loops, uint32_t code, uint32_t line);
 /* Puts together what overlaps, and drops what may be an expression of a few lines. */
 void gm_import_loops_finish(struct gm_import_loops *loops);
 

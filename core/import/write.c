@@ -27,9 +27,10 @@ struct writing {
 	struct gm_import_loops loops;
 	struct stacks *stacks; /* by number of the stack */
 	size_t stack_room;
-	uint64_t *frames; /* log ids by number; of native frames their addresses */
+	uint64_t *frames;  /* log ids by number; of native frames their addresses */
+	uint32_t *leaving; /* log ids by number of frames that leave a `with` */
 	uint32_t *codes;
-	size_t frame_room, code_room;
+	size_t frame_room, leaving_room, code_room;
 	uint32_t native_count;
 	uint32_t *modules; /* number from 1 by string id of a library's path; 0: not written yet */
 	uint32_t module_count;
@@ -140,6 +141,22 @@ static uint64_t put_frame(struct writing *writing, uint32_t number)
 	return writing->frames[number] = gm_log_writer_frame(writing->log, &record);
 }
 
+/* A frame that leaves a `with`: it stands on its line again, but control has come to the end of it. Taken for a way up it
+ * would be another call of the function. */
+static uint32_t put_leaving_frame(struct writing *writing, uint32_t number)
+{
+	const struct gm_import_frame *frame = &writing->read.frames.items[number];
+	uint32_t from = gm_import_loops_left_from(&writing->loops, frame->code, frame->line);
+	if (from == frame->line)
+		return (uint32_t)put_frame(writing, number);
+	if (!writing->leaving[number]) {
+		const struct gm_log_frame record = {
+		        .code = put_code(writing, frame->code), .lasti = from, .line = frame->line};
+		writing->leaving[number] = gm_log_writer_frame(writing->log, &record);
+	}
+	return writing->leaving[number];
+}
+
 static bool make_room(void **ids, size_t *room, size_t count, size_t size)
 {
 	size_t before = *room;
@@ -161,6 +178,9 @@ static struct gm_error *put_stacks(
 	if ((writing->read.frames.count >= writing->frame_room &&
 	            !make_room((void **)&writing->frames, &writing->frame_room,
 	                    writing->read.frames.count, sizeof(*writing->frames))) ||
+	        (writing->read.frames.count >= writing->leaving_room &&
+	                !make_room((void **)&writing->leaving, &writing->leaving_room,
+	                        writing->read.frames.count, sizeof(*writing->leaving))) ||
 	        (writing->read.codes.count >= writing->code_room &&
 	                !make_room((void **)&writing->codes, &writing->code_room,
 	                        writing->read.codes.count, sizeof(*writing->codes))))
@@ -180,7 +200,10 @@ static struct gm_error *put_stacks(
 		                                  ? writing->read.members.items + stack->first
 		                                  : NULL;
 		for (uint32_t i = 0; i < stack->python; i++)
-			writing->python_frames[i] = (uint32_t)put_frame(writing, members[i]);
+			writing->python_frames[i] =
+			        i && gm_import_leaves_with(&writing->read, members[i - 1])
+			                ? put_leaving_frame(writing, members[i])
+			                : (uint32_t)put_frame(writing, members[i]);
 		for (uint32_t i = 0; i < stack->native; i++)
 			writing->native_frames[i] = put_frame(writing, members[stack->python + i]);
 		stacks->python = gm_log_writer_python_stack(
@@ -457,6 +480,7 @@ struct gm_error *gm_snapshot_write(struct gm_snapshot *snapshot, struct gm_log_w
 	gm_import_loops_deinit(&writing->loops);
 	free(writing->stacks);
 	free(writing->frames);
+	free(writing->leaving);
 	free(writing->codes);
 	free(writing->text);
 	free(writing->modules);

@@ -4,6 +4,7 @@ without some kinds of events; and snapshots of other accelerators in the same fo
 import json
 import pickle
 import random
+import subprocess
 
 import pytest
 
@@ -198,6 +199,22 @@ def test_the_type_of_the_device_is_named_where_the_snapshot_tells_it(kind, write
     assert blocks_of(run_gpumem, path)[1]["labels"] == ["the logits", "saved for backward"]
 
 
+def test_no_mutation_of_todays_form_does_harm(write, gpumem):
+    native = {"name": "??", "filename": "/l/libpython3.11.so.1.0", "line": 1038786}
+    trace = [{**one, "frames": [native, FRAME, native]} for one in LABELS]
+    path = write(snapshot(trace, [segment(0x1000, 4096, [block(0x1000, 4096)])], host_traces=trace[:3],
+                          host_segments=[segment(0x5000, 4096, [block(0x5000, 4096)], -1)]))  # fmt: skip
+    whole, chance = path.read_bytes(), random.Random(7)
+    for _ in range(80):
+        mutant = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            mutant[chance.randrange(len(mutant))] = chance.choice([0, 1, 0x28, 0x2E, 0x4A, 0x5D, 0x86, 0x94, 0xFF, 0x7D])
+        path.write_bytes(mutant)
+        for question in ("info", "blocks"):
+            done = subprocess.run([gpumem, question, path], capture_output=True, timeout=20)
+            assert done.returncode in (0, 3), done
+
+
 REAL = ROOT / "tests" / "e2e" / "programs" / "recorder_settings.py"
 
 
@@ -239,3 +256,40 @@ def test_what_this_pytorchs_recorder_writes(setting, real, run_gpumem):
         (found,) = [one for one in blocks_of(run_gpumem, path, "--at", str(last["n"])) if one["labels"] == ["the output"]
                     and one["address"] == last["address"]]  # fmt: skip
         assert int(found["address"], 16) in labelled
+
+
+def test_an_export_is_of_todays_form_and_says_the_same(run_gpumem, tmp_path):
+    host = [entry(action, 0x7F0000000000, 4096, time, compile_context="") for time, action in
+            enumerate(("segment_alloc", "alloc", "free_requested", "free_completed"), 20)]  # fmt: skip
+    trace = [entry("segment_alloc", 0x1000, 1 << 20, 0), *LABELS]
+    blocks = [block(0x1000, 1024), block(0x1400, 0xC00, "inactive"), block(0x2000, 2048), block(0x2800, 0xFE800, "inactive")]
+    data = snapshot(trace, [segment(0x1000, 1 << 20, blocks)], host_traces=host,
+                    host_segments=[segment(0x7F0000000000, 4096, [block(0x7F0000000000, 4096, "inactive")], -1)])  # fmt: skip
+    path, out = tmp_path / "made.pickle", tmp_path / "out.pickle"
+    path.write_bytes(pickle.dumps(data))
+    run_gpumem("export", path, "--to", "pytorch", "-o", out).check()
+    again = pickle.loads(out.read_bytes())
+    assert set(again) == set(data)
+
+    def without(one, *keys):
+        return {key: value for key, value in one.items() if key not in keys}
+
+    for before, after in (*zip(data["device_traces"], again["device_traces"]), (data["host_traces"], again["host_traces"])):
+        assert [without(one, "pool_id") for one in before] == after
+    for key in "segments", "host_segments":
+        for before, after in zip(data[key], again[key], strict=True):
+            assert without(before, "segment_pool_id", "blocks", "frames") == without(after, "blocks", "frames")
+            tiles = ("address", "size", "state")
+            assert [[one[k] for k in tiles] for one in before["blocks"]] == [[one[k] for k in tiles] for one in after["blocks"]]
+    told = [run_gpumem("events", one, "--json").check().out for one in (path, out)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("settings, device_type", [(XPU, "xpu"), ({"PYTORCH_CUDA_ALLOC_CONF": ""}, "cuda")])
+def test_an_export_keeps_the_devices_type(settings, device_type, run_gpumem, tmp_path):
+    data = {"segments": [], "device_traces": [[], LABELS], "allocator_settings": settings}
+    path, out = tmp_path / "made.pickle", tmp_path / "out.pickle"
+    path.write_bytes(pickle.dumps(data))
+    run_gpumem("export", path, "--to", "pytorch", "-o", out).check()
+    (device,) = run_gpumem("info", out, "--json").check().json()["devices"]
+    assert (device["device_type"], device["device"], device["events"]) == (device_type, 1, len(LABELS))

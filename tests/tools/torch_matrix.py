@@ -77,6 +77,8 @@ TESTS = [
     "test_train_mlp",
     "test_who_holds",
     "test_ways",
+    "test_snapshot_today",
+    "test_snapshot_same",
     "test_sim",
     "test_sim_graphs",
     "test_sim_kernels",
