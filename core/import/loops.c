@@ -105,23 +105,45 @@ static int compare(const void *a, const void *b)
  * which of their lines allocate. */
 static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 {
-	/* An optimizer allocates its state in the first step and nothing later: then the first time control comes from
-	 * further down than ever after. Were the shorter range a loop within, it would go round before and after. */
-	bool same_start = into->code == from->code && into->first_line == from->first_line;
-	if (same_start && (into->last < from->first || from->last < into->first)) {
-		into->last_line =
-		        from->last_line > into->last_line ? from->last_line : into->last_line;
-		into->rounds += from->rounds;
-		into->first = from->first < into->first ? from->first : into->first;
-		into->last = from->last > into->last ? from->last : into->last;
-		return true;
-	}
 	if (into->code != from->code || from->first_line > into->last_line ||
 	        from->last_line <= into->last_line)
 		return false;
 	into->last_line = from->last_line;
 	into->rounds += from->rounds;
 	return true;
+}
+
+static int compare_narrow(const void *a, const void *b)
+{
+	const struct gm_import_loop *left = a, *right = b;
+	if (left->code != right->code || left->first_line != right->first_line)
+		return compare(a, b);
+	return left->last_line < right->last_line ? -1 : left->last_line > right->last_line;
+}
+
+/*
+ * An optimizer allocates its state in the first step and nothing later: then control comes from further down once, and
+ * from further up ever after. Ranges with one beginning that take turns are loops within loops; those that do not are one
+ * loop. The narrowest are put together first, as the widest may be a loop around them all.
+ */
+static void join_same_start(struct gm_import_loops *loops)
+{
+	size_t kept = 0;
+	qsort(loops->items.items, loops->items.count, sizeof(*loops->items.items), compare_narrow);
+	for (size_t i = 0; i < loops->items.count; i++) {
+		const struct gm_import_loop from = loops->items.items[i];
+		struct gm_import_loop *into = kept ? &loops->items.items[kept - 1] : NULL;
+		bool same = into && into->code == from.code && into->first_line == from.first_line;
+		if (!same || (into->last >= from.first && from.last >= into->first)) {
+			loops->items.items[kept++] = from;
+			continue;
+		}
+		into->last_line = from.last_line;
+		into->rounds += from.rounds;
+		into->first = from.first < into->first ? from.first : into->first;
+		into->last = from.last > into->last ? from.last : into->last;
+	}
+	loops->items.count = kept;
 }
 
 /* A `with` that is left again and again from within a loop is in it, though nothing is allocated on its line. */
@@ -153,6 +175,7 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 	size_t kept = 0;
 	if (loops->items.count == 0)
 		return;
+	join_same_start(loops);
 	qsort(loops->items.items, loops->items.count, sizeof(*loops->items.items), compare);
 	for (size_t i = 0; i < loops->items.count; i++) {
 		bool joined = false;
