@@ -13,7 +13,8 @@ STUB(name) for a call that is refused unless core/sim/cuda/ defines it, COMPUTE(
 succeeds having computed nothing. Of the libraries of solvers: CREATE and DESTROY of a handle, ACCEPT of a setting,
 QUERY(name, type, first, last) of how large a workspace is, which goes to the parameters first and last.
 
-A torch for CUDA 13 (2.11) makes the main lists. One for CUDA 12 (2.4 to 2.10) makes those that end in 12: what
+A torch for CUDA 13 (2.11 on) makes the main lists; those that are checked in have what 2.11 to 2.15 need (CUDA 13.0
+and 13.2), since what a list has already stays in it. One for CUDA 12 (2.4 to 2.10) makes those that end in 12: what
 its libraries define besides the main lists, which lie in this folder. Those that are checked in are
 CUDA 12.8's (torch 2.8 to 2.10). The libraries of 12.1 to 12.6 define nothing more that a program could
 call: only what cuBLAS and cuBLASLt had between them, and cuBLAS is answered before it comes to that.
@@ -100,8 +101,19 @@ def solver_lines(site, soname, header):
             yield f"COMPUTE({name})"
 
 
+def entry(line):
+    """What a line of a list is about, in the order of the lists: a name, or an error's number."""
+    word = re.search(r"\((\w+)", line)[1]
+    return (int(word), "") if word.isdigit() else (0, word)
+
+
 def write(folder, name, lines):
-    text = "/* Made by core/sim/make_exports.py; do not edit. */\n" + "".join(line + "\n" for line in lines)
+    """A list. What is checked in and not made now stays: another version of torch imports it."""
+    made = {entry(line): line for line in lines}
+    checked_in = pathlib.Path(__file__).parent / "exports" / name
+    for line in checked_in.read_text().splitlines()[1:] if checked_in.exists() else ():
+        made.setdefault(entry(line), line)
+    text = "/* Made by core/sim/make_exports.py; do not edit. */\n" + "".join(made[key] + "\n" for key in sorted(made))
     (folder / name).write_text(text)
 
 

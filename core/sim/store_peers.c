@@ -24,11 +24,18 @@ static const char *last_part(const char *key)
 	return slash ? slash + 1 : key;
 }
 
-/* ProcessGroupNCCL: "0", "1", … for its communicators, "2:3" for a pair's, "UniqueNCCLID:0" where there are several. */
+/*
+ * Keys under which rank 0 (or each of several roots) publishes a communicator's ncclUniqueId. The names, all in the last part:
+ *   "0", "1", "2:3"             ProcessGroupNCCL: a group's communicators, a pair's for sends and receives
+ *   "UniqueNCCLID:0"            the same for more than 128 ranks, which have several roots (PyTorch 2.6 on)
+ *   "nccl_storekey_0", "…_0_2"  c10d/nccl2/NCCLBootstrap.cpp (the default from PyTorch 2.15 on): a generation, and the
+ *                               root where there are several; torchcomms uses the same prefix
+ * So: digits and colons alone, or a name with "nccl" in it. Of NCCL's other keys none is waited for.
+ */
 static bool is_unique_id(const char *key)
 {
 	const char *part = last_part(key);
-	if (contains(part, "UniqueNCCLID:"))
+	if (strcasestr(part, "nccl"))
 		return true;
 	bool digit = isdigit((unsigned char)*part);
 	for (const char *at = part; *at; at++)

@@ -240,9 +240,16 @@ static void another_rank_s_key_is_answered_with_this_rank_s(void **state)
 static void a_communicator_s_id_and_barriers_are_there(void **state)
 {
 	struct peer *peer = *state;
-	get(peer, "default_pg/0//cuda//0");
-	assert_int_equal(take(peer, 8), 128);
-	peer->client.out.size = 0;
+	/* As ProcessGroupNCCL and, in PyTorch 2.15, c10d's nccl2 name it; the latter also with several roots. */
+	for (const char *const *key = (const char *const[]){"default_pg/0//cuda//0",
+	             "/default_pg/0//cuda//0/nccl_storekey_0_0", "x/0/nccl_storekey_1", NULL};
+	        *key; key++) {
+		get(peer, *key);
+		assert_int_equal(take(peer, 8), 128);
+		peer->client.out.size = 0;
+	}
+	get(peer, "default_pg/0//cuda//0/secret_0_0");
+	expect_text(peer, "");
 	command(peer, WAIT);
 	word(peer, 2);
 	text(peer, "store_based_barrier_key:1:last_worker");

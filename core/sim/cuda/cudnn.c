@@ -13,7 +13,7 @@
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
 
-enum { VERSION = 91900, CUDART = 13010 };
+enum { CUDART = 13010 };
 
 size_t gm_sim_cudnn_bytes(int type)
 {
@@ -49,25 +49,10 @@ GM_SIM_EXPORT void cudnnGetLastErrorString(char *message, size_t size)
 		*message = 0;
 }
 
-size_t cudnnGetVersion(void);
-GM_SIM_EXPORT size_t cudnnGetVersion(void)
-{
-	return VERSION;
-}
-
 size_t cudnnGetCudartVersion(void);
 GM_SIM_EXPORT size_t cudnnGetCudartVersion(void)
 {
 	return CUDART;
-}
-
-CUDNN_API(cudnnGetProperty, int type, int *ret)
-{
-	static const int version[] = {VERSION / 10000, VERSION / 100 % 100, VERSION % 100};
-	if (type < 0 || type > 2 || !ret)
-		return CUDNN_BAD_PARAM;
-	*ret = version[type];
-	return CUDNN_SUCCESS;
 }
 
 CUDNN_API(cudnnCreate, struct cudnn **ret)

@@ -189,6 +189,23 @@ GM_SIM_EXPORT CUresult cuPointerGetAttribute(
 	}
 }
 
+/* The driver's own log (CUDA 12.9 on): nothing is ever written to it. */
+GM_SIM_EXPORT CUresult cuLogsRegisterCallback(
+        CUlogsCallback function, void *data, CUlogsCallbackHandle *ret_handle)
+{
+	static char registered;
+	if (!function)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ret_handle)
+		*ret_handle = (CUlogsCallbackHandle)(void *)&registered;
+	return CUDA_SUCCESS;
+}
+
+GM_SIM_EXPORT CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
+{
+	return handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* Says once of each entry point that a program asked for it by name and it is not simulated. */
 static void asked_for(const char *name)
 {

@@ -463,11 +463,24 @@ NVML(nvmlDeviceGetNvLinkRemoteDeviceType, const void *handle, unsigned link, int
 	return SUCCESS;
 }
 
-/* Of a memory fabric between machines, which the allocator asks about; there is none. */
+/*
+ * Of a memory fabric between machines, which the allocator asks about: there is none. Hopper and later say so in the
+ * answer (state 0); earlier devices have no such call. nvmlGpuFabricInfo_v2_t and _v3_t (nvml.h) begin with their version:
+ * its last three bytes are the struct's size.
+ */
 NVML(nvmlDeviceGetGpuFabricInfoV, const void *handle, void *info)
 {
+	enum { V2 = 0x02000024, V3 = 0x03000028, MISMATCH = 25 };
 	CHECK(handle, info);
-	return NOT_SUPPORTED;
+	int known;
+	if (gm_sim_profile_attribute(profile(), cudaDevAttrComputeCapabilityMajor, &known) < 9)
+		return NOT_SUPPORTED;
+	uint32_t version;
+	memcpy(&version, info, sizeof(version));
+	if (version != V2 && version != V3)
+		return MISMATCH;
+	memset((char *)info + sizeof(version), 0, (version & 0xffffff) - sizeof(version));
+	return SUCCESS;
 }
 
 NVML(nvmlDeviceGetP2PStatus, const void *one, const void *other, unsigned what, int *status)

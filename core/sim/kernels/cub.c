@@ -145,7 +145,10 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_lau
 	return true;
 }
 
-/* DeviceReduceByKeyKernel(keys, unique, ones, counts, number of runs, …, items): run-length encoding. */
+/*
+ * DeviceReduceByKeyKernel(keys, unique, ones, counts, number of runs, …, items[, context, …]): run-length encoding. CUB 3.2's
+ * context (CUDA 13.2; dispatch_reduce_by_key.cuh) begins with two bools: the first part of the items, and the last.
+ */
 static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -154,6 +157,9 @@ static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_lau
 	char *unique = gm_sim_load_pointer(a[1]), *counts = gm_sim_load_pointer(a[3]),
 	     *total = gm_sim_load_pointer(a[4]);
 	unsigned size = gm_sim_type_size(plan->type[0]);
+	static const bool whole[2] = {true, true};
+	if (plan->number[1] && memcmp(a[plan->number[1]], whole, sizeof(whole)) != 0)
+		return false; /* more items than an int counts come in parts */
 	if (!items_of(plan, a, &items))
 		return false;
 	struct gm_sim_use use = {0};
@@ -403,13 +409,18 @@ bool gm_sim_cub_plan(struct gm_sim_text name, struct gm_sim_text base,
 		ret->compute = compute_scan;
 		return ret->type[0] && ret->type[1] && ret->type[3] && !flag;
 	}
-	if (gm_sim_text_is(base, "DeviceReduceByKeyKernel") && known >= 9 && known <= 10) {
+	if (gm_sim_text_is(base, "DeviceReduceByKeyKernel") && known >= 9 && known <= 12) {
+		bool context = known > 10 && gm_sim_text_has(p[10], "streaming_context");
+		unsigned items = known > 10 ? 9 : known - 1;
 		if (!gm_sim_text_has(p[2], "onstant") || gm_sim_type_of(p[3]) != GM_SIM_I64 ||
 		        gm_sim_type_of(p[4]) != GM_SIM_I64)
 			return false;
 		ret->type[0] = gm_sim_type_of(p[0]);
-		ret->type[3] = gm_sim_type_of(p[known - 1]);
-		ret->number[0] = known - 1;
+		if (known > 10 && !context)
+			return false;
+		ret->type[3] = gm_sim_type_of(p[items]);
+		ret->number[0] = items;
+		ret->number[1] = context ? 10 : 0;
 		ret->compute = compute_runs;
 		return ret->type[0] && ret->type[3];
 	}

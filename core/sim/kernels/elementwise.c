@@ -111,7 +111,8 @@ bool gm_sim_elementwise_plan(struct gm_sim_text name, struct gm_sim_text base,
         const struct gm_sim_text *arguments, unsigned count, struct gm_sim_plan *ret)
 {
 	struct gm_sim_text functor;
-	if (gm_sim_text_is(base, "vectorized_elementwise_kernel") && count == 3) {
+	if (gm_sim_text_is(base, "vectorized_elementwise_kernel") && (count == 3 || count == 4)) {
+		/* <elements a thread, functor, pointers, whether streaming loads are used (since torch 2.12)> */
 		functor = arguments[1];
 		ret->form = VECTORIZED;
 	} else if (gm_sim_text_is(base, "unrolled_elementwise_kernel") &&

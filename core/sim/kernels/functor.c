@@ -4,8 +4,8 @@
 #include "sim/kernels/functions.h"
 #include "sim/kernels/kernels.h"
 
-/* Of a lambda: T is its first parameter's type, or its second's after a bool. */
-enum out { SAME, BOOLEAN, HALF, BFLOAT };
+/* Of a lambda: T is its first parameter's type, or its second's after a bool. NAMED: the function's second type argument. */
+enum out { SAME, BOOLEAN, HALF, BFLOAT, NAMED };
 
 /*
  * The captures: o is at::opmath_type<T>, t is T, i an int. A lambda's are those of its body in order of first use;
@@ -20,6 +20,8 @@ static const struct named {
                 {"direct_copy_kernel_cuda", GM_FN_COPY, SAME, ""},
                 {"float16_copy_kernel_cuda", GM_FN_COPY, HALF, ""},
                 {"bfloat16_copy_kernel_cuda", GM_FN_COPY, BFLOAT, ""},
+                /* <from, to>: since torch 2.12 in the place of the two above. */
+                {"converting_copy_kernel_cuda", GM_FN_COPY, NAMED, ""},
                 {"neg_kernel_cuda", GM_FN_NEG, SAME, ""},
                 {"abs_kernel_cuda", GM_FN_ABS, SAME, ""},
                 {"sign_kernel_cuda", GM_FN_SIGN, SAME, ""},
@@ -196,6 +198,15 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 	ret->function = function;
 	ret->arity = arity;
 	ret->out = out_of((enum out)known->out, type);
+	if (known->out == NAMED) {
+		struct gm_sim_text function_name, own[2];
+		struct gm_sim_text from = {name.at + start, name.size - start};
+		if (gm_sim_name_template(from, &function_name, own, 2) != 2)
+			return false;
+		ret->out = gm_sim_type_of(own[1]);
+		if (!ret->out)
+			return false;
+	}
 	ret->compute = gm_sim_type_wide(type);
 	/* Squares and cubes have their exponent in the lambda's number. */
 	if (known->function == GM_FN_POW_SCALAR && ret->number != 4)

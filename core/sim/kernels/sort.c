@@ -229,11 +229,13 @@ bool gm_sim_sort_plan(struct gm_sim_text name, struct gm_sim_text base,
 	        gm_sim_text_is(base, "warpMergeSortKVInPlace") ||
 	        gm_sim_text_is(base, "radixSortKVInPlace")) {
 		ret->form = gm_sim_text_is(base, "radixSortKVInPlace");
-		if (count != (ret->form ? 7u : 8u))
+		/* <…, K, V, comparison or descending, index[, warp size (a merge's, since torch 2.12)]> */
+		bool warp = count == 9 && gm_sim_text_is(base, "warpMergeSortKVInPlace");
+		if (count != (ret->form ? 7u : 8u) && !warp)
 			return false;
 		ret->type[0] = gm_sim_type_of(arguments[4]);
 		ret->type[1] = gm_sim_type_of(arguments[5]);
-		ret->number[0] = gm_sim_text_has(arguments[count - 1], "long");
+		ret->number[0] = gm_sim_text_has(arguments[warp ? 7 : count - 1], "long");
 		ret->number[1] = gm_sim_text_begins(arguments[6], "GTOp");
 		ret->compute = compute_sort;
 		return ret->type[0] && ret->type[1];

@@ -11,8 +11,8 @@ static int64_t number(enum gm_sim_type type, const void *at)
 }
 
 /*
- * Softmax over the last dimension: softmax_warp_forward<in, out, acc, log2, is_log, masked>(out, in, rows, stride, columns,
- * …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…, Epilogue>(out, in, columns), a block a row (SoftMax.cu).
+ * Softmax over the last dimension: softmax_warp_forward<in, out, acc, log2, is_log, masked[, warp size]>(out, in, rows, stride,
+ * columns, …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…, Epilogue>(out, in, columns), a block a row (SoftMax.cu).
  */
 static bool compute_softmax(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -65,7 +65,8 @@ static bool plan_softmax(struct gm_sim_text name, struct gm_sim_text base,
 {
 	struct gm_sim_text p[10];
 	unsigned known = gm_sim_name_parameters(name, p, 10);
-	if (gm_sim_text_is(base, "softmax_warp_forward") && count == 6 && known == 8) {
+	if (gm_sim_text_is(base, "softmax_warp_forward") && (count == 6 || count == 7) &&
+	        known == 8) {
 		ret->type[0] = gm_sim_type_of(arguments[0]);
 		ret->type[1] = gm_sim_type_of(arguments[1]);
 		ret->type[2] = GM_SIM_I32;

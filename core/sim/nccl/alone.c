@@ -165,7 +165,7 @@ ncclResult_t gm_nccl_split_alone(
 	child->alone = true;
 	if (child->color == -1) /* this rank is in no part */
 		return ncclSuccess;
-	int size = gm_nccl_part_size(config, parent->ranks, child->key);
+	int size = gm_nccl_part_size(config, parent, child);
 	if (!size)
 		return gm_nccl_fail(NULL, ncclInvalidUsage,
 		        "ncclCommSplit of a rank that stands alone: the size of the part is not "

@@ -263,9 +263,10 @@ ncclResult_t gm_nccl_split_run(struct ncclComm *parent, struct ncclComm *child);
 ncclResult_t gm_nccl_split_alone(
         struct ncclComm *parent, struct ncclComm *child, const ncclConfig_t *config);
 
-/* part.c: the ranks of the part that PyTorch asks for with this configuration, at most `most`, where this
- * process's rank is number `key` of them; 0: not known. */
-int gm_nccl_part_size(const ncclConfig_t *config, int most, int key);
+/* part.c: the number of ranks of the part that PyTorch asks for with this configuration: at most the parent's, this process's
+ * rank is number child->key of them; 0: not known. */
+int gm_nccl_part_size(
+        const ncclConfig_t *config, const struct ncclComm *parent, const struct ncclComm *child);
 
 /* group.c */
 ncclResult_t gm_nccl_submit(struct ncclComm *comm, const struct gm_nccl_call *call);

@@ -6,6 +6,10 @@
  * the part's ranks (std::vector<uint64_t> global_ranks_in_group) are a member of the same object: in front of it since
  * 2.9 (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So the words around
  * it are searched for a vector that can be no other: ranks of this world in rising order, with this rank at this place.
+ *
+ * c10d/nccl2 (the default of 2.15) passes a copy of that structure, on the stack of ProcessGroupNCCL::split(store, ranks,
+ * options), and the least of `ranks` as the color. `ranks` is a std::vector<int> of its callers, numbered as the parent is:
+ * so the words above are searched for a vector of int that begins with the color, rises, and has this rank at this place.
  */
 #include <stdatomic.h>
 #include <sys/uio.h>
@@ -15,6 +19,9 @@
 
 /* Words searched to either side. Of ncclConfig_t and its neighbours: 96 bytes of configuration, three strings. */
 enum { AROUND = 40 };
+
+/* Words searched above for nccl2: the frames of split() and of the binding that holds its arguments. */
+enum { ABOVE = 1024 };
 
 /* The caller's memory may be anything, NCCL's contract asks only for the structure: reading must not fault. */
 static bool take(void *to, const void *from, size_t size)
@@ -58,12 +65,41 @@ static uint64_t vector_count(const void *words, int most, int key, const uint64_
 	return count <= (uint64_t)most && count > (uint64_t)key ? count : 0;
 }
 
-int gm_nccl_part_size(const ncclConfig_t *config, int most, int key)
+/* The count of the vector of int at `words`, if it can be what split() was called with. */
+static int int_vector_count(
+        const void *words, const struct ncclComm *parent, const struct ncclComm *child)
+{
+	const int *vector[3];
+	if (!take(vector, words, sizeof(vector)))
+		return 0;
+	uintptr_t begin = (uintptr_t)vector[0], end = (uintptr_t)vector[1];
+	if (!begin || begin % 4 || end % 4 || end <= begin || (uintptr_t)vector[2] < end)
+		return 0;
+	uint64_t count = (end - begin) / sizeof(int);
+	if (count > (uint64_t)parent->ranks || count <= (uint64_t)child->key)
+		return 0;
+	int before = -1, buffer[512];
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t left = count - i, within = i % 512;
+		if (!within &&
+		        !take(buffer, vector[0] + i, (left < 512 ? left : 512) * sizeof(*buffer)))
+			return 0;
+		int each = buffer[within];
+		if (each <= before || each >= parent->ranks || (!i && each != child->color) ||
+		        ((int)i == child->key && each != parent->rank))
+			return 0;
+		before = each;
+	}
+	return (int)count;
+}
+
+int gm_nccl_part_size(
+        const ncclConfig_t *config, const struct ncclComm *parent, const struct ncclComm *child)
 {
 	/* Where it was found: there it is again. 2.9 asks for the ranks of a second part by the places of the first
 	 * (split_group shares one Options between them), so that they may be any words; their count is right. */
 	static _Atomic int found;
-	int rank = 0, world = gm_nccl_world(&rank);
+	int most = parent->ranks, key = child->key, rank = 0, world = gm_nccl_world(&rank);
 	if (!config || key < 0)
 		return 0;
 	const uintptr_t *middle = (const uintptr_t *)(uintptr_t)config;
@@ -77,5 +113,12 @@ int gm_nccl_part_size(const ncclConfig_t *config, int most, int key)
 			}
 		}
 	int where = atomic_load(&found);
-	return where ? (int)vector_count(middle + where, most, key, &ranks) : 0;
+	if (where)
+		return (int)vector_count(middle + where, most, key, &ranks);
+	for (int above = 1; above <= ABOVE; above++) {
+		int count = int_vector_count(middle + above, parent, child);
+		if (count)
+			return count;
+	}
+	return 0;
 }
