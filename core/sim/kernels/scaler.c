@@ -35,18 +35,74 @@ static bool overflow_now(void)
 	return scripted(updates + 1);
 }
 
-static const int tensors_most[] = {
-        110, 64, 48, 36, 30}; /* MultiTensorApply.cuh: depth_to_max_tensors */
+/*
+ * TensorListMetadata<1> (MultiTensorApply.cuh): const void *addresses[tensors], int64_t numel_for_tensor[tensors], index
+ * block_to_tensor[blocks], int32_t block_to_chunk[blocks]. Since torch 2.12 a build for CUDA 13 has room for seven times as
+ * much, and nothing in the kernel's name tells it: what the arguments say has to fit.
+ */
+enum { CHUNK = 65536 };
+static const struct list {
+	int tensors;
+	unsigned blocks, index_size;
+} lists[] = {{110, 320, 1}, {770, 2240, 2}};
+
+/* What one block works on: `numel` elements of the tensor at `address` from chunk `chunk`. */
+struct part {
+	unsigned tensor;
+	int32_t chunk;
+	int64_t numel;
+	char *address;
+};
+
+static bool part_of(const struct list *list, const char *metadata, unsigned block, struct part *ret)
+{
+	const char *tensors = metadata + 16 * list->tensors;
+	if (block >= list->blocks)
+		return false;
+	uint16_t tensor = (uint8_t)tensors[block * list->index_size];
+	if (list->index_size == 2)
+		memcpy(&tensor, tensors + 2 * (size_t)block, sizeof(tensor));
+	if (tensor >= list->tensors)
+		return false;
+	ret->tensor = tensor;
+	memcpy(&ret->address, metadata + 8 * tensor, sizeof(ret->address));
+	memcpy(&ret->numel, metadata + 8 * list->tensors + 8 * tensor, sizeof(ret->numel));
+	memcpy(&ret->chunk, tensors + list->blocks * list->index_size + 4 * (size_t)block,
+	        sizeof(ret->chunk));
+	return ret->chunk >= 0 && ret->numel > (int64_t)ret->chunk * CHUNK &&
+	       ret->numel < INT64_C(1) << 48;
+}
+
+/* A launch's blocks go through the tensors from the first, chunk by chunk: true where they do. */
+static bool fits(const struct list *list, const char *metadata, unsigned blocks)
+{
+	struct part before = {0}, now;
+	for (unsigned block = 0; block < blocks; block++, before = now) {
+		if (!part_of(list, metadata, block, &now))
+			return false;
+		bool same = block && now.tensor == before.tensor;
+		bool next = block && now.tensor == before.tensor + 1 && !now.chunk &&
+		            before.numel <= ((int64_t)before.chunk + 1) * CHUNK;
+		if (block ? !next && !(same && now.chunk == before.chunk + 1) : now.tensor != 0)
+			return false;
+	}
+	return blocks > 0;
+}
+
+static const struct list *list_of(const char *metadata, unsigned blocks)
+{
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (blocks <= lists[i].blocks && fits(&lists[i], metadata, blocks))
+			return &lists[i];
+	return NULL;
+}
 
 /*
  * multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<T, 1, 1, 0>, LAMBDA>(metadata, functor, lambda)
- * with LAMBDA capturing float *found_inf, const float *inv_scale. The metadata: addresses[1][110],
- * numel_for_tensor[110], block_to_tensor[320] (bytes), block_to_chunk[320], start_tensor_this_launch.
+ * with LAMBDA capturing float *found_inf, const float *inv_scale.
  */
 static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
-	enum { BLOCKS = 320, CHUNK = 65536 };
-	const int most = tensors_most[0];
 	const char *metadata = launch->arguments[0];
 	float *found;
 	const float *inverse;
@@ -58,25 +114,19 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 	if (!gm_sim_use_good(&flags))
 		return false;
 	flags.unknown = false;
-	const uint8_t *tensor_of = (const uint8_t *)metadata + 16 * most;
-	const char *chunk_of = metadata + 16 * most + BLOCKS;
+	const struct list *list = list_of(metadata, launch->grid[0]);
+	if (!list)
+		return false;
 	unsigned size = gm_sim_type_size(plan->type[0]);
 	double scale = *inverse;
 	bool all = true;
-	for (unsigned block = 0; block < launch->grid[0] && block < BLOCKS; block++) {
-		if (tensor_of[block] >= most)
+	for (unsigned block = 0; block < launch->grid[0]; block++) {
+		struct part part;
+		if (!part_of(list, metadata, block, &part))
 			return false;
-		char *address;
-		int64_t numel;
-		int32_t chunk;
-		memcpy(&address, metadata + 8 * tensor_of[block], sizeof(address));
-		memcpy(&numel, metadata + 8 * most + 8 * tensor_of[block], sizeof(numel));
-		memcpy(&chunk, chunk_of + 4 * block, sizeof(chunk));
-		uint64_t first = (uint64_t)(uint32_t)chunk * CHUNK;
-		if (chunk < 0 || numel < 0 || first >= (uint64_t)numel)
-			continue;
-		uint64_t count = (uint64_t)numel - first < CHUNK ? (uint64_t)numel - first : CHUNK;
-		address += first * size;
+		uint64_t first = (uint64_t)part.chunk * CHUNK, left = (uint64_t)part.numel - first;
+		uint64_t count = left < CHUNK ? left : CHUNK;
+		char *address = part.address + first * size;
 		struct gm_sim_use use = {0};
 		gm_sim_use_read(&use, address, count * size);
 		if (!gm_sim_use_good(&use)) {
