@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +25,15 @@ EXAMPLES = ROOT / "examples"
 PYTHON = Path(os.environ.get("GPUMEM_TEST_PYTHON") or sys.executable)
 # What is no test of recording shall leave no recordings where the tests run.
 os.environ["GPUMEM_NO_RECORD"] = "1"
+
+
+def pytest_configure(config):
+    """What programs put in the folder for temporary files goes with the tests, also where they are killed."""
+    tempfile.gettempdir()  # pytest's own folders stay where they are
+    folder = tempfile.mkdtemp(prefix="gt-")
+    os.chmod(folder, 0o1777)  # other users' programs are started too
+    os.environ["TMPDIR"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_addoption(parser):

@@ -30,7 +30,7 @@ CHATTER = re.compile(
 # Where this clone and its private Python lie on this machine.
 PLACES = [(re.compile(r"\S*/venv-[0-9a-f]{16}/"), ".venv/"), (re.compile(re.escape(f"{ROOT}/")), "")]
 VARYING = [
-    (re.compile(r"/tmp/gpumem-\S+\.gpumem"), "LOG"),
+    (re.compile(r"/tmp/(gt-\w+/)*gpumem-\S+\.gpumem"), "LOG"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0xADDRESS"),
     (re.compile(r"\b(process|thread|pid|Thread|LWP) \d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? ?(us|µs|ms|s|seconds|minutes)\b"), "TIME"),
