@@ -120,7 +120,7 @@ struct gm_torch_layout {
 };
 
 /* Of versions before the newest, oldest first (layout_older.c). */
-enum { GM_TORCH_LAYOUTS_OLDER = 10 };
+enum { GM_TORCH_LAYOUTS_OLDER = 11 };
 extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
 
 /* The table for "2.11.0+cu130"; NULL: this version has none. */

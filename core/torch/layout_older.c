@@ -100,6 +100,13 @@
 		.storage_cdata = 16, .function_cdata = 16, .pyfunction_saved = 136, \
 		.pyfunction_cdata = 216,                                            \
 	}
+/* 2.14: more flags and vectors before what a context saved */
+#define PYTHON_2_14                                                                 \
+	{                                                                           \
+		.tensor_cdata = 16, .tensor_hooks = 24, .tensor_post_hooks = 32,    \
+		.storage_cdata = 16, .function_cdata = 16, .pyfunction_saved = 192, \
+		.pyfunction_cdata = 280,                                            \
+	}
 
 /* struct Block, 2.4 to 2.10 */
 #define BLOCK                                                                                 \
@@ -359,7 +366,7 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
         {
                 .major = 2,
                 .minor_first = 13,
-                .minor_last = 14,
+                .minor_last = 13,
                 .packed_python_bit = true,
                 .storage = STORAGE_2_13,
                 .tensor = TENSOR_2_13,
@@ -367,6 +374,29 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE_2_13,
                 .saved = SAVED_2_13,
                 .python = PYTHON_2_10,
+                .block = BLOCK_2_11,
+                .trace = TRACE(0x88),
+                .allocator = {.devices = 0x5838,
+                        .graph_pools = 0xb40,
+                        .properties_total = 0x7a0,
+                        .limit = 0xa70,
+                        .trace_next = 0xb30,
+                        .trace_entries = 0xb38,
+                        POOLS_2_13,
+                        PRIVATE_2_13,
+                        ALLOCATOR_COMMON_2_13},
+        },
+        {
+                .major = 2,
+                .minor_first = 14,
+                .minor_last = 14,
+                .packed_python_bit = true,
+                .storage = STORAGE_2_13,
+                .tensor = TENSOR_2_13,
+                .meta = META_2_13,
+                .node = NODE_2_13,
+                .saved = SAVED_2_13,
+                .python = PYTHON_2_14,
                 .block = BLOCK_2_11,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,

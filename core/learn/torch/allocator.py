@@ -391,14 +391,23 @@ def sets(row, pool_at, first, second):
     row.find("allocator.pool_unmapped", range(48, 0x100, 8), lambda n, s: unmapped(n), first, second)
 
 
+def whole(row, first, second):
+    """How much of a Block is read: where its last field is not known, what malloc keeps for it."""
+    if "block.size_of" not in row.values:
+        room = min(map(usable, first.records))
+        row.told("block.size_of", room, lambda n: n == min(map(usable, second.records)))
+
+
 def expandable(row, first, second):
     """Blocks of expandable segments: their last word points to the segment; of all others it is empty."""
     for s in (first, second):
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
-        s.fresh = torch.cuda.Stream(s.index)  # it has no block that would be handed out again
-        with torch.cuda.stream(s.fresh):
-            s.keep += [torch.empty(n, device=s.name) for n in (6_000_011 + 999_000 * s.index, 400_003)]
-        torch.cuda.memory._set_allocator_settings("expandable_segments:False")
+        try:
+            s.fresh = torch.cuda.Stream(s.index)  # it has no block that would be handed out again
+            with torch.cuda.stream(s.fresh):
+                s.keep += [torch.empty(n, device=s.name) for n in (6_000_011 + 999_000 * s.index, 400_003)]
+        finally:
+            torch.cuda.memory._set_allocator_settings("expandable_segments:False")
     inside = set()
     for segment in torch.cuda.memory_snapshot():
         if segment.get("is_expandable"):

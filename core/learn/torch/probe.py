@@ -52,7 +52,7 @@ def find():
     row.graphs = (one, two)
     zero, one = allocator.make(0), allocator.make(1)
     allocator.look((zero, one))
-    for part in (allocator.objects, allocator.statistics, allocator.tables, allocator.block, allocator.pools, allocator.expandable):
+    for part in (allocator.objects, allocator.statistics, allocator.tables, allocator.block, allocator.pools, allocator.expandable, allocator.whole):
         row.attempt(part, zero, one)
     held.make()
     traces.make((zero, one))
