@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 import zlib
@@ -117,6 +118,25 @@ def test_of_two_at_once_one_learns(program, tmp_path, gpumem):
     assert sorted("learned" in err for _, err in said) == [False, True]
     # one of them finds the other reading the process; what it tells is the same
     assert all("attribute 'kept' of Cache: global 'cache'" in out for out, _ in said)
+
+
+def test_of_a_python_that_was_deleted_while_it_runs_nothing_is_started(sim_env, tmp_path, run_gpumem):
+    copy = tmp_path / "python3"
+    shutil.copy(os.path.realpath(PYTHON), copy)
+    shown = subprocess.run([PYTHON, "-c", "import sys, torch; print(sys.base_prefix, torch.__path__[0])"], capture_output=True, text=True)
+    prefix, torch = shown.stdout.split()
+    found = {"PYTHONPATH": os.path.dirname(torch), "PYTHONHOME": prefix}
+    command = [str(copy), "-W", "ignore", "-c", HELD]
+    process = subprocess.Popen(command, env={**sim_env(), **found}, stdout=subprocess.PIPE, text=True)
+    try:
+        pid, kept, _ = json.loads(process.stdout.readline())
+        copy.unlink()
+        err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path)).check(4).err
+        assert f"learn: process {pid} runs a Python that was deleted or replaced on disk: nothing of it is started" in err
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 # --- a core --------------------------------------------------------------------------------------------------------------
