@@ -168,6 +168,11 @@ def mapping_proxy():
 @way(
     "attribute '_value_' of Choice: {g}",
     "a key itself of dict: attribute '_value2member_map_' of class Choice: attribute '__objclass__' of Choice: {g}",
+    since_314=[
+        "attribute '_value_' of Choice: {g}",
+        "a key itself of dict: attribute '_value2member_map_' of class Choice: attribute '__objclass__' of Choice: {g}",
+        "item 0 of list: attribute '_hashable_values_' of class Choice: attribute '__objclass__' of Choice: {g}",
+    ],
 )
 def enum_member():
     class Choice(enum.Enum):

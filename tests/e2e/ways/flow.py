@@ -138,7 +138,11 @@ def with_statement():
         del held
 
 
-@running("local 'held' of generator managed(): attribute 'gen' of _GeneratorContextManager: self of bound method _GeneratorContextManager.__exit__: an operand of {f}")
+@running(
+    "local 'held' of generator managed(): attribute 'gen' of _GeneratorContextManager: self of bound method _GeneratorContextManager.__exit__: an operand of {f}",
+    # the method and what it is of are two values of the stack
+    since_314=["local 'held' of generator managed(): attribute 'gen' of _GeneratorContextManager: an operand of {f}"],
+)
 def context_manager():
     @contextlib.contextmanager
     def managed():
@@ -279,6 +283,9 @@ Blocked.executor.submit(Blocked.go.wait)
     "item 0 of tuple: attribute 'args' of _WorkItem: item 0 of list: items of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow",
     since_313=[
         "item 0 of tuple: attribute 'args' of _WorkItem: item 0 of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow"
+    ],
+    since_314=[
+        "item 0 of tuple: item 1 of tuple: attribute 'task' of _WorkItem: item 0 of SimpleQueue: attribute '_work_queue' of ThreadPoolExecutor: attribute 'executor' of class Blocked: global 'Blocked' of module flow"
     ],
     some=True,
 )
