@@ -93,11 +93,14 @@ def test_the_linear_loop_has_its_seven_segments(run_gpumem):
     program = (
         "import runpy, torch, json;"
         f"runpy.run_path({str(EXAMPLES / 'linear_loop.py')!r}, run_name='__main__');"
-        "print(json.dumps(sorted(s['total_size'] for s in torch.cuda.memory._snapshot()['segments'])))"
+        "sizes = sorted(s['total_size'] for s in torch.cuda.memory._snapshot()['segments']);"
+        "print(json.dumps([sizes, [int(n) for n in torch.__version__.split('.')[:2]]]))"
     )
     out = run_gpumem("run", "--sim", "--", PYTHON, "-c", program).check().out
-    segments = json.loads(out.splitlines()[-1])
-    assert segments == [2097152, 33554432, *[201326592] * 2, *[1000341504] * 2, 2000683008]
+    segments, version = json.loads(out.splitlines()[-1])
+    # PyTorch keeps a workspace for cuBLAS; from 2.15 on it takes one for a product that asks for it, and none does here.
+    workspace = [33554432] if tuple(version) < (2, 15) else []
+    assert segments == [2097152, *workspace, *[201326592] * 2, *[1000341504] * 2, 2000683008]
 
 
 @pytest.fixture(scope="module")
