@@ -413,15 +413,27 @@ static bool configure(const char *settings)
 	return true;
 }
 
-int gpumem_agent_start(const char *settings)
+/* All but the beginning itself: two threads may do that, and one of them waits. */
+static int prepare(const char *settings)
 {
-	uint32_t state = atomic_load(&live->state);
-	if (state != OFF) /* or it will at its first event, where `gpumem run` wants it */
+	if (atomic_load(&live->state) !=
+	        OFF) /* or it will at its first event, where `gpumem run` wants it */
 		return 1;
 	if (!configure(settings))
 		return 2;
 	agent.attached = true;
 	atomic_store(&live->state, WAITING);
+	return 0;
+}
+
+int gpumem_agent_start(const char *settings)
+{
+	if (!gm_agent_change_begin())
+		return 2;
+	int result = prepare(settings);
+	gm_agent_change_end();
+	if (result)
+		return result;
 	if (!wake())
 		return 2;
 	gm_agent_cupti_look();
@@ -439,7 +451,7 @@ void gm_agent_injected(const char *settings)
 	gm_agent_torch_marks_look();
 }
 
-int gpumem_agent_stop(void)
+static int end(void)
 {
 	uint32_t state = RECORDS, waiting = WAITING;
 	if (!atomic_compare_exchange_strong(&live->state, &state, OFF))
@@ -451,6 +463,15 @@ int gpumem_agent_stop(void)
 	gm_agent_patch_undo();
 	gm_agent_spool_close(GM_AGENT_STOPPED);
 	return 0;
+}
+
+int gpumem_agent_stop(void)
+{
+	if (!gm_agent_change_begin())
+		return 1;
+	int result = end();
+	gm_agent_change_end();
+	return result;
 }
 
 const char *gpumem_agent_path(void)

@@ -6,6 +6,7 @@
  * core/spool reads it. Nothing is looked up by name, decoded or compressed here: that is done at reading.
  *
  *   agent.c     start, stop, fork, exit; settings
+ *   beside.c    start and stop by a thread of its own
  *   event.c     an event into bytes
  *   clock.c     its time
  *   spool.c     the mapped file and each thread's piece of it
@@ -103,6 +104,12 @@ void gm_agent_gap(const char *text);
 GM_AGENT_EXPORT int gpumem_agent_start(const char *settings);
 /* Ends recording: hooks do nothing from now on, the file is closed. 0; 1: it does not record. */
 GM_AGENT_EXPORT int gpumem_agent_stop(void);
+/*
+ * The same in a thread that the agent makes for it: they return at once. 0, or the errno with which no thread could
+ * be made. The result is then in gpumem_agent_beside, marked with the caller's ticket (beside.c).
+ */
+GM_AGENT_EXPORT int gpumem_agent_start_beside(const char *settings, uint32_t ticket);
+GM_AGENT_EXPORT int gpumem_agent_stop_beside(uint32_t ticket);
 /* The path of this process's file; "" before its first event. */
 GM_AGENT_EXPORT const char *gpumem_agent_path(void);
 

@@ -10,6 +10,10 @@ uint64_t gm_agent_events_next(void); /* no event that comes has a smaller number
 void gm_agent_keep_id(uint64_t id);
 uint64_t gm_agent_kept_id(void);
 
+/* beside.c: one thread at a time begins or ends a recording. False: another one has been at it for too long. */
+bool gm_agent_change_begin(void);
+void gm_agent_change_end(void);
+
 /* clock.c: ns since the epoch */
 void gm_agent_clock_begin(void);
 uint64_t gm_agent_now(void);
