@@ -266,4 +266,30 @@ bool gm_python_exception_text(
 bool gm_python_code_frame(
         struct gm_python *python, uint64_t code, uint32_t lasti, struct gm_python_frame *ret_frame);
 
+/* ---- script.c ---- */
+
+/*
+ * Where the main thread takes a script to be run, at the next place where it looks for signals (PEP 768: CPython 3.14 and
+ * later). Addresses in the process, of the interpreter's own memory, which lasts as long as the process: the thread's
+ * state may be written though the thread runs.
+ */
+struct gm_python_script_place {
+	uint64_t pending;   /* int32_t: 1 asks for it; the thread puts it back to 0 */
+	uint64_t path;      /* of the script, with a NUL */
+	uint64_t path_size; /* bytes that there are for it */
+	uint64_t breaker;   /* the lowest byte of the thread's eval breaker */
+	uint8_t stop;       /* the bit in it that makes the thread look */
+	uint8_t harmless;   /* bits that mean nothing where they are set in vain */
+};
+
+enum gm_python_takes {
+	GM_TAKES_SCRIPTS,
+	GM_TAKES_NONE,     /* a version before 3.14 */
+	GM_TAKES_NONE_OFF, /* PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug, or built without */
+	GM_TAKES_UNKNOWN, /* what it says of itself does not agree with its version */
+};
+
+enum gm_python_takes gm_python_takes_script(
+        struct gm_python *python, struct gm_python_script_place *ret_place);
+
 #endif

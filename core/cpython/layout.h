@@ -250,4 +250,19 @@ struct gm_published_field {
 extern const struct gm_published_field gm_published_309[], gm_published_310[], gm_published_311[],
         gm_published_312[], gm_published_313[], gm_published_314[], gm_published_315[];
 
+/*
+ * Where the main thread of a CPython 3.14 or later takes a script (PEP 768; script.c). at_...: where _Py_DebugOffsets has
+ * the word; the others are what the version's headers say. at_support is 0: the version takes none.
+ */
+struct gm_script_offsets {
+	uint16_t at_interpreter_size, at_main_thread, at_enabled; /* of the interpreter's state */
+	uint16_t at_thread_size, at_breaker, at_support;          /* of the thread's state */
+	uint16_t at_pending, at_path, at_path_size;               /* of _PyRemoteDebuggerSupport */
+	int32_t pending, path, path_size;
+	int32_t stop, harmless; /* bits of the eval breaker */
+};
+
+extern const struct gm_script_offsets gm_script_309, gm_script_310, gm_script_311, gm_script_312,
+        gm_script_313, gm_script_314, gm_script_315;
+
 #endif

@@ -201,4 +201,8 @@ const struct gm_python_layout gm_python_layout_309 = {
 const struct gm_published_field gm_published_309[] = {
 	{0, 0, 0},
 };
+
+const struct gm_script_offsets gm_script_309 = {
+	.at_support = 0, /* no debugger_support before 3.14 */
+};
 /* clang-format on */

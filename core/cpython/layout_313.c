@@ -218,4 +218,8 @@ const struct gm_published_field gm_published_313[] = {
 	{offsetof(struct gm_python_layout, frame_owner), 264, 224}, /* interpreter_frame.owner */
 	{0, 0, 0},
 };
+
+const struct gm_script_offsets gm_script_313 = {
+	.at_support = 0, /* no debugger_support before 3.14 */
+};
 /* clang-format on */

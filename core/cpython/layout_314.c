@@ -219,4 +219,21 @@ const struct gm_published_field gm_published_314[] = {
 	{offsetof(struct gm_python_layout, frame_stacktop), 296, 248}, /* interpreter_frame.stackpointer */
 	{0, 0, 0},
 };
+
+const struct gm_script_offsets gm_script_314 = {
+	.at_interpreter_size = 48, /* interpreter_state.size */
+	.at_main_thread = 80, /* interpreter_state.threads_main */
+	.at_enabled = 728, /* debugger_support.remote_debugging_enabled */
+	.at_thread_size = 176, /* thread_state.size */
+	.at_breaker = 712, /* debugger_support.eval_breaker */
+	.at_support = 720, /* debugger_support.remote_debugger_support */
+	.at_pending = 736, /* debugger_support.debugger_pending_call */
+	.at_path = 744, /* debugger_support.debugger_script_path */
+	.at_path_size = 752, /* debugger_support.debugger_script_path_size */
+	.pending = 0, /* _PyRemoteDebuggerSupport.debugger_pending_call, Include/cpython/pystate.h */
+	.path = 4, /* _PyRemoteDebuggerSupport.debugger_script_path, Include/cpython/pystate.h */
+	.path_size = 512, /* _Py_MAX_SCRIPT_PATH_SIZE, Include/cpython/pystate.h */
+	.stop = 32, /* _PY_EVAL_PLEASE_STOP_BIT, Include/internal/pycore_ceval.h */
+	.harmless = 14, /* _PY_SIGNALS_PENDING_BIT, _PY_CALLS_TO_DO_BIT, _PY_ASYNC_EXCEPTION_BIT */
+};
 /* clang-format on */

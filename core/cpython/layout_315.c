@@ -219,4 +219,21 @@ const struct gm_published_field gm_published_315[] = {
 	{offsetof(struct gm_python_layout, frame_stacktop), 360, 312}, /* interpreter_frame.stackpointer */
 	{0, 0, 0},
 };
+
+const struct gm_script_offsets gm_script_315 = {
+	.at_interpreter_size = 48, /* interpreter_state.size */
+	.at_main_thread = 80, /* interpreter_state.threads_main */
+	.at_enabled = 856, /* debugger_support.remote_debugging_enabled */
+	.at_thread_size = 176, /* thread_state.size */
+	.at_breaker = 840, /* debugger_support.eval_breaker */
+	.at_support = 848, /* debugger_support.remote_debugger_support */
+	.at_pending = 864, /* debugger_support.debugger_pending_call */
+	.at_path = 872, /* debugger_support.debugger_script_path */
+	.at_path_size = 880, /* debugger_support.debugger_script_path_size */
+	.pending = 0, /* _PyRemoteDebuggerSupport.debugger_pending_call, Include/cpython/pystate.h */
+	.path = 4, /* _PyRemoteDebuggerSupport.debugger_script_path, Include/cpython/pystate.h */
+	.path_size = 512, /* _Py_MAX_SCRIPT_PATH_SIZE, Include/cpython/pystate.h */
+	.stop = 32, /* _PY_EVAL_PLEASE_STOP_BIT, Include/internal/pycore_ceval.h */
+	.harmless = 14, /* _PY_SIGNALS_PENDING_BIT, _PY_CALLS_TO_DO_BIT, _PY_ASYNC_EXCEPTION_BIT */
+};
 /* clang-format on */

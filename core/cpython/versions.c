@@ -2,9 +2,10 @@
 
 #include <string.h>
 
-#define VERSION(tag, hex)                                                          \
-	{                                                                          \
-		hex, &gm_python_layout_##tag, gm_opcodes_##tag, gm_published_##tag \
+#define VERSION(tag, hex)                                                           \
+	{                                                                           \
+		hex, &gm_python_layout_##tag, gm_opcodes_##tag, gm_published_##tag, \
+		        &gm_script_##tag                                            \
 	}
 
 /* A new version is added here, and to GM_PYTHON_VERSIONS: nothing else names versions one by one. */

@@ -16,6 +16,7 @@ struct gm_python_tables {
 	const struct gm_python_layout *layout;
 	const struct gm_opcode *opcodes;            /* 256 */
 	const struct gm_published_field *published; /* ends with zeros */
+	const struct gm_script_offsets *script;
 };
 
 /* NULL: the version is not known. */

@@ -45,6 +45,9 @@ struct _dictkeysobject {
 };
 #endif
 
+#if PY_VERSION_HEX >= 0x030e0000
+#include <pycore_ceval.h>
+#endif
 #if PY_VERSION_HEX >= 0x030c0000
 #include <pycore_obmalloc.h>
 #define POOL_SOURCE "POOL_SIZE, Include/internal/pycore_obmalloc.h"
@@ -565,6 +568,37 @@ static void published(int minor)
 	printf("\t{0, 0, 0},\n};\n");
 }
 
+#define AT(group, member) (long)offsetof(struct _Py_DebugOffsets, group.member)
+
+/* Include/internal/pycore_debug_offsets.h, Include/cpython/pystate.h and Include/internal/pycore_ceval.h (3.14+) */
+static void script(int minor)
+{
+	printf("\nconst struct gm_script_offsets gm_script_3%02d = {\n", minor);
+#if PY_VERSION_HEX >= 0x030e0000
+#define SCRIPT(name, group, member) \
+	printf("\t.at_" #name " = %ld, /* " #group "." #member " */\n", AT(group, member))
+	SCRIPT(interpreter_size, interpreter_state, size);
+	SCRIPT(main_thread, interpreter_state, threads_main);
+	SCRIPT(enabled, debugger_support, remote_debugging_enabled);
+	SCRIPT(thread_size, thread_state, size);
+	SCRIPT(breaker, debugger_support, eval_breaker);
+	SCRIPT(support, debugger_support, remote_debugger_support);
+	SCRIPT(pending, debugger_support, debugger_pending_call);
+	SCRIPT(path, debugger_support, debugger_script_path);
+	SCRIPT(path_size, debugger_support, debugger_script_path_size);
+#define SUPPORT CPYTHON "pystate.h"
+	FIELD(pending, _PyRemoteDebuggerSupport, debugger_pending_call, SUPPORT);
+	FIELD(path, _PyRemoteDebuggerSupport, debugger_script_path, SUPPORT);
+	ROW(path_size, _Py_MAX_SCRIPT_PATH_SIZE, "_Py_MAX_SCRIPT_PATH_SIZE, " SUPPORT);
+	ROW(stop, _PY_EVAL_PLEASE_STOP_BIT, "_PY_EVAL_PLEASE_STOP_BIT, " INTERNAL "pycore_ceval.h");
+	ROW(harmless, _PY_SIGNALS_PENDING_BIT | _PY_CALLS_TO_DO_BIT | _PY_ASYNC_EXCEPTION_BIT,
+	        "_PY_SIGNALS_PENDING_BIT, _PY_CALLS_TO_DO_BIT, _PY_ASYNC_EXCEPTION_BIT");
+#else
+	ROW(at_support, 0, "no debugger_support before 3.14");
+#endif
+	printf("};\n");
+}
+
 int main(void)
 {
 	int minor = PY_MINOR_VERSION;
@@ -586,6 +620,7 @@ int main(void)
 	callables();
 	printf("};\n");
 	published(minor);
+	script(minor);
 	printf("/* clang-format on */\n");
 	return 0;
 }
