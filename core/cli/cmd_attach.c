@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
+#include "cli/attach_way.h"
 #include "cli/beside.h"
 #include "cli/command.h"
 #include "cli/packing.h"
@@ -26,6 +27,7 @@ enum {
 	KEY_KEEP,
 	KEY_ON_OOM,
 	KEY_NO_PACK,
+	KEY_WAY,
 	SECONDS_MAX = 3600,
 };
 
@@ -33,6 +35,7 @@ struct request {
 	const char *path, *devices, *stacks, *on_oom, *keep;
 	uint64_t max_size, seconds;
 	bool no_pack;
+	struct gm_attach_way way;
 };
 
 static const struct argp_option attach_options[] = {
@@ -47,10 +50,14 @@ static const struct argp_option attach_options[] = {
         {"no-pack", KEY_NO_PACK, NULL, 0,
                 "leaves the file as the agent writes it: no process of ours stays beside", 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
+        {"way", KEY_WAY, "auto|python|thread", 0,
+                "by its Python (3.14 and later), or by one of its threads (auto)", 0},
         {0},
 };
 static const struct argp_option detach_options[] = {
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
+        {"way", KEY_WAY, "auto|python|thread", 0,
+                "by its Python (3.14 and later), or by one of its threads (auto)", 0},
         {0},
 };
 
@@ -84,6 +91,8 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 		return NULL;
 	case KEY_TIMEOUT:
 		return gm_parse_number(argument, 1, SECONDS_MAX, &request->seconds);
+	case KEY_WAY:
+		return gm_attach_way_parse(argument, &request->way.wanted);
 	case KEY_NO_PACK:
 		request->no_pack = true;
 		return NULL;
@@ -216,6 +225,17 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 	return NULL;
 }
 
+static void put_json(FILE *out, int pid, double stopped, const struct gm_attach_way *way,
+        const struct gm_injected *injected)
+{
+	const char *refused = gm_attach_way_refused(way, injected);
+	fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u, \"way\": \"%s\"", pid,
+	        stopped, injected->tries, gm_attach_way_name(injected));
+	if (refused)
+		fprintf(out, ", \"python_refused\": \"%s\"", refused);
+	fputs("}\n", out);
+}
+
 static struct gm_error *run_attach(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -244,14 +264,16 @@ static struct gm_error *run_attach(
 	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
-	const struct gm_inject_options options = {.size = sizeof(options),
+	struct gm_inject_options options = {.size = sizeof(options),
 	        .agent = agent,
 	        .settings = settings,
 	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
 	        .context = &before,
 	        .seconds = (double)request.seconds};
 	struct gm_injected injected;
-	struct gm_error *error = gm_inject_start(image, symbols, &options, &injected);
+	struct gm_error *error = gm_attach_way_prepare(&request.way, context, &options);
+	if (!error)
+		error = gm_inject_start(image, symbols, &options, &injected);
 	if (!error)
 		error = not_begun(context->pid, path, &injected);
 	if (error) {
@@ -262,12 +284,14 @@ static struct gm_error *run_attach(
 	if (list)
 		gm_packing_keep(context->pid, path, list);
 	if (arguments.json) {
-		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
-		        injected.stopped + (existing ? before.stopped : 0), injected.tries);
+		put_json(out, context->pid, injected.stopped + (existing ? before.stopped : 0),
+		        &request.way, &injected);
 		return NULL;
 	}
 	fprintf(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,
 	        path, other_files ? " (of its own file system)" : "", context->pid);
+	if (injected.way == GM_INJECT_BY_PYTHON)
+		fprintf(out, "its Python loaded the agent: no thread was stopped for that\n");
 	return NULL;
 }
 
@@ -285,9 +309,10 @@ static struct gm_error *run_detach(
 	struct gm_symbols *symbols;
 	gm_try(gm_context_image(context, &image));
 	gm_try(gm_context_symbols(context, &symbols));
-	const struct gm_inject_options options = {
+	struct gm_inject_options options = {
 	        .size = sizeof(options), .seconds = (double)request.seconds};
 	struct gm_injected injected;
+	gm_try(gm_attach_way_prepare(&request.way, context, &options));
 	gm_try(gm_inject_stop(image, symbols, &options, &injected));
 	if (injected.state == GM_INJECT_WAITING)
 		return still_waiting(context->pid, "end the recording");
@@ -296,8 +321,7 @@ static struct gm_error *run_detach(
 		        "process %d: it is not being recorded: `gpumem attach %d` begins it",
 		        context->pid, context->pid);
 	if (arguments.json)
-		fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u}\n", context->pid,
-		        injected.stopped, injected.tries);
+		put_json(out, context->pid, injected.stopped, &request.way, &injected);
 	else
 		fprintf(out, "process %d is not recorded any more\n", context->pid);
 	return NULL;
@@ -308,7 +332,8 @@ const struct gm_command gm_command_attach = {
         .summary = "records a program that is already running",
         .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
                  "[--on-oom "
-                 "stop|core|none] [--no-pack] [--timeout SECONDS] [--json]\n"
+                 "stop|core|none] [--no-pack] [--timeout SECONDS] "
+                 "[--way auto|python|thread] [--json]\n"
                  "Loads the agent into the process, which records from then on into FILE; the "
                  "program is not "
                  "restarted\n"
@@ -324,7 +349,7 @@ const struct gm_command gm_command_attach = {
 const struct gm_command gm_command_detach = {
         .name = "detach",
         .summary = "ends the recording that `attach` or `run` began",
-        .usage = "PID [--timeout SECONDS] [--json]\n"
+        .usage = "PID [--timeout SECONDS] [--way auto|python|thread] [--json]\n"
                  "The recording's file is whole then, and the program goes on at its full speed.\n"
                  "\n"
                  " Example: gpumem detach 4711",

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "image/registers.h"
 #include "inject/internal.h"
+#include "inject/script.h"
 
 enum {
 	STEPS_MAX = 200000, /* of one instruction, until a thread has left the C library */
@@ -340,15 +341,8 @@ static struct gm_error *attempt(struct call *call, const char *path, char **ret_
 	return NULL;
 }
 
-static struct gm_error *run(struct call *call)
+static struct gm_error *by_thread(struct call *call)
 {
-	gm_try(gm_inject_check(call->image, call->symbols));
-	gm_try(gm_inject_find_functions(call->image, call->symbols, &call->functions));
-	call->result.loaded = call->functions.agent_start != 0;
-	if (!call->start && !call->result.loaded)
-		return gm_error_create(GM_TARGET,
-		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid,
-		        call->pid);
 	_cleanup_free_ char *path = NULL, *text = NULL;
 	if (!call->result.loaded)
 		gm_try(gm_inject_path_inside(call->pid, call->options->agent, &path));
@@ -361,6 +355,38 @@ static struct gm_error *run(struct call *call)
 	if (text)
 		return gm_error_create(GM_TARGET,
 		        "process %d: its dynamic linker refuses the agent: %s", call->pid, text);
+	return NULL;
+}
+
+static struct gm_error *run(struct call *call)
+{
+	gm_try(gm_inject_check(call->image, call->symbols));
+	gm_try(gm_inject_find_functions(call->image, call->symbols, &call->functions));
+	call->result.loaded = call->functions.agent_start != 0;
+	call->result.way = GM_INJECT_BY_THREAD;
+	if (!call->start && !call->result.loaded)
+		return gm_error_create(GM_TARGET,
+		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid,
+		        call->pid);
+	struct gm_script_call script = {.image = call->image,
+	        .symbols = call->symbols,
+	        .options = call->options,
+	        .start = call->start,
+	        .loaded = call->result.loaded,
+	        .until = call->until};
+	if (call->options->python && call->options->way != GM_INJECT_BY_THREAD) {
+		struct gm_error *error = gm_inject_by_script(&script, &call->result);
+		if (!error || call->options->way == GM_INJECT_BY_PYTHON ||
+		        call->result.refusal == GM_INJECT_GONE)
+			return error;
+		gm_error_destroy(error);
+	}
+	gm_try(by_thread(call));
+	int result;
+	if (call->result.result == 1 && gm_inject_script_came(&script, &result)) {
+		call->result.result = result;
+		call->result.way = GM_INJECT_BY_PYTHON;
+	}
 	return NULL;
 }
 

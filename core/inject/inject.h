@@ -12,18 +12,58 @@
  *   thread.c     one thread stopped, its registers changed, and put back
  *   code.c       the machine code that makes the thread, and what that thread does
  *   file.c       the agent's file, where the process cannot open it by its path
+ *   script.c     another way, where the process's Python has one: a script that its main thread runs (PEP 768)
+ *   script_folder.c   that script, and the folder in which it lies
  *   inject.c     these together
  *
  * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes on. What remains
  * are a few microseconds of the first attaching, in which the thread runs one system call for us.
  *
- * This room may include base, image and symbols. It knows of the agent only its three functions' names. x86-64 and
- * glibc only.
+ * A script stops no thread: CPython 3.14 and later looks, wherever it looks for signals, whether a debugger has left the path of
+ * a file in its thread's state, and runs that. A thread that stays within C code does not look; then the first way is taken.
+ *
+ * This room may include base, image and symbols. It knows of the agent only its functions' names. x86-64 and glibc
+ * only.
  */
 #ifndef GM_INJECT_INJECT_H
 #define GM_INJECT_INJECT_H
 
 #include "symbols/symbols.h"
+
+/* Which of the two. */
+enum gm_inject_way {
+	GM_INJECT_ANY, /* by Python, else by a thread */
+	GM_INJECT_BY_PYTHON,
+	GM_INJECT_BY_THREAD,
+};
+
+/*
+ * Where the main thread of a CPython 3.14 or later takes a script (PEP 768): addresses in the process, all in a thread
+ * state that lasts as long as the process.
+ */
+struct gm_inject_python {
+	uint64_t pending;   /* int32_t: 1 asks for it */
+	uint64_t path;      /* of the script, with a NUL */
+	uint64_t path_size; /* bytes that there are for it */
+	uint64_t breaker;   /* the lowest byte of the thread's eval breaker */
+	uint8_t stop;       /* the bit in it that makes the thread look */
+	/* Bits that are set by others at any time, and that mean nothing where they are set in vain. */
+	uint8_t harmless;
+};
+
+/* Why the script was not taken. */
+enum gm_inject_refusal {
+	GM_INJECT_NOT_REFUSED,
+	GM_INJECT_OTHER_USER,  /* the process is not our own user's */
+	GM_INJECT_OTHER_FILES, /* files have other names for it: a container */
+	GM_INJECT_OTHER_AGENT, /* the agent that is in it cannot be started so */
+	GM_INJECT_NO_FOLDER,   /* no private folder, or its path is too long */
+	GM_INJECT_NO_ACCESS,   /* its memory cannot be written */
+	GM_INJECT_TAKEN,       /* another debugger's script waits there */
+	GM_INJECT_BLOCKED,     /* its main thread does not come by */
+	GM_INJECT_FAILED,      /* the script has failed, or does not come to its end */
+	GM_INJECT_GONE,        /* the process has ended */
+};
 
 struct gm_inject_options {
 	size_t size;          /* sizeof(struct gm_inject_options) */
@@ -33,6 +73,8 @@ struct gm_inject_options {
 	void (*meanwhile)(void *context);
 	void *context;
 	double seconds; /* how long a safe moment and the answer are waited for; 0: 30 */
+	enum gm_inject_way way;
+	const struct gm_inject_python *python; /* NULL: it has no way of its own */
 };
 
 enum gm_inject_state {
@@ -42,10 +84,12 @@ enum gm_inject_state {
 
 struct gm_injected {
 	enum gm_inject_state state;
-	int result;     /* what the agent's function returned */
-	bool loaded;    /* the agent was there before */
-	unsigned tries; /* how often a thread was stopped until one was at a safe place */
-	double stopped; /* seconds for which that thread was stopped at most */
+	int result;             /* what the agent's function returned */
+	bool loaded;            /* the agent was there before */
+	unsigned tries;         /* how often a thread was stopped until one was at a safe place */
+	double stopped;         /* seconds for which that thread was stopped at most */
+	enum gm_inject_way way; /* the one that was gone */
+	enum gm_inject_refusal refusal; /* why it was not Python's */
 };
 
 /*
