@@ -93,7 +93,10 @@ def list_under_construction():
     return [[big()], stay()]
 
 
-@running("item 0 of tuple: sequence of tuple_iterator: an operand of {f}")
+@running(
+    "item 0 of tuple: sequence of tuple_iterator: an operand of {f}",
+    since_315=["item 0 of tuple: an operand of {f}"],  # a loop over a tuple has no iterator
+)
 def iterated():
     for _ in [big()]:
         del _
@@ -207,7 +210,10 @@ def delegating_generator():
     return held
 
 
-@way("item 0 of tuple: sequence of tuple_iterator: local '.0' of generator <genexpr>(): {g}")
+@way(
+    "item 0 of tuple: sequence of tuple_iterator: local '.0' of generator <genexpr>(): {g}",
+    since_315=["item 0 of list: local '.0' of generator <genexpr>(): {g}"],
+)
 def generator_expression():
     return (item for item in [big()])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 MODULES = ["native", "containers", "views", "objects", "flow", "autograd", "training"]
 
-Way = collections.namedtuple("Way", "module name expected until_310 since_313 since_314 running waits complete some classes source title")
+Way = collections.namedtuple("Way", "module name expected until_310 since_313 since_314 since_315 running waits complete some classes source title")
 
 
 def _stay_line(function):
@@ -46,6 +46,7 @@ def rows(modules=MODULES):
                         [text_.format(**known) for text_ in facts.get("until_310", [])],
                         [text_.format(**known) for text_ in facts.get("since_313", [])],
                         [text_.format(**known) for text_ in facts.get("since_314", [])],
+                        [text_.format(**known) for text_ in facts.get("since_315", [])],
                         decorator.func.id == "running",
                         facts.get("waits"),
                         facts.get("complete", True),
@@ -77,6 +78,8 @@ def expected_on(way, python):
     """What gpumem must say on a version of Python: [3, 9]."""
     if way.until_310 and python <= [3, 10]:
         return way.until_310
+    if way.since_315 and python >= [3, 15]:
+        return way.since_315
     if way.since_314 and python >= [3, 14]:
         return way.since_314
     if way.since_313 and python >= [3, 13]:
