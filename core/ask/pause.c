@@ -147,7 +147,8 @@ static struct gm_error *stop_and_look(struct gm_context *context, struct gm_imag
 			return NULL;
 		}
 		pausing->pause.tries++;
-		gm_context_invalidate(context);
+		/* the target only: an answer that is being made holds on to the recording's model */
+		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);
 		if (error) {
 			let_go(pausing);
