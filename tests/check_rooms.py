@@ -37,12 +37,13 @@ MAY_INCLUDE = {
     "render": [*TARGET, "holders", "log", "model", "ask"],
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],
-    # Runs inside the program. Of cpython its tables and what decodes bytecode, nothing that reads an image.
-    "agent": ["cpython/versions.h", "cpython/python.h"],
+    # Runs inside the program. Of cpython its tables and what decodes bytecode, of torch its tables, nothing that reads an image.
+    "agent": ["cpython/versions.h", "cpython/python.h", "torch/layout.h"],
     "cli": None,  # everything
 }
-# The layout of the page in which the simulated device keeps its counters: whoever reads them needs it.
-ANYBODY_MAY = {"sim/account.h"}
+# The layout of the page in which the simulated device keeps its counters: whoever reads them needs it. What PyTorch's
+# allocator does by rule, and how its functions are called: headers that include nothing.
+ANYBODY_MAY = {"sim/account.h", "torch/allocator.h", "torch/names.h"}
 
 
 def violations(core=CORE):

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/inside.h"
+#include "torch/names.h"
 
 /* The name of an object's class: {.., type information} before its table of functions; {.., name} (Itanium C++ ABI, 2.9.5). */
 static const char *class_name(void *const *functions)
@@ -19,8 +20,7 @@ static const char *class_name(void *const *functions)
 void gm_agent_allocator_look(void)
 {
 	static void *_Atomic seen;
-	void **allocator =
-	        gm_agent_lookup("libc10_cuda.so", "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
+	void **allocator = gm_agent_lookup("libc10_cuda.so", GM_TORCH_ALLOCATOR);
 	void *object = allocator ? __atomic_load_n(allocator, __ATOMIC_ACQUIRE) : NULL;
 	void *const *functions = object ? *(void *const **)object : NULL;
 	if (!functions || atomic_exchange(&seen, (void *)functions) == (void *)functions)

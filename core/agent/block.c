@@ -12,20 +12,10 @@
 
 #include "agent/inside.h"
 #include "agent/stacks/stacks.h"
-
-/* c10/cuda/CUDACachingAllocator.cpp, struct Block: the offsets of core/torch/layout.c */
-struct block_layout {
-	uint16_t size_of, device, stream, size, requested, address, allocated, event_count;
-};
-static const struct block_layout layouts[] = {
-        /* 2.11 */
-        {0xa8, 0, 8, 0x38, 0x40, 0x50, 0x58, 0x70},
-        /* 2.4 to 2.10 */
-        {0xa0, 0, 8, 0x30, 0x38, 0x48, 0x50, 0x68},
-};
+#include "torch/layout.h"
 
 enum {
-	DEVICES = 128,
+	LAYOUTS_MAX = 8,
 	STACK_WORDS = 256, /* above the stack pointer, where the Block's address may be kept */
 	PLACES = 16,
 	REGISTERS = 6,
@@ -53,8 +43,11 @@ struct device_blocks {
 	size_t waiting_count;
 };
 
-static struct device_blocks devices[DEVICES];
-static const struct block_layout *_Atomic layout;
+static struct device_blocks devices[GM_TORCH_DEVICES_MAX];
+/* The different Blocks of core/torch's tables, newest first; and the one that was found in this program. */
+static const struct gm_torch_block *layouts[LAYOUTS_MAX];
+static size_t layout_count;
+static const struct gm_torch_block *_Atomic layout;
 static struct {
 	_Atomic uint64_t return_address;
 	_Atomic int place;
@@ -99,7 +92,7 @@ static bool is_record(uint64_t record)
 }
 
 static bool describes(
-        const struct block_layout *block, uint64_t record, uint64_t address, uint64_t size)
+        const struct gm_torch_block *block, uint64_t record, uint64_t address, uint64_t size)
 {
 	return is_record(record) && word(record, block->address) == address &&
 	       word(record, block->size) == size && word(record, block->requested) <= size &&
@@ -108,9 +101,20 @@ static bool describes(
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
 
+static void find_layouts(void)
+{
+	const struct gm_torch_layout *row;
+	size_t count = 0;
+	for (size_t i = 0; (row = gm_torch_layout_at(i)) && count < LAYOUTS_MAX; i++)
+		if (count == 0 || memcmp(layouts[count - 1], &row->block, sizeof(row->block)) != 0)
+			layouts[count++] = &row->block;
+	layout_count = count;
+}
+
 void gm_agent_blocks_begin(void)
 {
-	for (int i = 0; i < DEVICES; i++) {
+	find_layouts();
+	for (int i = 0; i < GM_TORCH_DEVICES_MAX; i++) {
 		struct device_blocks *device = &devices[i];
 		if (device->entries)
 			munmap(device->entries, device->size * sizeof(struct entry));
@@ -196,7 +200,7 @@ static uint64_t take(struct device_blocks *device, uint64_t address)
 static struct device_blocks *open_device(int index)
 {
 	uint32_t free_now = 0;
-	if (index < 0 || index >= DEVICES ||
+	if (index < 0 || index >= GM_TORCH_DEVICES_MAX ||
 	        !atomic_compare_exchange_strong_explicit(&devices[index].busy, &free_now, 1,
 	                memory_order_acquire, memory_order_relaxed))
 		return NULL;
@@ -227,16 +231,16 @@ static bool can_read_place(const struct gm_agent_registers *at, int place)
 
 static uint64_t search(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
 {
-	const struct block_layout *known = atomic_load(&layout);
+	const struct gm_torch_block *known = atomic_load(&layout);
 	for (int place = 0; place < REGISTERS + STACK_WORDS; place++) {
 		if (!can_read_place(at, place))
 			return 0;
 		uint64_t value = at_place(at, place);
-		for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-			if ((known && known != &layouts[i]) || value == address ||
-			        !describes(&layouts[i], value, address, size))
+		for (size_t i = 0; i < layout_count; i++) {
+			if ((known && known != layouts[i]) || value == address ||
+			        !describes(layouts[i], value, address, size))
 				continue;
-			atomic_store(&layout, &layouts[i]);
+			atomic_store(&layout, layouts[i]);
 			unsigned slot = atomic_fetch_add(&next_place, 1) % PLACES;
 			atomic_store(&places[slot].return_address, 0);
 			atomic_store(&places[slot].place, place);
@@ -249,7 +253,7 @@ static uint64_t search(const struct gm_agent_registers *at, uint64_t address, ui
 
 static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
 {
-	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
 	for (int i = 0; known && i < PLACES; i++) {
 		if (atomic_load_explicit(&places[i].return_address, memory_order_relaxed) !=
 		        at->rip)
@@ -277,7 +281,7 @@ bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
 		             "deferred frees are missing for such blocks");
 		return false;
 	}
-	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
 	ret->requested = word(record, known->requested);
 	ret->stream = word(record, known->stream);
 	struct device_blocks *device = open_device(index);
@@ -291,7 +295,7 @@ bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
 /* A record that is another block's by now, or none, waits no more. */
 static bool waits(uint64_t record, uint64_t address)
 {
-	const struct block_layout *known = atomic_load_explicit(&layout, memory_order_relaxed);
+	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
 	return known && is_record(record) && word(record, known->address) == address &&
 	       (word(record, known->allocated) & 0xff) == 0 &&
 	       (int32_t)word(record, known->event_count) > 0;
@@ -319,7 +323,7 @@ bool gm_agent_block_free(int index, uint64_t address, uint64_t size)
 
 bool gm_agent_blocks_wait(int index)
 {
-	return index >= 0 && index < DEVICES && devices[index].waiting_count > 0;
+	return index >= 0 && index < GM_TORCH_DEVICES_MAX && devices[index].waiting_count > 0;
 }
 
 bool gm_agent_block_completed(int index, uint64_t *ret_address, uint64_t *ret_size)

@@ -9,7 +9,7 @@
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
 
-enum { DEVICES = 128, TELL_AGAIN = 256 };
+enum { TELL_AGAIN = 256 };
 
 /* A device's counters as a reader works them out: what an event need not say. Changed under the allocator's own lock. */
 struct counters {
@@ -17,7 +17,7 @@ struct counters {
 	uint32_t quiet; /* events since they were last written; 0: never */
 };
 
-static struct counters counters[DEVICES];
+static struct counters counters[GM_TORCH_DEVICES_MAX];
 static _Atomic uint64_t sequence_next;
 static uint64_t own_id;
 
@@ -106,7 +106,8 @@ bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, siz
 /* Which of the counters have to be said. */
 static uint32_t count_bits(const struct gm_agent_event *event)
 {
-	if (event->allocated == UINT64_MAX || event->device < 0 || event->device >= DEVICES)
+	if (event->allocated == UINT64_MAX || event->device < 0 ||
+	        event->device >= GM_TORCH_DEVICES_MAX)
 		return GM_AGENT_NO_COUNTERS;
 	struct counters *known = &counters[event->device];
 	uint64_t expected = known->allocated;

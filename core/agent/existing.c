@@ -11,7 +11,6 @@ enum {
 	CAPACITY = 1 << 20, /* address space only, where few are given */
 	ASKED_MS = 2000,    /* until somebody begins to answer, and until the answer is there */
 	COMING_MS = 10000,
-	DEVICES = 128,
 };
 
 GM_AGENT_EXPORT extern struct gm_agent_existing gpumem_agent_existing;
@@ -40,11 +39,11 @@ static bool wait_for_answer(void)
 /* Of what was told so far. */
 static struct {
 	uint64_t allocated, reserved;
-} counters[DEVICES];
+} counters[GM_TORCH_DEVICES_MAX];
 
 static void tell(const struct gm_agent_existing_entry *entry)
 {
-	if (entry->device < 0 || entry->device >= DEVICES)
+	if (entry->device < 0 || entry->device >= GM_TORCH_DEVICES_MAX)
 		return;
 	if (entry->kind == GM_AGENT_EXISTING_SEGMENT)
 		counters[entry->device].reserved += entry->size;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "agent/inside.h"
+#include "torch/names.h"
 
 /* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly below. */
 struct call {
@@ -62,36 +63,31 @@ struct call {
 	        ".cfi_endproc\n"                             \
 	        ".size " symbol ", .-" symbol "\n")
 
-#define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-#define OOM "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
-#define CPU_NEW "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm"
-#define CPU_DELETE "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv"
-
 #define SEE __attribute__((used, visibility("hidden")))
 SEE void *gm_agent_see_report(const struct call *call);
 SEE void *gm_agent_see_oom(const struct call *call);
 SEE void *gm_agent_see_new(const struct call *call);
 SEE void *gm_agent_see_delete(const struct call *call);
 
-HOOK(REPORT, "gm_agent_see_report");
-HOOK(OOM, "gm_agent_see_oom");
-HOOK(CPU_NEW, "gm_agent_see_new");
-HOOK(CPU_DELETE, "gm_agent_see_delete");
+HOOK(GM_TORCH_REPORT, "gm_agent_see_report");
+HOOK(GM_TORCH_REPORT_OOM, "gm_agent_see_oom");
+HOOK(GM_TORCH_CPU_NEW, "gm_agent_see_new");
+HOOK(GM_TORCH_CPU_DELETE, "gm_agent_see_delete");
 
-GM_AGENT_EXPORT void hook_report(void) __asm__(REPORT);
-GM_AGENT_EXPORT void hook_oom(void) __asm__(OOM);
-GM_AGENT_EXPORT void hook_new(void) __asm__(CPU_NEW);
-GM_AGENT_EXPORT void hook_delete(void) __asm__(CPU_DELETE);
+GM_AGENT_EXPORT void hook_report(void) __asm__(GM_TORCH_REPORT);
+GM_AGENT_EXPORT void hook_oom(void) __asm__(GM_TORCH_REPORT_OOM);
+GM_AGENT_EXPORT void hook_new(void) __asm__(GM_TORCH_CPU_NEW);
+GM_AGENT_EXPORT void hook_delete(void) __asm__(GM_TORCH_CPU_DELETE);
 
 /* What each hook goes on to. */
 static void *_Atomic before_report, *_Atomic before_oom, *_Atomic before_new,
         *_Atomic before_delete;
 
 const struct gm_agent_hook gm_agent_c10_hooks[] = {
-        {REPORT, (void *)hook_report, &before_report},
-        {OOM, (void *)hook_oom, &before_oom},
-        {CPU_NEW, (void *)hook_new, &before_new},
-        {CPU_DELETE, (void *)hook_delete, &before_delete},
+        {GM_TORCH_REPORT, (void *)hook_report, &before_report},
+        {GM_TORCH_REPORT_OOM, (void *)hook_oom, &before_oom},
+        {GM_TORCH_CPU_NEW, (void *)hook_new, &before_new},
+        {GM_TORCH_CPU_DELETE, (void *)hook_delete, &before_delete},
         {NULL, NULL, NULL},
 };
 
@@ -184,7 +180,7 @@ void *gm_agent_see_report(const struct call *call)
 			report(call);
 		gm_agent_leave();
 	}
-	return go_on(&before_report, REPORT);
+	return go_on(&before_report, GM_TORCH_REPORT);
 }
 
 /* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device) */
@@ -211,7 +207,7 @@ void *gm_agent_see_oom(const struct call *call)
 			gm_agent_out_of_memory(&event);
 		gm_agent_leave();
 	}
-	return go_on(&before_oom, OOM);
+	return go_on(&before_oom, GM_TORCH_REPORT_OOM);
 }
 
 /* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the allocation, and
@@ -238,12 +234,12 @@ void *gm_agent_see_new(const struct call *call)
 {
 	if (call->argument[2] > 0)
 		see_cpu(call, GM_AGENT_ALLOC, call->argument[2]);
-	return go_on(&before_new, CPU_NEW);
+	return go_on(&before_new, GM_TORCH_CPU_NEW);
 }
 
 void *gm_agent_see_delete(const struct call *call)
 {
 	if (call->argument[1])
 		see_cpu(call, GM_AGENT_FREE_REQUESTED, 0);
-	return go_on(&before_delete, CPU_DELETE);
+	return go_on(&before_delete, GM_TORCH_CPU_DELETE);
 }

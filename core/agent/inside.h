@@ -3,6 +3,7 @@
 #define GM_AGENT_INSIDE_H
 
 #include "agent/agent.h"
+#include "torch/allocator.h"
 
 /* event.c: numbers and counters from the start; the id of this process's file, for its children */
 void gm_agent_events_begin(void);
@@ -31,7 +32,6 @@ bool gm_agent_block_new(int device, uint64_t address, uint64_t size,
 /* A block is given back: true where its free waits for a stream, and is told by gm_agent_block_completed() later. */
 bool gm_agent_block_free(int device, uint64_t address, uint64_t size);
 bool gm_agent_blocks_wait(int device);
-enum { GM_AGENT_DEVICES = 128 }; /* c10::DeviceIndex is an int8_t */
 /* A free that waited and has come about; false: none. */
 bool gm_agent_block_completed(int device, uint64_t *ret_address, uint64_t *ret_size);
 
@@ -79,7 +79,6 @@ void gm_agent_driver_api_undo(void);
 
 /* runtime_more.c */
 extern const struct gm_agent_hook gm_agent_memory_hooks[];
-enum { GM_AGENT_DEVICES_MAX = 128 };
 int16_t gm_agent_current_device(void);
 /* Memory got or given back by the function that `at` calls from; GM_AGENT_RUNTIME becomes GM_AGENT_C10 where that is
  * PyTorch's allocator. Between enter and leave. */

@@ -87,7 +87,7 @@ bool gm_agent_is_allocator(uint64_t address)
 
 static bool any_waits(void)
 {
-	for (int i = 0; i < GM_AGENT_DEVICES; i++)
+	for (int i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		if (gm_agent_blocks_wait(i))
 			return true;
 	return false;
@@ -95,7 +95,7 @@ static bool any_waits(void)
 
 static void all_completions(const struct gm_agent_registers *at)
 {
-	for (int16_t i = 0; i < GM_AGENT_DEVICES; i++)
+	for (int16_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		if (gm_agent_blocks_wait(i))
 			gm_agent_completions(i, at);
 }

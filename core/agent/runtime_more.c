@@ -42,7 +42,7 @@ int16_t gm_agent_current_device(void)
 	int device = 0;
 	int (*function)(int *) = get;
 	return function && function(&device) == SUCCESS && device >= 0 &&
-	                       device < GM_AGENT_DEVICES_MAX
+	                       device < GM_TORCH_DEVICES_MAX
 	               ? (int16_t)device
 	               : 0;
 }

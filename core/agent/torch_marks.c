@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/inside.h"
+#include "torch/names.h"
 
 /* ---- record_function ----------------------------------------------------------------------------------------- */
 
@@ -64,10 +65,10 @@ static bool find_function(void *ret_function, const char *symbol)
 static void listen(void)
 {
 	add_function *add;
-	if (!find_function(&add, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE") ||
-	        !find_function(&record.remove, "_ZN2at14removeCallbackEm") ||
-	        !find_function(&record.name, "_ZNK2at14RecordFunction4nameEv") ||
-	        !find_function(&record.is_async, "_ZNK2at14RecordFunction7isAsyncEv"))
+	if (!find_function(&add, GM_TORCH_ADD_CALLBACK) ||
+	        !find_function(&record.remove, GM_TORCH_REMOVE_CALLBACK) ||
+	        !find_function(&record.name, GM_TORCH_RECORD_NAME) ||
+	        !find_function(&record.is_async, GM_TORCH_RECORD_IS_ASYNC))
 		return;
 	if (atomic_exchange(&record.tried, true))
 		return;
@@ -219,8 +220,7 @@ static bool write_slot(void **slot, void *value)
 
 static void hook_metadata(void)
 {
-	void **allocator =
-	        gm_agent_lookup("libc10_cuda.so", "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
+	void **allocator = gm_agent_lookup("libc10_cuda.so", GM_TORCH_ALLOCATOR);
 	void **slot = allocator ? find_slot(__atomic_load_n(allocator, __ATOMIC_ACQUIRE)) : NULL;
 	if (!slot || *slot == (void *)hook_set)
 		return;

@@ -8,8 +8,7 @@
 #include "base/array.h"
 #include "base/size.h"
 #include "base/cleanup.h"
-
-enum { SMALL_SEGMENT = 2 << 20 };
+#include "torch/allocator.h"
 
 struct building {
 	GM_ARRAY(struct gm_memory_segment) segments;
@@ -305,8 +304,9 @@ static struct gm_error *build_after(
 		                 ((struct gm_memory_segment){
 		                         .address = segments[i].address,
 		                         .stream = segments[i].stream,
-		                         .pool = segments[i].size <= SMALL_SEGMENT ? GM_POOL_SMALL
-		                                                                   : GM_POOL_LARGE,
+		                         .pool = segments[i].size <= GM_TORCH_SMALL_SEGMENT
+		                                         ? GM_POOL_SMALL
+		                                         : GM_POOL_LARGE,
 		                         .first = building->pieces.count,
 		                 })) &&
 		         fill_segment(building, &segments[i], placed.items, placed.count, &at);

@@ -13,6 +13,7 @@
 #include "base/size.h"
 #include "cpython/cpython.h"
 #include "symbols/symbols.h"
+#include "torch/names.h"
 
 enum {
 	MESSAGE_MAX = 16 << 10,
@@ -64,8 +65,8 @@ static bool find_report(struct gm_context *context, struct gm_oom *oom)
 	uint64_t entry;
 	pid_t *threads;
 	size_t count;
-	if (!module || !gm_symbols_lookup(context->symbols, module,
-	                       "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", &entry, NULL))
+	if (!module ||
+	        !gm_symbols_lookup(context->symbols, module, GM_TORCH_REPORT_OOM, &entry, NULL))
 		return false;
 	_cleanup_error_ struct gm_error *error = gm_image_threads(context->image, &threads, &count);
 	if (error)

@@ -9,9 +9,8 @@
 #include "base/cleanup.h"
 #include "image/stop.h"
 #include "torch/torch.h"
+#include "torch/allocator.h"
 
-/* c10::DeviceIndex is an int8_t */
-enum { DEVICES = INT8_MAX + 1 };
 enum { TRIES = 20, BETWEEN_MICROSECONDS = 1500, STOPS = 3 };
 
 struct gm_pausing {
@@ -93,7 +92,7 @@ static bool stands_still(struct gm_image *image)
 
 static bool agrees(struct gm_torch *torch)
 {
-	struct gm_allocator_bytes sums[DEVICES] = {{0}};
+	struct gm_allocator_bytes sums[GM_TORCH_DEVICES_MAX] = {{0}};
 	_cleanup_free_ struct gm_block_record *blocks = NULL;
 	size_t count, devices;
 	_cleanup_error_ struct gm_error *error = gm_torch_allocator_devices(torch, &devices);
@@ -108,7 +107,7 @@ static bool agrees(struct gm_torch *torch)
 		if (blocks[i].allocated)
 			sums[blocks[i].device].allocated += blocks[i].size;
 	}
-	for (size_t i = 0; i < devices && i < DEVICES; i++) {
+	for (size_t i = 0; i < devices && i < GM_TORCH_DEVICES_MAX; i++) {
 		struct gm_allocator_bytes own;
 		_cleanup_error_ struct gm_error *unread =
 		        gm_torch_allocator_bytes(torch, (int)i, &own);

@@ -1,17 +1,9 @@
 /* What PyTorch's allocator would do with a request, given the memory as it is cut up. */
 #include "ask/memory.h"
+#include "torch/allocator.h"
 
-/* c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h: kMinBlockSize, kSmallSize, kSmallBuffer,
- * kMinLargeAlloc, kLargeBuffer, kRoundLarge; PAGE is the driver's granularity of mapping. */
-enum {
-	BLOCK_STEP = 512,
-	SMALL_REQUEST = 1 << 20,
-	SMALL_SEGMENT = 2 << 20,
-	MIDDLE_REQUEST = 10 << 20,
-	LARGE_SEGMENT = 20 << 20,
-	SEGMENT_STEP = 2 << 20,
-	PAGE = 2 << 20,
-};
+/* The driver's granularity of mapping. */
+enum { PAGE = 2 << 20 };
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
 {
@@ -21,9 +13,10 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
 
 uint64_t gm_segment_size(uint64_t bytes)
 {
-	if (bytes <= SMALL_REQUEST)
-		return SMALL_SEGMENT;
-	return bytes < MIDDLE_REQUEST ? LARGE_SEGMENT : round_up(bytes, SEGMENT_STEP);
+	if (bytes <= GM_TORCH_SMALL_REQUEST)
+		return GM_TORCH_SMALL_SEGMENT;
+	return bytes < GM_TORCH_MIDDLE_REQUEST ? GM_TORCH_LARGE_SEGMENT
+	                                       : round_up(bytes, GM_TORCH_SEGMENT_STEP);
 }
 
 uint64_t gm_memory_movable(const struct gm_memory *memory)
@@ -53,15 +46,15 @@ static bool is_unsplittable(const struct gm_memory *memory, uint64_t rounded, ui
 	uint64_t most = memory->allocator ? memory->allocator->max_split : 0;
 	if (most == 0)
 		return false;
-	return rounded < most ? hole >= most : hole >= rounded + LARGE_SEGMENT;
+	return rounded < most ? hole >= most : hole >= rounded + GM_TORCH_LARGE_SEGMENT;
 }
 
 void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t stream,
         struct gm_request *ret_request)
 {
 	struct gm_request request = {.bytes = bytes, .stream = stream};
-	request.rounded = bytes ? round_up(bytes, BLOCK_STEP) : BLOCK_STEP;
-	request.small = request.rounded <= SMALL_REQUEST;
+	request.rounded = bytes ? round_up(bytes, GM_TORCH_BLOCK_STEP) : GM_TORCH_BLOCK_STEP;
+	request.small = request.rounded <= GM_TORCH_SMALL_REQUEST;
 	request.segment = gm_segment_size(request.rounded);
 	uint64_t best = UINT64_MAX;
 	for (size_t i = 0; i < memory->segment_count; i++) {

@@ -12,12 +12,22 @@
 #include "log/log.h"
 #include "torch/map.h"
 #include "torch/torch.h"
+#include "torch/allocator.h"
 
-enum { FRAMES_MAX = 128, LOOPS_MAX = 64, BLOCK_STEP = 512, ACTIONS = 9 };
+enum { FRAMES_MAX = 128, LOOPS_MAX = 64 };
 
-/* TraceEntry::Action, in its order */
-static const uint8_t actions[ACTIONS] = {GM_ALLOC, GM_FREE_REQUESTED, GM_FREE_COMPLETED,
-        GM_SEGMENT_ALLOC, GM_SEGMENT_FREE, GM_SEGMENT_MAP, GM_SEGMENT_UNMAP, GM_SNAPSHOT, GM_OOM};
+/* What a log has too; GM_TORCH_ANNOTATE, the last, it has not. */
+static const uint8_t actions[GM_TORCH_ANNOTATE] = {
+        [GM_TORCH_ALLOC] = GM_ALLOC,
+        [GM_TORCH_FREE_REQUESTED] = GM_FREE_REQUESTED,
+        [GM_TORCH_FREE_COMPLETED] = GM_FREE_COMPLETED,
+        [GM_TORCH_SEGMENT_ALLOC] = GM_SEGMENT_ALLOC,
+        [GM_TORCH_SEGMENT_FREE] = GM_SEGMENT_FREE,
+        [GM_TORCH_SEGMENT_MAP] = GM_SEGMENT_MAP,
+        [GM_TORCH_SEGMENT_UNMAP] = GM_SEGMENT_UNMAP,
+        [GM_TORCH_SNAPSHOT] = GM_SNAPSHOT,
+        [GM_TORCH_OOM] = GM_OOM,
+};
 
 struct writing {
 	struct gm_context *context;
@@ -85,13 +95,13 @@ static uint64_t block_size(
 	const uint64_t *size = last ? gm_map_find(&writing->sizes, entry->address) : NULL;
 	if (size)
 		return *size;
-	return (entry->size + BLOCK_STEP - 1) / BLOCK_STEP * BLOCK_STEP;
+	return (entry->size + GM_TORCH_BLOCK_STEP - 1) / GM_TORCH_BLOCK_STEP * GM_TORCH_BLOCK_STEP;
 }
 
 static void put_entry(
         struct writing *writing, int device, const struct gm_trace_entry *entry, bool last)
 {
-	if (entry->action >= ACTIONS)
+	if (entry->action >= GM_TORCH_ANNOTATE)
 		return;
 	uint8_t action = actions[entry->action];
 	bool block =
@@ -158,7 +168,7 @@ static void follow(const struct gm_trace_entry *entries, size_t count, struct gm
         struct gm_map *segments)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (entries[i].action >= ACTIONS)
+		if (entries[i].action >= GM_TORCH_ANNOTATE)
 			continue;
 		uint8_t action = actions[entries[i].action];
 		struct gm_map *map = action == GM_ALLOC           ? made

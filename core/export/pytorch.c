@@ -14,8 +14,7 @@
 #include "export/export.h"
 #include "export/pickle.h"
 #include "export/pytorch_marks.h"
-
-enum { SMALL_SEGMENT = 2 << 20 }; /* kSmallBuffer of CUDACachingAllocator.cpp */
+#include "torch/allocator.h"
 
 enum key {
 	KEY_ACTION,
@@ -279,8 +278,9 @@ static void put_segment(struct writing *writing, const struct gm_segment *segmen
 	put_number(writing, KEY_STREAM, segment->stream);
 	gm_pickler_string(pickler, "segment_type");
 	gm_pickler_string(pickler,
-	        segment->size <= SMALL_SEGMENT || writing->type == GM_LOG_DEVICE_PINNED ? "small"
-	                                                                                : "large");
+	        segment->size <= GM_TORCH_SMALL_SEGMENT || writing->type == GM_LOG_DEVICE_PINNED
+	                ? "small"
+	                : "large");
 	gm_pickler_string(pickler, "is_expandable");
 	gm_pickler_bool(pickler, segment->mapped);
 	put_frames_of(writing, segment->alloc);

@@ -5,32 +5,28 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/names.h"
 
 enum {
 	MAX_WORDS = 256, /* of an object in which they are sought */
 	MAX_HOOKS = 4096,
-	/* PyAnomalyMetadata: vtable, std::string traceback_, std::shared_ptr<Node> parent_, PyObject *dict_ (2.4 to
-	 * 2.11: torch/csrc/autograd/anomaly_mode.h, python_anomaly_mode.h). PyTorch's own builds up to 2.6 have
-	 * libstdc++'s old std::string, which is one word (_GLIBCXX_USE_CXX11_ABI) */
-	METADATA_DICT = 8 + 32 + 16,
-	METADATA_DICT_OLD = 8 + 8 + 16,
 };
 
-/* PyFunctionPreHook and its kin: vtable, then the PyObject that holds the hooks (2.4 to 2.11:
- * torch/csrc/autograd/python_hook.h). */
+/* PyFunctionPreHook and its kin (torch/csrc/autograd/python_hook.h). */
 static bool is_hook(const struct gm_class *class)
 {
-	static const char scope[] = "N5torch8autograd";
+	static const char scope[] = GM_TORCH_AUTOGRAD_SCOPE;
 	return class && strncmp(class->linkage_name, scope, sizeof(scope) - 1) == 0 &&
 	       strstr(class->linkage_name, "PyFunction") && strstr(class->linkage_name, "HookE");
 }
 
 static void refer_hook(struct gm_holders *graph, uint32_t from, uint64_t hook)
 {
-	if (gm_map_find(&graph->typed_words, hook + 8))
-		return; /* of a std::vector and by itself */
+	uint64_t dict = hook + gm_torch_layout_of(graph->torch)->hooks.dict;
+	if (dict == hook || gm_map_find(&graph->typed_words, dict))
+		return; /* not known of this version; or of a std::vector and by itself */
 	if (is_hook(gm_graph_class_at(graph, hook)))
-		gm_graph_refer_python(graph, from, hook + 8, GM_REF_HOOK);
+		gm_graph_refer_python(graph, from, dict, GM_REF_HOOK);
 }
 
 static void refer_vector_of_hooks(
@@ -46,9 +42,8 @@ static void refer_vector_of_hooks(
 
 static void refer_metadata(struct gm_holders *graph, uint32_t from, uint64_t metadata)
 {
-	bool old = gm_torch_layout_of(graph->torch)->old_strings;
-	uint64_t field = metadata + (old ? METADATA_DICT_OLD : METADATA_DICT), dict;
-	if (gm_image_try_u64(graph->image, field, &dict) &&
+	uint64_t field = metadata + gm_torch_layout_of(graph->torch)->hooks.metadata_dict, dict;
+	if (field != metadata && gm_image_try_u64(graph->image, field, &dict) &&
 	        gm_python_is_instance(graph->python, dict, "dict"))
 		gm_graph_refer_python(graph, from, field, GM_REF_METADATA);
 }
@@ -74,7 +69,7 @@ void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t addr
 		const struct gm_class *class = gm_graph_class_at(graph, words[i]);
 		if (!class || class->kind != GM_CLASS_OTHER)
 			continue;
-		if (strcmp(class->linkage_name, "N5torch8autograd17PyAnomalyMetadataE") == 0)
+		if (strcmp(class->linkage_name, GM_TORCH_METADATA_CLASS) == 0)
 			refer_metadata(graph, from, words[i]);
 		else
 			refer_hook(graph, from, words[i]);

@@ -83,20 +83,19 @@ void gm_graph_refer_lender(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	/* InefficientStdFunctionContext (c10/core/Allocator.h): the memory and a std::function. A piece of heap may be one step
-	 * larger than was asked for: a rest that is too small for a piece stays with it. */
-	enum { CONTEXT = 40, STEP = 16 };
+	/* A piece of heap may be one step larger than was asked for: a rest that is too small for a piece stays with it. */
+	enum { STEP = 16 };
 	uint64_t context, first;
 	/* a std::unique_ptr<void, deleter>: libstdc++ has the deleter first */
-	if (!layout->storage.context ||
+	if (!layout->storage.context || layout->lender.size_of == 0 ||
 	        !gm_image_try_u64(
 	                graph->image, storage->address + layout->storage.context + 8, &context) ||
 	        context == storage->data || context < 0x10000 || (context & 15) ||
-	        gm_heap_bytes(graph, context) < CONTEXT ||
-	        gm_heap_bytes(graph, context) > CONTEXT + STEP ||
+	        gm_heap_bytes(graph, context) < layout->lender.size_of ||
+	        gm_heap_bytes(graph, context) > layout->lender.size_of + (size_t)STEP ||
 	        !gm_image_try_u64(graph->image, context, &first) || first != storage->data)
 		return;
-	refer_captured(graph, number, context + 8);
+	refer_captured(graph, number, context + layout->lender.function);
 }
 
 /* --- capsules --------------------------------------------------------------------------------------- */

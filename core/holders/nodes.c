@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/names.h"
 
 enum {
 	MAX_NODE_BYTES = 64 * 1024,
@@ -22,16 +23,20 @@ static size_t node_bytes(struct gm_holders *graph, uint64_t node)
 	               : layout->node.size_of + 512u;
 }
 
-/* saved_tensors_hooks: SavedVariable keeps a hooks object, which owns Python objects (2.4 to 2.11:
- * torch/csrc/autograd/python_saved_variable_hooks.h: pack_hook_, unpack_hook_, data_). */
+/* saved_tensors_hooks: SavedVariable keeps a hooks object, which owns three Python objects. */
 static void refer_hooks_object(struct gm_holders *graph, uint32_t from, uint64_t hooks)
 {
 	const struct gm_class *class = gm_graph_class_at(graph, hooks);
-	if (class && strcmp(class->linkage_name, "N5torch8autograd20PySavedVariableHooksE") == 0) {
-		size_t size = gm_heap_bytes(graph, hooks);
-		for (uint32_t field = 8; field <= 24 && field + 8 <= size; field += 8)
-			gm_graph_refer_python_by(graph, from, hooks + field, GM_REF_SAVED, field);
-	}
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	if (!class || strcmp(class->linkage_name, GM_TORCH_SAVED_HOOKS_CLASS) != 0)
+		return;
+	const uint16_t fields[] = {
+	        layout->hooks.saved_pack, layout->hooks.saved_unpack, layout->hooks.saved_data};
+	size_t size = gm_heap_bytes(graph, hooks);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (fields[i] && fields[i] + 8u <= size)
+			gm_graph_refer_python_by(
+			        graph, from, hooks + fields[i], GM_REF_SAVED, fields[i]);
 }
 
 /* Where words of a node are, as references to tensors tell it (GM_REF_SAVED's extra). */

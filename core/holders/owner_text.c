@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "holders/owners.h"
 #include "holders/text.h"
+#include "torch/names.h"
 
 enum { MAX_VECTOR = 1 << 16 };
 
@@ -178,7 +179,7 @@ static char *slot_text(
 	char *text;
 	const struct gm_owner_piece *slots = &search->pieces.items[way->pieces[0]];
 	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
-	if (!class || strcmp(class->linkage_name, "N3c106ivalue6ObjectE") != 0 ||
+	if (!class || strcmp(class->linkage_name, GM_TORCH_SCRIPT_OBJECT_CLASS) != 0 ||
 	        asprintf(&text, "slot %ju of a TorchScript object",
 	                (uintmax_t)((word - slots->start) / 16)) < 0)
 		return NULL;
@@ -190,7 +191,7 @@ static char *slot_text(
 static char *shelf_text(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {
 	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
-	return class && strstr(class->linkage_name, "N4c10d11TensorShelfE")
+	return class && strstr(class->linkage_name, GM_TORCH_SHELF_CLASS)
 	               ? strdup("tensors of a collective (c10d::TensorShelf)")
 	               : NULL;
 }

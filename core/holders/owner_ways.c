@@ -6,6 +6,7 @@
 
 #include "holders/owners.h"
 #include "holders/text.h"
+#include "torch/names.h"
 
 enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */
 
@@ -57,7 +58,7 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 /* A process group of torch.distributed: the library's own registers lead to it, all alike, and say no more. */
 static bool is_end(const struct gm_owner_piece *piece)
 {
-	static const char scope[] = "N4c10d16ProcessGroupNCCLE";
+	static const char scope[] = GM_TORCH_NCCL_GROUP_CLASS;
 	return piece->class && strcmp(piece->class->linkage_name, scope) == 0;
 }
 

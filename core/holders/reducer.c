@@ -17,7 +17,6 @@
 
 enum {
 	POINTER_IN_INSTANCE = 16,
-	PARAMETERS = 40, /* behind std::mutex */
 	LARGEST_REDUCER = 4096,
 	MAX_WORDS = 1 << 20, /* of one vector: as many parameters */
 	BUCKET_VECTORS = 3,
@@ -160,11 +159,12 @@ void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t in
 	if (!gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address))
 		return;
 	size_t size = gm_heap_bytes(graph, address);
-	if (size < PARAMETERS + 24 || size > LARGEST_REDUCER || address & 7 ||
+	size_t parameters = gm_torch_layout_of(graph->torch)->reducer.parameters;
+	if (parameters == 0 || size < parameters + 24 || size > LARGEST_REDUCER || address & 7 ||
 	        !gm_image_try_read(graph->image, address, words, size & ~(size_t)7) ||
-	        !is_vector_of_tensors(graph, words + PARAMETERS / 8))
+	        !is_vector_of_tensors(graph, words + parameters / 8))
 		return;
-	for (size_t i = PARAMETERS / 8; i + 3 <= size / 8; i++) {
+	for (size_t i = parameters / 8; i + 3 <= size / 8; i++) {
 		size_t count;
 		_cleanup_free_ uint64_t *inner = vector_words(graph, words + i, &count);
 		if (!inner)

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/names.h"
 
 enum {
 	MAX_PART_BYTES = 4096,
@@ -110,7 +111,7 @@ void gm_graph_refer_parts(struct gm_holders *graph, uint32_t number, const struc
 	size_t start = layout->tensor.size_of;
 	if (tensor->autograd_meta)
 		refer_tangents(graph, number, tensor->autograd_meta, layout->meta.size_of);
-	if (!class || strcmp(class->linkage_name, "N3c1010TensorImplE") == 0)
+	if (!class || strcmp(class->linkage_name, GM_TORCH_TENSOR_CLASS) == 0)
 		return;
 	size_t size = gm_heap_bytes(graph, tensor->address) & ~(size_t)7;
 	if (size <= start || size - start > sizeof(words) ||

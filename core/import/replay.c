@@ -10,14 +10,15 @@
 #include "base/hash.h"
 #include "base/search.h"
 #include "import/snapshot.h"
+#include "torch/allocator.h"
 
-enum { BLOCK_STEP = 512, SMALL = 1 << 20, SMALL_SEGMENT = 2 << 20 };
 /* More segments, or blocks of one, are not followed: their blocks are taken as rounded. */
 enum { EXTENTS_MAX = 1 << 16, USED_MAX = 1 << 17 };
 
 static uint64_t round_up(uint64_t size)
 {
-	return size ? (size + BLOCK_STEP - 1) / BLOCK_STEP * BLOCK_STEP : BLOCK_STEP;
+	return size ? (size + GM_TORCH_BLOCK_STEP - 1) / GM_TORCH_BLOCK_STEP * GM_TORCH_BLOCK_STEP
+	            : GM_TORCH_BLOCK_STEP;
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */
@@ -160,10 +161,10 @@ static struct gm_error *use(struct gm_trace_device *device, uint64_t address, ui
 	size_t at = used_from(extent, address, lived->place);
 	lived->place = (uint32_t)at;
 	uint64_t end = at < extent->used.count ? extent->used.items[at] : extent->end;
-	bool small = extent->end - extent->start <= SMALL_SEGMENT;
+	bool small = extent->end - extent->start <= GM_TORCH_SMALL_SEGMENT;
 	if (!exact && end > address && end - address >= *ret_size) {
 		uint64_t rest = end - address - *ret_size;
-		if (small ? rest < BLOCK_STEP : rest <= SMALL)
+		if (small ? rest < GM_TORCH_BLOCK_STEP : rest <= GM_TORCH_SMALL_REQUEST)
 			*ret_size = end - address;
 	}
 	if (extent->used.count >= USED_MAX ||

@@ -108,7 +108,7 @@ static void take_counters(
 	recorder->counters[device] = (struct gm_device_counters){
 	        .allocated = allocated, .reserved = reserved, .known = true};
 	uint64_t sum = 0;
-	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
+	for (size_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		sum += recorder->counters[i].allocated;
 	if (sum > recorder->cuda_peak)
 		recorder->cuda_peak = sum;

@@ -145,7 +145,7 @@ void gm_record_existing(struct gm_recorder *recorder)
 			blocks[i].device = 0;
 	qsort(blocks, count, sizeof(blocks[0]), by_address);
 	write_all(recorder, blocks, count);
-	for (int device = 0; device < GM_RECORD_DEVICES_MAX; device++) {
+	for (int device = 0; device < GM_TORCH_DEVICES_MAX; device++) {
 		struct gm_allocator_bytes bytes;
 		struct gm_error *stop = gm_torch_allocator_bytes(recorder->torch, device, &bytes);
 		gm_error_destroy(stop);

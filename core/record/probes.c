@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "record/recorder.h"
+#include "torch/names.h"
 
 enum {
 	LINK_MAPS_MAX = 4096,
@@ -22,21 +23,15 @@ static const struct {
 	const char *name;
 	const char *before; /* the library that had it in older versions */
 } fixed_probes[] = {
-        {GM_PROBE_REPORT, true, false, "libc10.so",
-                "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+        {GM_PROBE_REPORT, true, false, "libc10.so", GM_TORCH_REPORT,
                 "c10::reportMemoryUsageToProfiler", NULL},
-        {GM_PROBE_OOM, true, true, "libc10.so",
-                "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+        {GM_PROBE_OOM, true, true, "libc10.so", GM_TORCH_REPORT_OOM,
                 "c10::reportOutOfMemoryToProfiler", NULL},
-        {GM_PROBE_CPU_NEW, false, true, "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+        {GM_PROBE_CPU_NEW, false, true, "libc10.so", GM_TORCH_CPU_NEW,
                 "c10::ProfiledCPUMemoryReporter::New", NULL},
-        {GM_PROBE_CPU_DELETE, false, true, "libc10.so",
-                "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+        {GM_PROBE_CPU_DELETE, false, true, "libc10.so", GM_TORCH_CPU_DELETE,
                 "c10::ProfiledCPUMemoryReporter::Delete", NULL},
-        {GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so",
-                "_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_"
-                "ptrIN3c1"
-                "04cuda20CUDACachingAllocator13CUDAAllocatorEE",
+        {GM_PROBE_OTHER_ALLOCATOR, true, false, "libtorch_cuda.so", GM_TORCH_CHANGE_ALLOCATOR,
                 "torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator",
                 "libtorch_python.so" /* 2.4 */},
         {GM_PROBE_LIBRARIES, true, true, "ld-linux-x86-64.so", "_dl_debug_state", "_dl_debug_state",

@@ -152,7 +152,7 @@ static struct gm_error *create(
 	        .size = sizeof(log), .source = options->source, .pid = (uint64_t)pid};
 	gm_try(gm_log_writer_create(options->log_path, &log, &recorder->writer));
 	gm_try(gm_record_find_probes(recorder));
-	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
+	for (size_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		recorder->counters[i].known = true; /* nothing was allocated before the start */
 	if (!gm_record_steps_begin(recorder))
 		return &gm_error_no_memory;
@@ -234,7 +234,7 @@ void gm_recorder_summarise(
         const struct gm_recorder *recorder, struct gm_recorder_summary *ret_summary)
 {
 	uint64_t allocated = 0;
-	for (size_t i = 0; i < GM_RECORD_DEVICES_MAX; i++)
+	for (size_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		allocated += recorder->counters[i].allocated;
 	*ret_summary = (struct gm_recorder_summary){
 	        .size = sizeof(*ret_summary),

@@ -21,11 +21,11 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "record/record.h"
+#include "torch/allocator.h"
 
 enum {
 	GM_RECORD_FRAMES_MAX = 1024, /* of one stack, whatever the options ask */
 	GM_RECORD_FRAMES_DEFAULT = 256,
-	GM_RECORD_DEVICES_MAX = 128, /* c10::DeviceIndex is an int8_t */
 	GM_RECORD_SITES_MAX = 64,
 	GM_RECORD_CALLS_MAX = 256, /* cudaMalloc calls under way at once: one a thread */
 };
@@ -153,7 +153,7 @@ struct gm_recorder {
 	struct gm_live_segment *segments;
 	GM_ARRAY(struct gm_cuda_call) calls;
 	GM_ARRAY(struct gm_held_segment) held;
-	struct gm_device_counters counters[GM_RECORD_DEVICES_MAX];
+	struct gm_device_counters counters[GM_TORCH_DEVICES_MAX];
 	uint64_t cuda_peak, cpu_allocated, cpu_peak;
 
 	struct gm_frame_id *frame_ids;

@@ -7,6 +7,7 @@
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
+#include "torch/allocator.h"
 
 /* --- what all forms share -------------------------------------------------------------------------- */
 
@@ -46,9 +47,9 @@ static const char *segment_note(const struct gm_oom_facts *facts)
 {
 	if (!facts->rounded || strcmp(facts->platform, "MPS") == 0)
 		return "";
-	if (facts->requested == UINT64_C(2) << 20)
+	if (facts->requested == GM_TORCH_SMALL_SEGMENT)
 		return " (what PyTorch asks for when a tensor of up to 1 MiB does not fit)";
-	if (facts->requested == UINT64_C(20) << 20)
+	if (facts->requested == GM_TORCH_LARGE_SEGMENT)
 		return " (what PyTorch asks for when a tensor of 1 to 10 MiB does not fit)";
 	return "";
 }

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "spool/internal.h"
+#include "torch/allocator.h"
 
-enum { CUDA = 1, DEVICES = 128, DEPTH = 256 };
+enum { CUDA = 1, DEPTH = 256 };
 
 struct beside_block {
 	uint64_t address, size;
@@ -31,7 +32,7 @@ struct gm_spool_beside {
 	struct beside_block *blocks;
 	GM_ARRAY(struct range) modules;
 	uint32_t modules_seen; /* ids */
-	uint64_t allocated[3][DEVICES];
+	uint64_t allocated[3][GM_TORCH_DEVICES_MAX];
 	uint64_t on_devices, peak; /* of a program without PyTorch */
 };
 

@@ -254,7 +254,7 @@ static void count(
 	event->allocated = counters->allocated;
 	event->reserved = counters->reserved;
 	uint64_t all = 0;
-	for (int i = 0; i < DEVICES; i++)
+	for (int i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		all += replay->counters[i].allocated;
 	if (all > replay->cuda_peak)
 		replay->cuda_peak = all;
@@ -335,7 +335,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	if (from->sequence > replay->next_sequence)
 		replay->missing += from->sequence - replay->next_sequence;
 	replay->next_sequence = from->sequence + 1;
-	if (from->device_type > CUDA || from->device >= DEVICES) {
+	if (from->device_type > CUDA || from->device >= GM_TORCH_DEVICES_MAX) {
 		replay->outside++;
 		return;
 	}

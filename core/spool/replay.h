@@ -3,8 +3,9 @@
 #define GM_SPOOL_REPLAY_H
 
 #include "spool/internal.h"
+#include "torch/allocator.h"
 
-enum { CPU = 0, CUDA = 1, DEVICES = 128, LOOPS_MAX = 256, HELD_MAX = 4096 };
+enum { CPU = 0, CUDA = 1, LOOPS_MAX = 256, HELD_MAX = 4096 };
 
 struct live_block {
 	uint64_t key[2]; /* address, device type */
@@ -54,7 +55,7 @@ struct gm_spool_replay {
 	struct live_segment *segments;
 	struct gm_event unmap; /* pieces given back so far; size 0: none */
 	struct thread_state *threads;
-	struct counters counters[DEVICES];
+	struct counters counters[GM_TORCH_DEVICES_MAX];
 	struct known_loop loops[LOOPS_MAX];
 	size_t loop_count;
 	uint64_t written; /* events of the log */

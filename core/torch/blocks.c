@@ -13,7 +13,6 @@
 enum {
 	MAX_BLOCK = 256,
 	MAX_BLOCKS = 1 << 23,
-	BLOCK_GRAIN = 512, /* kMinBlockSize: sizes are multiples of it */
 	MAX_REMEMBERED = 1 << 20,
 	MAX_STREAMS = 1 << 12,
 	STACK_WORDS = 256, /* how far from the report the frame that holds the Block may reach */
@@ -59,9 +58,9 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 	unsigned char allocated = object[layout->block.allocated];
 	unsigned char mapped = object[layout->block.mapped];
 	if (allocated > 1 || mapped > 1 || block.device < 0 || block.event_count < 0 ||
-	        block.size == 0 || block.size % BLOCK_GRAIN != 0 ||
+	        block.size == 0 || block.size % GM_TORCH_BLOCK_STEP != 0 ||
 	        block.size >= UINT64_C(1) << 47 || block.requested >= UINT64_C(1) << 47 ||
-	        block.address == 0 || block.address % BLOCK_GRAIN != 0 ||
+	        block.address == 0 || block.address % GM_TORCH_BLOCK_STEP != 0 ||
 	        !gm_is_object_address(block.pool) || !is_block_or_none(block.previous) ||
 	        !is_block_or_none(block.next))
 		return false;
@@ -294,7 +293,7 @@ struct gm_error *gm_torch_device_allocators(
 	uint64_t object = gm_torch_allocator_object(torch), bounds[2];
 	if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
 	            sizeof(bounds)) ||
-	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > GM_TORCH_MAX_DEVICES ||
+	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > GM_TORCH_DEVICES_MAX ||
 	        !gm_image_try_read(torch->image, bounds[0], ret_devices, bounds[1] - bounds[0]))
 		return gm_error_create(GM_TARGET,
 		        "PyTorch's allocator object at 0x%jx does not look as that of %s: gpumem "
@@ -308,7 +307,7 @@ struct gm_error *gm_torch_device_allocators(
 struct gm_error *gm_torch_blocks(
         struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count)
 {
-	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
 	size_t device_count;
 	gm_try(gm_torch_device_allocators(torch, devices, &device_count));
 	struct walk walk = {.torch = torch};
@@ -334,7 +333,7 @@ struct gm_error *gm_torch_blocks(
 struct gm_error *gm_torch_allocator_bytes(
         struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes)
 {
-	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
 	size_t count;
 	gm_try(gm_torch_device_allocators(torch, devices, &count));
 	const struct gm_torch_layout *layout = torch->layout;

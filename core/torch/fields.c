@@ -97,6 +97,24 @@ const struct gm_torch_field gm_torch_fields[] = {
         MAYBE(saved.grad_fn, 8, SAVED, OBJECT),
         MAYBE(saved.grad_accumulator, 8, SAVED, OBJECT),
 
+        MAYBE(hooks.dict, 8, 0, FAR),
+        MAYBE(hooks.metadata_dict, 8, 0, FAR),
+        MAYBE(hooks.saved_pack, 8, 0, FAR),
+        MAYBE(hooks.saved_unpack, 8, 0, FAR),
+        MAYBE(hooks.saved_data, 8, 0, FAR),
+
+        MAYBE(lender.size_of, 0, 0, OBJECT),
+        MAYBE(lender.function, 8, AT(lender.size_of), OBJECT),
+
+        MAYBE(reducer.parameters, 8, 0, FAR),
+        MAYBE(reducer.bucket_size_of, 8, 0, OBJECT),
+        MAYBE(reducer.gradients, 8, AT(reducer.bucket_size_of), OBJECT),
+        MAYBE(reducer.views_in, 8, AT(reducer.bucket_size_of), OBJECT),
+        MAYBE(reducer.views_out, 8, AT(reducer.bucket_size_of), OBJECT),
+        MAYBE(reducer.variables, 8, AT(reducer.bucket_size_of), OBJECT),
+        MAYBE(reducer.future_work, 8, AT(reducer.bucket_size_of), OBJECT),
+        MAYBE(reducer.sparse_indices, 8, AT(reducer.bucket_size_of), OBJECT),
+
         FIELD(python.tensor_cdata, 8, 0, FAR),
         FIELD(python.tensor_hooks, 8, 0, FAR),
         FIELD(python.tensor_post_hooks, 8, 0, FAR),
@@ -213,7 +231,7 @@ const struct gm_torch_field *gm_torch_layout_unsound(
 	}
 	*ret_why = "is missing: a node is counted by itself or by a std::shared_ptr";
 	if (!layout->node.counts && (!layout->node.control || !layout->node.self))
-		return gm_torch_field_find("node.control");
+		return gm_torch_field_find("node.counts");
 	*ret_why = NULL;
 	return NULL;
 }

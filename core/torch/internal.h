@@ -11,6 +11,7 @@
 #include "torch/map.h"
 #include "torch/readers.h"
 #include "torch/torch.h"
+#include "torch/allocator.h"
 
 struct gm_torch {
 	struct gm_image *image;
@@ -49,8 +50,7 @@ static inline uint32_t gm_half(const void *object, size_t offset)
 	return value;
 }
 
-enum { GM_TORCH_MAX_DEVICES = 128 };
-/* blocks.c: the DeviceCachingAllocator of each device, at most GM_TORCH_MAX_DEVICES + 1. GM_TARGET: the process has none. */
+/* blocks.c: the DeviceCachingAllocator of each device, at most GM_TORCH_DEVICES_MAX + 1. GM_TARGET: the process has none. */
 struct gm_error *gm_torch_device_allocators(
         struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count);
 

@@ -89,6 +89,23 @@ static const struct gm_torch_layout layouts[] = {
                                 .pyfunction_saved = 192,
                                 .pyfunction_cdata = 280,
                         },
+                .hooks = {.dict = 8,
+                        .metadata_dict = 48,
+                        .saved_pack = 8,
+                        .saved_unpack = 32,
+                        .saved_data = 56},
+                .lender = {.size_of = 40, .function = 8},
+                .reducer =
+                        {
+                                .parameters = 40,
+                                .bucket_size_of = 248,
+                                .gradients = 0,
+                                .views_in = 8,
+                                .views_out = 32,
+                                .variables = 56,
+                                .future_work = 184,
+                                .sparse_indices = 208,
+                        },
                 /* Block::~Block, BlockComparatorAddress, BlockComparatorSize, BlockState::BlockState,
 		 * try_merge_blocks (prev, next, event_count, mapped; deletes 0xa8 bytes) */
                 .block =
@@ -164,18 +181,47 @@ static bool covers(const struct gm_torch_layout *layout, int major, int minor, b
 	       layout->minor_first <= minor && minor <= layout->minor_last;
 }
 
+const struct gm_torch_layout *gm_torch_layout_at(size_t index)
+{
+	size_t newest = sizeof(layouts) / sizeof(layouts[0]);
+	if (index < newest)
+		return &layouts[newest - 1 - index];
+	index -= newest;
+	return index < GM_TORCH_LAYOUTS_OLDER
+	               ? &gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER - 1 - index]
+	               : NULL;
+}
+
 const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings)
 {
 	int major, minor;
 	if (sscanf(version, "%d.%d", &major, &minor) != 2)
 		return NULL;
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-		if (covers(&layouts[i], major, minor, old_strings))
-			return &layouts[i];
-	for (size_t i = 0; i < GM_TORCH_LAYOUTS_OLDER; i++)
-		if (covers(&gm_torch_layouts_older[i], major, minor, old_strings))
-			return &gm_torch_layouts_older[i];
+	const struct gm_torch_layout *layout;
+	for (size_t i = 0; (layout = gm_torch_layout_at(i)); i++)
+		if (covers(layout, major, minor, old_strings))
+			return layout;
 	return NULL;
+}
+
+void gm_torch_layout_complete(struct gm_torch_layout *layout, const char *version)
+{
+	const struct gm_torch_layout *row;
+	int major, minor;
+	if (sscanf(version, "%d.%d", &major, &minor) != 2)
+		return;
+	for (size_t i = 0; (row = gm_torch_layout_at(i)); i++)
+		if (row->old_strings == layout->old_strings &&
+		        (row->major < major || (row->major == major && row->minor_first <= minor)))
+			break;
+	if (!row)
+		return;
+	if (!layout->hooks.dict)
+		layout->hooks = row->hooks;
+	if (!layout->lender.size_of)
+		layout->lender = row->lender;
+	if (!layout->reducer.bucket_size_of)
+		layout->reducer = row->reducer;
 }
 
 const char *gm_torch_layout_versions(void)

@@ -10,6 +10,7 @@
 #define GM_TORCH_LAYOUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* ska::flat_hash_map / flat_hash_set (c10/util/flat_hash_map.h, sherwood_v3_table): a pointer to entries, each
@@ -72,6 +73,28 @@ struct gm_torch_layout {
 		        grad_accumulator;
 	} saved; /* torch/csrc/autograd/saved_variable.h */
 
+	/* what PyTorch's C++ objects own of Python, through small objects of their own; a vtable comes first */
+	struct {
+		uint16_t
+		        dict; /* PyFunctionPreHook and its kin: torch/csrc/autograd/python_hook.h */
+		uint16_t
+		        metadata_dict; /* PyAnomalyMetadata::dict_: python_anomaly_mode.h, anomaly_mode.h */
+		/* PySavedVariableHooks::pack_hook_, unpack_hook_, data_: python_saved_variable_hooks.h */
+		uint16_t saved_pack, saved_unpack, saved_data;
+	} hooks;
+
+	/* c10::InefficientStdFunctionContext: the memory first, then a std::function (c10/core/Allocator.h) */
+	struct {
+		uint16_t size_of, function;
+	} lender;
+
+	/* c10d::Reducer, which has no vtable, and its Bucket (torch/csrc/distributed/c10d/reducer.hpp) */
+	struct {
+		uint16_t parameters; /* Reducer::params_ */
+		uint16_t bucket_size_of, gradients, views_in, views_out, variables, future_work,
+		        sparse_indices;
+	} reducer;
+
 	struct {
 		uint16_t tensor_cdata, tensor_hooks, tensor_post_hooks; /* THPVariable */
 		bool tensor_maybe_owned; /* cdata is a c10::MaybeOwned<Tensor>: a flag word first */
@@ -82,7 +105,7 @@ struct gm_torch_layout {
 		uint16_t pyfunction_cdata;
 	} python;
 
-	struct {
+	struct gm_torch_block {
 		uint16_t size_of, device, stream, stream_uses, size, requested, pool, address;
 		uint16_t allocated, mapped, previous, next, event_count;
 		uint16_t expandable; /* ExpandableSegment *; 0: not in this table */
@@ -123,9 +146,17 @@ struct gm_torch_layout {
 enum { GM_TORCH_LAYOUTS_OLDER = 11 };
 extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
 
+/* The tables, newest first; NULL beyond the last. */
+const struct gm_torch_layout *gm_torch_layout_at(size_t index);
 /* The table for "2.11.0+cu130"; NULL: this version has none. */
 const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings);
-/* "2.4 to 2.11; …": the versions that have a table, for messages. */
+/*
+ * Fills in what learning does not find yet, the parts `hooks`, `lender` and `reducer`, from the newest shipped row that is
+ * not newer than the version. They are used on objects whose class or shape shows what they are; nothing else of the row is
+ * touched, and parts that are there stay.
+ */
+void gm_torch_layout_complete(struct gm_torch_layout *layout, const char *version);
+/* "2.4 to 2.15; …": the versions that have a table, for messages. */
 const char *gm_torch_layout_versions(void);
 
 /* "float32" for c10::ScalarType 6; NULL beyond the table. */

@@ -86,6 +86,26 @@
 		.hooks = 48, .grad_fn = 56, .grad_accumulator = 64,                             \
 	}
 
+/* torch/csrc/autograd/python_hook.h, python_anomaly_mode.h (behind the std::string and the parent: until 2.12 a
+ * std::shared_ptr of two words, then an intrusive_ptr of one), python_saved_variable_hooks.h */
+#define HOOKS(metadata)                    \
+	.hooks = {.dict = 8,               \
+	        .metadata_dict = metadata, \
+	        .saved_pack = 8,           \
+	        .saved_unpack = 16,        \
+	        .saved_data = 24}
+/* c10/core/Allocator.h; torch/csrc/distributed/c10d/reducer.hpp */
+#define LENDER .lender = {.size_of = 40, .function = 8}
+#define REDUCER(bucket)                   \
+	.reducer = {.parameters = 40,     \
+	        .bucket_size_of = bucket, \
+	        .gradients = 0,           \
+	        .views_in = 8,            \
+	        .views_out = 32,          \
+	        .variables = 56,          \
+	        .future_work = 184,       \
+	        .sparse_indices = 200}
+
 /* torch/csrc/autograd/python_variable.h, torch/csrc/Storage.h. Until 2.9 a wrapper has a c10::MaybeOwned, whose flag
  * comes before the pointer. */
 #define PYTHON_2_4_TO_2_9                                                           \
@@ -170,6 +190,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(8),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(32),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x38),
                 .allocator = {.devices = 0x57f0,
@@ -193,6 +216,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(32),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
@@ -216,6 +242,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(32),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
@@ -238,6 +267,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(56),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x38),
                 .allocator = {.devices = 0x5838,
@@ -260,6 +292,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(56),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x68),
                 .allocator = {.devices = 0x5838,
@@ -282,6 +317,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_4_TO_2_9,
+                HOOKS(56),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x68),
                 .allocator = {.devices = 0x5838,
@@ -305,6 +343,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_10,
+                HOOKS(56),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,
@@ -328,6 +369,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_10,
+                HOOKS(56),
+                LENDER,
+                REDUCER(216),
                 .block = BLOCK_2_11,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,
@@ -351,6 +395,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE,
                 .saved = SAVED(0),
                 .python = PYTHON_2_10,
+                HOOKS(56),
+                LENDER,
+                REDUCER(240),
                 .block = BLOCK_2_11,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,
@@ -374,6 +421,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE_2_13,
                 .saved = SAVED_2_13,
                 .python = PYTHON_2_10,
+                HOOKS(48),
+                LENDER,
+                REDUCER(240),
                 .block = BLOCK_2_11,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,
@@ -397,6 +447,9 @@ const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER] = {
                 .node = NODE_2_13,
                 .saved = SAVED_2_13,
                 .python = PYTHON_2_14,
+                HOOKS(48),
+                LENDER,
+                REDUCER(240),
                 .block = BLOCK_2_11,
                 .trace = TRACE(0x88),
                 .allocator = {.devices = 0x5838,

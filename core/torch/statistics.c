@@ -46,14 +46,14 @@ static uint64_t read_limit(struct gm_torch *torch, uint64_t device)
 
 struct gm_error *gm_torch_allocator_devices(struct gm_torch *torch, size_t *ret_count)
 {
-	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
 	return gm_torch_device_allocators(torch, devices, ret_count);
 }
 
 struct gm_error *gm_torch_allocator_device(
         struct gm_torch *torch, int device, struct gm_allocator_device *ret_device)
 {
-	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
 	size_t count;
 	gm_try(gm_torch_device_allocators(torch, devices, &count));
 	const struct gm_torch_layout *layout = torch->layout;
@@ -75,7 +75,8 @@ struct gm_error *gm_torch_allocator_device(
 		        "gpumem reads them as that version lays them out: is it a build of your "
 		        "own?",
 		        device, (uintmax_t)base, torch->version);
-	if (gm_image_try_u64(torch->image, base + layout->allocator.stats_max_split, &split) &&
+	if (layout->allocator.stats_max_split &&
+	        gm_image_try_u64(torch->image, base + layout->allocator.stats_max_split, &split) &&
 	        split < UINT64_C(1) << IMPOSSIBLE_SHIFT)
 		found.max_split = split;
 	found.limit = read_limit(torch, base);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "torch/internal.h"
+#include "torch/names.h"
 
 enum { MAX_VERSION_FILE = 64 * 1024 };
 
@@ -111,6 +112,7 @@ static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 	}
 	if (found) {
 		torch->learned = learned.layout;
+		gm_torch_layout_complete(&torch->learned, torch->version);
 		torch->layout = &torch->learned;
 	}
 	return NULL;
@@ -195,6 +197,7 @@ struct gm_error *gm_torch_open_row(struct gm_image *image, struct gm_symbols *sy
 	torch->image = image;
 	torch->symbols = symbols;
 	torch->learned = *layout;
+	gm_torch_layout_complete(&torch->learned, torch->version);
 	torch->layout = &torch->learned;
 	return finish(gm_take(torch), image, symbols, python, ret_torch);
 }
@@ -248,9 +251,8 @@ static uint64_t allocator_variable(struct gm_torch *torch)
 		const struct gm_module *module =
 		        gm_symbols_find_module(torch->symbols, "libc10_cuda.so");
 		uint64_t address;
-		if (module &&
-		        gm_symbols_lookup(torch->symbols, module,
-		                "_ZN3c104cuda20CUDACachingAllocator9allocatorE", &address, NULL))
+		if (module && gm_symbols_lookup(
+		                      torch->symbols, module, GM_TORCH_ALLOCATOR, &address, NULL))
 			torch->allocator_variable = address;
 	}
 	return torch->allocator_variable;

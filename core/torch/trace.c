@@ -41,7 +41,7 @@ static struct gm_error *read_ring(struct gm_torch *torch, uint64_t device,
 struct gm_error *gm_torch_trace(
         struct gm_torch *torch, int device, struct gm_trace_entry **ret_entries, size_t *ret_count)
 {
-	uint64_t devices[GM_TORCH_MAX_DEVICES + 1];
+	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
 	size_t device_count, count = 0, first = 0;
 	gm_try(gm_torch_device_allocators(torch, devices, &device_count));
 	const struct gm_torch_layout *layout = torch->layout;

@@ -10,9 +10,9 @@ def fields_of_the_struct():
     text = re.sub(r"/\*.*?\*/", "", (TORCH / "layout.h").read_text(), flags=re.S)
     body = re.search(r"struct gm_torch_layout \{(.*?)^\};", text, re.M | re.S).group(1)
     found = set()
-    for inner, part in re.findall(r"^\tstruct \{(.*?)^\t\} (\w+);", body, re.M | re.S):
+    for inner, part in re.findall(r"^\tstruct (?:\w+ )?\{(.*?)^\t\} (\w+);", body, re.M | re.S):
         found |= {f"{part}.{name}" for name in declared(inner)}
-    outside = re.sub(r"^\tstruct \{.*?^\t\} \w+;", "", body, flags=re.M | re.S)
+    outside = re.sub(r"^\tstruct (?:\w+ )?\{.*?^\t\} \w+;", "", body, flags=re.M | re.S)
     return found | declared(outside)
 
 

@@ -26,6 +26,8 @@ NOT_READ = {
 }
 # What a build with the old std::string has is told by libc10's symbols.
 NOT_LEARNED = {"old_strings", "storage.size_is_heap"}
+# Parts that are taken from the nearest shipped row (gm_torch_layout_complete).
+COMPLETED = ("hooks.", "lender.", "reducer.")
 
 
 def fields(text):
@@ -52,7 +54,7 @@ def shipped(run):
 
 def test_every_field_that_is_read_is_learned_as_it_is_shipped(learned, shipped):
     found = fields(learned)
-    unknown = {name for name, value in shipped.items() if value == 0} | NOT_READ | NOT_LEARNED
+    unknown = {name for name, value in shipped.items() if value == 0 or name.startswith(COMPLETED)} | NOT_READ | NOT_LEARNED
     assert {name: found.get(name) for name in shipped if name not in unknown} == {
         name: value for name, value in shipped.items() if name not in unknown
     }

@@ -8,6 +8,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_anomaly_mode.h>
+#include <torch/csrc/autograd/python_hook.h>
+#include <torch/csrc/autograd/python_saved_variable_hooks.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/version.h>
 #if __has_include(<c10/core/CachingDeviceAllocator.h>)
 #include <c10/core/CachingDeviceAllocator.h>
@@ -43,7 +47,6 @@ IF_THERE(node_python, Node, pyobj_)
 IF_THERE(node_python_slot, Node, pyobj_slot_.pyobj_)
 IF_THERE(node_counts, Node, combined_refcount_)
 IF_THERE(python_node, PyNode, obj)
-
 int main()
 {
 	SIZE(c10::StorageImpl);
@@ -104,6 +107,25 @@ int main()
 	OFFSET(SavedVariable, hooks_);
 	OFFSET(SavedVariable, grad_fn_);
 	OFFSET(SavedVariable, grad_accumulator_);
+
+	OFFSET(PyFunctionTensorPreHook, dict);
+	OFFSET(PyFunctionPreHook, dict);
+	OFFSET(PyFunctionPostHook, dict);
+	OFFSET(PyAnomalyMetadata, dict_);
+	/* from 2.15 on each a std::optional of a pointer and more */
+	OFFSET(PySavedVariableHooks, pack_hook_);
+	OFFSET(PySavedVariableHooks, unpack_hook_);
+	OFFSET(PySavedVariableHooks, data_);
+	SIZE(c10::InefficientStdFunctionContext);
+	OFFSET(c10::InefficientStdFunctionContext, deleter_);
+	OFFSET(c10d::Reducer, params_);
+	SIZE(c10d::Reducer::Bucket);
+	OFFSET(c10d::Reducer::Bucket, gradients);
+	OFFSET(c10d::Reducer::Bucket, bucket_views_in);
+	OFFSET(c10d::Reducer::Bucket, bucket_views_out);
+	OFFSET(c10d::Reducer::Bucket, variables);
+	OFFSET(c10d::Reducer::Bucket, future_work);
+	OFFSET(c10d::Reducer::Bucket, sparse_tensor_indices);
 
 	OFFSET(DeviceStats, allocated_bytes);
 	OFFSET(DeviceStats, reserved_bytes);

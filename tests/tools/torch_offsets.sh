@@ -8,5 +8,5 @@ torch=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").sub
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 # wheels up to 2.6 have libstdc++'s old std::string
 abi=$("$python" -W ignore -c 'import torch; print(int(torch.compiled_with_cxx11_abi()))')
-g++ -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=$abi -fno-access-control -w -DC10_USE_MINIMAL_GLOG -I"$torch/include" \
+g++ -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=$abi -fno-access-control -w -DC10_USE_MINIMAL_GLOG -DUSE_DISTRIBUTED -DUSE_C10D -I"$torch/include" \
 	-I"$torch/include/torch/csrc/api/include" -I"$headers" -S -o - "$here/torch_offsets.cpp" | sed -n 's/^->//p'

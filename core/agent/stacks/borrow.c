@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "agent/stacks/inside.h"
+#include "torch/names.h"
 
 enum { TRIES = 8 /* to find who waits for a task: it takes microseconds */ };
 
@@ -82,7 +83,7 @@ static uint64_t current_task(void)
 	int id;
 
 	if (GM_UNLIKELY(!atomic_load_explicit(&sought, memory_order_acquire))) {
-		uint64_t at = gm_module_symbol("_ZN5torch8autograd25get_current_graph_task_idEv");
+		uint64_t at = gm_module_symbol(GM_TORCH_CURRENT_TASK);
 		atomic_store(&ask, (int (*)(void))(uintptr_t)at);
 		atomic_store(&sought, true);
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/stacks/inside.h"
+#include "torch/names.h"
 
 enum {
 	NODE_FROM = 64, /* of torch::autograd::Node: where its unique_ptr<AnomalyMetadata> may be */
@@ -24,7 +25,11 @@ enum {
 	TOLD_MAX = 16000, /* bytes of a mark */
 };
 
-/* A std::shared_ptr of libstdc++: its counts are {table, uses, weak uses} (bits/shared_ptr_base.h, _Sp_counted_base). */
+/*
+ * What get_current_node() gives, returned in memory: until PyTorch 2.12 a std::shared_ptr of libstdc++, whose counts are
+ * {table, uses, weak uses} (bits/shared_ptr_base.h, _Sp_counted_base); from 2.13 on a c10::intrusive_ptr, which is one word: the
+ * node's own counts follow its table (c10/util/intrusive_ptr.h). The second word stays 0 then.
+ */
 struct shared {
 	uint64_t object, counts;
 };
@@ -46,8 +51,8 @@ static bool seek(void)
 	uint32_t tries = atomic_fetch_add_explicit(&anomaly.tries, 1, memory_order_relaxed);
 	if (tries & (tries - 1))
 		return false;
-	uint64_t enabled = gm_module_symbol("_ZN5torch8autograd11AnomalyMode8_enabledE");
-	uint64_t current = gm_module_symbol("_ZN5torch8autograd16get_current_nodeEv");
+	uint64_t enabled = gm_module_symbol(GM_TORCH_ANOMALY_ENABLED);
+	uint64_t current = gm_module_symbol(GM_TORCH_CURRENT_NODE);
 	anomaly.dict_type = gm_module_symbol("PyDict_Type");
 	if (!enabled || !current || !anomaly.dict_type)
 		return false;
@@ -74,9 +79,11 @@ static uint64_t current_node(void)
 {
 	struct shared node = {0};
 	atomic_load (&anomaly.current)(&node);
-	/* the thread has one of its own besides (current_evaluating_node): this is never the last */
-	if (node.counts)
-		__atomic_fetch_sub((uint32_t *)(uintptr_t)(node.counts + 8), 1, __ATOMIC_ACQ_REL);
+	/* the thread has one of its own besides (current_evaluating_node): this is never the last, nor, where the node has a
+	 * Python object, which has one too, the last but one, at which they would no longer own each other */
+	uint64_t counts = node.counts ? node.counts : node.object;
+	if (counts)
+		__atomic_fetch_sub((uint32_t *)(uintptr_t)(counts + 8), 1, __ATOMIC_ACQ_REL);
 	return node.object;
 }
 
@@ -148,7 +155,7 @@ static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 /* By the name of its type (Itanium C++ ABI, 2.9.5): what is behind other objects is not theirs. */
 static bool is_metadata(uint64_t object)
 {
-	static const char is[] = "N5torch8autograd17PyAnomalyMetadataE";
+	static const char is[] = GM_TORCH_METADATA_CLASS;
 	char name[sizeof(is)];
 	uint64_t table = object > 0x10000 ? word(object) : 0,
 	         type = table > 8 ? word(table - 8) : 0, at = type ? word(type + 8) : 0;

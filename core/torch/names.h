@@ -1,0 +1,39 @@
+/*
+ * The names that PyTorch's functions, variables and classes have in its libraries (Itanium C++ ABI), for any room that looks
+ * for one. Includes nothing, as the agent uses it inside the program. A class's name is the one in its type information.
+ */
+#ifndef GM_TORCH_NAMES_H
+#define GM_TORCH_NAMES_H
+
+/* libc10.so: what the allocators report (c10/core/CPUAllocator.h, c10/core/Allocator.h) */
+#define GM_TORCH_REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+#define GM_TORCH_REPORT_OOM "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
+#define GM_TORCH_CPU_NEW "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm"
+#define GM_TORCH_CPU_DELETE "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv"
+/* libc10_cuda.so: the variable that has the allocator */
+#define GM_TORCH_ALLOCATOR "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
+/* libtorch_cuda.so; in 2.4 libtorch_python.so */
+#define GM_TORCH_CHANGE_ALLOCATOR                                                      \
+	"_ZN5torch4cuda22CUDAPluggableAllocator22changeCurrentAllocatorERKSt10shared_" \
+	"ptrIN3c104cuda20CUDACachingAllocator13CUDAAllocatorEE"
+
+/* libtorch_cpu.so: record_function (ATen/record_function.h) */
+#define GM_TORCH_ADD_CALLBACK "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
+#define GM_TORCH_REMOVE_CALLBACK "_ZN2at14removeCallbackEm"
+#define GM_TORCH_RECORD_NAME "_ZNK2at14RecordFunction4nameEv"
+#define GM_TORCH_RECORD_IS_ASYNC "_ZNK2at14RecordFunction7isAsyncEv"
+/* and autograd (torch/csrc/autograd/anomaly_mode.h, engine.h, function.h) */
+#define GM_TORCH_ANOMALY_ENABLED "_ZN5torch8autograd11AnomalyMode8_enabledE"
+#define GM_TORCH_CURRENT_NODE "_ZN5torch8autograd16get_current_nodeEv"
+#define GM_TORCH_CURRENT_TASK "_ZN5torch8autograd25get_current_graph_task_idEv"
+
+/* Classes */
+#define GM_TORCH_TENSOR_CLASS "N3c1010TensorImplE"
+#define GM_TORCH_AUTOGRAD_SCOPE "N5torch8autograd"
+#define GM_TORCH_METADATA_CLASS "N5torch8autograd17PyAnomalyMetadataE"
+#define GM_TORCH_SAVED_HOOKS_CLASS "N5torch8autograd20PySavedVariableHooksE"
+#define GM_TORCH_SCRIPT_OBJECT_CLASS "N3c106ivalue6ObjectE"
+#define GM_TORCH_NCCL_GROUP_CLASS "N4c10d16ProcessGroupNCCLE"
+#define GM_TORCH_SHELF_CLASS "N4c10d11TensorShelfE"
+
+#endif
