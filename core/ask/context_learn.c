@@ -8,7 +8,7 @@
 #include "learn/learn.h"
 #include "torch/readers.h"
 
-static bool is_off(const struct gm_context *context)
+bool gm_context_learn_is_off(const struct gm_context *context)
 {
 	const char *off = getenv("GPUMEM_NO_LEARN");
 	return context->no_learn || (off && off[0] && strcmp(off, "0") != 0);
@@ -52,7 +52,7 @@ struct gm_error *gm_context_learn(
 {
 	struct gm_torch_builds builds;
 	*ret_fresh = false;
-	if (is_off(context))
+	if (gm_context_learn_is_off(context))
 		return NULL;
 	gm_try(gm_torch_builds_of(context->image, context->symbols, &builds));
 	if (context->progress)

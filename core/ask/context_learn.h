@@ -10,4 +10,10 @@
 struct gm_error *gm_context_learn(
         struct gm_context *context, struct gm_torch_learned *ret_learned, bool *ret_fresh);
 
+/* The same of a CPython; its row then serves whoever opens it. */
+struct gm_error *gm_context_learn_python(struct gm_context *context, bool *ret_fresh);
+
+/* Switched off by --no-learn or GPUMEM_NO_LEARN. */
+bool gm_context_learn_is_off(const struct gm_context *context);
+
 #endif

@@ -147,13 +147,28 @@ static struct gm_error *name_core(const struct gm_context *context, struct gm_er
 	return named;
 }
 
+static struct gm_error *open_python(struct gm_context *context, struct gm_symbols *symbols)
+{
+	_cleanup_error_ struct gm_error *error =
+	        gm_python_open_with(context->image, symbols, context->layouts, &context->python);
+	bool fresh = false;
+	if (!error || error->status != GM_TARGET)
+		return gm_take(error);
+	/* it may be that its layout is not known */
+	_cleanup_error_ struct gm_error *other = gm_context_learn_python(context, &fresh);
+	if (other)
+		return gm_error_create(GM_TARGET, "%s (%s)", error->message, other->message);
+	if (!fresh)
+		return gm_take(error);
+	return gm_python_open_with(context->image, symbols, context->layouts, &context->python);
+}
+
 struct gm_error *gm_context_python(struct gm_context *context, struct gm_python **ret_python)
 {
 	struct gm_symbols *symbols;
 	gm_try(gm_context_symbols(context, &symbols));
 	if (!context->python)
-		gm_try(name_core(
-		        context, gm_python_open(context->image, symbols, &context->python)));
+		gm_try(name_core(context, open_python(context, symbols)));
 	*ret_python = context->python;
 	return NULL;
 }

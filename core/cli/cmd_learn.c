@@ -1,9 +1,11 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "learn/learn.h"
+#include "image/layouts_file.h"
+#include "learn/python.h"
 #include "torch/fields.h"
 
 extern const struct gm_command gm_command_learn;
@@ -43,6 +45,55 @@ static void show(const struct gm_learn_result *result, const char *path, bool js
 		fprintf(out, "kept in %s\n", path);
 }
 
+/* The interpreter comes first: PyTorch's objects are read through its own. The row is kept in any case. */
+static struct gm_error *learn_python(const struct gm_learn_options *of, bool json, FILE *out,
+        struct gm_learn_python_result *ret_result)
+{
+	_cleanup_free_ char *text = NULL, *path = NULL;
+	size_t size;
+	*ret_result = (struct gm_learn_python_result){0};
+	gm_try(gm_learn_python(of, ret_result));
+	_cleanup_error_ struct gm_error *error = gm_python_learned_save(ret_result->learned, &path);
+	/* the process itself keeps a copy, for what PyTorch's probe is read with */
+	struct gm_python_learned *own = NULL;
+	if (!error)
+		error = gm_layouts_load(path, &text, &size);
+	if (!error)
+		error = gm_python_learned_parse(path, text, size, &own);
+	if (own)
+		gm_python_learned_keep(own);
+	if (!json)
+		fprintf(out,
+		        "learned the layouts of CPython %s in %.1f s, proved on the live objects "
+		        "of a "
+		        "probe\n",
+		        ret_result->version, ret_result->seconds);
+	if (error && !json)
+		fprintf(out, "not kept: %s\n", error->message);
+	return NULL;
+}
+
+/* One file with both sections. */
+static struct gm_error *save_both(const char *path, const struct gm_torch_learned *torch,
+        const struct gm_python_learned *python)
+{
+	_cleanup_free_ char *first = NULL, *second = NULL, *both = NULL;
+	size_t size;
+	if (!python)
+		return gm_torch_learned_save(path, torch);
+	gm_try(gm_python_learned_text(python, &first));
+	gm_try(gm_torch_learned_text(torch, &second, &size));
+	/* without the head and the checksum of a file of its own */
+	const char *from = strchr(second, '\n') + 1;
+	char *end = second + size - 1;
+	while (end > from && end[-1] != '\n')
+		end--;
+	*end = 0;
+	if (asprintf(&both, "%s%s", first, from) < 0)
+		return &gm_error_no_memory;
+	return gm_layouts_save(path, both);
+}
+
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -58,13 +109,22 @@ static struct gm_error *run(
 		        "learn: which Python: give the interpreter that has the PyTorch, "
 		        "as `gpumem learn .venv/bin/python`");
 	struct gm_learn_result result;
+	struct gm_learn_python_result python;
 	const struct gm_learn_options of = {.python = arguments.positional[0]};
-	gm_try(gm_learn_torch(&of, &result));
-	struct gm_error *error = file ? gm_torch_learned_save(file, &result.learned)
-	                              : gm_torch_kept_save(&result.learned, &kept);
-	if (!error)
-		show(&result, file ? file : kept, arguments.json, out);
-	gm_learn_result_deinit(&result);
+	/* it may be one that is known anyway: then PyTorch's probe says the rest */
+	_cleanup_error_ struct gm_error *unlearned =
+	        learn_python(&of, arguments.json, out, &python);
+	struct gm_error *error = gm_learn_torch(&of, &result);
+	if (!error && unlearned)
+		fprintf(err, "gpumem: %s\n", unlearned->message);
+	if (!error) {
+		error = file ? save_both(file, &result.learned, python.learned)
+		             : gm_torch_kept_save(&result.learned, &kept);
+		if (!error)
+			show(&result, file ? file : kept, arguments.json, out);
+		gm_learn_result_deinit(&result);
+	}
+	gm_learn_python_result_deinit(&python);
 	return error;
 }
 

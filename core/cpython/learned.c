@@ -322,7 +322,11 @@ const char *gm_python_learned_check(struct gm_python_learned *learned, const cha
 	model = *nearest(learned->tables.version)->layout;
 	for (size_t i = 0; i < gm_learned_field_count; i++) {
 		*ret_field = gm_learned_fields[i].name;
+		const struct gm_learned_field *field = &gm_learned_fields[i];
 		int32_t *own = gm_python_field(&learned->layout, i);
+		if (*own != GM_NO_FIELD &&
+		        (*own < field->least || *own > field->most || *own % field->step))
+			return "its offset is out of bounds";
 		if (*gm_python_field(&model, i) == GM_NO_FIELD)
 			*own = GM_NO_FIELD; /* the code for this version's form does not expect it */
 		else if (*own == GM_NO_FIELD && !is_optional(*ret_field))

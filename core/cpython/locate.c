@@ -138,7 +138,8 @@ static struct gm_error *check(struct gm_python *python)
 	type = gm_py_field(python, modules, layout->object_type);
 	metatype = gm_py_field(python, type, layout->object_type);
 	if (gm_py_field(python, thread, layout->thread_interpreter) != interpreter || !metatype ||
-	        gm_py_field(python, metatype, layout->object_type) != metatype)
+	        gm_py_field(python, metatype, layout->object_type) != metatype) {
+		python->unfit = true;
 		return gm_error_create(GM_TARGET,
 		        "CPython %s: its structs are not laid out as in the releases that are "
 		        "known (a debug "
@@ -146,6 +147,7 @@ static struct gm_error *check(struct gm_python *python)
 		        "blocks and "
 		        "native stacks still work",
 		        python->version_text);
+	}
 	python->type_type = metatype;
 	return NULL;
 }
@@ -201,6 +203,7 @@ static struct gm_error *use_shipped(struct gm_python *python, const struct found
 	const struct gm_python_tables *tables =
 	        gm_layouts_are_hidden() ? NULL : gm_python_tables_of(python->version);
 
+	python->unfit = true;
 	if (!tables)
 		return gm_error_create(GM_TARGET,
 		        "CPython %s: its struct layouts are not known here (" GM_PYTHON_VERSIONS
@@ -209,6 +212,7 @@ static struct gm_error *use_shipped(struct gm_python *python, const struct found
 		        "stacks still work. `gpumem learn PYTHON`, of that very Python, learns "
 		        "them",
 		        python->version_text);
+	python->unfit = false;
 	gm_py_use_tables(python, tables);
 	if (python->version >= 0x030d) {
 		uint8_t published[GM_PUBLISHED_MOST];
@@ -232,8 +236,8 @@ static struct gm_error *open_python(struct gm_python *python, const char *layout
 
 	gm_try(find(python, &found));
 	error = use_shipped(python, &found);
-	if (!error)
-		return NULL;
+	if (!error || !python->unfit)
+		return gm_take(error);
 	gm_try(gm_python_learned_find(
 	        found.module->build_id, found.module->build_id_size, layouts, &learned));
 	if (!learned)
@@ -311,11 +315,11 @@ struct gm_error *gm_python_build(struct gm_image *image, struct gm_symbols *symb
 
 	gm_try(find(&python, &found));
 	_cleanup_error_ struct gm_error *error = use_shipped(&python, &found);
-	if (error)
+	if (python.unfit)
 		gm_try(gm_python_learned_find(
 		        found.module->build_id, found.module->build_id_size, layouts, &learned));
 	ret_build->module = found.module;
-	ret_build->known = !error || learned;
+	ret_build->known = !python.unfit || learned;
 	snprintf(ret_build->version, sizeof(ret_build->version), "%s", python.version_text);
 	return NULL;
 }

@@ -192,6 +192,7 @@ struct gm_python {
 	struct gm_python_layout layout; /* a copy: 3.13's own debug offsets are put over it */
 	const struct gm_opcode *opcodes;
 	int version;
+	bool unfit; /* the layout is not this build's */
 	char version_text[48];
 	const char *found_by;
 	uint64_t runtime;

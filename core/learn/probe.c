@@ -34,11 +34,13 @@ static const char *const always[] = {"GPUMEM_SIM_QUIET=1", "OMP_NUM_THREADS=1", 
 
 /* --- what it is started with ------------------------------------------------------------------------ */
 
-static char *probe_file(void)
+static char *probe_file(const struct gm_learn_options *options)
 {
-	static const char name[] = "gpumem-learn/torch/probe.py";
+	char name[64];
 	Dl_info info;
 	char *found = NULL;
+	snprintf(name, sizeof(name), "gpumem-learn/%s",
+	        options->probe ? options->probe : "torch/probe.py");
 	if (dladdr((void *)gm_probe_start, &info) && info.dli_fname)
 		found = gm_file_beside(info.dli_fname, name);
 	return found ? found : gm_file_beside("/proc/self/exe", name);
@@ -74,21 +76,24 @@ static void settings_deinit(struct settings *settings)
 		free(settings->items[i]);
 }
 
-static struct gm_error *make_settings(char *const *environment, struct settings *settings)
+static struct gm_error *make_settings(
+        char *const *environment, bool on_device, struct settings *settings)
 {
 	const struct gm_sim_launch launch = {.profile = "8GiBx3"};
 	char **device = NULL;
 	bool room = true;
-	gm_try(gm_sim_settings(&launch, &device));
+	if (on_device)
+		gm_try(gm_sim_settings(&launch, &device));
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const char *text = variable_in(environment, passed_on[i]);
 		room = room && (!text || add(settings, text));
 	}
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
 		room = room && add(settings, always[i]);
-	for (char **at = device; *at; at++)
+	for (char **at = device; at && *at; at++)
 		room = room && add(settings, *at);
-	gm_sim_settings_free(device);
+	if (device)
+		gm_sim_settings_free(device);
 	return room ? NULL : &gm_error_no_memory;
 }
 
@@ -282,17 +287,21 @@ static bool has_ended(pid_t pid, int *ret_status)
 struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct gm_probe *ret_probe)
 {
 	_cleanup_(settings_deinit) struct settings settings = {0};
-	_cleanup_free_ char *file = probe_file();
+	_cleanup_free_ char *file = probe_file(options);
 	_cleanup_close_ int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct pipes pipes;
 	if (!file)
 		return gm_error_create(GM_INTERNAL, "learn: gpumem-learn/torch/probe.py is not "
 		                                    "beside this program: install gpumem whole");
 	extern char **environ;
-	gm_try(make_settings(options->environment ? options->environment : environ, &settings));
+	gm_try(make_settings(options->environment ? options->environment : environ,
+	        options->probe == NULL, &settings));
 	char site[] = "", handover[] = "3";
-	char *argv[] = {(char *)(uintptr_t)options->python, (char[]){"-B"}, file, handover,
+	char *torch[] = {(char *)(uintptr_t)options->python, (char[]){"-B"}, file, handover,
 	        options->site ? (char *)(uintptr_t)options->site : site, NULL};
+	/* the probe of CPython needs no packages, and none shall change what it sees */
+	char *alone[] = {torch[0], (char[]){"-I"}, (char[]){"-S"}, torch[1], file, handover, NULL};
+	char **argv = options->probe ? alone : torch;
 	struct heard heard = {.text = malloc(MAX_TEXT + 1), .text_open = true, .errors_open = true};
 	_cleanup_free_ char *text = heard.text;
 	if (!text)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "learn/learn.h"
+#include "learn/python.h"
 
 enum { MAX_BYTES = 1 << 20, MAX_VARIABLES = 4096 };
 
@@ -103,6 +104,56 @@ static char *site_of(const char *c10_path)
 		*slash = 0;
 	}
 	return site;
+}
+
+/* Its interpreter and its variables, as the probe's; both point into what the caller frees. */
+struct of_process {
+	char *python, *text;
+	char *environment[MAX_VARIABLES + 1];
+};
+
+static void of_process_free(struct of_process **of)
+{
+	if (*of) {
+		free((*of)->python);
+		free((*of)->text);
+		free(*of);
+	}
+}
+
+static struct gm_error *read_process(int pid, struct of_process *ret)
+{
+	size_t size = 0, count = 0;
+	gm_try(check_ours(pid));
+	gm_try(find_python(pid, &ret->python));
+	ret->text = proc_file(pid, "environ", &size);
+	for (size_t at = 0; ret->text && at < size && count < MAX_VARIABLES;
+	        at += strlen(ret->text + at) + 1)
+		ret->environment[count++] = ret->text + at;
+	return NULL;
+}
+
+struct gm_error *gm_learn_python_of_process(
+        int pid, const struct gm_python_build *build, struct gm_learn_python_result *ret_result)
+{
+	_cleanup_(of_process_free) struct of_process *of = calloc(1, sizeof(*of));
+	struct gm_learn_python_result result;
+	if (!of)
+		return &gm_error_no_memory;
+	gm_try(read_process(pid, of));
+	const struct gm_learn_options options = {
+	        .python = of->python, .environment = of->environment};
+	gm_try(gm_learn_python(&options, &result));
+	if (result.learned->id_size != build->module->build_id_size ||
+	        memcmp(result.learned->id, build->module->build_id, result.learned->id_size) != 0) {
+		gm_learn_python_result_deinit(&result);
+		return gm_error_create(GM_TARGET,
+		        "learn: %s on disk is of another build than what process %d has loaded: it "
+		        "was replaced while it runs: start it again",
+		        build->module->path, pid);
+	}
+	*ret_result = result;
+	return NULL;
 }
 
 struct gm_error *gm_learn_of_process(int pid, const struct gm_torch_builds *builds,

@@ -1,5 +1,6 @@
 """What the probe learns of a CPython is what its headers say (core/cpython/layout_3*.c, made from them)."""
 
+import os
 import re
 import subprocess
 import sys
@@ -42,11 +43,13 @@ def probe(program):
 
 
 def fields_of(lines):
-    return {name: int(value) for kind, name, value in (li.split(" ", 2) for li in lines[1:-1] if li.startswith("field "))}
+    told = (line.split(" ") for line in lines if line.startswith("field "))
+    return {name: int(value) for _, name, value in told}
 
 
 def shipped(version):
     text = (ROOT / f"core/cpython/layout_3{version[1]:02}.c").read_text()
+    text = text[text.index("const struct gm_python_layout ") :].split("\n};", 1)[0]
     rows = dict(re.findall(r"^\t\.(\w+) = (-?\d+|GM_NO_FIELD),", text, re.M))
     assert len(rows) > 100
     return {name: int(value) for name, value in rows.items() if value != "GM_NO_FIELD"}
@@ -85,6 +88,76 @@ def test_the_opcodes_are_those_of_the_shipped_table(entry):
         expected.append("opcode " + " ".join(facts))
     assert len(expected) > 100
     assert [li for li in probe(program) if li.startswith("opcode ")] == expected
+
+
+LEARN = ROOT / "build/tests/learn_python"
+# Where a reader that looks eight bytes beside sees no difference in a process that stands still. The probe itself does:
+# it finds them with a child process that changes, or raises, what is looked at.
+UNSEEN = {
+    "runtime_initialized": "the number before it is 1 too once Python runs",
+    "thread_raised": "no exception is on its way, and beside it is nothing either",
+    "thread_size": "how much is read; more is harmless",
+}
+
+
+@pytest.mark.parametrize("entry", known(), ids=named)
+def test_a_row_with_any_field_moved_is_not_believed(entry):
+    _, program = entry
+    done = subprocess.run([LEARN, "--moved", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("end\n")
+    believed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("believed ")}
+    assert believed <= set(UNSEEN), done.stdout
+
+
+HOLDING = """
+import sys, threading
+class Kept:
+    __slots__ = ("a", "b")
+kept = Kept()
+kept.a, kept.b = {"k": [1]}, (n for n in [[1], [2]])
+next(kept.b)
+def wait(x, y=[3]):
+    z = lambda: x
+    print(0, flush=True)
+    sys.stdin.read()
+wait({"x": kept})
+"""
+
+
+@pytest.mark.parametrize("entry", known(), ids=named)
+def test_a_hidden_version_is_learned_once_and_then_read_as_with_the_shipped_row(entry, tmp_path):
+    _, program = entry
+    read = ROOT / "build/tests/read_python"
+    cache = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    hidden = {**cache, "GPUMEM_HIDE_ROWS": "1"}
+    process = subprocess.Popen([program, "-c", HOLDING], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+
+        def ask(environment):
+            return subprocess.run([ROOT / "build/bin/gpumem", "info", "--pid", str(process.pid)], env=environment,
+                                  capture_output=True, text=True, timeout=120)  # fmt: skip
+
+        refused = ask({**hidden, "GPUMEM_NO_LEARN": "1"})
+        assert "its struct layouts are not known here" in refused.stderr
+        first, second = ask(hidden), ask(hidden)
+        assert "gpumem: learned CPython " in first.stderr, first.stderr
+        assert "learned" not in second.stderr and "torch is not loaded yet" in second.stderr
+        (kept,) = (tmp_path / "gpumem/layouts").glob("python-*.layouts")
+        for what in ("threads", "tracked-references", "modules"):
+            shipped, learned = (
+                subprocess.run([read, str(process.pid), what], env=env, capture_output=True, text=True, timeout=120)
+                for env in (cache, hidden)
+            )
+            assert shipped.returncode == learned.returncode == 0, learned.stderr
+            assert learned.stdout == shipped.stdout and len(learned.stdout) > 20
+        # a kept file that was edited is refused, with what to do
+        kept.write_text(kept.read_text().replace("field frame_code ", "field frame_code 8", 1))
+        assert f"{kept}: line " in ask(hidden).stderr
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_there_is_a_python_to_learn_from():

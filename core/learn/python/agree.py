@@ -5,6 +5,8 @@ offset. The even cases are those it is found with: exactly one offset must pass 
 other objects, and that offset must pass all of them too. Whatever is not found so is left out, with the reason.
 """
 
+import sys
+
 from memory import Unreadable, signed, unsigned
 
 PROVING = 2  # cases with different answers, at least, on each side
@@ -18,6 +20,8 @@ class Row:
     def __init__(self):
         self.fields = {}
         self.missing = {}
+        self.samples = {}  # field -> (address, width, mask, value), of the cases that it was proved with
+        self.kept = []
 
     def __getitem__(self, name):
         if name not in self.fields:
@@ -59,6 +63,22 @@ class Row:
         else:
             self.fields[name] = found[0]
 
+    def claims(self):
+        """What a reader finds in memory if it has the right offset: (field, address, width, value). The objects that a
+        field was proved with; those that have changed or gone since are left out."""
+        for name, samples in self.samples.items():
+            told = set()
+            if name.startswith(("thread_", "interpreter_", "runtime_", "frame_")):
+                continue  # threads and interpreters that have ended
+            for address, width, mask, value in samples if name in self.fields else ():
+                try:
+                    word = unsigned(address + self.fields[name], width)
+                except Unreadable:
+                    continue
+                if (word ^ value) & mask & (1 << 8 * width) - 1 == 0 and word not in told and len(told) < 6:
+                    told.add(word)
+                    yield name, address, width, word
+
     def find(self, name, samples, low=0, high=256, width=8, step=None, sign=False, mask=None):
         """Finds the field whose value is known: `samples` are pairs of an address and the value there."""
         samples = [(address, value) for address, value in samples]
@@ -66,6 +86,9 @@ class Row:
             if len({value for _, value in half}) < PROVING:
                 self.leave_out(name, "its values do not differ enough to tell it from others")
                 return
+        proving = [(address, width, -1 if mask is None else mask, value) for address, value in samples[1::2]]
+        self.samples.setdefault(name, []).extend(proving)
+        self.kept.append(dict(sys._getframe(1).f_locals))  # the objects stay where they are
         self.search(
             name, [_holds(a, v, width, sign, mask) for a, v in samples], range(low, high, step or width)
         )

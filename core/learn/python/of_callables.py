@@ -35,7 +35,8 @@ def functions_made(count):
 
 @learns("function_code", "function_globals", "function_name", "function_qualname", "function_module",
         "function_defaults", "function_kwdefaults", "function_closure", "function_dict", "function_doc",
-        "function_annotations", "function_annotate", "function_builtins", "function_typeparams", "cell_content")  # fmt: skip
+        "function_annotations", "function_annotate", "function_builtins", "function_typeparams",
+        "cell_content")  # fmt: skip
 def functions(row):
     made = functions_made(8)
 

@@ -200,9 +200,9 @@ def monitoring(row):
 
     def function(i):
         names = {}
-        exec(
-            "def f(x):\n    y = x + %d\n    for z in range(y):\n        y += z\n    return [y, z]" % i, names
-        )
+        # Each in its own order, so that none can pass for another.
+        lines = ["y = x + 1"] + ["print"] * i + ["for z in range(y): y += z"] + ["y = [y][0]"] * (8 - i) + ["return y"]
+        exec("def f(x):\n    " + "\n    ".join(lines), names)
         return names["f"]
 
     functions = [function(i) for i in range(8)]

@@ -158,7 +158,8 @@ def tags(row):
 
     seen = [sample(i) for i in range(size)]
     marked = {there["never"] ^ id(None) for there, *_ in seen} | {there["small"] ^ id(5) for there, *_ in seen}
-    plain = {there["counted"] ^ counted for there, counted, _ in seen} | {there["kept"] ^ kept for there, _, kept in seen}
+    plain = {there["counted"] ^ counted for there, counted, _ in seen}
+    plain |= {there["kept"] ^ kept for there, _, kept in seen}
     if plain != {0} or not marked <= {0, 1} or len(marked) != 1:
         raise Unproved("slots of frames hold neither addresses nor addresses with a lowest bit")
     # Two bits are the tags: no object's address has them.
@@ -227,7 +228,7 @@ def generators(row):
     row.find("generator_exc_value", pairs, low=16, high=size)
 
 
-@learns("generator_state")
+@learns("generator_state", "generator_finished")
 def generator_state(row):
     if sys.version_info < (3, 11):
         raise Unproved("this version keeps the state in the frame")
@@ -251,6 +252,10 @@ def generator_state(row):
     # The numbers differ by version, but always by state, and one that has ended has the highest.
     cases = [lambda o, s=s: s[0][o] < s[1][o] < s[2][o] < s[3][o] for s in samples]
     row.search("generator_state", cases, range(16, limit))
+    at = row["generator_state"]
+    running_ones = {s[2][at] for s in samples}
+    # All states above the running ones are of generators that have ended.
+    row.prove("generator_finished", max(running_ones) + 1, [lambda n, s=s: s[2][at] < n <= s[3][at] for s in samples])
 
 
 @learns("frame_owner")

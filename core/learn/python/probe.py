@@ -3,7 +3,9 @@
     PYTHON -I -S -B probe.py DESCRIPTOR
 
 It needs no compiler and no headers: it makes objects whose contents it knows, and looks in its own memory where
-they stand (agree.py: when a field is believed). What it found goes to the open file DESCRIPTOR, a line each.
+they stand (agree.py: when a field is believed). What it found goes to the open file DESCRIPTOR, a line each, and then
+what it says of itself (of_self.py). It then stands still until its standard input ends, so that gpumem can read it as
+it reads any process, and compare.
 """
 
 import os
@@ -42,15 +44,22 @@ def main():
     signal.alarm(120)  # whoever asked may be gone
     for name in PARTS:
         __import__("of_" + name)
+    import of_self
+
     row = agree.Row()
     agree.learn_all(row)
-    text = "gpumem-python-probe 1\n" + "".join(line + "\n" for line in lines(row))
-    with os.fdopen(int(sys.argv[1]), "w", closefd=False) as out:
-        out.write(text + "end\n")
+    told = list(lines(row))
+    itself = of_self.Self()
+    told += itself.lines(row)
+    told += ["claim %s %d %d %d" % claim for claim in [*row.claims(), *itself.claims(row)]]
+    text = "gpumem-python-probe 1\n" + "".join(line + "\n" for line in told) + "end\n"
     if "--times" in sys.argv:
         print("%.2f s" % (time.monotonic() - started), file=sys.stderr)
+    with os.fdopen(int(sys.argv[1]), "w", closefd=False) as out:
+        out.write(text)
     sys.stdin.buffer.read()
 
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # its threads wait for ever
