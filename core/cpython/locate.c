@@ -263,7 +263,7 @@ static struct gm_error *create(
 struct gm_error *gm_python_open_with(struct gm_image *image, struct gm_symbols *symbols,
         const char *layouts, struct gm_python **ret_python)
 {
-	struct gm_python *python;
+	struct gm_python *python = NULL;
 	struct gm_error *error;
 
 	gm_try(create(image, symbols, &python));
@@ -286,7 +286,7 @@ struct gm_error *gm_python_open_row(struct gm_image *image, struct gm_symbols *s
         const struct gm_python_tables *tables, struct gm_python **ret_python)
 {
 	struct found found = {0};
-	struct gm_python *python;
+	struct gm_python *python = NULL;
 	struct gm_error *error;
 
 	gm_try(create(image, symbols, &python));
