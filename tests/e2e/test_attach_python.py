@@ -262,6 +262,8 @@ def test_another_users_process_does_not_get_our_files(spawn, run_gpumem, newer, 
 def test_a_process_that_is_stopped_or_gone_is_told_so(spawn, run_gpumem, gpumem, newer, folder, tmp_path):
     process = begin(spawn, newer, LOOP)
     os.kill(process.pid, signal.SIGSTOP)
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.01)
     assert "kill -CONT" in attach(run_gpumem, process, tmp_path / "a.gpumem", "--way", "python").check(4).err
     os.kill(process.pid, signal.SIGCONT)
     end(process)

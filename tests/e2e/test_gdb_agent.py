@@ -114,7 +114,6 @@ def test_questions_read_along_while_the_agent_records(run_gdb, stops):
     assert "end 20971520 17825792" in gdb.out
 
 
-@pytest.mark.every_debugger
 def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
     gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)

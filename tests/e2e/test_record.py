@@ -246,7 +246,6 @@ def test_a_users_extension_has_file_and_line_in_native_stacks(run_gdb, extension
     assert [(frame["file"], frame["line"]) for frame in frames] == [(str(source), 7)], alloc["native"]
 
 
-@pytest.mark.every_debugger
 def test_the_users_own_breakpoints_and_steps_work_while_recording(run_gdb, extension):
     program, source = extension
     gdb = run_gdb(

@@ -366,7 +366,7 @@ def test_errors_have_cuda_s_own_texts():
     assert [text for text, known in zip(texts, real_texts) if known != unknown] == [t for t in real_texts if t != unknown]
 
 
-CALLS = ["launch", "launch_by_host", "event_record", "event_query", "get_device", "set_device", "memset_4k"]
+HOT_CALLS = ["launch", "launch_by_host", "event_record", "event_query", "get_device", "set_device", "memset_4k"]
 
 
 @pytest.fixture(scope="module")
@@ -377,7 +377,7 @@ def calls_a_thousand_times(tmp_path_factory):
     return folder / "loop"
 
 
-@pytest.mark.parametrize("call", [*CALLS, "nothing", "getppid"])
+@pytest.mark.parametrize("call", [*HOT_CALLS, "nothing", "getppid"])
 def test_a_call_makes_no_system_call(run, calls_a_thousand_times, call):
     """In a filter that kills the program at its first one. What a call costs is measured in scripts/bench."""
     environment = {**os.environ, "GPUMEM_SIM": "h100-80gb", "GPUMEM_SIM_QUIET": "1"}
