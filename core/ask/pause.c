@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -58,19 +57,6 @@ static void release_stop_signals(struct gm_pausing *pausing)
 
 /* --- does it stand still already? ------------------------------------------------------------------------------- */
 
-/* 'R', 'S', 'T' (stopped), 't' (by its tracer), 'Z'; 0: it is gone. */
-static char thread_state(pid_t pid, pid_t thread)
-{
-	char path[64], line[128];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, thread);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	char state;
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "State: %c", &state) == 1)
-			return state;
-	return 0;
-}
-
 static bool stands_still(struct gm_image *image)
 {
 	_cleanup_free_ pid_t *threads = NULL;
@@ -81,7 +67,7 @@ static bool stands_still(struct gm_image *image)
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
-		char state = thread_state(gm_image_pid(image), threads[i]);
+		char state = gm_stop_thread_state(gm_image_pid(image), threads[i]);
 		if (state != 'T' && state != 't' && state != 'Z' && state != 'X' && state != 0)
 			return false;
 	}

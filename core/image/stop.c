@@ -33,6 +33,11 @@ static long status_field(pid_t pid, pid_t thread, const char *name)
 	return 0;
 }
 
+char gm_stop_thread_state(pid_t pid, pid_t thread)
+{
+	return (char)status_field(pid, thread, "State");
+}
+
 static struct gm_error *error_traced(pid_t pid, long tracer)
 {
 	return gm_error_create(GM_TARGET,
@@ -75,7 +80,7 @@ static struct gm_error *wait_for(struct gm_stop *stop, struct gm_stopped *stoppe
 			        "kernel or a "
 			        "driver: try again",
 			        stop->pid, stopped->thread,
-			        (char)status_field(stop->pid, stopped->thread, "State"));
+			        gm_stop_thread_state(stop->pid, stopped->thread));
 		const struct timespec pause = {.tv_nsec = waited < 10 ? 50000 : 1000000};
 		nanosleep(&pause, NULL);
 	}
@@ -87,7 +92,7 @@ static struct gm_error *seize(struct gm_stop *stop, pid_t thread)
 		int os_error = errno;
 		if (os_error == ESRCH)
 			return NULL; /* ended just now */
-		long state = status_field(stop->pid, thread, "State");
+		char state = gm_stop_thread_state(stop->pid, thread);
 		if (state == 'Z' || state == 'X' || state == 0)
 			return NULL;
 		long tracer = status_field(stop->pid, thread, "TracerPid");

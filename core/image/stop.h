@@ -29,5 +29,7 @@ struct gm_stop {
 struct gm_error *gm_stop_begin(struct gm_image *image, struct gm_stop *ret_stop);
 /* They go on; the struct may be used again. */
 void gm_stop_end(struct gm_stop *stop);
+/* A thread's State in /proc: 'R', 'S', 'T' (stopped), 't' (by its tracer), 'Z', ...; 0: it is gone. */
+char gm_stop_thread_state(pid_t pid, pid_t thread);
 
 #endif
