@@ -154,7 +154,7 @@ static struct gm_error *name_modules(
 {
 	if (!gm_context_has_target(context))
 		return NULL;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = read_names(context, blocks, ret_names);
 	gm_context_resume(context, NULL);
 	return error;

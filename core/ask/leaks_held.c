@@ -55,7 +55,7 @@ struct gm_error *gm_ask_leaks_holders(struct gm_context *context, struct gm_leak
 {
 	if (!leaks->count)
 		return NULL;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = find_holders(context, leaks);
 	struct gm_pause pause;
 	gm_context_resume(context, &pause);

@@ -212,7 +212,7 @@ static struct gm_error *look_now(
 struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm_memory *ret_memory)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_LITTLE));
 	struct gm_error *error = look_now(context, device, ret_memory);
 	gm_context_resume(context, &pause);
 	if (!error)

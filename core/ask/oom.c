@@ -277,7 +277,7 @@ struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struc
 {
 	struct gm_pause pause;
 	*ret_oom = (struct gm_oom){0};
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_LITTLE));
 	struct gm_error *error = look_at_target(context, device, ret_oom);
 	gm_context_resume(context, &pause);
 	ret_oom->memory.pause = pause;

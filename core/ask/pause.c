@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "image/capture.h"
 #include "image/stop.h"
 #include "torch/torch.h"
 #include "torch/allocator.h"
@@ -121,7 +122,8 @@ static void let_go(struct gm_pausing *pausing)
 		pausing->pause.seconds = seconds;
 }
 
-static struct gm_error *stop_and_look(struct gm_context *context, struct gm_image *image)
+static struct gm_error *stop_and_look(
+        struct gm_context *context, struct gm_image *image, enum gm_reading reading)
 {
 	struct gm_pausing *pausing = context->pausing;
 	for (;;) {
@@ -133,6 +135,7 @@ static struct gm_error *stop_and_look(struct gm_context *context, struct gm_imag
 		}
 		pausing->pause.tries++;
 		/* the target only: an answer that is being made holds on to the recording's model */
+		gm_image_capture_end(image);
 		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);
 		if (error) {
@@ -141,14 +144,18 @@ static struct gm_error *stop_and_look(struct gm_context *context, struct gm_imag
 		}
 		bool consistent = is_consistent(context);
 		pausing->pause.state = consistent ? GM_PAUSED : GM_INCONSISTENT;
-		if (consistent || pausing->pause.tries >= TRIES)
+		if (consistent || pausing->pause.tries >= TRIES) {
+			if (reading == GM_READS_MUCH &&
+			        gm_image_capture(image, &pausing->pause.copied))
+				let_go(pausing);
 			return NULL;
+		}
 		let_go(pausing);
 		nanosleep(&(struct timespec){.tv_nsec = BETWEEN_MICROSECONDS * 1000}, NULL);
 	}
 }
 
-static struct gm_error *begin(struct gm_context *context)
+static struct gm_error *begin(struct gm_context *context, enum gm_reading reading)
 {
 	struct gm_pausing *pausing = context->pausing;
 	struct gm_image *image;
@@ -166,18 +173,18 @@ static struct gm_error *begin(struct gm_context *context)
 	/* While it still runs: what of it does not change. An error is found again, and told, by the question. */
 	gm_error_destroy(gm_context_torch(context, &torch));
 	hold_stop_signals(pausing);
-	struct gm_error *error = stop_and_look(context, image);
+	struct gm_error *error = stop_and_look(context, image, reading);
 	if (error || !pausing->stop.pid)
 		release_stop_signals(pausing);
 	return error;
 }
 
-struct gm_error *gm_context_pause(struct gm_context *context)
+struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading reading)
 {
 	if (!context->pausing && !(context->pausing = calloc(1, sizeof(*context->pausing))))
 		return &gm_error_no_memory;
 	if (context->pausing->depth == 0)
-		gm_try(begin(context));
+		gm_try(begin(context, reading));
 	context->pausing->depth++;
 	return NULL;
 }
@@ -185,9 +192,12 @@ struct gm_error *gm_context_pause(struct gm_context *context)
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause)
 {
 	struct gm_pausing *pausing = context->pausing;
-	if (--pausing->depth == 0 && pausing->stop.pid) {
-		let_go(pausing);
-		release_stop_signals(pausing);
+	if (--pausing->depth == 0) {
+		if (pausing->stop.pid) {
+			let_go(pausing);
+			release_stop_signals(pausing);
+		}
+		gm_image_capture_end(context->image);
 	}
 	if (ret_pause)
 		*ret_pause = pausing->pause;

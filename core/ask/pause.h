@@ -1,14 +1,16 @@
 /*
- * A process that stands still while a question reads it. Its memory is read in many small steps; a program that runs on
+ * A process that stands still for a question. Its memory is read in many small steps; a program that runs on
  * meanwhile makes of them a picture of no moment at all.
  *
- * In a shell a question stops all threads of its process (image/stop.h), reads, and lets them go on before anything is
- * printed. What needs no single moment is read before: libraries, symbols, layouts. A core, a process that gdb has
+ * In a shell a question stops all threads of its process (image/stop.h), copies what they can write to (image/capture.h),
+ * lets them go on, and reads the copy. Where it reads little, or there is no memory for a copy, they go on when all is read. What needs no single moment is read before: libraries, symbols, layouts. A core, a process that gdb has
  * stopped and one that is stopped already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel
  * lets the threads go on.
  */
 #ifndef GM_ASK_PAUSE_H
 #define GM_ASK_PAUSE_H
+
+#include <stdint.h>
 
 #include "ask/context.h"
 
@@ -20,10 +22,18 @@ enum gm_stillness {
 	GM_INCONSISTENT, /* it was stopped, each time in the midst of a change of the allocator */
 };
 
+/* What a question reads while its process stands still. Of the outermost one. */
+enum gm_reading {
+	GM_READS_LITTLE, /* the allocator's tables: read where they are */
+	GM_READS_MUCH,   /* objects: all that the program can write to is copied first */
+};
+
 struct gm_pause {
 	enum gm_stillness state;
 	double seconds; /* for how long it was stopped; the longest, where that took several tries */
 	unsigned tries;
+	uint64_t
+	        copied; /* bytes of its memory that were copied, and then read; 0: it was stopped until all was read */
 };
 
 /* Whether what was read is of one moment. */
@@ -37,7 +47,7 @@ static inline bool gm_pause_is_still(const struct gm_pause *pause)
  * process from being stopped is no error: *ret_pause of the end says so, and the answer has to.
  * Errors: those of opening the process.
  */
-struct gm_error *gm_context_pause(struct gm_context *context);
+struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading reading);
 /* ret_pause: may be NULL. Of an inner call `seconds` is 0. */
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
 /* The latest one; all zero where no question has paused anything. */

@@ -65,7 +65,7 @@ struct gm_error *gm_ask_retained(
         struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = ask(context, host, ret_answer);
 	gm_context_resume(context, &pause);
 	if (!error)

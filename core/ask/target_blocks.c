@@ -185,7 +185,7 @@ struct gm_error *gm_ask_target_blocks(struct gm_context *context, int device, en
         struct gm_target_blocks *ret_blocks)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = ask(context, device, by, ret_blocks);
 	gm_context_resume(context, &pause);
 	if (!error)

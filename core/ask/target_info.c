@@ -82,7 +82,7 @@ static struct gm_error *fill(struct gm_context *context, struct gm_target_info *
 struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info)
 {
 	struct gm_target_info info = {0};
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_LITTLE));
 	struct gm_error *error = fill(context, &info);
 	gm_context_resume(context, &info.pause);
 	info.complete = info.complete && gm_pause_is_still(&info.pause);

@@ -172,7 +172,7 @@ struct gm_error *gm_ask_who_holds(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context));
+	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = ask(context, block, ret_result);
 	gm_context_resume(context, &pause);
 	if (!error) {

@@ -86,6 +86,8 @@ struct gm_error *gm_image_check_whole(const struct gm_image *image)
 struct gm_error *gm_image_refresh(struct gm_image *image)
 {
 	struct gm_maps maps;
+	if (image->capture) /* its mappings are of the same moment as the rest */
+		return NULL;
 	gm_try(image->kind->refresh(image, &maps));
 	gm_maps_deinit(&image->maps);
 	image->maps = maps;

@@ -54,8 +54,9 @@ struct gm_image {
 	pid_t main_thread;
 	struct gm_maps maps;
 	struct gm_page_cache cache;
-	struct gm_kept *kept; /* NULL: nothing is kept */
-	unsigned lending;     /* how often it was begun and not ended */
+	struct gm_kept *kept;       /* NULL: nothing is kept */
+	struct gm_capture *capture; /* NULL: nothing is captured (capture.h) */
+	unsigned lending;           /* how often it was begun and not ended */
 	bool lends;
 };
 

@@ -21,6 +21,6 @@ json_t *gm_json_pause(const struct gm_pause *pause)
 	        [GM_NOT_PAUSED] = "not_paused",
 	        [GM_NOT_STOPPABLE] = "not_stoppable",
 	        [GM_INCONSISTENT] = "inconsistent"};
-	return json_pack("{s:s, s:f, s:i}", "state", states[pause->state], "seconds",
-	        pause->seconds, "tries", (int)pause->tries);
+	return json_pack("{s:s, s:f, s:i, s:I}", "state", states[pause->state], "seconds",
+	        pause->seconds, "tries", (int)pause->tries, "copied", (json_int_t)pause->copied);
 }

@@ -31,6 +31,7 @@ def ended(process):
 def check_kept(answer):
     assert answer["complete"], answer
     assert answer["pause"]["state"] == "paused" and answer["pause"]["seconds"] > 0
+    assert answer["pause"]["copied"] == answer["scan"]["bytes"] + answer["scan"]["unread"], "it ran on while it was read"
     assert {holder["text"] for holder in answer["holders"]} == KEPT, answer
     assert [one["found"] for one in answer["storages"]] == [one["refcount"] for one in answer["storages"]]
 
@@ -66,7 +67,7 @@ def test_the_allocators_account_of_a_busy_training_adds_up(busy, run_gpumem):
 
 def test_without_a_pause_nothing_is_called_complete(busy, run_gpumem):
     answer = run_gpumem("segments", "--pid", busy.number, "--no-pause", "--json").check().json()
-    assert not answer["complete"] and answer["pause"] == {"state": "not_paused", "seconds": 0.0, "tries": 0}
+    assert not answer["complete"] and answer["pause"] == {"state": "not_paused", "seconds": 0.0, "tries": 0, "copied": 0}
     said = run_gpumem("segments", "--pid", busy.number, "--no-pause").check().out
     assert "not complete: the process ran while it was read: it was not paused, as --no-pause asks" in said
     assert ended(busy)[0] == "done"
@@ -74,12 +75,12 @@ def test_without_a_pause_nothing_is_called_complete(busy, run_gpumem):
 
 def test_a_process_that_is_stopped_stays_so(busy, run_gpumem):
     busy.send_signal(19)
-    state = Path(f"/proc/{busy.number}/stat")
-    while state.read_text().split()[2] != "T":
+    threads = list(Path(f"/proc/{busy.number}/task").glob("*/stat"))
+    while not all(") T " in stat.read_text() for stat in threads):  # one by one, when they are given a processor
         time.sleep(0.01)
     answer = run_gpumem("who-holds", "--pid", busy.number, busy.block, "--json").check().json()
     assert answer["complete"] and answer["pause"]["state"] == "still"
-    assert state.read_text().split()[2] == "T"
+    assert all(") T " in stat.read_text() for stat in threads)
     busy.send_signal(18)
     assert ended(busy)[0] == "done"
 

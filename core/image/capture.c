@@ -1,0 +1,418 @@
+/*
+ * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and passes on to it what it
+ * has no copy of. Of each mapping there is a stretch of our own address space as long as it is, with the pages that were
+ * touched at their places.
+ */
+#include "image/capture.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/search.h"
+#include "base/team.h"
+#include "image/internal.h"
+#include "image/memory_left.h"
+
+enum {
+	PAGE = GM_PAGE_SIZE,
+	PAGES_PER_WORD = 64,
+	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
+	RANGES_PER_STEP = STEP / PAGE,
+	PIECE = 4 << 20, /* copied by one thread in one go */
+};
+
+struct captured {
+	uint64_t start, end; /* a mapping's */
+	uint8_t *bytes;
+	uint64_t *touched; /* a bit for each page */
+	/* Private and of no file: what was not touched is zero. Else it is read from the process. */
+	bool zero_rest;
+	atomic_bool failed; /* some of it could not be read: all of it is read from the process */
+};
+
+struct captured_thread {
+	pid_t id;
+	bool known; /* whether its registers are */
+	struct gm_registers registers;
+};
+
+struct gm_capture {
+	const struct gm_image_kind *under;
+	struct captured *items; /* by address */
+	size_t count;
+	struct captured_thread *threads;
+	size_t thread_count;
+	uint64_t bytes;
+};
+
+/* --- what was captured ------------------------------------------------------------------------------------------- */
+
+static struct captured *find(const struct gm_capture *capture, uint64_t address)
+{
+	size_t at =
+	        gm_partition_point(capture->count, middle, capture->items[middle].end <= address);
+	if (at == capture->count || capture->items[at].start > address)
+		return NULL;
+	struct captured *found = &capture->items[at];
+	return atomic_load_explicit(&found->failed, memory_order_relaxed) ? NULL : found;
+}
+
+static bool is_there(const struct captured *captured, uint64_t page)
+{
+	return captured->touched[page / PAGES_PER_WORD] >> page % PAGES_PER_WORD & 1;
+}
+
+/* How many bytes from `address` on are alike: in the copy (*ret_there) or not, at most `size`. */
+static size_t alike(const struct captured *captured, uint64_t address, size_t size, bool *ret_there)
+{
+	uint64_t page = (address - captured->start) / PAGE;
+	size_t left = (size_t)(captured->end - address);
+	size = size < left ? size : left;
+	*ret_there = captured->zero_rest || is_there(captured, page);
+	if (captured->zero_rest)
+		return size;
+	size_t bytes = PAGE - (size_t)(address % PAGE);
+	while (bytes < size && is_there(captured, ++page) == *ret_there)
+		bytes += PAGE;
+	return bytes < size ? bytes : size;
+}
+
+/* --- the kind ------------------------------------------------------------------------------------------------------ */
+
+static size_t captured_read(
+        struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
+{
+	const struct gm_capture *capture = image->capture;
+	size_t done = 0;
+	while (done < size) {
+		uint64_t at = address + done;
+		const struct captured *captured = find(capture, at);
+		bool there = false;
+		size_t piece = size - done;
+		if (captured)
+			piece = alike(captured, at, piece, &there);
+		else if (piece > PAGE - at % PAGE)
+			piece = (size_t)(PAGE - at % PAGE);
+		if (there) {
+			memcpy((char *)buffer + done, captured->bytes + (at - captured->start),
+			        piece);
+			done += piece;
+			continue;
+		}
+		size_t got =
+		        capture->under->read(image, at, (char *)buffer + done, piece, ret_errno);
+		done += got;
+		if (got < piece)
+			break;
+	}
+	return done;
+}
+
+static void captured_read_many(struct gm_image *image, struct gm_read *reads, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int os_error;
+		reads[i].failed = captured_read(image, reads[i].address, reads[i].buffer,
+		                          reads[i].size, &os_error) != reads[i].size;
+	}
+}
+
+static struct gm_error *captured_explain(struct gm_image *image, uint64_t address, int os_error)
+{
+	return image->capture->under->explain(image, address, os_error);
+}
+
+static struct gm_error *captured_check_there(const struct gm_image *image)
+{
+	return NULL;
+}
+
+static struct gm_error *captured_threads(
+        struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
+{
+	const struct gm_capture *capture = image->capture;
+	pid_t *threads = calloc(capture->thread_count + 1, sizeof(*threads));
+	if (!threads)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < capture->thread_count; i++)
+		threads[i] = capture->threads[i].id;
+	*ret_threads = threads;
+	*ret_count = capture->thread_count;
+	return NULL;
+}
+
+static pid_t captured_thread_of(struct gm_image *image, pid_t inside)
+{
+	const struct gm_image_kind *under = image->capture->under;
+	return under->thread_of ? under->thread_of(image, inside) : inside;
+}
+
+static struct gm_error *captured_registers(
+        struct gm_image *image, pid_t thread, struct gm_registers *ret_registers)
+{
+	const struct gm_capture *capture = image->capture;
+	for (size_t i = 0; i < capture->thread_count; i++) {
+		if (capture->threads[i].id != thread || !capture->threads[i].known)
+			continue;
+		*ret_registers = capture->threads[i].registers;
+		return NULL;
+	}
+	return gm_error_create(GM_TARGET,
+	        "registers of thread %d: they could not be read while the process stood still",
+	        thread);
+}
+
+static struct gm_error *captured_file_path(
+        const struct gm_image *image, const char *path, char **ret_path)
+{
+	return image->capture->under->file_path(image, path, ret_path);
+}
+
+static struct gm_error *captured_set_sysroot(struct gm_image *image, const char *sysroot)
+{
+	return image->capture->under->set_sysroot(image, sysroot);
+}
+
+static void captured_close(struct gm_image *image)
+{
+	gm_image_capture_end(image);
+	image->kind->close(image);
+}
+
+static bool captured_touched(struct gm_image *image, uint64_t start, uint64_t end,
+        struct gm_range *ranges, size_t max, size_t *ret_count)
+{
+	const struct gm_capture *capture = image->capture;
+	const struct captured *captured = find(capture, start);
+	if (!captured || end > captured->end)
+		return capture->under->touched &&
+		       capture->under->touched(image, start, end, ranges, max, ret_count);
+	size_t count = 0;
+	for (uint64_t at = start; at < end; at += PAGE) {
+		if (!is_there(captured, (at - captured->start) / PAGE))
+			continue;
+		if (count > 0 && ranges[count - 1].end == at)
+			ranges[count - 1].end += PAGE;
+		else if (count < max)
+			ranges[count++] = (struct gm_range){at, at + PAGE};
+	}
+	*ret_count = count;
+	return true;
+}
+
+static uint64_t captured_resident(struct gm_image *image)
+{
+	return image->capture->bytes;
+}
+
+static bool captured_lend_begin(struct gm_image *image)
+{
+	return true;
+}
+
+static bool captured_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+{
+	const struct captured *captured = find(image->capture, address);
+	if (!captured)
+		return false;
+	uint64_t start = captured->start, end = captured->end;
+	if (!captured->zero_rest) {
+		uint64_t page = (address - captured->start) / PAGE, word = page / PAGES_PER_WORD;
+		if (!is_there(captured, page))
+			return false;
+		/* of the pages that one word is about, or of this one */
+		bool whole = captured->touched[word] == UINT64_MAX;
+		start += (whole ? word * PAGES_PER_WORD : page) * PAGE;
+		uint64_t behind = start + (whole ? PAGES_PER_WORD : 1) * PAGE;
+		end = behind < end ? behind : end;
+	}
+	*ret_loan = (struct gm_loan){start, end, captured->bytes + (start - captured->start)};
+	return true;
+}
+
+static void captured_lend_end(struct gm_image *image)
+{
+}
+
+static const struct gm_image_kind captured_kind = {
+        .read = captured_read,
+        .read_many = captured_read_many,
+        .touched = captured_touched,
+        .resident = captured_resident,
+        .explain = captured_explain,
+        .check_there = captured_check_there,
+        .threads = captured_threads,
+        .thread_of = captured_thread_of,
+        .registers = captured_registers,
+        .file_path = captured_file_path,
+        .set_sysroot = captured_set_sysroot,
+        .close = captured_close,
+        .lend_begin = captured_lend_begin,
+        .lend = captured_lend,
+        .lend_end = captured_lend_end,
+};
+
+/* --- the copy ------------------------------------------------------------------------------------------------------ */
+
+struct piece {
+	struct captured *captured;
+	uint64_t start, end;
+};
+
+struct copying {
+	struct gm_image *image;
+	struct gm_capture *capture;
+	GM_ARRAY(struct piece) pieces;
+	uint64_t most; /* bytes */
+};
+
+static bool is_of_no_file(const struct gm_mapping *mapping)
+{
+	return !(mapping->flags & GM_MAPPING_SHARED) && mapping->path[0] != '/';
+}
+
+static bool add_range(struct copying *copying, struct captured *captured, struct gm_range range)
+{
+	for (uint64_t page = (range.start - captured->start) / PAGE;
+	        page < (range.end - captured->start) / PAGE; page++)
+		captured->touched[page / PAGES_PER_WORD] |= UINT64_C(1) << page % PAGES_PER_WORD;
+	copying->capture->bytes += range.end - range.start;
+	for (uint64_t at = range.start; at < range.end; at += PIECE) {
+		uint64_t end = range.end - at < PIECE ? range.end : at + PIECE;
+		if (!gm_array_push(&copying->pieces, ((struct piece){captured, at, end})))
+			return false;
+	}
+	return true;
+}
+
+/* Where the mapping's copy will be, and what is to be copied. */
+static bool add_mapping(struct copying *copying, const struct gm_mapping *mapping)
+{
+	size_t size = (size_t)(mapping->end - mapping->start);
+	struct captured *captured = &copying->capture->items[copying->capture->count];
+	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
+	uint64_t *touched = calloc(size / PAGE / PAGES_PER_WORD + 1, sizeof(*touched));
+	void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!ranges || !touched || bytes == MAP_FAILED) {
+		if (bytes != MAP_FAILED)
+			munmap(bytes, size);
+		free(touched);
+		return false;
+	}
+	/* as much time would go into the faults of small pages as into reading what goes there */
+	(void)madvise(bytes, size, MADV_HUGEPAGE);
+	*captured = (struct captured){.start = mapping->start,
+	        .end = mapping->end,
+	        .bytes = bytes,
+	        .touched = touched,
+	        .zero_rest = is_of_no_file(mapping)};
+	copying->capture->count++;
+	for (uint64_t at = mapping->start; at < mapping->end; at += STEP) {
+		uint64_t end = mapping->end - at < STEP ? mapping->end : at + STEP;
+		size_t count = gm_image_touched(copying->image, at, end, ranges, RANGES_PER_STEP);
+		for (size_t i = 0; i < count; i++)
+			if (!add_range(copying, captured, ranges[i]))
+				return false;
+		if (copying->capture->bytes > copying->most)
+			return false;
+	}
+	return true;
+}
+
+static void copy_piece(void *context, size_t number)
+{
+	struct copying *copying = context;
+	struct piece piece = copying->pieces.items[number];
+	struct captured *captured = piece.captured;
+	size_t size = (size_t)(piece.end - piece.start);
+	int os_error;
+	if (copying->capture->under->read(copying->image, piece.start,
+	            captured->bytes + (piece.start - captured->start), size, &os_error) != size)
+		atomic_store(&captured->failed, true);
+}
+
+static bool copy_threads(struct copying *copying)
+{
+	struct gm_capture *capture = copying->capture;
+	_cleanup_free_ pid_t *threads = NULL;
+	size_t count;
+	_cleanup_error_ struct gm_error *error = gm_image_threads(copying->image, &threads, &count);
+	if (error)
+		return false;
+	capture->threads = calloc(count + 1, sizeof(*capture->threads));
+	if (!capture->threads)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		struct captured_thread *thread = &capture->threads[capture->thread_count++];
+		_cleanup_error_ struct gm_error *unread =
+		        gm_image_registers(copying->image, threads[i], &thread->registers);
+		thread->id = threads[i];
+		thread->known = !unread;
+	}
+	return true;
+}
+
+static bool copy(struct copying *copying)
+{
+	struct gm_image *image = copying->image;
+	copying->capture->items = calloc(image->maps.count + 1, sizeof(*copying->capture->items));
+	if (!copying->capture->items || !copy_threads(copying))
+		return false;
+	for (size_t i = 0; i < image->maps.count; i++) {
+		const struct gm_mapping *mapping = &image->maps.items[i];
+		if (gm_mapping_is_memory(mapping) && !add_mapping(copying, mapping))
+			return false;
+	}
+	gm_team_run(copying->pieces.count, copy_piece, copying);
+	return true;
+}
+
+static void destroy(struct gm_capture *capture)
+{
+	for (size_t i = 0; i < capture->count; i++) {
+		munmap(capture->items[i].bytes,
+		        (size_t)(capture->items[i].end - capture->items[i].start));
+		free(capture->items[i].touched);
+	}
+	free(capture->items);
+	free(capture->threads);
+	free(capture);
+}
+
+bool gm_image_capture(struct gm_image *image, uint64_t *ret_bytes)
+{
+	if (image->capture || image->pid <= 0 || image->kind->one_reader || image->kind->lend_begin)
+		return false;
+	struct gm_capture *capture = calloc(1, sizeof(*capture));
+	if (!capture)
+		return false;
+	capture->under = image->kind;
+	struct copying copying = {.image = image, .capture = capture, .most = gm_memory_left() / 2};
+	bool done = gm_image_resident(image) <= copying.most && copy(&copying);
+	gm_array_deinit(&copying.pieces);
+	if (!done) {
+		destroy(capture);
+		return false;
+	}
+	image->capture = capture;
+	image->kind = &captured_kind;
+	*ret_bytes = capture->bytes;
+	return true;
+}
+
+void gm_image_capture_end(struct gm_image *image)
+{
+	if (!image || !image->capture)
+		return;
+	gm_image_keep_end(image);
+	image->kind = image->capture->under;
+	destroy(image->capture);
+	image->capture = NULL;
+	gm_image_invalidate(image);
+}

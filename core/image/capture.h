@@ -1,0 +1,23 @@
+/*
+ * A copy of what a program can write to, made while it stands still: the program goes on, and the question reads the
+ * copy. Threads, registers and the list of mappings are kept with it. What a program cannot write to (code, constants)
+ * is still read from the process.
+ *
+ * The copy takes as much memory as the program has touched; where that is more than half of what this machine, or the
+ * control group that we are in, has to spare, none is made.
+ */
+#ifndef GM_IMAGE_CAPTURE_H
+#define GM_IMAGE_CAPTURE_H
+
+#include "image/image.h"
+
+/*
+ * Call it of a process that is stopped, in the thread that traces it. True: from now on, until
+ * gm_image_capture_end(), everything about the image is of this moment. False: nothing has changed; there is no memory
+ * for it, or it is no process.
+ */
+bool gm_image_capture(struct gm_image *image, uint64_t *ret_bytes);
+/* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget cached pages, before the next read. */
+void gm_image_capture_end(struct gm_image *image);
+
+#endif
