@@ -8,6 +8,7 @@
  *   agent.c     start, stop, fork, exit; settings
  *   beside.c    start and stop by a thread of its own
  *   event.c     an event into bytes
+ *   grad_mode.c whether autograd records in the thread
  *   clock.c     its time
  *   spool.c     the mapped file and each thread's piece of it
  *   ring.c      the same of limited size: its oldest extents used anew   carried.c  what is carried over of them

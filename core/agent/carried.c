@@ -80,7 +80,8 @@ static uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
 uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *event,
         const struct gm_agent_carried_event *before)
 {
-	const uint32_t kept = GM_AGENT_BORROWED | GM_AGENT_DEFERRED | GM_AGENT_PREEXISTING;
+	const uint32_t kept =
+	        GM_AGENT_BORROWED | GM_AGENT_DEFERRED | GM_AGENT_PREEXISTING | GM_AGENT_NO_GRAD;
 	uint32_t bits = (event->bits & kept) | GM_AGENT_HAS_SEQUENCE | GM_AGENT_HAS_DEVICE |
 	                GM_AGENT_HAS_STREAM | GM_AGENT_HAS_PYTHON | GM_AGENT_HAS_NATIVE;
 	bits |= event->source ? GM_AGENT_HAS_SOURCE : 0;

@@ -67,6 +67,7 @@ void gm_agent_events_begin(void)
 	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
 	atomic_store(&sequence_next, 1);
+	gm_agent_grad_mode_begin();
 }
 
 uint64_t gm_agent_events_next(void)
@@ -250,7 +251,7 @@ __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event
 	}
 	uint32_t bits =
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
-	write_event(event, &stacks, bits | count_bits(event));
+	write_event(event, &stacks, bits | gm_agent_grad_bits(event) | count_bits(event));
 	if (__builtin_expect(
 	            atomic_load_explicit(&sequence_next, memory_order_relaxed) >
 	                    atomic_load_explicit(&gpumem_agent_stops, memory_order_relaxed),

@@ -18,7 +18,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 2,
-	GM_AGENT_MINOR = 0,
+	GM_AGENT_MINOR = 1,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -109,8 +109,11 @@ struct gm_agent_file_header {
 	        parent; /* parent: the process id of whoever forked it, where that one recorded */
 	uint32_t rank;  /* UINT32_MAX: none */
 	uint64_t id, parent_id;
-	uint64_t start_ns;  /* since the Unix epoch */
-	uint64_t features;  /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks */
+	uint64_t start_ns; /* since the Unix epoch */
+	uint64_t
+	        features; /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks; since 2.1,
+	                      written before the first event of which it is true: 16 events tell whether
+	                      autograd records */
 	char command[4096]; /* NUL at its end */
 	uint32_t reserved, end;
 	/* from here on it changes */
@@ -200,8 +203,11 @@ enum gm_agent_event_bit {
 	        1 << 12, /* a free_requested whose free_completed comes later; else both at once */
 	GM_AGENT_NO_COUNTERS = 1 << 13, /* allocated and reserved are not known, and not changed */
 	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
+	GM_AGENT_NO_GRAD = 1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
+	                               inference_mode(), backward); told where the header's features say so */
 };
 enum { GM_AGENT_EVENT_MAX = 3 + 12 * 10 }; /* bytes */
+enum { GM_AGENT_TELLS_GRAD = 16 };         /* in the header's features */
 
 _Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");
 _Static_assert(sizeof(struct gm_agent_extent_header) == GM_AGENT_EXTENT_HEADER, "size");

@@ -90,6 +90,10 @@ void gm_agent_cupti_look(void);
 void gm_agent_cupti_end(void);
 extern const struct gm_agent_hook gm_agent_cupti_hooks[];
 
+/* grad_mode.c: the bit of an event that says that autograd does not record in this thread, or 0 */
+uint32_t gm_agent_grad_bits(const struct gm_agent_event *event);
+void gm_agent_grad_mode_begin(void); /* a file begins */
+
 /* oom.c: does what on_oom asks for, once; between enter and leave */
 void gm_agent_out_of_memory(const struct gm_agent_event *event);
 

@@ -36,6 +36,10 @@ enum gm_event_flags {
 	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
 	GM_EVENT_COMPLETES =
 	        4, /* a free_requested whose free_completed was not recorded: it counts as both */
+	/* Of blocks handed out and taken back: autograd records in the thread, or does not (no_grad(), inference_mode(), backward).
+	   Neither: it was not recorded. */
+	GM_EVENT_GRAD = 8,
+	GM_EVENT_NO_GRAD = 16,
 };
 
 /* Device types beside c10::DeviceType's: memory that PyTorch's allocator knows nothing of. */

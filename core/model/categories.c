@@ -256,15 +256,30 @@ static enum reason in_backward(const struct working *working, const struct gm_bl
 	return NO_RULE;
 }
 
+/* Was a block freed in the pass that made it: in the same phase, and no backward pass came between? */
+static bool in_one_pass(const struct gm_model *model, size_t born, size_t died)
+{
+	if (died == SIZE_MAX)
+		return false;
+	struct gm_model_run first = gm_run_at_index(model, born);
+	struct gm_model_run last = gm_run_at_index(model, died);
+	if (last.step != first.step || last.phase != first.phase)
+		return false;
+	for (size_t i = born + 1; i < died; i++)
+		if (gm_run_at_index(model, i).phase == GM_PHASE_BACKWARD)
+			return false;
+	return true;
+}
+
 static enum reason in_forward(const struct gm_block *block, const struct origin *origin,
-        struct gm_model_run born, const struct gm_model_run *died)
+        struct gm_model_run born, const struct gm_model_run *died, bool in_pass)
 {
 	if (!died && is_workspace_size(block->requested ? block->requested : block->size) &&
 	        born.step <= 1)
 		return WORKSPACE_SIZED;
 	if (origin->flags & GM_FROM_CACHE)
 		return CACHE;
-	if (died && died->step == born.step && died->phase == born.phase)
+	if (in_pass)
 		return FORWARD_TEMPORARY;
 	return FORWARD_KEPT;
 }
@@ -296,7 +311,7 @@ static enum reason in_evaluation(const struct working *working, const struct gm_
 
 static enum reason judge(const struct working *working, const struct gm_block *block,
         const struct gm_site *site, const struct origin *origin, struct gm_model_run born,
-        const struct gm_model_run *died)
+        const struct gm_model_run *died, bool in_pass)
 {
 	if (site->flags & GM_EVENT_PREEXISTING && !site->python_stack)
 		return BEFORE_RECORD;
@@ -321,7 +336,7 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 	case GM_PHASE_RECOMPUTE:
 		return in_backward(working, block, origin, born, died);
 	case GM_PHASE_FORWARD:
-		return in_forward(block, origin, born, died);
+		return in_forward(block, origin, born, died, in_pass);
 	case GM_PHASE_EVALUATION:
 	case GM_PHASE_PREFILL:
 	case GM_PHASE_DECODE:
@@ -438,8 +453,8 @@ static struct gm_error *work(struct working *working)
 		struct gm_model_run born = gm_run_at_index(model, run);
 		size_t end = run_of_free(model, block, born, run);
 		struct gm_model_run died = end == SIZE_MAX ? born : gm_run_at_index(model, end);
-		working->categories->reasons[i] = (uint8_t)judge(
-		        working, block, site, origin, born, end == SIZE_MAX ? NULL : &died);
+		working->categories->reasons[i] = (uint8_t)judge(working, block, site, origin, born,
+		        end == SIZE_MAX ? NULL : &died, in_one_pass(model, run, end));
 	}
 	return find_trained(working) ? NULL : &gm_error_no_memory;
 }

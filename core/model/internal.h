@@ -30,6 +30,7 @@ struct checkpoint {
 
 struct gm_categories;
 struct gm_marks;
+struct gm_modes;
 
 /*
  * A log is read twice: to find the training loop, and, when that is known, to give each event its step and phase. Where
@@ -38,12 +39,14 @@ struct gm_marks;
  */
 struct readings {
 	struct gm_steps *finding, *assigning;
+	struct gm_modes *modes;               /* of the second one */
 	size_t found_passes, assigned_passes; /* of the log's, fed to each */
 	uint32_t assigned;                    /* events that have a step and a phase */
 	size_t indexed;                       /* checkpoints that know their run */
 	struct gm_step_loop loop;             /* what the second one goes by ... */
 	bool has_loop, marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
+	bool tells_modes;     /* some event tells the grad mode */
 	bool over;            /* it has no Python frame any more */
 };
 

@@ -5,6 +5,7 @@
 #include "model/categories.h"
 #include "model/internal.h"
 #include "model/marks.h"
+#include "model/modes.h"
 
 static size_t add_device(struct gm_model *model, uint8_t type, int16_t index)
 {
@@ -227,6 +228,7 @@ static void forget_readings(struct gm_model *model)
 	gm_sites_finish(&model->sites);
 	gm_steps_destroy(gm_take(model->readings.finding));
 	gm_steps_destroy(gm_take(model->readings.assigning));
+	gm_modes_destroy(gm_take(model->readings.modes));
 }
 
 static struct gm_error *create(const struct gm_log *log, bool follows, struct gm_model **ret_model)

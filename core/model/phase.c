@@ -79,18 +79,16 @@ enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 
 bool gm_frame_evaluates(const struct gm_step_frame *frame)
 {
-	static const char *const words[] = {"eval", "valid", "predict"};
-	const char *name = gm_plain_name(frame->name);
-	if (gm_text_ends_with(frame->file, "torch/utils/_contextlib.py"))
-		return strcmp(name, "decorate_context") == 0;
-	if (gm_frame_in_torch(frame->file))
-		return false;
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		const char *found = strstr(name, words[i]);
-		if (found && (found == name || found[-1] == '_'))
-			return true;
-	}
-	return false;
+	return gm_text_ends_with(frame->file, "torch/utils/_contextlib.py") &&
+	       strcmp(gm_plain_name(frame->name), "decorate_context") == 0;
+}
+
+bool gm_frame_leaves_optimizer(const struct gm_step_frame *frame, const struct gm_step_frame *outer)
+{
+	/* torch wraps the step of users' own optimizers; torch.compile makes files of its own */
+	return gm_frame_in_torch(outer->file) && !gm_frame_in_torch(frame->file) &&
+	       !strstr(frame->file, "torchinductor_") &&
+	       strcmp(gm_plain_name(frame->name), "step") != 0;
 }
 
 bool gm_frame_generates(const struct gm_step_frame *frame)

@@ -45,6 +45,9 @@ static uint32_t of_frame(const char *file, const char *name)
 			return GM_FROM_LOADING;
 		return 0;
 	}
+	if (gm_text_ends_with(file, "torch/optim/swa_utils.py"))
+		return strcmp(name, "__init__") == 0 ? GM_FROM_MODULE_INIT
+		                                     : 0; /* a copy of a model */
 	if (strstr(file, "torch/optim/") && !strstr(file, "lr_scheduler"))
 		return strcmp(name, "zero_grad") == 0 ? 0 : GM_FROM_OPTIMIZER;
 	if (strstr(file, "torch/nn/modules/") && strcmp(name, "__init__") == 0)
@@ -73,6 +76,8 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
 	uint32_t flags = 0;
+	bool in_closure = false;
+	struct gm_step_frame inner = {0};
 	*ret_apply_line = 0;
 	for (size_t i = 0; i < count && i < FRAMES_MAX; i++) {
 		struct gm_log_frame frame;
@@ -82,6 +87,11 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 		const char *file = gm_log_string(log, code.file);
 		const char *name = gm_plain_name(gm_log_string(log, code.name));
 		uint32_t found = of_frame(file, name);
+		const struct gm_step_frame now = {.file = file, .name = name};
+		in_closure |= inner.file && gm_frame_leaves_optimizer(&inner, &now);
+		inner = now;
+		if (in_closure)
+			found &= ~(uint32_t)GM_FROM_OPTIMIZER;
 		/* the innermost _apply is the one that converts; those further out went to its module */
 		if (found == GM_FROM_APPLY && !*ret_apply_line && strcmp(name, "_apply") == 0)
 			*ret_apply_line = frame.line;

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "model/internal.h"
 #include "model/marks.h"
+#include "model/modes.h"
 
 static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max)
 {
@@ -66,8 +68,58 @@ static void find_micro_batches(struct gm_model *model, size_t from)
 		struct run *run = &model->runs.items[i];
 		if (run->phase == GM_PHASE_OTHER && run->step && run[-1].step == run->step &&
 		        run[1].step == run->step && run[-1].phase == GM_PHASE_BACKWARD &&
-		        run[1].phase == GM_PHASE_FORWARD)
+		        (run[1].phase == GM_PHASE_FORWARD || run[1].phase == GM_PHASE_EVALUATION))
 			run->phase = GM_PHASE_DATA;
+	}
+}
+
+static size_t run_of_event(const struct gm_model *model, uint32_t event)
+{
+	return gm_partition_point(
+	               model->runs.count, middle, model->runs.items[middle].event <= event) -
+	       1;
+}
+
+/* Does a backward pass free what a run allocated? */
+static bool feeds_backward(const struct gm_model *model, size_t index)
+{
+	const struct gm_model_run run = gm_run_at_index(model, index);
+	for (uint32_t i = run.first; i < run.end; i++) {
+		if (!gm_model_allocates(model, i))
+			continue;
+		uint32_t end = gm_block_end(&model->blocks.items[model->event_blocks[i]]);
+		if (end != GM_NO_EVENT &&
+		        model->runs.items[run_of_event(model, end)].phase == GM_PHASE_BACKWARD)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step, of which no backward pass
+ * frees anything, is an evaluation, and so is what was made right before it. A step that goes on is left as it is.
+ */
+static void find_evaluations(struct gm_model *model, size_t from)
+{
+	struct run *runs = model->runs.items;
+	size_t count = model->runs.count, begin = from < count ? from : count;
+	while (begin && runs[begin - 1].step == runs[begin < count ? begin : count - 1].step)
+		begin--;
+	for (size_t end; begin < count; begin = end) {
+		size_t backward = SIZE_MAX;
+		for (end = begin; end < count && runs[end].step == runs[begin].step; end++)
+			if (runs[end].phase == GM_PHASE_BACKWARD)
+				backward = end;
+		if (model->follows && end == count)
+			break;
+		for (size_t i = end; i-- > begin;) {
+			bool behind = backward != SIZE_MAX && i > backward;
+			bool made_for = runs[i].phase == GM_PHASE_OTHER && i + 1 < end &&
+			                runs[i + 1].phase == GM_PHASE_EVALUATION;
+			if (made_for || (behind && runs[i].phase == GM_PHASE_FORWARD &&
+			                        !feeds_backward(model, i)))
+				runs[i].phase = GM_PHASE_EVALUATION;
+		}
 	}
 }
 
@@ -83,17 +135,20 @@ static bool begin_assigning(struct gm_model *model)
 	struct readings *readings = &model->readings;
 	gm_steps_destroy(readings->assigning);
 	readings->assigning = gm_model_steps_create(model);
+	gm_modes_destroy(readings->modes);
+	readings->modes = gm_modes_create(frames_of, (void *)model->log);
 	readings->assigned = 0;
 	readings->assigned_passes = 0;
 	readings->indexed = 0;
 	readings->main_thread = 0;
 	readings->over = false;
+	readings->tells_modes = false;
 	readings->loop = model->loop;
 	readings->has_loop = model->has_loop;
 	readings->marked = gm_model_steps_marked(model);
 	model->runs.count = 0;
 	model->step_count = 0;
-	if (!readings->assigning)
+	if (!readings->assigning || !readings->modes)
 		return false;
 	/* Without a loop everything is outside one: a loop that is nowhere is followed. */
 	const struct gm_step_loop nowhere = {UINT32_MAX, 0, 0, false};
@@ -101,14 +156,107 @@ static bool begin_assigning(struct gm_model *model)
 	return true;
 }
 
-/* The step and phase of the event that the second reading has come to. */
-static struct run assign(struct gm_model *model, uint32_t number)
+/* Cuts the run that an event is in, so that one begins there. The index of that one; SIZE_MAX: no memory. */
+static size_t cut_run(struct gm_model *model, uint32_t event)
+{
+	size_t low = gm_partition_point(
+	        model->runs.count, middle, model->runs.items[middle].event <= event);
+	if (low && model->runs.items[low - 1].event == event)
+		return low - 1;
+	if (!low)
+		return 0;
+	struct run later = model->runs.items[low - 1];
+	later.event = event;
+	if (!gm_array_push(&model->runs, later))
+		return SIZE_MAX;
+	for (size_t i = model->runs.count - 1; i > low; i--)
+		model->runs.items[i] = model->runs.items[i - 1];
+	model->runs.items[low] = later;
+	return low;
+}
+
+/*
+ * Where an evaluation began whose module is called now, while autograd has been off since an event: weights may have been
+ * averaged before, without a word between. What was made for the evaluation is still there, and the others' is not.
+ */
+static uint32_t begin_of_evaluation(const struct gm_model *model, uint32_t since, uint32_t now)
+{
+	uint32_t alive = 0, begin = since;
+	for (uint32_t i = since; i < now; i++) {
+		uint32_t block = model->event_blocks[i];
+		if (block == GM_NO_BLOCK)
+			continue;
+		uint32_t alloc = model->blocks.items[block].alloc;
+		if (alloc == i)
+			alive++;
+		else if (alloc >= since && alloc < i &&
+		         gm_block_end(&model->blocks.items[block]) == i)
+			alive--;
+		if (!alive)
+			begin = i + 1;
+	}
+	return begin;
+}
+
+/* What an event tells of those before it. */
+static bool change_phases(struct gm_model *model, uint32_t now, const struct gm_mode_change *change)
+{
+	if (!change->from || change->since >= now)
+		return true;
+	uint32_t since = change->to == GM_PHASE_EVALUATION
+	                         ? begin_of_evaluation(model, change->since, now)
+	                         : change->since;
+	if (since >= now)
+		return true;
+	size_t first = cut_run(model, since);
+	if (first == SIZE_MAX)
+		return false;
+	for (size_t i = first; i < model->runs.count; i++)
+		if (change->from & UINT32_C(1) << model->runs.items[i].phase)
+			model->runs.items[i].phase = (uint8_t)change->to;
+	size_t kept = first ? first : 1; /* runs that are the same again become one */
+	for (size_t i = kept; i < model->runs.count; i++) {
+		const struct run *run = &model->runs.items[i];
+		const struct run *last = &model->runs.items[kept - 1];
+		if (run->step != last->step || run->phase != last->phase)
+			model->runs.items[kept++] = *run;
+	}
+	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
+	/* checkpoints behind it may be in another run now */
+	size_t known = change->since / CHECKPOINT_EVENTS;
+	if (model->readings.indexed > known)
+		model->readings.indexed = known;
+	return true;
+}
+
+/* By the grad mode, where that was recorded; false: no memory. */
+static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, struct run *run)
+{
+	struct readings *readings = &model->readings;
+	struct gm_mode_change change;
+	if (site->thread != readings->main_thread || site->flags & GM_EVENT_BORROWED)
+		return true;
+	const struct gm_mode_event event = {
+	        .number = run->event,
+	        .python_stack = site->python_stack,
+	        .flags = site->flags,
+	        .step = run->step,
+	        .phase = (enum gm_phase)run->phase,
+	};
+	readings->tells_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
+	run->phase = (uint8_t)gm_modes_feed(readings->modes, &event, &change);
+	return change_phases(model, run->event, &change);
+}
+
+/* The step and phase of the event that the second reading has come to; false: no memory. */
+static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 {
 	struct readings *readings = &model->readings;
 	const struct gm_site *site = gm_model_site(model, number);
 	struct run run = {number, 0, GM_PHASE_INIT};
+	*ret_run = run;
 	if (site->flags & GM_EVENT_PREEXISTING)
-		return run;
+		return true;
 	feed_passes(model, readings->assigning, number, &readings->assigned_passes);
 	bool allocates = gm_steps_heeds_allocations(readings->assigning) &&
 	                 gm_model_allocates(model, number);
@@ -118,6 +266,8 @@ static struct run assign(struct gm_model *model, uint32_t number)
 	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
 		readings->main_thread = site->thread;
 	run.step = gm_marks_step(model->marks, number, run.step);
+	if (!assign_by_mode(model, site, &run))
+		return false;
 	/* in a step that was marked, what has no phase of its own is no start-up */
 	if (readings->marked && run.step && run.phase == GM_PHASE_INIT)
 		run.phase = GM_PHASE_OTHER;
@@ -130,7 +280,8 @@ static struct run assign(struct gm_model *model, uint32_t number)
 		run.step = 0;
 		run.phase = GM_PHASE_OTHER;
 	}
-	return run;
+	*ret_run = run;
+	return true;
 }
 
 /* Is an event in the run of the one before, as it is of the same site and nothing else can tell? */
@@ -167,7 +318,9 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 		model->read++;
 		if (follows_suit(model, readings->assigned, heeds))
 			continue;
-		const struct run run = assign(model, readings->assigned);
+		struct run run;
+		if (!assign(model, readings->assigned, &run))
+			return &gm_error_no_memory;
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
 		if (last && last->step == run.step && last->phase == run.phase)
@@ -177,6 +330,8 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
 	find_micro_batches(model, settled);
+	if (!readings->tells_modes)
+		find_evaluations(model, settled);
 	index_runs(model);
 	return NULL;
 }

@@ -268,6 +268,9 @@ static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *su
 		in_landmark |= landmark != 0;
 		candidate = candidate && !gm_frame_shuts(frame);
 		enum gm_phase phase = gm_frame_phase(frame);
+		if (summary->phase == GM_PHASE_OPTIMIZER && i + 1 < count &&
+		        gm_frame_leaves_optimizer(frame, &frames[i + 1]))
+			summary->phase = GM_PHASE_OTHER;
 		summarise_use(summary, frame, phase, &calls);
 		/* A module that runs within the backward pass runs again, for a checkpoint. */
 		if (phase == GM_PHASE_FORWARD && summary->phase == GM_PHASE_BACKWARD)

@@ -97,6 +97,13 @@ static json_t *forward_frames(const struct gm_model *model, uint32_t number)
 	return frames;
 }
 
+/* Whether autograd records in the thread; null: not recorded. */
+static json_t *grad_mode(const struct gm_event *event)
+{
+	bool known = event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD);
+	return known ? json_boolean(event->flags & GM_EVENT_GRAD) : json_null();
+}
+
 json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -135,6 +142,7 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	                                     : json_integer((json_int_t)event.reserved));
 	json_object_set_new(value, "borrowed", json_boolean(event.flags & GM_EVENT_BORROWED));
 	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
+	json_object_set_new(value, "grad", grad_mode(&event));
 	json_object_set_new(value, "marks", ranges(model, number));
 	const char *metadata = gm_model_metadata(model, number);
 	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());

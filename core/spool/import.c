@@ -87,7 +87,7 @@ static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_lo
 	struct gm_spool_replay *replay = NULL;
 	struct gm_error *error = gm_spool_read_tables(file, &tables);
 	if (!error)
-		error = gm_spool_replay_create(&tables, log, &replay);
+		error = gm_spool_replay_create(file, &tables, log, &replay);
 	if (!error)
 		error = gm_spool_each(file, replay);
 	if (!error) {

@@ -167,7 +167,9 @@ struct gm_error *gm_spool_names(struct gm_spool_tables *tables);
 
 /* ---- replay.c ---- */
 struct gm_spool_replay;
-struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct gm_log_writer *log,
+/* The file, tables and log must outlive it. */
+struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
+        struct gm_spool_tables *tables, struct gm_log_writer *log,
         struct gm_spool_replay **ret_replay);
 void gm_spool_replay_destroy(struct gm_spool_replay *replay);
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *event);

@@ -241,7 +241,7 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 	        .size = sizeof(options), .source = source, .pid = live->file.header.pid};
 	gm_try(gm_log_writer_create(memory, &options, &live->writer));
 	live->tables.log = live->writer;
-	gm_try(gm_spool_replay_create(&live->tables, live->writer, &live->replay));
+	gm_try(gm_spool_replay_create(&live->file, &live->tables, live->writer, &live->replay));
 	gm_log_writer_gap(live->writer, "the process still runs: this is its record so far");
 	gm_try(gm_spool_live_update(live, &ended));
 	if (ended)

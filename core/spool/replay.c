@@ -9,12 +9,14 @@
 #include "cpython/recorded.h"
 #include "spool/replay.h"
 
-struct gm_error *gm_spool_replay_create(struct gm_spool_tables *tables, struct gm_log_writer *log,
+struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
+        struct gm_spool_tables *tables, struct gm_log_writer *log,
         struct gm_spool_replay **ret_replay)
 {
 	struct gm_spool_replay *replay = calloc(1, sizeof(*replay));
 	if (!replay)
 		return &gm_error_no_memory;
+	replay->file = file;
 	replay->tables = tables;
 	replay->log = log;
 	replay->next_sequence = 1;
@@ -330,6 +332,16 @@ static void free_completed(struct gm_spool_replay *replay, struct gm_event *even
 	forget_block(replay, block);
 }
 
+/* Whether autograd records in the event's thread; 0: the file does not tell. */
+static uint32_t grad_flag(const struct gm_spool_replay *replay, const struct gm_spool_event *from)
+{
+	bool is_block = from->action == GM_AGENT_ALLOC || from->action == GM_AGENT_FREE_REQUESTED;
+	if (!(replay->file->header.features & GM_AGENT_TELLS_GRAD) || !is_block ||
+	        from->source != GM_AGENT_C10 || from->bits & GM_AGENT_PREEXISTING)
+		return 0;
+	return from->bits & GM_AGENT_NO_GRAD ? GM_EVENT_NO_GRAD : GM_EVENT_GRAD;
+}
+
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *from)
 {
 	if (from->sequence > replay->next_sequence)
@@ -344,7 +356,8 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	        .device_type = from->device_type,
 	        .device = from->device < 0 ? 0 : from->device,
 	        .flags = (from->bits & GM_AGENT_BORROWED ? GM_EVENT_BORROWED : 0) |
-	                 (from->bits & GM_AGENT_PREEXISTING ? GM_EVENT_PREEXISTING : 0),
+	                 (from->bits & GM_AGENT_PREEXISTING ? GM_EVENT_PREEXISTING : 0) |
+	                 grad_flag(replay, from),
 	        .thread = from->thread,
 	        .time_ns = from->time_ns,
 	        .address = from->address,

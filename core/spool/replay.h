@@ -49,6 +49,7 @@ struct known_loop {
 };
 
 struct gm_spool_replay {
+	const struct gm_spool_file *file;
 	struct gm_spool_tables *tables;
 	struct gm_log_writer *log;
 	struct live_block *blocks;

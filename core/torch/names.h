@@ -10,6 +10,8 @@
 #define GM_TORCH_REPORT_OOM "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 #define GM_TORCH_CPU_NEW "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm"
 #define GM_TORCH_CPU_DELETE "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv"
+/* and whether autograd records in the thread (c10/core/GradMode.h) */
+#define GM_TORCH_GRAD_ENABLED "_ZN3c108GradMode10is_enabledEv"
 /* libc10_cuda.so: the variable that has the allocator */
 #define GM_TORCH_ALLOCATOR "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
 /* libtorch_cuda.so; in 2.4 libtorch_python.so */

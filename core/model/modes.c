@@ -1,0 +1,197 @@
+#include "model/modes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "model/phase.h"
+
+enum { FRAMES_MAX = 256 };
+
+/* What a stack says, worked out once. */
+struct facts {
+	bool known;
+	bool loads; /* a dataset is being read */
+	bool inner; /* autograd's own code has switched it off: a checkpoint, a function with its own backward */
+	uint64_t
+	        call; /* where the outermost module is called: a hash of the frames around; 0: none is */
+};
+
+struct gm_modes {
+	gm_step_frames frames;
+	void *context;
+	GM_ARRAY(struct facts) facts; /* by stack id */
+	/* the outermost call of a module that the last event was in */
+	uint64_t call;      /* 0: in none */
+	uint32_t call_from; /* its first event */
+	bool call_grad;     /* autograd has recorded in it */
+	/* events one behind another while autograd was off */
+	bool off;
+	uint32_t off_from;
+	bool off_evaluates; /* a module was called in it */
+	/* how far the iteration has come */
+	uint32_t step;
+	enum gm_phase reached;
+};
+
+struct gm_modes *gm_modes_create(gm_step_frames frames, void *context)
+{
+	struct gm_modes *modes = calloc(1, sizeof(*modes));
+	if (!modes)
+		return NULL;
+	modes->frames = frames;
+	modes->context = context;
+	return modes;
+}
+
+void gm_modes_destroy(struct gm_modes *modes)
+{
+	if (!modes)
+		return;
+	gm_array_deinit(&modes->facts);
+	free(modes);
+}
+
+static void find_facts(struct gm_modes *modes, uint32_t stack, struct facts *facts)
+{
+	struct gm_step_frame frames[FRAMES_MAX];
+	size_t count = modes->frames(modes->context, stack, frames, FRAMES_MAX);
+	uint64_t hash = 1;
+	facts->known = true;
+	for (size_t i = count; i-- > 0;) {
+		const struct gm_step_frame *frame = &frames[i];
+		facts->inner |= gm_text_ends_with(frame->file, "torch/autograd/function.py") ||
+		                gm_text_ends_with(frame->file, "torch/utils/checkpoint.py");
+		if (facts->call)
+			continue;
+		facts->loads |= gm_frame_phase(frame) == GM_PHASE_DATA;
+		if (gm_frame_phase(frame) == GM_PHASE_FORWARD)
+			facts->call = hash | 1;
+		hash = gm_hash_mix(hash ^ ((uint64_t)frame->code << 32 | frame->lasti));
+	}
+}
+
+static struct facts facts_of(struct gm_modes *modes, uint32_t stack)
+{
+	if (!stack)
+		return (struct facts){.known = true};
+	if (stack >= modes->facts.count) {
+		size_t more = stack + 1 - modes->facts.count;
+		if (!gm_array_reserve(&modes->facts, more))
+			return (struct facts){.known = true};
+		memset(modes->facts.items + modes->facts.count, 0,
+		        more * sizeof(*modes->facts.items));
+		modes->facts.count += more;
+	}
+	struct facts *facts = &modes->facts.items[stack];
+	if (!facts->known)
+		find_facts(modes, stack, facts);
+	return *facts;
+}
+
+static uint32_t bit(enum gm_phase phase)
+{
+	return UINT32_C(1) << phase;
+}
+
+/* Phases that the mode has no say in. */
+static bool is_settled(enum gm_phase phase)
+{
+	return phase != GM_PHASE_FORWARD && phase != GM_PHASE_EVALUATION &&
+	       phase != GM_PHASE_OTHER && phase != GM_PHASE_DATA;
+}
+
+/* A module is being called. */
+static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event *event,
+        const struct facts *facts, struct gm_mode_change *ret_change)
+{
+	bool grad = event->flags & GM_EVENT_GRAD;
+	if (facts->call != modes->call) {
+		modes->call = facts->call;
+		modes->call_from = event->number;
+		modes->call_grad = false;
+	}
+	if (grad) {
+		/* an evaluation after the last iteration that leaves autograd on is one all the same */
+		if (!event->step && event->phase == GM_PHASE_EVALUATION)
+			return event->phase;
+		if (!modes->call_grad)
+			*ret_change = (struct gm_mode_change){
+			        modes->call_from, bit(GM_PHASE_EVALUATION), GM_PHASE_FORWARD};
+		modes->call_grad = true;
+		return GM_PHASE_FORWARD;
+	}
+	if (modes->call_grad || (facts->inner && !modes->off_evaluates))
+		return GM_PHASE_FORWARD;
+	if (!modes->off_evaluates)
+		*ret_change = (struct gm_mode_change){modes->off_from,
+		        bit(GM_PHASE_DATA) | bit(GM_PHASE_OTHER), GM_PHASE_EVALUATION};
+	modes->off_evaluates = true;
+	return GM_PHASE_EVALUATION;
+}
+
+/* No module is being called. What the stacks tell then goes by the calls before, which they took for what they were not. */
+static enum gm_phase by_place(const struct gm_modes *modes, const struct gm_mode_event *event)
+{
+	bool evaluated =
+	        event->phase == GM_PHASE_EVALUATION ||
+	        (event->phase == GM_PHASE_FORWARD && modes->reached == GM_PHASE_EVALUATION);
+	if (!evaluated || !event->step)
+		return event->phase;
+	switch (modes->reached) {
+	case GM_PHASE_FORWARD:
+		return GM_PHASE_FORWARD; /* the loss */
+	case GM_PHASE_OTHER:
+	case GM_PHASE_EVALUATION:
+		return GM_PHASE_DATA;
+	default:
+		return GM_PHASE_OTHER;
+	}
+}
+
+static enum gm_phase phase_of(struct gm_modes *modes, const struct gm_mode_event *event,
+        struct gm_mode_change *ret_change)
+{
+	if (!(event->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)))
+		return event->phase; /* not told, nor does it end what went before */
+	const struct facts facts = facts_of(modes, event->python_stack);
+	bool off = event->flags & GM_EVENT_NO_GRAD && !is_settled(event->phase);
+	if (off && !modes->off) {
+		modes->off_from = event->number;
+		modes->off_evaluates = false;
+	}
+	/* autograd's own code does not end what is around it */
+	if (!facts.inner)
+		modes->off = off;
+	if (!modes->off)
+		modes->off_evaluates = false;
+	if (!facts.call)
+		modes->call = 0;
+	if (is_settled(event->phase))
+		return event->phase;
+	if (facts.loads) {
+		if (!modes->off_evaluates)
+			modes->off_from = event->number + 1;
+		return event->phase;
+	}
+	if (facts.call)
+		return of_call(modes, event, &facts, ret_change);
+	return off && modes->off_evaluates ? GM_PHASE_EVALUATION : by_place(modes, event);
+}
+
+enum gm_phase gm_modes_feed(struct gm_modes *modes, const struct gm_mode_event *event,
+        struct gm_mode_change *ret_change)
+{
+	*ret_change = (struct gm_mode_change){0};
+	if (event->step != modes->step) {
+		modes->step = event->step;
+		modes->reached = GM_PHASE_OTHER;
+	}
+	enum gm_phase phase = phase_of(modes, event, ret_change);
+	if (phase == GM_PHASE_FORWARD || phase == GM_PHASE_EVALUATION ||
+	        phase == GM_PHASE_BACKWARD || phase == GM_PHASE_OPTIMIZER)
+		modes->reached = phase;
+	return phase;
+}
