@@ -15,6 +15,7 @@ struct run {
 	uint32_t event; /* the first */
 	uint32_t step;
 	uint8_t phase;
+	uint8_t told; /* the phase without what the runs around it tell */
 };
 
 /* An event that labelled a block. */
@@ -43,6 +44,7 @@ struct readings {
 	size_t found_passes, assigned_passes; /* of the log's, fed to each */
 	uint32_t assigned;                    /* events that have a step and a phase */
 	size_t indexed;                       /* checkpoints that know their run */
+	size_t unsettled;                     /* the first run that changed while reading on */
 	struct gm_step_loop loop;             /* what the second one goes by ... */
 	bool has_loop, marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */

@@ -80,38 +80,45 @@ static size_t run_of_event(const struct gm_model *model, uint32_t event)
 	       1;
 }
 
-/* Does a backward pass free what a run allocated? */
+static size_t end_of_step(const struct gm_model *model, size_t index)
+{
+	size_t end = index + 1;
+	while (end < model->runs.count &&
+	        model->runs.items[end].step == model->runs.items[index].step)
+		end++;
+	return end;
+}
+
+/* Does a backward pass of the next step free what a run allocated? */
 static bool feeds_backward(const struct gm_model *model, size_t index)
 {
 	const struct gm_model_run run = gm_run_at_index(model, index);
+	size_t next = end_of_step(model, index);
+	size_t end = next < model->runs.count ? end_of_step(model, next) : next;
 	for (uint32_t i = run.first; i < run.end; i++) {
 		if (!gm_model_allocates(model, i))
 			continue;
-		uint32_t end = gm_block_end(&model->blocks.items[model->event_blocks[i]]);
-		if (end != GM_NO_EVENT &&
-		        model->runs.items[run_of_event(model, end)].phase == GM_PHASE_BACKWARD)
+		uint32_t freed = gm_block_end(&model->blocks.items[model->event_blocks[i]]);
+		size_t in = freed != GM_NO_EVENT ? run_of_event(model, freed) : end;
+		if (in < end && model->runs.items[in].phase == GM_PHASE_BACKWARD)
 			return true;
 	}
 	return false;
 }
 
 /*
- * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step, of which no backward pass
- * frees anything, is an evaluation, and so is what was made right before it. A step that goes on is left as it is.
+ * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step, of which the backward pass of
+ * the next one frees nothing, is an evaluation. So is what was made right before one.
  */
-static void find_evaluations(struct gm_model *model, size_t from)
+static void find_evaluations(struct gm_model *model, size_t begin)
 {
 	struct run *runs = model->runs.items;
-	size_t count = model->runs.count, begin = from < count ? from : count;
-	while (begin && runs[begin - 1].step == runs[begin < count ? begin : count - 1].step)
-		begin--;
-	for (size_t end; begin < count; begin = end) {
+	for (size_t end; begin < model->runs.count; begin = end) {
 		size_t backward = SIZE_MAX;
-		for (end = begin; end < count && runs[end].step == runs[begin].step; end++)
-			if (runs[end].phase == GM_PHASE_BACKWARD)
-				backward = end;
-		if (model->follows && end == count)
-			break;
+		end = end_of_step(model, begin);
+		for (size_t i = begin; i < end && runs[i].step; i++)
+			if (runs[i].phase == GM_PHASE_BACKWARD)
+				backward = i;
 		for (size_t i = end; i-- > begin;) {
 			bool behind = backward != SIZE_MAX && i > backward;
 			bool made_for = runs[i].phase == GM_PHASE_OTHER && i + 1 < end &&
@@ -121,6 +128,33 @@ static void find_evaluations(struct gm_model *model, size_t from)
 				runs[i].phase = GM_PHASE_EVALUATION;
 		}
 	}
+}
+
+/* The first run that more events may tell something of: in the step of run `from` or the one before. What is in no step
+ * is told by the run behind it alone. */
+static size_t begin_of_unsettled(const struct gm_model *model, size_t from)
+{
+	const struct run *runs = model->runs.items;
+	size_t begin = from < model->runs.count ? from : model->runs.count - 1;
+	for (uint32_t changes = 0; begin; begin--) {
+		changes += runs[begin - 1].step != runs[begin].step;
+		if (changes == 2 || (!runs[begin].step && begin + 1 < from))
+			break;
+	}
+	return begin;
+}
+
+/* What the runs around one tell of it, from run `from` on. */
+static void look_around(struct gm_model *model, size_t from)
+{
+	if (!model->runs.count)
+		return;
+	size_t begin = begin_of_unsettled(model, from);
+	for (size_t i = begin; i < model->runs.count; i++)
+		model->runs.items[i].phase = model->runs.items[i].told;
+	find_micro_batches(model, begin);
+	if (!model->readings.tells_modes)
+		find_evaluations(model, begin);
 }
 
 static bool same_loop(const struct gm_step_loop *a, const struct gm_step_loop *b)
@@ -211,14 +245,17 @@ static bool change_phases(struct gm_model *model, uint32_t now, const struct gm_
 	size_t first = cut_run(model, since);
 	if (first == SIZE_MAX)
 		return false;
+	if (first < model->readings.unsettled)
+		model->readings.unsettled = first;
 	for (size_t i = first; i < model->runs.count; i++)
-		if (change->from & UINT32_C(1) << model->runs.items[i].phase)
-			model->runs.items[i].phase = (uint8_t)change->to;
+		if (change->from & UINT32_C(1) << model->runs.items[i].told)
+			model->runs.items[i].told = model->runs.items[i].phase =
+			        (uint8_t)change->to;
 	size_t kept = first ? first : 1; /* runs that are the same again become one */
 	for (size_t i = kept; i < model->runs.count; i++) {
 		const struct run *run = &model->runs.items[i];
 		const struct run *last = &model->runs.items[kept - 1];
-		if (run->step != last->step || run->phase != last->phase)
+		if (run->step != last->step || run->told != last->told)
 			model->runs.items[kept++] = *run;
 	}
 	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
@@ -253,7 +290,7 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 {
 	struct readings *readings = &model->readings;
 	const struct gm_site *site = gm_model_site(model, number);
-	struct run run = {number, 0, GM_PHASE_INIT};
+	struct run run = {.event = number, .phase = GM_PHASE_INIT};
 	*ret_run = run;
 	if (site->flags & GM_EVENT_PREEXISTING)
 		return true;
@@ -312,7 +349,7 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 	            readings->marked == gm_model_steps_marked(model);
 	if (!same && !begin_assigning(model))
 		return &gm_error_no_memory;
-	size_t settled = model->runs.count ? model->runs.count - 1 : 0;
+	readings->unsettled = model->runs.count ? model->runs.count - 1 : 0;
 	bool heeds = gm_steps_heeds_allocations(readings->assigning);
 	for (; readings->assigned < model->event_count; readings->assigned++) {
 		model->read++;
@@ -323,15 +360,14 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 			return &gm_error_no_memory;
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
-		if (last && last->step == run.step && last->phase == run.phase)
+		run.told = run.phase;
+		if (last && last->step == run.step && last->told == run.told)
 			continue;
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;
 		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
-	find_micro_batches(model, settled);
-	if (!readings->tells_modes)
-		find_evaluations(model, settled);
+	look_around(model, readings->unsettled);
 	index_runs(model);
 	return NULL;
 }

@@ -19,6 +19,7 @@ struct script {
 	uint32_t loop_code;
 	uint32_t stacks[STACKS];
 	bool live[SLOTS];
+	bool modes; /* the events tell the grad mode */
 	uint64_t passes;
 };
 
@@ -56,6 +57,8 @@ static void begin(struct script *script, uint64_t seed)
 static void go_on(struct script *script, int stack)
 {
 	struct synthetic *log = &script->log;
+	if (script->modes)
+		log->flags = chance(script, 3) ? GM_EVENT_GRAD : GM_EVENT_NO_GRAD;
 	for (unsigned n = 1 + chance(script, 4); n > 0; n--) {
 		unsigned slot = chance(script, SLOTS);
 		uint64_t address = 0x10000 + slot * 0x1000ull, size = 512 * (1 + slot % 7);
@@ -124,11 +127,12 @@ static void assert_same(const struct gm_model *a, const struct gm_model *b)
 
 static void what_is_followed_is_what_the_whole_would_be(void **state)
 {
-	for (unsigned kind = 0; kind < 4; kind++) {
+	for (unsigned kind = 0; kind < 8; kind++) {
 		struct script script;
 		struct gm_log *log;
 		struct gm_model *followed = NULL, *whole;
 		begin(&script, 99 + kind);
+		script.modes = kind & 4;
 		go_on(&script, 0);
 		for (unsigned look = 0; look < 60; look++) {
 			assert_null(gm_log_writer_flush(script.log.writer));
