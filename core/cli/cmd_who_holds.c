@@ -43,7 +43,7 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_who_holds = {
         .name = "who-holds",
-        .summary = "what keeps a block alive: every chain of references, root first",
+        .summary = "what keeps a block alive: every variable that does, and the references between",
         .usage =
                 "[CORE | --pid PID | --core CORE] BLOCK [--thread TID] [--json]\n"
                 "Searches the process, or a core dump of it, backwards from a block of memory "

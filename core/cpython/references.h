@@ -25,6 +25,8 @@ bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
         enum gm_edge_kind kind, int64_t first);
 bool gm_py_visit_frame_object(struct gm_visit *visit, uint64_t object);
 bool gm_py_visit_generator(struct gm_visit *visit, uint64_t object);
+/* thread_start.c: the function that a thread was started with, and its arguments. `bytes`: of the thread's state. */
+void gm_py_visit_thread_record(struct gm_visit *visit, uint64_t state, const uint8_t *bytes);
 
 /* shape.c: works out `fields` and `atom` of a type; false: no memory. */
 bool gm_py_shape(struct gm_type *type, const struct gm_python_layout *layout);

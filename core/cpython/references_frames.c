@@ -188,6 +188,8 @@ static bool thread_references(
 		        visit, item, l->exc_item_value, GM_EDGE_OTHER, "exception being handled");
 		item = gm_py_field(python, item, l->exc_item_previous);
 	}
+	if (!visit->stopped)
+		gm_py_visit_thread_record(visit, state, bytes);
 	return !visit->stopped;
 }
 

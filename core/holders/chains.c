@@ -163,3 +163,33 @@ void gm_finding_find_chains(struct gm_finding *finding)
 		}
 	}
 }
+
+static void note_told(struct gm_finding *finding, struct gm_map *told)
+{
+	for (size_t i = 0; i < finding->chains.count; i++) {
+		const struct gm_chain *chain = &finding->chains.items[i];
+		if (chain->rooted && chain->count > 0 &&
+		        !gm_map_put(told, (uint64_t)chain->edges[0] + 1, NULL))
+			finding->no_memory = true;
+	}
+}
+
+void gm_finding_find_further_roots(struct gm_finding *finding)
+{
+	struct gm_holders *graph = finding->graph;
+	struct gm_map told = {0};
+	note_told(finding, &told);
+	for (size_t i = 0; i < finding->marks.count && !finding->no_memory; i++) {
+		const struct gm_vertex *root =
+		        &graph->vertices.items[finding->marks.items[i].vertex];
+		if (!gm_graph_is_root(root))
+			continue;
+		for (uint32_t k = finding->forward.first[i]; k < finding->forward.first[i + 1];
+		        k++) {
+			uint32_t e = finding->forward.edges[k];
+			if (!gm_map_find(&told, (uint64_t)e + 1))
+				gm_finding_add_chain(finding, &e, 1, NULL);
+		}
+	}
+	gm_map_deinit(&told);
+}

@@ -1,150 +1,15 @@
 #include "holders/find.h"
 #include "holders/text.h"
+#include "base/cleanup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	MAX_CHAINS = 64,
-	MAX_DESCRIBED = 4096, /* before those of one container become one */
-	LEAST_GROUP = 3,
 	MAX_ROUNDS =
 	        6, /* of searches; each further one has references that were added to the graph */
 };
-
-static uint32_t storage_of(
-        struct gm_finding *finding, const struct gm_chain *chain, const struct gm_stray *stray)
-{
-	if (chain->count > 0)
-		return finding->graph->edges.items[chain->edges[chain->count - 1]].to;
-	return stray ? stray->vertex : (uint32_t)GM_NO_VERTEX;
-}
-
-/* Of proven chains: those from a variable, those from another root, those that nothing was found to hold. */
-static int rank_of(const struct gm_holder *holder)
-{
-	if (holder->class != GM_PROVEN || !holder->rooted || holder->step_count == 0)
-		return 2;
-	const char *kind = holder->steps[0].kind;
-	return strcmp(kind, "local") != 0 && strcmp(kind, "global") != 0;
-}
-
-static int by_class_and_length(const void *a, const void *b)
-{
-	const struct gm_holder *left = a, *right = b;
-	if (left->class != right->class)
-		return left->class < right->class ? -1 : 1;
-	if (rank_of(left) != rank_of(right))
-		return rank_of(left) - rank_of(right);
-	if (left->step_count != right->step_count)
-		return left->step_count < right->step_count ? -1 : 1;
-	return strverscmp(left->text, right->text); /* item 2 before item 10 */
-}
-
-/* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
-static bool told_by_stray(const struct gm_finding *finding, const struct gm_chain *chain)
-{
-	if (chain->rooted || chain->count == 0)
-		return false;
-	uint32_t top = finding->graph->edges.items[chain->edges[0]].from;
-	for (size_t i = 0; i < finding->chain_strays.count; i++)
-		if (finding->chain_strays.items[i] && finding->chain_strays.items[i]->vertex == top)
-			return true;
-	return false;
-}
-
-/* "item 12 of list: ...": its number and what comes behind it. */
-static bool is_item(const struct gm_holder *holder, uint64_t *ret_number, const char **ret_rest)
-{
-	char *end;
-	if (strncmp(holder->text, "item ", 5) != 0 || !strchr("0123456789", holder->text[5]))
-		return false;
-	*ret_number = strtoull(holder->text + 5, &end, 10);
-	*ret_rest = end;
-	return *end == ' ';
-}
-
-/* How many holders from `first` on are neighbours in one container. */
-static size_t group_length(const struct gm_finding *finding, size_t first)
-{
-	const struct gm_holder *holders = finding->holders.items;
-	uint64_t number, next;
-	const char *rest, *other;
-	size_t count = 1;
-	if (!is_item(&holders[first], &number, &rest))
-		return 1;
-	while (first + count < finding->holders.count &&
-	        holders[first + count].class == holders[first].class &&
-	        is_item(&holders[first + count], &next, &other) && next == number + count &&
-	        strcmp(rest, other) == 0)
-		count++;
-	return count;
-}
-
-/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first item's. */
-static void group_items(struct gm_finding *finding)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < finding->holders.count;) {
-		struct gm_holder holder = finding->holders.items[i];
-		size_t count = group_length(finding, i);
-		uint64_t number;
-		const char *rest;
-		char *text;
-		if (count < LEAST_GROUP || !is_item(&holder, &number, &rest) ||
-		        asprintf(&text, "items %ju to %ju%s", (uintmax_t)number,
-		                (uintmax_t)(number + count - 1), rest) < 0) {
-			holder.references = 1;
-			finding->holders.items[kept++] = holder;
-			i++;
-			continue;
-		}
-		free(holder.text);
-		holder.text = text;
-		holder.references = count;
-		for (size_t k = 1; k < count; k++)
-			gm_holder_deinit(&finding->holders.items[i + k]);
-		finding->holders.items[kept++] = holder;
-		i += count;
-	}
-	finding->holders.count = kept;
-}
-
-static void describe_chains(struct gm_finding *finding)
-{
-	for (size_t i = 0; i < finding->chains.count && !finding->no_memory; i++) {
-		struct gm_chain *chain = &finding->chains.items[i];
-		const struct gm_stray *stray = finding->chain_strays.items[i];
-		struct gm_holder holder;
-		if (!stray && told_by_stray(finding, chain))
-			continue;
-		chain->garbage = !chain->rooted && !finding->islands_held;
-		if (finding->holders.count >= MAX_DESCRIBED) {
-			finding->answer->omitted++;
-			continue;
-		}
-		if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, stray),
-		            stray, &holder)) {
-			finding->no_memory = true;
-			return;
-		}
-		if (!gm_array_push(&finding->holders, holder)) {
-			gm_holder_deinit(&holder);
-			finding->no_memory = true;
-			return;
-		}
-	}
-	if (finding->holders.count)
-		qsort(finding->holders.items, finding->holders.count,
-		        sizeof(*finding->holders.items), by_class_and_length);
-	group_items(finding);
-	while (finding->holders.count > MAX_CHAINS) {
-		struct gm_holder *last = &finding->holders.items[--finding->holders.count];
-		finding->answer->omitted += last->references;
-		gm_holder_deinit(last);
-	}
-}
 
 static void finding_deinit(struct gm_finding *finding)
 {
@@ -155,6 +20,10 @@ static void finding_deinit(struct gm_finding *finding)
 	gm_array_deinit(&finding->marks);
 	gm_map_deinit(&finding->mark_of);
 	gm_map_deinit(&finding->told);
+	free(finding->forward.first);
+	free(finding->forward.edges);
+	free(gm_take(finding->ways));
+	finding->forward = (struct gm_forward){0};
 	gm_strays_deinit(&finding->strays);
 }
 
@@ -212,6 +81,7 @@ static struct gm_error *search(struct gm_finding *finding, bool last, bool *ret_
 	gm_finding_mark_all(finding);
 	gm_finding_find_roots(finding);
 	gm_finding_find_chains(finding);
+	gm_finding_find_further_roots(finding);
 	if (finding->no_memory)
 		return &gm_error_no_memory;
 	return gm_finding_find_missing(finding, answer->address, answer->size, last, ret_again);
@@ -238,7 +108,7 @@ struct gm_error *gm_holders_find(
 		for (size_t i = 0; i < answer.storage_count && !answer.part; i++)
 			answer.part = gm_storage_part_name(graph, answer.storages[i].address);
 		if (!error)
-			describe_chains(&finding);
+			gm_finding_list_holders(&finding);
 		if (finding.truncated || graph->hits_truncated)
 			gm_finding_note(&finding, "the search was cut short at its bound");
 		if (finding.truncated || graph->hits_truncated)

@@ -1,10 +1,12 @@
 /*
  * One search for the holders of a block, under way. Internal to core/holders.
  *
- * First everything that reaches the block is marked, going from references to referrers, breadth first: each vertex
+ * First everything that reaches the block is marked, going from references to referrers, the nearest first: each vertex
  * remembers the edge towards the block. Then, within what was marked, every vertex learns its nearest root
  * going the other way (roots.c). A chain is: a root's shortest way to a referrer, that referrer's reference to a
- * tensor (or storage, or wrapper) of the block (chains.c). Every vertex is visited once in each direction, so cycles
+ * tensor (or storage, or wrapper) of the block (chains.c). A root that is nobody's nearest one is told by its own best way
+ * to the block: every reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
+ * block, and each is the first of at least one chain. Every vertex is visited once in each direction, so cycles
  * end. Where a reference count says that something is missing, all memory is searched for it (missing.c); what
  * was found is told in order (find.c).
  */
@@ -22,10 +24,17 @@ enum {
 
 struct gm_mark {
 	uint32_t vertex;
-	uint32_t towards;   /* the edge on the way to the block; GM_NO_EDGE: is a storage of it */
+	uint32_t
+	        towards; /* the edge on the best way to the block; GM_NO_EDGE: is a storage of it */
+	uint32_t to_block;  /* how far that is; 0 for the block's own */
 	uint32_t from_root; /* distance from the nearest root */
 	uint32_t root_edge; /* the edge on the way from it */
 	bool own;           /* a storage of the block, a tensor on one, a wrapper of either */
+};
+
+/* The edges between marks, turned around: those that start at mark i are edges[first[i] .. first[i + 1]). */
+struct gm_forward {
+	uint32_t *first, *edges;
 };
 
 struct gm_finding {
@@ -33,6 +42,7 @@ struct gm_finding {
 	struct gm_holders_answer *answer;
 	GM_ARRAY(struct gm_mark) marks;
 	struct gm_map mark_of; /* vertex + 1 -> mark + 1 */
+	struct gm_forward forward;
 	GM_ARRAY(struct gm_chain) chains;
 	GM_ARRAY(const struct gm_stray *) chain_strays; /* beside chains; NULL: none */
 	GM_ARRAY(struct gm_holder) holders;
@@ -40,6 +50,7 @@ struct gm_finding {
 	struct gm_map told; /* hash of a chain's ends: tell it once */
 	struct gm_strays strays;
 	bool islands_held; /* something that no root reaches is held by what was not found */
+	uint32_t *ways;    /* by mark */
 	bool truncated, no_memory;
 };
 
@@ -54,7 +65,15 @@ uint32_t gm_edge_length(const struct gm_edge *edge);
 /* Each mark's nearest root. */
 void gm_finding_find_roots(struct gm_finding *finding);
 
+/* ways.c: for each mark, in how many ways it leads to the block. The caller frees; NULL: no memory. */
+uint32_t *gm_finding_count_ways(struct gm_finding *finding);
+
+/* list.c: the chains in words, in order, within bounds. */
+void gm_finding_list_holders(struct gm_finding *finding);
+
 /* chains.c */
+/* A chain for each reference of a root that leads to the block and that no chain told begins with. */
+void gm_finding_find_further_roots(struct gm_finding *finding);
 void gm_finding_find_chains(struct gm_finding *finding);
 /* Puts together root ... -> `edges` (root first) -> ... the storage; `stray` (may be NULL) refers to the first. */
 void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,

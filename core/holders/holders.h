@@ -42,6 +42,8 @@ struct gm_holder_step {
 	uint64_t address;
 };
 
+enum { GM_WAYS_MOST = 1000000 };
+
 struct gm_holder {
 	char *text; /* "local 'output' of train() at train.py:12" */
 	enum gm_reference_class class;
@@ -49,6 +51,11 @@ struct gm_holder {
 	size_t step_count;
 	bool rooted;       /* it begins at a frame, a thread or a module */
 	size_t references; /* that read alike: neighbours in one container */
+	uint32_t
+	        root; /* which variable (a name in a module, a slot of a frame) it begins with, from 1; 0: none */
+	bool further; /* an earlier holder begins with the same one */
+	uint32_t
+	        ways; /* in how many ways this one keeps the block, listed or not; GM_WAYS_MOST: at least */
 };
 
 struct gm_held_storage {
@@ -79,8 +86,10 @@ struct gm_holders_answer {
 	                              plausible; the shortest first */
 	size_t holder_count;
 	size_t omitted; /* further chains that were found and are not listed */
-	bool complete;  /* all references found, at each level */
-	char **notes;   /* what is missing and where it was not looked for; sentences */
+	size_t roots,
+	        omitted_roots; /* roots' references that keep it; those of which no chain is listed */
+	bool complete;         /* all references found, at each level: no root is missing */
+	char **notes;          /* what is missing and where it was not looked for; sentences */
 	size_t note_count;
 	/* the tensor that tells most about the block; "" and 0 where there is none */
 	char *description; /* "float32 [5000, 50000]" or NULL */

@@ -68,26 +68,50 @@ uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t nu
 	return count;
 }
 
+/* A class that is somebody's variable: its instances refer to it too, and are left out of the graph (instances.c). */
+static bool is_class(struct gm_holders *graph, uint32_t number)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	return vertex->kind == GM_VERTEX_PYTHON &&
+	       gm_python_is_instance(graph->python, vertex->address, "type");
+}
+
+static bool is_reached(const struct gm_mark *mark)
+{
+	return !mark->own && mark->from_root != GM_NO_DISTANCE;
+}
+
 /*
- * The objects whose count is higher than what was found for certain: the block's own, and those that nothing found holds.
+ * Is a count higher than what was found for certain? Of the block's own objects and of those that nothing found holds, a
+ * guess is nothing certain. Of what a root leads to, something else may hold it as well: another root.
  */
-static size_t find_incomplete(struct gm_finding *finding, uint32_t *ret_targets)
+static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 {
 	struct gm_holders *graph = finding->graph;
+	uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
+	bool fits;
+	if (!gm_graph_refcount(graph, mark->vertex, &refcount))
+		return false;
+	fits = found >= refcount;
+	if (is_reached(mark)) /* what holds a module's own dict does not matter */
+		return !fits && mark->from_root > 0 && !is_class(graph, mark->vertex);
+	if (!mark->own && !fits)
+		finding->islands_held = true;
+	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
+}
+
+/* The marks that are short, MAX_STRAY_TARGETS at most; behind the others, from `ret_reached` on, those that a root leads to. */
+static size_t find_incomplete(
+        struct gm_finding *finding, uint32_t *ret_targets, size_t *ret_reached)
+{
 	size_t count = 0;
-	for (size_t i = 0; i < finding->marks.count && count < MAX_STRAY_TARGETS; i++) {
-		const struct gm_mark *mark = &finding->marks.items[i];
-		uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
-		if (!mark->own && mark->from_root != GM_NO_DISTANCE)
-			continue;
-		if (!gm_graph_refcount(graph, mark->vertex, &refcount))
-			continue;
-		bool fits = found >= refcount;
-		if (fits && found - gm_graph_guessed_references(graph, mark->vertex) >= refcount)
-			continue;
-		ret_targets[count++] = mark->vertex;
-		if (!mark->own && !fits)
-			finding->islands_held = true;
+	for (unsigned reached = 0; reached < 2; reached++) {
+		for (size_t i = 0; i < finding->marks.count && count < MAX_STRAY_TARGETS; i++)
+			if (is_reached(&finding->marks.items[i]) == (reached == 1) &&
+			        is_short(finding, &finding->marks.items[i]))
+				ret_targets[count++] = finding->marks.items[i].vertex;
+		if (reached == 0)
+			*ret_reached = count;
 	}
 	return count;
 }
@@ -176,7 +200,7 @@ struct gm_error *gm_finding_find_missing(
 	*ret_settled = false;
 	if (!targets)
 		return &gm_error_no_memory;
-	size_t count = find_incomplete(finding, targets);
+	size_t reached, count = find_incomplete(finding, targets, &reached);
 	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
 	if (count == 0 && finding->answer->storage_count > 0)
 		return NULL;
@@ -186,7 +210,9 @@ struct gm_error *gm_finding_find_missing(
 	}
 	gm_try(gm_graph_find_strays(finding->graph, targets, count,
 	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
-	if (!last && gm_graph_settle(finding->graph, targets, count, &finding->strays)) {
+	if (!last && (gm_graph_settle(finding->graph, targets, count, &finding->strays) ||
+	                     gm_graph_settle_stacks(finding->graph, targets + reached,
+	                             count - reached, &finding->strays))) {
 		*ret_settled = true;
 		return NULL;
 	}

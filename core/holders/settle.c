@@ -103,3 +103,45 @@ size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t
 		graph->no_memory = true;
 	return graph->no_memory ? 0 : settled;
 }
+
+/* Where all words that point to it are on native stacks, and there are enough of them. */
+static bool is_on_stacks_only(const struct gm_strays *strays, uint32_t target, uint64_t missing)
+{
+	size_t words = 0;
+	for (size_t i = 0; i < strays->items.count; i++) {
+		const struct gm_stray *stray = &strays->items.items[i];
+		if (stray->vertex != target || stray->class != GM_PLAUSIBLE)
+			continue;
+		if (is_on_stack(stray))
+			words += stray->words;
+		else if (stray->owner != GM_OWNER_FRAME)
+			return false;
+	}
+	return words >= missing;
+}
+
+size_t gm_graph_settle_stacks(struct gm_holders *graph, const uint32_t *targets, size_t count,
+        const struct gm_strays *strays)
+{
+	size_t settled = 0;
+	for (size_t t = 0; t < count; t++) {
+		uint64_t refcount, found = graph->vertices.items[targets[t]].count;
+		if (!gm_graph_refcount(graph, targets[t], &refcount) || refcount <= found ||
+		        !is_on_stacks_only(strays, targets[t], refcount - found))
+			continue;
+		uint64_t missing = refcount - found;
+		for (size_t i = 0; i < strays->items.count && missing > 0; i++) {
+			struct gm_stray stray = strays->items.items[i];
+			if (stray.vertex != targets[t] || stray.class != GM_PLAUSIBLE ||
+			        !is_on_stack(&stray))
+				continue;
+			stray.words = stray.words < missing ? stray.words : missing;
+			refer(graph, &stray);
+			missing -= stray.words;
+			settled += stray.words;
+		}
+	}
+	if (settled && !graph->no_memory && !gm_graph_freeze(graph))
+		graph->no_memory = true;
+	return graph->no_memory ? 0 : settled;
+}

@@ -167,6 +167,7 @@ static void add_frame_word(
 	        : code->file ? code->file
 	                     : "?",
 	        root->frame.line);
+	note_owner(search, GM_OWNER_FRAME, address);
 }
 
 static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit *hit)

@@ -13,6 +13,7 @@ enum gm_owner_kind {
 	GM_OWNER_STATIC, /* a library's or the program's own data */
 	GM_OWNER_CLASS,  /* an object of a known class, whoever holds it */
 	GM_OWNER_STACK,  /* a frame of a native stack, or a thread's own variable */
+	GM_OWNER_FRAME,  /* a Python frame, beside its locals: an operand, or an old one */
 };
 
 /* What is known of a word besides whose memory it is in. */
@@ -82,6 +83,10 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
  * become references of the graph. Returns how many; the graph is sorted anew, and numbers of edges have changed.
  */
 size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
+        const struct gm_strays *strays);
+/* The same where more words than are missing point at an object and all of them are on native stacks (or old operands of
+ * frames): a function's copies of one reference. Only for objects that a root leads to as well: which of the words it is stays a guess. */
+size_t gm_graph_settle_stacks(struct gm_holders *graph, const uint32_t *targets, size_t count,
         const struct gm_strays *strays);
 
 #endif

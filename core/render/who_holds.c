@@ -71,6 +71,38 @@ static size_t alike(const struct gm_holders_answer *answer, size_t index)
 	return times;
 }
 
+/* Ways from this holder's root that no line tells. */
+static size_t other_ways(const struct gm_holders_answer *answer, const struct gm_holder *holder)
+{
+	size_t told = 0;
+	if (holder->root == 0 || holder->further)
+		return 0;
+	for (size_t i = 0; i < answer->holder_count; i++)
+		if (answer->holders[i].root == holder->root)
+			told += answer->holders[i].references;
+	return holder->ways > told ? holder->ways - told : 0;
+}
+
+static void render_ways(
+        const struct gm_holders_answer *answer, const struct gm_holder *holder, FILE *out)
+{
+	char number[32];
+	size_t others = other_ways(answer, holder);
+	if (others > 0)
+		fprintf(out, " (and %s%s other way%s)", holder->ways >= GM_WAYS_MOST ? "over " : "",
+		        grouped(others, number), others == 1 ? "" : "s");
+}
+
+static void render_omitted(const struct gm_holders_answer *answer, FILE *out)
+{
+	if (answer->omitted > 0)
+		fprintf(out, "  and %zu more", answer->omitted);
+	if (answer->omitted_roots > 0)
+		fprintf(out, ", of %zu other variables", answer->omitted_roots);
+	if (answer->omitted > 0)
+		fputc('\n', out);
+}
+
 void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 {
 	const struct gm_holders_answer *answer = &result->answer;
@@ -88,10 +120,11 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 			fprintf(out, " (%s)", class_name(holder->class));
 		if (times > 1)
 			fprintf(out, " (%zu times)", times);
+		if (times == 1)
+			render_ways(answer, holder, out);
 		fputc('\n', out);
 	}
-	if (answer->omitted > 0)
-		fprintf(out, "  and %zu more\n", answer->omitted);
+	render_omitted(answer, out);
 	for (size_t i = 0; i < answer->note_count; i++)
 		fprintf(out, "note: %s\n", answer->notes[i]);
 	gm_put_pause(&result->pause, out);
@@ -154,9 +187,10 @@ static json_t *holder_json(const struct gm_holder *holder)
 	json_t *path = json_array();
 	for (size_t i = 0; i < holder->step_count; i++)
 		json_array_append_new(path, step_json(&holder->steps[i]));
-	return json_pack("{s:o, s:s, s:I, s:o}", "text", text(holder->text), "class",
-	        class_name(holder->class), "references", (json_int_t)holder->references, "path",
-	        path);
+	return json_pack("{s:o, s:s, s:I, s:o?, s:I, s:o}", "text", text(holder->text), "class",
+	        class_name(holder->class), "references", (json_int_t)holder->references, "root",
+	        holder->root ? json_integer(holder->root) : json_null(), "ways",
+	        (json_int_t)holder->ways, "path", path);
 }
 
 static const char *device_type(const struct gm_holders_answer *answer)
@@ -190,10 +224,11 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", hexadecimal(answer->address),
 	                "size", (json_int_t)answer->size, "device", answer->device, "device_type",
 	                device_type(answer), "tensor", text(answer->description));
-	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "block", block,
-	        "storages", storages, "complete", (int)result->complete, "holders", holders,
-	        "omitted", (json_int_t)answer->omitted, "notes", notes, "scan", scan, "pause",
-	        gm_json_pause(&result->pause));
+	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block",
+	        block, "storages", storages, "complete", (int)result->complete, "holders", holders,
+	        "omitted", (json_int_t)answer->omitted, "roots", (json_int_t)answer->roots,
+	        "omitted_roots", (json_int_t)answer->omitted_roots, "notes", notes, "scan", scan,
+	        "pause", gm_json_pause(&result->pause));
 	if (!root)
 		return &gm_error_no_memory;
 	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -75,6 +75,8 @@ WAYS = {
     ],
     "grad": [
         f".grad of a Parameter: parameter 'weight' of Linear: module '0' of Sequential: {GLOBAL('net')}",
+        ".grad of a Parameter: item 0 of list: key 'params' of dict: item 0 of list: attribute 'param_groups' of AdamW: "
+        + GLOBAL("optimizer"),
     ],
     "optimizer_state": [f"optimizer state 'exp_avg' of AdamW for parameter '0.weight': {GLOBAL('optimizer')}"],
     "garbage": ["item 0 of list: a cycle of garbage: nothing else holds it, gc.collect() would free it"],
@@ -475,6 +477,78 @@ def test_holders_in_a_subinterpreter_and_in_what_called_it_are_found(spawn, pyth
         "local 'tensor' of outer()",
         "attribute 'tensor' of Cache: global 'cache' of module __main__ (<string>)",
     ]
+
+
+SHARED = """
+import sys, torch
+
+class Holder:
+    pass
+
+tensor = torch.ones(300, 300)
+inner = [tensor]
+two_ways = [inner, inner]
+model = torch.nn.Module()
+shared = torch.nn.Linear(300, 300)
+model.encoder, model.decoder = torch.nn.Sequential(shared), torch.nn.Sequential(shared)
+kept = torch.ones(300, 300)
+holder, names = Holder(), [f"name_{number}" for number in range(100)]
+holder.args = arguments = (kept,)
+box = [holder]
+many = torch.ones(300, 300)
+globals().update({name: [many] for name in names})
+for name in names:
+    globals()[name].append(globals()[name])  # a cycle is no further way
+leaf = torch.ones(300, 300, requires_grad=True)
+first, second = (leaf * 2).sum(), (leaf * 3).sum()
+print(*(hex(one.data_ptr()) for one in (tensor, shared.weight, kept, many, leaf)), flush=True)
+del tensor, inner, shared, kept, many, leaf, name
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(python, tmp_path_factory):
+    program = tmp_path_factory.mktemp("shared") / "shared.py"
+    program.write_text(SHARED)
+    process = subprocess.Popen([python, "-W", "ignore", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    addresses = process.stdout.readline().split()
+    yield process.pid, dict(zip(("two_ways", "model", "names", "many", "graph"), addresses))
+    process.kill()
+    process.wait()
+
+
+def roots_of(answer):
+    return sorted({holder["path"][0]["name"] for holder in answer["holders"]})
+
+
+@pytest.mark.parametrize(
+    "way, roots, ways",
+    [("two_ways", ["two_ways"], 2), ("model", ["model"], 2), ("names", ["arguments", "box", "holder"], 1), ("graph", ["first", "second"], 1)],
+)
+def test_every_variable_is_listed_and_its_ways_are_counted(shared, run_gpumem, way, roots, ways):
+    pid, where = shared
+    answer = run_gpumem("who-holds", "--pid", pid, where[way], "--json").check().json()
+    assert answer["complete"] and roots_of(answer) == roots
+    assert answer["roots"] == len(roots) and answer["omitted_roots"] == 0
+    assert {holder["ways"] for holder in answer["holders"]} == {ways}
+
+
+def test_ways_that_no_line_tells_are_said(shared, run_gpumem):
+    pid, where = shared
+    said = run_gpumem("who-holds", "--pid", pid, where["model"]).check().out
+    (line,) = [line for line in said.splitlines() if "global 'model'" in line]
+    assert line.endswith("(and 1 other way)")
+
+
+def test_variables_above_the_limit_are_counted(shared, run_gpumem):
+    pid, where = shared
+    answer = run_gpumem("who-holds", "--pid", pid, where["many"], "--json").check().json()
+    listed = {holder["root"] for holder in answer["holders"]}
+    assert answer["complete"] and answer["roots"] == 100
+    assert len(listed) + answer["omitted_roots"] == 100 and answer["omitted_roots"] > 0
+    said = run_gpumem("who-holds", "--pid", pid, where["many"]).check().out
+    assert f"  and {answer['omitted']} more, of {answer['omitted_roots']} other variables\n" in said
 
 
 GUESSED = """

@@ -103,7 +103,8 @@ def iterated():
         stay()
 
 
-@running("key 'kept' of dict: f_locals of Body()")
+# what makes the class holds its names too
+@running("key 'kept' of dict: f_locals of Body()", some=True)
 def class_body():
     class Body:
         kept = big()
@@ -119,6 +120,7 @@ def class_body():
         "key 'kept' of dict: f_globals of <module>()",
         "key 'kept' of dict: an operand of {caller}",
     ],
+    some=True,  # C's exec() holds a function that has them
 )
 def exec_namespace():
     exec("kept = big()\nstay()", {"big": big, "stay": stay})
@@ -251,7 +253,8 @@ def async_generator():
 loop = asyncio.new_event_loop()
 
 
-@way("local 'inside' of coroutine wait(): coroutine of Task: {g}")
+# the loop that will wake it holds it too, and what refers to that loop
+@way("local 'inside' of coroutine wait(): coroutine of Task: {g}", some=True)
 def pending_task():
     async def wait():
         inside = big()
