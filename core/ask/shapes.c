@@ -48,6 +48,43 @@ void gm_shapes_add(struct gm_looking *looking, enum gm_shape_kind kind,
 	}
 }
 
+/* Was a block made in the forward pass that rises highest, of those of a step's micro-batches? */
+static bool is_of_rise(const struct gm_looking *looking, const struct gm_block *block)
+{
+	return block->alloc >= looking->rise && block->alloc < looking->rise_end;
+}
+
+/* Between which events of the step the activations of one forward pass grow to the most. */
+static void find_rise(struct gm_looking *looking)
+{
+	const struct gm_model *model = looking->model;
+	struct gm_walk walk = gm_walk_begin_brief(model, looking->device);
+	uint64_t bytes = 0, most = 0;
+	uint32_t begin = 0;
+	bool in_backward = true;
+	while (gm_walk_next(&walk)) {
+		struct gm_model_run run = gm_walk_run(&walk);
+		if (run.step != looking->step || walk.block == GM_NO_BLOCK)
+			continue;
+		bool forward = run.phase == GM_PHASE_FORWARD;
+		if (forward && in_backward) {
+			begin = walk.number;
+			bytes = 0;
+		}
+		in_backward = forward ? false : in_backward || run.phase == GM_PHASE_BACKWARD;
+		looking->has_backward |= run.phase == GM_PHASE_BACKWARD;
+		if (!forward || walk.event.action != GM_ALLOC ||
+		        gm_categories_of(looking->categories, walk.block) != GM_CATEGORY_ACTIVATION)
+			continue;
+		bytes += gm_model_block(model, walk.block)->size;
+		if (bytes > most) {
+			most = bytes;
+			looking->rise = begin;
+			looking->rise_end = walk.number + 1;
+		}
+	}
+}
+
 static void look_at_block(struct gm_looking *looking, size_t index)
 {
 	const struct gm_block *block = gm_model_block(looking->model, index);
@@ -56,15 +93,17 @@ static void look_at_block(struct gm_looking *looking, size_t index)
 	enum gm_category category = gm_categories_of(looking->categories, index);
 	uint32_t step = gm_model_step(looking->model, block->alloc);
 	enum gm_phase phase = gm_model_phase(looking->model, block->alloc);
-	if (category == GM_CATEGORY_PARAMETER || category == GM_CATEGORY_BUFFER)
+	bool stays = gm_block_live_after(block, looking->begin);
+	if (stays && (category == GM_CATEGORY_PARAMETER || category == GM_CATEGORY_BUFFER))
 		gm_shapes_add(looking, GM_SHAPE_PARAMETERS, block, 0);
-	if (category == GM_CATEGORY_PARAMETER)
+	if (stays && category == GM_CATEGORY_PARAMETER)
 		looking->parameters += block->size;
 	if (category == GM_CATEGORY_OPTIMIZER_STATE)
 		gm_shapes_add(looking, GM_SHAPE_OPTIMIZER_STATE, block, step);
 	if (step != looking->step || !step)
 		return;
-	if (category == GM_CATEGORY_ACTIVATION && phase == GM_PHASE_FORWARD)
+	if (category == GM_CATEGORY_ACTIVATION && phase == GM_PHASE_FORWARD &&
+	        is_of_rise(looking, block))
 		gm_shapes_add(looking, GM_SHAPE_FORWARD, block, step);
 	if (category == GM_CATEGORY_GRADIENT)
 		gm_shapes_add(looking, GM_SHAPE_GRADIENTS, block, step);
@@ -282,6 +321,15 @@ static void find_repeats(struct gm_looking *looking, const struct gm_steps_answe
 		count_segments(looking, last, &looking->shapes[GM_SHAPE_CACHED]);
 }
 
+/* The event with which a step begins; without steps that of the peak. */
+static uint32_t begin_of_step(const struct gm_model *model, size_t device, uint32_t step)
+{
+	for (size_t i = 0; step && i < gm_model_run_count(model); i++)
+		if (gm_model_run(model, i).step == step)
+			return gm_model_run(model, i).first;
+	return gm_model_device(model, device)->peak_event;
+}
+
 struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret_shapes)
 {
 	struct gm_model *model;
@@ -294,6 +342,9 @@ struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret
 	gm_try(gm_model_categories(model, &looking.categories));
 	uint32_t steps = gm_model_step_count(model);
 	looking.step = steps > 1 ? 2 : steps;
+	if (looking.step)
+		find_rise(&looking);
+	looking.begin = begin_of_step(model, looking.device, looking.step);
 	for (size_t i = 0; i < gm_model_block_count(model); i++)
 		look_at_block(&looking, i);
 	find_slab(&looking);
@@ -306,6 +357,9 @@ struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret
 	gm_shapes_name(&looking);
 	looking.shapes[GM_SHAPE_OPTIMIZER_STATE].of = looking.parameters;
 	looking.shapes[GM_SHAPE_GRADIENTS].of = looking.parameters;
+	looking.shapes[GM_SHAPE_FORWARD].count = looking.has_backward;
+	if (!looking.shapes[GM_SHAPE_FORWARD].bytes)
+		looking.shapes[GM_SHAPE_FORWARD].count = 0;
 	shapes.step = looking.step;
 	for (int kind = 0; kind < GM_SHAPE_COUNT; kind++) {
 		struct gm_shape *shape = &looking.shapes[kind];

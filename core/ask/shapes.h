@@ -43,7 +43,8 @@ struct gm_shape {
 	uint64_t
 	        of; /* what `bytes` is compared with: parameters (optimizer), the slab's forward; of the softmax
 	               the part that is freed in forward again; 0: nothing */
-	uint32_t count; /* waves, equal steps; segments that CUDA was asked for in the last step,
+	uint32_t
+	        count; /* waves, equal steps; 1 where a backward pass follows (forward); segments that CUDA was asked for in the last step,
 	                   whose allocations are `blocks` (cached) */
 	char note
 	        [64]; /* the operator that made it; of the slab "logits" or "softmax"; "": not known */

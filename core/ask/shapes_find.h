@@ -12,6 +12,10 @@ struct gm_looking {
 	uint64_t parameters;              /* bytes */
 	size_t device;
 	uint32_t step;
+	uint32_t rise,
+	        rise_end;  /* events of its forward pass, of that micro-batch that keeps most */
+	bool has_backward; /* the step has a backward pass */
+	uint32_t begin;    /* its first event; without steps that of the peak */
 };
 
 /* Adds a block to a shape. */

@@ -7,37 +7,7 @@
 #include "base/search.h"
 #include "model/internal.h"
 #include "model/provenance.h"
-
-enum reason {
-	NO_RULE,
-	BEFORE_RECORD,
-	NO_STACK,
-	MOVED_PARAMETER,
-	MOVED_BUFFER,
-	MADE_BY_MODULE,
-	REGISTERED_BUFFER,
-	LOADED,
-	SHARDED,
-	TRAINED,
-	OPTIMIZER_KEEPS,
-	OPTIMIZER_TEMPORARY,
-	GRADIENT_KEPT,
-	GRADIENT_REDUCED,
-	BACKWARD_TEMPORARY,
-	FORWARD_KEPT,
-	FORWARD_TEMPORARY,
-	RECOMPUTED,
-	DATA_INPUT,
-	EVALUATION_INPUT,
-	DATA_LOADER,
-	WORKSPACE_NAMED,
-	WORKSPACE_SIZED,
-	WORKSPACE_AT_ONCE,
-	COLLECTIVE,
-	CACHE,
-	SHORT_LIVED,
-	REASON_COUNT,
-};
+#include "model/reasons.h"
 
 static const struct {
 	uint8_t category;
@@ -58,6 +28,21 @@ static const struct {
         [TRAINED] = {GM_CATEGORY_PARAMETER,
                 "it was there before the first step and stayed, and gradients or optimizer state "
                 "have its size"},
+        [AUTOCAST_WEIGHT] = {GM_CATEGORY_PARAMETER,
+                "autocast converted a parameter to half precision and keeps the copy"},
+        [AMBIGUOUS] = {GM_CATEGORY_UNKNOWN,
+                "gradients of its size follow, but more blocks of that size were there before the "
+                "first step than there are gradients"},
+        [INFERRED_PARAMETER] = {GM_CATEGORY_PARAMETER,
+                "inferred: it was there before the record began and stayed, and gradients of its "
+                "size follow"},
+        [INFERRED_STATE] = {GM_CATEGORY_OPTIMIZER_STATE,
+                "inferred: it was there before the record began and stayed, and for each gradient "
+                "of its size there are a parameter and as many more"},
+        [INFERRED_GRADIENT] = {GM_CATEGORY_GRADIENT,
+                "inferred: it was there before the record began, and zero_grad() freed it"},
+        [INFERRED_ACTIVATION] = {GM_CATEGORY_ACTIVATION,
+                "inferred: it was there before the record began, and backward freed it"},
         [OPTIMIZER_KEEPS] = {GM_CATEGORY_OPTIMIZER_STATE,
                 "the optimizer's step allocated it and kept it"},
         [OPTIMIZER_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
@@ -67,6 +52,13 @@ static const struct {
         [GRADIENT_REDUCED] = {GM_CATEGORY_GRADIENT, "a reduce-scatter left it behind in backward"},
         [BACKWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
                 "backward allocated it and freed it again: the gradient of an activation"},
+        [BACKWARD_ADDED] = {GM_CATEGORY_TEMPORARY,
+                "backward allocated it and freed it again, as large as a parameter: a gradient "
+                "that "
+                "was added to the one that is there, or that of an activation"},
+        [BACKWARD_CAST] = {GM_CATEGORY_TEMPORARY,
+                "backward allocated it and freed it again, as large as autocast's copy of a "
+                "parameter: the gradient of that, or of an activation"},
         [FORWARD_KEPT] = {GM_CATEGORY_ACTIVATION, "forward allocated it and left it behind"},
         [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it again"},
         [RECOMPUTED] = {GM_CATEGORY_ACTIVATION, "a checkpoint computed it again in backward"},
@@ -83,11 +75,6 @@ static const struct {
         [COLLECTIVE] = {GM_CATEGORY_COMMUNICATION, "torch.distributed moves data through it"},
         [CACHE] = {GM_CATEGORY_KV_CACHE, "the model's key-value cache keeps it"},
         [SHORT_LIVED] = {GM_CATEGORY_TEMPORARY, "it was freed where it was allocated"},
-};
-
-struct gm_categories {
-	uint8_t *reasons; /* by block */
-	size_t count;
 };
 
 /* What a stack says, once. */
@@ -110,6 +97,7 @@ struct working {
 	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
 	size_t parameter_count;
+	bool casts;                       /* autocast has converted a parameter */
 	GM_ARRAY(uint32_t) module_allocs; /* events: what modules allocate in evaluation */
 };
 
@@ -237,6 +225,21 @@ static enum reason in_init(const struct working *working, const struct origin *o
 	return NO_RULE;
 }
 
+/* Has it the size of a parameter in half of that one's precision? */
+static bool is_half_size(const struct working *working, uint64_t requested)
+{
+	return requested <= UINT64_MAX / 2 && is_parameter_size(working, requested * 2);
+}
+
+static enum reason freed_in_backward(const struct working *working, const struct gm_block *block)
+{
+	if (is_parameter_size(working, gm_block_requested(block)))
+		return BACKWARD_ADDED;
+	return working->casts && is_half_size(working, gm_block_requested(block))
+	               ? BACKWARD_CAST
+	               : BACKWARD_TEMPORARY;
+}
+
 static enum reason in_backward(const struct working *working, const struct gm_block *block,
         const struct origin *origin, struct gm_model_run born, const struct gm_model_run *died)
 {
@@ -245,7 +248,8 @@ static enum reason in_backward(const struct working *working, const struct gm_bl
 	            (died->phase != GM_PHASE_BACKWARD && died->phase != GM_PHASE_RECOMPUTE &&
 	                    died->first >= born.end);
 	if (!kept)
-		return born.phase == GM_PHASE_RECOMPUTE ? RECOMPUTED : BACKWARD_TEMPORARY;
+		return born.phase == GM_PHASE_RECOMPUTE ? RECOMPUTED
+		                                        : freed_in_backward(working, block);
 	if (origin->flags & GM_FROM_REDUCE)
 		return GRADIENT_REDUCED;
 	bool fits = is_parameter_size(working, block->requested ? block->requested : block->size);
@@ -271,14 +275,17 @@ static bool in_one_pass(const struct gm_model *model, size_t born, size_t died)
 	return true;
 }
 
-static enum reason in_forward(const struct gm_block *block, const struct origin *origin,
-        struct gm_model_run born, const struct gm_model_run *died, bool in_pass)
+static enum reason in_forward(const struct working *working, const struct gm_block *block,
+        const struct origin *origin, struct gm_model_run born, const struct gm_model_run *died,
+        bool in_pass)
 {
 	if (!died && is_workspace_size(block->requested ? block->requested : block->size) &&
 	        born.step <= 1)
 		return WORKSPACE_SIZED;
 	if (origin->flags & GM_FROM_CACHE)
 		return CACHE;
+	if (origin->flags & GM_FROM_AUTOCAST && is_half_size(working, gm_block_requested(block)))
+		return AUTOCAST_WEIGHT;
 	if (in_pass)
 		return FORWARD_TEMPORARY;
 	return FORWARD_KEPT;
@@ -336,7 +343,7 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 	case GM_PHASE_RECOMPUTE:
 		return in_backward(working, block, origin, born, died);
 	case GM_PHASE_FORWARD:
-		return in_forward(block, origin, born, died, in_pass);
+		return in_forward(working, block, origin, born, died, in_pass);
 	case GM_PHASE_EVALUATION:
 	case GM_PHASE_PREFILL:
 	case GM_PHASE_DECODE:
@@ -384,9 +391,10 @@ static bool look_at_all(struct working *working)
 		const struct origin *origin = origin_of_event(working, block->alloc);
 		if (!origin)
 			fits = false;
-		if (!origin || !(origin->flags & (made | GM_FROM_MODULE_CALL)))
+		if (!origin || !(origin->flags & (made | GM_FROM_MODULE_CALL | GM_FROM_AUTOCAST)))
 			continue;
 		run = run_of(model, run, block->alloc);
+		working->casts |= (origin->flags & GM_FROM_AUTOCAST) != 0;
 		if (origin->flags & GM_FROM_MODULE_CALL &&
 		        is_without_gradients(gm_run_at_index(model, run).phase))
 			fits = gm_array_push(&working->module_allocs, block->alloc);
@@ -400,36 +408,6 @@ static bool look_at_all(struct working *working)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
 	working->parameter_sizes = sizes.items;
 	working->parameter_count = sizes.count;
-	return fits;
-}
-
-/* Weights that no module made: what was there before the loop, and is trained in it as gradients of its size tell. */
-static bool find_trained(struct working *working)
-{
-	const struct gm_model *model = working->model;
-	const uint8_t *reasons_of = working->categories->reasons;
-	GM_ARRAY(uint64_t) sizes = {0};
-	bool fits = true;
-	for (size_t i = 0; fits && i < working->categories->count; i++) {
-		if (reasons_of[i] != GRADIENT_KEPT && reasons_of[i] != OPTIMIZER_KEEPS)
-			continue;
-		fits = gm_array_push(&sizes, model->blocks.items[i].requested);
-	}
-	if (fits && sizes.count)
-		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
-	for (size_t i = 0; fits && sizes.count && i < working->categories->count; i++) {
-		const struct gm_block *block = &model->blocks.items[i];
-		uint32_t end = gm_block_end(block);
-		if (reasons_of[i] != NO_RULE ||
-		        gm_model_phase(model, block->alloc) != GM_PHASE_INIT ||
-		        (end != GM_NO_EVENT && gm_model_step(model, end) == 0 &&
-		                gm_model_phase(model, end) == GM_PHASE_INIT))
-			continue;
-		if (bsearch(&block->requested, sizes.items, sizes.count, sizeof(*sizes.items),
-		            compare_sizes))
-			working->categories->reasons[i] = TRAINED;
-	}
-	gm_array_deinit(&sizes);
 	return fits;
 }
 
@@ -456,7 +434,7 @@ static struct gm_error *work(struct working *working)
 		working->categories->reasons[i] = (uint8_t)judge(working, block, site, origin, born,
 		        end == SIZE_MAX ? NULL : &died, in_one_pass(model, run, end));
 	}
-	return find_trained(working) ? NULL : &gm_error_no_memory;
+	return gm_reasons_infer(model, working->categories) ? NULL : &gm_error_no_memory;
 }
 
 static struct gm_error *create(const struct gm_model *model, struct gm_categories **ret_categories)

@@ -56,7 +56,9 @@ static uint32_t of_frame(const char *file, const char *name)
 		return GM_FROM_MODULE_INIT;
 	if (strstr(file, "torch/distributed/") || strstr(file, "torch/nn/parallel/"))
 		return distributed(file, name);
-	if (gm_text_ends_with(file, "torch/cuda/nccl.py"))
+	if (gm_text_ends_with(file, "torch/cuda/nccl.py") ||
+	        (strstr(file, "deepspeed/runtime/zero/") &&
+	                (strstr(name, "gather") || strstr(name, "fetch_sub_module"))))
 		return GM_FROM_COLLECTIVE;
 	if (strstr(file, "torch/utils/data/"))
 		return GM_FROM_DATA_LOADER;
@@ -76,7 +78,7 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
 	uint32_t flags = 0;
-	bool in_closure = false;
+	bool in_closure = false, applied = false;
 	struct gm_step_frame inner = {0};
 	*ret_apply_line = 0;
 	for (size_t i = 0; i < count && i < FRAMES_MAX; i++) {
@@ -92,9 +94,13 @@ uint32_t gm_provenance_python(const struct gm_log *log, uint32_t stack, uint32_t
 		inner = now;
 		if (in_closure)
 			found &= ~(uint32_t)GM_FROM_OPTIMIZER;
-		/* the innermost _apply is the one that converts; those further out went to its module */
-		if (found == GM_FROM_APPLY && !*ret_apply_line && strcmp(name, "_apply") == 0)
-			*ret_apply_line = frame.line;
+		/* The innermost _apply is the one that converts; those further out went to its module. A recurrent network's own
+		 * makes one block of its weights, and says nothing of where the others are converted. */
+		if (strcmp(name, "_apply") == 0 && !applied) {
+			applied = true;
+			if (found == GM_FROM_APPLY)
+				*ret_apply_line = frame.line;
+		}
 		flags |= found;
 	}
 	return flags;
@@ -107,6 +113,8 @@ static uint32_t of_function(const char *name)
 	        strstr(name, "getUserDefinedWorkspace") || strstr(name, "CuDNNWorkspace") ||
 	        strstr(name, "cudnn::Workspace"))
 		return GM_FROM_WORKSPACE;
+	if (strstr(name, "autocast::cached_cast"))
+		return GM_FROM_AUTOCAST;
 	if (strstr(name, "c10d::Reducer") || strstr(name, "c10d::ProcessGroup"))
 		return GM_FROM_COLLECTIVE;
 	return 0;

@@ -186,11 +186,10 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 			fprintf(out, "; %u steps look the same", shape->count);
 		break;
 	case GM_SHAPE_FORWARD:
-		fprintf(out,
-		        "forward rises: %s of activations in %" PRIu64
-		        " block%s wait%s for backward",
-		        size, shape->blocks, gm_text_s(shape->blocks),
-		        shape->blocks == 1 ? "s" : "");
+		fprintf(out, "forward rises: %s of activations in %" PRIu64 " block%s", size,
+		        shape->blocks, gm_text_s(shape->blocks));
+		if (shape->count)
+			fprintf(out, " wait%s for backward", shape->blocks == 1 ? "s" : "");
 		break;
 	case GM_SHAPE_SLAB:
 		fprintf(out, "the slab%s%s: one block of %s, %.0f %% of forward's rise",

@@ -45,9 +45,13 @@ def true_category(seen):
     return next((name for name in RANK if name in seen), None)
 
 
-def fits(true, category):
+# No hook sees what .cuda() makes on its way, and a copy of a weight whose layer's input needs no gradient is not saved.
+UNSEEN = ("Module.to() or .cuda() moved it", "autocast converted a parameter")
+
+
+def fits(true, category, reason):
     if true is None:  # no hook saw it: nobody's but PyTorch's own
-        return category in ("temporary", "workspace", "communication", "unknown")
+        return category in ("temporary", "workspace", "communication", "unknown") or reason.startswith(UNSEEN)
     return category == true
 
 
@@ -93,7 +97,7 @@ def rates(run_gpumem, folder, seeds):
         for (true, told), size in one.items():
             phases[true == told, true, told, seed] += size
         for (true, told, reason), size in other.items():
-            categories[fits(true, told), true, told, reason, seed] += size
+            categories[fits(true, told, reason), true, told, reason, seed] += size
     return phases, categories
 
 

@@ -107,7 +107,9 @@ def write_program(seed):
     width, rows = pick.choice([256, 320, 512, 768]), pick.choice([512, 1024, 2048])
     model = pick.choice(list(MODELS))
     half = model in ("mlp", "scaled", "checkpointed") and chance(0.15)
-    autocast = not half and model not in ("lstm", "gru") and chance(0.3)
+    autocast = not half and model not in ("lstm", "gru", "scaled") and chance(0.3)
+    if autocast:  # a copy of a weight is known by its shape, which no activation shall have
+        rows += 128
     optimizer = pick.choice(["SGD", "Adam", "AdamW", "LBFGS", "AdamClosure"])
     if half and optimizer == "LBFGS":
         optimizer = "SGD"
@@ -313,6 +315,7 @@ def write_program(seed):
 # --- what the programs see of it -------------------------------------------------------------------------------------
 
 windows, notes = [], []
+halved = set()  # shapes of what autocast converts: parameters in single precision
 
 
 class window:
@@ -339,6 +342,8 @@ def note(tensor, category):
 def watch(model, trained=True):
     for parameter in model.parameters():
         note(parameter, "parameter")
+        if parameter.element_size() == 4 and parameter.dim() > 1:
+            halved.add(parameter.shape)
         if trained and not hasattr(parameter, "watched"):
             parameter.watched = True
             parameter.register_post_accumulate_grad_hook(lambda p: note(p.grad, "gradient"))
@@ -392,7 +397,8 @@ def run_program(folder, seed):
             in_backward, depth = False, before
 
     def pack(tensor):
-        note(tensor, "activation")
+        is_copy = tensor.dtype is torch.float16 and {tensor.shape, tensor.shape[::-1]} & halved
+        note(tensor, "parameter" if is_copy else "activation")
         return tensor
 
     nn.modules.module.register_module_forward_pre_hook(before_module)

@@ -99,14 +99,19 @@ def after_step(optimizer, args, kwargs):
         note_all(state, "optimizer_state")
 
 
+shapes = set()  # of parameters; no activation has one of them
+
+
 def pack(tensor):
-    note(tensor, "activation")
+    is_copy = tensor.dtype is torch.float16 and {tensor.shape, tensor.shape[::-1]} & shapes  # autocast's
+    note(tensor, "copy" if is_copy else "activation")
     return tensor.detach()
 
 
 def watch(model):
     for parameter in model.parameters():
         note(parameter, "parameter")
+        shapes.add(parameter.shape)
         parameter.register_post_accumulate_grad_hook(lambda p: note(p.grad, "gradient"))
     for buffer in model.buffers():
         note(buffer, "buffer")
@@ -143,7 +148,7 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def batch(rows=2048, width=512):
+def batch(rows=2304, width=512):
     inputs = torch.randn(rows, width, device="cuda")
     targets = torch.zeros(rows, dtype=torch.long, device="cuda")
     note(inputs, "input")

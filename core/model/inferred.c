@@ -1,0 +1,216 @@
+/*
+ * What is inferred from sizes. A gradient has the size of its parameter, and there are as many at once as there are parameters
+ * of that size. So what was there before the first step and stays is a parameter if gradients of its size come and no
+ * more blocks can be meant than there are gradients. Where recording began late, a parameter's state is among these
+ * blocks too: with N gradients and a multiple of N blocks, N are parameters and the others the optimizer's.
+ */
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "model/internal.h"
+#include "model/reasons.h"
+
+enum { STATES_MAX = 4 }; /* of a parameter, in the optimizers that there are */
+
+/* All of one size. */
+struct of_size {
+	uint64_t size;
+	uint32_t gradients, states; /* at once, at most */
+	uint32_t told;              /* parameters that are told otherwise, and outlive start-up */
+	uint32_t made;              /* before the first step, by nobody known */
+	uint32_t there;             /* before the record began, and to its end */
+	uint32_t given;             /* of these, parameters */
+};
+
+/* One more, or one fewer, from an event on. */
+struct change {
+	uint64_t size;
+	uint32_t event;
+	int8_t by;
+};
+
+struct inferring {
+	const struct gm_model *model;
+	uint8_t *reasons;
+	GM_ARRAY(struct of_size) sizes; /* ascending */
+	GM_ARRAY(struct change) changes;
+	bool no_memory;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct change *left = a, *right = b;
+	if (left->size != right->size)
+		return left->size < right->size ? -1 : 1;
+	if (left->event != right->event)
+		return left->event < right->event ? -1 : 1;
+	return left->by - right->by;
+}
+
+static struct of_size *of_size(struct inferring *inferring, const struct gm_block *block)
+{
+	uint64_t size = gm_block_requested(block);
+	struct of_size *items = inferring->sizes.items;
+	size_t at = gm_partition_point(inferring->sizes.count, middle, items[middle].size < size);
+	return at < inferring->sizes.count && items[at].size == size ? &items[at] : NULL;
+}
+
+/* How many blocks of one reason there are at once, by size; into `gradients` or `states`. */
+static void count_at_once(struct inferring *inferring, enum reason reason, bool states)
+{
+	inferring->changes.count = 0;
+	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
+		const struct gm_block *block = &inferring->model->blocks.items[i];
+		uint64_t size = gm_block_requested(block);
+		if (inferring->reasons[i] != reason)
+			continue;
+		inferring->no_memory |=
+		        !gm_array_push(
+		                &inferring->changes, ((struct change){size, block->alloc, 1})) ||
+		        (gm_block_end(block) != GM_NO_EVENT &&
+		                !gm_array_push(&inferring->changes,
+		                        ((struct change){size, gm_block_end(block), -1})));
+	}
+	struct change *changes = inferring->changes.items;
+	if (inferring->changes.count)
+		qsort(changes, inferring->changes.count, sizeof(*changes), compare);
+	uint32_t now = 0;
+	for (size_t i = 0; i < inferring->changes.count; i++) {
+		now = i && changes[i].size == changes[i - 1].size ? now : 0;
+		now = changes[i].by > 0 ? now + 1 : now - 1;
+		struct of_size *of =
+		        of_size(inferring, &(struct gm_block){.requested = changes[i].size});
+		uint32_t *most = states ? &of->states : &of->gradients;
+		*most = now > *most ? now : *most;
+	}
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+	const struct of_size *left = a, *right = b;
+	return left->size < right->size ? -1 : left->size > right->size;
+}
+
+/* The sizes of gradients and states: of others nothing is inferred. */
+static void gather_sizes(struct inferring *inferring)
+{
+	for (size_t i = 0; i < inferring->model->blocks.count; i++)
+		if (inferring->reasons[i] == GRADIENT_KEPT ||
+		        inferring->reasons[i] == OPTIMIZER_KEEPS)
+			inferring->no_memory |= !gm_array_push(&inferring->sizes,
+			        ((struct of_size){.size = gm_block_requested(
+			                                  &inferring->model->blocks.items[i])}));
+	size_t count = inferring->sizes.count, kept = 0;
+	struct of_size *items = inferring->sizes.items;
+	if (count)
+		qsort(items, count, sizeof(*items), compare_sizes);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || items[kept - 1].size != items[i].size)
+			items[kept++] = items[i];
+	inferring->sizes.count = kept;
+}
+
+/* Was it freed before the first step? */
+static bool ends_in_init(const struct gm_model *model, const struct gm_block *block)
+{
+	uint32_t end = gm_block_end(block);
+	return end != GM_NO_EVENT && gm_model_step(model, end) == 0 &&
+	       gm_model_phase(model, end) == GM_PHASE_INIT;
+}
+
+/* Made before the first step by nobody known, and there in it. */
+static bool is_made(const struct inferring *inferring, size_t index)
+{
+	const struct gm_block *block = &inferring->model->blocks.items[index];
+	return inferring->reasons[index] == NO_RULE && block->alloc != GM_NO_EVENT &&
+	       gm_model_phase(inferring->model, block->alloc) == GM_PHASE_INIT &&
+	       !ends_in_init(inferring->model, block);
+}
+
+static bool is_there(const struct inferring *inferring, size_t index)
+{
+	const struct gm_block *block = &inferring->model->blocks.items[index];
+	return inferring->reasons[index] == BEFORE_RECORD && block->alloc != GM_NO_EVENT &&
+	       gm_block_end(block) == GM_NO_EVENT;
+}
+
+static void count_candidates(struct inferring *inferring)
+{
+	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
+		const struct gm_block *block = &inferring->model->blocks.items[i];
+		struct of_size *of = of_size(inferring, block);
+		if (!of)
+			continue;
+		bool is_told = inferring->reasons[i] == MOVED_PARAMETER ||
+		               inferring->reasons[i] == MADE_BY_MODULE ||
+		               inferring->reasons[i] == LOADED;
+		of->told += is_told && !ends_in_init(inferring->model, block);
+		of->made += is_made(inferring, i);
+		of->there += is_there(inferring, i);
+	}
+}
+
+static enum reason of_made(const struct of_size *of)
+{
+	uint32_t most = of->gradients ? of->gradients : of->states;
+	return of->told + of->made <= most ? TRAINED : of->told >= most ? NO_RULE : AMBIGUOUS;
+}
+
+static enum reason of_there(struct of_size *of)
+{
+	uint32_t most = of->gradients, all = of->there;
+	if (!most || of->told)
+		return BEFORE_RECORD;
+	if (all <= most)
+		return INFERRED_PARAMETER;
+	if (of->states || all % most != 0 || all / most > 1 + STATES_MAX)
+		return BEFORE_RECORD;
+	return of->given++ < most ? INFERRED_PARAMETER : INFERRED_STATE;
+}
+
+/* What was there before the record began and was freed in it. */
+static enum reason of_freed(
+        const struct gm_model *model, const struct gm_block *block, const struct of_size *of)
+{
+	switch (gm_model_phase(model, gm_block_end(block))) {
+	case GM_PHASE_ZERO_GRAD:
+		return of && of->gradients ? INFERRED_GRADIENT : BEFORE_RECORD;
+	case GM_PHASE_BACKWARD:
+		return INFERRED_ACTIVATION;
+	default:
+		return BEFORE_RECORD;
+	}
+}
+
+static void infer(struct inferring *inferring)
+{
+	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
+		const struct gm_block *block = &inferring->model->blocks.items[i];
+		struct of_size *of = of_size(inferring, block);
+		uint8_t *reason = &inferring->reasons[i];
+		if (of && is_made(inferring, i))
+			*reason = (uint8_t)of_made(of);
+		else if (of && is_there(inferring, i))
+			*reason = (uint8_t)of_there(of);
+		else if (*reason == BEFORE_RECORD && gm_block_end(block) != GM_NO_EVENT)
+			*reason = (uint8_t)of_freed(inferring->model, block, of);
+	}
+}
+
+bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *categories)
+{
+	struct inferring inferring = {.model = model, .reasons = categories->reasons};
+	gather_sizes(&inferring);
+	if (!inferring.no_memory) {
+		count_at_once(&inferring, GRADIENT_KEPT, false);
+		count_at_once(&inferring, OPTIMIZER_KEEPS, true);
+	}
+	if (!inferring.no_memory) {
+		count_candidates(&inferring);
+		infer(&inferring);
+	}
+	gm_array_deinit(&inferring.sizes);
+	gm_array_deinit(&inferring.changes);
+	return !inferring.no_memory;
+}
