@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 const char *gm_cause_name(enum gm_cause_kind kind)
 {
 	static const char *const names[GM_CAUSE_COUNT] = {
@@ -19,6 +21,8 @@ const char *gm_cause_name(enum gm_cause_kind kind)
 	        [GM_CAUSE_TEMPORARY] = "temporary",
 	        [GM_CAUSE_NATIVE] = "native",
 	        [GM_CAUSE_INTERPRETER_EXIT] = "interpreter_exit",
+	        [GM_CAUSE_STORAGE_CHANGE] = "storage_change",
+	        [GM_CAUSE_RESULT_DROPPED] = "result_dropped",
 	};
 	return (unsigned)kind < GM_CAUSE_COUNT ? names[kind] : "unknown";
 }
@@ -60,6 +64,12 @@ void gm_teardown_read(
 	static const char *const wrapper[] = {"THPVariable_dealloc", "THPVariable_subclass_dealloc",
 	        "THPVariable_clear", "THPVariable_subclass_clear", "THPVariable_tryResurrect",
 	        NULL};
+	static const char *const generator[] = {
+	        "PyIter_Send", "gen_close", "gen_send_ex", "_PyGen_Send", NULL};
+	static const char *const storage[] = {"THPVariable_set_(", "THPVariable_resize_(",
+	        "THPVariable_resize_as_(", "THPVariable_set_data(", "THPStorage_resize_(", NULL};
+	static const char *const in_place[] = {
+	        "PyNumber_InPlace", "PySequence_InPlace", "list_inplace_", "dict_ior", NULL};
 	static const char *const engine[] = {
 	        "autograd::Engine::", "autograd::GraphTask", "autograd::call_function", NULL};
 	static const char *const node[] = {"SavedVariable", "autograd::deleteNode",
@@ -84,10 +94,18 @@ void gm_teardown_read(
 		                (strchr(place.function, '~') || strstr(place.function, "release")));
 		/* Whether or not a wrapper was further in: a saved tensor may own its Python object. */
 		teardown.node |= is_node;
-		if (is_node || strstr(place.function, "autograd::generated::"))
+		/* what the node behind it is called says nothing: that one saved something else, or nothing */
+		if (!teardown.node_name && strstr(place.function, "autograd::AccumulateGrad"))
+			teardown.leaf = true;
+		if (teardown.leaf)
+			teardown.node = true;
+		else if (is_node || strstr(place.function, "autograd::generated::"))
 			find_node_name(place.function, &teardown);
 		teardown.wrapper |= any_of(place.function, wrapper);
 		teardown.engine |= any_of(place.function, engine);
+		teardown.generator |= any_of(place.function, generator);
+		teardown.storage |= any_of(place.function, storage);
+		teardown.in_place |= any_of(place.function, in_place);
 		teardown.collector |= any_of(place.function, collector);
 		teardown.finalizing |= any_of(place.function, finalizing);
 	}
@@ -132,6 +150,8 @@ static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
 		return GM_CAUSE_UNKNOWN;
 	if (strcmp(name, "collect") == 0)
 		return GM_CAUSE_GC_CYCLE;
+	if (strcmp(name, "close") == 0)
+		return GM_CAUSE_GENERATOR_END;
 	return strstr(name, "attr") ? GM_CAUSE_ATTRIBUTE_CHANGE : GM_CAUSE_CONTAINER_CHANGE;
 }
 
@@ -151,6 +171,43 @@ static bool made_by_statement(
 {
 	struct gm_frame_place maker;
 	return find_code(log, made->python_stack, place->code, &maker) && maker.line == place->line;
+}
+
+/* The function that the statement in `place` called, in which a block was made; false: it made it itself, or a function of a
+ * library did. */
+static bool find_callee(const struct gm_log *log, const struct gm_event *made,
+        const struct gm_frame_place *place, struct gm_frame_place *ret_callee)
+{
+	struct gm_frame_place frame, inner = {0};
+	for (size_t i = 0; gm_place_frame(log, made->python_stack, i, &frame); i++) {
+		if (frame.code == place->code) {
+			*ret_callee = inner;
+			return inner.code && !gm_file_is_library(inner.file);
+		}
+		inner = frame;
+	}
+	return false;
+}
+
+/* No name of the statement is it: by what the native frames show, or by what the statement called. */
+static void by_teardown(const struct gm_log *log, const struct gm_event *made, bool own,
+        bool same_step, struct gm_cause *cause)
+{
+	struct gm_frame_place callee;
+	bool called = own && find_callee(log, made, &cause->place, &callee);
+	if (cause->teardown.storage) {
+		cause->kind = GM_CAUSE_STORAGE_CHANGE;
+	} else if (cause->teardown.generator) {
+		cause->kind = GM_CAUSE_GENERATOR_END;
+		cause->dying = called ? callee : cause->dying;
+	} else if (cause->teardown.in_place) {
+		cause->kind = GM_CAUSE_CONTAINER_CHANGE;
+	} else if (called && cause->place.op == GM_OP_POP_TOP) {
+		cause->kind = GM_CAUSE_RESULT_DROPPED;
+		cause->dying = callee;
+	} else if (own && same_step) {
+		cause->kind = GM_CAUSE_TEMPORARY;
+	}
 }
 
 static bool in_optimizer(const struct gm_log *log, uint32_t stack)
@@ -199,8 +256,7 @@ static void by_instruction(const struct gm_log *log, const struct gm_event *made
 			cause->kind = GM_CAUSE_UNKNOWN;
 		break;
 	case GM_CAUSE_UNKNOWN:
-		if (own && same_step)
-			cause->kind = GM_CAUSE_TEMPORARY;
+		by_teardown(log, made, own, same_step, cause);
 		break;
 	default:
 		break;
@@ -219,6 +275,7 @@ void gm_cause_find(
 		gm_log_event(log, block->alloc, &made);
 	struct gm_cause cause = {.step = gm_model_step(model, number)};
 	gm_teardown_read(log, freed.native_stack, &cause.teardown);
+	cause.in_backward = gm_model_phase(model, number) == GM_PHASE_BACKWARD;
 	bool has_place = gm_place_frame(log, freed.python_stack, 0, &cause.place);
 	bool same_step = has_made && gm_model_step(model, block->alloc) == cause.step;
 	const struct gm_teardown *teardown = &cause.teardown;

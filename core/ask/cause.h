@@ -25,15 +25,21 @@ enum gm_cause_kind {
 	GM_CAUSE_TEMPORARY,
 	GM_CAUSE_NATIVE,
 	GM_CAUSE_INTERPRETER_EXIT,
+	GM_CAUSE_STORAGE_CHANGE, /* the tensor lives on with other memory: set_(), resize_() */
+	GM_CAUSE_RESULT_DROPPED, /* it went with what a function returned, which nothing took */
 	GM_CAUSE_COUNT,
 };
 const char *gm_cause_name(enum gm_cause_kind kind);
 
 /* What the native frames of a free show, from the allocator outwards to the first Python frame. */
 struct gm_teardown {
-	bool named;            /* some of the frames had names */
-	bool node;             /* a node of the autograd graph was releasing what it saved */
-	bool engine;           /* within a backward pass */
+	bool named;  /* some of the frames had names */
+	bool node;   /* a node of the autograd graph was releasing what it saved */
+	bool engine; /* within a backward pass */
+	bool leaf; /* innermost of nodes the one that gathers a leaf's gradient, which saves nothing */
+	bool generator;        /* a generator or coroutine had ended */
+	bool storage;          /* a tensor was given other memory */
+	bool in_place;         /* an operator changed an object in place: `|=` */
 	bool wrapper;          /* a Python tensor was being deallocated */
 	bool collector;        /* within the cyclic garbage collector */
 	bool finalizing;       /* the interpreter was shutting down */
@@ -46,8 +52,10 @@ struct gm_cause {
 	const char *name; /* of the variable, attribute or local; NULL: none or not known */
 	struct gm_frame_place place; /* the statement; code 0: none */
 	struct gm_frame_place
-	        dying; /* the function that returned, for function_return; code 0: none */
+	        dying; /* the function that returned or ended: function_return, generator_end, result_dropped; code
+	                  0: none */
 	uint32_t step;
+	bool in_backward; /* it was freed while a backward pass ran */
 	struct gm_teardown teardown;
 };
 

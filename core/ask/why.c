@@ -73,13 +73,15 @@ static void put_autograd(FILE *out, const struct gm_why *why)
 	if (cause->teardown.node_name)
 		fprintf(out, " (saved for backward by %.*s)", cause->teardown.node_name_length,
 		        cause->teardown.node_name);
+	else if (cause->teardown.leaf)
+		fputs(" (as a leaf of it)", out);
 	if (cause->name && !cause->dying.code)
 		fprintf(out, " when the graph of `%s` went away, as `%s` was let go", cause->name,
 		        cause->name);
 	else if (cause->dying.code)
 		fprintf(out, " when %s() returned and the graph that its %s kept went away",
 		        cause->dying.function, cause->name ? cause->name : "locals");
-	else if (cause->teardown.engine || cause->place.code)
+	else if (cause->teardown.engine || cause->in_backward)
 		fputs(" during the backward pass", out);
 }
 
@@ -125,7 +127,10 @@ static void put_cause(FILE *out, const struct gm_why *why)
 		fputs("let go when an exception, whose traceback held it, was cleared", out);
 		break;
 	case GM_CAUSE_GENERATOR_END:
-		fputs("let go when a generator ended", out);
+		if (cause->dying.code)
+			fprintf(out, "let go when %s() ended", cause->dying.function);
+		else
+			fputs("let go when a generator ended", out);
 		if (cause->name)
 			fprintf(out, ", whose local `%s` held it", cause->name);
 		break;
@@ -138,6 +143,14 @@ static void put_cause(FILE *out, const struct gm_why *why)
 		break;
 	case GM_CAUSE_NATIVE:
 		fputs("let go by native code outside Python", out);
+		break;
+	case GM_CAUSE_STORAGE_CHANGE:
+		fputs("let go when its tensor was given other memory, as set_() and resize_() do,",
+		        out);
+		break;
+	case GM_CAUSE_RESULT_DROPPED:
+		fprintf(out, "let go with the result of %s(), which nothing took,",
+		        cause->dying.function);
 		break;
 	case GM_CAUSE_INTERPRETER_EXIT:
 		fputs("let go as the interpreter exited", out);
@@ -238,9 +251,17 @@ static void put_held_until(FILE *out, const struct gm_why *why)
 		if (cause->name)
 			fprintf(out, "the local `%s` of %s()", cause->name,
 			        cause->dying.code ? cause->dying.function : "a function");
+		else if (cause->dying.code)
+			fprintf(out, "the locals of %s()", cause->dying.function);
 		else
-			fprintf(out, "the locals of %s()",
-			        cause->dying.code ? cause->dying.function : "a function");
+			fprintf(out, "the locals of a %s",
+			        cause->kind == GM_CAUSE_GENERATOR_END ? "generator" : "function");
+		break;
+	case GM_CAUSE_RESULT_DROPPED:
+		fprintf(out, "the result of %s()", cause->dying.function);
+		break;
+	case GM_CAUSE_STORAGE_CHANGE:
+		fputs("a tensor that has other memory now", out);
 		break;
 	case GM_CAUSE_ATTRIBUTE_CHANGE:
 		fputs("the attribute ", out);

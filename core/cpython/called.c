@@ -67,7 +67,9 @@ static bool lets_go(const char *name)
 {
 	static const char *const names[] = {"pop", "clear", "popitem", "popleft", "remove",
 	        "discard", "update", "append", "appendleft", "extend", "insert", "__delitem__",
-	        "__setitem__", "delattr", "setattr", "__delattr__", "__setattr__", "collect"};
+	        "__setitem__", "delattr", "setattr", "__delattr__", "__setattr__", "collect",
+	        "close", "cache_clear", "get", "get_nowait", "heappop", "heapreplace",
+	        "heappushpop", "reset"};
 
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)

@@ -1,0 +1,51 @@
+"""What released a block, for ways that leave little on the stack: each line of the program says what `why` has to tell."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import PYTHON
+
+PROGRAM = Path(__file__).parent / "programs" / "let_go.py"
+EXPECTED = {
+    number: match[1]
+    for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
+    if (match := re.search(r"# -> (\w+)$", line))
+}
+# From 3.12 on the interpreter drives a coroutine without a function of C, which is what tells.
+FROM_3_12 = {"await awaited()", "yield from generator()"}
+
+
+@pytest.fixture(scope="module")
+def told(run_gpumem, tmp_path_factory):
+    out = tmp_path_factory.mktemp("let_go") / "run.gpumem"
+    run_gpumem("run", "--sim", "-o", out, "--", PYTHON, PROGRAM).check()
+    told = {}
+    for event in run_gpumem("events", out, "--json").check().json_lines():
+        if event["action"] != "alloc" or event["size"] != 1 << 20:
+            continue
+        answer = run_gpumem("why", out, f"#{event['n']}", "--json").check().json()
+        if answer["cause"] and answer["cause"]["line"]:
+            told.setdefault(answer["cause"]["line"], []).append(answer)
+    return told
+
+
+@pytest.mark.skipif(Path(PYTHON) != Path(sys.executable), reason="the lines are those of this Python")
+@pytest.mark.parametrize("line", EXPECTED)
+def test_what_released_it(told, line):
+    text = PROGRAM.read_text().splitlines()[line - 1]
+    if sys.version_info >= (3, 12) and any(part in text for part in FROM_3_12):
+        pytest.skip("not told from 3.12 on")
+    kinds = [answer["cause"]["kind"] for answer in told.get(line, [])]
+    assert kinds == [EXPECTED[line]], text
+
+
+def test_a_sentence_names_what_ended_and_no_pass_that_did_not_run(told):
+    sentences = {answer["cause"]["line"]: answer["sentence"] for answers in told.values() for answer in answers}
+    by_text = {PROGRAM.read_text().splitlines()[line - 1].strip(): text for line, text in sentences.items()}
+    assert "when awaited() ended" in by_text["await awaited()  # -> generator_end"]
+    assert "the result of gives()" in by_text["gives()  # -> result_dropped"]
+    assert "as a leaf" in by_text["loss = None  # -> autograd_release"]
+    assert not any("backward pass" in text or "SumBackward" in text for text in sentences.values())
