@@ -6,18 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/driven.h"
 #include "ask/modules.h"
 #include "ask/operator.h"
 #include "ask/place.h"
+#include "ask/tree.h"
 #include "ask/who_holds.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
 void gm_blocks_deinit(struct gm_blocks *blocks)
 {
-	for (size_t i = 0; i < blocks->group_count; i++)
+	for (size_t i = 0; i < blocks->group_count; i++) {
 		free(blocks->groups[i].key);
+		free(blocks->groups[i].site);
+	}
 	free(blocks->groups);
+	gm_driven_destroy(blocks->driven);
+	if (blocks->tree)
+		gm_tree_deinit(blocks->tree);
+	free(blocks->tree);
 	free(blocks->live);
 	free(blocks->notes);
 	*blocks = (struct gm_blocks){0};
@@ -45,33 +53,57 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
 }
 
-/* "train.py:7 in train < train.py:20 in <module>", or the site alone. */
-static char *stack_key(const struct gm_log *log, uint32_t stack, bool whole)
+/* "train.py:7 in train < train.py:20 in <module>" */
+static char *stack_key(const struct gm_log *log, uint32_t stack)
 {
 	struct gm_frame_place place;
 	char *text = NULL;
-	size_t size;
+	size_t size, i = 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return NULL;
-	if (!whole) {
-		if (gm_place_site(log, stack, &place))
-			fprintf(out, "%s:%u in %s", place.file, place.line, place.function);
-		else
-			fputs("unknown", out);
-	} else {
-		size_t i = 0;
-		for (; gm_place_frame(log, stack, i, &place); i++)
-			fprintf(out, "%s%s:%u in %s", i ? " < " : "",
-			        gm_place_base_name(place.file), place.line, place.function);
-		if (i == 0)
-			fputs("unknown", out);
-	}
+	for (; gm_place_frame(log, stack, i, &place); i++)
+		fprintf(out, "%s%s:%u in %s", i ? " < " : "", gm_place_base_name(place.file),
+		        place.line, place.function);
+	if (i == 0)
+		fputs("unknown", out);
 	if (fclose(out) != 0) {
 		free(text);
 		return NULL;
 	}
 	return text;
+}
+
+/* "train.py:7 in train", "model.py:9 in Net.forward ← train.py:7", "MmBackward0 (mm)", "unknown" */
+static bool line_group(const struct gm_blocks *blocks, uint32_t block, struct gm_group *group)
+{
+	const struct gm_log *log = gm_model_log(blocks->model);
+	uint32_t alloc = gm_model_block(blocks->model, block)->alloc;
+	struct gm_event event = {0};
+	struct gm_told_site site;
+	if (alloc != GM_NO_EVENT)
+		gm_log_event(log, alloc, &event);
+	if (alloc == GM_NO_EVENT || !gm_told_site(blocks->driven, log, &event, &site)) {
+		group->key = strdup("unknown");
+		return group->key;
+	}
+	size_t size;
+	FILE *out = open_memstream(&group->key, &size);
+	if (!out)
+		return false;
+	if (site.place.code)
+		fprintf(out, "%s:%u in %s", site.place.file, site.place.line, site.place.function);
+	if (site.place.code && (site.node[0] || site.operator_name[0]))
+		fputs(": ", out);
+	gm_put_node(&site, out);
+	if (site.caller.code)
+		fprintf(out, " ← %s:%u", site.caller.file, site.caller.line);
+	if (fclose(out) != 0)
+		return false;
+	group->site = malloc(sizeof(site));
+	if (group->site)
+		*group->site = site;
+	return group->site;
 }
 
 enum { LABELS_MAX = 16 };
@@ -113,7 +145,7 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 	if (by == GM_BY_OPERATOR)
 		return strdup(gm_operator_of(log, native, name) ? name : "no operator is known");
 	if (by != GM_BY_MODULE)
-		return stack_key(log, python, by == GM_BY_STACK);
+		return stack_key(log, python);
 	char *modules = gm_modules_of_stack(log, python);
 	if (!modules || modules[0])
 		return modules;
@@ -173,6 +205,7 @@ static void merge_groups(struct gm_blocks *blocks)
 			into->bytes += from->bytes;
 			into->blocks += from->blocks;
 			free(from->key);
+			free(from->site);
 		} else {
 			blocks->groups[++kept] = *from;
 		}
@@ -203,8 +236,9 @@ static struct gm_error *group_by_module(struct gm_blocks *blocks, char **names)
 		                                        GM_BY_MODULE);
 		if (!key)
 			return &gm_error_no_memory;
-		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){key, gm_model_block(blocks->model, index)->size, 1};
+		blocks->groups[blocks->group_count++] = (struct gm_group){.key = key,
+		        .bytes = gm_model_block(blocks->model, index)->size,
+		        .blocks = 1};
 	}
 	return NULL;
 }
@@ -225,7 +259,7 @@ static struct gm_error *make_module_groups(struct gm_context *context, struct gm
 		if (!key)
 			return &gm_error_no_memory;
 		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){key, blocks->unattributed, 0};
+		        (struct gm_group){.key = key, .bytes = blocks->unattributed};
 	}
 	if (!error)
 		merge_groups(blocks);
@@ -253,6 +287,8 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 			tag = gm_model_labels(blocks->model, blocks->live[i], &label, 1)
 			              ? blocks->live[i]
 			              : UINT64_MAX;
+		else if (by == GM_BY_LINE && (!python || block->flags & GM_EVENT_BORROWED))
+			tag |= (uint64_t)native << 32; /* whose names tell the work */
 		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
 	}
 	if (count)
@@ -266,18 +302,22 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 		}
 	}
 	for (size_t i = 0; count && i <= kept; i++) {
-		char *key = group_key(blocks->model, blocks->categories, sums[i].block, by);
-		if (!key)
+		struct gm_group *group = &blocks->groups[blocks->group_count++];
+		*group = (struct gm_group){.bytes = sums[i].bytes, .blocks = sums[i].blocks};
+		if (by == GM_BY_LINE)
+			line_group(blocks, sums[i].block, group);
+		else
+			group->key =
+			        group_key(blocks->model, blocks->categories, sums[i].block, by);
+		if (!group->key)
 			return &gm_error_no_memory;
-		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){key, sums[i].bytes, sums[i].blocks};
 	}
 	if (blocks->unattributed) {
 		char *key = strdup("unknown (allocated before the record began)");
 		if (!key)
 			return &gm_error_no_memory;
 		blocks->groups[blocks->group_count++] =
-		        (struct gm_group){key, blocks->unattributed, 0};
+		        (struct gm_group){.key = key, .bytes = blocks->unattributed};
 	}
 	merge_groups(blocks);
 	return NULL;
@@ -315,6 +355,12 @@ static struct gm_error *collect(struct gm_blocks *blocks)
 		qsort_r(live.items, live.count, sizeof(*live.items), compare_live,
 		        (void *)blocks->model);
 	return NULL;
+}
+
+static struct gm_error *add_tree(struct gm_blocks *blocks)
+{
+	blocks->tree = calloc(1, sizeof(*blocks->tree));
+	return blocks->tree ? gm_ask_tree(blocks, blocks->tree) : &gm_error_no_memory;
 }
 
 static struct gm_error *find_device(
@@ -369,9 +415,14 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	struct gm_error *error = NULL;
 	if (blocks.event != GM_NO_EVENT)
 		error = collect(&blocks);
+	if (!error && options->descend && options->by == GM_BY_LINE)
+		error = gm_driven_find(
+		        model, blocks.live, blocks.live_count, blocks.allocated, &blocks.driven);
 	if (!error && blocks.event != GM_NO_EVENT)
 		error = options->by == GM_BY_MODULE ? make_module_groups(context, &blocks)
 		                                    : gm_blocks_group(&blocks, options->by);
+	if (!error && options->tree && blocks.event != GM_NO_EVENT)
+		error = add_tree(&blocks);
 	if (error) {
 		gm_blocks_deinit(&blocks);
 		return error;

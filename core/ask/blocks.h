@@ -21,6 +21,9 @@ enum gm_group_by {
 struct gm_blocks_options {
 	enum gm_group_by by;
 	bool at_peak;
+	/* By line, and where each block is told: below lines that a library works under, by the library's lines (driven.h) */
+	bool descend;
+	bool tree;       /* the call tree too (tree.h) */
 	bool has_device; /* else the main one */
 	uint64_t device; /* the CUDA device's index */
 	bool has_event;
@@ -28,10 +31,14 @@ struct gm_blocks_options {
 };
 
 struct gm_block_note;
+struct gm_driven;
+struct gm_tree;
+struct gm_told_site;
 
 struct gm_group {
 	char *key; /* owned; "train.py:7 in train", "unknown" */
 	uint64_t bytes, blocks;
+	struct gm_told_site *site; /* by line, of a group that is at one; NULL: of none; owned */
 };
 
 struct gm_blocks {
@@ -46,6 +53,8 @@ struct gm_blocks {
 	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
 	size_t group_count;
 	enum gm_group_by by;
+	struct gm_tree *tree;     /* with `tree` asked for, else NULL; owned */
+	struct gm_driven *driven; /* NULL: no line is descended from; owned */
 	uint64_t by_phase[GM_PHASE_COUNT];
 	uint64_t by_category[GM_CATEGORY_COUNT];
 	const struct gm_categories *categories; /* the model's */

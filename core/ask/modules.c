@@ -6,34 +6,23 @@
 
 #include "ask/place.h"
 #include "base/cleanup.h"
+#include "model/plumbing.h"
 
 enum { DEPTH_MAX = 64 };
 
 static const char root_module[] = "(the root module)";
 
-/* Is the frame a module's forward(), called by Module._call_impl? Before Python 3.11, and in snapshots, a function has no
- * class in its name: its file stands for it. */
-static bool is_forward(
-        const struct gm_log *log, uint32_t stack, size_t index, char *name, size_t size)
+/* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function has no class in its name, nor has one
+ * that the program put in the place of a forward(): its file stands for it. */
+static void name_module(const struct gm_frame_place *place, char *name, size_t size)
 {
-	struct gm_frame_place place, caller;
-	if (!gm_place_frame(log, stack, index, &place) ||
-	        !gm_place_frame(log, stack, index + 1, &caller))
-		return false;
-	const char *dot = strrchr(place.function, '.');
-	const char *called = strrchr(caller.function, '.');
-	if (strcmp(dot ? dot + 1 : place.function, "forward") != 0 ||
-	        strcmp(called ? called + 1 : caller.function, "_call_impl") != 0)
-		return false;
-	if (dot) {
-		const char *from = place.function;
-		for (const char *at = from; at < dot; at++)
-			from = *at == '.' ? at + 1 : from; /* "make.<locals>.Net" */
+	const char *dot = strrchr(place->function, '.'), *from = place->function;
+	for (const char *at = from; dot && at < dot; at++)
+		from = *at == '.' ? at + 1 : from;
+	if (dot && *from != '<')
 		snprintf(name, size, "%.*s", (int)(dot - from), from);
-	} else {
-		snprintf(name, size, "%s:%u", gm_place_base_name(place.file), place.line);
-	}
-	return true;
+	else
+		snprintf(name, size, "%s:%u", gm_place_base_name(place->file), place->line);
 }
 
 char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack)
@@ -46,8 +35,15 @@ char *gm_modules_of_stack(const struct gm_log *log, uint32_t python_stack)
 	gm_log_python_stack(log, python_stack, &count);
 	for (size_t i = count; i-- > 0 && depth < DEPTH_MAX;) {
 		char name[128];
-		if (is_forward(log, python_stack, i, name, sizeof(name)))
-			fprintf(out, "%s%s", depth++ ? " > " : "", name);
+		struct gm_frame_place place;
+		if (!gm_place_frame(log, python_stack, i, &place) ||
+		        !gm_frame_calls_module(place.file, place.function))
+			continue;
+		size_t forward = gm_module_forward(log, python_stack, i);
+		if (forward == SIZE_MAX || !gm_place_frame(log, python_stack, forward, &place))
+			continue;
+		name_module(&place, name, sizeof(name));
+		fprintf(out, "%s%s", depth++ ? " > " : "", name);
 	}
 	if (fclose(out) != 0) {
 		free(text);

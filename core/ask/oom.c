@@ -338,7 +338,7 @@ static struct gm_error *take_stack(const struct gm_log *log, uint32_t stack, str
 static struct gm_error *top_of_event(struct gm_context *context, uint64_t event, struct gm_oom *oom)
 {
 	const struct gm_blocks_options options = {
-	        .by = GM_BY_LINE, .has_event = true, .event = event};
+	        .by = GM_BY_LINE, .descend = true, .has_event = true, .event = event};
 	struct gm_blocks blocks;
 	struct top top = {0};
 	gm_try(gm_ask_blocks(context, &options, &blocks));

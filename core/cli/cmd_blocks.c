@@ -18,7 +18,16 @@ struct options {
 	uint64_t address;
 };
 
-enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_HISTORY, KEY_BY, KEY_DEVICE, KEY_EXPLAIN, KEY_SINCE };
+enum {
+	KEY_AT = 0x1101,
+	KEY_AT_PEAK,
+	KEY_HISTORY,
+	KEY_BY,
+	KEY_DEVICE,
+	KEY_EXPLAIN,
+	KEY_SINCE,
+	KEY_TREE
+};
 
 extern const struct gm_command gm_command_blocks;
 
@@ -32,6 +41,8 @@ static const struct argp_option option_table[] = {
                 "core by "
                 "category, module or shape",
                 0},
+        {"tree", KEY_TREE, NULL, 0,
+                "the calls that led to the allocations, with the bytes below each", 0},
         {"since", KEY_SINCE, "FILE", 0,
                 "with --by: what changed since the answer that `--by WHAT --json` wrote to FILE",
                 0},
@@ -59,6 +70,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->address), "--history");
 	case KEY_SINCE:
 		options->since = argument;
+		return NULL;
+	case KEY_TREE:
+		options->blocks.tree = true;
 		return NULL;
 	case KEY_EXPLAIN:
 		options->explain = true;
@@ -96,9 +110,10 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 {
 	enum gm_group_by by = options->blocks.by;
 	if (options->blocks.has_event || options->blocks.at_peak || options->history ||
-	        options->explain)
+	        options->explain || options->blocks.tree)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --at, --at-peak, --history and --explain are about the past: "
+		        "blocks: --at, --at-peak, --history, --explain and --tree are about the "
+		        "past: "
 		        "nothing was "
 		        "recorded: leave them out, or record the program");
 	if (by == GM_BY_LABEL)
@@ -136,7 +151,7 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {.context = context};
+	struct options options = {.context = context, .blocks.descend = true};
 	struct gm_error *error = gm_arguments_parse(&gm_command_blocks, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
 	if (error || arguments.help)
@@ -144,6 +159,10 @@ static struct gm_error *run(
 	if (options.explain && options.blocks.by != GM_BY_NONE)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --explain and --by exclude each other: reasons are one block's");
+	if (options.blocks.tree &&
+	        (options.blocks.by != GM_BY_NONE || options.explain || options.history))
+		return gm_error_create(GM_USAGE,
+		        "blocks: --tree stands for --by, --explain and --history: leave them out");
 	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --at, --at-peak and --history exclude each other: choose one");
@@ -196,7 +215,7 @@ const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary = "what was allocated at an event, biggest first; what used an address",
         .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
-                 "[--by=WHAT [--since=FILE]] [--explain] [--json]\n"
+                 "[--by=WHAT [--since=FILE] | --tree] [--explain] [--json]\n"
                  "The blocks that were allocated after an event; without one, at the end of the "
                  "record. Of\n"
                  "a process or a core dump: those of now, with what live tensors tell of them.\n"

@@ -12,12 +12,14 @@ struct input {
 	struct gm_blocks_options blocks;
 };
 
-enum { KEY_DEVICE = 0x1101, KEY_BY };
+enum { KEY_DEVICE = 0x1101, KEY_BY, KEY_TREE };
 
 static const struct argp_option option_table[] = {
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         {"by", KEY_BY, "WHAT", 0,
                 "sums by line (else), stack, phase, category, operator, module or label", 0},
+        {"tree", KEY_TREE, NULL, 0,
+                "the calls that led to the allocations, with the bytes below each", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -27,6 +29,10 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	struct input *options = input;
 	if (key == KEY_BY)
 		return gm_parse_group_by(argument, &options->blocks.by);
+	if (key == KEY_TREE) {
+		options->blocks.tree = true;
+		return NULL;
+	}
 	if (key != KEY_DEVICE)
 		return gm_target_option(options->context, key, argument);
 	options->blocks.has_device = true;
@@ -38,12 +44,14 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct input options = {context, {.by = GM_BY_LINE, .at_peak = true}};
+	struct input options = {context, {.by = GM_BY_LINE, .at_peak = true, .descend = true}};
 	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_peak, argc, argv, option_table,
 	        handle, &options, GM_ARGUMENTS_MAX, false, out, &arguments);
 	if (error || arguments.help)
 		return error;
+	if (arguments.positional_count > 1 && options.blocks.tree)
+		return gm_error_create(GM_USAGE, "peak: --tree tells one FILE: name one");
 	if (arguments.positional_count > 1) {
 		const struct gm_compare_options by = {.by = options.blocks.by};
 		const struct gm_compare_view view = {.all = true};
@@ -62,6 +70,7 @@ static struct gm_error *run(
 	/* in gdb a process is always there, and whoever did not ask for paths need not wait for them */
 	bool knows = context->shell && gm_context_has_target(context);
 	options.blocks.by = GM_BY_MODULE;
+	options.blocks.tree = false;
 	if (knows && blocks.by != GM_BY_MODULE)
 		error = gm_ask_blocks(context, &options.blocks, &modules);
 	const struct gm_style style = {context->columns, context->colors};
@@ -80,19 +89,25 @@ static struct gm_error *run(
 const struct gm_command gm_command_peak = {
         .name = "peak",
         .summary = "what makes the peak",
-        .usage = "[FILE...] [--pid PID | --core CORE] [--by WHAT] [--device N] [--json]\n"
+        .usage = "[FILE...] [--pid PID | --core CORE] [--by WHAT | --tree] [--device N] [--json]\n"
                  "What was allocated where the allocated bytes first reached their greatest sum, "
                  "by the\n"
                  "lines that allocated it, and the next peak: of the passes through the model, or "
                  "of the\n"
-                 "optimizer. Several files, as of ranks, are told side by side. By module: the "
-                 "classes of\n"
+                 "optimizer. Where a library works under a line that holds a quarter "
+                 "or more\n"
+                 "(a trainer, an inference server), its blocks are told by the library's own "
+                 "lines, those of the\n"
+                 "package that works with modules: model.py:9 in Net.forward ← train.py:7; --tree "
+                 "tells all calls.\n"
+                 "Several files, as of ranks, are told side by side. By module: the classes of\n"
                  "the modules that were called. With --pid or --core, beside FILE or alone, the "
                  "sums by module\n"
                  "are told too, by the paths of those that keep a block now "
                  "(layers.3.mlp).\n\n"
                  " Example: gpumem peak run.gpumem\n"
                  " Example: gpumem peak run.gpumem --by module\n"
+                 " Example: gpumem peak run.gpumem --tree\n"
                  " Example: gpumem peak run.gpumem --core core.4711\n"
                  " Example: gpumem peak run.*.gpumem",
         .shell = true,

@@ -1,19 +1,24 @@
 #include "model/site.h"
 
-#include "base/text.h"
+#include "model/plumbing.h"
 
 size_t gm_site_index(const struct gm_log *log, uint32_t stack)
 {
-	size_t count;
+	size_t count, package = SIZE_MAX, length;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
+	const char *name;
 	for (size_t i = 0; i < count; i++) {
 		struct gm_log_frame frame;
 		struct gm_log_code code = {0};
 		if (!gm_log_frame(log, frames[i], &frame))
 			break;
 		gm_log_code(log, frame.code, &code);
-		if (!gm_file_is_library(gm_log_string(log, code.file)))
+		enum gm_code_owner owner =
+		        gm_code_owner(gm_log_string(log, code.file), &name, &length);
+		if (owner == GM_CODE_OWN)
 			return i;
+		if (owner == GM_CODE_PACKAGE && package == SIZE_MAX)
+			package = i;
 	}
-	return 0;
+	return package == SIZE_MAX ? 0 : package;
 }

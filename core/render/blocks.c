@@ -7,6 +7,7 @@
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/note.h"
+#include "render/tree.h"
 
 /* "(5000, 50000) float32 requires_grad" */
 void gm_text_note(const struct gm_block_note *note, char *text, size_t size)
@@ -100,11 +101,11 @@ static json_t *labels_json(const struct gm_model *model, uint32_t block)
 }
 
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
-        const struct gm_block *block, const char *note)
+        const struct gm_driven *driven, const struct gm_block *block, const char *note)
 {
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
-	struct gm_frame_place place;
+	struct gm_told_site site;
 	struct gm_native_place native;
 	if (block->alloc == GM_NO_EVENT)
 		gm_table_cell(table, "?");
@@ -125,9 +126,8 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	        block->alloc == GM_NO_EVENT ? ""
 	                                    : gm_phase_name(gm_model_phase(model, block->alloc)));
 	const char *space = note[0] ? "  " : "";
-	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
-		gm_table_cell(table, "%s:%u in %s%s%s", gm_place_base_name(place.file), place.line,
-		        place.function, space, note);
+	if (gm_told_site(driven, gm_model_log(model), &event, &site))
+		gm_table_site(table, &site, space, note);
 	else if (gm_place_native_site(gm_model_log(model), &event, &native))
 		gm_table_cell(table, "%s%s%s%s%s", native.function ? native.function : "",
 		        native.function ? " in " : "", native.object, space, note);
@@ -145,6 +145,8 @@ struct gm_error *gm_render_blocks_text(
 		return NULL;
 	}
 	gm_put_blocks_head(blocks, "allocated", out);
+	if (blocks->tree)
+		return gm_render_tree(blocks->tree, style, out);
 	if (groups)
 		return gm_render_groups(
 		        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
@@ -157,7 +159,7 @@ struct gm_error *gm_render_blocks_text(
 		char note[160] = "";
 		if (blocks->notes)
 			gm_text_note(&blocks->notes[i], note, sizeof(note));
-		put_block_cells(table, blocks->model, block, note);
+		put_block_cells(table, blocks->model, blocks->driven, block, note);
 		if (labels)
 			put_labels(table, blocks->model, blocks->live[i]);
 	}
@@ -209,7 +211,8 @@ struct gm_error *gm_render_blocks_explained(
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-static json_t *block_json(const struct gm_model *model, const struct gm_block *block)
+static json_t *block_json(
+        const struct gm_model *model, const struct gm_driven *driven, const struct gm_block *block)
 {
 	json_t *value = json_object();
 	json_object_set_new(value, "address", gm_json_address(block->address));
@@ -229,16 +232,14 @@ static json_t *block_json(const struct gm_model *model, const struct gm_block *b
 	if (block->alloc == GM_NO_EVENT)
 		return value;
 	struct gm_event event;
-	struct gm_frame_place place;
+	struct gm_told_site site;
 	gm_log_event(gm_model_log(model), block->alloc, &event);
 	uint32_t step = gm_model_step(model, block->alloc);
 	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
 	json_object_set_new(
 	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, block->alloc))));
-	if (gm_place_site(gm_model_log(model), event.python_stack, &place))
-		json_object_set_new(value, "site",
-		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
-		                (int)place.line, "function", gm_json_string(place.function)));
+	if (gm_told_site(driven, gm_model_log(model), &event, &site))
+		gm_json_set_site(value, &site);
 	struct gm_forward_frame forward;
 	if (gm_place_forward(model, block->alloc, &forward))
 		json_object_set_new(value, "forward_site",
@@ -280,6 +281,8 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 	            : json_null());
 	json_object_set_new(value, "allocated", json_integer((json_int_t)blocks->allocated));
 	json_object_set_new(value, "groups", gm_json_groups(blocks->groups, blocks->group_count));
+	if (blocks->tree)
+		json_object_set_new(value, "tree", gm_json_tree(blocks->tree));
 	json_object_set_new(value, "by_category", category_sums(blocks));
 	for (int phase = 0; phase < GM_PHASE_COUNT; phase++)
 		if (blocks->by_phase[phase])
@@ -292,7 +295,7 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 	json_t *all = list ? json_array() : NULL;
 	for (size_t i = 0; list && i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
-		json_t *one = block_json(blocks->model, block);
+		json_t *one = block_json(blocks->model, blocks->driven, block);
 		put_category(one, blocks, blocks->live[i]);
 		if (gm_model_has_labels(blocks->model))
 			json_object_set_new(
@@ -327,7 +330,7 @@ struct gm_error *gm_render_history_text(const struct gm_model *model, const uint
 		uint32_t end = gm_block_end(block);
 		if (end != GM_NO_EVENT)
 			snprintf(note, sizeof(note), "freed by event %u", end);
-		put_block_cells(table, model, block, note);
+		put_block_cells(table, model, NULL, block, note);
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
@@ -337,7 +340,8 @@ struct gm_error *gm_render_history_json(const struct gm_model *model, uint64_t a
 {
 	json_t *all = json_array();
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(all, block_json(model, gm_model_block(model, blocks[i])));
+		json_array_append_new(
+		        all, block_json(model, NULL, gm_model_block(model, blocks[i])));
 	return gm_json_write(
 	        json_pack("{s:o, s:o}", "address", gm_json_address(address), "blocks", all), true,
 	        out);

@@ -8,6 +8,7 @@
 #include "render/blocks.h"
 #include "render/groups.h"
 #include "render/json.h"
+#include "render/tree.h"
 
 struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
         const struct gm_blocks *modules, const struct gm_rival *rival, FILE *out)
@@ -109,8 +110,10 @@ struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
 		return NULL;
 	}
 	gm_put_blocks_head(blocks, "at the peak", out);
-	struct gm_error *error = gm_render_groups(
-	        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
+	struct gm_error *error = blocks->tree
+	                                 ? gm_render_tree(blocks->tree, style, out)
+	                                 : gm_render_groups(blocks->groups, blocks->group_count,
+	                                           gm_groups_head(blocks), style, out);
 	if (error)
 		return error;
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);

@@ -1,0 +1,241 @@
+#include "model/plumbing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "model/internal.h"
+#include "model/phase.h"
+
+/* --- whose a file is ------------------------------------------------------------------------------- */
+
+/* The name of the folder or file after the last "-packages/": a package may bring others with it in a folder of its own. */
+static const char *package_of(const char *file, size_t *ret_length)
+{
+	static const char mark[] = "-packages/";
+	const char *found = NULL;
+	for (const char *at = file; (at = strstr(at, mark)); at += sizeof(mark) - 1)
+		found = at + sizeof(mark) - 1;
+	if (found)
+		*ret_length = strcspn(found, "/");
+	return found;
+}
+
+static bool is_torch(const char *package, size_t length)
+{
+	/* what PyTorch's wheel has in it, and the compiler that it comes with */
+	static const char *const names[] = {"torch", "torchgen", "functorch", "triton"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strlen(names[i]) == length && memcmp(names[i], package, length) == 0)
+			return true;
+	return false;
+}
+
+enum gm_code_owner gm_code_owner(const char *file, const char **ret_package, size_t *ret_length)
+{
+	size_t length;
+	const char *package = package_of(file, &length);
+	if (package && is_torch(package, length))
+		return GM_CODE_TORCH;
+	if (package) {
+		*ret_package = package;
+		*ret_length = length;
+		return GM_CODE_PACKAGE;
+	}
+	if (gm_frame_in_torch(file) || strstr(file, "/torchinductor_"))
+		return GM_CODE_TORCH;
+	return !file[0] || gm_file_is_library(file) ? GM_CODE_PYTHON : GM_CODE_OWN;
+}
+
+bool gm_frame_calls_module(const char *file, const char *function)
+{
+	const char *name = gm_plain_name(function);
+	return (strcmp(name, "_call_impl") == 0 || strcmp(name, "_wrapped_call_impl") == 0) &&
+	       gm_text_ends_with(file, "torch/nn/modules/module.py");
+}
+
+/* --- frames of a stack ----------------------------------------------------------------------------- */
+
+struct frame {
+	const char *file, *function;
+};
+
+static bool frame_at(const struct gm_log *log, uint32_t id, struct frame *ret_frame)
+{
+	struct gm_log_frame frame;
+	struct gm_log_code code = {0};
+	if (!gm_log_frame(log, id, &frame))
+		return false;
+	gm_log_code(log, frame.code, &code);
+	ret_frame->file = gm_log_string(log, code.file);
+	ret_frame->function = gm_log_string(log, code.name);
+	return true;
+}
+
+/* "wrap.<locals>.forward", but not "make.<locals>.Net.forward" */
+static bool is_local(const char *function)
+{
+	static const char mark[] = "<locals>";
+	const char *name = gm_plain_name(function);
+	size_t before = (size_t)(name - function);
+	return before > sizeof(mark) - 1 &&
+	       memcmp(name - sizeof(mark), mark, sizeof(mark) - 1) == 0;
+}
+
+/* Function.apply() of autograd calls a forward() too, which is no module's. */
+static bool is_of_autograd(const struct frame *caller)
+{
+	return strcmp(gm_plain_name(caller->function), "apply") == 0 &&
+	       gm_text_ends_with(caller->file, "torch/autograd/function.py");
+}
+
+size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
+{
+	size_t count, local = SIZE_MAX;
+	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
+	struct frame frame, caller;
+	if (call >= count || !frame_at(log, frames[call], &caller))
+		return SIZE_MAX;
+	for (size_t i = call; i-- > 0; caller = frame) {
+		if (!frame_at(log, frames[i], &frame) ||
+		        gm_frame_calls_module(frame.file, frame.function))
+			break; /* another module's */
+		if (strcmp(gm_plain_name(frame.function), "forward") != 0 ||
+		        is_of_autograd(&caller))
+			continue;
+		if (!is_local(frame.function))
+			return i;
+		if (local == SIZE_MAX)
+			local = i;
+	}
+	return local;
+}
+
+/* --- which packages work with modules -------------------------------------------------------------- */
+
+struct package {
+	const char *name; /* in a string of the log */
+	size_t length;
+};
+
+struct gm_plumbing {
+	const struct gm_log *log;
+	GM_ARRAY(struct package) working;
+};
+
+static const struct package *find(
+        const struct gm_plumbing *plumbing, const char *name, size_t length)
+{
+	for (size_t i = 0; i < plumbing->working.count; i++) {
+		const struct package *one = &plumbing->working.items[i];
+		if (one->length == length && memcmp(one->name, name, length) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+bool gm_plumbing_works(const struct gm_plumbing *plumbing, const char *file)
+{
+	const char *name;
+	size_t length;
+	return gm_code_owner(file, &name, &length) == GM_CODE_PACKAGE &&
+	       find(plumbing, name, length);
+}
+
+static bool add(struct gm_plumbing *plumbing, const char *file)
+{
+	const char *name;
+	size_t length;
+	if (gm_code_owner(file, &name, &length) != GM_CODE_PACKAGE || find(plumbing, name, length))
+		return true;
+	return gm_array_push(&plumbing->working, ((struct package){name, length}));
+}
+
+/*
+ * Who calls the outermost module of a stack, whose call begins at frame `at`: the next frame outwards that is neither
+ * PyTorch's nor Python's. Within a model a helper that is handed a module may call it too: such a call tells nothing.
+ */
+static bool add_caller(
+        struct gm_plumbing *plumbing, const uint32_t *frames, size_t count, size_t at)
+{
+	struct frame frame;
+	const char *name;
+	size_t length;
+	for (size_t i = at + 1; i < count && frame_at(plumbing->log, frames[i], &frame); i++) {
+		enum gm_code_owner owner = gm_code_owner(frame.file, &name, &length);
+		if (owner == GM_CODE_OWN)
+			return true;
+		if (owner == GM_CODE_PACKAGE)
+			return add(plumbing, frame.file);
+	}
+	return true;
+}
+
+static bool add_stack(struct gm_plumbing *plumbing, uint32_t stack)
+{
+	size_t count;
+	const uint32_t *frames = gm_log_python_stack(plumbing->log, stack, &count);
+	size_t outermost = SIZE_MAX;
+	struct frame frame;
+	for (size_t i = 0; i < count; i++) {
+		if (!frame_at(plumbing->log, frames[i], &frame))
+			return true;
+		if (!gm_frame_calls_module(frame.file, frame.function))
+			continue;
+		outermost = i;
+		size_t forward = gm_module_forward(plumbing->log, stack, i);
+		if (forward != SIZE_MAX && frame_at(plumbing->log, frames[forward], &frame) &&
+		        !is_local(frame.function) && !add(plumbing, frame.file))
+			return false;
+	}
+	return outermost == SIZE_MAX || add_caller(plumbing, frames, count, outermost);
+}
+
+struct gm_error *gm_plumbing_create(const struct gm_model *model, struct gm_plumbing **ret_plumbing)
+{
+	struct gm_plumbing *plumbing = calloc(1, sizeof(*plumbing));
+	if (!plumbing)
+		return &gm_error_no_memory;
+	plumbing->log = model->log;
+	uint32_t last = 0;
+	for (size_t i = 0; i < model->sites.items.count; i++) {
+		uint32_t stack = model->sites.items.items[i].python_stack;
+		if (!stack || stack == last)
+			continue;
+		last = stack;
+		if (!add_stack(plumbing, stack)) {
+			gm_plumbing_destroy(plumbing);
+			return &gm_error_no_memory;
+		}
+	}
+	*ret_plumbing = plumbing;
+	return NULL;
+}
+
+void gm_plumbing_destroy(struct gm_plumbing *plumbing)
+{
+	if (!plumbing)
+		return;
+	gm_array_deinit(&plumbing->working);
+	free(plumbing);
+}
+
+size_t gm_plumbing_site(const struct gm_plumbing *plumbing, uint32_t stack)
+{
+	size_t count, any = SIZE_MAX, length;
+	const uint32_t *frames = gm_log_python_stack(plumbing->log, stack, &count);
+	const char *name;
+	struct frame frame;
+	for (size_t i = 0; i < count && frame_at(plumbing->log, frames[i], &frame); i++) {
+		enum gm_code_owner owner = gm_code_owner(frame.file, &name, &length);
+		if (owner == GM_CODE_OWN)
+			break;
+		if (owner != GM_CODE_PACKAGE)
+			continue;
+		if (find(plumbing, name, length))
+			return i;
+		if (any == SIZE_MAX)
+			any = i;
+	}
+	return any;
+}
