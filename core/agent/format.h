@@ -179,7 +179,8 @@ struct gm_agent_extent_header {
 /*
  * An event: a byte 0x80 | action, two bytes of bits (low first), then varints: signed difference of the time (ns since
  * the epoch), signed difference of the address, size; and what the bits announce, in the order of their numbers.
- * Differences are to the extent's event before, to 0 at its first. Where GM_AGENT_GRAIN is set, address and size
+ * Differences are to the extent's event before, to 0 at its first. For GM_AGENT_OOM the address is what was free on the device
+ * then, in bytes, plus 1; 0: not known. Where GM_AGENT_GRAIN is set, address and size
  * are in units of 512 bytes.
  */
 enum gm_agent_event_bit {

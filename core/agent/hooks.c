@@ -4,8 +4,12 @@
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "agent/inside.h"
+#include "agent/patch.h"
+#include "agent/spool.h"
 #include "torch/names.h"
 
 /* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly below. */
@@ -183,6 +187,34 @@ void *gm_agent_see_report(const struct call *call)
 	return go_on(&before_report, GM_TORCH_REPORT);
 }
 
+/*
+ * Bytes that the device says are free, plus 1; 0: it does not say. PyTorch's allocator has just asked it, for its message, in
+ * the same place: with that device current. *ret_total is then what the device has.
+ */
+static uint64_t device_free(int16_t device, uint64_t *ret_total)
+{
+	size_t free_bytes = 0, total = 0;
+	int (*function)(size_t *, size_t *);
+	void *found = gm_agent_find("cudaMemGetInfo");
+	memcpy(&function, &found, sizeof(found));
+	if (!function || gm_agent_current_device() != device ||
+	        function(&free_bytes, &total) != 0 /* cudaSuccess */)
+		return 0;
+	*ret_total = total;
+	return (uint64_t)free_bytes + 1;
+}
+
+static void put_total(int16_t device, uint64_t total)
+{
+	char name[32];
+	uint8_t bytes[64];
+	int length = snprintf(name, sizeof(name), "device.%d.total", device);
+	uint8_t *at = gm_agent_varint(bytes, (uint64_t)length);
+	memcpy(at, name, (size_t)length);
+	at = gm_agent_varint(at + length, total);
+	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
+}
+
 /* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device) */
 void *gm_agent_see_oom(const struct call *call)
 {
@@ -191,16 +223,21 @@ void *gm_agent_see_oom(const struct call *call)
 	                   : type == DEVICE_CPU ? GM_AGENT_CPU
 	                                        : 0;
 	if (gm_agent_enter()) {
+		uint64_t total = 0;
+		int16_t device = device_index(call->argument[3]);
 		const struct gm_agent_event event = {
 		        .action = GM_AGENT_OOM,
 		        .device_type = (uint8_t)type,
-		        .device = device_index(call->argument[3]),
+		        .device = device,
+		        .address = type == DEVICE_CUDA ? device_free(device, &total) : 0,
 		        .size = call->argument[0],
 		        .requested = call->argument[0],
 		        .allocated = type == DEVICE_CUDA ? call->argument[1] : UINT64_MAX,
 		        .reserved = type == DEVICE_CUDA ? call->argument[2] : UINT64_MAX,
 		        .at = &call->at,
 		};
+		if (total && gm_agent_records(feature))
+			put_total(device, total);
 		if (gm_agent_records(feature))
 			gm_agent_event(&event);
 		if (type == DEVICE_CUDA)

@@ -98,6 +98,9 @@ struct gm_error *gm_context_torch(struct gm_context *context, struct gm_torch **
 /* The graph of references: made at the first question and good for all of one moment. */
 struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holders **ret_holders);
 struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_log);
+/* GM_CORRUPT: the file is cut, and what stands before tells of no allocation. */
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model);
+/* The same, of such a file too: for who tells how much is there. */
+struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_model **ret_model);
 
 #endif

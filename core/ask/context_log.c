@@ -3,6 +3,7 @@
 #include "ask/recording.h"
 #include "ask/trace.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +130,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 	                                 "type `gpumem record`, then `run`; or name a log FILE");
 }
 
-struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)
+struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_model **ret_model)
 {
 	struct gm_log *log;
 	gm_try(gm_context_log(context, &log));
@@ -139,5 +140,22 @@ struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **
 	else if (!context->model)
 		gm_try(gm_model_create(log, &context->model));
 	*ret_model = context->model;
+	return NULL;
+}
+
+/* A file that is cut before anything was allocated has no answer, and "no memory was allocated" would be a wrong one. One that is
+ * read while it grows may end within a chunk for a moment. */
+struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)
+{
+	uint64_t offset;
+	gm_try(gm_context_any_model(context, ret_model));
+	const struct gm_log *log = gm_model_log(*ret_model);
+	if (context->shell && !context->log_live && gm_model_block_count(*ret_model) == 0 &&
+	        gm_log_truncated(log, &offset))
+		return gm_error_create(GM_CORRUPT,
+		        "%s: the file is cut at byte %" PRIu64
+		        ", and no allocation stands before: nothing can be told of it: get the "
+		        "whole file",
+		        gm_log_path(log), offset);
 	return NULL;
 }

@@ -54,7 +54,7 @@ static void add_device(struct gaps *gaps, const struct gm_model_device *device)
 struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_info)
 {
 	struct gm_model *model;
-	struct gm_error *error = gm_context_model(context, &model);
+	struct gm_error *error = gm_context_any_model(context, &model);
 	if (error)
 		return error;
 	const struct gm_log *log = gm_model_log(model);

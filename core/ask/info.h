@@ -28,6 +28,7 @@ struct gm_target_info {
 	struct gm_memory *devices; /* those with memory, now or before; owned */
 	size_t device_count;
 	uint64_t kernels_not_computed;
+	char *recording; /* the file that it is recorded into, or was; NULL: none; owned */
 	struct gm_pause pause;
 	bool complete; /* gm_memory_agrees() of each device, and it stood still */
 };

@@ -81,6 +81,19 @@ static void finish(struct building *building, struct gm_memory *memory)
 	}
 }
 
+void gm_memory_is_at_oom(struct gm_memory *memory)
+{
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		struct gm_memory_segment *segment = &memory->segments[i];
+		if (segment->is_private || !segment->size || segment->free != segment->size)
+			continue;
+		segment->is_private = true;
+		memory->private_free += segment->free;
+		memory->whole_free -= segment->free;
+		memory->waited_whole -= segment->size;
+	}
+}
+
 bool gm_memory_agrees(const struct gm_memory *memory)
 {
 	const struct gm_allocator_bytes *now = &memory->own.now;
@@ -307,6 +320,7 @@ static struct gm_error *build_after(
 		                         .pool = segments[i].size <= GM_TORCH_SMALL_SEGMENT
 		                                         ? GM_POOL_SMALL
 		                                         : GM_POOL_LARGE,
+		                         .expandable = segments[i].mapped,
 		                         .first = building->pieces.count,
 		                 })) &&
 		         fill_segment(building, &segments[i], placed.items, placed.count, &at);

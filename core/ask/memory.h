@@ -78,6 +78,12 @@ struct gm_error *gm_memory_now(
 /* Of the recording that the context is about, after an event; GM_NO_EVENT: after the last. */
 struct gm_error *gm_memory_after(
         struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
+/*
+ * What the moment of an out-of-memory error tells of a recording, in which no pool is named: PyTorch has given back every
+ * wholly free segment that it may. One that is there still is kept for a private pool; or a private pool was in use, and
+ * then the others' are not given back. Either way the request could not have it.
+ */
+void gm_memory_is_at_oom(struct gm_memory *memory);
 void gm_memory_deinit(struct gm_memory *memory);
 
 /*
@@ -111,7 +117,7 @@ void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t 
         struct gm_request *ret_request);
 /* What PyTorch asks CUDA for when no hole serves a request of so many bytes. */
 uint64_t gm_segment_size(uint64_t bytes);
-/* Bytes in whole 2 MiB pages within holes: what expandable segments could have moved elsewhere. */
+/* Bytes in holes, private pools' left out, that expandable segments would give back and use elsewhere. */
 uint64_t gm_memory_movable(const struct gm_memory *memory);
 
 #endif

@@ -210,7 +210,11 @@ static void take_memory(struct gm_oom *oom)
 	facts->pending = now->pending;
 	facts->private_pools = now->private_free;
 	facts->unallocated = now->free - now->private_free;
-	facts->largest_hole = now->largest_hole;
+	facts->largest_hole = 0;
+	for (size_t i = 0; i < now->segment_count; i++)
+		if (!now->segments[i].is_private &&
+		        now->segments[i].largest_hole > facts->largest_hole)
+			facts->largest_hole = now->segments[i].largest_hole;
 	facts->movable = gm_memory_movable(now);
 	facts->whole_free = now->whole_free;
 	facts->waited_whole = now->waited_whole;
@@ -380,6 +384,7 @@ static struct gm_error *look_at_event(
 	oom->retries = GM_NOT_KNOWN;
 	oom->facts.device = event.device;
 	gm_try(gm_memory_after(context, event.device, (uint32_t)number, &oom->memory));
+	gm_memory_is_at_oom(&oom->memory);
 	oom->memory_is_then = true;
 	take_memory(oom);
 	oom->facts.requested = event.size;

@@ -90,24 +90,31 @@ static void add_expandable(const struct gm_oom_sums *sums, struct gm_oom_judgeme
 		        gm_oom_say("expandable_segments:True is set already"));
 		return;
 	}
-	bool exact = gm_oom_known(facts->movable);
-	uint64_t gain = exact ? facts->movable : sums->pieces;
-	bool enough = gm_oom_would_do(sums, gain);
-	add_remedy(judgement, "expandable_segments",
-	        enough && !exact ? GM_OOM_MAYBE : yes_if(enough),
-	        gm_oom_say(
-	                enough ? exact ? "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets "
-	                                 "pieces "
-	                                 "be "
-	                                 "put together: %s of them are whole pages, %s was missing"
-	                               : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets "
-	                                 "pieces "
-	                                 "be "
-	                                 "put together: up to %s, %s was missing"
-	                       : "expandable_segments:True would gain at most %s of the %s missing",
-	                gm_oom_size(&w, gain),
-	                gm_oom_size(
-	                        &w, gm_oom_known(sums->missing) ? sums->missing : facts->needed)));
+	/*
+	 * Under expandable segments the same requests would lie elsewhere. What is in pieces is an upper bound of what they gain,
+	 * what is in large pieces a lower one: small ones lie between others' there too.
+	 */
+	uint64_t sure = gm_oom_or_zero(facts->movable);
+	const char *missing =
+	        gm_oom_size(&w, gm_oom_known(sums->missing) ? sums->missing : facts->needed);
+	if (gm_oom_would_do(sums, sure))
+		add_remedy(judgement, "expandable_segments", GM_OOM_YES,
+		        gm_oom_say(
+		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets pieces be "
+		                "put together: %s of the %s, %s was missing",
+		                gm_oom_size(&w, sure), gm_oom_size(&w, sums->pieces), missing));
+	else if (gm_oom_would_do(sums, sums->pieces))
+		add_remedy(judgement, "expandable_segments", GM_OOM_MAYBE,
+		        gm_oom_say(
+		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: it reuses whole "
+		                "pages of 20 MiB elsewhere, which small pieces are not sure to "
+		                "make: between %s and %s, %s was missing",
+		                gm_oom_size(&w, sure), gm_oom_size(&w, sums->pieces), missing));
+	else
+		add_remedy(judgement, "expandable_segments", GM_OOM_NO,
+		        gm_oom_say(
+		                "expandable_segments:True would gain at most %s of the %s missing",
+		                gm_oom_size(&w, sums->pieces), missing));
 }
 
 /* Of what waits for a stream, whole segments could be given back, and a piece that is large enough used. */
@@ -176,12 +183,14 @@ void gm_oom_add_remedies(const struct gm_oom_sums *sums, struct gm_oom_judgement
 	                ? gm_oom_say("torch.cuda.empty_cache() would give back %s: too little",
 	                          gm_oom_size(&w, whole))
 	                : gm_oom_say("torch.cuda.empty_cache() gains nothing: PyTorch gave back "
-	                             "all whole "
-	                             "free segments before it gave up"));
+	                             "all whole free segments %sbefore it gave up",
+	                          gm_oom_or_zero(facts->private_pools)
+	                                  ? "that are not a private pool's "
+	                                  : ""));
 	if (gm_oom_or_zero(facts->private_pools))
 		add_remedy(judgement, "private_pools",
 		        facts->private_pools >= missing ? GM_OOM_MAYBE : GM_OOM_NO,
-		        gm_oom_say(
-		                "%s belongs to private pools (CUDA graphs): fewer or shared pools",
+		        gm_oom_say("%s belongs to private pools (CUDA graphs, MemPools): fewer or "
+		                   "shared pools, or none that is kept once it is not used",
 		                gm_oom_size(&w, facts->private_pools)));
 }

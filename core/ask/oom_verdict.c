@@ -220,16 +220,27 @@ static char *judge_capacity(const struct gm_oom_sums *sums, struct gm_oom_judgem
 	if (gm_oom_known(facts->total) && facts->needed > facts->total)
 		return gm_oom_say("The request alone, %s, is more than the whole device has: %s.",
 		        gm_oom_size(&w, facts->needed), gm_oom_size(&w, facts->total));
+	/* PyTorch's text counts what private pools keep among what is allocated, and does not tell what of it is free */
+	char kept[96] = "";
+	if (!facts->rounded && gm_oom_or_zero(facts->private_pools) >= facts->needed / 2)
+		snprintf(kept, sizeof(kept), ", %s is free but kept for private pools",
+		        gm_oom_size(&w, facts->private_pools));
+	if (!gm_oom_known(facts->total) && gm_oom_known(facts->free))
+		return gm_oom_say("There is too little memory: %s is in use by PyTorch's tensors%s "
+		                  "and %s was "
+		                  "free on the device; %s more was needed, %s too much.",
+		        gm_oom_size(&w, facts->allocated), kept, gm_oom_size(&w, facts->free),
+		        gm_oom_size(&w, facts->needed), gm_oom_size(&w, sums->missing));
 	if (!gm_oom_known(facts->total) || !gm_oom_known(facts->free))
 		return gm_oom_say(
-		        "There is too little memory: %s is allocated, %s more was needed, and "
+		        "There is too little memory: %s is allocated%s, %s more was needed, and "
 		        "the free pieces (%s) do not make it.",
-		        gm_oom_size(&w, facts->allocated), gm_oom_size(&w, facts->needed),
+		        gm_oom_size(&w, facts->allocated), kept, gm_oom_size(&w, facts->needed),
 		        gm_oom_size(&w, sums->pieces));
 	return gm_oom_say(
-	        "There is too little memory: of the device's %s, %s is in use by PyTorch's tensors "
-	        "and %s was free; %s more was needed, %s too much.",
-	        gm_oom_size(&w, facts->total), gm_oom_size(&w, facts->allocated),
+	        "There is too little memory: of the device's %s, %s is in use by PyTorch's "
+	        "tensors%s and %s was free; %s more was needed, %s too much.",
+	        gm_oom_size(&w, facts->total), gm_oom_size(&w, facts->allocated), kept,
 	        gm_oom_size(&w, facts->free), gm_oom_size(&w, facts->needed),
 	        gm_oom_size(&w, sums->missing));
 }

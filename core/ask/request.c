@@ -3,7 +3,6 @@
 #include "torch/allocator.h"
 
 /* The driver's granularity of mapping. */
-enum { PAGE = 2 << 20 };
 
 static uint64_t round_up(uint64_t bytes, uint64_t step)
 {
@@ -19,17 +18,53 @@ uint64_t gm_segment_size(uint64_t bytes)
 	                                       : round_up(bytes, GM_TORCH_SEGMENT_STEP);
 }
 
+static uint64_t page_of(const struct gm_memory_segment *segment)
+{
+	return segment->size <= GM_TORCH_SMALL_SEGMENT ? GM_TORCH_SMALL_SEGMENT
+	                                               : GM_TORCH_LARGE_SEGMENT;
+}
+
+/* Are all segments beside it, which would be one with it, of whole pages? */
+static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_segment *segment)
+{
+	uint64_t page = page_of(segment);
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		const struct gm_memory_segment *other = &memory->segments[i];
+		if (other != segment && !other->is_private && other->stream == segment->stream &&
+		        page_of(other) == page && other->size % page)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * An expandable segment of large blocks gets and gives back memory in pages of 20 MiB, one of small blocks in pages of
+ * 2 MiB. All blocks of a stream lie in one: where a page begins in one of our segments is known only if the others
+ * are of whole pages. Else a hole of n pages and a bit is sure to have n - 1 whole ones.
+ */
 uint64_t gm_memory_movable(const struct gm_memory *memory)
 {
-	uint64_t pages = 0;
-	for (size_t i = 0; i < memory->piece_count; i++) {
-		const struct gm_piece *piece = &memory->pieces[i];
-		uint64_t start = round_up(piece->address, PAGE);
-		uint64_t end = (piece->address + piece->size) / PAGE * PAGE;
-		if (piece->state == GM_PIECE_FREE && end > start)
-			pages += end - start;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		const struct gm_memory_segment *segment = &memory->segments[i];
+		if (segment->is_private || !segment->free)
+			continue;
+		uint64_t page = page_of(segment);
+		bool aligned = is_aligned(memory, segment);
+		for (size_t j = 0; j < segment->count; j++) {
+			const struct gm_piece *piece = &memory->pieces[segment->first + j];
+			uint64_t offset = piece->address - segment->address;
+			uint64_t start = round_up(offset, page);
+			uint64_t end = (offset + piece->size) / page * page;
+			if (piece->state != GM_PIECE_FREE)
+				continue;
+			if (aligned && end > start)
+				bytes += end - start;
+			else if (!aligned && piece->size >= 2 * page)
+				bytes += (piece->size / page - 1) * page;
+		}
 	}
-	return pages;
+	return bytes;
 }
 
 static void count_hole(struct gm_holes *holes, uint64_t bytes)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ask/info.h"
+#include "ask/recording.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
@@ -71,6 +72,8 @@ static struct gm_error *fill(struct gm_context *context, struct gm_target_info *
 	gm_try(gm_torch_allocator_devices(torch, &devices));
 	for (size_t i = 0; i < devices; i++)
 		gm_try(add_device(context, info, (int)i));
+	/* an extra: that the file cannot be opened says nothing about the process */
+	gm_error_destroy(gm_recording_of(context->image, &info->recording));
 	info->complete = true;
 	for (size_t i = 0; i < info->device_count; i++)
 		info->complete = info->complete && gm_memory_agrees(&info->devices[i]);
@@ -100,5 +103,6 @@ void gm_target_info_deinit(struct gm_target_info *info)
 		gm_memory_deinit(&info->devices[i]);
 	free(info->devices);
 	free(info->source);
+	free(info->recording);
 	*info = (struct gm_target_info){0};
 }

@@ -57,8 +57,14 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 
 void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 {
-	fprintf(out, "%s\n  PyTorch %s; nothing recorded: this is the allocator's own account\n",
-	        info->source, info->torch);
+	fprintf(out, "%s\n  PyTorch %s; ", info->source, info->torch);
+	if (info->recording)
+		fprintf(out,
+		        "recorded in %s; this is the allocator's own account, `gpumem info %s` the "
+		        "recording's\n",
+		        info->recording, info->recording);
+	else
+		fputs("nothing recorded: this is the allocator's own account\n", out);
 	if (!info->device_count)
 		fputs("  no device has memory\n", out);
 	for (size_t i = 0; i < info->device_count; i++)
@@ -111,12 +117,14 @@ struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, F
 		json_array_append_new(devices, device_json(&info->devices[i]));
 		gm_json_memory_gaps(gaps, &info->devices[i]);
 	}
-	return gm_json_write(json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:I, s:o, s:o}",
-	                             "source", gm_json_string(info->source), "pid", info->pid,
-	                             "events", 0, "torch", info->torch, "devices", devices, "steps",
-	                             0, "complete", info->complete, "recorded", false,
-	                             "kernels_not_computed", (json_int_t)info->kernels_not_computed,
-	                             "gaps", gaps, "pause", gm_json_pause(&info->pause)),
+	return gm_json_write(
+	        json_pack("{s:o, s:i, s:i, s:s, s:o, s:i, s:b, s:b, s:o, s:I, s:o, s:o}", "source",
+	                gm_json_string(info->source), "pid", info->pid, "events", 0, "torch",
+	                info->torch, "devices", devices, "steps", 0, "complete", info->complete,
+	                "recorded", info->recording != NULL, "recording",
+	                info->recording ? gm_json_string(info->recording) : json_null(),
+	                "kernels_not_computed", (json_int_t)info->kernels_not_computed, "gaps",
+	                gaps, "pause", gm_json_pause(&info->pause)),
 	        true, out);
 }
 

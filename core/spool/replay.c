@@ -342,6 +342,14 @@ static uint32_t grad_flag(const struct gm_spool_replay *replay, const struct gm_
 	return from->bits & GM_AGENT_NO_GRAD ? GM_EVENT_NO_GRAD : GM_EVENT_GRAD;
 }
 
+/* What was free on the device at the out-of-memory error that is the next event. */
+static void put_free(struct gm_spool_replay *replay, uint64_t bytes)
+{
+	char name[48];
+	snprintf(name, sizeof(name), "oom.%ju.free", (uintmax_t)replay->written);
+	gm_log_writer_counter(replay->log, name, bytes);
+}
+
 void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool_event *from)
 {
 	if (from->sequence > replay->next_sequence)
@@ -409,6 +417,8 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 			replay->cuda_ooms++;
 		if (from->device_type == CUDA && !(from->bits & GM_AGENT_NO_COUNTERS))
 			count(replay, from, &event);
+		if (from->address)
+			put_free(replay, from->address - 1);
 		gm_spool_write(replay, &event);
 		break;
 	case GM_AGENT_SNAPSHOT:
