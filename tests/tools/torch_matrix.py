@@ -47,7 +47,7 @@ TORCH = {
     "2.15": "2.15.0",
 }
 
-# Each torch once, each CPython at least once; the private Python (.venv: 3.11 with 2.11) is one more.
+# Each torch once, each CPython at least once; the private Python (.venv: 3.11 with 2.15) is one more.
 ENTRIES = [
     "py3.9-torch2.8",
     "py3.10-torch2.11",
@@ -62,7 +62,7 @@ ENTRIES = [
     "py3.12-torch2.12",
     "py3.13-torch2.13",
     "py3.10-torch2.14",
-    "py3.11-torch2.15",
+    "py3.11-torch2.11",
     "py3.14-torch2.15",
     "py3.15-torch2.15",
 ]
