@@ -144,29 +144,47 @@ static bool in_code(const struct library *library, uintptr_t address)
 	return address >= library->code && address + 8 <= library->code_end;
 }
 
+/* What a function begins with, behind the mark that a jump may lead there (endbr64). NULL: it is no function here. */
+static const uint8_t *code_of(const struct library *library, uintptr_t function)
+{
+	static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	const uint8_t *code = (const uint8_t *)function;
+	if (!in_code(library, function))
+		return NULL;
+	return memcmp(code, mark, sizeof(mark)) == 0 ? code + sizeof(mark) : code;
+}
+
 static bool does_nothing(const struct library *library, uintptr_t function)
 {
-	static const uint8_t marked[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xc3}; /* endbr64; ret */
-	const uint8_t *code = (const uint8_t *)function;
-	return in_code(library, function) &&
-	       (code[0] == 0xc3 || memcmp(code, marked, sizeof(marked)) == 0);
+	const uint8_t *code = code_of(library, function);
+	return code && code[0] == 0xc3; /* ret */
+}
+
+static bool answers_no(const struct library *library, uintptr_t function)
+{
+	static const uint8_t no[] = {0x31, 0xc0, 0xc3}; /* xor eax, eax; ret */
+	const uint8_t *code = code_of(library, function);
+	return code && memcmp(code, no, sizeof(no)) == 0;
 }
 
 /*
  * Which virtual function of c10::cuda::CUDACachingAllocator::CUDAAllocator sets the metadata: in the class's own table
- * four functions that do nothing stand one behind the other, recordAnnotation(), pushCompileContext(),
- * popCompileContext() and setUserMetadata(), and then one that does something, getUserMetadata()
- * (c10/cuda/CUDACachingAllocator.h, since 2.10). -1: it is not so.
+ * three functions that do nothing stand one behind the other, recordAnnotation(), pushCompileContext() and
+ * popCompileContext(). Behind them come setUserMetadata(), which does nothing, and getUserMetadata(), which does something
+ * (c10/cuda/CUDACachingAllocator.h, since 2.10); or supportsUserMetadata(), which answers no, and setUserMetadata(), which
+ * warns (since 2.14). -1: it is not so.
  */
 static int index_of_set(const struct library *library, void *const *table)
 {
-	enum { FUNCTIONS_MAX = 80, ALIKE = 4 };
+	enum { FUNCTIONS_MAX = 80, ALIKE = 3 };
 	int alike = 0;
 	for (int i = 0; i < FUNCTIONS_MAX && in_tables(library, &table[i], 1); i++) {
 		uintptr_t function = (uintptr_t)table[i];
 		if (does_nothing(library, function))
 			alike++;
-		else if (alike == ALIKE && in_code(library, function))
+		else if (alike == ALIKE && answers_no(library, function))
+			return i + 1;
+		else if (alike == ALIKE + 1 && in_code(library, function))
 			return i - 1;
 		else
 			alike = 0;

@@ -195,7 +195,7 @@ def test_record_function_and_memory_metadata_are_heard(build_dir, tmp_path):
 
 
 PROFILED = """
-import json, sys
+import json, re, sys
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
@@ -211,7 +211,7 @@ with profile(activities=activities, profile_memory=True, with_stack=True, schedu
         optimizer.zero_grad()
         profiler.step()
 memory = [e.nbytes() for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]" and e.device_type().name == "CUDA"]
-names = sorted(e.name for e in profiler.events() if not e.name.startswith("cu"))
+names = sorted(re.sub(" at 0x[0-9a-f]+", "", e.name) for e in profiler.events() if not e.name.startswith("cu"))
 json.dump([memory, names], open(sys.argv[1], "w"))
 """
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import PYTHON
+from conftest import KEEP_WORKSPACES, PYTHON
 
 # Prints the bytes of the blocks of each category by walking its own modules and optimizers, then waits.
 PROGRAM = """
@@ -46,7 +46,7 @@ input()
 def waiting(spawn, sim_env, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [PYTHON, "-W", "ignore", tmp_path / "program.py"]
-    process = spawn(command, env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = spawn(command, env={**sim_env(), **KEEP_WORKSPACES}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return process, json.loads(process.stdout.readline())
 
 

@@ -105,7 +105,7 @@ def test_a_program_that_lost_ld_preload_is_recorded_from_cuda_on(run, run_gpumem
 
 
 PROFILED = """
-import ctypes, json, os, sys
+import ctypes, json, os, re, sys
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -135,7 +135,7 @@ with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_m
     pointer = ctypes.c_void_p()
     assert cupti.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(4096)) == 0
 memory = [e.nbytes() for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]" and e.device_type().name == "CUDA"]
-names = sorted(e.name for e in profiler.events() if not e.name.startswith("cu"))
+names = sorted(re.sub(" at 0x[0-9a-f]+", "", e.name) for e in profiler.events() if not e.name.startswith("cu"))
 json.dump([memory, names, heard], open(sys.argv[1], "w"))
 """
 

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from conftest import EXAMPLES, PYTHON
+from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON
 
 # lines of `python -m torch.cuda._memory_viz stats`
 TOTALS = ["total_reserved", "total_allocated"]
@@ -25,7 +25,7 @@ def exported(request, sim_env, run, run_gpumem, tmp_path_factory):
     stacks, entries, settings = CASES[request.param]
     folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
     snapshot = folder / "run.pickle"
-    env = {**sim_env(), "PYTORCH_CUDA_ALLOC_CONF": settings}
+    env = {**sim_env(), **KEEP_WORKSPACES, "PYTORCH_CUDA_ALLOC_CONF": settings}
     program = EXAMPLES.parent / "tests/e2e/programs/dump_snapshot.py"
     run([PYTHON, program, EXAMPLES / "train_mlp.py", snapshot, stacks, entries], env=env).check()
 

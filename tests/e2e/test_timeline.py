@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EXAMPLES, PYTHON
+from conftest import EXAMPLES, KEEP_WORKSPACES, PYTHON
 
 PROGRAMS = Path(__file__).parent / "programs"
 # examples/train_mlp.py: two Linear of 512 x 2048, fp32, blocks of 512 bytes
@@ -82,7 +82,7 @@ def test_the_columns_are_the_events(mlp, run_gpumem):
 def test_the_next_peak_and_the_batch_from_which_it_is_the_higher_one(sim_env, run, run_gpumem, tmp_path):
     def peak(rows):
         out = tmp_path / f"{rows}.pickle"
-        run([PYTHON, PROGRAMS / "two_peaks.py", out, rows], env=sim_env()).check()
+        run([PYTHON, PROGRAMS / "two_peaks.py", out, rows], env={**sim_env(), **KEEP_WORKSPACES}).check()
         answer = run_gpumem("peak", out, "--json").check().json()
         (device,) = run_gpumem("info", out, "--json").check().json()["devices"]
         assert answer["next_peak"]["allocated"] <= answer["allocated"] == device["peak_allocated"], answer
