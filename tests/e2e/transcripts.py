@@ -139,6 +139,32 @@ def differences(path, build):
     return wrong
 
 
+def shape(line):
+    """A line without its figures: what stays of it when versions change."""
+    return re.sub(r"[\d.,]*\d", "0", comparable(line))
+
+
+def shortened(expected, actual):
+    """`actual` with `...` where `expected` had it: between the lines that are alike but for their figures. All of it
+    where those are not found."""
+    lines, at, left_out = [], 0, False
+    for line in expected:
+        if line == "...":
+            left_out = True
+            continue
+        if left_out:
+            found = next((i for i in range(at, len(actual)) if shape(actual[i]) == shape(line)), None)
+            if found is None:
+                return actual
+            lines.append("...")
+            at, left_out = found, False
+        if at == len(actual) or shape(actual[at]) != shape(line):
+            return actual
+        lines.append(actual[at])
+        at += 1
+    return [*lines, "..."] if left_out else lines + actual[at:]
+
+
 def update(path, build):
     runner = Runner(build)
 
@@ -148,7 +174,7 @@ def update(path, build):
             actual = runner.run(prompt, command)
             while expected and not expected[-1]:
                 expected.pop()
-            lines += [f"{prompt} {command}", *(expected if matches(expected, actual) else actual)]
+            lines += [f"{prompt} {command}", *(expected if matches(expected, actual) else shortened(expected, actual))]
         return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
 
     try:
