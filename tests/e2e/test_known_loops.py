@@ -14,7 +14,7 @@ from conftest import PYTHON
 
 PROGRAM = Path(__file__).parent / "programs" / "known_loops.py"
 # What a block is, where hooks saw it as several things: a parameter that is saved for backward is a parameter.
-RANK = ["parameter", "buffer", "gradient", "optimizer_state", "input", "activation"]
+RANK = ["parameter", "buffer", "gradient", "optimizer_state", "input", "early", "activation"]
 SLACK_NS = 5000  # the recorder's clock and the program's are two
 
 
@@ -52,6 +52,8 @@ UNSEEN = ("Module.to() or .cuda() moved it", "autocast converted a parameter")
 def fits(true, category, reason):
     if true is None:  # no hook saw it: nobody's but PyTorch's own
         return category in ("temporary", "workspace", "communication", "unknown") or reason.startswith(UNSEEN)
+    if true == "early":  # data from before the loop: nothing tells, but for a parameter it must not be taken
+        return category in ("input", "unknown")
     return category == true
 
 

@@ -123,21 +123,26 @@ def write_program(seed):
     enable = functional and chance(0.4)
     sets_none = chance(0.8)
     steps = pick.randint(3, 5)
+    early = chance(0.2)
     train, forward, test = pick.choice(TRAINS), pick.choice(FORWARDS), pick.choice(TESTS)
     dtype = ", dtype=torch.float16" if half else ""
 
     out = Source()
     out(PRELUDE)
     # without early stop, or the hooks would not see where recomputing ends
-    out("torch.utils.checkpoint.set_checkpoint_early_stop(False).__enter__()")
+    out("WHOLE = torch.utils.checkpoint.set_checkpoint_early_stop(False)")
+    out("WHOLE.__enter__()")
     out(f"ROWS, WIDTH, REENTRANT = {rows}, {width}, {chance(0.5)}")
     out(MODELS[model])
     out()
+    out(f"KIND = {'early' if early else 'input'!r}")
+    out()
+    out()
     out("def batch(rows=ROWS):")
-    out("with window('data'):", 1)
+    out(f"with window({'init' if early else 'data'!r}):", 1)
     out(f"x = torch.randn(rows, WIDTH, device='cuda'{dtype})", 2)
     out(f"y = torch.randn(rows, WIDTH, device='cuda'{dtype})", 2)
-    out("note(x, 'input'), note(y, 'input')", 2)
+    out("note(x, KIND), note(y, KIND)", 2)
     out("return x, y", 1)
     out()
     out()
@@ -167,7 +172,7 @@ def write_program(seed):
 
     def write_inline(mode):
         out("model.eval()")
-        if evaluation == "first" and chance(0.5):
+        if evaluation == "first" and not early and chance(0.5):
             out("x2, _ = batch()")
         out(f"with {mode}, window('evaluation'):")
         out.depth += 1
@@ -239,12 +244,16 @@ def write_program(seed):
         "AdamClosure": "torch.optim.Adam(model.parameters())",
     }[optimizer]
     out(f"optimizer = {made}")
+    if early:
+        out("with window('init'):")
+        out("x, y = batch()", 1)
     out(f"for step in range({steps}):")
     out.depth += 1
     if evaluation == "first":
         write_inline("torch.no_grad()")
     if closure:
-        out("x, y = batch()")
+        if not early:
+            out("x, y = batch()")
         if teacher:
             out("with torch.no_grad(), window('evaluation'):")
             out("target = frozen(x)", 1)
@@ -265,7 +274,8 @@ def write_program(seed):
         if accumulate > 1:
             out(f"for _ in range({accumulate}):")
             out.depth += 1
-        out("x, y = batch()")
+        if not early:
+            out("x, y = batch()")
         if teacher:
             out("with torch.no_grad(), window('evaluation'):")
             out("target = frozen(x)", 1)
