@@ -275,6 +275,8 @@ struct gm_chain {
 struct gm_error *gm_graph_keep_all(struct gm_holders *graph);
 /* reducer.c: what DistributedDataParallel keeps in C++, as references of its Python object. */
 void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance);
+/* nodes.c: the tensor of a torch._C._autograd.SavedTensor, as a reference of that object. */
+void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance);
 
 /* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,

@@ -117,8 +117,8 @@ static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t ad
 }
 
 /* Objects that the collector does not track, and that own more than Python knows of. */
-const char *const gm_graph_special_types[] = {"PyCapsule", "Reducer", NULL};
-enum owner { OTHER, CAPSULE, REDUCER };
+const char *const gm_graph_special_types[] = {"PyCapsule", "Reducer", "SavedTensor", NULL};
+enum owner { OTHER, CAPSULE, REDUCER, SAVED_TENSOR };
 
 /* What an object of this type owns beside what Python knows of; `known` remembers types. */
 static enum owner owner_of(
@@ -130,9 +130,10 @@ static enum owner owner_of(
 		return (enum owner) * slot;
 	enum owner owner = OTHER;
 	if (gm_python_type_name(graph->python, object, &name))
-		owner = strcmp(name, "PyCapsule") == 0 ? CAPSULE
-		        : strcmp(name, "Reducer") == 0 ? REDUCER
-		                                       : OTHER;
+		owner = strcmp(name, "PyCapsule") == 0     ? CAPSULE
+		        : strcmp(name, "Reducer") == 0     ? REDUCER
+		        : strcmp(name, "SavedTensor") == 0 ? SAVED_TENSOR
+		                                           : OTHER;
 	slot = gm_map_put(known, type, NULL);
 	if (slot)
 		*slot = owner;
@@ -157,6 +158,8 @@ void gm_graph_refer_untracked(struct gm_holders *graph)
 			refer_capsule(graph, object.number, object.address);
 		else if (owner == REDUCER)
 			gm_graph_refer_reducer(graph, object.number, object.address);
+		else if (owner == SAVED_TENSOR)
+			gm_graph_refer_saved_tensor(graph, object.number, object.address);
 	}
 	gm_map_deinit(&known);
 }

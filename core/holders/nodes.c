@@ -120,6 +120,21 @@ static void refer_node_members(
 	}
 }
 
+/*
+ * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11 instance, whose third word
+ * points to a SavedVariable (pybind11/detail/common.h, struct instance).
+ */
+void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance)
+{
+	enum { POINTER_IN_INSTANCE = 16 };
+	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false};
+	size_t size = gm_torch_layout_of(graph->torch)->saved.size_of;
+	uint64_t address;
+	if (gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address) &&
+	        gm_heap_bytes(graph, address) >= size)
+		refer_vector(graph, from, address, address + size, &saved);
+}
+
 /* A node that has counts and its Python object, which point at each other: who owns whom was read with the node. */
 static void refer_python(
         struct gm_holders *graph, uint32_t number, const struct gm_node *node, uint16_t cdata)

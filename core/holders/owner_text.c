@@ -186,14 +186,17 @@ static char *slot_text(
 	return text;
 }
 
-/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (2.8 to 2.11:
- * torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp). Of which call it is, nothing says. NULL: it is none. */
+/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (from 2.8 on,
+ * torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp), in 2.15 c10d::nccl2::WorkNCCL::InputTensorShelf. Of which call it is,
+ * nothing says. NULL: it is none. */
 static char *shelf_text(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {
+	char *text;
 	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
-	return class && strstr(class->linkage_name, GM_TORCH_SHELF_CLASS)
-	               ? strdup("tensors of a collective (c10d::TensorShelf)")
-	               : NULL;
+	if (!class || !strstr(class->linkage_name, GM_TORCH_SHELF_CLASS))
+		return NULL;
+	_cleanup_free_ char *name = counted_class(gm_class_name(class));
+	return !name || asprintf(&text, "tensors of a collective (%s)", name) < 0 ? NULL : text;
 }
 
 void gm_owner_tell(

@@ -5,7 +5,7 @@ import gc
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
-from hold import DEVICE, SIDE, big, mark, other, way
+from hold import DEVICE, SIDE, Skip, big, mark, other, way
 
 
 def weights(*shape):
@@ -284,13 +284,26 @@ def checkpoint_reentrant():
     return torch.utils.checkpoint.checkpoint(lambda value: value * 2, mark(weights() + 1), use_reentrant=True)
 
 
-@way("saved by _NoopSaveInputsBackward, in the graph of: attribute 'input_saver' of _CheckpointFrame: closure variable 'frame' of pack_hook(): saved by PowBackward0, in the graph of: {g}")  # fmt: skip
 def checkpoint_input():
     gc.freeze()  # garbage that other ways are about stays
     held = torch.utils.checkpoint.checkpoint(lambda value: value**2, mark(weights() + 1), use_reentrant=False)
     gc.collect()  # the checkpoint leaves a cycle behind, which holds its input too
     gc.unfreeze()
     return held
+
+
+@way("saved by SavedTensor: item 0 of list: attribute 'saved_args' of _CheckpointFrame: closure variable 'frame' of pack_hook(): saved by PowBackward0, in the graph of: {g}")  # fmt: skip
+def checkpoint_input_in_a_saved_tensor():
+    if not hasattr(torch.utils.checkpoint, "SavedTensor"):
+        raise Skip("a checkpoint keeps its inputs in the graph of an operation that does nothing")
+    return checkpoint_input()
+
+
+@way("saved by _NoopSaveInputsBackward, in the graph of: attribute 'input_saver' of _CheckpointFrame: closure variable 'frame' of pack_hook(): saved by PowBackward0, in the graph of: {g}")  # fmt: skip
+def checkpoint_input_in_a_node():
+    if hasattr(torch.utils.checkpoint, "SavedTensor"):
+        raise Skip("a checkpoint keeps its inputs by itself")
+    return checkpoint_input()
 
 
 @way("saved 'self' of PowBackward0, in the graph of: {g}")

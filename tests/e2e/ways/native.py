@@ -115,19 +115,42 @@ def ddp_bucket_on_the_device():
     return held
 
 
+def nobody_waits():
+    if DEVICE != "cuda":
+        raise Skip("no CUDA device")
+    held = process_group().new_group(backend="nccl")
+    torch.distributed.all_reduce(big(), group=held, async_op=True)
+    time.sleep(2)  # the watchdog moves it to the shelf when it sees that it is done
+    return held
+
+
 @way(
     "tensors of a collective (c10d::TensorShelf), held by a c10d::ProcessGroupNCCL",
     "tensors of a collective (c10d::TensorShelf), held by a c10d::ProcessGroupNCCL",
 )
 def collective_nobody_waited_for():
-    if DEVICE != "cuda":
-        raise Skip("no CUDA device")
     if torch.__version__ < "2.8":
         raise Skip("until PyTorch 2.7 a collective that is done lets its tensors go")
-    held = process_group().new_group(backend="nccl")
-    torch.distributed.all_reduce(big(), group=held, async_op=True)
-    time.sleep(2)  # the watchdog moves it to the shelf when it sees that it is done
-    return held
+    if torch.__version__ >= "2.15":
+        raise Skip("from PyTorch 2.15 on it is another class's")
+    return nobody_waits()
+
+
+# the group is in the registers of torch.distributed
+@way(
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: attribute '_pg_flight_recorder_hooks' of _World: global '_world' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_backend_config' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_group_ranks' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_map' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_names' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_to_tag' of module torch.distributed.distributed_c10d",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: item 0 of list: key 'ptd:2' of dict: global '_tags_to_pg' of module torch.distributed.distributed_c10d",
+)  # fmt: skip
+def collective_nobody_waited_for_in_nccl2():
+    if torch.__version__ < "2.15":
+        raise Skip("before PyTorch 2.15 it is another class's")
+    return nobody_waits()
 
 
 @way("optimizer state 'exp_avg' of AdamW for parameter 'weight': attribute 'optim' of ZeroRedundancyOptimizer: item 1 of tuple: {g}")  # fmt: skip
