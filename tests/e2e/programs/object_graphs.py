@@ -15,6 +15,7 @@ import gc
 import itertools
 import json
 import os
+import queue
 import random
 import sys
 import threading
@@ -342,16 +343,23 @@ def an_async_generator(nodes):
     return Node(made, nodes)
 
 
+def fail(lost):
+    raise ValueError(len(lost))
+
+
+def fail_alone(given, made):
+    try:
+        fail(given.pop())
+    except ValueError as error:
+        made.put(error)
+
+
 @kind
 def a_traceback(nodes):
-    def fail(lost):
-        raise ValueError(len(lost))
-
-    try:
-        fail([node.value for node in nodes])
-    except ValueError as error:
-        error.__traceback__ = error.__traceback__.tb_next
-        return Node(error, nodes)
+    """In a thread of its own: its frames would hold those that called them, and these the whole graph."""
+    made = queue.SimpleQueue()
+    _thread.start_new_thread(fail_alone, ([[node.value for node in nodes]], made))
+    return Node(made.get(), nodes)
 
 
 @kind
@@ -577,13 +585,13 @@ def thread_object_root(name, node):
         threading.Thread(target=named(hold, name), args=(node.value, stands), daemon=True).start()
 
     start(make)
-    return [["local", "held", name], ["thread", "start of thread"], ["global", "threading", "_active"],
-            ["local", "self", "run"], ["local", "self", "_bootstrap_inner"], ["local", "self", "_bootstrap"],
-            *THREAD_OPERANDS]  # fmt: skip
+    return [["local", "held", name], ["thread", "start of thread"], ["global", "threading", "_active"]]
 
 
-# Thread.run() calls with *self._args: the tuple stays on its stack of values
-THREAD_OPERANDS = [["operand", "run"]]
+# Thread's own functions: whether a call keeps its arguments, and a local counts, differs between versions of Python
+THREADING = [["local", "self", "run"], ["local", "self", "_bootstrap_inner"], ["local", "self", "_bootstrap"],
+             ["operand", "run"], ["operand", "_bootstrap_inner"], ["operand", "_bootstrap"],
+             ["global", "threading", "_DeleteDummyThreadOnDel"]]  # fmt: skip
 
 
 def thread_local_root(name, node):
@@ -659,7 +667,7 @@ def build(number, chance):
             by.hold(held.value)
             by.holds.append(held)
             story.append([f"{nodes.index(by)} holds", [nodes.index(held)]])
-    expected = []
+    expected, possible = [], []
     for count in range(chance.randint(1, 8)):
         node = chance.choice(nodes[-4:]) if chance.random() < 0.6 else chance.choice(nodes)
         kinds = THREAD_ROOTS if chance.random() < 0.2 and len(threads) < MOST_THREADS else PLAIN_ROOTS
@@ -668,7 +676,8 @@ def build(number, chance):
             # one name of a module is one root, whatever leads to it
             story.append([f"{count} {made[0]}", [nodes.index(node)]])
             expected += [root for root in made if root[0] != "global" or root not in expected]
-    return {"address": tensor.data_ptr(), "roots": expected, "story": story}
+            possible += THREADING if ["global", "threading", "_active"] in made else []
+    return {"address": tensor.data_ptr(), "roots": expected, "possible": possible, "story": story}
 
 
 # --- threads that go on -----------------------------------------------------------------------------------------------
