@@ -164,12 +164,21 @@ void gm_finding_find_chains(struct gm_finding *finding)
 	}
 }
 
+/* What is one root: a variable, of which a frame and a module have many, or all that C++ has at one place. */
+uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge)
+{
+	uint32_t from = graph->edges.items[edge].from;
+	return graph->vertices.items[from].kind == GM_VERTEX_NATIVE ? (uint64_t)from << 32 | 1
+	                                                            : (uint64_t)edge + 1;
+}
+
 static void note_told(struct gm_finding *finding, struct gm_map *told)
 {
 	for (size_t i = 0; i < finding->chains.count; i++) {
 		const struct gm_chain *chain = &finding->chains.items[i];
 		if (chain->rooted && chain->count > 0 &&
-		        !gm_map_put(told, (uint64_t)chain->edges[0] + 1, NULL))
+		        !gm_map_put(
+		                told, gm_finding_root_key(finding->graph, chain->edges[0]), NULL))
 			finding->no_memory = true;
 	}
 }
@@ -187,8 +196,11 @@ void gm_finding_find_further_roots(struct gm_finding *finding)
 		for (uint32_t k = finding->forward.first[i]; k < finding->forward.first[i + 1];
 		        k++) {
 			uint32_t e = finding->forward.edges[k];
-			if (!gm_map_find(&told, (uint64_t)e + 1))
-				gm_finding_add_chain(finding, &e, 1, NULL);
+			if (gm_map_find(&told, gm_finding_root_key(graph, e)))
+				continue;
+			gm_finding_add_chain(finding, &e, 1, NULL);
+			if (!gm_map_put(&told, gm_finding_root_key(graph, e), NULL))
+				finding->no_memory = true;
 		}
 	}
 	gm_map_deinit(&told);

@@ -72,6 +72,8 @@ uint32_t *gm_finding_count_ways(struct gm_finding *finding);
 void gm_finding_list_holders(struct gm_finding *finding);
 
 /* chains.c */
+/* The same for references of one root. */
+uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge);
 /* A chain for each reference of a root that leads to the block and that no chain told begins with. */
 void gm_finding_find_further_roots(struct gm_finding *finding);
 void gm_finding_find_chains(struct gm_finding *finding);

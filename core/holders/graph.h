@@ -135,6 +135,7 @@ struct gm_holders {
 	 * them, or they are what is left of a class. `wants_all`: a question found that it needs these. */
 	bool keep_all, wants_all;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
+	struct gm_map accounted; /* stack_words.c: object -> references that C code under way has */
 
 	GM_ARRAY(struct gm_storage) storages;
 	GM_ARRAY(struct gm_tensor) tensors;

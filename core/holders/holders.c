@@ -67,6 +67,7 @@ static void forget(struct gm_holders *graph)
 	gm_map_deinit(&graph->by_address);
 	gm_graph_deinit_edges(graph);
 	gm_map_deinit(&graph->typed_words);
+	gm_map_deinit(&graph->accounted);
 	gm_array_deinit(&graph->storages);
 	gm_array_deinit(&graph->tensors);
 	gm_array_deinit(&graph->nodes);

@@ -126,7 +126,9 @@ static uint32_t *order_chains(struct gm_finding *finding, size_t *ret_first)
 		const struct gm_chain *chain = &finding->chains.items[i];
 		bool is_new = true;
 		if (chain->rooted && chain->count > 0)
-			made = gm_map_put(&seen, (uint64_t)chain->edges[0] + 1, &is_new) != NULL;
+			made = gm_map_put(&seen,
+			               gm_finding_root_key(finding->graph, chain->edges[0]),
+			               &is_new) != NULL;
 		is_first[i] = is_new;
 		if (is_new && made)
 			order[count++] = (uint32_t)i;
@@ -150,7 +152,7 @@ static void set_root(
 		return;
 	const struct gm_edge *edge = &finding->graph->edges.items[chain->edges[0]];
 	const struct gm_mark *mark = gm_finding_mark_at(finding, edge->to);
-	holder->root = chain->edges[0] + 1;
+	holder->root = gm_finding_root_key(finding->graph, chain->edges[0]);
 	holder->ways = mark ? finding->ways[mark - finding->marks.items] : 1;
 }
 

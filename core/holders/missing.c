@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 #include "holders/find.h"
+#include "holders/stacks.h"
+#include "holders/text.h"
 
 enum { MAX_STRAY_TARGETS = 4096 };
 
@@ -94,7 +96,8 @@ static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 		return false;
 	fits = found >= refcount;
 	if (is_reached(mark)) /* what holds a module's own dict does not matter */
-		return !fits && mark->from_root > 0 && !is_class(graph, mark->vertex);
+		return found + gm_graph_accounted(graph, mark->vertex) < refcount &&
+		       mark->from_root > 0 && !is_class(graph, mark->vertex);
 	if (!mark->own && !fits)
 		finding->islands_held = true;
 	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
@@ -125,8 +128,10 @@ static const char *vertex_text(struct gm_holders *graph, uint32_t number)
 		return "tensor";
 	case GM_VERTEX_NODE:
 		return "autograd node";
+	case GM_VERTEX_PYTHON:
+		return gm_type_text(graph, graph->vertices.items[number].address);
 	default:
-		return "Python object";
+		return "object";
 	}
 }
 
@@ -204,6 +209,11 @@ struct gm_error *gm_finding_find_missing(
 	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
 	if (count == 0 && finding->answer->storage_count > 0)
 		return NULL;
+	/* of what a root leads to anyway: mostly that is all */
+	if (!last && gm_graph_refer_stacks(finding->graph, targets + reached, count - reached)) {
+		*ret_settled = true;
+		return NULL;
+	}
 	if (!last && gm_graph_refer_instances(finding->graph, targets, count)) {
 		*ret_settled = true;
 		return NULL;

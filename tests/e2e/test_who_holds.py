@@ -551,6 +551,54 @@ def test_variables_above_the_limit_are_counted(shared, run_gpumem):
     assert f"  and {answer['omitted']} more, of {answer['omitted_roots']} other variables\n" in said
 
 
+FORWARD = """
+import sys, torch
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(300, 300)
+
+    def forward(self, value, *, scale=1, **more):
+        return self.linear(value) * scale
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
+
+    def forward(self, value, **more):
+        for layer in self.layers:
+            value = layer(value, scale=2, mask=None, cache={"some": value}, **more)
+        return value
+
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters())
+
+def stand(module, arguments, keywords):
+    print(hex(model.layers[0].linear.weight.data_ptr()), flush=True)
+    sys.stdin.read()
+
+model(torch.ones(2, 300), mode="train", count=1).sum().backward()
+optimizer.step()
+model.layers[2].register_forward_pre_hook(stand, with_kwargs=True)
+model(torch.ones(2, 300), mode="train", count=1)
+"""
+
+
+def test_what_c_code_under_way_holds_leaves_an_answer_complete(spawn, python, run_gpumem, tmp_path):
+    program = tmp_path / "forward.py"
+    program.write_text(FORWARD)
+    process = spawn([python, "-W", "ignore", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    address = process.stdout.readline().strip()
+    answer = run_gpumem("who-holds", "--pid", process.pid, address, "--json").check().json()
+    assert answer["complete"] and answer["notes"] == []
+    assert {"model", "optimizer", "self", "value"} <= set(roots_of({"holders": [h for h in answer["holders"] if h["path"][0].get("name")]}))
+    stacks = [holder for holder in answer["holders"] if holder["path"][0]["kind"] == "native_stack"]
+    assert len(stacks) <= 1 and {holder["class"] for holder in stacks} <= {"plausible"}
+    assert {holder["class"] for holder in answer["holders"] if holder not in stacks} == {"proven"}
+
+
 GUESSED = """
 import ctypes, random, sys, torch
 

@@ -104,7 +104,7 @@ def iterated():
 
 
 # what makes the class holds its names too
-@running("key 'kept' of dict: f_locals of Body()", some=True)
+@running("key 'kept' of dict: f_locals of Body()", some=True, classes=["plausible", "proven"])
 def class_body():
     class Body:
         kept = big()
@@ -121,6 +121,7 @@ def class_body():
         "key 'kept' of dict: an operand of {caller}",
     ],
     some=True,  # C's exec() holds a function that has them
+    classes=["plausible", "proven"],
 )
 def exec_namespace():
     exec("kept = big()\nstay()", {"big": big, "stay": stay})
