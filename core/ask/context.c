@@ -20,6 +20,7 @@ void gm_context_deinit(struct gm_context *context)
 	free(context->core_path);
 	free(context->sysroot);
 	free(context->layouts);
+	free(context->loop);
 	free(context->learned);
 	free(context->unlearned);
 	free(context->log_path);
@@ -59,6 +60,17 @@ struct gm_error *gm_context_set_sysroot(struct gm_context *context, const char *
 	if (!same && context->close_target)
 		context->close_target(context); /* it was opened with the other one */
 	return same ? NULL : set_path(&context->sysroot, folder);
+}
+
+struct gm_error *gm_context_set_loop(struct gm_context *context, const char *place)
+{
+	const char *colon = place ? strrchr(place, ':') : NULL;
+	if (place && (!colon || colon == place || !colon[1] ||
+	                     colon[1 + strspn(colon + 1, "0123456789")] || strlen(colon) > 10))
+		return gm_error_create(GM_USAGE,
+		        "--loop %s: not a FILE:LINE: name a line of the loop, as in train.py:20",
+		        place);
+	return set_path(&context->loop, place);
 }
 
 struct gm_error *gm_context_set_layouts(struct gm_context *context, const char *path)

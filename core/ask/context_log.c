@@ -130,6 +130,24 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 	                                 "type `gpumem record`, then `run`; or name a log FILE");
 }
 
+/* The user's loop, if one was named, has the steps. */
+static struct gm_error *choose_loop(const struct gm_context *context, struct gm_model *model)
+{
+	struct gm_error *error;
+	const char *colon = context->loop ? strrchr(context->loop, ':') : NULL;
+	_cleanup_free_ char *file =
+	        colon ? strndup(context->loop, (size_t)(colon - context->loop)) : NULL;
+	if (colon && !file)
+		return &gm_error_no_memory;
+	uint32_t line = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
+	if (gm_model_choose_loop(model, file, line, &error))
+		return error;
+	return gm_error_create(GM_USAGE,
+	        "--loop %s: no loop with that line is on a recorded stack, outside of a module's call, "
+	        "of backward and of the optimizer: `gpumem steps --json` lists those that were found",
+	        context->loop);
+}
+
 struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_model **ret_model)
 {
 	struct gm_log *log;
@@ -139,6 +157,7 @@ struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_mode
 		gm_try(gm_model_follow(log, &context->model));
 	else if (!context->model)
 		gm_try(gm_model_create(log, &context->model));
+	gm_try(choose_loop(context, context->model));
 	*ret_model = context->model;
 	return NULL;
 }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "ask/growth.h"
 #include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/search.h"
 
 void gm_leaks_deinit(struct gm_leaks *leaks)
 {
@@ -18,31 +18,23 @@ void gm_leaks_deinit(struct gm_leaks *leaks)
 	*leaks = (struct gm_leaks){0};
 }
 
-/* A block that was left, and the line that did. */
-struct share {
-	uint64_t site; /* hash of file, line and function */
-	uint32_t step, stack, block;
-	uint64_t bytes;
-};
-
-static uint64_t site_of(const struct gm_log *log, uint32_t stack, uint64_t *known, size_t count)
+struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak)
 {
-	if (stack < count && known[stack])
-		return known[stack];
-	struct gm_frame_place place;
-	uint64_t site = 1;
-	if (gm_place_site(log, stack, &place)) {
-		site = gm_hash_bytes(place.file, strlen(place.file), place.line);
-		site = gm_hash_bytes(place.function, strlen(place.function), site) | 1;
+	/* a power of two is full */
+	if (!(leaks->count & (leaks->count - 1))) {
+		size_t capacity = leaks->count ? leaks->count * 2 : 1;
+		struct gm_leak *items = realloc(leaks->items, capacity * sizeof(*items));
+		if (!items)
+			return &gm_error_no_memory;
+		leaks->items = items;
 	}
-	if (stack < count)
-		known[stack] = site;
-	return site;
+	leaks->items[leaks->count++] = *leak;
+	return NULL;
 }
 
 static int compare_shares(const void *a, const void *b)
 {
-	const struct share *left = a, *right = b;
+	const struct gm_share *left = a, *right = b;
 	if (left->site != right->site)
 		return left->site < right->site ? -1 : 1;
 	return left->block < right->block ? -1 : left->block > right->block;
@@ -51,143 +43,258 @@ static int compare_shares(const void *a, const void *b)
 static int compare_leaks(const void *a, const void *b)
 {
 	const struct gm_leak *left = a, *right = b;
+	if (left->level != right->level)
+		return left->level < right->level ? -1 : 1;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
 	return left->block < right->block ? -1 : left->block > right->block;
 }
 
-/* The last event of the training loop: what is freed after it was kept until then. */
-static uint32_t end_of_loop(const struct gm_model *model)
+/* ---- the loops ------------------------------------------------------------------------------------ */
+
+/* The steps that are looked at: from > to where there are too few. */
+static struct gm_level steps_level(const struct gm_model *model, size_t device)
 {
+	struct gm_level level = {.of_steps = true, .from = 2, .to = 1, .end = GM_NO_EVENT};
+	uint32_t steps = gm_model_step_count(model);
+	/* The first step makes what all later ones use, and the last one's blocks may still be freed. */
+	if (device != SIZE_MAX && steps > GM_LEAK_STEPS_MIN + 1)
+		level.to = steps - 1;
 	for (size_t i = gm_model_run_count(model); i-- > 0;) {
 		struct gm_model_run run = gm_model_run(model, i);
-		if (run.step)
-			return run.end - 1;
+		if (!run.step)
+			continue;
+		level.end = run.end - 1;
+		break;
 	}
-	return GM_NO_EVENT;
+	return level;
 }
+
+/* A loop around the steps: of few iterations all are looked at. */
+static struct gm_error *around_level(
+        const struct gm_model *model, const struct gm_step_loop *loop, struct gm_level *ret_level)
+{
+	struct gm_level level = {.loop = *loop, .from = 1};
+	gm_try(gm_model_iterations(model, loop, &level.iterations));
+	level.to = level.iterations.count >= GM_LEAK_STEPS_MIN ? level.iterations.count : 0;
+	level.end = level.iterations.end ? level.iterations.end - 1 : GM_NO_EVENT;
+	*ret_level = level;
+	return NULL;
+}
+
+/* ---- what is bounded ------------------------------------------------------------------------------ */
+
+static int compare_sizes(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+	return left < right ? -1 : left > right;
+}
+
+/* What was there before the first step; false: no memory. */
+static bool find_parameters(struct gm_growth *growth)
+{
+	const struct gm_model *model = growth->model;
+	uint32_t first = GM_NO_EVENT;
+	for (size_t i = 0; i < gm_model_run_count(model) && first == GM_NO_EVENT; i++)
+		if (gm_model_run(model, i).step)
+			first = gm_model_run(model, i).first;
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		if (block->alloc != GM_NO_EVENT && block->alloc >= first)
+			break;
+		if (block->device == growth->device && gm_block_end(block) > first &&
+		        !gm_array_push(&growth->parameters, block->size))
+			return false;
+	}
+	if (growth->parameters.count)
+		qsort(growth->parameters.items, growth->parameters.count,
+		        sizeof(*growth->parameters.items), compare_sizes);
+	return true;
+}
+
+static size_t parameters_of(const struct gm_growth *growth, uint64_t size)
+{
+	const uint64_t *sizes = growth->parameters.items;
+	size_t count = growth->parameters.count;
+	return gm_partition_point(count, middle, sizes[middle] <= size) -
+	       gm_partition_point(count, middle, sizes[middle] < size);
+}
+
+/* Are these of the kind of which there are only as many as there are parameters: gradients, what an optimizer keeps? */
+static bool is_bounded(const struct gm_growth *growth, const struct gm_share *shares, size_t count)
+{
+	enum { STATES = 3 }; /* an optimizer's, of each parameter, at most */
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_block *block = gm_model_block(growth->model, shares[i].block);
+		enum gm_phase phase = gm_model_phase(growth->model, block->alloc);
+		size_t limit = phase == GM_PHASE_BACKWARD    ? 1
+		               : phase == GM_PHASE_OPTIMIZER ? STATES
+		                                             : 0;
+		size_t alike = 0;
+		for (size_t j = 0; j < count; j++)
+			alike += shares[j].bytes == shares[i].bytes;
+		if (!limit || alike > limit * parameters_of(growth, block->size))
+			return false;
+	}
+	return true;
+}
+
+/* ---- what piles up -------------------------------------------------------------------------------- */
 
 /* What blocks were left by which lines: under way. */
 struct collection {
-	const struct gm_leaks *leaks;
-	uint64_t *known; /* sites of stacks, by id; owned */
-	GM_ARRAY(struct share) shares;
+	struct gm_growth *growth;
+	const struct gm_level *level;
+	GM_ARRAY(struct gm_share) shares;
 };
-enum { KNOWN_STACKS = 1 << 16 };
-
-static void collection_deinit(struct collection *collection)
-{
-	free(collection->known);
-	gm_array_deinit(&collection->shares);
-}
 
 /* A block that is still there; false: no memory. */
 static bool add_block(struct collection *collection, uint32_t index)
 {
-	const struct gm_leaks *leaks = collection->leaks;
-	const struct gm_model *model = leaks->model;
+	const struct gm_model *model = collection->growth->model;
 	const struct gm_block *block = gm_model_block(model, index);
-	if (!collection->known &&
-	        !(collection->known = calloc(KNOWN_STACKS, sizeof(*collection->known))))
-		return false;
-	uint32_t step = gm_model_step(model, block->alloc), stack, native;
-	if (step < leaks->from || step > leaks->to)
+	uint32_t stack, native;
+	uint32_t iteration = gm_level_iteration(collection->level, model, block->alloc);
+	if (iteration < collection->level->from || iteration > collection->level->to)
 		return true;
 	gm_model_stacks(model, block->alloc, &stack, &native);
-	const struct share share = {
-	        .site = site_of(gm_model_log(model), stack, collection->known, KNOWN_STACKS),
-	        .step = step,
-	        .stack = stack,
-	        .block = index,
-	        .bytes = block->size,
-	};
-	return gm_array_push(&collection->shares, share);
+	struct gm_share share = {
+	        .iteration = iteration, .stack = stack, .block = index, .bytes = block->size};
+	return gm_growth_site(collection->growth, stack, &share.site) &&
+	       gm_array_push(&collection->shares, share);
 }
 
 static struct gm_error *collect(struct collection *collection)
 {
-	const struct gm_model *model = collection->leaks->model;
-	uint32_t end = end_of_loop(model);
+	const struct gm_model *model = collection->growth->model;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
-		if (block->device == collection->leaks->device && block->alloc != GM_NO_EVENT &&
-		        gm_block_live_after(block, end) && !add_block(collection, (uint32_t)i))
+		if (block->device == collection->growth->device && block->alloc != GM_NO_EVENT &&
+		        gm_block_live_after(block, collection->level->end) &&
+		        !add_block(collection, (uint32_t)i))
 			return &gm_error_no_memory;
 	}
 	return NULL;
 }
 
-/* Does what a line left come from steps all over the run, the early ones as well? */
-static bool grows(
-        const struct gm_leaks *leaks, const struct gm_leak *leak, uint32_t first, uint32_t last)
+/* The lines that pile up over the loop's iterations. */
+static struct gm_error *find_piles(
+        struct collection *collection, uint32_t level_index, struct gm_leaks *leaks)
 {
-	uint32_t steps = leaks->to - leaks->from + 1;
-	uint32_t margin = steps / 4;
-	return leak->steps >= GM_LEAK_STEPS_MIN && first <= leaks->from + margin &&
-	       last + margin >= leaks->to;
-}
-
-static struct gm_error *find(struct gm_leaks *leaks, struct collection *collection)
-{
-	GM_ARRAY(struct gm_leak) found = {0};
-	struct share *shares = collection->shares.items;
+	struct gm_share *shares = collection->shares.items;
 	size_t count = collection->shares.count;
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
-	for (size_t i = 0; i < count;) {
-		struct gm_leak leak = {.stack = shares[i].stack, .oldest = shares[i].block};
-		uint32_t first = shares[i].step, last = 0;
-		size_t j = i;
-		for (; j < count && shares[j].site == shares[i].site; j++) {
-			leak.steps += shares[j].step != last;
-			last = shares[j].step;
-			leak.bytes += shares[j].bytes;
+	for (size_t i = 0, next; i < count; i = next) {
+		struct gm_leak leak = {.site = shares[i].site,
+		        .oldest = shares[i].block,
+		        .level = level_index};
+		uint32_t first = shares[i].iteration, last = 0;
+		for (next = i; next < count && shares[next].site == shares[i].site; next++) {
+			leak.steps += shares[next].iteration != last;
+			last = shares[next].iteration;
+			leak.bytes += shares[next].bytes;
 			leak.blocks++;
-			leak.block = shares[j].block;
-			leak.stack = shares[j].stack;
+			leak.block = shares[next].block;
+			leak.stack = shares[next].stack;
 		}
-		i = j;
-		if (!grows(leaks, &leak, first, last))
-			continue;
-		if (!gm_array_push(&found, leak)) {
-			gm_array_deinit(&found);
-			return &gm_error_no_memory;
-		}
+		if (gm_level_spreads(collection->level, leak.steps, first, last) &&
+		        !is_bounded(collection->growth, shares + i, next - i))
+			gm_try(gm_leaks_add(leaks, &leak));
 	}
-	if (found.count)
-		qsort(found.items, found.count, sizeof(*found.items), compare_leaks);
-	leaks->items = found.items;
-	leaks->count = found.count;
 	return NULL;
 }
 
-/* The steps that are looked at: from > to where there are too few. */
-static struct gm_leaks begin(const struct gm_model *model)
+/* Of what a line left, as several loops see it, the loop counts that it left something in the largest part of; the inner
+ * one, where they are alike. */
+static void keep_best(struct gm_leaks *leaks)
 {
-	struct gm_leaks leaks = {
-	        .model = model, .device = gm_model_main_device(model), .from = 2, .to = 1};
-	uint32_t steps = gm_model_step_count(model);
-	/* The first step makes what all later ones use, and the last one's blocks may still be freed. */
-	if (leaks.device != SIZE_MAX && steps > GM_LEAK_STEPS_MIN + 1)
-		leaks.to = steps - 1;
-	return leaks;
+	size_t kept = 0;
+	for (size_t i = 0; i < leaks->count; i++) {
+		const struct gm_leak leak = leaks->items[i];
+		const struct gm_leak_loop *loop = &leaks->loops[leak.level];
+		bool best = true;
+		for (size_t j = 0; j < leaks->count && best; j++) {
+			const struct gm_leak *other = &leaks->items[j];
+			const struct gm_leak_loop *its = &leaks->loops[other->level];
+			if (other->site != leak.site)
+				continue;
+			if (other->level == leak.level) { /* it piles up, in blocks of growing size */
+				best = !leak.joined || other->joined;
+				continue;
+			}
+			uint64_t part = (uint64_t)leak.steps * (its->to - its->from + 1),
+			         its_part = (uint64_t)other->steps * (loop->to - loop->from + 1);
+			best = part > its_part || (part == its_part && leak.level < other->level);
+		}
+		leaks->items[i].left_out = !best;
+	}
+	for (size_t i = 0; i < leaks->count; i++)
+		if (!leaks->items[i].left_out)
+			leaks->items[kept++] = leaks->items[i];
+	leaks->count = kept;
+}
+
+static struct gm_error *look(
+        struct gm_growth *growth, const struct gm_level *level, struct gm_leaks *leaks)
+{
+	struct collection collection = {.growth = growth, .level = level};
+	leaks->loops[leaks->loop_count++] =
+	        (struct gm_leak_loop){level->loop, level->of_steps, level->from, level->to};
+	if (level->to < level->from)
+		return NULL;
+	uint32_t index = leaks->loop_count - 1;
+	struct gm_error *error = collect(&collection);
+	if (!error)
+		error = find_piles(&collection, index, leaks);
+	if (!error)
+		error = gm_growth_find_joined(growth, level, index, leaks);
+	gm_array_deinit(&collection.shares);
+	return error;
+}
+
+static struct gm_error *find(struct gm_growth *growth, struct gm_leaks *leaks)
+{
+	struct gm_step_loop around[GM_LEAK_LOOPS_MAX - 1];
+	const struct gm_level steps = steps_level(growth->model, growth->device);
+	leaks->from = steps.from;
+	leaks->to = steps.to;
+	if (growth->device == SIZE_MAX)
+		return NULL;
+	if (!find_parameters(growth))
+		return &gm_error_no_memory;
+	gm_try(look(growth, &steps, leaks));
+	size_t count = gm_model_loops_around(growth->model, around, GM_LEAK_LOOPS_MAX - 1);
+	for (size_t i = 0; i < count; i++) {
+		struct gm_level level;
+		gm_try(around_level(growth->model, &around[i], &level));
+		struct gm_error *error = look(growth, &level, leaks);
+		free(level.iterations.starts);
+		if (error)
+			return error;
+	}
+	return NULL;
 }
 
 struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_leaks)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	struct gm_leaks leaks = begin(model);
-	struct collection collection = {.leaks = &leaks};
+	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
+	struct gm_growth growth;
 	const struct gm_categories *categories;
+	gm_growth_init(&growth, model, leaks.device);
 	struct gm_error *error = gm_model_categories(model, &categories);
-	if (!error && leaks.to >= leaks.from)
-		error = collect(&collection);
 	if (!error)
-		error = find(&leaks, &collection);
-	collection_deinit(&collection);
-	if (error)
+		error = find(&growth, &leaks);
+	gm_growth_deinit(&growth);
+	if (error) {
+		gm_leaks_deinit(&leaks);
 		return error;
+	}
+	keep_best(&leaks);
+	if (leaks.count)
+		qsort(leaks.items, leaks.count, sizeof(*leaks.items), compare_leaks);
 	for (size_t i = 0; i < leaks.count; i++)
 		leaks.items[i].category = gm_categories_of(categories, leaks.items[i].block);
 	*ret_leaks = leaks;
@@ -197,16 +304,28 @@ struct gm_error *gm_ask_leaks(struct gm_context *context, struct gm_leaks *ret_l
 struct gm_error *gm_leaks_among(const struct gm_model *model, const uint32_t *blocks, size_t count,
         struct gm_leaks *ret_leaks)
 {
-	struct gm_leaks leaks = begin(model);
-	struct collection collection = {.leaks = &leaks};
+	struct gm_leaks leaks = {.model = model, .device = gm_model_main_device(model)};
+	const struct gm_level steps = steps_level(model, leaks.device);
+	struct gm_growth growth;
+	gm_growth_init(&growth, model, leaks.device);
+	struct collection collection = {.growth = &growth, .level = &steps};
 	struct gm_error *error = NULL;
+	leaks.from = steps.from;
+	leaks.to = steps.to;
+	leaks.loops[leaks.loop_count++] = (struct gm_leak_loop){{0}, true, steps.from, steps.to};
 	for (size_t i = 0; i < count && leaks.to >= leaks.from && !error; i++)
 		if (!add_block(&collection, blocks[i]))
 			error = &gm_error_no_memory;
 	if (!error)
-		error = find(&leaks, &collection);
-	collection_deinit(&collection);
-	if (!error)
-		*ret_leaks = leaks;
-	return error;
+		error = find_piles(&collection, 0, &leaks);
+	gm_array_deinit(&collection.shares);
+	gm_growth_deinit(&growth);
+	if (error) {
+		gm_leaks_deinit(&leaks);
+		return error;
+	}
+	if (leaks.count)
+		qsort(leaks.items, leaks.count, sizeof(*leaks.items), compare_leaks);
+	*ret_leaks = leaks;
+	return NULL;
 }

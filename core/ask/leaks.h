@@ -1,9 +1,10 @@
 /*
- * leaks: lines whose blocks pile up, step over step.
+ * leaks: lines that leave more behind each time a loop goes round: a step, an epoch, any loop around the steps.
  *
- * A line leaks where blocks that it allocates in most of the steps, from the second on, are all still there at the
- * end. What is kept for a while and replaced (the last output, a window of the last ten losses) does not: of its
- * older blocks none is left. The last step's blocks never count, as the next step may free them.
+ * A line leaks where blocks that it allocates in iterations all over the run are all still there at its end, or where it
+ * joins what comes to its one block (core/ask/growth.h). What is kept for a while and replaced (the last output, a window
+ * of the last ten losses) does not: of its older blocks none is left. The last step's blocks never count, as the next
+ * step may free them.
  *
  * Where the process still lives, or a core of it is there, the blocks are joined to what holds them now.
  */
@@ -17,7 +18,8 @@
 #include "model/model.h"
 
 enum {
-	GM_LEAK_STEPS_MIN = 3, /* steps in which a line must have left something */
+	GM_LEAK_STEPS_MIN = 3, /* iterations in which a line must have left something */
+	GM_LEAK_LOOPS_MAX = 8, /* the steps, and loops around them */
 	GM_LEAK_HOLDERS_MAX = 64,
 };
 
@@ -25,8 +27,12 @@ struct gm_leak {
 	uint32_t stack;                /* one of the Python stacks of the line */
 	uint32_t block;                /* the latest block that it left */
 	uint32_t oldest;               /* and the first */
-	uint32_t steps;                /* in which it left something */
-	uint64_t bytes, blocks;        /* left, in sum, from steps `from` to `to` of the answer */
+	uint32_t level;                /* the loop: of the answer's */
+	uint32_t steps;                /* its iterations in which the line left something */
+	uint64_t bytes, blocks;        /* left, in sum, by the loop's iterations `from` to `to` */
+	bool joined;                   /* its one block grows */
+	bool left_out;                 /* while they are sought */
+	uint64_t site;                 /* a hash of the line */
 	enum gm_category category;     /* of the latest block */
 	struct gm_leak_holder *holder; /* what holds the oldest block now; NULL: not asked; owned */
 };
@@ -40,11 +46,20 @@ struct gm_leak_holder {
 	enum gm_reference_class class;
 };
 
+/* A loop that was looked at. */
+struct gm_leak_loop {
+	struct gm_step_loop loop; /* not of steps, which may be of several */
+	bool of_steps;
+	uint32_t from, to; /* iterations that were looked at, from 1; from > to: too few */
+};
+
 struct gm_leaks {
 	const struct gm_model *model;
 	size_t device;         /* SIZE_MAX: no events at all */
 	uint32_t from, to;     /* the steps looked at; from > to: too few */
-	struct gm_leak *items; /* the fastest first; owned */
+	struct gm_leak_loop loops[GM_LEAK_LOOPS_MAX]; /* the steps, then outwards */
+	uint32_t loop_count;
+	struct gm_leak *items; /* by loop, the largest first; owned */
 	size_t count;
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "ask/leaks.h"
 #include "base/array.h"
 #include "base/size.h"
 #include "base/cleanup.h"
@@ -109,6 +110,16 @@ struct gm_error *gm_ask_steps(
 	answer.steps = steps.items;
 	answer.step_count = steps.count;
 	find_growth(&answer);
+	if (answer.growth) {
+		struct gm_leaks leaks;
+		struct gm_error *error = gm_ask_leaks(context, &leaks);
+		if (error) {
+			gm_steps_answer_deinit(&answer);
+			return error;
+		}
+		answer.leaks = leaks.count != 0;
+		gm_leaks_deinit(&leaks);
+	}
 	*ret_answer = answer;
 	return NULL;
 }

@@ -29,6 +29,7 @@ struct gm_steps_answer {
 	        phases[GM_PHASE_COUNT]; /* over all steps, or over one; events 0: did not occur */
 	uint64_t
 	        growth; /* what each step from the third on ends with more than the one before; 0: not the same */
+	bool leaks; /* and leaks finds lines that pile up; where `growth` is not 0 */
 	bool even; /* all steps from the second on end with as much as they began with */
 };
 

@@ -49,6 +49,7 @@ static const struct argp_option option_table[] = {
         {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and why it is one", 0},
         {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

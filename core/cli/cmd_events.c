@@ -17,6 +17,7 @@ static const struct argp_option option_table[] = {
         {"from", KEY_FROM, "N", 0, "the first event shown (events count from 0)", 0},
         {"to", KEY_TO, "N", 0, "the last event shown", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

@@ -12,6 +12,7 @@ extern const struct gm_command gm_command_info;
 
 static const struct argp_option options[] = {
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

@@ -21,6 +21,7 @@ static const struct argp_option option_table[] = {
         {"tree", KEY_TREE, NULL, 0,
                 "the calls that led to the allocations, with the bytes below each", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

@@ -16,6 +16,7 @@ extern const struct gm_command gm_command_phases;
 static const struct argp_option option_table[] = {
         {"step", KEY_STEP, "N", 0, "the phases of this step only", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

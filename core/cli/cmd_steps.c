@@ -6,17 +6,36 @@
 
 extern const struct gm_command gm_command_steps;
 
-static const struct argp_option options[] = {
+enum { KEY_EXPLAIN = 0x1001 };
+
+struct options {
+	struct gm_context *context;
+	bool explain;
+};
+
+static const struct argp_option option_table[] = {
+        {"explain", KEY_EXPLAIN, NULL, 0, "which loops these are, and how that was told", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	struct options *options = input;
+	if (key != KEY_EXPLAIN)
+		return gm_target_option(options->context, key, argument);
+	options->explain = true;
+	return NULL;
+}
 
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct gm_error *error = gm_arguments_parse(&gm_command_steps, argc, argv, options,
-	        gm_target_option, context, 1, false, out, &arguments);
+	struct options options = {context, false};
+	struct gm_error *error = gm_arguments_parse(&gm_command_steps, argc, argv, option_table,
+	        handle, &options, 1, false, out, &arguments);
 	bool target;
 	if (error || arguments.help)
 		return error;
@@ -28,7 +47,7 @@ static struct gm_error *run(
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_steps_json(&answer, out)
-	                       : gm_render_steps_text(&answer, &style, out);
+	                       : gm_render_steps_text(&answer, options.explain, &style, out);
 	gm_steps_answer_deinit(&answer);
 	return error;
 }
@@ -36,14 +55,17 @@ static struct gm_error *run(
 const struct gm_command gm_command_steps = {
         .name = "steps",
         .summary = "what each pass of the training loop allocates, its peak, and what it keeps",
-        .usage = "[FILE | --pid PID | --core CORE] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--loop FILE:LINE] [--explain] [--json]\n"
                  "One line for each pass of the training loop, which is found from the recorded "
                  "stacks: "
                  "what\n"
                  "was allocated at its start, its peak and its end, what it allocated in sum, and "
                  "what of "
                  "that\n"
-                 "it kept.\n\n"
+                 "it kept. A step is an iteration around the call of a module, backward and the "
+                 "optimizer;\n"
+                 "--explain says which loops these are and how they were told, --loop names "
+                 "another one.\n\n"
                  "Example: gpumem steps run.gpumem",
         .shell = true,
         .gdb = true,

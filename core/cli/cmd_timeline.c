@@ -17,6 +17,7 @@ static const struct argp_option option_table[] = {
         {"width", KEY_WIDTH, "N", 0,
                 "columns of the plot with its labels; without it, the terminal's", 0},
         GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
         {0},
 };
 

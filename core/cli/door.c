@@ -235,6 +235,7 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	free(gm_take(door->context.unlearned));
 	gm_error_destroy(gm_context_set_layouts(&door->context, NULL));
 	door->context.no_learn = false;
+	gm_error_destroy(gm_context_set_loop(&door->context, NULL));
 	door->context.pid = pid;
 	door->context.thread = thread;
 	if (!door->context.shell)

@@ -32,6 +32,8 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 		context->no_pause = true;
 		return NULL;
 	}
+	if (key == GM_TARGET_LOOP)
+		return gm_context_set_loop(context, argument);
 	if (key == GM_TARGET_LAYOUTS)
 		return gm_context_set_layouts(context, argument);
 	if (key == GM_TARGET_NO_LEARN) {

@@ -15,7 +15,8 @@ enum {
 	GM_TARGET_SYSROOT = 0x1201,
 	GM_TARGET_NO_PAUSE,
 	GM_TARGET_LAYOUTS,
-	GM_TARGET_NO_LEARN
+	GM_TARGET_NO_LEARN,
+	GM_TARGET_LOOP,
 };
 
 /* The options, as rows of a command's option table. */
@@ -27,6 +28,8 @@ enum {
 	{"no-pause", GM_TARGET_NO_PAUSE, NULL, 0, "reads the process while it runs: the answer may mix moments", 0}, \
 	{"layouts", GM_TARGET_LAYOUTS, "FILE", 0, "the layouts that `gpumem learn` wrote of the target's PyTorch", 0}, \
 	{"no-learn", GM_TARGET_NO_LEARN, NULL, 0, "do not learn a PyTorch that is not known", 0}
+#define GM_TARGET_LOOP_OPTION \
+	{"loop", GM_TARGET_LOOP, "FILE:LINE", 0, "the steps are the iterations of the loop at this line", 0}
 #define GM_TARGET_THREAD_OPTION \
 	{"thread", GM_TARGET_THREAD, "TID", 0, "whose variables are meant (the main thread's)", 0}
 /* clang-format on */

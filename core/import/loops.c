@@ -32,15 +32,25 @@ static bool count(struct gm_import_loop *items, size_t count, const struct gm_im
 static bool go_round(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
 {
 	uint64_t now = ++loops->turns;
-	const struct gm_import_loop fresh = {code, to, from, 1, now, now};
+	const struct gm_import_loop fresh = {code, to, from, 1, now, now, false};
 	return count(loops->items.items, loops->items.count, &fresh) ||
 	       loops->items.count == LOOPS_MAX || gm_array_push(&loops->items, fresh);
+}
+
+/* Control comes down again to where it went up from: that was no expression of several lines. */
+static void come_again(struct gm_import_loops *loops, uint32_t code, uint32_t line)
+{
+	for (size_t i = 0; i < loops->items.count; i++) {
+		struct gm_import_loop *loop = &loops->items.items[i];
+		if (loop->code == code && loop->last_line == line && loop->rounds == 1)
+			loop->again = true;
+	}
 }
 
 static bool leave(struct gm_import_loops *loops, uint32_t code, uint32_t from, uint32_t to)
 {
 	uint64_t now = ++loops->turns;
-	const struct gm_import_loop fresh = {code, to, from, 1, now, now};
+	const struct gm_import_loop fresh = {code, to, from, 1, now, now, false};
 	return to >= from || count(loops->leaves.items, loops->leaves.count, &fresh) ||
 	       loops->leaves.count == LOOPS_MAX || gm_array_push(&loops->leaves, fresh);
 }
@@ -79,9 +89,12 @@ bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack)
 		if (i < b->python && gm_import_leaves_with(all, *(frames_b - i - 1)))
 			return was->code != is->code || leave(loops, is->code, was->line, is->line);
 		loops->last = stack;
-		if (was->code != is->code || is->line >= was->line ||
-		        all->codes.items[is->code].library)
+		if (was->code != is->code || all->codes.items[is->code].library)
 			return true;
+		if (is->line >= was->line) {
+			come_again(loops, is->code, is->line);
+			return true;
+		}
 		return go_round(loops, is->code, was->line, is->line);
 	}
 	/* A call that has returned to the same line does not hide how far it had come. */
@@ -184,7 +197,8 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 			joined = join(&loops->items.items[j], &loops->items.items[i]);
 		/* an expression of several lines is evaluated from its end to its beginning, once */
 		const struct gm_import_loop *loop = &loops->items.items[i];
-		bool expression = loop->rounds == 1 && loop->last_line - loop->first_line <= 3;
+		bool expression =
+		        loop->rounds == 1 && !loop->again && loop->last_line - loop->first_line <= 3;
 		if (!joined && !expression)
 			loops->items.items[kept++] = loops->items.items[i];
 	}

@@ -14,6 +14,7 @@ enum { CHECKPOINT_EVENTS = 1 << 11 };
 struct run {
 	uint32_t event; /* the first */
 	uint32_t step;
+	uint32_t iteration; /* of the plan's loops; several may make one step */
 	uint8_t phase;
 	uint8_t told; /* the phase without what the runs around it tell */
 };
@@ -33,6 +34,11 @@ struct gm_categories;
 struct gm_marks;
 struct gm_modes;
 
+/* Passes and marks of the log's that a reading was fed. */
+struct gm_readers_place {
+	size_t passes, marks;
+};
+
 /*
  * A log is read twice: to find the training loop, and, when that is known, to give each event its step and phase. Where
  * both readings stand is kept while the log grows, so that only what came since is read. Is another loop the better one
@@ -40,13 +46,13 @@ struct gm_modes;
  */
 struct readings {
 	struct gm_steps *finding, *assigning;
-	struct gm_modes *modes;               /* of the second one */
-	size_t found_passes, assigned_passes; /* of the log's, fed to each */
+	struct gm_modes *modes; /* of the second one */
+	struct gm_readers_place found, fed; /* how much of what lies between events each was fed */
 	uint32_t assigned;                    /* events that have a step and a phase */
 	size_t indexed;                       /* checkpoints that know their run */
 	size_t unsettled;                     /* the first run that changed while reading on */
-	struct gm_step_loop loop;             /* what the second one goes by ... */
-	bool has_loop, marked;
+	struct gm_step_plan plan;             /* what the second one goes by ... */
+	bool marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
 	bool tells_modes;     /* some event tells the grad mode */
 	bool over;            /* it has no Python frame any more */
@@ -65,15 +71,18 @@ struct gm_model {
 	struct gm_sites sites;
 	uint32_t event_count;
 	size_t event_capacity; /* of event_blocks and event_sites */
-	size_t pass_count;     /* of the log's */
+	size_t pass_count, mark_count; /* of the log's */
 	GM_ARRAY(struct checkpoint) checkpoints;
 	GM_ARRAY(struct gm_usage) usages;
 	GM_ARRAY(struct run) runs;
 	GM_ARRAY(uint32_t) segment_events;
 	GM_ARRAY(struct label) labels; /* by block, then by event */
 	struct gm_live live;           /* while the model is made or the log grows */
-	struct gm_step_loop loop;
-	bool has_loop;
+	struct gm_step_plan plan;
+	bool chosen;          /* the user named its loop */
+	uint32_t *step_of;    /* by iteration; owned */
+	uint32_t iterations;  /* in step_of */
+	uint32_t loop_steps[GM_STEP_LOOPS_CHOSEN]; /* of each of the plan's loops */
 	uint32_t step_count;
 	struct gm_marks *marks;           /* NULL: the log has none */
 	struct gm_categories *categories; /* made when first asked for */
@@ -131,7 +140,10 @@ void gm_model_sort_labels(struct gm_model *model);
 /* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
 void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, size_t *passes);
+        const struct gm_event *event, uint32_t number, struct gm_readers_place *place);
+/* The iteration of an event of the record in a reading whose plan is fixed; events are fed in order. */
+uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *steps,
+        uint32_t number, struct gm_readers_place *place);
 static inline struct gm_model_run gm_run_at_index(const struct gm_model *model, size_t index)
 {
 	const struct run *run = &model->runs.items[index];

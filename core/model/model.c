@@ -181,7 +181,7 @@ static bool read_event(struct gm_model *model, const struct gm_event *event, uin
 	if (!add_event(model, event, number) ||
 	        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
 		return false;
-	gm_model_steps_learn(model, readings->finding, event, number, &readings->found_passes);
+	gm_model_steps_learn(model, readings->finding, event, number, &readings->found);
 	model->read++;
 	return true;
 }
@@ -203,6 +203,7 @@ static struct gm_error *read_on(struct gm_model *model)
 		return &gm_error_no_memory;
 	model->event_count = (uint32_t)count;
 	model->pass_count = gm_log_pass_count(model->log);
+	model->mark_count = gm_log_mark_count(model->log);
 	while (number < model->event_count) {
 		size_t batch;
 		const struct gm_event *events = gm_log_events(model->log, number, &batch);
@@ -215,7 +216,8 @@ static struct gm_error *read_on(struct gm_model *model)
 		}
 	}
 	gm_model_sort_labels(model);
-	model->has_loop = gm_steps_loop(readings->finding, &model->loop);
+	if (!model->chosen)
+		gm_steps_plan(readings->finding, &model->plan);
 	if (gm_log_mark_count(model->log) && !gm_marks_read(&model->marks, model->log))
 		return &gm_error_no_memory;
 	return gm_model_assign_steps(model);
@@ -226,7 +228,6 @@ static void forget_readings(struct gm_model *model)
 {
 	gm_live_deinit(&model->live);
 	gm_sites_finish(&model->sites);
-	gm_steps_destroy(gm_take(model->readings.finding));
 	gm_steps_destroy(gm_take(model->readings.assigning));
 	gm_modes_destroy(gm_take(model->readings.modes));
 }
@@ -302,6 +303,7 @@ void gm_model_destroy(struct gm_model *model)
 	if (!model)
 		return;
 	forget_readings(model);
+	gm_steps_destroy(gm_take(model->readings.finding));
 	gm_array_deinit(&model->devices);
 	gm_array_deinit(&model->blocks);
 	gm_array_deinit(&model->checkpoints);
@@ -314,6 +316,7 @@ void gm_model_destroy(struct gm_model *model)
 	gm_sites_deinit(&model->sites);
 	free(model->event_blocks);
 	free(model->event_sites);
+	free(model->step_of);
 	free(model);
 }
 

@@ -157,7 +157,30 @@ struct gm_forward_frame {
 };
 bool gm_model_forward(const struct gm_model *model, uint64_t event, size_t index,
         struct gm_forward_frame *ret_frame);
-/* The loop whose passes are the steps; false: none was found. */
+/* The loop whose iterations are the steps, of several the one that has most; false: they are of no loop, or marked. */
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
+/* All loops that have steps, and how that was told; the model's own. Where steps are marked it is not gone by. */
+const struct gm_step_plan *gm_model_step_plan(const struct gm_model *model);
+/* How many iterations of them there are: several may make one step. */
+uint32_t gm_model_iteration_count(const struct gm_model *model);
+/* The loops around those, the innermost first; at most `max`. */
+size_t gm_model_loops_around(
+        const struct gm_model *model, struct gm_step_loop *ret_loops, size_t max);
+/* The iterations of any loop of the plan's thread. */
+struct gm_model_iterations {
+	uint32_t *starts; /* the first event of each; owned by the caller */
+	uint32_t count;
+	uint32_t end; /* behind the last event in any of them */
+};
+/* Costs a reading of all events. */
+struct gm_error *gm_model_iterations(const struct gm_model *model,
+        const struct gm_step_loop *loop, struct gm_model_iterations *ret_iterations);
+/* From now on the steps are the iterations of the innermost loop at this line of this file (the end of its path is
+ * enough), as the user wants it; `file` NULL: those that are found, again. False: no loop is there, nothing changes.
+ * Else *ret_error is NULL or why the steps cannot be numbered. */
+bool gm_model_choose_loop(struct gm_model *model, const char *file, uint32_t line,
+        struct gm_error **ret_error);
+/* The steps of one of the plan's loops, by its index. */
+uint32_t gm_model_loop_steps(const struct gm_model *model, uint32_t loop);
 
 #endif

@@ -28,6 +28,14 @@ const char *gm_plain_name(const char *name)
 	return dot ? dot + 1 : name;
 }
 
+/* A module's call, or that of the code which torch.compile() made of one. */
+static bool calls_module(const char *file, const char *name)
+{
+	if (gm_text_ends_with(file, "torch/nn/modules/module.py"))
+		return strstr(name, "_call_impl");
+	return strstr(file, "torchinductor_") && strcmp(name, "call") == 0;
+}
+
 unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
@@ -42,7 +50,9 @@ unsigned gm_frame_landmark(const struct gm_step_frame *frame)
 	        strcmp(name, "__init__") != 0 && strcmp(name, "zero_grad") != 0 &&
 	        strcmp(name, "add_param_group") != 0)
 		return GM_LANDMARK_OPTIMIZER;
-	return 0;
+	if (strcmp(name, "zero_grad") == 0)
+		return GM_LANDMARK_ZERO_GRAD;
+	return calls_module(frame->file, name) ? GM_LANDMARK_MODULE : 0;
 }
 
 bool gm_frame_shuts(const struct gm_step_frame *frame)
@@ -59,19 +69,21 @@ bool gm_frame_in_torch(const char *file)
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame)
 {
 	const char *name = gm_plain_name(frame->name);
-	unsigned landmark = gm_frame_landmark(frame);
-	if (landmark)
-		return landmark == GM_LANDMARK_BACKWARD ? GM_PHASE_BACKWARD : GM_PHASE_OPTIMIZER;
-	if (strcmp(name, "zero_grad") == 0)
+	switch (gm_frame_landmark(frame)) {
+	case GM_LANDMARK_BACKWARD:
+		return GM_PHASE_BACKWARD;
+	case GM_LANDMARK_OPTIMIZER:
+		return GM_PHASE_OPTIMIZER;
+	case GM_LANDMARK_ZERO_GRAD:
 		return GM_PHASE_ZERO_GRAD;
+	default:
+		break;
+	}
 	if (strstr(frame->file, "torch/utils/data/"))
 		return GM_PHASE_DATA;
-	if (gm_text_ends_with(frame->file, "torch/nn/modules/module.py") &&
-	        strstr(name, "_call_impl"))
+	if (calls_module(frame->file, name))
 		return GM_PHASE_FORWARD;
-	/* torch.compile: the code it generated, and what runs the backward pass of it */
-	if (strstr(frame->file, "torchinductor_") && strcmp(name, "call") == 0)
-		return GM_PHASE_FORWARD;
+	/* torch.compile: what runs the backward pass of the code it made */
 	if (strcmp(name, "backward") == 0 && gm_frame_in_torch(frame->file))
 		return GM_PHASE_BACKWARD;
 	return GM_PHASE_OTHER;

@@ -8,11 +8,6 @@
 
 #include "model/steps.h"
 
-enum gm_landmark {
-	GM_LANDMARK_BACKWARD = 1,
-	GM_LANDMARK_OPTIMIZER = 2,
-};
-
 /* The last part of a qualified name: "AdamW.step" is step. */
 const char *gm_plain_name(const char *name);
 /* The landmarks of a training loop that a frame is, as bits. */

@@ -37,27 +37,53 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 	return gm_steps_create(frames_of, (void *)model->log);
 }
 
-/* Feeds what iterators told up to an event: *passes of the log's have been fed. */
-static inline void feed_passes(
-        const struct gm_model *model, struct gm_steps *steps, uint32_t number, size_t *passes)
+/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an optimizer. */
+static unsigned work_of(const struct gm_model *model, const struct gm_log_mark *mark)
 {
-	for (; *passes < model->pass_count; ++*passes) {
+	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(model->log, mark->name) : "";
+	if (strncmp(name, "Optimizer.", 10) != 0)
+		return 0;
+	return strncmp(name + 10, "step#", 5) == 0        ? GM_LANDMARK_OPTIMIZER
+	       : strncmp(name + 10, "zero_grad#", 10) == 0 ? GM_LANDMARK_ZERO_GRAD
+	                                                   : 0;
+}
+
+/* Feeds what lies before an event: what iterators told, and marks of work. */
+static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
+        uint32_t number, struct gm_readers_place *place)
+{
+	for (; place->passes < model->pass_count; place->passes++) {
 		struct gm_log_pass pass;
-		gm_log_pass(model->log, *passes, &pass);
+		gm_log_pass(model->log, place->passes, &pass);
 		if (pass.event > number)
 			break;
-		gm_steps_turn(steps, pass.code, pass.loop, pass.position != GM_LOG_NO_POSITION);
+		gm_steps_turn(steps, pass.code, pass.loop, pass.position);
+	}
+	for (; place->marks < model->mark_count; place->marks++) {
+		struct gm_log_mark mark;
+		gm_log_mark(model->log, place->marks, &mark);
+		if (mark.event > number)
+			break;
+		unsigned work = work_of(model, &mark);
+		if (work)
+			gm_steps_mark(steps, mark.thread, work);
 	}
 }
 
 void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, size_t *passes)
+        const struct gm_event *event, uint32_t number, struct gm_readers_place *place)
 {
 	if (event->flags & GM_EVENT_PREEXISTING)
 		return;
-	feed_passes(model, steps, number, passes);
-	gm_steps_learn(steps, event->python_stack, event->native_stack, event->action == GM_ALLOC,
-	        event->flags & GM_EVENT_BORROWED);
+	feed_between(model, steps, number, place);
+	const struct gm_step_event fed = {
+	        .thread = event->thread,
+	        .python_stack = event->python_stack,
+	        .native_stack = event->native_stack,
+	        .allocates = event->action == GM_ALLOC,
+	        .borrowed = event->flags & GM_EVENT_BORROWED,
+	};
+	gm_steps_learn(steps, &fed);
 }
 
 /* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. Of runs
@@ -66,8 +92,9 @@ static void find_micro_batches(struct gm_model *model, size_t from)
 {
 	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
 		struct run *run = &model->runs.items[i];
-		if (run->phase == GM_PHASE_OTHER && run->step && run[-1].step == run->step &&
-		        run[1].step == run->step && run[-1].phase == GM_PHASE_BACKWARD &&
+		if (run->phase == GM_PHASE_OTHER && run->iteration &&
+		        run[-1].iteration == run->iteration &&
+		        run[1].iteration == run->iteration && run[-1].phase == GM_PHASE_BACKWARD &&
 		        (run[1].phase == GM_PHASE_FORWARD || run[1].phase == GM_PHASE_EVALUATION))
 			run->phase = GM_PHASE_DATA;
 	}
@@ -80,11 +107,11 @@ static size_t run_of_event(const struct gm_model *model, uint32_t event)
 	       1;
 }
 
-static size_t end_of_step(const struct gm_model *model, size_t index)
+static size_t end_of_iteration(const struct gm_model *model, size_t index)
 {
 	size_t end = index + 1;
 	while (end < model->runs.count &&
-	        model->runs.items[end].step == model->runs.items[index].step)
+	        model->runs.items[end].iteration == model->runs.items[index].iteration)
 		end++;
 	return end;
 }
@@ -93,8 +120,8 @@ static size_t end_of_step(const struct gm_model *model, size_t index)
 static bool feeds_backward(const struct gm_model *model, size_t index)
 {
 	const struct gm_model_run run = gm_run_at_index(model, index);
-	size_t next = end_of_step(model, index);
-	size_t end = next < model->runs.count ? end_of_step(model, next) : next;
+	size_t next = end_of_iteration(model, index);
+	size_t end = next < model->runs.count ? end_of_iteration(model, next) : next;
 	for (uint32_t i = run.first; i < run.end; i++) {
 		if (!gm_model_allocates(model, i))
 			continue;
@@ -115,8 +142,8 @@ static void find_evaluations(struct gm_model *model, size_t begin)
 	struct run *runs = model->runs.items;
 	for (size_t end; begin < model->runs.count; begin = end) {
 		size_t backward = SIZE_MAX;
-		end = end_of_step(model, begin);
-		for (size_t i = begin; i < end && runs[i].step; i++)
+		end = end_of_iteration(model, begin);
+		for (size_t i = begin; i < end && runs[i].iteration; i++)
 			if (runs[i].phase == GM_PHASE_BACKWARD)
 				backward = i;
 		for (size_t i = end; i-- > begin;) {
@@ -137,8 +164,8 @@ static size_t begin_of_unsettled(const struct gm_model *model, size_t from)
 	const struct run *runs = model->runs.items;
 	size_t begin = from < model->runs.count ? from : model->runs.count - 1;
 	for (uint32_t changes = 0; begin; begin--) {
-		changes += runs[begin - 1].step != runs[begin].step;
-		if (changes == 2 || (!runs[begin].step && begin + 1 < from))
+		changes += runs[begin - 1].iteration != runs[begin].iteration;
+		if (changes == 2 || (!runs[begin].iteration && begin + 1 < from))
 			break;
 	}
 	return begin;
@@ -157,12 +184,6 @@ static void look_around(struct gm_model *model, size_t from)
 		find_evaluations(model, begin);
 }
 
-static bool same_loop(const struct gm_step_loop *a, const struct gm_step_loop *b)
-{
-	return a->code == b->code && a->loop == b->loop && a->thin == b->thin &&
-	       a->modules == b->modules;
-}
-
 /* The second reading from the beginning on, by what is known now. */
 static bool begin_assigning(struct gm_model *model)
 {
@@ -172,21 +193,18 @@ static bool begin_assigning(struct gm_model *model)
 	gm_modes_destroy(readings->modes);
 	readings->modes = gm_modes_create(frames_of, (void *)model->log);
 	readings->assigned = 0;
-	readings->assigned_passes = 0;
+	readings->fed = (struct gm_readers_place){0};
 	readings->indexed = 0;
 	readings->main_thread = 0;
 	readings->over = false;
 	readings->tells_modes = false;
-	readings->loop = model->loop;
-	readings->has_loop = model->has_loop;
+	readings->plan = model->plan;
 	readings->marked = gm_model_steps_marked(model);
 	model->runs.count = 0;
-	model->step_count = 0;
+	model->iterations = 0;
 	if (!readings->assigning || !readings->modes)
 		return false;
-	/* Without a loop everything is outside one: a loop that is nowhere is followed. */
-	const struct gm_step_loop nowhere = {UINT32_MAX, 0, 0, false};
-	gm_steps_fix(readings->assigning, model->has_loop ? &model->loop : &nowhere);
+	gm_steps_fix(readings->assigning, &model->plan);
 	return true;
 }
 
@@ -255,7 +273,7 @@ static bool change_phases(struct gm_model *model, uint32_t now, const struct gm_
 	for (size_t i = kept; i < model->runs.count; i++) {
 		const struct run *run = &model->runs.items[i];
 		const struct run *last = &model->runs.items[kept - 1];
-		if (run->step != last->step || run->told != last->told)
+		if (run->iteration != last->iteration || run->told != last->told)
 			model->runs.items[kept++] = *run;
 	}
 	model->runs.count = kept < model->runs.count ? kept : model->runs.count;
@@ -277,7 +295,7 @@ static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, s
 	        .number = run->event,
 	        .python_stack = site->python_stack,
 	        .flags = site->flags,
-	        .step = run->step,
+	        .step = run->iteration,
 	        .phase = (enum gm_phase)run->phase,
 	};
 	readings->tells_modes |= (site->flags & (GM_EVENT_GRAD | GM_EVENT_NO_GRAD)) != 0;
@@ -285,7 +303,25 @@ static bool assign_by_mode(struct gm_model *model, const struct gm_site *site, s
 	return change_phases(model, run->event, &change);
 }
 
-/* The step and phase of the event that the second reading has come to; false: no memory. */
+uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *steps,
+        uint32_t number, struct gm_readers_place *place)
+{
+	const struct gm_site *site = gm_model_site(model, number);
+	if (site->flags & GM_EVENT_PREEXISTING)
+		return 0;
+	feed_between(model, steps, number, place);
+	const struct gm_step_event event = {
+	        .thread = site->thread,
+	        .python_stack = site->python_stack,
+	        .native_stack = site->native_stack,
+	        .allocates =
+	                gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
+	        .borrowed = site->flags & GM_EVENT_BORROWED,
+	};
+	return gm_steps_feed(steps, &event);
+}
+
+/* The iteration and phase of the event that the second reading has come to; false: no memory. */
 static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 {
 	struct readings *readings = &model->readings;
@@ -294,19 +330,17 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	*ret_run = run;
 	if (site->flags & GM_EVENT_PREEXISTING)
 		return true;
-	feed_passes(model, readings->assigning, number, &readings->assigned_passes);
-	bool allocates = gm_steps_heeds_allocations(readings->assigning) &&
-	                 gm_model_allocates(model, number);
-	run.step = gm_steps_feed(readings->assigning, site->python_stack, site->native_stack,
-	        allocates, site->flags & GM_EVENT_BORROWED);
+	run.iteration =
+	        gm_model_steps_follow(model, readings->assigning, number, &readings->fed);
 	run.phase = (uint8_t)gm_steps_phase(readings->assigning);
 	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
 		readings->main_thread = site->thread;
-	run.step = gm_marks_step(model->marks, number, run.step);
+	if (readings->marked)
+		run.iteration = gm_marks_step(model->marks, number, 0);
 	if (!assign_by_mode(model, site, &run))
 		return false;
 	/* in a step that was marked, what has no phase of its own is no start-up */
-	if (readings->marked && run.step && run.phase == GM_PHASE_INIT)
+	if (readings->marked && run.iteration && run.phase == GM_PHASE_INIT)
 		run.phase = GM_PHASE_OTHER;
 	run.phase = (uint8_t)gm_marks_phase(
 	        model->marks, number, site->thread, (enum gm_phase)run.phase);
@@ -314,7 +348,7 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	readings->over =
 	        site->thread == readings->main_thread ? !site->python_stack : readings->over;
 	if (readings->over && readings->main_thread) {
-		run.step = 0;
+		run.iteration = 0;
 		run.phase = GM_PHASE_OTHER;
 	}
 	*ret_run = run;
@@ -325,7 +359,7 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 static inline bool follows_suit(const struct gm_model *model, uint32_t number, bool heeds)
 {
 	return !heeds && !model->marks && number &&
-	       model->readings.assigned_passes == model->pass_count &&
+	       model->readings.fed.passes == model->pass_count &&
 	       model->event_sites[number] == model->event_sites[number - 1];
 }
 
@@ -341,11 +375,50 @@ static void index_runs(struct gm_model *model)
 	}
 }
 
+/* Which step each iteration is of, and the runs' steps after that: of the runs from `settled` on, and before of those
+ * whose iteration is another step's by now. */
+static bool number_steps(struct gm_model *model, size_t settled)
+{
+	const struct gm_steps *assigning = model->readings.assigning;
+	uint32_t count = gm_steps_iteration_count(assigning), changed = 1;
+	if (model->readings.marked) {
+		model->step_count = 0;
+		for (size_t i = 0; i < model->runs.count; i++) {
+			struct run *run = &model->runs.items[i];
+			run->step = run->iteration;
+			if (run->step > model->step_count)
+				model->step_count = run->step;
+		}
+		return true;
+	}
+	uint32_t *step_of = calloc(count + 1u, sizeof(*step_of));
+	if (!step_of)
+		return false;
+	model->step_count = gm_steps_of_iterations(assigning, step_of);
+	while (changed <= count && changed <= model->iterations &&
+	        step_of[changed] == model->step_of[changed])
+		changed++;
+	free(model->step_of);
+	model->step_of = step_of;
+	model->iterations = count;
+	for (size_t i = model->runs.count; i-- > 0;) {
+		struct run *run = &model->runs.items[i];
+		if (i < settled && run->iteration && run->iteration < changed)
+			break;
+		run->step = run->iteration <= count ? step_of[run->iteration] : 0;
+	}
+	memset(model->loop_steps, 0, sizeof(model->loop_steps));
+	for (uint32_t i = 1; i <= count; i++)
+		if (step_of[i] && step_of[i] != step_of[i - 1])
+			model->loop_steps[gm_steps_loop_of_iteration(assigning, i)]++;
+	return true;
+}
+
 struct gm_error *gm_model_assign_steps(struct gm_model *model)
 {
 	struct readings *readings = &model->readings;
-	bool same = readings->assigning && readings->has_loop == model->has_loop &&
-	            (!model->has_loop || same_loop(&readings->loop, &model->loop)) &&
+	bool same = readings->assigning &&
+	            gm_step_plans_are_equal(&readings->plan, &model->plan) &&
 	            readings->marked == gm_model_steps_marked(model);
 	if (!same && !begin_assigning(model))
 		return &gm_error_no_memory;
@@ -361,12 +434,13 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 		const struct run *last =
 		        model->runs.count ? &model->runs.items[model->runs.count - 1] : NULL;
 		run.told = run.phase;
-		if (last && last->step == run.step && last->told == run.told)
+		if (last && last->iteration == run.iteration && last->told == run.told)
 			continue;
 		if (!gm_array_push(&model->runs, run))
 			return &gm_error_no_memory;
-		model->step_count = run.step > model->step_count ? run.step : model->step_count;
 	}
+	if (!number_steps(model, readings->unsettled))
+		return &gm_error_no_memory;
 	look_around(model, readings->unsettled);
 	index_runs(model);
 	return NULL;
@@ -432,10 +506,29 @@ uint32_t gm_model_step_count(const struct gm_model *model)
 
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop)
 {
-	bool found = model->has_loop && !gm_model_steps_marked(model);
-	if (found)
-		*ret_loop = model->loop;
-	return found;
+	uint32_t most = 0;
+	if (!model->plan.loop_count || gm_model_steps_marked(model))
+		return false;
+	for (uint32_t i = 1; i < model->plan.loop_count; i++)
+		if (model->loop_steps[i] > model->loop_steps[most])
+			most = i;
+	*ret_loop = model->plan.loops[most];
+	return true;
+}
+
+const struct gm_step_plan *gm_model_step_plan(const struct gm_model *model)
+{
+	return &model->plan;
+}
+
+uint32_t gm_model_iteration_count(const struct gm_model *model)
+{
+	return gm_model_steps_marked(model) ? model->step_count : model->iterations;
+}
+
+uint32_t gm_model_loop_steps(const struct gm_model *model, uint32_t loop)
+{
+	return loop < model->plan.loop_count ? model->loop_steps[loop] : 0;
 }
 
 bool gm_model_steps_marked(const struct gm_model *model)

@@ -46,7 +46,7 @@ static void see_loop(
 	};
 	gm_log_writer_pass(recorder->writer, &pass);
 	if (recorder->steps)
-		gm_steps_turn(recorder->steps, code->id, loop, position != GM_LOG_NO_POSITION);
+		gm_steps_turn(recorder->steps, code->id, loop, position);
 }
 
 void gm_record_loops(struct gm_recorder *recorder, size_t count)

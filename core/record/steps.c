@@ -8,6 +8,8 @@
 #include "model/steps.h"
 #include "record/recorder.h"
 
+_Static_assert((int)GM_LOG_OP_FOR_ITER == (int)GM_OP_FOR_ITER, "the numbers are part of the format");
+
 /* Called by the detector for a stack it sees for the first time: the one of the event that is fed now. */
 static size_t current_frames(
         void *context, uint32_t stack, struct gm_step_frame *frames, size_t max)
@@ -18,9 +20,13 @@ static size_t current_frames(
 	for (size_t i = 0; i < count; i++) {
 		const struct gm_python_frame *frame = &recorder->fed_frames[i];
 		struct gm_code_id *code = gm_record_code(recorder, frame->code);
+		struct gm_instruction instruction = {0};
+		gm_python_instruction(
+		        recorder->python, frame->code, frame->lasti, &instruction);
 		frames[i] = (struct gm_step_frame){
 		        .code = code ? code->id : 0,
 		        .lasti = frame->lasti,
+		        .iterates = instruction.op == GM_OP_FOR_ITER,
 		        .loop_count = code ? frame->code->loop_count : 0,
 		        .loops = code ? code->loops : NULL,
 		        .file = frame->code->file,
@@ -46,8 +52,14 @@ void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *e
 {
 	if (!recorder->steps || (event->flags & GM_EVENT_PREEXISTING))
 		return;
-	uint32_t step = gm_steps_feed(recorder->steps, event->python_stack, event->native_stack,
-	        event->action == GM_ALLOC, event->flags & GM_EVENT_BORROWED);
+	const struct gm_step_event fed = {
+	        .thread = event->thread,
+	        .python_stack = event->python_stack,
+	        .native_stack = event->native_stack,
+	        .allocates = event->action == GM_ALLOC,
+	        .borrowed = event->flags & GM_EVENT_BORROWED,
+	};
+	uint32_t step = gm_steps_feed(recorder->steps, &fed);
 	if (recorder->stop_step && step >= recorder->stop_step &&
 	        recorder->last_step < recorder->stop_step) {
 		recorder->stop_step = 0;

@@ -50,90 +50,175 @@ static json_t *holder_json(const struct gm_leak_holder *holder, const struct gm_
 	        "others", (json_int_t)holder->others, "complete", holder->complete);
 }
 
+/* "the loop at train.py:12" */
+static void put_loop(const struct gm_leaks *leaks, const struct gm_leak_loop *loop, FILE *out)
+{
+	struct gm_log_code code;
+	if (gm_log_code(gm_model_log(leaks->model), loop->loop.code, &code))
+		fprintf(out, "the loop at %s:%u",
+		        gm_text_path(gm_log_string(gm_model_log(leaks->model), code.file)),
+		        loop->loop.line);
+}
+
+static bool was_looked_at(const struct gm_leak_loop *loop)
+{
+	return loop->to >= loop->from;
+}
+
+static void put_none(const struct gm_leaks *leaks, FILE *out)
+{
+	const struct gm_leak_loop *steps = &leaks->loops[0];
+	bool around = false;
+	for (uint32_t i = 1; i < leaks->loop_count; i++)
+		around |= was_looked_at(&leaks->loops[i]);
+	if (!was_looked_at(steps) && !around) {
+		fprintf(out,
+		        "Leaks cannot be told: the record has %u step%s, and it takes %d to see "
+		        "something grow.\n",
+		        gm_model_step_count(leaks->model),
+		        gm_text_s(gm_model_step_count(leaks->model)), GM_LEAK_STEPS_MIN + 2);
+		return;
+	}
+	fputs("No leak: no line's blocks pile up", out);
+	if (was_looked_at(steps))
+		fprintf(out, " from step %u to %u", steps->from, steps->to);
+	for (uint32_t i = 1; i < leaks->loop_count; i++) {
+		if (!was_looked_at(&leaks->loops[i]))
+			continue;
+		fprintf(out, "%s over the %u iterations of ",
+		        i > 1 || was_looked_at(steps) ? ", nor" : "", leaks->loops[i].to);
+		put_loop(leaks, &leaks->loops[i], out);
+	}
+	fputs(".\n", out);
+}
+
+/* "2 lines leave more behind with each step (steps 2 to 9 looked at):" */
+static void put_level(
+        const struct gm_leaks *leaks, const struct gm_leak_loop *loop, size_t count, FILE *out)
+{
+	fprintf(out, "%zu line%s leave%s more behind with each ", count, gm_text_s(count),
+	        count == 1 ? "s" : "");
+	if (loop->of_steps) {
+		fprintf(out, "step (steps %u to %u looked at):\n", loop->from, loop->to);
+		return;
+	}
+	fputs("iteration of ", out);
+	put_loop(leaks, loop, out);
+	fprintf(out, " (%u to %u looked at):\n", loop->from, loop->to);
+}
+
+static void put_leak(struct gm_table *table, const struct gm_leaks *leaks,
+        const struct gm_leak *leak, uint32_t iterations)
+{
+	char each[GM_SIZE_TEXT], all[GM_SIZE_TEXT];
+	struct gm_frame_place place;
+	gm_table_cell(table, "%s", gm_text_size(leak->bytes / iterations, each));
+	gm_table_cell(table, "%s", gm_text_size(leak->bytes, all));
+	gm_table_cell(table, "%" PRIu64, leak->blocks);
+	gm_table_cell(table, "%u", leak->steps);
+	gm_table_cell(table, "#%u", gm_model_block(leaks->model, leak->block)->alloc);
+	gm_table_cell(table, "%s", gm_category_name(leak->category));
+	const char *how = leak->joined ? ": one block, which grows" : "";
+	if (gm_place_site(gm_model_log(leaks->model), leak->stack, &place))
+		gm_table_cell(table, "%s:%u in %s%s", gm_text_path(place.file), place.line,
+		        place.function, how);
+	else
+		gm_table_cell(table, "unknown%s", how);
+}
+
 struct gm_error *gm_render_leaks_text(
         const struct gm_leaks *leaks, const struct gm_style *style, FILE *out)
 {
-	static const char *const heads[] = {
-	        "a step", "in all", "blocks", "steps", "latest", "category", "allocated at"};
 	if (leaks->device == SIZE_MAX) {
 		fputs("No memory was allocated in the record.\n", out);
 		return NULL;
 	}
-	uint32_t steps = leaks->to >= leaks->from ? leaks->to - leaks->from + 1 : 0;
-	if (!steps) {
-		fprintf(out,
-		        "Leaks cannot be told: the record has %u step%s, and it takes %d to see "
-		        "something "
-		        "grow.\n",
-		        gm_model_step_count(leaks->model),
-		        gm_text_s(gm_model_step_count(leaks->model)), GM_LEAK_STEPS_MIN + 2);
-		return NULL;
-	}
 	if (!leaks->count) {
-		fprintf(out, "No leak: no line's blocks pile up from step %u to %u.\n", leaks->from,
-		        leaks->to);
+		put_none(leaks, out);
 		return NULL;
 	}
-	fprintf(out, "%zu line%s leave%s more behind with each step (steps %u to %u looked at):\n",
-	        leaks->count, leaks->count == 1 ? "" : "s", leaks->count == 1 ? "s" : "",
-	        leaks->from, leaks->to);
-	struct gm_table *table = gm_table_create(heads, "rrrrrll");
-	for (size_t i = 0; i < leaks->count; i++) {
-		const struct gm_leak *leak = &leaks->items[i];
-		char a_step[GM_SIZE_TEXT], all[GM_SIZE_TEXT];
-		struct gm_frame_place place;
-		gm_table_cell(table, "%s", gm_text_size(leak->bytes / steps, a_step));
-		gm_table_cell(table, "%s", gm_text_size(leak->bytes, all));
-		gm_table_cell(table, "%" PRIu64, leak->blocks);
-		gm_table_cell(table, "%u", leak->steps);
-		gm_table_cell(table, "#%u", gm_model_block(leaks->model, leak->block)->alloc);
-		gm_table_cell(table, "%s", gm_category_name(leak->category));
-		if (gm_place_site(gm_model_log(leaks->model), leak->stack, &place))
-			gm_table_cell(table, "%s:%u in %s", gm_text_path(place.file), place.line,
-			        place.function);
-		else
-			gm_table_cell(table, "unknown");
+	for (size_t i = 0, next; i < leaks->count; i = next) {
+		const struct gm_leak_loop *loop = &leaks->loops[leaks->items[i].level];
+		const char *const heads[] = {loop->of_steps ? "a step" : "each time", "in all",
+		        "blocks", loop->of_steps ? "steps" : "times", "latest", "category",
+		        "allocated at"};
+		for (next = i; next < leaks->count && leaks->items[next].level == leaks->items[i].level;)
+			next++;
+		put_level(leaks, loop, next - i, out);
+		struct gm_table *table = gm_table_create(heads, "rrrrrll");
+		for (size_t j = i; j < next; j++)
+			put_leak(table, leaks, &leaks->items[j], loop->to - loop->from + 1);
+		if (!gm_table_finish(table, style, out))
+			return &gm_error_no_memory;
 	}
-	if (!gm_table_finish(table, style, out))
-		return &gm_error_no_memory;
 	put_holders(leaks, out);
 	return NULL;
 }
 
+static json_t *loop_json(const struct gm_leaks *leaks, const struct gm_leak_loop *loop)
+{
+	const struct gm_log *log = gm_model_log(leaks->model);
+	struct gm_log_code code;
+	if (loop->of_steps || !gm_log_code(log, loop->loop.code, &code))
+		return json_null();
+	return json_pack("{s:o, s:i, s:o}", "file", gm_json_string(gm_log_string(log, code.file)),
+	        "line", (int)loop->loop.line, "function",
+	        gm_json_string(gm_log_string(log, code.name)));
+}
+
+static json_t *looked_at_json(const struct gm_leak_loop *loop)
+{
+	return was_looked_at(loop) ? json_pack("[i, i]", (int)loop->from, (int)loop->to)
+	                           : json_null();
+}
+
+static json_t *site_json(const struct gm_leaks *leaks, const struct gm_leak *leak)
+{
+	const struct gm_leak_loop *loop = &leaks->loops[leak->level];
+	const struct gm_block *block = gm_model_block(leaks->model, leak->block);
+	uint32_t iterations = loop->to - loop->from + 1;
+	uint32_t steps = loop->of_steps ? iterations : gm_model_step_count(leaks->model);
+	struct gm_frame_place place = {0};
+	bool placed = gm_place_site(gm_model_log(leaks->model), leak->stack, &place);
+	json_t *site = json_object();
+	steps = steps ? steps : 1;
+	json_object_set_new(site, "file", placed ? gm_json_string(place.file) : json_null());
+	json_object_set_new(site, "line", placed ? json_integer(place.line) : json_null());
+	json_object_set_new(
+	        site, "function", placed ? gm_json_string(place.function) : json_null());
+	json_object_set_new(
+	        site, "bytes_per_step", json_integer((json_int_t)(leak->bytes / steps)));
+	json_object_set_new(
+	        site, "blocks_per_step", json_real((double)leak->blocks / (double)steps));
+	json_object_set_new(site, "steps", json_integer(leak->steps));
+	json_object_set_new(site, "loop", loop_json(leaks, loop));
+	json_object_set_new(site, "iterations", looked_at_json(loop));
+	json_object_set_new(site, "bytes_per_iteration",
+	        json_integer((json_int_t)(leak->bytes / iterations)));
+	json_object_set_new(site, "growth", json_string(leak->joined ? "joined" : "piles_up"));
+	json_object_set_new(site, "bytes", json_integer((json_int_t)leak->bytes));
+	json_object_set_new(site, "blocks", json_integer((json_int_t)leak->blocks));
+	json_object_set_new(site, "category", json_string(gm_category_name(leak->category)));
+	json_object_set_new(site, "latest",
+	        json_pack("{s:i, s:o}", "allocated", (int)block->alloc, "address",
+	                gm_json_address(block->address)));
+	json_object_set_new(site, "holder",
+	        holder_json(leak->holder, gm_model_block(leaks->model, leak->oldest)));
+	return site;
+}
+
 struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 {
-	json_t *value = json_object(), *sites = json_array();
-	bool looked = leaks->device != SIZE_MAX && leaks->to >= leaks->from;
-	uint32_t steps = looked ? leaks->to - leaks->from + 1 : 0;
+	json_t *value = json_object(), *sites = json_array(), *loops = json_array();
+	for (uint32_t i = 0; i < leaks->loop_count; i++)
+		json_array_append_new(loops,
+		        json_pack("{s:o, s:o}", "loop", loop_json(leaks, &leaks->loops[i]),
+		                "iterations", looked_at_json(&leaks->loops[i])));
 	json_object_set_new(value, "steps",
-	        looked ? json_pack("[i, i]", (int)leaks->from, (int)leaks->to) : json_null());
-	for (size_t i = 0; i < leaks->count; i++) {
-		const struct gm_leak *leak = &leaks->items[i];
-		const struct gm_block *block = gm_model_block(leaks->model, leak->block);
-		struct gm_frame_place place = {0};
-		bool placed = gm_place_site(gm_model_log(leaks->model), leak->stack, &place);
-		json_t *site = json_object();
-		json_object_set_new(
-		        site, "file", placed ? gm_json_string(place.file) : json_null());
-		json_object_set_new(site, "line", placed ? json_integer(place.line) : json_null());
-		json_object_set_new(
-		        site, "function", placed ? gm_json_string(place.function) : json_null());
-		json_object_set_new(
-		        site, "bytes_per_step", json_integer((json_int_t)(leak->bytes / steps)));
-		json_object_set_new(
-		        site, "blocks_per_step", json_real((double)leak->blocks / (double)steps));
-		json_object_set_new(site, "steps", json_integer(leak->steps));
-		json_object_set_new(site, "bytes", json_integer((json_int_t)leak->bytes));
-		json_object_set_new(site, "blocks", json_integer((json_int_t)leak->blocks));
-		json_object_set_new(
-		        site, "category", json_string(gm_category_name(leak->category)));
-		json_object_set_new(site, "latest",
-		        json_pack("{s:i, s:o}", "allocated", (int)block->alloc, "address",
-		                gm_json_address(block->address)));
-		json_object_set_new(site, "holder",
-		        holder_json(leak->holder, gm_model_block(leaks->model, leak->oldest)));
-		json_array_append_new(sites, site);
-	}
+	        leaks->loop_count ? looked_at_json(&leaks->loops[0]) : json_null());
+	json_object_set_new(value, "looked_at", loops);
+	for (size_t i = 0; i < leaks->count; i++)
+		json_array_append_new(sites, site_json(leaks, &leaks->items[i]));
 	json_object_set_new(value, "sites", sites);
 	return gm_json_write(value, true, out);
 }

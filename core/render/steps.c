@@ -1,6 +1,8 @@
 #include "render/steps.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -12,24 +14,127 @@ static void put_bytes(struct gm_table *table, uint64_t bytes)
 	gm_table_cell(table, "%s", gm_text_size(bytes, size));
 }
 
+/* "train.py:20" */
+static void put_loop(const struct gm_model *model, const struct gm_step_loop *loop, FILE *out)
+{
+	struct gm_log_code code;
+	if (gm_log_code(gm_model_log(model), loop->code, &code))
+		fprintf(out, "%s:%u", gm_text_path(gm_log_string(gm_model_log(model), code.file)),
+		        loop->line);
+}
+
+static bool are_marked(const struct gm_model *model)
+{
+	return gm_model_steps_marked(model);
+}
+
 /* "cuda:0: 3 steps of the loop at train.py:20" */
 static void put_head(const struct gm_steps_answer *answer, const char *what, FILE *out)
 {
 	const struct gm_model *model = answer->model;
 	const struct gm_model_device *device = gm_model_device(model, answer->device);
+	const struct gm_step_plan *plan = gm_model_step_plan(model);
 	char name[GM_SIZE_TEXT];
-	struct gm_step_loop loop;
-	struct gm_log_code code;
-	uint32_t count = gm_model_step_count(model);
+	uint32_t count = gm_model_step_count(model), used = 0;
 	fprintf(out, "%s: %s%u step%s", gm_text_device(device->type, device->index, name), what,
-	        count, count == 1 ? "" : "s");
-	if (count && gm_model_step_loop(model, &loop) &&
-	        gm_log_code(gm_model_log(model), loop.code, &code))
-		fprintf(out, " of the loop at %s:%u",
-		        gm_text_path(gm_log_string(gm_model_log(model), code.file)), loop.line);
-	else if (gm_model_steps_marked(model))
+	        count, gm_text_s(count));
+	for (uint32_t i = 0; i < plan->loop_count; i++)
+		used += gm_model_loop_steps(model, i) != 0;
+	if (are_marked(model)) {
 		fputs(", as the program marks them", out);
+	} else if (count && used) {
+		fprintf(out, " of the loop%s at ", gm_text_s(used));
+		for (uint32_t i = 0, put = 0; i < plan->loop_count; i++) {
+			if (!gm_model_loop_steps(model, i))
+				continue;
+			fputs(put++ ? ", " : "", out);
+			put_loop(model, &plan->loops[i], out);
+			if (used > 1)
+				fprintf(out, " (%u)", gm_model_loop_steps(model, i));
+		}
+	} else if (count && plan->rule == GM_STEPS_UPDATES) {
+		fputs(", each ended by an update of the weights", out);
+	} else if (count && plan->rule == GM_STEPS_ONE_CALL) {
+		fputs(": the one call of a module", out);
+	}
 	fputc('\n', out);
+	if (plan->others && !are_marked(model))
+		fprintf(out, "%u more thread%s train%s: their steps are not counted.\n", plan->others,
+		        gm_text_s(plan->others), plan->others == 1 ? "s" : "");
+}
+
+/* What the steps are iterations around: "a module's call, backward and the optimizer" */
+static void put_work(unsigned work, FILE *out)
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} names[] = {{GM_LANDMARK_MODULE, "a module's call"}, {GM_LANDMARK_BACKWARD, "backward"},
+	        {GM_LANDMARK_OPTIMIZER, "the optimizer's step"}};
+	unsigned left = work & (GM_LANDMARK_MODULE | GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER);
+	for (size_t i = 0, put = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!(work & names[i].bit))
+			continue;
+		left &= ~names[i].bit;
+		fprintf(out, "%s%s", !put++ ? "" : left ? ", " : " and ", names[i].name);
+	}
+}
+
+static const char *rule_name(const struct gm_model *model)
+{
+	static const char *const names[] = {
+	        [GM_STEPS_NOT_FOUND] = "not_found",
+	        [GM_STEPS_AROUND_WORK] = "around_work",
+	        [GM_STEPS_OUTERMOST] = "outermost_loop",
+	        [GM_STEPS_UPDATES] = "updates",
+	        [GM_STEPS_ONE_CALL] = "one_call",
+	        [GM_STEPS_CHOSEN] = "chosen",
+	};
+	return are_marked(model) ? "marked" : names[gm_model_step_plan(model)->rule];
+}
+
+/* How it was told what the steps are, as a sentence. */
+static void put_reason(const struct gm_model *model, FILE *out)
+{
+	const struct gm_step_plan *plan = gm_model_step_plan(model);
+	if (are_marked(model)) {
+		fputs("The program marks where its steps begin.", out);
+		return;
+	}
+	switch (plan->rule) {
+	case GM_STEPS_AROUND_WORK:
+		fputs(plan->loop_count == 1 ? "The innermost loop around "
+		                            : "The innermost loops around ",
+		        out);
+		put_work(plan->work, out);
+		fputs("; loops within these are not steps.", out);
+		if (gm_model_iteration_count(model) > gm_model_step_count(model))
+			fprintf(out,
+			        " %u iterations: those over which gradients add up until the optimizer "
+			        "or zero_grad() takes them are one step, and those without any of "
+			        "this are none.",
+			        gm_model_iteration_count(model));
+		break;
+	case GM_STEPS_OUTERMOST:
+		fputs("No module, no backward and no optimizer was seen: the outermost loop of the "
+		      "outermost function.",
+		        out);
+		break;
+	case GM_STEPS_UPDATES:
+		fputs("No loop is seen around ", out);
+		put_work(plan->work, out);
+		fputs(": each update of the weights ends a step.", out);
+		break;
+	case GM_STEPS_ONE_CALL:
+		fputs("One place calls a module, and no loop is seen around it.", out);
+		break;
+	case GM_STEPS_CHOSEN:
+		fputs("The loop that --loop names.", out);
+		break;
+	case GM_STEPS_NOT_FOUND:
+		fputs("No loop is seen around the calls of modules.", out);
+		break;
+	}
 }
 
 static const char *stretch_name(const struct gm_steps_answer *answer, size_t i)
@@ -64,8 +169,8 @@ static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)
 	       a->events == b->events;
 }
 
-struct gm_error *gm_render_steps_text(
-        const struct gm_steps_answer *answer, const struct gm_style *style, FILE *out)
+struct gm_error *gm_render_steps_text(const struct gm_steps_answer *answer, bool explain,
+        const struct gm_style *style, FILE *out)
 {
 	static const char *const heads[] = {"step", "events", "at start", "peak", "at", "in",
 	        "at end", "allocated", "blocks", "kept"};
@@ -74,6 +179,10 @@ struct gm_error *gm_render_steps_text(
 		return NULL;
 	}
 	put_head(answer, "", out);
+	if (explain) {
+		put_reason(answer->model, out);
+		fputc('\n', out);
+	}
 	struct gm_table *table = gm_table_create(heads, "rrrrrlrrrr");
 	for (size_t i = 0; i < answer->step_count; i++) {
 		size_t same = i;
@@ -94,10 +203,10 @@ struct gm_error *gm_render_steps_text(
 	if (!gm_model_step_count(answer->model))
 		fputs("No training loop was found: no stack shows one go round.\n", out);
 	else if (answer->growth)
-		fprintf(out,
-		        "Each step from 3 on ends with %s more than the one before: `gpumem leaks` "
-		        "says from where.\n",
-		        gm_text_size(answer->growth, size));
+		fprintf(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
+		        gm_text_size(answer->growth, size),
+		        answer->leaks ? "`gpumem leaks` says from where"
+		                      : "no line's blocks pile up, as `gpumem leaks` sees them");
 	else if (answer->even)
 		fputs("All steps from 2 on end with as much as the one before: nothing grows.\n",
 		        out);
@@ -121,25 +230,59 @@ static json_t *stretch_json(const struct gm_stretch *stretch)
 	return value;
 }
 
+static json_t *loop_json(const struct gm_model *model, const struct gm_step_loop *loop)
+{
+	const struct gm_log *log = gm_model_log(model);
+	struct gm_log_code code;
+	if (!gm_log_code(log, loop->code, &code))
+		return json_null();
+	return json_pack("{s:o, s:i, s:o}", "file", gm_json_string(gm_log_string(log, code.file)),
+	        "line", (int)loop->line, "function", gm_json_string(gm_log_string(log, code.name)));
+}
+
+/* All loops that have steps, those around them, and how they were told. */
+static void put_how(json_t *value, const struct gm_model *model)
+{
+	enum { AROUND_MAX = 16 };
+	const struct gm_step_plan *plan = gm_model_step_plan(model);
+	json_t *loops = json_array(), *around = json_array();
+	struct gm_step_loop outer[AROUND_MAX];
+	for (uint32_t i = 0; i < plan->loop_count && !are_marked(model); i++) {
+		json_t *one = loop_json(model, &plan->loops[i]);
+		json_object_set_new(one, "steps", json_integer(gm_model_loop_steps(model, i)));
+		json_array_append_new(loops, one);
+	}
+	size_t count = gm_model_loops_around(model, outer, AROUND_MAX);
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(around, loop_json(model, &outer[i]));
+	json_object_set_new(value, "loops", loops);
+	json_object_set_new(value, "loops_around", around);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (out) {
+		put_reason(model, out);
+		fclose(out);
+	}
+	json_object_set_new(value, "told_by", json_string(rule_name(model)));
+	json_object_set_new(value, "reason", json_string(text ? text : ""));
+	json_object_set_new(value, "iterations", json_integer(gm_model_iteration_count(model)));
+	json_object_set_new(value, "other_training_threads", json_integer(plan->others));
+	free(text);
+}
+
 static json_t *head_json(const struct gm_steps_answer *answer)
 {
 	json_t *value = json_object();
 	const struct gm_model *model = answer->model;
 	struct gm_step_loop loop;
-	struct gm_log_code code;
 	json_object_set_new(value, "device",
 	        answer->device == SIZE_MAX
 	                ? json_null()
 	                : json_integer(gm_model_device(model, answer->device)->index));
-	if (gm_model_step_count(model) && gm_model_step_loop(model, &loop) &&
-	        gm_log_code(gm_model_log(model), loop.code, &code))
-		json_object_set_new(value, "loop",
-		        json_pack("{s:o, s:i, s:o}", "file",
-		                gm_json_string(gm_log_string(gm_model_log(model), code.file)),
-		                "line", (int)loop.line, "function",
-		                gm_json_string(gm_log_string(gm_model_log(model), code.name))));
-	else
-		json_object_set_new(value, "loop", json_null());
+	bool found = gm_model_step_count(model) && gm_model_step_loop(model, &loop);
+	json_object_set_new(value, "loop", found ? loop_json(model, &loop) : json_null());
+	put_how(value, model);
 	return value;
 }
 

@@ -6,7 +6,8 @@
 #include "render/text.h"
 
 struct gm_error *gm_render_steps_text(
-        const struct gm_steps_answer *answer, const struct gm_style *style, FILE *out);
+        const struct gm_steps_answer *answer, bool explain, const struct gm_style *style,
+        FILE *out);
 struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE *out);
 struct gm_error *gm_render_phases_text(
         const struct gm_steps_answer *answer, const struct gm_style *style, FILE *out);

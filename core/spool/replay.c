@@ -201,10 +201,12 @@ void gm_spool_replay_mark(
 	uint64_t size = gm_get_varint(&in);
 	if (!thread || in.bad || size > (uint64_t)(in.end - in.at) || size >= NAME_MAX_SIZE)
 		return;
-	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. */
+	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. But where an optimizer
+	 * steps a training step ends, whether it allocates or not. */
 	size_t count = thread->marks.count;
 	if (mark.kind == GM_MARK_POP && count &&
-	        thread->marks.items[count - 1].kind == GM_MARK_PUSH) {
+	        thread->marks.items[count - 1].kind == GM_MARK_PUSH &&
+	        strncmp(thread->marks.items[count - 1].name, "Optimizer.", 10) != 0) {
 		free(thread->marks.items[--thread->marks.count].name);
 		return;
 	}

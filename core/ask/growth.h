@@ -1,0 +1,60 @@
+/*
+ * Growth: what the iterations of a loop leave behind, line by line. leaks asks it of the steps and of every loop around
+ * them, as what grows once for each epoch is no growth of a step. Internal to core/ask.
+ *
+ * A line *piles up* where blocks that it allocates in iterations all over the run are all still there at its end. It
+ * *joins* where it replaces its block by one that is the old one and another together: of two blocks that follow one
+ * another the second is larger, and by exactly the size of a block that was made in between and is alive. A block that
+ * grows since the inputs do is no such sum.
+ *
+ * Gradients and optimizer state come with the parameters: of each size there are only as many as there are parameters of
+ * that size, however late some of them are trained.
+ */
+#ifndef GM_ASK_GROWTH_H
+#define GM_ASK_GROWTH_H
+
+#include "ask/leaks.h"
+#include "base/array.h"
+
+/* A block that an iteration left, and the line that made it. */
+struct gm_share {
+	uint64_t site; /* hash of file, line and function */
+	uint32_t iteration, stack, block;
+	uint64_t bytes;
+};
+
+/* The iterations of one loop. */
+struct gm_level {
+	struct gm_step_loop loop;
+	bool of_steps;
+	uint32_t from, to; /* those looked at, from 1; from > to: too few */
+	uint32_t end;      /* the last event: what is freed later was kept until then */
+	struct gm_model_iterations iterations; /* not of steps; owned */
+};
+
+struct gm_growth {
+	const struct gm_model *model;
+	size_t device;
+	uint64_t *known; /* sites of stacks, by id; owned */
+	/* sizes of what was there before the first step and still is, in order: parameters, among others */
+	GM_ARRAY(uint64_t) parameters;
+};
+
+void gm_growth_init(struct gm_growth *growth, const struct gm_model *model, size_t device);
+void gm_growth_deinit(struct gm_growth *growth);
+/* False: no memory. */
+bool gm_growth_site(struct gm_growth *growth, uint32_t stack, uint64_t *ret_site);
+
+/* The iteration that an event is in; 0: in none. */
+uint32_t gm_level_iteration(const struct gm_level *level, const struct gm_model *model, uint32_t event);
+/* Was something left in iterations all over the run, the early ones as well? */
+bool gm_level_spreads(const struct gm_level *level, uint32_t count, uint32_t first, uint32_t last);
+
+/* growth_joined.c: the lines that join, in `leaks`. */
+struct gm_error *gm_growth_find_joined(struct gm_growth *growth, const struct gm_level *level,
+        uint32_t level_index, struct gm_leaks *leaks);
+
+/* Appends one. */
+struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak);
+
+#endif

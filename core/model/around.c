@@ -1,0 +1,69 @@
+/* Loops around those that have the steps: epochs, rounds, trials. Their iterations are read when they are asked for. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "model/categories.h"
+#include "model/internal.h"
+
+size_t gm_model_loops_around(
+        const struct gm_model *model, struct gm_step_loop *ret_loops, size_t max)
+{
+	if (gm_model_steps_marked(model) || !model->readings.finding)
+		return 0;
+	return gm_steps_around(model->readings.finding, &model->plan, ret_loops, max);
+}
+
+struct gm_error *gm_model_iterations(const struct gm_model *model,
+        const struct gm_step_loop *loop, struct gm_model_iterations *ret_iterations)
+{
+	struct gm_step_plan plan = {.rule = GM_STEPS_CHOSEN,
+	        .modules = model->plan.modules,
+	        .thread = model->plan.thread,
+	        .outermost = model->plan.outermost,
+	        .loops = {*loop},
+	        .loop_count = 1};
+	struct gm_steps *steps = gm_model_steps_create(model);
+	struct gm_model_iterations found = {0};
+	GM_ARRAY(uint32_t) starts = {0};
+	struct gm_readers_place place = {0};
+	bool fits = steps != NULL;
+	if (fits)
+		gm_steps_fix(steps, &plan);
+	for (uint32_t number = 0; fits && number < model->event_count; number++) {
+		uint32_t iteration = gm_model_steps_follow(model, steps, number, &place);
+		if (iteration)
+			found.end = number + 1;
+		for (; fits && iteration > starts.count;)
+			fits = gm_array_push(&starts, number);
+	}
+	gm_steps_destroy(steps);
+	if (!fits) {
+		gm_array_deinit(&starts);
+		return &gm_error_no_memory;
+	}
+	found.starts = starts.items;
+	found.count = (uint32_t)starts.count;
+	*ret_iterations = found;
+	return NULL;
+}
+
+bool gm_model_choose_loop(struct gm_model *model, const char *file, uint32_t line,
+        struct gm_error **ret_error)
+{
+	*ret_error = NULL;
+	if (!file) {
+		if (!model->chosen)
+			return true;
+		model->chosen = false;
+		gm_steps_plan(model->readings.finding, &model->plan);
+	} else {
+		struct gm_step_plan plan;
+		if (!gm_steps_plan_at(model->readings.finding, file, line, &plan))
+			return false;
+		model->chosen = true;
+		model->plan = plan;
+	}
+	gm_categories_destroy(gm_take(model->categories));
+	*ret_error = gm_model_assign_steps(model);
+	return true;
+}

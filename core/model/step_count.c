@@ -1,0 +1,194 @@
+/*
+ * Counting: which iteration an event is in, and which iterations make one step.
+ *
+ * Gradients add up over the backward passes until the optimizer takes them, or zero_grad() drops them. Two iterations
+ * of one loop, each with a backward pass, between which neither happened, belong to one update of the weights: to one
+ * step. Where a recording shows the optimizer only at times (its state is made in its first step, and nothing marks the
+ * others), more iterations than any update took stay open at the end: these are taken one by one.
+ */
+#include <stdlib.h>
+
+#include "model/steps_internal.h"
+
+static struct iteration *current(struct gm_steps *steps)
+{
+	return steps->step ? &steps->iterations.items[steps->step] : NULL;
+}
+
+static void consume(struct iteration *iteration, unsigned work)
+{
+	iteration->works |= (work & GM_STEP_WORK) != 0;
+	if (work & GM_LANDMARK_BACKWARD) {
+		iteration->backward = true;
+		iteration->after = false;
+	}
+	if (work & GM_STEP_CONSUMES && iteration->backward)
+		iteration->after = true;
+	else if (work & GM_STEP_CONSUMES)
+		iteration->before = true;
+}
+
+void gm_steps_count_mark(struct gm_steps *steps, unsigned work)
+{
+	struct iteration *iteration = current(steps);
+	if (!iteration)
+		return;
+	consume(iteration, work);
+	steps->consumed |= iteration->after;
+}
+
+static void begin(struct gm_steps *steps, uint32_t loop, bool follows)
+{
+	if (!steps->iterations.count)
+		gm_array_push(&steps->iterations, ((struct iteration){0}));
+	const struct iteration fresh = {.loop = (uint8_t)loop, .follows = follows};
+	if (gm_array_push(&steps->iterations, fresh))
+		steps->step = (uint32_t)steps->iterations.count - 1;
+	steps->consumed = false;
+}
+
+/* Is the stack within the innermost function around the work? */
+static bool in_unit(const struct gm_steps *steps, const struct summary *summary)
+{
+	for (uint32_t i = 0; i < summary->place_count; i++)
+		if (summary->places[i].code == steps->plan.unit)
+			return true;
+	return false;
+}
+
+/*
+ * No loop goes around the work: a step ends with the update of the weights, and the next begins with what follows. The
+ * first begins with the work, or with its function, where that is called once for each step.
+ */
+static void count_updates(struct gm_steps *steps, const struct summary *summary)
+{
+	bool zeroes = summary->landmarks & GM_LANDMARK_ZERO_GRAD;
+	if (!in_unit(steps, summary)) {
+		steps->consumed |= steps->step != 0 && steps->plan.unit_called;
+		steps->step = 0;
+		return;
+	}
+	bool updates = summary->landmarks & GM_LANDMARK_OPTIMIZER ||
+	               (zeroes && !steps->begins_by_zero_grad);
+	bool first = steps->iterations.count == 0;
+	if (first && !steps->plan.unit_called && !summary->landmarks)
+		return;
+	if (first || (steps->consumed && !updates)) {
+		begin(steps, 0, false);
+		steps->begins_by_zero_grad = first ? zeroes : steps->begins_by_zero_grad;
+	} else if (!steps->step) {
+		steps->step = (uint32_t)steps->iterations.count - 1;
+	}
+	consume(current(steps), summary->landmarks);
+	steps->consumed |= current(steps)->after;
+}
+
+/* The update right behind an iteration, outside of the loop, takes the gradients of that: it belongs to it. */
+static void count_update_behind(
+        struct gm_steps *steps, uint32_t latest, const struct summary *summary)
+{
+	const unsigned other = GM_LANDMARK_BACKWARD | GM_LANDMARK_MODULE;
+	if (!latest || !steps->iterations.items[latest].backward ||
+	        !(summary->landmarks & GM_STEP_CONSUMES) || summary->landmarks & other)
+		return;
+	steps->step = latest;
+	consume(current(steps), summary->landmarks);
+}
+
+static void count_loops(
+        struct gm_steps *steps, struct step_thread *thread, const struct summary *summary)
+{
+	uint32_t latest = steps->step;
+	steps->step = 0;
+	/* the plan's loops are not within one another: one at most is stood in, the innermost where that changes */
+	for (uint32_t i = 0; i < steps->plan.loop_count; i++) {
+		const struct gm_step_loop *loop = &steps->plan.loops[i];
+		for (uint32_t j = 0; j < summary->count; j++) {
+			const struct known_loop *known =
+			        &steps->known.items[summary->standing[j].known];
+			if (known->code != loop->code || known->loop != loop->loop)
+				continue;
+			struct followed *followed =
+			        gm_steps_followed(thread, summary->standing[j].known);
+			uint32_t passes = loop->thin ? followed->thin_passes : followed->passes;
+			for (; followed->counted < passes; followed->counted++)
+				begin(steps, i, followed->inside);
+			followed->iteration = steps->step ? steps->step : followed->iteration;
+			steps->step = followed->iteration;
+			if (current(steps))
+				consume(current(steps), summary->landmarks);
+			return;
+		}
+	}
+	count_update_behind(steps, latest, summary);
+}
+
+void gm_steps_count(struct gm_steps *steps, struct step_thread *thread, const struct summary *summary)
+{
+	switch (steps->plan.rule) {
+	case GM_STEPS_NOT_FOUND:
+		steps->step = 0;
+		break;
+	case GM_STEPS_UPDATES:
+		count_updates(steps, summary);
+		break;
+	case GM_STEPS_ONE_CALL:
+		if (!(summary->landmarks & GM_LANDMARK_MODULE))
+			steps->step = 0;
+		else if (!steps->iterations.count)
+			begin(steps, 0, false);
+		else
+			steps->step = 1;
+		break;
+	default:
+		count_loops(steps, thread, summary);
+	}
+	steps->entered |= steps->step != 0;
+}
+
+uint32_t gm_steps_iteration_count(const struct gm_steps *steps)
+{
+	return steps->iterations.count ? (uint32_t)steps->iterations.count - 1 : 0;
+}
+
+uint32_t gm_steps_loop_of_iteration(const struct gm_steps *steps, uint32_t iteration)
+{
+	return iteration < steps->iterations.count ? steps->iterations.items[iteration].loop : 0;
+}
+
+/* Do gradients add up over an iteration and the one before it? */
+static bool adds_up(const struct iteration *iteration)
+{
+	return iteration->follows && iteration->backward && iteration[-1].backward &&
+	       !iteration[-1].after && !iteration->before;
+}
+
+uint32_t gm_steps_of_iterations(const struct gm_steps *steps, uint32_t *ret_steps)
+{
+	const struct iteration *items = steps->iterations.items;
+	uint32_t count = gm_steps_iteration_count(steps), longest = 1, step = 0;
+	bool updates = steps->plan.rule == GM_STEPS_UPDATES;
+	bool works = steps->plan.rule == GM_STEPS_AROUND_WORK;
+	ret_steps[0] = 0;
+	/* what an update took, at most */
+	for (uint32_t i = 1, first = 1; i <= count; i++) {
+		first = i > 1 && adds_up(&items[i]) ? first : i;
+		if (items[i].after && i - first + 1 > longest)
+			longest = i - first + 1;
+	}
+	for (uint32_t first = 1, last; first <= count; first = last + 1) {
+		for (last = first; last < count && adds_up(&items[last + 1]);)
+			last++;
+		/* it was closed by the optimizer, or by zero_grad() at the beginning of the next */
+		bool closed = items[last].after || (last < count && items[last + 1].before);
+		bool one = closed || last - first + 1 <= longest;
+		/* an iteration without work is no step: a batch that is passed over, the end of the iterator */
+		bool none = first == last && ((updates && !items[first].backward) ||
+		                                     (works && !items[first].works));
+		for (uint32_t i = first; i <= last; i++) {
+			step += !none && (i == first || !one);
+			ret_steps[i] = none ? 0 : step;
+		}
+	}
+	return step;
+}

@@ -1,0 +1,152 @@
+/* Iterations: when one of a loop begins. */
+#include "model/steps_internal.h"
+
+enum { SEEN_MAX = 1 << 12 }; /* allocation sites remembered per iteration of a thin loop */
+
+static bool seen_before(struct followed *loop, uint64_t site)
+{
+	for (size_t i = 0; i < loop->seen.count; i++)
+		if (loop->seen.items[i] == site)
+			return true;
+	if (loop->seen.count < SEEN_MAX && !gm_array_push(&loop->seen, site))
+		return false;
+	return false;
+}
+
+/*
+ * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the first frame
+ * that stands elsewhere stands further up, and no loop nearer to it explains that.
+ */
+static bool called_anew(
+        const struct summary *before, const struct summary *now, const struct standing *standing)
+{
+	/* most often nothing differs: what does is within torch's own frames */
+	if (standing->inner || (before->places_hash == now->places_hash &&
+	                               before->place_count == now->place_count))
+		return false;
+	for (uint32_t i = standing->depth + 1; i < before->place_count && i < now->place_count;
+	        i++) {
+		const struct place *a = &before->places[i], *b = &now->places[i];
+		if (a->code != b->code)
+			return false;
+		if (a->lasti != b->lasti)
+			return b->lasti < a->lasti && (a->loops & b->loops) == 0;
+		if (b->loops)
+			return false;
+	}
+	return false;
+}
+
+/* What the iterator tells. What happens at the loop's head, while it makes its next item (a batch is read), is of the
+ * iteration that this begins, though it moves only after that. */
+static bool tells_begin(struct followed *loop, bool at_head)
+{
+	bool turned = loop->turned && !loop->ahead;
+	loop->ahead &= !loop->turned;
+	bool begins = !loop->inside || turned || (at_head && !loop->ahead);
+	loop->ahead |= at_head;
+	return begins;
+}
+
+static void pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
+        uint32_t stack, uint64_t site, bool alloc)
+{
+	bool begins = !loop->inside;
+	if (loop->inside && standing->leaving && standing->lasti < loop->last_lasti)
+		return;
+	if (loop->inside && standing->lasti < loop->last_lasti)
+		begins = !(standing->inner && standing->inner == loop->last_inner);
+	else if (loop->inside && standing->lasti == loop->last_lasti && loop->last_stack)
+		begins = called_anew(&steps->summaries.items[loop->last_stack],
+		        &steps->summaries.items[stack], standing);
+	if (standing->lasti != loop->last_lasti)
+		loop->last_stack = 0;
+	/* An event after the call's return, at the same place, does not hide how far the call had come. */
+	if (steps->summaries.items[stack].place_count > standing->depth + 1)
+		loop->last_stack = stack;
+	if (alloc) {
+		if (loop->alloc_lasti == 0)
+			loop->alloc_lasti = standing->lasti + 1;
+		else if (loop->alloc_lasti != standing->lasti + 1)
+			loop->thick = true;
+	}
+	if (loop->told || loop->turned)
+		begins = tells_begin(loop, standing->at_head);
+	loop->turned = false;
+	bool repeats = false;
+	if (begins)
+		loop->seen.count = 0;
+	if (!loop->told && alloc && !loop->thick && !standing->inner_loops &&
+	        seen_before(loop, site)) {
+		repeats = true;
+		loop->seen.count = 0;
+		seen_before(loop, site);
+	}
+	loop->passes += begins;
+	loop->thin_passes += begins || repeats;
+	loop->events++;
+	loop->last_lasti = standing->lasti;
+	loop->last_inner = standing->inner;
+}
+
+void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position)
+{
+	size_t i = 0;
+	while (i < steps->turn_count &&
+	        (steps->turns[i].code != code || steps->turns[i].loop != loop))
+		i++;
+	if (i == GM_STEP_TURNS_MAX)
+		i = 0;
+	else if (i == steps->turn_count)
+		steps->turn_count++;
+	steps->turns[i] = (struct turn){code, loop, position};
+}
+
+/* What is known of the iterator of a loop that an event stands in. */
+static void take_turn(
+        struct gm_steps *steps, const struct known_loop *known, struct followed *loop)
+{
+	for (size_t i = 0; i < steps->turn_count; i++) {
+		const struct turn turn = steps->turns[i];
+		if (turn.code != known->code || turn.loop != known->loop)
+			continue;
+		/* The first sight of its iterator is no move of it; nor is that of another thread's between. */
+		bool tells = turn.position != GM_LOG_NO_POSITION;
+		loop->turned = loop->told && !(tells && turn.position == loop->position);
+		loop->told = tells;
+		loop->position = turn.position;
+		steps->turns[i] = steps->turns[--steps->turn_count];
+		return;
+	}
+}
+
+static bool reserve(struct gm_steps *steps, struct step_thread *thread)
+{
+	while (thread->followed.count < steps->known.count)
+		if (!gm_array_push(&thread->followed, ((struct followed){0})))
+			return false;
+	return true;
+}
+
+bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
+        const struct summary *summary, const struct gm_step_event *event, bool made)
+{
+	/* Without a native stack two allocations of one call cannot be told from two calls. */
+	uint64_t site = (uint64_t)event->python_stack << 32 | event->native_stack;
+	uint64_t before = thread->fed++;
+	if (!reserve(steps, thread))
+		return false;
+	steps->settled = true;
+	for (uint32_t i = 0; i < summary->count; i++) {
+		const struct standing *standing = &summary->standing[i];
+		struct followed *loop = &thread->followed.items[standing->known];
+		if (loop->fed == thread->fed)
+			continue; /* a function that calls itself: its outermost frame was taken */
+		loop->inside = before && loop->fed == before;
+		loop->fed = thread->fed;
+		take_turn(steps, &steps->known.items[standing->known], loop);
+		pass(steps, loop, standing, event->python_stack, site, made);
+		steps->settled &= loop->thick;
+	}
+	return true;
+}

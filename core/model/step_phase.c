@@ -1,0 +1,89 @@
+/* The phase of an event: by its frames, and by how far the iteration has come. */
+#include "model/phase.h"
+#include "model/steps_internal.h"
+
+/* A phase that the frames do not prove: where in the pass the event stands. */
+static enum gm_phase place_phase(struct gm_steps *steps)
+{
+	if (!steps->step && steps->pass_phase == GM_PHASE_EVALUATION)
+		return GM_PHASE_EVALUATION;
+	if (!steps->step)
+		return steps->entered ? GM_PHASE_OTHER : GM_PHASE_INIT;
+	switch (steps->pass_phase) {
+	case GM_PHASE_FORWARD:
+	case GM_PHASE_EVALUATION:
+		return steps->pass_phase; /* the loss */
+	case GM_PHASE_OTHER:
+		/* A program without modules computes where others read their data. */
+		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD
+		                                                  : GM_PHASE_DATA;
+	default:
+		return GM_PHASE_OTHER;
+	}
+}
+
+/* The first pass of generate() reads the prompt, the others decode a token each: the first is over when the loop
+ * around the model's call has gone round. */
+static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	const struct place *now = &summary->turning;
+	if (summary->generation != steps->generation) {
+		steps->generation = summary->generation;
+		steps->turning = (struct place){0};
+		steps->decoding = false;
+	}
+	if (now->loops && now->code == steps->turning.code && now->lasti < steps->turning.lasti)
+		steps->decoding = true;
+	if (now->loops && (summary->phase == GM_PHASE_FORWARD || now->code == steps->turning.code))
+		steps->turning = *now;
+	return steps->decoding ? GM_PHASE_DECODE : GM_PHASE_PREFILL;
+}
+
+void gm_steps_set_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	if (steps->step != steps->phase_step) {
+		steps->phase_step = steps->step;
+		steps->pass_phase = GM_PHASE_OTHER;
+	}
+	enum gm_phase phase = summary->phase;
+	bool forward = phase == GM_PHASE_FORWARD;
+	if (summary->generation && (forward || phase == GM_PHASE_OTHER)) {
+		steps->phase = generation_phase(steps, summary);
+		return;
+	}
+	steps->generation = 0;
+	if (forward && (summary->evaluates || (!steps->step && steps->entered &&
+	                                              steps->landmarks & GM_LANDMARK_BACKWARD)))
+		phase = GM_PHASE_EVALUATION;
+	else if (phase == GM_PHASE_OTHER && summary->evaluates && steps->entered)
+		phase = GM_PHASE_EVALUATION;
+	else if (!steps->step && !steps->entered &&
+	         (phase == GM_PHASE_DATA || phase == GM_PHASE_OTHER))
+		phase = GM_PHASE_INIT;
+	else if (phase == GM_PHASE_OTHER)
+		phase = place_phase(steps);
+	if (phase == GM_PHASE_EVALUATION || summary->phase == GM_PHASE_FORWARD ||
+	        summary->phase == GM_PHASE_BACKWARD || summary->phase == GM_PHASE_OPTIMIZER)
+		steps->pass_phase = phase;
+	steps->phase = phase;
+}
+
+void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *summary)
+{
+	switch (summary->phase) {
+	case GM_PHASE_FORWARD:
+		/* Only a checkpoint calls modules on the autograd thread. */
+		steps->phase = steps->pass_phase == GM_PHASE_BACKWARD ? GM_PHASE_RECOMPUTE
+		                                                      : GM_PHASE_FORWARD;
+		break;
+	case GM_PHASE_OTHER:
+		break;
+	default:
+		steps->phase = summary->phase;
+	}
+}
+
+enum gm_phase gm_steps_phase(const struct gm_steps *steps)
+{
+	return steps->phase;
+}

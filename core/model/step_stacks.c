@@ -1,0 +1,228 @@
+/* What a stack says about steps: worked out when it is first met. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "model/phase.h"
+#include "model/steps_internal.h"
+
+enum {
+	FRAMES_MAX = 256,
+	LOOPS_MAX = 1024, /* known at once; a program that has more is no training script */
+};
+
+void gm_steps_free_summaries(struct gm_steps *steps)
+{
+	for (size_t i = 0; i < steps->summaries.count; i++) {
+		free(steps->summaries.items[i].standing);
+		free(steps->summaries.items[i].places);
+		free(steps->summaries.items[i].marked);
+	}
+	gm_array_deinit(&steps->summaries);
+	for (size_t i = 0; i < steps->known.count; i++)
+		free(steps->known.items[i].file);
+	gm_array_deinit(&steps->known);
+}
+
+static bool within(const struct gm_log_loop *loop, uint32_t lasti)
+{
+	return lasti >= loop->start && lasti < loop->end;
+}
+
+static bool wider(const struct gm_log_loop *a, const struct gm_log_loop *b)
+{
+	return a->start <= b->start && a->end >= b->end && (a->start < b->start || a->end > b->end);
+}
+
+/* The number of a loop; UINT32_MAX: none can be known any more. */
+static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, uint32_t loop,
+        uint32_t depth, uint32_t nesting, bool candidate)
+{
+	for (uint32_t i = 0; i < steps->known.count; i++) {
+		struct known_loop *known = &steps->known.items[i];
+		if (known->code != frame->code || known->loop != loop)
+			continue;
+		known->depth = depth < known->depth ? depth : known->depth;
+		known->candidate |= candidate;
+		return i;
+	}
+	const struct known_loop fresh = {
+	        .code = frame->code,
+	        .loop = loop,
+	        .line = frame->loops[loop].line,
+	        .line_end = frame->loops[loop].line_end,
+	        .depth = depth,
+	        .nesting = nesting,
+	        .candidate = candidate,
+	        .library = gm_file_is_library(frame->file),
+	        .file = strdup(frame->file),
+	};
+	if (steps->known.count == LOOPS_MAX || !gm_array_push(&steps->known, fresh)) {
+		free(fresh.file);
+		return UINT32_MAX;
+	}
+	steps->changed = true;
+	return (uint32_t)steps->known.count - 1;
+}
+
+/* Is only one of the plan's loops to be followed, and this is none? */
+static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
+{
+	for (uint32_t i = 0; steps->fixed && i < steps->plan.loop_count; i++)
+		if (steps->plan.loops[i].code == code && steps->plan.loops[i].loop == loop)
+			return false;
+	return steps->fixed;
+}
+
+/* The loops of one frame that it stands in, from the widest in, appended to the summary. */
+static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
+        const struct gm_step_frame *frame, uint32_t depth, bool candidate)
+{
+	uint32_t limit =
+	        frame->loop_count < GM_STEP_LOOPS_MAX ? frame->loop_count : GM_STEP_LOOPS_MAX;
+	uint32_t first = summary->count;
+	for (uint32_t i = 0; i < limit; i++) {
+		const struct gm_log_loop *loop = &frame->loops[i];
+		if (!within(loop, frame->lasti) || passed_over(steps, frame->code, i))
+			continue;
+		uint32_t nesting = 0, inner = 0;
+		for (uint32_t j = 0; j < limit; j++) {
+			nesting += wider(&frame->loops[j], loop);
+			/* the widest of those within that the frame stands in */
+			if (wider(loop, &frame->loops[j]) &&
+			        within(&frame->loops[j], frame->lasti) &&
+			        (!inner || wider(&frame->loops[j], &frame->loops[inner - 1])))
+				inner = j + 1;
+		}
+		uint32_t number = know(steps, frame, i, depth, nesting, candidate);
+		if (number == UINT32_MAX)
+			continue;
+		struct standing *grown = realloc(
+		        summary->standing, (summary->count + 1) * sizeof(*summary->standing));
+		if (!grown)
+			return false;
+		summary->standing = grown;
+		uint32_t at = summary->count++;
+		for (; at > first && steps->known.items[grown[at - 1].known].nesting > nesting; at--)
+			grown[at] = grown[at - 1];
+		grown[at] = (struct standing){
+		        .known = number,
+		        .depth = depth,
+		        .lasti = frame->lasti,
+		        .inner = inner,
+		        .inner_loops = inner != 0,
+		        .at_head = frame->iterates && !inner,
+		};
+	}
+	return true;
+}
+
+/* The loops of its code that a frame stands in: bit i for loop i. */
+static uint64_t frame_loops(const struct gm_step_frame *frame)
+{
+	uint64_t loops = 0;
+	for (uint32_t i = 0; i < frame->loop_count && i < GM_STEP_LOOPS_MAX; i++)
+		if (within(&frame->loops[i], frame->lasti))
+			loops |= UINT64_C(1) << i;
+	return loops;
+}
+
+/* Keeps where the frames stand, outermost first, down to where torch's own begin: what runs within those may
+ * be called again and again by native code (hooks, workers), which is no pass of anybody's loop. */
+static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
+{
+	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
+	for (size_t i = count; summary->places && i-- > 0 && !gm_frame_in_torch(frames[i].file);) {
+		summary->places[summary->place_count++] =
+		        (struct place){frames[i].code, frames[i].lasti, frame_loops(&frames[i])};
+		uint64_t place = (uint64_t)frames[i].code << 32 | frames[i].lasti;
+		summary->places_hash = gm_hash_mix(summary->places_hash ^ place) + 1;
+	}
+}
+
+/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one. */
+static void summarise_use(struct summary *summary, const struct gm_step_frame *frame,
+        enum gm_phase phase, uint64_t *calls)
+{
+	*calls = gm_hash_mix(*calls ^ ((uint64_t)frame->code << 32 | frame->lasti));
+	if (summary->phase == GM_PHASE_OTHER && phase == GM_PHASE_OTHER &&
+	        gm_frame_evaluates(frame))
+		summary->evaluates = true;
+	if (!summary->generation && gm_frame_generates(frame)) {
+		summary->generation = *calls | 1;
+		summary->evaluates = false; /* generate() is under no_grad() as a whole */
+	} else if (summary->generation && !summary->turning.loops) {
+		summary->turning = (struct place){frame->code, frame->lasti, frame_loops(frame)};
+	}
+}
+
+/* A comprehension's own frame, until CPython 3.11; a generator expression's. */
+static bool is_expression(const char *name)
+{
+	name = gm_plain_name(name);
+	return name[0] == '<' && strcmp(name, "<module>") != 0;
+}
+
+static void summarise(struct gm_steps *steps, uint32_t stack, struct summary *summary)
+{
+	struct gm_step_frame frames[FRAMES_MAX];
+	size_t count = steps->frames(steps->context, stack, frames, FRAMES_MAX);
+	bool candidate = true;
+	uint64_t calls = 0, around = 0;
+	summary->known = true;
+	keep_places(summary, frames, count);
+	/* from the outermost in */
+	for (size_t i = count; i-- > 0;) {
+		const struct gm_step_frame *frame = &frames[i];
+		uint32_t depth = (uint32_t)(count - 1 - i);
+		if (depth == 0)
+			summary->outermost = frame->code;
+		unsigned landmark = gm_frame_landmark(frame);
+		if (landmark & GM_LANDMARK_MODULE && !summary->landmarks)
+			summary->call = gm_hash_mix(around) | 1;
+		around = gm_hash_mix(around ^ ((uint64_t)frame->code << 32 | frame->lasti)) + 1;
+		summary->landmarks |= landmark;
+		candidate = candidate && !gm_frame_shuts(frame);
+		enum gm_phase phase = gm_frame_phase(frame);
+		if (summary->phase == GM_PHASE_OPTIMIZER && i + 1 < count &&
+		        gm_frame_leaves_optimizer(frame, &frames[i + 1]))
+			summary->phase = GM_PHASE_OTHER;
+		summarise_use(summary, frame, phase, &calls);
+		/* A module that runs within the backward pass runs again, for a checkpoint. */
+		if (phase == GM_PHASE_FORWARD && summary->phase == GM_PHASE_BACKWARD)
+			summary->phase = GM_PHASE_RECOMPUTE;
+		else if (phase && summary->phase == GM_PHASE_OTHER)
+			summary->phase = phase;
+		else if (phase == GM_PHASE_ZERO_GRAD)
+			summary->phase = phase;
+		if (frame_loops(frame))
+			for (uint32_t j = 0; j < summary->count; j++)
+				if (depth > 0)
+					summary->standing[j].inner_loops = true;
+		/* torch's own loops, those within the work and in expressions never have steps. */
+		size_t before = summary->count;
+		if (!gm_frame_in_torch(frame->file) && !summary->landmarks &&
+		        !is_expression(frame->name) &&
+		        !summarise_frame(steps, summary, frame, depth, candidate))
+			break;
+		for (; before < summary->count; before++)
+			summary->standing[before].leaving = i && gm_frame_leaves(&frames[i - 1]);
+	}
+}
+
+struct summary *gm_steps_summary(struct gm_steps *steps, uint32_t stack)
+{
+	if (stack >= steps->summaries.count) {
+		size_t more = stack + 1 - steps->summaries.count;
+		if (!gm_array_reserve(&steps->summaries, more))
+			return NULL;
+		memset(steps->summaries.items + steps->summaries.count, 0,
+		        more * sizeof(*steps->summaries.items));
+		steps->summaries.count += more;
+	}
+	struct summary *summary = &steps->summaries.items[stack];
+	if (!summary->known)
+		summarise(steps, stack, summary);
+	return summary;
+}

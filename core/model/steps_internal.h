@@ -1,0 +1,164 @@
+/* The parts of the detector of steps, shared by the files of core/model that make it. */
+#ifndef GM_MODEL_STEPS_INTERNAL_H
+#define GM_MODEL_STEPS_INTERNAL_H
+
+#include "base/array.h"
+#include "model/steps.h"
+
+enum {
+	GM_STEP_LOOPS_MAX = 64, /* of one code object */
+	GM_STEP_WORK = GM_LANDMARK_MODULE | GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER,
+	GM_STEP_CONSUMES = GM_LANDMARK_OPTIMIZER | GM_LANDMARK_ZERO_GRAD, /* gradients end there */
+};
+
+/* A loop that some stack stands in: what does not depend on the thread. */
+struct known_loop {
+	uint32_t code, loop, line, line_end;
+	uint32_t depth;   /* of its frame from the outermost, the least seen */
+	uint32_t nesting; /* loops of the same code around it */
+	bool candidate;   /* without work too */
+	bool library;
+	char *file; /* owned; NULL: no memory */
+};
+
+/* How far one thread has come in a loop. */
+struct followed {
+	uint64_t events;
+	uint64_t fed; /* the number of the thread's last event in it */
+	uint64_t position; /* of its iterator, as told last */
+	bool inside;  /* that was the event before this one */
+	bool told;    /* its iterator tells its iterations */
+	bool turned;  /* and it has moved since the last event within */
+	bool ahead;   /* the iteration under way began before its iterator had moved */
+	bool thick;   /* allocations come from several instructions */
+	uint32_t counted;   /* of its iterations, as steps */
+	uint32_t iteration; /* its latest, of all */
+	uint32_t last_lasti;
+	uint32_t last_inner; /* index + 1 of the loop right within it that the last event was in */
+	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
+	uint32_t passes;     /* iterations, by control going up */
+	uint32_t thin_passes; /* the same and by repeated allocations */
+	uint32_t alloc_lasti; /* of the first allocation within, plus 1 */
+	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
+};
+
+struct step_thread {
+	uint64_t id; /* 0: not recorded */
+	uint32_t outermost;
+	uint64_t fed;    /* its events that told something */
+	uint64_t latest; /* when, among all threads' */
+	uint32_t latest_stack;
+	unsigned landmarks; /* seen in all */
+	unsigned pending;   /* work that was marked since its last event */
+	bool works;         /* gradients have been made since they were consumed */
+	uint32_t windows;   /* how often they were consumed */
+	GM_ARRAY(struct followed) followed; /* by number of the known loop */
+	GM_ARRAY(uint8_t) seen;             /* stacks: bit by id */
+};
+
+/* A loop that a stack stands in. */
+struct standing {
+	uint32_t known;
+	uint32_t depth;   /* of its frame from the outermost */
+	uint32_t lasti;
+	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
+	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
+	bool at_head;     /* its iterator makes its next item */
+	bool leaving;     /* its frame is leaving a `with`: in a snapshot, whose lines are all that
+	                     is known, it stands on the first line of that again */
+};
+
+/* Where one frame stands, and in which of its code's loops (bit i: loop i). */
+struct place {
+	uint32_t code, lasti;
+	uint64_t loops;
+};
+
+/* What a stack says, worked out once. */
+struct summary {
+	bool known;
+	uint32_t outermost; /* code of the outermost frame */
+	unsigned landmarks;
+	enum gm_phase phase;  /* OTHER: its frames do not tell */
+	bool evaluates;       /* some frame says that no training is done */
+	uint64_t generation;  /* which call of generate() it stands in, 0: in none */
+	struct place turning; /* within that the outermost frame that stands in a loop */
+	uint32_t count;       /* loops outside of the work, from the outermost in */
+	struct standing *standing;
+	uint8_t *marked; /* work that was marked within the first i of them; NULL: none */
+	/* the frames from the outermost in, up to the first of torch's own */
+	uint32_t place_count;
+	struct place *places;
+	uint64_t places_hash;
+	uint64_t call; /* where the outermost module is called: a hash of the frames around, 0: none is */
+};
+
+/* A loop that is in another iteration since the last event that stood in it. */
+struct turn {
+	uint32_t code, loop;
+	uint64_t position;
+};
+
+struct iteration {
+	uint8_t loop; /* of the plan's */
+	bool follows; /* on another of its loop, which was not left between */
+	bool works; /* something of the plan's work was seen in it */
+	bool backward;
+	bool before, after; /* gradients were consumed before its first backward pass, after its last */
+};
+
+enum { GM_STEP_TURNS_MAX = 64 };
+
+struct gm_steps {
+	gm_step_frames frames;
+	void *context;
+	GM_ARRAY(struct known_loop) known;
+	GM_ARRAY(struct summary) summaries; /* by stack id */
+	GM_ARRAY(struct step_thread) threads;
+	size_t near; /* the thread of the last event */
+	struct turn turns[GM_STEP_TURNS_MAX];
+	size_t turn_count;
+	unsigned landmarks; /* of all threads */
+	bool changed;       /* something was seen that the plan may hang on, since it was made */
+	bool fixed;
+	struct gm_step_plan plan;
+	GM_ARRAY(struct iteration) iterations; /* [0]: none */
+	uint32_t step;                         /* iteration */
+	/* GM_STEPS_UPDATES: in the iteration under way */
+	bool consumed, begins_by_zero_grad;
+	/* phases */
+	enum gm_phase phase;
+	enum gm_phase pass_phase; /* how far this iteration has come: FORWARD, BACKWARD or OTHER */
+	uint32_t phase_step;
+	bool entered;        /* the loop has been entered once */
+	bool modules;        /* some module has been called */
+	uint64_t generation; /* the call of generate() that the last event was in */
+	struct place turning;
+	bool decoding;     /* its loop has gone round */
+	uint64_t fed;      /* events of all threads that told something */
+	bool settled;      /* a further allocation at the latest stack tells nothing either */
+	uint64_t repeated; /* events since that told nothing new */
+};
+
+/* step_stacks.c */
+struct summary *gm_steps_summary(struct gm_steps *steps, uint32_t stack); /* NULL: no memory */
+void gm_steps_free_summaries(struct gm_steps *steps);
+
+/* step_iterations.c: an event of a thread, in each loop that its stack stands in. False: no memory. */
+bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
+        const struct summary *summary, const struct gm_step_event *event, bool made);
+static inline struct followed *gm_steps_followed(const struct step_thread *thread, uint32_t known)
+{
+	return known < thread->followed.count ? &thread->followed.items[known] : NULL;
+}
+
+/* step_phase.c */
+void gm_steps_set_phase(struct gm_steps *steps, const struct summary *summary);
+/* The stack of another thread: the autograd thread's own Python, a loader's. */
+void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *summary);
+
+/* step_count.c: the iteration that an event of the plan's thread is in. */
+void gm_steps_count(struct gm_steps *steps, struct step_thread *thread, const struct summary *summary);
+void gm_steps_count_mark(struct gm_steps *steps, unsigned work);
+
+#endif

@@ -1,0 +1,89 @@
+"""run_loops.py OUT FIRST COUNT: runs the programs of loops.py with these seeds, each in a process of its own that is forked
+off this one (importing PyTorch is what takes long), and leaves in OUT of each its source, PyTorch's snapshot (SEED.pickle) and
+the truth (SEED.json)."""
+
+import importlib
+import json
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+import loops  # noqa: E402
+
+
+class Truth:
+    """The steps by the numbers of their allocations: those from `from` on, before `to`."""
+
+    def __init__(self):
+        self.steps, self.open, self.unsure = [], {}, {"from": 0, "to": 0}
+
+    @staticmethod
+    def allocations():
+        return torch.cuda.memory_stats().get("allocation.all.allocated", 0)
+
+    def begin(self):
+        self.open[threading.get_ident()] = self.allocations()
+
+    def work(self):
+        """Where no loop is seen, a step may as well be told from here on."""
+        thread = threading.get_ident()
+        self.unsure = {"from": self.open[thread], "to": self.allocations()}
+
+    def end(self):
+        thread = threading.get_ident()
+        self.steps.append({"thread": thread, "from": self.open.pop(thread), "to": self.allocations()})
+
+    def hold(self):
+        """What was kept is still there."""
+
+
+def run(seed, out):
+    path = out / f"{seed}.py"
+    source = loops.make(seed)
+    path.write_text(source)
+    torch.manual_seed(seed)
+    torch.cuda.memory._record_memory_history(stacks="python", max_entries=1000000)
+    names, truth = {"__name__": "__main__"}, Truth()
+    exec(compile(source, str(path), "exec"), names)
+    held = names["main"](truth)
+    torch.cuda.memory._dump_snapshot(str(out / f"{seed}.pickle"))
+    lines = source.splitlines()
+    header = dict(part.split(": ") for part in lines[0].strip('"').split("; "))
+    report = {
+        "seed": seed, "pid": os.getpid(), "steps": truth.steps, "unsure": truth.unsure, "shape": header["shape"], "leak": header["leak"],
+        "piles_up": header["piles up"] == "True", "kept": [n for n, line in enumerate(lines, 1) if line.endswith("# KEPT")],
+        "allocations": truth.allocations(),
+    }  # fmt: skip
+    (out / f"{seed}.json").write_text(json.dumps(report))
+    del held
+
+
+def main():
+    out, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    importlib.import_module("torch._dynamo")  # optimizers import it
+    seed = fork(range(first, first + count))
+    if seed is None:
+        return
+    try:  # here, and not in a loop, which would be on the stacks
+        run(seed, out)
+    except BaseException:  # noqa: BLE001: it is told
+        (out / f"{seed}.error").write_text(traceback.format_exc())
+    os._exit(0)
+
+
+def fork(seeds):
+    """In each child, one after another, its seed; in this process, when all have ended, None."""
+    for seed in seeds:
+        child = os.fork()
+        if not child:
+            return seed
+        os.waitpid(child, 0)
+    return None
+
+
+main()
