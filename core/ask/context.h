@@ -38,8 +38,8 @@ struct gm_context {
 	char *unlearned; /* why a PyTorch could not be learned; owned */
 	char *learned;   /* a sentence for the user: what was learned for this question; owned */
 	char *loop; /* FILE:LINE of the loop that the user wants the steps of, NULL: as they are found; owned */
-	char *log_path;  /* the log asked about, NULL: none; owned */
-	bool no_pause;   /* a process that is read may run on: pause.h */
+	char *log_path; /* the log asked about, NULL: none; owned */
+	bool no_pause;  /* a process that is read may run on: pause.h */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
 	int columns; /* width of the terminal; 0: no terminal, nothing is cut */
 	bool colors;
@@ -81,7 +81,8 @@ struct gm_error *gm_context_set_sysroot(
 struct gm_error *gm_context_set_layouts(
         struct gm_context *context, const char *path /* NULL: none */);
 /* "train.py:20"; the end of the path is enough. GM_USAGE: it is no FILE:LINE. */
-struct gm_error *gm_context_set_loop(struct gm_context *context, const char *place /* NULL: none */);
+struct gm_error *gm_context_set_loop(
+        struct gm_context *context, const char *place /* NULL: none */);
 /* Is a process, a core or a target of the debugger's named? */
 bool gm_context_has_target(const struct gm_context *context);
 struct gm_error *gm_context_set_log(struct gm_context *context, const char *path /* NULL: none */);

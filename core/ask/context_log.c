@@ -143,8 +143,10 @@ static struct gm_error *choose_loop(const struct gm_context *context, struct gm_
 	if (gm_model_choose_loop(model, file, line, &error))
 		return error;
 	return gm_error_create(GM_USAGE,
-	        "--loop %s: no loop with that line is on a recorded stack, outside of a module's call, "
-	        "of backward and of the optimizer: `gpumem steps --json` lists those that were found",
+	        "--loop %s: no loop with that line is on a recorded stack, outside of a module's "
+	        "call, "
+	        "of backward and of the optimizer: `gpumem steps --json` lists those that were "
+	        "found",
 	        context->loop);
 }
 

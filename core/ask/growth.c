@@ -39,7 +39,8 @@ bool gm_growth_site(struct gm_growth *growth, uint32_t stack, uint64_t *ret_site
 	return true;
 }
 
-uint32_t gm_level_iteration(const struct gm_level *level, const struct gm_model *model, uint32_t event)
+uint32_t gm_level_iteration(
+        const struct gm_level *level, const struct gm_model *model, uint32_t event)
 {
 	if (level->of_steps)
 		return gm_model_step(model, event);

@@ -46,7 +46,8 @@ void gm_growth_deinit(struct gm_growth *growth);
 bool gm_growth_site(struct gm_growth *growth, uint32_t stack, uint64_t *ret_site);
 
 /* The iteration that an event is in; 0: in none. */
-uint32_t gm_level_iteration(const struct gm_level *level, const struct gm_model *model, uint32_t event);
+uint32_t gm_level_iteration(
+        const struct gm_level *level, const struct gm_model *model, uint32_t event);
 /* Was something left in iterations all over the run, the early ones as well? */
 bool gm_level_spreads(const struct gm_level *level, uint32_t count, uint32_t first, uint32_t last);
 

@@ -35,15 +35,14 @@ static bool joins(const struct gm_model *model, uint32_t before, uint32_t block)
 {
 	const struct gm_block *old = gm_model_block(model, before),
 	                      *new = gm_model_block(model, block);
-	if (!old->requested || new->requested <= old->requested ||
-	        gm_block_end(old) < new->alloc)
+	if (!old->requested || new->requested <= old->requested || gm_block_end(old) < new->alloc)
 		return false;
 	uint64_t more = new->requested - old->requested;
 	uint32_t left = BETWEEN_MAX;
 	for (uint32_t i = block; i-- > before + 1 && left > 0; left--) {
 		const struct gm_block *one = gm_model_block(model, i);
 		if (one->requested == more && one->device == new->device &&
-		        one->alloc != GM_NO_EVENT && gm_block_end(one) > new->alloc &&
+		        one->alloc != GM_NO_EVENT &&gm_block_end(one) > new->alloc &&
 		        !is_of_training(gm_model_phase(model, one->alloc)))
 			return true;
 	}
@@ -89,8 +88,7 @@ static bool collect(struct gm_growth *growth, const struct gm_level *level,
 			continue;
 		uint32_t iteration = gm_level_iteration(level, model, block->alloc);
 		if (!iteration || iteration < level->from ||
-		        (end <= level->end &&
-		                gm_level_iteration(level, model, end) == iteration))
+		        (end <= level->end && gm_level_iteration(level, model, end) == iteration))
 			continue;
 		struct gm_share share = {.iteration = iteration, .block = (uint32_t)i};
 		gm_model_stacks(model, block->alloc, &stack, &native);
@@ -121,7 +119,8 @@ struct gm_error *gm_growth_find_joined(struct gm_growth *growth, const struct gm
 			put(growth->model, tails, &tail_count, &shares[next]);
 		for (size_t j = 0; j < tail_count && !error; j++) {
 			const struct gm_block *last = gm_model_block(growth->model, tails[j].block);
-			if (!gm_level_spreads(level, tails[j].links, tails[j].first, tails[j].last) ||
+			if (!gm_level_spreads(
+			            level, tails[j].links, tails[j].first, tails[j].last) ||
 			        gm_block_end(last) < level->end)
 				continue;
 			const struct gm_leak leak = {.site = shares[i].site,

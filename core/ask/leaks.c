@@ -70,14 +70,26 @@ static struct gm_level steps_level(const struct gm_model *model, size_t device)
 	return level;
 }
 
+/* Is a loop seen to go round until its end? In a snapshot one may be told by a line that allocates at first only: all that
+ * follows is then in its last iteration. */
+static bool goes_on(const struct gm_model_iterations *iterations)
+{
+	uint64_t count = iterations->count;
+	if (count < GM_LEAK_STEPS_MIN)
+		return false;
+	uint64_t all = iterations->end - iterations->starts[0],
+	         last = iterations->end - iterations->starts[count - 1];
+	return last * count <= 2 * all;
+}
+
 /* A loop around the steps: of few iterations all are looked at. */
 static struct gm_error *around_level(
         const struct gm_model *model, const struct gm_step_loop *loop, struct gm_level *ret_level)
 {
 	struct gm_level level = {.loop = *loop, .from = 1};
 	gm_try(gm_model_iterations(model, loop, &level.iterations));
-	level.to = level.iterations.count >= GM_LEAK_STEPS_MIN ? level.iterations.count : 0;
 	level.end = level.iterations.end ? level.iterations.end - 1 : GM_NO_EVENT;
+	level.to = goes_on(&level.iterations) ? level.iterations.count : 0;
 	*ret_level = level;
 	return NULL;
 }
@@ -186,9 +198,8 @@ static struct gm_error *find_piles(
 	if (count)
 		qsort(shares, count, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < count; i = next) {
-		struct gm_leak leak = {.site = shares[i].site,
-		        .oldest = shares[i].block,
-		        .level = level_index};
+		struct gm_leak leak = {
+		        .site = shares[i].site, .oldest = shares[i].block, .level = level_index};
 		uint32_t first = shares[i].iteration, last = 0;
 		for (next = i; next < count && shares[next].site == shares[i].site; next++) {
 			leak.steps += shares[next].iteration != last;
@@ -219,7 +230,8 @@ static void keep_best(struct gm_leaks *leaks)
 			const struct gm_leak_loop *its = &leaks->loops[other->level];
 			if (other->site != leak.site)
 				continue;
-			if (other->level == leak.level) { /* it piles up, in blocks of growing size */
+			if (other->level ==
+			        leak.level) { /* it piles up, in blocks of growing size */
 				best = !leak.joined || other->joined;
 				continue;
 			}

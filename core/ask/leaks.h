@@ -55,8 +55,8 @@ struct gm_leak_loop {
 
 struct gm_leaks {
 	const struct gm_model *model;
-	size_t device;         /* SIZE_MAX: no events at all */
-	uint32_t from, to;     /* the steps looked at; from > to: too few */
+	size_t device;                                /* SIZE_MAX: no events at all */
+	uint32_t from, to;                            /* the steps looked at; from > to: too few */
 	struct gm_leak_loop loops[GM_LEAK_LOOPS_MAX]; /* the steps, then outwards */
 	uint32_t loop_count;
 	struct gm_leak *items; /* by loop, the largest first; owned */

@@ -30,7 +30,7 @@ struct gm_steps_answer {
 	uint64_t
 	        growth; /* what each step from the third on ends with more than the one before; 0: not the same */
 	bool leaks; /* and leaks finds lines that pile up; where `growth` is not 0 */
-	bool even; /* all steps from the second on end with as much as they began with */
+	bool even;  /* all steps from the second on end with as much as they began with */
 };
 
 /* step: the phases of this one only; 0: of the whole record. GM_USAGE where there is no such step. */

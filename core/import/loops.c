@@ -197,8 +197,8 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 			joined = join(&loops->items.items[j], &loops->items.items[i]);
 		/* an expression of several lines is evaluated from its end to its beginning, once */
 		const struct gm_import_loop *loop = &loops->items.items[i];
-		bool expression =
-		        loop->rounds == 1 && !loop->again && loop->last_line - loop->first_line <= 3;
+		bool expression = loop->rounds == 1 && !loop->again &&
+		                  loop->last_line - loop->first_line <= 3;
 		if (!joined && !expression)
 			loops->items.items[kept++] = loops->items.items[i];
 	}

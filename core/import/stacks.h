@@ -59,7 +59,7 @@ struct gm_import_loop {
 	uint32_t code, first_line, last_line;
 	uint32_t rounds;
 	uint64_t first, last; /* when control went round, among all times that it did */
-	bool again; /* and it came down to last_line once more after that */
+	bool again;           /* and it came down to last_line once more after that */
 };
 
 struct gm_import_loops {

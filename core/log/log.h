@@ -100,7 +100,9 @@ struct gm_log_frame {
 	uint32_t op_name; /* string id of the variable or attribute, 0: none */
 };
 
-enum { GM_LOG_OP_FOR_ITER = 16 }; /* of these numbers the one that readers of loops know: the iterator's next */
+enum {
+	GM_LOG_OP_FOR_ITER = 16
+}; /* of these numbers the one that readers of loops know: the iterator's next */
 
 struct gm_log_module {
 	uint32_t path; /* string id */

@@ -13,8 +13,8 @@ size_t gm_model_loops_around(
 	return gm_steps_around(model->readings.finding, &model->plan, ret_loops, max);
 }
 
-struct gm_error *gm_model_iterations(const struct gm_model *model,
-        const struct gm_step_loop *loop, struct gm_model_iterations *ret_iterations)
+struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
+        struct gm_model_iterations *ret_iterations)
 {
 	struct gm_step_plan plan = {.rule = GM_STEPS_CHOSEN,
 	        .modules = model->plan.modules,
@@ -47,8 +47,8 @@ struct gm_error *gm_model_iterations(const struct gm_model *model,
 	return NULL;
 }
 
-bool gm_model_choose_loop(struct gm_model *model, const char *file, uint32_t line,
-        struct gm_error **ret_error)
+bool gm_model_choose_loop(
+        struct gm_model *model, const char *file, uint32_t line, struct gm_error **ret_error)
 {
 	*ret_error = NULL;
 	if (!file) {

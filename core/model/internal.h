@@ -46,12 +46,12 @@ struct gm_readers_place {
  */
 struct readings {
 	struct gm_steps *finding, *assigning;
-	struct gm_modes *modes; /* of the second one */
+	struct gm_modes *modes;             /* of the second one */
 	struct gm_readers_place found, fed; /* how much of what lies between events each was fed */
-	uint32_t assigned;                    /* events that have a step and a phase */
-	size_t indexed;                       /* checkpoints that know their run */
-	size_t unsettled;                     /* the first run that changed while reading on */
-	struct gm_step_plan plan;             /* what the second one goes by ... */
+	uint32_t assigned;                  /* events that have a step and a phase */
+	size_t indexed;                     /* checkpoints that know their run */
+	size_t unsettled;                   /* the first run that changed while reading on */
+	struct gm_step_plan plan;           /* what the second one goes by ... */
 	bool marked;
 	uint64_t main_thread; /* whose stack came first; 0: none has come */
 	bool tells_modes;     /* some event tells the grad mode */
@@ -70,7 +70,7 @@ struct gm_model {
 	uint32_t *event_sites;
 	struct gm_sites sites;
 	uint32_t event_count;
-	size_t event_capacity; /* of event_blocks and event_sites */
+	size_t event_capacity;         /* of event_blocks and event_sites */
 	size_t pass_count, mark_count; /* of the log's */
 	GM_ARRAY(struct checkpoint) checkpoints;
 	GM_ARRAY(struct gm_usage) usages;
@@ -79,9 +79,9 @@ struct gm_model {
 	GM_ARRAY(struct label) labels; /* by block, then by event */
 	struct gm_live live;           /* while the model is made or the log grows */
 	struct gm_step_plan plan;
-	bool chosen;          /* the user named its loop */
-	uint32_t *step_of;    /* by iteration; owned */
-	uint32_t iterations;  /* in step_of */
+	bool chosen;                               /* the user named its loop */
+	uint32_t *step_of;                         /* by iteration; owned */
+	uint32_t iterations;                       /* in step_of */
 	uint32_t loop_steps[GM_STEP_LOOPS_CHOSEN]; /* of each of the plan's loops */
 	uint32_t step_count;
 	struct gm_marks *marks;           /* NULL: the log has none */

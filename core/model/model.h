@@ -173,13 +173,13 @@ struct gm_model_iterations {
 	uint32_t end; /* behind the last event in any of them */
 };
 /* Costs a reading of all events. */
-struct gm_error *gm_model_iterations(const struct gm_model *model,
-        const struct gm_step_loop *loop, struct gm_model_iterations *ret_iterations);
+struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
+        struct gm_model_iterations *ret_iterations);
 /* From now on the steps are the iterations of the innermost loop at this line of this file (the end of its path is
  * enough), as the user wants it; `file` NULL: those that are found, again. False: no loop is there, nothing changes.
  * Else *ret_error is NULL or why the steps cannot be numbered. */
-bool gm_model_choose_loop(struct gm_model *model, const char *file, uint32_t line,
-        struct gm_error **ret_error);
+bool gm_model_choose_loop(
+        struct gm_model *model, const char *file, uint32_t line, struct gm_error **ret_error);
 /* The steps of one of the plan's loops, by its index. */
 uint32_t gm_model_loop_steps(const struct gm_model *model, uint32_t loop);
 

@@ -23,6 +23,7 @@ static size_t frames_of(void *context, uint32_t stack, struct gm_step_frame *ret
 		ret_frames[i] = (struct gm_step_frame){
 		        .code = frame.code,
 		        .lasti = frame.lasti,
+		        .iterates = frame.op == GM_LOG_OP_FOR_ITER,
 		        .loop_count = code.loop_count,
 		        .loops = code.loops,
 		        .file = gm_log_string(log, code.file),
@@ -43,7 +44,7 @@ static unsigned work_of(const struct gm_model *model, const struct gm_log_mark *
 	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(model->log, mark->name) : "";
 	if (strncmp(name, "Optimizer.", 10) != 0)
 		return 0;
-	return strncmp(name + 10, "step#", 5) == 0        ? GM_LANDMARK_OPTIMIZER
+	return strncmp(name + 10, "step#", 5) == 0         ? GM_LANDMARK_OPTIMIZER
 	       : strncmp(name + 10, "zero_grad#", 10) == 0 ? GM_LANDMARK_ZERO_GRAD
 	                                                   : 0;
 }
@@ -93,8 +94,8 @@ static void find_micro_batches(struct gm_model *model, size_t from)
 	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
 		struct run *run = &model->runs.items[i];
 		if (run->phase == GM_PHASE_OTHER && run->iteration &&
-		        run[-1].iteration == run->iteration &&
-		        run[1].iteration == run->iteration && run[-1].phase == GM_PHASE_BACKWARD &&
+		        run[-1].iteration == run->iteration && run[1].iteration == run->iteration &&
+		        run[-1].phase == GM_PHASE_BACKWARD &&
 		        (run[1].phase == GM_PHASE_FORWARD || run[1].phase == GM_PHASE_EVALUATION))
 			run->phase = GM_PHASE_DATA;
 	}
@@ -314,8 +315,7 @@ uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *st
 	        .thread = site->thread,
 	        .python_stack = site->python_stack,
 	        .native_stack = site->native_stack,
-	        .allocates =
-	                gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
+	        .allocates = gm_steps_heeds_allocations(steps) && gm_model_allocates(model, number),
 	        .borrowed = site->flags & GM_EVENT_BORROWED,
 	};
 	return gm_steps_feed(steps, &event);
@@ -330,8 +330,7 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	*ret_run = run;
 	if (site->flags & GM_EVENT_PREEXISTING)
 		return true;
-	run.iteration =
-	        gm_model_steps_follow(model, readings->assigning, number, &readings->fed);
+	run.iteration = gm_model_steps_follow(model, readings->assigning, number, &readings->fed);
 	run.phase = (uint8_t)gm_steps_phase(readings->assigning);
 	if (!readings->main_thread && site->python_stack && !(site->flags & GM_EVENT_BORROWED))
 		readings->main_thread = site->thread;
@@ -417,8 +416,7 @@ static bool number_steps(struct gm_model *model, size_t settled)
 struct gm_error *gm_model_assign_steps(struct gm_model *model)
 {
 	struct readings *readings = &model->readings;
-	bool same = readings->assigning &&
-	            gm_step_plans_are_equal(&readings->plan, &model->plan) &&
+	bool same = readings->assigning && gm_step_plans_are_equal(&readings->plan, &model->plan) &&
 	            readings->marked == gm_model_steps_marked(model);
 	if (!same && !begin_assigning(model))
 		return &gm_error_no_memory;

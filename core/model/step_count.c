@@ -123,7 +123,8 @@ static void count_loops(
 	count_update_behind(steps, latest, summary);
 }
 
-void gm_steps_count(struct gm_steps *steps, struct step_thread *thread, const struct summary *summary)
+void gm_steps_count(
+        struct gm_steps *steps, struct step_thread *thread, const struct summary *summary)
 {
 	switch (steps->plan.rule) {
 	case GM_STEPS_NOT_FOUND:
@@ -183,8 +184,8 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, uint32_t *ret_step
 		bool closed = items[last].after || (last < count && items[last + 1].before);
 		bool one = closed || last - first + 1 <= longest;
 		/* an iteration without work is no step: a batch that is passed over, the end of the iterator */
-		bool none = first == last && ((updates && !items[first].backward) ||
-		                                     (works && !items[first].works));
+		bool none = first == last &&
+		            ((updates && !items[first].backward) || (works && !items[first].works));
 		for (uint32_t i = first; i <= last; i++) {
 			step += !none && (i == first || !one);
 			ret_steps[i] = none ? 0 : step;

@@ -103,8 +103,7 @@ void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_
 }
 
 /* What is known of the iterator of a loop that an event stands in. */
-static void take_turn(
-        struct gm_steps *steps, const struct known_loop *known, struct followed *loop)
+static void take_turn(struct gm_steps *steps, const struct known_loop *known, struct followed *loop)
 {
 	for (size_t i = 0; i < steps->turn_count; i++) {
 		const struct turn turn = steps->turns[i];

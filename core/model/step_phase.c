@@ -15,8 +15,7 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 		return steps->pass_phase; /* the loss */
 	case GM_PHASE_OTHER:
 		/* A program without modules computes where others read their data. */
-		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD
-		                                                  : GM_PHASE_DATA;
+		return steps->fixed && !steps->plan.modules ? GM_PHASE_FORWARD : GM_PHASE_DATA;
 	default:
 		return GM_PHASE_OTHER;
 	}

@@ -44,7 +44,7 @@ struct sight {
 	const struct gm_steps *steps;
 	const struct step_thread *thread;
 	GM_ARRAY(struct context) contexts;
-	unsigned work; /* of all */
+	unsigned work;    /* of all */
 	uint8_t *ignored; /* by known loop: it cannot have steps */
 	uint8_t *chosen;
 };
@@ -60,8 +60,8 @@ static const struct summary *next_stack(const struct sight *sight, uint32_t *sta
 	return NULL;
 }
 
-static bool add_context(struct sight *sight, const struct standing *standing, uint32_t count,
-        unsigned work)
+static bool add_context(
+        struct sight *sight, const struct standing *standing, uint32_t count, unsigned work)
 {
 	uint64_t hash = count;
 	for (uint32_t i = 0; i < count; i++)
@@ -178,8 +178,8 @@ static bool choose(struct sight *sight, unsigned wanted)
 		own |= covering[i] && !sight->steps->known.items[i].library;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		bool foreign = wanted == GM_LANDMARK_MODULE && own &&
-		               sight->steps->known.items[i].library;
+		bool foreign =
+		        wanted == GM_LANDMARK_MODULE && own && sight->steps->known.items[i].library;
 		if (covering[i] && (foreign || repeats(sight, i, wanted)))
 			covering[i] = 0;
 	}
@@ -187,8 +187,7 @@ static bool choose(struct sight *sight, unsigned wanted)
 		bool innermost = covering[i];
 		for (uint32_t j = 0; innermost && j < count; j++)
 			innermost = !(covering[j] && is_within(sight, j, i));
-		if (covering[i] &&
-		        (innermost || (work_in(sight, i, covering) & wanted) == wanted))
+		if (covering[i] && (innermost || (work_in(sight, i, covering) & wanted) == wanted))
 			sight->chosen[i] = found = true;
 	}
 	/* of those around one another the outermost */
@@ -219,8 +218,7 @@ static void choose_beside(struct sight *sight)
 	rest.chosen = calloc(count + 1u, 1);
 	for (uint32_t i = 0; rest.ignored && i < count; i++)
 		for (uint32_t j = 0; j < count; j++)
-			rest.ignored[i] |=
-			        sight->chosen[j] && (i == j || is_within(sight, j, i));
+			rest.ignored[i] |= sight->chosen[j] && (i == j || is_within(sight, j, i));
 	for (size_t i = 0; rest.ignored && rest.chosen && i < sight->contexts.count; i++) {
 		const struct context *context = &sight->contexts.items[i];
 		bool covered = false;
@@ -242,8 +240,8 @@ static void put_loops(const struct sight *sight, struct gm_step_plan *plan)
 		const struct followed *followed = gm_steps_followed(sight->thread, i);
 		if (!sight->chosen[i] || plan->loop_count == GM_STEP_LOOPS_CHOSEN)
 			continue;
-		bool trains = work_in(sight, i, NULL) &
-		              (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER);
+		bool trains =
+		        work_in(sight, i, NULL) & (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER);
 		plan->loops[plan->loop_count++] = (struct gm_step_loop){known->code, known->loop,
 		        known->line, followed && !followed->thick && !trains};
 	}
@@ -279,8 +277,7 @@ static uint32_t find_unit(const struct sight *sight)
 	uint32_t stack = 0;
 	do
 		summary = next_stack(sight, &stack);
-	while (summary && !(summary->landmarks &
-	                          (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER)));
+	while (summary && !(summary->landmarks & (GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER)));
 	unsigned module = sight->work & GM_LANDMARK_MODULE;
 	for (unsigned wanted = module;; wanted = 0) {
 		for (uint32_t i = summary ? summary->place_count : 0; i-- > 0;)
@@ -332,7 +329,8 @@ static void choose_outermost(struct sight *sight, struct gm_step_plan *plan)
 		if (!a->candidate || !followed || !followed->passes)
 			continue;
 		b = best == UINT32_MAX ? NULL : &sight->steps->known.items[best];
-		if (!b || a->depth < b->depth || (a->depth == b->depth && a->nesting < b->nesting) ||
+		if (!b || a->depth < b->depth ||
+		        (a->depth == b->depth && a->nesting < b->nesting) ||
 		        (a->depth == b->depth && a->nesting == b->nesting &&
 		                followed->events > gm_steps_followed(sight->thread, best)->events))
 			best = i;
@@ -413,11 +411,11 @@ static uint32_t count_steps(const struct sight *sight, const struct gm_step_plan
 
 static int weight(const struct gm_step_plan *plan)
 {
-	return plan->rule == GM_STEPS_NOT_FOUND       ? 0
-	       : plan->work & GM_LANDMARK_OPTIMIZER   ? 4
-	       : plan->work & GM_LANDMARK_BACKWARD    ? 3
-	       : plan->work & GM_LANDMARK_MODULE      ? 2
-	                                              : 1;
+	return plan->rule == GM_STEPS_NOT_FOUND     ? 0
+	       : plan->work & GM_LANDMARK_OPTIMIZER ? 4
+	       : plan->work & GM_LANDMARK_BACKWARD  ? 3
+	       : plan->work & GM_LANDMARK_MODULE    ? 2
+	                                            : 1;
 }
 
 void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
@@ -466,8 +464,7 @@ bool gm_steps_plan_at(
 		const struct step_thread *one = &steps->threads.items[i];
 		const struct followed *followed = gm_steps_followed(one, best);
 		if (followed && followed->passes &&
-		        (!thread ||
-		                followed->passes > gm_steps_followed(thread, best)->passes))
+		        (!thread || followed->passes > gm_steps_followed(thread, best)->passes))
 			thread = one;
 	}
 	if (!thread)

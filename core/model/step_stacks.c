@@ -104,7 +104,8 @@ static bool summarise_frame(struct gm_steps *steps, struct summary *summary,
 			return false;
 		summary->standing = grown;
 		uint32_t at = summary->count++;
-		for (; at > first && steps->known.items[grown[at - 1].known].nesting > nesting; at--)
+		for (; at > first && steps->known.items[grown[at - 1].known].nesting > nesting;
+		        at--)
 			grown[at] = grown[at - 1];
 		grown[at] = (struct standing){
 		        .known = number,

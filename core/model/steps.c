@@ -158,8 +158,8 @@ static void see_in_all(struct gm_steps *steps, const struct summary *summary, ui
 
 /* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not followed). NULL: it
  * tells nothing. */
-static const struct summary *feed(struct gm_steps *steps, const struct gm_step_event *event,
-        struct step_thread **ret_thread)
+static const struct summary *feed(
+        struct gm_steps *steps, const struct gm_step_event *event, struct step_thread **ret_thread)
 {
 	bool made = event->allocates && !event->borrowed && event->native_stack;
 	uint32_t stack = event->python_stack;

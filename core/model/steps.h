@@ -70,9 +70,9 @@ enum gm_step_rule {
 	GM_STEPS_NOT_FOUND = 0,
 	GM_STEPS_AROUND_WORK, /* the innermost loop around all of the work */
 	GM_STEPS_OUTERMOST,   /* no work was seen: the outermost loop of the outermost function */
-	GM_STEPS_UPDATES,     /* no loop goes around the work: each update of the weights ends one */
-	GM_STEPS_ONE_CALL,    /* a module is called at one place, in no loop: one step */
-	GM_STEPS_CHOSEN,      /* the user named the loop */
+	GM_STEPS_UPDATES,  /* no loop goes around the work: each update of the weights ends one */
+	GM_STEPS_ONE_CALL, /* a module is called at one place, in no loop: one step */
+	GM_STEPS_CHOSEN,   /* the user named the loop */
 };
 
 enum { GM_STEP_LOOPS_CHOSEN = 32 };
@@ -93,7 +93,7 @@ struct gm_step_plan {
 bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b);
 
 struct gm_step_event {
-	uint64_t thread; /* kernel id, 0: not recorded */
+	uint64_t thread;                     /* kernel id, 0: not recorded */
 	uint32_t python_stack, native_stack; /* 0: none */
 	bool allocates;
 	bool borrowed; /* the Python stack is that of the thread that waits in backward() */
@@ -114,8 +114,8 @@ void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event);
 void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan);
 /* The same where the user names a loop: the innermost one that was followed and has this line of this file (the end of
  * its path). False: there is none. */
-bool gm_steps_plan_at(struct gm_steps *steps, const char *file, uint32_t line,
-        struct gm_step_plan *ret_plan);
+bool gm_steps_plan_at(
+        struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan);
 /* The loops around those of a plan, the innermost first; at most `max`. */
 size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
         struct gm_step_loop *ret_loops, size_t max);

@@ -24,21 +24,21 @@ struct known_loop {
 /* How far one thread has come in a loop. */
 struct followed {
 	uint64_t events;
-	uint64_t fed; /* the number of the thread's last event in it */
-	uint64_t position; /* of its iterator, as told last */
-	bool inside;  /* that was the event before this one */
-	bool told;    /* its iterator tells its iterations */
-	bool turned;  /* and it has moved since the last event within */
-	bool ahead;   /* the iteration under way began before its iterator had moved */
-	bool thick;   /* allocations come from several instructions */
+	uint64_t fed;       /* the number of the thread's last event in it */
+	uint64_t position;  /* of its iterator, as told last */
+	bool inside;        /* that was the event before this one */
+	bool told;          /* its iterator tells its iterations */
+	bool turned;        /* and it has moved since the last event within */
+	bool ahead;         /* the iteration under way began before its iterator had moved */
+	bool thick;         /* allocations come from several instructions */
 	uint32_t counted;   /* of its iterations, as steps */
 	uint32_t iteration; /* its latest, of all */
 	uint32_t last_lasti;
 	uint32_t last_inner; /* index + 1 of the loop right within it that the last event was in */
 	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
 	uint32_t passes;     /* iterations, by control going up */
-	uint32_t thin_passes; /* the same and by repeated allocations */
-	uint32_t alloc_lasti; /* of the first allocation within, plus 1 */
+	uint32_t thin_passes;    /* the same and by repeated allocations */
+	uint32_t alloc_lasti;    /* of the first allocation within, plus 1 */
 	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
 };
 
@@ -48,10 +48,10 @@ struct step_thread {
 	uint64_t fed;    /* its events that told something */
 	uint64_t latest; /* when, among all threads' */
 	uint32_t latest_stack;
-	unsigned landmarks; /* seen in all */
-	unsigned pending;   /* work that was marked since its last event */
-	bool works;         /* gradients have been made since they were consumed */
-	uint32_t windows;   /* how often they were consumed */
+	unsigned landmarks;                 /* seen in all */
+	unsigned pending;                   /* work that was marked since its last event */
+	bool works;                         /* gradients have been made since they were consumed */
+	uint32_t windows;                   /* how often they were consumed */
 	GM_ARRAY(struct followed) followed; /* by number of the known loop */
 	GM_ARRAY(uint8_t) seen;             /* stacks: bit by id */
 };
@@ -59,7 +59,7 @@ struct step_thread {
 /* A loop that a stack stands in. */
 struct standing {
 	uint32_t known;
-	uint32_t depth;   /* of its frame from the outermost */
+	uint32_t depth; /* of its frame from the outermost */
 	uint32_t lasti;
 	uint32_t inner;   /* index + 1 in the code's loops of the loop right within, 0: none */
 	bool inner_loops; /* some loop within it, in its frame or in one further in, is under way */
@@ -90,7 +90,8 @@ struct summary {
 	uint32_t place_count;
 	struct place *places;
 	uint64_t places_hash;
-	uint64_t call; /* where the outermost module is called: a hash of the frames around, 0: none is */
+	uint64_t
+	        call; /* where the outermost module is called: a hash of the frames around, 0: none is */
 };
 
 /* A loop that is in another iteration since the last event that stood in it. */
@@ -102,9 +103,10 @@ struct turn {
 struct iteration {
 	uint8_t loop; /* of the plan's */
 	bool follows; /* on another of its loop, which was not left between */
-	bool works; /* something of the plan's work was seen in it */
+	bool works;   /* something of the plan's work was seen in it */
 	bool backward;
-	bool before, after; /* gradients were consumed before its first backward pass, after its last */
+	bool before,
+	        after; /* gradients were consumed before its first backward pass, after its last */
 };
 
 enum { GM_STEP_TURNS_MAX = 64 };
@@ -158,7 +160,8 @@ void gm_steps_set_phase(struct gm_steps *steps, const struct summary *summary);
 void gm_steps_set_thread_phase(struct gm_steps *steps, const struct summary *summary);
 
 /* step_count.c: the iteration that an event of the plan's thread is in. */
-void gm_steps_count(struct gm_steps *steps, struct step_thread *thread, const struct summary *summary);
+void gm_steps_count(
+        struct gm_steps *steps, struct step_thread *thread, const struct summary *summary);
 void gm_steps_count_mark(struct gm_steps *steps, unsigned work);
 
 #endif

@@ -8,7 +8,8 @@
 #include "model/steps.h"
 #include "record/recorder.h"
 
-_Static_assert((int)GM_LOG_OP_FOR_ITER == (int)GM_OP_FOR_ITER, "the numbers are part of the format");
+_Static_assert(
+        (int)GM_LOG_OP_FOR_ITER == (int)GM_OP_FOR_ITER, "the numbers are part of the format");
 
 /* Called by the detector for a stack it sees for the first time: the one of the event that is fed now. */
 static size_t current_frames(
@@ -21,8 +22,7 @@ static size_t current_frames(
 		const struct gm_python_frame *frame = &recorder->fed_frames[i];
 		struct gm_code_id *code = gm_record_code(recorder, frame->code);
 		struct gm_instruction instruction = {0};
-		gm_python_instruction(
-		        recorder->python, frame->code, frame->lasti, &instruction);
+		gm_python_instruction(recorder->python, frame->code, frame->lasti, &instruction);
 		frames[i] = (struct gm_step_frame){
 		        .code = code ? code->id : 0,
 		        .lasti = frame->lasti,

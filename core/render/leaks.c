@@ -142,7 +142,8 @@ struct gm_error *gm_render_leaks_text(
 		const char *const heads[] = {loop->of_steps ? "a step" : "each time", "in all",
 		        "blocks", loop->of_steps ? "steps" : "times", "latest", "category",
 		        "allocated at"};
-		for (next = i; next < leaks->count && leaks->items[next].level == leaks->items[i].level;)
+		for (next = i;
+		        next < leaks->count && leaks->items[next].level == leaks->items[i].level;)
 			next++;
 		put_level(leaks, loop, next - i, out);
 		struct gm_table *table = gm_table_create(heads, "rrrrrll");
@@ -193,8 +194,8 @@ static json_t *site_json(const struct gm_leaks *leaks, const struct gm_leak *lea
 	json_object_set_new(site, "steps", json_integer(leak->steps));
 	json_object_set_new(site, "loop", loop_json(leaks, loop));
 	json_object_set_new(site, "iterations", looked_at_json(loop));
-	json_object_set_new(site, "bytes_per_iteration",
-	        json_integer((json_int_t)(leak->bytes / iterations)));
+	json_object_set_new(
+	        site, "bytes_per_iteration", json_integer((json_int_t)(leak->bytes / iterations)));
 	json_object_set_new(site, "growth", json_string(leak->joined ? "joined" : "piles_up"));
 	json_object_set_new(site, "bytes", json_integer((json_int_t)leak->bytes));
 	json_object_set_new(site, "blocks", json_integer((json_int_t)leak->blocks));
@@ -211,11 +212,11 @@ struct gm_error *gm_render_leaks_json(const struct gm_leaks *leaks, FILE *out)
 {
 	json_t *value = json_object(), *sites = json_array(), *loops = json_array();
 	for (uint32_t i = 0; i < leaks->loop_count; i++)
-		json_array_append_new(loops,
-		        json_pack("{s:o, s:o}", "loop", loop_json(leaks, &leaks->loops[i]),
-		                "iterations", looked_at_json(&leaks->loops[i])));
-	json_object_set_new(value, "steps",
-	        leaks->loop_count ? looked_at_json(&leaks->loops[0]) : json_null());
+		json_array_append_new(
+		        loops, json_pack("{s:o, s:o}", "loop", loop_json(leaks, &leaks->loops[i]),
+		                       "iterations", looked_at_json(&leaks->loops[i])));
+	json_object_set_new(
+	        value, "steps", leaks->loop_count ? looked_at_json(&leaks->loops[0]) : json_null());
 	json_object_set_new(value, "looked_at", loops);
 	for (size_t i = 0; i < leaks->count; i++)
 		json_array_append_new(sites, site_json(leaks, &leaks->items[i]));

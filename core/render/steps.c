@@ -59,8 +59,8 @@ static void put_head(const struct gm_steps_answer *answer, const char *what, FIL
 	}
 	fputc('\n', out);
 	if (plan->others && !are_marked(model))
-		fprintf(out, "%u more thread%s train%s: their steps are not counted.\n", plan->others,
-		        gm_text_s(plan->others), plan->others == 1 ? "s" : "");
+		fprintf(out, "%u more thread%s train%s: their steps are not counted.\n",
+		        plan->others, gm_text_s(plan->others), plan->others == 1 ? "s" : "");
 }
 
 /* What the steps are iterations around: "a module's call, backward and the optimizer" */
@@ -110,7 +110,8 @@ static void put_reason(const struct gm_model *model, FILE *out)
 		fputs("; loops within these are not steps.", out);
 		if (gm_model_iteration_count(model) > gm_model_step_count(model))
 			fprintf(out,
-			        " %u iterations: those over which gradients add up until the optimizer "
+			        " %u iterations: those over which gradients add up until the "
+			        "optimizer "
 			        "or zero_grad() takes them are one step, and those without any of "
 			        "this are none.",
 			        gm_model_iteration_count(model));
@@ -169,8 +170,8 @@ static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)
 	       a->events == b->events;
 }
 
-struct gm_error *gm_render_steps_text(const struct gm_steps_answer *answer, bool explain,
-        const struct gm_style *style, FILE *out)
+struct gm_error *gm_render_steps_text(
+        const struct gm_steps_answer *answer, bool explain, const struct gm_style *style, FILE *out)
 {
 	static const char *const heads[] = {"step", "events", "at start", "peak", "at", "in",
 	        "at end", "allocated", "blocks", "kept"};

@@ -5,9 +5,8 @@
 #include "ask/steps.h"
 #include "render/text.h"
 
-struct gm_error *gm_render_steps_text(
-        const struct gm_steps_answer *answer, bool explain, const struct gm_style *style,
-        FILE *out);
+struct gm_error *gm_render_steps_text(const struct gm_steps_answer *answer, bool explain,
+        const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE *out);
 struct gm_error *gm_render_phases_text(
         const struct gm_steps_answer *answer, const struct gm_style *style, FILE *out);

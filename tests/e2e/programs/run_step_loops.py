@@ -1,4 +1,4 @@
-"""run_loops.py OUT FIRST COUNT: runs the programs of loops.py with these seeds, each in a process of its own that is forked
+"""run_step_loops.py OUT FIRST COUNT: runs the programs of step_loops.py with these seeds, each in a process of its own that is forked
 off this one (importing PyTorch is what takes long), and leaves in OUT of each its source, PyTorch's snapshot (SEED.pickle) and
 the truth (SEED.json)."""
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-import loops  # noqa: E402
+import step_loops  # noqa: E402
 
 
 class Truth:
@@ -44,7 +44,7 @@ class Truth:
 
 def run(seed, out):
     path = out / f"{seed}.py"
-    source = loops.make(seed)
+    source = step_loops.make(seed)
     path.write_text(source)
     torch.manual_seed(seed)
     torch.cuda.memory._record_memory_history(stacks="python", max_entries=1000000)

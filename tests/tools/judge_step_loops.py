@@ -1,4 +1,4 @@
-"""judge.py GPUMEM OUT: compares what gpumem tells of the programs that run_loops.py has run with what they know themselves.
+"""judge_step_loops.py GPUMEM OUT: compares what gpumem tells of the programs that run_step_loops.py has run with what they know themselves.
 
 Of each the recording and PyTorch's snapshot are asked. `steps` is right where their number is, and each allocation within one
 has its number, and each outside of all has none (with two threads at once: where their number is that of one of them).

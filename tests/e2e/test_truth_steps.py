@@ -1,0 +1,49 @@
+"""Random training programs that log their own steps and know what they keep (programs/step_loops.py): `steps` and `leaks`, asked of
+gpumem's recording and of PyTorch's snapshot, say the same. docs/truth.md tells how they are made."""
+
+import collections
+import os
+import sys
+
+import pytest
+
+from conftest import PYTHON, ROOT, run_process
+
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import judge_step_loops  # noqa: E402
+
+PROGRAM = ROOT / "tests" / "e2e" / "programs" / "run_step_loops.py"
+# Nothing in a snapshot tells two threads in the same code apart.
+UNKNOWABLE = {("two_threads", "steps", "snapshot"), ("two_threads", "leaks", "snapshot")}
+
+
+def judged(gpumem, folder, first, count):
+    """Of each answer: whether it can be known, question, source, what is wrong with it."""
+    env = {name: value for name, value in os.environ.items() if name != "GPUMEM_NO_RECORD"}
+    run = [gpumem, "run", "--sim", "-o", folder / "run.gpumem", "--", PYTHON, PROGRAM, folder, first, count]
+    run_process(run, env=env, timeout=7200).check()
+    errors = [path.read_text() for path in folder.glob("*.error")]
+    assert not errors, errors[0]
+    answers = list(judge_step_loops.judge(gpumem, folder))
+    assert len({seed for seed, *_ in answers}) == count
+    return [((shape, question, source) not in UNKNOWABLE, question, source, wrong and f"{seed} ({shape}, {leak}): {wrong}")
+            for seed, shape, leak, question, source, wrong in answers]  # fmt: skip
+
+
+def test_steps_and_leaks_are_those_that_the_programs_know(gpumem, tmp_path):
+    wrong = [(question, source, why) for known, question, source, why in judged(gpumem, tmp_path, 300, 20) if known and why]
+    assert not wrong, wrong
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(10_000, 14_000, 500))
+def test_of_500_programs_98_percent_are_right(gpumem, tmp_path, first):
+    asked, right = collections.Counter(), collections.Counter()
+    told = []
+    for known, question, source, why in judged(gpumem, tmp_path, first, 500):
+        if known:
+            asked[question, source] += 1
+            right[question, source] += not why
+            told += [(question, source, why)] if why else []
+    for one, count in asked.items():
+        assert right[one] >= 0.98 * count, (one, right[one], count, told)
