@@ -47,3 +47,16 @@ def test_of_500_programs_98_percent_are_right(gpumem, tmp_path, first):
             told += [(question, source, why)] if why else []
     for one, count in asked.items():
         assert right[one] >= 0.98 * count, (one, right[one], count, told)
+
+
+@pytest.mark.parametrize(("call", "steps"), [
+    ("transformer(128, False, False, warm=1)", 1), ("transformer(128, True, False, warm=1)", 1), ("attention()", 1), ("linear_loop()", 3),
+])  # fmt: skip
+def test_the_programs_of_public_snapshots_have_the_steps_that_they_have(run, sim_env, run_gpumem, tmp_path, call, steps):
+    """The 24 layers of a forward pass are none."""
+    snapshot = tmp_path / "run.pickle"
+    source = f"import torch, as_on_a_gpu as it; it.figures = lambda: torch.cuda.memory._dump_snapshot({str(snapshot)!r}); it.{call}"
+    env = {**sim_env(), "PYTHONPATH": str(PROGRAM.parent)}
+    run([PYTHON, "-W", "ignore", "-c", source], env=env).check()
+    assert run_gpumem("info", snapshot, "--json").check().json()["steps"] == steps
+    assert run_gpumem("leaks", snapshot, "--json").check().json()["sites"] == []
