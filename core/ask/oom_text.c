@@ -16,7 +16,8 @@
  *  from 2.1    GPU 0 has a total capacity of T of which F is free. [L allowed; ][Process P has O memory in use. ...]
  *              [Including non-PyTorch memory, this process has X memory in use.] Of the allocated memory A is
  *              allocated by PyTorch, [with G allocated in private pools ..., ]and U is reserved by PyTorch but unallocated.
- *              (2.1 wrote "capacty")
+ *              (2.1 wrote "capacty"; builds and translations of others "capability", "Total capacity": any word that
+ *              begins with "cap" is meant)
  *  XPU         as either; without "free" in the old one
  *  MPS         MPS backend out of memory (MPS allocated: A, other allocations: O, max allowed: L). Tried to allocate ...
  */
@@ -107,7 +108,14 @@ static const char *read_number(const char *at, const char *end, uint64_t *ret_nu
 	return at == start ? NULL : at;
 }
 
-/* '%' a size, '#' a number, ' ' any space or none; else the character. The place behind, or NULL. */
+static const char *skip_word(const char *at, const char *end)
+{
+	while (at < end && isalpha((unsigned char)*at))
+		at++;
+	return at;
+}
+
+/* '%' a size, '#' a number, '*' the rest of a word, ' ' any space or none; else the character. The place behind, or NULL. */
 static const char *match(const char *at, const char *end, const char *pattern, uint64_t *values)
 {
 	for (; *pattern && at; pattern++) {
@@ -117,6 +125,8 @@ static const char *match(const char *at, const char *end, const char *pattern, u
 			at = read_size(at, end, values++);
 		else if (*pattern == '#')
 			at = read_number(at, end, values++);
+		else if (*pattern == '*')
+			at = skip_word(at, end);
 		else if (at >= end || *at++ != *pattern)
 			return NULL;
 	}
@@ -150,7 +160,8 @@ static const char *find(struct span span, const char *pattern, uint64_t *values)
 
 static void read_device(struct span span, struct gm_oom_facts *facts)
 {
-	static const char *const patterns[] = {"GPU # has a total capac", "GPU #;", "(GPU #"};
+	static const char *const patterns[] = {
+	        "GPU # has a total cap", "GPU # has a Total cap", "GPU #;", "(GPU #"};
 	uint64_t number;
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		if (find(span, patterns[i], &number) && number < 1024) {
@@ -177,9 +188,10 @@ static void read_figures(struct span span, struct gm_oom_facts *facts)
 		const char *pattern;
 		uint64_t *to;
 	} fields[] = {
-	        {"a total capacity of %", &facts->total},
-	        {"a total capacty of %", &facts->total},
-	        {"% total capacity", &facts->total},
+	        {"otal cap* of %", &facts->total},
+	        {"otal cap*: %", &facts->total},
+	        {"% total cap", &facts->total},
+	        {"% Total cap", &facts->total},
 	        {"of which % is free", &facts->free},
 	        {"% free;", &facts->free},
 	        {"% allowed;", &facts->limit},

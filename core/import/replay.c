@@ -392,8 +392,12 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 	for (size_t i = 0; i < device->before.count; i++) {
 		const struct gm_before *before = &device->before.items[i];
 		struct gm_lived place = {0};
-		if (before->action == GM_ALLOC)
-			gm_try(use(device, before->address, before->size, true, &place, &size));
+		if (before->action != GM_ALLOC)
+			continue;
+		gm_try(use(device, before->address, before->size, true, &place, &size));
+		struct gm_lived *lived = gm_lived_find(device, before->address);
+		if (lived)
+			lived->size = before->size;
 	}
 	for (uint32_t i = 0; i < device->count; i++) {
 		struct gm_entry *entry = &snapshot->pickle.entries.items[device->first + i];
@@ -404,10 +408,17 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 			size = entry->block_size;
 			gm_try(use(device, entry->address, size ? size : entry->size,
 			        size != 0 || device->exact, lived, &entry->block_size));
+			if (lived)
+				lived->size = entry->block_size;
 			break;
+		case GM_FREE_REQUESTED:
 		case GM_FREE_COMPLETED:
+			/* the trace tells what was asked for: the block is as large as when it was allocated */
 			lived = gm_lived_find(device, entry->address);
-			let_go(device, entry->address, lived);
+			if (lived)
+				entry->block_size = lived->size;
+			if (entry->action == GM_FREE_COMPLETED)
+				let_go(device, entry->address, lived);
 			break;
 		case GM_SEGMENT_ALLOC:
 			gm_try(add_extent(device, entry->address, entry->size));

@@ -22,7 +22,8 @@ struct gm_before {
 /* An address that a trace names. */
 struct gm_lived {
 	uint64_t address;
-	uint32_t entry;         /* of its last allocation */
+	uint64_t size;  /* of the block that is there, while sizes are found; 0: not known */
+	uint32_t entry; /* of its last allocation */
 	uint32_t extent, place; /* where in the segments it was the last time: tried first */
 	uint8_t state;          /* enum gm_lived_state */
 };

@@ -107,6 +107,18 @@ def test_the_arithmetic_adds_up(explain, text):
     assert total == pytest.approx(next(line["bytes"] for line in lines if line["sign"] == "="), abs=1)
 
 
+@pytest.mark.parametrize("word", ["total capability", "Total capability", "Total capacity", "total capacty", "total capabilty"])
+@pytest.mark.parametrize("old", [True, False], ids=["old", "now"])
+def test_the_devices_size_is_read_in_any_spelling(word, old, explain):
+    if old:
+        text = of_old("236.00 MiB", "15.78 GiB", "14.25 GiB", "183.50 MiB", "14.34 GiB reserved in total by PyTorch")
+    else:
+        text = of_now("22.00 MiB", "23.65 GiB", "11.06 MiB", "22.90 GiB", "194.87 MiB")
+    (usual,), (message,) = explain(text), explain(text.replace("total capacity", word))
+    assert message == usual and message["total"] and message["arithmetic"][0]["bytes"] == message["total"]
+    assert message["device"] == 0
+
+
 def test_other_processes_are_named_and_blamed(explain):
     between = (
         "Process 1117 has 60.25 GiB memory in use. Process 2203 has 4.00 GiB memory in use. Including non-PyTorch memory, this "
