@@ -216,6 +216,9 @@ static void take_memory(struct gm_oom *oom)
 		        now->segments[i].largest_hole > facts->largest_hole)
 			facts->largest_hole = now->segments[i].largest_hole;
 	facts->movable = gm_memory_movable(now);
+	facts->rounding = now->allocated + now->pending > now->requested
+	                          ? now->allocated + now->pending - now->requested
+	                          : 0;
 	facts->whole_free = now->whole_free;
 	facts->waited_whole = now->waited_whole;
 	facts->waited_largest = now->waited_largest;

@@ -32,6 +32,7 @@ struct gm_oom_facts {
 	/* Once these are there: of wholly free segments, and the largest free piece. */
 	uint64_t waited_whole, waited_largest;
 	uint64_t largest_hole; /* of PyTorch's free pieces */
+	uint64_t rounding;     /* in tensors' blocks beyond what was asked for */
 	uint64_t movable;      /* of them, what expandable segments would use elsewhere */
 	uint64_t whole_free;   /* of them, in wholly free segments */
 	bool expandable;       /* segments are expandable already */

@@ -95,6 +95,11 @@ static void add_expandable(const struct gm_oom_sums *sums, struct gm_oom_judgeme
 	 * what is in large pieces a lower one: small ones lie between others' there too.
 	 */
 	uint64_t sure = gm_oom_or_zero(facts->movable);
+	/* Segments are of 2 MiB steps, and a block keeps a rest of up to 1 MiB of its segment, which an expandable segment
+	 * has not. A text does not tell how much that is: seldom more than a hundredth. */
+	uint64_t most = sums->pieces + (gm_oom_known(facts->rounding)
+	                                               ? facts->rounding
+	                                               : gm_oom_or_zero(facts->allocated) / 100);
 	const char *missing =
 	        gm_oom_size(&w, gm_oom_known(sums->missing) ? sums->missing : facts->needed);
 	if (gm_oom_would_do(sums, sure))
@@ -103,18 +108,18 @@ static void add_expandable(const struct gm_oom_sums *sums, struct gm_oom_judgeme
 		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets pieces be "
 		                "put together: %s of the %s, %s was missing",
 		                gm_oom_size(&w, sure), gm_oom_size(&w, sums->pieces), missing));
-	else if (gm_oom_would_do(sums, sums->pieces))
+	else if (gm_oom_would_do(sums, most))
 		add_remedy(judgement, "expandable_segments", GM_OOM_MAYBE,
 		        gm_oom_say(
 		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: it reuses whole "
 		                "pages of 20 MiB elsewhere, which small pieces are not sure to "
 		                "make: between %s and %s, %s was missing",
-		                gm_oom_size(&w, sure), gm_oom_size(&w, sums->pieces), missing));
+		                gm_oom_size(&w, sure), gm_oom_size(&w, most), missing));
 	else
 		add_remedy(judgement, "expandable_segments", GM_OOM_NO,
 		        gm_oom_say(
 		                "expandable_segments:True would gain at most %s of the %s missing",
-		                gm_oom_size(&w, sums->pieces), missing));
+		                gm_oom_size(&w, most), missing));
 }
 
 /* Of what waits for a stream, whole segments could be given back, and a piece that is large enough used. */

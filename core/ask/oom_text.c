@@ -323,7 +323,8 @@ void gm_oom_facts_init(struct gm_oom_facts *facts)
 	uint64_t *const unknown[] = {&facts->requested, &facts->needed, &facts->total, &facts->free,
 	        &facts->limit, &facts->allocated, &facts->reserved, &facts->unallocated,
 	        &facts->private_pools, &facts->pending, &facts->largest_hole, &facts->movable,
-	        &facts->whole_free, &facts->waited_whole, &facts->waited_largest, &facts->process};
+	        &facts->rounding, &facts->whole_free, &facts->waited_whole, &facts->waited_largest,
+	        &facts->process};
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
 		*unknown[i] = GM_NOT_KNOWN;
 }

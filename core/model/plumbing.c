@@ -89,11 +89,32 @@ static bool is_of_autograd(const struct frame *caller)
 	       gm_text_ends_with(caller->file, "torch/autograd/function.py");
 }
 
+static bool same_package(const char *left, const char *right)
+{
+	const char *one, *other;
+	size_t length, other_length;
+	return gm_code_owner(left, &one, &length) == GM_CODE_PACKAGE &&
+	       gm_code_owner(right, &other, &other_length) == GM_CODE_PACKAGE &&
+	       length == other_length && memcmp(one, other, length) == 0;
+}
+
+static bool is_of_package(const char *file)
+{
+	const char *package;
+	size_t length;
+	return gm_code_owner(file, &package, &length) == GM_CODE_PACKAGE;
+}
+
+/*
+ * From the call inwards, up to the next module's call. With qualified names the first forward() that is no local function is
+ * the module's. Without them a wrapper of that name looks the same: of a package's forward() and one of another package
+ * below it the latter is taken. (The program's own forward() may well call that of the class it is derived from.)
+ */
 size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 {
-	size_t count, local = SIZE_MAX;
+	size_t count, found = SIZE_MAX;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
-	struct frame frame, caller;
+	struct frame frame, caller, first = {0};
 	if (call >= count || !frame_at(log, frames[call], &caller))
 		return SIZE_MAX;
 	for (size_t i = call; i-- > 0; caller = frame) {
@@ -103,12 +124,17 @@ size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 		if (strcmp(gm_plain_name(frame.function), "forward") != 0 ||
 		        is_of_autograd(&caller))
 			continue;
-		if (!is_local(frame.function))
+		bool qualified = strchr(frame.function, '.');
+		if (qualified && !is_local(frame.function))
 			return i;
-		if (local == SIZE_MAX)
-			local = i;
+		bool wraps = found != SIZE_MAX && !qualified && is_of_package(first.file) &&
+		             !same_package(first.file, frame.file);
+		if (found == SIZE_MAX || wraps) {
+			found = i;
+			first = frame;
+		}
 	}
-	return local;
+	return found;
 }
 
 /* --- which packages work with modules -------------------------------------------------------------- */

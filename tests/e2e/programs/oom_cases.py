@@ -20,7 +20,13 @@ DEVICE = 4 << 30  # as --sim=4GiB
 KINDS = ["capacity", "pieces", "pieces", "mempool", "mempool and pieces", "outside", "expandable", "collected"]
 
 
+requests = 0
+
+
 def allocate(size):
+    """The number of the request that fails is the same in every run of a seed, unless memory is handed out otherwise."""
+    global requests
+    requests += 1
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
@@ -108,11 +114,12 @@ def base(seed, out):
         text = str(error)
     else:
         return
+    failed = requests
     free, total = torch.cuda.mem_get_info()
     stats = torch.cuda.memory_stats()
     snapshot = f"{sys.argv[1]}.{seed}.pickle"
     torch.cuda.memory._dump_snapshot(snapshot)
-    told = {"seed": seed, "kind": program.kind, "pid": os.getpid(), "text": text, "free": free, "total": total,
+    told = {"seed": seed, "kind": program.kind, "pid": os.getpid(), "failed": failed, "text": text, "free": free, "total": total,
             "allocated": stats["allocated_bytes.all.current"], "reserved": stats["reserved_bytes.all.current"],
             "pieces": free_pieces(True), "private_free": free_pieces(False) - free_pieces(True), "snapshot": snapshot}  # fmt: skip
     torch.cuda.memory._record_memory_history(None)
@@ -127,12 +134,12 @@ def base(seed, out):
 
 
 def expandable(seed, out):
-    succeeded = True
+    failed = None
     try:
         Program(seed).run()
     except torch.OutOfMemoryError:
-        succeeded = False
-    out.write(json.dumps({"seed": seed, "expandable_segments": succeeded}) + "\n")
+        failed = requests
+    out.write(json.dumps({"seed": seed, "failed_expandable": failed}) + "\n")
     out.flush()
 
 
