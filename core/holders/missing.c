@@ -220,9 +220,9 @@ struct gm_error *gm_finding_find_missing(
 	}
 	gm_try(gm_graph_find_strays(finding->graph, targets, count,
 	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
-	if (!last && (gm_graph_settle(finding->graph, targets, count, &finding->strays) ||
-	                     gm_graph_settle_stacks(finding->graph, targets + reached,
-	                             count - reached, &finding->strays))) {
+	if (!last &&
+	        (gm_graph_settle(finding->graph, targets, count, &finding->strays) ||
+	                gm_graph_settle_stacks(finding->graph, targets, count, &finding->strays))) {
 		*ret_settled = true;
 		return NULL;
 	}

@@ -20,7 +20,7 @@ struct tally {
 static bool is_owned(const struct gm_stray *stray)
 {
 	return stray->owner == GM_OWNER_VERTEX || stray->owner == GM_OWNER_STATIC ||
-	       stray->owner == GM_OWNER_CLASS;
+	       stray->owner == GM_OWNER_CLASS || stray->owner == GM_OWNER_CALL;
 }
 
 /* Words in heap that a frame leads to (a vector that is a local variable) are its own; so are the frame's words. */

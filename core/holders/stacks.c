@@ -81,9 +81,11 @@ static bool add_stacks(struct gm_holders *graph, struct gm_stacks *stacks)
 	return true;
 }
 
-static void read_stacks(struct gm_holders *graph, struct gm_stacks *stacks)
+void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks)
 {
 	struct gm_stop stop;
+	if (stacks->read)
+		return;
 	stacks->read = true;
 	if (add_stacks(graph, stacks) || gm_image_pid(graph->image) <= 0)
 		return;
@@ -142,7 +144,7 @@ enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *st
 	const struct gm_stack *stack = NULL;
 	*ret_text = NULL;
 	if (!stacks->read)
-		read_stacks(graph, stacks);
+		gm_stacks_read(graph, stacks);
 	for (size_t i = 0; i < stacks->items.count && !stack; i++)
 		if (stacks->items.items[i].start == mapping->start)
 			stack = &stacks->items.items[i];

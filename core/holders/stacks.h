@@ -32,6 +32,8 @@ enum gm_stack_part {
 	GM_STACK_CONTROL, /* what the C library notes of the thread; arguments and environment */
 };
 
+/* Reads the stacks, if that has not been done. */
+void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks);
 /* Is it memory of a thread's stack? */
 bool gm_is_stack(struct gm_holders *graph, const struct gm_mapping *mapping);
 /* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller frees the text; it is NULL

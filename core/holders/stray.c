@@ -31,6 +31,7 @@ struct search {
 	struct gm_map said; /* hash of what a stray is and says -> number of that stray, plus 1 */
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
 	struct gm_stacks stacks;
+	struct gm_map live; /* words of the native stacks */
 	bool no_memory;
 };
 
@@ -266,6 +267,20 @@ static void add_static(
 		last->sense = sense;
 }
 
+/* An argument of a call, which CPython keeps in an array of its own. */
+static bool add_argument(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	if (!gm_is_call_argument(search->graph, &search->stacks, &search->live, hit->address))
+		return false;
+	add(search, vertex, hit->address, GM_PLAUSIBLE, "argument",
+	        "an argument of a call under way");
+	note_owner(search, GM_OWNER_CALL, hit->address);
+	struct gm_stray *last = added(search, hit->address);
+	if (last)
+		last->sense = GM_WORD_READ;
+	return true;
+}
+
 static void sort_hit(struct search *search, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;
@@ -293,7 +308,8 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 		add_stack(search, vertex, hit);
 	else if (module)
 		add_static(search, vertex, hit->address, module);
-	else if (!python || !add_untracked(search, vertex, hit))
+	else if (!python ||
+	         (!add_argument(search, vertex, hit) && !add_untracked(search, vertex, hit)))
 		add_heap(search, vertex, hit);
 }
 
@@ -371,6 +387,7 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
 	gm_map_deinit(&search.targets);
 	gm_map_deinit(&search.said);
 	gm_map_deinit(&search.block_words);
+	gm_map_deinit(&search.live);
 	gm_stacks_deinit(&search.stacks);
 	if (error)
 		gm_strays_deinit(&strays);

@@ -12,6 +12,7 @@ enum gm_owner_kind {
 	GM_OWNER_VERTEX, /* an object of the graph: a Python object's C++ part, a tensor's */
 	GM_OWNER_STATIC, /* a library's or the program's own data */
 	GM_OWNER_CLASS,  /* an object of a known class, whoever holds it */
+	GM_OWNER_CALL,   /* a call of a C function that is under way */
 	GM_OWNER_STACK,  /* a frame of a native stack, or a thread's own variable */
 	GM_OWNER_FRAME,  /* a Python frame, beside its locals: an operand, or an old one */
 };
@@ -51,6 +52,11 @@ void gm_strays_deinit(struct gm_strays *strays);
 struct gm_stacks;
 struct gm_error *gm_strays_name_owners(
         struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays);
+
+/* call_arrays.c: is the word an argument in CPython's own array of a call under way, which owns it? `live`: an empty map, the
+ * same for all words of one search. */
+bool gm_is_call_argument(
+        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_map *live, uint64_t address);
 
 /* weak.c: is the word a field that points at the vertex and does not own it? */
 bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex);
