@@ -58,8 +58,7 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 /* A process group of torch.distributed: the library's own registers lead to it, all alike, and say no more. */
 static bool is_end(const struct gm_owner_piece *piece)
 {
-	static const char scope[] = GM_TORCH_NCCL_GROUP_CLASS;
-	return piece->class && strcmp(piece->class->linkage_name, scope) == 0;
+	return piece->class && strstr(piece->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
 }
 
 /* The fewest pieces; what runs at exit before other variables, whose heap may have old words; of a static variable far away it is likely that old words lead to it. */

