@@ -44,6 +44,9 @@ struct place {
 	enum gm_reference kind;
 	uint32_t offset;
 	bool owns_nodes;
+	/* 0: any word may be a tensor's. Else the first of each so many bytes is SavedVariable::data_, and the others are none's: a
+	 * weak pointer may lead where a node was and a tensor is now. */
+	uint16_t stride;
 };
 
 /* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a
@@ -61,6 +64,8 @@ static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t addres
 			continue;
 		}
 		uint8_t target = graph->vertices.items[to].kind;
+		if (target == GM_VERTEX_TENSOR && place->stride && i * 8 % place->stride != 0)
+			continue;
 		if (target == GM_VERTEX_TENSOR) {
 			uint32_t offset = place->offset;
 			if (offset != GM_SAVED_NOWHERE && !(offset & GM_SAVED_IN_VECTOR))
@@ -99,7 +104,7 @@ static void refer_node_members(
 	const uint64_t *words = (const uint64_t *)(bytes + start);
 	size_t count = (size - start) / 8, variable = layout->node.accumulate_variable;
 	if (node->class->accumulate_grad) {
-		const struct place place = {GM_REF_ACCUMULATE, GM_SAVED_NOWHERE, false};
+		const struct place place = {GM_REF_ACCUMULATE, GM_SAVED_NOWHERE, false, 0};
 		if (variable >= start && variable + 8 <= size)
 			refer_words(graph, number, node->address + variable,
 			        words + (variable - start) / 8, 1, &place);
@@ -109,12 +114,13 @@ static void refer_node_members(
 	 * what was there before; a SavedVariable is longer than a word */
 	count--;
 	const struct place here = {GM_REF_SAVED, (uint32_t)start,
-	        strcmp(gm_class_name(node->class), "CopySlices") == 0};
+	        strcmp(gm_class_name(node->class), "CopySlices") == 0, 0};
 	refer_words(graph, number, node->address + start, words, count, &here);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++) {
-		const struct place vector = {
-		        GM_REF_SAVED, GM_SAVED_IN_VECTOR | (uint32_t)(start + i * 8), false};
+		const struct place vector = {GM_REF_SAVED,
+		        GM_SAVED_IN_VECTOR | (uint32_t)(start + i * 8), false,
+		        layout->saved.size_of};
 		if (gm_is_vector(graph, &words[i], layout->saved.size_of))
 			refer_vector(graph, number, words[i], words[i + 1], &vector);
 	}
@@ -127,8 +133,8 @@ static void refer_node_members(
 void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
 	enum { POINTER_IN_INSTANCE = 16 };
-	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false};
-	size_t size = gm_torch_layout_of(graph->torch)->saved.size_of;
+	uint16_t size = gm_torch_layout_of(graph->torch)->saved.size_of;
+	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, size};
 	uint64_t address;
 	if (gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address) &&
 	        gm_heap_bytes(graph, address) >= size)
@@ -164,7 +170,8 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 	refer_node_members(graph, number, node);
 	gm_graph_refer_hooks(graph, number, node->address, layout->node.size_of);
 	if (node->python_object != 0 && graph->python) {
-		const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false};
+		const struct place saved = {
+		        GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, layout->saved.size_of};
 		uint64_t bounds[2], context = node->python_object;
 		if (layout->node.python_object)
 			gm_graph_refer_python(graph, number,
