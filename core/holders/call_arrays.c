@@ -52,13 +52,15 @@ bool gm_is_call_argument(
 {
 	struct gm_pool_block block;
 	uint64_t words[MOST_WORDS];
+	if (!gm_pool_block(graph, address, &block) || address <= block.start ||
+	        block.size > sizeof(words))
+		return false;
 	if (!live->count) {
 		gm_stacks_read(graph, stacks);
 		if (!read_live(graph, stacks, live))
 			return false;
 	}
-	if (!gm_pool_block(graph, address, &block) || address <= block.start ||
-	        block.size > sizeof(words) || !gm_map_find(live, block.start + 8) ||
+	if (!gm_map_find(live, block.start + 8) ||
 	        !gm_image_try_read(graph->image, block.start, words, block.size))
 		return false;
 	/* an object that the collector does not track has its class there */

@@ -83,12 +83,32 @@ static void mark_own(struct gm_finding *finding)
 struct ahead {
 	GM_ARRAY(uint32_t) by_length[MAX_EDGE_LENGTH + 1];
 	size_t waiting;
+	uint32_t distance; /* of those that are taken now */
+	size_t taken;
 };
 
 static bool put_ahead(struct ahead *ahead, uint32_t length, size_t mark)
 {
 	ahead->waiting++;
 	return gm_array_push(&ahead->by_length[length % (MAX_EDGE_LENGTH + 1)], (uint32_t)mark);
+}
+
+/* The nearest one that waits, with its distance; false: none does. What is put ahead meanwhile is taken in its turn. */
+static bool take_nearest(struct ahead *ahead, uint32_t *ret_mark, uint32_t *ret_distance)
+{
+	while (ahead->waiting > 0) {
+		size_t slot = ahead->distance % (MAX_EDGE_LENGTH + 1);
+		if (ahead->taken < ahead->by_length[slot].count) {
+			*ret_mark = ahead->by_length[slot].items[ahead->taken++];
+			*ret_distance = ahead->distance;
+			ahead->waiting--;
+			return true;
+		}
+		ahead->by_length[slot].count = 0;
+		ahead->taken = 0;
+		ahead->distance++;
+	}
+	return false;
 }
 
 static void ahead_deinit(struct ahead *ahead)
@@ -128,17 +148,10 @@ void gm_finding_mark_all(struct gm_finding *finding)
 		finding->marks.items[i].to_block = 0;
 		finding->no_memory |= !put_ahead(&ahead, 0, i);
 	}
-	for (uint32_t distance = 0; ahead.waiting > 0 && !finding->no_memory; distance++) {
-		size_t slot = distance % (MAX_EDGE_LENGTH + 1);
-		for (size_t i = 0; i < ahead.by_length[slot].count; i++) {
-			uint32_t at = ahead.by_length[slot].items[i];
-			ahead.waiting--;
-			/* else a shorter way was found since */
-			if (finding->marks.items[at].to_block == distance)
-				mark_referrers(finding, at, distance, &ahead);
-		}
-		ahead.by_length[slot].count = 0;
-	}
+	for (uint32_t at, distance; !finding->no_memory && take_nearest(&ahead, &at, &distance);)
+		/* else a shorter way was found since */
+		if (finding->marks.items[at].to_block == distance)
+			mark_referrers(finding, at, distance, &ahead);
 	ahead_deinit(&ahead);
 }
 
@@ -213,27 +226,20 @@ static void walk_from_roots(struct gm_finding *finding)
 		finding->marks.items[i].from_root = 0;
 		finding->no_memory |= !put_ahead(&ahead, 0, i);
 	}
-	for (uint32_t distance = 0; ahead.waiting > 0 && !finding->no_memory; distance++) {
-		size_t slot = distance % (MAX_EDGE_LENGTH + 1);
-		for (size_t i = 0; i < ahead.by_length[slot].count; i++) {
-			uint32_t at = ahead.by_length[slot].items[i];
-			ahead.waiting--;
-			if (finding->marks.items[at].from_root != distance)
-				continue; /* a shorter way was found since */
-			for (uint32_t k = forward->first[at]; k < forward->first[at + 1]; k++) {
-				uint32_t e = forward->edges[k];
-				uint32_t length = distance + gm_edge_length(&graph->edges.items[e]);
-				struct gm_mark *to =
-				        gm_finding_mark_at(finding, graph->edges.items[e].to);
-				if (!to || to->from_root <= length)
-					continue;
-				to->from_root = length;
-				to->root_edge = e;
-				finding->no_memory |= !put_ahead(
-				        &ahead, length, (size_t)(to - finding->marks.items));
-			}
+	for (uint32_t at, distance; !finding->no_memory && take_nearest(&ahead, &at, &distance);) {
+		if (finding->marks.items[at].from_root != distance)
+			continue; /* a shorter way was found since */
+		for (uint32_t k = forward->first[at]; k < forward->first[at + 1]; k++) {
+			uint32_t e = forward->edges[k];
+			uint32_t length = distance + gm_edge_length(&graph->edges.items[e]);
+			struct gm_mark *to = gm_finding_mark_at(finding, graph->edges.items[e].to);
+			if (!to || to->from_root <= length)
+				continue;
+			to->from_root = length;
+			to->root_edge = e;
+			finding->no_memory |=
+			        !put_ahead(&ahead, length, (size_t)(to - finding->marks.items));
 		}
-		ahead.by_length[slot].count = 0;
 	}
 	ahead_deinit(&ahead);
 }

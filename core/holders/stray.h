@@ -91,7 +91,7 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
 size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
         const struct gm_strays *strays);
 /* The same where more words than are missing point at an object and all of them are on native stacks (or old operands of
- * frames): a function's copies of one reference. Only for objects that a root leads to as well: which of the words it is stays a guess. */
+ * frames): a function's copies of one reference. Which of the words it is stays a guess. */
 size_t gm_graph_settle_stacks(struct gm_holders *graph, const uint32_t *targets, size_t count,
         const struct gm_strays *strays);
 

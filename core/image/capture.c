@@ -193,14 +193,9 @@ static bool captured_touched(struct gm_image *image, uint64_t start, uint64_t en
 		return capture->under->touched &&
 		       capture->under->touched(image, start, end, ranges, max, ret_count);
 	size_t count = 0;
-	for (uint64_t at = start; at < end; at += PAGE) {
-		if (!is_there(captured, (at - captured->start) / PAGE))
-			continue;
-		if (count > 0 && ranges[count - 1].end == at)
-			ranges[count - 1].end += PAGE;
-		else if (count < max)
-			ranges[count++] = (struct gm_range){at, at + PAGE};
-	}
+	for (uint64_t at = start; at < end; at += PAGE)
+		if (is_there(captured, (at - captured->start) / PAGE))
+			gm_ranges_add_page(ranges, &count, max, at);
 	*ret_count = count;
 	return true;
 }

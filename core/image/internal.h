@@ -60,6 +60,16 @@ struct gm_image {
 	bool lends;
 };
 
+/* Puts a page behind the others, in one range with the last where it is next to it; beyond `max` ranges it is left out. */
+static inline void gm_ranges_add_page(
+        struct gm_range *ranges, size_t *count, size_t max, uint64_t page)
+{
+	if (*count > 0 && ranges[*count - 1].end == page)
+		ranges[*count - 1].end += GM_PAGE_SIZE;
+	else if (*count < max)
+		ranges[(*count)++] = (struct gm_range){page, page + GM_PAGE_SIZE};
+}
+
 /* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */
 struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid);
 void gm_image_deinit(struct gm_image *image);

@@ -247,14 +247,9 @@ static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
 		if (pages == 0 || pread(live_of(image)->pagemap, entries, pages * 8,
 		                          (off_t)(at / PAGE * 8)) != (ssize_t)(pages * 8))
 			return false;
-		for (size_t i = 0; i < pages; i++, at += PAGE) {
-			if (!(entries[i] >> 62)) /* neither present (63) nor swapped (62) */
-				continue;
-			if (count > 0 && ranges[count - 1].end == at)
-				ranges[count - 1].end += PAGE;
-			else if (count < max)
-				ranges[count++] = (struct gm_range){at, at + PAGE};
-		}
+		for (size_t i = 0; i < pages; i++, at += PAGE)
+			if (entries[i] >> 62) /* present (63) or swapped (62) */
+				gm_ranges_add_page(ranges, &count, max, at);
 	}
 	*ret_count = count;
 	return true;

@@ -77,13 +77,7 @@ void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
 	if (event->flags & GM_EVENT_PREEXISTING)
 		return;
 	feed_between(model, steps, number, place);
-	const struct gm_step_event fed = {
-	        .thread = event->thread,
-	        .python_stack = event->python_stack,
-	        .native_stack = event->native_stack,
-	        .allocates = event->action == GM_ALLOC,
-	        .borrowed = event->flags & GM_EVENT_BORROWED,
-	};
+	const struct gm_step_event fed = gm_step_event_of(event);
 	gm_steps_learn(steps, &fed);
 }
 

@@ -99,6 +99,17 @@ struct gm_step_event {
 	bool borrowed; /* the Python stack is that of the thread that waits in backward() */
 };
 
+static inline struct gm_step_event gm_step_event_of(const struct gm_event *event)
+{
+	return (struct gm_step_event){
+	        .thread = event->thread,
+	        .python_stack = event->python_stack,
+	        .native_stack = event->native_stack,
+	        .allocates = event->action == GM_ALLOC,
+	        .borrowed = event->flags & GM_EVENT_BORROWED,
+	};
+}
+
 struct gm_steps;
 
 /* Gives the frames of a stack, innermost first, at most `max`; called once per stack, within feed. */

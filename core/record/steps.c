@@ -52,13 +52,7 @@ void gm_record_steps_feed(struct gm_recorder *recorder, const struct gm_event *e
 {
 	if (!recorder->steps || (event->flags & GM_EVENT_PREEXISTING))
 		return;
-	const struct gm_step_event fed = {
-	        .thread = event->thread,
-	        .python_stack = event->python_stack,
-	        .native_stack = event->native_stack,
-	        .allocates = event->action == GM_ALLOC,
-	        .borrowed = event->flags & GM_EVENT_BORROWED,
-	};
+	const struct gm_step_event fed = gm_step_event_of(event);
 	uint32_t step = gm_steps_feed(recorder->steps, &fed);
 	if (recorder->stop_step && step >= recorder->stop_step &&
 	        recorder->last_step < recorder->stop_step) {

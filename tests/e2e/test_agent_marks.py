@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from conftest import AT_EXIT, PYTHON
+from conftest import PYTHON, run_process
 
 PROGRAM = """
 import contextlib, sys
@@ -40,14 +40,8 @@ print(gpumem.recording())
 def run(gpumem, tmp_path, source, *options, **environment):
     program = tmp_path / "program.py"
     program.write_text(source)
-    for _ in range(5):
-        done = subprocess.run(
-            [gpumem, "run", "--sim", *options, "--", PYTHON, program], capture_output=True, text=True, timeout=600,
-            cwd=tmp_path, env={**os.environ, **environment},
-        )  # fmt: skip
-        if AT_EXIT not in done.stderr:  # PyTorch's own end: conftest.run_process()
-            break
-    return done
+    command = [gpumem, "run", "--sim", *options, "--", PYTHON, program]
+    return run_process(command, cwd=tmp_path, env={**os.environ, **environment})
 
 
 def events_of(gpumem, log):
@@ -58,8 +52,8 @@ def events_of(gpumem, log):
 def test_steps_and_ranges_are_those_that_the_program_marks(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     done = run(gpumem, tmp_path, PROGRAM, "-o", log)
-    assert done.returncode == 0, done.stderr
-    assert str(log) in done.stdout
+    assert done.status == 0, done.err
+    assert str(log) in done.out
     events = events_of(gpumem, log)
     assert sorted({event["step"] for event in events if event["step"]}) == [1, 2, 3]
     marks = {tuple(event["marks"]) for event in events}
@@ -101,7 +95,7 @@ after = torch.empty(1 << 23, device="cuda")
 def test_a_block_is_recorded_without_gpumem_run(build_dir, tmp_path):
     gpumem = build_dir / "bin" / "gpumem"
     done = run(gpumem, tmp_path, BLOCK, "--no-record", PYTHONPATH=str(build_dir / "lib" / "gpumem-python"))
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert not (tmp_path / "again.gpumem").exists()
     events = events_of(gpumem, tmp_path / "block.gpumem")
     made = [(event["size"], event["marks"]) for event in events if event["action"] == "alloc" and not event["preexisting"]]
@@ -141,7 +135,7 @@ with torch.autograd.profiler.emit_nvtx():
 def test_what_the_profiler_names_is_heard_through_nvtx(build_dir, tmp_path):
     gpumem, log = build_dir / "bin" / "gpumem", tmp_path / "run.gpumem"
     done = run(gpumem, tmp_path, EMIT, "-o", log)
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     events = events_of(gpumem, log)
     made = [event for event in events if event["action"] == "alloc" and event["marks"]]
     assert {event["step"] for event in made} == {1, 2}
