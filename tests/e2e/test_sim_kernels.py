@@ -51,6 +51,28 @@ def test_a_scripted_overflow_halves_the_scale_and_skips_the_step(run_gpumem):
     assert seen == [[1024, 0.5], [512, 0.5], [512, 0.0], [1024, -0.5]]
 
 
+LISTS = """
+import random, torch
+chosen = random.Random(7)
+for _ in range(80):
+    count = chosen.choice([1, 1, 1, 2, 3, 109, 110, 111, 320, 321, 769, 770, 771, 1600])
+    gradients = [torch.full((chosen.choice([1, 2, 7, 100]),), float(i % 97 + 1), device="cuda") for i in range(count)]
+    found, inverse = torch.zeros(1, device="cuda"), torch.full((1,), 0.5, device="cuda")
+    overflow = chosen.random() < 0.3
+    if overflow:
+        gradients[chosen.randrange(count)][0] = float("inf")
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse)
+    assert bool(found.item()) == overflow, count
+    assert overflow or all(gradient[0].item() == (i % 97 + 1) / 2 for i, gradient in enumerate(gradients)), count
+    [torch.randn(3, chosen.randrange(1, 50), device="cuda").sum().item() for _ in range(3)]  # other words on the stack
+print("all")
+"""
+
+
+def test_a_scaler_checks_lists_of_any_length(run_gpumem):
+    assert run_gpumem("run", "--sim", "--", PYTHON, "-c", LISTS).check().out == "all\n"
+
+
 def test_nothing_is_computed_below_0_bytes_and_that_is_flagged(run_gpumem, tmp_path):
     account = tmp_path / "account.json"
     program = "import torch; print(torch.full((3,), 7, device='cuda').sum().item())"

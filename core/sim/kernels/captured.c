@@ -13,6 +13,8 @@
 #include "sim/kernels/kernels.h"
 
 enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096, HOST_PAGE = 4096 };
+/* multi_tensor_apply_kernel's list of tensors takes what a launch may carry since CUDA 12.1, 32,764 bytes (scaler.c). */
+enum { LIST_MOST = 32764 };
 
 struct gm_sim_kept {
 	_Atomic unsigned references;
@@ -44,13 +46,14 @@ struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_
 		return NULL;
 	struct gm_sim_text name = {readable_name, strlen(readable_name)}, types[ARGUMENTS];
 	unsigned count = gm_sim_name_parameters(name, types, ARGUMENTS);
+	size_t most = strstr(readable_name, "multi_tensor_apply_kernel") ? LIST_MOST : ARGUMENT_MOST;
 	free(readable_name);
 	if (!count || count > ARGUMENTS)
 		return NULL;
 	size_t sizes[ARGUMENTS], sum = 0;
 	for (unsigned i = 0; i < count; i++) {
 		uintptr_t at = (uintptr_t)launch->arguments[i];
-		size_t size = ARGUMENT_MOST;
+		size_t size = most;
 		if (!at)
 			return NULL;
 		for (unsigned k = 0; k < count; k++) {
@@ -62,7 +65,7 @@ struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_
 		sum += (sizes[i] + 15) & ~(size_t)15;
 	}
 	/* Behind the last one zeros: a plan may read more of it than there was. */
-	struct gm_sim_kept *kept = calloc(1, sizeof(*kept) + sum + ARGUMENT_MOST);
+	struct gm_sim_kept *kept = calloc(1, sizeof(*kept) + sum + most);
 	if (!kept)
 		return NULL;
 	kept->references = 1;

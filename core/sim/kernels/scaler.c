@@ -73,10 +73,13 @@ static bool part_of(const struct list *list, const char *metadata, unsigned bloc
 	       ret->numel < INT64_C(1) << 48;
 }
 
-/* A launch's blocks go through the tensors from the first, chunk by chunk: true where they do. */
-static bool fits(const struct list *list, const char *metadata, unsigned blocks)
+/*
+ * A launch's blocks go through the tensors from the first, chunk by chunk, and end with a tensor's last chunk or with the
+ * list's last block; each tensor is one on the device. True where they do.
+ */
+static bool fits(const struct list *list, const char *metadata, unsigned blocks, unsigned size)
 {
-	struct part before = {0}, now;
+	struct part before = {0}, now = {0};
 	for (unsigned block = 0; block < blocks; block++, before = now) {
 		if (!part_of(list, metadata, block, &now))
 			return false;
@@ -85,16 +88,29 @@ static bool fits(const struct list *list, const char *metadata, unsigned blocks)
 		            before.numel <= ((int64_t)before.chunk + 1) * CHUNK;
 		if (block ? !next && !(same && now.chunk == before.chunk + 1) : now.tensor != 0)
 			return false;
+		struct gm_sim_device *device = gm_sim_device_of(now.address);
+		if (!device || gm_sim_device_of(now.address + now.numel * size - 1) != device)
+			return false;
 	}
-	return blocks > 0;
+	return blocks == list->blocks || (blocks && now.numel <= ((int64_t)now.chunk + 1) * CHUNK);
 }
 
-static const struct list *list_of(const char *metadata, unsigned blocks)
+/*
+ * Of a short launch most of the list is what the stack held before, which may look right by chance: a program has one of
+ * the two for as long as it runs, and a launch that only one of them fits tells which.
+ */
+static const struct list *list_of(const char *metadata, unsigned blocks, unsigned size)
 {
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (blocks <= lists[i].blocks && fits(&lists[i], metadata, blocks))
-			return &lists[i];
-	return NULL;
+	static const struct list *_Atomic told;
+	enum { SMALL, LARGE };
+	bool small = blocks <= lists[SMALL].blocks && fits(&lists[SMALL], metadata, blocks, size);
+	bool large = blocks <= lists[LARGE].blocks && fits(&lists[LARGE], metadata, blocks, size);
+	const struct list *known = told;
+	if (small && large)
+		return known ? known : &lists[LARGE];
+	if (!small && !large)
+		return NULL;
+	return told = &lists[large ? LARGE : SMALL];
 }
 
 /*
@@ -114,10 +130,10 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 	if (!gm_sim_use_good(&flags))
 		return false;
 	flags.unknown = false;
-	const struct list *list = list_of(metadata, launch->grid[0]);
+	unsigned size = gm_sim_type_size(plan->type[0]);
+	const struct list *list = list_of(metadata, launch->grid[0], size);
 	if (!list)
 		return false;
-	unsigned size = gm_sim_type_size(plan->type[0]);
 	double scale = *inverse;
 	bool all = true;
 	for (unsigned block = 0; block < launch->grid[0]; block++) {
