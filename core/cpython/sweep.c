@@ -9,9 +9,10 @@
 enum {
 	RESERVED_REFERENCES = 2 << 20,
 	RESERVED_OBJECTS = 1 << 20,
-	/* bytes of references before they are squeezed, and for which part of the memory */
+	/* bytes of references before they are squeezed: of all threads together, of one, and for which part of the memory */
 	LEAST_NOTED = 4 << 20,
-	NOTED_SHARE = 16,
+	LEAST_NOTED_EACH = 1 << 20,
+	NOTED_SHARE = 32,
 };
 
 struct gm_sweep *gm_sweep_create(
@@ -24,6 +25,9 @@ struct gm_sweep *gm_sweep_create(
 	sweep->walk =
 	        (struct gm_walk){.python = python, .options = &sweep->options, .special = special};
 	sweep->expected = gm_image_resident(python->image) / gm_team_size();
+	sweep->least_noted = LEAST_NOTED / gm_team_size();
+	if (sweep->least_noted < LEAST_NOTED_EACH)
+		sweep->least_noted = LEAST_NOTED_EACH;
 	pthread_mutex_init(&sweep->walk.lock, NULL);
 	return sweep;
 }
@@ -150,7 +154,7 @@ void gm_sweep_chunks(
 			sweeper->shown += GM_KEPT_CHUNK;
 			uint64_t all =
 			        sweeper->shown > sweep->expected ? sweeper->shown : sweep->expected;
-			sweeper->walker->raw_limit = (LEAST_NOTED + all / NOTED_SHARE) /
+			sweeper->walker->raw_limit = (sweep->least_noted + all / NOTED_SHARE) /
 			                             sizeof(*sweeper->walker->raw.items);
 			sweep_chunk(sweeper, thread, &chunks[i]);
 		}

@@ -46,7 +46,8 @@ struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_
 		return NULL;
 	struct gm_sim_text name = {readable_name, strlen(readable_name)}, types[ARGUMENTS];
 	unsigned count = gm_sim_name_parameters(name, types, ARGUMENTS);
-	size_t most = strstr(readable_name, "multi_tensor_apply_kernel") ? LIST_MOST : ARGUMENT_MOST;
+	size_t most =
+	        strstr(readable_name, "multi_tensor_apply_kernel") ? LIST_MOST : ARGUMENT_MOST;
 	free(readable_name);
 	if (!count || count > ARGUMENTS)
 		return NULL;
