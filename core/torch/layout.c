@@ -204,26 +204,6 @@ const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_
 	return NULL;
 }
 
-void gm_torch_layout_complete(struct gm_torch_layout *layout, const char *version)
-{
-	const struct gm_torch_layout *row;
-	int major, minor;
-	if (sscanf(version, "%d.%d", &major, &minor) != 2)
-		return;
-	for (size_t i = 0; (row = gm_torch_layout_at(i)); i++)
-		if (row->old_strings == layout->old_strings &&
-		        (row->major < major || (row->major == major && row->minor_first <= minor)))
-			break;
-	if (!row)
-		return;
-	if (!layout->hooks.dict)
-		layout->hooks = row->hooks;
-	if (!layout->lender.size_of)
-		layout->lender = row->lender;
-	if (!layout->reducer.bucket_size_of)
-		layout->reducer = row->reducer;
-}
-
 const char *gm_torch_layout_versions(void)
 {
 	return "2.4 to 2.15; 2.4 and 2.5 as the package index has them";

@@ -150,12 +150,6 @@ extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDE
 const struct gm_torch_layout *gm_torch_layout_at(size_t index);
 /* The table for "2.11.0+cu130"; NULL: this version has none. */
 const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_strings);
-/*
- * Fills in what learning does not find yet, the parts `hooks`, `lender` and `reducer`, from the newest shipped row that is
- * not newer than the version. They are used on objects whose class or shape shows what they are; nothing else of the row is
- * touched, and parts that are there stay.
- */
-void gm_torch_layout_complete(struct gm_torch_layout *layout, const char *version);
 /* "2.4 to 2.15; …": the versions that have a table, for messages. */
 const char *gm_torch_layout_versions(void);
 

@@ -112,7 +112,6 @@ static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 	}
 	if (found) {
 		torch->learned = learned.layout;
-		gm_torch_layout_complete(&torch->learned, torch->version);
 		torch->layout = &torch->learned;
 	}
 	return NULL;
@@ -197,7 +196,6 @@ struct gm_error *gm_torch_open_row(struct gm_image *image, struct gm_symbols *sy
 	torch->image = image;
 	torch->symbols = symbols;
 	torch->learned = *layout;
-	gm_torch_layout_complete(&torch->learned, torch->version);
 	torch->layout = &torch->learned;
 	return finish(gm_take(torch), image, symbols, python, ret_torch);
 }

@@ -72,6 +72,7 @@ ENTRIES = [
 TESTS = [
     "test_versions",
     "test_torch",
+    "test_learn_torch",
     "test_against_pytorch",
     "test_linear_loop",
     "test_train_mlp",

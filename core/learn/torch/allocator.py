@@ -54,9 +54,13 @@ def private(s, empty):
             pool = torch.cuda.MemPool()
             with torch.cuda.use_mem_pool(pool):
                 return pool, [empty(n) for n in numbers]
+    # by hand: torch.cuda.graph() gives free memory back first, of all devices, and has one stream for all
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(s.index), torch.cuda.graph(graph):
-        return graph, [empty(n) for n in numbers]
+    with torch.cuda.device(s.index), torch.cuda.stream(torch.cuda.Stream(s.index)):
+        graph.capture_begin()
+        made = [empty(n) for n in numbers]
+        graph.capture_end()
+    return graph, made
 
 
 def look(sets):

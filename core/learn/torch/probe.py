@@ -30,8 +30,10 @@ if not torch.cuda.is_available():
     raise SystemExit(f"PyTorch {torch.__version__} sees no GPU: it is built without CUDA, or for another kind of device")
 
 import allocator  # noqa: E402
+import buckets  # noqa: E402
 import graph  # noqa: E402
 import held  # noqa: E402
+import owners  # noqa: E402
 import tensors  # noqa: E402
 import traces  # noqa: E402
 import words  # noqa: E402
@@ -50,11 +52,16 @@ def find():
     for part in (graph.node, graph.edges, graph.shared, graph.counted, graph.python_functions):
         row.attempt(part, one, two)
     row.graphs = (one, two)
+    row.owners = one, two = owners.make(0), owners.make(1)
+    for part in (owners.python_objects, owners.lender):
+        row.attempt(part, one, two)
+    row.attempt(buckets.find)
+    row.attempt(buckets.find_sparse)
     zero, one = allocator.make(0), allocator.make(1)
     allocator.look((zero, one))
     for part in (allocator.objects, allocator.statistics, allocator.tables, allocator.block, allocator.pools, allocator.expandable, allocator.whole):
         row.attempt(part, zero, one)
-    held.make()
+    row.attempt(held.make)
     traces.make((zero, one))
     row.attempt(traces.trace, zero, one)
     row.attempt(traces.find_context, zero, one)

@@ -11,6 +11,13 @@ ENTRIES = 77
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "snapshot", "oom")
 
 
+def snapshot():
+    try:
+        return torch._C._cuda_memorySnapshot(None)
+    except TypeError:  # until 2.7 it takes nothing
+        return torch._C._cuda_memorySnapshot()
+
+
 def make(sets):
     """Fills the rings until they have gone round once, and keeps what PyTorch says is in them. Without call stacks: to
     tell a stack PyTorch 2.15 imports its compiler, which takes seconds."""
@@ -22,7 +29,7 @@ def make(sets):
             if i % 3:
                 s.keep.append(part)
             del part
-    traces = torch._C._cuda_memorySnapshot(None)["device_traces"]
+    traces = snapshot()["device_traces"]
     for s in sets:
         s.trace = [e for e in traces[s.index]]
         s.body = read(s.device, len(s.body))

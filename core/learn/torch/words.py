@@ -5,6 +5,7 @@ objects. It is then proved on other objects. A field that fits nowhere, or at tw
 """
 
 import ctypes
+import functools
 import os
 import re
 import struct
@@ -47,14 +48,15 @@ _names = {}
 
 
 def _readable_code_or_data():
-    """What is mapped from files, as [begin, end) pairs: vtables and type_info lie there."""
-    found = []
+    """What is mapped from files, as (begin, end, where the file begins): vtables and type_info lie there."""
+    found, first, of = [], 0, None
     with open("/proc/self/maps") as maps:
         for line in maps:
             parts = line.split(None, 5)
             if len(parts) == 6 and parts[5].startswith("/"):
                 begin, end = (int(part, 16) for part in parts[0].split("-"))
-                found.append((begin, end))
+                first, of = (first, of) if parts[5] == of else (begin, parts[5])
+                found.append((begin, end, first))
     return found
 
 
@@ -64,7 +66,7 @@ _mapped = []
 def in_file(address):
     if not _mapped:
         _mapped.extend(_readable_code_or_data())
-    return any(begin <= address < end for begin, end in _mapped)
+    return any(begin <= address < end for begin, end, _ in _mapped)
 
 
 def _type_names(info, depth=0):
@@ -96,19 +98,48 @@ def is_a(address, name):
     return name in classes(address)
 
 
-def deleted_size(address):
-    """The size of the object at `address`, a chunk of malloc's, from the class's own code: its deleting destructor hands the
-    size to operator delete (`mov esi, SIZE`), and malloc's chunk leaves two sizes open. None where the code does not say."""
-    room = usable(address)
+def _unwind_table(address):
+    """(table, count) of the library's functions, sorted, which C++ has for exceptions: .eh_frame_hdr (Linux Standard Base)."""
+    base = next((first for begin, end, first in _mapped if begin <= address < end), 0)
+    at, size, count = value(base + 32), value(base + 54, "<H"), value(base + 56, "<H")
+    for header in range(base + (at or 0), base + (at or 0) + (size or 0) * (count or 0), size or 1):
+        if value(header, "<I") == 0x6474E550:  # PT_GNU_EH_FRAME
+            table = base + value(header + 16)
+            # numbers of four bytes, from the table's own address on
+            return (table, value(table + 8, "<I")) if read(table, 4)[::2] + read(table + 3, 1) == b"\x01\x03\x3b" else (0, 0)
+    return 0, 0
+
+
+@functools.lru_cache(maxsize=None)
+def function_end(function):
+    """Where the next function begins; what may be where that is not told."""
+    table, count = _unwind_table(function)
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if table + value(table + 12 + 8 * middle, "<i") > function else (middle + 1, high)
+    return table + value(table + 12 + 8 * low, "<i") if low < count else function + 1024
+
+
+def code_sizes(functions, room):
+    """The sizes that these functions hand to operator delete (`mov esi, SIZE`), of those that fit into a chunk with so much
+    room: malloc leaves two open."""
     fits = set()
-    for function in words(value(address), 16):
+    for function in functions:
         if not in_file(function):
             break
-        code = read(function, 1024)
+        code = read(function, min(function_end(function) - function, 1024))
         for match in re.finditer(rb"\xbe(..)\0\0", code, re.S):
             size = struct.unpack("<H", match.group(1))[0]
             if room - 16 < size <= room and size % 8 == 0:
                 fits.add(size)
+    return fits
+
+
+def deleted_size(address):
+    """The size of the object at `address`, a chunk of malloc's, from the class's own code: its deleting destructor hands the
+    size to operator delete, and malloc's chunk leaves two sizes open. None where the code does not say."""
+    fits = code_sizes(words(value(address), 16), usable(address))
     return fits.pop() if len(fits) == 1 else None
 
 
