@@ -234,6 +234,8 @@ struct gm_stacks_thread {
 	uint64_t
 	        task_place; /* in it, the variable with the engine's task; 0: not known (waiter.c) */
 	uint32_t python_count, native_count;
+	uint64_t
+	        base; /* the frame of the interpreter's that `python` lies on; 0: none, up to 3.14 */
 
 	/* borrow.c */
 	_Atomic uint64_t state;    /* PyThreadState that it had at its last event */

@@ -137,7 +137,8 @@ static inline __attribute__((always_inline)) uint32_t first_changed_of(
 		/* only then it is known that there is code */
 		if (wrong || (gm_load(code + shape_at) & shape_mask) != slot->shape)
 			return i + 1;
-		if (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, i ? slot[-1].frame : 0))
+		if (GM_UNLIKELY(slot->is_odd) &&
+		        is_odd_changed(slot, i ? slot[-1].frame : thread->base))
 			return i + 1;
 	}
 	return 0;
@@ -251,7 +252,8 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 	        (gm_load(frame + (uint64_t)python->layout.frame_code) & python->code_mask) !=
 	                slot->code ||
 	        (gm_load(slot->code + python->shape_at) & python->shape_mask) != slot->shape ||
-	        (GM_UNLIKELY(slot->is_odd) && is_odd_changed(slot, index ? slot[-1].frame : 0)) ||
+	        (GM_UNLIKELY(slot->is_odd) &&
+	                is_odd_changed(slot, index ? slot[-1].frame : thread->base)) ||
 	        first_changed_of(thread, index, is_pointer))
 		return 0;
 	instruction = gm_load(frame + python->instruction_at) & python->instruction_mask;
@@ -306,6 +308,8 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 	const uint64_t innermost = frame;
 	uint32_t count = 0;
 	bool past_known = checked; /* this frame was looked at among the known ones */
+	bool is_unread = false;
+	uint64_t base = 0;
 
 	while (frame && count < most) {
 		struct gm_python_raw *raw = &thread->raw[count];
@@ -333,22 +337,31 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 		}
 		past_known = checked;
 		if (!read_frame(frame, checked, raw, &frame, &is_python)) {
-			count = 0;
+			is_unread = true;
 			break;
 		}
 		if (is_python) {
 			raw->previous = frame;
 			raw->is_between = false;
 			count++;
+		} else if (count && raw[-1].is_between && !frame) {
+			base = raw->frame;
 		} else if (count) {
 			/* C called Python: one frame of the interpreter's own is between */
 			raw[-1].is_between = !raw[-1].is_between && raw[-1].previous == raw->frame;
 		}
 	}
-	if (checked && (!count || !is_plausible(thread, count))) {
+	if (checked && (is_unread || !is_plausible(thread, count))) {
 		distrust();
 		return 0;
 	}
+	if (GM_UNLIKELY(is_unread || !count)) {
+		/* no Python code runs: from 3.15 on such a thread still has a frame of the interpreter's */
+		thread->has_frames = false;
+		thread->python_count = 0;
+		return 0;
+	}
+	thread->base = base;
 	if (GM_UNLIKELY(count >= most)) {
 		told_deep();
 		/* of a stack that has been cut, nothing is known to be the outermost */
