@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "holders/graph.h"
 #include "torch/names.h"
+#include "torch/slots.h"
 
 enum {
 	MAX_NODE_BYTES = 64 * 1024,
@@ -47,6 +48,8 @@ struct place {
 	/* 0: any word may be a tensor's. Else the first of each so many bytes is SavedVariable::data_, and the others are none's: a
 	 * weak pointer may lead where a node was and a tensor is now. */
 	uint16_t stride;
+	const struct gm_class *class
+	        ; /* of the node whose own memory it is; NULL: it is not, or any word counts */
 };
 
 /* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a
@@ -65,6 +68,10 @@ static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t addres
 		}
 		uint8_t target = graph->vertices.items[to].kind;
 		if (target == GM_VERTEX_TENSOR && place->stride && i * 8 % place->stride != 0)
+			continue;
+		if (target == GM_VERTEX_TENSOR && place->class &&
+		        !gm_torch_may_save_at(
+		                graph->torch, place->class, place->offset + (uint32_t)i * 8))
 			continue;
 		if (target == GM_VERTEX_TENSOR) {
 			uint32_t offset = place->offset;
@@ -104,7 +111,7 @@ static void refer_node_members(
 	const uint64_t *words = (const uint64_t *)(bytes + start);
 	size_t count = (size - start) / 8, variable = layout->node.accumulate_variable;
 	if (node->class->accumulate_grad) {
-		const struct place place = {GM_REF_ACCUMULATE, GM_SAVED_NOWHERE, false, 0};
+		const struct place place = {GM_REF_ACCUMULATE, GM_SAVED_NOWHERE, false, 0, NULL};
 		if (variable >= start && variable + 8 <= size)
 			refer_words(graph, number, node->address + variable,
 			        words + (variable - start) / 8, 1, &place);
@@ -114,13 +121,13 @@ static void refer_node_members(
 	 * what was there before; a SavedVariable is longer than a word */
 	count--;
 	const struct place here = {GM_REF_SAVED, (uint32_t)start,
-	        strcmp(gm_class_name(node->class), "CopySlices") == 0, 0};
+	        strcmp(gm_class_name(node->class), "CopySlices") == 0, 0, node->class};
 	refer_words(graph, number, node->address + start, words, count, &here);
 	/* vectors of SavedVariable (torch.cat, torch.stack, C++ autograd functions) */
 	for (size_t i = 0; i + 2 < count; i++) {
 		const struct place vector = {GM_REF_SAVED,
 		        GM_SAVED_IN_VECTOR | (uint32_t)(start + i * 8), false,
-		        layout->saved.size_of};
+		        layout->saved.size_of, NULL};
 		if (gm_is_vector(graph, &words[i], layout->saved.size_of))
 			refer_vector(graph, number, words[i], words[i + 1], &vector);
 	}
@@ -134,7 +141,7 @@ void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64
 {
 	enum { POINTER_IN_INSTANCE = 16 };
 	uint16_t size = gm_torch_layout_of(graph->torch)->saved.size_of;
-	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, size};
+	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, size, NULL};
 	uint64_t address;
 	if (gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address) &&
 	        gm_heap_bytes(graph, address) >= size)
@@ -171,7 +178,7 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 	gm_graph_refer_hooks(graph, number, node->address, layout->node.size_of);
 	if (node->python_object != 0 && graph->python) {
 		const struct place saved = {
-		        GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, layout->saved.size_of};
+		        GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, layout->saved.size_of, NULL};
 		uint64_t bounds[2], context = node->python_object;
 		if (layout->node.python_object)
 			gm_graph_refer_python(graph, number,

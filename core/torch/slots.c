@@ -4,7 +4,8 @@
  * same from 2.4 to 2.11). All getters come from one template, `self->cdata.get()->self_.unpack(self->cdata)`, so that
  * the offset of the saved variable in its node stands in the getter's code: a load from the field `cdata`, then an
  * addition to what was loaded, or, for a vector, a load from it. That tells the names of every version without a
- * table of ours, and of hidden classes too.
+ * table of ours, and of hidden classes too. A saved tensor has a second attribute, "_raw_saved_self"; what was saved
+ * otherwise, as a number, has none.
  */
 #include "torch/slots.h"
 
@@ -14,7 +15,7 @@
 #include "torch/internal.h"
 
 enum {
-	MAX_SLOTS = 64,
+	MAX_SLOTS = 128,
 	MAX_NAME = 64,
 	CODE_BYTES = 256,
 	MAX_JUMPS = 4,
@@ -25,11 +26,13 @@ enum {
 struct slot {
 	uint32_t offset;
 	bool vector;
+	bool tensor; /* a saved variable, or a vector of them */
 	char name[MAX_NAME];
 };
 
 struct gm_slots {
 	size_t count;
+	bool whole; /* every saved variable of the class is among them */
 	struct slot items[MAX_SLOTS];
 };
 
@@ -94,37 +97,60 @@ static bool find_offset(const uint8_t *code, size_t size, uint8_t cdata, struct 
 static size_t read_code(struct gm_torch *torch, uint64_t address, uint8_t *code)
 {
 	for (unsigned jumps = 0;; jumps++) {
-		int32_t distance;
 		size_t got = gm_image_read_some(torch->image, address, code, CODE_BYTES);
-		if (got < 5 || code[0] != 0xe9 || jumps == MAX_JUMPS)
+		int32_t distance;
+		if (jumps == MAX_JUMPS || got < 5 || (code[0] != 0xe9 && code[0] != 0xeb))
 			return got;
-		memcpy(&distance, code + 1, sizeof(distance));
-		address += 5 + (uint64_t)(int64_t)distance;
+		if (code[0] == 0xe9)
+			memcpy(&distance, code + 1, sizeof(distance));
+		else
+			distance = (int8_t)code[1];
+		address += (code[0] == 0xe9 ? 5u : 2u) + (uint64_t)(int64_t)distance;
 	}
 }
 
-static void read_slots(struct gm_torch *torch, uint64_t table, struct gm_slots *slots)
+/* Does the other attribute of that name lead to the same place? */
+static bool agrees(const struct gm_slots *slots, const struct slot *slot)
 {
-	static const char prefix[] = "_saved_";
+	for (size_t i = 0; i < slots->count; i++)
+		if (strcmp(slots->items[i].name, slot->name) == 0)
+			return slots->items[i].offset == slot->offset;
+	return true;
+}
+
+/* False: the table has an attribute that cannot be read, or that the other one contradicts, or too many. */
+static bool read_slots(struct gm_torch *torch, uint64_t table, struct gm_slots *slots)
+{
+	static const char prefix[] = "_saved_", raw[] = "_raw_saved_";
+	bool whole = true;
 	uint64_t entry[2];
-	char name[MAX_NAME + sizeof(prefix)];
+	char name[MAX_NAME + sizeof(raw)];
 	uint8_t code[CODE_BYTES];
 	for (; slots->count < MAX_SLOTS; table += GETSET_BYTES) {
-		if (!gm_image_try_read(torch->image, table, entry, sizeof(entry)) || !entry[0])
-			return;
+		if (!gm_image_try_read(torch->image, table, entry, sizeof(entry)))
+			return false;
+		if (!entry[0])
+			return whole;
 		size_t got = gm_image_read_some(torch->image, entry[0], name, sizeof(name));
 		if (got == 0 || !memchr(name, 0, got))
-			return;
-		if (strlen(name) < sizeof(prefix) || strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+			return false;
+		bool is_raw = strncmp(name, raw, sizeof(raw) - 1) == 0;
+		size_t skipped = is_raw ? sizeof(raw) - 1 : sizeof(prefix) - 1;
+		if ((!is_raw && strncmp(name, prefix, skipped) != 0) || !name[skipped] ||
+		        strlen(name + skipped) >= MAX_NAME)
 			continue;
 		struct slot *slot = &slots->items[slots->count];
-		*slot = (struct slot){0};
+		*slot = (struct slot){.tensor = is_raw};
 		got = read_code(torch, entry[1], code);
-		if (!find_offset(code, got, (uint8_t)torch->layout->python.function_cdata, slot))
+		if (!find_offset(code, got, (uint8_t)torch->layout->python.function_cdata, slot)) {
+			whole &= !is_raw;
 			continue;
-		memcpy(slot->name, name + sizeof(prefix) - 1, strlen(name) + 2 - sizeof(prefix));
+		}
+		memcpy(slot->name, name + skipped, strlen(name + skipped) + 1);
+		whole &= !is_raw || agrees(slots, slot);
 		slots->count++;
 	}
+	return false;
 }
 
 /* "N5torch8autograd9generated12MulBackward0E" -> the symbol of its table. */
@@ -145,18 +171,37 @@ static struct gm_slots *slots_create(struct gm_torch *torch, const struct gm_cla
 	snprintf(symbol, sizeof(symbol), "_Z%sL%lu%.*s_propertiesE", scope, length + 11,
 	        (int)length, end);
 	if (gm_symbols_lookup(torch->symbols, module, symbol, &table, NULL))
-		read_slots(torch, table, slots);
+		slots->whole = read_slots(torch, table, slots);
 	return slots;
+}
+
+static const struct gm_slots *slots_of(struct gm_torch *torch, const struct gm_class *class)
+{
+	struct gm_class *known = (struct gm_class *)(uintptr_t) class;
+	if (!known->slots)
+		known->slots = slots_create(torch, class);
+	return known->slots;
+}
+
+bool gm_torch_may_save_at(struct gm_torch *torch, const struct gm_class *class, uint32_t offset)
+{
+	const struct gm_slots *slots = slots_of(torch, class);
+	if (!slots || !slots->whole)
+		return true;
+	for (size_t i = 0; i < slots->count; i++)
+		if (slots->items[i].tensor && slots->items[i].offset == offset)
+			return true;
+	return false;
 }
 
 const char *gm_torch_slot_name(
         struct gm_torch *torch, const struct gm_class *class, uint32_t offset, bool of_vector)
 {
-	struct gm_class *known = (struct gm_class *)(uintptr_t) class;
-	if (!known->slots && !(known->slots = slots_create(torch, class)))
+	const struct gm_slots *known = slots_of(torch, class);
+	if (!known)
 		return NULL;
-	for (size_t i = 0; i < known->slots->count; i++) {
-		const struct slot *slot = &known->slots->items[i];
+	for (size_t i = 0; i < known->count; i++) {
+		const struct slot *slot = &known->items[i];
 		/* of a vector the begin or the end is read first */
 		if (slot->vector == of_vector &&
 		        (slot->offset == offset || (of_vector && slot->offset == offset + 8)))

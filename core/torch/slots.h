@@ -13,6 +13,11 @@
  */
 const char *gm_torch_slot_name(
         struct gm_torch *torch, const struct gm_class *class, uint32_t offset, bool of_vector);
+/*
+ * Whether a saved variable may begin at that offset of a node of that class: true also where it is not known. What is
+ * at other offsets is not set by each constructor (the second half of an at::Scalar) and says what was there before.
+ */
+bool gm_torch_may_save_at(struct gm_torch *torch, const struct gm_class *class, uint32_t offset);
 void gm_slots_destroy(struct gm_slots *slots);
 
 #endif

@@ -1,5 +1,6 @@
 """The autograd graph: what it saves, what hooks keep, gradients."""
 
+import ctypes
 import gc
 
 import torch
@@ -156,6 +157,25 @@ def list_of_losses():
 @way("leaf of the autograd graph, in the graph of: {g}")
 def leaf():
     return big().requires_grad_() + 1
+
+
+def words_of(python, field=2):
+    """The C++ object behind a Python object, as words: `cdata` follows the head (and until 2.8 a flag word)."""
+    fields = ctypes.cast(id(python), ctypes.POINTER(ctypes.c_uint64))
+    address = fields[field] if fields[field] > 1 else fields[field + 1]
+    return address, ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))
+
+
+@way("item 0 of tuple: {g}")
+def beside_a_saved_scalar():
+    """The unused half of a saved at::Scalar says what was there before: here, where the tensor is."""
+    tensor, base = big(), weights()
+    node = (base**2).grad_fn
+    address, _ = words_of(base)
+    _, words = words_of(node)
+    place = next(i for i in range(50, 75) if words[i] == address)
+    words[place - 1] = words_of(tensor)[0]
+    return tensor, node
 
 
 @way("saved 'mat2' of MmBackward0, in the graph of: {g}")
