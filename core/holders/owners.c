@@ -122,7 +122,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 		ret->kind = GM_OWNER_STATIC;
 		return !gm_owner_is_free_list(graph, address);
 	}
-	if (gm_is_stack(graph, mapping)) {
+	if (gm_is_stack(graph, search->stacks, mapping, address)) {
 		enum gm_stack_part part =
 		        gm_stacks_part(graph, search->stacks, mapping, address, ret_stack);
 		ret->kind = GM_OWNER_STACK;

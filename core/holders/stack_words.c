@@ -100,10 +100,14 @@ static bool look_at_thread(struct looking *looking, pid_t thread)
 	looking->first = looking->seen.count;
 	for (size_t i = 0; i < GM_REGISTER_COUNT; i++)
 		see(looking, thread, pointer, registers.value[i]);
-	if (!mapping || mapping->end - pointer > MAX_STACK_BYTES)
+	if (!mapping)
 		return true;
-	uint64_t start = pointer - RED_ZONE > mapping->start ? pointer - RED_ZONE : mapping->start;
-	look_through(looking, thread, start & ~(uint64_t)7, mapping->end);
+	uint64_t begin, end;
+	gm_stack_bounds(looking->graph, pointer, mapping, &begin, &end);
+	if (end - pointer > MAX_STACK_BYTES)
+		return true;
+	uint64_t start = pointer - RED_ZONE > begin ? pointer - RED_ZONE : begin;
+	look_through(looking, thread, start & ~(uint64_t)7, end);
 	return true;
 }
 

@@ -13,6 +13,10 @@ enum {
 	RED_ZONE = 128,        /* below the stack pointer, still alive (System V ABI, 3.2.2) */
 	CONTROL_STEP = 64,     /* struct pthread is aligned to this (glibc, nptl/descr.h) */
 	CONTROL_SPAN = 64 << 10,
+	CONTROL_BYTES = 4096, /* at least sizeof(struct pthread), and what stands above it */
+	BYTES_AT_ONCE = 64 << 10,
+	STACK_BYTES = 64 << 20, /* of a stack that is looked through for where it ends */
+	PAGE = 4096,
 };
 
 static const struct gm_mapping *mapping_before(
@@ -23,8 +27,8 @@ static const struct gm_mapping *mapping_before(
 	return mapping > all && mapping < all + count ? mapping - 1 : NULL;
 }
 
-/* The main stack by name; glibc puts an unreadable guard below each thread's (nptl/allocatestack.c). */
-bool gm_is_stack(struct gm_holders *graph, const struct gm_mapping *mapping)
+/* The main stack by name; up to 2.41 glibc puts an unreadable guard below each thread's (nptl/allocatestack.c). */
+static bool is_stack_alone(struct gm_holders *graph, const struct gm_mapping *mapping)
 {
 	if (strncmp(mapping->path, "[stack", 6) == 0)
 		return true;
@@ -34,7 +38,76 @@ bool gm_is_stack(struct gm_holders *graph, const struct gm_mapping *mapping)
 	       guard->end - guard->start <= GUARD_BYTES;
 }
 
+static const struct gm_stack *stack_at(const struct gm_stacks *stacks, uint64_t address)
+{
+	for (size_t i = 0; i < stacks->items.count; i++)
+		if (stacks->items.items[i].start <= address && address < stacks->items.items[i].end)
+			return &stacks->items.items[i];
+	return NULL;
+}
+
+bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
+        const struct gm_mapping *mapping, uint64_t address)
+{
+	bool alone = is_stack_alone(graph, mapping);
+	if (!alone && (mapping->path[0] != 0 || !(mapping->flags & GM_MAPPING_WRITE)))
+		return false;
+	/* from 2.42 on the guard is a page of the same mapping; and what lies side by side may be one mapping */
+	gm_stacks_read(graph, stacks);
+	if (stack_at(stacks, address))
+		return true;
+	for (size_t i = 0; i < stacks->items.count && alone; i++)
+		alone = stacks->items.items[i].start < mapping->start ||
+		        stacks->items.items[i].start >= mapping->end;
+	return alone;
+}
+
 /* --- reading ---------------------------------------------------------------------------------------- */
+
+/*
+ * Where a thread's stack begins and ends, by struct pthread at its address `control`: its members stackblock,
+ * stackblock_size and guardsize, one after another (glibc, nptl/descr.h), are found by what they must be.
+ */
+static bool bounds_of(struct gm_holders *graph, uint64_t control, uint64_t pointer,
+        const struct gm_mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint64_t words[CONTROL_BYTES / 8];
+	size_t count = gm_image_read_some(graph->image, control, words, sizeof(words)) / 8;
+	for (size_t i = 3; i + 2 < count; i++) {
+		uint64_t block = words[i], size = words[i + 1], guard = words[i + 2];
+		if (block == 0 || size == 0 || (block | size | guard) % PAGE != 0 || size >> 47 ||
+		        guard >= size || block + guard > pointer || control < pointer ||
+		        control - block >= size || block + size > mapping->end)
+			continue;
+		*ret_start = block + guard > mapping->start ? block + guard : mapping->start;
+		*ret_end = block + size;
+		return true;
+	}
+	return false;
+}
+
+void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
+        uint64_t *ret_start, uint64_t *ret_end)
+{
+	_cleanup_free_ uint64_t *words = malloc(BYTES_AT_ONCE);
+	uint64_t at = pointer & ~(uint64_t)(CONTROL_STEP - 1);
+	uint64_t last = mapping->end - pointer > STACK_BYTES ? pointer + STACK_BYTES : mapping->end;
+	*ret_start = mapping->start;
+	*ret_end = mapping->end;
+	if (strncmp(mapping->path, "[stack", 6) == 0)
+		return;
+	while (words && at < last) {
+		size_t size = last - at < BYTES_AT_ONCE ? (size_t)(last - at) : BYTES_AT_ONCE;
+		size_t got = gm_image_read_some(graph->image, at, words, size);
+		for (size_t i = 0; (i + 3) * 8 <= got; i += CONTROL_STEP / 8)
+			if (words[i] == at + i * 8 && words[i + 2] == words[i] &&
+			        bounds_of(graph, words[i], pointer, mapping, ret_start, ret_end))
+				return;
+		if (got < size)
+			return;
+		at += size;
+	}
+}
 
 static bool add_stack(struct gm_holders *graph, struct gm_stacks *stacks, pid_t thread)
 {
@@ -49,11 +122,9 @@ static bool add_stack(struct gm_holders *graph, struct gm_stacks *stacks, pid_t 
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, pointer);
 	if (!mapping)
 		return true;
-	struct gm_stack stack = {.thread = thread,
-	        .pointer = pointer,
-	        .start = mapping->start,
-	        .end = mapping->end,
-	        .first = stacks->addresses.count};
+	struct gm_stack stack = {
+	        .thread = thread, .pointer = pointer, .first = stacks->addresses.count};
+	gm_stack_bounds(graph, pointer, mapping, &stack.start, &stack.end);
 	stack.count = gm_symbols_unwind_frames(
 	        graph->symbols, &registers, addresses, pointers, MAX_FRAMES, &stack.whole);
 	stack.outermost = stack.count ? pointers[stack.count - 1] : pointer;
@@ -141,13 +212,9 @@ static char *frame_text(struct gm_holders *graph, const struct gm_stacks *stacks
 enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
         const struct gm_mapping *mapping, uint64_t address, char **ret_text)
 {
-	const struct gm_stack *stack = NULL;
 	*ret_text = NULL;
-	if (!stacks->read)
-		gm_stacks_read(graph, stacks);
-	for (size_t i = 0; i < stacks->items.count && !stack; i++)
-		if (stacks->items.items[i].start == mapping->start)
-			stack = &stacks->items.items[i];
+	gm_stacks_read(graph, stacks);
+	const struct gm_stack *stack = stack_at(stacks, address);
 	if (!stack) {
 		if (asprintf(ret_text, "a native stack%s",
 		            mapping->path[0] ? " (the main thread's)" : "") < 0)

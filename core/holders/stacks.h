@@ -10,7 +10,7 @@
 struct gm_stack {
 	pid_t thread;
 	uint64_t pointer;    /* of its innermost frame */
-	uint64_t start, end; /* of its mapping */
+	uint64_t start, end; /* as gm_stack_bounds() has them */
 	uint64_t outermost;  /* where the frame begins in which the thread began */
 	bool whole;          /* the thread began in the last frame that was found */
 	size_t first,
@@ -34,8 +34,12 @@ enum gm_stack_part {
 
 /* Reads the stacks, if that has not been done. */
 void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks);
-/* Is it memory of a thread's stack? */
-bool gm_is_stack(struct gm_holders *graph, const struct gm_mapping *mapping);
+/* Is the address, which is in that mapping, in a thread's stack? Reads the stacks where the mapping does not tell. */
+bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
+        const struct gm_mapping *mapping, uint64_t address);
+/* The part of a mapping that is the stack of the thread with that stack pointer: the whole mapping, where that is not known. */
+void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
+        uint64_t *ret_start, uint64_t *ret_end);
 /* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller frees the text; it is NULL
  * where there is no memory. Reads the stacks, if that has not been done. */
 enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,

@@ -237,7 +237,7 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 	(void)gm_image_try_u64(graph->image, hit->address - 16, &before);
 	(void)gm_image_try_u64(graph->image, hit->address + 8, &next);
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	if (!mapping || gm_is_stack(graph, mapping) ||
+	if (!mapping || gm_is_stack(graph, &search->stacks, mapping, hit->address) ||
 	        gm_map_find(&search->block_words, hit->address) ||
 	        gm_map_find(&search->block_words, next + 1))
 		return; /* the allocator's records, and its table from address to record */
@@ -304,7 +304,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
 	if (frame && python)
 		add_frame_word(search, vertex, hit->address, frame);
-	else if (gm_is_stack(graph, mapping))
+	else if (gm_is_stack(graph, &search->stacks, mapping, hit->address))
 		add_stack(search, vertex, hit);
 	else if (module)
 		add_static(search, vertex, hit->address, module);

@@ -96,4 +96,17 @@ void keep_in_thread(uint64_t *tensor)
 	pthread_create(&thread, nullptr, stand, tensor);
 	usleep(100000);
 }
+
+/* Stacks without a guard between them, as all are from glibc 2.42 on: the second of three that lie side by side. */
+void keep_in_unguarded_thread(uint64_t *tensor)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	pthread_attr_init(&attributes);
+	pthread_attr_setguardsize(&attributes, 0);
+	__atomic_add_fetch(&tensor[1], 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread, &attributes, stand, i == 1 ? tensor : nullptr);
+	usleep(100000);
+}
 }

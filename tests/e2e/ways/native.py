@@ -63,6 +63,12 @@ def cpp_stack():
     library().keep_in_thread(implementation(tensor))
 
 
+@way("the native stack of thread N, in holder::stand(void*)")
+def cpp_stack_without_a_guard():
+    tensor = big()
+    library().keep_in_unguarded_thread(implementation(tensor))
+
+
 @running("autocast's cache of cast weights")
 def autocast_cache():
     net = nn.Linear(SIDE, SIDE, device=DEVICE)
