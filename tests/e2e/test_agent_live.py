@@ -52,7 +52,7 @@ def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = spawn([gpumem, "run", "--sim", "-o", log, "--", PYTHON, "-c", PROGRAM], **pipes)
     assert process.stdout.readline() == "begun\n"
-    while not log.exists():
+    while not log.exists() or not log.stat().st_size:
         time.sleep(0.05)
     seen = []
     while len(set(seen)) <= 6:  # it is read in bits

@@ -2,14 +2,12 @@
 
 import ctypes
 import json
-import sysconfig
 from pathlib import Path
 
 import pytest
 from conftest import BUILD, PYTHON
 
 PROGRAMS = Path(__file__).parent / "programs"
-SITE = Path(sysconfig.get_paths()["purelib"])
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +78,11 @@ def test_no_call_of_cudnn_was_refused_and_all_are_counted(ran):
     assert ran[1]["library_calls_not_computed"] > 200
 
 
-def test_its_version_is_that_of_the_library_it_stands_for(facts):
-    real = SITE / "nvidia/cudnn/lib/libcudnn_graph.so.9"
+def test_its_version_is_that_of_the_library_it_stands_for(facts, run):
+    # of the programs' PyTorch, which may have another cuDNN than this Python's
+    code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    site = Path(run([PYTHON, "-c", code]).check().out.strip())
+    real = site / "nvidia/cudnn/lib/libcudnn_graph.so.9"
     if not real.exists():
         pytest.skip("NVIDIA's cuDNN 9 is not installed with this torch")
     get = ctypes.CDLL(str(real)).cudnnGetVersion

@@ -87,7 +87,7 @@ TESTS = [
 ]
 
 # What torch and the tests' programs import; the versions are the newest that the Python has.
-SMALL = ["typing_extensions", "filelock", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools<81"]
+SMALL = ["typing_extensions", "filelock", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools<81", "nvidia-ml-py"]
 
 # Folders of the torch wheel that nothing here uses.
 UNUSED = ["test", "bin/protoc", "bin/protoc-3.13.0.0", "share", "utils/benchmark", "_inductor/codegen/cuda"]
