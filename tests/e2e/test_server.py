@@ -20,8 +20,11 @@ def serving(request, spawn, sim_env, tmp_path):
     python = server_env.python()
     if not python:
         pytest.skip("vLLM is not installed: tests/tools/server_env.py install")
-    command = [python, PROGRAM, tmp_path / "model", request.param, "120"]
-    process = spawn(command, env={**sim_env(), "VLLM_CACHE_ROOT": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    environment = {**sim_env(), "VLLM_CACHE_ROOT": str(tmp_path)}
+    process = spawn(
+        [python, PROGRAM, tmp_path / "model", request.param],
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     line = process.stdout.readline()
     while line and not line.startswith("serving "):
         line = process.stdout.readline()
