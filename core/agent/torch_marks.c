@@ -18,16 +18,7 @@
 
 /* ---- record_function ----------------------------------------------------------------------------------------- */
 
-/* at::RecordFunctionCallback and at::RecordScope (ATen/record_function.h), the same from 2.4 to 2.11; given by value */
-enum { SCOPES = 10, USER_SCOPE = 7 };
-struct record_callback {
-	void *(*start)(void **ret_context, const void *function);
-	void (*end)(const void *function, void *context);
-	double probability;
-	bool scopes[SCOPES], needs_inputs, needs_outputs, needs_ids;
-};
-
-typedef uint64_t add_function(struct record_callback);
+typedef uint64_t add_function(struct gm_torch_record_callback);
 typedef void remove_function(uint64_t);
 typedef const char *name_function(const void *);
 typedef bool async_function(const void *);
@@ -72,8 +63,9 @@ static void listen(void)
 		return;
 	if (atomic_exchange(&record.tried, true))
 		return;
-	struct record_callback callback = {.start = see_start, .end = see_end, .probability = 1};
-	callback.scopes[USER_SCOPE] = true;
+	struct gm_torch_record_callback callback = {
+	        .start = see_start, .end = see_end, .probability = 1};
+	callback.scopes[GM_TORCH_USER_SCOPE] = true;
 	record.handle = add(callback);
 }
 

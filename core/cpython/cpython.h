@@ -216,6 +216,13 @@ enum gm_edge_kind {
 	                  where it is ("word at +40") */
 };
 
+/*
+ * What a PyCapsule has: its pointer, and its name, of which at most `size` - 1 bytes are read. False: it cannot be read, or
+ * has no name.
+ */
+bool gm_python_capsule(struct gm_python *python, uint64_t capsule, uint64_t *ret_pointer,
+        char *ret_name, size_t size);
+
 /* A visitor of an object's outgoing references. Return false to stop. `name` may be NULL. */
 typedef bool (*gm_python_visit)(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index);

@@ -228,3 +228,17 @@ bool gm_py_add_small(struct gm_type *type, int version)
 	}
 	return true;
 }
+
+bool gm_python_capsule(struct gm_python *python, uint64_t capsule, uint64_t *ret_pointer,
+        char *ret_name, size_t size)
+{
+	/* Objects/capsule.c (3.9 to 3.15): PyCapsule.pointer, .name */
+	enum { POINTER = 16, NAME = 24 };
+	uint64_t name;
+	if (!gm_py_u64(python, capsule + POINTER, ret_pointer) ||
+	        !gm_py_u64(python, capsule + NAME, &name) || !name)
+		return false;
+	size_t got = gm_image_read_some(python->image, name, ret_name, size - 1);
+	ret_name[got] = 0;
+	return got > 0;
+}

@@ -9,18 +9,11 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/members.h"
 
 enum {
 	MAX_CAPTURED = 256,
 	PAGE = 4096,
-	/* Objects/capsule.c (3.9 to 3.13): PyCapsule.pointer, .name */
-	CAPSULE_POINTER = 16,
-	CAPSULE_NAME = 24,
-	CAPSULE_BYTES = 32,
-	/* include/dlpack/dlpack.h: DLManagedTensor.manager_ctx behind the DLTensor; DLManagedTensorVersioned.manager_ctx
-	 * behind the version */
-	MANAGED_CONTEXT = 48,
-	VERSIONED_CONTEXT = 8,
 };
 
 static bool refer_tensor_at(struct gm_holders *graph, uint32_t from, uint64_t word)
@@ -70,8 +63,8 @@ static void refer_captured(struct gm_holders *graph, uint32_t from, uint64_t fun
 	if (!gm_image_try_read(graph->image, function, words, sizeof(words)) ||
 	        !gm_is_code(graph, words[2]) || !gm_is_code(graph, words[3]))
 		return;
-	if (refer_managed(graph, from, words[0], MANAGED_CONTEXT) ||
-	        refer_managed(graph, from, words[0], VERSIONED_CONTEXT) ||
+	if (refer_managed(graph, from, words[0], GM_DLPACK_CONTEXT) ||
+	        refer_managed(graph, from, words[0], GM_DLPACK_VERSIONED_CONTEXT) ||
 	        refer_object_at(graph, from, function) || (words[0] & 15))
 		return;
 	size_t size = gm_heap_bytes(graph, words[0]) & ~(size_t)7;
@@ -102,18 +95,16 @@ void gm_graph_refer_lender(
 
 static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t address)
 {
-	uint64_t words[CAPSULE_BYTES / 8];
+	uint64_t managed;
 	char name[32];
-	if (!gm_image_try_read(graph->image, address, words, sizeof(words)) ||
-	        gm_image_read_some(graph->image, words[CAPSULE_NAME / 8], name, sizeof(name)) == 0)
+	if (!gm_python_capsule(graph->python, address, &managed, name, sizeof(name)))
 		return;
-	name[sizeof(name) - 1] = 0;
 	/* who has taken the tensor over renames the capsule "used_dltensor" */
 	if (strcmp(name, "dltensor") == 0 || strcmp(name, "numpy_dltensor") == 0)
-		(void)refer_managed(graph, number, words[CAPSULE_POINTER / 8], MANAGED_CONTEXT);
+		(void)refer_managed(graph, number, managed, GM_DLPACK_CONTEXT);
 	else if (strcmp(name, "dltensor_versioned") == 0 ||
 	         strcmp(name, "numpy_dltensor_versioned") == 0)
-		(void)refer_managed(graph, number, words[CAPSULE_POINTER / 8], VERSIONED_CONTEXT);
+		(void)refer_managed(graph, number, managed, GM_DLPACK_VERSIONED_CONTEXT);
 }
 
 /* Objects that the collector does not track, and that own more than Python knows of. */

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "holders/scan.h"
+#include "torch/members.h"
 #include "torch/statics.h"
 
 enum {
@@ -172,10 +173,10 @@ void gm_graph_refer_python(
 }
 
 /*
- * ViewInfo (torch/csrc/autograd/variable.h): base_, view_fn_, then rev_view_fn_, a std::function that may keep a tensor
- * in what it captured: on the heap, where that is not trivially copied (libstdc++ <bits/std_function.h>).
+ * ViewInfo's rev_view_fn_, a std::function, may keep a tensor in what it captured: on the heap, where that is not trivially
+ * copied (libstdc++ <bits/std_function.h>).
  */
-enum { VIEW_FUNCTION = 16, MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
+enum { MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
 
 /* A view of a view has a function that captured that one's function. */
 static void refer_captured(
@@ -236,7 +237,7 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 			continue;
 		gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE, 0,
 		        meta + views[i][0]);
-		refer_captured(graph, number, meta + views[i][0] + VIEW_FUNCTION, 0);
+		refer_captured(graph, number, meta + views[i][0] + GM_TORCH_VIEW_FUNCTION, 0);
 	}
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/members.h"
 #include "torch/names.h"
 #include "torch/slots.h"
 
@@ -134,16 +135,15 @@ static void refer_node_members(
 }
 
 /*
- * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11 instance, whose third word
- * points to a SavedVariable (pybind11/detail/common.h, struct instance).
+ * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11 instance, which
+ * points to a SavedVariable.
  */
 void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
-	enum { POINTER_IN_INSTANCE = 16 };
 	uint16_t size = gm_torch_layout_of(graph->torch)->saved.size_of;
 	const struct place saved = {GM_REF_CONTEXT_SAVED, GM_SAVED_NOWHERE, false, size, NULL};
 	uint64_t address;
-	if (gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address) &&
+	if (gm_image_try_u64(graph->image, instance + GM_PYBIND_POINTER, &address) &&
 	        gm_heap_bytes(graph, address) >= size)
 		refer_vector(graph, from, address, address + size, &saved);
 }

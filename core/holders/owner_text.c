@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "holders/owners.h"
 #include "holders/text.h"
+#include "torch/members.h"
 #include "torch/names.h"
 
 enum { MAX_VECTOR = 1 << 16 };
@@ -171,8 +172,7 @@ static char *bucket_text(
 	return text;
 }
 
-/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues of two words (2.4 to 2.11:
- * aten/src/ATen/core/ivalue.h). NULL: it is none. */
+/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues. NULL: it is none. */
 static char *slot_text(
         const struct gm_owner_search *search, const struct gm_owner_way *way, uint64_t word)
 {
@@ -181,7 +181,7 @@ static char *slot_text(
 	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
 	if (!class || strcmp(class->linkage_name, GM_TORCH_SCRIPT_OBJECT_CLASS) != 0 ||
 	        asprintf(&text, "slot %ju of a TorchScript object",
-	                (uintmax_t)((word - slots->start) / 16)) < 0)
+	                (uintmax_t)((word - slots->start) / GM_TORCH_IVALUE_BYTES)) < 0)
 		return NULL;
 	return text;
 }

@@ -1,8 +1,8 @@
 /*
  * The buckets that DistributedDataParallel gathers gradients in, as references of its Reducer's Python object.
  *
- * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable; its Python object is a pybind11 instance, whose
- * third word points to it (pybind11/detail/common.h, struct instance). It begins with a mutex and then
+ * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable; its Python object is a pybind11 instance, which
+ * points to it. It begins with a mutex and then
  * `std::vector<at::Tensor> params_`; that one shows that it is what its type says. Behind it stands, at a place that
  * differs between versions, `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor `gradients`, and
  * then has vectors: bucket_views_in, bucket_views_out, variables; further on the future of its all-reduce. All of
@@ -14,9 +14,9 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/members.h"
 
 enum {
-	POINTER_IN_INSTANCE = 16,
 	LARGEST_REDUCER = 4096,
 	MAX_WORDS = 1 << 20, /* of one vector: as many parameters */
 	BUCKET_VECTORS = 3,
@@ -105,16 +105,17 @@ static bool is_class(struct gm_holders *graph, uint64_t object, const char *name
 	return class && strcmp(gm_class_name(class), name) == 0;
 }
 
-/* A list of tensors: vtable, count, then a vector of IValues (payload, tag). */
+/* A list of tensors: a vector of IValues. */
 static void refer_list(struct gm_holders *graph, uint32_t from, uint64_t list, const char *text)
 {
 	uint64_t bounds[3];
 	if (!is_class(graph, list, "c10::detail::ListImpl") ||
-	        !gm_image_try_read(graph->image, list + 16, bounds, sizeof(bounds)))
+	        !gm_image_try_read(
+	                graph->image, list + GM_TORCH_LIST_ITEMS, bounds, sizeof(bounds)))
 		return;
 	size_t count;
 	_cleanup_free_ uint64_t *words = vector_words(graph, bounds, &count);
-	for (size_t i = 0; words && i + 1 < count; i += 2)
+	for (size_t i = 0; words && i + 1 < count; i += GM_TORCH_IVALUE_BYTES / 8)
 		refer(graph, from, words[i], bounds[0] + 8 * i, text);
 }
 
@@ -156,7 +157,7 @@ void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t in
 {
 	uint64_t address;
 	uint64_t words[LARGEST_REDUCER / 8];
-	if (!gm_image_try_u64(graph->image, instance + POINTER_IN_INSTANCE, &address))
+	if (!gm_image_try_u64(graph->image, instance + GM_PYBIND_POINTER, &address))
 		return;
 	size_t size = gm_heap_bytes(graph, address);
 	size_t parameters = gm_torch_layout_of(graph->torch)->reducer.parameters;

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "holders/graph.h"
+#include "torch/members.h"
 #include "torch/names.h"
 
 enum {
@@ -15,37 +16,13 @@ enum {
 	IN_QUANTIZER = 1 << 16,
 };
 
-/* Members behind TensorImpl's, by their word there (2.4 to 2.11: aten/src/ATen/SparseTensorImpl.h,
- * SparseCsrTensorImpl.h, NestedTensorImpl.h, functorch/BatchedTensorImpl.h, functorch/TensorWrapper.h,
- * quantized/Quantizer.h). */
-static const struct part {
-	const char *class;
-	uint32_t word;
-	const char *name;
-} parts[] = {
-        {"N2at16SparseTensorImplE", 2, "indices"},
-        {"N2at16SparseTensorImplE", 3, "values"},
-        {"N2at19SparseCsrTensorImplE", 0, "crow_indices"},
-        {"N2at19SparseCsrTensorImplE", 1, "col_indices"},
-        {"N2at19SparseCsrTensorImplE", 2, "values"},
-        {"N2at6native16NestedTensorImplE", 0, "nested_sizes"},
-        {"N2at6native16NestedTensorImplE", 1, "nested_strides"},
-        {"N2at6native16NestedTensorImplE", 2, "storage_offsets"},
-        {"N2at9functorch17BatchedTensorImplE", 0, "value"},
-        {"N2at9functorch13TensorWrapperE", 0, "value"},
-};
-
 const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *edge)
 {
 	if (edge->extra & IN_QUANTIZER)
 		return "quantizer";
 	const struct gm_class *class =
 	        gm_graph_class_at(graph, graph->vertices.items[edge->from].address);
-	for (size_t i = 0; class && i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (parts[i].word == edge->extra &&
-		        strcmp(parts[i].class, class->linkage_name) == 0)
-			return parts[i].name;
-	return NULL;
+	return class ? gm_torch_part_name(class->linkage_name, edge->extra) : NULL;
 }
 
 /* Words of an object that are tensors. Each is one reference, whoever else leads to the object. */
@@ -73,8 +50,7 @@ static void refer_quantizer(struct gm_holders *graph, uint32_t from, uint64_t qu
 	refer_words(graph, from, quantizer, words, size / 8, IN_QUANTIZER);
 }
 
-/* std::shared_ptr<ForwardGrad>: a std::unordered_map from level to tensor (torch/csrc/autograd/forward_grad.h; libstdc++
- * <bits/hashtable.h>: buckets, their number, the first node; a node: next, key, value). */
+/* std::shared_ptr<ForwardGrad>: it maps levels to tensors. */
 static void refer_tangents(struct gm_holders *graph, uint32_t from, uint64_t meta, size_t size)
 {
 	uint64_t words[MAX_PART_BYTES / 8], node;
@@ -87,18 +63,19 @@ static void refer_tangents(struct gm_holders *graph, uint32_t from, uint64_t met
 		const struct gm_class *class = gm_graph_class_at(graph, words[i + 1]);
 		if (!class || class->kind != GM_CLASS_SHARED ||
 		        !strstr(class->linkage_name, "11ForwardGradE") ||
-		        !gm_image_try_u64(graph->image, words[i] + 16, &node))
+		        !gm_image_try_u64(graph->image, words[i] + GM_TORCH_TANGENTS_FIRST, &node))
 			continue;
 		for (size_t n = 0; n < MAX_TANGENTS && node; n++) {
-			uint64_t item[3];
-			if (!gm_image_try_read(graph->image, node, item, sizeof(item)))
+			uint64_t next, value, word = node + GM_TORCH_TANGENT_VALUE;
+			if (!gm_image_try_u64(graph->image, node + GM_TORCH_TANGENT_NEXT, &next) ||
+			        !gm_image_try_u64(graph->image, word, &value))
 				return;
-			uint32_t to = gm_graph_find(graph, item[2]);
+			uint32_t to = gm_graph_find(graph, value);
 			if (to != GM_NO_VERTEX &&
 			        graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
-			        !gm_map_find(&graph->typed_words, node + 16))
-				gm_graph_refer(graph, from, to, GM_REF_TANGENT, 0, node + 16);
-			node = item[0];
+			        !gm_map_find(&graph->typed_words, word))
+				gm_graph_refer(graph, from, to, GM_REF_TANGENT, 0, word);
+			node = next;
 		}
 	}
 }

@@ -8,6 +8,7 @@
 #include "model/internal.h"
 #include "model/provenance.h"
 #include "model/reasons.h"
+#include "torch/allocator.h"
 
 static const struct {
 	uint8_t category;
@@ -178,12 +179,10 @@ static int compare_sizes(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* The sizes of cuBLAS's and cuBLASLt's workspaces in PyTorch: aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11
- * (parseChosenWorkspaceSize, _parseChosenWorkspaceSize): by device generation, and the Lt ones by default. */
 static bool is_workspace_size(uint64_t size)
 {
-	return size == (UINT64_C(32) << 20) || size == 8519680 || size == (UINT64_C(1) << 20) ||
-	       size == (UINT64_C(4) << 20);
+	return size == GM_TORCH_WORKSPACE_HOPPER || size == GM_TORCH_WORKSPACE ||
+	       size == GM_TORCH_LT_WORKSPACE || size == GM_TORCH_LT_WORKSPACE_LARGE;
 }
 
 static bool is_parameter_size(const struct working *working, uint64_t requested)
@@ -206,7 +205,7 @@ static bool is_workspace_of_one_call(const struct working *working, const struct
 	                phase == GM_PHASE_BACKWARD || phase == GM_PHASE_EVALUATION ||
 	                phase == GM_PHASE_PREFILL || phase == GM_PHASE_DECODE;
 	return computes && !site->native_stack && is_workspace_size(size) &&
-	       size > UINT64_C(4) << 20 && block->free_requested == block->alloc + 1 &&
+	       size > GM_TORCH_LT_WORKSPACE_LARGE && block->free_requested == block->alloc + 1 &&
 	       !is_parameter_size(working, size);
 }
 

@@ -21,6 +21,12 @@ enum {
 	GM_TORCH_MIDDLE_REQUEST = 10 << 20,
 	GM_TORCH_LARGE_SEGMENT = 20 << 20,
 	GM_TORCH_SEGMENT_STEP = 2 << 20,
+	/* cuBLAS's workspaces, by the device's generation, and by default cuBLASLt's (aten/src/ATen/cuda/CublasHandlePool.cpp:
+	 * parseChosenWorkspaceSize, _parseChosenWorkspaceSize) */
+	GM_TORCH_WORKSPACE_HOPPER = 32 << 20,
+	GM_TORCH_WORKSPACE = 8519680,
+	GM_TORCH_LT_WORKSPACE = 1 << 20,
+	GM_TORCH_LT_WORKSPACE_LARGE = 4 << 20,
 };
 
 /* TraceEntry::Action (c10/core/CachingDeviceAllocator.h; until 2.10 c10/cuda/CUDACachingAllocator.h). */

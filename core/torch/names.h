@@ -24,6 +24,14 @@
 #define GM_TORCH_REMOVE_CALLBACK "_ZN2at14removeCallbackEm"
 #define GM_TORCH_RECORD_NAME "_ZNK2at14RecordFunction4nameEv"
 #define GM_TORCH_RECORD_IS_ASYNC "_ZNK2at14RecordFunction7isAsyncEv"
+/* given to it by value: at::RecordFunctionCallback, of at::RecordScope the number and the one of users' ranges */
+enum { GM_TORCH_SCOPES = 10, GM_TORCH_USER_SCOPE = 7 };
+struct gm_torch_record_callback {
+	void *(*start)(void **ret_context, const void *function);
+	void (*end)(const void *function, void *context);
+	double probability;
+	_Bool scopes[GM_TORCH_SCOPES], needs_inputs, needs_outputs, needs_ids;
+};
 /* and autograd (torch/csrc/autograd/anomaly_mode.h, engine.h, function.h) */
 #define GM_TORCH_ANOMALY_ENABLED "_ZN5torch8autograd11AnomalyMode8_enabledE"
 #define GM_TORCH_CURRENT_NODE "_ZN5torch8autograd16get_current_nodeEv"
