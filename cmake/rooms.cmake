@@ -77,6 +77,11 @@ function(gm_room name)
 	set_property(GLOBAL APPEND PROPERTY GM_ROOMS gm_${name})
 endfunction()
 
+# Allocations that fail are noted, in what answers questions: core/base/allocation.h.
+set(wrapped aligned_alloc asprintf calloc fdopendir fmemopen fopen __getdelim malloc open_memstream opendir realloc
+	realpath strdup strndup vasprintf)
+list(TRANSFORM wrapped PREPEND -Wl,--wrap=)
+
 # libgpumem.so: the public header, versioned symbols; what gdb's plugin loads with ctypes.
 function(gm_public_library)
 	get_property(rooms GLOBAL PROPERTY GM_ROOMS)
@@ -85,6 +90,7 @@ function(gm_public_library)
 	list(REVERSE rooms)
 	target_link_libraries(gpumem PRIVATE -Wl,--whole-archive gm_cli -Wl,--no-whole-archive ${rooms}
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
+	target_link_options(gpumem PRIVATE ${wrapped})
 	set_target_properties(gpumem PROPERTIES
 		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib VERSION ${PROJECT_VERSION} SOVERSION 0
 		LINK_DEPENDS ${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
@@ -98,6 +104,7 @@ endfunction()
 function(gm_shell_command)
 	add_executable(gpumem_command ${PROJECT_SOURCE_DIR}/core/cli/main/main.c)
 	target_link_libraries(gpumem_command PRIVATE gm_cli)
+	target_link_options(gpumem_command PRIVATE ${wrapped})
 	set_target_properties(gpumem_command PROPERTIES OUTPUT_NAME gpumem
 		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 	install(TARGETS gpumem_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -343,6 +343,7 @@ const struct gm_command gm_command_attach = {
                  " Example: gpumem attach 4711 -o run.gpumem\n"
                  " Example: gpumem detach 4711",
         .shell = true,
+        .streams = true,
         .run = run_attach,
 };
 

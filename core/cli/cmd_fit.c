@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/fit.h"
 #include "cli/help.h"
+#include "render/json.h"
 #include "sim/launch.h"
 #include "sim/profile.h"
 
@@ -338,12 +339,7 @@ static struct gm_error *answer_json(const struct fitting *fitting, const struct 
 	                       fit->any ? json_integer(fit->largest) : json_null(), "runs", runs,
 	                       "assumes", "monotonic")
 	             : NULL;
-	if (!whole)
-		return &gm_error_no_memory;
-	json_dumpf(whole, fitting->out, JSON_COMPACT);
-	fputc('\n', fitting->out);
-	json_decref(whole);
-	return NULL;
+	return gm_json_write(whole, false, fitting->out);
 }
 
 static void tidy(const struct fitting *fitting)
@@ -432,5 +428,6 @@ const struct gm_command gm_command_fit = {
                 "--batch "
                 "{batch}",
         .shell = true,
+        .streams = true,
         .run = run_fit,
 };

@@ -330,5 +330,6 @@ const struct gm_command gm_command_gdb = {
                  "commands.\n\n"
                  "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
         .shell = true,
+        .streams = true,
         .run = run_gdb,
 };

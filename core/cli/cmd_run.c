@@ -263,5 +263,6 @@ const struct gm_command gm_command_run = {
                  "set\n\n"
                  "Example: gpumem run -o run.gpumem -- python train.py; gpumem peak run.gpumem",
         .shell = true,
+        .streams = true,
         .run = run_program,
 };

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "render/json.h"
 #include "sim/profile.h"
 
 extern const struct gm_command gm_command_sim;
@@ -42,12 +43,7 @@ static struct gm_error *list_json(FILE *out)
 		                      attribute(p, MULTIPROCESSORS), "compute_capability",
 		                      attribute(p, MAJOR), attribute(p, MINOR)));
 	json_t *whole = list ? json_pack("{s:o}", "profiles", list) : NULL;
-	if (!whole)
-		return &gm_error_no_memory;
-	json_dumpf(whole, out, JSON_COMPACT);
-	fputc('\n', out);
-	json_decref(whole);
-	return NULL;
+	return gm_json_write(whole, false, out);
 }
 
 static struct gm_error *run_sim(

@@ -234,5 +234,6 @@ const struct gm_command gm_command_top = {
                  " Example: gpumem top 4711\n"
                  " Example: gpumem top 4711 --once",
         .shell = true,
+        .streams = true,
         .run = run,
 };

@@ -3,16 +3,19 @@
 #include "cli/door.h"
 
 #include <inttypes.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ask/pause.h"
+#include "base/allocation.h"
 #include "base/cleanup.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "image/remote.h"
 #include "log/log.h"
+#include "render/json.h"
 
 /* A process that the debugger reads for us: what it handed over. */
 struct remote_process {
@@ -47,6 +50,7 @@ void gpumem_free(void *pointer)
 gpumem_door *gpumem_door_create(void)
 {
 	gpumem_door *door = calloc(1, sizeof(*door));
+	gm_json_begin();
 	if (door)
 		gm_context_init(&door->context);
 	return door;
@@ -191,6 +195,11 @@ int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps, const i
 static struct gm_error *run_command(gpumem_door *door, const struct gm_command *command, int argc,
         const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
+	/* Answers are held back until it is known that they are some: their first megabyte at least. */
+	static char held[1 << 20];
+	if (door->context.shell && !command->streams)
+		setvbuf(out, held, _IOFBF, sizeof(held));
+	gm_allocation_forget();
 	/* argp moves arguments about, and commands may cut them: they get a copy. */
 	_cleanup_free_ char **copy = calloc((size_t)argc + 1, sizeof(*copy));
 	_cleanup_free_ char **owned = calloc((size_t)argc + 1, sizeof(*owned));
@@ -212,6 +221,12 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	if (!error)
 		error = command->run(&door->context, argc, copy, out, err, ret_status);
 	gm_progress_end(&door->line);
+	/* A search that got no memory has found nothing, without an error of its own. */
+	if (gm_allocation_failed() && !command->streams) {
+		gm_error_destroy(error);
+		error = &gm_error_no_memory;
+		__fpurge(out);
+	}
 	/* What does not make sense in the memory of a process that ended meanwhile is not its fault. */
 	struct gm_error *ended = error ? gm_context_check_there(&door->context) : NULL;
 	if (ended) {

@@ -8,6 +8,7 @@
 #include <libelf.h>
 #include <string.h>
 
+#include "base/allocation.h"
 #include "base/cleanup.h"
 #include "cpython/locate.h"
 
@@ -47,12 +48,14 @@ bool gm_python_find_section(
         const struct gm_image *image, const char *path, const char *section, uint64_t *ret_address)
 {
 	_cleanup_close_ int fd = -1;
+	gm_allocation_watch();
 	Elf *elf = open_elf(image, path, &fd);
 	GElf_Shdr header;
 	bool found = elf && find(elf, section, &header) && header.sh_addr;
 
 	if (found)
 		*ret_address = header.sh_addr;
+	gm_allocation_watched();
 	elf_end(elf);
 	return found;
 }
@@ -94,6 +97,7 @@ unsigned long gm_python_version_in_file(
         const struct gm_image *image, const char *path, unsigned long minor_hex)
 {
 	_cleanup_close_ int fd = -1;
+	gm_allocation_watch();
 	Elf *elf = open_elf(image, path, &fd);
 	GElf_Shdr header;
 	Elf_Scn *section = elf ? find(elf, ".rodata", &header) : NULL;
@@ -102,6 +106,7 @@ unsigned long gm_python_version_in_file(
 
 	if (data && data->d_buf)
 		hex = gm_python_version_in_bytes(data->d_buf, data->d_size, minor_hex);
+	gm_allocation_watched();
 	elf_end(elf);
 	return hex;
 }

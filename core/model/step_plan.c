@@ -227,7 +227,7 @@ static void choose_beside(struct sight *sight)
 		if (!covered && gm_array_push(&rest.contexts, *context))
 			rest.work |= context->work;
 	}
-	if (rest.chosen && rest.work & GM_LANDMARK_BACKWARD && choose_work(&rest))
+	if (rest.ignored && rest.chosen && rest.work & GM_LANDMARK_BACKWARD && choose_work(&rest))
 		for (uint32_t i = 0; i < count; i++)
 			sight->chosen[i] |= rest.chosen[i];
 	sight_deinit(&rest);
@@ -425,9 +425,11 @@ void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
 	for (size_t i = 0; i < steps->threads.count; i++) {
 		struct sight sight;
 		struct gm_step_plan plan = {.modules = steps->modules};
-		if (sight_init(&sight, steps, &steps->threads.items[i]))
+		uint32_t count = 0;
+		if (sight_init(&sight, steps, &steps->threads.items[i])) {
 			plan_thread(&sight, &plan);
-		uint32_t count = count_steps(&sight, &plan);
+			count = count_steps(&sight, &plan);
+		}
 		sight_deinit(&sight);
 		/* without work only the first thread's loops are thought to be the program's */
 		if (plan.rule == GM_STEPS_OUTERMOST && i)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "render/json.h"
 
 static const char *const marks[] = {"ok", "-", "!!"};
 static const char *const states[] = {"ok", "absent", "problem"};
@@ -83,11 +84,5 @@ struct gm_error *gm_render_doctor_json(const struct gm_doctor *doctor, FILE *out
 		        string_or_null(doctor->command), "checks", json_checks(&doctor->process));
 	json_t *root = json_pack("{s:o,s:o,s:o}", "machine", json_checks(&doctor->machine),
 	        "process", process, "commands", commands);
-	if (!root || json_dumpf(root, out, JSON_COMPACT) != 0) {
-		json_decref(root);
-		return &gm_error_no_memory;
-	}
-	fputc('\n', out);
-	json_decref(root);
-	return NULL;
+	return gm_json_write(root, false, out);
 }

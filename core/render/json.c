@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ask/place.h"
+#include "base/allocation.h"
 
 json_t *gm_json_address(uint64_t address)
 {
@@ -156,12 +157,27 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	return value;
 }
 
+void gm_json_begin(void)
+{
+	json_set_alloc_funcs(malloc, free);
+}
+
+struct gm_error *gm_json_write_as(json_t *value, size_t flags, FILE *out)
+{
+	if (!value || gm_allocation_failed()) {
+		json_decref(value);
+		return &gm_error_no_memory;
+	}
+	char *text = json_dumps(value, flags); /* whole: half of a value is none */
+	json_decref(value);
+	if (!text)
+		return &gm_error_no_memory;
+	fprintf(out, "%s\n", text);
+	free(text);
+	return NULL;
+}
+
 struct gm_error *gm_json_write(json_t *value, bool indent, FILE *out)
 {
-	if (!value)
-		return &gm_error_no_memory;
-	int failed = json_dumpf(value, out, (indent ? JSON_INDENT(2) : JSON_COMPACT));
-	json_decref(value);
-	fputc('\n', out);
-	return failed && !ferror(out) ? &gm_error_no_memory : NULL;
+	return gm_json_write_as(value, indent ? JSON_INDENT(2) : JSON_COMPACT, out);
 }

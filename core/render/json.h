@@ -15,7 +15,13 @@ json_t *gm_json_string(const char *text);
 const char *gm_json_device_type(uint8_t type);
 /* An event as in the contract; `block` is the number of its allocation, null where there is none. */
 json_t *gm_json_event(const struct gm_model *model, uint32_t number);
-/* Writes one value and a newline, and lets go of it. NULL value: no memory. */
+/* Before the first value of a process: values get their memory as all of gpumem does (base/allocation.h). */
+void gm_json_begin(void);
+/*
+ * Writes one value and a newline, and releases it. NULL value: no memory. Nothing is written if any allocation failed on the way
+ * to it: fields may be missing in it.
+ */
+struct gm_error *gm_json_write_as(json_t *value, size_t flags, FILE *out); /* flags: jansson's */
 struct gm_error *gm_json_write(json_t *value, bool indent, FILE *out);
 
 #endif

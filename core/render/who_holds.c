@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "render/json.h"
 #include "render/pause.h"
 
 static const char *class_name(enum gm_reference_class class)
@@ -229,10 +230,5 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	        "omitted", (json_int_t)answer->omitted, "roots", (json_int_t)answer->roots,
 	        "omitted_roots", (json_int_t)answer->omitted_roots, "notes", notes, "scan", scan,
 	        "pause", gm_json_pause(&result->pause));
-	if (!root)
-		return &gm_error_no_memory;
-	int failed = json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-	json_decref(root);
-	fputc('\n', out);
-	return failed ? &gm_error_no_memory : NULL;
+	return gm_json_write_as(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER, out);
 }

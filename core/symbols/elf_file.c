@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/allocation.h"
 #include "base/cleanup.h"
 
 static struct gm_error *error_corrupt(const char *path, const char *why)
@@ -117,12 +118,14 @@ struct gm_error *gm_elf_open(const char *path, struct gm_elf **ret_file)
 		gm_elf_close(file);
 		return &gm_error_no_memory;
 	}
+	gm_allocation_watch();
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	struct gm_error *error = open_elf(elf, path, file);
 	/* The file is mapped (or is read now): no descriptor per library stays open in the
 	 * debugger. */
 	if (!error && elf_cntl(elf, ELF_C_FDREAD) != 0)
 		error = error_corrupt(path, "it cannot be read");
+	gm_allocation_watched();
 	if (error) {
 		if (elf && !file->elf)
 			elf_end(elf);
@@ -142,8 +145,10 @@ struct gm_error *gm_elf_open_memory(void *memory, size_t size, struct gm_elf **r
 		return &gm_error_no_memory;
 	}
 	file->memory = memory;
+	gm_allocation_watch();
 	Elf *elf = elf_memory(memory, size);
 	struct gm_error *error = open_elf(elf, "[vdso]", file);
+	gm_allocation_watched();
 	if (error) {
 		if (elf && !file->elf)
 			elf_end(elf);
@@ -171,7 +176,9 @@ Dwarf_CFI *gm_elf_cfi(struct gm_elf *file)
 {
 	if (!file->cfi_opened) {
 		file->cfi_opened = true;
+		gm_allocation_watch();
 		file->cfi = dwarf_getcfi_elf(file->elf);
+		gm_allocation_watched();
 	}
 	return file->cfi;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocation.h"
 #include "base/hash.h"
 
 /* The C++ ABI's demangler, from libstdc++ (there is no C header for it). */
@@ -20,6 +21,8 @@ char *gm_demangle(const char *linkage_name)
 		char *demangled = __cxa_demangle(linkage_name, NULL, NULL, &status);
 		if (demangled)
 			return demangled;
+		if (status == -1) /* no memory */
+			gm_allocation_note_failure();
 	}
 	return strdup(linkage_name);
 }

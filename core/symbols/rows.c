@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allocation.h"
 #include "base/array.h"
 
 enum {
@@ -213,12 +214,14 @@ const struct gm_row *gm_rows_add(
 	struct gm_row row = {.address = address, .kind = GM_ROW_STOP};
 	Dwarf_Frame *frame = NULL;
 	bool signal = false;
+	gm_allocation_watch();
 	if (cfi && dwarf_cfi_addrframe(cfi, address - bias, &frame) == 0) {
 		int return_register = dwarf_frame_info(frame, NULL, NULL, &signal);
 		if (return_register == GM_RIP && (signal || !take_plain(frame, &row)))
 			take_full(rows, frame, signal, &row);
 		free(frame);
 	}
+	gm_allocation_watched();
 	struct gm_row *slot = free_slot(rows->slots, rows->capacity, address);
 	*slot = row;
 	rows->count++;

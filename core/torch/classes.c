@@ -1,5 +1,6 @@
 #include "torch/classes.h"
 
+#include "base/allocation.h"
 #include "torch/slots.h"
 
 #include <stdlib.h>
@@ -231,6 +232,8 @@ const char *gm_class_name(const struct gm_class *class)
 	int status;
 	if (!known->name) {
 		known->name = __cxa_demangle(known->linkage_name, NULL, NULL, &status);
+		if (!known->name && status == -1) /* no memory */
+			gm_allocation_note_failure();
 		if (known->name && known->kind == GM_CLASS_NODE)
 			last_component(known->name);
 	}
