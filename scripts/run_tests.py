@@ -230,6 +230,23 @@ def versions():
     return cases
 
 
+def learned_rows():
+    """Who holds what, told with learned rows alone: of the private Python, and of every one that is installed."""
+    sys.path.insert(0, str(ROOT / "tests" / "tools"))
+    import torch_matrix
+
+    pythons = {"private": sys.executable, **{entry: torch_matrix.python_of(entry) for entry in torch_matrix.ENTRIES}}
+    files = [f"tests/e2e/{name}.py" for name in ("test_ways", "test_who_holds")]
+    cases = []
+    for entry, python in pythons.items():
+        if python:
+            print(f"   {entry}, learned", flush=True)
+            env = {"GPUMEM_TEST_LEARNED": "1", "GPUMEM_TEST_PYTHON": str(python)}
+            found = python_tests(f"learned-{entry}", files, 14400, ["--long"], env)
+            cases += [Case(f"{entry}, learned: {case.name}", case.outcome, case.text) for case in found]
+    return cases
+
+
 # --- all of it ------------------------------------------------------------------------------------------
 
 
@@ -250,6 +267,7 @@ def stages(options):
     yield "end to end", lambda: python_tests("e2e", ["tests/e2e"], 86400 if options.all else 14400, together)
     if options.all:
         yield "other versions of CPython and PyTorch", versions
+        yield "learned rows alone", learned_rows
 
 
 def main():

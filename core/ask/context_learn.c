@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "image/layouts_file.h"
 #include "learn/learn.h"
 #include "torch/readers.h"
 
@@ -58,7 +59,7 @@ struct gm_error *gm_context_learn(
 	if (context->progress)
 		context->progress->show(
 		        context->progress->context, "learning this PyTorch, once", 0, 1);
-	_cleanup_close_ int lock = gm_torch_kept_lock();
+	_cleanup_close_ int lock = gm_layouts_kept_lock();
 	/* whoever had the lock before may have learned it */
 	gm_try(gm_torch_kept_find(&builds, ret_learned, ret_fresh));
 	struct gm_error *error = *ret_fresh ? NULL : learn(context, &builds, ret_learned);

@@ -4,6 +4,7 @@
 
 #include "ask/context_learn.h"
 #include "base/cleanup.h"
+#include "image/layouts_file.h"
 #include "learn/python.h"
 #include "torch/learned.h"
 
@@ -34,7 +35,7 @@ static struct gm_error *learn(struct gm_context *context)
 	struct gm_learn_python_result result;
 	struct gm_python_build build;
 
-	_cleanup_close_ int lock = gm_torch_kept_lock();
+	_cleanup_close_ int lock = gm_layouts_kept_lock();
 	/* whoever had the lock before may have learned it */
 	gm_try(gm_python_build(context->image, context->symbols, context->layouts, &build));
 	if (build.known)

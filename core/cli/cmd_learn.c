@@ -78,18 +78,10 @@ static struct gm_error *save_both(const char *path, const struct gm_torch_learne
         const struct gm_python_learned *python)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL, *both = NULL;
-	size_t size;
-	if (!python)
-		return gm_torch_learned_save(path, torch);
-	gm_try(gm_python_learned_text(python, &first));
-	gm_try(gm_torch_learned_text(torch, &second, &size));
-	/* without the head and the checksum of a file of its own */
-	const char *from = strchr(second, '\n') + 1;
-	char *end = second + size - 1;
-	while (end > from && end[-1] != '\n')
-		end--;
-	*end = 0;
-	if (asprintf(&both, "%s%s", first, from) < 0)
+	if (python)
+		gm_try(gm_python_learned_text(python, &first));
+	gm_try(gm_torch_learned_text(torch, &second));
+	if (asprintf(&both, "%s%s", first ? first : "", second) < 0)
 		return &gm_error_no_memory;
 	return gm_layouts_save(path, both);
 }

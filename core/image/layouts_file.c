@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -220,9 +221,34 @@ struct gm_error *gm_layouts_kept_load(
 	return NULL;
 }
 
+int gm_layouts_kept_lock(void)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_error_ struct gm_error *error = gm_layouts_kept_path(".lock", true, &path);
+	if (error)
+		return -1;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* whoever has it ends within its own time */
+	if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool is_set(const char *name, const char *but)
+{
+	const char *value = getenv(name);
+
+	return value && value[0] && strcmp(value, "0") != 0 && (!but || strcmp(value, but) != 0);
+}
+
 bool gm_layouts_are_hidden(void)
 {
-	const char *hide = getenv("GPUMEM_HIDE_ROWS");
+	return is_set("GPUMEM_HIDE_ROWS", "torch");
+}
 
-	return hide && hide[0] && strcmp(hide, "0") != 0 && strcmp(hide, "torch") != 0;
+bool gm_layouts_of_torch_are_hidden(void)
+{
+	return is_set("GPUMEM_HIDE_ROWS", NULL);
 }

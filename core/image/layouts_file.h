@@ -40,7 +40,11 @@ struct gm_error *gm_layouts_kept_path(const char *name, bool make, char **ret_pa
 struct gm_error *gm_layouts_kept_load(
         const char *name, char **ret_path, char **ret_text, size_t *ret_size);
 
-/* For tests of what is learned: shipped rows are not used (GPUMEM_HIDE_ROWS=1; =torch: PyTorch's only, torch/torch.c). */
+/* Two who would learn the same at once: the second waits, then finds it kept. To be closed; -1: there is no such folder. */
+int gm_layouts_kept_lock(void);
+
+/* For tests of what is learned: shipped rows are not used (GPUMEM_HIDE_ROWS=1; =torch: PyTorch's only). */
 bool gm_layouts_are_hidden(void);
+bool gm_layouts_of_torch_are_hidden(void);
 
 #endif

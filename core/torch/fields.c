@@ -31,7 +31,6 @@ enum {
 #define META AT(meta.size_of)
 #define VIEW AT(meta.view_size_of)
 #define NODE AT(node.size_of)
-#define SAVED AT(saved.size_of)
 #define OF_BLOCK AT(block.size_of)
 #define OF_TRACE AT(trace.size_of)
 
@@ -46,16 +45,12 @@ const struct gm_torch_field gm_torch_fields[] = {
         MAYBE(storage.context, 8, STORAGE, OBJECT),
         FIELD(storage.device, 2, STORAGE, OBJECT),
         FIELD(storage.size_bytes, 8, STORAGE, OBJECT),
-        MAYBE(storage.size_is_heap, 1, STORAGE, OBJECT),
-        MAYBE(storage.allocator, 8, STORAGE, OBJECT),
         FIELD(storage.python, 8, STORAGE, OBJECT),
 
         FIELD(tensor.size_of, 0, 0, OBJECT),
         FIELD(tensor.counts, 8, TENSOR, OBJECT),
         FIELD(tensor.storage, 8, TENSOR, OBJECT),
         FIELD(tensor.autograd_meta, 8, TENSOR, OBJECT),
-        MAYBE(tensor.extra_meta, 8, TENSOR, OBJECT),
-        MAYBE(tensor.version, 8, TENSOR, OBJECT),
         FIELD(tensor.python, 8, TENSOR, OBJECT),
         FIELD(tensor.dimensions, 8, TENSOR, OBJECT),
         FIELD(tensor.sizes, 8, TENSOR, OBJECT),
@@ -70,8 +65,6 @@ const struct gm_torch_field gm_torch_fields[] = {
         FIELD(meta.grad_fn, 8, META, OBJECT),
         FIELD(meta.grad_accumulator, 8, META, OBJECT),
         FIELD(meta.requires_grad, 1, META, OBJECT),
-        MAYBE(meta.hooks, 8, META, OBJECT),
-        MAYBE(meta.post_accumulate_hooks, 8, META, OBJECT),
         FIELD(meta.view_size_of, 0, 0, OBJECT),
         FIELD(meta.view_backward, 8, VIEW, OBJECT),
         FIELD(meta.view_backward_set, 1, VIEW, OBJECT),
@@ -89,13 +82,6 @@ const struct gm_torch_field gm_torch_fields[] = {
         MAYBE(node.python_object, 8, 0, FAR),
 
         FIELD(saved.size_of, 0, 0, OBJECT),
-        MAYBE(saved.data, 8, SAVED, OBJECT),
-        MAYBE(saved.saved_original, 1, SAVED, OBJECT),
-        MAYBE(saved.is_leaf, 1, SAVED, OBJECT),
-        MAYBE(saved.is_output, 1, SAVED, OBJECT),
-        MAYBE(saved.hooks, 8, SAVED, OBJECT),
-        MAYBE(saved.grad_fn, 8, SAVED, OBJECT),
-        MAYBE(saved.grad_accumulator, 8, SAVED, OBJECT),
 
         MAYBE(hooks.dict, 8, 0, FAR),
         MAYBE(hooks.metadata_dict, 8, 0, FAR),
@@ -157,7 +143,6 @@ const struct gm_torch_field gm_torch_fields[] = {
         FIELD(allocator.pool_unmapped, 8, 0, FAR),
         FIELD(allocator.private_large, 8, 0, FAR),
         FIELD(allocator.private_small, 8, 0, FAR),
-        MAYBE(allocator.set_first, 8, 0, ENTRY),
         FIELD(allocator.set_header, 8, 0, ENTRY),
         FIELD(allocator.set_count, 8, 0, ENTRY),
         FIELD(allocator.set_node_value, 8, 0, 32), /* blocks.c reads five words of a node */
@@ -173,7 +158,6 @@ const struct gm_torch_field gm_torch_fields[] = {
 
         MAYBE(trace.size_of, 0, 0, TRACE),
         MAYBE(trace.action, 4, OF_TRACE, TRACE),
-        MAYBE(trace.device, 2, OF_TRACE, TRACE),
         MAYBE(trace.address, 8, OF_TRACE, TRACE),
         MAYBE(trace.context, 8, OF_TRACE, TRACE),
         MAYBE(trace.stream, 8, OF_TRACE, TRACE),

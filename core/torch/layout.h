@@ -1,10 +1,9 @@
 /*
  * Layouts of PyTorch's C++ objects, one table per range of versions. Internal to core/torch.
  *
- * Everything here is a byte offset into an object of the target. The fields of classes that PyTorch
- * publishes come from its headers: tests/tools/torch_offsets.cpp prints them from an installed wheel. The
- * allocator's own structs (c10/cuda/CUDACachingAllocator.cpp) are in no header: tests/tools/torch_allocator.py finds
- * them in a live process, and the code of libc10_cuda.so shows them (docs/torch-layouts.md tells how).
+ * Everything here is a byte offset into an object of the target. `gpumem learn` finds them in a live process
+ * (docs/learning.md). The classes that PyTorch publishes are in its headers too: tests/tools/torch_offsets.cpp prints them
+ * from an installed wheel. The allocator's own structs (c10/cuda/CUDACachingAllocator.cpp) are in no header.
  */
 #ifndef GM_TORCH_LAYOUT_H
 #define GM_TORCH_LAYOUT_H
@@ -34,12 +33,11 @@ struct gm_torch_layout {
 	bool packed_python_bit;
 
 	struct {
-		uint16_t size_of, counts, data, context, device, size_bytes, size_is_heap,
-		        allocator, python;
+		uint16_t size_of, counts, data, context, device, size_bytes, python;
 	} storage; /* c10/core/StorageImpl.h */
 
 	struct {
-		uint16_t size_of, counts, storage, autograd_meta, extra_meta, version, python;
+		uint16_t size_of, counts, storage, autograd_meta, python;
 		uint16_t dimensions,
 		        sizes; /* SizesAndStrides: size_, then 5 + 5 words or a pointer */
 		uint16_t inline_dimensions;
@@ -48,7 +46,6 @@ struct gm_torch_layout {
 
 	struct {
 		uint16_t size_of, grad, grad_fn, grad_accumulator, requires_grad;
-		uint16_t hooks, post_accumulate_hooks;
 		uint16_t view_size_of, view_backward,
 		        view_backward_set; /* DifferentiableViewMeta */
 		uint16_t view_forward, view_forward_set;
@@ -69,8 +66,7 @@ struct gm_torch_layout {
 	} node;                        /* torch/csrc/autograd/function.h, from 2.13 on node.h */
 
 	struct {
-		uint16_t size_of, data, saved_original, is_leaf, is_output, hooks, grad_fn,
-		        grad_accumulator;
+		uint16_t size_of;
 	} saved; /* torch/csrc/autograd/saved_variable.h */
 
 	/* what PyTorch's C++ objects own of Python, through small objects of their own; a vtable comes first */
@@ -124,8 +120,7 @@ struct gm_torch_layout {
 		 * is a third set between the two, of the same blocks in another order. */
 		uint16_t pool_blocks, pool_unmapped;
 		uint16_t private_large, private_small; /* PrivatePool */
-		uint16_t set_first, set_header,
-		        set_count; /* std::set: leftmost, header node, size */
+		uint16_t set_header, set_count;        /* std::set: header node, size */
 		uint16_t set_node_value;
 		struct gm_flat_hash_layout hash;
 		/* DeviceCachingAllocator; 0: not in this table, and then not known of that version */
@@ -138,13 +133,14 @@ struct gm_torch_layout {
 
 	struct {
 		uint16_t size_of; /* 0: not in this table */
-		uint16_t action, device, address, context, stream, size;
+		uint16_t action, address, context, stream, size;
 	} trace; /* TraceEntry */
 };
 
-/* Of versions before the newest, oldest first (layout_older.c). */
-enum { GM_TORCH_LAYOUTS_OLDER = 11 };
-extern const struct gm_torch_layout gm_torch_layouts_older[GM_TORCH_LAYOUTS_OLDER];
+/* All rows, oldest first, and what versions they are of, for messages: layout_rows.c, made from what was learned. */
+extern const struct gm_torch_layout gm_torch_layouts[];
+extern const size_t gm_torch_layout_count;
+extern const char gm_torch_layout_range[];
 
 /* The tables, newest first; NULL beyond the last. */
 const struct gm_torch_layout *gm_torch_layout_at(size_t index);

@@ -1,18 +1,13 @@
 /*
- * Rows of layouts that were learned (core/learn): their file, and the folder in which they are kept.
+ * Rows of layouts that were learned (core/learn), as a section of a file of layouts (image/layouts_file.h).
  *
- * A row belongs to builds, not to a version: it is known by the GNU build-ids of PyTorch's libraries. The file is text, a line
- * each, "[torch]" begins the section of PyTorch's row, and sections that a reader does not know are passed over:
+ * A row belongs to builds, not to a version: it is known by the GNU build-ids of PyTorch's libraries.
  *
- *     gpumem layouts 1
  *     [torch]
  *     version 2.15.0+cu132
  *     build libc10.so 8a77af199fee41d006ecf9057c403ca29219bb60
  *     field storage.size_of 96
  *     missing storage.context fits nowhere
- *     end 1c291ca3
- *
- * The last line has the CRC-32 of all that stands before it.
  */
 #ifndef GM_TORCH_LEARNED_H
 #define GM_TORCH_LEARNED_H
@@ -46,21 +41,13 @@ const char *gm_torch_builds_differ(
 struct gm_error *gm_torch_learned_parse(
         const char *path, const char *text, size_t size, struct gm_torch_learned *ret_learned);
 struct gm_error *gm_torch_learned_load(const char *path, struct gm_torch_learned *ret_learned);
-/* The file's text; the caller frees it. */
-struct gm_error *gm_torch_learned_text(
-        const struct gm_torch_learned *learned, char **ret_text, size_t *ret_size);
-struct gm_error *gm_torch_learned_save(const char *path, const struct gm_torch_learned *learned);
+/* Its section, for gm_layouts_save(); the caller frees it. */
+struct gm_error *gm_torch_learned_text(const struct gm_torch_learned *learned, char **ret_text);
 
-/*
- * The folder of kept rows: $XDG_CACHE_HOME/gpumem/layouts, or ~/.cache/gpumem/layouts. It is opened once and worked in by its
- * descriptor; what is not this user's own is not believed.
- */
-struct gm_error *gm_torch_kept_folder(int *ret_folder, char **ret_path); /* makes it */
+/* In the folder of kept rows (image/layouts_file.h). */
 struct gm_error *gm_torch_kept_find(const struct gm_torch_builds *builds,
         struct gm_torch_learned *ret_learned, bool *ret_found);
 /* *ret_path: the file, which the caller frees. */
 struct gm_error *gm_torch_kept_save(const struct gm_torch_learned *learned, char **ret_path);
-/* Two who would learn the same at once: the second waits, then finds it kept. -1: there is no such folder. */
-int gm_torch_kept_lock(void);
 
 #endif

@@ -72,8 +72,8 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 		return false;
 	storage.data = gm_word(object, layout->storage.data);
 	storage.size = gm_word(object, layout->storage.size_bytes);
-	/* a symbolic size: no number */
-	if (layout->storage.size_is_heap && object[layout->storage.size_is_heap])
+	/* a c10::SymInt whose top bits say that it is symbolic: no number (c10/core/SymInt.h, MAX_UNREPRESENTABLE_INT) */
+	if (storage.size >> 62 == 2)
 		storage.size = 0;
 	if (storage.size > UINT64_C(1) << 48)
 		return false;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "image/layouts_file.h"
 #include "torch/internal.h"
 #include "torch/names.h"
 
@@ -80,12 +81,6 @@ static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *
 	        symbols, c10, "_ZN3c105ErrorC1ENS_14SourceLocationESs", &address, NULL);
 }
 
-static bool shipped_are_hidden(void)
-{
-	const char *hide = getenv("GPUMEM_HIDE_ROWS"); /* for tests of what is learned */
-	return hide && hide[0] && strcmp(hide, "0") != 0;
-}
-
 /* A row of the named file, one that is shipped, or one that was learned and kept. NULL layout: there is none. */
 static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 {
@@ -104,7 +99,7 @@ static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 			        layouts, other, learned.builds.version, torch->version);
 		found = true;
 	} else {
-		torch->layout = shipped_are_hidden()
+		torch->layout = gm_layouts_of_torch_are_hidden()
 		                        ? NULL
 		                        : gm_torch_layout_for(torch->version, torch->old_strings);
 		if (!torch->layout)

@@ -172,6 +172,20 @@ def can_trace():
     return None if "Program stopped" in run.out else f"gdb cannot start a program here: {run.out.strip()[-200:]}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def learned_rows(tmp_path_factory):
+    """With GPUMEM_TEST_LEARNED=1 the rows that gpumem ships are hidden, and those of the tests' Python are learned first:
+    what is asked then is answered by learned rows alone."""
+    if os.environ.get("GPUMEM_TEST_LEARNED", "0") in ("", "0"):
+        return
+    folder = tmp_path_factory.mktemp("learned")
+    os.environ.update(GPUMEM_HIDE_ROWS="1", XDG_CACHE_HOME=str(folder), GPUMEM_LEARN_LIMIT="300")
+    run_process([BUILD / "bin" / "gpumem", "learn", PYTHON]).check()
+    kept = sorted(path.name.split("-")[0] for path in (folder / "gpumem" / "layouts").glob("*.layouts"))
+    assert kept == ["python", "torch"], kept
+    os.environ["GPUMEM_NO_LEARN"] = "1"  # what was learned has to do
+
+
 @pytest.fixture(scope="session")
 def root():
     return ROOT

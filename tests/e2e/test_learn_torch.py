@@ -9,25 +9,8 @@ import pytest
 from conftest import BUILD, PYTHON, ROOT
 
 PROBE = ROOT / "core/learn/torch/probe.py"
-# Why a field of the row is not learned: no code reads it.
-NOT_READ = {
-    "storage.allocator",
-    "tensor.extra_meta",
-    "tensor.version",
-    "meta.hooks",
-    "meta.post_accumulate_hooks",
-    "saved.data",
-    "saved.saved_original",
-    "saved.is_leaf",
-    "saved.is_output",
-    "saved.hooks",
-    "saved.grad_fn",
-    "saved.grad_accumulator",
-    "allocator.set_first",
-    "trace.device",
-}
 # What a build with the old std::string has is told by libc10's symbols.
-NOT_LEARNED = {"old_strings", "storage.size_is_heap"}
+NOT_LEARNED = {"old_strings"}
 
 
 def fields(text):
@@ -54,7 +37,7 @@ def shipped(run):
 
 def test_every_field_that_is_read_is_learned_as_it_is_shipped(learned, shipped):
     found = fields(learned)
-    unknown = {name for name, value in shipped.items() if value == 0} | NOT_READ | NOT_LEARNED
+    unknown = {name for name, value in shipped.items() if value == 0} | NOT_LEARNED
     assert {name: found.get(name) for name in shipped if name not in unknown} == {
         name: value for name, value in shipped.items() if name not in unknown
     }
@@ -67,7 +50,7 @@ def test_with_no_shipped_row_it_is_proved_and_kept_the_same(run_gpumem, shipped,
     assert "of PyTorch" in done.out and "proved on the live objects of a probe" in done.out
     kept = fields((tmp_path / "row").read_text().split("[torch]\n")[1])
     assert {name: value for name, value in kept.items() if value != shipped[name]} == {}
-    assert {name for name, value in shipped.items() if value and name not in kept} <= NOT_READ | NOT_LEARNED
+    assert {name for name, value in shipped.items() if value and name not in kept} <= NOT_LEARNED
 
 
 def test_nothing_that_was_sought_is_missing(learned, shipped):

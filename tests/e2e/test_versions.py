@@ -25,14 +25,11 @@ FIELDS = {
     "data_ptr_.ptr_.data_": "data",
     "data_ptr_.ptr_.ctx_": "context",
     "data_ptr_.device_": "device",
-    "size_bytes_is_heap_allocated_": "size_is_heap",
     "pyobj_slot_.pyobj_": "python",
-    "version_counter_": "version",
     "sizes_and_strides_.size_": "dimensions",
     "sizes_and_strides_.outOfLineStorage_": "sizes",
     "data_type_": "dtype",
     "device_opt_": "device",
-    "post_acc_grad_hooks_": "post_accumulate_hooks",
     "pyobj_": "python",
     "combined_refcount_": "counts",
 }
@@ -77,22 +74,8 @@ def torch_version(run):
 def table(run, torch_version):
     """{"block.size": 56}: what core/torch has of this version."""
     version, _, new_strings = torch_version
-    text = run([BUILD / "tests" / "torch_layout", version, *([] if new_strings == "1" else ["old"])]).check().out
-    return {name: int(value) for name, value in re.findall(r"^(\w+\.\w+) (\d+)$", text, re.M)}
-
-
-def test_the_allocators_table_is_what_a_live_process_shows(run_gpumem, table):
-    command = ["run", "--sim=8GiBx3", "--", PYTHON, "-W", "ignore", TOOLS / "torch_allocator.py"]
-    text = run_gpumem(*command).check().out
-    found = {}
-    for name, value, rest in re.findall(r"^((?:block|allocator|trace)\.\w+) (0x[0-9a-f]+)(.*)$", text, re.M):
-        if "AMBIGUOUS" not in rest:
-            found[name] = int(value, 16)
-    assert {name: value for name, value in found.items() if name in table} == {
-        name: value for name, value in table.items() if name in found
-    }
-    wanted = {name for name in table if name.startswith(("block.", "allocator.", "trace."))}
-    assert wanted <= set(found), text
+    text = run([BUILD / "tests" / "torch_fields", version, *([] if new_strings == "1" else ["old"])]).check().out
+    return {name: int(value) for name, value in re.findall(r"^field (\w+\.\w+) (\d+)$", text, re.M)}
 
 
 @pytest.mark.long  # a compilation of PyTorch's headers
@@ -125,7 +108,7 @@ def test_the_table_of_classes_is_what_the_wheels_headers_say(table):
 
 @pytest.mark.parametrize("version", ["1.13.1", "2.3.1", "2.99.0", "3.0.0", "master"])
 def test_a_version_without_a_table_is_not_taken_for_another(run, version):
-    finished = run([BUILD / "tests" / "torch_layout", version]).check(1)
+    finished = run([BUILD / "tests" / "torch_fields", version]).check(1)
     assert finished.err.startswith("no table: there are those of 2.4 to 2.15;")
 
 

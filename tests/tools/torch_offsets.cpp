@@ -1,6 +1,6 @@
 /*
- * Where the fields of PyTorch's C++ objects lie, from the headers of an installed wheel: the source of the tables
- * in core/torch/layout.c. Only compiled, never linked or run: each offset is an immediate in the assembler's
+ * Where the fields of PyTorch's C++ objects lie, from the headers of an installed wheel: another source than
+ * learning, with which the rows are compared. Only compiled, never linked or run: each offset is an immediate in the assembler's
  * input, marked with "->". Run it with tests/tools/torch_offsets.sh PYTHON.
  */
 #include <torch/csrc/autograd/python_function.h>
@@ -58,16 +58,12 @@ int main()
 	OFFSET(c10::StorageImpl, data_ptr_.ptr_.ctx_);
 	OFFSET(c10::StorageImpl, data_ptr_.device_);
 	OFFSET(c10::StorageImpl, size_bytes_);
-	OFFSET(c10::StorageImpl, size_bytes_is_heap_allocated_);
-	OFFSET(c10::StorageImpl, allocator_);
 	OFFSET(c10::StorageImpl, pyobj_slot_.pyobj_);
 
 	SIZE(c10::TensorImpl);
 	OFFSET(c10::TensorImpl, refcounts_);
 	OFFSET(c10::TensorImpl, storage_);
 	OFFSET(c10::TensorImpl, autograd_meta_);
-	OFFSET(c10::TensorImpl, extra_meta_);
-	OFFSET(c10::TensorImpl, version_counter_);
 	OFFSET(c10::TensorImpl, pyobj_slot_.pyobj_);
 	OFFSET(c10::TensorImpl, sizes_and_strides_.size_);
 	OFFSET(c10::TensorImpl, sizes_and_strides_.outOfLineStorage_);
@@ -80,8 +76,6 @@ int main()
 	OFFSET(AutogradMeta, grad_);
 	OFFSET(AutogradMeta, grad_fn_);
 	OFFSET(AutogradMeta, grad_accumulator_);
-	OFFSET(AutogradMeta, hooks_);
-	OFFSET(AutogradMeta, post_acc_grad_hooks_);
 	OFFSET(AutogradMeta, requires_grad_);
 	SIZE(DifferentiableViewMeta);
 	OFFSET(DifferentiableViewMeta, backward_info_);
@@ -100,13 +94,6 @@ int main()
 	SIZE(PyNode);
 
 	SIZE(SavedVariable);
-	OFFSET(SavedVariable, data_);
-	OFFSET(SavedVariable, saved_original_);
-	OFFSET(SavedVariable, is_leaf_);
-	OFFSET(SavedVariable, is_output_);
-	OFFSET(SavedVariable, hooks_);
-	OFFSET(SavedVariable, grad_fn_);
-	OFFSET(SavedVariable, grad_accumulator_);
 
 	OFFSET(PyFunctionTensorPreHook, dict);
 	OFFSET(PyFunctionPreHook, dict);
