@@ -15,6 +15,7 @@ enum { TRIES = 20, BETWEEN_MICROSECONDS = 1500, STOPS = 3 };
 
 struct gm_pausing {
 	struct gm_stop stop;
+	struct gm_capture_room *room; /* NULL: none, or none any more */
 	unsigned depth;
 	double began;
 	struct gm_pause pause;
@@ -146,7 +147,7 @@ static struct gm_error *stop_and_look(
 		pausing->pause.state = consistent ? GM_PAUSED : GM_INCONSISTENT;
 		if (consistent || pausing->pause.tries >= TRIES) {
 			if (reading == GM_READS_MUCH &&
-			        gm_image_capture(image, &pausing->pause.copied))
+			        gm_image_capture(image, pausing->room, &pausing->pause.copied))
 				let_go(pausing);
 			return NULL;
 		}
@@ -172,8 +173,11 @@ static struct gm_error *begin(struct gm_context *context, enum gm_reading readin
 	}
 	/* While it still runs: what of it does not change. An error is found again, and told, by the question. */
 	gm_error_destroy(gm_context_torch(context, &torch));
+	if (reading == GM_READS_MUCH)
+		pausing->room = gm_capture_room_create(image);
 	hold_stop_signals(pausing);
 	struct gm_error *error = stop_and_look(context, image, reading);
+	gm_capture_room_destroy(gm_take(pausing->room));
 	if (error || !pausing->stop.pid)
 		release_stop_signals(pausing);
 	return error;

@@ -1,7 +1,8 @@
 /*
  * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and passes on to it what it
  * has no copy of. Of each mapping there is a stretch of our own address space as long as it is, with the pages that were
- * touched at their places.
+ * touched at their places. These stretches are made before the process is stopped (struct gm_capture_room), as far as its
+ * mappings are the same then.
  */
 #include "image/capture.h"
 
@@ -15,15 +16,15 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "base/team.h"
+#include "image/capture_room.h"
 #include "image/internal.h"
-#include "image/memory_left.h"
 
 enum {
 	PAGE = GM_PAGE_SIZE,
-	PAGES_PER_WORD = 64,
-	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
+	PAGES_PER_WORD = GM_STRETCH_PAGES_PER_WORD,
+	STEP = GM_STRETCH_STEP,
 	RANGES_PER_STEP = STEP / PAGE,
-	PIECE = 4 << 20, /* copied by one thread in one go */
+	PIECE = GM_STRETCH_PIECE,
 };
 
 struct captured {
@@ -262,6 +263,7 @@ struct piece {
 struct copying {
 	struct gm_image *image;
 	struct gm_capture *capture;
+	struct gm_capture_room *room; /* may be NULL */
 	GM_ARRAY(struct piece) pieces;
 	uint64_t most; /* bytes */
 };
@@ -288,24 +290,18 @@ static bool add_range(struct copying *copying, struct captured *captured, struct
 /* Where the mapping's copy will be, and what is to be copied. */
 static bool add_mapping(struct copying *copying, const struct gm_mapping *mapping)
 {
-	size_t size = (size_t)(mapping->end - mapping->start);
 	struct captured *captured = &copying->capture->items[copying->capture->count];
 	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
-	uint64_t *touched = calloc(size / PAGE / PAGES_PER_WORD + 1, sizeof(*touched));
-	void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!ranges || !touched || bytes == MAP_FAILED) {
-		if (bytes != MAP_FAILED)
-			munmap(bytes, size);
-		free(touched);
+	struct gm_stretch stretch;
+	if (!ranges)
 		return false;
-	}
-	/* as much time would go into the faults of small pages as into reading what goes there */
-	(void)madvise(bytes, size, MADV_HUGEPAGE);
-	*captured = (struct captured){.start = mapping->start,
-	        .end = mapping->end,
-	        .bytes = bytes,
-	        .touched = touched,
+	if (!gm_capture_room_take(copying->room, mapping, &stretch) &&
+	        !gm_stretch_init(&stretch, mapping))
+		return false;
+	*captured = (struct captured){.start = stretch.start,
+	        .end = stretch.end,
+	        .bytes = stretch.bytes,
+	        .touched = stretch.touched,
 	        .zero_rest = is_of_no_file(mapping)};
 	copying->capture->count++;
 	for (uint64_t at = mapping->start; at < mapping->end; at += STEP) {
@@ -380,15 +376,17 @@ static void destroy(struct gm_capture *capture)
 	free(capture);
 }
 
-bool gm_image_capture(struct gm_image *image, uint64_t *ret_bytes)
+bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint64_t *ret_bytes)
 {
-	if (image->capture || image->pid <= 0 || image->kind->one_reader || image->kind->lend_begin)
+	if (!gm_capture_is_possible(image))
 		return false;
 	struct gm_capture *capture = calloc(1, sizeof(*capture));
 	if (!capture)
 		return false;
 	capture->under = image->kind;
-	struct copying copying = {.image = image, .capture = capture, .most = gm_memory_left() / 2};
+	/* with a room, most of the memory is ours already */
+	struct copying copying = {
+	        .image = image, .capture = capture, .room = room, .most = gm_capture_most(room)};
 	bool done = gm_image_resident(image) <= copying.most && copy(&copying);
 	gm_array_deinit(&copying.pieces);
 	if (!done) {

@@ -12,11 +12,21 @@
 #include "image/image.h"
 
 /*
+ * Memory for a copy, got from the kernel before the process is stopped: the kernel zeroes each page that it gives, which
+ * takes longer than to copy something there. A hint only: the process runs on, and what it maps or touches in the meantime
+ * gets its memory when it is copied.
+ */
+struct gm_capture_room;
+/* NULL: there is no memory for a copy, or this is not a process that can be copied. */
+struct gm_capture_room *gm_capture_room_create(struct gm_image *image);
+void gm_capture_room_destroy(struct gm_capture_room *room);
+
+/*
  * Call it of a process that is stopped, in the thread that traces it. True: from now on, until
  * gm_image_capture_end(), everything about the image is of this moment. False: nothing has changed; there is no memory
- * for it, or it is no process.
+ * for it, or it is no process. `room` may be NULL; what the copy needs of it is taken out of it.
  */
-bool gm_image_capture(struct gm_image *image, uint64_t *ret_bytes);
+bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint64_t *ret_bytes);
 /* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget cached pages, before the next read. */
 void gm_image_capture_end(struct gm_image *image);
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import truth
+
 PROGRAM = Path(__file__).parent / "programs" / "states.py"
 STATES = {"used": "active_allocated", "pending": "active_pending_free", "free": "inactive"}
 SETTINGS = ["", "max_split_size_mb:40", "expandable_segments:True", "roundup_power2_divisions:4,garbage_collection_threshold:0.6"]
@@ -56,30 +58,51 @@ class Program:
         return json.loads(line)
 
 
-def walk(program, run_gpumem, seeds):
+def check_process(run_gpumem, program, said):
+    check(run_gpumem("segments", "--pid", program.pid, "--json").check().json(), said)
+
+
+def check_core(core, run_gpumem, program, said):
+    run_gpumem("core", program.pid, "-o", core).check()
+    try:
+        check(run_gpumem("segments", "--core", core, "--json").check().json(), said)
+        info = run_gpumem("info", "--core", core, "--json").check().json()
+        assert info["complete"] and info["gaps"] == []
+    finally:
+        core.unlink()
+
+
+def walk(program, run_gpumem, seeds, settings, core, core_each):
+    """Each state of the process; of one in `core_each`, and of the last, a core too."""
+    asked, wrongs = {"a process": 0, "a core": 0}, []
+
+    def ask(source, seed, question, *arguments):
+        asked[source] += 1
+        try:
+            question(*arguments)
+        except AssertionError as wrong:
+            wrongs.append((source, f"seed {seed}: {wrong}"))
+
     for seed in seeds:
         said = program.state(seed)
-        try:
-            check(run_gpumem("segments", "--pid", program.pid, "--json").check().json(), said)
-        except AssertionError as wrong:
-            raise AssertionError(f"seed {seed} of {seeds}: {wrong}") from None
-    return said
+        ask("a process", seed, check_process, run_gpumem, program, said)
+        if (seed - seeds[0]) % core_each == core_each - 1 or seed == seeds[-1]:
+            ask("a core", seed, check_core, core, run_gpumem, program, said)
+    for source, count in asked.items():
+        wrong = [text for one, text in wrongs if one == source]
+        truth.note("segments", source, "states", count, count - len(wrong), f"{settings} {seeds}", wrong)
+    assert not wrongs, f"{len(wrongs)} wrong of {asked}, the first: {wrongs[0]}"
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_segments_of_random_states_are_pytorchs(spawn, python, sim_env, run_gpumem, settings, tmp_path):
-    program = Program(spawn, python, sim_env("4GiB"), settings)
-    said = walk(program, run_gpumem, range(12))
-    core = tmp_path / "core"
-    run_gpumem("core", program.pid, "-o", core).check()
-    check(run_gpumem("segments", "--core", core, "--json").check().json(), said)
-    info = run_gpumem("info", "--core", core, "--json").check().json()
-    assert info["complete"] and info["gaps"] == []
+    walk(Program(spawn, python, sim_env("4GiB"), settings), run_gpumem, range(12), settings, tmp_path / "core", 12)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_segments_of_many_random_states_are_pytorchs(spawn, python, sim_env, run_gpumem, settings):
+def test_segments_of_many_random_states_are_pytorchs(spawn, python, sim_env, run_gpumem, settings, tmp_path):
     first = int(os.environ.get("GPUMEM_TEST_SEED") or random.randrange(1 << 30))
-    walk(Program(spawn, python, sim_env("4GiB"), settings), run_gpumem, range(first, first + 500))
+    program = Program(spawn, python, sim_env("4GiB"), settings)
+    walk(program, run_gpumem, range(first, first + 500), settings, tmp_path / "core", 5)

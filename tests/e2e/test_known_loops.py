@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import truth
 from conftest import PYTHON
 
 PROGRAM = Path(__file__).parent / "programs" / "known_loops.py"
@@ -113,6 +114,9 @@ def worst(counter):
 
 def check(run_gpumem, folder, seeds):
     phases, categories = rates(run_gpumem, folder, seeds)
+    for question, counter in (("phases", phases), ("categories", categories)):
+        asked = sum(counter.values())
+        truth.note(question, "a recording", "bytes", asked, round(right(counter) * asked), seeds[0], worst(counter))
     assert sum(phases.values()) > 0.5 * sum(categories.values())
     assert right(phases) >= 0.97, worst(phases)
     assert right(categories) >= 0.99, worst(categories)

@@ -52,19 +52,53 @@ struct fixture {
 	uint64_t bytes;
 };
 
+static int open_child(struct fixture *fixture)
+{
+	fixture->child = child_start(prepare);
+	child_sleeps(fixture->child.pid, fixture->child.pid);
+	return gm_image_open_pid(fixture->child.pid, &fixture->image) ? -1 : 0;
+}
+
+static int capture(struct fixture *fixture, struct gm_capture_room *room)
+{
+	struct gm_stop stop;
+	if (gm_stop_begin(fixture->image, &stop))
+		return -1;
+	bool captured = gm_image_capture(fixture->image, room, &fixture->bytes);
+	gm_stop_end(&stop);
+	gm_capture_room_destroy(room);
+	return captured ? 0 : -1;
+}
+
 static int open_and_capture(void **state)
 {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	struct gm_stop stop;
-	fixture->child = child_start(prepare);
-	*state = fixture;
-	child_sleeps(fixture->child.pid, fixture->child.pid);
-	if (gm_image_open_pid(fixture->child.pid, &fixture->image) ||
-	        gm_stop_begin(fixture->image, &stop))
+	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
+	return open_child(fixture) ? -1 : capture(fixture, NULL);
+}
+
+static int open_and_capture_to_a_room(void **state)
+{
+	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
+	if (open_child(fixture))
 		return -1;
-	bool captured = gm_image_capture(fixture->image, &fixture->bytes);
-	gm_stop_end(&stop);
-	return captured ? 0 : -1;
+	struct gm_capture_room *room = gm_capture_room_create(fixture->image);
+	return room ? capture(fixture, room) : -1;
+}
+
+/* The room is made before the child changes what it has, and takes one mapping away. */
+static int capture_later(void **state)
+{
+	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
+	if (open_child(fixture))
+		return -1;
+	struct gm_capture_room *room = gm_capture_room_create(fixture->image);
+	kill(fixture->child.pid, SIGUSR1);
+	for (uint64_t word = 0; room && word != 8; usleep(1000))
+		if (!gm_image_try_u64(fixture->image, fixture->child.words[0] + 8, &word))
+			return -1;
+		else
+			gm_image_invalidate(fixture->image);
+	return room && !gm_image_refresh(fixture->image) ? capture(fixture, room) : -1;
 }
 
 static int end(void **state)
@@ -171,6 +205,19 @@ static void threads_and_registers_are_kept(void **state)
 	free(threads);
 }
 
+/* Pages and mappings that came or went since the room was made. */
+static void a_room_is_a_hint_only(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t *words = fixture->child.words;
+	uint64_t word;
+	child_end(&fixture->child);
+	for (uint64_t page = 1; page < PAGES; page++)
+		assert_int_equal(read_word(fixture->image, words[0] + page * PAGE), 7);
+	assert_int_equal(read_word(fixture->image, words[1]), 7);
+	assert_false(gm_image_try_u64(fixture->image, words[2], &word));
+}
+
 static void afterwards_the_process_is_read_again(void **state)
 {
 	struct fixture *fixture = *state;
@@ -195,6 +242,11 @@ int main(void)
 	                threads_and_registers_are_kept, open_and_capture, end),
 	        cmocka_unit_test_setup_teardown(
 	                afterwards_the_process_is_read_again, open_and_capture, end),
+	        cmocka_unit_test_setup_teardown(
+	                what_is_read_is_of_the_moment, open_and_capture_to_a_room, end),
+	        cmocka_unit_test_setup_teardown(
+	                touched_are_the_pages_that_were, open_and_capture_to_a_room, end),
+	        cmocka_unit_test_setup_teardown(a_room_is_a_hint_only, capture_later, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
