@@ -3,6 +3,7 @@
  * ELF header in the image's own memory, so that no file is opened for it: a process has hundreds of
  * libraries and a question needs a handful.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -112,10 +113,19 @@ static bool has_code(const struct gm_mapping *mappings, size_t count, size_t fir
 	return false;
 }
 
-static const char *base_name(const char *path)
+/* "libc10.so", also of one that was deleted or replaced on disk while it is mapped. The path says so: the file's bytes are
+ * then had by the kernel's link alone (image/live.c). */
+static const char *base_name(struct gm_symbols *symbols, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
+	static const char mark[] = " (deleted)";
+	char name[NAME_MAX + 1];
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	size_t size = strlen(base), tail = sizeof(mark) - 1;
+	if (size <= tail || size > NAME_MAX || strcmp(base + size - tail, mark) != 0)
+		return gm_names_string(&symbols->names, base);
+	memcpy(name, base, size - tail);
+	name[size - tail] = 0;
+	return gm_names_string(&symbols->names, name);
 }
 
 /* The module's slot: the one it had before, or a new one. False: no memory or no slot. */
@@ -137,7 +147,7 @@ static bool place_module(struct gm_symbols *symbols, struct gm_module *found,
 	if (symbols->count >= GM_MODULES_MAX)
 		return true;
 	const char *path = gm_names_string(&symbols->names, mapping->path);
-	const char *name = gm_names_string(&symbols->names, base_name(mapping->path));
+	const char *name = base_name(symbols, mapping->path);
 	if (!path || !name)
 		return false;
 	found->id = (uint32_t)symbols->count;

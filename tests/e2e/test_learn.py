@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -137,6 +138,51 @@ def test_of_a_python_that_was_deleted_while_it_runs_nothing_is_started(sim_env, 
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@pytest.fixture
+def own_torch(sim_env, tmp_path):
+    """(pid, address, libc10.so) of a program whose PyTorch is as the tests' one, with a libc10.so of its own."""
+    shown = subprocess.run([PYTHON, "-W", "ignore", "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True)
+    real, site = Path(shown.stdout.strip()), tmp_path / "site"
+    library = site / "torch" / "lib" / "libc10.so"
+    library.parent.mkdir(parents=True)
+    for at, of in ((site, real.parent), (site / "torch", real), (library.parent, real / "lib")):
+        for path in of.iterdir():
+            if path.name not in ("torch", "lib", "libc10.so") or (path.name == "lib" and of != real):
+                (at / path.name).symlink_to(path)
+    shutil.copy(real / "lib" / "libc10.so", library)
+    process = subprocess.Popen(
+        [str(PYTHON), "-W", "ignore", "-c", HELD], env={**sim_env(), "PYTHONPATH": str(site)}, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        pid, kept, _ = json.loads(process.stdout.readline())
+        assert f"{library}\n" in Path(f"/proc/{pid}/maps").read_text()
+        yield pid, kept, library
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_of_a_pytorch_that_was_deleted_while_it_runs_nothing_is_learned(own_torch, tmp_path, run_gpumem):
+    pid, kept, library = own_torch
+    library.unlink()
+    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=400).check(4).err
+    assert f"learn: process {pid} has a PyTorch loaded that was deleted or replaced on disk" in err
+    assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
+
+
+def test_a_row_of_what_replaced_a_pytorch_on_disk_is_not_believed(own_torch, tmp_path, run_gpumem):
+    pid, kept, library = own_torch
+    code = library.read_bytes()
+    note = code.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16  # NT_GNU_BUILD_ID, of 20 bytes
+    beside = library.with_name("new")
+    beside.write_bytes(code[:note] + bytes(byte ^ 0xFF for byte in code[note : note + 20]) + code[note + 20 :])
+    beside.rename(library)
+    err = run_gpumem("who-holds", kept, "--pid", pid, env=environment(tmp_path), timeout=400).check(4).err
+    assert f"learn: process {pid} has a PyTorch loaded that was deleted or replaced on disk" in err
+    assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
 
 
 # --- a core --------------------------------------------------------------------------------------------------------------
