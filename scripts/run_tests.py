@@ -225,7 +225,7 @@ def versions():
             continue
         print(f"   {entry}", flush=True)
         files = [f"tests/e2e/{name}.py" for name in torch_matrix.TESTS]
-        found = python_tests(entry, files, 14400, ["--long"], {"GPUMEM_TEST_PYTHON": str(python)})
+        found = python_tests(entry, files, 43200, ["--long"], {"GPUMEM_TEST_PYTHON": str(python)})
         cases += [Case(f"{entry}: {case.name}", case.outcome, case.text) for case in found]
     return cases
 

@@ -155,7 +155,8 @@ from torch.utils.data import DataLoader, Dataset
 class Rows(Dataset):
     def __len__(self): return 8
     def __getitem__(self, i): return torch.full((1000,), float(i))
-for batch in DataLoader(Rows(), batch_size=2, num_workers=2): pass
+# from 3.14 on Python starts workers by a server unless it is told to fork
+for batch in DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context="fork"): pass
 """
 
 

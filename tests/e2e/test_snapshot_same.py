@@ -64,9 +64,12 @@ def test_both_have_the_same_steps_and_loop(both, run_gpumem):
     assert theirs["complete"], theirs["gaps"]
 
 
-def category(block):
-    """Without native stacks autocast's copies of weights cannot be told from activations: docs/truth.md."""
-    return "activation" if block["category_reason"].startswith("autocast converted a parameter") else block["category"]
+def categories(block, stacks):
+    """What a snapshot may say of the block: without native stacks autocast's copies of weights cannot be told from activations
+    (docs/truth.md), or, where the forward pass itself frees them, as on PyTorch 2.13, from what it needs for a moment."""
+    if stacks == "python" and block["category_reason"].startswith("autocast converted a parameter"):
+        return {"activation", "temporary"}
+    return {block["category"]}
 
 
 def test_the_peak_is_the_same_by_line_category_and_phase(both, run_gpumem):
@@ -90,8 +93,9 @@ def test_the_peak_is_the_same_by_line_category_and_phase(both, run_gpumem):
 
 def test_every_block_at_the_peak_has_the_same_category(both, run_gpumem):
     ours, theirs = (run_gpumem("blocks", path, "--at-peak", "--json").check().json()["blocks"] for path in (both.ours, both.theirs))
-    told = category if both.stacks == "python" else lambda block: block["category"]
-    by_address = {one["address"]: (one["size"], told(one), one["step"]) for one in ours}
-    differ = [(one["address"], one["size"], one["category_reason"], by_address.get(one["address"])) for one in theirs
-              if by_address.get(one["address"]) != (one["size"], one["category"], one["step"])]  # fmt: skip
-    assert len(theirs) == len(ours) and not differ, differ[:5]
+    by_address = {one["address"]: one for one in ours}
+    assert len(theirs) == len(ours) and {one["address"] for one in theirs} == set(by_address)
+    pairs = [(one, by_address[one["address"]]) for one in theirs]
+    differ = [pair for pair in pairs if any(pair[0][key] != pair[1][key] for key in ("size", "step"))
+              or pair[0]["category"] not in categories(pair[1], both.stacks)]  # fmt: skip
+    assert not differ, differ[:5]

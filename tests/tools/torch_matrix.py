@@ -67,23 +67,41 @@ ENTRIES = [
     "py3.15-torch2.15",
 ]
 
-# The end-to-end tests that `scripts/test --all` runs on each entry: those whose answers hang on a layout, an ABI, or
-# the simulated runtime.
+# The end-to-end tests that `scripts/test --all` runs on each entry: those whose answers hang on a layout, an ABI, the
+# interpreter's frames, or the simulated runtime.
 TESTS = [
     "test_versions",
     "test_torch",
-    "test_learn_torch",
     "test_against_pytorch",
     "test_linear_loop",
     "test_train_mlp",
     "test_who_holds",
     "test_ways",
+    "test_retained",
     "test_snapshot_today",
     "test_snapshot_same",
+    "test_agent",
+    "test_agent_edges",
+    "test_agent_ends",
+    "test_agent_forward",
+    "test_agent_live",
+    "test_agent_marks",
+    "test_agent_ring",
+    "test_agent_stacks",
     "test_sim",
+    "test_sim_allocator",
+    "test_sim_bad_input",
+    "test_sim_cudnn",
+    "test_sim_devices",
+    "test_sim_distributed",
+    "test_sim_expandable",
     "test_sim_graphs",
     "test_sim_kernels",
-    "test_sim_expandable",
+    "test_sim_libraries",
+    "test_sim_memory",
+    "test_sim_nccl",
+    "test_sim_nvml",
+    "test_sim_pool",
 ]
 
 # What torch and the tests' programs import; the versions are the newest that the Python has.
