@@ -415,9 +415,10 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	struct gm_error *error = NULL;
 	if (blocks.event != GM_NO_EVENT)
 		error = collect(&blocks);
-	if (!error && options->descend && options->by == GM_BY_LINE)
-		error = gm_driven_find(
-		        model, blocks.live, blocks.live_count, blocks.allocated, &blocks.driven);
+	bool everywhere = options->descend_everywhere;
+	if (!error && (options->descend || everywhere) && options->by == GM_BY_LINE)
+		error = gm_driven_find(model, blocks.live, blocks.live_count,
+		        everywhere ? 0 : blocks.allocated, &blocks.driven);
 	if (!error && blocks.event != GM_NO_EVENT)
 		error = options->by == GM_BY_MODULE ? make_module_groups(context, &blocks)
 		                                    : gm_blocks_group(&blocks, options->by);

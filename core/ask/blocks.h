@@ -23,9 +23,10 @@ struct gm_blocks_options {
 	bool at_peak;
 	/* By line, and where each block is told: below lines that a library works under, by the library's lines (driven.h) */
 	bool descend;
-	bool tree;       /* the call tree too (tree.h) */
-	bool has_device; /* else the main one */
-	uint64_t device; /* the CUDA device's index */
+	bool descend_everywhere; /* not only below lines that hold much */
+	bool tree;               /* the call tree too (tree.h) */
+	bool has_device;         /* else the main one */
+	uint64_t device;         /* the CUDA device's index */
 	bool has_event;
 	uint64_t event; /* after this one; without has_event and at_peak: after the last */
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/driven.h"
 #include "ask/info.h"
 #include "ask/steps.h"
 #include "base/array.h"
@@ -29,7 +30,8 @@ void gm_compare_deinit(struct gm_compare *compare)
 
 /* What one group has in one file. */
 struct share {
-	char *key; /* owned until it becomes a row's */
+	char *key;  /* owned until it becomes a row's */
+	char *line; /* the key if the line is not descended from, NULL: the same; owned */
 	size_t file;
 	uint64_t bytes, blocks;
 };
@@ -38,11 +40,17 @@ struct shares {
 	GM_ARRAY(struct share) of[GM_COMPARED_TABLES_MAX];
 };
 
+static void free_share(struct share *share)
+{
+	free(share->key);
+	free(share->line);
+}
+
 static void shares_deinit(struct shares *shares)
 {
 	for (size_t i = 0; i < GM_COMPARED_TABLES_MAX; i++) {
 		for (size_t j = 0; j < shares->of[i].count; j++)
-			free(shares->of[i].items[j].key);
+			free_share(&shares->of[i].items[j]);
 		gm_array_deinit(&shares->of[i]);
 	}
 }
@@ -76,6 +84,17 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 	return NULL;
 }
 
+/* The program's own line that a site is at or below, as `peak` tells it if it does not descend. False: no memory. */
+static bool own_line(const struct gm_told_site *site, char **ret_line)
+{
+	const struct gm_frame_place *place = site->caller.code ? &site->caller : &site->place;
+	const char *package;
+	size_t length;
+	if (!place->code || gm_code_owner(place->file, &package, &length) != GM_CODE_OWN)
+		return true;
+	return asprintf(ret_line, "%s:%u in %s", place->file, place->line, place->function) >= 0;
+}
+
 static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by by, uint32_t event,
         size_t index, struct gm_compared_file *file, struct shares *shares, size_t table)
 {
@@ -84,16 +103,21 @@ static struct gm_error *take_groups(struct gm_context *context, enum gm_group_by
 	        .at_peak = event == GM_NO_EVENT,
 	        .has_event = event != GM_NO_EVENT,
 	        .event = event,
+	        .descend_everywhere = true,
 	};
 	struct gm_blocks blocks;
 	gm_try(gm_ask_blocks(context, &options, &blocks));
 	bool fits = true;
 	for (size_t i = 0; fits && i < blocks.group_count; i++) {
 		struct gm_group *group = &blocks.groups[i];
-		fits = gm_array_push(&shares->of[table],
-		        ((struct share){group->key, index, group->bytes, group->blocks}));
-		if (fits)
-			group->key = NULL;
+		struct share share = {.key = gm_take(group->key),
+		        .file = index,
+		        .bytes = group->bytes,
+		        .blocks = group->blocks};
+		fits = (!group->site || own_line(group->site, &share.line)) &&
+		       gm_array_push(&shares->of[table], share);
+		if (!fits)
+			free_share(&share);
 	}
 	file->allocated = blocks.allocated;
 	file->event = blocks.event;
@@ -166,6 +190,45 @@ static uint64_t median_of(const uint64_t *values, size_t count, uint64_t *sorted
 	return sorted[(count - 1) / 2];
 }
 
+static int compare_lines(const void *a, const void *b)
+{
+	const struct share *left = a, *right = b;
+	if (!left->line || !right->line)
+		return (left->line != NULL) - (right->line != NULL);
+	int order = strcmp(left->line, right->line);
+	return order ? order : (left->file > right->file) - (left->file < right->file);
+}
+
+/* Does a line hold so much in one of the files that it is descended from? In all files alike, so that rows stand side by side. */
+static bool is_descended(const struct gm_compare *compare, const struct share *shares, size_t n)
+{
+	for (size_t i = 0, next; i < n; i = next) {
+		uint64_t bytes = 0;
+		for (next = i; next < n && shares[next].file == shares[i].file; next++)
+			bytes += shares[next].bytes;
+		if (bytes >= compare->files[shares[i].file].allocated / GM_DRIVEN_PART)
+			return true;
+	}
+	return false;
+}
+
+static void choose_keys(const struct gm_compare *compare, struct share *shares, size_t n)
+{
+	if (n)
+		qsort(shares, n, sizeof(*shares), compare_lines);
+	for (size_t i = 0, next; i < n; i = next) {
+		for (next = i + 1; next < n && shares[i].line && shares[next].line &&
+		                   strcmp(shares[i].line, shares[next].line) == 0;)
+			next++;
+		if (!shares[i].line || is_descended(compare, shares + i, next - i))
+			continue;
+		for (size_t j = i; j < next; j++) {
+			free(shares[j].key);
+			shares[j].key = gm_take(shares[j].line);
+		}
+	}
+}
+
 static struct gm_error *add_row(
         struct gm_compare *compare, struct gm_compared_table *table, struct share *shares, size_t n)
 {
@@ -198,6 +261,7 @@ static struct gm_error *make_table(
 	table->rows = calloc(n + 1, sizeof(*table->rows));
 	if (!table->rows)
 		return &gm_error_no_memory;
+	choose_keys(compare, shares, n);
 	if (n)
 		qsort(shares, n, sizeof(*shares), compare_shares);
 	for (size_t i = 0, next; i < n; i = next) {

@@ -7,9 +7,6 @@
 #include "base/array.h"
 #include "model/site.h"
 
-/* A line is descended from where it holds this part of the bytes: then it makes a table too coarse. */
-enum { PART = 4 };
-
 struct line {
 	uint32_t code, line;
 	uint64_t bytes;
@@ -113,7 +110,7 @@ static struct gm_error *find_lines(const struct gm_log *log, const stack_array *
 		        next < driven->lines.count && compare_lines(&lines[i], &lines[next]) == 0;
 		        next++)
 			sum.bytes += lines[next].bytes;
-		if (sum.bytes >= bytes / PART)
+		if (sum.bytes >= bytes / GM_DRIVEN_PART)
 			lines[kept++] = sum;
 	}
 	driven->lines.count = kept;

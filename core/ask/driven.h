@@ -13,6 +13,9 @@
 
 struct gm_driven;
 
+/* A line is descended from where it holds this part of the bytes: then it makes a table too coarse. */
+enum { GM_DRIVEN_PART = 4 };
+
 /* Where a block was allocated, for a reader. Strings are the log's. */
 struct gm_told_site {
 	struct gm_frame_place place; /* code 0: no Python frame is known */
@@ -24,7 +27,7 @@ struct gm_told_site {
 };
 
 /*
- * Of the `count` blocks `live` of a model, whose sizes make `bytes`. *ret_driven is NULL where no line needs it. The
+ * Of the `count` blocks `live` of a model, whose sizes make `bytes` (0: all lines are descended from). *ret_driven is NULL where no line needs it. The
  * model must outlive it, and may not grow meanwhile.
  */
 struct gm_error *gm_driven_find(const struct gm_model *model, const uint32_t *live, size_t count,

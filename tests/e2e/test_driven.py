@@ -90,6 +90,50 @@ def test_bytes_are_told_where_the_library_that_works_with_the_model_has_them(fil
     check_library(library, getattr(library, file), run_gpumem)
 
 
+def rows_of(answer):
+    (rows,) = [table["groups"] for table in answer["tables"] if table["by"] == "line"]
+    return {row["key"]: row["bytes"] for row in rows}
+
+
+@pytest.mark.parametrize("file", ["recording", "snapshot"])
+def test_a_run_compared_with_itself_has_the_lines_that_its_peak_has(file, library, run_gpumem):
+    path = getattr(library, file)
+    peak = run_gpumem("peak", path, "--json").check().json()
+    rows = rows_of(run_gpumem("diff", path, path, "--json").check().json())
+    assert rows == {group["key"]: [group["bytes"]] * 2 for group in peak["groups"]}
+
+
+NET = """import torch
+
+class Net(torch.nn.Module):
+    def forward(self, size):
+        self.first = torch.empty(size, dtype=torch.uint8, device="cuda")
+        self.second = torch.empty(size // 2, dtype=torch.uint8, device="cuda")
+"""
+CALLS_NET = """import sys, torch
+sys.path.insert(0, sys.argv[1])
+import net
+kept = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+model = net.Net()
+model(int(sys.argv[2]) << 20)
+"""
+
+
+def test_a_line_that_is_descended_from_in_one_run_is_in_the_other_too(gpumem, run, python, run_gpumem, tmp_path):
+    site = tmp_path / "lib" / "site-packages"
+    (site / "net").mkdir(parents=True)
+    (site / "net" / "__init__.py").write_text(NET)
+    (tmp_path / "calls.py").write_text(CALLS_NET)
+    files = [tmp_path / "small.gpumem", tmp_path / "large.gpumem"]
+    for file, size in zip(files, ("4", "128")):
+        run([gpumem, "run", "--sim", "-o", file, "--", python, tmp_path / "calls.py", site, size]).check()
+    rows = rows_of(run_gpumem("diff", *files, "--json").check(1).json())
+    net = {key: bytes for key, bytes in rows.items() if "net/__init__.py" in key}
+    assert sorted(net.values()) == [[2 << 20, 64 << 20], [4 << 20, 128 << 20]]
+    assert all("calls.py:6" in key.split("←")[1] for key in net)
+    assert not any(key.split("←")[0].startswith(f"{tmp_path}/calls.py:6") for key in rows)
+
+
 TRAINER = """import sys, torch
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
