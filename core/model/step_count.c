@@ -110,7 +110,10 @@ static void count_loops(
 				continue;
 			struct followed *followed =
 			        gm_steps_followed(thread, summary->standing[j].known);
-			uint32_t passes = loop->thin ? followed->thin_passes : followed->passes;
+			uint32_t passes = steps->plan.rule == GM_STEPS_CHOSEN
+			                          ? followed->named_passes
+			                  : loop->thin ? followed->thin_passes
+			                               : followed->passes;
 			for (; followed->counted < passes; followed->counted++)
 				begin(steps, i, followed->inside);
 			followed->iteration = steps->step ? steps->step : followed->iteration;

@@ -48,12 +48,13 @@ static bool tells_begin(struct followed *loop, bool at_head)
 	return begins;
 }
 
-static void pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
-        uint32_t stack, uint64_t site, bool alloc)
+/* `around_began`: with this event a loop around it has begun an iteration. Returns whether this one has. */
+static bool pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
+        uint32_t stack, uint64_t site, bool alloc, bool around_began)
 {
 	bool begins = !loop->inside;
 	if (loop->inside && standing->leaving && standing->lasti < loop->last_lasti)
-		return;
+		return false;
 	if (loop->inside && standing->lasti < loop->last_lasti)
 		begins = !(standing->inner && standing->inner == loop->last_inner);
 	else if (loop->inside && standing->lasti == loop->last_lasti && loop->last_stack)
@@ -84,9 +85,13 @@ static void pass(struct gm_steps *steps, struct followed *loop, const struct sta
 	}
 	loop->passes += begins;
 	loop->thin_passes += begins || repeats;
+	/* It was left and entered again, and nothing happened in between; its iterator may stand where the one before stood. */
+	bool named = begins || repeats || (around_began && !standing->at_head);
+	loop->named_passes += named;
 	loop->events++;
 	loop->last_lasti = standing->lasti;
 	loop->last_inner = standing->inner;
+	return named;
 }
 
 void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position)
@@ -136,6 +141,7 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 	if (!reserve(steps, thread))
 		return false;
 	steps->settled = true;
+	bool began = false;
 	for (uint32_t i = 0; i < summary->count; i++) {
 		const struct standing *standing = &summary->standing[i];
 		struct followed *loop = &thread->followed.items[standing->known];
@@ -144,7 +150,9 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		loop->inside = before && loop->fed == before;
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop);
-		pass(steps, loop, standing, event->python_stack, site, made);
+		/* what happens at a loop's head is within the generator that it asks, which goes on */
+		began |= pass(steps, loop, standing, event->python_stack, site, made, began) &&
+		         !standing->at_head;
 		steps->settled &= loop->thick;
 	}
 	return true;

@@ -69,6 +69,9 @@ static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, 
 /* Is only one of the plan's loops to be followed, and this is none? */
 static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
 {
+	/* one that is named may be entered again by those around it, and by nothing else that is seen */
+	if (steps->plan.rule == GM_STEPS_CHOSEN)
+		return false;
 	for (uint32_t i = 0; steps->fixed && i < steps->plan.loop_count; i++)
 		if (steps->plan.loops[i].code == code && steps->plan.loops[i].loop == loop)
 			return false;

@@ -38,6 +38,7 @@ struct followed {
 	uint32_t last_stack; /* of the last event in what its frame calls, at last_lasti; 0: none */
 	uint32_t passes;     /* iterations, by control going up */
 	uint32_t thin_passes;    /* the same and by repeated allocations */
+	uint32_t named_passes;   /* these, and the first after each iteration of a loop around it */
 	uint32_t alloc_lasti;    /* of the first allocation within, plus 1 */
 	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
 };
