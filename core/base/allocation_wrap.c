@@ -61,7 +61,8 @@ REPLACE(char *, strndup, const char *text, size_t length)
 	return noted(__real_strndup(text, length));
 }
 
-__attribute__((format(printf, 2, 0)))
+int __wrap_vasprintf(char **ret_text, const char *format, va_list arguments)
+        __attribute__((format(printf, 2, 0)));
 REPLACE(int, vasprintf, char **ret_text, const char *format, va_list arguments)
 {
 	int length = __real_vasprintf(ret_text, format, arguments);
@@ -72,7 +73,7 @@ REPLACE(int, vasprintf, char **ret_text, const char *format, va_list arguments)
 	return length;
 }
 
-__attribute__((format(printf, 2, 3)))
+int __wrap_asprintf(char **ret_text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 REPLACE(int, asprintf, char **ret_text, const char *format, ...)
 {
 	va_list arguments;

@@ -110,7 +110,9 @@ static const struct list *list_of(const char *metadata, unsigned blocks, unsigne
 		return known ? known : &lists[LARGE];
 	if (!small && !large)
 		return NULL;
-	return told = &lists[large ? LARGE : SMALL];
+	known = &lists[large ? LARGE : SMALL];
+	told = known;
+	return known;
 }
 
 /*
