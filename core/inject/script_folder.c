@@ -97,7 +97,9 @@ bool gm_script_has_failed(const struct gm_script_folder *folder, char *ret_text,
 	_cleanup_close_ int file =
 	        openat(folder->descriptor, FAILED, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t length = file >= 0 ? read(file, ret_text, size - 1) : 0;
-	ret_text[length > 0 ? length : 0] = 0;
+	if (length <= 0)
+		return false; /* it is there before its text is, which is never empty */
+	ret_text[length] = 0;
 	for (char *at = ret_text; *at; at++)
 		if (!isprint((unsigned char)*at))
 			*at = '?';

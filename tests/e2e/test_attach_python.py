@@ -178,12 +178,12 @@ def test_what_was_allocated_before_is_in_the_record(spawn, run_gpumem, newer, si
     _, _, allocated = end_of(process)
     info = run_gpumem("info", log, "--json").check().json()
     assert info["devices"][0]["allocated"] == allocated, info
-    # PROGRAM ends by os._exit(), which is told
-    assert [gap for gap in info["gaps"] if "_exit" not in gap] == [], info
-    # those of autograd's own threads too, which have a thread state and no Python code
+    assert "began late" not in str(info["gaps"]), info
+    # No thread stood still: a backward that was under way has a thread whose caller nobody saw begin, and may allocate and free
+    # while what is alive is read. From the next one on all have stacks: autograd's own threads too, which have no Python code.
     events = run_gpumem("events", log).check().out.splitlines()
-    assert [line for line in events if "train.py" not in line and "alive when recording began" not in line] == []
-    assert any("the waiting caller's stack" in line for line in events)
+    borrowed = next(number for number, line in enumerate(events) if "the waiting caller's stack" in line)
+    assert [line for line in events[borrowed:] if "train.py" not in line] == []
 
 
 @pytest.mark.parametrize("text", [WAITS, LOCKED], ids=["input", "lock"])

@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 import sys
 
 import packed
@@ -40,12 +41,21 @@ def resident(pid):
     return int(sizes["Rss"]), int(sizes["Anonymous"])
 
 
+def settled(pid):
+    """resident(), once it stays the same: a process that has said its line is on its way to where it waits."""
+    before = None
+    while before != (now := resident(pid)):
+        before = now
+        time.sleep(0.2)
+    return now
+
+
 @pytest.fixture(scope="module")
 def written(python, run_gpumem, sim_env, tmp_path_factory):
     """A core by `gpumem core` of a program on the simulated device, and what was said and seen as it was made."""
     process = start_held([python, PROGRAM, "cuda"], env={**os.environ, **sim_env()})
     process.core = tmp_path_factory.mktemp("written") / "core"
-    process.before = resident(process.pid)
+    process.before = settled(process.pid)
     process.said = run_gpumem("core", process.pid, "-o", process.core, "--json").check().json()
     process.after = resident(process.pid)
     yield process
