@@ -107,6 +107,8 @@ static const char *read_line(void *context, const char *text)
 				return "no build-id";
 	} else if (strcmp(word, "field") == 0) {
 		return value ? read_field(reader, name, value) : "half a line";
+	} else if (strcmp(word, "fields") == 0) {
+		reader->learned->fields = strtoul(name, NULL, 10);
 	} else if (strcmp(word, "missing") != 0) {
 		return "a word that is not known";
 	}
@@ -179,6 +181,7 @@ struct gm_error *gm_torch_learned_text(const struct gm_torch_learned *learned, c
 		if (learned->builds.ids[i].size)
 			fprintf(out, "build %s %s\n", gm_torch_libraries[i],
 			        gm_build_id_text(&learned->builds.ids[i], id));
+	fprintf(out, "fields %zu\n", gm_torch_field_count);
 	for (size_t i = 0; i < gm_torch_field_count; i++) {
 		uint32_t value = gm_torch_field_get(&learned->layout, &gm_torch_fields[i]);
 		if (value)
@@ -218,6 +221,8 @@ struct gm_error *gm_torch_kept_find(
 	if (!text)
 		return NULL;
 	gm_try(gm_torch_learned_parse(path, text, size, &learned));
+	if (learned.fields != gm_torch_field_count)
+		return NULL; /* of a gpumem that looked for others: to be learned again */
 	const char *other = gm_torch_builds_differ(&learned.builds, builds);
 	if (other)
 		return gm_error_create(GM_CORRUPT,

@@ -6,6 +6,7 @@
  *     [torch]
  *     version 2.15.0+cu132
  *     build libc10.so 8a77af199fee41d006ecf9057c403ca29219bb60
+ *     fields 104
  *     field storage.size_of 96
  *     missing storage.context fits nowhere
  */
@@ -28,6 +29,7 @@ struct gm_torch_builds {
 
 struct gm_torch_learned {
 	struct gm_torch_builds builds;
+	size_t fields; /* that the gpumem which learned it looked for; 0: it does not say */
 	struct gm_torch_layout layout;
 };
 

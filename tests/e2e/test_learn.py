@@ -92,6 +92,16 @@ def test_the_next_question_finds_it_kept(first_answer, program, cache, run_gpume
     assert time.monotonic() - begin < 60
 
 
+def test_what_an_older_gpumem_kept_is_learned_again(layouts, program, tmp_path, run_gpumem):
+    folder = tmp_path / "gpumem" / "layouts"
+    folder.mkdir(parents=True, mode=0o700)
+    text = re.sub(r"field hooks\..*\n", "", re.sub(r"fields \d+\n", "fields 60\n", layouts.read_text()))
+    (folder / layouts.name).write_text(sealed(text))
+    done = run_gpumem("who-holds", program[1], "--pid", program[0], env=environment(tmp_path), timeout=400).check()
+    assert re.match(r"gpumem: learned PyTorch ", done.err)
+    assert (folder / layouts.name).read_text() == layouts.read_text()
+
+
 @pytest.mark.parametrize("switch", ["option", "variable"])
 def test_no_learn_keeps_the_refusal(switch, program, tmp_path, run_gpumem):
     option = ["--no-learn"] if switch == "option" else []
@@ -281,7 +291,7 @@ PROBES = {
 
 
 @pytest.mark.parametrize("kind", PROBES)
-def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, run_gpumem):
+def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, run_gpumem, wait_for):
     script, why = PROBES[kind]
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
@@ -291,8 +301,8 @@ def test_a_probe_that_comes_to_no_good_end_is_ended_and_named(kind, tmp_path, ru
     assert why in done.err and len(done.err.splitlines()) == 1
     assert time.monotonic() - begin < 60
     assert not list(tmp_path.glob("gpumem/layouts/torch-*"))
-    left = subprocess.run(["pgrep", "-f", str(python)], capture_output=True, text=True)
-    assert left.stdout == ""
+    # a child of the probe's that was killed with it is gone when init has taken note
+    wait_for(lambda: subprocess.run(["pgrep", "-f", str(python)], capture_output=True).stdout == b"", timeout=60)
 
 
 def test_a_pytorch_without_cuda_is_named(tmp_path, run_gpumem):
