@@ -27,8 +27,8 @@ struct gm_told_site {
 };
 
 /*
- * Of the `count` blocks `live` of a model, whose sizes make `bytes` (0: all lines are descended from). *ret_driven is NULL where no line needs it. The
- * model must outlive it, and may not grow meanwhile.
+ * Of the `count` blocks `live` of a model, whose sizes make `bytes` (0: all lines are descended from). *ret_driven is NULL
+ * where no line needs it. The model must outlive it, and may not grow meanwhile.
  */
 struct gm_error *gm_driven_find(const struct gm_model *model, const uint32_t *live, size_t count,
         uint64_t bytes, struct gm_driven **ret_driven);

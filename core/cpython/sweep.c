@@ -24,8 +24,9 @@ struct gm_sweep *gm_sweep_create(
 	sweep->options.read_by_caller = read_by_caller;
 	sweep->walk =
 	        (struct gm_walk){.python = python, .options = &sweep->options, .special = special};
-	sweep->expected = gm_image_resident(python->image) / gm_team_size();
-	sweep->least_noted = LEAST_NOTED / gm_team_size();
+	unsigned threads = gm_team_size();
+	sweep->expected = gm_image_resident(python->image) / threads;
+	sweep->least_noted = LEAST_NOTED / threads;
 	if (sweep->least_noted < LEAST_NOTED_EACH)
 		sweep->least_noted = LEAST_NOTED_EACH;
 	pthread_mutex_init(&sweep->walk.lock, NULL);

@@ -49,8 +49,8 @@ struct place {
 	/* 0: any word may be a tensor's. Else the first of each so many bytes is SavedVariable::data_, and the others are none's: a
 	 * weak pointer may lead where a node was and a tensor is now. */
 	uint16_t stride;
-	const struct gm_class *class
-	        ; /* of the node whose own memory it is; NULL: it is not, or any word counts */
+	/* Of the node whose own memory it is; NULL: it is not, or any word counts. */
+	const struct gm_class *class;
 };
 
 /* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a

@@ -1,7 +1,7 @@
 /*
  * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and passes on to it what it
- * has no copy of. Of each mapping there is a stretch of our own address space as long as it is, with the pages that were
- * touched at their places. These stretches are made before the process is stopped (struct gm_capture_room), as far as its
+ * has no copy of. Of each mapping there is an area of our own address space as long as it is, with the pages that were
+ * touched at their places. These areas are made before the process is stopped (struct gm_capture_room), as far as its
  * mappings are the same then.
  */
 #include "image/capture.h"
@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -19,18 +18,10 @@
 #include "image/capture_room.h"
 #include "image/internal.h"
 
-enum {
-	PAGE = GM_PAGE_SIZE,
-	PAGES_PER_WORD = GM_STRETCH_PAGES_PER_WORD,
-	STEP = GM_STRETCH_STEP,
-	RANGES_PER_STEP = STEP / PAGE,
-	PIECE = GM_STRETCH_PIECE,
-};
+enum { PAGE = GM_PAGE_SIZE, PAGES_PER_WORD = GM_COPY_PAGES_PER_WORD };
 
 struct captured {
-	uint64_t start, end; /* a mapping's */
-	uint8_t *bytes;
-	uint64_t *touched; /* a bit for each page */
+	struct gm_copy_area area; /* `touched`: what there is a copy of */
 	/* Private and of no file: what was not touched is zero. Else it is read from the process. */
 	bool zero_rest;
 	atomic_bool failed; /* some of it could not be read: all of it is read from the process */
@@ -55,9 +46,9 @@ struct gm_capture {
 
 static struct captured *find(const struct gm_capture *capture, uint64_t address)
 {
-	size_t at =
-	        gm_partition_point(capture->count, middle, capture->items[middle].end <= address);
-	if (at == capture->count || capture->items[at].start > address)
+	size_t at = gm_partition_point(
+	        capture->count, middle, capture->items[middle].area.end <= address);
+	if (at == capture->count || capture->items[at].area.start > address)
 		return NULL;
 	struct captured *found = &capture->items[at];
 	return atomic_load_explicit(&found->failed, memory_order_relaxed) ? NULL : found;
@@ -65,14 +56,14 @@ static struct captured *find(const struct gm_capture *capture, uint64_t address)
 
 static bool is_there(const struct captured *captured, uint64_t page)
 {
-	return captured->touched[page / PAGES_PER_WORD] >> page % PAGES_PER_WORD & 1;
+	return captured->area.touched[page / PAGES_PER_WORD] >> page % PAGES_PER_WORD & 1;
 }
 
 /* How many bytes from `address` on are alike: in the copy (*ret_there) or not, at most `size`. */
 static size_t alike(const struct captured *captured, uint64_t address, size_t size, bool *ret_there)
 {
-	uint64_t page = (address - captured->start) / PAGE;
-	size_t left = (size_t)(captured->end - address);
+	uint64_t page = (address - captured->area.start) / PAGE;
+	size_t left = (size_t)(captured->area.end - address);
 	size = size < left ? size : left;
 	*ret_there = captured->zero_rest || is_there(captured, page);
 	if (captured->zero_rest)
@@ -100,8 +91,8 @@ static size_t captured_read(
 		else if (piece > PAGE - at % PAGE)
 			piece = (size_t)(PAGE - at % PAGE);
 		if (there) {
-			memcpy((char *)buffer + done, captured->bytes + (at - captured->start),
-			        piece);
+			memcpy((char *)buffer + done,
+			        captured->area.bytes + (at - captured->area.start), piece);
 			done += piece;
 			continue;
 		}
@@ -190,12 +181,12 @@ static bool captured_touched(struct gm_image *image, uint64_t start, uint64_t en
 {
 	const struct gm_capture *capture = image->capture;
 	const struct captured *captured = find(capture, start);
-	if (!captured || end > captured->end)
+	if (!captured || end > captured->area.end)
 		return capture->under->touched &&
 		       capture->under->touched(image, start, end, ranges, max, ret_count);
 	size_t count = 0;
 	for (uint64_t at = start; at < end; at += PAGE)
-		if (is_there(captured, (at - captured->start) / PAGE))
+		if (is_there(captured, (at - captured->area.start) / PAGE))
 			gm_ranges_add_page(ranges, &count, max, at);
 	*ret_count = count;
 	return true;
@@ -216,18 +207,20 @@ static bool captured_lend(struct gm_image *image, uint64_t address, struct gm_lo
 	const struct captured *captured = find(image->capture, address);
 	if (!captured)
 		return false;
-	uint64_t start = captured->start, end = captured->end;
+	uint64_t start = captured->area.start, end = captured->area.end;
 	if (!captured->zero_rest) {
-		uint64_t page = (address - captured->start) / PAGE, word = page / PAGES_PER_WORD;
+		uint64_t page = (address - captured->area.start) / PAGE,
+		         word = page / PAGES_PER_WORD;
 		if (!is_there(captured, page))
 			return false;
 		/* of the pages that one word is about, or of this one */
-		bool whole = captured->touched[word] == UINT64_MAX;
+		bool whole = captured->area.touched[word] == UINT64_MAX;
 		start += (whole ? word * PAGES_PER_WORD : page) * PAGE;
 		uint64_t behind = start + (whole ? PAGES_PER_WORD : 1) * PAGE;
 		end = behind < end ? behind : end;
 	}
-	*ret_loan = (struct gm_loan){start, end, captured->bytes + (start - captured->start)};
+	*ret_loan =
+	        (struct gm_loan){start, end, captured->area.bytes + (start - captured->area.start)};
 	return true;
 }
 
@@ -273,47 +266,35 @@ static bool is_of_no_file(const struct gm_mapping *mapping)
 	return !(mapping->flags & GM_MAPPING_SHARED) && mapping->path[0] != '/';
 }
 
-static bool add_range(struct copying *copying, struct captured *captured, struct gm_range range)
+struct adding {
+	struct copying *copying;
+	struct captured *captured;
+};
+
+static bool add_piece(void *context, struct gm_range range)
 {
-	for (uint64_t page = (range.start - captured->start) / PAGE;
-	        page < (range.end - captured->start) / PAGE; page++)
-		captured->touched[page / PAGES_PER_WORD] |= UINT64_C(1) << page % PAGES_PER_WORD;
-	copying->capture->bytes += range.end - range.start;
-	for (uint64_t at = range.start; at < range.end; at += PIECE) {
-		uint64_t end = range.end - at < PIECE ? range.end : at + PIECE;
-		if (!gm_array_push(&copying->pieces, ((struct piece){captured, at, end})))
-			return false;
-	}
-	return true;
+	const struct adding *adding = context;
+	struct gm_copy_area *area = &adding->captured->area;
+	uint64_t end = (range.end - area->start) / PAGE;
+	for (uint64_t page = (range.start - area->start) / PAGE; page < end; page++)
+		area->touched[page / PAGES_PER_WORD] |= UINT64_C(1) << page % PAGES_PER_WORD;
+	struct piece piece = {adding->captured, range.start, range.end};
+	return gm_array_push(&adding->copying->pieces, piece);
 }
 
 /* Where the mapping's copy will be, and what is to be copied. */
 static bool add_mapping(struct copying *copying, const struct gm_mapping *mapping)
 {
-	struct captured *captured = &copying->capture->items[copying->capture->count];
-	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
-	struct gm_stretch stretch;
-	if (!ranges)
+	struct gm_capture *capture = copying->capture;
+	struct adding adding = {copying, &capture->items[capture->count]};
+	struct gm_copy_area area;
+	if (!gm_capture_room_take(copying->room, mapping, &area) &&
+	        !gm_copy_area_init(&area, mapping))
 		return false;
-	if (!gm_capture_room_take(copying->room, mapping, &stretch) &&
-	        !gm_stretch_init(&stretch, mapping))
-		return false;
-	*captured = (struct captured){.start = stretch.start,
-	        .end = stretch.end,
-	        .bytes = stretch.bytes,
-	        .touched = stretch.touched,
-	        .zero_rest = is_of_no_file(mapping)};
-	copying->capture->count++;
-	for (uint64_t at = mapping->start; at < mapping->end; at += STEP) {
-		uint64_t end = mapping->end - at < STEP ? mapping->end : at + STEP;
-		size_t count = gm_image_touched(copying->image, at, end, ranges, RANGES_PER_STEP);
-		for (size_t i = 0; i < count; i++)
-			if (!add_range(copying, captured, ranges[i]))
-				return false;
-		if (copying->capture->bytes > copying->most)
-			return false;
-	}
-	return true;
+	*adding.captured = (struct captured){.area = area, .zero_rest = is_of_no_file(mapping)};
+	capture->count++;
+	return gm_copy_area_each_piece(
+	        copying->image, &area, &capture->bytes, copying->most, add_piece, &adding);
 }
 
 static void copy_piece(void *context, size_t number)
@@ -324,7 +305,8 @@ static void copy_piece(void *context, size_t number)
 	size_t size = (size_t)(piece.end - piece.start);
 	int os_error;
 	if (copying->capture->under->read(copying->image, piece.start,
-	            captured->bytes + (piece.start - captured->start), size, &os_error) != size)
+	            captured->area.bytes + (piece.start - captured->area.start), size,
+	            &os_error) != size)
 		atomic_store(&captured->failed, true);
 }
 
@@ -366,11 +348,8 @@ static bool copy(struct copying *copying)
 
 static void destroy(struct gm_capture *capture)
 {
-	for (size_t i = 0; i < capture->count; i++) {
-		munmap(capture->items[i].bytes,
-		        (size_t)(capture->items[i].end - capture->items[i].start));
-		free(capture->items[i].touched);
-	}
+	for (size_t i = 0; i < capture->count; i++)
+		gm_copy_area_deinit(&capture->items[i].area);
 	free(capture->items);
 	free(capture->threads);
 	free(capture);

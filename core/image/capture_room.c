@@ -12,22 +12,23 @@
 
 enum {
 	PAGE = GM_PAGE_SIZE,
-	PAGES_PER_WORD = GM_STRETCH_PAGES_PER_WORD,
-	STEP = GM_STRETCH_STEP,
+	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
 	RANGES_PER_STEP = STEP / PAGE,
-	PIECE = GM_STRETCH_PIECE,
+	PIECE = 4 << 20,
 };
 
 struct gm_capture_room {
-	struct gm_stretch *items; /* by address; those that were taken have no bytes */
+	struct gm_copy_area *items; /* by address; those that were taken have no bytes */
 	size_t count;
 	uint64_t most; /* bytes that a copy may take */
 };
 
-bool gm_stretch_init(struct gm_stretch *stretch, const struct gm_mapping *mapping)
+/* --- areas --------------------------------------------------------------------------------------------------------- */
+
+bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping)
 {
 	size_t size = (size_t)(mapping->end - mapping->start);
-	uint64_t *touched = calloc(size / PAGE / PAGES_PER_WORD + 1, sizeof(*touched));
+	uint64_t *touched = calloc(size / PAGE / GM_COPY_PAGES_PER_WORD + 1, sizeof(*touched));
 	void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!touched || bytes == MAP_FAILED) {
@@ -38,16 +39,48 @@ bool gm_stretch_init(struct gm_stretch *stretch, const struct gm_mapping *mappin
 	}
 	/* as much time would go into the faults of small pages as into reading what goes there */
 	(void)madvise(bytes, size, MADV_HUGEPAGE);
-	*stretch = (struct gm_stretch){mapping->start, mapping->end, bytes, touched};
+	*area = (struct gm_copy_area){mapping->start, mapping->end, bytes, touched};
 	return true;
 }
 
-static void stretch_deinit(struct gm_stretch *stretch)
+void gm_copy_area_deinit(struct gm_copy_area *area)
 {
-	if (stretch->bytes)
-		munmap(stretch->bytes, (size_t)(stretch->end - stretch->start));
-	free(stretch->touched);
+	if (area->bytes)
+		munmap(area->bytes, (size_t)(area->end - area->start));
+	free(area->touched);
 }
+
+static bool show_range(struct gm_range range, gm_copy_visit visit, void *context)
+{
+	for (uint64_t at = range.start; at < range.end; at += PIECE) {
+		uint64_t end = range.end - at < PIECE ? range.end : at + PIECE;
+		if (!visit(context, (struct gm_range){at, end}))
+			return false;
+	}
+	return true;
+}
+
+bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
+        uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context)
+{
+	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
+	if (!ranges)
+		return false;
+	for (uint64_t at = area->start; at < area->end; at += STEP) {
+		uint64_t end = area->end - at < STEP ? area->end : at + STEP;
+		size_t count = gm_image_touched(image, at, end, ranges, RANGES_PER_STEP);
+		for (size_t i = 0; i < count; i++) {
+			*bytes += ranges[i].end - ranges[i].start;
+			if (!show_range(ranges[i], visit, context))
+				return false;
+		}
+		if (*bytes > most)
+			return false;
+	}
+	return true;
+}
+
+/* --- the room ------------------------------------------------------------------------------------------------------ */
 
 uint64_t gm_capture_most(const struct gm_capture_room *room)
 {
@@ -61,6 +94,7 @@ bool gm_capture_is_possible(const struct gm_image *image)
 }
 
 struct populating {
+	const struct gm_copy_area *area;
 	GM_ARRAY(struct gm_range) pieces; /* of our own addresses */
 };
 
@@ -72,32 +106,13 @@ static void populate(void *context, size_t number)
 	        MADV_POPULATE_WRITE);
 }
 
-/* Which of our own pages will be written to; false: no memory, or too many. */
-static bool find_touched(struct gm_image *image, const struct gm_stretch *stretch,
-        struct populating *populating, uint64_t *bytes, uint64_t most)
+/* Our own pages will be written to there. */
+static bool note_piece(void *context, struct gm_range piece)
 {
-	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
-	if (!ranges)
-		return false;
-	for (uint64_t at = stretch->start; at < stretch->end; at += STEP) {
-		uint64_t end = stretch->end - at < STEP ? stretch->end : at + STEP;
-		size_t count = gm_image_touched(image, at, end, ranges, RANGES_PER_STEP);
-		for (size_t i = 0; i < count; i++) {
-			uint64_t start = (uint64_t)(uintptr_t)stretch->bytes +
-			                 (ranges[i].start - stretch->start);
-			*bytes += ranges[i].end - ranges[i].start;
-			for (uint64_t left = ranges[i].end - ranges[i].start, size; left > 0;
-			        left -= size, start += size) {
-				size = left < PIECE ? left : PIECE;
-				if (!gm_array_push(&populating->pieces,
-				            ((struct gm_range){start, start + size})))
-					return false;
-			}
-		}
-		if (*bytes > most)
-			return false;
-	}
-	return true;
+	struct populating *populating = context;
+	uint64_t moved = (uint64_t)(uintptr_t)populating->area->bytes - populating->area->start;
+	return gm_array_push(
+	        &populating->pieces, ((struct gm_range){piece.start + moved, piece.end + moved}));
 }
 
 static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint64_t most)
@@ -109,10 +124,12 @@ static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint
 		const struct gm_mapping *mapping = &image->maps.items[i];
 		if (!gm_mapping_is_memory(mapping))
 			continue;
-		struct gm_stretch *stretch = &room->items[room->count];
-		done = gm_stretch_init(stretch, mapping);
+		struct gm_copy_area *area = &room->items[room->count];
+		done = gm_copy_area_init(area, mapping);
 		room->count += done;
-		done = done && find_touched(image, stretch, &populating, &bytes, most);
+		populating.area = area;
+		done = done &&
+		       gm_copy_area_each_piece(image, area, &bytes, most, note_piece, &populating);
 	}
 	if (done)
 		gm_team_run(populating.pieces.count, populate, &populating);
@@ -142,14 +159,13 @@ void gm_capture_room_destroy(struct gm_capture_room *room)
 	if (!room)
 		return;
 	for (size_t i = 0; i < room->count; i++)
-		stretch_deinit(&room->items[i]);
+		gm_copy_area_deinit(&room->items[i]);
 	free(room->items);
 	free(room);
 }
 
-/* The stretch that was made for this mapping, if there is one. */
 bool gm_capture_room_take(struct gm_capture_room *room, const struct gm_mapping *mapping,
-        struct gm_stretch *ret_stretch)
+        struct gm_copy_area *ret_area)
 {
 	size_t at = room ? gm_partition_point(
 	                           room->count, middle, room->items[middle].start < mapping->start)
@@ -157,7 +173,7 @@ bool gm_capture_room_take(struct gm_capture_room *room, const struct gm_mapping 
 	if (!room || at == room->count || room->items[at].start != mapping->start ||
 	        room->items[at].end != mapping->end || !room->items[at].bytes)
 		return false;
-	*ret_stretch = room->items[at];
+	*ret_area = room->items[at];
 	room->items[at].bytes = NULL;
 	room->items[at].touched = NULL;
 	return true;

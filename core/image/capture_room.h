@@ -5,26 +5,32 @@
 #include "image/capture.h"
 #include "image/internal.h"
 
-enum {
-	GM_STRETCH_PAGES_PER_WORD = 64,
-	GM_STRETCH_STEP =
-	        4096 *
-	        GM_PAGE_SIZE, /* of address space, looked through for touched pages at a time */
-	GM_STRETCH_PIECE = 4 << 20, /* got or copied by one thread in one go */
-};
+enum { GM_COPY_PAGES_PER_WORD = 64 };
 
 /* Our own address space for one mapping. */
-struct gm_stretch {
+struct gm_copy_area {
 	uint64_t start, end; /* the mapping's */
 	uint8_t *bytes;
 	uint64_t *touched; /* a bit for each page, all zero at first */
 };
 
-/* Without memory behind it; false: there is no room. The caller unmaps `bytes` and frees `touched`. */
-bool gm_stretch_init(struct gm_stretch *stretch, const struct gm_mapping *mapping);
-/* The stretch that was made for this mapping, if there is one; `room` may be NULL. */
+/* Without memory behind it; false: there is no room. */
+bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping);
+/* Of one that was taken out of a room (all zero but the bounds) too. */
+void gm_copy_area_deinit(struct gm_copy_area *area);
+
+/* Whole pages of the target, so many as one thread gets or copies in one go. False: no memory. */
+typedef bool (*gm_copy_visit)(void *context, struct gm_range piece);
+/*
+ * Shows the touched pages of the area's mapping, ascending, and adds their bytes to *bytes. False: no memory, the visitor said
+ * so, or there are more than `most` bytes.
+ */
+bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *area,
+        uint64_t *bytes, uint64_t most, gm_copy_visit visit, void *context);
+
+/* The area that was made for this mapping, if there is one; `room` may be NULL. */
 bool gm_capture_room_take(struct gm_capture_room *room, const struct gm_mapping *mapping,
-        struct gm_stretch *ret_stretch);
+        struct gm_copy_area *ret_area);
 /* Can it be copied at all? */
 bool gm_capture_is_possible(const struct gm_image *image);
 /* Bytes that a copy may take: now, or when the room was made, as most of them are in use since. */
