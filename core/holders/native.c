@@ -123,6 +123,16 @@ void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, 
 			gm_classes_at(gm_torch_classes(graph->torch), hits[i].value);
 }
 
+/* In memory of CPython's allocator lie copies of an object's bytes, and what they left behind; the objects themselves are made by
+ * operator new. */
+static bool is_copy(struct gm_holders *graph, uint64_t address)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	struct gm_pool_block block;
+	return mapping && (!mapping->path[0] || !strncmp(mapping->path, "[anon", 5)) &&
+	       gm_pool_block(graph, address, &block);
+}
+
 static void add_objects(struct gm_holders *graph, const struct gm_scan_result *hits)
 {
 	for (size_t i = 0; i < hits->count && !graph->no_memory; i++) {
@@ -130,7 +140,8 @@ static void add_objects(struct gm_holders *graph, const struct gm_scan_result *h
 			continue;
 		const struct gm_class *class =
 		        gm_classes_at(gm_torch_classes(graph->torch), hits->hits[i].value);
-		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS)
+		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS &&
+		        !is_copy(graph, hits->hits[i].address))
 			add_object(graph, hits->hits[i].address, class);
 	}
 }

@@ -666,3 +666,33 @@ def test_gdb_asks_anew_after_the_program_went_on(stopped_in_gdb):
     assert "every reference was found (1 of 1)" in out
     assert "\n  item 0 of list: global 'history' of module __main__ (train.py)\n" in out
     assert "local 'output'" not in out
+
+
+COPIES = """
+import ctypes, json, os, signal, torch
+
+kept = (torch.ones(90_001, requires_grad=True) * 2).exp()
+node = ctypes.c_void_p.from_address(id(kept.grad_fn) + 16).value
+copies = [
+    ctypes.string_at(address, size)
+    for address in (kept._cdata, kept.untyped_storage()._cdata, node)
+    for size in (200, 256, 400, 470) * 20
+]
+del copies[::3]  # what these left behind is there too
+print(json.dumps([os.getpid(), hex(kept.data_ptr())]), flush=True)
+signal.pause()
+"""
+
+
+def test_copies_of_an_objects_bytes_are_no_objects(python, run_gpumem):
+    process = subprocess.Popen([python, "-W", "ignore", "-c", COPIES], stdout=subprocess.PIPE, text=True)
+    try:
+        pid, address = json.loads(process.stdout.readline())
+        answer = run_gpumem("who-holds", address, "--pid", pid, "--json").check().json()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert answer["complete"] is True
+    assert answer["notes"] == []
+    assert {holder["path"][0].get("name") for holder in answer["holders"]} == {"kept"}
