@@ -44,18 +44,25 @@ static struct gm_error *read_field(
 	return NULL;
 }
 
-/* Why a field is not there: of its own line, or of the group's that failed. */
-static const char *reason(const char *missing, const char *name, char text[200])
+enum { REASON = 400 };
+
+/* Why a field is not there: of its own line; else what else was not found, which it may depend on. */
+static const char *reason(const char *missing, const char *name, char text[REASON])
 {
-	size_t length = strlen(name);
+	size_t length = strlen(name), size = 0;
 	for (const char *line = missing; line && *line; line = strchr(line, '\n') + 1) {
 		if (strncmp(line, name, length) == 0 && line[length] == ' ') {
-			snprintf(text, 200, "%.*s", (int)strcspn(line + length + 1, "\n"),
-			        line + length + 1);
+			snprintf(text, REASON, "%.200s", line + length + 1);
+			text[strcspn(text, "\n")] = 0;
 			return text;
 		}
 	}
-	return "what leads to it was not found";
+	snprintf(text, REASON, "what leads to it was not found");
+	for (const char *line = missing; line && *line; line = strchr(line, '\n') + 1) {
+		size = strlen(text);
+		snprintf(text + size, REASON - size, "; %.*s", (int)strcspn(line, "\n"), line);
+	}
+	return text;
 }
 
 struct gm_error *gm_answer_row(
@@ -93,7 +100,7 @@ struct gm_error *gm_answer_row(
 		return no_answer("its process, version or fields are missing");
 	const char *why;
 	const struct gm_torch_field *unsound = gm_torch_layout_unsound(&layout, &why);
-	char text[200];
+	char text[REASON];
 	if (unsound)
 		return gm_error_create(GM_TARGET,
 		        "learn: PyTorch %d.%d: where %s lies was not found (%s): its holders are "

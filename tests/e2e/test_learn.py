@@ -287,6 +287,10 @@ PROBES = {
         "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.size_of 96\\nmissing storage.counts fits nowhere\\nend\\n' >&3; sleep 1000",
         "PyTorch 2.99: where storage.counts lies was not found (fits nowhere)",
     ),
+    "fails at a kind of object": (
+        "printf 'gpumem-torch-probe 1\\npid '$$'\\nversion 2.99.0\\nfield storage.size_of 96\\nmissing (storage) KeyError: 7\\nend\\n' >&3; sleep 1000",
+        "PyTorch 2.99: where storage.counts lies was not found (what leads to it was not found; (storage) KeyError: 7)",
+    ),
 }
 
 
@@ -312,6 +316,47 @@ def test_a_pytorch_without_cuda_is_named(tmp_path, run_gpumem):
     )
     done = run_gpumem("learn", PYTHON, env=environment(tmp_path, PYTHONPATH=str(tmp_path))).check(4)
     assert "PyTorch 2.99.0+cpu sees no GPU: it is built without CUDA" in done.err
+
+
+LETS_GO = """
+import sys
+
+held = []
+
+def around(allocator):
+    look, make = allocator.look, allocator.make
+    def made(device):
+        if not held:
+            held.extend(allocator.torch.empty(n, device="cuda:0") for n in (1_234_567, 77))
+        return make(device)
+    def looked(sets):
+        look(sets)
+        held.clear()
+    allocator.look, allocator.make = looked, made
+
+class Finder:
+    # what the probe imports is the file beside it: it is found by the next finder, and changed when it is loaded
+    def find_spec(self, name, path=None, target=None):
+        if name != "allocator":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def loaded(module):
+            load(module)
+            around(module)
+        spec.loader.exec_module = loaded
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_memory_that_a_thread_lets_go_of_while_the_probe_looks_is_looked_at_again(tmp_path, run_gpumem):
+    (tmp_path / "sitecustomize.py").write_text(LETS_GO)
+    done = run_gpumem("learn", PYTHON, env=environment(tmp_path, PYTHONPATH=str(tmp_path)), timeout=400).check()
+    assert "proved on the live objects of a probe" in done.out
 
 
 def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):

@@ -20,7 +20,7 @@ HASHES = ("entries", "slots_minus_one", "lookups", "count")
 
 def make(device):
     """Blocks of every kind and state on one device."""
-    s = SimpleNamespace(index=device, name=f"cuda:{device}")
+    s = SimpleNamespace(index=device, name=f"cuda:{device}", device=0, body=b"")
     k = 1 + device
 
     def empty(n):

@@ -58,8 +58,17 @@ def find():
     row.attempt(buckets.find)
     row.attempt(buckets.find_sparse)
     zero, one = allocator.make(0), allocator.make(1)
-    allocator.look((zero, one))
-    for part in (allocator.objects, allocator.statistics, allocator.tables, allocator.block, allocator.pools, allocator.expandable, allocator.whole):
+    for pause in (0.1, 0.5, 0):
+        before = dict(row.missing)
+        allocator.look((zero, one))
+        for part in (allocator.objects, allocator.statistics, allocator.tables, allocator.block, allocator.pools):
+            row.attempt(part, zero, one)
+        if row.missing == before or not pause:
+            break
+        # a thread of PyTorch's own let go of memory meanwhile, as after a backward pass
+        row.missing = before
+        time.sleep(pause)
+    for part in (allocator.expandable, allocator.whole):
         row.attempt(part, zero, one)
     row.attempt(held.make)
     traces.make((zero, one))
