@@ -424,7 +424,7 @@ def expandable(row, first, second):
             ((value(r + o) or 0) > 1 << 20 if yes else value(r + o) == 0) for r, yes in of.items()
         )
 
-    row.find("block.expandable", range(8, usable(first.records[0]) - 7, 8), agrees, first, second)
+    row.find("block.expandable", range(8, min(map(usable, first.records)) - 7, 8), agrees, first, second)
     # it is the last field
     end = row["block.expandable"] + 8
     row.told("block.size_of", end, lambda n: n == end and all(n <= usable(r) for r in first.records + second.records))

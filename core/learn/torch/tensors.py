@@ -4,7 +4,7 @@ import struct
 from types import SimpleNamespace
 
 import torch
-from words import PYTHON_HEAD, classes, deleted_size, in_file, is_a, read, usable, value, words
+from words import PYTHON_HEAD, classes, deleted_sizes, in_file, is_a, read, usable, value, words
 
 META = "N5torch8autograd12AutogradMetaE"
 VIEW_META = "N5torch8autograd22DifferentiableViewMetaE"
@@ -103,12 +103,11 @@ def counts_agree(offset, pairs, keep):
 
 
 def find_sizes(row, name, first, second, objects_of):
-    """How long the objects are. malloc may leave a step of 16 bytes with a chunk where a rest would be too small."""
-    sizes = {deleted_size(address) for address in objects_of(first)} - {None}
+    """How long the objects are."""
+    sizes = deleted_sizes(objects_of(first))
 
     def holds(number):
-        told = {deleted_size(address) for address in objects_of(second)} - {None}
-        return told == {number} and all(usable(a) - 32 < number <= usable(a) for a in objects_of(second))
+        return deleted_sizes(objects_of(second)) == {number} and all(usable(a) - 32 < number <= usable(a) for a in objects_of(second))
 
     row.told(name, sizes.pop() if len(sizes) == 1 else None, holds)
 

@@ -136,11 +136,16 @@ def code_sizes(functions, room):
     return fits
 
 
-def deleted_size(address):
-    """The size of the object at `address`, a chunk of malloc's, from the class's own code: its deleting destructor hands the
-    size to operator delete, and malloc's chunk leaves two sizes open. None where the code does not say."""
-    fits = code_sizes(words(value(address), 16), usable(address))
-    return fits.pop() if len(fits) == 1 else None
+def deleted_sizes(addresses):
+    """The sizes of the objects, chunks of malloc's, from their classes' own code: a deleting destructor hands the size to operator
+    delete, and malloc's chunk leaves two sizes open. A chunk may be a step larger, where the rest would be too small for one: of
+    each class the smallest is asked. A class whose code does not say is left out."""
+    least = {}
+    for address in addresses:
+        vtable = value(address)
+        least[vtable] = min(least.get(vtable, address), address, key=usable)
+    fits = [code_sizes(words(vtable, 16), usable(address)) for vtable, address in least.items()]
+    return {sizes.pop() for sizes in fits if len(sizes) == 1}
 
 
 # --- the row ------------------------------------------------------------------------------------------------------------
