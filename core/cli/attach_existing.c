@@ -65,9 +65,10 @@ static void read_all(struct gm_context *context, struct entries *entries)
 	gm_error_destroy(error);
 }
 
-bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context)
+bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context,
+        const struct gm_inject_identity *identity)
 {
-	*existing = (struct gm_attach_existing){.context = context};
+	*existing = (struct gm_attach_existing){.context = context, .identity = identity};
 	struct gm_symbols *symbols;
 	struct gm_error *error = gm_context_symbols(context, &symbols);
 	bool there = !error && gm_symbols_find_module(symbols, "libc10_cuda.so");
@@ -102,7 +103,7 @@ static uint64_t find_variable(struct gm_context *context)
 
 static bool put_state(const struct gm_attach_existing *existing, uint32_t state)
 {
-	return gm_inject_write(existing->context->pid,
+	return gm_inject_write(existing->identity,
 	        existing->variable + offsetof(struct gm_agent_existing, state), &state,
 	        sizeof(state));
 }
@@ -124,11 +125,12 @@ static void give(struct gm_attach_existing *existing, struct gm_image *image,
 	existing->stopped = now() - start;
 	uint32_t count = (uint32_t)(entries.list.count < asked->capacity ? entries.list.count
 	                                                                 : asked->capacity);
-	pid_t pid = existing->context->pid;
-	if (gm_inject_write(
-	            pid, asked->table, entries.list.items, count * sizeof(*entries.list.items)) &&
-	        gm_inject_write(pid, existing->variable + offsetof(struct gm_agent_existing, count),
-	                &count, sizeof(count)))
+	const struct gm_inject_identity *identity = existing->identity;
+	if (gm_inject_write(identity, asked->table, entries.list.items,
+	            count * sizeof(*entries.list.items)) &&
+	        gm_inject_write(identity,
+	                existing->variable + offsetof(struct gm_agent_existing, count), &count,
+	                sizeof(count)))
 		put_state(existing, GM_AGENT_EXISTING_GIVEN);
 	gm_array_deinit(&entries.list);
 }
@@ -156,6 +158,10 @@ void gm_attach_existing_answer(void *context)
 uint64_t gm_attach_existing_give(struct gm_context *context, uint64_t table, uint64_t size)
 {
 	struct entries entries = {.capacity = UINT64_MAX};
+	struct gm_inject_identity identity;
+	_cleanup_error_ struct gm_error *error = gm_inject_identity_init(&identity, context->pid);
+	if (error)
+		return 0;
 	gm_context_invalidate(context);
 	read_all(context, &entries);
 	uint64_t bytes = entries.list.count * sizeof(*entries.list.items);
@@ -165,8 +171,9 @@ uint64_t gm_attach_existing_give(struct gm_context *context, uint64_t table, uin
 	        .capacity = entries.list.count};
 	uint64_t variable = bytes && bytes <= size ? find_variable(context) : 0;
 	/* its table first: the state says that it is there */
-	if (variable && gm_inject_write(context->pid, table, entries.list.items, bytes))
-		gm_inject_write(context->pid, variable, &given, sizeof(given));
+	if (variable && gm_inject_write(&identity, table, entries.list.items, bytes))
+		gm_inject_write(&identity, variable, &given, sizeof(given));
+	gm_inject_identity_deinit(&identity);
 	gm_array_deinit(&entries.list);
 	return bytes;
 }

@@ -6,16 +6,19 @@
 #include <stdint.h>
 
 #include "ask/context.h"
+#include "inject/inject.h"
 
 struct gm_attach_existing {
 	struct gm_context *context;
+	const struct gm_inject_identity *identity;
 	uint64_t variable; /* of the agent; 0: not found yet */
 	bool done;
 	double stopped; /* seconds that all threads stood still for it */
 };
 
 /* Reads all that can be read beforehand. Whether the agent is to ask: there is an allocator that has memory. */
-bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context);
+bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context,
+        const struct gm_inject_identity *identity);
 /* While the agent begins: answers it, once. Of type gm_inject_options.meanwhile. */
 void gm_attach_existing_answer(void *existing);
 

@@ -250,6 +250,8 @@ static struct gm_error *run_attach(
 	_cleanup_free_ char *agent = NULL, *path = NULL;
 	gm_try(gm_library_beside(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
+	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
+	gm_try(gm_inject_identity_init(&identity, context->pid));
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	gm_try(gm_context_image(context, &image));
@@ -257,14 +259,15 @@ static struct gm_error *run_attach(
 	bool other_files = gm_inject_files_differ(context->pid);
 	gm_try(recording_path(request.path, context->pid, other_files, &path));
 	struct gm_attach_existing before;
-	bool existing =
-	        strstr(request.devices, "cuda") && gm_attach_existing_prepare(&before, context);
+	bool existing = strstr(request.devices, "cuda") &&
+	                gm_attach_existing_prepare(&before, context, &identity);
 	bool packs = !request.no_pack && !request.max_size && !other_files;
 	_cleanup_free_ char *list = packs ? make_list(context->pid) : NULL, *settings = NULL;
 	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
 	struct gm_inject_options options = {.size = sizeof(options),
+	        .identity = &identity,
 	        .agent = agent,
 	        .settings = settings,
 	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
@@ -305,12 +308,14 @@ static struct gm_error *run_detach(
 	if (arguments.help)
 		return NULL;
 	gm_try(take_pid(context, "detach", &arguments));
+	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
+	gm_try(gm_inject_identity_init(&identity, context->pid));
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	gm_try(gm_context_image(context, &image));
 	gm_try(gm_context_symbols(context, &symbols));
 	struct gm_inject_options options = {
-	        .size = sizeof(options), .seconds = (double)request.seconds};
+	        .size = sizeof(options), .identity = &identity, .seconds = (double)request.seconds};
 	struct gm_injected injected;
 	gm_try(gm_attach_way_prepare(&request.way, context, &options));
 	gm_try(gm_inject_stop(image, symbols, &options, &injected));

@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/cleanup.h"
 #include "inject/internal.h"
+
+enum { FILES = 3 }; /* of struct gm_inject_identity.uids: with which files are made */
 
 static bool same_file(const char *left, const char *right)
 {
@@ -42,21 +46,74 @@ struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_
 	return NULL;
 }
 
-struct gm_error *gm_inject_copy(pid_t pid, int descriptor, const char *agent)
+static struct gm_error *error_not_given(const struct gm_inject_identity *identity, int os_error)
+{
+	return gm_error_os(
+	        GM_TARGET, os_error, "process %d: the agent cannot be given to it", identity->pid);
+}
+
+/* An empty file of the process's own user, that has no name and lies in no folder. */
+static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
+{
+	static const char expected[] = "/memfd:" GM_INJECT_MEMFD;
+	char path[64], name[sizeof(expected) + 32];
+	struct stat about;
+	struct statfs system;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	ssize_t length = readlink(path, name, sizeof(name));
+	return fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_nlink == 0 &&
+	       about.st_size == 0 && about.st_uid == identity->uids[FILES] &&
+	       fstatfs(file, &system) == 0 && system.f_type == TMPFS_MAGIC &&
+	       length >= (ssize_t)(sizeof(expected) - 1) &&
+	       memcmp(name, expected, sizeof(expected) - 1) == 0;
+}
+
+/*
+ * The number is the process's word, and a seccomp filter can make it any: it is looked at by O_PATH, which has no effect on
+ * whatever it is, and that same file is then opened to be written.
+ */
+static struct gm_error *open_memfd(
+        const struct gm_inject_identity *identity, int64_t descriptor, int *ret_file)
 {
 	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, descriptor);
+	snprintf(path, sizeof(path), "fd/%lld", (long long)descriptor);
+	_cleanup_close_ int seen = openat(identity->folder, path, O_PATH | O_CLOEXEC);
+	if (seen < 0)
+		return error_not_given(identity, errno);
+	int file = -1;
+	if (is_own_memfd(identity, seen)) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", seen);
+		file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (file < 0)
+			return error_not_given(identity, errno);
+	}
+	int seals = file >= 0 ? fcntl(file, F_GET_SEALS) : -1;
+	if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_GROW))) {
+		if (file >= 0)
+			close(file);
+		return gm_error_create(GM_TARGET,
+		        "process %d: what its memfd_create() returned is no memfd of its own: a "
+		        "seccomp filter answers in the kernel's place, and nothing was written",
+		        identity->pid);
+	}
+	*ret_file = file;
+	return NULL;
+}
+
+struct gm_error *gm_inject_copy(
+        const struct gm_inject_identity *identity, int64_t descriptor, const char *agent)
+{
 	_cleanup_close_ int from = open(agent, O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int to = open(path, O_RDWR | O_CLOEXEC);
 	struct stat about;
-	if (from < 0 || to < 0 || fstat(from, &about) != 0)
-		return gm_error_os(
-		        GM_TARGET, errno, "process %d: the agent cannot be given to it", pid);
+	if (from < 0 || fstat(from, &about) != 0)
+		return error_not_given(identity, errno);
+	_cleanup_close_ int to = -1;
+	gm_try(open_memfd(identity, descriptor, &to));
 	for (off_t done = 0; done < about.st_size;) {
 		ssize_t got = sendfile(to, from, &done, (size_t)(about.st_size - done));
 		if (got <= 0)
 			return gm_error_os(GM_TARGET, got < 0 ? errno : EIO,
-			        "process %d: the agent cannot be copied to it", pid);
+			        "process %d: the agent cannot be copied to it", identity->pid);
 	}
 	return NULL;
 }

@@ -23,6 +23,7 @@ struct call {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	pid_t pid;
+	const struct gm_inject_identity *identity;
 	const struct gm_inject_options *options;
 	const char *name; /* of the agent's function */
 	bool start;       /* it is gpumem_agent_start */
@@ -88,9 +89,12 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 				if (!stopped)
 					continue;
 				call->result.tries++;
-				if (is_safe(call, ret_thread, start < half))
+				/* it is, and while its thread stands still it stays so */
+				struct gm_error *other = gm_inject_identity_check(call->identity);
+				if (!other && is_safe(call, ret_thread, start < half))
 					return NULL;
 				gm_inject_thread_release(ret_thread);
+				gm_try(other);
 				double took = gm_inject_now() - start;
 				if (took > call->result.stopped)
 					call->result.stopped = took;
@@ -115,6 +119,18 @@ struct place {
 	uint64_t code, block;
 	int descriptor; /* in the process, -1: none */
 };
+
+/* Room for the code and the block. What the process says of it, mmap()'s result among that, is not believed. */
+static bool is_room(const struct call *call, const struct place *place)
+{
+	const struct gm_inject_piece pieces[] = {
+	        {place->code, GM_INJECT_CODE_SIZE, "r-x"},
+	        {place->block, GM_INJECT_ROOM_SIZE, "rw-"},
+	};
+	return place->code % GM_INJECT_CODE_SIZE == 0 && place->block % GM_INJECT_CODE_SIZE == 0 &&
+	       gm_inject_is_plain_memory(
+	               call->identity, sizeof(pieces) / sizeof(pieces[0]), pieces);
+}
 
 static struct gm_error *map(struct call *call, struct gm_inject_thread *thread, uint64_t size,
         int protection, uint64_t *ret_address)
@@ -151,7 +167,10 @@ static bool place_again(struct call *call, struct place *ret_place)
 	                sizeof(progress)) ||
 	        progress == GM_PROGRESS_NONE)
 		return false;
-	*ret_place = (struct place){.code = room[0], .block = room[1], .descriptor = -1};
+	const struct place place = {.code = room[0], .block = room[1], .descriptor = -1};
+	if (!is_room(call, &place))
+		return false;
+	*ret_place = place;
 	return true;
 }
 
@@ -170,7 +189,13 @@ static struct gm_error *make_place(
 	const void *code = gm_inject_code(&size);
 	gm_try(map(call, thread, GM_INJECT_CODE_SIZE, PROT_READ | PROT_EXEC, &place.code));
 	gm_try(map(call, thread, GM_INJECT_ROOM_SIZE, PROT_READ | PROT_WRITE, &place.block));
-	if (!gm_inject_write(call->pid, place.code, code, size))
+	if (!is_room(call, &place))
+		return gm_error_create(GM_TARGET,
+		        "process %d: there is no new memory where its mmap() says: a seccomp "
+		        "filter "
+		        "answers in the kernel's place, and nothing was written",
+		        call->pid);
+	if (!gm_inject_write(call->identity, place.code, code, size))
 		return error_write(call);
 	*ret_place = place;
 	return NULL;
@@ -179,9 +204,9 @@ static struct gm_error *make_place(
 static struct gm_error *give_file(
         struct call *call, struct gm_inject_thread *thread, struct place *place)
 {
-	static const char name[] = "libgpumem-agent.so";
-	if (!gm_inject_write(call->pid, place->block + offsetof(struct gm_inject_block, path), name,
-	            sizeof(name)))
+	static const char name[] = GM_INJECT_MEMFD;
+	if (!gm_inject_write(call->identity, place->block + offsetof(struct gm_inject_block, path),
+	            name, sizeof(name)))
 		return error_write(call);
 	const uint64_t arguments[6] = {
 	        place->block + offsetof(struct gm_inject_block, path), MFD_CLOEXEC, 0, 0, 0, 0};
@@ -193,8 +218,9 @@ static struct gm_error *give_file(
 		        "process %d: it cannot make a memfd for the agent, and cannot open the "
 		        "agent's file",
 		        call->pid);
+	gm_try(gm_inject_copy(call->identity, value, call->options->agent));
 	place->descriptor = (int)value;
-	return gm_inject_copy(call->pid, place->descriptor, call->options->agent);
+	return NULL;
 }
 
 static struct gm_error *fill(struct call *call, const struct gm_inject_thread *thread,
@@ -222,8 +248,9 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 	else
 		snprintf(block->path, sizeof(block->path), "%s", path ? path : "");
 	gm_inject_fill_frame(block, place->block, thread);
-	return gm_inject_write(call->pid, place->block, block, sizeof(*block)) ? NULL
-	                                                                       : error_write(call);
+	return gm_inject_write(call->identity, place->block, block, sizeof(*block))
+	               ? NULL
+	               : error_write(call);
 }
 
 /* ---- the call ----------------------------------------------------------------------------------------------- */
@@ -299,7 +326,7 @@ static void remember(struct call *call, const struct place *place)
 	gm_error_destroy(error);
 	const uint64_t room[2] = {place->code, place->block};
 	if (!error && functions.room)
-		gm_inject_write(call->pid, functions.room, room, sizeof(room));
+		gm_inject_write(call->identity, functions.room, room, sizeof(room));
 }
 
 /* Ended by Ctrl-C only when the thread has been put back. */
@@ -397,6 +424,7 @@ static struct gm_error *prepare(struct gm_image *image, struct gm_symbols *symbo
 	        .image = image,
 	        .symbols = symbols,
 	        .pid = gm_image_pid(image),
+	        .identity = options->identity,
 	        .options = options,
 	        .name = start ? "gpumem_agent_start" : "gpumem_agent_stop",
 	        .start = start,

@@ -12,6 +12,7 @@
  *   thread.c     one thread stopped, its registers changed, and put back
  *   code.c       the machine code that makes the thread, and what that thread does
  *   file.c       the agent's file, where the process cannot open it by its path
+ *   identity.c   which process it is and whose, held, so that what is done is done to that one
  *   script.c     another way, where the process's Python has one: a script that its main thread runs (PEP 768)
  *   script_folder.c   that script, and the folder in which it lies
  *   inject.c     these together
@@ -22,13 +23,44 @@
  * A script stops no thread: CPython 3.14 and later looks, wherever it looks for signals, whether a debugger has left the path of
  * a file in its thread's state, and runs that. A thread that stays within C code does not look; then the first way is taken.
  *
+ * What the process says is not believed: what its system calls return (a seccomp filter may answer in the kernel's place) is
+ * looked at by /proc before it is used, and what is written is written to the memory of the process that was meant.
+ *
  * This room may include base, image and symbols. It knows of the agent only its functions' names. x86-64 and glibc
  * only.
  */
 #ifndef GM_INJECT_INJECT_H
 #define GM_INJECT_INJECT_H
 
+#include <sys/types.h>
+
 #include "symbols/symbols.h"
+
+/* Which process it is, and whose: by the kernel's word, before anything was asked of it. See identity.c. */
+struct gm_inject_identity {
+	pid_t pid;
+	int folder;               /* /proc/PID */
+	int memory, memory_error; /* of it; -1 and why not */
+	uid_t uids[4];
+	gid_t gids[4];
+	/* With whose rights its files are to be opened: never root's where one of its own is not. */
+	uid_t user;
+	gid_t group;
+	dev_t device; /* of its program's file */
+	ino_t inode;
+};
+
+/* To be called before an image of the process is made. */
+struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pid_t pid);
+void gm_inject_identity_deinit(struct gm_inject_identity *identity);
+/* GM_TARGET where it has ended, executes another program, or has become another user's. */
+struct gm_error *gm_inject_identity_check(const struct gm_inject_identity *identity);
+/*
+ * Writes the process's memory as it was then, of which nothing may be cached afterwards. False, and errno, where it is not to
+ * be written, or where the process executes another program now.
+ */
+bool gm_inject_write(const struct gm_inject_identity *identity, uint64_t address, const void *bytes,
+        size_t size);
 
 /* Which of the two. */
 enum gm_inject_way {
@@ -66,9 +98,10 @@ enum gm_inject_refusal {
 };
 
 struct gm_inject_options {
-	size_t size;          /* sizeof(struct gm_inject_options) */
-	const char *agent;    /* the agent's file on our disk */
-	const char *settings; /* for gpumem_agent_start() */
+	size_t size;                               /* sizeof(struct gm_inject_options) */
+	const struct gm_inject_identity *identity; /* of the process of the image */
+	const char *agent;                         /* the agent's file on our disk */
+	const char *settings;                      /* for gpumem_agent_start() */
 	/* Called now and then, on the calling thread, while the agent's answer is waited for; NULL: not. */
 	void (*meanwhile)(void *context);
 	void *context;
@@ -104,8 +137,6 @@ struct gm_error *gm_inject_stop(struct gm_image *image, struct gm_symbols *symbo
 
 /* A variable that the agent exports; 0: there is none. After the agent was loaded it takes a refresh of image and symbols. */
 uint64_t gm_inject_variable(struct gm_symbols *symbols, const char *name);
-/* Writes the process's memory, of which nothing may be cached afterwards. */
-bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size);
 
 /*
  * For a debugger, which traces the process already and calls functions in it by itself: whether a thread that it has

@@ -119,9 +119,23 @@ void gm_inject_fill_frame(
 
 /* ---- file.c ---- */
 
+#define GM_INJECT_MEMFD "libgpumem-agent.so" /* the name of the memfd */
+
 /* The path under which the process can open the agent's file, where it can; NULL: it cannot. Caller frees. */
 struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_path);
-/* Copies the file into what descriptor `descriptor` of the process refers to. */
-struct gm_error *gm_inject_copy(pid_t pid, int descriptor, const char *agent);
+/* Copies the file into descriptor `descriptor` of the process, once that is an empty memfd of its own. */
+struct gm_error *gm_inject_copy(
+        const struct gm_inject_identity *identity, int64_t descriptor, const char *agent);
+
+/* ---- identity.c ---- */
+
+struct gm_inject_piece {
+	uint64_t address, size;
+	const char *permissions; /* "rwx", '-': it may or may not */
+};
+
+/* Whether each of these lies in private memory of no file that may do at least this. */
+bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
+        const struct gm_inject_piece *pieces);
 
 #endif

@@ -38,6 +38,11 @@ static enum stop wait_until(pid_t id, double until, int *ret_status)
 			continue;
 		if (got < 0 || (got > 0 && !WIFSTOPPED(*ret_status)))
 			return ENDED;
+		if (got > 0 && *ret_status >> 16 == PTRACE_EVENT_EXEC) {
+			/* another program, perhaps one with other rights than this one had */
+			ptrace(PTRACE_DETACH, id, NULL, NULL);
+			return ENDED;
+		}
 		if (got > 0)
 			return STOPPED;
 		if (gm_inject_now() > until)
@@ -122,7 +127,8 @@ struct gm_error *gm_inject_thread_stop(
         pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped)
 {
 	*ret_stopped = false;
-	if (ptrace(PTRACE_SEIZE, id, NULL, (void *)(uintptr_t)PTRACE_O_TRACESYSGOOD) != 0) {
+	const uintptr_t options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+	if (ptrace(PTRACE_SEIZE, id, NULL, (void *)options) != 0) {
 		int os_error = errno;
 		return os_error == ESRCH ? NULL : error_refused(pid, id, os_error);
 	}
@@ -174,15 +180,6 @@ static void put_back(const struct gm_inject_thread *thread)
 void gm_inject_thread_release(struct gm_inject_thread *thread)
 {
 	ptrace(PTRACE_DETACH, thread->id, NULL, (void *)(intptr_t)thread->signal);
-}
-
-bool gm_inject_write(pid_t pid, uint64_t address, const void *bytes, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	/* Not process_vm_writev: this one writes where only the program may not. */
-	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd >= 0 && pwrite(fd, bytes, size, (off_t)address) == (ssize_t)size;
 }
 
 /* ---- running in the thread ---------------------------------------------------------------------------------- */

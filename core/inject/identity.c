@@ -1,0 +1,182 @@
+/*
+ * Which process it is, by the kernel's word, and held: a process may end, its number may be given to another one, or it may
+ * execute a program with the setuid bit, at any moment. What is done as root has to be done to the process that was
+ * meant, with the rights that it had then.
+ *
+ *   folder   /proc/PID, open: of that process only, also where its number is another's
+ *   memory   /proc/PID/mem, open: of the memory as it was; what it executes afterwards has another one
+ *   users    taken before anything else was read: all that follows is compared with them
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "inject/internal.h"
+
+struct words {
+	unsigned uids[4], gids[4]; /* real, effective, saved, of files */
+};
+
+static bool read_words(const struct gm_inject_identity *identity, struct words *ret_words)
+{
+	char line[256];
+	struct words words;
+	bool uids = false, gids = false;
+	int fd = openat(identity->folder, "status", O_RDONLY | O_CLOEXEC);
+	_cleanup_fclose_ FILE *file = fd >= 0 ? fdopen(fd, "re") : NULL;
+	if (fd >= 0 && !file)
+		close(fd);
+	while (file && !(uids && gids) && fgets(line, sizeof(line), file)) {
+		unsigned *ids = strncmp(line, "Uid:", 4) == 0   ? words.uids
+		                : strncmp(line, "Gid:", 4) == 0 ? words.gids
+		                                                : NULL;
+		if (!ids)
+			continue;
+		if (sscanf(line + 4, "%u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+			return false;
+		uids |= ids == words.uids;
+		gids |= ids == words.gids;
+	}
+	if (!uids || !gids)
+		return false;
+	*ret_words = words;
+	return true;
+}
+
+/* Of several the one that is not root's: a program with the setuid bit is still its caller's. */
+static unsigned weakest(const unsigned ids[4])
+{
+	for (size_t i = 0; i < 4; i++)
+		if (ids[i] != 0)
+			return ids[i];
+	return 0;
+}
+
+static void look_at_program(
+        const struct gm_inject_identity *identity, dev_t *ret_device, ino_t *ret_inode)
+{
+	struct stat about;
+	bool known = fstatat(identity->folder, "exe", &about, 0) == 0;
+	*ret_device = known ? about.st_dev : 0;
+	*ret_inode = known ? about.st_ino : 0;
+}
+
+static struct gm_error *error_ended(pid_t pid)
+{
+	return gm_error_create(GM_TARGET, "process %d: no such process: check its number", pid);
+}
+
+struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pid_t pid)
+{
+	char path[32];
+	struct words words;
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	*identity = (struct gm_inject_identity){
+	        .pid = pid, .memory = -1, .folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	if (identity->folder < 0 || !read_words(identity, &words)) {
+		gm_inject_identity_deinit(identity);
+		return error_ended(pid);
+	}
+	memcpy(identity->uids, words.uids, sizeof(identity->uids));
+	memcpy(identity->gids, words.gids, sizeof(identity->gids));
+	identity->user = (uid_t)weakest(words.uids);
+	identity->group = (gid_t)weakest(words.gids);
+	look_at_program(identity, &identity->device, &identity->inode);
+	/* Not process_vm_writev: this one writes where only the program may not. */
+	identity->memory = openat(identity->folder, "mem", O_RDWR | O_CLOEXEC);
+	identity->memory_error = identity->memory < 0 ? errno : 0;
+	return NULL;
+}
+
+void gm_inject_identity_deinit(struct gm_inject_identity *identity)
+{
+	if (identity->folder >= 0)
+		close(identity->folder);
+	if (identity->memory >= 0)
+		close(identity->memory);
+	identity->folder = identity->memory = -1;
+}
+
+/* Its memory is that which is open: of a memory that nobody has any more nothing is read, not even an error. */
+static bool has_memory(const struct gm_inject_identity *identity)
+{
+	char byte;
+	return identity->memory < 0 || pread(identity->memory, &byte, 1, 0) != 0;
+}
+
+struct gm_error *gm_inject_identity_check(const struct gm_inject_identity *identity)
+{
+	struct words words;
+	dev_t device;
+	ino_t inode;
+	if (!read_words(identity, &words))
+		return gm_error_create(
+		        GM_TARGET, "process %d: it ended meanwhile: start it again", identity->pid);
+	look_at_program(identity, &device, &inode);
+	if (memcmp(words.uids, identity->uids, sizeof(words.uids)) == 0 &&
+	        memcmp(words.gids, identity->gids, sizeof(words.gids)) == 0 &&
+	        device == identity->device && inode == identity->inode && has_memory(identity))
+		return NULL;
+	return gm_error_create(GM_TARGET,
+	        "process %d: it became another program or another user's meanwhile: look what it "
+	        "is, then again",
+	        identity->pid);
+}
+
+bool gm_inject_write(
+        const struct gm_inject_identity *identity, uint64_t address, const void *bytes, size_t size)
+{
+	errno = identity->memory_error;
+	if (identity->memory < 0 || address > INT64_MAX)
+		return false;
+	ssize_t written = pwrite(identity->memory, bytes, size, (off_t)address);
+	if (written >= 0 && written != (ssize_t)size)
+		errno = ESRCH;
+	return written == (ssize_t)size;
+}
+
+/* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, of no file, and may it do this? */
+static bool is_plain(
+        const char *line, const char *permissions, uint64_t *ret_start, uint64_t *ret_end)
+{
+	unsigned long long start, end, inode;
+	char may[5];
+	int length = 0;
+	if (sscanf(line, "%llx-%llx %4s %*x %*s %llu %n", &start, &end, may, &inode, &length) !=
+	                4 ||
+	        !length || inode != 0 || strlen(may) != 4 || may[3] != 'p')
+		return false;
+	for (size_t i = 0; i < 3; i++)
+		if (permissions[i] != '-' && may[i] != permissions[i])
+			return false;
+	const char *name = line + length;
+	*ret_start = start;
+	*ret_end = end;
+	return !*name || *name == '\n' || strncmp(name, "[anon:", 6) == 0 ||
+	       strncmp(name, "[heap]", 6) == 0;
+}
+
+bool gm_inject_is_plain_memory(const struct gm_inject_identity *identity, size_t count,
+        const struct gm_inject_piece *pieces)
+{
+	size_t found = 0;
+	int fd = openat(identity->folder, "maps", O_RDONLY | O_CLOEXEC);
+	_cleanup_fclose_ FILE *file = fd >= 0 ? fdopen(fd, "re") : NULL;
+	if (fd >= 0 && !file)
+		close(fd);
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	while (file && found < count && getline(&line, &size, file) > 0) {
+		for (size_t i = 0; i < count; i++) {
+			uint64_t start, end;
+			if (is_plain(line, pieces[i].permissions, &start, &end) &&
+			        pieces[i].address >= start && pieces[i].address < end &&
+			        pieces[i].size <= end - pieces[i].address)
+				found++;
+		}
+	}
+	return found == count;
+}

@@ -1,0 +1,71 @@
+"""`gpumem attach` by root to another user's process that is hostile: it gains nothing by what it says."""
+
+import os
+import stat
+import subprocess
+
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the attacks are on root: run the tests as root")
+pytestmark = needs_root
+TIMES = 3
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, root):
+    program = tmp_path_factory.mktemp("hostile") / "hostile_target"
+    source = root / "tests/e2e/programs/hostile_target.c"
+    subprocess.run(["cc", "-std=gnu17", "-O2", "-D_GNU_SOURCE", "-Wall", "-Werror", "-pthread", "-o", program, source], check=True)
+    return program
+
+
+def begin(spawn, *command):
+    process = spawn(command, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def state(path):
+    about = os.stat(path)
+    return stat.S_IMODE(about.st_mode), about.st_uid, about.st_gid, path.read_bytes()
+
+
+def nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, folder, content, times):
+    file = folder / "of-root"
+    file.write_bytes(content)
+    file.chmod(0o644)
+    before = state(file)
+    for number in range(times):
+        process = begin(spawn, hostile, "memfd", file)
+        told = run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", folder / f"{number}.gpumem").check(4)
+        assert "no memfd of its own" in told.err
+        assert state(file) == before
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("content", [b"of root\n", b""], ids=["content", "empty"])
+def test_a_descriptor_that_is_no_memfd_is_not_written_to(spawn, run_gpumem, hostile, tmp_path, content):
+    nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, tmp_path, content, TIMES)
+
+
+@pytest.mark.long
+def test_a_descriptor_that_is_no_memfd_is_not_written_to_in_a_hundred_attaches(spawn, run_gpumem, hostile, tmp_path):
+    nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, tmp_path, b"of root\n", 100)
+
+
+def test_an_address_that_is_no_new_memory_is_not_written_to(spawn, run_gpumem, hostile, tmp_path):
+    file = tmp_path / "of-root"
+    file.write_bytes(b"of root\n")
+    process = begin(spawn, hostile, "mmap", file)
+    told = run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", tmp_path / "run.gpumem").check(4)
+    assert "no new memory" in told.err
+    assert process.poll() is None
+
+
+def test_a_program_that_is_executed_meanwhile_is_not_touched(spawn, run_gpumem, hostile, tmp_path):
+    process = begin(spawn, hostile, "exec", hostile)
+    run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", tmp_path / "run.gpumem").check(4)
+    assert process.communicate(timeout=600)[0] == "whole\n"
+    assert process.returncode == 0
