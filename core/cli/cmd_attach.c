@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -164,17 +163,15 @@ static struct gm_error *recording_path(
 }
 
 /* The list to which the agent adds what it records: the process's file, and those of what it forks. */
-static char *make_list(int pid)
+static char *make_list(const struct gm_inject_identity *identity)
 {
 	const char *folder = getenv("TMPDIR");
-	char process[32], *list;
-	struct stat owner;
+	char *list;
 	if (asprintf(&list, "%s/gpumem-attach-XXXXXX", folder && *folder ? folder : "/tmp") < 0)
 		return NULL;
 	_cleanup_close_ int fd = strpbrk(list, ";\n") ? -1 : mkostemp(list, O_CLOEXEC);
-	snprintf(process, sizeof(process), "/proc/%d", pid);
-	if (fd >= 0 && geteuid() == 0 && stat(process, &owner) == 0)
-		(void)!fchown(fd, owner.st_uid, owner.st_gid);
+	if (fd >= 0 && geteuid() == 0)
+		(void)!fchown(fd, identity->user, identity->group);
 	if (fd < 0)
 		free(gm_take(list));
 	return list;
@@ -262,7 +259,7 @@ static struct gm_error *run_attach(
 	bool existing = strstr(request.devices, "cuda") &&
 	                gm_attach_existing_prepare(&before, context, &identity);
 	bool packs = !request.no_pack && !request.max_size && !other_files;
-	_cleanup_free_ char *list = packs ? make_list(context->pid) : NULL, *settings = NULL;
+	_cleanup_free_ char *list = packs ? make_list(&identity) : NULL, *settings = NULL;
 	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
@@ -285,7 +282,7 @@ static struct gm_error *run_attach(
 		return error;
 	}
 	if (list)
-		gm_packing_keep(context->pid, path, list);
+		gm_packing_keep(&identity, path, list);
 	if (arguments.json) {
 		put_json(out, context->pid, injected.stopped + (existing ? before.stopped : 0),
 		        &request.way, &injected);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,12 +163,19 @@ void gm_packing_end(pid_t packer)
 
 /* ---- beside a process that is not ours --------------------------------------------------------------------------- */
 
-/* Nothing is done with rights that the process has not. */
-static bool take_rights(const struct stat *owner)
+/*
+ * All that is opened from here on the process has named: its recording, and the list to which it adds. So with its
+ * rights, and where we cannot have just those, not at all.
+ */
+static bool take_rights(const struct gm_inject_identity *identity)
 {
-	return geteuid() != 0 || owner->st_uid == 0 ||
-	       (setgroups(0, NULL) == 0 && setgid(owner->st_gid) == 0 &&
-	               setuid(owner->st_uid) == 0);
+	if (identity->user == geteuid() && geteuid() == getuid())
+		return true;
+	if (setgroups(0, NULL) != 0 ||
+	        setresgid(identity->group, identity->group, identity->group) != 0 ||
+	        setresuid(identity->user, identity->user, identity->user) != 0)
+		return false;
+	return identity->user == 0 || setuid(0) != 0;
 }
 
 static bool has_ended(const struct packing *packing, pid_t pid)
@@ -184,10 +191,10 @@ static void let_go(int process)
 	int nowhere = open("/dev/null", O_RDWR);
 	for (int i = 0; i < 3 && nowhere >= 0; i++)
 		dup2(nowhere, i);
-	/* what attaching has opened */
-	for (int fd = 3; fd < 1024; fd++)
-		if (fd != process)
-			close(fd);
+	/* what attaching has opened, some of it as root */
+	if (process > 3)
+		close_range(3, (unsigned)process - 1, 0);
+	close_range(process >= 3 ? (unsigned)process + 1 : 3, UINT_MAX, 0);
 	(void)!chdir("/");
 }
 
@@ -212,25 +219,17 @@ static void keep(pid_t pid, int process, const char *path, const char *list)
 	unlink(list);
 }
 
-void gm_packing_keep(pid_t pid, const char *path, const char *list)
+void gm_packing_keep(const struct gm_inject_identity *identity, const char *path, const char *list)
 {
-	int process = (int)syscall(SYS_pidfd_open, pid, 0);
-	char folder[32];
-	struct stat owner;
-	snprintf(folder, sizeof(folder), "/proc/%d", pid);
-	if (stat(folder, &owner) != 0)
-		return;
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
 		/* of another session and parent: it outlives us, and who waits for us does not wait for it */
 		setsid();
-		if (fork() == 0 && take_rights(&owner))
-			keep(pid, process, path, list);
+		if (fork() == 0 && take_rights(identity))
+			keep(identity->pid, identity->process, path, list);
 		_exit(0);
 	}
-	if (process >= 0)
-		close(process);
 	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
 }

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "inject/inject.h"
 #include "spool/spool.h"
 
 /* The processes and files of a list, to which the agent adds lines "PID" or "PID PATH" (its setting `list`). */
@@ -24,8 +25,8 @@ void gm_packing_end(pid_t packer);
 
 /*
  * The same of a process that is not our child, with its end: goes on when we have ended, until the process, and those that
- * it forked, have. `path`: its recording, as we name it.
+ * it forked, have. With the rights that it had when it was first looked at, never with ours. `path`: its recording, as we name it.
  */
-void gm_packing_keep(pid_t pid, const char *path, const char *list);
+void gm_packing_keep(const struct gm_inject_identity *identity, const char *path, const char *list);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/cleanup.h"
 #include "inject/internal.h"
@@ -76,6 +77,9 @@ struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pi
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	*identity = (struct gm_inject_identity){
 	        .pid = pid, .memory = -1, .folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	if (identity->folder >= 0)
+		identity->process = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* read after that: the folder is not empty, so the number was its process's */
 	if (identity->folder < 0 || !read_words(identity, &words)) {
 		gm_inject_identity_deinit(identity);
 		return error_ended(pid);
@@ -97,7 +101,9 @@ void gm_inject_identity_deinit(struct gm_inject_identity *identity)
 		close(identity->folder);
 	if (identity->memory >= 0)
 		close(identity->memory);
-	identity->folder = identity->memory = -1;
+	if (identity->process >= 0)
+		close(identity->process);
+	identity->folder = identity->memory = identity->process = -1;
 }
 
 /* Its memory is that which is open: of a memory that nobody has any more nothing is read, not even an error. */

@@ -40,6 +40,7 @@
 struct gm_inject_identity {
 	pid_t pid;
 	int folder;               /* /proc/PID */
+	int process;              /* a pidfd, -1: the kernel has none */
 	int memory, memory_error; /* of it; -1 and why not */
 	uid_t uids[4];
 	gid_t gids[4];

@@ -1,8 +1,11 @@
 """`gpumem attach` by root to another user's process that is hostile: it gains nothing by what it says."""
 
 import os
+import shutil
 import stat
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,42 @@ def hostile(tmp_path_factory, root):
     source = root / "tests/e2e/programs/hostile_target.c"
     subprocess.run(["cc", "-std=gnu17", "-O2", "-D_GNU_SOURCE", "-Wall", "-Werror", "-pthread", "-o", program, source], check=True)
     return program
+
+
+@pytest.fixture(scope="module")
+def of_root(tmp_path_factory, root, run_gpumem):
+    """A recording of root's, as the agent writes it, that nobody else may read."""
+    folder = tmp_path_factory.mktemp("of-root")
+    subprocess.run(["cc", "-std=gnu17", "-O2", "-include", "stdbool.h", "-o", folder / "busy", root / "tests/e2e/programs/busy_program.c", "-ldl", "-pthread"], check=True)
+    process = subprocess.Popen([folder / "busy", "sleep"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    file = folder / "of-root.gpumem"
+    run_gpumem("attach", "--timeout", "600", "--no-pack", process.pid, "-o", file).check()
+    process.kill()
+    process.wait()
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def shared_folder():
+    """One that all users of the machine may write to, as /tmp is."""
+    folder = tempfile.mkdtemp(prefix="shared-")
+    os.chmod(folder, 0o1777)
+    yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def setuid(tmp_path_factory):
+    """A program of root's with the setuid bit that waits."""
+    folder = Path(tempfile.mkdtemp(prefix="setuid-"))
+    folder.chmod(0o755)
+    (folder / "waits.c").write_text("#include <unistd.h>\nint main(void) { sleep(600); return 0; }\n")
+    subprocess.run(["cc", "-o", folder / "waits", folder / "waits.c"], check=True)
+    (folder / "waits").chmod(0o4755)
+    yield folder / "waits"
+    shutil.rmtree(folder)
 
 
 def begin(spawn, *command):
@@ -69,3 +108,25 @@ def test_a_program_that_is_executed_meanwhile_is_not_touched(spawn, run_gpumem, 
     run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", tmp_path / "run.gpumem").check(4)
     assert process.communicate(timeout=600)[0] == "whole\n"
     assert process.returncode == 0
+
+
+def the_packer_stays_the_targets(spawn, run_gpumem, wait_for, hostile, of_root, setuid, folder, times):
+    before = state(of_root)
+    for number in range(times):
+        process = begin(spawn, hostile, "setuid", of_root, folder, setuid)
+        # whether it comes to record or not: the process may be another one before it does
+        run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", folder / "recording-1.gpumem", env={**os.environ, "TMPDIR": str(folder)})
+        process.kill()
+        process.wait()
+        wait_for(lambda: not list(folder.glob("gpumem-attach-*")))
+        (folder / "recording-1.gpumem").unlink(missing_ok=True)
+        assert state(of_root) == before
+
+
+def test_what_a_target_names_is_packed_with_its_own_rights(spawn, run_gpumem, wait_for, hostile, of_root, setuid, shared_folder):
+    the_packer_stays_the_targets(spawn, run_gpumem, wait_for, hostile, of_root, setuid, shared_folder, TIMES)
+
+
+@pytest.mark.long
+def test_what_a_target_names_is_packed_with_its_own_rights_in_a_hundred_attaches(spawn, run_gpumem, wait_for, hostile, of_root, setuid, shared_folder):
+    the_packer_stays_the_targets(spawn, run_gpumem, wait_for, hostile, of_root, setuid, shared_folder, 100)

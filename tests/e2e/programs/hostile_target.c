@@ -4,6 +4,8 @@
  *     hostile_target memfd FILE     memfd_create() "returns" 0: that is FILE, opened for reading as root
  *     hostile_target mmap FILE      mmap() "returns" 0
  *     hostile_target exec FILE      its pthread_create() executes another program, which a signal comes to
+ *     hostile_target setuid FILE FOLDER PROGRAM   adds FILE to the list of recordings that `attach` makes in FOLDER and
+ *                                   gives it, and executes PROGRAM, which has the setuid bit, when it is recorded
  *
  * It prints "begun". In the first two no file can be opened from then on, so the agent has to come by a memfd. It ends by a
  * signal; the other program prints "whole" and ends.
@@ -12,8 +14,11 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <glob.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -94,11 +99,68 @@ static int victim(void)
 	return 0;
 }
 
+/* Root makes the list for us, and names it for the agent to write to. */
+static bool add_to_list(const char *folder, const char *path)
+{
+	glob_t found;
+	char pattern[512];
+	bool added = false;
+	snprintf(pattern, sizeof(pattern), "%s/gpumem-attach-*", folder);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *list = fopen(found.gl_pathv[i], "a");
+		if (!list)
+			continue;
+		/* no such process: it has ended, and its recording is to be packed */
+		fprintf(list, "%d %s\n", INT_MAX, path);
+		added = fclose(list) == 0;
+	}
+	globfree(&found);
+	return added;
+}
+
+/* Whoever reads the list of our mappings again takes some time for it. */
+static void have_many_mappings(void)
+{
+	enum { COUNT = 20000, PAGE = 4096 };
+	char *all = mmap(NULL, (size_t)COUNT * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (size_t i = 0; i < COUNT && all != MAP_FAILED; i += 2)
+		mprotect(all + i * PAGE, PAGE, PROT_READ);
+}
+
+static bool is_recorded(const char *folder)
+{
+	glob_t found;
+	char pattern[512];
+	snprintf(pattern, sizeof(pattern), "%s/recording-*.gpumem", folder);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	globfree(&found);
+	return true;
+}
+
+static void become_root_when_recorded(const char *file, const char *folder, const char *program)
+{
+	become_nobody();
+	have_many_mappings();
+	(void)!write(1, "begun\n", 6);
+	while (!add_to_list(folder, file))
+		usleep(100);
+	while (!is_recorded(folder))
+		usleep(100);
+	usleep((useconds_t)(getpid() % 8) * 1000); /* gpumem has to have seen that it is */
+	execl(program, program, NULL);
+	give_up(program);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
 	if (strcmp(kind, "victim") == 0)
 		return victim();
+	if (argc > 4 && strcmp(kind, "setuid") == 0)
+		become_root_when_recorded(argv[2], argv[3], argv[4]);
 	int file = argc > 2 ? open(argv[2], O_RDONLY) : -1;
 	if (file < 0 || dup2(file, 0) != 0)
 		give_up("the file");
