@@ -12,12 +12,13 @@ enum {
 	MAX_HOOKS = 4096,
 };
 
-/* PyFunctionPreHook and its kin (torch/csrc/autograd/python_hook.h). */
+/* PyFunctionPreHook and its kin, one of them with hooks of many kinds (torch/csrc/autograd/python_hook.h). */
 static bool is_hook(const struct gm_class *class)
 {
 	static const char scope[] = GM_TORCH_AUTOGRAD_SCOPE;
 	return class && strncmp(class->linkage_name, scope, sizeof(scope) - 1) == 0 &&
-	       strstr(class->linkage_name, "PyFunction") && strstr(class->linkage_name, "HookE");
+	       strstr(class->linkage_name, "PyFunction") &&
+	       (strstr(class->linkage_name, "HookE") || strstr(class->linkage_name, "HooksE"));
 }
 
 static void refer_hook(struct gm_holders *graph, uint32_t from, uint64_t hook)

@@ -231,6 +231,7 @@ static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct
 	uint64_t meta = tensor->autograd_meta;
 	if (meta == 0)
 		return;
+	gm_graph_refer_hooks(graph, number, meta, layout->meta.size_of);
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad), GM_REF_GRAD, 0,
 	        meta + layout->meta.grad);
 	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad_fn), GM_REF_GRAD_FN, 0,
