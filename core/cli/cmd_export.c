@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/whole_file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "export/export.h"
@@ -55,23 +56,25 @@ static exporter find_exporter(const char *form)
 	return NULL;
 }
 
-/* Writes beside OUT and renames at the end: whoever finds OUT finds it whole. */
+/* Whoever finds OUT finds it whole. */
 static struct gm_error *write_file(
         const struct gm_model *model, exporter function, const char *path)
 {
-	_cleanup_free_ char *part = NULL;
-	if (asprintf(&part, "%s.part", path) < 0)
-		return &gm_error_no_memory;
-	FILE *out = fopen(part, "we");
-	if (!out)
-		return gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
-	struct gm_error *error = function(model, out);
-	bool wrong = ferror(out);
-	wrong |= fclose(out) != 0;
-	if (!error && (wrong || rename(part, path) != 0))
+	struct gm_whole_file file;
+	gm_try(gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file));
+	int descriptor = dup(file.fd);
+	FILE *out = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+	struct gm_error *error = out ? function(model, out) : NULL;
+	bool wrong = !out || ferror(out);
+	if (out)
+		wrong |= fclose(out) != 0;
+	else if (descriptor >= 0)
+		close(descriptor);
+	if (!error && wrong)
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
-	if (error)
-		unlink(part);
+	if (!error)
+		return gm_whole_file_finish(&file);
+	gm_whole_file_close(&file);
 	return error;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/whole_file.h"
 
 enum { LOOK_MS = 500, LEAST_PRIORITY = 19 };
 
@@ -38,19 +39,17 @@ void gm_packing_read_list(const char *list, gm_packing_entry *entry, void *conte
 struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_options *options,
         struct gm_spool_summary *ret_summary)
 {
-	_cleanup_free_ char *temporary = NULL;
+	struct gm_whole_file file;
 	struct stat status;
-	if (asprintf(&temporary, "%s.tmp", path) < 0) {
-		temporary = NULL;
-		return &gm_error_no_memory;
-	}
-	struct gm_error *error = gm_spool_convert(path, temporary, options, ret_summary);
+	gm_try(gm_whole_file_open(path, 0600, GM_WHOLE_FILE_ANY, &file));
+	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
+	struct gm_error *error = temporary ? gm_spool_convert(path, temporary, options, ret_summary)
+	                                   : &gm_error_no_memory;
 	if (!error && stat(path, &status) == 0)
-		(void)!chmod(temporary, status.st_mode & 07777);
-	if (!error && rename(temporary, path) != 0)
-		error = gm_error_os(GM_TARGET, errno, "%s: cannot be replaced", path);
-	if (error)
-		unlink(temporary); /* the agent's own form is there, and is read as well */
+		(void)!fchmod(file.fd, status.st_mode & 07777);
+	if (!error)
+		return gm_whole_file_finish(&file);
+	gm_whole_file_close(&file); /* the agent's own form is there, and is read as well */
 	return error;
 }
 

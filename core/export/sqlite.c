@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "export/export.h"
 #include "export/text.h"
 #include "model/categories.h"
@@ -229,29 +230,43 @@ static struct gm_error *fill(struct database *database, struct gm_model *model)
 	               : failed(database);
 }
 
+static struct gm_error *write_database(
+        struct database *database, struct gm_model *model, const char *temporary)
+{
+	if (sqlite3_open(temporary, &database->handle) != SQLITE_OK) {
+		struct gm_error *error = failed(database);
+		sqlite3_close(database->handle);
+		return error;
+	}
+	struct gm_error *error = fill(database, model);
+	sqlite3_stmt *const statements[] = {database->frame, database->stack, database->event,
+	        database->block, database->device, database->info};
+	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++)
+		sqlite3_finalize(statements[i]);
+	if (sqlite3_close(database->handle) != SQLITE_OK && !error)
+		error = failed(database);
+	free(database->seen_frames);
+	free(database->seen_stacks);
+	return error;
+}
+
 struct gm_error *gm_export_sqlite(struct gm_model *model, const char *path)
 {
 	struct stat status;
 	struct database database = {.path = path};
-	if (stat(path, &status) == 0)
+	struct gm_whole_file file;
+	if (lstat(path, &status) == 0)
 		return gm_error_create(GM_TARGET,
 		        "%s: is there already: a database is made anew: remove it, or choose "
 		        "another "
 		        "name",
 		        path);
-	if (sqlite3_open(path, &database.handle) != SQLITE_OK) {
-		struct gm_error *error = failed(&database);
-		sqlite3_close(database.handle);
-		return error;
-	}
-	struct gm_error *error = fill(&database, model);
-	sqlite3_stmt *const statements[] = {database.frame, database.stack, database.event,
-	        database.block, database.device, database.info};
-	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++)
-		sqlite3_finalize(statements[i]);
-	if (sqlite3_close(database.handle) != SQLITE_OK && !error)
-		error = failed(&database);
-	free(database.seen_frames);
-	free(database.seen_stacks);
+	gm_try(gm_whole_file_open(path, 0644, GM_WHOLE_FILE_NAMED, &file));
+	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
+	struct gm_error *error =
+	        temporary ? write_database(&database, model, temporary) : &gm_error_no_memory;
+	if (!error)
+		return gm_whole_file_finish(&file);
+	gm_whole_file_close(&file);
 	return error;
 }

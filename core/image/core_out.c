@@ -47,24 +47,17 @@ static struct gm_error *check_room(const char *path, const char *folder, uint64_
 	        path, gm_text_size(bytes, needed), gm_text_size(available, there));
 }
 
-static struct gm_error *open_file(struct gm_core_out *out, const char *folder)
+static struct gm_error *open_file(struct gm_core_out *out)
 {
 	struct stat status;
 	if (stat(out->path, &status) == 0 && !S_ISREG(status.st_mode))
 		return gm_error_create(GM_TARGET,
 		        "%s: it is no regular file: name another one with -o", out->path);
-	out->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	if (out->fd >= 0)
-		return NULL;
-	if (asprintf(&out->temporary, "%s.partial", out->path) < 0) {
-		out->temporary = NULL;
-		return &gm_error_no_memory;
-	}
-	out->fd = open(out->temporary, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (out->fd >= 0)
-		return NULL;
-	int os_error = errno;
-	free(gm_take(out->temporary));
+	struct gm_error *error = gm_whole_file_open(out->path, 0600, GM_WHOLE_FILE_ANY, &out->file);
+	if (!error || !error->os_error)
+		return error;
+	int os_error = error->os_error;
+	gm_error_destroy(error);
 	return gm_error_os(GM_TARGET, os_error,
 	        "%s: the core cannot be written: name another file with -o", out->path);
 }
@@ -92,8 +85,8 @@ struct gm_error *gm_core_out_open(
 		return &gm_error_no_memory;
 	if (!compress)
 		gm_try(check_room(path, folder, bytes));
-	struct gm_core_out out = {.path = path, .fd = -1};
-	struct gm_error *error = open_file(&out, folder);
+	struct gm_core_out out = {.path = path, .file = {.fd = -1, .folder = -1}};
+	struct gm_error *error = open_file(&out);
 	if (!error && compress)
 		error = start_compressor(&out);
 	if (error) {
@@ -107,7 +100,7 @@ struct gm_error *gm_core_out_open(
 static struct gm_error *put(struct gm_core_out *out, const uint8_t *bytes, size_t size)
 {
 	while (size > 0) {
-		ssize_t wrote = write(out->fd, bytes, size);
+		ssize_t wrote = write(out->file.fd, bytes, size);
 		if (wrote < 0 && errno == EINTR)
 			continue;
 		if (wrote <= 0)
@@ -148,7 +141,7 @@ struct gm_error *gm_core_out_zeros(struct gm_core_out *out, uint64_t size)
 {
 	static const uint8_t zeros[64 << 10];
 	if (!out->compressor) {
-		if (size > 0 && lseek(out->fd, (off_t)size, SEEK_CUR) < 0)
+		if (size > 0 && lseek(out->file.fd, (off_t)size, SEEK_CUR) < 0)
 			return error_write(out, errno);
 		out->length += size;
 		return NULL;
@@ -161,54 +154,29 @@ struct gm_error *gm_core_out_zeros(struct gm_core_out *out, uint64_t size)
 	return NULL;
 }
 
-/* A nameless file gets a name beside the old one's, which then takes the old one's place. */
-static struct gm_error *give_name(struct gm_core_out *out)
-{
-	if (!out->temporary) {
-		char link[64], *name;
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", out->fd);
-		if (linkat(AT_FDCWD, link, AT_FDCWD, out->path, AT_SYMLINK_FOLLOW) == 0)
-			return NULL;
-		if (errno != EEXIST)
-			return error_write(out, errno);
-		if (asprintf(&name, "%s.partial", out->path) < 0)
-			return &gm_error_no_memory;
-		unlink(name);
-		out->temporary = name;
-		if (linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW) != 0)
-			return error_write(out, errno);
-	}
-	if (rename(out->temporary, out->path) != 0)
-		return error_write(out, errno);
-	free(gm_take(out->temporary));
-	return NULL;
-}
-
 struct gm_error *gm_core_out_finish(struct gm_core_out *out, uint64_t *ret_disk)
 {
 	struct gm_error *error = NULL;
 	struct stat status = {0};
 	if (out->compressor)
 		error = compress(out, "", 0, true);
-	else if (ftruncate(out->fd, (off_t)out->length) != 0)
+	else if (ftruncate(out->file.fd, (off_t)out->length) != 0)
 		error = error_write(out, errno);
-	if (!error)
-		error = give_name(out);
-	if (!error && fstat(out->fd, &status) == 0)
+	if (!error && fstat(out->file.fd, &status) == 0)
 		*ret_disk = out->compressor ? (uint64_t)status.st_size
 		                            : (uint64_t)status.st_blocks * 512;
+	if (!error) {
+		_cleanup_error_ struct gm_error *unnamed = gm_whole_file_finish(&out->file);
+		error = unnamed ? error_write(out, unnamed->os_error) : NULL;
+	}
 	gm_core_out_close(out);
 	return error;
 }
 
 void gm_core_out_close(struct gm_core_out *out)
 {
-	if (out->fd >= 0)
-		close(out->fd);
-	if (out->temporary)
-		unlink(out->temporary);
-	free(out->temporary);
+	gm_whole_file_close(&out->file);
 	ZSTD_freeCCtx(out->compressor);
 	free(out->room);
-	*out = (struct gm_core_out){.fd = -1};
+	*out = (struct gm_core_out){.file = {.fd = -1, .folder = -1}};
 }

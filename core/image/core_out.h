@@ -1,7 +1,6 @@
 /*
  * The file that a core is written to: front to back, long runs of zeros as holes, or compressed (.zst). It comes
- * into being under its name only when all of it is there: until then it has no name, or one that ends in
- * ".partial" where the file system knows no nameless files. Inside of the image room.
+ * into being under its name only when all of it is there (base/whole_file.h). Inside of the image room.
  */
 #ifndef GM_IMAGE_CORE_OUT_H
 #define GM_IMAGE_CORE_OUT_H
@@ -11,11 +10,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 
 struct gm_core_out {
 	const char *path; /* the caller's, as long as it is open */
-	char *temporary;  /* its name until it is whole, NULL: none */
-	int fd;
+	struct gm_whole_file file;
 	uint64_t length;  /* of the core so far, uncompressed */
 	void *compressor; /* ZSTD_CCtx, NULL: as it is */
 	uint8_t *room;    /* compressed bytes before they are written */

@@ -322,7 +322,7 @@ struct gm_error *gm_core_write(struct gm_image *image, const char *path,
 	struct writing writing = {.image = image,
 	        .options = options,
 	        .plan = {.pagemap = -1},
-	        .out = {.fd = -1},
+	        .out = {.file = {.fd = -1, .folder = -1}},
 	        .buffer = malloc(PIECE)};
 	if (!writing.buffer)
 		return &gm_error_no_memory;

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
+#include "base/whole_file.h"
 
 /* --- text ------------------------------------------------------------------------------------------- */
 
@@ -127,26 +128,22 @@ struct gm_error *gm_layouts_load(const char *path, char **ret_text, size_t *ret_
 
 struct gm_error *gm_layouts_save(const char *path, const char *sections)
 {
-	_cleanup_free_ char *beside = NULL, *text = NULL;
+	_cleanup_free_ char *text = NULL;
 	uLong sum = crc32(0, (const Bytef *)GM_LAYOUTS_HEAD "\n", sizeof(GM_LAYOUTS_HEAD));
-	struct gm_error *error = NULL;
+	struct gm_whole_file file;
 	int size;
 
 	sum = crc32(sum, (const Bytef *)sections, (uInt)strlen(sections));
 	size = asprintf(&text, GM_LAYOUTS_HEAD "\n%send %08lx\n", sections, sum);
-	if (size < 0 || asprintf(&beside, "%s.%d", path, (int)getpid()) < 0)
+	if (size < 0) {
+		text = NULL;
 		return &gm_error_no_memory;
-	(void)unlink(beside);
-	int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return gm_error_os(GM_TARGET, errno, "%s: layouts cannot be kept there", path);
-	if (write(fd, text, (size_t)size) != size)
-		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
-	close(fd);
-	if (!error && rename(beside, path) != 0)
-		error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
-	if (error)
-		(void)unlink(beside);
+	}
+	gm_try(gm_whole_file_open(path, 0600, GM_WHOLE_FILE_ANY, &file));
+	if (write(file.fd, text, (size_t)size) == size)
+		return gm_whole_file_finish(&file);
+	struct gm_error *error = gm_error_os(GM_TARGET, errno, "%s: cannot be written", path);
+	gm_whole_file_close(&file);
 	return error;
 }
 

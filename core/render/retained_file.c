@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/whole_file.h"
 #include "render/json.h"
 #include "render/retained.h"
 
@@ -17,13 +18,19 @@ enum {
 struct gm_error *gm_retained_save(const struct gm_retained_answer *answer, const char *path)
 {
 	struct gm_retained_view all = {0};
-	FILE *file = fopen(path, "we");
-	if (!file)
-		return gm_error_os(GM_USAGE, errno, "--save %s: cannot be written", path);
-	struct gm_error *error = gm_render_retained_json(answer, &all, file);
-	int failed = ferror(file), closed = fclose(file);
-	if (!error && (failed || closed))
+	struct gm_whole_file whole;
+	struct gm_error *error = gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &whole);
+	if (error)
+		return gm_error_prefix(error, "--save");
+	int descriptor = dup(whole.fd);
+	FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+	error = file ? gm_render_retained_json(answer, &all, file) : &gm_error_no_memory;
+	bool failed = file && (ferror(file) | (fclose(file) != 0));
+	if (!error && failed)
 		error = gm_error_os(GM_USAGE, errno, "--save %s: cannot be written", path);
+	if (!error)
+		return gm_whole_file_finish(&whole);
+	gm_whole_file_close(&whole);
 	return error;
 }
 
