@@ -120,6 +120,14 @@ bool gm_agent_records(unsigned feature)
 	return (agent.features & feature) != 0;
 }
 
+char *gm_agent_without_controls(char *line, size_t length)
+{
+	for (size_t i = 0; i + 1 < length && line[i]; i++)
+		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+			line[i] = '?';
+	return line;
+}
+
 /* The one line. */
 static void tell(const char *what, const char *why)
 {
@@ -127,6 +135,7 @@ static void tell(const char *what, const char *why)
 	int length = snprintf(
 	        line, sizeof(line), "gpumem: %s: %s: the program runs unrecorded\n", what, why);
 	if (length > 0 && agent.tell) {
+		gm_agent_without_controls(line, (size_t)length);
 		ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
 		(void)ignored;
 	}

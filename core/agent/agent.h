@@ -121,6 +121,8 @@ bool gm_agent_setting_has(const char *name, const char *word);
 
 /* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
 bool gm_agent_preloaded(void);
+/* `line` of `length` bytes with its newline, for standard error: controls within it become '?'. */
+char *gm_agent_without_controls(char *line, size_t length);
 
 /* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what was there before (the
  * hook goes on to it; NULL there: libc10's own, or the next preloaded library's). Ends with a NULL symbol. */

@@ -36,9 +36,10 @@ static void show_failure(const struct gm_agent_event *event)
 	__atomic_store_n(&gpumem_agent_failure.stands, 1, __ATOMIC_RELEASE);
 }
 
-static void say(const char *line)
+static void say(char *line)
 {
-	ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+	size_t length = strlen(line);
+	ssize_t ignored = write(STDERR_FILENO, gm_agent_without_controls(line, length), length);
 	(void)ignored;
 }
 

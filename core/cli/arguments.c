@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 
 enum { KEY_JSON = 0x7001, KEY_HELP = 0x7002, OPTIONS_MAX = 32 };
 
@@ -159,7 +160,7 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 			char name[64];
 			snprintf(name, sizeof(name), "--%s%s%s", option->name,
 			        option->arg ? "=" : "", option->arg ? option->arg : "");
-			fprintf(out, "  %-22s %s\n", name, option->doc ? option->doc : "");
+			gm_put(out, "  %-22s %s\n", name, option->doc ? option->doc : "");
 		}
 	}
 	return NULL;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
 #include "cli/attach_way.h"
@@ -14,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/packing.h"
 #include "inject/inject.h"
+#include "render/json.h"
 
 extern const struct gm_command gm_command_attach, gm_command_detach;
 
@@ -222,15 +224,15 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 	return NULL;
 }
 
-static void put_json(FILE *out, int pid, double stopped, const struct gm_attach_way *way,
-        const struct gm_injected *injected)
+static struct gm_error *put_json(FILE *out, int pid, double stopped,
+        const struct gm_attach_way *way, const struct gm_injected *injected)
 {
 	const char *refused = gm_attach_way_refused(way, injected);
-	fprintf(out, "{\"pid\": %d, \"stopped\": %.6f, \"tries\": %u, \"way\": \"%s\"", pid,
-	        stopped, injected->tries, gm_attach_way_name(injected));
+	json_t *value = json_pack("{s:i, s:f, s:i, s:s}", "pid", pid, "stopped", stopped, "tries",
+	        (int)injected->tries, "way", gm_attach_way_name(injected));
 	if (refused)
-		fprintf(out, ", \"python_refused\": \"%s\"", refused);
-	fputs("}\n", out);
+		json_object_set_new(value, "python_refused", gm_json_string(refused));
+	return gm_json_write(value, false, out);
 }
 
 static struct gm_error *run_attach(
@@ -283,15 +285,14 @@ static struct gm_error *run_attach(
 	}
 	if (list)
 		gm_packing_keep(&identity, path, list);
-	if (arguments.json) {
-		put_json(out, context->pid, injected.stopped + (existing ? before.stopped : 0),
-		        &request.way, &injected);
-		return NULL;
-	}
-	fprintf(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,
+	if (arguments.json)
+		return put_json(out, context->pid,
+		        injected.stopped + (existing ? before.stopped : 0), &request.way,
+		        &injected);
+	gm_put(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,
 	        path, other_files ? " (of its own file system)" : "", context->pid);
 	if (injected.way == GM_INJECT_BY_PYTHON)
-		fprintf(out, "its Python loaded the agent: no thread was stopped for that\n");
+		gm_put(out, "its Python loaded the agent: no thread was stopped for that\n");
 	return NULL;
 }
 
@@ -323,9 +324,8 @@ static struct gm_error *run_detach(
 		        "process %d: it is not being recorded: `gpumem attach %d` begins it",
 		        context->pid, context->pid);
 	if (arguments.json)
-		put_json(out, context->pid, injected.stopped, &request.way, &injected);
-	else
-		fprintf(out, "process %d is not recorded any more\n", context->pid);
+		return put_json(out, context->pid, injected.stopped, &request.way, &injected);
+	gm_put(out, "process %d is not recorded any more\n", context->pid);
 	return NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include "ask/blocks.h"
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/compare.h"
@@ -201,7 +202,7 @@ static struct gm_error *run(
 		/* Shapes are an extra: where the process cannot be asked, the blocks are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_blocks_annotate(context, &blocks);
 		if (unknown)
-			fprintf(err, "gpumem: no shapes: %s\n", unknown->message);
+			gm_put(err, "gpumem: no shapes: %s\n", unknown->message);
 	}
 	if (options.explain && !arguments.json)
 		error = gm_render_blocks_explained(&blocks, &style, out);

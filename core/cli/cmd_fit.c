@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "base/size.h"
 #include "cli/command.h"
 #include "cli/fit.h"
@@ -41,7 +42,7 @@ struct fitting {
 	const struct options *options;
 	struct gm_sim_choice device;
 	char folder[PATH_MAX];
-	FILE *out;
+	FILE *out, *err;
 	bool header;
 };
 
@@ -165,8 +166,9 @@ static void child(const struct fitting *fitting, int64_t value, char **settings)
 		arguments[i] = filled(fitting->options->program[i], fitting->options->name, value);
 	if (arguments)
 		execvp(arguments[0], arguments);
-	dprintf(2, "gpumem: %s: cannot be started: %s\n", arguments ? arguments[0] : "?",
+	gm_put(stderr, "gpumem: %s: cannot be started: %s\n", arguments ? arguments[0] : "?",
 	        strerror(errno));
+	fflush(stderr);
 	_exit(127);
 }
 
@@ -214,17 +216,27 @@ static void tail(const char *path, char *text, size_t size)
 		memmove(text, line + 1, strlen(line + 1) + 1);
 }
 
+/* Indented, so that no line of the program's looks like ours. */
+static void put_tail(const char *text, FILE *err)
+{
+	fputs("gpumem: fit: the program printed at last:\n", err);
+	for (size_t length; *text; text += length + (text[length] == '\n')) {
+		length = strcspn(text, "\n");
+		gm_put(err, "  %.*s\n", (int)length, text);
+	}
+}
+
 static void row(struct fitting *fitting, const struct gm_fit_run *run)
 {
 	if (fitting->options->json)
 		return;
 	char reserved[GM_SIZE_TEXT], allocated[GM_SIZE_TEXT];
 	if (!fitting->header)
-		fprintf(fitting->out, "%12.*s  %-12s %14s %14s %9s\n",
+		gm_put(fitting->out, "%12.*s  %-12s %14s %14s %9s\n",
 		        (int)strlen(fitting->options->name) - 2, fitting->options->name + 1, "",
 		        "PEAK RESERVED", "PEAK ALLOCATED", "SECONDS");
 	fitting->header = true;
-	fprintf(fitting->out, "%12" PRId64 "  %-12s %14s %14s %9.1f\n", run->value,
+	gm_put(fitting->out, "%12" PRId64 "  %-12s %14s %14s %9.1f\n", run->value,
 	        run->fits ? "fits" : "does not fit", gm_text_size(run->peak_reserved, reserved),
 	        gm_text_size(run->peak_allocated, allocated), run->seconds);
 	fflush(fitting->out);
@@ -271,6 +283,8 @@ static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *r
 		return NULL;
 	}
 	tail(output, text, sizeof(text));
+	if (*text)
+		put_tail(text, fitting->err);
 	char how[64];
 	if (WIFSIGNALED(status))
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
@@ -279,8 +293,8 @@ static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *r
 	return gm_error_create(GM_TARGET,
 	        "fit: with %s = %" PRId64
 	        " the program %s, and not for want of device memory: see to "
-	        "that first; it printed at last:\n%s",
-	        fitting->options->name, value, how, text);
+	        "that first",
+	        fitting->options->name, value, how);
 }
 
 /* --- the answer -------------------------------------------------------------------------------------------- */
@@ -302,18 +316,18 @@ static void answer_text(const struct fitting *fitting, const struct gm_fit *fit)
 	gm_text_size(fitting->device.profile.memory, total);
 	FILE *out = fitting->out;
 	if (!fit->any) {
-		fprintf(out, "\nNot even %.*s = %" PRId64 " fits %s (%s).\n", length, name,
+		gm_put(out, "\nNot even %.*s = %" PRId64 " fits %s (%s).\n", length, name,
 		        fit->from, device, total);
 		return;
 	}
 	const struct gm_fit_run *best = run_of(fit, fit->largest);
-	fprintf(out, "\n%.*s = %" PRId64 " is the largest that fits %s (%s): it takes %s.\n",
-	        length, name, fit->largest, device, total,
+	gm_put(out, "\n%.*s = %" PRId64 " is the largest that fits %s (%s): it takes %s.\n", length,
+	        name, fit->largest, device, total,
 	        gm_text_size(best ? best->peak_reserved : 0, reserved));
 	if (fit->largest == fit->to)
-		fprintf(out, "It is the largest that was asked for: more may fit.\n");
+		gm_put(out, "It is the largest that was asked for: more may fit.\n");
 	else
-		fprintf(out,
+		gm_put(out,
 		        "%u runs, on the assumption that what fits with a value fits with every "
 		        "smaller one.\n",
 		        fit->count);
@@ -364,7 +378,7 @@ static struct gm_error *run_fit(
 		gm_command_help(&gm_command_fit, out);
 		return NULL;
 	}
-	struct fitting fitting = {.options = &options, .out = out};
+	struct fitting fitting = {.options = &options, .out = out, .err = err};
 	const char *folder = getenv("TMPDIR");
 	if (snprintf(fitting.folder, sizeof(fitting.folder), "%s/gpumem-fit-XXXXXX",
 	            folder && *folder ? folder : "/tmp") >= (int)sizeof(fitting.folder))

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "sim/launch.h"
@@ -308,7 +309,7 @@ static struct gm_error *run_gdb(
 	_cleanup_free_ char *note = options.sim ? gm_sim_real_device_note(options.sim) : NULL;
 	if (!error) {
 		if (note)
-			fprintf(err, "%s\n", note);
+			gm_put(err, "%s\n", note);
 		fflush(NULL);
 		execv(words.list.items[0], words.list.items);
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be started", words.list.items[0]);

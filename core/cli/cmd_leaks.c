@@ -3,6 +3,7 @@
 #include "ask/leaks.h"
 #include "ask/recording.h"
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
@@ -47,7 +48,7 @@ static struct gm_error *run(
 		/* Who holds them is an extra: where the process cannot be asked, the lines are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_leaks_holders(context, &answer);
 		if (unknown)
-			fprintf(err, "gpumem: no holders: %s\n", unknown->message);
+			gm_put(err, "gpumem: no holders: %s\n", unknown->message);
 	}
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_leaks_json(&answer, out)

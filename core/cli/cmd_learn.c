@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "image/layouts_file.h"
 #include "learn/python.h"
+#include "render/json.h"
 #include "torch/fields.h"
 
 extern const struct gm_command gm_command_learn;
@@ -22,27 +24,28 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	return NULL;
 }
 
-static void show(const struct gm_learn_result *result, const char *path, bool json, FILE *out)
+static struct gm_error *show(
+        const struct gm_learn_result *result, const char *path, bool json, FILE *out)
 {
 	const struct gm_torch_learned *learned = &result->learned;
 	size_t known = 0;
 	for (size_t i = 0; i < gm_torch_field_count; i++)
 		known += gm_torch_field_get(&learned->layout, &gm_torch_fields[i]) != 0;
-	if (json) {
-		/* a version is of PyTorch's own file, and has no quotes (torch.c reads it up to one) */
-		fprintf(out,
-		        "{\"torch\": \"%s\", \"fields\": %zu, \"seconds\": %.1f, \"kept\": %s}\n",
-		        learned->builds.version, known, result->seconds, path ? "true" : "false");
-		return;
-	}
-	fprintf(out,
+	if (json)
+		return gm_json_write(json_pack("{s:o, s:I, s:f, s:b}", "torch",
+		                             gm_json_string(learned->builds.version), "fields",
+		                             (json_int_t)known, "seconds", result->seconds, "kept",
+		                             path != NULL),
+		        false, out);
+	gm_put(out,
 	        "learned the layouts of PyTorch %s in %.1f s: %zu fields, proved on the live "
 	        "objects of a probe\n",
 	        learned->builds.version, result->seconds, known);
 	for (const char *line = result->missing; line && *line; line = strchr(line, '\n') + 1)
-		fprintf(out, "not found: %.*s\n", (int)strcspn(line, "\n"), line);
+		gm_put(out, "not found: %.*s\n", (int)strcspn(line, "\n"), line);
 	if (path)
-		fprintf(out, "kept in %s\n", path);
+		gm_put(out, "kept in %s\n", path);
+	return NULL;
 }
 
 /* The interpreter comes first: PyTorch's objects are read through its own. The row is kept in any case. */
@@ -63,13 +66,13 @@ static struct gm_error *learn_python(const struct gm_learn_options *of, bool jso
 	if (own)
 		gm_python_learned_keep(own);
 	if (!json)
-		fprintf(out,
+		gm_put(out,
 		        "learned the layouts of CPython %s in %.1f s, proved on the live objects "
 		        "of a "
 		        "probe\n",
 		        ret_result->version, ret_result->seconds);
 	if (error && !json)
-		fprintf(out, "not kept: %s\n", error->message);
+		gm_put(out, "not kept: %s\n", error->message);
 	return NULL;
 }
 
@@ -108,12 +111,12 @@ static struct gm_error *run(
 	        learn_python(&of, arguments.json, out, &python);
 	struct gm_error *error = gm_learn_torch(&of, &result);
 	if (!error && unlearned)
-		fprintf(err, "gpumem: %s\n", unlearned->message);
+		gm_put(err, "gpumem: %s\n", unlearned->message);
 	if (!error) {
 		error = file ? save_both(file, &result.learned, python.learned)
 		             : gm_torch_kept_save(&result.learned, &kept);
 		if (!error)
-			show(&result, file ? file : kept, arguments.json, out);
+			error = show(&result, file ? file : kept, arguments.json, out);
 		gm_learn_result_deinit(&result);
 	}
 	gm_learn_python_result_deinit(&python);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/preload.h"
@@ -164,7 +165,7 @@ static struct gm_error *run_program(
 		return NULL;
 	}
 	if ((options.sim || !options.no_record) && gm_program_is_of_musl(argv[options.program])) {
-		fprintf(err,
+		gm_put(err,
 		        "gpumem: nothing is recorded or simulated: %s is of musl, and what would "
 		        "be "
 		        "loaded into it needs glibc (PyTorch does, too): it runs as it is\n",
@@ -204,7 +205,7 @@ static struct gm_error *run_program(
 	gm_sim_settings_free(settings);
 	char *note = options.sim ? gm_sim_real_device_note(options.launch.profile) : NULL;
 	if (note)
-		fprintf(err, "%s\n", note);
+		gm_put(err, "%s\n", note);
 	free(note);
 	fflush(NULL);
 	const char *name = argv[options.program];

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "render/json.h"
@@ -21,15 +22,14 @@ static int attribute(const struct gm_sim_profile *profile, int id)
 
 static void list_text(FILE *out)
 {
-	fprintf(out, "%-12s %-24s %10s %10s %4s %4s\n", "PROFILE", "DEVICE", "MEMORY", "CONTEXT",
+	gm_put(out, "%-12s %-24s %10s %10s %4s %4s\n", "PROFILE", "DEVICE", "MEMORY", "CONTEXT",
 	        "SMS", "CC");
 	for (const struct gm_sim_profile *p = gm_sim_profiles; p->name; p++)
-		fprintf(out, "%-12s %-24s %6.2f GiB %6.0f MiB %4d %2d.%d\n", p->name,
-		        p->device_name, (double)p->memory / (1 << 30),
-		        (double)p->context / (1 << 20), attribute(p, MULTIPROCESSORS),
-		        attribute(p, MAJOR), attribute(p, MINOR));
-	fprintf(out, "\nA size such as 24GiB is the first of them with that memory; PROFILExN is N "
-	             "devices.\n");
+		gm_put(out, "%-12s %-24s %6.2f GiB %6.0f MiB %4d %2d.%d\n", p->name, p->device_name,
+		        (double)p->memory / (1 << 30), (double)p->context / (1 << 20),
+		        attribute(p, MULTIPROCESSORS), attribute(p, MAJOR), attribute(p, MINOR));
+	gm_put(out, "\nA size such as 24GiB is the first of them with that memory; PROFILExN is N "
+	            "devices.\n");
 }
 
 static struct gm_error *list_json(FILE *out)

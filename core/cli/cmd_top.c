@@ -9,6 +9,7 @@
 #include "ask/recording.h"
 #include "ask/top.h"
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "base/size.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -75,16 +76,16 @@ static void put_devices(const struct gm_model *model, FILE *out)
 		                        ? device->peak.reserved
 		                        : device->peak.allocated;
 		int filled = most ? (int)(device->now.allocated * BAR / most) : 0;
-		fprintf(out, "%-8s [%.*s%*s] %s allocated",
+		gm_put(out, "%-8s [%.*s%*s] %s allocated",
 		        gm_text_device(device->type, device->index, name), filled,
 		        "########################################", BAR - filled, "",
 		        gm_text_size(device->now.allocated, used));
 		if (device->peak.reserved)
-			fprintf(out, " of %s reserved",
+			gm_put(out, " of %s reserved",
 			        gm_text_size(device->now.reserved, reserved));
-		fprintf(out, ", peak %s", gm_text_size(device->peak.allocated, peak));
+		gm_put(out, ", peak %s", gm_text_size(device->peak.allocated, peak));
 		if (device->ooms)
-			fprintf(out, ", out of memory %" PRIu64 " times", device->ooms);
+			gm_put(out, ", out of memory %" PRIu64 " times", device->ooms);
 		fputc('\n', out);
 	}
 }
@@ -95,13 +96,12 @@ static void put_blocks(const struct gm_blocks *blocks, FILE *out)
 	fputs("\nby phase:", out);
 	for (int i = 0; i < GM_PHASE_COUNT; i++)
 		if (blocks->by_phase[i])
-			fprintf(out, "  %s %s", gm_phase_name((enum gm_phase)i),
+			gm_put(out, "  %s %s", gm_phase_name((enum gm_phase)i),
 			        gm_text_size(blocks->by_phase[i], size));
-	fprintf(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
+	gm_put(out, "\n\n%12s  %7s  allocated at\n", "size", "blocks");
 	for (size_t i = 0; i < blocks->group_count && i < LINES_SHOWN; i++)
-		fprintf(out, "%12s  %7" PRIu64 "  %s\n",
-		        gm_text_size(blocks->groups[i].bytes, size), blocks->groups[i].blocks,
-		        blocks->groups[i].key);
+		gm_put(out, "%12s  %7" PRIu64 "  %s\n", gm_text_size(blocks->groups[i].bytes, size),
+		        blocks->groups[i].blocks, blocks->groups[i].key);
 }
 
 static void put_leaks(const struct gm_leaks *leaks, FILE *out)
@@ -114,7 +114,7 @@ static void put_leaks(const struct gm_leaks *leaks, FILE *out)
 		if (i == 0)
 			fputs("\ngrowing:\n", out);
 		if (gm_place_site(gm_model_log(leaks->model), leak->stack, &place))
-			fprintf(out, "%12s  a step  %s:%u in %s\n",
+			gm_put(out, "%12s  a step  %s:%u in %s\n",
 			        gm_text_size(leak->bytes / steps, size),
 			        gm_place_base_name(place.file), place.line, place.function);
 	}
@@ -126,12 +126,12 @@ static struct gm_error *put_look(struct gm_context *context, struct look *before
 	gm_try(gm_ask_top(context, &top));
 	struct look here = {.events = top.events, .time = now()};
 	double span = here.time - before->time;
-	fprintf(out, "gpumem top  process %d  %s\n", context->pid,
+	gm_put(out, "gpumem top  process %d  %s\n", context->pid,
 	        gm_log_source(gm_model_log(top.model)));
-	fprintf(out, "%" PRIu64 " events", here.events);
+	gm_put(out, "%" PRIu64 " events", here.events);
 	if (before->time > 0 && span > 0 && here.events >= before->events)
-		fprintf(out, ", %.0f/s", (double)(here.events - before->events) / span);
-	fprintf(out, ", step %u\n\n", gm_model_step_count(top.model));
+		gm_put(out, ", %.0f/s", (double)(here.events - before->events) / span);
+	gm_put(out, ", step %u\n\n", gm_model_step_count(top.model));
 	put_devices(top.model, out);
 	put_blocks(&top.blocks, out);
 	put_leaks(&top.growing, out);

@@ -3,6 +3,7 @@
 #include "ask/why.h"
 #include "base/cleanup.h"
 #include "ask/blocks.h"
+#include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
@@ -44,11 +45,10 @@ static void say_whose(struct gm_context *context, const char *text, uint32_t blo
 	uint64_t event = strtoull(text + 1, NULL, 10);
 	uint32_t alloc = gm_model_block(model, block)->alloc;
 	if (alloc == GM_NO_EVENT)
-		fprintf(err,
-		        "gpumem: %s frees a block that was allocated before the record began\n",
+		gm_put(err, "gpumem: %s frees a block that was allocated before the record began\n",
 		        text);
 	else if (alloc != event)
-		fprintf(err,
+		gm_put(err,
 		        "gpumem: %s frees the block that #%u allocated: this is about that block\n",
 		        text, alloc);
 }

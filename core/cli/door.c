@@ -11,6 +11,8 @@
 #include "ask/pause.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
+#include "base/put.h"
+#include "base/visible.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "image/remote.h"
@@ -45,6 +47,20 @@ const char *gpumem_version(void)
 void gpumem_free(void *pointer)
 {
 	free(pointer);
+}
+
+char *gpumem_visible(const char *text, size_t length)
+{
+	char *shown = NULL;
+	size_t size;
+	FILE *out = open_memstream(&shown, &size);
+	if (!out)
+		return NULL;
+	gm_put_visible(text, length, out);
+	if (fclose(out) == 0)
+		return shown;
+	free(shown);
+	return NULL;
 }
 
 gpumem_door *gpumem_door_create(void)
@@ -236,16 +252,16 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	uint64_t end;
 	if (!error && door->context.shell && door->context.log &&
 	        gm_log_truncated(door->context.log, &end))
-		fprintf(err,
+		gm_put(err,
 		        "gpumem: %s: the file is cut short at byte %" PRIu64
 		        ": the answer is about what stands before\n",
 		        gm_log_path(door->context.log), end);
 	struct gm_pause pause = gm_context_last_pause(&door->context);
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
-		fprintf(err, "gpumem: process %d was paused for %.2f s\n", door->context.pid,
+		gm_put(err, "gpumem: process %d was paused for %.2f s\n", door->context.pid,
 		        pause.seconds);
 	if (door->context.learned)
-		fprintf(err, "gpumem: %s\n", door->context.learned);
+		gm_put(err, "gpumem: %s\n", door->context.learned);
 	free(gm_take(door->context.learned));
 	free(gm_take(door->context.unlearned));
 	gm_error_destroy(gm_context_set_layouts(&door->context, NULL));
@@ -269,7 +285,7 @@ static struct gm_error *dispatch(
 		return NULL;
 	}
 	if (strcmp(argv[0], "--version") == 0) {
-		fprintf(out, "gpumem %s\n", GPUMEM_VERSION);
+		gm_put(out, "gpumem %s\n", GPUMEM_VERSION);
 		return NULL;
 	}
 	if (strcmp(argv[0], "help") == 0 && argc == 2 && gm_command_find(argv[1])) {
@@ -300,7 +316,7 @@ int gm_door_run(gpumem_door *door, int argc, const char *const *argv, FILE *out,
 	_cleanup_error_ struct gm_error *error = dispatch(door, argc, argv, out, err, &status);
 	if (!error)
 		return status;
-	fprintf(err, "gpumem: %s\n", error->message);
+	gm_put(err, "gpumem: %s\n", error->message);
 	return error->status;
 }
 

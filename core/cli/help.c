@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "cli/command.h"
 
 enum { WORD_MAX = 63 };
@@ -40,7 +41,7 @@ void gm_command_help(const struct gm_command *command, FILE *out)
 
 void gm_commands_help(bool shell, FILE *out)
 {
-	fprintf(out,
+	gm_put(out,
 	        "gpumem %s: answers questions about GPU memory in PyTorch programs.\n\n"
 	        "Usage: gpumem COMMAND [ARGUMENTS]\n\nCommands:\n",
 	        GPUMEM_VERSION);
@@ -52,7 +53,7 @@ void gm_commands_help(bool shell, FILE *out)
 	for (size_t i = 0; gm_commands[i]; i++) {
 		const struct gm_command *command = gm_commands[i];
 		if (shell ? command->shell : command->gdb)
-			fprintf(out, "  %-*s  %s\n", width, command->name, command->summary);
+			gm_put(out, "  %-*s  %s\n", width, command->name, command->summary);
 	}
 	fputs("\n`gpumem COMMAND --help` tells more of one, with an example.\n", out);
 	fputs("Exit status: 0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input,\n"

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/put.h"
 #include "base/size.h"
 
 struct gm_progress_line gm_progress_begin(FILE *out)
@@ -28,7 +29,7 @@ void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t 
 	            : snprintf(text, sizeof(text), "%.80s: %s", what, gm_text_size(done, size));
 	size_t width = line->width;
 	line->width = length > 0 ? (size_t)length : 0;
-	fprintf(line->out, "\r%s%*s", text, (int)(width > line->width ? width - line->width : 0),
+	gm_put(line->out, "\r%s%*s", text, (int)(width > line->width ? width - line->width : 0),
 	        "");
 	fflush(line->out);
 }
@@ -36,7 +37,7 @@ void gm_progress_show(struct gm_progress_line *line, const char *what, uint64_t 
 void gm_progress_end(struct gm_progress_line *line)
 {
 	if (line->out && line->width > 0) {
-		fprintf(line->out, "\r%*s\r", (int)line->width, "");
+		gm_put(line->out, "\r%*s\r", (int)line->width, "");
 		fflush(line->out);
 	}
 	line->width = 0;

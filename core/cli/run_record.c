@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "base/size.h"
 #include "cli/packing.h"
 #include "cli/run_settings.h"
@@ -161,12 +162,12 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 	for (size_t i = 0; i < outcome->processes.count; i++) {
 		const struct recorded *one = &outcome->processes.items[i];
 		if (one->error)
-			fprintf(err,
+			gm_put(err,
 			        "gpumem: %s: it stays in the agent's own form, which can be read "
 			        "too\n",
 			        one->error->message);
 		if (one->runs)
-			fprintf(err, "gpumem: process %d still runs and records in %s\n",
+			gm_put(err, "gpumem: process %d still runs and records in %s\n",
 			        (int)one->pid, as_typed(one->path, folder));
 		if (one->runs || one->error)
 			continue;
@@ -182,25 +183,25 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 	}
 	if (first) {
 		char number[GM_SIZE_GROUPED], bytes[GM_SIZE_GROUPED];
-		fprintf(err, "gpumem: recorded %s events, peak %s bytes allocated; in %s",
+		gm_put(err, "gpumem: recorded %s events, peak %s bytes allocated; in %s",
 		        gm_text_grouped(events, number), gm_text_grouped(peak, bytes),
 		        as_typed(first->path, folder));
 		if (count > 1)
-			fprintf(err, " and %zu more files, one a process", count - 1);
+			gm_put(err, " and %zu more files, one a process", count - 1);
 		if (lost)
-			fprintf(err, "; %s events are missing: `gpumem info` says why",
+			gm_put(err, "; %s events are missing: `gpumem info` says why",
 			        gm_text_grouped(lost, number));
-		fprintf(err, "\ngpumem: next: gpumem %s %s\n", first->summary.ooms ? "oom" : "peak",
+		gm_put(err, "\ngpumem: next: gpumem %s %s\n", first->summary.ooms ? "oom" : "peak",
 		        as_typed(first->path, folder));
 	} else if (outcome->processes.count == 0 && outcome->loaded) {
-		fprintf(err,
+		gm_put(err,
 		        "gpumem: nothing to record: no process allocated %s memory through "
 		        "PyTorch\n",
 		        record->devices ? record->devices : "cuda");
 	} else if (outcome->processes.count == 0) {
-		fprintf(err, "gpumem: nothing was recorded: the program cannot load the agent (it "
-		             "is static, setuid, "
-		             "of another C library or of another machine)\n");
+		gm_put(err, "gpumem: nothing was recorded: the program cannot load the agent (it "
+		            "is static, setuid, "
+		            "of another C library or of another machine)\n");
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "cli/beside.h"
 #include "log/format.h"
 #include "spool/spool.h"
@@ -78,7 +79,7 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 	_cleanup_error_ struct gm_error *error =
 	        gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library);
 	if (error || strpbrk(library, " :")) {
-		fprintf(err, "gpumem: %s: the program runs unrecorded\n",
+		gm_put(err, "gpumem: %s: the program runs unrecorded\n",
 		        error ? error->message
 		              : "the agent's path has a space or colon, which the loader refuses");
 		return;

@@ -1,11 +1,21 @@
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/cleanup.h"
 #include "export/export.h"
 #include "export/text.h"
 
-static void put_field(FILE *out, const char *text)
+/* What a spreadsheet would take for a formula gets a quote before it, as is usual: then it is text. */
+static bool is_formula(const char *text)
 {
-	putc('"', out);
+	return *text && strchr("=+-@", *text);
+}
+
+static void put_field(FILE *out, const char *name)
+{
+	_cleanup_free_ char *made;
+	const char *text = gm_export_visible(name, &made);
+	fputs(is_formula(text) ? "\"'" : "\"", out);
 	for (; *text; text++) {
 		if (*text == '"')
 			putc('"', out);

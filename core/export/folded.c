@@ -18,11 +18,12 @@ static int by_stack(const void *a, const void *b)
 	return left->stack < right->stack ? -1 : left->stack > right->stack;
 }
 
-/* A frame's text has no ';' and no line's end: they would read as the form's own. */
-static void put_text(FILE *out, const char *text)
+/* A frame's text has no ';', which would read as the form's own. */
+static void put_text(FILE *out, const char *name)
 {
-	for (; *text; text++)
-		putc(*text == ';' || *text == '\n' ? '_' : *text, out);
+	_cleanup_free_ char *made;
+	for (const char *text = gm_export_visible(name, &made); *text; text++)
+		putc(*text == ';' ? '_' : *text, out);
 }
 
 static void put_stack(const struct gm_log *log, uint32_t stack, FILE *out)

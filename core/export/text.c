@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/put.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 #include "model/site.h"
 
 void gm_export_json_string(FILE *out, const char *text)
@@ -25,6 +27,15 @@ void gm_export_json_string(FILE *out, const char *text)
 		i += valid ? valid : 1;
 	}
 	putc('"', out);
+}
+
+const char *gm_export_visible(const char *text, char **ret_made)
+{
+	*ret_made = NULL;
+	if (gm_is_visible(text, strlen(text)))
+		return text;
+	*ret_made = gm_put_string("%s", text);
+	return *ret_made ? *ret_made : "?"; /* the door knows that memory ran out */
 }
 
 void gm_export_device_name(const struct gm_model_device *device, char name[32])

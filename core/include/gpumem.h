@@ -20,6 +20,9 @@ extern "C" {
 
 GPUMEM_API const char *gpumem_version(void);
 GPUMEM_API void gpumem_free(void *pointer);
+/* A text as it is shown to people: controls, characters that turn the direction of text and bytes that are no UTF-8 as
+ * escapes, the middle of a long one left out. What doors hand out has been shown so already. NULL: no memory. */
+GPUMEM_API char *gpumem_visible(const char *text, size_t length);
 
 /*
  * A door: where a question is asked from, and what it may look at. The shell makes one per command; the gdb

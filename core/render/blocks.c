@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "holders/holders.h"
 #include "render/answers.h"
 #include "render/blocks.h"
@@ -20,8 +21,8 @@ void gm_text_note(const struct gm_block_note *note, char *text, size_t size)
 		return;
 	fputc('(', out);
 	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
-		fprintf(out, "%s%" PRId64, i ? ", " : "", note->shape[i]);
-	fprintf(out, "%s) %s%s%s", note->dimensions == 1 ? "," : "", note->dtype,
+		gm_put(out, "%s%" PRId64, i ? ", " : "", note->shape[i]);
+	gm_put(out, "%s) %s%s%s", note->dimensions == 1 ? "," : "", note->dtype,
 	        note->parameter       ? " parameter"
 	        : note->gradient      ? " gradient"
 	        : note->requires_grad ? " requires_grad"
@@ -66,14 +67,14 @@ void gm_put_blocks_head(const struct gm_blocks *blocks, const char *what, FILE *
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	uint32_t step = gm_model_step(blocks->model, blocks->event);
-	fprintf(out, "%s: %s %s (%s bytes) in %zu block%s after event %u",
+	gm_put(out, "%s: %s %s (%s bytes) in %zu block%s after event %u",
 	        gm_text_device(device->type, device->index, name),
 	        gm_text_size(blocks->allocated, size), what,
 	        gm_text_grouped(blocks->allocated, exact), blocks->live_count,
 	        gm_text_s(blocks->live_count), blocks->event);
 	if (step)
-		fprintf(out, ", in step %u", step);
-	fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
+		gm_put(out, ", in step %u", step);
+	gm_put(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
 }
 
 enum { LABELS_MAX = 16 };
@@ -166,7 +167,7 @@ struct gm_error *gm_render_blocks_text(
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (blocks->unattributed)
-		fprintf(out,
+		gm_put(out,
 		        "%" PRIu64 " bytes more were allocated before the record began: unknown\n",
 		        blocks->unattributed);
 	return NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "render/json.h"
 
 enum { MOST_ROWS = 20, CHANGE_TEXT = GM_SIZE_TEXT + 2 };
@@ -106,12 +107,12 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 	bool above = file->allocated > compare->median;
 	uint64_t gap =
 	        above ? file->allocated - compare->median : compare->median - file->allocated;
-	fprintf(out, "%s is the odd one: %s %s than the median of the %zu files", file->path,
+	gm_put(out, "%s is the odd one: %s %s than the median of the %zu files", file->path,
 	        gm_text_size(gap, size), above ? "more" : "less", compare->count);
 	if (row) {
 		uint64_t own = row->bytes[compare->odd];
 		gap = own > row->median ? own - row->median : row->median - own;
-		fprintf(out, ", %s of it from %s", gm_text_size(gap, size), gm_text_path(row->key));
+		gm_put(out, ", %s of it from %s", gm_text_size(gap, size), gm_text_path(row->key));
 	}
 	fputs(".\n", out);
 }
@@ -198,7 +199,7 @@ static struct gm_error *put_groups(const struct gm_compare *compare,
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (shown < count)
-		fprintf(out, "... and %zu more: --json has all\n", count - shown);
+		gm_put(out, "... and %zu more: --json has all\n", count - shown);
 	return NULL;
 }
 
@@ -245,9 +246,9 @@ static struct gm_error *put_steps(
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (left_out)
-		fprintf(out, "... and %zu more steps: --json has all\n", left_out);
+		gm_put(out, "... and %zu more steps: --json has all\n", left_out);
 	if (a->step_count != b->step_count)
-		fprintf(out, "A has %zu steps, B has %zu: the first %zu are compared.\n",
+		gm_put(out, "A has %zu steps, B has %zu: the first %zu are compared.\n",
 		        a->step_count, b->step_count, both);
 	return NULL;
 }
@@ -265,7 +266,7 @@ struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
 	if (compare->count == 2)
 		gm_try(put_steps(compare, style, out));
 	if (compare->equal)
-		fprintf(out,
+		gm_put(out,
 		        "No difference: %s have the same peak, the same groups in it and the same "
 		        "steps.\n",
 		        compare->count == 2 ? "both" : "all");

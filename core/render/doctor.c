@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "render/json.h"
 
 static const char *const marks[] = {"ok", "-", "!!"};
@@ -13,28 +14,28 @@ static void text_checks(const struct gm_doctor_checks *checks, FILE *out)
 {
 	for (size_t i = 0; i < checks->count; i++) {
 		const struct gm_doctor_check *check = &checks->items[i];
-		fprintf(out, "  %-2s  %-17s %s\n", marks[check->state], check->name, check->value);
+		gm_put(out, "  %-2s  %-17s %s\n", marks[check->state], check->name, check->value);
 		if (check->advice)
-			fprintf(out, "      %-17s to do: %s\n", "", check->advice);
+			gm_put(out, "      %-17s to do: %s\n", "", check->advice);
 	}
 }
 
 void gm_render_doctor_text(const struct gm_doctor *doctor, FILE *out)
 {
-	fprintf(out, "this machine\n");
+	gm_put(out, "this machine\n");
 	text_checks(&doctor->machine, out);
 	if (doctor->core) {
-		fprintf(out, "\ncore %s\n", doctor->core);
+		gm_put(out, "\ncore %s\n", doctor->core);
 		text_checks(&doctor->process, out);
 	} else if (doctor->pid > 0) {
-		fprintf(out, "\nprocess %d: %.100s\n", doctor->pid,
+		gm_put(out, "\nprocess %d: %.100s\n", doctor->pid,
 		        doctor->command && *doctor->command ? doctor->command : "?");
 		text_checks(&doctor->process, out);
 	}
-	fprintf(out, "\nwhat works%s\n", doctor->core || doctor->pid > 0 ? " on it" : "");
+	gm_put(out, "\nwhat works%s\n", doctor->core || doctor->pid > 0 ? " on it" : "");
 	for (size_t i = 0; i < doctor->command_count; i++) {
 		const struct gm_doctor_command *command = &doctor->commands[i];
-		fprintf(out, "  %-3s %s%s%s\n", command->works ? "yes" : "no", command->name,
+		gm_put(out, "  %-3s %s%s%s\n", command->works ? "yes" : "no", command->name,
 		        command->reason ? ": " : "", command->reason ? command->reason : "");
 	}
 }

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/answers.h"
 #include "render/json.h"
 
@@ -20,32 +21,32 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		uint32_t in_step = gm_model_step(model, n);
 		if (in_step)
 			snprintf(step, sizeof(step), "step %u", in_step);
-		fprintf(out, "%*s  %-14s  0x%012" PRIx64 "  %12s  %-6s  %-7s  %-9s", width, number,
+		gm_put(out, "%*s  %-14s  0x%012" PRIx64 "  %12s  %-6s  %-7s  %-9s", width, number,
 		        action ? action : "unknown", event.address, gm_text_size(event.size, size),
 		        gm_text_device(event.device_type, event.device, device), step,
 		        gm_phase_name(gm_model_phase(model, n)));
 		struct gm_frame_place place;
 		if (gm_place_site(log, event.python_stack, &place))
-			fprintf(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
+			gm_put(out, "  %s:%u %s", gm_place_base_name(place.file), place.line,
 			        place.function);
 		struct gm_native_place native;
 		if (gm_place_native_site(log, &event, &native))
-			fprintf(out, "  %s%s%s", native.function ? native.function : "",
+			gm_put(out, "  %s%s%s", native.function ? native.function : "",
 			        native.function ? " in " : "", native.object);
 		const char *names[8];
 		size_t ranges = gm_model_ranges(model, n, names, 8);
 		for (size_t i = 0; i < ranges; i++)
-			fprintf(out, "%s%s", i ? " > " : "  [", names[i]);
+			gm_put(out, "%s%s", i ? " > " : "  [", names[i]);
 		if (ranges)
 			fputc(']', out);
 		const char *metadata = gm_model_metadata(model, n);
 		if (metadata)
-			fprintf(out, "  {%s}", metadata);
+			gm_put(out, "  {%s}", metadata);
 		if (event.flags & GM_EVENT_BORROWED)
 			fputs("  (the waiting caller's stack)", out);
 		struct gm_forward_frame forward;
 		if (gm_place_forward(model, (uint32_t)n, &forward))
-			fprintf(out, "  (backward of %s:%u %s)", gm_place_base_name(forward.file),
+			gm_put(out, "  (backward of %s:%u %s)", gm_place_base_name(forward.file),
 			        forward.line, forward.function);
 		if (event.flags & GM_EVENT_PREEXISTING)
 			fputs("  (alive when recording began)", out);

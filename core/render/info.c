@@ -1,12 +1,13 @@
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/answers.h"
 #include "render/json.h"
 
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
+	gm_put(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
 	        gm_text_grouped(bytes, exact));
 }
 
@@ -14,7 +15,7 @@ static void put_device(
         FILE *out, const struct gm_model *model, const struct gm_model_device *device)
 {
 	char name[GM_SIZE_TEXT];
-	fprintf(out, "  %s: %" PRIu64 " event%s\n",
+	gm_put(out, "  %s: %" PRIu64 " event%s\n",
 	        gm_text_device(device->type, device->index, name), device->events,
 	        gm_text_s(device->events));
 	put_bytes(out, "allocated", device->now.allocated);
@@ -23,14 +24,14 @@ static void put_device(
 	put_bytes(out, "peak requested", device->peak.requested);
 	put_bytes(out, "peak reserved", device->peak.reserved);
 	if (device->peak_event != GM_NO_EVENT) {
-		fprintf(out, "    the peak is at event %u", device->peak_event);
+		gm_put(out, "    the peak is at event %u", device->peak_event);
 		uint32_t step = gm_model_step(model, device->peak_event);
 		if (step)
-			fprintf(out, ", in step %u", step);
-		fprintf(out, " (%s)\n", gm_phase_name(gm_model_phase(model, device->peak_event)));
+			gm_put(out, ", in step %u", step);
+		gm_put(out, " (%s)\n", gm_phase_name(gm_model_phase(model, device->peak_event)));
 	}
 	if (device->ooms)
-		fprintf(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
+		gm_put(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
 }
 
 /* What the simulated device computed, and what it did not. A launch that is not counted came from an older recorder. */
@@ -41,16 +42,16 @@ static void put_simulated(FILE *out, const struct gm_info *info)
 		return;
 	fputs("  simulated device: ", out);
 	if (info->kernels_launched >= without)
-		fprintf(out, "%" PRIu64 " kernels computed, ", info->kernels_launched - without);
-	fprintf(out, "%" PRIu64 " not", without);
+		gm_put(out, "%" PRIu64 " kernels computed, ", info->kernels_launched - without);
+	gm_put(out, "%" PRIu64 " not", without);
 	if (info->library_calls_not_computed)
-		fprintf(out, ", %" PRIu64 " library calls not", info->library_calls_not_computed);
+		gm_put(out, ", %" PRIu64 " library calls not", info->library_calls_not_computed);
 	fputs(without || info->library_calls_not_computed
 	                ? ": the program's numbers are no results\n"
 	                : "\n",
 	        out);
 	if (info->bytes_read_back)
-		fprintf(out,
+		gm_put(out,
 		        "    %" PRIu64 " bytes that were never computed were read back by the "
 		        "program\n",
 		        info->bytes_read_back);
@@ -60,19 +61,19 @@ struct gm_error *gm_render_info_text(
         const struct gm_info *info, const struct gm_style *style, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(info->model);
-	fprintf(out, "%s", gm_log_path(log));
+	gm_put(out, "%s", gm_log_path(log));
 	if (gm_log_source(log)[0])
-		fprintf(out, ": %s", gm_log_source(log));
+		gm_put(out, ": %s", gm_log_source(log));
 	if (gm_log_pid(log))
-		fprintf(out, " (process %" PRIu64 ")", gm_log_pid(log));
-	fprintf(out, "\n  %" PRIu64 " event%s, %u step%s", gm_log_event_count(log),
+		gm_put(out, " (process %" PRIu64 ")", gm_log_pid(log));
+	gm_put(out, "\n  %" PRIu64 " event%s, %u step%s", gm_log_event_count(log),
 	        gm_text_s(gm_log_event_count(log)), gm_model_step_count(info->model),
 	        gm_text_s(gm_model_step_count(info->model)));
 	struct gm_step_loop loop;
 	struct gm_log_code code;
 	if (gm_model_step_count(info->model) && gm_model_step_loop(info->model, &loop) &&
 	        gm_log_code(log, loop.code, &code))
-		fprintf(out, " (the loop at %s:%u)", gm_text_path(gm_log_string(log, code.file)),
+		gm_put(out, " (the loop at %s:%u)", gm_text_path(gm_log_string(log, code.file)),
 		        loop.line);
 	else if (gm_model_steps_marked(info->model))
 		fputs(" (as the program marks them)", out);
@@ -85,7 +86,7 @@ struct gm_error *gm_render_info_text(
 		        out);
 	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
 	for (size_t i = 0; i < info->gap_count; i++)
-		fprintf(out, "    %s\n", info->gaps[i]);
+		gm_put(out, "    %s\n", info->gaps[i]);
 	return NULL;
 }
 

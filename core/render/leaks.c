@@ -2,13 +2,14 @@
 
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/json.h"
 
 /* "  #225  item 4 of list: local 'losses' of train() at leak.py:20" */
 static void put_holders(const struct gm_leaks *leaks, FILE *out)
 {
 	if (!leaks->items[0].holder) {
-		fprintf(out,
+		gm_put(out,
 		        "Who holds them: ask while the program runs, in gdb or with --pid, or of a "
 		        "core "
 		        "(`gpumem leaks FILE --core CORE`).\n");
@@ -17,7 +18,7 @@ static void put_holders(const struct gm_leaks *leaks, FILE *out)
 	fputs("Each line's oldest block is held by:\n", out);
 	for (size_t i = 0; i < leaks->count && leaks->items[i].holder; i++) {
 		const struct gm_leak_holder *holder = leaks->items[i].holder;
-		fprintf(out, "  #%-5u ",
+		gm_put(out, "  #%-5u ",
 		        gm_model_block(leaks->model, leaks->items[i].oldest)->alloc);
 		if (!holder->there)
 			fputs("no storage of its size is at its address: it is gone, or the record "
@@ -29,10 +30,10 @@ static void put_holders(const struct gm_leaks *leaks, FILE *out)
 			      "searched\n",
 			        out);
 		else
-			fprintf(out, "%s%s", holder->class == GM_PROVEN ? "" : "(plausible) ",
+			gm_put(out, "%s%s", holder->class == GM_PROVEN ? "" : "(plausible) ",
 			        holder->text);
 		if (holder->text && holder->others)
-			fprintf(out, "; and %zu more", holder->others);
+			gm_put(out, "; and %zu more", holder->others);
 		if (holder->text)
 			fputc('\n', out);
 	}
@@ -55,7 +56,7 @@ static void put_loop(const struct gm_leaks *leaks, const struct gm_leak_loop *lo
 {
 	struct gm_log_code code;
 	if (gm_log_code(gm_model_log(leaks->model), loop->loop.code, &code))
-		fprintf(out, "the loop at %s:%u",
+		gm_put(out, "the loop at %s:%u",
 		        gm_text_path(gm_log_string(gm_model_log(leaks->model), code.file)),
 		        loop->loop.line);
 }
@@ -72,7 +73,7 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 	for (uint32_t i = 1; i < leaks->loop_count; i++)
 		around |= was_looked_at(&leaks->loops[i]);
 	if (!was_looked_at(steps) && !around) {
-		fprintf(out,
+		gm_put(out,
 		        "Leaks cannot be told: the record has %u step%s, and it takes %d to see "
 		        "something grow.\n",
 		        gm_model_step_count(leaks->model),
@@ -81,11 +82,11 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 	}
 	fputs("No leak: no line's blocks pile up", out);
 	if (was_looked_at(steps))
-		fprintf(out, " from step %u to %u", steps->from, steps->to);
+		gm_put(out, " from step %u to %u", steps->from, steps->to);
 	for (uint32_t i = 1; i < leaks->loop_count; i++) {
 		if (!was_looked_at(&leaks->loops[i]))
 			continue;
-		fprintf(out, "%s over the %u iterations of ",
+		gm_put(out, "%s over the %u iterations of ",
 		        i > 1 || was_looked_at(steps) ? ", nor" : "", leaks->loops[i].to);
 		put_loop(leaks, &leaks->loops[i], out);
 	}
@@ -96,15 +97,15 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 static void put_level(
         const struct gm_leaks *leaks, const struct gm_leak_loop *loop, size_t count, FILE *out)
 {
-	fprintf(out, "%zu line%s leave%s more behind with each ", count, gm_text_s(count),
+	gm_put(out, "%zu line%s leave%s more behind with each ", count, gm_text_s(count),
 	        count == 1 ? "s" : "");
 	if (loop->of_steps) {
-		fprintf(out, "step (steps %u to %u looked at):\n", loop->from, loop->to);
+		gm_put(out, "step (steps %u to %u looked at):\n", loop->from, loop->to);
 		return;
 	}
 	fputs("iteration of ", out);
 	put_loop(leaks, loop, out);
-	fprintf(out, " (%u to %u looked at):\n", loop->from, loop->to);
+	gm_put(out, " (%u to %u looked at):\n", loop->from, loop->to);
 }
 
 static void put_leak(struct gm_table *table, const struct gm_leaks *leaks,

@@ -1,6 +1,7 @@
 /* Where the blocks of a process or core do not add up to what its allocator counts. */
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
@@ -27,7 +28,7 @@ void gm_put_memory_gaps(const struct gm_memory *memory, const char *indent, FILE
 	char text[LINE];
 	for (int i = 0; i < FIGURES; i++)
 		if (gap_text(memory, i, text))
-			fprintf(out, "%s%s\n", indent, text);
+			gm_put(out, "%s%s\n", indent, text);
 }
 
 void gm_json_memory_gaps(json_t *gaps, const struct gm_memory *memory)

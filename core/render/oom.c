@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
@@ -19,7 +20,7 @@ static void put_lines(const struct gm_oom_judgement *judgement, FILE *out)
 	for (size_t i = 0; i < judgement->line_count; i++) {
 		const struct gm_oom_line *line = &judgement->lines[i];
 		char size[GM_SIZE_TEXT];
-		fprintf(out, "  %c %11s  %s\n", line->sign, gm_text_size(line->bytes, size),
+		gm_put(out, "  %c %11s  %s\n", line->sign, gm_text_size(line->bytes, size),
 		        line->text);
 	}
 }
@@ -31,13 +32,13 @@ static void put_remedies(const struct gm_oom_judgement *judgement, FILE *out)
 		return;
 	fputs("would it have been enough?\n", out);
 	for (size_t i = 0; i < judgement->remedy_count; i++)
-		fprintf(out, "  %-5s  %s\n", answers[judgement->remedies[i].sufficient],
+		gm_put(out, "  %-5s  %s\n", answers[judgement->remedies[i].sufficient],
 		        judgement->remedies[i].text);
 }
 
 static void put_verdict(const struct gm_oom_judgement *judgement, FILE *out)
 {
-	fprintf(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict),
+	gm_put(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict),
 	        judgement->sentence);
 	put_lines(judgement, out);
 }
@@ -137,12 +138,12 @@ struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messag
 		char size[GM_SIZE_TEXT], device[24] = "";
 		if (facts->device >= 0)
 			snprintf(device, sizeof(device), " on GPU %d", facts->device);
-		fprintf(out, "%s%s%s%sline %u: %s%s: %s did not fit%s\n", i ? "\n" : "",
-		        message->label, message->label[0] ? ", " : "", "", message->line,
-		        facts->platform, device, gm_text_size(facts->requested, size),
-		        segment_note(facts));
+		fputs(i ? "\n" : "", out);
+		gm_put(out, "%s%sline %u: %s%s: %s did not fit%s\n", message->label,
+		        message->label[0] ? ", " : "", message->line, facts->platform, device,
+		        gm_text_size(facts->requested, size), segment_note(facts));
 		if (message->repeats > 1)
-			fprintf(out, "  (the same message stands there %u times)\n",
+			gm_put(out, "  (the same message stands there %u times)\n",
 			        message->repeats);
 		put_verdict(&judgements[i], out);
 		put_remedies(&judgements[i], out);
@@ -200,27 +201,26 @@ static void put_first_line(const struct gm_oom *oom, FILE *out)
 {
 	const struct gm_oom_place *site = gm_oom_site(oom);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "%s ran out of memory",
+	gm_put(out, "%s ran out of memory",
 	        gm_text_device(oom->memory.device_type, oom->memory.device, name));
 	if (oom->facts.requested != GM_NOT_KNOWN && !oom->message)
-		fprintf(out, ": %s (%s bytes) did not fit",
-		        gm_text_size(oom->facts.requested, size),
+		gm_put(out, ": %s (%s bytes) did not fit", gm_text_size(oom->facts.requested, size),
 		        gm_text_grouped(oom->facts.requested, exact));
 	else if (oom->facts.requested != GM_NOT_KNOWN)
-		fprintf(out, ": %s did not fit", gm_text_size(oom->facts.requested, size));
+		gm_put(out, ": %s did not fit", gm_text_size(oom->facts.requested, size));
 	if (site)
-		fprintf(out, ", at %s:%u in %s", gm_text_path(site->file), site->line,
+		gm_put(out, ", at %s:%u in %s", gm_text_path(site->file), site->line,
 		        site->function);
 	if (oom->memory.event != GM_NO_EVENT)
-		fprintf(out, " (event %u)", oom->memory.event);
-	fprintf(out, "\nthe error: %s\n", state_text(oom->found));
+		gm_put(out, " (event %u)", oom->memory.event);
+	gm_put(out, "\nthe error: %s\n", state_text(oom->found));
 }
 
 static void put_counts(const struct gm_oom *oom, FILE *out)
 {
 	if (oom->retries == GM_NOT_KNOWN) {
 		if (oom->ooms > 1)
-			fprintf(out,
+			gm_put(out,
 			        "the record has %" PRIu64
 			        " such errors; --at=EVENT asks about another\n",
 			        oom->ooms);
@@ -230,12 +230,12 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	uint64_t shown = oom->exceptions                      ? oom->exceptions
 	                 : oom->found == GM_OOM_FOUND_NOWHERE ? 0
 	                                                      : 1;
-	fprintf(out,
+	gm_put(out,
 	        "PyTorch counts %" PRIu64 " out-of-memory error%s in all, and %" PRIu64
 	        " time%s that cudaMalloc refused and the cache was emptied for another try",
 	        oom->ooms, oom->ooms == 1 ? "" : "s", oom->retries, oom->retries == 1 ? "" : "s");
 	if (oom->ooms > shown)
-		fprintf(out, "; %" PRIu64 " of the errors %s caught, and the program went on",
+		gm_put(out, "; %" PRIu64 " of the errors %s caught, and the program went on",
 		        oom->ooms - shown, oom->ooms - shown == 1 ? "was" : "were");
 	fputc('\n', out);
 }
@@ -248,7 +248,7 @@ static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style 
 	if (!oom->top_count)
 		return NULL;
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "who fills the device%s: %s allocated (%s bytes)\n",
+	gm_put(out, "who fills the device%s: %s allocated (%s bytes)\n",
 	        oom->memory_is_then ? "" : ", now", gm_text_size(oom->memory.allocated, size),
 	        gm_text_grouped(oom->memory.allocated, exact));
 	struct gm_table *table = gm_table_create(heads, "rrrl");
@@ -272,7 +272,7 @@ static void put_fragments(const struct gm_oom *oom, FILE *out)
 	size_t with = 0;
 	for (size_t i = 0; i < memory->segment_count; i++)
 		with += memory->segments[i].free > 0;
-	fprintf(out,
+	gm_put(out,
 	        "fragmentation%s: %s free in %zu piece%s of %zu of %zu segments, the largest %s "
 	        "(`gpumem segments` lists them)\n",
 	        oom->memory_is_then ? "" : ", now", gm_text_size(memory->free, size), memory->holes,
@@ -290,7 +290,7 @@ struct gm_error *gm_render_oom_text(
 		fputs("verdict: unknown\n  What was asked for is not to be found any more.\n", out);
 	if (!oom->memory_is_then && oom->message) {
 		char then[GM_SIZE_TEXT], now[GM_SIZE_TEXT];
-		fprintf(out,
+		gm_put(out,
 		        "  These are the error's own figures. The program went on since: %s was "
 		        "allocated, now it is %s.\n",
 		        gm_text_size(oom->facts.allocated, then),
@@ -303,7 +303,7 @@ struct gm_error *gm_render_oom_text(
 	put_remedies(&oom->judgement, out);
 	put_counts(oom, out);
 	for (; next && *next; next++)
-		fprintf(out, "next: %s\n", *next);
+		gm_put(out, "next: %s\n", *next);
 	return NULL;
 }
 

@@ -1,5 +1,7 @@
 #include "render/pause.h"
 
+#include "base/put.h"
+
 void gm_put_pause(const struct gm_pause *pause, FILE *out)
 {
 	static const char *const reasons[] = {
@@ -10,7 +12,7 @@ void gm_put_pause(const struct gm_pause *pause, FILE *out)
 	                "each time it was paused the allocator was in the midst of a change",
 	};
 	if (!gm_pause_is_still(pause))
-		fprintf(out, "not complete: the process ran while it was read: %s\n",
+		gm_put(out, "not complete: the process ran while it was read: %s\n",
 		        reasons[pause->state]);
 }
 

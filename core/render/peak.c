@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "base/size.h"
 #include "render/answers.h"
 #include "render/blocks.h"
@@ -43,7 +44,7 @@ static void put_sums(
 {
 	bool told[GM_PHASE_COUNT + GM_CATEGORY_COUNT] = {false};
 	const char *comma = ": ";
-	fputs(what, out);
+	gm_put(out, "%s", what);
 	for (;;) {
 		int biggest = -1;
 		for (int i = 0; i < count; i++)
@@ -52,7 +53,7 @@ static void put_sums(
 		if (biggest < 0)
 			break;
 		char size[GM_SIZE_TEXT];
-		fprintf(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
+		gm_put(out, "%s%s %s", comma, name(biggest), gm_text_size(sums[biggest], size));
 		told[biggest] = true;
 		comma = ", ";
 	}
@@ -67,14 +68,13 @@ static void put_rival(const struct gm_blocks *blocks, const struct gm_rival *riv
 		return;
 	uint64_t gap =
 	        blocks->allocated > rival->allocated ? blocks->allocated - rival->allocated : 0;
-	fprintf(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size),
-	        rival->event);
+	gm_put(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size), rival->event);
 	if (rival->step)
-		fprintf(out, " in step %u", rival->step);
-	fprintf(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
+		gm_put(out, " in step %u", rival->step);
+	gm_put(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
 	if (!rival->equal_at)
 		return;
-	fprintf(out,
+	gm_put(out,
 	        "  the batch decides: if activations, inputs and temporaries grow as it does, the "
 	        "optimizer's is the higher one below about %.2f times this batch\n",
 	        rival->equal_at);
@@ -89,13 +89,13 @@ static void put_modules(const struct gm_blocks *modules, FILE *out)
 	for (size_t i = 0; i < modules->group_count; i++) {
 		const struct gm_group *group = &modules->groups[i];
 		if (i < TOLD)
-			fprintf(out, "%s%s %s", i ? ", " : "by module: ", group->key,
+			gm_put(out, "%s%s %s", i ? ", " : "by module: ", group->key,
 			        gm_text_size(group->bytes, size));
 		else
 			rest += group->bytes;
 	}
 	if (modules->group_count > TOLD)
-		fprintf(out, ", %zu others %s", modules->group_count - TOLD,
+		gm_put(out, ", %zu others %s", modules->group_count - TOLD,
 		        gm_text_size(rest, size));
 	if (modules->group_count)
 		fputc('\n', out);

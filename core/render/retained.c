@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "render/json.h"
 #include "render/pause.h"
 
@@ -96,7 +97,7 @@ static bool put_device(const struct gm_retained_device *device, const struct gm_
 		snprintf(name, sizeof(name), "host tensors");
 	else
 		gm_text_device(1, (int16_t)device->device, name);
-	fprintf(out, "%s: %s allocated (%s bytes) in %s block%s\n", name,
+	gm_put(out, "%s: %s allocated (%s bytes) in %s block%s\n", name,
 	        gm_text_size(device->allocated, size), gm_text_grouped(device->allocated, exact),
 	        gm_text_grouped(device->allocated_blocks, blocks),
 	        gm_text_s(device->allocated_blocks));
@@ -107,7 +108,7 @@ static bool put_device(const struct gm_retained_device *device, const struct gm_
 	if (!gm_table_finish(writing.table, style, out))
 		return false;
 	if (device->pending_blocks)
-		fprintf(out, "beside these, %s in %s block%s was let go and waits for a stream\n",
+		gm_put(out, "beside these, %s in %s block%s was let go and waits for a stream\n",
 		        gm_text_size(device->pending, size),
 		        gm_text_grouped(device->pending_blocks, blocks),
 		        gm_text_s(device->pending_blocks));
@@ -123,7 +124,7 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 		if (!put_device(device, view, style, out))
 			return &gm_error_no_memory;
 		if (answer->allocator_bytes[i] && answer->allocator_bytes[i] != device->allocated)
-			fprintf(out,
+			gm_put(out,
 			        "the allocator itself counts %" PRIu64
 			        " bytes: the process ran while it was read\n",
 			        answer->allocator_bytes[i]);
@@ -131,7 +132,7 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 	if (retained->device_count == 0)
 		fputs("no blocks are allocated\n", out);
 	else
-		fprintf(out, "all references found for %" PRIu64 " of %" PRIu64 " storage%s\n",
+		gm_put(out, "all references found for %" PRIu64 " of %" PRIu64 " storage%s\n",
 		        retained->storages_complete, retained->storages,
 		        gm_text_s(retained->storages));
 	gm_put_pause(&answer->pause, out);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "render/json.h"
 #include "render/retained.h"
 
@@ -76,7 +77,7 @@ struct gm_error *gm_render_retained_diff_text(const struct gm_retained_diff *dif
 			snprintf(name, sizeof(name), "host tensors");
 		else
 			gm_text_device(1, (int16_t)device->device, name);
-		fprintf(out, "%s: %s allocated before, %s now: %s\n", name,
+		gm_put(out, "%s: %s allocated before, %s now: %s\n", name,
 		        gm_text_size(device->before, before), gm_text_size(device->after, after),
 		        device->before == device->after
 		                ? "as much"

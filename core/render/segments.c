@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 
+#include "base/put.h"
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
@@ -24,17 +25,17 @@ static const char *stream_text(uint64_t stream, char text[24])
 static void put_head(const struct gm_memory *memory, FILE *out)
 {
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "%s: %s reserved (%s bytes) in %zu segment%s",
+	gm_put(out, "%s: %s reserved (%s bytes) in %zu segment%s",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        gm_text_size(memory->reserved, size), gm_text_grouped(memory->reserved, exact),
 	        memory->segment_count, gm_text_s(memory->segment_count));
 	if (memory->event != GM_NO_EVENT)
-		fprintf(out, " after event %u", memory->event);
-	fprintf(out, "; %s allocated", gm_text_size(memory->allocated, size));
+		gm_put(out, " after event %u", memory->event);
+	gm_put(out, "; %s allocated", gm_text_size(memory->allocated, size));
 	if (memory->pending)
-		fprintf(out, ", %s let go and waiting for a stream",
+		gm_put(out, ", %s let go and waiting for a stream",
 		        gm_text_size(memory->pending, size));
-	fprintf(out, ", %s free\n", gm_text_size(memory->free, size));
+	gm_put(out, ", %s free\n", gm_text_size(memory->free, size));
 }
 
 static void put_fragmentation(const struct gm_memory *memory, FILE *out)
@@ -44,17 +45,17 @@ static void put_fragmentation(const struct gm_memory *memory, FILE *out)
 		fputs("fragmentation: none: no piece of a segment is free\n", out);
 		return;
 	}
-	fprintf(out, "fragmentation: %s free in %zu piece%s, the largest %s",
+	gm_put(out, "fragmentation: %s free in %zu piece%s, the largest %s",
 	        gm_text_size(memory->free, free_text), memory->holes, memory->holes == 1 ? "" : "s",
 	        gm_text_size(memory->largest_hole, size));
 	if (memory->holes > 1)
-		fprintf(out, " (%.0f %% of it)",
+		gm_put(out, " (%.0f %% of it)",
 		        100 * (double)memory->largest_hole / (double)memory->free);
 	if (memory->whole_free)
-		fprintf(out, "; %s in whole segments, which empty_cache() would give back",
+		gm_put(out, "; %s in whole segments, which empty_cache() would give back",
 		        gm_text_size(memory->whole_free, size));
 	if (memory->private_free)
-		fprintf(out, "; %s in private pools, for their own use only",
+		gm_put(out, "; %s in private pools, for their own use only",
 		        gm_text_size(memory->private_free, size));
 	fputc('\n', out);
 }
@@ -95,7 +96,7 @@ static void put_holes(const struct gm_holes *holes, const char *why, FILE *out)
 	char size[GM_SIZE_TEXT], largest[GM_SIZE_TEXT];
 	if (!holes->count)
 		return;
-	fprintf(out, "  %zu hole%s of %s in all, the largest %s: %s\n", holes->count,
+	gm_put(out, "  %zu hole%s of %s in all, the largest %s: %s\n", holes->count,
 	        holes->count == 1 ? "" : "s", gm_text_size(holes->bytes, size),
 	        gm_text_size(holes->largest, largest), why);
 }
@@ -105,19 +106,19 @@ static void put_new_segment(
 {
 	char size[GM_SIZE_TEXT], text[GM_SIZE_TEXT];
 	const struct gm_allocator_device *own = memory->allocator;
-	fprintf(out, "  so PyTorch asks CUDA for a new segment of %s",
+	gm_put(out, "  so PyTorch asks CUDA for a new segment of %s",
 	        gm_text_size(request->segment, size));
 	if (own && own->limit && own->limit != GM_NOT_KNOWN &&
 	        own->now.reserved + request->segment > own->limit)
-		fprintf(out, ": refused, the limit set for this process is %s\n",
+		gm_put(out, ": refused, the limit set for this process is %s\n",
 		        gm_text_size(own->limit, text));
 	else if (memory->device_free == GM_NOT_KNOWN)
 		fputs(": whether the device has it is not known here\n", out);
 	else if (memory->device_free >= request->segment)
-		fprintf(out, ": the device has it, %s is free\n",
+		gm_put(out, ": the device has it, %s is free\n",
 		        gm_text_size(memory->device_free, text));
 	else
-		fprintf(out, ": refused, the device has %s left%s\n",
+		gm_put(out, ": refused, the device has %s left%s\n",
 		        gm_text_size(memory->device_free, text),
 		        memory->whole_free
 		                ? "; it then gives back its whole free segments and asks again"
@@ -127,11 +128,11 @@ static void put_new_segment(
 static void put_request(const struct gm_memory *memory, const struct gm_request *request, FILE *out)
 {
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED], stream[24], rounded[GM_SIZE_GROUPED];
-	fprintf(out, "a request of %s (%s bytes, a block of %s) on stream %s ",
+	gm_put(out, "a request of %s (%s bytes, a block of %s) on stream %s ",
 	        gm_text_size(request->bytes, size), gm_text_grouped(request->bytes, exact),
 	        gm_text_grouped(request->rounded, rounded), stream_text(request->stream, stream));
 	if (request->fits) {
-		fprintf(out, "fits: it gets the hole at 0x%" PRIx64 "\n", request->at);
+		gm_put(out, "fits: it gets the hole at 0x%" PRIx64 "\n", request->at);
 		return;
 	}
 	fputs("fits in no hole:\n", out);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/put.h"
 #include "render/json.h"
 
 static void put_bytes(struct gm_table *table, uint64_t bytes)
@@ -19,7 +20,7 @@ static void put_loop(const struct gm_model *model, const struct gm_step_loop *lo
 {
 	struct gm_log_code code;
 	if (gm_log_code(gm_model_log(model), loop->code, &code))
-		fprintf(out, "%s:%u", gm_text_path(gm_log_string(gm_model_log(model), code.file)),
+		gm_put(out, "%s:%u", gm_text_path(gm_log_string(gm_model_log(model), code.file)),
 		        loop->line);
 }
 
@@ -36,21 +37,21 @@ static void put_head(const struct gm_steps_answer *answer, const char *what, FIL
 	const struct gm_step_plan *plan = gm_model_step_plan(model);
 	char name[GM_SIZE_TEXT];
 	uint32_t count = gm_model_step_count(model), used = 0;
-	fprintf(out, "%s: %s%u step%s", gm_text_device(device->type, device->index, name), what,
+	gm_put(out, "%s: %s%u step%s", gm_text_device(device->type, device->index, name), what,
 	        count, gm_text_s(count));
 	for (uint32_t i = 0; i < plan->loop_count; i++)
 		used += gm_model_loop_steps(model, i) != 0;
 	if (are_marked(model)) {
 		fputs(", as the program marks them", out);
 	} else if (count && used) {
-		fprintf(out, " of the loop%s at ", gm_text_s(used));
+		gm_put(out, " of the loop%s at ", gm_text_s(used));
 		for (uint32_t i = 0, put = 0; i < plan->loop_count; i++) {
 			if (!gm_model_loop_steps(model, i))
 				continue;
 			fputs(put++ ? ", " : "", out);
 			put_loop(model, &plan->loops[i], out);
 			if (used > 1)
-				fprintf(out, " (%u)", gm_model_loop_steps(model, i));
+				gm_put(out, " (%u)", gm_model_loop_steps(model, i));
 		}
 	} else if (count && plan->rule == GM_STEPS_UPDATES) {
 		fputs(", each ended by an update of the weights", out);
@@ -59,7 +60,7 @@ static void put_head(const struct gm_steps_answer *answer, const char *what, FIL
 	}
 	fputc('\n', out);
 	if (plan->others && !are_marked(model))
-		fprintf(out, "%u more thread%s train%s: their steps are not counted.\n",
+		gm_put(out, "%u more thread%s train%s: their steps are not counted.\n",
 		        plan->others, gm_text_s(plan->others), plan->others == 1 ? "s" : "");
 }
 
@@ -76,7 +77,7 @@ static void put_work(unsigned work, FILE *out)
 		if (!(work & names[i].bit))
 			continue;
 		left &= ~names[i].bit;
-		fprintf(out, "%s%s", !put++ ? "" : left ? ", " : " and ", names[i].name);
+		gm_put(out, "%s%s", !put++ ? "" : left ? ", " : " and ", names[i].name);
 	}
 }
 
@@ -109,7 +110,7 @@ static void put_reason(const struct gm_model *model, FILE *out)
 		put_work(plan->work, out);
 		fputs("; loops within these are not steps.", out);
 		if (gm_model_iteration_count(model) > gm_model_step_count(model))
-			fprintf(out,
+			gm_put(out,
 			        " %u iterations: those over which gradients add up until the "
 			        "optimizer "
 			        "or zero_grad() takes them are one step, and those without any of "
@@ -204,7 +205,7 @@ struct gm_error *gm_render_steps_text(
 	if (!gm_model_step_count(answer->model))
 		fputs("No training loop was found: no stack shows one go round.\n", out);
 	else if (answer->growth)
-		fprintf(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
+		gm_put(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
 		        gm_text_size(answer->growth, size),
 		        answer->leaks ? "`gpumem leaks` says from where"
 		                      : "no line's blocks pile up, as `gpumem leaks` sees them");

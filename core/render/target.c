@@ -1,6 +1,7 @@
 /* info and blocks of a process or a core. */
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/memory.h"
@@ -10,7 +11,7 @@
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
+	gm_put(out, "    %-16s %12s  (%s bytes)\n", what, gm_text_size(bytes, size),
 	        gm_text_grouped(bytes, exact));
 }
 
@@ -19,16 +20,16 @@ static void put_settings(FILE *out, const struct gm_memory *memory)
 	const struct gm_allocator_device *own = &memory->own;
 	char size[GM_SIZE_TEXT];
 	if (own->limit && own->limit != GM_NOT_KNOWN)
-		fprintf(out, "    limit            %12s  by set_per_process_memory_fraction\n",
+		gm_put(out, "    limit            %12s  by set_per_process_memory_fraction\n",
 		        gm_text_size(own->limit, size));
 	if (own->max_split)
-		fprintf(out, "    max_split_size   %12s\n", gm_text_size(own->max_split, size));
+		gm_put(out, "    max_split_size   %12s\n", gm_text_size(own->max_split, size));
 	if (memory->total != GM_NOT_KNOWN)
 		put_bytes(out, "device's total", memory->total);
 	if (memory->device_free != GM_NOT_KNOWN)
 		put_bytes(out, "device's free", memory->device_free);
 	if (own->ooms || own->retries)
-		fprintf(out,
+		gm_put(out,
 		        "    out of memory    %12" PRIu64
 		        "  times; cudaMalloc refused, cache emptied, asked again: %" PRIu64 "\n",
 		        own->ooms, own->retries);
@@ -38,7 +39,7 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 {
 	const struct gm_allocator_bytes *now = &memory->own.now, *peak = &memory->own.peak;
 	char name[GM_SIZE_TEXT], hole[GM_SIZE_TEXT];
-	fprintf(out, "  %s%s: %zu block%s in %zu segment%s\n",
+	gm_put(out, "  %s%s: %zu block%s in %zu segment%s\n",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        memory->there.simulated ? " (simulated)" : "", memory->blocks,
 	        gm_text_s(memory->blocks), memory->segment_count, gm_text_s(memory->segment_count));
@@ -50,16 +51,16 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 	put_bytes(out, "peak requested", peak->requested);
 	put_bytes(out, "peak reserved", peak->reserved);
 	if (memory->holes)
-		fprintf(out, "    free pieces      %12zu  the largest %s (see `gpumem segments`)\n",
+		gm_put(out, "    free pieces      %12zu  the largest %s (see `gpumem segments`)\n",
 		        memory->holes, gm_text_size(memory->largest_hole, hole));
 	put_settings(out, memory);
 }
 
 void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 {
-	fprintf(out, "%s\n  PyTorch %s; ", info->source, info->torch);
+	gm_put(out, "%s\n  PyTorch %s; ", info->source, info->torch);
 	if (info->recording)
-		fprintf(out,
+		gm_put(out,
 		        "recorded in %s; this is the allocator's own account, `gpumem info %s` the "
 		        "recording's\n",
 		        info->recording, info->recording);
@@ -70,7 +71,7 @@ void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 	for (size_t i = 0; i < info->device_count; i++)
 		put_device(out, &info->devices[i]);
 	if (info->kernels_not_computed)
-		fprintf(out,
+		gm_put(out,
 		        "  %" PRIu64 " kernel%s computed nothing: the device is simulated, "
 		        "the program's numbers are no results\n",
 		        info->kernels_not_computed, gm_text_s(info->kernels_not_computed));
@@ -136,7 +137,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	static const char *const heads[] = {"address", "size", "bytes", "requested", "tensor"};
 	const struct gm_memory *memory = &blocks->memory;
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "%s: %s allocated (%s bytes) in %zu block%s, now\n",
+	gm_put(out, "%s: %s allocated (%s bytes) in %zu block%s, now\n",
 	        gm_text_device(memory->device_type, memory->device, name),
 	        gm_text_size(memory->allocated, size), gm_text_grouped(memory->allocated, exact),
 	        blocks->count, gm_text_s(blocks->count));
@@ -159,7 +160,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (memory->pending)
-		fprintf(out, "beside these, %s was let go and waits for a stream\n",
+		gm_put(out, "beside these, %s was let go and waits for a stream\n",
 		        gm_text_size(memory->pending, size));
 	gm_put_memory_gaps(memory, "not complete: ", out);
 	gm_put_pause(&memory->pause, out);

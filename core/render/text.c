@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/put.h"
 #include "log/log.h"
 
 const char *gm_text_path(const char *path)
@@ -67,15 +68,13 @@ void gm_table_cell(struct gm_table *table, const char *format, ...)
 {
 	if (!table || table->failed)
 		return;
-	char *text;
 	va_list args;
 	va_start(args, format);
-	int length = vasprintf(&text, format, args);
+	char *text = gm_vput_string(format, args);
 	va_end(args);
-	if (length < 0 || !gm_array_push(&table->cells, text)) {
+	if (!text || !gm_array_push(&table->cells, text)) {
 		table->failed = true;
-		if (length >= 0)
-			free(text);
+		free(text);
 	}
 }
 
@@ -101,14 +100,14 @@ static void put_row(const struct gm_table *table, char *const *cells, const int 
 			used += 2;
 		}
 		if (table->alignment[i] == 'r')
-			fprintf(out, "%*s%s", pad, "", text);
+			gm_put(out, "%*s%s", pad, "", text);
 		else if (!last)
-			fprintf(out, "%s%*s", text, pad, "");
+			gm_put(out, "%s%*s", text, pad, "");
 		else if (style->columns > used + 8 && width_of(text) > style->columns - used &&
 		         (int)strlen(text) == width_of(text))
-			fprintf(out, "%.*s...", style->columns - used - 3, text);
+			gm_put(out, "%.*s...", style->columns - used - 3, text);
 		else
-			fputs(text, out);
+			gm_put(out, "%s", text);
 		used += widths[i];
 	}
 	fputc('\n', out);

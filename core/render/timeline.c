@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "render/json.h"
 
 enum { ROWS = 12, DEFAULT_WIDTH = 100 };
@@ -37,7 +38,7 @@ static void put_colour(const struct gm_style *style, int colour, int *now, FILE 
 {
 	if (!style->colors || *now == colour)
 		return;
-	fprintf(out, "\033[%dm", colour);
+	gm_put(out, "\033[%dm", colour);
 	*now = colour;
 }
 
@@ -69,11 +70,11 @@ static void put_plot(
 		int colour = 0;
 		if (row == ROWS - 1 || row % 4 == 3)
 			gm_text_size((uint64_t)(height * (row + 1)), size);
-		fprintf(out, "%10s ", size);
+		gm_put(out, "%10s ", size);
 		for (size_t i = 0; i < count; i++) {
 			const char *text = cell(&columns[i], height * row, height);
 			put_colour(style, phases[columns[i].phase].colour, &colour, out);
-			fputs(text, out);
+			gm_put(out, "%s", text);
 		}
 		fputs(style->colors ? "\033[0m\n" : "\n", out);
 	}
@@ -83,9 +84,9 @@ static void put_rulers(const struct gm_column *columns, size_t count, FILE *out)
 {
 	char steps[GM_PLOT_COLUMNS_MAX + 16];
 	size_t peak = 0;
-	fprintf(out, "%10s ", "phase");
+	gm_put(out, "%10s ", "phase");
 	for (size_t i = 0; i < count; i++) {
-		fputc(phases[columns[i].phase].letter, out);
+		gm_put(out, "%c", phases[columns[i].phase].letter);
 		peak = columns[i].peak ? i : peak;
 	}
 	memset(steps, ' ', sizeof(steps));
@@ -103,8 +104,8 @@ static void put_rulers(const struct gm_column *columns, size_t count, FILE *out)
 	size_t end = count;
 	while (end && steps[end - 1] == ' ')
 		end--;
-	fprintf(out, "\n%10s %.*s\n", "step", (int)end, steps);
-	fprintf(out, "%10s %*s^\n", "peak", (int)peak, "");
+	gm_put(out, "\n%10s %.*s\n", "step", (int)end, steps);
+	gm_put(out, "%10s %*s^\n", "peak", (int)peak, "");
 }
 
 static void put_legend(const struct gm_column *columns, size_t count, FILE *out)
@@ -113,11 +114,11 @@ static void put_legend(const struct gm_column *columns, size_t count, FILE *out)
 	const char *comma = "";
 	for (size_t i = 0; i < count; i++)
 		seen[columns[i].phase] = true;
-	fprintf(out, "%10s ", "");
+	gm_put(out, "%10s ", "");
 	for (int i = 0; i < GM_PHASE_COUNT; i++) {
 		if (!seen[i])
 			continue;
-		fprintf(out, "%s%c %s", comma, phases[i].letter, gm_phase_name((enum gm_phase)i));
+		gm_put(out, "%s%c %s", comma, phases[i].letter, gm_phase_name((enum gm_phase)i));
 		comma = ", ";
 	}
 	fputs("; \u00b7 reserved\n", out);
@@ -128,7 +129,7 @@ static void put_line(const struct gm_shapes *shapes, const struct gm_shape *shap
 {
 	struct gm_frame_place place;
 	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
-		fprintf(out, "; %sat %s:%u in %s", shape->blocks > 1 ? "the largest " : "",
+		gm_put(out, "; %sat %s:%u in %s", shape->blocks > 1 ? "the largest " : "",
 		        gm_text_path(place.file), place.line, place.function);
 }
 
@@ -141,7 +142,7 @@ static void put_ratio(const struct gm_shape *shape, FILE *out)
 	if (ratio > 0.97 && ratio < 1.03)
 		fputs(", as much as the parameters", out);
 	else if (ratio >= 0.1)
-		fprintf(out, ", %.1f times the parameters", ratio);
+		gm_put(out, ", %.1f times the parameters", ratio);
 }
 
 /* An embedding is told by its operator; the output head, by standing first behind logits. */
@@ -166,65 +167,65 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 	char size[GM_SIZE_TEXT], part[GM_SIZE_TEXT];
 	gm_text_size(shape->bytes, size);
 	if (shape->kind == GM_SHAPE_SLAB && shape->last == GM_NO_EVENT)
-		fprintf(out, "  #%u-    ", shape->first);
+		gm_put(out, "  #%u-    ", shape->first);
 	else if (shape->first == shape->last)
-		fprintf(out, "  #%u     ", shape->first);
+		gm_put(out, "  #%u     ", shape->first);
 	else
-		fprintf(out, "  #%u-%u  ", shape->first, shape->last);
+		gm_put(out, "  #%u-%u  ", shape->first, shape->last);
 	switch (shape->kind) {
 	case GM_SHAPE_PARAMETERS:
-		fprintf(out, "the band below everything: %s of parameters and buffers", size);
+		gm_put(out, "the band below everything: %s of parameters and buffers", size);
 		break;
 	case GM_SHAPE_OPTIMIZER_STATE:
-		fprintf(out, "step %u makes the optimizer's state: %s", shape->step, size);
+		gm_put(out, "step %u makes the optimizer's state: %s", shape->step, size);
 		put_ratio(shape, out);
 		fputs(", kept from then on", out);
 		break;
 	case GM_SHAPE_REPEATS:
-		fprintf(out, "step %u rises by %s above its start", shape->step, size);
+		gm_put(out, "step %u rises by %s above its start", shape->step, size);
 		if (shape->count > 1)
-			fprintf(out, "; %u steps look the same", shape->count);
+			gm_put(out, "; %u steps look the same", shape->count);
 		break;
 	case GM_SHAPE_FORWARD:
-		fprintf(out, "forward rises: %s of activations in %" PRIu64 " block%s", size,
+		gm_put(out, "forward rises: %s of activations in %" PRIu64 " block%s", size,
 		        shape->blocks, gm_text_s(shape->blocks));
 		if (shape->count)
-			fprintf(out, " wait%s for backward", shape->blocks == 1 ? "s" : "");
+			gm_put(out, " wait%s for backward", shape->blocks == 1 ? "s" : "");
 		break;
 	case GM_SHAPE_SLAB:
-		fprintf(out, "the slab%s%s: one block of %s, %.0f %% of forward's rise",
+		gm_put(out, "the slab%s%s: one block of %s, %.0f %% of forward's rise",
 		        shape->note[0] ? " of " : "", shape->note, size,
 		        100.0 * (double)shape->bytes / (double)shape->of);
 		break;
 	case GM_SHAPE_SOFTMAX:
-		fprintf(out, "the loss's softmax: %s beside the slab", size);
+		gm_put(out, "the loss's softmax: %s beside the slab", size);
 		if (shape->of)
-			fprintf(out, ", a spike of %s in it for a moment only",
+			gm_put(out, ", a spike of %s in it for a moment only",
 			        gm_text_size(shape->of, part));
 		break;
 	case GM_SHAPE_SPIKE:
-		fprintf(out,
+		gm_put(out,
 		        "the spike at the step's peak: %s of temporaries in %" PRIu64 " block%s",
 		        size, shape->blocks, gm_text_s(shape->blocks));
 		break;
 	case GM_SHAPE_CLIFF:
-		fprintf(out, "the cliff: backward lets go of %s at once", size);
+		gm_put(out, "the cliff: backward lets go of %s at once", size);
 		break;
 	case GM_SHAPE_GRADIENTS:
-		fprintf(out, "gradients rise: %s", size);
+		gm_put(out, "gradients rise: %s", size);
 		put_ratio(shape, out);
 		break;
 	case GM_SHAPE_FIRST_GRADIENT:
 	case GM_SHAPE_LAST_GRADIENT:
-		fprintf(out, "the %s: %s%s%s", gradient_name(shapes, shape), size,
+		gm_put(out, "the %s: %s%s%s", gradient_name(shapes, shape), size,
 		        shape->note[0] ? ", by " : "", shape->note);
 		break;
 	case GM_SHAPE_COMMUNICATION:
-		fprintf(out, "collectives move data through %s in %" PRIu64 " block%s", size,
+		gm_put(out, "collectives move data through %s in %" PRIu64 " block%s", size,
 		        shape->blocks, gm_text_s(shape->blocks));
 		break;
 	case GM_SHAPE_WAVES:
-		fprintf(out, "%u waves: checkpoints compute activations again in backward",
+		gm_put(out, "%u waves: checkpoints compute activations again in backward",
 		        shape->count);
 		break;
 	case GM_SHAPE_OPTIMIZER_TEMPORARIES:
@@ -233,26 +234,25 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 			        out);
 			break;
 		}
-		fprintf(out, "the optimizer's temporaries: %s at once", size);
+		gm_put(out, "the optimizer's temporaries: %s at once", size);
 		put_ratio(shape, out);
 		if (strcmp(shape->note, "_foreach_sqrt") == 0)
 			fputs(": square roots of second moments (_foreach_sqrt)", out);
 		else if (shape->note[0])
-			fprintf(out, ", by %s", shape->note);
+			gm_put(out, ", by %s", shape->note);
 		break;
 	case GM_SHAPE_ZERO_GRAD:
-		fprintf(out, "zero_grad drops %s of gradients", size);
+		gm_put(out, "zero_grad drops %s of gradients", size);
 		break;
 	case GM_SHAPE_STALE:
-		fprintf(out, "%s of step %u wait%s until step %u takes their place", size,
+		gm_put(out, "%s of step %u wait%s until step %u takes their place", size,
 		        shape->step, shape->blocks == 1 ? "s" : "", shape->step + 1);
 		break;
 	case GM_SHAPE_CACHED:
-		fprintf(out,
-		        "%s are reserved and free at the step's end: the next step reuses them",
+		gm_put(out, "%s are reserved and free at the step's end: the next step reuses them",
 		        size);
 		if (!shape->count && shape->blocks)
-			fprintf(out,
+			gm_put(out,
 			        "; the last one's %" PRIu64 " blocks took nothing new from CUDA",
 			        shape->blocks);
 		break;
@@ -276,7 +276,7 @@ struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
 	}
 	const struct gm_model_device *device = gm_model_device(shapes->model, shapes->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT];
-	fprintf(out, "%s: allocated over %" PRIu64 " event%s, peak %s at #%u\n",
+	gm_put(out, "%s: allocated over %" PRIu64 " event%s, peak %s at #%u\n",
 	        gm_text_device(device->type, device->index, name),
 	        gm_log_event_count(gm_model_log(shapes->model)),
 	        gm_text_s(gm_log_event_count(gm_model_log(shapes->model))),

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/groups.h"
 
 /* Calls with less than this part of all bytes are told as one. */
@@ -33,7 +34,7 @@ static void put_node_text(struct gm_table *table, const struct gm_tree_node *nod
 	FILE *line = fmemopen(text, sizeof(text), "w");
 	if (line) {
 		if (node->kind == GM_TREE_FRAME)
-			fprintf(line, "%s:%u in %s", gm_place_base_name(node->site.place.file),
+			gm_put(line, "%s:%u in %s", gm_place_base_name(node->site.place.file),
 			        node->site.place.line, node->site.place.function);
 		else if (node->kind == GM_TREE_WORK)
 			gm_put_node(&node->site, line);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/put.h"
 #include "render/json.h"
 #include "render/pause.h"
 
@@ -32,13 +33,13 @@ static const char *grouped(uint64_t number, char buffer[32])
 static void render_block(const struct gm_holders_answer *answer, FILE *out)
 {
 	char size[32];
-	fprintf(out, "block 0x%" PRIx64 ", %s bytes", answer->address, grouped(answer->size, size));
+	gm_put(out, "block 0x%" PRIx64 ", %s bytes", answer->address, grouped(answer->size, size));
 	if (answer->device_type == GM_DEVICE_CUDA)
-		fprintf(out, ", device %d", answer->device);
+		gm_put(out, ", device %d", answer->device);
 	else if (answer->device_type == GM_DEVICE_CPU)
 		fputs(", host memory", out);
 	if (answer->description)
-		fprintf(out, ": %s", answer->description);
+		gm_put(out, ": %s", answer->description);
 	fputc('\n', out);
 }
 
@@ -49,7 +50,7 @@ static void render_storages(const struct gm_who_holds *result, FILE *out)
 		fputs("no tensor uses it\n", out);
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
-		fprintf(out,
+		gm_put(out,
 		        result->complete ? "storage 0x%" PRIx64
 		                           ": complete: every reference was found (%u of %u)\n"
 		                         : "storage 0x%" PRIx64 ": %u of %u references found\n",
@@ -90,16 +91,16 @@ static void render_ways(
 	char number[32];
 	size_t others = other_ways(answer, holder);
 	if (others > 0)
-		fprintf(out, " (and %s%s other way%s)", holder->ways >= GM_WAYS_MOST ? "over " : "",
+		gm_put(out, " (and %s%s other way%s)", holder->ways >= GM_WAYS_MOST ? "over " : "",
 		        grouped(others, number), others == 1 ? "" : "s");
 }
 
 static void render_omitted(const struct gm_holders_answer *answer, FILE *out)
 {
 	if (answer->omitted > 0)
-		fprintf(out, "  and %zu more", answer->omitted);
+		gm_put(out, "  and %zu more", answer->omitted);
 	if (answer->omitted_roots > 0)
-		fprintf(out, ", of %zu other variables", answer->omitted_roots);
+		gm_put(out, ", of %zu other variables", answer->omitted_roots);
 	if (answer->omitted > 0)
 		fputc('\n', out);
 }
@@ -116,18 +117,18 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 		size_t times = alike(answer, i);
 		if (times == 0)
 			continue;
-		fprintf(out, "  %s", holder->text);
+		gm_put(out, "  %s", holder->text);
 		if (holder->class != GM_PROVEN)
-			fprintf(out, " (%s)", class_name(holder->class));
+			gm_put(out, " (%s)", class_name(holder->class));
 		if (times > 1)
-			fprintf(out, " (%zu times)", times);
+			gm_put(out, " (%zu times)", times);
 		if (times == 1)
 			render_ways(answer, holder, out);
 		fputc('\n', out);
 	}
 	render_omitted(answer, out);
 	for (size_t i = 0; i < answer->note_count; i++)
-		fprintf(out, "note: %s\n", answer->notes[i]);
+		gm_put(out, "note: %s\n", answer->notes[i]);
 	gm_put_pause(&result->pause, out);
 }
 

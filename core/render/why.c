@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "base/put.h"
 #include "render/answers.h"
 #include "render/json.h"
 
@@ -8,33 +9,37 @@ static void put_stack(const struct gm_why *why, const char *what, uint32_t numbe
 	struct gm_event event;
 	struct gm_frame_place place;
 	gm_log_event(gm_model_log(why->model), number, &event);
-	fprintf(out, "%s: event %u%s\n", what, number,
+	gm_put(out, "%s: event %u%s\n", what, number,
 	        event.flags & GM_EVENT_BORROWED ? " (the stack is the waiting caller's)" : "");
 	for (size_t i = 0; gm_place_frame(gm_model_log(why->model), event.python_stack, i, &place);
 	        i++)
-		fprintf(out, "    %s:%u in %s\n", gm_text_path(place.file), place.line,
+		gm_put(out, "    %s:%u in %s\n", gm_text_path(place.file), place.line,
 		        place.function);
 	struct gm_forward_frame forward;
-	for (size_t i = 0; gm_model_forward(why->model, number, i, &forward); i++)
-		fprintf(out, "%s    %s:%u in %s\n",
-		        i ? "" : "  in the backward of what the forward pass made at\n",
-		        gm_text_path(forward.file), forward.line, forward.function);
+	for (size_t i = 0; gm_model_forward(why->model, number, i, &forward); i++) {
+		if (i == 0)
+			fputs("  in the backward of what the forward pass made at\n", out);
+		gm_put(out, "    %s:%u in %s\n", gm_text_path(forward.file), forward.line,
+		        forward.function);
+	}
 }
 
 struct gm_error *gm_render_why_text(
         const struct gm_why *why, const struct gm_style *style, FILE *out)
 {
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	fprintf(out, "Block 0x%" PRIx64, why->block.address);
+	gm_put(out, "Block 0x%" PRIx64, why->block.address);
 	if (why->block.alloc != GM_NO_EVENT)
-		fprintf(out, " (#%u)", why->block.alloc);
-	fprintf(out, ", %s (%s bytes):\n%s%s%s\n", gm_text_size(why->block.size, size),
-	        gm_text_grouped(why->block.size, exact), style->colors ? "\033[1m" : "",
-	        why->sentence, style->colors ? "\033[0m" : "");
+		gm_put(out, " (#%u)", why->block.alloc);
+	gm_put(out, ", %s (%s bytes):\n", gm_text_size(why->block.size, size),
+	        gm_text_grouped(why->block.size, exact));
+	fputs(style->colors ? "\033[1m" : "", out);
+	gm_put(out, "%s", why->sentence);
+	fputs(style->colors ? "\033[0m\n" : "\n", out);
 	if (why->held_until)
-		fprintf(out, "kept by: %s\n", why->held_until);
+		gm_put(out, "kept by: %s\n", why->held_until);
 	if (why->meanwhile_blocks)
-		fprintf(out, "while it lived: %" PRIu64 " other block%s allocated, %s (%s bytes)\n",
+		gm_put(out, "while it lived: %" PRIu64 " other block%s allocated, %s (%s bytes)\n",
 		        why->meanwhile_blocks, why->meanwhile_blocks == 1 ? " was" : "s were",
 		        gm_text_size(why->meanwhile_bytes, size),
 		        gm_text_grouped(why->meanwhile_bytes, exact));

@@ -20,7 +20,7 @@ def install():
     """Adds the commands to this gdb. Doing it twice is harmless."""
     from . import debugger, libraries
     from .commands import install_all
-    from .library import LibraryMissing
+    from .library import LibraryMissing, visible
 
     debugger.repair_unwinders()
     debugger.watch_breakpoints()
@@ -29,6 +29,6 @@ def install():
     except LibraryMissing as error:
         import gdb
 
-        gdb.write(f"gpumem: {error}\n", gdb.STDERR)
+        gdb.write(f"gpumem: {visible(error)}\n", gdb.STDERR)
         return
     libraries.install()

@@ -8,7 +8,7 @@ import re
 import gdb
 
 from .debugger import process_id, write
-from .library import Failure, LibraryMissing
+from .library import Failure, LibraryMissing, visible
 from .recorder import waiting
 from .session import session
 
@@ -111,16 +111,16 @@ def gate(name, action):
     except gdb.GdbError:
         raise
     except Usage as error:
-        raise gdb.GdbError(f"gpumem: {name}: {error}") from None
+        raise gdb.GdbError(f"gpumem: {name}: {visible(error)}") from None
     except (Failure, LibraryMissing) as error:
-        raise gdb.GdbError(f"gpumem: {error}") from None
+        raise gdb.GdbError(f"gpumem: {visible(error)}") from None
     except KeyboardInterrupt:
         raise
     except gdb.error as error:
-        raise gdb.GdbError(f"gpumem: {name}: gdb: {error}") from None
+        raise gdb.GdbError(f"gpumem: {name}: gdb: {visible(error)}") from None
     except Exception as error:
         raise gdb.GdbError(
-            f"gpumem: {name}: a fault of gpumem itself ({type(error).__name__}: {error}): please report it"
+            f"gpumem: {name}: a fault of gpumem itself ({type(error).__name__}: {visible(error)}): please report it"
         ) from None
 
 
@@ -129,7 +129,7 @@ def answer(arguments):
     status, out, err = session().ask(arguments)
     write(out)
     if status >= 2:
-        raise gdb.GdbError(err.rstrip("\n") or f"gpumem: {arguments[0]}: failed")
+        raise gdb.GdbError(err.rstrip("\n") or "gpumem: " + arguments[0] + ": failed")
     write(err, error=True)
 
 

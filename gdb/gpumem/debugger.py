@@ -2,6 +2,8 @@
 
 import gdb
 
+from .library import visible
+
 
 def version():
     """gdb's own version as a pair; cuda-gdb's is that of the gdb inside."""
@@ -45,12 +47,12 @@ def write(text, error=False):
 
 
 def say(line):
-    write(f"gpumem: {line}\n")
+    write(f"gpumem: {visible(line)}\n")
 
 
 def warn(line):
     gdb.flush()
-    write(f"gpumem: {line}\n", error=True)
+    write(f"gpumem: {visible(line)}\n", error=True)
 
 
 def columns():

@@ -71,6 +71,7 @@ def _declare(lib):
     for name, result, arguments in (
         ("gpumem_version", text, []),
         ("gpumem_free", None, [pointer]),
+        ("gpumem_visible", pointer, [text, size]),
         ("gpumem_door_create", pointer, []),
         ("gpumem_door_destroy", None, [pointer]),
         ("gpumem_door_set_process", None, [pointer, number]),
@@ -153,6 +154,15 @@ def encode(text):
 def _check(status, message):
     if status != 0:
         raise Failure(_take(message) or "out of memory: nothing was done: free some memory and try again", status)
+
+
+def visible(text):
+    """One line for people: no name in it can end it or act on the terminal. What a door says is so already."""
+    try:
+        encoded = str(text).encode("utf-8", "surrogateescape")
+        return _take(library().gpumem_visible(encoded, len(encoded)))
+    except (LibraryMissing, UnicodeError):
+        return ascii(str(text))[1:-1]
 
 
 class Door:

@@ -61,7 +61,7 @@ def test_a_program_that_fails_for_another_reason_is_told_with_its_last_lines(run
     program = "import sys; sys.exit('no such data set ' + sys.argv[1])"
     finished = run_gpumem("fit", "--vary", "n=1..9", "--", PYTHON, "-c", program, "x{n}").check(4)
     assert "with {n} = 1 the program ended with status 1, and not for want of device memory" in finished.err
-    assert finished.err.rstrip().endswith("no such data set x1")
+    assert "printed at last:\n  no such data set x1\n" in finished.err
 
 
 @pytest.mark.parametrize(
