@@ -14,6 +14,7 @@
 
 #include "agent/inside.h"
 #include "agent/patch.h"
+#include "agent/replace.h"
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
 
@@ -190,6 +191,16 @@ static const char *open_spool(void)
 	if (strlen(full) + 24 >= sizeof(agent.path))
 		return "its path is too long";
 	const char *why = NULL;
+	if (gm_agent_is_old(full)) {
+		snprintf(agent.path, sizeof(agent.path), "%s.%u", full, agent.pid);
+		why = gm_agent_spool_open(agent.path);
+		if (!why && gm_agent_replace(agent.path, full)) {
+			strcpy(agent.path, full);
+			gm_agent_spool_renamed(full);
+		}
+		if (!why || access(agent.path, F_OK) != 0)
+			return why;
+	}
 	for (int try = 0; try < 1000; try++) {
 		if (try == 0)
 			strcpy(agent.path, full);

@@ -160,6 +160,14 @@ const char *gm_agent_spool_open(const char *path)
 	return NULL;
 }
 
+void gm_agent_spool_renamed(const char *path)
+{
+	lock();
+	if (strlen(path) < sizeof(spool.path))
+		strcpy(spool.path, path);
+	unlock();
+}
+
 void gm_agent_spool_close(enum gm_agent_end end)
 {
 	uint32_t state = GM_AGENT_RUNS;

@@ -33,6 +33,8 @@ struct gm_agent_piece {
 
 /* Creates the file. NULL, or why not: a static text. */
 const char *gm_agent_spool_open(const char *path);
+/* The file has another name now, as long as the one before at most. */
+void gm_agent_spool_renamed(const char *path);
 /* Marks the file as ended: no thread takes a further extent. */
 void gm_agent_spool_close(enum gm_agent_end end);
 /* The header of the file that is open, mapped; NULL: none. */

@@ -87,8 +87,8 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
 }
 
-/* What is at the file's place already goes, if it is a recording of ours or empty. */
-static struct gm_error *make_way(const char *path)
+/* What is at the file's place already may go, if it is a recording of ours or empty: the new one replaces it as it begins. */
+static struct gm_error *check_old(const char *path)
 {
 	struct stat status;
 	if (strchr(path, '%') || stat(path, &status) != 0)
@@ -104,9 +104,17 @@ static struct gm_error *make_way(const char *path)
 		        "run: -o %s: the file is there and is no recording: name another, or "
 		        "remove it",
 		        path);
-	if (unlink(path) != 0)
-		return gm_error_os(GM_USAGE, errno, "run: -o %s: cannot be replaced", path);
 	return NULL;
+}
+
+/* "DEVICE:INODE" of the file that is there: the agent replaces no other. */
+static const char *old_file(const char *path, char text[48])
+{
+	struct stat status;
+	text[0] = 0;
+	if (!strchr(path, '%') && stat(path, &status) == 0)
+		snprintf(text, 48, "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+	return text;
 }
 
 static struct gm_error *folder_is_there(const char *path)
@@ -170,13 +178,15 @@ struct gm_error *gm_run_settings_set(
 	char self[PATH_MAX] = "";
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		self[0] = 0;
+	char old[48];
 	uint64_t limit = 0;
 	if (record->max_size)
 		gm_try(parse_size(record->max_size, &limit));
 	const char *before = getenv("LD_PRELOAD");
 	if (asprintf(&settings,
-	            "out=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%s", out,
-	            list, record->devices ? record->devices : "cuda",
+	            "out=%s;old=%s;list=%s;devices=%s;stacks=%s;max=%ju;keep=%s;on_oom=%s;gpumem=%"
+	            "s",
+	            out, old_file(out, old), list, record->devices ? record->devices : "cuda",
 	            record->stacks ? record->stacks : "python,native", (uintmax_t)limit,
 	            record->keep ? record->keep : "newest",
 	            record->on_oom ? record->on_oom : "none", self) < 0) {
@@ -205,7 +215,7 @@ struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, cha
 	_cleanup_free_ char *out = absolute(record->out);
 	if (!out)
 		return &gm_error_no_memory;
-	gm_try(make_way(out));
+	gm_try(check_old(out));
 	gm_try(folder_is_there(out));
 	*ret_out = gm_take(out);
 	return NULL;

@@ -1,0 +1,53 @@
+"""What becomes of a recording whose name `gpumem run -o` is given once more: it stays until the new one has begun."""
+
+import os
+
+import pytest
+
+from conftest import PYTHON
+
+BLOCKS = "import torch; kept = [torch.zeros(1 << 20, device='cuda') for _ in range({})]"
+TWO = """
+import os, subprocess, sys, torch
+if len(sys.argv) == 1:
+    children = [subprocess.Popen([sys.executable, __file__, str(n)]) for n in (2, 3)]
+    sys.exit(max(child.wait() for child in children))
+kept = [torch.zeros(1 << 20, device="cuda") for _ in range(int(sys.argv[1]))]
+"""
+
+
+@pytest.fixture
+def old(run_gpumem, tmp_path):
+    file = tmp_path / "run.gpumem"
+    run_gpumem("run", "--sim", "-o", file, "--", PYTHON, "-c", BLOCKS.format(4)).check()
+    return file
+
+
+def allocations(run_gpumem, file):
+    return sum(event["action"] == "alloc" for event in run_gpumem("events", file, "--json").check().json_lines())
+
+
+@pytest.mark.parametrize("why", ["no such program", "no event", "a wrong option"])
+def test_the_old_recording_stays_where_no_new_one_begins(run_gpumem, old, why):
+    whole = old.read_bytes()
+    words = {
+        "no such program": ["--", "/no/such/program"],
+        "no event": ["--", PYTHON, "-c", "print(1)"],
+        "a wrong option": ["--max-size", "no size", "--", PYTHON, "-c", "print(1)"],
+    }[why]
+    done = run_gpumem("run", "--sim", "-o", old, *words)
+    assert (done.status == 0) == (why == "no event"), done.err
+    assert old.read_bytes() == whole and os.listdir(old.parent) == [old.name]
+
+
+def test_the_new_one_takes_its_place(run_gpumem, old):
+    run_gpumem("run", "--sim", "-o", old, "--", PYTHON, "-c", BLOCKS.format(9)).check()
+    assert allocations(run_gpumem, old) == 9 and os.listdir(old.parent) == [old.name]
+
+
+def test_of_several_processes_one_takes_its_place_and_none_another_ones(run_gpumem, old, tmp_path):
+    program = tmp_path / "two.py"
+    program.write_text(TWO)
+    run_gpumem("run", "--sim", "-o", old, "--", PYTHON, program).check()
+    made = sorted(tmp_path.glob("run.gpumem*"))
+    assert len(made) == 2 and sorted(allocations(run_gpumem, file) for file in made) == [2, 3]
