@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -72,7 +73,7 @@ static enum stop stop_at_rest(pid_t id, double until)
 			return stop;
 		if (is_event_stop(status))
 			return STOPPED;
-		int signal = status >> 8 == SIGTRAP ? 0 : WSTOPSIG(status);
+		int signal = WSTOPSIG(status);
 		ptrace(PTRACE_CONT, id, NULL, (void *)(intptr_t)signal);
 		ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
 	}
@@ -197,10 +198,38 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
 	return waits ? (long)thread->registers.orig_rax : -1;
 }
 
+/*
+ * A step ends with a SIGTRAP that the kernel forces upon the thread: where that is blocked or ignored it takes the program's
+ * disposition away for it.
+ */
+static bool may_be_stepped(const struct gm_inject_thread *thread)
+{
+	char path[64], line[256];
+	const uint64_t trap = UINT64_C(1) << (SIGTRAP - 1);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", thread->pid, thread->id);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (thread->mask & trap)
+		return false;
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, "SigIgn:", 7) == 0)
+			return !(strtoull(line + 7, NULL, 16) & trap);
+	return false;
+}
+
+/* Whether the stop is that of our step, and no signal of the program's. */
+static bool is_step(pid_t id, int status)
+{
+	siginfo_t about;
+	return WSTOPSIG(status) == SIGTRAP && ptrace(PTRACE_GETSIGINFO, id, NULL, &about) == 0 &&
+	       about.si_code == TRAP_TRACE;
+}
+
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps)
 {
 	uint64_t stack = thread->registers.rsp;
 	struct user_regs_struct registers = thread->registers;
+	if (!may_be_stepped(thread))
+		return false;
 	for (unsigned i = 0; i < steps; i++) {
 		int status;
 		errno = 0;
@@ -209,17 +238,17 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 		/* Not over a system call: it may wait, and what a step then ends with is a signal for the program. */
 		if (errno || (bytes & 0xffff) == 0x050f)
 			return false;
-		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, (void *)(intptr_t)thread->signal) !=
-		        0)
+		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
 			return false;
-		thread->signal = 0;
 		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED)
 			return false;
-		/* A signal on its way is delivered with the next step, and its handler stepped through. */
-		if (!is_event_stop(status) && WSTOPSIG(status) != SIGTRAP)
+		if (!is_event_stop(status) && !is_step(thread->id, status)) {
+			/* One on its way: its handler may block ours, so it gets it when it goes on. */
 			thread->signal = WSTOPSIG(status);
-		else if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
-		         registers.rip == address && registers.rsp > stack)
+			return false;
+		}
+		if (ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
+		        registers.rip == address && registers.rsp > stack)
 			return look(thread);
 	}
 	return false;
@@ -241,47 +270,9 @@ static void block_signals(const struct gm_inject_thread *thread)
 	ptrace(PTRACE_SETSIGMASK, thread->id, (void *)sizeof(all), &all);
 }
 
-struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
-        long number, const uint64_t arguments[6], int64_t *ret_value)
-{
-	struct user_regs_struct registers = elsewhere(thread);
-	registers.rip = instruction;
-	registers.rax = (uint64_t)number;
-	registers.rdi = arguments[0];
-	registers.rsi = arguments[1];
-	registers.rdx = arguments[2];
-	registers.r10 = arguments[3];
-	registers.r8 = arguments[4];
-	registers.r9 = arguments[5];
-	block_signals(thread);
-	bool done = false;
-	enum stop stop = STOPPED;
-	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) != 0)
-		stop = ENDED;
-	for (unsigned i = 0; stop == STOPPED && !done && i < 16; i++) {
-		int status;
-		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
-			stop = ENDED;
-		else
-			stop = wait_until(thread->id, gm_inject_now() + 10, &status);
-		done = stop == STOPPED &&
-		       ptrace(PTRACE_GETREGS, thread->id, NULL, &registers) == 0 &&
-		       registers.rip == instruction + 2;
-	}
-	put_back(thread);
-	if (stop == ENDED)
-		return error_ended(thread);
-	if (!done)
-		return gm_error_create(GM_TARGET,
-		        "process %d: a system call in its thread %d did not end: try again",
-		        thread->pid, thread->id);
-	*ret_value = (int64_t)registers.rax;
-	return NULL;
-}
-
 /*
- * From the beginning of rt_sigreturn, which is not run: it makes the kernel forget how long a sleep still was. The
- * kernel begins an interrupted system call again only where it was interrupted as at first, so to there.
+ * From the stop before or behind a system call. (Before rt_sigreturn, which is not run: it makes the kernel forget how long a
+ * sleep still was.) The kernel begins an interrupted system call again only where it was interrupted as at first, so to there.
  */
 static enum stop come_to_rest(struct gm_inject_thread *thread)
 {
@@ -298,6 +289,67 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 	if (stop == STOPPED)
 		put_back(thread);
 	return stop;
+}
+
+/*
+ * Between the stops before and behind it, which are no signals: a single step would end with one, and all are blocked. False
+ * where it was not come to, or has not come back.
+ */
+static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,
+        struct user_regs_struct *registers, bool *ret_done)
+{
+	bool entered = false;
+	double until = gm_inject_now() + 10;
+	*ret_done = false;
+	for (unsigned i = 0; i < 16; i++) {
+		int status;
+		if (ptrace(PTRACE_SYSCALL, thread->id, NULL, NULL) != 0)
+			return ENDED;
+		enum stop stop = wait_until(thread->id, until, &status);
+		if (stop != STOPPED)
+			return stop;
+		if (is_event_stop(status))
+			continue;
+		if (WSTOPSIG(status) != SYSCALL_STOP ||
+		        ptrace(PTRACE_GETREGS, thread->id, NULL, registers) != 0 ||
+		        registers->rip != instruction + 2 ||
+		        registers->orig_rax != (uint64_t)number)
+			return STOPPED;
+		*ret_done = entered;
+		if (entered)
+			return STOPPED;
+		entered = true;
+	}
+	return STOPPED;
+}
+
+struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
+        long number, const uint64_t arguments[6], int64_t *ret_value)
+{
+	struct user_regs_struct registers = elsewhere(thread);
+	registers.rip = instruction;
+	registers.rax = (uint64_t)number;
+	registers.rdi = arguments[0];
+	registers.rsi = arguments[1];
+	registers.rdx = arguments[2];
+	registers.r10 = arguments[3];
+	registers.r8 = arguments[4];
+	registers.r9 = arguments[5];
+	block_signals(thread);
+	bool done = false;
+	enum stop stop = ENDED;
+	if (ptrace(PTRACE_SETREGS, thread->id, NULL, &registers) == 0)
+		stop = run_syscall(thread, instruction, number, &registers, &done);
+	if (stop == STOPPED)
+		stop = come_to_rest(thread);
+	if (stop == ENDED)
+		return error_ended(thread);
+	if (!done || stop != STOPPED)
+		return gm_error_create(GM_TARGET,
+		        "process %d: a system call in its thread %d did not end: try again",
+		        thread->pid, thread->id);
+	*ret_value = (int64_t)registers.rax;
+	return NULL;
 }
 
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,

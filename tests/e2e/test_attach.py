@@ -264,3 +264,58 @@ def test_a_program_in_another_mount_and_pid_namespace_is_attached_to(spawn, run,
     process.communicate("x", timeout=600)
     assert process.returncode == 0
     os.unlink(f"/tmp/gpumem-{child}.gpumem")  # it has this machine's /tmp
+
+
+@pytest.fixture(scope="module")
+def trap(tmp_path_factory, root):
+    return build(root / "tests/e2e/programs/trap_program.c", tmp_path_factory.mktemp("trap") / "trap")
+
+
+GLIBCS = 1 << 31 | 1 << 32  # signals 32 and 33: the C library has handlers of its own for them once there is a second thread
+
+
+def signals_of(process):
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return {line.split(":")[0]: int(line.split()[1], 16) & ~GLIBCS for line in lines if line.startswith(("SigBlk", "SigIgn", "SigCgt"))}
+
+
+def keeps_its_traps(spawn, run_gpumem, command, folder, times):
+    process = start(spawn, command)
+    before = signals_of(process)
+    for number in range(times):
+        # a record of its own each time: a new agent's first start does most
+        run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", folder / f"{number}.gpumem").check()
+        run_gpumem("detach", "--timeout", "600", "--way", "thread", process.pid).check()
+    assert process.poll() is None, process.stdout.read()
+    assert signals_of(process) == before
+    out, _ = process.communicate("x\n", timeout=600)
+    assert (process.returncode, out) == (0, "right\n")
+
+
+PYTHON_TRAPS = """
+import select, signal, sys
+reached = 0
+def reach(number, frame):
+    global reached
+    reached += 1
+signal.signal(signal.SIGTRAP, reach)
+print("begun", flush=True)
+rounds = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    rounds += 1
+    kept = [bytes(i) for i in range(2000)]
+    signal.raise_signal(signal.SIGTRAP)
+    assert reached == rounds, "the handler was not reached"
+print("right", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["handled", "ignored", "blocked", "python"])
+def test_a_program_that_uses_sigtrap_keeps_it(spawn, run_gpumem, trap, python, tmp_path, kind):
+    keeps_its_traps(spawn, run_gpumem, [python, "-c", PYTHON_TRAPS] if kind == "python" else [trap, kind], tmp_path, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["handled", "ignored", "blocked", "python"])
+def test_a_program_that_uses_sigtrap_keeps_it_in_a_hundred_attaches(spawn, run_gpumem, trap, python, tmp_path, kind):
+    keeps_its_traps(spawn, run_gpumem, [python, "-c", PYTHON_TRAPS] if kind == "python" else [trap, kind], tmp_path, 100)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from test_attach import signals_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the attacks are on root: run the tests as root")
 pytestmark = needs_root
@@ -76,10 +77,12 @@ def nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, folder, con
     before = state(file)
     for number in range(times):
         process = begin(spawn, hostile, "memfd", file)
+        signals = signals_of(process)
         told = run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", folder / f"{number}.gpumem").check(4)
         assert "no memfd of its own" in told.err
         assert state(file) == before
         assert process.poll() is None
+        assert signals_of(process) == signals
         process.kill()
         process.wait()
 
@@ -98,9 +101,11 @@ def test_an_address_that_is_no_new_memory_is_not_written_to(spawn, run_gpumem, h
     file = tmp_path / "of-root"
     file.write_bytes(b"of root\n")
     process = begin(spawn, hostile, "mmap", file)
+    before = signals_of(process)
     told = run_gpumem("attach", "--timeout", "600", "--way", "thread", process.pid, "-o", tmp_path / "run.gpumem").check(4)
     assert "no new memory" in told.err
     assert process.poll() is None
+    assert signals_of(process) == before
 
 
 def test_a_program_that_is_executed_meanwhile_is_not_touched(spawn, run_gpumem, hostile, tmp_path):
