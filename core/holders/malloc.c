@@ -1,5 +1,5 @@
 /*
- * glibc's heaps, from 2.26 to 2.41 (malloc/malloc.c, malloc/arena.c): chunks one behind the other, each with its size at +8,
+ * glibc's heaps, from 2.26 to 2.43 (malloc/malloc.c, malloc/arena.c): chunks one behind the other, each with its size at +8,
  * whose low bits say whether the one before it is in use. The main arena's heap is the program's break; others are
  * in mappings of their own that begin at a multiple of 64 MiB with a struct heap_info. A heap counts only if its chunks
  * lead exactly to its end.
@@ -21,7 +21,7 @@ enum {
 	PREVIOUS_IN_USE = 1,
 	LEAST = 32,               /* MINSIZE */
 	HEAP_ALIGNMENT = 1 << 26, /* HEAP_MAX_SIZE on 64 bits */
-	ARENA_SIZE = 2200,        /* sizeof(struct malloc_state) since 2.27 */
+	ARENA_BEHIND_TOP = 2104,  /* bytes of struct malloc_state from `top` on, since 2.27 */
 	MOST_INFO = 256,          /* struct heap_info, before the arena or the first chunk */
 	MAX_CACHES = 1 << 16,
 	MAX_HEAPS = 1 << 14,
@@ -48,10 +48,10 @@ static bool word_at(struct window *window, uint64_t address, uint64_t *ret_word)
 	return true;
 }
 
-/* struct tcache_perthread_struct: 64 counts, of a byte until 2.29, and 64 lists. */
 static bool has_cache_size(uint64_t size)
 {
-	return size == 0x290 || size == 0x250;
+	return size == GM_MALLOC_CACHE || size == GM_MALLOC_CACHE_OF_64 ||
+	       size == GM_MALLOC_CACHE_OF_BYTES;
 }
 
 /* Where a heap has no room for more it ends with a chunk of 16 bytes and one of none (malloc/malloc.c, sysmalloc). */
@@ -129,7 +129,9 @@ static void add_arena_heap(struct gm_malloc *heap, struct window *window, uint64
 	        info[2] > HEAP_ALIGNMENT || info[2] % 4096 != 0 || info[2] < 4096 ||
 	        !gm_image_try_u64(heap->image, base, &first_info) || first_info != arena)
 		return;
-	uint64_t first = base == start ? arena + ARENA_SIZE : start + size_of;
+	uint64_t first = base == start
+	                         ? arena + gm_malloc_top_at(heap->image, arena) + ARENA_BEHIND_TOP
+	                         : start + size_of;
 	add_heap(heap, window, (first + 15) & ~UINT64_C(15), start + info[2], arena);
 }
 

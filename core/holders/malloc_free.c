@@ -8,11 +8,9 @@
 #include "holders/malloc.h"
 
 enum {
-	LISTS = 64,
 	FAST_LISTS = 10,
-	FAST_LISTS_AT = 16, /* malloc_state.fastbinsY; then top */
-	TOP_AT = 96,
-	BINS_AT = 112,
+	FAST_LISTS_AT = 16, /* malloc_state.fastbinsY, until 2.42 */
+	MAX_ARENAS = 4096,
 	MAX_LINKS = 1 << 22,  /* followed of all lists: damaged ones may lead in a circle */
 	DATA_WORDS = 1 << 15, /* of libc, in which the main arena is sought */
 };
@@ -48,7 +46,50 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 		heap->no_memory = true;
 }
 
-/* One list of a thread's cache, whose links lead to what malloc() returned. False: it is none. */
+/* struct tcache_perthread_struct: a number for each list, then the lists. From 2.42 on the number is that of the places that are left,
+ * and behind the lists of one size each are some of pieces of many sizes. */
+struct cache {
+	uint64_t links[GM_MALLOC_LISTS];
+	uint16_t counts[GM_MALLOC_LISTS]; /* how long each is */
+	size_t lists;
+	bool count_left; /* `counts` are the places left of as many as the emptiest one has */
+};
+
+static bool read_cache(
+        const struct gm_malloc *heap, uint64_t start, uint64_t chunk_size, struct cache *ret_cache)
+{
+	uint8_t small[GM_MALLOC_LISTS];
+	struct cache *cache = ret_cache;
+	*cache = (struct cache){.lists = chunk_size == GM_MALLOC_CACHE ? GM_MALLOC_LISTS : 64,
+	        .count_left = chunk_size == GM_MALLOC_CACHE};
+	size_t counts = cache->lists * sizeof(cache->counts[0]);
+	if (chunk_size == GM_MALLOC_CACHE_OF_BYTES) {
+		counts = cache->lists;
+		if (!gm_image_try_read(heap->image, start, small, counts))
+			return false;
+		for (size_t i = 0; i < cache->lists; i++)
+			cache->counts[i] = small[i];
+	} else if (!gm_image_try_read(heap->image, start, cache->counts, counts)) {
+		return false;
+	}
+	if (!gm_image_try_read(heap->image, start + counts, cache->links,
+	            cache->lists * sizeof(cache->links[0])))
+		return false;
+	uint16_t most = 0;
+	for (size_t i = 0; i < cache->lists && cache->count_left; i++)
+		most = cache->counts[i] > most ? cache->counts[i] : most;
+	for (size_t i = 0; i < cache->lists && cache->count_left; i++)
+		cache->counts[i] = (uint16_t)(most - cache->counts[i]);
+	return true;
+}
+
+/* The size of a list's pieces; 0: of any. */
+static uint64_t size_of_list(size_t number)
+{
+	return number < 64 ? 32 + 16 * number : 0;
+}
+
+/* One list, whose links lead to what malloc() returned. False: it is none. */
 static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count, uint64_t size)
 {
 	for (uint64_t i = 0; i < count; i++)
@@ -60,37 +101,50 @@ static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count,
 /* The piece may be a thread's cache: all its lists are as long as it says, or it is none. */
 static void add_cache(struct gm_malloc *heap, uint64_t chunk)
 {
-	uint64_t word, start, bytes, links[LISTS];
-	uint16_t counts[LISTS];
-	uint8_t small[LISTS];
-	if (gm_malloc_at(heap, chunk + 16, &start, &bytes) != GM_MALLOC_USED || start != chunk + 16)
+	uint64_t start, bytes, next;
+	struct cache cache;
+	if (gm_malloc_at(heap, chunk + 16, &start, &bytes) != GM_MALLOC_USED ||
+	        start != chunk + 16 || !read_cache(heap, start, bytes + 8, &cache))
 		return;
-	if (bytes + 8 == 0x290) {
-		if (!gm_image_try_read(heap->image, start, counts, sizeof(counts)))
+	for (size_t i = 0; i < cache.lists; i++)
+		if ((cache.counts[i] == 0) != (cache.links[i] == 0) ||
+		        !is_cache_list(heap, cache.links[i], cache.counts[i], size_of_list(i)))
 			return;
-		start += sizeof(counts);
-	} else {
-		if (!gm_image_try_read(heap->image, start, small, sizeof(small)))
-			return;
-		for (size_t i = 0; i < LISTS; i++)
-			counts[i] = small[i];
-		start += sizeof(small);
-	}
-	if (!gm_image_try_read(heap->image, start, links, sizeof(links)))
-		return;
-	for (size_t i = 0; i < LISTS; i++)
-		if ((counts[i] == 0) != (links[i] == 0) ||
-		        !is_cache_list(heap, links[i], counts[i], 32 + 16 * i))
-			return;
-	for (size_t i = 0; i < LISTS; i++) {
-		uint64_t user = links[i];
-		for (uint64_t k = 0; k < counts[i] && user && !heap->no_memory; k++) {
+	for (size_t i = 0; i < cache.lists; i++) {
+		uint64_t user = cache.links[i];
+		for (uint64_t k = 0; k < cache.counts[i] && user && !heap->no_memory; k++) {
 			add_free(heap, user - 16);
-			if (!next_of(heap, user, 0, 32 + 16 * i, &word))
+			if (!next_of(heap, user, 0, size_of_list(i), &next))
 				break;
-			user = word;
+			user = next;
 		}
 	}
+}
+
+/* --- arenas -------------------------------------------------------------------------------------------- */
+
+/* Of struct malloc_state: behind `top` come the rest of the last chunk that was divided, the rings of free chunks, and the next
+ * arena; all of that is the same in both layouts. */
+enum {
+	RINGS_BEHIND_TOP = 16,
+	NEXT_BEHIND_TOP = 2064,
+};
+
+/* The field `top` stands for a chunk, whose links are the first ring's. */
+static bool is_top(struct gm_image *image, uint64_t field)
+{
+	uint64_t ring, back;
+	return gm_image_try_u64(image, field + RINGS_BEHIND_TOP, &ring) &&
+	       gm_image_try_u64(image, ring + 24, &back) && back == field;
+}
+
+uint64_t gm_malloc_top_at(struct gm_image *image, uint64_t arena)
+{
+	static const uint64_t places[] = {GM_ARENA_TOP_WITH_FAST_LISTS, GM_ARENA_TOP};
+	for (size_t i = 0; i < 2; i++)
+		if (is_top(image, arena + places[i]))
+			return places[i];
+	return 0;
 }
 
 /* An arena's lists of small free chunks, whose links lead to chunks. */
@@ -111,6 +165,23 @@ static void add_fast(struct gm_malloc *heap, uint64_t arena)
 	}
 }
 
+/* The arena with its `top` there: all arenas are in one ring, which tells where this one begins. */
+static uint64_t arena_of(struct gm_image *image, uint64_t field)
+{
+	uint64_t next, top = field;
+	for (size_t i = 0; i < MAX_ARENAS; i++) {
+		if (!gm_image_try_u64(image, top + NEXT_BEHIND_TOP, &next))
+			return 0;
+		if (next == field - GM_ARENA_TOP || next == field - GM_ARENA_TOP_WITH_FAST_LISTS)
+			return next;
+		uint64_t at = gm_malloc_top_at(image, next);
+		if (at == 0)
+			return 0;
+		top = next + at;
+	}
+	return 0;
+}
+
 /* The main arena is a variable of libc without a symbol: what points at the heap's last chunk, with the head of a ring behind it. */
 static uint64_t main_arena_in(
         const struct gm_malloc *heap, const struct gm_mapping *mapping, uint64_t top)
@@ -120,15 +191,9 @@ static uint64_t main_arena_in(
 	        at < mapping->end && at - mapping->start < (uint64_t)DATA_WORDS * 8;
 	        at += sizeof(words)) {
 		size_t got = gm_image_read_some(heap->image, at, words, sizeof(words)) / 8;
-		for (size_t i = 0; i < got; i++) {
-			uint64_t field = at + 8 * i, ring, back;
-			if (words[i] != top || field - mapping->start < TOP_AT)
-				continue;
-			/* bins[0]: `field` stands for a chunk whose links are bins[0] and bins[1] */
-			if (gm_image_try_u64(heap->image, field - TOP_AT + BINS_AT, &ring) &&
-			        gm_image_try_u64(heap->image, ring + 24, &back) && back == field)
-				return field - TOP_AT;
-		}
+		for (size_t i = 0; i < got; i++)
+			if (words[i] == top && is_top(heap->image, at + 8 * i))
+				return arena_of(heap->image, at + 8 * i);
 	}
 	return 0;
 }
@@ -161,7 +226,8 @@ void gm_malloc_find_free(struct gm_malloc *heap)
 			one->arena = main_arena(heap, one->last);
 		if (one->arena && !gm_map_put(&done, one->arena, &is_new))
 			heap->no_memory = true;
-		if (is_new)
+		if (is_new &&
+		        gm_malloc_top_at(heap->image, one->arena) == GM_ARENA_TOP_WITH_FAST_LISTS)
 			add_fast(heap, one->arena);
 	}
 	gm_map_deinit(&done);

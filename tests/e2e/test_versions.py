@@ -6,6 +6,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,12 @@ def test_every_reference_is_found_whichever_of_tensor_and_wrapper_owns_the_other
 )
 def test_the_roots_are_the_variables(held, which, names):
     assert {holder["path"][0].get("name") for holder in held[which]["holders"]} == names
+
+
+def test_the_heap_of_the_libc_that_this_python_has_is_known(python):
+    code = "print(*{line.split()[-1] for line in open('/proc/self/maps') if '/libc.so.6' in line or '/ld-linux' in line}, sep='\\n')"
+    files = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    (loader,) = [file for file in files if "/ld-linux" in file]
+    (libc,) = [file for file in files if "/libc.so.6" in file]
+    folders = f"{Path(libc).parent}:/usr/lib/x86_64-linux-gnu"
+    subprocess.run([loader, "--library-path", folders, BUILD / "tests" / "test_malloc"], check=True, timeout=120)

@@ -185,7 +185,8 @@ def wanted_libraries(site, store):
     there = {path.name: path for folder in store for path in folder.rglob("*.so*")}
     todo = [name for path in (site / "torch" / "lib").glob("*.so*") for name in needed(path)]
     # The runtime's own, and cuDNN's graph part: the lists in core/sim/exports are made from them.
-    todo += [name for name in there if re.match(r"libcud(art|nn_graph)\.so", name)]
+    # What NVRTC opens when it compiles is named nowhere.
+    todo += [name for name in there if re.match(r"lib(cudart|cudnn_graph|nvrtc-builtins)\.so", name)]
     found = set()
     while todo:
         name = todo.pop()
