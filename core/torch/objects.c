@@ -192,13 +192,30 @@ uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object)
 	return address;
 }
 
+struct typed {
+	uint64_t untyped, dict; /* 0: it has none */
+};
+
 static bool keep_untyped(
         void *context, uint64_t target, enum gm_edge_kind kind, const char *name, int64_t index)
 {
+	struct typed *typed = context;
+	if (kind == GM_EDGE_OTHER && name && strcmp(name, "__dict__") == 0)
+		typed->dict = target;
 	if (!name || strcmp(name, "_untyped_storage") != 0)
 		return true;
-	*(uint64_t *)context = target;
+	typed->untyped = target;
 	return false;
+}
+
+/* Of a torch.storage.TypedStorage, which is a Python class: attributes may be in a dict of their own. */
+static uint64_t untyped_of(struct gm_python *python, uint64_t object)
+{
+	struct typed typed = {0};
+	gm_python_references(python, object, keep_untyped, &typed);
+	if (!typed.untyped && typed.dict)
+		gm_python_references(python, typed.dict, keep_untyped, &typed);
+	return typed.untyped;
 }
 
 bool gm_torch_unwrap_storage(
@@ -212,9 +229,8 @@ bool gm_torch_unwrap_storage(
 	        gm_torch_storage(torch, address, ret_storage) &&
 	        ret_storage->python == python_object)
 		return true;
-	/* torch.storage.TypedStorage, a Python class */
 	if (torch->python && gm_python_is_instance(torch->python, python_object, "TypedStorage"))
-		gm_python_references(torch->python, python_object, keep_untyped, &untyped);
+		untyped = untyped_of(torch->python, python_object);
 	return untyped && untyped != python_object &&
 	       gm_torch_unwrap_storage(torch, untyped, ret_storage);
 }

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from conftest import PYTHON
+
+UNTIL_310 = subprocess.run([PYTHON, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode == 1
 PROGRAM = Path(__file__).parent / "data" / "holders.py"
 GLOBAL = "global '{}' of module __main__ (holders.py)".format
 
@@ -55,6 +58,7 @@ WAYS = {
     "data_attribute": [GLOBAL("of_data")],
     "untyped_storage": [GLOBAL("storage")],
     "typed_storage": [f"attribute '_untyped_storage' of TypedStorage: {GLOBAL('typed')}"],
+    "typed_storage_with_dict": [f"attribute '_untyped_storage' of TypedStorage: {GLOBAL('typed_with_dict')}"],
     "two_views": [GLOBAL("top"), GLOBAL("bottom")],
     "saved_by_mm": [f"saved 'self' of MmBackward0, in the graph of: {GLOBAL('loss')}"],
     "saved_output": [f"saved 'result' of ExpBackward0, in the graph of: {GLOBAL('chain')}"],
@@ -154,8 +158,18 @@ def without_lines(text):
     return f"{head}{colon}LINE" if colon else text
 
 
+def told(answer):
+    """The holders' texts as on the newest Python. Until 3.10 a call's arguments stay with its caller, and a generator's frame is an
+    object of its own."""
+    texts = [without_lines(holder["text"]) for holder in answer["holders"]]
+    if UNTIL_310:
+        texts = [text.replace("generate(): gi_frame of generator:", "generator generate():") for text in texts]
+        texts = [text for text in texts if not text.startswith("an operand of ")]
+    return texts
+
+
 def check_holders(answer, way):
-    assert sorted(without_lines(holder["text"]) for holder in answer["holders"]) == sorted(WAYS[way])
+    assert sorted(told(answer)) == sorted(WAYS[way])
     assert {holder["class"] for holder in answer["holders"]} == {"proven"}
     assert answer["complete"] is True
     assert answer["notes"] == []
@@ -211,7 +225,8 @@ def test_any_address_within_the_block_will_do(target, ask):
 @pytest.mark.parametrize(
     "path, way",
     [("rebound", "rebound"), ("a_list[1]", "list_item"), ("child.cache['acts'][0]", "attribute_dict_list"),
-     ("storage", "untyped_storage"), ("typed", "typed_storage")],
+     ("storage", "untyped_storage"), ("typed", "typed_storage"),
+     ("typed_with_dict", "typed_storage_with_dict")],
 )  # fmt: skip
 def test_a_variable_path_names_the_block(target, ask, path, way):
     assert ask(path, "--json").check().json()["block"]["address"] == target.address(way)
@@ -472,7 +487,7 @@ def test_holders_in_a_subinterpreter_and_in_what_called_it_are_found(spawn, pyth
     answer = run_gpumem("who-holds", "--pid", process.pid, address, "--json").check().json()
     assert answer["complete"] is True
     # what run_string() is given is <string>, from 3.14 on <script>
-    assert [re.sub(r" at .*", "", holder["text"]).replace("<script>", "<string>") for holder in answer["holders"]] == [
+    assert [re.sub(r" at .*", "", text).replace("<script>", "<string>") for text in told(answer)] == [
         "global 'kept' of module __main__ (<string>)",
         "local 'inner' of wait()",
         "local 'tensor' of outer()",

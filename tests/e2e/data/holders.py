@@ -159,6 +159,8 @@ del whole
 of_data = big("data_attribute").data
 storage = big("untyped_storage").untyped_storage()
 typed = big("typed_storage").storage() if hasattr(torch.Tensor, "storage") else None
+typed_with_dict = big("typed_storage_with_dict").storage()
+vars(typed_with_dict)  # its attributes are in a dict of their own from here on
 first = big("two_views")
 top, bottom = first[:10], first[10:]
 del first
