@@ -96,7 +96,8 @@ enum gm_agent_end {
 	GM_AGENT_DISK_FULL,  /* the file could not grow: the program went on unrecorded */
 	GM_AGENT_SIZE_LIMIT, /* max= was reached */
 	GM_AGENT_FILE_LIMIT, /* the process may not write files that large (RLIMIT_FSIZE) */
-	GM_AGENT_LOST_FILE,  /* the file was moved, removed or cannot be opened any more */
+	GM_AGENT_LOST_FILE, /* the file was removed, or is no more where it was and its descriptor was closed */
+	GM_AGENT_NOT_OPENED, /* its descriptor was closed, and it could not be opened again */
 	GM_AGENT_END_COUNT,
 };
 

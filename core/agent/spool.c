@@ -28,12 +28,13 @@ static struct {
 	_Atomic uint32_t generation;
 	struct gm_agent_file_header *header;
 	char path[4096];
+	int file; /* its descriptor, looked at before each use: the program may have closed it; -1: none */
 	dev_t device;
 	ino_t inode;
 	uint64_t size_limit;
 	struct gm_agent_piece spare[SPARE_PIECES]; /* of threads that ended */
 	size_t spare_count;
-} spool = {.lock = ATOMIC_FLAG_INIT};
+} spool = {.lock = ATOMIC_FLAG_INIT, .file = -1};
 
 static _Thread_local struct gm_agent_piece piece;
 static pthread_key_t thread_end;
@@ -48,6 +49,14 @@ static void lock(void)
 static void unlock(void)
 {
 	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
+}
+
+/* Whether it is the file, and has a name yet: what is removed nobody can read, and it would fill the disk. */
+static bool is_ours(int fd)
+{
+	struct stat status;
+	return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == spool.device &&
+	       status.st_ino == spool.inode && status.st_nlink > 0;
 }
 
 /* No thread writes it from now on: it may be packed. */
@@ -109,6 +118,36 @@ static void *map(int fd, uint64_t offset, size_t size)
 	return memory;
 }
 
+/* The descriptor under a high number: programs expect the low ones to be free. */
+static int keep(int fd)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return fd;
+	int from = limit.rlim_cur > 2048 ? 1024 : (int)(limit.rlim_cur - limit.rlim_cur / 4);
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
+/* The file's descriptor; -1: there is none any more. */
+static int file(enum gm_agent_end *ret_why)
+{
+	if (is_ours(spool.file))
+		return spool.file;
+	spool.file = -1; /* it is the program's own, or closed */
+	int fd = open(spool.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	*ret_why = fd >= 0 || errno == ENOENT || errno == ENOTDIR ? GM_AGENT_LOST_FILE
+	                                                          : GM_AGENT_NOT_OPENED;
+	if (is_ours(fd))
+		spool.file = keep(fd);
+	else if (fd >= 0)
+		close(fd);
+	return spool.file;
+}
+
 const char *gm_agent_spool_open(const char *path)
 {
 	if (!has_thread_end)
@@ -123,15 +162,18 @@ const char *gm_agent_spool_open(const char *path)
 	bool room = make_room(fd, 0, GM_AGENT_HEADER_SIZE) == GM_AGENT_RUNS;
 	if (room && fstat(fd, &status) == 0)
 		header = map(fd, 0, GM_AGENT_HEADER_SIZE);
-	close(fd);
 	if (!header) {
+		close(fd);
 		unlink(path);
 		return room ? "it cannot be mapped" : "the disk is full, or its files may not grow";
 	}
 	lock();
 	strcpy(spool.path, path);
+	if (spool.file != fd && is_ours(spool.file)) /* that of a recording before this one */
+		close(spool.file);
 	spool.device = status.st_dev;
 	spool.inode = status.st_ino;
+	spool.file = keep(fd);
 	spool.header = header;
 	spool.spare_count = 0;
 	char limit[32];
@@ -176,6 +218,10 @@ void gm_agent_spool_close(enum gm_agent_end end)
 	if (spool.header && !atomic_compare_exchange_strong(&spool.header->state, &state, end) &&
 	        state == GM_AGENT_EXITED)
 		atomic_store(&spool.header->state, end);
+	if (end == GM_AGENT_STOPPED && is_ours(spool.file)) {
+		close(spool.file);
+		spool.file = -1;
+	}
 	unlock();
 }
 
@@ -186,7 +232,10 @@ struct gm_agent_file_header *gm_agent_spool_header(void)
 
 void gm_agent_spool_forget(void)
 {
-	/* The mappings are not in this process: MADV_DONTFORK. */
+	/* The mappings are not in this process: MADV_DONTFORK. The descriptor is. */
+	if (is_ours(spool.file))
+		close(spool.file);
+	spool.file = -1;
 	spool.header = NULL;
 	spool.spare_count = 0;
 	spool.path[0] = 0;
@@ -199,22 +248,14 @@ static struct gm_agent_extent_header *map_extent(
         uint64_t number, bool fresh, enum gm_agent_end *ret_why)
 {
 	uint64_t offset = GM_AGENT_HEADER_SIZE + number * GM_AGENT_EXTENT_SIZE;
-	int fd = open(spool.path, O_RDWR | O_CLOEXEC);
-	struct stat status;
-	struct gm_agent_extent_header *extent = NULL;
-	*ret_why = GM_AGENT_LOST_FILE;
-	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == spool.device &&
-	        status.st_ino == spool.inode) {
-		*ret_why = fresh ? make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE)
-		                 : GM_AGENT_RUNS;
-		if (*ret_why == GM_AGENT_RUNS) {
-			extent = map(fd, offset, GM_AGENT_EXTENT_SIZE);
-			*ret_why = GM_AGENT_DISK_FULL;
-		}
-	}
-	if (fd >= 0)
-		close(fd);
-	return extent;
+	int fd = file(ret_why);
+	if (fd < 0)
+		return NULL;
+	*ret_why = fresh ? make_room(fd, offset, offset + GM_AGENT_EXTENT_SIZE) : GM_AGENT_RUNS;
+	if (*ret_why != GM_AGENT_RUNS)
+		return NULL;
+	*ret_why = GM_AGENT_DISK_FULL;
+	return map(fd, offset, GM_AGENT_EXTENT_SIZE);
 }
 
 static struct gm_agent_extent_header *map_for_ring(void *why, uint32_t number)

@@ -3,8 +3,8 @@
  *
  * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes the next when it is
  * full; so what the agent keeps in memory is an extent a thread. Room is made in the file before a page of it is
- * touched: a full disk ends the recording, never the program. The file is opened anew for each extent: a
- * program may close or reuse any descriptor.
+ * touched: a full disk ends the recording, never the program. The file's descriptor is kept, for programs
+ * that have none left or become another user; one that the program has closed or used for something else is opened anew.
  */
 #ifndef GM_AGENT_SPOOL_H
 #define GM_AGENT_SPOOL_H

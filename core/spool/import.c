@@ -53,6 +53,12 @@ static void tell_end(const struct gm_spool_file *file, const struct gm_spool_opt
 		        "the recording's file was moved or removed: the program went on "
 		        "unrecorded");
 		break;
+	case GM_AGENT_NOT_OPENED:
+		snprintf(text, sizeof(text),
+		        "the program closed the recording's file, which could not be opened again "
+		        "(too many open files, or no right to it): the program went on "
+		        "unrecorded");
+		break;
 	case GM_AGENT_EXITED:
 	case GM_AGENT_STOPPED:
 	case GM_AGENT_END_COUNT:
