@@ -352,7 +352,9 @@ static struct gm_error *attempt(struct call *call, const char *path, char **ret_
 	struct place place;
 	if (!error) {
 		double start = gm_inject_now();
-		error = start_thread(call, thread, path, &place);
+		error = gm_inject_filter_check(thread);
+		if (!error)
+			error = start_thread(call, thread, path, &place);
 		if (thread->id)
 			gm_inject_thread_release(thread);
 		double took = gm_inject_now() - start;
@@ -401,7 +403,11 @@ static struct gm_error *run(struct call *call)
 	        .start = call->start,
 	        .loaded = call->result.loaded,
 	        .until = call->until};
-	if (call->options->python && call->options->way != GM_INJECT_BY_THREAD) {
+	/* Its filters can be read of a stopped thread only. */
+	bool python =
+	        call->options->way == GM_INJECT_BY_PYTHON ||
+	        (call->options->way != GM_INJECT_BY_THREAD && !gm_inject_has_filters(call->pid));
+	if (call->options->python && python) {
 		struct gm_error *error = gm_inject_by_script(&script, &call->result);
 		if (!error || call->options->way == GM_INJECT_BY_PYTHON ||
 		        call->result.refusal == GM_INJECT_GONE)

@@ -319,3 +319,37 @@ def test_a_program_that_uses_sigtrap_keeps_it(spawn, run_gpumem, trap, python, t
 @pytest.mark.parametrize("kind", ["handled", "ignored", "blocked", "python"])
 def test_a_program_that_uses_sigtrap_keeps_it_in_a_hundred_attaches(spawn, run_gpumem, trap, python, tmp_path, kind):
     keeps_its_traps(spawn, run_gpumem, [python, "-c", PYTHON_TRAPS] if kind == "python" else [trap, kind], tmp_path, 100)
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory, root):
+    return build(root / "tests/e2e/programs/killing_filter.c", tmp_path_factory.mktemp("filter") / "filter")
+
+
+ACTIONS = {"kill": 0x80000000, "thread": 0, "trap": 0x30000, "errno": 0x50001, "log": 0x7FFC0000}
+CALLS = {"mmap": 9, "clone3": 435, "openat": 257, "sigaltstack": 131, "ptrace": 101}
+
+
+@pytest.mark.parametrize("action", ["kill", "thread", "trap"])
+@pytest.mark.parametrize("call", ["mmap", "clone3", "openat", "sigaltstack"])
+def test_a_filter_that_would_end_the_program_is_refused_by_name(spawn, run_gpumem, filtered, tmp_path, call, action):
+    process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
+    told = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check(4).err
+    assert "seccomp filter" in told
+    assert f"{call}()" in told or "cannot be read here" in told
+    out, _ = process.communicate("x", timeout=600)
+    assert (process.returncode, out) == (0, "right\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a process's filters")
+@pytest.mark.parametrize("call, action", [("clone3", "errno"), ("openat", "log"), ("ptrace", "kill"), ("ptrace", "trap")])
+def test_a_filter_that_lets_the_agent_live_is_no_hindrance(spawn, run_gpumem, filtered, tmp_path, call, action):
+    # clone3 with an error other than ENOSYS ends pthread_create(), so that one is refused by the C library alone
+    process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
+    done = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem")
+    if call == "clone3":
+        assert "cannot make a thread" in done.check(4).err
+    else:
+        done.check()
+    out, _ = process.communicate("x", timeout=600)
+    assert (process.returncode, out) == (0, "right\n")
