@@ -154,7 +154,8 @@ const char *gm_agent_spool_open(const char *path)
 		has_thread_end = pthread_key_create(&thread_end, on_thread_end) == 0;
 	if (strlen(path) >= sizeof(spool.path))
 		return "its path is too long";
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int fd = open(
+	        path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* names and paths are in it */
 	if (fd < 0)
 		return errno == EEXIST ? "there is such a file" : "it cannot be created";
 	struct stat status;

@@ -183,7 +183,7 @@ static struct gm_error *settings_of(const struct request *request, const char *p
         const char *list, bool existing, char **ret_settings)
 {
 	char max[64] = "", self[PATH_MAX] = "";
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || strpbrk(self, ";\n"))
 		self[0] = 0;
 	if (request->max_size)
 		snprintf(max, sizeof(max), ";max=%llu;keep=%s",

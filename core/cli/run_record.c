@@ -255,6 +255,11 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 		list = NULL;
 		return &gm_error_no_memory;
 	}
+	if (strpbrk(list, ";\n")) /* what parts the agent's settings */
+		return gm_error_create(GM_USAGE,
+		        "run: TMPDIR=%s: no ';' and no line's end may be in it: name another "
+		        "folder there",
+		        folder);
 	int fd = mkostemp(list, O_CLOEXEC);
 	if (fd < 0)
 		return gm_error_os(

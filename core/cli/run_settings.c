@@ -176,7 +176,7 @@ struct gm_error *gm_run_settings_set(
 		        "elsewhere",
 		        library);
 	char self[PATH_MAX] = "";
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || strpbrk(self, ";\n"))
 		self[0] = 0;
 	char old[48];
 	uint64_t limit = 0;

@@ -42,7 +42,7 @@ static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigp
         CALL(sigaltstack), CALL(rt_sigreturn), CALL(mprotect), CALL(munmap), CALL(madvise),
         CALL(clone3), {SYS_clone, "clone", CLONE_FLAGS, true}, CALL(set_robust_list), CALL(rseq),
         CALL(futex), CALL(brk), CALL(openat), CALL(read), CALL(pread64), CALL(newfstatat),
-        CALL(fstat), CALL(close), CALL(exit), CALL(getpid), CALL(gettid), CALL(getcwd),
+        CALL(fstat), CALL(fcntl), CALL(close), CALL(exit), CALL(getpid), CALL(gettid), CALL(getcwd),
         CALL(readlink), CALL(rt_sigaction), CALL(prlimit64), CALL(clock_gettime), CALL(fallocate),
         CALL(ftruncate), CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity),
         CALL(process_vm_readv), CALL(getrandom), CALL(unlink), CALL(sched_yield)};

@@ -220,7 +220,7 @@ struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writ
 	if (!writer)
 		return &gm_error_no_memory;
 	writer->path = strdup(path);
-	writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (!writer->path || writer->fd < 0) {
 		struct gm_error *error = writer->path ? gm_error_os(GM_TARGET, errno,
 		                                                "%s: cannot create the log: choose "

@@ -1,0 +1,27 @@
+"""What `gpumem run` leaves is its user's alone, and the folder for temporary files sets nothing."""
+
+import os
+import stat
+
+import pytest
+
+from conftest import PYTHON
+
+BLOCK = "import torch; kept = torch.zeros(1 << 20, device='cuda')"
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "with a limit"])
+def test_a_recording_is_its_users_alone(run_gpumem, tmp_path, packed):
+    """Command line, paths and names are in it, whatever the umask."""
+    log = tmp_path / "run.gpumem"
+    words = [] if packed else ["--max-size", "64MiB"]
+    run_gpumem("run", "--sim", "-o", log, *words, "--", PYTHON, "-c", BLOCK, umask=0).check()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_no_setting_comes_in_by_the_folder_for_temporary_files(run_gpumem, tmp_path):
+    folder = tmp_path / f"a;devices=cpu;on_oom=stop;out={tmp_path}"
+    folder.mkdir(parents=True)
+    log = tmp_path / "run.gpumem"
+    done = run_gpumem("run", "--sim", "-o", log, "--", PYTHON, "-c", BLOCK, env={**os.environ, "TMPDIR": str(folder)})
+    assert done.status == 2 and "TMPDIR" in done.err and not log.exists()
