@@ -62,12 +62,13 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 		return false;
 	uint64_t size = ((uint64_t)head[SIZE_INDEX] + 1) * 16;
 	uint64_t most = (pool_size - HEAD) / size;
-	if (head[LAST] != pool_size - size || head[0] == 0 || head[0] > most || head[NEXT] < HEAD ||
+	if (head[LAST] != pool_size - size || head[0] > most || head[NEXT] < HEAD ||
 	        head[NEXT] > pool_size || (head[NEXT] - HEAD) % size != 0)
 		return false;
 	uint64_t number = (address - pool - HEAD) / size;
 	*ret = (struct gm_pool_block){.start = pool + HEAD + number * size, .size = size};
-	ret->is_free = number >= most || ret->start - pool >= head[NEXT];
+	/* the first word is how many are in use: a pool without one waits to be used again, perhaps for another size */
+	ret->is_free = head[0] == 0 || number >= most || ret->start - pool >= head[NEXT];
 	memcpy(&next, &head[FREE * 2], sizeof(next));
 	for (uint64_t i = 0; i < most && next && !ret->is_free; i++) {
 		ret->is_free = next == ret->start;

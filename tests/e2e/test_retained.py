@@ -273,7 +273,10 @@ APART = [
 
 @pytest.mark.parametrize("variable", APART)
 def test_letting_go_frees_the_retained_bytes(first, program, variable):
-    assert program.let_go(variable.split("'")[1]) == root(first, variable)["bytes"] > 0
+    told = root(first, variable)
+    # until CPython 3.10 a call's arguments stay with its caller, which is told: the memory stays with one of the names
+    stays = any(name.startswith("an operand of ") for name in told.get("also", []))
+    assert told["bytes"] > 0 and program.let_go(variable.split("'")[1]) == (0 if stays else told["bytes"])
 
 
 def test_what_went_is_told_by_a_comparison(run_gpumem, program, saved, first):
