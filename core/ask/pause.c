@@ -12,6 +12,7 @@
 #include "torch/allocator.h"
 
 enum { TRIES = 20, BETWEEN_MICROSECONDS = 1500, STOPS = 3 };
+enum { MOMENTS = 5, MOMENTS_SECONDS = 4 }; /* as often, and no longer, is a question asked again */
 
 struct gm_pausing {
 	struct gm_stop stop;
@@ -205,6 +206,23 @@ void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause)
 	}
 	if (ret_pause)
 		*ret_pause = pausing->pause;
+}
+
+bool gm_context_ask_again(const struct gm_context *context, const struct gm_pause *pause,
+        bool complete, struct gm_moments *moments)
+{
+	if (moments->asked++ == 0)
+		moments->began = now();
+	moments->pause.tries += pause->tries;
+	if (pause->seconds > moments->pause.seconds)
+		moments->pause.seconds = pause->seconds;
+	if (complete || pause->state != GM_PAUSED || context->pausing->depth > 0 ||
+	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS)
+		return false;
+	/* not each time at the same distance from where it was let go */
+	nanosleep(&(struct timespec){.tv_nsec = (long)BETWEEN_MICROSECONDS * 1000 * moments->asked},
+	        NULL);
+	return true;
 }
 
 struct gm_pause gm_context_last_pause(const struct gm_context *context)

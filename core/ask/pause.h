@@ -50,6 +50,18 @@ static inline bool gm_pause_is_still(const struct gm_pause *pause)
 struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading reading);
 /* ret_pause: may be NULL. Of an inner call `seconds` is 0. */
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
+/*
+ * Of a running process: references of a call that is under way may be in registers and among the temporaries of its C++ frames, and
+ * then not all are found. Whether the question is to be asked again, at another moment; it waits a little then. `moments` begins as
+ * {0}, and counts; `pause` and `complete` are those of the answer that was made last.
+ */
+struct gm_moments {
+	unsigned asked;        /* answers made so far */
+	double began;          /* when the first was made */
+	struct gm_pause pause; /* of all: how often it was stopped, and the longest time */
+};
+bool gm_context_ask_again(const struct gm_context *context, const struct gm_pause *pause,
+        bool complete, struct gm_moments *moments);
 /* The latest one; all zero where no question has paused anything. */
 struct gm_pause gm_context_last_pause(const struct gm_context *context);
 

@@ -61,7 +61,7 @@ static struct gm_error *ask(
 	return error;
 }
 
-struct gm_error *gm_ask_retained(
+static struct gm_error *ask_once(
         struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
 {
 	struct gm_pause pause;
@@ -71,6 +71,39 @@ struct gm_error *gm_ask_retained(
 	if (!error)
 		ret_answer->pause = pause;
 	return error;
+}
+
+/* How many storages have references that were not found. */
+static uint64_t missing(const struct gm_retained_answer *answer)
+{
+	return answer->retained.storages - answer->retained.storages_complete;
+}
+
+struct gm_error *gm_ask_retained(
+        struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
+{
+	struct gm_retained_answer best, other;
+	struct gm_moments moments = {0};
+	gm_try(ask_once(context, host, &best));
+	struct gm_pause pause = best.pause;
+	while (gm_context_ask_again(context, &pause, missing(&best) == 0, &moments)) {
+		struct gm_error *gone = ask_once(context, host, &other);
+		if (gone) { /* the process has ended */
+			gm_error_destroy(gone);
+			break;
+		}
+		pause = other.pause;
+		if (missing(&other) < missing(&best)) {
+			gm_retained_answer_deinit(&best);
+			best = other;
+		} else {
+			gm_retained_answer_deinit(&other);
+		}
+	}
+	best.pause.tries = moments.pause.tries;
+	best.pause.seconds = moments.pause.seconds;
+	*ret_answer = best;
+	return NULL;
 }
 
 void gm_retained_answer_deinit(struct gm_retained_answer *answer)

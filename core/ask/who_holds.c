@@ -168,18 +168,45 @@ static struct gm_error *ask(
 	return error;
 }
 
-struct gm_error *gm_ask_who_holds(
+static struct gm_error *ask_once(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
 	struct gm_pause pause;
 	gm_try(gm_context_pause(context, GM_READS_MUCH));
 	struct gm_error *error = ask(context, block, ret_result);
 	gm_context_resume(context, &pause);
-	if (!error) {
-		ret_result->pause = pause;
-		ret_result->complete = ret_result->answer.complete && gm_pause_is_still(&pause);
+	if (error)
+		return error;
+	ret_result->pause = pause;
+	ret_result->complete = ret_result->answer.complete && gm_pause_is_still(&pause);
+	return NULL;
+}
+
+struct gm_error *gm_ask_who_holds(
+        struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
+{
+	struct gm_who_holds result, other;
+	struct gm_moments moments = {0};
+	gm_try(ask_once(context, block, &result));
+	struct gm_pause pause = result.pause;
+	while (gm_context_ask_again(context, &pause, result.complete, &moments)) {
+		struct gm_error *gone = ask_once(context, block, &other);
+		if (gone) { /* the block was let go meanwhile, or the process has ended */
+			gm_error_destroy(gone);
+			break;
+		}
+		pause = other.pause;
+		if (other.complete) {
+			gm_who_holds_deinit(&result);
+			result = other;
+		} else {
+			gm_who_holds_deinit(&other);
+		}
 	}
-	return error;
+	result.pause.tries = moments.pause.tries;
+	result.pause.seconds = moments.pause.seconds;
+	*ret_result = result;
+	return NULL;
 }
 
 void gm_who_holds_deinit(struct gm_who_holds *result)

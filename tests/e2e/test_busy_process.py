@@ -127,3 +127,36 @@ def test_it_goes_on_when_gpumem_is_killed_in_the_pause(busy, gpumem, spawn):
         asking.wait()
         assert "TracerPid:\t0\n" in status.read_text()
     assert ended(busy)[0] == "done"
+
+
+# A reference that nobody finds is let go when the program sees, by another process, that it was stopped.
+UNCOUNTED = """
+import ctypes, os, sys, torch
+
+kept = torch.ones(90_001, device="cuda")
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+tell, told = os.pipe()
+own = os.getpid()
+if os.fork() == 0:
+    while "TracerPid:\\t0\\n" in open(f"/proc/{own}/status").read():
+        if os.getppid() != own:
+            os._exit(0)
+    os.write(told, b".")
+    os._exit(0)
+print(own, hex(kept.data_ptr()), flush=True)
+os.read(tell, 1)
+ctypes.pythonapi.Py_DecRef(ctypes.py_object(kept))
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("command", ["who-holds", "retained"])
+def test_what_is_not_whole_at_one_moment_is_asked_at_another(command, spawn, python, sim_env, run_gpumem):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = spawn([python, "-W", "ignore", "-c", UNCOUNTED], env=sim_env("4GiB"), **pipes)
+    number, block = process.stdout.readline().split()
+    asked = ["who-holds", block] if command == "who-holds" else ["retained"]
+    answer = run_gpumem(*asked, "--pid", number, "--json").check().json()
+    assert answer["complete"] and answer["pause"]["tries"] >= 2, answer
+    again = run_gpumem(*asked, "--pid", number, "--json").check().json()
+    assert again["complete"] and again["pause"]["tries"] == 1, again

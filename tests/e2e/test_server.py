@@ -50,6 +50,7 @@ def test_who_holds_the_kv_cache_is_told_while_it_serves(serving, run_gpumem):
         assert answer["pause"]["copied"] and answer["pause"]["seconds"] < answer["scan"]["seconds"] + answer["scan"]["python_seconds"] + 1
         kept = run_gpumem("retained", "--pid", serving.number, "--json").check().json()
         assert sum(root["bytes"] for root in kept["roots"]) + kept["shared"] + kept["unknown"] == kept["allocated"]
+        # a forward pass is under way at most moments: what its C++ frames hold is not always all found
         assert kept["unknown"] < 1 << 20 and kept["storages_complete"] >= 0.9 * kept["storages"]
     out, _ = serving.communicate(timeout=600)
     assert serving.returncode == 0 and out.strip().splitlines()[-1].startswith("rounds ")
