@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "holders/holders.h"
+#include "torch/fields.h"
 #include "torch/readers.h"
 
 enum {
@@ -18,17 +19,21 @@ enum {
 	LEAST_NODES = 10,
 	LEAST_BLOCKS = 50,
 	LEAST_HELD = 8,
+	LEAST_SAID = 100,
 	LEAST_TRACE = 60
 };
 
 struct proof {
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	struct gm_python *python; /* NULL: no CPython that is known */
 	struct gm_torch *torch;
-	struct gm_holders *holders; /* NULL: no CPython that is known */
+	struct gm_holders *holders; /* made when something is asked of it */
 	struct gm_block_record *blocks;
 	size_t block_count, mapped;
 	struct gm_trace_entry *trace[MAX_DEVICES];
 	size_t trace_count[MAX_DEVICES], trace_next[MAX_DEVICES];
-	unsigned tensors, nodes, blocks_seen, sums, held, traced;
+	unsigned tensors, nodes, blocks_seen, sums, held, said, traced;
 };
 
 static struct gm_error *differs(const char *what, uint64_t address, const char *field)
@@ -257,6 +262,69 @@ static struct gm_error *prove_trace(struct proof *proof, const char *line)
 	return same ? NULL : differs("trace of device", device, "an entry");
 }
 
+/* --- what stands where a field is ------------------------------------------------------------------------ */
+
+static struct gm_error *prove_number(
+        struct proof *proof, const char *name, uint64_t address, unsigned bytes, uint64_t wanted)
+{
+	uint64_t found = 0;
+	struct gm_error *error;
+	if (bytes > sizeof(found))
+		return half(name);
+	proof->said++;
+	error = gm_image_read(proof->image, address, &found, bytes);
+	gm_error_destroy(error);
+	if (error || found != wanted)
+		return gm_error_create(GM_TARGET,
+		        "learn: the row is not proved: what is at 0x%" PRIx64
+		        " is not that of %s: nothing was learned",
+		        address, name);
+	return NULL;
+}
+
+/* An object whose field PyTorch tells. */
+static struct gm_error *prove_word(struct proof *proof, const char *line)
+{
+	char name[64];
+	unsigned bytes;
+	uint64_t object, wanted;
+	if (sscanf(line, "word %63s %u %" SCNu64 " %" SCNu64, name, &bytes, &object, &wanted) != 4)
+		return half(line);
+	const struct gm_torch_field *field = gm_torch_field_find(name);
+	if (!field) /* this gpumem does not read it */
+		return NULL;
+	uint32_t at = gm_torch_field_get(gm_torch_layout_of(proof->torch), field);
+	return prove_number(proof, name, object + at, bytes, wanted);
+}
+
+/* A number that PyTorch's own code has: how long an object is. */
+static struct gm_error *prove_code(struct proof *proof, const char *line)
+{
+	char name[64];
+	uint64_t address;
+	if (sscanf(line, "code %63s %" SCNu64, name, &address) != 2)
+		return half(line);
+	const struct gm_torch_field *field = gm_torch_field_find(name);
+	if (!field)
+		return NULL;
+	return prove_number(proof, name, address, 4,
+	        gm_torch_field_get(gm_torch_layout_of(proof->torch), field));
+}
+
+/* Two objects in one array, one after the other. */
+static struct gm_error *prove_apart(struct proof *proof, const char *line)
+{
+	char name[64];
+	uint64_t first, second;
+	if (sscanf(line, "apart %63s %" SCNu64 " %" SCNu64, name, &first, &second) != 3)
+		return half(line);
+	const struct gm_torch_field *field = gm_torch_field_find(name);
+	proof->said++;
+	if (!field || second - first == gm_torch_field_get(gm_torch_layout_of(proof->torch), field))
+		return NULL;
+	return differs("object", first, name);
+}
+
 /* --- holders ------------------------------------------------------------------------------------------- */
 
 static struct gm_error *prove_held(struct proof *proof, const char *line)
@@ -266,8 +334,11 @@ static struct gm_error *prove_held(struct proof *proof, const char *line)
 	struct gm_holders_answer answer;
 	if (sscanf(line, "held %" SCNu64 " %63s", &address, name) != 2)
 		return half(line);
-	if (!proof->holders)
+	if (!proof->python)
 		return NULL;
+	if (!proof->holders)
+		gm_try(gm_holders_create(proof->image, proof->symbols, proof->python, proof->torch,
+		        &proof->holders));
 	proof->held++;
 	gm_try(gm_holders_find(proof->holders, address, &answer));
 	bool found = false;
@@ -298,6 +369,9 @@ static const struct {
         {"block ", prove_block},
         {"sum ", prove_sums},
         {"trace ", prove_trace},
+        {"word ", prove_word},
+        {"code ", prove_code},
+        {"apart ", prove_apart},
         {"held ", prove_held},
 };
 
@@ -314,8 +388,8 @@ static struct gm_error *prove_lines(struct proof *proof, const char *text)
 		return differs("block", 0, "their number");
 	const struct gm_torch_layout *layout = gm_torch_layout_of(proof->torch);
 	if (proof->tensors < LEAST_TENSORS || proof->nodes < LEAST_NODES ||
-	        proof->blocks_seen < LEAST_BLOCKS || proof->sums == 0 ||
-	        (proof->holders && proof->held < LEAST_HELD) ||
+	        proof->blocks_seen < LEAST_BLOCKS || proof->sums == 0 || proof->said < LEAST_SAID ||
+	        (proof->python && proof->held < LEAST_HELD) ||
 	        (layout->allocator.trace_entries && proof->traced < LEAST_TRACE))
 		return gm_error_create(GM_TARGET, "learn: the row is not proved: the probe named "
 		                                  "too few objects: nothing was learned");
@@ -325,15 +399,13 @@ static struct gm_error *prove_lines(struct proof *proof, const char *text)
 struct gm_error *gm_answer_prove(const struct gm_probe *probe, struct gm_image *image,
         struct gm_symbols *symbols, const struct gm_torch_layout *layout)
 {
-	struct proof proof = {0};
-	struct gm_python *python = NULL;
+	struct proof proof = {.image = image, .symbols = symbols};
 	/* a CPython that is not known: what needs no Python is proved all the same */
-	gm_error_destroy(gm_python_open(image, symbols, &python));
-	struct gm_error *error = gm_torch_open_row(image, symbols, python, layout, &proof.torch);
+	gm_error_destroy(gm_python_open(image, symbols, &proof.python));
+	struct gm_error *error =
+	        gm_torch_open_row(image, symbols, proof.python, layout, &proof.torch);
 	if (!error)
 		error = gm_torch_blocks(proof.torch, &proof.blocks, &proof.block_count);
-	if (!error && python)
-		error = gm_holders_create(image, symbols, python, proof.torch, &proof.holders);
 	if (!error)
 		error = prove_lines(&proof, probe->text);
 	for (size_t i = 0; i < MAX_DEVICES; i++)
@@ -341,6 +413,6 @@ struct gm_error *gm_answer_prove(const struct gm_probe *probe, struct gm_image *
 	gm_holders_destroy(proof.holders);
 	free(proof.blocks);
 	gm_torch_close(proof.torch);
-	gm_python_close(python);
+	gm_python_close(proof.python);
 	return error;
 }

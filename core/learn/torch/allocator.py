@@ -18,6 +18,19 @@ FRACTIONS = {0: 0.71, 1: 0.63}
 HASHES = ("entries", "slots_minus_one", "lookups", "count")
 
 
+def give_back():
+    """Of each device's statistics what is reserved now differs from the most that was."""
+    for device in range(torch.cuda.device_count()):
+        torch.empty(30_000_001 + 5_000_000 * device, device=f"cuda:{device}")
+    torch.cuda.empty_cache()
+
+
+def leave_pending(s):
+    """A block that another stream may still use: it is free when PyTorch next asks."""
+    pending = torch.empty(700_003 + s.index, device=s.name)
+    pending.record_stream(s.streams[1])
+
+
 def make(device):
     """Blocks of every kind and state on one device."""
     s = SimpleNamespace(index=device, name=f"cuda:{device}", device=0, body=b"")
@@ -120,6 +133,7 @@ def statistics(row, first, second):
         ("stats_requested", "requested_bytes"),
     ):
         row.find(f"allocator.{name}", everywhere, lambda o, s, key=key: s.body[o : o + 32] == four(s.stats, key), first, second)
+        row.say_there(f"allocator.{name}", lambda: row.devices)
 
     def word(s, o):
         return struct.unpack_from("<Q", s.body, o)[0] if o + 8 <= len(s.body) else None
@@ -143,6 +157,7 @@ def statistics(row, first, second):
     row.find(
         "allocator.limit", everywhere, lambda o, s: abs((word(s, o) or 0) - FRACTIONS[s.index] * total(s)) <= 1, first, second
     )
+    row.say_there("allocator.limit", lambda: row.devices)
     # a std::optional, whose flag follows; before it a number, 0: none
     limit = row["allocator.limit"]
     flags = [s.body[limit + 8] for s in (first, second)]
@@ -196,7 +211,11 @@ def tables(row, first, second):
     for i, name in enumerate(HASHES):
         row.told(f"hash.{name}", HASH[i], lambda number, i=i: with_hash(i, number, first) and with_hash(i, number, second))
     row.told("allocator.active_entry_size", 16, lambda n: all(blocks(s, active, HASH, n) is not None for s in (first, second)))
+    entries = value(second.device + active)
+    row.say("allocator.active_entry_size", lambda: [("apart", entries, entries + 16)])
     row.told("allocator.active_entry_block", 8, lambda n: all(blocks(s, active, HASH, 16, n) is not None for s in (first, second)))
+    row.say_there("hash.count", lambda: [s.device + active for s in (first, second)])
+    row.say_there("hash.lookups", lambda: [s.device + active for s in (first, second)], "<B")
     for s in (first, second):
         s.records = blocks(s, active)
         s.bodies = {record: read(record, SPAN) for record in s.records}
@@ -226,6 +245,7 @@ def block(row, first, second):
             return all(struct.unpack_from(form, s.bodies[r], o)[0] == truth(of(s, r)) for r in among)
 
         row.find(f"block.{name}", range(0, SPAN - 8, step), agrees, first, second)
+        row.say_there(f"block.{name}", lambda: second.records, form)
 
     told("size", lambda b: b["size"])
     told("requested", lambda b: b.get("requested_size", 0), all_blocks=False)
@@ -271,6 +291,7 @@ def neighbours(row, of, address_at, first, second):
             return all(word(s, r, o) == by_address.get(beside(s, of(s, r), forward), -1) for r in s.bodies)
 
         row.find(f"block.{name}", range(0, SPAN - 8, 8), agrees, first, second)
+        row.say_there(f"block.{name}", lambda: second.records)
 
 
 def uses_and_device(row, of, first, second):
@@ -282,6 +303,7 @@ def uses_and_device(row, of, first, second):
         return s.used.data_ptr() in used and all((v is not None or not value(r + o)) and len(v or []) <= 1 for r, v in values.items())
 
     row.find("block.stream_uses", range(0, SPAN - 40, 8), agrees, first, second)
+    row.say_there("block.stream_uses", lambda: second.records)
     allocated = row["block.allocated"]
     # the byte behind `allocated`: 1 of every block that is not an expandable segment's hole
     row.told(
@@ -327,6 +349,7 @@ def pools(row, first, second):
         at = lambda s, name=name: {word(s, r, pool_at) - s.device for r in of_kind(s, name)}
         found = at(first)
         row.told(f"allocator.{name}", found.pop() if len(found) == 1 else None, lambda o, at=at: at(second) == {o})
+        row.say(f"allocator.{name}", lambda at=at: [("apart", second.device, second.device + o) for o in at(second)])
     private_pools(row, pool_at, of_kind, first, second)
     sets(row, pool_at, first, second)
 
@@ -341,12 +364,18 @@ def private_pools(row, pool_at, of_kind, first, second):
 
     row.find("allocator.graph_pools", range(8, DEVICE_BYTES - 64, 8), lambda o, s: entry(s, o) is not None, first, second)
     o = row["allocator.graph_pools"]
+    row.say_there("allocator.graph_pools", lambda: (first.device, second.device))
     row.told("allocator.graph_entry_size", 32, lambda n: all(entry(s, o, n) is not None for s in (first, second)))
     row.told("allocator.graph_entry_pool", 24, lambda n: all(entry(s, o, 32, n) is not None for s in (first, second)))
+    entries = value(second.device + o)
+    slots = [at for at in range(entries, entries + 2048, 32) if value(at + 24) == entry(second, o)][:1]
+    row.say("allocator.graph_entry_size", lambda: [("apart", entries, entries + 32)])
+    row.say("allocator.graph_entry_pool", lambda: [("word", 8, at, entry(second, o)) for at in slots])
     for name in ("small", "large"):
         at = lambda s, name=name: {p - entry(s, o) for p, of in pooled(s).items() if of == name}
         found = at(first)
         row.told(f"allocator.private_{name}", found.pop() if len(found) == 1 else None, lambda n, at=at: at(second) == {n})
+        row.say(f"allocator.private_{name}", lambda at=at: [("apart", entry(second, o), entry(second, o) + n) for n in at(second)])
 
 
 def tree(address, header, count_at, value_at):
@@ -417,14 +446,18 @@ def expandable(row, first, second):
         if segment.get("is_expandable"):
             inside |= set(range(segment["address"], segment["address"] + segment["total_size"], 512))
 
+    def active(s):
+        return table(s.device + row["allocator.active"], HASH, 16, 8)
+
     def agrees(o, s):
-        records = table(s.device + row["allocator.active"], HASH, 16, 8)
+        records = active(s)
         of = {r: value(r + row["block.address"]) in inside for r in records}
         return len(set(of.values())) == 2 and all(
             ((value(r + o) or 0) > 1 << 20 if yes else value(r + o) == 0) for r, yes in of.items()
         )
 
     row.find("block.expandable", range(8, min(map(usable, first.records)) - 7, 8), agrees, first, second)
+    row.say_there("block.expandable", lambda: active(second))
     # it is the last field
     end = row["block.expandable"] + 8
     row.told("block.size_of", end, lambda n: n == end and all(n <= usable(r) for r in first.records + second.records))

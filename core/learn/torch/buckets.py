@@ -96,13 +96,19 @@ def read(s):
 
 
 def of_length(s, size):
-    """The buckets, of so many bytes each, wherever in the Reducer: each has its parameters in a vector."""
+    """Where the buckets are, of so many bytes each, wherever in the Reducer: each has its parameters in a vector."""
     for o in range(0, 8 * len(s.body), 8):
         begin, end = vector(s.body, o)
         if end - begin == size * len(s.buckets):
-            found = [words(begin + size * i, size // 8) for i in range(len(s.buckets))]
-            if all(any(tensors(body, at, own(s, i)) for at in range(0, size, 8)) for i, body in enumerate(found)):
-                yield found
+            places = range(begin, end, size)
+            bodies = [words(at, size // 8) for at in places]
+            if all(any(tensors(body, o, own(s, i)) for o in range(0, size, 8)) for i, body in enumerate(bodies)):
+                yield places
+
+
+def enter(s, size):
+    s.places = next(of_length(s, size))
+    s.bodies = [words(at, size // 8) for at in s.places]
 
 
 def each(agrees):
@@ -117,17 +123,20 @@ def find(row):
     for s in (first, second):
         read(s)
     row.find("reducer.parameters", range(0, 4096, 8), lambda o, s: tensors(s.body, o, s.parameters), first, second)
+    row.say_there("reducer.parameters", lambda: [second.at])
     sizes = [size for size in range(64, 512, 8) if any(of_length(first, size))]
     row.told("reducer.bucket_size_of", sizes[0] if len(sizes) == 1 else None, lambda size: any(of_length(second, size)))
+    row.say("reducer.bucket_size_of", lambda: [("apart", *second.places[:2])])
     size, storage = row["reducer.bucket_size_of"], row["tensor.storage"]
     for s in (first, second):
-        s.bodies = next(of_length(s, size))
+        enter(s, size)
         # told apart by their length: they are gathered in the order in which they are ready
         gathered = {t.numel(): (t, result.untyped_storage()._cdata) for t, result in zip(s.gathered, s.results)}
         s.kept, s.stored = zip(*(gathered[sum(p.numel() for p in own(s, i))] for i in range(len(s.buckets))))
 
     def told(name, agrees):
         row.find(f"reducer.{name}", range(0, size, 8), each(agrees), first, second)
+        row.say_there(f"reducer.{name}", lambda: second.places)
 
     told("gradients", lambda o, s, i, body: body[o // 8] == s.kept[i]._cdata)
     told("variables", lambda o, s, i, body: tensors(body, o, own(s, i)))
@@ -149,7 +158,7 @@ def find_sparse(row):
     first, second = sparse(0), sparse(1)
     for s in (first, second):
         read(s)
-        s.bodies = next(of_length(s, size))
+        enter(s, size)
     # a std::optional, whose tensor is a view of what was given
     row.find(
         "reducer.sparse_indices",
@@ -158,10 +167,11 @@ def find_sparse(row):
         first,
         second,
     )
+    row.say_there("reducer.sparse_indices", lambda: second.places)
 
 
 def gradients(row, made, parameters):
-    """The address of the first bucket's flat tensor."""
-    s = SimpleNamespace(reducer=made, parameters=parameters, buckets=[[*range(len(parameters))]])
+    """The address of the last bucket's flat tensor; each parameter has a bucket."""
+    s = SimpleNamespace(reducer=made, parameters=parameters, buckets=[[i] for i in range(len(parameters))])
     read(s)
-    return next(of_length(s, row["reducer.bucket_size_of"]))[0][row["reducer.gradients"] // 8]
+    return value(next(of_length(s, row["reducer.bucket_size_of"]))[-1] + row["reducer.gradients"])

@@ -69,7 +69,7 @@ def node(row, first, second):
         "node.accumulate_variable", range(64, 2048, 8), "<Q", lambda s: [(at(f), t._cdata) for t, f in s.accumulate], first, second
     )
     # what a class derived from Node adds begins where Node ends
-    row.find("node.size_of", [row["node.accumulate_variable"]], lambda o, s: all(value(at(f) + o) == t._cdata for t, f in s.accumulate), first, second)
+    row.compared("node.size_of", [row["node.accumulate_variable"]], "<Q", lambda s: [(at(f), t._cdata) for t, f in s.accumulate], first, second)
     meta_at = row["tensor.autograd_meta"]
 
     def meta(t):

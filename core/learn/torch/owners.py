@@ -43,7 +43,7 @@ def make(k):
     functions = [(leaf * 3.0).grad_fn for leaf in s.leaves]
     s.noted = [(function, function.metadata) for function in functions]  # made where it is asked for
     s.packed = [packing(leaf) for leaf in s.leaves]
-    s.buffers = [bytearray(500 + 90 * k + 100 * i) for i in range(8)]
+    s.buffers = [bytearray(500 + 90 * k + 100 * i) for i in range(24)]
     s.lent = [torch.frombuffer(b, dtype=torch.uint8) for b in s.buffers]
     s.storages = [t.untyped_storage() for t in s.lent]
     s.made = made
@@ -73,6 +73,7 @@ def held(row, name, cases, first, second):
         return o % 8 == 0 and all(any(i < len(b) and b[i] == kept for b in among) for among, kept in bodies[id(s)])
 
     row.find(name, range(8, 256, 8), agrees, first, second)
+    row.say_there(name, lambda: [at for among, kept in cases(second) for at in among if value(at + row[name]) == id(kept)])
 
 
 def python_objects(row, first, second):
@@ -112,7 +113,8 @@ def lender(row, first, second):
     def sizes(s):
         # of one class: the smallest chunk is not a step larger than it had to be
         room = min(usable(at) for at, _, _ in contexts(s))
-        return {size for _, deleter, _ in contexts(s) for size in code_sizes([deleter], room)}
+        return {size: at for _, deleter, _ in contexts(s) for size, at in code_sizes([deleter], room).items()}
 
     found = sizes(first)
-    row.told("lender.size_of", found.pop() if len(found) == 1 else None, lambda n: sizes(second) == {n})
+    row.say("lender.size_of", lambda: [("code", at) for at in sizes(second).values()])
+    row.told("lender.size_of", [*found][0] if len(found) == 1 else None, lambda n: [*sizes(second)] == [n])

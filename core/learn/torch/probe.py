@@ -57,6 +57,7 @@ def find():
         row.attempt(part, one, two)
     row.attempt(buckets.find)
     row.attempt(buckets.find_sparse)
+    allocator.give_back()
     zero, one = allocator.make(0), allocator.make(1)
     for pause in (0.1, 0.5, 0):
         before = dict(row.missing)
@@ -156,6 +157,13 @@ def trace_lines(row):
             yield "trace " + " ".join(map(str, numbers))
 
 
+def said_lines(row):
+    """Of each field some places where it shows."""
+    for name in row.values:
+        for kind, *numbers in row.said.get(name, list)()[:8]:
+            yield " ".join(map(str, (kind, name, *numbers)))
+
+
 def lines(row):
     yield f"pid {os.getpid()}"
     yield f"version {torch.__version__}"
@@ -164,10 +172,13 @@ def lines(row):
     yield from (f"missing {name} {why}" for name, why in row.missing.items())
     yield from (tensor_line(t, row) for t in row.tensors)
     yield from node_lines(row)
-    yield from (f"held {address} {name}" for name, address in held.names.items())
     yield from trace_lines(row)
     yield from block_lines(row)
     yield from sum_lines()
+    # when all is asked for: a snapshot adds itself to the trace
+    yield from said_lines(row)
+    # who holds them takes longest to find
+    yield from (f"held {address} {name}" for name, address in held.names.items())
 
 
 def main():

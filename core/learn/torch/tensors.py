@@ -107,9 +107,11 @@ def find_sizes(row, name, first, second, objects_of):
     sizes = deleted_sizes(objects_of(first))
 
     def holds(number):
-        return deleted_sizes(objects_of(second)) == {number} and all(usable(a) - 32 < number <= usable(a) for a in objects_of(second))
+        least = min(map(usable, objects_of(second)))
+        return [*deleted_sizes(objects_of(second))] == [number] and least - 32 < number <= least
 
-    row.told(name, sizes.pop() if len(sizes) == 1 else None, holds)
+    row.say(name, lambda: [("code", at) for at in deleted_sizes(objects_of(second)).values()])
+    row.told(name, [*sizes][0] if len(sizes) == 1 else None, holds)
 
 
 def storage(row, first, second):
@@ -279,3 +281,4 @@ def meta(row, first, second):
             )
 
         row.find(name + "_set", range(begin, end, 8), flagged, first, second)
+        row.say(name + "_set", lambda: [("word", 1, m, 1) for m, _ in duals(second, 1)])

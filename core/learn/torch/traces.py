@@ -3,7 +3,7 @@
 import struct
 
 import torch
-from allocator import DEVICE_BYTES
+from allocator import DEVICE_BYTES, leave_pending
 from words import classes, read, value, words
 
 ENTRIES = 77
@@ -29,6 +29,7 @@ def make(sets):
             if i % 3:
                 s.keep.append(part)
             del part
+        leave_pending(s)
     traces = snapshot()["device_traces"]
     for s in sets:
         s.trace = [e for e in traces[s.index]]
@@ -51,6 +52,7 @@ def find_context(row, first, second):
         return o + 8 <= size and len(given) >= 5 and all("N3c1015GatheredContextE" in classes(stack) for stack in given)
 
     row.find("trace.context", range(0, 256, 8), agrees, first, second)
+    row.say_there("trace.context", lambda: [value(value(s.device + row["allocator.trace_entries"])) + 3 * row["trace.size_of"] for s in (first, second)])
     torch.cuda.memory._record_memory_history(enabled=None)
 
 
@@ -121,3 +123,4 @@ def trace(row, first, second):
 
     # a RingBuffer: its numbers, then the pointer
     row.find("allocator.trace_next", range(at - 64, at, 8), following, first, second)
+    row.say_there("allocator.trace_next", lambda: [s.device for s in (first, second)])

@@ -122,9 +122,9 @@ def function_end(function):
 
 
 def code_sizes(functions, room):
-    """The sizes that these functions hand to operator delete (`mov esi, SIZE`), of those that fit into a chunk with so much
-    room: malloc leaves two open."""
-    fits = set()
+    """{size: where the code says it} of the sizes that these functions hand to operator delete (`mov esi, SIZE`), of those that
+    fit into a chunk with so much room: malloc leaves two open."""
+    fits = {}
     for function in functions:
         if not in_file(function):
             break
@@ -132,12 +132,12 @@ def code_sizes(functions, room):
         for match in re.finditer(rb"\xbe(..)\0\0", code, re.S):
             size = struct.unpack("<H", match.group(1))[0]
             if room - 16 < size <= room and size % 8 == 0:
-                fits.add(size)
+                fits[size] = function + match.start(1)
     return fits
 
 
 def deleted_sizes(addresses):
-    """The sizes of the objects, chunks of malloc's, from their classes' own code: a deleting destructor hands the size to operator
+    """{size: where the code says it} of the objects, chunks of malloc's, from their classes' own code: a deleting destructor hands the size to operator
     delete, and malloc's chunk leaves two sizes open. A chunk may be a step larger, where the rest would be too small for one: of
     each class the smallest is asked. A class whose code does not say is left out."""
     least = {}
@@ -145,7 +145,7 @@ def deleted_sizes(addresses):
         vtable = value(address)
         least[vtable] = min(least.get(vtable, address), address, key=usable)
     fits = [code_sizes(words(vtable, 16), usable(address)) for vtable, address in least.items()]
-    return {sizes.pop() for sizes in fits if len(sizes) == 1}
+    return dict(item for sizes in fits if len(sizes) == 1 for item in sizes.items())
 
 
 # --- the row ------------------------------------------------------------------------------------------------------------
@@ -158,6 +158,7 @@ class Row:
     def __init__(self):
         self.values, self.missing, self.proofs = {}, {}, {}
         self.took = {}
+        self.said = {}
 
     def __getitem__(self, name):
         """The value; where the field was not found, that stops what depends on it."""
@@ -184,7 +185,24 @@ class Row:
             cases = truth(objects)
             return bool(cases) and all(value(at + offset, form) == wanted for at, wanted in cases)
 
+        self.say(name, lambda: [("word", struct.calcsize(form), *case) for case in truth(second)])
         return self.find(name, offsets, agrees, first, second)
+
+    def say(self, name, cases):
+        """What gpumem's proof reads by itself, asked for when all is found (core/learn/prove.c); cases() gives ("word", bytes, address
+        an object, what stands there at the field), ("code", address that has the number) or ("apart", two neighbours in an array)."""
+        self.said[name] = cases
+
+    def say_there(self, name, places, form="<Q"):
+        """Of a field that was compared by where it leads to: what stands there, first where something else stands beside it."""
+        if name not in self.values:
+            return
+        field, size = self.values[name], struct.calcsize(form)
+
+        def unlike(at):
+            return sum(value(at + field + by, form) == value(at + field, form) for by in (-size, size))
+
+        self.say(name, lambda: [("word", size, at, value(at + field, form)) for at in sorted(places(), key=unlike)])
 
     def told(self, name, number, proof):
         """A value that is not searched for, with what proves it."""
