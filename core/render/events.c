@@ -2,7 +2,6 @@
 
 #include "base/put.h"
 #include "render/answers.h"
-#include "render/json.h"
 
 /* Written as they come, not through a table: there may be millions. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
@@ -53,19 +52,6 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		fputc('\n', out);
 		if (ferror(out))
 			break;
-	}
-	return NULL;
-}
-
-struct gm_error *gm_render_events_json(
-        const struct gm_model *model, uint32_t from, uint32_t to, FILE *out)
-{
-	uint64_t count = gm_log_event_count(gm_model_log(model));
-	for (uint64_t n = from; n <= to && n < count && !ferror(out); n++) {
-		struct gm_error *error =
-		        gm_json_write(gm_json_event(model, (uint32_t)n), false, out);
-		if (error)
-			return error;
 	}
 	return NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "ask/place.h"
 #include "base/allocation.h"
+#include "base/cleanup.h"
 
 json_t *gm_json_address(uint64_t address)
 {
@@ -36,7 +37,7 @@ static json_t *string_or_null(const char *text)
 	return text && text[0] ? gm_json_string(text) : json_null();
 }
 
-static json_t *python_frames(const struct gm_log *log, uint32_t stack)
+json_t *gm_json_python_stack(const struct gm_log *log, uint32_t stack)
 {
 	json_t *frames = json_array();
 	struct gm_frame_place place;
@@ -47,7 +48,7 @@ static json_t *python_frames(const struct gm_log *log, uint32_t stack)
 	return frames;
 }
 
-static json_t *native_frames(const struct gm_log *log, uint32_t stack)
+json_t *gm_json_native_stack(const struct gm_log *log, uint32_t stack)
 {
 	json_t *frames = json_array();
 	size_t count;
@@ -87,7 +88,7 @@ static json_t *ranges(const struct gm_model *model, uint32_t number)
 }
 
 /* Where the forward pass was, of an event of backward: known in anomaly mode alone. */
-static json_t *forward_frames(const struct gm_model *model, uint32_t number)
+json_t *gm_json_forward_stack(const struct gm_model *model, uint32_t number)
 {
 	struct gm_forward_frame frame;
 	json_t *frames = json_array();
@@ -105,7 +106,7 @@ static json_t *grad_mode(const struct gm_event *event)
 	return known ? json_boolean(event->flags & GM_EVENT_GRAD) : json_null();
 }
 
-json_t *gm_json_event(const struct gm_model *model, uint32_t number)
+json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
 	struct gm_event event;
@@ -147,13 +148,22 @@ json_t *gm_json_event(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "marks", ranges(model, number));
 	const char *metadata = gm_model_metadata(model, number);
 	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());
-	json_object_set_new(value, "python", python_frames(log, event.python_stack));
-	json_t *forward = forward_frames(model, number);
+	return value;
+}
+
+json_t *gm_json_event(const struct gm_model *model, uint32_t number)
+{
+	const struct gm_log *log = gm_model_log(model);
+	struct gm_event event;
+	gm_log_event(log, number, &event);
+	json_t *value = gm_json_event_head(model, number), *forward;
+	json_object_set_new(value, "python", gm_json_python_stack(log, event.python_stack));
+	forward = gm_json_forward_stack(model, number);
 	if (json_array_size(forward))
 		json_object_set_new(value, "forward", forward);
 	else
 		json_decref(forward);
-	json_object_set_new(value, "native", native_frames(log, event.native_stack));
+	json_object_set_new(value, "native", gm_json_native_stack(log, event.native_stack));
 	return value;
 }
 
@@ -162,16 +172,22 @@ void gm_json_begin(void)
 	json_set_alloc_funcs(malloc, free);
 }
 
-struct gm_error *gm_json_write_as(json_t *value, size_t flags, FILE *out)
+struct gm_error *gm_json_text(json_t *value, size_t flags, char **ret_text)
 {
-	if (!value || gm_allocation_failed()) {
-		json_decref(value);
-		return &gm_error_no_memory;
-	}
-	char *text = json_dumps(value, flags); /* whole: half of a value is none */
+	char *text = NULL;
+	if (value && !gm_allocation_failed())
+		text = json_dumps(value, flags); /* whole: half of a value is none */
 	json_decref(value);
 	if (!text)
 		return &gm_error_no_memory;
+	*ret_text = text;
+	return NULL;
+}
+
+struct gm_error *gm_json_write_as(json_t *value, size_t flags, FILE *out)
+{
+	char *text;
+	gm_try(gm_json_text(value, flags, &text));
 	fprintf(out, "%s\n", text);
 	free(text);
 	return NULL;

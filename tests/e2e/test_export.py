@@ -174,6 +174,19 @@ def test_csv_and_json_have_one_line_an_event(exported, run_gpumem):
         assert int(row["size"]) == line["size"] and row["address"] == line["address"]
 
 
+def test_an_event_is_the_same_alone_and_among_all(exported, run_gpumem):
+    """All of them share the texts of their stacks."""
+    snapshot, to = exported
+    lines = [json.loads(line) for line in to("json").read_text().splitlines()]
+    for number in range(len(lines) - 1, 0, -len(lines) // 5):
+        part = ("--from", number, "--to", number)
+        assert run_gpumem("events", snapshot, "--json", *part).check().json_lines() == [lines[number]]
+    # `why` tells the two events whole
+    block = next(line["n"] for line in reversed(lines) if line["action"] == "alloc" and line["python"])
+    why = json.dumps(run_gpumem("why", snapshot, f"#{block}", "--json").check().json())
+    assert json.dumps(lines[block])[1:-1] in why
+
+
 def test_a_recording_of_gdbs_is_exported_too(run_gdb, run_gpumem, tmp_path):
     log, out = tmp_path / "run.gpumem", tmp_path / "run.pickle"
     run_gdb(["gpumem record", "run", f"gpumem record save {log}"], EXAMPLES / "linear_loop.py")

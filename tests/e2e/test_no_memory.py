@@ -52,6 +52,16 @@ def without_times(value):
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
+def answer(run):
+    """What is the same each time: not how many pages the process has by now, which its own threads and PyTorch's may add to."""
+    if not run.stdout:
+        return run.stderr
+    told = without_times(json.loads(run.stdout))
+    told.get("pause", {}).pop("copied", None)
+    told.get("scan", {}).pop("bytes", None)
+    return told
+
+
 def ask(gpumem, command, **keys):
     environment = dict(os.environ, LD_PRELOAD=str(BUILD / "tests" / "libfail_allocation.so"))
     environment.update({f"GPUMEM_TEST_{key}": str(value) for key, value in keys.items()})
@@ -70,7 +80,7 @@ def check(gpumem, targets, folder, target, question, choose):
         run = ask(gpumem, command, FAIL_AT=number, **({"FAIL_ON": 1} if on else {}))
         case = f"{command} with allocation {number} {'and all after it' if on else ''} failing"
         if run.returncode == good.returncode:
-            assert without_times(json.loads(run.stdout)) == without_times(json.loads(good.stdout)), case
+            assert answer(run) == answer(good), case
         else:
             assert run.returncode in (3, 4, 5), f"{case}: {run}"
             assert run.stdout == "" and run.stderr.startswith("gpumem: ") and run.stderr.count("\n") == 1, (case, run)
