@@ -353,8 +353,9 @@ static struct gm_error *prove_held(struct proof *proof, const char *line)
 	if (found && complete)
 		return NULL;
 	return gm_error_create(GM_TARGET,
-	        "learn: the row is not proved: who holds 0x%" PRIx64 ": %s: nothing was learned",
-	        address,
+	        "learn: the row is not proved: who holds 0x%" PRIx64
+	        " (%s): %s: nothing was learned",
+	        address, name,
 	        found ? "not all references are found" : "the variable that keeps it is not found");
 }
 

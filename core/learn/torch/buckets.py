@@ -171,7 +171,7 @@ def find_sparse(row):
 
 
 def gradients(row, made, parameters):
-    """The address of the last bucket's flat tensor; each parameter has a bucket."""
-    s = SimpleNamespace(reducer=made, parameters=parameters, buckets=[[i] for i in range(len(parameters))])
+    """The address of the first bucket's flat tensor."""
+    s = SimpleNamespace(reducer=made, parameters=parameters, buckets=[[*range(len(parameters))]])
     read(s)
-    return value(next(of_length(s, row["reducer.bucket_size_of"]))[-1] + row["reducer.gradients"])
+    return value(next(of_length(s, row["reducer.bucket_size_of"]))[0] + row["reducer.gradients"])

@@ -75,7 +75,7 @@ def owned_by_python():
 def in_a_bucket(row):
     """The gradients' own memory, from the beginning on; no wrapper leads there, so it is read."""
     if "reducer.gradients" in row.values:
-        parameters = [torch.nn.Parameter(empty(n)) for n in (5_051, 5_059)]
-        reducer = buckets.reducer(parameters, [[0], [1]])
+        parameters = [torch.nn.Parameter(empty(5_051))]
+        reducer = buckets.reducer(parameters, [[0]])
         tensor = buckets.gradients(row, reducer, parameters)
         keep("kept_reducer", (reducer, parameters), value(value(tensor + row["tensor.storage"]) + row["storage.data"]))

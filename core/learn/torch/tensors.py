@@ -254,14 +254,21 @@ def meta(row, first, second):
     find_sizes(row, "meta.size_of", first, second, lambda s: [m for m, _ in metas([*s.leaves, *s.made])])
     find_sizes(row, "meta.view_size_of", first, second, lambda s: [m for m, _ in metas(s.views)])
     row.compared("meta.grad", WORDS, "<Q", lambda s: [(m, t.grad._cdata) for m, t in metas(s.leaves)], first, second)
-    row.compared(
-        "meta.requires_grad",
-        BYTES,
-        "<B",
-        lambda s: [(m, int(t.requires_grad and t.is_leaf)) for m, t in metas(with_meta(s))],
-        first,
-        second,
-    )
+
+    def requires(s):
+        return [(m, int(t.requires_grad and t.is_leaf)) for m, t in metas(with_meta(s))]
+
+    def follows(o, s):
+        # what lay there before may look like it in all of them: some are changed and changed back
+        seen = []
+        for wanted in (True, False):
+            for t in s.stopped:
+                t.requires_grad_(wanted)
+            seen.append(all(value(m + o, "<B") == number for m, number in requires(s)))
+        return all(seen)
+
+    row.find("meta.requires_grad", BYTES, follows, first, second)
+    row.say("meta.requires_grad", lambda: [("word", 1, *case) for case in requires(second)])
     backward = lambda s: [(m, t._base._cdata) for m, t in metas(s.views)] + [(m, b._cdata) for m, b in duals(s, 1)]
     forward = lambda s: [(m, f._cdata) for m, f in duals(s, 2)]
 

@@ -123,7 +123,11 @@ def function_end(function):
 
 def code_sizes(functions, room):
     """{size: where the code says it} of the sizes that these functions hand to operator delete (`mov esi, SIZE`), of those that
-    fit into a chunk with so much room: malloc leaves two open."""
+    fit into a chunk with so much room: malloc leaves two open. Where none does, the chunk is taken for a step larger."""
+    return told_sizes(functions, room) or told_sizes(functions, room - 16)
+
+
+def told_sizes(functions, room):
     fits = {}
     for function in functions:
         if not in_file(function):
@@ -167,6 +171,9 @@ class Row:
     def find(self, name, offsets, agrees, first, second):
         """agrees(offset, objects): is the field there, by all of them?"""
         fits = [offset for offset in offsets if agrees(offset, first)]
+        if len(fits) > 1:
+            # what lay there before may look like it by chance
+            fits = [offset for offset in fits if agrees(offset, second)] or fits
         if not fits:
             self.missing[name] = "fits nowhere"
         elif len(fits) > 1:
