@@ -216,7 +216,7 @@ enum gm_looked gm_sweep_look_at(struct gm_walker *walker, uint64_t target, const
 {
 	const struct gm_walk_type *known =
 	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
-	if (!known)
+	if (!known || !gm_walk_is_counted(walker, head))
 		return GM_NO_OBJECT;
 	/* a tracked one is in the set, even if it holds nothing */
 	if (known->type->atom && known->type->flags & GM_TYPE_FLAG_HAVE_GC)

@@ -99,16 +99,20 @@ void gm_walk_is_atom(struct gm_walker *walker, uint64_t address)
 	*atom_slot(walker, address) = address;
 }
 
+bool gm_walk_is_counted(const struct gm_walker *walker, const uint8_t *head)
+{
+	const struct gm_python_layout *layout = &walker->python->layout;
+	/* what never dies has 32 bits set, and what extensions of older versions have added (3.12: Include/object.h) */
+	uint64_t count = gm_refcount_in(layout, gm_u64_at(head, layout->object_refcount));
+	return count != 0 && count <= UINT64_C(1) << 40;
+}
+
 /* Is it a string, a number or code, or no object at all? `head`: its bytes up to its type. */
 static bool is_atom(struct gm_walker *walker, const uint8_t *head)
 {
-	const struct gm_python_layout *layout = &walker->python->layout;
-	/* a capsule may lead to a table of pointers, of which the second is a class; a count is not as large as the first. What
-	 * never dies has 32 bits set, and what extensions of older versions have added (3.12: Include/object.h) */
-	uint64_t count = gm_refcount_in(layout, gm_u64_at(head, layout->object_refcount));
 	const struct gm_walk_type *type =
-	        gm_walk_type_at(walker, gm_u64_at(head, layout->object_type));
-	return !type || type->type->atom || count == 0 || count > UINT64_C(1) << 40;
+	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
+	return !type || type->type->atom || !gm_walk_is_counted(walker, head);
 }
 
 static bool push_reference(struct gm_walker *walker, struct gm_walk_reference reference)

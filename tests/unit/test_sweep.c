@@ -232,7 +232,8 @@ static size_t all_references(const struct gm_walk_result *result, struct gm_walk
 	return count;
 }
 
-/* Each object refers to the next one, in a pool or not; the last ones to a string and to what is not tracked. */
+/* Each object refers to the next one, in a pool or not; the last ones to a string, to what is not tracked, and to a table
+ * of pointers, of which the second is a class. */
 static void references_are_found_by_number_and_strings_are_left_out(void **state)
 {
 	const struct gm_python_layout *l = &python->layout;
@@ -243,16 +244,19 @@ static void references_are_found_by_number_and_strings_are_left_out(void **state
 	bool whole;
 	set_up();
 	l = &python->layout;
-	uint8_t *text = block(1), *held = block(3);
+	uint8_t *text = block(1), *held = block(3), *table = block(5);
 	put(text, l->object_refcount, 1);
 	put(text, l->object_type, at(it.str_type));
 	put(held, l->object_refcount, 1);
 	put(held, l->object_type, at(it.held_type));
+	put(table, 0, at(text));
+	put(table, 8, at(it.held_type));
 	for (size_t i = 0; i < OBJECTS; i++)
 		place[i] = at(i % 3 ? (void *)block(2 * i) : (void *)it.far[i]) + LINKS;
 	for (size_t i = 0; i < OBJECTS; i++) {
 		uint64_t to = i == OBJECTS - 1   ? at(text)
 		              : i == OBJECTS - 2 ? at(held)
+		              : i == OBJECTS - 3 ? at(table)
 		                                 : place[i + 1];
 		link_up((void *)(uintptr_t)(place[i] - LINKS));
 		put_tuple((void *)(uintptr_t)(place[i] - LINKS), to);
@@ -261,12 +265,12 @@ static void references_are_found_by_number_and_strings_are_left_out(void **state
 	assert_true(whole);
 	assert_true(gm_address_set_number(&objects));
 	assert_null(gm_sweep_references(sweep, &objects, &result));
-	assert_int_equal(all_references(&result, found), OBJECTS - 2);
-	for (size_t i = 0; i < OBJECTS - 2; i++) {
+	assert_int_equal(all_references(&result, found), OBJECTS - 3);
+	for (size_t i = 0; i < OBJECTS - 3; i++) {
 		size_t k = 0;
 		while (k < OBJECTS && gm_address_set_find(&objects, place[k]) != found[i].from)
 			k++;
-		assert_true(k < OBJECTS - 2);
+		assert_true(k < OBJECTS - 3);
 		assert_int_equal(found[i].to, gm_address_set_find(&objects, place[k + 1]));
 		assert_int_equal(found[i].extra, GM_EDGE_ITEM);
 	}
