@@ -216,6 +216,9 @@ const char *gm_python_learned_line(struct gm_python_learned *learned, const char
 		return take_opcode(learned, line);
 	if (!strcmp(kind, "build"))
 		return take_build(learned, line);
+	if (!strcmp(kind, "fields"))
+		return next_number(&line, 1, 1 << 16, &learned->looked_for) ? NULL
+		                                                            : "it is no number";
 	if (strcmp(kind, "hexversion") != 0)
 		return NULL;
 	if (!next_number(&line, 0x03090000, 0x03ffffff, &number) || !at_end(line) || learned->hex)

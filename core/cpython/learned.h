@@ -24,6 +24,7 @@ struct gm_python_learned {
 	uint8_t id[GM_LEARNED_ID]; /* the build that it belongs to */
 	uint32_t id_size;
 	unsigned long hex; /* PY_VERSION_HEX */
+	long looked_for; /* fields that the gpumem which learned it looked for; 0: it does not say */
 	struct gm_python_learned *next;
 };
 
@@ -33,6 +34,7 @@ void gm_python_learned_init(struct gm_python_learned *learned);
  * Takes one line, without its end:
  *   hexversion NUMBER
  *   build HEXADECIMAL
+ *   fields NUMBER
  *   field NAME OFFSET
  *   opcode NUMBER NAME OP RETURNED ARGUMENT BASE CACHES FLAGS|- FORM CONSTANT SLOPE FORM CONSTANT SLOPE
  * Returns NULL, or why it is refused. Lines of other kinds say nothing here.
@@ -62,7 +64,8 @@ struct gm_error *gm_python_learned_parse(
 struct gm_error *gm_python_learned_text(const struct gm_python_learned *learned, char **ret_text);
 /* Keeps a row for later processes as well, under its build. *ret_path: the file, which the caller frees. */
 struct gm_error *gm_python_learned_save(const struct gm_python_learned *learned, char **ret_path);
-/* The row of a build: one that this process has, of the file `layouts` (may be NULL), or one that was kept. NULL: none. */
+/* The row of a build: one that this process has, of the file `layouts` (may be NULL), or one that was kept. NULL: none, or what was kept
+ * is of a gpumem that looked for other fields: it is to be learned again. */
 struct gm_error *gm_python_learned_find(const uint8_t *id, size_t id_size, const char *layouts,
         const struct gm_python_tables **ret_tables);
 

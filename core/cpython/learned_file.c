@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "cpython/cpython.h"
 #include "cpython/learned.h"
+#include "cpython/learned_fields.h"
 #include "image/layouts_file.h"
 
 static const char *take(void *context, const char *line)
@@ -12,21 +13,24 @@ static const char *take(void *context, const char *line)
 	return gm_python_learned_line(context, line);
 }
 
-struct gm_error *gm_python_learned_parse(
+/* NULL: the file has no such section. */
+static struct gm_error *parse_lines(
         const char *path, const char *text, size_t size, struct gm_python_learned **ret_learned)
 {
 	_cleanup_free_ struct gm_python_learned *learned = malloc(sizeof(*learned));
-	const char *field;
 	bool found;
 
 	if (!learned)
 		return &gm_error_no_memory;
 	gm_python_learned_init(learned);
 	gm_try(gm_layouts_parse(path, text, size, "python", take, learned, &found));
-	if (!found) {
-		*ret_learned = NULL;
-		return NULL;
-	}
+	*ret_learned = found ? gm_take(learned) : NULL;
+	return NULL;
+}
+
+static struct gm_error *check(const char *path, struct gm_python_learned *learned)
+{
+	const char *field;
 	const char *why = gm_python_learned_check(learned, &field);
 	if (!why && !learned->id_size)
 		why = "it does not say of which build it is";
@@ -35,6 +39,17 @@ struct gm_error *gm_python_learned_parse(
 		        "%s: %s%s%s: the row cannot be used: remove the file and learn again with "
 		        "`gpumem learn`",
 		        path, field ? field : "", field ? ": " : "", why);
+	return NULL;
+}
+
+struct gm_error *gm_python_learned_parse(
+        const char *path, const char *text, size_t size, struct gm_python_learned **ret_learned)
+{
+	_cleanup_free_ struct gm_python_learned *learned = NULL;
+
+	gm_try(parse_lines(path, text, size, &learned));
+	if (learned)
+		gm_try(check(path, learned));
 	*ret_learned = gm_take(learned);
 	return NULL;
 }
@@ -55,6 +70,7 @@ struct gm_error *gm_python_learned_text(const struct gm_python_learned *learned,
 			fprintf(out, "%02x", learned->id[i]);
 		fprintf(out, "\n");
 	}
+	fprintf(out, "fields %zu\n", gm_learned_field_count);
 	for (size_t i = 0; gm_python_field_name(i); i++) {
 		int32_t value = *gm_python_field(&layout, i);
 		if (value != GM_NO_FIELD)
@@ -120,7 +136,12 @@ struct gm_error *gm_python_learned_find(const uint8_t *id, size_t id_size, const
 		gm_try(gm_layouts_kept_load(name, &path, &text, &size));
 		if (!text)
 			return NULL;
-		gm_try(gm_python_learned_parse(path, text, size, &learned));
+		gm_try(parse_lines(path, text, size, &learned));
+		if (learned && learned->looked_for &&
+		        learned->looked_for != (long)gm_learned_field_count)
+			return NULL;
+		if (learned)
+			gm_try(check(path, learned));
 		if (!is_of(learned, id, id_size))
 			return gm_error_create(GM_CORRUPT,
 			        "%s: it is of another build of CPython: remove it and learn again "

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,11 @@ def test_a_hidden_version_is_learned_once_and_then_read_as_with_the_shipped_row(
             )
             assert shipped.returncode == learned.returncode == 0, learned.stderr
             assert learned.stdout == shipped.stdout and len(learned.stdout) > 20
+        # what a gpumem kept that looked for fewer fields is learned again
+        text = kept.read_text()
+        older = re.sub(r"field frame_code .*\n", "", re.sub(r"fields \d+\n", "fields 60\n", text[: text.rindex("end ")]))
+        kept.write_text(older + f"end {zlib.crc32(older.encode()):08x}\n")
+        assert "gpumem: learned CPython " in ask(hidden).stderr and kept.read_text() == text
         # a kept file that was edited is refused, with what to do
         kept.write_text(kept.read_text().replace("field frame_code ", "field frame_code 8", 1))
         assert f"{kept}: line " in ask(hidden).stderr
