@@ -448,6 +448,8 @@ static int prepare(const char *settings)
 
 int gpumem_agent_start(const char *settings)
 {
+	if (!gm_agent_clock_allowed())
+		return 3;
 	if (!gm_agent_change_begin())
 		return 2;
 	int result = prepare(settings);

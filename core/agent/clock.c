@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -47,6 +48,13 @@ void gm_agent_clock_begin(void)
 		close(fd);
 	}
 	usable = strcmp(source, "tsc\n") == 0;
+}
+
+bool gm_agent_clock_allowed(void)
+{
+	int how = PR_TSC_ENABLE;
+
+	return prctl(PR_GET_TSC, &how) != 0 || how != PR_TSC_SIGSEGV;
 }
 
 static void measure(uint64_t ticks)

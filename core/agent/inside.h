@@ -17,6 +17,8 @@ void gm_agent_change_end(void);
 
 /* clock.c: ns since the epoch */
 void gm_agent_clock_begin(void);
+/* False: a look at the clock would end the thread (PR_SET_TSC). */
+bool gm_agent_clock_allowed(void);
 uint64_t gm_agent_now(void);
 
 /* block.c */

@@ -215,6 +215,11 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is being recorded already: `gpumem detach %d` ends that",
 		        pid, pid);
+	if (injected->result == 3)
+		return gm_error_create(GM_TARGET,
+		        "process %d: it may not read the processor's counter (PR_SET_TSC), which "
+		        "every look at the clock does: allow it there",
+		        pid);
 	if (injected->result != 0)
 		return gm_error_create(GM_TARGET,
 		        "process %d: the agent is in it and cannot record into %s: the program's "

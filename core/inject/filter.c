@@ -268,8 +268,25 @@ static struct gm_error *error_hurts(pid_t pid, const char *call)
 	        pid, call);
 }
 
+/* Its own handler gets its system calls where it says so; the agent's would end it, as signals are blocked meanwhile. */
+static bool dispatches(pid_t thread)
+{
+	enum { GET_CONFIG = 0x4211 }; /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, since Linux 6.4 */
+	struct {
+		uint64_t mode, selector, offset, length;
+	} config = {0};
+	void *size = (void *)(uintptr_t)sizeof(config);
+	return ptrace((enum __ptrace_request)GET_CONFIG, thread, size, &config) == 0 && config.mode;
+}
+
 struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread)
 {
+	if (dispatches(thread->id))
+		return gm_error_create(GM_TARGET,
+		        "process %d: it handles its own system calls "
+		        "(PR_SET_SYSCALL_USER_DISPATCH), "
+		        "and would get the agent's: start it with `gpumem run`",
+		        thread->pid);
 	/* Those that we have ourselves, as everything in a container has: what it is of them, we are. */
 	if (!gm_inject_has_filters(thread->id))
 		return NULL;

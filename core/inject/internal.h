@@ -127,13 +127,21 @@ struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_
 struct gm_error *gm_inject_copy(
         const struct gm_inject_identity *identity, int64_t descriptor, const char *agent);
 
+/* ---- frozen.c ---- */
+
+/* GM_TARGET where the process's control group is frozen. */
+struct gm_error *gm_inject_frozen_check(pid_t pid);
+
 /* ---- filter.c ---- */
 
 struct sock_filter;
 
 /* Whether the thread has seccomp filters that we have not ourselves. */
 bool gm_inject_has_filters(pid_t thread);
-/* GM_TARGET where a filter of the stopped thread would end it at one of the agent's system calls, or where that is not known. */
+/*
+ * GM_TARGET where a filter of the stopped thread, or its dispatch of system calls (PR_SET_SYSCALL_USER_DISPATCH), would end it
+ * at one of the agent's system calls, or where that is not known.
+ */
 struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread);
 /* Whether a filter would, or might: *ret_call is the system call's name. */
 bool gm_inject_filter_hurts(const struct sock_filter *code, size_t count, const char **ret_call);

@@ -54,7 +54,7 @@ static struct gm_error *check_program(pid_t pid)
 		        "system call: start it "
 		        "with `gpumem run`",
 		        pid);
-	return NULL;
+	return gm_inject_frozen_check(pid);
 }
 
 struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symbols)

@@ -323,6 +323,15 @@ static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instructi
 	return STOPPED;
 }
 
+/* It did not come to where it was sent: its control group was frozen meanwhile, say. As it was, it is let go. */
+static void take_back(const struct gm_inject_thread *thread)
+{
+	int status;
+	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
+	if (wait_until(thread->id, gm_inject_now() + 1, &status) == STOPPED)
+		put_back(thread);
+}
+
 struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
         long number, const uint64_t arguments[6], int64_t *ret_value)
 {
@@ -344,6 +353,8 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 		stop = come_to_rest(thread);
 	if (stop == ENDED)
 		return error_ended(thread);
+	if (stop == LATE)
+		take_back(thread);
 	if (!done || stop != STOPPED)
 		return gm_error_create(GM_TARGET,
 		        "process %d: a system call in its thread %d did not end: try again",
