@@ -196,14 +196,14 @@ static size_t extended_size(uint64_t features, size_t most)
 }
 
 /* Not by restart_syscall: rt_sigreturn makes the kernel forget what that would go on with. */
-void gm_inject_restart(struct user_regs_struct *registers)
+void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers)
 {
 	int64_t result = (int64_t)registers->rax;
 	if ((int64_t)registers->orig_rax < 0 ||
 	        (result != -ERESTARTSYS && result != -ERESTARTNOINTR && result != -ERESTARTNOHAND &&
 	                result != -ERESTART_RESTARTBLOCK))
 		return;
-	registers->rax = registers->orig_rax;
+	registers->rax = thread->call;
 	registers->rip -= 2;
 }
 
@@ -211,7 +211,7 @@ void gm_inject_fill_frame(
         struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread)
 {
 	struct user_regs_struct r = thread->registers;
-	gm_inject_restart(&r);
+	gm_inject_restart(thread, &r);
 	struct frame frame = {
 	        .flags = UC_SIGCONTEXT_SS,
 	        .stack.ss_flags = SS_DISABLE,

@@ -44,6 +44,7 @@ struct gm_inject_thread {
 	struct user_regs_struct registers;
 	uint64_t mask; /* of blocked signals */
 	int signal;    /* on its way to the thread: it gets it when it goes on */
+	uint64_t call; /* the system call that was interrupted, as the program made it */
 	size_t extended_size;
 	uint8_t extended[GM_INJECT_EXTENDED_MAX] __attribute__((aligned(64)));
 };
@@ -112,7 +113,7 @@ struct gm_inject_block {
 /* The code: its bytes, and where the stopped thread begins within them. */
 const void *gm_inject_code(size_t *ret_size);
 /* Registers with which an interrupted system call begins again without the kernel's doing: a sleep anew. */
-void gm_inject_restart(struct user_regs_struct *registers);
+void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers);
 /* Fills in the frame that puts the thread back without us; `address`: of the block in the process. */
 void gm_inject_fill_frame(
         struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread);

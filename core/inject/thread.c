@@ -110,6 +110,24 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 	        pid);
 }
 
+/*
+ * Who was interrupted once before (by a debugger, by another try of ours) goes on by restart_syscall: which call it was is in
+ * the instruction before, "mov $NUMBER, %eax; syscall", where the C library has it so.
+ */
+static uint64_t interrupted_call(pid_t id, const struct user_regs_struct *registers)
+{
+	uint8_t code[8];
+	errno = 0;
+	long bytes = ptrace(PTRACE_PEEKTEXT, id, (void *)(uintptr_t)(registers->rip - 7), NULL);
+	memcpy(code, &bytes, sizeof(code));
+	if (registers->orig_rax != SYS_restart_syscall || errno || code[0] != 0xb8 ||
+	        code[5] != 0x0f || code[6] != 0x05)
+		return registers->orig_rax;
+	uint32_t number;
+	memcpy(&number, code + 1, sizeof(number));
+	return number;
+}
+
 /* All that is to be put back. */
 static bool look(struct gm_inject_thread *thread)
 {
@@ -121,6 +139,8 @@ static bool look(struct gm_inject_thread *thread)
 	                     &extended) == 0;
 	thread->extended_size = known ? extended.iov_len : 0;
 	thread->signal = 0;
+	if (known)
+		thread->call = interrupted_call(thread->id, &thread->registers);
 	return known;
 }
 
@@ -278,7 +298,7 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 {
 	struct user_regs_struct registers = thread->registers;
 	/* should we be killed just here */
-	gm_inject_restart(&registers);
+	gm_inject_restart(thread, &registers);
 	registers.orig_rax = UINT64_MAX; /* no system call now */
 	if (!put_back_as(thread, &registers))
 		return ENDED;

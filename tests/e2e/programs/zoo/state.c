@@ -43,8 +43,8 @@ static int tasks, files, status;
 void state_prepare(void)
 {
 	tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	files = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	files = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	status = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
 	if (tasks < 0 || files < 0 || status < 0)
 		wrong("/proc cannot be opened");
 }

@@ -342,7 +342,7 @@ static void *end_later(void *argument)
 		sched_yield();
 	nanosleep(&soon, NULL);
 	if (argument)
-		execl("/proc/self/exe", "zoo", "work=sleep", "quiet=1", NULL);
+		execl("/proc/thread-self/exe", "zoo", "work=sleep", "quiet=1", NULL);
 	_exit(argument ? 126 : 0);
 }
 
