@@ -1,11 +1,10 @@
 #include "ask/recording.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/image.h"
 #include "log/format.h"
 #include "spool/spool.h"
@@ -13,12 +12,10 @@
 static bool is_recording(const char *path)
 {
 	char magic[8];
-	struct stat about;
 	if (gm_spool_is(path))
 		return true;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-	       read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+	_cleanup_close_ int fd = gm_regular_file_open(path);
+	return fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
 	       memcmp(magic, GM_LOG_MAGIC, sizeof(magic)) == 0;
 }
 

@@ -3,13 +3,13 @@
  * .rodata.
  */
 #include <ctype.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
 
 #include "base/allocation.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "cpython/locate.h"
 
 static Elf *open_elf(const struct gm_image *image, const char *path, int *ret_fd)
@@ -22,7 +22,7 @@ static Elf *open_elf(const struct gm_image *image, const char *path, int *ret_fd
 		return NULL;
 	}
 	elf_version(EV_CURRENT);
-	*ret_fd = open(real, O_RDONLY | O_CLOEXEC);
+	*ret_fd = gm_regular_file_open(real);
 	return *ret_fd < 0 ? NULL : elf_begin(*ret_fd, ELF_C_READ_MMAP, NULL);
 }
 

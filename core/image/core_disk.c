@@ -1,13 +1,13 @@
 #include "image/core_disk.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/mapped_file.h"
 #include "image/page_cache.h"
 
@@ -79,9 +79,8 @@ static enum gm_file_state compare(
 static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file, char *path)
 {
 	_cleanup_free_ char *place = path;
-	_cleanup_close_ int fd = place ? open(place, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	struct stat status;
-	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+	_cleanup_close_ int fd = place ? gm_regular_file_open(place) : -1;
+	if (fd < 0)
 		return false;
 	file->state = compare(disk->core, file, fd);
 	if (file->state != GM_FILE_SAME)
@@ -135,7 +134,7 @@ bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_di
 static int open_file(struct gm_disk_file *file)
 {
 	if (file && file->found && file->fd < 0)
-		file->fd = open(file->found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		file->fd = gm_regular_file_open(file->found);
 	return file ? file->fd : -1;
 }
 

@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -11,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/core_file.h"
 #include "image/core_notes.h"
 #include "image/core_out.h"
@@ -206,7 +206,7 @@ static void read_from_file(struct writing *writing, uint64_t start, size_t count
 		if (fd < 0 && mapping && mapping->path[0] == '/')
 			gm_error_destroy(gm_image_file_path(writing->image, mapping->path, &path));
 		if (path)
-			fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+			fd = gm_regular_file_open(path);
 		struct stat status;
 		uint8_t *page = writing->buffer + i * GM_PAGE_SIZE;
 		if (read_own_vdso(mapping, start + i * GM_PAGE_SIZE, page)) {

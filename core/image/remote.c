@@ -1,12 +1,12 @@
 #include "image/remote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "image/build_id.h"
 #include "image/fetched.h"
 #include "image/internal.h"
@@ -141,9 +141,11 @@ static bool disk_bytes(void *context, uint64_t offset, void *buffer, size_t size
 /* Whether a file here is the one that is mapped there. `mapped` NULL: it is not mapped, so any will do. */
 static bool is_it(const struct gm_image *image, const struct gm_mapping *mapped, const char *here)
 {
-	_cleanup_close_ int fd = open(here, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || !mapped)
-		return fd >= 0;
+	if (!mapped)
+		return access(here, R_OK) == 0; /* or a folder */
+	_cleanup_close_ int fd = gm_regular_file_open(here);
+	if (fd < 0)
+		return false;
 	struct first_mapping first = {(struct gm_image *)image, mapped->start, mapped->end};
 	struct gm_build_id ours = {0}, theirs = {0};
 	if (gm_build_id_read(memory_bytes, &first, &theirs))

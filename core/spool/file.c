@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <linux/magic.h>
@@ -7,15 +6,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "spool/internal.h"
 
 bool gm_spool_is(const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat status;
+	_cleanup_close_ int fd = gm_regular_file_open(path);
 	char magic[8];
-	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-	       pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
 	       memcmp(magic, GM_AGENT_MAGIC, sizeof(magic)) == 0;
 }
 
@@ -48,7 +46,7 @@ struct gm_error *gm_spool_check(struct gm_spool_file *file)
 bool gm_spool_is_final(const char *path)
 {
 	struct gm_agent_file_header header;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = gm_regular_file_open(path);
 	return fd >= 0 && pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
 	       header.state != GM_AGENT_RUNS && !gm_spool_runs(&header);
 }
@@ -98,9 +96,10 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 
 static struct gm_error *open_file(struct gm_spool_file *file)
 {
-	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	file->fd = gm_regular_file_open(file->path);
 	if (file->fd < 0)
-		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
+		return gm_error_create(GM_CORRUPT, "%s: cannot be read: %s", file->path,
+		        gm_regular_file_why(errno));
 	gm_try(map(file, file->fd));
 	if (file->header.ring)
 		return gm_spool_ring_copy(file);

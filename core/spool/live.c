@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "spool/replay.h"
 
 /* Address space for what comes; nothing of it is used before the file has grown there. */
@@ -260,7 +261,7 @@ struct gm_error *gm_spool_live_open(
 	}
 	live->file.path = live->path;
 	live->memory = -1;
-	live->file.fd = open(path, O_RDONLY | O_CLOEXEC);
+	live->file.fd = gm_regular_file_open(path);
 	live->mapped = (size_t)1 << GROWTH_SHIFT;
 	struct stat status;
 	void *bytes = MAP_FAILED;

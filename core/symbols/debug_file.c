@@ -1,11 +1,11 @@
 #include "symbols/debug_file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 
 static bool same_build(const struct gm_elf *left, const struct gm_elf *right)
 {
@@ -16,8 +16,8 @@ static bool same_build(const struct gm_elf *left, const struct gm_elf *right)
 /* CRC-32 as .gnu_debuglink has it (gdb's manual, "Debugging Information in Separate Files"). */
 static bool checksum_file(const char *path, uint32_t *ret_checksum)
 {
-	_cleanup_fclose_ FILE *stream = fopen(path, "rbe");
-	if (!stream)
+	_cleanup_close_ int fd = gm_regular_file_open(path);
+	if (fd < 0)
 		return false;
 	uint32_t table[256];
 	for (uint32_t i = 0; i < 256; i++) {
@@ -28,12 +28,13 @@ static bool checksum_file(const char *path, uint32_t *ret_checksum)
 	}
 	uint32_t checksum = UINT32_MAX;
 	uint8_t bytes[16 << 10];
-	for (size_t got; (got = fread(bytes, 1, sizeof(bytes), stream)) > 0;) {
-		for (size_t i = 0; i < got; i++)
+	ssize_t got;
+	while ((got = read(fd, bytes, sizeof(bytes))) > 0) {
+		for (ssize_t i = 0; i < got; i++)
 			checksum = checksum >> 8 ^ table[(checksum ^ bytes[i]) & 255];
 	}
 	*ret_checksum = ~checksum;
-	return !ferror(stream);
+	return got == 0;
 }
 
 static struct gm_elf *open_candidate(

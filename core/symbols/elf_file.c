@@ -1,12 +1,11 @@
 #include "symbols/elf_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/allocation.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 
 static struct gm_error *error_corrupt(const char *path, const char *why)
 {
@@ -106,13 +105,11 @@ static struct gm_error *open_elf(Elf *elf, const char *path, struct gm_elf *file
 struct gm_error *gm_elf_open(const char *path, struct gm_elf **ret_file)
 {
 	elf_version(EV_CURRENT);
-	/* Not blocking: a hostile path may be a pipe. */
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = gm_regular_file_open(path);
+	if (fd < 0 && errno == EINVAL)
+		return error_corrupt(path, gm_regular_file_why(EINVAL));
 	if (fd < 0)
 		return gm_error_os(GM_TARGET, errno, "%s: it cannot be opened", path);
-	struct stat status;
-	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-		return error_corrupt(path, "it is no regular file");
 	struct gm_elf *file = calloc(1, sizeof(*file));
 	if (!file || !(file->path = strdup(path))) {
 		gm_elf_close(file);

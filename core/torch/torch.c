@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/regular_file.h"
 #include "image/layouts_file.h"
 #include "torch/internal.h"
 #include "torch/names.h"
@@ -53,17 +54,18 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	if (asprintf(&beside, "%.*sversion.py", (int)(end - c10->path), c10->path) < 0)
 		return &gm_error_no_memory;
 	gm_try(gm_image_file_path(torch->image, beside, &path));
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	if (!file)
+	_cleanup_close_ int file = gm_regular_file_open(path);
+	if (file < 0)
 		return gm_error_create(GM_TARGET,
 		        "PyTorch's version is not known: %s: %s: gpumem needs it to know the "
 		        "layouts; "
 		        "an installation from a wheel has that file",
-		        beside, strerror(errno));
+		        beside, gm_regular_file_why(errno));
 	_cleanup_free_ char *text = malloc(MAX_VERSION_FILE + 1);
 	if (!text)
 		return &gm_error_no_memory;
-	text[fread(text, 1, MAX_VERSION_FILE, file)] = 0;
+	ssize_t size = read(file, text, MAX_VERSION_FILE);
+	text[size > 0 ? size : 0] = 0;
 	if (!parse_version(text, torch->version, sizeof(torch->version)))
 		return gm_error_create(GM_TARGET,
 		        "PyTorch's version is not known: %s has no __version__: gpumem needs it to "
