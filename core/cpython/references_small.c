@@ -125,6 +125,9 @@ static const struct small_type {
         {"_asyncio.Task", {{120, "waits for"}, {128, "coroutine"}, {136, "name"}, {144, "context"}},
                 0x030e},
         {"_asyncio.FutureIter", {{16, "future"}}},
+        {"TaskWakeupMethWrapper", {{16, "task"}}, 0, 0x0309},
+        {"TaskStepMethWrapper", {{16, "task"}, {24, "argument"}}},
+        {"_asyncio.TaskStepMethWrapper", {{16, "task"}, {24, "argument"}}},
         {"anext_awaitable", {{16, "awaited"}, {24, "default"}}},
         /* Objects/memoryobject.c: PyMemoryViewObject.mbuf, _PyManagedBufferObject.master.obj */
         {"memoryview", {{24, "buffer"}}},
