@@ -1,5 +1,6 @@
 #include "image/core_unpack.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,9 +113,23 @@ static struct gm_error *put_run(struct unpacked *unpacked, const uint8_t *bytes,
 	return room_of(unpacked->fd) < ROOM_LEFT ? error_room(unpacked) : NULL;
 }
 
+/* Is it a core, as far as its first bytes are in this piece? What is none is not decompressed to its end. */
+static bool may_be_core(const struct unpacked *unpacked, const uint8_t *bytes, size_t size)
+{
+	size_t have = unpacked->length < SELFMAG ? (size_t)unpacked->length : SELFMAG;
+	size_t more = size < SELFMAG - have ? size : SELFMAG - have;
+	return memcmp(bytes, &ELFMAG[have], more) == 0;
+}
+
 /* Pages that are zero stay holes. */
 static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, size_t size)
 {
+	if (!may_be_core(unpacked, bytes, size))
+		return gm_error_create(GM_CORRUPT,
+		        "%s: offset 0x0: what is compressed there is no core: it does not begin as "
+		        "an ELF "
+		        "file",
+		        unpacked->path);
 	while (size > 0) {
 		size_t run = 0, piece = 0;
 		while (run < size) {

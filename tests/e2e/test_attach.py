@@ -204,7 +204,7 @@ def test_attaching_twice_and_detaching_twice_is_refused(spawn, run_gpumem, busy,
     assert process.returncode == 0
 
 
-def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_path):
+def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_path, wait_for):
     source = tmp_path / "static.c"
     source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts("begun"); fflush(stdout); pause(); }\n')
     static = build(source, tmp_path / "static", "-static")
@@ -213,6 +213,7 @@ def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_pat
     process.kill()
     stopped = start(spawn, [busy, "sleep"])
     os.kill(stopped.pid, signal.SIGSTOP)
+    wait_for(lambda: "\nState:\tT" in Path(f"/proc/{stopped.pid}/status").read_text(), timeout=600)
     assert f"kill -CONT {stopped.pid}" in run_gpumem("attach", "--timeout", "600", stopped.pid).check(4).err
     os.kill(stopped.pid, signal.SIGCONT)
     assert "no agent is in it" in run_gpumem("detach", "--timeout", "600", stopped.pid).check(4).err

@@ -4,6 +4,7 @@ once, and is asked through one door."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -27,7 +28,7 @@ class Held:
     def __init__(self, python, modules, env, cwd):
         command = [python, "-W", "ignore", table.HERE / "hold.py", *modules]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env, cwd=cwd
+            command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env, cwd=cwd, start_new_session=True
         )
         line = self.process.stdout.readline()
         while line and not line.startswith("{"):  # gloo says on standard output that it is connected
@@ -36,7 +37,8 @@ class Held:
         self.facts = json.loads(line)
 
     def end(self):
-        self.process.kill()
+        # from CPython 3.14 on a server of multiprocessing's forks its processes, and outlives it
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 

@@ -179,6 +179,29 @@ static void damage_is_refused_with_its_place_or_gives_a_core(void **state)
 	}
 }
 
+/* 1 GiB of zeros in some KB, and others. */
+static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
+{
+	enum { PIECES = 1024 };
+	_cleanup_free_ char *room = malloc(SIZE + (1 << 20)), *zeros = calloc(1, 1 << 20);
+	assert_non_null(room);
+	assert_non_null(zeros);
+	size_t size = 0;
+	for (int i = 0; i < PIECES; i++)
+		size += zstd_of(zeros, 1 << 20, room + size);
+	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+	/* the first bytes may come one by one */
+	size = zstd_of(core, 1, room);
+	size += zstd_of(core + 1, SIZE - 1, room + size);
+	assert_reads_the_same(write_file(room, size));
+	zeros[0] = 0x7f;
+	size = zstd_of(zeros, 1, room);
+	size += zstd_of(zeros + 1, 4, room + size);
+	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+	size = gzip_of(zeros, 1 << 20, room);
+	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+}
+
 static void where_the_disk_is_too_small_that_is_told(void **state)
 {
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
@@ -225,6 +248,7 @@ int main(void)
 	        cmocka_unit_test(frames_one_after_another_are_one_core),
 	        cmocka_unit_test(cut_anywhere_it_is_refused_as_cut),
 	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
+	        cmocka_unit_test(what_does_not_begin_as_a_core_is_not_decompressed),
 	        cmocka_unit_test(where_the_disk_is_too_small_that_is_told),
 	        cmocka_unit_test(progress_is_told_up_to_the_end),
 	};
