@@ -17,6 +17,7 @@
 
 enum {
 	STOP_SECONDS_MILLI = 200, /* a thread that does not stop so soon is in the kernel */
+	STEP_SECONDS = 60,
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
@@ -260,7 +261,9 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 			return false;
 		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
 			return false;
-		if (wait_until(thread->id, gm_inject_now() + 1, &status) != STOPPED)
+		/* It cannot be let go before its step ends: the SIGTRAP would be the program's. That is as soon as the
+		 * machine has time for it. */
+		if (wait_until(thread->id, gm_inject_now() + STEP_SECONDS, &status) != STOPPED)
 			return false;
 		if (!is_event_stop(status) && !is_step(thread->id, status)) {
 			/* One on its way: its handler may block ours, so it gets it when it goes on. */
