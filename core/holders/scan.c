@@ -17,7 +17,8 @@ enum {
 	PIECE = GM_KEPT_CHUNK, /* read and compared at once: stays in the second-level cache */
 	PIECE_WORDS = PIECE / 8,
 	PIECE_PAGES = PIECE / PAGE,
-	SPAN = 16, /* pieces that a visitor sees at once */
+	SPAN = 16,                  /* pieces that a visitor sees at once */
+	STRETCH = 4 * GM_SCAN_AREA, /* that was never touched: not gone through */
 	MAX_THREADS = 8,
 };
 
@@ -90,6 +91,27 @@ static bool add_area(
 	return true;
 }
 
+/* As above, without long stretches that were never touched. */
+static bool add_touched(
+        struct scan *scan, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
+{
+	const uint64_t in_page = PAGE - 1, in_stretch = STRETCH - 1;
+	while (start < end) {
+		uint64_t touched = gm_image_next_touched(
+		        scan->image, start & ~in_page, (end + in_page) & ~in_page);
+		if (touched >= end)
+			break;
+		if ((touched & ~in_stretch) > start)
+			start = touched & ~in_stretch;
+		uint64_t next = (start | in_stretch) + 1;
+		next = next < end ? next : end;
+		if (!add_area(scan, mapping, start, next))
+			return false;
+		start = next;
+	}
+	return true;
+}
+
 /* A mapping without what is left out of it. */
 static bool add_areas(struct scan *scan, const struct gm_mapping *mapping)
 {
@@ -99,11 +121,11 @@ static bool add_areas(struct scan *scan, const struct gm_mapping *mapping)
 		const struct gm_range *out = &options->left_out[i];
 		if (out->end <= start || out->start >= mapping->end)
 			continue;
-		if (out->start > start && !add_area(scan, mapping, start, out->start))
+		if (out->start > start && !add_touched(scan, mapping, start, out->start))
 			return false;
 		start = out->end;
 	}
-	return start >= mapping->end || add_area(scan, mapping, start, mapping->end);
+	return start >= mapping->end || add_touched(scan, mapping, start, mapping->end);
 }
 
 static struct gm_error *find_areas(struct scan *scan)

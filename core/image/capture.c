@@ -192,6 +192,25 @@ static bool captured_touched(struct gm_image *image, uint64_t start, uint64_t en
 	return true;
 }
 
+static uint64_t captured_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
+{
+	const struct captured *captured = find(image->capture, start);
+	if (!captured || end > captured->area.end) {
+		const struct gm_image_kind *under = image->capture->under;
+		return under->next_touched ? under->next_touched(image, start, end) : start;
+	}
+	const uint64_t *touched = captured->area.touched;
+	uint64_t page = (start - captured->area.start) / PAGE;
+	uint64_t last = (end - captured->area.start) / PAGE;
+	while (page < last && !is_there(captured, page)) {
+		page++;
+		while (page % PAGES_PER_WORD == 0 && page < last &&
+		        touched[page / PAGES_PER_WORD] == 0)
+			page += PAGES_PER_WORD;
+	}
+	return page < last ? captured->area.start + page * PAGE : end;
+}
+
 static uint64_t captured_resident(struct gm_image *image)
 {
 	return image->capture->bytes;
@@ -232,6 +251,7 @@ static const struct gm_image_kind captured_kind = {
         .read = captured_read,
         .read_many = captured_read_many,
         .touched = captured_touched,
+        .next_touched = captured_next_touched,
         .resident = captured_resident,
         .explain = captured_explain,
         .check_there = captured_check_there,

@@ -66,8 +66,9 @@ bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *
 	_cleanup_free_ struct gm_range *ranges = malloc(RANGES_PER_STEP * sizeof(*ranges));
 	if (!ranges)
 		return false;
-	for (uint64_t at = area->start; at < area->end; at += STEP) {
-		uint64_t end = area->end - at < STEP ? area->end : at + STEP;
+	for (uint64_t at = area->start, end; at < area->end; at = end) {
+		at = gm_image_next_touched(image, at, area->end);
+		end = area->end - at < STEP ? area->end : at + STEP;
 		size_t count = gm_image_touched(image, at, end, ranges, RANGES_PER_STEP);
 		for (size_t i = 0; i < count; i++) {
 			*bytes += ranges[i].end - ranges[i].start;

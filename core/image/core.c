@@ -282,6 +282,7 @@ static const struct gm_image_kind core_kind = {
         .lend = gm_core_lend,
         .lend_end = gm_core_lend_end,
         .touched = gm_core_touched,
+        .next_touched = gm_core_next_touched,
         .resident = gm_core_resident,
         .explain = core_explain,
         .refresh = core_refresh,

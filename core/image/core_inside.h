@@ -33,6 +33,7 @@ size_t gm_core_read(
 void gm_core_read_many(struct gm_image *image, struct gm_read *reads, size_t count);
 bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struct gm_range *ranges,
         size_t max, size_t *ret_count);
+uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
 uint64_t gm_core_resident(struct gm_image *image);
 bool gm_core_lend_begin(struct gm_image *image);
 bool gm_core_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);

@@ -78,22 +78,41 @@ bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped)
 	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
 }
 
-/* What is behind a segment's saved bytes was never touched, where the core says so, or is a file's. */
+/* The segment at `address`, if the core says that what is behind its saved bytes was never touched, or is a file's. */
+static const struct gm_core_segment *segment_that_tells(const struct core *core, uint64_t address)
+{
+	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
+	bool tells = segment && (segment->zero_tail || gm_core_is_as_on_disk(gm_core_file_mapped(
+	                                                       &core->file, segment->start)));
+	return tells ? segment : NULL;
+}
+
+static uint64_t saved_pages_end(const struct gm_core_segment *segment)
+{
+	return (segment->start + segment->saved + GM_PAGE_SIZE - 1) & ~(uint64_t)(GM_PAGE_SIZE - 1);
+}
+
 bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struct gm_range *ranges,
         size_t max, size_t *ret_count)
 {
-	const struct gm_core_segment *segment = gm_core_file_segment(&core_of(image)->file, start);
-	if (!segment || end > segment->end ||
-	        !(segment->zero_tail || gm_core_is_as_on_disk(gm_core_file_mapped(
-	                                        &core_of(image)->file, segment->start))))
+	const struct gm_core_segment *segment = segment_that_tells(core_of(image), start);
+	if (!segment || end > segment->end)
 		return false;
-	uint64_t saved = (segment->start + segment->saved + GM_PAGE_SIZE - 1) &
-	                 ~(uint64_t)(GM_PAGE_SIZE - 1);
+	uint64_t saved = saved_pages_end(segment);
 	end = end < saved ? end : saved;
 	*ret_count = start < end && max > 0;
 	if (*ret_count)
 		ranges[0] = (struct gm_range){start, end};
 	return true;
+}
+
+uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
+{
+	const struct gm_core_segment *segment;
+	while (start < end && (segment = segment_that_tells(core_of(image), start)) &&
+	        start >= saved_pages_end(segment))
+		start = segment->end;
+	return start < end ? start : end;
 }
 
 /* --- without copying ------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "image/page_cache.h"
+#include "image/pagemap.h"
 
 enum {
 	/* An untouched stretch this long becomes a part of its own, with no place in the file: reserved address
@@ -13,28 +14,20 @@ enum {
 	LONG_GAP = 16 << 20,
 };
 
-/* Bits of an entry of /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst). */
-#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
-#define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
-#define PAGEMAP_FILE_OR_SHARED (UINT64_C(1) << 61)
-
 void gm_core_plan_pages(
         const struct gm_core_plan *plan, uint64_t start, size_t count, uint8_t *ret_states)
 {
 	uint64_t entries[GM_PAGES_AT_ONCE];
-	ssize_t size = (ssize_t)(count * sizeof(*entries));
-	if (plan->pagemap < 0 ||
-	        pread(plan->pagemap, entries, (size_t)size,
-	                (off_t)(start / GM_PAGE_SIZE * sizeof(*entries))) != size) {
+	if (!gm_pagemap_read(plan->pagemap, start, count, entries)) {
 		memset(ret_states, GM_PAGE_TOUCHED, count);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
 		ret_states[i] =
-		        (uint8_t)((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)
+		        (uint8_t)((entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED)
 		                                  ? GM_PAGE_TOUCHED
 		                                  : 0) |
-		                  (entries[i] & PAGEMAP_FILE_OR_SHARED ? GM_PAGE_OF_FILE : 0));
+		                  (entries[i] & GM_PAGEMAP_FILE_OR_SHARED ? GM_PAGE_OF_FILE : 0));
 }
 
 static bool add_part(struct gm_core_plan *plan, const struct gm_mapping *mapping, uint64_t start,
@@ -129,11 +122,20 @@ static uint8_t state_at(struct walk *walk, uint64_t page)
 	return walk->states[(page - walk->first) / GM_PAGE_SIZE];
 }
 
+/* Over a page that is not wanted; where none of those that were looked at is left, to the next one that was touched. */
+static void pass_over(struct walk *walk)
+{
+	walk->at += GM_PAGE_SIZE;
+	if (walk->at == walk->first + walk->count * GM_PAGE_SIZE)
+		walk->at = gm_pagemap_next_touched(walk->plan->pagemap, walk->at, walk->end);
+}
+
+/* Only what was touched is ever wanted. */
 static bool next_run(
         struct walk *walk, bool (*wanted)(uint8_t state), uint64_t *ret_start, uint64_t *ret_end)
 {
 	while (walk->at < walk->end && !wanted(state_at(walk, walk->at)))
-		walk->at += GM_PAGE_SIZE;
+		pass_over(walk);
 	if (walk->at >= walk->end)
 		return false;
 	*ret_start = walk->at;

@@ -133,6 +133,11 @@ size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
 	return 1;
 }
 
+uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
+{
+	return image->kind->next_touched ? image->kind->next_touched(image, start, end) : start;
+}
+
 uint64_t gm_image_resident(struct gm_image *image)
 {
 	return image->kind->resident ? image->kind->resident(image) : 0;

@@ -149,6 +149,12 @@ enum { GM_TOUCHED_MOST = 1 << 20 };
 size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ret_ranges, size_t max);
 
+/*
+ * The first page of [start, end), whole pages of one mapping, that was touched: `end` if none was, `start` if the image
+ * cannot tell. By it a walk through memory leaves out address space that was reserved and never used.
+ */
+uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
+
 /* About how much of what a program can write to there is to read; 0: not known. */
 uint64_t gm_image_resident(struct gm_image *image);
 

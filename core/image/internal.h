@@ -37,6 +37,8 @@ struct gm_image_kind {
 	/* As gm_image_touched(); false: it cannot tell. NULL: never can. */
 	bool (*touched)(struct gm_image *image, uint64_t start, uint64_t end,
 	        struct gm_range *ranges, size_t max, size_t *ret_count);
+	/* As gm_image_next_touched(); NULL: it cannot tell. */
+	uint64_t (*next_touched)(struct gm_image *image, uint64_t start, uint64_t end);
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
 	/* Between begin and end: as gm_image_loan(). `begin` says whether there is something to lend this time. NULL, all

@@ -21,6 +21,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "image/numbers.h"
+#include "image/pagemap.h"
 #include "image/registers.h"
 
 enum {
@@ -244,15 +245,19 @@ static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
 	for (uint64_t at = start; at < end;) {
 		size_t pages = (size_t)((end - at) / PAGE);
 		pages = pages < AT_ONCE ? pages : AT_ONCE;
-		if (pages == 0 || pread(live_of(image)->pagemap, entries, pages * 8,
-		                          (off_t)(at / PAGE * 8)) != (ssize_t)(pages * 8))
+		if (pages == 0 || !gm_pagemap_read(live_of(image)->pagemap, at, pages, entries))
 			return false;
 		for (size_t i = 0; i < pages; i++, at += PAGE)
-			if (entries[i] >> 62) /* present (63) or swapped (62) */
+			if (entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED))
 				gm_ranges_add_page(ranges, &count, max, at);
 	}
 	*ret_count = count;
 	return true;
+}
+
+static uint64_t live_next_touched(struct gm_image *image, uint64_t start, uint64_t end)
+{
+	return gm_pagemap_next_touched(live_of(image)->pagemap, start, end);
 }
 
 /* RssAnon and what was swapped (proc(5), /proc/PID/status), in kB. */
@@ -474,6 +479,7 @@ static const struct gm_image_kind live_kind = {
         .read = live_read,
         .read_many = live_read_many,
         .touched = live_touched,
+        .next_touched = live_next_touched,
         .resident = live_resident,
         .explain = live_explain,
         .refresh = live_refresh,

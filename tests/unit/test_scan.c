@@ -130,18 +130,8 @@ static size_t hits_within(
 	return found;
 }
 
-/* A process under AddressSanitizer has terabytes of shadow, whose page table takes minutes to go through. */
-static void needs_plain_memory(void)
-{
-#if defined(__SANITIZE_ADDRESS__)
-	print_message("skipped: AddressSanitizer's shadow memory is too large to go through\n");
-	skip();
-#endif
-}
-
 static void planted_words_are_found_by_address(void **state)
 {
-	needs_plain_memory();
 	struct own *own = *state;
 	struct gm_scan_options options = {
 	        .ranges = {{own->magic, own->magic + 2}}, .range_count = 1, .threads = 2};
@@ -161,7 +151,6 @@ static void planted_words_are_found_by_address(void **state)
 
 static void a_filter_leaves_out_what_is_not_wanted(void **state)
 {
-	needs_plain_memory();
 	struct own *own = *state;
 	uint64_t parity = own->magic;
 	struct gm_scan_options options = {.ranges = {{own->magic, own->magic + 2}},
@@ -178,7 +167,6 @@ static void a_filter_leaves_out_what_is_not_wanted(void **state)
 
 static void what_is_left_out_is_not_looked_at(void **state)
 {
-	needs_plain_memory();
 	struct own *own = *state;
 	uint64_t start = (uint64_t)(uintptr_t)own->pages;
 	struct gm_range out[] = {{start, start + 4096}, {start + 2 * 4096, start + 4 * 4096}};
@@ -201,7 +189,6 @@ static void what_is_left_out_is_not_looked_at(void **state)
 
 static void pages_never_touched_stay_untouched(void **state)
 {
-	needs_plain_memory();
 	struct own *own = *state;
 	size_t size = 64 << 20;
 	unsigned char *untouched =
