@@ -23,7 +23,11 @@ target_include_directories(gm_options INTERFACE ${PROJECT_SOURCE_DIR}/core ${PRO
 target_compile_options(gm_options INTERFACE
 	-Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
 	-Wformat=2 -Wundef -Wvla -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
-	-fno-strict-aliasing -mpopcnt)
+	-fno-strict-aliasing -mpopcnt ${GM_HARDENING})
+target_link_options(gm_options INTERFACE ${GM_HARDENING_LINK})
+if(NOT GPUMEM_SANITIZE AND NOT GPUMEM_FUZZ)
+	target_compile_options(gm_options INTERFACE ${GM_FORTIFY_OPTIMISED})
+endif()
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 	target_compile_options(gm_options INTERFACE -Wlogical-op -Wduplicated-cond)
 endif()

@@ -96,7 +96,8 @@ __asm__(
 	"	syscall\n"
 	"	hlt\n"
 	/* --- in the new thread: rdi is the block --- */
-	"1:	pushq %rbx\n"
+	"1:	endbr64\n"
+	"	pushq %rbx\n"
 	"	movq %rdi, %rbx\n"
 	"	movq %fs:16, %rdi\n" /* pthread_self() */
 	"	call *" AT(DETACH) "\n"
