@@ -5,9 +5,7 @@ failed case, so that the closing line never hides it.
 """
 
 import argparse
-import json
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -16,6 +14,8 @@ import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+
+import fuzz_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "test-results"
@@ -111,55 +111,6 @@ def cmocka_cases(program, element):
 # --- fuzzers --------------------------------------------------------------------------------------------
 
 
-def core_seeds(folder):
-    """Real cores to begin with: of a small program, plain and compressed. The fuzzer's first byte says that the rest
-    is a file."""
-    program = subprocess.Popen(["sleep", "60"])
-    try:
-        for name, options in (("plain", []), ("compressed", ["--compress"])):
-            core = folder / f"{name}.core"
-            status, _ = shell([ROOT / "build" / "bin" / "gpumem", "core", program.pid, "-o", core, *options], 600)
-            if status == 0:
-                (folder / f"seed-{name}").write_bytes(b"\1" + core.read_bytes()[: 256 << 10])
-            core.unlink(missing_ok=True)
-    finally:
-        program.kill()
-        program.wait()
-
-
-def snapshot_seeds(folder):
-    """Small snapshots in every form: entries that are alike, so that what is learned from one reads the next."""
-    frames = [{"filename": name, "line": line, "name": "f"} for line, name in enumerate(["a.py", "b.py", "c.cpp"])]
-    trace = []
-    for number in range(6):
-        stack = frames[: number % 3 + 1] if number % 4 else []
-        for action in ("alloc", "free_requested", "free_completed"):
-            trace.append({"action": action, "addr": (1 << 46) + number % 3 * 4096, "size": 300 * number, "stream": number % 2,
-                          "time_us": (1 << 50) + number, "compile_context": "N/A",
-                          "user_metadata": "a" if number > 2 else "", "frames": stack})  # fmt: skip
-    blocks = [{"size": 1024, "requested_size": 900, "state": "active_allocated", "frames": frames}]
-    segment = {"device": 0, "address": 1 << 46, "total_size": 1024, "stream": 0, "is_expandable": False, "blocks": blocks}
-    said = [{"stage": stage, "name": "forward", "device": 0, "time_us": (1 << 50) + 3} for stage in ("START", "END")]
-    whole = {"segments": [segment], "device_traces": [trace, trace[:4]], "external_annotations": said}
-    for protocol in (2, 4):
-        (folder / f"seed-{protocol}").write_bytes(pickle.dumps(whole, protocol))
-    # as torch 2.15 writes it: native frames between Python's, labels, pools, pinned memory
-    native = [{"name": "??", "filename": "/l/libpython3.11.so.1.0", "line": 1038786},
-              {"name": "_start", "filename": "/usr/bin/python3.11", "line": 4224}]  # fmt: skip
-    for entry in trace:
-        entry.update(pool_id=(0, 0), frames=[native[0], *entry["frames"], *native])
-    label = {**trace[0], "action": "annotate", "user_metadata": "label"}
-    today = {**whole, "device_traces": [[*trace[:4], label, *trace[4:]]], "host_segments": [{**segment, "device": -1, "blocks": [*blocks]}],
-             "host_traces": trace[:3], "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "trace_alloc_overflowed": True}}  # fmt: skip
-    (folder / "seed-today").write_bytes(pickle.dumps(today, 2))
-    (folder / "seed-today-json").write_text(json.dumps(today))
-    (folder / "seed-list").write_bytes(pickle.dumps([segment], 3))
-    (folder / "seed-json").write_text(json.dumps(whole))
-
-
-SEEDS = {"fuzz_core": core_seeds, "fuzz_snapshot": snapshot_seeds}
-
-
 def fuzz(folder, seconds):
     """Every fuzzer for a while, from the seeds in tests/fuzz/NAME/ where there are any, and those that are made here."""
     cases = []
@@ -168,7 +119,7 @@ def fuzz(folder, seconds):
             continue
         corpus = RESULTS / "fuzz" / program.name
         corpus.mkdir(parents=True, exist_ok=True)
-        SEEDS.get(program.name, lambda folder: None)(corpus)
+        fuzz_seeds.make(program.name, corpus)
         seeds = [path for path in [ROOT / "tests" / "fuzz" / program.name] if path.is_dir()]
         command = [program, f"-max_total_time={seconds}", "-timeout=100", "-rss_limit_mb=2048"]
         command += [f"-artifact_prefix={RESULTS}/", "-print_final_stats=1", corpus, *seeds]

@@ -79,9 +79,9 @@ static void read_modules(struct gm_spool_beside *beside)
 	unsigned kind = GM_AGENT_MODULE - GM_AGENT_CODE;
 	for (uint32_t id = beside->modules_seen; id < tables->counts[kind]; id++) {
 		struct gm_bytes payload = tables->payloads[kind][id];
-		struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
 		if (!payload.at)
 			continue;
+		struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
 		struct range range = {.start = gm_get_varint(&in), .end = gm_get_varint(&in)};
 		gm_get_varint(&in);
 		uint64_t length = gm_get_varint(&in);

@@ -2,8 +2,9 @@
 
 void gm_spool_cursor_init(struct gm_spool_cursor *cursor, struct gm_bytes records, uint32_t thread)
 {
-	*cursor = (struct gm_spool_cursor){
-	        .in = {.at = records.at, .end = records.at + records.size}, .base = records.at};
+	const uint8_t *end = records.at ? records.at + records.size : NULL;
+	*cursor =
+	        (struct gm_spool_cursor){.in = {.at = records.at, .end = end}, .base = records.at};
 	cursor->event.thread = thread;
 }
 

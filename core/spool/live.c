@@ -119,7 +119,8 @@ static struct gm_error *see_events(struct gm_spool_live *live)
 	for (size_t i = 0; i < live->extents.count; i++) {
 		struct live_extent *extent = &live->extents.items[i];
 		gm_try(see_extent(live, extent));
-		extent->events.in.end = extent->memory + extent->size;
+		if (extent->memory)
+			extent->events.in.end = extent->memory + extent->size;
 	}
 	return NULL;
 }

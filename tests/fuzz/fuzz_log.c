@@ -13,44 +13,9 @@
 #include "base/cleanup.h"
 #include "log/format.h"
 #include "log/log.h"
+#include "look_at_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void look_at_all(const struct gm_log *log)
-{
-	uint64_t count = gm_log_event_count(log);
-	for (uint64_t i = 0; i < count; i++) {
-		struct gm_event event;
-		gm_log_event(log, i, &event);
-		size_t frames;
-		const uint32_t *python = gm_log_python_stack(log, event.python_stack, &frames);
-		for (size_t f = 0; python && f < frames; f++) {
-			struct gm_log_frame frame;
-			struct gm_log_code code;
-			if (gm_log_frame(log, python[f], &frame) &&
-			        gm_log_code(log, frame.code, &code))
-				gm_log_string(log, code.name);
-		}
-		const uint64_t *native = gm_log_native_stack(log, event.native_stack, &frames);
-		for (size_t f = 0; native && f < frames; f++) {
-			uint32_t function, file, line;
-			if (gm_log_symbol(log, native[f], &function, &file, &line))
-				gm_log_string(log, function);
-			gm_log_module_at(log, native[f]);
-		}
-		struct gm_log_evidence evidence;
-		gm_log_evidence(log, event.evidence, &evidence);
-	}
-	for (size_t i = 0; i < gm_log_gap_count(log); i++)
-		gm_log_gap(log, i);
-	for (uint32_t i = 0; i <= gm_log_module_count(log); i++) {
-		struct gm_log_module module;
-		gm_log_module(log, i, &module);
-	}
-	uint64_t offset, value;
-	gm_log_truncated(log, &offset);
-	gm_log_counter(log, "sim.kernels_not_computed", &value);
-}
 
 /* Each event of a log that is read as it is needed: there, or refused with a reason. */
 static void look_lazily(const struct gm_log *log, const struct gm_log *whole)

@@ -15,8 +15,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { LINE_MOST = 8 * (GM_VISIBLE_MOST * 4 + 64) };
 
+/* Said here once more, apart from who is tested: what a terminal acts on, or turns the direction of a line. */
+static void check_bytes(const unsigned char *at)
+{
+	for (; *at; at++) {
+		if ((*at < 0x20 && *at != '\n') || *at == 0x7f)
+			abort();
+		if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) /* C1 */
+			abort();
+		if (at[0] == 0xd8 && at[1] == 0x9c) /* U+061C */
+			abort();
+		if (at[0] != 0xe2)
+			continue;
+		if (at[1] == 0x80 && (at[2] == 0x8e || at[2] == 0x8f ||         /* U+200E, F */
+		                             (at[2] >= 0xa8 && at[2] <= 0xae))) /* U+2028 to 202E */
+			abort();
+		if (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9) /* U+2066 to 2069 */
+			abort();
+	}
+}
+
 static void check(const char *text, size_t lines)
 {
+	check_bytes((const unsigned char *)text);
 	char escape[GM_ESCAPE_TEXT];
 	size_t length = strlen(text), from = 0;
 	for (size_t i = 0; i < length;) {
