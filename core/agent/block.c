@@ -4,7 +4,8 @@
  *
  * When the allocator reports a block, the function that reports holds the Block's address in a register or on its
  * stack: at a given return address always in the same place. The place is sought once, and what is there is
- * checked at every event. A page is read only after the kernel has said that it can be.
+ * checked at every event. Words of a stack may be anything, addresses of what was unmapped since among them: what they say is
+ * copied by the kernel, and read where it lies only in a place that has held a Block many times in a row.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -19,6 +20,9 @@ enum {
 	STACK_WORDS = 256, /* above the stack pointer, where the Block's address may be kept */
 	PLACES = 16,
 	REGISTERS = 6,
+	RECORD_BYTES = 21 * 8, /* of a Block, which are looked at */
+	SURE = 32, /* Blocks that a place held, before its word is believed to be one's address */
+	MISSES_MAX = 256, /* searches in vain, before only every so many-th event begins one */
 	PAGE = 4096,
 	PAGE_SETS = 1024, /* a power of two */
 	PAGE_WAYS = 8,
@@ -51,7 +55,9 @@ static const struct gm_torch_block *_Atomic layout;
 static struct {
 	_Atomic uint64_t return_address;
 	_Atomic int place;
+	_Atomic unsigned held; /* so many Blocks in a row */
 } places[PLACES];
+static _Atomic unsigned misses; /* searches in a row */
 static _Atomic unsigned next_place;
 static _Alignas(64) _Atomic uint64_t known_pages[PAGE_SETS][PAGE_WAYS];
 
@@ -77,26 +83,37 @@ static bool page_is_known(uint64_t address)
 	return true;
 }
 
-static uint64_t word(uint64_t record, unsigned offset)
+/* ---- records ------------------------------------------------------------------------------------------------------ */
+
+struct copy {
+	uint8_t bytes[RECORD_BYTES];
+};
+
+static uint64_t word(const uint8_t *bytes, unsigned offset)
 {
 	uint64_t value;
-	memcpy(&value, (const void *)(record + offset), sizeof(value));
+	memcpy(&value, bytes + offset, sizeof(value));
 	return value;
 }
 
-static bool is_record(uint64_t record)
+/* What is at `record`: where it lies, if that is one for certain, else a copy. NULL: it is no record, or not mapped. */
+static const uint8_t *look(uint64_t record, bool sure, struct copy *copy)
 {
-	uint64_t end = record + sizeof(uint64_t) * 21 - 1;
-	return record >= 0x10000 && (record & 7) == 0 && record < UINT64_C(1) << 47 &&
-	       page_is_known(record) && (record / PAGE == end / PAGE || page_is_known(end));
+	uint64_t last = record + RECORD_BYTES - 1;
+	if (record < 0x10000 || (record & 7) != 0 || record >= UINT64_C(1) << 47)
+		return NULL;
+	if (!sure)
+		return gm_read_checked(record, copy, sizeof(*copy)) ? copy->bytes : NULL;
+	bool known = page_is_known(record) && (record / PAGE == last / PAGE || page_is_known(last));
+	return known ? (const uint8_t *)record : NULL;
 }
 
 static bool describes(
-        const struct gm_torch_block *block, uint64_t record, uint64_t address, uint64_t size)
+        const struct gm_torch_block *block, const uint8_t *bytes, uint64_t address, uint64_t size)
 {
-	return is_record(record) && word(record, block->address) == address &&
-	       word(record, block->size) == size && word(record, block->requested) <= size &&
-	       (word(record, block->allocated) & 0xff) == 1;
+	return bytes && word(bytes, block->address) == address &&
+	       word(bytes, block->size) == size && word(bytes, block->requested) <= size &&
+	       (word(bytes, block->allocated) & 0xff) == 1;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
@@ -219,39 +236,72 @@ static uint64_t at_place(const struct gm_agent_registers *at, int place)
 	const uint64_t registers[REGISTERS] = {
 	        at->rbx, at->rbp, at->r12, at->r13, at->r14, at->r15};
 	return place < REGISTERS ? registers[place]
-	                         : word(at->rsp, 8 * (unsigned)(place - REGISTERS));
+	                         : gm_load(at->rsp + 8 * (uint64_t)(place - REGISTERS));
 }
 
 /* That of the stack pointer is there. */
 static bool can_read_place(const struct gm_agent_registers *at, int place)
 {
-	uint64_t address = at->rsp + 8 * (unsigned)(place - REGISTERS);
-	return place < REGISTERS || address / PAGE == at->rsp / PAGE || page_is_known(address);
+	uint64_t address = at->rsp + 8 * (uint64_t)(place - REGISTERS);
+	return place < REGISTERS || address / PAGE == at->rsp / PAGE || gm_can_read(address);
 }
 
-static uint64_t search(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
+static void remember(uint64_t return_address, int place)
+{
+	unsigned slot = atomic_fetch_add(&next_place, 1) % PLACES;
+	atomic_store(&places[slot].return_address, 0);
+	atomic_store(&places[slot].place, place);
+	atomic_store(&places[slot].held, 0);
+	atomic_store(&places[slot].return_address, return_address);
+}
+
+/* The Block, and what is in it; NULL: none was found. */
+struct found {
+	uint64_t record;
+	const uint8_t *bytes;
+	struct copy copy;
+};
+
+static bool describes_any(struct found *found, uint64_t address, uint64_t size)
 {
 	const struct gm_torch_block *known = atomic_load(&layout);
-	for (int place = 0; place < REGISTERS + STACK_WORDS; place++) {
-		if (!can_read_place(at, place))
-			return 0;
-		uint64_t value = at_place(at, place);
-		for (size_t i = 0; i < layout_count; i++) {
-			if ((known && known != layouts[i]) || value == address ||
-			        !describes(layouts[i], value, address, size))
-				continue;
-			atomic_store(&layout, layouts[i]);
-			unsigned slot = atomic_fetch_add(&next_place, 1) % PLACES;
-			atomic_store(&places[slot].return_address, 0);
-			atomic_store(&places[slot].place, place);
-			atomic_store(&places[slot].return_address, at->rip);
-			return value;
-		}
+	for (size_t i = 0; found->bytes && i < layout_count; i++) {
+		if ((known && known != layouts[i]) ||
+		        !describes(layouts[i], found->bytes, address, size))
+			continue;
+		atomic_store(&layout, layouts[i]);
+		return true;
 	}
-	return 0;
+	return false;
 }
 
-static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address, uint64_t size)
+static bool search(
+        const struct gm_agent_registers *at, uint64_t address, uint64_t size, struct found *found)
+{
+	unsigned before = atomic_load_explicit(&misses, memory_order_relaxed);
+	atomic_store_explicit(&misses, before + 1, memory_order_relaxed);
+	if (before >= MISSES_MAX && before % MISSES_MAX != 0)
+		return false;
+	uint64_t last = address;
+	for (int place = 0; place < REGISTERS + STACK_WORDS; place++) {
+		if (!can_read_place(at, place))
+			return false;
+		found->record = at_place(at, place);
+		if (found->record == address || found->record == last)
+			continue;
+		last = found->record;
+		found->bytes = look(found->record, false, &found->copy);
+		if (!describes_any(found, address, size))
+			continue;
+		remember(at->rip, place);
+		atomic_store_explicit(&misses, 0, memory_order_relaxed);
+		return true;
+	}
+	return false;
+}
+
+static bool remembered(
+        const struct gm_agent_registers *at, uint64_t address, uint64_t size, struct found *found)
 {
 	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
 	for (int i = 0; known && i < PLACES; i++) {
@@ -259,12 +309,20 @@ static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address
 		        at->rip)
 			continue;
 		int place = atomic_load_explicit(&places[i].place, memory_order_relaxed);
+		unsigned held = atomic_load_explicit(&places[i].held, memory_order_relaxed);
 		if (!can_read_place(at, place))
-			return 0;
-		uint64_t value = at_place(at, place);
-		return describes(known, value, address, size) ? value : 0;
+			return false;
+		found->record = at_place(at, place);
+		found->bytes = look(found->record, held >= SURE, &found->copy);
+		if (!describes(known, found->bytes, address, size)) {
+			atomic_store_explicit(&places[i].held, 0, memory_order_relaxed);
+			return false;
+		}
+		if (held < SURE)
+			atomic_store_explicit(&places[i].held, held + 1, memory_order_relaxed);
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 /* ---- what the hooks ask --------------------------------------------------------------------------------------------- */
@@ -272,33 +330,33 @@ static uint64_t remembered(const struct gm_agent_registers *at, uint64_t address
 bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at, struct gm_agent_block *ret)
 {
-	uint64_t record = remembered(at, address, size);
-	if (!record)
-		record = search(at, address, size);
-	if (!record) {
+	struct found found;
+	if (!remembered(at, address, size, &found) && !search(at, address, size, &found)) {
 		gm_agent_gap("the allocator's record of a block was not found: requested sizes, "
 		             "streams and "
 		             "deferred frees are missing for such blocks");
 		return false;
 	}
 	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
-	ret->requested = word(record, known->requested);
-	ret->stream = word(record, known->stream);
+	ret->requested = word(found.bytes, known->requested);
+	ret->stream = word(found.bytes, known->stream);
 	struct device_blocks *device = open_device(index);
 	if (device) {
-		keep(device, address, record);
+		keep(device, address, found.record);
 		close_device(device);
 	}
 	return true;
 }
 
 /* A record that is another block's by now, or none, waits no more. */
-static bool waits(uint64_t record, uint64_t address)
+static bool waits(uint64_t record, uint64_t address, bool sure)
 {
 	const struct gm_torch_block *known = atomic_load_explicit(&layout, memory_order_relaxed);
-	return known && is_record(record) && word(record, known->address) == address &&
-	       (word(record, known->allocated) & 0xff) == 0 &&
-	       (int32_t)word(record, known->event_count) > 0;
+	struct copy copy;
+	const uint8_t *bytes = known ? look(record, sure, &copy) : NULL;
+	return bytes && word(bytes, known->address) == address &&
+	       (word(bytes, known->allocated) & 0xff) == 0 &&
+	       (int32_t)word(bytes, known->event_count) > 0;
 }
 
 bool gm_agent_block_free(int index, uint64_t address, uint64_t size)
@@ -307,7 +365,7 @@ bool gm_agent_block_free(int index, uint64_t address, uint64_t size)
 	if (!device)
 		return false;
 	uint64_t record = take(device, address);
-	bool deferred = record && waits(record, address);
+	bool deferred = record && waits(record, address, true);
 	if (deferred) {
 		if (!device->waiting)
 			device->waiting = room(PENDING_MAX * sizeof(struct pending));
@@ -332,7 +390,7 @@ bool gm_agent_block_completed(int index, uint64_t *ret_address, uint64_t *ret_si
 	bool found = false;
 	for (size_t i = 0; device && i < device->waiting_count && !found; i++) {
 		struct pending block = device->waiting[i];
-		if (waits(block.record, block.address))
+		if (waits(block.record, block.address, false))
 			continue;
 		memmove(&device->waiting[i], &device->waiting[i + 1],
 		        (device->waiting_count - i - 1) * sizeof(block));

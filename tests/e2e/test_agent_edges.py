@@ -60,6 +60,25 @@ def begun(spawn, command, **keys):
     return process
 
 
+# --- what the program's memory says -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stale(tools):
+    (tools / "report.c").write_text("void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void) {}\n")
+    build(tools / "report.c", tools / "libreport.so", "-shared", "-fPIC")
+    return build(PROGRAMS / "stale_words.c", tools / "stale", f"-L{tools}", "-lreport", f"-Wl,-rpath,{tools}")
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["copied by the kernel", "process_vm_readv refused"])
+@pytest.mark.parametrize("gone", ["unmapped", "closed", "cut"])
+def test_words_of_a_stack_that_point_to_what_is_gone_are_not_followed(run_gpumem, stale, without, tmp_path, gone, copies):
+    words = [*([] if copies else without("process_vm_readv")), stale, ["unmapped", "closed", "cut"].index(gone)]
+    run = run_gpumem("run", "-o", tmp_path / "run.gpumem", "--", *words).check()
+    assert run.out == "right\n"
+    assert sum(e["action"] == "alloc" for e in events_of(run_gpumem, tmp_path / "run.gpumem")) == 80
+
+
 # --- other allocators ---------------------------------------------------------------------------------------
 
 BLOCKS = """

@@ -41,20 +41,9 @@ struct gm_arena {
 };
 void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zeros; NULL: full */
 
-/*
- * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and no fault. For what
- * is read a first time, before its layout is trusted.
- */
-bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
-
 enum { GM_PAGE = 4096 };
 
-static inline uint64_t gm_load(uint64_t address)
-{
-	return *(const volatile uint64_t *)address;
-}
-
-static inline uint32_t gm_load32(uint64_t address)
+GM_READS_ANYWHERE uint32_t gm_load32(uint64_t address)
 {
 	return *(const volatile uint32_t *)address;
 }

@@ -59,9 +59,13 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 			errno = saved;
 			return false;
 		}
-		atomic_store(&unable, true); /* seccomp: trust the tables then */
+		atomic_store(&unable, true); /* seccomp: each page is looked at then */
 		errno = saved;
 	}
+	for (uint64_t page = address & ~(uint64_t)(GM_PAGE - 1); page < address + size;
+	        page += GM_PAGE)
+		if (!gm_can_read(page))
+			return false;
 	memcpy(ret_bytes, (const void *)(uintptr_t)address, size);
 	return true;
 }

@@ -66,6 +66,24 @@ void gm_stacks_unloaded(void);
  */
 bool gm_can_read(uint64_t address);
 
+/*
+ * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and no fault. For what
+ * is read a first time, before its layout is trusted.
+ */
+bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
+
+/* What reads the program's memory and stacks wherever they say, also between its variables: AddressSanitizer looks for that. */
+#if defined(__SANITIZE_ADDRESS__)
+#define GM_READS_ANYWHERE static __attribute__((no_sanitize_address, noinline, unused))
+#else
+#define GM_READS_ANYWHERE static inline
+#endif
+
+GM_READS_ANYWHERE uint64_t gm_load(uint64_t address)
+{
+	return *(const volatile uint64_t *)address;
+}
+
 /* Bytes of memory that can be used at most, all tables together but those of a thread; and that of a thread. */
 size_t gm_stacks_memory(size_t *ret_per_thread);
 
