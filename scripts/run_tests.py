@@ -128,6 +128,27 @@ def fuzz(folder, seconds):
     return cases
 
 
+# --- static analysis --------------------------------------------------------------------------------------
+
+# What runs as root beside strangers' programs, or reads what they wrote.
+ANALYZED_DAILY = ["core/inject", "core/spool", "core/log", "core/image"]
+ANALYZED = [*ANALYZED_DAILY, "core/symbols", "core/import", "core/base"]
+
+
+def static_analysis(all_rooms):
+    """clang's analyzer over the rooms, one case each. What has not changed since is not analyzed again."""
+    sys.path.insert(0, str(ROOT / "tests" / "tools"))
+    import static_analysis as analyzer
+
+    if not shutil.which("clang"):
+        return [Case("clang's analyzer", "skipped", "no clang on this machine")]
+    cases = []
+    for room in ANALYZED if all_rooms else ANALYZED_DAILY:
+        said = "".join(analyzer.reports([room], int(JOBS)).values())
+        cases.append(Case(f"clang's analyzer: {room}", "failed" if said else "passed", said))
+    return cases
+
+
 # --- pytest ---------------------------------------------------------------------------------------------
 
 
@@ -212,6 +233,7 @@ def stages(options):
     yield "unit tests, sanitized", lambda: unit_tests("build-sanitize")
     yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
     yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
+    yield "static analysis", lambda: static_analysis(options.all)
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
     # A file's tests stay together: they share what they made first.
     together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", *pytest_options]

@@ -172,7 +172,7 @@ static bool grow(struct device_blocks *device)
 		device->size = old.size;
 		return false;
 	}
-	for (size_t i = 0; i < old.size; i++)
+	for (size_t i = 0; old.entries && i < old.size; i++)
 		if (old.entries[i].address)
 			device->entries[find(device, old.entries[i].address)] = old.entries[i];
 	if (old.entries)

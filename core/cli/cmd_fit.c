@@ -164,10 +164,10 @@ static void child(const struct fitting *fitting, int64_t value, char **settings)
 	char **arguments = calloc(count + 1, sizeof(*arguments));
 	for (size_t i = 0; arguments && i < count; i++)
 		arguments[i] = filled(fitting->options->program[i], fitting->options->name, value);
-	if (arguments)
+	if (arguments && arguments[0])
 		execvp(arguments[0], arguments);
-	gm_put(stderr, "gpumem: %s: cannot be started: %s\n", arguments ? arguments[0] : "?",
-	        strerror(errno));
+	gm_put(stderr, "gpumem: %s: cannot be started: %s\n",
+	        arguments && arguments[0] ? arguments[0] : "?", strerror(errno));
 	fflush(stderr);
 	_exit(127);
 }

@@ -62,7 +62,7 @@ struct gm_error *gm_target_check(const struct gm_context *context)
 /* An ELF file; a compressed core is told by its name's end, as the image room reads it. */
 static bool is_core(const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	struct stat status;
 	unsigned char first[4];
 	if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||

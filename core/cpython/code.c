@@ -181,7 +181,7 @@ static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, ui
 	uint64_t count;
 	const char **names;
 	uint8_t *all;
-	uint64_t items[128];
+	uint64_t items[128] = {0};
 
 	if (!gm_py_u64(python, tuple + (uint64_t)python->layout.object_size, &count) ||
 	        count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS)

@@ -349,7 +349,7 @@ static unsigned thread_count(const struct team *team)
 		wanted = team->total / MIN_BATCH + 1;
 	if (!gm_image_reads_anywhere(team->walk.python->image))
 		wanted = 1;
-	return (unsigned)wanted;
+	return wanted ? (unsigned)wanted : 1;
 }
 
 static bool run(struct team *team, unsigned count)

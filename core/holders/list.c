@@ -193,7 +193,7 @@ static void number_roots(struct gm_finding *finding)
 	struct gm_map seen = {0};
 	for (size_t i = 0; i < finding->holders.count && !finding->no_memory; i++) {
 		struct gm_holder *holder = &finding->holders.items[i];
-		bool is_new;
+		bool is_new = false;
 		if (!holder->root)
 			continue;
 		uint64_t *number = gm_map_put(&seen, holder->root, &is_new);

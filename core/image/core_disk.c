@@ -75,10 +75,17 @@ static enum gm_file_state compare(
 
 /* --- where is it? ---------------------------------------------------------------------------------- */
 
-/* Tries one place; true: it is there. The state of the best that was seen stays. */
-static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file, char *path)
+static char *join(const char *folder, const char *name)
 {
-	_cleanup_free_ char *place = path;
+	char *path;
+	return asprintf(&path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0 ? NULL : path;
+}
+
+/* Tries one place; true: it is there. The state of the best that was seen stays. */
+static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file,
+        const char *folder, const char *name)
+{
+	_cleanup_free_ char *place = join(folder, name);
 	_cleanup_close_ int fd = place ? gm_regular_file_open(place) : -1;
 	if (fd < 0)
 		return false;
@@ -89,21 +96,15 @@ static bool try_place(const struct gm_core_disk *disk, struct gm_disk_file *file
 	return true;
 }
 
-static char *join(const char *folder, const char *name)
-{
-	char *path;
-	return asprintf(&path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0 ? NULL : path;
-}
-
 static void look_for(const struct gm_core_disk *disk, struct gm_disk_file *file)
 {
 	if (file->path[0] != '/')
 		return;
 	if (disk->sysroot &&
-	        (try_place(disk, file, join(disk->sysroot, file->path)) ||
-	                try_place(disk, file, join(disk->sysroot, strrchr(file->path, '/') + 1))))
+	        (try_place(disk, file, disk->sysroot, file->path) ||
+	                try_place(disk, file, disk->sysroot, strrchr(file->path, '/') + 1)))
 		return;
-	try_place(disk, file, strdup(file->path));
+	try_place(disk, file, "", file->path);
 }
 
 /* Under the lock. Its place, until another one is looked for; NULL: no memory. */

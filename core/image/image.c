@@ -279,7 +279,7 @@ struct gm_error *gm_image_read_string(
 			        "text at 0x%jx: longer than %zu bytes: this is no text, or the "
 			        "process's memory is damaged",
 			        (uintmax_t)address, max);
-		if (length + piece + 1 > capacity) {
+		if (!string || length + piece + 1 > capacity) {
 			capacity = length + piece + 1;
 			char *grown = realloc(string, capacity);
 			if (!grown)

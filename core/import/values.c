@@ -204,7 +204,7 @@ struct gm_error *gm_pickle_fill_entry(
 	for (size_t i = 0; i < count; i += 2) {
 		gm_value value = items[i + 1];
 		enum gm_key key = key_of(pickle, items[i]);
-		uint64_t stream;
+		uint64_t stream = 0;
 		switch (key) {
 		case GM_KEY_ACTION:
 			if (gm_value_tag(value) != GM_TAG_STRING)

@@ -196,7 +196,7 @@ static struct gm_error *put_stacks(
 	struct stacks *stacks = &writing->stacks[number];
 	if (!stacks->written) {
 		const struct gm_import_stack *stack = &writing->read.stacks.items[number];
-		const uint32_t *members = stack->python + stack->native
+		const uint32_t *members = stack->python || stack->native
 		                                  ? writing->read.members.items + stack->first
 		                                  : NULL;
 		for (uint32_t i = 0; i < stack->python; i++)

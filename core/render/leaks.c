@@ -184,6 +184,7 @@ static json_t *site_json(const struct gm_leaks *leaks, const struct gm_leak *lea
 	bool placed = gm_place_site(gm_model_log(leaks->model), leak->stack, &place);
 	json_t *site = json_object();
 	steps = steps ? steps : 1;
+	iterations = iterations ? iterations : 1;
 	json_object_set_new(site, "file", placed ? gm_json_string(place.file) : json_null());
 	json_object_set_new(site, "line", placed ? json_integer(place.line) : json_null());
 	json_object_set_new(

@@ -66,7 +66,7 @@ static struct gm_error *read_chunk(const struct gm_spool_file *file, uint32_t nu
 static struct gm_error *unpack(const struct gm_spool_file *file, uint32_t number,
         uint32_t packed_in, uint32_t size, uint8_t *to)
 {
-	struct gm_agent_packed chunk;
+	struct gm_agent_packed chunk = {0};
 	_cleanup_free_ uint8_t *bytes = malloc(GM_AGENT_EXTENT_SIZE), *unpacked = NULL;
 	size_t capacity = 0, count = 0;
 	bool no_memory = !bytes;

@@ -81,7 +81,7 @@ static bool make_room(struct gm_rows *rows)
 static bool take_rule(const Dwarf_Op *ops, size_t count, struct gm_rule *ret_rule)
 {
 	struct gm_rule rule = {.kind = ops ? GM_RULE_UNDEFINED : GM_RULE_SAME};
-	if (count > OPS_MAX)
+	if (count > OPS_MAX || (count > 0 && !ops))
 		return false;
 	if (count == 1 && (ops[0].atom == DW_OP_regx ||
 	                          (ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg31))) {

@@ -308,7 +308,7 @@ struct gm_error *gm_torch_blocks(
         struct gm_torch *torch, struct gm_block_record **ret_blocks, size_t *ret_count)
 {
 	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
-	size_t device_count;
+	size_t device_count = 0;
 	gm_try(gm_torch_device_allocators(torch, devices, &device_count));
 	struct walk walk = {.torch = torch};
 	for (size_t i = 0; i < device_count; i++)
@@ -334,7 +334,7 @@ struct gm_error *gm_torch_allocator_bytes(
         struct gm_torch *torch, int device, struct gm_allocator_bytes *ret_bytes)
 {
 	uint64_t devices[GM_TORCH_DEVICES_MAX + 1];
-	size_t count;
+	size_t count = 0;
 	gm_try(gm_torch_device_allocators(torch, devices, &count));
 	const struct gm_torch_layout *layout = torch->layout;
 	struct {

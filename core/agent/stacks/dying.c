@@ -52,7 +52,8 @@ static int dying_slot(uint64_t frame, const struct gm_stack_code *code)
 	for (uint32_t k = 0; k < code->local_count; k++) {
 		uint32_t i = downwards ? k : code->local_count - 1 - k;
 		uint64_t object = gm_stackref_counted(layout, gm_load(slots + 8 * (uint64_t)i));
-		if (is_there(&pages, object) && gm_refcount_in(layout, gm_load(object)) == 0)
+		if (object && is_there(&pages, object) &&
+		        gm_refcount_in(layout, gm_load(object)) == 0)
 			return (int)i;
 	}
 	return -1;

@@ -235,7 +235,8 @@ static int symbol_range(const void *symbol, size_t size, size_t offset, char **r
 	int code = cudaGetSymbolAddress(&address, symbol);
 	if (code != cudaSuccess)
 		return code;
-	find_variable(symbol, &variable);
+	if (!find_variable(symbol, &variable))
+		return gm_sim_error(cudaErrorInvalidSymbol);
 	if (offset > variable.size || size > variable.size - offset)
 		return gm_sim_error(cudaErrorInvalidValue);
 	*ret = (char *)address + offset;

@@ -151,7 +151,7 @@ static void start(void)
 			choice.profile.context = (uint64_t)mib << 20;
 	}
 	machine_choice = choice;
-	uint32_t physical[GM_SIM_DEVICES_MAX];
+	uint32_t physical[GM_SIM_DEVICES_MAX] = {0};
 	device_count = visible(choice.count, physical);
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
