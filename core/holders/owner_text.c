@@ -74,7 +74,8 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 	if (!module) /* is_atexit() in owners.c */
 		return strdup(known_name("_PyRuntime"));
 	const char *library = module->name;
-	struct gm_error *error = gm_symbols_name(graph->symbols, &address, 1, false, &symbol);
+	struct gm_error *error =
+	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
 	if (error)
 		gm_error_destroy(error);
 	if (!error && symbol.function && known_name(symbol.function))
@@ -88,7 +89,8 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address)
 {
 	struct gm_symbol symbol = {0};
-	struct gm_error *error = gm_symbols_name(graph->symbols, &address, 1, false, &symbol);
+	struct gm_error *error =
+	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
 	if (error)
 		gm_error_destroy(error);
 	return !error && symbol.function && strstr(symbol.function, "free_list");

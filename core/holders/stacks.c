@@ -197,7 +197,7 @@ static char *frame_text(struct gm_holders *graph, const struct gm_stacks *stacks
 		frame++;
 	/* beyond the last frame that could be unwound it may be anybody's */
 	bool known = stack->count && (frame + 1 < stack->count || stack->whole);
-	struct gm_error *error = known ? gm_symbols_name(graph->symbols,
+	struct gm_error *error = known ? gm_symbols_name_functions(graph->symbols,
 	                                         &stacks->addresses.items[stack->first + frame], 1,
 	                                         frame > 0, &symbol)
 	                               : NULL;

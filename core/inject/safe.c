@@ -122,9 +122,10 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 	if (count < 2)
 		return GM_PLACE_LIBC;
 	/* the first is where it stands, perhaps at a function's beginning */
-	struct gm_error *error = gm_symbols_name(symbols, addresses, 1, false, names);
+	struct gm_error *error = gm_symbols_name_functions(symbols, addresses, 1, false, names);
 	if (!error)
-		error = gm_symbols_name(symbols, addresses + 1, count - 1, true, names + 1);
+		error = gm_symbols_name_functions(
+		        symbols, addresses + 1, count - 1, true, names + 1);
 	if (error) {
 		gm_error_destroy(error);
 		return GM_PLACE_LIBC;

@@ -112,7 +112,7 @@ static int compare_places(const void *left, const void *right)
 }
 
 static struct gm_error *name_in_module(struct gm_symbols *symbols, const struct gm_module *module,
-        const uint64_t *addresses, struct gm_naming *requests, size_t count,
+        const uint64_t *addresses, struct gm_naming *requests, size_t count, bool lines,
         struct gm_symbol *symbols_out)
 {
 	struct gm_elf *file = gm_symbols_file(symbols, module);
@@ -129,11 +129,11 @@ static struct gm_error *name_in_module(struct gm_symbols *symbols, const struct 
 		out->offset =
 		        addresses[requests[i].index] - module->bias - requests[i].symbol.st_value;
 	}
-	return gm_lines_name(symbols, module, requests, count, symbols_out);
+	return lines ? gm_lines_name(symbols, module, requests, count, symbols_out) : NULL;
 }
 
-struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses,
-        size_t count, bool return_addresses, struct gm_symbol *ret_symbols)
+static struct gm_error *name(struct gm_symbols *symbols, const uint64_t *addresses, size_t count,
+        bool return_addresses, bool lines, struct gm_symbol *ret_symbols)
 {
 	memset(ret_symbols, 0, count * sizeof(*ret_symbols));
 	_cleanup_free_ struct place *places = malloc((count + 1) * sizeof(*places));
@@ -154,9 +154,22 @@ struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *add
 			        .address = addresses[places[i].index] - back - module->bias,
 			        .index = places[i].index,
 			};
-		gm_try(name_in_module(symbols, module, addresses, requests, used, ret_symbols));
+		gm_try(name_in_module(
+		        symbols, module, addresses, requests, used, lines, ret_symbols));
 	}
 	return NULL;
+}
+
+struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses,
+        size_t count, bool return_addresses, struct gm_symbol *ret_symbols)
+{
+	return name(symbols, addresses, count, return_addresses, true, ret_symbols);
+}
+
+struct gm_error *gm_symbols_name_functions(struct gm_symbols *symbols, const uint64_t *addresses,
+        size_t count, bool return_addresses, struct gm_symbol *ret_symbols)
+{
+	return name(symbols, addresses, count, return_addresses, false, ret_symbols);
 }
 
 /* --- a file's addresses

@@ -62,6 +62,9 @@ bool gm_symbols_lookup_any(struct gm_symbols *symbols, const char *linkage_name,
  */
 struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses,
         size_t count, bool return_addresses, struct gm_symbol *ret_symbols);
+/* The same without source lines, for which gigabytes of debug information may have to be read. */
+struct gm_error *gm_symbols_name_functions(struct gm_symbols *symbols, const uint64_t *addresses,
+        size_t count, bool return_addresses, struct gm_symbol *ret_symbols);
 
 /*
  * The native call stack of a stopped thread: addresses innermost first (the first is rip, the others
