@@ -132,7 +132,8 @@ def fuzz(folder, seconds):
 
 # What runs as root beside strangers' programs, or reads what they wrote.
 ANALYZED_DAILY = ["core/inject", "core/spool", "core/log", "core/image"]
-ANALYZED = [*ANALYZED_DAILY, "core/symbols", "core/import", "core/base"]
+# Not core/sim, where reports stand that are not true: of work that is counted by references, of a name that a table keeps.
+ANALYZED = [f"core/{path.name}" for path in sorted((ROOT / "core").iterdir()) if path.name not in ("include", "sim")]
 
 
 def static_analysis(all_rooms):

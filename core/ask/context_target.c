@@ -94,7 +94,7 @@ int gm_context_thread(const struct gm_context *context)
 
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols)
 {
-	struct gm_image *image;
+	struct gm_image *image = NULL;
 	gm_try(gm_context_image(context, &image));
 	/* What a part of a core tells would look like all of it. */
 	gm_try(gm_image_check_whole(image));

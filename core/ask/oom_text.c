@@ -32,7 +32,7 @@ struct span {
 /* Without terminal control sequences; other bytes keep their order. */
 static char *plain_text(const char *text, size_t length, size_t *ret_length)
 {
-	char *plain = malloc(length + 1);
+	char *plain = calloc(length + 1, 1);
 	if (!plain)
 		return NULL;
 	size_t to = 0;
@@ -136,7 +136,7 @@ static const char *match(const char *at, const char *end, const char *pattern, u
 /* The first match within a span; NULL: none. A number is never begun in its middle. */
 static const char *find(struct span span, const char *pattern, uint64_t *values)
 {
-	uint64_t found[4];
+	uint64_t found[4] = {0};
 	size_t count = 0;
 	for (const char *sign = pattern; *sign; sign++)
 		count += *sign == '%' || *sign == '#';
@@ -149,7 +149,7 @@ static const char *find(struct span span, const char *pattern, uint64_t *values)
 		const char *behind = match(at, span.end, pattern, found);
 		if (!behind)
 			continue;
-		if (count)
+		if (count && values)
 			memcpy(values, found, count * sizeof(*values));
 		return behind;
 	}
@@ -358,7 +358,7 @@ bool gm_oom_parse(
 		return false;
 	const char *end = plain + plain_length, *previous = plain, *counted = plain;
 	uint32_t line = 1;
-	uint64_t bytes, ignored;
+	uint64_t bytes = 0, ignored = 0;
 	for (const char *at = next_request(plain, end, &bytes); at;) {
 		struct gm_oom_message message;
 		const char *next = next_request(at, end, &ignored);

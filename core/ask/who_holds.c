@@ -145,7 +145,7 @@ static struct gm_error *no_block(const struct gm_holders_answer *answer, uint64_
 static struct gm_error *ask(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
-	uint64_t address;
+	uint64_t address = 0;
 	struct gm_torch *torch;
 	struct gm_holders *holders;
 	gm_try(gm_context_torch(context, &torch));

@@ -175,7 +175,7 @@ enum { KIND_LOCAL = 0x20, KIND_CELL = 0x40, KIND_FREE = 0x80 }; /* Include/inter
 
 /* Adds the names of a tuple to localsplus, all of one kind, or of the kinds given. */
 static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, uint64_t tuple,
-        const uint8_t *kinds, uint8_t kind)
+        const uint8_t *kinds, size_t kind_count, uint8_t kind)
 {
 	struct gm_code *code = &entry->code;
 	uint64_t count;
@@ -184,7 +184,8 @@ static bool add_locals(struct gm_python *python, struct gm_code_entry *entry, ui
 	uint64_t items[128] = {0};
 
 	if (!gm_py_u64(python, tuple + (uint64_t)python->layout.object_size, &count) ||
-	        count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS)
+	        count > GM_MAX_LOCALS || count + code->local_count > GM_MAX_LOCALS ||
+	        (kinds && count > kind_count))
 		return false;
 	names = realloc((void *)(uintptr_t)code->local_names,
 	        (code->local_count + count + 1) * sizeof(*names));
@@ -218,19 +219,18 @@ static bool read_locals(struct gm_python *python, struct gm_code_entry *entry)
 	if (layout->code_locals_names == GM_NO_FIELD) {
 		/* 3.9, 3.10: f_localsplus is locals, then cells, then free variables */
 		if (!add_locals(python, entry, gm_u64_at(entry->key, layout->code_varnames), NULL,
-		            KIND_LOCAL))
+		            0, KIND_LOCAL))
 			return false;
 		entry->local_plain = entry->code.local_count;
 		return add_locals(python, entry, gm_u64_at(entry->key, layout->code_cellvars), NULL,
-		               KIND_CELL) &&
+		               0, KIND_CELL) &&
 		       add_locals(python, entry, gm_u64_at(entry->key, layout->code_freevars), NULL,
-		               KIND_FREE);
+		               0, KIND_FREE);
 	}
 	tuple = gm_u64_at(entry->key, layout->code_locals_names);
 	kinds = gm_py_bytes(python, gm_u64_at(entry->key, layout->code_locals_kinds), &size);
-	if (!kinds || size < gm_py_size(python, tuple))
-		return false;
-	return add_locals(python, entry, tuple, kinds, 0);
+	/* the tuple's length is read once: a process that runs may change it in between */
+	return kinds && add_locals(python, entry, tuple, kinds, size, 0);
 }
 
 static bool read_lines(struct gm_python *python, struct gm_code_entry *entry)

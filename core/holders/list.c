@@ -117,7 +117,7 @@ static void group_items(struct gm_finding *finding)
 /* The chains that are the first of their root, then all others. */
 static uint32_t *order_chains(struct gm_finding *finding, size_t *ret_first)
 {
-	uint32_t *order = malloc((finding->chains.count + 1) * sizeof(*order));
+	uint32_t *order = calloc(finding->chains.count + 1, sizeof(*order));
 	bool *is_first = calloc(finding->chains.count + 1, sizeof(*is_first));
 	struct gm_map seen = {0};
 	size_t count = 0;

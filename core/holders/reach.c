@@ -324,7 +324,7 @@ static void sort_edges(struct gm_reach *reach)
 	size_t count = reach->edges.count;
 	free(reach->first);
 	reach->first = calloc((size_t)reach->count + 2, sizeof(*reach->first));
-	struct gm_reach_edge *sorted = malloc((count + 1) * sizeof(*sorted));
+	struct gm_reach_edge *sorted = calloc(count + 1, sizeof(*sorted));
 	if (!reach->first || !sorted || reach->no_memory) {
 		free(sorted);
 		reach->no_memory = true;

@@ -590,11 +590,11 @@ static void tell_devices(struct telling *telling, struct gm_retained *retained)
 	for (size_t i = 0; i < reach->blocks.count; i++)
 		seen[reach->blocks.items[i].device + 1] = true;
 	for (int number = -1; number <= INT8_MAX && !telling->no_memory; number++) {
-		struct gm_retained_device device;
 		if (!seen[number + 1])
 			continue;
-		tell_device(telling, number, &device);
-		if (!gm_array_push(&devices, device))
+		if (gm_array_reserve(&devices, 1))
+			tell_device(telling, number, &devices.items[devices.count++]);
+		else
 			telling->no_memory = true;
 	}
 	retained->devices = devices.items;

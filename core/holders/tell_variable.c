@@ -116,7 +116,7 @@ void gm_tell_cell(struct gm_telling *telling, const struct gm_edge *edge)
 		telling->left -= 3;
 		return;
 	}
-	if (gm_tell_link_at(telling, 1, &link) && link.kind == GM_EDGE_LOCAL) {
+	if (outer && gm_tell_link_at(telling, 1, &link) && link.kind == GM_EDGE_LOCAL) {
 		telling->left--;
 		gm_tell_kept_local(telling, outer, link.name);
 		free(link.name);

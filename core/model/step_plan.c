@@ -454,7 +454,8 @@ bool gm_steps_plan_at(
 	for (uint32_t i = 0; i < steps->known.count; i++) {
 		const struct known_loop *known = &steps->known.items[i];
 		size_t whole = known->file ? strlen(known->file) : 0;
-		bool named = whole >= length && strcmp(known->file + whole - length, file) == 0 &&
+		bool named = known->file && whole >= length &&
+		             strcmp(known->file + whole - length, file) == 0 &&
 		             (whole == length || known->file[whole - length - 1] == '/');
 		if (!named || line < known->line || line > known->line_end)
 			continue;

@@ -161,7 +161,8 @@ static bool append(
 static struct gm_sim_store_bytes queue_name(struct gm_sim_store_bytes key, char *room)
 {
 	memcpy(room, "\0queue", 6);
-	memcpy(room + 6, key.data, key.size);
+	if (key.size)
+		memcpy(room + 6, key.data, key.size);
 	return (struct gm_sim_store_bytes){(unsigned char *)room, key.size + 6};
 }
 

@@ -27,6 +27,7 @@ NOT = ["deadcode", "security.insecureAPI.DeprecatedOrUnsafeBufferHandling", "sec
 REPORT = re.compile(r"\S+:\d+:\d+: warning: ")
 LEAK = re.compile(r"(\S+?):(\d+):\d+: warning: Potential leak of memory pointed to by '(.+?)'")
 ALLOCATED = re.compile(r"^(\S+?):(\d+):\d+: note: Memory is allocated", re.M)
+RETURNED = re.compile(r"^(\S+?):(\d+):\d+: note: Returned allocated memory", re.M)
 GUARD = re.compile(r"_cleanup_(\w+|\(\w+\)) ")
 SETTINGS = [word for name in CHECKERS for word in ("-Xclang", f"-analyzer-checker={name}")]
 SETTINGS += [word for name in NOT for word in ("-Xclang", f"-analyzer-disable-checker={name}")]
@@ -67,9 +68,9 @@ def statements(path, line):
 def is_guarded(report):
     """Whether what is said to leak belongs to a variable that its scope frees (base/cleanup.h): the analyzer of clang 14 does not
     know of those. A leak that comes about by gm_take() is seen in who took it."""
-    place = ALLOCATED.search(report)
-    if place and GUARD.match(statements(place[1], place[2])[-1]):
-        return True
+    for place in [*ALLOCATED.finditer(report), *RETURNED.finditer(report)]:
+        if GUARD.match(statements(place[1], place[2])[-1]):
+            return True
     place = LEAK.match(report)
     said = statements(place[1], place[2])
     return any(GUARD.match(text) and re.search(rf"\b{place[3]}\b", text) for text in said)

@@ -231,7 +231,7 @@ GM_SIM_EXPORT cudaError_t cudaGetSymbolSize(size_t *ret, const void *symbol)
 static int symbol_range(const void *symbol, size_t size, size_t offset, char **ret)
 {
 	struct variable variable;
-	void *address;
+	void *address = NULL;
 	int code = cudaGetSymbolAddress(&address, symbol);
 	if (code != cudaSuccess)
 		return code;

@@ -104,7 +104,7 @@ static ncclResult_t end(void)
 			ncclResult_t its = begin(at->comm, at->batch);
 			if (its != ncclSuccess)
 				code = its;
-		} else {
+		} else if (at->batch) {
 			free(at->batch->calls);
 			free(at->batch);
 		}
