@@ -17,6 +17,15 @@ int gm_regular_file_open(const char *path)
 	return -1;
 }
 
+FILE *gm_regular_file_stream(const char *path)
+{
+	int fd = gm_regular_file_open(path);
+	FILE *stream = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (fd >= 0 && !stream)
+		close(fd);
+	return stream;
+}
+
 const char *gm_regular_file_why(int os_error)
 {
 	return os_error == EINVAL ? "it is no regular file" : strerror(os_error);

@@ -5,10 +5,14 @@
 #ifndef GM_BASE_REGULAR_FILE_H
 #define GM_BASE_REGULAR_FILE_H
 
+#include <stdio.h>
+
 /*
  * To be read; never waits. -1 and errno: it cannot be opened; EINVAL: it is no regular file. The caller closes it.
  */
 int gm_regular_file_open(const char *path);
+/* The same as a stream, NULL and errno. */
+FILE *gm_regular_file_stream(const char *path);
 /* Of that errno, in words. */
 const char *gm_regular_file_why(int os_error);
 

@@ -18,13 +18,14 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "base/whole_file.h"
 
 enum { LOOK_MS = 500, LEAST_PRIORITY = 19 };
 
 void gm_packing_read_list(const char *list, gm_packing_entry *entry, void *context)
 {
-	_cleanup_fclose_ FILE *file = fopen(list, "re");
+	_cleanup_fclose_ FILE *file = gm_regular_file_stream(list);
 	_cleanup_free_ char *line = NULL;
 	size_t size = 0;
 	ssize_t length;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "base/whole_file.h"
 #include "render/json.h"
 #include "render/retained.h"
@@ -132,12 +133,14 @@ static void read_root(struct reading *reading, json_t *root, struct gm_retained 
 
 struct gm_error *gm_retained_load(const char *path, struct gm_retained *ret_retained)
 {
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	_cleanup_fclose_ FILE *file = gm_regular_file_stream(path);
 	struct reading reading = {.path = path};
 	struct gm_retained retained = {0};
 	json_error_t why;
 	if (!file)
-		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", path);
+		return gm_error_create(GM_CORRUPT,
+		        "%s: cannot be read: %s: name a file that `gpumem retained --save` wrote",
+		        path, gm_regular_file_why(errno));
 	if (fseek(file, 0, SEEK_END) || ftell(file) > MAX_FILE || fseek(file, 0, SEEK_SET))
 		return gm_error_create(
 		        GM_CORRUPT, "%s: too large for a saved answer: check the name", path);

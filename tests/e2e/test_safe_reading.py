@@ -45,3 +45,21 @@ def test_a_fifo_in_the_place_of_pytorchs_version_is_not_waited_for(spawn, run_gp
     assert process.stdout.readline() == "begun\n"
     told = run_gpumem("retained", "--pid", process.pid, timeout=HANG).check(4)
     assert "version.py: it is no regular file" in told.err
+
+
+def test_a_fifo_in_the_place_of_the_list_of_recordings_is_not_waited_for(run_gpumem, tmp_path):
+    replace = 'list=${GPUMEM_AGENT#*list=}; list=${list%%;*}; rm "$list" && mkfifo "$list" && echo replaced'
+    told = run_gpumem("run", "-o", tmp_path / "run.gpumem", "--", "sh", "-c", replace, timeout=HANG)
+    assert told.out == "replaced\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["peak", "FILE"], ["info", "--core", "FILE"], ["peak", "FILE", "--layouts", "FILE"], ["retained", "--diff", "FILE", "FILE"]],
+    ids=" ".join,
+)
+def test_a_fifo_on_the_command_line_is_refused_where_a_file_is_to_be_read(run_gpumem, tmp_path, words):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    told = run_gpumem(*(fifo if word == "FILE" else word for word in words), timeout=HANG).check(3)
+    assert f"{fifo}: " in told.err and "it is no regular file" in told.err
