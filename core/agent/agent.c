@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -234,6 +236,15 @@ static void read_command(char *ret, size_t size)
 	ret[count] = 0;
 }
 
+/* Else the kernel would end the program with SIGXFSZ. */
+static bool may_grow(int fd, size_t more)
+{
+	struct rlimit limit;
+	struct stat about;
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+	       (fstat(fd, &about) == 0 && (uint64_t)about.st_size + more <= limit.rlim_cur);
+}
+
 /* For whoever started the program: this process has the agent, or (path) it records in a file. */
 static void enlist(const char *path)
 {
@@ -244,8 +255,8 @@ static void enlist(const char *path)
 		return;
 	int length = snprintf(
 	        line, sizeof(line), "%u%s%s\n", (uint32_t)getpid(), *path ? " " : "", path);
-	ssize_t ignored = write(fd, line, (size_t)length);
-	(void)ignored;
+	if (may_grow(fd, (size_t)length))
+		(void)!write(fd, line, (size_t)length);
 	close(fd);
 }
 

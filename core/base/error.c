@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,21 @@ static void error_replace(struct gm_error *error, const char *left, const char *
 	error->message = message;
 }
 
+/* Of what a disk or a limit refuses also what to do. */
+static const char *meaning(int os_error)
+{
+	switch (os_error) {
+	case ENOSPC:
+		return "No space left on device: free some there, or name another place";
+	case EDQUOT:
+		return "Disk quota exceeded: free some of your files there, or name another place";
+	case EFBIG:
+		return "File too large: `ulimit -f` allows no larger one: raise it";
+	default:
+		return strerror(os_error);
+	}
+}
+
 struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *format, ...)
 {
 	va_list args;
@@ -52,7 +68,7 @@ struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *fo
 	struct gm_error *error = error_vcreate(status, os_error, format, args);
 	va_end(args);
 	if (error != &gm_error_no_memory)
-		error_replace(error, error->message, strerror(os_error));
+		error_replace(error, error->message, meaning(os_error));
 	return error;
 }
 

@@ -18,6 +18,8 @@
 #include "cli/packing.h"
 #include "cli/run_settings.h"
 
+enum { LIST_ROOM = 16 << 10 }; /* bytes: a line for each process */
+
 /* ---- the program -------------------------------------------------------------------------------------------- */
 
 static pid_t program;
@@ -161,7 +163,13 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		folder[0] = 0;
 	for (size_t i = 0; i < outcome->processes.count; i++) {
 		const struct recorded *one = &outcome->processes.items[i];
-		if (one->error)
+		if (one->error && one->error->os_error == ENOENT)
+			gm_put(err,
+			        "gpumem: %s: it was removed or renamed while it was recorded: "
+			        "under "
+			        "this name nothing is left of it\n",
+			        as_typed(one->path, folder));
+		else if (one->error)
 			gm_put(err,
 			        "gpumem: %s: it stays in the agent's own form, which can be read "
 			        "too\n",
@@ -244,6 +252,15 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	return NULL;
 }
 
+/* What the agent cannot add to the list later it does not say: the program's own output is no place for that. 0: there is room. */
+static int no_room(int list)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < LIST_ROOM)
+		return EFBIG;
+	return fallocate(list, FALLOC_FL_KEEP_SIZE, 0, LIST_ROOM) != 0 ? errno : 0;
+}
+
 struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
         FILE *err, int *ret_status)
 {
@@ -262,9 +279,15 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 		        folder);
 	int fd = mkostemp(list, O_CLOEXEC);
 	if (fd < 0)
-		return gm_error_os(
-		        GM_TARGET, errno, "run: %s: no room for the list of recordings", list);
+		return gm_error_os(GM_TARGET, errno,
+		        "run: %s (TMPDIR): no room for the list of recordings", list);
+	int full = no_room(fd);
 	close(fd);
+	if (full == ENOSPC || full == EDQUOT || full == EFBIG) {
+		unlink(list);
+		return gm_error_os(GM_TARGET, full,
+		        "run: %s (TMPDIR): no room for the list of recordings", list);
+	}
 	struct gm_error *error = run(record, out, list, argv, variables, err, ret_status);
 	if (error)
 		unlink(list);

@@ -43,6 +43,12 @@ struct database {
 
 static struct gm_error *failed(const struct database *database)
 {
+	int os_error = 0;
+	if (sqlite3_errcode(database->handle) == SQLITE_FULL)
+		return gm_error_os(GM_TARGET, ENOSPC, "%s: cannot be written", database->path);
+	sqlite3_file_control(database->handle, NULL, SQLITE_FCNTL_LAST_ERRNO, &os_error);
+	if (os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG)
+		return gm_error_os(GM_TARGET, os_error, "%s: cannot be written", database->path);
 	return gm_error_create(GM_TARGET, "%s: cannot be written: %s: choose another place",
 	        database->path, sqlite3_errmsg(database->handle));
 }

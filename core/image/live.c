@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "image/no_memory.h"
 #include "image/numbers.h"
 #include "image/pagemap.h"
 #include "image/registers.h"
@@ -311,11 +312,7 @@ static struct gm_error *live_refresh(struct gm_image *image, struct gm_maps *ret
 	text.items[text.count] = '\0';
 	if (text.count == 0) {
 		gm_array_deinit(&text);
-		return gm_error_create(GM_TARGET,
-		        "process %d: it has no memory: it has ended and waits for its parent, or "
-		        "is a "
-		        "kernel thread: give the id of a running program",
-		        image->pid);
+		return gm_no_memory_error(image->pid);
 	}
 	return gm_maps_parse(text.items, text.count, ret_maps);
 }

@@ -18,7 +18,11 @@ struct gm_error *gm_sim_machine_make(char **ret)
 		int code = errno;
 		if (file >= 0)
 			close(file);
-		return gm_error_os(GM_TARGET, code, "simulated device: no memory file");
+		return gm_error_os(GM_TARGET, code,
+		        "run: --sim: the processes of a run share a file of %zu bytes in memory, "
+		        "which "
+		        "cannot be made",
+		        sizeof(*machine));
 	}
 	pthread_mutexattr_t attributes;
 	pthread_mutexattr_init(&attributes);

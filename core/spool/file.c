@@ -97,9 +97,11 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 static struct gm_error *open_file(struct gm_spool_file *file)
 {
 	file->fd = gm_regular_file_open(file->path);
-	if (file->fd < 0)
+	if (file->fd < 0 && errno == EINVAL)
 		return gm_error_create(GM_CORRUPT, "%s: cannot be read: %s", file->path,
 		        gm_regular_file_why(errno));
+	if (file->fd < 0)
+		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
 	gm_try(map(file, file->fd));
 	if (file->header.ring)
 		return gm_spool_ring_copy(file);

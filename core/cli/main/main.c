@@ -1,5 +1,6 @@
 /* The shell command: one door, one command, its exit status. */
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -34,9 +35,23 @@ static void set_allocator(void)
 	mallopt(M_TOP_PAD, 8 << 20);
 }
 
+static void do_nothing(int signal_number)
+{
+}
+
+/* Beyond `ulimit -f` a write then fails with EFBIG, is told, and leaves nothing. A handler: the programs that we start have none. */
+static void set_signals(void)
+{
+	struct sigaction before;
+	const struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+	if (sigaction(SIGXFSZ, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &nothing, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	set_allocator();
+	set_signals();
 	gpumem_door *door = gpumem_door_create();
 	if (!door) {
 		fputs("gpumem: out of memory: the command cannot start: free some and try again\n",
