@@ -83,6 +83,11 @@ bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_c
 	return true;
 }
 
+void gm_attach_existing_limit(struct gm_attach_existing *existing, double seconds)
+{
+	existing->until = now() + seconds;
+}
+
 static uint64_t find_variable(struct gm_context *context)
 {
 	struct gm_image *image;
@@ -116,7 +121,8 @@ static void give(struct gm_attach_existing *existing, struct gm_image *image,
 	double start = now();
 	if (!put_state(existing, GM_AGENT_EXISTING_COMING))
 		return;
-	_cleanup_error_ struct gm_error *error = gm_stop_begin(image, &stop);
+	_cleanup_error_ struct gm_error *error =
+	        gm_stop_begin_within(image, existing->until - start, &stop);
 	if (error)
 		return;
 	gm_context_invalidate(existing->context);

@@ -12,6 +12,7 @@ struct gm_attach_existing {
 	struct gm_context *context;
 	const struct gm_inject_identity *identity;
 	uint64_t variable; /* of the agent; 0: not found yet */
+	double until;      /* CLOCK_MONOTONIC, seconds: how long there is time for it */
 	bool done;
 	double stopped; /* seconds that all threads stood still for it */
 };
@@ -19,6 +20,8 @@ struct gm_attach_existing {
 /* Reads all that can be read beforehand. Whether the agent is to ask: there is an allocator that has memory. */
 bool gm_attach_existing_prepare(struct gm_attach_existing *existing, struct gm_context *context,
         const struct gm_inject_identity *identity);
+/* From now on there are so many seconds. */
+void gm_attach_existing_limit(struct gm_attach_existing *existing, double seconds);
 /* While the agent begins: answers it, once. Of type gm_inject_options.meanwhile. */
 void gm_attach_existing_answer(void *existing);
 

@@ -277,6 +277,8 @@ static struct gm_error *run_attach(
 	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
 	        .context = &before,
 	        .seconds = (double)request.seconds};
+	if (existing)
+		gm_attach_existing_limit(&before, options.seconds);
 	struct gm_injected injected;
 	struct gm_error *error = gm_attach_way_prepare(&request.way, context, &options);
 	if (!error)

@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 
 enum {
-	ROUNDS_MAX = 100,          /* of looking for threads that came since */
-	WAIT_MILLISECONDS = 10000, /* for a thread within a driver's call */
+	ROUNDS_MAX = 100,  /* of looking for threads that came since */
+	WAIT_SECONDS = 10, /* for a thread within a driver's call */
 };
 
 /* The number behind "NAME:" in /proc/PID/task/TID/status, or 0; the letter for State. */
@@ -74,7 +74,7 @@ static struct gm_error *wait_for(struct gm_stop *stop, struct gm_stopped *stoppe
 			*ret_there = true;
 			return NULL;
 		}
-		if (waited >= WAIT_MILLISECONDS)
+		if (waited >= stop->seconds * 1000)
 			return gm_error_create(GM_TARGET,
 			        "process %d: thread %d does not stop (state %c), it is within the "
 			        "kernel or a "
@@ -144,7 +144,13 @@ static struct gm_error *stop_all(struct gm_stop *stop, struct gm_image *image)
 
 struct gm_error *gm_stop_begin(struct gm_image *image, struct gm_stop *ret_stop)
 {
-	struct gm_stop stop = {.pid = gm_image_pid(image)};
+	return gm_stop_begin_within(image, WAIT_SECONDS, ret_stop);
+}
+
+struct gm_error *gm_stop_begin_within(
+        struct gm_image *image, double seconds, struct gm_stop *ret_stop)
+{
+	struct gm_stop stop = {.pid = gm_image_pid(image), .seconds = seconds};
 	long tracer = status_field(stop.pid, stop.pid, "TracerPid");
 	if (tracer == syscall(SYS_gettid)) {
 		stop.traced_before = true;

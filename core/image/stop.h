@@ -18,6 +18,7 @@ struct gm_stopped {
 
 struct gm_stop {
 	pid_t pid;
+	double seconds;     /* for a thread that does not stop at once */
 	bool traced_before; /* it was stopped by us, and stays so */
 	GM_ARRAY(struct gm_stopped) threads;
 };
@@ -27,6 +28,9 @@ struct gm_stop {
  * or a thread that does not stop. On an error everything goes on.
  */
 struct gm_error *gm_stop_begin(struct gm_image *image, struct gm_stop *ret_stop);
+/* The same; `seconds` are for a thread that does not stop at once. */
+struct gm_error *gm_stop_begin_within(
+        struct gm_image *image, double seconds, struct gm_stop *ret_stop);
 /* They go on; the struct may be used again. */
 void gm_stop_end(struct gm_stop *stop);
 /* A thread's State in /proc: 'R', 'S', 'T' (stopped), 't' (by its tracer), 'Z', ...; 0: it is gone. */

@@ -11,12 +11,14 @@
 
 #include "base/cleanup.h"
 #include "image/registers.h"
+#include "image/stop.h"
 #include "inject/internal.h"
 #include "inject/script.h"
 
 enum {
-	STEPS_MAX = 200000, /* of one instruction, until a thread has left the C library */
-	REFRESH_EVERY = 16, /* tries, until new libraries are looked for */
+	STEPS_MAX = 200000,  /* of one instruction, until a thread has left the C library */
+	REFRESH_EVERY = 16,  /* tries, until new libraries are looked for */
+	STOPPED_SECONDS = 1, /* until a program that was stopped meanwhile is not waited for */
 };
 
 struct call {
@@ -29,6 +31,7 @@ struct call {
 	bool start;       /* it is gpumem_agent_start */
 	struct gm_inject_functions functions;
 	double until;
+	double stopped_since; /* gm_inject_now(); 0: it is not stopped */
 	struct gm_injected result;
 };
 
@@ -40,6 +43,20 @@ static void pause_for(double seconds)
 }
 
 /* ---- a thread at a safe place ------------------------------------------------------------------------------- */
+
+/* Whether SIGSTOP or Ctrl-Z keeps it now; an error where that lasts. */
+static struct gm_error *look_for_stop(struct call *call, bool *ret_stopped)
+{
+	double now = gm_inject_now();
+	*ret_stopped = gm_stop_thread_state(call->pid, call->pid) == 'T';
+	if (!*ret_stopped)
+		call->stopped_since = 0;
+	else if (!call->stopped_since)
+		call->stopped_since = now;
+	return *ret_stopped && now - call->stopped_since >= STOPPED_SECONDS
+	               ? gm_inject_check_runs(call->pid)
+	               : NULL;
+}
 
 /* Whether a thread waits in a system call: such threads are tried first. */
 static bool waits(pid_t pid, pid_t thread)
@@ -81,6 +98,16 @@ static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool pat
 	}
 }
 
+/* In which order threads are tried. One within the kernel, as a vfork() is, stops only when that ends. */
+enum kind { WAITS, RUNS, IN_KERNEL, KINDS };
+
+static enum kind kind_of(pid_t pid, pid_t thread)
+{
+	if (gm_stop_thread_state(pid, thread) == 'D')
+		return IN_KERNEL;
+	return waits(pid, thread) ? WAITS : RUNS;
+}
+
 /* Stops threads, one at a time, until one stands where it may be used. */
 static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *ret_thread)
 {
@@ -88,16 +115,24 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 	for (unsigned round = 0; gm_inject_now() < call->until; round++) {
 		_cleanup_free_ pid_t *threads = NULL;
 		size_t count;
+		bool stands;
 		gm_try(gm_image_check_there(call->image));
+		gm_try(look_for_stop(call, &stands));
+		if (stands) {
+			pause_for(0.01);
+			continue;
+		}
 		gm_try(gm_image_threads(call->image, &threads, &count));
-		for (int running = 0; running < 2; running++) {
+		bool tried = false;
+		for (int kind = 0; kind < KINDS && !(kind == IN_KERNEL && tried); kind++) {
 			for (size_t i = 0; i < count && gm_inject_now() < call->until; i++) {
-				if (waits(call->pid, threads[i]) == (bool)running)
+				if (kind_of(call->pid, threads[i]) != (enum kind)kind)
 					continue;
 				bool stopped;
 				double start = gm_inject_now();
+				tried = true;
 				gm_try(gm_inject_thread_stop(
-				        call->pid, threads[i], ret_thread, &stopped));
+				        call->pid, threads[i], call->until, ret_thread, &stopped));
 				if (!stopped)
 					continue;
 				call->result.tries++;
@@ -277,10 +312,8 @@ static struct gm_error *start_thread(struct call *call, struct gm_inject_thread 
 		gm_try(give_file(call, thread, ret_place));
 	gm_try(fill(call, thread, ret_place, path));
 	bool returned;
-	double left = call->until - gm_inject_now();
 	struct gm_error *error = gm_inject_thread_run(thread, ret_place->code,
-	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, left > 2 ? left : 2,
-	        &returned);
+	        ret_place->block + GM_INJECT_ROOM_SIZE - 64, ret_place->block, &returned);
 	if (error || !returned) {
 		thread->id = 0; /* not ours any more */
 		call->result.state = GM_INJECT_WAITING;
@@ -318,9 +351,11 @@ static struct gm_error *wait_for(struct call *call, const struct place *place, c
 			return gm_image_read_string(call->image,
 			        place->block + offsetof(struct gm_inject_block, text),
 			        GM_INJECT_TEXT, ret_text);
+		bool stands;
+		gm_try(look_for_stop(call, &stands));
 		if (gm_inject_now() > call->until) {
 			call->result.state = GM_INJECT_WAITING;
-			return NULL;
+			return gm_inject_check_runs(call->pid);
 		}
 		if (call->options->meanwhile)
 			call->options->meanwhile(call->options->context);

@@ -17,6 +17,8 @@ struct gm_inject_functions {
 	uint64_t room; /* where it keeps what was mapped for us: uint64_t[2], code and block */
 };
 
+/* GM_TARGET where it does not run: stopped, by whom, or frozen. */
+struct gm_error *gm_inject_check_runs(pid_t pid);
 struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symbols);
 struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_inject_functions *ret_functions);
@@ -42,6 +44,7 @@ enum { GM_INJECT_EXTENDED_MAX = 16384 };
 struct gm_inject_thread {
 	pid_t pid, id;
 	struct user_regs_struct registers;
+	double until;  /* gm_inject_now(): how long there is time for it */
 	uint64_t mask; /* of blocked signals */
 	int signal;    /* on its way to the thread: it gets it when it goes on */
 	uint64_t call; /* the system call that was interrupted, as the program made it */
@@ -51,10 +54,11 @@ struct gm_inject_thread {
 
 /*
  * Stops a thread. *ret_stopped is false where it has ended or does not stop at once (it is in the kernel): then
- * another one is to be tried.
+ * another one is to be tried. GM_TARGET: it has not stopped until then. What is begun in it
+ * afterwards has the same time, or a few seconds where less is left: to give up in its midst would harm the program.
  */
 struct gm_error *gm_inject_thread_stop(
-        pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped);
+        pid_t pid, pid_t id, double until, struct gm_inject_thread *ret_thread, bool *ret_stopped);
 /* It goes on as if nothing had been. */
 void gm_inject_thread_release(struct gm_inject_thread *thread);
 /* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in none. */
@@ -71,7 +75,7 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
  * not to be touched.
  */
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
-        uint64_t argument, double seconds, bool *ret_returned);
+        uint64_t argument, bool *ret_returned);
 double gm_inject_now(void);
 
 /* ---- code.c ---- */

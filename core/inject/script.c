@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "image/stop.h"
 #include "inject/internal.h"
 #include "inject/script.h"
 
@@ -208,7 +209,11 @@ static struct gm_error *check_end(struct wait *wait)
 	if (is_interrupted() ||
 	        (!wait->taken && (now > call->until || (!only && now > began + come_by_seconds))))
 		return refuse(wait, GM_INJECT_BLOCKED,
-		        "its main thread runs no Python code now: it waits in a call or computes");
+		        gm_stop_thread_state(wait->pid, wait->pid) == 'T'
+		                ? "it was stopped meanwhile (SIGSTOP or Ctrl-Z): `kill -CONT` lets "
+		                  "it go on"
+		                : "its main thread runs no Python code now: it waits in a call or "
+		                  "computes");
 	if (wait->taken && (now > call->until || (!only && now > wait->taken + taken_seconds)))
 		return refuse(wait, GM_INJECT_FAILED,
 		        "the script there does not come to its end (an audit hook, or a lock)");

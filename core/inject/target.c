@@ -23,6 +23,23 @@ static long status_field(pid_t pid, const char *name)
 	return 0;
 }
 
+struct gm_error *gm_inject_check_runs(pid_t pid)
+{
+	long state = status_field(pid, "State");
+	if (state == 'T')
+		return gm_error_create(GM_TARGET,
+		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent starts in it "
+		        "as it runs: "
+		        "`kill -CONT %d`, then again",
+		        pid, pid);
+	if (state == 't')
+		return gm_error_create(GM_TARGET,
+		        "process %d: process %ld has stopped it, a debugger most likely: type "
+		        "`gpumem record` in there, or let it go",
+		        pid, status_field(pid, "TracerPid"));
+	return gm_inject_frozen_check(pid);
+}
+
 static struct gm_error *check_program(pid_t pid)
 {
 	char path[64];
@@ -36,25 +53,13 @@ static struct gm_error *check_program(pid_t pid)
 		        "there is no CUDA for "
 		        "it either",
 		        pid);
-	long state = status_field(pid, "State");
-	if (state == 'T')
-		return gm_error_create(GM_TARGET,
-		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent starts in it "
-		        "as it runs: "
-		        "`kill -CONT %d`, then again",
-		        pid, pid);
-	if (state == 't')
-		return gm_error_create(GM_TARGET,
-		        "process %d: process %ld has stopped it, a debugger most likely: type "
-		        "`gpumem record` in there, or let it go",
-		        pid, status_field(pid, "TracerPid"));
 	if (status_field(pid, "Seccomp") == 1)
 		return gm_error_create(GM_TARGET,
 		        "process %d: seccomp's strict mode would kill it at the agent's first "
 		        "system call: start it "
 		        "with `gpumem run`",
 		        pid);
-	return gm_inject_frozen_check(pid);
+	return gm_inject_check_runs(pid);
 }
 
 struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symbols)

@@ -18,6 +18,9 @@
 enum {
 	STOP_SECONDS_MILLI = 200, /* a thread that does not stop so soon is in the kernel */
 	STEP_SECONDS = 60,
+	CALL_SECONDS =
+	        10, /* at least, for what is begun in a thread: given up in its midst it would end the program */
+	RUN_SECONDS = 2, /* at least, for what puts the thread back by itself */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
@@ -78,6 +81,13 @@ static enum stop stop_at_rest(pid_t id, double until)
 		ptrace(PTRACE_CONT, id, NULL, (void *)(intptr_t)signal);
 		ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
 	}
+}
+
+/* When something that is begun in the stopped thread now is given up. */
+static double end_of(const struct gm_inject_thread *thread, double seconds)
+{
+	double least = gm_inject_now() + seconds;
+	return thread->until > least ? thread->until : least;
 }
 
 /* ---- stop and release --------------------------------------------------------------------------------------- */
@@ -146,7 +156,7 @@ static bool look(struct gm_inject_thread *thread)
 }
 
 struct gm_error *gm_inject_thread_stop(
-        pid_t pid, pid_t id, struct gm_inject_thread *ret_thread, bool *ret_stopped)
+        pid_t pid, pid_t id, double until, struct gm_inject_thread *ret_thread, bool *ret_stopped)
 {
 	*ret_stopped = false;
 	const uintptr_t options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
@@ -158,14 +168,14 @@ struct gm_error *gm_inject_thread_stop(
 	if (stop == LATE) {
 		/* It cannot be let go before it stops, so wait on: a driver's call may take its time. */
 		int status;
-		stop = wait_until(id, gm_inject_now() + 10, &status);
+		stop = wait_until(id, until, &status);
 		if (stop == STOPPED)
 			ptrace(PTRACE_DETACH, id, NULL,
 			        (void *)(intptr_t)(is_event_stop(status) ? 0 : WSTOPSIG(status)));
 		if (stop == LATE)
 			return gm_error_create(GM_TARGET,
 			        "process %d: thread %d does not stop, it is within the kernel or a "
-			        "driver: try again",
+			        "driver: try again, or --timeout SECONDS",
 			        pid, id);
 		return NULL;
 	}
@@ -174,6 +184,7 @@ struct gm_error *gm_inject_thread_stop(
 	struct gm_inject_thread *thread = ret_thread;
 	thread->pid = pid;
 	thread->id = id;
+	thread->until = until;
 	if (!look(thread)) {
 		int os_error = errno;
 		ptrace(PTRACE_DETACH, id, NULL, NULL);
@@ -216,7 +227,8 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
 {
 	int64_t result = (int64_t)thread->registers.rax;
 	bool waits = (int64_t)thread->registers.orig_rax >= 0 && result <= -512 && result >= -516;
-	return waits ? (long)thread->registers.orig_rax : -1;
+	/* the call as the program made it: a wait that was interrupted before goes on as restart_syscall */
+	return waits ? (long)thread->call : -1;
 }
 
 /*
@@ -308,7 +320,7 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
 	ptrace(PTRACE_CONT, thread->id, NULL, NULL);
 	int status;
-	enum stop stop = wait_until(thread->id, gm_inject_now() + 10, &status);
+	enum stop stop = wait_until(thread->id, end_of(thread, CALL_SECONDS), &status);
 	if (stop == STOPPED)
 		put_back(thread);
 	return stop;
@@ -322,7 +334,7 @@ static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instructi
         struct user_regs_struct *registers, bool *ret_done)
 {
 	bool entered = false;
-	double until = gm_inject_now() + 10;
+	double until = end_of(thread, CALL_SECONDS);
 	*ret_done = false;
 	for (unsigned i = 0; i < 16; i++) {
 		int status;
@@ -387,10 +399,10 @@ struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint6
 }
 
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
-        uint64_t argument, double seconds, bool *ret_returned)
+        uint64_t argument, bool *ret_returned)
 {
 	struct user_regs_struct registers = elsewhere(thread);
-	double until = gm_inject_now() + seconds;
+	double until = end_of(thread, RUN_SECONDS);
 	registers.rip = start;
 	registers.rsp = top;
 	registers.rbx = argument;

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -176,3 +177,128 @@ def test_a_process_that_has_ended_and_a_kernel_thread_are_told_apart(run_gpumem)
     with subprocess.Popen(["true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert "it has ended and waits for its parent" in run_gpumem("info", "--pid", process.pid).check(4).err
+
+
+# --- attach, its time, and a process that does not run --------------------------------------------------------
+
+HOLDS = """
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
+static int threads(void)
+{
+	int count = 0;
+	DIR *folder = opendir("/proc/self/task");
+	while (folder && readdir(folder))
+		count++;
+	if (folder)
+		closedir(folder);
+	return count - 2;
+}
+/* The dynamic linker's lock is held: the agent's thread, the third one, waits for it. */
+__attribute__((constructor)) static void hold(void)
+{
+	write(1, "begun\\n", 6);
+	while (threads() < 3)
+		usleep(1000);
+	kill(getpid(), SIGSTOP);
+	write(1, "went on\\n", 8);
+}
+"""
+LOADS = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <poll.h>
+static void *load(void *path)
+{
+	return dlopen(path, RTLD_NOW);
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, load, argv[1]);
+	poll(NULL, 0, -1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("loads")
+    program = compiled(folder, LOADS)
+    (folder / "holds.c").write_text(HOLDS)
+    subprocess.run(["cc", "-std=gnu17", "-shared", "-fPIC", "-o", folder / "holds.so", folder / "holds.c"], check=True)
+    return [program, folder / "holds.so"]
+
+
+def test_a_process_that_is_stopped_while_attach_waits_is_said_to_be_stopped(spawn, run_gpumem, loads, tmp_path):
+    process = spawn(loads, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    told = run_gpumem("attach", process.pid, "-o", tmp_path / "run.gpumem", "--timeout", "3000", timeout=300).check(4)
+    assert f"process {process.pid}: it is stopped (SIGSTOP or Ctrl-Z)" in told.err
+    assert f"`kill -CONT {process.pid}`" in told.err
+    process.send_signal(signal.SIGCONT)
+    assert process.stdout.readline() == "went on\n"
+
+
+VFORKS = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void)
+{
+	char byte;
+	puts("begun");
+	fflush(stdout);
+	if (vfork() == 0) {
+		(void)!read(0, &byte, 1);
+		_exit(0);
+	}
+	puts("went on");
+}
+"""
+# A clock that goes only where gpumem sleeps, and in the end says how long that was.
+CLOCK = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+static double slept;
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+	slept += time->tv_sec + time->tv_nsec * 1e-9;
+	return 0;
+}
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = syscall(SYS_clock_gettime, clock, time);
+	if (clock == CLOCK_MONOTONIC)
+		*time = (struct timespec){1000000 + (time_t)slept, (slept - (time_t)slept) * 1e9};
+	return result;
+}
+__attribute__((destructor)) static void say(void)
+{
+	FILE *file = fopen(getenv("SLEPT"), "w");
+	fprintf(file, "%f\\n", slept);
+	fclose(file);
+}
+"""
+
+
+def test_a_thread_that_does_not_stop_is_waited_for_no_longer_than_asked_for(spawn, wait_for, run_gpumem, tmp_path):
+    program = compiled(tmp_path, VFORKS)
+    (tmp_path / "clock.c").write_text(CLOCK)
+    subprocess.run(["cc", "-std=gnu17", "-shared", "-fPIC", "-o", tmp_path / "clock.so", tmp_path / "clock.c"], check=True)
+    env = {**os.environ, "LD_PRELOAD": str(tmp_path / "clock.so"), "SLEPT": str(tmp_path / "slept")}
+    process = spawn([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    wait_for(lambda: "D (disk sleep)" in open(f"/proc/{process.pid}/status").read())
+    told = run_gpumem("attach", process.pid, "--way", "thread", "-o", tmp_path / "run.gpumem", "--timeout", "5", env=env)
+    if "ASan runtime does not come first" in told.err:
+        pytest.skip("the sanitizers' build takes no library before theirs")
+    assert f"thread {process.pid} does not stop" in told.check(4).err
+    assert 4 < float((tmp_path / "slept").read_text()) < 6
+    process.stdin.write("x")
+    process.stdin.close()
+    assert process.stdout.readline() == "went on\n"
+    assert process.wait() == 0

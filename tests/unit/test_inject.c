@@ -33,7 +33,8 @@ static pid_t child_that_waits(void)
 static void stop_in_call(pid_t child, struct gm_inject_thread *thread)
 {
 	for (bool stopped = false;;) {
-		assert_null(gm_inject_thread_stop(child, child, thread, &stopped));
+		assert_null(gm_inject_thread_stop(
+		        child, child, gm_inject_now() + 600, thread, &stopped));
 		if (stopped && gm_inject_thread_waits_in(thread) >= 0)
 			return;
 		if (stopped)
