@@ -395,6 +395,29 @@ static bool mapped_link(const struct gm_image *image, const char *path, char **r
 	return false;
 }
 
+/* Of a path in /proc/PID/maps the beginning that is the process's own root, as chroot() leaves it; 0: it has none. */
+static size_t root_length(const char *root, const char *path)
+{
+	char folder[PATH_MAX];
+	ssize_t got = readlink(root, folder, sizeof(folder));
+	size_t length = got > 1 && (size_t)got < sizeof(folder) ? (size_t)got : 0;
+	return strncmp(path, folder, length) == 0 && path[length] == '/' ? length : 0;
+}
+
+/* Where we find what the process calls by this path. */
+static struct gm_error *path_in_root(pid_t pid, const char *path, char **ret_path)
+{
+	char root[64], mounts[64];
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", pid);
+	bool own_root = !same_file(root, "/"), own_mounts = !same_file(mounts, "/proc/self/ns/mnt");
+	size_t skip = own_root ? root_length(root, path) : 0;
+	/* what it opened before it changed its root is ours as well, where the mounts are */
+	bool inside = path[0] == '/' && (own_mounts || (own_root && (skip > 0 || !path[1])));
+	return asprintf(ret_path, "%s%s", inside ? root : "", path + skip) < 0 ? &gm_error_no_memory
+	                                                                       : NULL;
+}
+
 static struct gm_error *live_file_path(
         const struct gm_image *image, const char *path, char **ret_path)
 {
@@ -411,16 +434,7 @@ static struct gm_error *live_file_path(
 			return NULL;
 		free(*ret_path);
 	}
-	char root[64];
-	snprintf(root, sizeof(root), "/proc/%d/root", image->pid);
-	char mounts[64];
-	snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", image->pid);
-	bool same = same_file(root, "/") && same_file(mounts, "/proc/self/ns/mnt");
-	char *result;
-	if (asprintf(&result, "%s%s", same || path[0] != '/' ? "" : root, path) < 0)
-		return &gm_error_no_memory;
-	*ret_path = result;
-	return NULL;
+	return path_in_root(image->pid, path, ret_path);
 }
 
 static struct gm_error *live_set_sysroot(struct gm_image *image, const char *sysroot)

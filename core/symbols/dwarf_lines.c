@@ -8,11 +8,14 @@
  * unit's line table is looked through until all addresses are settled.
  */
 #include "symbols/dwarf_lines.h"
+#include "base/cleanup.h"
+#include "base/regular_file.h"
 #include "base/search.h"
 
 #include <dlfcn.h>
 #include <libdwarf.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -81,12 +84,16 @@ struct gm_lines *gm_lines_open(const char *path)
 {
 	if (!gm_lines_available())
 		return NULL;
-	struct gm_lines *lines = calloc(1, sizeof(*lines));
+	/* libdwarf opens what it is told by name: it is told the file that was looked at */
+	_cleanup_close_ int fd = gm_regular_file_open(path);
+	char opened[64];
+	snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
+	struct gm_lines *lines = fd < 0 ? NULL : calloc(1, sizeof(*lines));
 	if (!lines)
 		return NULL;
 	Dwarf_Error error = NULL;
-	int status = lib.dwarf_init_path(path, NULL, 0, DW_DLC_READ, DW_GROUPNUMBER_ANY, NULL, NULL,
-	        &lines->debug, NULL, 0, NULL, &error);
+	int status = lib.dwarf_init_path(opened, NULL, 0, DW_DLC_READ, DW_GROUPNUMBER_ANY, NULL,
+	        NULL, &lines->debug, NULL, 0, NULL, &error);
 	if (status != DW_DLV_OK) {
 		if (status == DW_DLV_ERROR)
 			lib.dwarf_dealloc_error(NULL, error);

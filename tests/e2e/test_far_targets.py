@@ -216,6 +216,37 @@ def test_libraries_that_only_the_targets_namespace_has_are_found(spawn, python, 
     assert [holder["text"] for holder in answer["holders"]] == [HELD]
 
 
+CHANGED_ROOT = """
+for folder in /*; do
+	inside="$1$folder"
+	if [ -L "$folder" ]; then cp -P "$folder" "$inside"
+	elif [ -d "$folder" ]; then mkdir -p "$inside" && mount --rbind "$folder" "$inside" || exit 77
+	fi
+done
+root="$1"
+shift
+exec chroot "$root" "$@"
+"""
+
+
+def test_a_process_that_changed_its_root_is_asked_and_attached_to(spawn, python, unshare, run_gpumem, tmp_path):
+    """Its files have names here that begin with the folder which is its root."""
+    root = tmp_path / "root"
+    root.mkdir()
+    words = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount", "--propagation", "private"]
+    process = spawn([*words, "sh", "-c", CHANGED_ROOT, "sh", root, python, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    said = process.stdout.readline().split()
+    if not said:
+        pytest.skip("folders cannot be mounted in a namespace here")
+    pid = outer_pid("python", process.pid)
+    assert os.readlink(f"/proc/{pid}/root") == str(root)
+    answer = run_gpumem("who-holds", "--pid", pid, said[1], "--json").check().json()
+    assert answer["complete"] is True
+    assert [holder["text"] for holder in answer["holders"]] == [HELD]
+    run_gpumem("attach", "--timeout", "600", "--way", "thread", pid, "-o", tmp_path / "run.gpumem").check()
+    run_gpumem("detach", "--timeout", "600", pid).check()
+
+
 def test_a_core_of_a_process_in_a_namespace_answers_too(spawn, python, unshare, run_gpumem, tmp_path):
     process = start_held(spawn, python, *unshare)
     pid = outer_pid("python", process.pid)
