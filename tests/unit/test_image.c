@@ -240,14 +240,15 @@ static void a_process_that_was_killed_has_ended(void **state)
 	assert_true(read.failed);
 }
 
-static void a_zombie_has_no_memory(void **state)
+static void a_zombie_is_said_to_have_ended(void **state)
 {
 	struct child child = child_start(known_memory);
 	kill(child.pid, SIGKILL);
 	siginfo_t info;
 	waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT);
 	struct gm_image *image = NULL;
-	assert_message(gm_image_open_pid(child.pid, &image), GM_TARGET, "no memory");
+	assert_message(gm_image_open_pid(child.pid, &image), GM_TARGET,
+	        "it has ended and waits for its parent");
 	child_end(&child);
 }
 
@@ -457,7 +458,7 @@ int main(void)
 	        WITH_CHILD(mappings_are_sorted_and_found_by_address),
 	        WITH_CHILD(simulated_device_memory_is_marked),
 	        WITH_CHILD(a_process_that_was_killed_has_ended),
-	        cmocka_unit_test(a_zombie_has_no_memory),
+	        cmocka_unit_test(a_zombie_is_said_to_have_ended),
 	        cmocka_unit_test(a_process_that_never_was_is_named),
 	        WITH_CHILD(a_process_of_another_user_is_refused),
 	        cmocka_unit_test(threads_are_listed),
