@@ -11,7 +11,7 @@ void gm_leaks_deinit(struct gm_leaks *leaks)
 {
 	for (size_t i = 0; i < leaks->count; i++) {
 		if (leaks->items[i].holder)
-			free(leaks->items[i].holder->text);
+			gm_holder_deinit(&leaks->items[i].holder->first);
 		free(leaks->items[i].holder);
 	}
 	free(leaks->items);

@@ -39,11 +39,11 @@ struct gm_leak {
 
 /* What a live process or a core says of a block that was left. */
 struct gm_leak_holder {
-	char *text;    /* the nearest holder, as who-holds tells it; NULL: none was found; owned */
-	size_t others; /* further ones */
-	bool there;    /* a storage of the block's size is at its address */
-	bool complete; /* all references to it were found */
-	enum gm_reference_class class;
+	bool found;
+	struct gm_holder first; /* the nearest; owned */
+	size_t others;          /* further ones */
+	bool there;             /* a storage of the block's size is at its address */
+	bool complete;          /* all references to it were found */
 };
 
 /* A loop that was looked at. */

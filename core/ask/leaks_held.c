@@ -18,24 +18,22 @@ static bool is_same(const struct gm_holders_answer *answer, const struct gm_bloc
 	return false;
 }
 
-static struct gm_error *tell(
+static struct gm_error *find_holder(
         struct gm_holders *holders, const struct gm_block *block, struct gm_leak_holder *holder)
 {
 	struct gm_holders_answer answer;
 	gm_try(gm_holders_find(holders, block->address, &answer));
-	struct gm_error *error = NULL;
 	holder->there = answer.place == GM_PLACE_STORAGE && is_same(&answer, block);
 	if (holder->there && answer.holder_count) {
 		/* The first is the nearest that begins at a variable. */
-		holder->text = strdup(answer.holders[0].text);
-		holder->class = answer.holders[0].class;
+		holder->found = true;
+		holder->first = answer.holders[0];
+		answer.holders[0] = (struct gm_holder){0};
 		holder->others = answer.holder_count - 1 + answer.omitted;
 		holder->complete = answer.complete;
-		if (!holder->text)
-			error = &gm_error_no_memory;
 	}
 	gm_holders_answer_deinit(&answer);
-	return error;
+	return NULL;
 }
 
 static struct gm_error *find_holders(struct gm_context *context, struct gm_leaks *leaks)
@@ -46,7 +44,8 @@ static struct gm_error *find_holders(struct gm_context *context, struct gm_leaks
 		struct gm_leak *leak = &leaks->items[i];
 		if (!(leak->holder = calloc(1, sizeof(*leak->holder))))
 			return &gm_error_no_memory;
-		gm_try(tell(holders, gm_model_block(leaks->model, leak->oldest), leak->holder));
+		gm_try(find_holder(
+		        holders, gm_model_block(leaks->model, leak->oldest), leak->holder));
 	}
 	return gm_context_check_there(context);
 }

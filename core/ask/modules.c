@@ -59,21 +59,18 @@ static char *module_of_parameter(const char *name, size_t length)
 	return dot ? strndup(name, (size_t)(dot - name)) : strdup(root_module);
 }
 
-/* "optimizer state 'exp_avg' of AdamW for parameter '0.weight'"; of a gradient its step has the name, however its parameter
- * is held. */
+/* Of an optimizer's state its parameter has the name; of a gradient its step, however its parameter is held. */
 static char *path_of_state(const struct gm_holder *holder)
 {
-	static const char before[] = " for parameter '";
-	const char *from = strstr(holder->text, before);
+	const struct gm_holder_step *first = gm_holder_first(holder);
 	for (size_t i = 0; i < holder->step_count; i++) {
 		const struct gm_holder_step *step = &holder->steps[i];
-		if (strcmp(step->kind, "grad") == 0 && step->name)
+		if (step->form == GM_STEP_GRAD && step->name)
 			return module_of_parameter(step->name, strlen(step->name));
 	}
-	if (strncmp(holder->text, "optimizer state ", 16) != 0 || !from)
+	if (!first || first->form != GM_STEP_OPTIMIZER_STATE || !first->of)
 		return NULL;
-	from += sizeof(before) - 1;
-	return module_of_parameter(from, strcspn(from, "'"));
+	return module_of_parameter(first->of, strlen(first->of));
 }
 
 struct gm_error *gm_module_of_address(struct gm_holders *holders, uint64_t address, char **ret_path)

@@ -32,11 +32,8 @@ static struct gm_error *run(
 		                                 "or a variable");
 	struct gm_who_holds result;
 	gm_try(gm_ask_who_holds(context, arguments.positional[0], &result));
-	struct gm_error *error = NULL;
-	if (arguments.json)
-		error = gm_render_who_holds_json(&result, out);
-	else
-		gm_render_who_holds(&result, out);
+	struct gm_error *error = arguments.json ? gm_render_who_holds_json(&result, out)
+	                                        : gm_render_who_holds(&result, out);
 	gm_who_holds_deinit(&result);
 	return error;
 }

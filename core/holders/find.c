@@ -1,5 +1,5 @@
 #include "holders/find.h"
-#include "holders/text.h"
+#include "holders/names.h"
 #include "base/cleanup.h"
 
 #include <stdio.h>

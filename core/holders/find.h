@@ -68,7 +68,7 @@ void gm_finding_find_roots(struct gm_finding *finding);
 /* ways.c: for each mark, in how many ways it leads to the block. The caller frees; NULL: no memory. */
 uint32_t *gm_finding_count_ways(struct gm_finding *finding);
 
-/* list.c: the chains in words, in order, within bounds. */
+/* list.c: the chains, described, in order, within bounds. */
 void gm_finding_list_holders(struct gm_finding *finding);
 
 /* chains.c */

@@ -279,10 +279,9 @@ void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t in
 /* nodes.c: the tensor of a torch._C._autograd.SavedTensor, as a reference of that object. */
 void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance);
 
-/* text.c: names a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
+/* describe.c: the steps of a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
         const struct gm_stray *stray, struct gm_holder *ret_holder);
-void gm_holder_deinit(struct gm_holder *holder);
 
 /* place.c: what is at an address; fills the block's address, size, device and the place. */
 struct gm_error *gm_graph_place(

@@ -30,33 +30,96 @@ enum gm_reference_class {
 	GM_STALE,     /* spare capacity, freed memory, a dead part of a stack */
 };
 
+/* How a step keeps the one before it: which sentence a renderer makes of it, and of which of its operands. In the order in
+ * which holders of one rank are listed. */
+enum gm_step_form {
+	GM_STEP_PLAIN,      /* nothing to say: the storage, a tensor on it, a node within a graph */
+	GM_STEP_GRAPH,      /* the graph of autograd in which the step before is */
+	GM_STEP_GRAD,       /* .grad of a tensor; of: "Parameter" */
+	GM_STEP_CELL,       /* a closure's cell that nothing names */
+	GM_STEP_KEY_ITSELF, /* the key of an entry; type */
+	GM_STEP_OPERAND,    /* on the value stack of a running frame; function, file, line */
+	GM_STEP_ATTRIBUTE,  /* name, type */
+	GM_STEP_VIEW_BASE,  /* the tensor of which a view is made */
+	GM_STEP_BUFFER,     /* of a module; name, type */
+	GM_STEP_CLASS,      /* the class of an instance; type */
+	GM_STEP_CLOSURE,    /* a function's free variable; name, function */
+	GM_STEP_CLOSURE_LOCAL,   /* the same of a running frame; name, function, file, line */
+	GM_STEP_DEFAULT,         /* of an argument, by its place; function */
+	GM_STEP_KEYWORD_DEFAULT, /* of an argument, by its name; name, function */
+	GM_STEP_GLOBAL,          /* name; function: the module; file, line: of the main script */
+	GM_STEP_HOOK,            /* of: the node, NULL: a tensor's */
+	GM_STEP_ITEM,            /* type; index, -1: it has no order */
+	GM_STEP_KEY,             /* an entry's value; name, NULL: the key is no text; type */
+	GM_STEP_LEAF,            /* the node that adds to a tensor's gradient */
+	GM_STEP_LENDER,          /* whose memory a tensor uses */
+	GM_STEP_LOCAL,           /* of a running frame; name, function, file, line */
+	GM_STEP_FRAME_LOCAL, /* of a frame that a traceback keeps; name, NULL: an operand; function */
+	GM_STEP_GENERATOR_LOCAL, /* of a generator or coroutine; the same, type */
+	GM_STEP_METADATA,        /* of an autograd node; of: the node */
+	GM_STEP_CHILD,           /* a module within a module; name, type */
+	GM_STEP_OPTIMIZER_STATE, /* name, type; of: the parameter, NULL: not known */
+	GM_STEP_PARAMETER,       /* of a module; name, type */
+	GM_STEP_SAVED,           /* for backward; of: the node; slot: as what, NULL: not known */
+	GM_STEP_BOUND_SELF,      /* of a bound method; function */
+	GM_STEP_TANGENT,         /* of forward-mode autograd; of: "Parameter" */
+	GM_STEP_DLTENSOR,        /* in a DLPack capsule */
+	GM_STEP_TRACEBACK,       /* of an exception; type */
+	GM_STEP_FIELD,  /* of a Python object; name, NULL: not known; of: the object's type */
+	GM_STEP_PART,   /* of a C++ object; name, NULL: not known; of: its class */
+	GM_STEP_OBJECT, /* it refers in a way that could not be read again; type */
+	GM_STEP_THREAD, /* what a thread keeps; name; function, NULL: no frame's */
+	GM_STEP_NATIVE, /* of: what is known of a word of native memory; "": nothing */
+	GM_STEP_FORM_COUNT,
+};
+
 /* One step of a chain. Strings are the answer's; NULL, 0 or -1 where a step has no such fact. */
 struct gm_holder_step {
+	enum gm_step_form form;
 	const char *kind; /* the JSON contract's: "local", "global", "item", "tensor", ... */
 	char *name;
 	char *function;
 	char *file;
-	char *type; /* of a Python object, or the class of a node */
+	char *type;      /* of a Python object, or the class of a node */
+	char *of, *slot; /* operands of the sentence alone */
 	uint32_t line;
 	int64_t index; /* of an item */
 	uint64_t address;
+	bool unlisted; /* one of too many nodes: it is in the sentence, not in the path */
 };
+
+/* What a chain's outermost step is kept by. */
+enum gm_chain_end {
+	GM_CHAIN_ROOTED, /* a frame, a thread, a module; or a word of memory that the last step tells */
+	GM_CHAIN_GARBAGE, /* nothing: it is a cycle that gc.collect() would free */
+	GM_CHAIN_UNKNOWN, /* nothing that was found */
+};
+
+/* Has a step something to say? */
+static inline bool gm_step_speaks(const struct gm_holder_step *step)
+{
+	return step->form != GM_STEP_PLAIN && !(step->form == GM_STEP_NATIVE && !step->of[0]);
+}
 
 enum { GM_WAYS_MOST = 1000000 };
 
 struct gm_holder {
-	char *text; /* "local 'output' of train() at train.py:12" */
 	enum gm_reference_class class;
 	struct gm_holder_step *steps; /* root first, the storage last */
 	size_t step_count;
+	enum gm_chain_end end;
 	bool rooted;       /* it begins at a frame, a thread or a module */
-	size_t references; /* that read alike: neighbours in one container */
+	size_t references; /* neighbours in one container, from the first item on */
 	uint32_t
 	        root; /* which variable (a name in a module, a slot of a frame) it begins with, from 1; 0: none */
 	bool further; /* an earlier holder begins with the same one */
 	uint32_t
 	        ways; /* in how many ways this one keeps the block, listed or not; GM_WAYS_MOST: at least */
 };
+
+void gm_holder_deinit(struct gm_holder *holder);
+/* The step right at the tensor, the first of the sentence; NULL: no step has anything to say. */
+const struct gm_holder_step *gm_holder_first(const struct gm_holder *holder);
 
 struct gm_held_storage {
 	uint64_t address;

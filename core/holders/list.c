@@ -1,5 +1,5 @@
 /*
- * What is told of a search: its chains in words and in order. The best known of each root comes before its further ones where
+ * What is listed of a search: its chains, described and in order. The best known of each root comes before its further ones where
  * there are too many, so that what is left out of the list is a further way first, a root last.
  */
 #include <stdio.h>
@@ -28,8 +28,52 @@ static int rank_of(const struct gm_holder *holder)
 {
 	if (holder->class != GM_PROVEN || !holder->rooted || holder->step_count == 0)
 		return 2;
-	const char *kind = holder->steps[0].kind;
-	return strcmp(kind, "local") != 0 && strcmp(kind, "global") != 0;
+	enum gm_step_form form = holder->steps[0].form;
+	return form != GM_STEP_LOCAL && form != GM_STEP_GLOBAL;
+}
+
+/* Item 2 before item 10. */
+static int by_text(const char *left, const char *right)
+{
+	return strverscmp(left ? left : "", right ? right : "");
+}
+
+static int by_number(int64_t left, int64_t right)
+{
+	return left < right ? -1 : left > right;
+}
+
+/* In the order of a sentence's operands. `index`: that of the items counts. */
+static int by_step(
+        const struct gm_holder_step *left, const struct gm_holder_step *right, bool index)
+{
+	int order = by_number(left->form, right->form);
+	order = order ? order : by_text(left->slot, right->slot);
+	order = order ? order : by_text(left->name, right->name);
+	order = order || !index ? order : by_number(left->index, right->index);
+	order = order ? order : by_text(left->type, right->type);
+	order = order ? order : by_text(left->of, right->of);
+	order = order ? order : by_text(left->function, right->function);
+	order = order ? order : by_text(left->file, right->file);
+	return order ? order : by_number(left->line, right->line);
+}
+
+/* Of what is said, from the tensor outwards. `index`: that of the first item counts. */
+static int by_steps(const struct gm_holder *left, const struct gm_holder *right, bool index)
+{
+	size_t i = left->step_count, j = right->step_count;
+	for (;; index = true) {
+		while (i > 0 && !gm_step_speaks(&left->steps[i - 1]))
+			i--;
+		while (j > 0 && !gm_step_speaks(&right->steps[j - 1]))
+			j--;
+		if (i == 0 || j == 0)
+			break;
+		int order = by_step(&left->steps[--i], &right->steps[--j], index);
+		if (order)
+			return order;
+	}
+	return i || j ? (i ? 1 : -1) : by_number(left->end, right->end);
 }
 
 static int by_class_and_length(const void *a, const void *b)
@@ -41,7 +85,7 @@ static int by_class_and_length(const void *a, const void *b)
 		return rank_of(left) - rank_of(right);
 	if (left->step_count != right->step_count)
 		return left->step_count < right->step_count ? -1 : 1;
-	return strverscmp(left->text, right->text); /* item 2 before item 10 */
+	return by_steps(left, right, true);
 }
 
 /* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
@@ -56,33 +100,28 @@ static bool told_by_stray(const struct gm_finding *finding, const struct gm_chai
 	return false;
 }
 
-/* "item 12 of list: ...": its number and what comes behind it. */
-static bool is_item(const struct gm_holder *holder, uint64_t *ret_number, const char **ret_rest)
+/* The item of a container with an order that is right at the tensor: its number; -1: there is none. */
+static int64_t item_of(const struct gm_holder *holder)
 {
-	char *end;
-	if (strncmp(holder->text, "item ", 5) != 0 || !strchr("0123456789", holder->text[5]))
-		return false;
-	*ret_number = strtoull(holder->text + 5, &end, 10);
-	*ret_rest = end;
-	return *end == ' ';
+	const struct gm_holder_step *first = gm_holder_first(holder);
+	return first && first->form == GM_STEP_ITEM ? first->index : -1;
 }
 
 /* How many holders from `first` on are neighbours in one container. */
 static size_t group_length(const struct gm_finding *finding, size_t first)
 {
 	const struct gm_holder *holders = finding->holders.items;
-	uint64_t number, next;
-	const char *rest, *other;
+	int64_t number = item_of(&holders[first]);
 	size_t count = 1;
-	if (!is_item(&holders[first], &number, &rest))
+	if (number < 0)
 		return 1;
 	while (first + count < finding->holders.count &&
 	        holders[first + count].class == holders[first].class &&
 	        holders[first + count].root == holders[first].root &&
-	        is_item(&holders[first + count], &next, &other) && next == number + count &&
-	        strcmp(rest, other) == 0)
+	        item_of(&holders[first + count]) == number + (int64_t)count &&
+	        by_steps(&holders[first], &holders[first + count], false) == 0)
 		count++;
-	return count;
+	return count < LEAST_GROUP ? 1 : count;
 }
 
 /* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first item's. */
@@ -91,25 +130,11 @@ static void group_items(struct gm_finding *finding)
 	size_t kept = 0;
 	for (size_t i = 0; i < finding->holders.count;) {
 		struct gm_holder holder = finding->holders.items[i];
-		size_t count = group_length(finding, i);
-		uint64_t number;
-		const char *rest;
-		char *text;
-		if (count < LEAST_GROUP || !is_item(&holder, &number, &rest) ||
-		        asprintf(&text, "items %ju to %ju%s", (uintmax_t)number,
-		                (uintmax_t)(number + count - 1), rest) < 0) {
-			holder.references = 1;
-			finding->holders.items[kept++] = holder;
-			i++;
-			continue;
-		}
-		free(holder.text);
-		holder.text = text;
-		holder.references = count;
-		for (size_t k = 1; k < count; k++)
+		holder.references = group_length(finding, i);
+		for (size_t k = 1; k < holder.references; k++)
 			gm_holder_deinit(&finding->holders.items[i + k]);
 		finding->holders.items[kept++] = holder;
-		i += count;
+		i += holder.references;
 	}
 	finding->holders.count = kept;
 }

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "holders/find.h"
 #include "holders/stacks.h"
-#include "holders/text.h"
+#include "holders/names.h"
 
 enum { MAX_STRAY_TARGETS = 4096 };
 

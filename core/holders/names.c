@@ -1,4 +1,4 @@
-#include "holders/text.h"
+#include "holders/names.h"
 
 #include <string.h>
 

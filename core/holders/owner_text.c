@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "holders/owners.h"
-#include "holders/text.h"
+#include "holders/names.h"
 #include "torch/members.h"
 #include "torch/names.h"
 

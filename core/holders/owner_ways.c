@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "holders/owners.h"
-#include "holders/text.h"
+#include "holders/names.h"
 #include "torch/names.h"
 
 enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/text.h"
+#include "holders/names.h"
 
 enum {
 	MAX_DEPTH = 32,

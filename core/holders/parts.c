@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "holders/reach.h"
-#include "holders/text.h"
+#include "holders/names.h"
 
 enum {
 	LINK_UNKNOWN = 0xff,

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "holders/dominators.h"
 #include "holders/sharing.h"
-#include "holders/text.h"
+#include "holders/names.h"
 
 enum {
 	MAX_DEPTH = 192, /* of the answer's tree */

@@ -10,7 +10,7 @@
 #include "base/search.h"
 #include "base/text.h"
 #include "holders/reach.h"
-#include "holders/text.h"
+#include "holders/names.h"
 
 enum { /* ranks, which are also how far a variable is from the root */
 	RANK_GLOBAL = 0,

@@ -2,53 +2,62 @@
 
 #include <inttypes.h>
 
+#include "base/cleanup.h"
 #include "base/put.h"
+#include "render/chain.h"
 #include "render/json.h"
 
 /* "  #225  item 4 of list: local 'losses' of train() at leak.py:20" */
-static void put_holders(const struct gm_leaks *leaks, FILE *out)
+static struct gm_error *put_holder(const struct gm_leak_holder *holder, FILE *out)
+{
+	if (!holder->there) {
+		fputs("no storage of its size is at its address: it is gone, or the record is of "
+		      "another process\n",
+		        out);
+		return NULL;
+	}
+	if (!holder->found) {
+		fputs("nothing that was found: `gpumem who-holds` tells what was searched\n", out);
+		return NULL;
+	}
+	_cleanup_free_ char *words = gm_chain_text(&holder->first);
+	if (!words)
+		return &gm_error_no_memory;
+	gm_put(out, "%s%s", holder->first.class == GM_PROVEN ? "" : "(plausible) ", words);
+	if (holder->others)
+		gm_put(out, "; and %zu more", holder->others);
+	fputc('\n', out);
+	return NULL;
+}
+
+static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 {
 	if (!leaks->items[0].holder) {
 		gm_put(out,
 		        "Who holds them: ask while the program runs, in gdb or with --pid, or of a "
 		        "core "
 		        "(`gpumem leaks FILE --core CORE`).\n");
-		return;
+		return NULL;
 	}
 	fputs("Each line's oldest block is held by:\n", out);
 	for (size_t i = 0; i < leaks->count && leaks->items[i].holder; i++) {
-		const struct gm_leak_holder *holder = leaks->items[i].holder;
 		gm_put(out, "  #%-5u ",
 		        gm_model_block(leaks->model, leaks->items[i].oldest)->alloc);
-		if (!holder->there)
-			fputs("no storage of its size is at its address: it is gone, or the record "
-			      "is of "
-			      "another process\n",
-			        out);
-		else if (!holder->text)
-			fputs("nothing that was found: `gpumem who-holds` tells what was "
-			      "searched\n",
-			        out);
-		else
-			gm_put(out, "%s%s", holder->class == GM_PROVEN ? "" : "(plausible) ",
-			        holder->text);
-		if (holder->text && holder->others)
-			gm_put(out, "; and %zu more", holder->others);
-		if (holder->text)
-			fputc('\n', out);
+		gm_try(put_holder(leaks->items[i].holder, out));
 	}
+	return NULL;
 }
 
 static json_t *holder_json(const struct gm_leak_holder *holder, const struct gm_block *block)
 {
-	if (!holder || !holder->text)
+	if (!holder || !holder->found)
 		return json_null();
+	_cleanup_free_ char *words = gm_chain_text(&holder->first);
+	if (!words)
+		return NULL;
 	return json_pack("{s:i, s:o, s:s, s:I, s:b}", "allocated", (int)block->alloc, "text",
-	        gm_json_string(holder->text), "class",
-	        holder->class == GM_PROVEN      ? "proven"
-	        : holder->class == GM_PLAUSIBLE ? "plausible"
-	                                        : "stale",
-	        "others", (json_int_t)holder->others, "complete", holder->complete);
+	        gm_json_string(words), "class", gm_chain_class_name(holder->first.class), "others",
+	        (json_int_t)holder->others, "complete", holder->complete);
 }
 
 /* "the loop at train.py:12" */
@@ -153,8 +162,7 @@ struct gm_error *gm_render_leaks_text(
 		if (!gm_table_finish(table, style, out))
 			return &gm_error_no_memory;
 	}
-	put_holders(leaks, out);
-	return NULL;
+	return put_holders(leaks, out);
 }
 
 static json_t *loop_json(const struct gm_leaks *leaks, const struct gm_leak_loop *loop)

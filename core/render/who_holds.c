@@ -6,13 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "render/chain.h"
 #include "render/json.h"
 #include "render/pause.h"
-
-static const char *class_name(enum gm_reference_class class)
-{
-	return class == GM_PROVEN ? "proven" : class == GM_PLAUSIBLE ? "plausible" : "stale";
-}
 
 /* --- text ------------------------------------------------------------------------------------------ */
 
@@ -58,13 +54,33 @@ static void render_storages(const struct gm_who_holds *result, FILE *out)
 	}
 }
 
+static void free_texts(char **texts, size_t count)
+{
+	for (size_t i = 0; texts && i < count; i++)
+		free(texts[i]);
+	free(texts);
+}
+
+/* By holder. NULL: no memory. */
+static char **make_texts(const struct gm_holders_answer *answer)
+{
+	char **texts = calloc(answer->holder_count + 1, sizeof(*texts));
+	for (size_t i = 0; texts && i < answer->holder_count; i++) {
+		if (!(texts[i] = gm_chain_text(&answer->holders[i]))) {
+			free_texts(texts, i);
+			return NULL;
+		}
+	}
+	return texts;
+}
+
 /* How many holders read like this one; 0: one before it does. */
-static size_t alike(const struct gm_holders_answer *answer, size_t index)
+static size_t alike(const struct gm_holders_answer *answer, char *const *texts, size_t index)
 {
 	size_t times = 0;
 	for (size_t i = 0; i < answer->holder_count; i++) {
 		if (answer->holders[i].class != answer->holders[index].class ||
-		        strcmp(answer->holders[i].text, answer->holders[index].text) != 0)
+		        strcmp(texts[i], texts[index]) != 0)
 			continue;
 		if (i < index)
 			return 0;
@@ -105,21 +121,24 @@ static void render_omitted(const struct gm_holders_answer *answer, FILE *out)
 		fputc('\n', out);
 }
 
-void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
+struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 {
 	const struct gm_holders_answer *answer = &result->answer;
+	char **texts = make_texts(answer);
+	if (!texts)
+		return &gm_error_no_memory;
 	render_block(answer, out);
 	render_storages(result, out);
 	if (answer->holder_count > 0)
 		fputs("held by\n", out);
 	for (size_t i = 0; i < answer->holder_count; i++) {
 		const struct gm_holder *holder = &answer->holders[i];
-		size_t times = alike(answer, i);
+		size_t times = alike(answer, texts, i);
 		if (times == 0)
 			continue;
-		gm_put(out, "  %s", holder->text);
+		gm_put(out, "  %s", texts[i]);
 		if (holder->class != GM_PROVEN)
-			gm_put(out, " (%s)", class_name(holder->class));
+			gm_put(out, " (%s)", gm_chain_class_name(holder->class));
 		if (times > 1)
 			gm_put(out, " (%zu times)", times);
 		if (times == 1)
@@ -130,6 +149,8 @@ void gm_render_who_holds(const struct gm_who_holds *result, FILE *out)
 	for (size_t i = 0; i < answer->note_count; i++)
 		gm_put(out, "note: %s\n", answer->notes[i]);
 	gm_put_pause(&result->pause, out);
+	free_texts(texts, answer->holder_count);
+	return NULL;
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------ */
@@ -168,8 +189,7 @@ static json_t *step_json(const struct gm_holder_step *step)
 		failed |= json_object_set_new(object, "index", json_integer(step->index));
 	if (step->function)
 		failed |= json_object_set_new(object,
-		        strcmp(step->kind, "global") == 0 ? "module" : "function",
-		        text(step->function));
+		        step->form == GM_STEP_GLOBAL ? "module" : "function", text(step->function));
 	if (step->file)
 		failed |= json_object_set_new(object, "file", text(step->file));
 	if (step->line)
@@ -188,10 +208,16 @@ static json_t *holder_json(const struct gm_holder *holder)
 {
 	json_t *path = json_array();
 	for (size_t i = 0; i < holder->step_count; i++)
-		json_array_append_new(path, step_json(&holder->steps[i]));
-	return json_pack("{s:o, s:s, s:I, s:o?, s:I, s:o}", "text", text(holder->text), "class",
-	        class_name(holder->class), "references", (json_int_t)holder->references, "root",
-	        holder->root ? json_integer(holder->root) : json_null(), "ways",
+		if (!holder->steps[i].unlisted)
+			json_array_append_new(path, step_json(&holder->steps[i]));
+	_cleanup_free_ char *words = gm_chain_text(holder);
+	if (!words) {
+		json_decref(path);
+		return NULL;
+	}
+	return json_pack("{s:o, s:s, s:I, s:o?, s:I, s:o}", "text", text(words), "class",
+	        gm_chain_class_name(holder->class), "references", (json_int_t)holder->references,
+	        "root", holder->root ? json_integer(holder->root) : json_null(), "ways",
 	        (json_int_t)holder->ways, "path", path);
 }
 

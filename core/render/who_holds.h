@@ -6,7 +6,7 @@
 
 #include "ask/who_holds.h"
 
-void gm_render_who_holds(const struct gm_who_holds *result, FILE *out);
+struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *out);
 struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FILE *out);
 
 #endif

@@ -11,6 +11,8 @@ LITERALS = re.compile(rf"(?:[^?\"]+\?{LITERAL}:\s*)*{LITERAL}$", re.S)
 # These print no names: JSON has escapes of its own; an argument for a program; help is of literals and has newlines.
 FREE = {
     "core/render/json.c": {"fprintf"},
+    # makes strings, which others print
+    "core/render/chain.c": {"fprintf", "fputs"},
     # what jansson made
     "core/render/events_json.c": {"fprintf", "fwrite"},
     "core/cli/cmd_fit.c": {"fprintf", "fputs"},
