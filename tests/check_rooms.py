@@ -16,6 +16,7 @@ TARGET = ["base", "image", "symbols", "cpython", "torch"]
 MAY_INCLUDE = {
     "include": [],
     "base": [],
+    "preload": [],
     "image": TARGET[:1],
     "symbols": TARGET[:2],
     "inject": TARGET[:3],

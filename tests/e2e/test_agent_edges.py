@@ -247,6 +247,13 @@ def test_a_program_of_musl_is_told_in_one_line(run, run_gpumem, spawn, tmp_path)
     assert "its C library is musl" in run_gpumem("attach", "--timeout", "600", process.pid).check(4).err
     process.communicate("x", timeout=600)
     assert process.returncode == 6
+    for way in ("run", "posix_spawn"):
+        code = {
+            "run": f"import subprocess; print(subprocess.run(['{tmp_path / 'a'}'], stdin=subprocess.DEVNULL).returncode)",
+            "posix_spawn": f"import os; p = os.posix_spawn('{tmp_path / 'a'}', ['a'], os.environ); print(os.waitpid(p, 0)[1] >> 8)",
+        }[way]
+        words = ["--devices", "cpu", "-o", tmp_path / "run.gpumem", "--", PYTHON, "-c", code]
+        assert run_gpumem("run", *words, stdin=subprocess.DEVNULL).out == "begun\n6\n"
 
 
 def test_a_program_in_a_filter_is_recorded_with_what_it_may_do(run_gpumem, without, tmp_path):
