@@ -79,8 +79,11 @@ static uint32_t jump_target(const struct follow *follow, const struct gm_opcode 
 	if (follow->version < 0x030a)
 		argument /= 2; /* bytes */
 	if (opcode->flags & GM_OPCODE_JUMP_BACK)
-		return argument <= next ? next - argument : UINT32_MAX;
-	target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument : (uint64_t)next + argument;
+		target = (uint64_t)next - argument; /* huge, where it lies before the code */
+	else
+		target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument
+		                                                 : (uint64_t)next + argument;
+	/* A damaged code ends within the caches of its last instruction: the next one lies behind it. */
 	return target < follow->count ? (uint32_t)target : UINT32_MAX;
 }
 

@@ -293,6 +293,29 @@ static void random_bytecode_is_decoded_within_its_bounds(void **state)
 	}
 }
 
+/* Where its depths lie is what AddressSanitizer watches. */
+static void no_jump_leads_out_of_the_code(void **state)
+{
+	size_t count;
+	const struct gm_python_tables *all = gm_python_tables_all(&count);
+
+	for (size_t i = 0; i < 256 * count; i++) {
+		const struct gm_python_tables *one = &all[i / 256];
+		const struct gm_opcode *opcode = &one->opcodes[i % 256];
+		if (!opcode->name ||
+		        !(opcode->flags & (GM_OPCODE_JUMP_BACK | GM_OPCODE_JUMP_ABSOLUTE |
+		                                  GM_OPCODE_JUMP_FORWARD)))
+			continue;
+		for (int argument = 0; argument < 8; argument++) {
+			const uint8_t code[] = {(uint8_t)(i % 256), (uint8_t)argument};
+			begin(one->version, one->opcodes, code, sizeof(code));
+			gm_py_depths_find(&entry, one->version, one->opcodes, NULL, 0);
+			free(entry.depths);
+			end();
+		}
+	}
+}
+
 static void every_table_has_the_stores_and_returns(void **state)
 {
 	size_t count;
@@ -363,6 +386,7 @@ int main(void)
 	        cmocka_unit_test(extended_arguments_are_put_together),
 	        cmocka_unit_test(backward_jumps_make_loops_outer_first_and_one_per_head),
 	        cmocka_unit_test(random_bytecode_is_decoded_within_its_bounds),
+	        cmocka_unit_test(no_jump_leads_out_of_the_code),
 	        cmocka_unit_test(every_table_has_the_stores_and_returns),
 	        cmocka_unit_test(file_names_tell_versions_and_free_threading),
 	        cmocka_unit_test(version_strings_are_found_between_other_strings),
