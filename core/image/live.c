@@ -23,6 +23,7 @@
 #include "image/no_memory.h"
 #include "image/numbers.h"
 #include "image/pagemap.h"
+#include "image/refusal.h"
 #include "image/registers.h"
 
 enum {
@@ -58,39 +59,9 @@ static struct gm_error *error_ended(pid_t pid)
 
 static struct gm_error *error_refused(pid_t pid)
 {
-	char scope = '0';
-	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && read(fd, &scope, 1) != 1)
-		scope = '0';
-	struct stat owner;
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (geteuid() != 0 && stat(path, &owner) == 0 && owner.st_uid != geteuid())
-		return gm_error_create(GM_TARGET,
-		        "process %d: reading its memory is refused: it belongs to user %u and we "
-		        "are user "
-		        "%u: run as the same user or as root",
-		        pid, owner.st_uid, geteuid());
-	if (scope == '1')
-		return gm_error_create(GM_TARGET,
-		        "process %d: reading its memory is refused: kernel.yama.ptrace_scope is 1, "
-		        "which "
-		        "allows a parent or a debugger only: ask inside gdb (gpumem gdb -p %d), or "
-		        "run "
-		        "as root, or `sysctl kernel.yama.ptrace_scope=0`",
-		        pid, pid);
-	if (scope > '1')
-		return gm_error_create(GM_TARGET,
-		        "process %d: reading its memory is refused: kernel.yama.ptrace_scope is "
-		        "%c: run as "
-		        "root, or boot with it at 0",
-		        pid, scope);
-	return gm_error_create(GM_TARGET,
-	        "process %d: reading its memory is refused: we may not trace it (it is not "
-	        "dumpable, or a "
-	        "container forbids it): run as the same user or as root, in a container with "
-	        "--cap-add=SYS_PTRACE",
-	        pid);
+	char why[GM_REFUSAL_TEXT];
+	return gm_error_create(GM_TARGET, "process %d: reading its memory is refused: %s", pid,
+	        gm_refusal_of(pid, why));
 }
 
 static struct gm_error *live_explain(struct gm_image *image, uint64_t address, int os_error)

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "image/refusal.h"
 
 enum {
 	ROUNDS_MAX = 100,  /* of looking for threads that came since */
@@ -49,11 +50,9 @@ static struct gm_error *error_traced(pid_t pid, long tracer)
 
 static struct gm_error *error_refused(pid_t pid, int os_error)
 {
-	return gm_error_os(GM_TARGET, os_error,
-	        "process %d: it may not be stopped: run as the same user or as root; in a "
-	        "container with "
-	        "--cap-add=SYS_PTRACE; see /proc/sys/kernel/yama/ptrace_scope",
-	        pid);
+	char why[GM_REFUSAL_TEXT];
+	return gm_error_os(GM_TARGET, os_error, "process %d: it may not be stopped: %s", pid,
+	        gm_refusal_of(pid, why));
 }
 
 /* Until the thread has stopped; false: it has ended. */

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "image/refusal.h"
 #include "inject/internal.h"
 
 enum {
@@ -112,13 +113,10 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 		        "can: type "
 		        "`gpumem record` in there, or end it",
 		        pid, tracer);
+	char why[GM_REFUSAL_TEXT];
 	return gm_error_os(GM_TARGET, os_error,
-	        "process %d: it may not be traced: run as the same user or as root; in a container "
-	        "with "
-	        "--cap-add=SYS_PTRACE; where /proc/sys/kernel/yama/ptrace_scope is 1 or more, as "
-	        "root; or start the "
-	        "program with `gpumem run`",
-	        pid);
+	        "process %d: it may not be traced: %s; or start the program with `gpumem run`", pid,
+	        gm_refusal_of(pid, why));
 }
 
 /*

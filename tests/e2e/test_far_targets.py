@@ -274,6 +274,24 @@ def test_another_users_process_is_refused_with_what_to_do(spawn, gpumem, build_d
     assert "run as the same user or as root" in run.err
 
 
+@pytest.mark.parametrize("question", [["who-holds", "--pid", "PID", "0x1000"], ["blocks", "--pid", "PID"], ["attach", "PID"]])
+def test_a_process_that_is_not_dumpable_is_told_so_to_its_own_user(spawn, gpumem, question):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    if not shutil.which("setpriv"):
+        pytest.skip("no setpriv on this machine")
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if run_process([*other, gpumem, "--version"]).status != 0:
+        pytest.skip("another user may not run the built command here")
+    code = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); print('begun', flush=True); time.sleep(600)"
+    process = spawn([*other, "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    run = run_process([*other, gpumem, *[str(process.pid) if word == "PID" else word for word in question]], cwd="/tmp")
+    run.check(4)
+    assert "it is not dumpable" in run.err and "run as root" in run.err and "same user" not in run.err
+    assert run.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("moment", [1, 3, 10, 30])
 def test_a_process_that_dies_while_it_is_read_is_told_in_time(spawn, python, run_gpumem, build_dir, moment):
     """Killed as its memory is read for the n-th time."""

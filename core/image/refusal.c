@@ -1,0 +1,89 @@
+#include "image/refusal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static char read_scope(void)
+{
+	char scope;
+	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, &scope, 1) == 1 ? scope : '0';
+}
+
+static void read_users(struct gm_refusal *ret)
+{
+	char path[32], line[256];
+	snprintf(path, sizeof(path), "/proc/%d/status", ret->pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	while (file && !ret->known && fgets(line, sizeof(line), file))
+		ret->known = sscanf(line, "Uid: %u %u %u", &ret->real, &ret->effective,
+		                     &ret->saved) == 3;
+	/* What lies below /proc/PID is root's of a process that is not dumpable, whoever's it is. */
+	struct stat status;
+	ret->not_dumpable = file && fstat(fileno(file), &status) == 0 && ret->known &&
+	                    status.st_uid != ret->effective;
+}
+
+void gm_refusal_read(pid_t pid, struct gm_refusal *ret)
+{
+	*ret = (struct gm_refusal){.pid = pid, .own = geteuid(), .scope = read_scope()};
+	read_users(ret);
+}
+
+/* Root may do what others may not, but where a container took that right from it. */
+static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL_TEXT])
+{
+	uid_t own = refusal->own, other = refusal->real != own ? refusal->real : refusal->saved;
+	if (own == 0)
+		return false;
+	if (refusal->known && refusal->effective != own)
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "it belongs to user %u and we are user %u: run as the same user or as root",
+		        refusal->effective, own);
+	else if (refusal->known && other != own)
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "it has the rights of user %u as well (a setuid program): run as root",
+		        other);
+	else if (refusal->not_dumpable)
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "it is not dumpable (it asked so by prctl, changed its user, or its user "
+		        "may not read its program): run as root");
+	else if (refusal->scope == '1')
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "kernel.yama.ptrace_scope is 1, which allows a parent or a debugger only: "
+		        "ask inside gdb (gpumem gdb -p %d), or run as root, or "
+		        "`sysctl kernel.yama.ptrace_scope=0`",
+		        refusal->pid);
+	else if (refusal->scope == '2')
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "kernel.yama.ptrace_scope is 2, which allows root only: run as root");
+	else
+		return false;
+	return true;
+}
+
+const char *gm_refusal_text(const struct gm_refusal *refusal, char ret[GM_REFUSAL_TEXT])
+{
+	if (refusal->scope == '3')
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "kernel.yama.ptrace_scope is 3, which allows nobody, not root either, "
+		        "until the machine is started with another: record the program from its "
+		        "start (gpumem run)");
+	else if (!text_of_a_user(refusal, ret))
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "a container or a security module forbids it: run %sthe container with "
+		        "--cap-add=SYS_PTRACE",
+		        refusal->own ? "as root, or " : "");
+	return ret;
+}
+
+const char *gm_refusal_of(pid_t pid, char ret[GM_REFUSAL_TEXT])
+{
+	struct gm_refusal refusal;
+	gm_refusal_read(pid, &refusal);
+	return gm_refusal_text(&refusal, ret);
+}
