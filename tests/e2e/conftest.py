@@ -124,6 +124,18 @@ class GdbRun(Run):
         return self.sections[index]
 
 
+def preloaded(command, keys):
+    """Popen's keys. With GPUMEM_TEST_PRELOAD=LIBRARY every program of the tests has that library loaded before all others:
+    an agent that is built with AddressSanitizer needs its runtime there (test_agent_sanitized.py). gpumem itself has not."""
+    library = os.environ.get("GPUMEM_TEST_PRELOAD")
+    asks = str(command[0]) == str(BUILD / "bin" / "gpumem") and str(command[1]) != "run"
+    if not library or asks:
+        return keys
+    environment = dict(os.environ if keys.get("env") is None else keys["env"])
+    environment["LD_PRELOAD"] = " ".join([*library.split(), *environment.get("LD_PRELOAD", "").split()])
+    return {**keys, "env": environment}
+
+
 def run_process(command, timeout=600, merge=False, **keys):
     """Runs a command in a process group of its own, which is killed whole when the time is up.
 
@@ -226,7 +238,7 @@ def run_gpumem(gpumem):
     """run_gpumem('info', file, '--json', timeout=…) -> Run."""
 
     def call(*arguments, **keys):
-        return run_process([gpumem, *arguments], **keys)
+        return run_process([gpumem, *arguments], **preloaded([gpumem, *arguments], keys))
 
     return call
 
@@ -328,7 +340,8 @@ def spawn():
     started = []
 
     def start(command, **keys):
-        process = subprocess.Popen([str(word) for word in command], start_new_session=True, text=True, **keys)
+        words = [str(word) for word in command]
+        process = subprocess.Popen(words, start_new_session=True, text=True, **preloaded(words, keys))
         started.append(process)
         return process
 
