@@ -47,8 +47,17 @@ endif()
 
 set_property(GLOBAL PROPERTY GM_ROOMS "")
 
+# The folders within a room that are part of it. Others (core/cli/main, core/agent/stacks, …) are targets of their own.
+set(GM_FOLDERS_cpython versions decode objects threads sweep)
+set(GM_FOLDERS_holders graph native heap unattributed search describe retained)
+set(GM_FOLDERS_ask recording target oom)
+
 function(gm_room name)
-	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/${name}/*.c)
+	set(folders)
+	foreach(folder IN LISTS GM_FOLDERS_${name})
+		list(APPEND folders ${PROJECT_SOURCE_DIR}/core/${name}/${folder}/*.c)
+	endforeach()
+	file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/${name}/*.c ${folders})
 	if(NOT sources)
 		file(WRITE ${PROJECT_BINARY_DIR}/empty_${name}.c "typedef int gm_empty_${name};\n")
 		set(sources ${PROJECT_BINARY_DIR}/empty_${name}.c)

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     # Runs inside the program, in the place of CUDA's libraries.
     "sim": ["base"],
     # Runs inside the program. Of cpython its tables and what decodes bytecode, of torch its tables, nothing that reads an image.
-    "agent": ["cpython/versions.h", "cpython/python.h", "torch/layout.h"],
+    "agent": ["cpython/versions/versions.h", "cpython/python.h", "torch/layout.h"],
     "cli": None,  # everything
 }
 # The layout of the page in which the simulated device keeps its counters: whoever reads them needs it. What PyTorch's

@@ -1,16 +1,16 @@
 #include "ask/blocks.h"
-#include "ask/pause.h"
+#include "ask/target/pause.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/driven.h"
-#include "ask/modules.h"
-#include "ask/operator.h"
-#include "ask/place.h"
-#include "ask/tree.h"
+#include "ask/recording/driven.h"
+#include "ask/target/modules.h"
+#include "ask/recording/operator.h"
+#include "ask/recording/place.h"
+#include "ask/recording/tree.h"
 #include "ask/who_holds.h"
 #include "base/array.h"
 #include "base/cleanup.h"

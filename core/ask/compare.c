@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/driven.h"
+#include "ask/recording/driven.h"
 #include "ask/info.h"
 #include "ask/steps.h"
 #include "base/array.h"

@@ -1,7 +1,7 @@
 /* The parts of a context that a recording answers: the log and the model made of it. */
 #include "ask/context.h"
-#include "ask/recording.h"
-#include "ask/trace.h"
+#include "ask/target/recording.h"
+#include "ask/target/trace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define GM_ASK_INFO_H
 
 #include "ask/context.h"
-#include "ask/memory.h"
+#include "ask/target/memory.h"
 #include "model/model.h"
 
 struct gm_info {

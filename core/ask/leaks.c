@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/growth.h"
+#include "ask/recording/growth.h"
 #include "base/cleanup.h"
 #include "base/search.h"
 

@@ -2,7 +2,7 @@
  * leaks: lines that leave more behind each time a loop goes round: a step, an epoch, any loop around the steps.
  *
  * A line leaks where blocks that it allocates in iterations all over the run are all still there at its end, or where it
- * joins what comes to its one block (core/ask/growth.h). What is kept for a while and replaced (the last output, a window
+ * joins what comes to its one block (core/ask/recording/growth.h). What is kept for a while and replaced (the last output, a window
  * of the last ten losses) does not: of its older blocks none is left. The last step's blocks never count, as the next
  * step may free them.
  *
@@ -12,7 +12,7 @@
 #define GM_ASK_LEAKS_H
 
 #include "ask/context.h"
-#include "ask/place.h"
+#include "ask/recording/place.h"
 #include "holders/holders.h"
 #include "model/categories.h"
 #include "model/model.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ask/blocks.h"
-#include "ask/place.h"
+#include "ask/recording/place.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"

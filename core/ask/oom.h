@@ -5,8 +5,8 @@
 #ifndef GM_ASK_OOM_H
 #define GM_ASK_OOM_H
 
-#include "ask/memory.h"
-#include "ask/oom_facts.h"
+#include "ask/target/memory.h"
+#include "ask/oom/oom_facts.h"
 #include "ask/retained.h"
 
 /* Where the error was found. */

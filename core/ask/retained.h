@@ -8,8 +8,8 @@
 #define GM_ASK_RETAINED_H
 
 #include "ask/context.h"
-#include "ask/pause.h"
-#include "holders/retained.h"
+#include "ask/target/pause.h"
+#include "holders/retained/retained.h"
 
 struct gm_retained_answer {
 	struct gm_retained retained;

@@ -6,7 +6,7 @@
 #ifndef GM_ASK_RETAINED_DIFF_H
 #define GM_ASK_RETAINED_DIFF_H
 
-#include "holders/retained.h"
+#include "holders/retained/retained.h"
 
 struct gm_retained_change {
 	char *text;             /* as the later answer has it; the earlier one's where it is gone */

@@ -8,7 +8,7 @@
 #define GM_ASK_WHO_HOLDS_H
 
 #include "ask/context.h"
-#include "ask/pause.h"
+#include "ask/target/pause.h"
 #include "holders/holders.h"
 
 struct gm_who_holds {

@@ -2,7 +2,7 @@
 #ifndef GM_ASK_WHY_H
 #define GM_ASK_WHY_H
 
-#include "ask/cause.h"
+#include "ask/recording/cause.h"
 #include "ask/context.h"
 
 struct gm_why {

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "agent/existing.h"
-#include "ask/memory.h"
+#include "ask/target/memory.h"
 #include "base/cleanup.h"
 #include "image/stop.h"
 #include "inject/inject.h"

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "ask/leaks.h"
-#include "ask/recording.h"
+#include "ask/target/recording.h"
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/arguments.h"

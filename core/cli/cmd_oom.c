@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/oom_text.h"
+#include "ask/oom/oom_text.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "cli/arguments.h"

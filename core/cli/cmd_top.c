@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ask/recording.h"
+#include "ask/target/recording.h"
 #include "ask/top.h"
 #include "base/cleanup.h"
 #include "base/put.h"

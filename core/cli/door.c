@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ask/pause.h"
+#include "ask/target/pause.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
 #include "base/put.h"

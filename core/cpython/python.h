@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "cpython/cpython.h"
-#include "cpython/layout.h"
-#include "cpython/opcodes.h"
-#include "cpython/versions.h"
+#include "cpython/versions/layout.h"
+#include "cpython/versions/opcodes.h"
+#include "cpython/versions/versions.h"
 
 enum {
 	/* Bounds on what a target may claim. Generous beside any real program. */

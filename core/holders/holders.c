@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
-#include "holders/graph.h"
-#include "holders/malloc.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/malloc.h"
 
 static int by_data(const void *a, const void *b)
 {

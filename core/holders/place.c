@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
-#include "holders/graph.h"
+#include "holders/graph/graph.h"
 
 static int by_address(const void *a, const void *b)
 {

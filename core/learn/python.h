@@ -7,7 +7,7 @@
 #define GM_LEARN_PYTHON_H
 
 #include "cpython/cpython.h"
-#include "cpython/learned.h"
+#include "cpython/versions/learned.h"
 #include "learn/learn.h"
 
 struct gm_learn_python_result {

@@ -4,7 +4,7 @@
 
 #include "ask/blocks.h"
 #include "ask/info.h"
-#include "ask/rival.h"
+#include "ask/recording/rival.h"
 #include "ask/why.h"
 #include "render/text.h"
 

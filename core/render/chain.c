@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/place.h"
+#include "ask/recording/place.h"
 
 static const char *known(const char *text, const char *otherwise)
 {

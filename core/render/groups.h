@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "ask/blocks.h"
-#include "ask/driven.h"
+#include "ask/recording/driven.h"
 #include "render/text.h"
 
 /* A table with the groups' keys under the head `what`. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/place.h"
+#include "ask/recording/place.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
 

@@ -5,8 +5,8 @@
 #include <jansson.h>
 
 #include "ask/info.h"
-#include "ask/memory.h"
-#include "ask/target_blocks.h"
+#include "ask/target/memory.h"
+#include "ask/target/target_blocks.h"
 #include "render/text.h"
 
 /* request: NULL: none was asked about. */

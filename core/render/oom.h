@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "ask/oom.h"
-#include "ask/oom_text.h"
+#include "ask/oom/oom_text.h"
 #include "render/text.h"
 
 /* next: what to type next, a line each, NULL at the end; may be NULL. */

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "ask/pause.h"
+#include "ask/target/pause.h"
 
 /* A line where it did not; nothing else. */
 void gm_put_pause(const struct gm_pause *pause, FILE *out);

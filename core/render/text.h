@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "ask/place.h"
+#include "ask/recording/place.h"
 #include "base/size.h"
 #include "model/model.h"
 

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "ask/tree.h"
+#include "ask/recording/tree.h"
 #include "render/text.h"
 
 struct gm_error *gm_render_tree(

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpython/recorded.h"
+#include "cpython/decode/recorded.h"
 #include "spool/replay.h"
 
 struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,

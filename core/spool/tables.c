@@ -2,7 +2,7 @@
  * What is interned in the agent's file, and its way into the log: each thing is written there when the first event needs
  * it. A stack of the file is its innermost frame and the stack below; the log has whole ones.
  */
-#include "cpython/recorded.h"
+#include "cpython/decode/recorded.h"
 #include "spool/internal.h"
 
 #include <string.h>

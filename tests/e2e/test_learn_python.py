@@ -1,4 +1,4 @@
-"""What the probe learns of a CPython is what its headers say (core/cpython/layout_3*.c, made from them)."""
+"""What the probe learns of a CPython is what its headers say (core/cpython/versions/layout_3*.c, made from them)."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def fields_of(lines):
 
 
 def shipped(version):
-    text = (ROOT / f"core/cpython/layout_3{version[1]:02}.c").read_text()
+    text = (ROOT / f"core/cpython/versions/layout_3{version[1]:02}.c").read_text()
     text = text[text.index("const struct gm_python_layout ") :].split("\n};", 1)[0]
     rows = dict(re.findall(r"^\t\.(\w+) = (-?\d+|GM_NO_FIELD),", text, re.M))
     assert len(rows) > 100
@@ -57,7 +57,7 @@ def shipped(version):
 
 
 def known():
-    return [(v, p) for v, p in pythons.pythons() if (ROOT / f"core/cpython/layout_3{v[1]:02}.c").exists()]
+    return [(v, p) for v, p in pythons.pythons() if (ROOT / f"core/cpython/versions/layout_3{v[1]:02}.c").exists()]
 
 
 def named(entry):
@@ -79,7 +79,7 @@ def test_each_field_is_learned_as_the_headers_have_it(entry):
 @pytest.mark.parametrize("entry", known(), ids=named)
 def test_the_opcodes_are_those_of_the_shipped_table(entry):
     version, program = entry
-    text = (ROOT / f"core/cpython/opcodes_3{version[1]:02}.c").read_text()
+    text = (ROOT / f"core/cpython/versions/opcodes_3{version[1]:02}.c").read_text()
     row = re.compile(r'\[(\d+)\] = \{"(\w+)", GM_OP_(\w+), GM_OP_(\w+), GM_ARGUMENT_(\w+), (\d+), (\d+), ([^,]+), '
                      r"\{GM_EFFECT_(\w+), (-?\d+), (-?\d+)\}, \{GM_EFFECT_(\w+), (-?\d+), (-?\d+)\}\}")  # fmt: skip
     expected = []

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "cpython/learned.h"
-#include "cpython/versions.h"
+#include "cpython/versions/learned.h"
+#include "cpython/versions/versions.h"
 #include "image/layouts_file.h"
 #include "torch/learned.h"
 

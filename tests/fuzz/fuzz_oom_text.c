@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "ask/oom_text.h"
+#include "ask/oom/oom_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

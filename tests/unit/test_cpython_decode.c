@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cpython/locate.h"
+#include "cpython/versions/locate.h"
 #include "cpython/python.h"
 
 #define LINES(entry, version, size, first, ...)                                        \

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "cpython/learned.h"
+#include "cpython/versions/learned.h"
 #include "image/layouts_file.h"
 
 static struct gm_python_learned learned;

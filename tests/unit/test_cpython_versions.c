@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "cpython/recorded.h"
-#include "cpython/versions.h"
+#include "cpython/decode/recorded.h"
+#include "cpython/versions/versions.h"
 
 static void each_entry_is_of_its_own_version(void **state)
 {

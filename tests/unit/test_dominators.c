@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "holders/dominators.h"
+#include "holders/graph/dominators.h"
 
 enum { MOST = 40, MOST_EDGES = 200 };
 

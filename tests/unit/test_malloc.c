@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "child.h"
-#include "holders/malloc.h"
+#include "holders/heap/malloc.h"
 
 enum { SMALL = 40, LARGE = 5000, MANY = 20 /* more than a cache keeps of a size */ };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "holders/scan.h"
+#include "holders/heap/scan.h"
 #include "image/capture.h"
 #include "image/image.h"
 #include "image/pagemap.h"

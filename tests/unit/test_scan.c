@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "holders/scan.h"
+#include "holders/heap/scan.h"
 
 enum { WORDS = 4096 };
 

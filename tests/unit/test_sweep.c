@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cpython/python.h"
-#include "cpython/sweep.h"
+#include "cpython/sweep/sweep.h"
 
 enum {
 	POOL = 16 << 10,

@@ -131,7 +131,7 @@ static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 	        !gm_read_checked(keys, head, (size_t)layout->keys_indices))
 		return 0;
 	memcpy(&count, head + layout->keys_entries, 8);
-	/* as core/cpython/dict.c: 3.9 and 3.10 tell the table's slots, later ones the logarithm of its bytes */
+	/* as core/cpython/objects/dict.c: 3.9 and 3.10 tell the table's slots, later ones the logarithm of its bytes */
 	if (layout->keys_log2_size == GM_NO_FIELD) {
 		memcpy(&indices, head + layout->keys_size, 8);
 	} else {

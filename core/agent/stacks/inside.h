@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/stacks/stacks.h"
-#include "cpython/versions.h"
+#include "cpython/versions/versions.h"
 
 #define GM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)

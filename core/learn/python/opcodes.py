@@ -175,10 +175,10 @@ def row(n, name, base):
 
 def main():
     print("/*")
-    print(" * Opcodes of CPython 3.%d. Made by core/cpython/tables/make_tables from the `opcode` and `dis`" % minor)
+    print(" * Opcodes of CPython 3.%d. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`" % minor)
     print(" * modules of %s." % sys.version.split()[0])
     print(" */")
-    print('#include "cpython/opcodes.h"')
+    print('#include "cpython/versions/opcodes.h"')
     print()
     print("/* clang-format off */")
     print("const struct gm_opcode gm_opcodes_3%02d[256] = {" % minor)

@@ -1,0 +1,174 @@
+/*
+ * The shapes that PyTorch's operators give a name: logits and the softmax of the loss, the first and last gradients of
+ * backward, what the optimizer computes in its temporaries. Without native stacks Python's function names stand in where
+ * they can; else a shape stays without a name.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ask/recording/operator.h"
+#include "ask/recording/shapes_find.h"
+
+static bool in_step(const struct gm_looking *looking, const struct gm_block *block)
+{
+	return block->device == looking->device && block->alloc != GM_NO_EVENT &&
+	       gm_model_step(looking->model, block->alloc) == looking->step;
+}
+
+static struct gm_event event_of(const struct gm_looking *looking, const struct gm_block *block)
+{
+	struct gm_event event;
+	gm_log_event(gm_model_log(looking->model), block->alloc, &event);
+	return event;
+}
+
+static bool made_by_loss(const struct gm_looking *looking, const struct gm_block *block)
+{
+	struct gm_event event = event_of(looking, block);
+	return gm_operator_is_loss(gm_model_log(looking->model), &event);
+}
+
+/* Where the loss made the largest block itself, the slab is what it read: the latest large block before it. */
+static void find_logits(struct gm_looking *looking, uint32_t softmax)
+{
+	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
+	const struct gm_block *logits = NULL;
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (in_step(looking, block) && block->alloc < softmax &&
+		        block->size * 5 >= slab->bytes * 2 && !made_by_loss(looking, block))
+			logits = block;
+	}
+	if (!logits || gm_model_phase(looking->model, logits->alloc) != GM_PHASE_FORWARD)
+		return;
+	uint64_t of = slab->of;
+	*slab = (struct gm_shape){0};
+	looking->largest[GM_SHAPE_SLAB] = 0;
+	gm_shapes_add(looking, GM_SHAPE_SLAB, logits, looking->step);
+	slab->of = of;
+	slab->last = gm_block_end(logits);
+}
+
+/* What the loss makes in forward of the slab, which is that of the logits: of it `of` bytes are for a moment only, the
+ * others wait for backward. */
+static void find_softmax(struct gm_looking *looking)
+{
+	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
+	struct gm_shape *softmax = &looking->shapes[GM_SHAPE_SOFTMAX];
+	uint64_t moment = 0, least = slab->bytes * 2 / 5;
+	bool by_loss = false;
+	for (size_t i = 0; i < gm_model_block_count(looking->model) && slab->bytes; i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (!in_step(looking, block) || block->size < least ||
+		        gm_model_phase(looking->model, block->alloc) != GM_PHASE_FORWARD ||
+		        !made_by_loss(looking, block))
+			continue;
+		by_loss |= block->alloc == slab->first;
+		gm_shapes_add(looking, GM_SHAPE_SOFTMAX, block, looking->step);
+		if (gm_categories_of(looking->categories, i) == GM_CATEGORY_TEMPORARY)
+			moment += block->size;
+	}
+	softmax->of = moment;
+	if (by_loss)
+		find_logits(looking, softmax->first);
+	if (softmax->bytes && slab->first < softmax->first)
+		snprintf(slab->note, sizeof(slab->note), "logits");
+	else if (by_loss) /* nothing is known of what it read */
+		*softmax = (struct gm_shape){0};
+}
+
+/* How many gradients are at least half as large. */
+static size_t alike(const struct gm_looking *looking, uint64_t size)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		count += block->size * 2 >= size && in_step(looking, block) &&
+		         gm_categories_of(looking->categories, i) == GM_CATEGORY_GRADIENT;
+	}
+	return count;
+}
+
+/* The first and the last gradient of backward where they stand out: a tenth of all at least, and no more are as large. */
+static void find_gradients(struct gm_looking *looking)
+{
+	const struct gm_shape *all = &looking->shapes[GM_SHAPE_GRADIENTS];
+	const struct gm_block *first = NULL, *last = NULL;
+	for (size_t i = 0; i < gm_model_block_count(looking->model); i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		if (!in_step(looking, block) || block->size * 10 < all->bytes ||
+		        gm_categories_of(looking->categories, i) != GM_CATEGORY_GRADIENT)
+			continue;
+		first = first ? first : block;
+		last = block;
+	}
+	if (all->blocks < 3 || !first || alike(looking, first->size) > 2 ||
+	        alike(looking, last->size) > 2)
+		return;
+	const struct gm_block *ends[] = {first, last};
+	bool late = first->alloc - all->first > all->last - first->alloc;
+	for (size_t i = first == last && late; i < (first == last && !late ? 1 : 2); i++) {
+		enum gm_shape_kind kind = i ? GM_SHAPE_LAST_GRADIENT : GM_SHAPE_FIRST_GRADIENT;
+		gm_shapes_add(looking, kind, ends[i], looking->step);
+		struct gm_event event = event_of(looking, ends[i]);
+		gm_operator_of(gm_model_log(looking->model), event.native_stack,
+		        looking->shapes[kind].note);
+	}
+}
+
+/* What most of the optimizer's temporaries at their greatest were computed by. */
+static void name_temporaries(struct gm_looking *looking)
+{
+	enum { OPERATORS = 8 };
+	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
+	struct {
+		char name[GM_OPERATOR_MAX];
+		uint64_t bytes;
+	} sums[OPERATORS] = {0};
+	for (size_t i = 0; i < gm_model_block_count(looking->model) && most->bytes; i++) {
+		const struct gm_block *block = gm_model_block(looking->model, i);
+		char name[GM_OPERATOR_MAX];
+		if (!in_step(looking, block) || !gm_block_live_after(block, most->last) ||
+		        gm_model_phase(looking->model, block->alloc) != GM_PHASE_OPTIMIZER ||
+		        gm_categories_of(looking->categories, i) != GM_CATEGORY_TEMPORARY)
+			continue;
+		struct gm_event event = event_of(looking, block);
+		if (!gm_operator_of(gm_model_log(looking->model), event.native_stack, name))
+			return;
+		for (size_t j = 0; j < OPERATORS; j++) {
+			if (sums[j].name[0] && strcmp(sums[j].name, name) != 0)
+				continue;
+			memcpy(sums[j].name, name, sizeof(name));
+			sums[j].bytes += block->size;
+			break;
+		}
+	}
+	for (size_t j = 0; j < OPERATORS; j++)
+		if (sums[j].bytes * 2 > most->bytes)
+			memcpy(most->note, sums[j].name, sizeof(most->note));
+}
+
+/* Gradients are there and so is the optimizer's state, and it took nothing while it worked: it is fused, or in place. */
+static void find_no_temporaries(struct gm_looking *looking)
+{
+	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];
+	const struct gm_shape *gradients = &looking->shapes[GM_SHAPE_GRADIENTS];
+	const struct gm_shape *step = &looking->shapes[GM_SHAPE_REPEATS];
+	bool works = looking->shapes[GM_SHAPE_OPTIMIZER_STATE].bytes && gradients->bytes &&
+	             step->last != GM_NO_EVENT && looking->parameters;
+	if (!works || most->bytes * 100 > looking->parameters)
+		return;
+	*most = (struct gm_shape){.step = looking->step,
+	        .first = gradients->last,
+	        .last = step->last,
+	        .of = looking->parameters,
+	        .count = 1};
+}
+
+void gm_shapes_name(struct gm_looking *looking)
+{
+	find_softmax(looking);
+	find_gradients(looking);
+	name_temporaries(looking);
+	find_no_temporaries(looking);
+}

@@ -1,0 +1,201 @@
+#include "ask/recording/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/recording/operator.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+
+struct building {
+	const struct gm_log *log;
+	struct gm_plumbing *plumbing;
+	GM_ARRAY(struct gm_tree_node) nodes;
+};
+
+void gm_tree_deinit(struct gm_tree *tree)
+{
+	free(tree->nodes);
+	*tree = (struct gm_tree){0};
+}
+
+/* --- building -------------------------------------------------------------------------------------- */
+
+static bool is_same(
+        const struct gm_tree_node *node, enum gm_tree_kind kind, const struct gm_told_site *site)
+{
+	return node->kind == kind && node->site.place.code == site->place.code &&
+	       node->site.place.line == site->place.line &&
+	       strcmp(node->site.node, site->node) == 0 &&
+	       strcmp(node->site.operator_name, site->operator_name) == 0;
+}
+
+/* The child of a node that says this, made where there is none; GM_TREE_NONE: no memory. */
+static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_kind kind,
+        const struct gm_told_site *site)
+{
+	uint32_t first = building->nodes.items[parent].first;
+	for (uint32_t at = first; at != GM_TREE_NONE; at = building->nodes.items[at].next)
+		if (is_same(&building->nodes.items[at], kind, site))
+			return at;
+	const struct gm_tree_node fresh = {
+	        .kind = kind, .site = *site, .first = GM_TREE_NONE, .next = first};
+	if (!gm_array_push(&building->nodes, fresh))
+		return GM_TREE_NONE;
+	building->nodes.items[parent].first = (uint32_t)building->nodes.count - 1;
+	return (uint32_t)building->nodes.count - 1;
+}
+
+/* Is a frame told? `site`: the index of the frame that the stack is told by, `inner`: of PyTorch's innermost. */
+static bool is_told(const struct building *building, const struct gm_frame_place *place,
+        size_t index, size_t site, bool inner)
+{
+	const char *package;
+	size_t length;
+	enum gm_code_owner owner = gm_code_owner(place->file, &package, &length);
+	if (owner == GM_CODE_TORCH)
+		return inner;
+	return owner == GM_CODE_OWN || index == site ||
+	       (owner == GM_CODE_PACKAGE && gm_plumbing_works(building->plumbing, place->file));
+}
+
+/* PyTorch's innermost frame, where no other than Python's is below it. */
+static size_t inner_torch(const struct building *building, uint32_t stack)
+{
+	struct gm_frame_place place;
+	const char *package;
+	size_t length;
+	for (size_t i = 0; gm_place_frame(building->log, stack, i, &place); i++) {
+		enum gm_code_owner owner = gm_code_owner(place.file, &package, &length);
+		if (owner != GM_CODE_PYTHON)
+			return owner == GM_CODE_TORCH ? i : SIZE_MAX;
+	}
+	return SIZE_MAX;
+}
+
+/* The node at which a block was allocated; GM_TREE_NONE: no memory. */
+static uint32_t place_block(struct building *building, const struct gm_event *event)
+{
+	size_t count;
+	uint32_t at = 0;
+	gm_log_python_stack(building->log, event->python_stack, &count);
+	size_t site = gm_plumbing_site(building->plumbing, event->python_stack);
+	size_t inner = inner_torch(building, event->python_stack);
+	size_t forward = SIZE_MAX; /* between a module's call and its own forward() are wrappers */
+	for (size_t i = count; i-- > 0 && at != GM_TREE_NONE;) {
+		struct gm_told_site told = {0};
+		if (!gm_place_frame(building->log, event->python_stack, i, &told.place))
+			break;
+		if (gm_frame_calls_module(told.place.file, told.place.function))
+			forward = gm_module_forward(building->log, event->python_stack, i);
+		bool wraps = forward != SIZE_MAX && i > forward && i != site && i != inner;
+		if (!wraps && is_told(building, &told.place, i, site, i == inner))
+			at = child(building, at, GM_TREE_FRAME, &told);
+	}
+	struct gm_told_site work = {0};
+	if (event->python_stack && !(event->flags & GM_EVENT_BORROWED))
+		return at;
+	gm_node_of(building->log, event->native_stack, work.node);
+	gm_operator_of(building->log, event->native_stack, work.operator_name);
+	if (at != GM_TREE_NONE && (work.node[0] || work.operator_name[0]))
+		at = child(building, at, GM_TREE_WORK, &work);
+	else if (at == 0)
+		at = child(building, at, GM_TREE_UNKNOWN, &work);
+	return at;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------ */
+
+struct ordered {
+	uint64_t bytes;
+	uint32_t node;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct ordered *left = a, *right = b;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return left->node < right->node ? -1 : left->node > right->node;
+}
+
+static bool sort_children(struct building *building, uint32_t parent)
+{
+	GM_ARRAY(struct ordered) order = {0};
+	struct gm_tree_node *nodes = building->nodes.items;
+	for (uint32_t at = nodes[parent].first; at != GM_TREE_NONE; at = nodes[at].next)
+		if (!gm_array_push(&order, ((struct ordered){nodes[at].bytes, at}))) {
+			gm_array_deinit(&order);
+			return false;
+		}
+	if (order.count)
+		qsort(order.items, order.count, sizeof(*order.items), compare);
+	uint32_t *link = &nodes[parent].first;
+	for (size_t i = 0; i < order.count; i++) {
+		*link = order.items[i].node;
+		link = &nodes[order.items[i].node].next;
+	}
+	*link = GM_TREE_NONE;
+	gm_array_deinit(&order);
+	return true;
+}
+
+/* A child is made after its parent: from the last node on, each has the sums of its children when its turn comes. */
+static bool sum_up(struct building *building)
+{
+	_cleanup_free_ uint32_t *parents = calloc(building->nodes.count, sizeof(*parents));
+	struct gm_tree_node *nodes = building->nodes.items;
+	if (!parents)
+		return false;
+	for (uint32_t i = 0; i < building->nodes.count; i++)
+		for (uint32_t at = nodes[i].first; at != GM_TREE_NONE; at = nodes[at].next)
+			parents[at] = i;
+	for (size_t i = building->nodes.count; i-- > 1;) {
+		nodes[parents[i]].bytes += nodes[i].bytes;
+		nodes[parents[i]].blocks += nodes[i].blocks;
+	}
+	for (uint32_t i = 0; i < building->nodes.count; i++)
+		if (!sort_children(building, i))
+			return false;
+	return true;
+}
+
+static bool build(struct building *building, const struct gm_blocks *blocks)
+{
+	const struct gm_told_site nothing = {0};
+	const struct gm_tree_node root = {.first = GM_TREE_NONE, .next = GM_TREE_NONE};
+	if (!gm_array_push(&building->nodes, root))
+		return false;
+	for (size_t i = 0; i < blocks->live_count; i++) {
+		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+		struct gm_event event = {0};
+		if (block->alloc != GM_NO_EVENT)
+			gm_log_event(building->log, block->alloc, &event);
+		uint32_t at = place_block(building, &event);
+		if (at == GM_TREE_NONE)
+			return false;
+		building->nodes.items[at].bytes += block->size;
+		building->nodes.items[at].blocks++;
+	}
+	if (blocks->unattributed) {
+		uint32_t at = child(building, 0, GM_TREE_BEFORE, &nothing);
+		if (at == GM_TREE_NONE)
+			return false;
+		building->nodes.items[at].bytes += blocks->unattributed;
+	}
+	return sum_up(building);
+}
+
+struct gm_error *gm_ask_tree(const struct gm_blocks *blocks, struct gm_tree *ret_tree)
+{
+	struct building building = {.log = gm_model_log(blocks->model)};
+	gm_try(gm_plumbing_create(blocks->model, &building.plumbing));
+	bool built = build(&building, blocks);
+	gm_plumbing_destroy(building.plumbing);
+	if (!built) {
+		gm_array_deinit(&building.nodes);
+		return &gm_error_no_memory;
+	}
+	*ret_tree = (struct gm_tree){building.nodes.items, building.nodes.count};
+	return NULL;
+}

@@ -1,0 +1,39 @@
+/*
+ * The call tree of the blocks of an answer: who called whom down to where each block was allocated, with the bytes below
+ * each call. Frames of the program's own and of packages that work with modules are told; of PyTorch's the innermost
+ * alone, at the end; what only passes calls on is left out (model/plumbing.h).
+ */
+#ifndef GM_ASK_TREE_H
+#define GM_ASK_TREE_H
+
+#include "ask/blocks.h"
+#include "ask/recording/driven.h"
+
+enum gm_tree_kind {
+	GM_TREE_ROOT,  /* all that was asked about: its children are the outermost calls */
+	GM_TREE_FRAME, /* a call: `place` */
+	GM_TREE_WORK, /* below a call: the autograd node and PyTorch's operator, in `place` and its strings */
+	GM_TREE_UNKNOWN, /* no stack was recorded */
+	GM_TREE_BEFORE,  /* bytes that were allocated before the recording began, in no block */
+};
+
+#define GM_TREE_NONE UINT32_MAX
+
+struct gm_tree_node {
+	enum gm_tree_kind kind;
+	struct gm_told_site site; /* FRAME: its place; WORK: node and operator_name */
+	uint64_t bytes,
+	        blocks; /* with those of its children; bytes of a node that its children lack are its own */
+	uint32_t first,
+	        next; /* its first child, its next sibling: indices, biggest first; GM_TREE_NONE */
+};
+
+struct gm_tree {
+	struct gm_tree_node *nodes; /* the first is the root; owned */
+	size_t count;
+};
+
+struct gm_error *gm_ask_tree(const struct gm_blocks *blocks, struct gm_tree *ret_tree);
+void gm_tree_deinit(struct gm_tree *tree);
+
+#endif

@@ -1,0 +1,72 @@
+#include "ask/target/context_learn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "image/layouts_file.h"
+#include "learn/learn.h"
+#include "torch/readers.h"
+
+bool gm_context_learn_is_off(const struct gm_context *context)
+{
+	const char *off = getenv("GPUMEM_NO_LEARN");
+	return context->no_learn || (off && off[0] && strcmp(off, "0") != 0);
+}
+
+/* One line for the user, also where nothing could be kept. */
+static struct gm_error *keep(struct gm_context *context, const struct gm_learn_result *result)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_error_ struct gm_error *error = gm_torch_kept_save(&result->learned, &path);
+	char *said = NULL;
+	int got = error ? asprintf(&said,
+	                          "learned PyTorch %s in %.1f s, for this question only: it could "
+	                          "not be kept (%s)",
+	                          result->learned.builds.version, result->seconds, error->message)
+	                : asprintf(&said,
+	                          "learned PyTorch %s in %.1f s, once for this build: kept in %s",
+	                          result->learned.builds.version, result->seconds, path);
+	if (got < 0)
+		return &gm_error_no_memory;
+	free(context->learned);
+	context->learned = said;
+	return NULL;
+}
+
+static struct gm_error *learn(struct gm_context *context, const struct gm_torch_builds *builds,
+        struct gm_torch_learned *ret_learned)
+{
+	struct gm_learn_result result;
+	const struct gm_module *c10 = gm_symbols_find_module(context->symbols, "libc10.so");
+	gm_try(gm_learn_of_process(context->pid, builds, c10->path, &result));
+	struct gm_error *error = keep(context, &result);
+	if (!error)
+		*ret_learned = result.learned;
+	gm_learn_result_deinit(&result);
+	return error;
+}
+
+struct gm_error *gm_context_learn(
+        struct gm_context *context, struct gm_torch_learned *ret_learned, bool *ret_fresh)
+{
+	struct gm_torch_builds builds;
+	*ret_fresh = false;
+	if (gm_context_learn_is_off(context))
+		return NULL;
+	gm_try(gm_torch_builds_of(context->image, context->symbols, &builds));
+	if (context->progress)
+		context->progress->show(
+		        context->progress->context, "learning this PyTorch, once", 0, 1);
+	_cleanup_close_ int lock = gm_layouts_kept_lock();
+	/* whoever had the lock before may have learned it */
+	gm_try(gm_torch_kept_find(&builds, ret_learned, ret_fresh));
+	struct gm_error *error = *ret_fresh ? NULL : learn(context, &builds, ret_learned);
+	if (context->progress)
+		context->progress->show(context->progress->context, NULL, 0, 0);
+	if (error && !context->unlearned)
+		context->unlearned = strdup(error->message);
+	*ret_fresh = !error;
+	return error;
+}

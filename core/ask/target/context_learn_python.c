@@ -1,0 +1,67 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/target/context_learn.h"
+#include "base/cleanup.h"
+#include "image/layouts_file.h"
+#include "learn/python.h"
+#include "torch/learned.h"
+
+/* One line for the user, also where nothing could be kept. The row serves this process in any case. */
+static struct gm_error *keep(struct gm_context *context, struct gm_learn_python_result *result)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_error_ struct gm_error *error = gm_python_learned_save(result->learned, &path);
+	char *said = NULL;
+	int got = error ? asprintf(&said,
+	                          "learned CPython %s in %.1f s, for this question only: it could "
+	                          "not be kept (%s)",
+	                          result->version, result->seconds, error->message)
+	                : asprintf(&said,
+	                          "learned CPython %s in %.1f s, once for this build: kept in %s",
+	                          result->version, result->seconds, path);
+
+	if (got < 0)
+		return &gm_error_no_memory;
+	free(context->learned);
+	context->learned = said;
+	gm_python_learned_keep(gm_take(result->learned));
+	return NULL;
+}
+
+static struct gm_error *learn(struct gm_context *context)
+{
+	struct gm_learn_python_result result;
+	struct gm_python_build build;
+
+	_cleanup_close_ int lock = gm_layouts_kept_lock();
+	/* whoever had the lock before may have learned it */
+	gm_try(gm_python_build(context->image, context->symbols, context->layouts, &build));
+	if (build.known)
+		return NULL;
+	gm_try(gm_learn_python_of_process(context->pid, &build, &result));
+	struct gm_error *error = keep(context, &result);
+	gm_learn_python_result_deinit(&result);
+	return error;
+}
+
+struct gm_error *gm_context_learn_python(struct gm_context *context, bool *ret_fresh)
+{
+	struct gm_python_build build;
+
+	_cleanup_error_ struct gm_error *none =
+	        gm_python_build(context->image, context->symbols, context->layouts, &build);
+	*ret_fresh = false;
+	if (none || build.known || gm_context_learn_is_off(context) || context->pid <= 0 ||
+	        context->core_path || context->remote)
+		return NULL; /* whoever opened it has said why it cannot be read */
+	if (context->progress)
+		context->progress->show(
+		        context->progress->context, "learning this CPython, once", 0, 1);
+	struct gm_error *error = learn(context);
+	if (context->progress)
+		context->progress->show(context->progress->context, NULL, 0, 0);
+	*ret_fresh = !error;
+	return error;
+}

@@ -1,0 +1,123 @@
+/*
+ * The memory of one device as PyTorch's allocator has cut it up at one moment: segments, and in each the pieces that
+ * are used, wait for a stream, or are free. The moment is now, told by the allocator's own records in a live
+ * process or a core dump; or after an event, told by a recording.
+ *
+ * Questions about holes (segments, oom) and about a process without a recording (info, blocks) are asked of this.
+ */
+#ifndef GM_ASK_MEMORY_H
+#define GM_ASK_MEMORY_H
+
+#include "ask/context.h"
+#include "ask/target/device.h"
+#include "ask/target/pause.h"
+#include "model/model.h"
+#include "torch/torch.h"
+
+enum gm_piece_state {
+	GM_PIECE_USED,
+	GM_PIECE_PENDING, /* let go, waiting for a stream */
+	GM_PIECE_FREE,
+	GM_PIECE_UNMAPPED, /* address space of an expandable segment, without memory */
+};
+
+struct gm_piece {
+	uint64_t address, size;
+	uint64_t requested; /* 0: unknown, or free */
+	uint32_t block;     /* of the model; GM_NO_BLOCK: none, or there is no recording */
+	uint8_t state;      /* enum gm_piece_state */
+};
+
+enum gm_pool_kind { GM_POOL_UNKNOWN, GM_POOL_SMALL, GM_POOL_LARGE };
+
+struct gm_memory_segment {
+	uint64_t address;
+	uint64_t size; /* that has memory: without what is unmapped */
+	uint64_t span; /* of addresses */
+	uint64_t stream;
+	uint8_t pool;    /* enum gm_pool_kind */
+	bool is_private; /* of a CUDA graph or MemPool */
+	bool expandable;
+	uint64_t used, pending, free, largest_hole;
+	size_t holes;
+	size_t first, count; /* pieces, by address */
+};
+
+struct gm_memory {
+	uint8_t device_type;
+	int16_t device;
+	struct gm_memory_segment *segments; /* by address */
+	size_t segment_count;
+	struct gm_piece *pieces;
+	size_t piece_count;
+	uint64_t allocated, pending, free, requested, reserved; /* sums over all pieces */
+	uint64_t largest_hole;
+	size_t blocks, holes;
+	/* once what waits for a stream is free as well: of wholly free segments, and the largest piece */
+	uint64_t waited_whole, waited_largest;
+	/* of wholly free segments, which empty_cache() gives back; of private pools' holes */
+	uint64_t whole_free, private_free;
+	/* The allocator's own account of now; NULL: a recording told. */
+	const struct gm_allocator_device *allocator;
+	struct gm_allocator_device own; /* what `allocator` points to */
+	/* The device, where it can be told (device.h). GM_NOT_KNOWN */
+	uint64_t total, device_free;
+	struct gm_device_facts there; /* total 0: not asked, or nothing is known */
+	struct gm_pause pause;        /* of a process */
+	uint32_t event;               /* the moment is after this one; GM_NO_EVENT: now */
+	const struct gm_model *model;
+	size_t model_device;
+};
+
+/*
+ * Of the process or core that the context is about. device: -1: the first with memory. GM_TARGET: it has no PyTorch, or
+ * no such device.
+ */
+struct gm_error *gm_memory_now(
+        struct gm_context *context, int device, struct gm_memory *ret_memory);
+/* Of the recording that the context is about, after an event; GM_NO_EVENT: after the last. */
+struct gm_error *gm_memory_after(
+        struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
+/*
+ * What the moment of an out-of-memory error tells of a recording, in which no pool is named: PyTorch has given back every
+ * wholly free segment that it may. One that is there still is kept for a private pool; or a private pool was in use, and
+ * then the others' are not given back. Either way the request could not have it.
+ */
+void gm_memory_is_at_oom(struct gm_memory *memory);
+void gm_memory_deinit(struct gm_memory *memory);
+
+/*
+ * Whether the blocks add up to the figures that the allocator keeps itself, allocated and reserved. True of a recording,
+ * which has no such figures. Where it is false an answer about the memory is incomplete and has to say so.
+ */
+bool gm_memory_agrees(const struct gm_memory *memory);
+
+/* --- a request ------------------------------------------------------------------------------------ */
+
+/* Holes that a request may not use, or that are too small for it: how many, of how many bytes, the largest. */
+struct gm_holes {
+	uint64_t bytes, largest;
+	size_t count;
+};
+
+/*
+ * What PyTorch would do with a request (CUDACachingAllocator.cpp of 2.11, without roundup_power2_divisions): take a
+ * hole of the right pool and stream, else ask CUDA for a segment.
+ */
+struct gm_request {
+	uint64_t bytes, stream;
+	uint64_t rounded; /* of the block */
+	uint64_t segment; /* that PyTorch would ask CUDA for */
+	bool small;
+	bool fits;
+	uint64_t at; /* the hole it would get: the smallest that does */
+	struct gm_holes too_small, other_stream, other_pool, private_pool, unsplittable;
+};
+void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t stream,
+        struct gm_request *ret_request);
+/* What PyTorch asks CUDA for when no hole serves a request of so many bytes. */
+uint64_t gm_segment_size(uint64_t bytes);
+/* Bytes in holes, private pools' left out, that expandable segments would give back and use elsewhere. */
+uint64_t gm_memory_movable(const struct gm_memory *memory);
+
+#endif

@@ -1,0 +1,119 @@
+/* What PyTorch's allocator would do with a request, given the memory as it is cut up. */
+#include "ask/target/memory.h"
+#include "torch/allocator.h"
+
+/* The driver's granularity of mapping. */
+
+static uint64_t round_up(uint64_t bytes, uint64_t step)
+{
+	uint64_t rest = bytes % step;
+	return rest == 0 || bytes > UINT64_MAX - step ? bytes : bytes + step - rest;
+}
+
+uint64_t gm_segment_size(uint64_t bytes)
+{
+	if (bytes <= GM_TORCH_SMALL_REQUEST)
+		return GM_TORCH_SMALL_SEGMENT;
+	return bytes < GM_TORCH_MIDDLE_REQUEST ? GM_TORCH_LARGE_SEGMENT
+	                                       : round_up(bytes, GM_TORCH_SEGMENT_STEP);
+}
+
+static uint64_t page_of(const struct gm_memory_segment *segment)
+{
+	return segment->size <= GM_TORCH_SMALL_SEGMENT ? GM_TORCH_SMALL_SEGMENT
+	                                               : GM_TORCH_LARGE_SEGMENT;
+}
+
+/* Are all segments beside it, which would be one with it, of whole pages? */
+static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_segment *segment)
+{
+	uint64_t page = page_of(segment);
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		const struct gm_memory_segment *other = &memory->segments[i];
+		if (other != segment && !other->is_private && other->stream == segment->stream &&
+		        page_of(other) == page && other->size % page)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * An expandable segment of large blocks gets and gives back memory in pages of 20 MiB, one of small blocks in pages of
+ * 2 MiB. All blocks of a stream lie in one: where a page begins in one of our segments is known only if the others
+ * are of whole pages. Else a hole of n pages and a bit is sure to have n - 1 whole ones.
+ */
+uint64_t gm_memory_movable(const struct gm_memory *memory)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		const struct gm_memory_segment *segment = &memory->segments[i];
+		if (segment->is_private || !segment->free)
+			continue;
+		uint64_t page = page_of(segment);
+		bool aligned = is_aligned(memory, segment);
+		for (size_t j = 0; j < segment->count; j++) {
+			const struct gm_piece *piece = &memory->pieces[segment->first + j];
+			uint64_t offset = piece->address - segment->address;
+			uint64_t start = round_up(offset, page);
+			uint64_t end = (offset + piece->size) / page * page;
+			if (piece->state != GM_PIECE_FREE)
+				continue;
+			if (aligned && end > start)
+				bytes += end - start;
+			else if (!aligned && piece->size >= 2 * page)
+				bytes += (piece->size / page - 1) * page;
+		}
+	}
+	return bytes;
+}
+
+static void count_hole(struct gm_holes *holes, uint64_t bytes)
+{
+	holes->count++;
+	holes->bytes += bytes;
+	if (bytes > holes->largest)
+		holes->largest = bytes;
+}
+
+/* With max_split_size a large block is neither cut for a small request nor given to one that wastes 20 MiB. */
+static bool is_unsplittable(const struct gm_memory *memory, uint64_t rounded, uint64_t hole)
+{
+	uint64_t most = memory->allocator ? memory->allocator->max_split : 0;
+	if (most == 0)
+		return false;
+	return rounded < most ? hole >= most : hole >= rounded + GM_TORCH_LARGE_SEGMENT;
+}
+
+void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t stream,
+        struct gm_request *ret_request)
+{
+	struct gm_request request = {.bytes = bytes, .stream = stream};
+	request.rounded = bytes ? round_up(bytes, GM_TORCH_BLOCK_STEP) : GM_TORCH_BLOCK_STEP;
+	request.small = request.rounded <= GM_TORCH_SMALL_REQUEST;
+	request.segment = gm_segment_size(request.rounded);
+	uint64_t best = UINT64_MAX;
+	for (size_t i = 0; i < memory->segment_count; i++) {
+		const struct gm_memory_segment *segment = &memory->segments[i];
+		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
+			const struct gm_piece *piece = &memory->pieces[j];
+			if (piece->state != GM_PIECE_FREE)
+				continue;
+			if (segment->is_private)
+				count_hole(&request.private_pool, piece->size);
+			else if (segment->pool != (request.small ? GM_POOL_SMALL : GM_POOL_LARGE))
+				count_hole(&request.other_pool, piece->size);
+			else if (segment->stream != stream)
+				count_hole(&request.other_stream, piece->size);
+			else if (piece->size < request.rounded)
+				count_hole(&request.too_small, piece->size);
+			else if (is_unsplittable(memory, request.rounded, piece->size))
+				count_hole(&request.unsplittable, piece->size);
+			else if (piece->size < best) {
+				best = piece->size;
+				request.fits = true;
+				request.at = piece->address;
+			}
+		}
+	}
+	*ret_request = request;
+}

@@ -1,0 +1,108 @@
+/* info of a process or a core: what its allocator says of itself, checked against its blocks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/info.h"
+#include "ask/target/recording.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+
+enum { COMMAND_MAX = 4096 };
+
+static char *command_line(int pid)
+{
+	char path[40], words[COMMAND_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	size_t length = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
+	while (length && !words[length - 1])
+		length--;
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)words[i] < 0x20)
+			words[i] = ' ';
+	words[length] = 0;
+	return strdup(words);
+}
+
+char *gm_target_name(const struct gm_context *context)
+{
+	char *name = NULL;
+	if (context->core_path)
+		return strdup(context->core_path);
+	if (context->pid <= 0)
+		return strdup("the remote target");
+	_cleanup_free_ char *command = command_line(context->pid);
+	if (!command || asprintf(&name, command[0] ? "process %d (%s)" : "process %d", context->pid,
+	                        command) < 0)
+		return NULL;
+	return name;
+}
+
+static struct gm_error *add_device(
+        struct gm_context *context, struct gm_target_info *info, int device)
+{
+	struct gm_memory memory;
+	gm_try(gm_memory_now(context, device, &memory));
+	if (memory.segment_count == 0 && memory.own.peak.reserved == 0 && memory.own.ooms == 0) {
+		gm_memory_deinit(&memory);
+		return NULL;
+	}
+	struct gm_memory *grown = realloc(info->devices, (info->device_count + 1) * sizeof(*grown));
+	if (!grown) {
+		gm_memory_deinit(&memory);
+		return &gm_error_no_memory;
+	}
+	info->devices = grown;
+	grown[info->device_count++] = memory;
+	for (size_t i = 0; i < info->device_count; i++)
+		grown[i].allocator = &grown[i].own;
+	return NULL;
+}
+
+static struct gm_error *fill(struct gm_context *context, struct gm_target_info *info)
+{
+	struct gm_torch *torch;
+	size_t devices;
+	gm_try(gm_context_torch(context, &torch));
+	info->torch = gm_torch_version(torch);
+	info->pid = context->core_path ? 0 : context->pid;
+	if (!(info->source = gm_target_name(context)))
+		return &gm_error_no_memory;
+	gm_try(gm_torch_allocator_devices(torch, &devices));
+	for (size_t i = 0; i < devices; i++)
+		gm_try(add_device(context, info, (int)i));
+	/* an extra: that the file cannot be opened says nothing about the process */
+	gm_error_destroy(gm_recording_of(context->image, &info->recording));
+	info->complete = true;
+	for (size_t i = 0; i < info->device_count; i++)
+		info->complete = info->complete && gm_memory_agrees(&info->devices[i]);
+	if (info->device_count)
+		info->kernels_not_computed = info->devices[0].there.not_computed;
+	return NULL;
+}
+
+struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info)
+{
+	struct gm_target_info info = {0};
+	gm_try(gm_context_pause(context, GM_READS_LITTLE));
+	struct gm_error *error = fill(context, &info);
+	gm_context_resume(context, &info.pause);
+	info.complete = info.complete && gm_pause_is_still(&info.pause);
+	if (error) {
+		gm_target_info_deinit(&info);
+		return error;
+	}
+	*ret_info = info;
+	return NULL;
+}
+
+void gm_target_info_deinit(struct gm_target_info *info)
+{
+	for (size_t i = 0; i < info->device_count; i++)
+		gm_memory_deinit(&info->devices[i]);
+	free(info->devices);
+	free(info->source);
+	free(info->recording);
+	*info = (struct gm_target_info){0};
+}

@@ -1,0 +1,257 @@
+#include "cpython/sweep/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/team.h"
+#include "cpython/sweep/sweep_inside.h"
+
+enum {
+	RESERVED_REFERENCES = 2 << 20,
+	RESERVED_OBJECTS = 1 << 20,
+	/* bytes of references before they are squeezed: of all threads together, of one, and for which part of the memory */
+	LEAST_NOTED = 4 << 20,
+	LEAST_NOTED_EACH = 1 << 20,
+	NOTED_SHARE = 32,
+};
+
+struct gm_sweep *gm_sweep_create(
+        struct gm_python *python, const char *const *read_by_caller, const char *const *special)
+{
+	struct gm_sweep *sweep = calloc(1, sizeof(*sweep));
+	if (!sweep)
+		return NULL;
+	sweep->options.read_by_caller = read_by_caller;
+	sweep->walk =
+	        (struct gm_walk){.python = python, .options = &sweep->options, .special = special};
+	unsigned threads = gm_team_size();
+	sweep->expected = gm_image_resident(python->image) / threads;
+	sweep->least_noted = LEAST_NOTED / threads;
+	if (sweep->least_noted < LEAST_NOTED_EACH)
+		sweep->least_noted = LEAST_NOTED_EACH;
+	pthread_mutex_init(&sweep->walk.lock, NULL);
+	return sweep;
+}
+
+static void sweeper_destroy(struct gm_sweeper *sweeper)
+{
+	if (!sweeper)
+		return;
+	gm_walker_destroy(sweeper->walker);
+	gm_address_set_deinit(&sweeper->found);
+	gm_address_set_deinit(&sweeper->linked);
+	gm_address_set_deinit(&sweeper->others);
+	gm_array_deinit(&sweeper->objects);
+	gm_array_deinit(&sweeper->special);
+	gm_array_deinit(&sweeper->pieces);
+	gm_array_deinit(&sweeper->pools);
+	free(sweeper);
+}
+
+void gm_sweep_destroy(struct gm_sweep *sweep)
+{
+	if (!sweep)
+		return;
+	for (size_t i = 0; i < GM_SWEEP_THREADS; i++)
+		sweeper_destroy(sweep->sweepers[i]);
+	for (size_t i = 0; i < sweep->idle_count; i++)
+		gm_walker_destroy(sweep->idle[i]);
+	gm_address_set_deinit(&sweep->others);
+	gm_array_deinit(&sweep->followed);
+	gm_array_deinit(&sweep->special);
+	gm_array_deinit(&sweep->pieces);
+	gm_array_deinit(&sweep->groups);
+	gm_array_deinit(&sweep->unknown);
+	gm_array_deinit(&sweep->ranges);
+	free(sweep->pools);
+	pthread_mutex_destroy(&sweep->walk.lock);
+	free(sweep);
+}
+
+struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread)
+{
+	struct gm_sweeper *sweeper = sweep->sweepers[thread];
+	if (sweeper)
+		return sweeper;
+	sweeper = calloc(1, sizeof(*sweeper));
+	if (!sweeper)
+		return NULL;
+	sweeper->walker = gm_walker_create(&sweep->walk, GM_WALK_FEW_FRAMES);
+	if (!sweeper->walker) {
+		free(sweeper);
+		return NULL;
+	}
+	sweeper->walker->by_address = true;
+	sweeper->walker->sweeper = sweeper;
+	/* address space: these grow to megabytes, and mostly need not be moved for it */
+	(void)gm_array_reserve(&sweeper->walker->raw, RESERVED_REFERENCES);
+	(void)gm_array_reserve(&sweeper->objects, RESERVED_OBJECTS);
+	return sweep->sweepers[thread] = sweeper;
+}
+
+/* --- chunks ---------------------------------------------------------------------------------------- */
+
+static bool note_objects(struct gm_sweeper *sweeper, size_t count)
+{
+	if (!gm_array_reserve(&sweeper->objects, count) ||
+	        !gm_array_reserve(&sweeper->walker->starts, count + 1) ||
+	        sweeper->objects.count + count > UINT32_MAX)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_pool_object *found = &sweeper->chunk[i];
+		bool added =
+		        found->next
+		                ? gm_address_set_add(&sweeper->found, found->object, NULL) &&
+		                          gm_address_set_add(&sweeper->linked, found->next, NULL)
+		                : gm_address_set_add(&sweeper->others, found->object, NULL);
+		if (!added || (found->special && !gm_array_push(&sweeper->special, found->object)))
+			return false;
+		sweeper->addresses[i] = found->object;
+		sweeper->objects.items[sweeper->objects.count + i] = found->object;
+	}
+	return true;
+}
+
+static void sweep_chunk(
+        struct gm_sweeper *sweeper, unsigned thread, const struct gm_kept_chunk *chunk)
+{
+	struct gm_walker *walker = sweeper->walker;
+	if (!gm_array_reserve(&sweeper->pools, GM_CHUNK_POOLS)) {
+		sweeper->no_memory = true;
+		return;
+	}
+	struct gm_pool_place *pools = sweeper->pools.items + sweeper->pools.count;
+	size_t pool_count, count;
+	count = gm_py_pool_objects(walker, chunk, sweeper->chunk, pools, &pool_count);
+	sweeper->pools.count += pool_count;
+	if (count == 0)
+		return;
+	sweeper->piece_first = walker->raw.count;
+	walker->starts.count = 0;
+	if (!note_objects(sweeper, count)) {
+		sweeper->no_memory = true;
+		return;
+	}
+	gm_walk_objects(walker, sweeper->addresses, NULL, (uint32_t)sweeper->objects.count, count);
+	sweeper->objects.count += count;
+	struct gm_sweep_piece piece = {.first_object = sweeper->chunk[0].object,
+	        .first = sweeper->piece_first,
+	        .count = walker->raw.count - sweeper->piece_first,
+	        .thread = thread};
+	if (piece.count > 0 && !gm_array_push(&sweeper->pieces, piece))
+		sweeper->no_memory = true;
+}
+
+void gm_sweep_chunks(
+        struct gm_sweep *sweep, unsigned thread, const struct gm_kept_chunk *chunks, size_t count)
+{
+	struct gm_sweeper *sweeper = gm_sweeper_of(sweep, thread);
+	if (!sweeper)
+		return;
+	sweeper->walker->store.here = chunks;
+	sweeper->walker->store.here_count = count;
+	for (size_t i = 0; i < count && !sweeper->no_memory && !sweeper->walker->no_memory; i++)
+		if (chunks[i].there) {
+			sweeper->shown += GM_KEPT_CHUNK;
+			uint64_t all =
+			        sweeper->shown > sweep->expected ? sweeper->shown : sweep->expected;
+			sweeper->walker->raw_limit = (sweep->least_noted + all / NOTED_SHARE) /
+			                             sizeof(*sweeper->walker->raw.items);
+			sweep_chunk(sweeper, thread, &chunks[i]);
+		}
+	sweeper->walker->store.here = NULL;
+	sweeper->walker->store.here_count = 0;
+}
+
+bool gm_sweep_wants(
+        struct gm_sweep *sweep, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
+{
+	return gm_py_may_have_pools(sweep->walk.python, mapping, start, end);
+}
+
+void gm_sweep_check(struct gm_sweep *sweep, const struct gm_kept_chunk *chunks, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (chunks[i].there && gm_py_has_pool(sweep->walk.python, &chunks[i]))
+			atomic_store(&sweep->missed, true);
+}
+
+bool gm_sweep_missed(const struct gm_sweep *sweep)
+{
+	return atomic_load(&sweep->missed);
+}
+
+/* Each holder's own piece. */
+static void note_late(struct gm_sweeper *sweeper, unsigned thread, size_t first)
+{
+	struct gm_walker *walker = sweeper->walker;
+	for (size_t end; first < walker->raw.count && !sweeper->no_memory; first = end) {
+		uint32_t from = walker->raw.items[first].from;
+		for (end = first + 1; end < walker->raw.count && end - first < GM_SWEEP_GROUP &&
+		                      walker->raw.items[end].from == from;)
+			end++;
+		struct gm_sweep_piece piece = {
+		        sweeper->objects.items[from], first, end - first, thread, GM_SWEEP_LATE};
+		sweeper->no_memory |= !gm_array_push(&sweeper->pieces, piece);
+	}
+}
+
+void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
+{
+	struct gm_sweeper *sweeper = sweep->sweepers[thread];
+	if (!sweeper)
+		return;
+	sweeper->piece_first = sweeper->walker->raw.count;
+	gm_walk_arrays(sweeper->walker);
+	gm_array_deinit(&sweeper->walker->requests);
+	note_late(sweeper, thread, sweeper->piece_first);
+	sweeper->no_memory |= sweeper->walker->no_memory;
+}
+
+/*
+ * What a reference leads to is looked at where it lies in these chunks, or elsewhere if it is met again and again: a list
+ * of millions of Nones is not to be noted.
+ */
+enum gm_looked gm_sweep_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head)
+{
+	const struct gm_walk_type *known =
+	        gm_walk_type_at(walker, gm_u64_at(head, walker->python->layout.object_type));
+	if (!known || !gm_walk_is_counted(walker, head))
+		return GM_NO_OBJECT;
+	/* a tracked one is in the set, even if it holds nothing */
+	if (known->type->atom && known->type->flags & GM_TYPE_FLAG_HAVE_GC)
+		return GM_NOT_LOOKED;
+	if (known->type->atom && gm_u64_at(head, 0) != 1)
+		gm_walk_is_atom(walker, target);
+	return known->type->atom ? GM_HOLDS_NOTHING : GM_MAY_HOLD;
+}
+
+static enum gm_looked look(struct gm_walker *walker, uint64_t target)
+{
+	enum { OFTEN = 32 };
+	const size_t size = (size_t)walker->python->layout.object_type + 8;
+	const uint8_t *head = gm_store_have_near(&walker->store, target, size, &walker->near_kept);
+	uint8_t copy[GM_WALK_HEAD];
+	if (head)
+		return gm_sweep_look_at(walker, target, head);
+	struct gm_walk_met *met =
+	        &walker->met[(target * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (GM_WALK_MET - 1)];
+	if (met->address != target)
+		*met = (struct gm_walk_met){target, 0, GM_NOT_LOOKED};
+	if (++met->times == OFTEN && size <= sizeof(copy) &&
+	        gm_image_try_read(walker->python->image, target, copy, size))
+		met->looked = gm_sweep_look_at(walker, target, copy);
+	return (enum gm_looked)met->looked;
+}
+
+void gm_walk_emit_by_address(
+        struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra)
+{
+	enum gm_looked looked = look(walker, target);
+	struct gm_walk_outside reference = {
+	        target, from, extra | (looked == GM_MAY_HOLD ? GM_WALK_LOOKED_AT : 0)};
+	if (looked == GM_HOLDS_NOTHING || looked == GM_NO_OBJECT)
+		return;
+	if (!gm_array_push(&walker->raw, reference))
+		walker->no_memory = true;
+}

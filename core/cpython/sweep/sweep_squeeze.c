@@ -1,0 +1,82 @@
+/*
+ * Keeps what a sweep notes small: strings and numbers are sorted out before there is too much of it. A damaged length makes
+ * an array of all that lies behind it: where most of what was noted leads to no object, the sweep is given up.
+ */
+#include <stdlib.h>
+
+#include "base/sort.h"
+#include "cpython/sweep/sweep_inside.h"
+
+struct place {
+	uint64_t to;
+	size_t index;
+};
+
+/* Looks at what the references lead to; `to` is 0 of those that are of no use. Returns how many lead to no object. */
+static size_t look_at_all(struct gm_walker *walker, const struct place *places, size_t count)
+{
+	const size_t size = (size_t)walker->python->layout.object_type + 8;
+	enum gm_looked looked = GM_NOT_LOOKED;
+	size_t wrong = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_walk_outside *reference = &walker->raw.items[places[i].index];
+		if (i == 0 || places[i].to != places[i - 1].to) {
+			const uint8_t *head = gm_store_at(&walker->store, places[i].to, size);
+			uint8_t copy[GM_WALK_HEAD];
+			if (head && size <= sizeof(copy))
+				looked = gm_sweep_look_at(
+				        walker, places[i].to, __builtin_memcpy(copy, head, size));
+			else
+				looked = head ? GM_NOT_LOOKED : GM_NO_OBJECT;
+		}
+		wrong += looked == GM_NO_OBJECT;
+		if (looked == GM_HOLDS_NOTHING || looked == GM_NO_OBJECT)
+			reference->to = 0;
+		else if (looked == GM_MAY_HOLD)
+			reference->extra |= GM_WALK_LOOKED_AT;
+	}
+	return wrong;
+}
+
+/* Moves references [first, end) to `into`, without those that are of no use. Returns where that ends. */
+static size_t move(struct gm_walker *walker, size_t first, size_t end, size_t into)
+{
+	for (; first < end; first++)
+		if (walker->raw.items[first].to)
+			walker->raw.items[into++] = walker->raw.items[first];
+	return into;
+}
+
+void gm_sweep_squeeze(struct gm_walker *walker)
+{
+	struct gm_sweeper *sweeper = walker->sweeper;
+	size_t first = walker->raw_checked, end = walker->raw.count, count = 0, into = first;
+	struct place *places = malloc((end - first + 1) * sizeof(*places));
+	struct place *scratch = malloc((end - first + 1) * sizeof(*scratch));
+	if (places && scratch) {
+		for (size_t i = first; i < end; i++)
+			if (!(walker->raw.items[i].extra & GM_WALK_LOOKED_AT))
+				places[count++] = (struct place){walker->raw.items[i].to, i};
+		gm_sort_by_address(places, scratch, count, sizeof(*places));
+		if (look_at_all(walker, places, count) > count / 2)
+			walker->no_memory = true; /* it ends as if there were none */
+		for (; sweeper->checked_pieces < sweeper->pieces.count; sweeper->checked_pieces++) {
+			struct gm_sweep_piece *piece =
+			        &sweeper->pieces.items[sweeper->checked_pieces];
+			size_t behind = piece->first + piece->count;
+			/* one that was squeezed while it was made has its beginning before */
+			size_t start = piece->first < walker->raw_checked ? piece->first : into;
+			into = move(walker, first, behind, into);
+			piece->first = start;
+			piece->count = into - start;
+			first = behind;
+		}
+		/* the piece that is being made may have been squeezed before */
+		if (sweeper->piece_first >= walker->raw_checked)
+			sweeper->piece_first = into;
+		walker->raw.count = walker->raw_checked = move(walker, first, end, into);
+	}
+	walker->no_memory |= !places || !scratch;
+	free(places);
+	free(scratch);
+}

@@ -1,0 +1,292 @@
+/*
+ * The references of one moment. Internal to core/holders.
+ *
+ * A vertex is an object (a storage, a tensor, an autograd node, a Python object) or a root (a thread's frame).
+ * An edge is one counted reference. Edges are appended as they are found and then sorted by what they point
+ * to, so that "who refers to this" is one slice of an array: a process with PyTorch has some 300,000 Python
+ * objects and two million references, and a query asks for a few hundred of them. References to what holds nothing
+ * (strings, numbers, code, classes of instances) are not in the graph.
+ *
+ * What leads nowhere is not either: an object that refers to nothing that could hold a tensor (a list of numbers) cannot
+ * be on a way to a block, nor can one that refers to such objects alone.
+ *
+ * What it costs: 24 bytes a vertex and 12 an edge; building it, some two to three streaming reads of the memory.
+ */
+#ifndef GM_HOLDERS_GRAPH_H
+#define GM_HOLDERS_GRAPH_H
+
+#include "base/address_set.h"
+#include "base/array.h"
+#include "cpython/sweep/sweep.h"
+#include "holders/holders.h"
+#include "holders/heap/scan.h"
+#include "torch/map.h"
+#include "torch/readers.h"
+
+struct gm_malloc;
+struct gm_stray;
+
+enum gm_vertex_kind {
+	GM_VERTEX_STORAGE = 1,
+	GM_VERTEX_TENSOR,
+	GM_VERTEX_NODE,
+	GM_VERTEX_PYTHON,
+	GM_VERTEX_FRAME, /* a frame of a running thread: a root */
+	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root */
+	GM_VERTEX_NATIVE, /* of C++: a static variable, an object, a frame of a native stack: a root */
+};
+
+/* What a reference is, from the holder's side. */
+enum gm_reference {
+	GM_REF_STORAGE = 1, /* tensor -> its storage */
+	GM_REF_WRAPPER,     /* Python Tensor -> tensor, Python UntypedStorage -> storage */
+	GM_REF_WRAPPED,     /* tensor, storage -> its Python object, while others hold it too */
+	GM_REF_GRAD,        /* tensor -> its .grad */
+	GM_REF_GRAD_FN,     /* tensor -> node */
+	GM_REF_VIEW_BASE,   /* view -> tensor it is a view of */
+	GM_REF_SAVED, /* node -> tensor, or -> Python object of saved_tensors_hooks; extra: the offset in
+			 the node, of a vector's with GM_SAVED_IN_VECTOR */
+	GM_REF_ACCUMULATE,    /* AccumulateGrad -> leaf */
+	GM_REF_NEXT,          /* node -> node */
+	GM_REF_NODE_OBJECT,   /* Python grad_fn object -> node */
+	GM_REF_CONTEXT,       /* PyNode -> its Python ctx */
+	GM_REF_CONTEXT_SAVED, /* Python ctx -> tensor (save_for_backward) */
+	GM_REF_HOOK,          /* tensor, node -> Python hooks */
+	GM_REF_PYTHON, /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
+				asked for again when told */
+	GM_REF_PART, /* tensor -> a tensor that it is made of; extra: its word behind TensorImpl's */
+	GM_REF_TANGENT,  /* tensor -> its forward-mode gradient */
+	GM_REF_METADATA, /* node -> the dict of its metadata */
+	GM_REF_LOCAL,    /* frame -> Python object; extra: slot */
+	GM_REF_THREAD,   /* thread -> Python object; extra: index in thread_names */
+	GM_REF_INSTANCE, /* Python object -> its class, where nothing else was found to hold that */
+	GM_REF_LENT,   /* storage, capsule -> what its memory was lent by: tensor, Python object */
+	GM_REF_NATIVE, /* C++, or what leads to its memory -> an object; extra: index in natives */
+};
+
+/* In a GM_REF_PYTHON's extra: the link from an object to its own __dict__. */
+enum { GM_LINK_IS_DICT = GM_WALK_OWN_DICT };
+
+enum { GM_SAVED_IN_VECTOR = 1 << 23, GM_SAVED_NOWHERE = 0xffffff };
+
+enum { GM_VERTEX_ROOT_MODULE = 1, GM_VERTEX_WRAPPER = 2 };
+
+struct gm_vertex {
+	uint64_t address;
+	uint32_t detail; /* index in the kind's own array; of a module's dict: in `modules` */
+	uint8_t kind, flags;
+	uint32_t first, count; /* edges that point here, in `edges` */
+};
+
+struct gm_edge {
+	uint32_t from, to;
+	uint32_t extra : 24, kind : 8; /* enum gm_reference */
+};
+
+/* References between Python's objects as the walk found them, behind the first `after` of the other edges. */
+struct gm_edge_run {
+	struct gm_walk_reference *references; /* owned */
+	size_t count, after;
+};
+
+struct gm_frame_root {
+	struct gm_python_frame frame;
+	pid_t thread;
+};
+
+struct gm_module_root {
+	char *name;
+	uint64_t dict;
+};
+
+/* A reference that C++ code holds. */
+struct gm_native {
+	char *text; /* "item 0 of a vector of 2 tensors, held by static 'cache' of libfoo.so" */
+	const char *kind; /* of the step: "native_heap", "native_stack", "object" */
+	uint64_t address; /* of the word */
+	bool inferred;    /* by counting alone: what the word is there for is not known */
+};
+
+struct gm_graph_object {
+	uint64_t address;
+	uint32_t number;
+};
+
+struct gm_holders {
+	struct gm_image *image;
+	struct gm_symbols *symbols;
+	struct gm_python *python; /* may be NULL */
+	struct gm_torch *torch;
+
+	/* The objects that Python's collector tracks come first, by address: their vertices' numbers are those in
+	 * `objects`. All others are in `by_address`. */
+	GM_ARRAY(struct gm_vertex) vertices;
+	struct gm_address_set objects;
+	struct gm_sweep *sweep; /* found them in one pass through memory; NULL: their lists did */
+	/* Not tracked by the collector: those that may own C++ objects. */
+	size_t swept; /* vertices there were when the sweep had ended */
+	GM_ARRAY(struct gm_graph_object) untracked;
+	struct gm_map by_address; /* -> vertex + 1 */
+	GM_ARRAY(struct gm_edge) edges;
+	GM_ARRAY(struct gm_edge_run) runs; /* until it is frozen */
+	size_t run_edges;
+	bool frozen, no_memory;
+	/* Python objects that refer to nothing of the graph are left out of it, unless all are kept: C++ may hold something for
+	 * them, or they are what is left of a class. `wants_all`: a question found that it needs these. */
+	bool keep_all, wants_all;
+	struct gm_map typed_words; /* addresses of words that edges were read from */
+	struct gm_map accounted; /* stack_words.c: object -> references that C code under way has */
+
+	GM_ARRAY(struct gm_storage) storages;
+	GM_ARRAY(struct gm_tensor) tensors;
+	GM_ARRAY(struct gm_node) nodes;
+	GM_ARRAY(struct gm_frame_root) frames;
+	GM_ARRAY(struct gm_module_root) modules;
+	GM_ARRAY(char *) thread_names; /* "exception being handled" */
+	GM_ARRAY(struct gm_native) natives;
+	struct gm_map classes_done; /* whose instances were sought */
+	struct gm_malloc *malloc;   /* heap.c: read when it is first needed */
+	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
+
+	bool blocks_read;
+	struct gm_block_record *blocks; /* of the CUDA allocator, by address */
+	size_t block_count;
+
+	bool hits_truncated;
+	struct gm_holders_cost cost;
+};
+
+enum { GM_NO_VERTEX = UINT32_MAX };
+
+/* The vertex of an address; GM_NO_VERTEX: none. */
+static inline uint32_t gm_graph_find(const struct gm_holders *graph, uint64_t address)
+{
+	uint32_t number = gm_address_set_find(&graph->objects, address);
+	if (number != GM_NO_ADDRESS_NUMBER)
+		return number;
+	const uint64_t *found = gm_map_find(&graph->by_address, address);
+	return found ? (uint32_t)(*found - 1) : (uint32_t)GM_NO_VERTEX;
+}
+
+/* Adds a vertex, or finds the one that is there. GM_NO_VERTEX: no memory, or address 0. */
+uint32_t gm_graph_add(
+        struct gm_holders *graph, uint64_t address, enum gm_vertex_kind kind, uint32_t detail);
+/* Adds a reference; `word` is the address it was read from, 0 where that is no native word. */
+void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum gm_reference kind,
+        uint32_t extra, uint64_t word);
+/* Takes over what the walk found between vertices, all of it behind the edges there are. */
+void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count);
+/* Sorts the edges; after some were added it is to be done again, and they get other numbers. False: no memory. */
+bool gm_graph_freeze(struct gm_holders *graph);
+/* guesses.c: of sorted edges, leaves out those of which a reference count says that they are none. */
+void gm_graph_drop_guesses(struct gm_holders *graph);
+void gm_graph_deinit_edges(struct gm_holders *graph);
+
+/* tensor_parts.c: what tensors other than plain ones are made of. */
+void gm_graph_refer_parts(
+        struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor);
+/* "values" for an edge of kind GM_REF_PART. Static. */
+const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *edge);
+/* instances.c: of those of `targets` that are classes, all their instances refer to them. Returns how many references. */
+size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *targets, size_t count);
+/* lenders.c: what keeps a storage's memory, where that is not its own; what DLPack's capsules hold. */
+void gm_graph_refer_lender(
+        struct gm_holders *graph, uint32_t number, const struct gm_storage *storage);
+/* Of those of `untracked` that are of one of these types, what they own. */
+extern const char *const gm_graph_special_types[];
+void gm_graph_refer_untracked(struct gm_holders *graph);
+/* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
+void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
+        uint64_t word, const char *kind, const char *text, bool inferred);
+/* nodes.c: what a node refers to. */
+void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node);
+/* hooks.c: hooks and metadata, in an object's own memory. */
+void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size);
+/* heap.c: bytes of the piece of heap that begins here; 0: none does. */
+size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
+/* The piece of heap in use that has the address: its first byte and how many it has. */
+bool gm_heap_piece(
+        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
+/* Is it in memory that malloc or CPython's allocator was given back? What lies there is no reference. */
+bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);
+/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
+struct gm_pool_block {
+	uint64_t start, size;
+	bool is_free;
+};
+bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret);
+/* Is it a std::vector's begin, end, end of storage? */
+bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
+/* unused.c: is the word where nothing is kept? Old values stay there. */
+bool gm_is_unused(struct gm_holders *graph, uint64_t address);
+/* Is it an address of code, as a function's is? */
+bool gm_is_code(struct gm_holders *graph, uint64_t address);
+/* A reference to a Python object that a C++ object owns, read from `word`. */
+void gm_graph_refer_python(
+        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
+void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
+        enum gm_reference kind, uint32_t extra);
+/* host_data.c: what need not be looked through for references, for struct gm_scan_options; the caller frees it. NULL: no memory. */
+struct gm_range *gm_graph_host_data(struct gm_holders *graph, size_t *ret_count);
+double gm_graph_seconds(void); /* of a clock */
+/* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
+struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
+        struct gm_scan_result *ret_hits);
+/* Makes known which classes the hits are of: not while another thread asks for one. */
+void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, size_t count);
+struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);
+/*
+ * python.c: Python's objects. The first fills `objects`, touches nothing else of the graph and may run beside
+ * gm_graph_scan(); the second makes them vertices, before any other; the third adds what they refer to, frames and
+ * modules.
+ */
+struct gm_error *gm_graph_find_objects(struct gm_holders *graph);
+/* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is NULL behind it. */
+struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits);
+struct gm_error *gm_graph_add_objects(struct gm_holders *graph);
+struct gm_error *gm_graph_add_python(struct gm_holders *graph);
+/* Is the first word of this object a class's vtable? Its name, or NULL. */
+const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t object);
+
+static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
+{
+	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD ||
+	       vertex->kind == GM_VERTEX_NATIVE || (vertex->flags & GM_VERTEX_ROOT_MODULE);
+}
+
+/* The reference count of an object; false where it has none. */
+bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_count);
+/* Of the references to it, those that are words of C objects whose fields are not known: these may own nothing. */
+/* Does a reference stand on a guess: a word of an object whose fields are not known, or one that is inferred? */
+bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge);
+uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t vertex);
+
+/*
+ * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1] starts. Where
+ * `rooted` is false nothing was found that refers to the first.
+ */
+struct gm_chain {
+	uint32_t *edges; /* indexes in graph->edges */
+	size_t count;
+	bool rooted;
+	bool garbage; /* not rooted, and all references to what leads here are accounted for */
+};
+
+/* Builds the graph once more, with all objects. */
+struct gm_error *gm_graph_keep_all(struct gm_holders *graph);
+/* reducer.c: what DistributedDataParallel keeps in C++, as references of its Python object. */
+void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance);
+/* nodes.c: the tensor of a torch._C._autograd.SavedTensor, as a reference of that object. */
+void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance);
+
+/* describe.c: the steps of a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
+bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
+        const struct gm_stray *stray, struct gm_holder *ret_holder);
+
+/* place.c: what is at an address; fills the block's address, size, device and the place. */
+struct gm_error *gm_graph_place(
+        struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer);
+struct gm_error *gm_graph_blocks(struct gm_holders *graph);
+const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * The native stacks of all threads at one moment: which part of them is alive, and whose frame a word is in. A live process
+ * is stopped for that moment, unless we trace it already. Internal to core/holders.
+ */
+#ifndef GM_HOLDERS_STACKS_H
+#define GM_HOLDERS_STACKS_H
+
+#include "holders/graph/graph.h"
+
+struct gm_stack {
+	pid_t thread;
+	uint64_t pointer;    /* of its innermost frame */
+	uint64_t start, end; /* as gm_stack_bounds() has them */
+	uint64_t outermost;  /* where the frame begins in which the thread began */
+	bool whole;          /* the thread began in the last frame that was found */
+	size_t first,
+	        count; /* of frames: their addresses and where their parts of the stack begin */
+};
+
+struct gm_stacks {
+	bool read;
+	GM_ARRAY(struct gm_stack) items;
+	GM_ARRAY(uint64_t) addresses;
+	GM_ARRAY(uint64_t) pointers;
+};
+
+enum gm_stack_part {
+	GM_STACK_UNKNOWN, /* the thread's registers could not be had */
+	GM_STACK_DEAD,    /* below the stack pointer */
+	GM_STACK_FRAME,
+	GM_STACK_DATA,    /* the thread's own variables, which lie above its frames */
+	GM_STACK_CONTROL, /* what the C library notes of the thread; arguments and environment */
+};
+
+/* Reads the stacks, if that has not been done. */
+void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks);
+/* Is the address, which is in that mapping, in a thread's stack? Reads the stacks where the mapping does not tell. */
+bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
+        const struct gm_mapping *mapping, uint64_t address);
+/* The part of a mapping that is the stack of the thread with that stack pointer: the whole mapping, where that is not known. */
+void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
+        uint64_t *ret_start, uint64_t *ret_end);
+/* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller frees the text; it is NULL
+ * where there is no memory. Reads the stacks, if that has not been done. */
+enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
+        const struct gm_mapping *mapping, uint64_t address, char **ret_text);
+void gm_stacks_deinit(struct gm_stacks *stacks);
+
+/*
+ * stack_words.c: C code that is under way holds what it works on: the arguments of a call, the `self` of a method. Of those of
+ * `targets` whose counts are higher than the references found, the live parts of all native stacks and the registers are looked
+ * through; where as many words there point to one as are missing, they are taken for its references: they become one reference
+ * of the graph from the thread's stack (GM_REF_NATIVE, inferred), and `accounted` has how many they stand for, by the
+ * target's address. This is cheap beside a search of all memory, and right unless something else holds the object and
+ * the stack has old copies. Returns for how many targets; numbers of edges have changed then.
+ */
+size_t gm_graph_refer_stacks(struct gm_holders *graph, const uint32_t *targets, size_t count);
+/* References to a vertex that words on stacks stand for, beside those of the graph. */
+uint64_t gm_graph_accounted(const struct gm_holders *graph, uint32_t vertex);
+
+#endif

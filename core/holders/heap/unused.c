@@ -1,0 +1,45 @@
+/*
+ * Where a word is no reference, whatever it says: memory that was given back; what is behind the text in a std::string's own buffer;
+ * the rest of a piece behind the Python object that it was handed out for. All of these keep what lay there before.
+ */
+#include "holders/graph/graph.h"
+
+/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text is in. */
+static bool is_short_text(struct gm_holders *graph, uint64_t address)
+{
+	enum { POINTER = 16, LENGTH = 8, LOCAL = 16 };
+	uint64_t words[2];
+	for (size_t i = 0; i < LOCAL / 8; i++) {
+		uint64_t buffer = address - 8 * i;
+		if (gm_image_try_read(graph->image, buffer - POINTER, words, sizeof(words)) &&
+		        words[0] == buffer && words[(POINTER - LENGTH) / 8] < LOCAL)
+			return true;
+	}
+	return false;
+}
+
+/* An object begins its piece, or the collector's two words do (Include/internal/pycore_gc.h, PyGC_Head) and up to two more (3.11
+ * and 3.12: the dict and values of an instance). */
+static bool is_behind_object(struct gm_holders *graph, uint64_t address)
+{
+	enum { BEFORE = 32 };
+	uint64_t start, size;
+	if (!graph->python || !gm_heap_piece(graph, address, &start, &size))
+		return false;
+	for (uint64_t object = start; object <= start + BEFORE && object <= address; object += 8) {
+		uint32_t vertex = gm_graph_find(graph, object);
+		if (vertex == GM_NO_VERTEX ||
+		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
+			continue;
+		size_t own = gm_python_size(graph->python, object, NULL);
+		return own > 0 && address - object >= own &&
+		       !gm_python_has_items(graph->python, object);
+	}
+	return false;
+}
+
+bool gm_is_unused(struct gm_holders *graph, uint64_t address)
+{
+	return gm_heap_is_free(graph, address) || is_short_text(graph, address) ||
+	       is_behind_object(graph, address);
+}

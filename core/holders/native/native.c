@@ -1,0 +1,290 @@
+/*
+ * PyTorch's C++ objects and what they refer to.
+ *
+ * One scan finds every word that holds the address of a vtable of torch's libraries; where that word starts an
+ * object that checks out (counts, fields), it is a vertex. A freed object does not: its counts are zero, or
+ * the heap's own pointers lie over its first word.
+ */
+#include "holders/graph/graph.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "holders/heap/scan.h"
+#include "torch/members.h"
+#include "torch/statics.h"
+
+enum {
+	MAX_OBJECTS = 1 << 24,
+};
+
+const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t object)
+{
+	uint64_t vtable;
+	if (object == 0 || (object & 7) || !gm_image_try_u64(graph->image, object, &vtable))
+		return NULL;
+	return gm_classes_at(gm_torch_classes(graph->torch), vtable);
+}
+
+/* --- finding objects -------------------------------------------------------------------------------- */
+
+/* The part of a library's data that is read-only after relocation, where vtables are. A library that was linked
+ * without such a part has them somewhere behind its code. */
+static bool vtable_range(
+        struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
+{
+	const struct gm_module *module = gm_symbols_find_module(graph->symbols, prefix);
+	if (!module)
+		return false;
+	if (module->relocated_end - module->relocated_start >= 8) {
+		*ret_range =
+		        (struct gm_scan_range){module->relocated_start, module->relocated_end - 8};
+		return true;
+	}
+	size_t count;
+	const struct gm_mapping *mappings = gm_image_mappings(graph->image, &count);
+	bool code_seen = false, found = false;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_mapping *mapping = &mappings[i];
+		if (mapping->start < module->start || mapping->end > module->end ||
+		        strcmp(mapping->path, module->path) != 0)
+			continue;
+		if (mapping->flags & GM_MAPPING_EXEC) {
+			code_seen = true;
+		} else if (code_seen && (mapping->flags & GM_MAPPING_READ)) {
+			if (!found)
+				ret_range->first = mapping->start;
+			ret_range->last = mapping->end - 1;
+			found = true;
+		}
+	}
+	return found;
+}
+
+static void add_object(struct gm_holders *graph, uint64_t address, const struct gm_class *class)
+{
+	if (class->kind == GM_CLASS_STORAGE) {
+		struct gm_storage storage;
+		if (gm_torch_storage(graph->torch, address, &storage)) {
+			if (!gm_array_push(&graph->storages, storage))
+				graph->no_memory = true;
+			gm_graph_add(graph, address, GM_VERTEX_STORAGE,
+			        (uint32_t)(graph->storages.count - 1));
+		}
+	} else if (class->kind == GM_CLASS_TENSOR) {
+		struct gm_tensor tensor;
+		if (gm_torch_tensor(graph->torch, address, &tensor)) {
+			if (!gm_array_push(&graph->tensors, tensor))
+				graph->no_memory = true;
+			gm_graph_add(graph, address, GM_VERTEX_TENSOR,
+			        (uint32_t)(graph->tensors.count - 1));
+		}
+	} else if (class->kind == GM_CLASS_NODE) {
+		struct gm_node node;
+		if (gm_torch_node(graph->torch, address, &node)) {
+			if (!gm_array_push(&graph->nodes, node))
+				graph->no_memory = true;
+			gm_graph_add(
+			        graph, address, GM_VERTEX_NODE, (uint32_t)(graph->nodes.count - 1));
+		}
+	}
+}
+
+double gm_graph_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
+        struct gm_scan_result *ret_hits)
+{
+	double start = gm_graph_seconds();
+	static const char *const libraries[] = {
+	        "libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libtorch_cuda.so"};
+	struct gm_scan_options options = {.visitor = visitor};
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		if (vtable_range(graph, libraries[i], &options.ranges[options.range_count]))
+			options.range_count++;
+	gm_try(gm_scan(graph->image, &options, ret_hits));
+	graph->cost.bytes_scanned = ret_hits->bytes;
+	graph->cost.bytes_unread = ret_hits->unread;
+	graph->hits_truncated |= ret_hits->truncated;
+	graph->cost.scan_seconds = gm_graph_seconds() - start;
+	return NULL;
+}
+
+void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!(hits[i].value & 7))
+			gm_classes_at(gm_torch_classes(graph->torch), hits[i].value);
+}
+
+/* In memory of CPython's allocator lie copies of an object's bytes, and what they left behind; the objects themselves are made by
+ * operator new. */
+static bool is_copy(struct gm_holders *graph, uint64_t address)
+{
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	struct gm_pool_block block;
+	return mapping && (!mapping->path[0] || !strncmp(mapping->path, "[anon", 5)) &&
+	       gm_pool_block(graph, address, &block);
+}
+
+static void add_objects(struct gm_holders *graph, const struct gm_scan_result *hits)
+{
+	for (size_t i = 0; i < hits->count && !graph->no_memory; i++) {
+		if (hits->hits[i].value & 7)
+			continue;
+		const struct gm_class *class =
+		        gm_classes_at(gm_torch_classes(graph->torch), hits->hits[i].value);
+		if (class && class->kind > GM_CLASS_OTHER && graph->vertices.count < MAX_OBJECTS &&
+		        !is_copy(graph, hits->hits[i].address))
+			add_object(graph, hits->hits[i].address, class);
+	}
+}
+
+/* --- references ------------------------------------------------------------------------------------ */
+
+/* A Python object that wraps a native one: both point at each other; who owns a count of whom is by version. */
+static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t python,
+        bool python_holds, bool holds_python, size_t cdata)
+{
+	uint64_t back;
+	if (python == 0 || !gm_image_try_u64(graph->image, python + cdata, &back) ||
+	        back != graph->vertices.items[native].address)
+		return;
+	uint32_t wrapper = gm_graph_add(graph, python, GM_VERTEX_PYTHON, 0);
+	if (wrapper == GM_NO_VERTEX)
+		return;
+	graph->vertices.items[wrapper].flags |= GM_VERTEX_WRAPPER;
+	if (python_holds)
+		gm_graph_refer(graph, wrapper, native, GM_REF_WRAPPER, 0, python + cdata);
+	if (holds_python)
+		gm_graph_refer(graph, native, wrapper, GM_REF_WRAPPED, 0, 0);
+}
+
+/* A Python object that a C++ object owns: a vertex even where Python's collector does not know it. */
+void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
+        enum gm_reference kind, uint32_t extra)
+{
+	uint64_t object;
+	if (word != 0 && gm_image_try_u64(graph->image, word, &object) && object != 0 &&
+	        (object & 7) == 0 && graph->python)
+		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind,
+		        extra, word);
+}
+
+void gm_graph_refer_python(
+        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
+{
+	gm_graph_refer_python_by(graph, from, word, kind, 0);
+}
+
+/*
+ * ViewInfo's rev_view_fn_, a std::function, may keep a tensor in what it captured: on the heap, where that is not trivially
+ * copied (libstdc++ <bits/std_function.h>).
+ */
+enum { MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
+
+/* A view of a view has a function that captured that one's function. */
+static void refer_captured(
+        struct gm_holders *graph, uint32_t from, uint64_t function, unsigned depth)
+{
+	uint64_t words[4], captured[MAX_CAPTURED / 8];
+	if (!gm_image_try_read(graph->image, function, words, sizeof(words)) || words[2] == 0 ||
+	        words[0] < 0x10000 || (words[0] & 15))
+		return;
+	size_t size = gm_heap_bytes(graph, words[0]) & ~(size_t)7;
+	if (size > sizeof(captured) || !gm_image_try_read(graph->image, words[0], captured, size))
+		return;
+	for (size_t i = 0; i < size / 8; i++) {
+		uint32_t to = captured[i] < 0x10000 || (captured[i] & 7)
+		                      ? (uint32_t)GM_NO_VERTEX
+		                      : gm_graph_find(graph, captured[i]);
+		if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
+		        !gm_map_find(&graph->typed_words, words[0] + i * 8))
+			gm_graph_refer(graph, from, to, GM_REF_VIEW_BASE, 0, words[0] + i * 8);
+		else if (depth < MAX_CAPTURED_DEPTH && i + 4 <= size / 8 &&
+		         gm_is_code(graph, captured[i + 2]) && gm_is_code(graph, captured[i + 3]))
+			refer_captured(graph, from, words[0] + i * 8, depth + 1);
+	}
+}
+
+static void refer_tensor(struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->storage), GM_REF_STORAGE, 0,
+	        tensor->address + layout->tensor.storage);
+	refer_wrapper(graph, number, tensor->python, tensor->python_holds, tensor->holds_python,
+	        layout->python.tensor_cdata + (layout->python.tensor_maybe_owned ? 8u : 0u));
+	if (tensor->python && graph->python) {
+		uint32_t wrapper = gm_graph_find(graph, tensor->python);
+		gm_graph_refer_python(
+		        graph, wrapper, tensor->python + layout->python.tensor_hooks, GM_REF_HOOK);
+		gm_graph_refer_python(graph, wrapper,
+		        tensor->python + layout->python.tensor_post_hooks, GM_REF_HOOK);
+	}
+	gm_graph_refer_parts(graph, number, tensor);
+	uint64_t meta = tensor->autograd_meta;
+	if (meta == 0)
+		return;
+	gm_graph_refer_hooks(graph, number, meta, layout->meta.size_of);
+	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad), GM_REF_GRAD, 0,
+	        meta + layout->meta.grad);
+	gm_graph_refer(graph, number, gm_graph_find(graph, tensor->grad_fn), GM_REF_GRAD_FN, 0,
+	        meta + layout->meta.grad_fn);
+	const struct gm_class *class = gm_graph_class_at(graph, meta);
+	uint8_t set;
+	uint64_t base;
+	if (!class || !class->view_meta)
+		return;
+	const uint16_t views[][2] = {{layout->meta.view_backward, layout->meta.view_backward_set},
+	        {layout->meta.view_forward, layout->meta.view_forward_set}};
+	for (size_t i = 0; i < 2; i++) {
+		if (!gm_image_try_read(graph->image, meta + views[i][1], &set, 1) || set != 1 ||
+		        !gm_image_try_u64(graph->image, meta + views[i][0], &base))
+			continue;
+		gm_graph_refer(graph, number, gm_graph_find(graph, base), GM_REF_VIEW_BASE, 0,
+		        meta + views[i][0]);
+		refer_captured(graph, number, meta + views[i][0] + GM_TORCH_VIEW_FUNCTION, 0);
+	}
+}
+
+static void refer_all(struct gm_holders *graph)
+{
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	for (size_t i = 0; i < graph->storages.count; i++) {
+		const struct gm_storage *storage = &graph->storages.items[i];
+		refer_wrapper(graph, gm_graph_find(graph, storage->address), storage->python,
+		        storage->python_holds, storage->holds_python, layout->python.storage_cdata);
+		gm_graph_refer_lender(graph, gm_graph_find(graph, storage->address), storage);
+	}
+	for (size_t i = 0; i < graph->tensors.count; i++)
+		refer_tensor(graph, gm_graph_find(graph, graph->tensors.items[i].address),
+		        &graph->tensors.items[i]);
+	for (size_t i = 0; i < graph->nodes.count; i++)
+		gm_graph_refer_node(graph, gm_graph_find(graph, graph->nodes.items[i].address),
+		        &graph->nodes.items[i]);
+}
+
+/* Autocast owns the weights that it has cast. */
+static void refer_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
+{
+	struct gm_holders *graph = context;
+	uint32_t to = gm_graph_find(graph, address);
+	if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
+	        !gm_map_find(&graph->typed_words, word))
+		gm_graph_refer_native(graph, GM_NO_VERTEX, word, to, word, "native_heap",
+		        gm_torch_static_text(kind), false);
+}
+
+struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits)
+{
+	add_objects(graph, hits);
+	refer_all(graph);
+	gm_torch_autocast(graph->torch, refer_static, graph);
+	return graph->no_memory ? &gm_error_no_memory : NULL;
+}

@@ -1,0 +1,92 @@
+/*
+ * One search for the holders of a block, under way. Internal to core/holders.
+ *
+ * First everything that reaches the block is marked, going from references to referrers, the nearest first: each vertex
+ * remembers the edge towards the block. Then, within what was marked, every vertex learns its nearest root
+ * going the other way (roots.c). A chain is: a root's shortest way to a referrer, that referrer's reference to a
+ * tensor (or storage, or wrapper) of the block (chains.c). A root that is nobody's nearest one is told by its own best way
+ * to the block: every reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
+ * block, and each is the first of at least one chain. Every vertex is visited once in each direction, so cycles
+ * end. Where a reference count says that something is missing, all memory is searched for it (missing.c); what
+ * was found is told in order (find.c).
+ */
+#ifndef GM_HOLDERS_FIND_H
+#define GM_HOLDERS_FIND_H
+
+#include "holders/unattributed/stray.h"
+
+enum {
+	GM_MAX_MARKED = 1 << 21,
+	GM_MAX_CHAIN_LENGTH = 1 << 20,
+	GM_NO_DISTANCE = UINT32_MAX,
+	GM_NO_EDGE = UINT32_MAX,
+};
+
+struct gm_mark {
+	uint32_t vertex;
+	uint32_t
+	        towards; /* the edge on the best way to the block; GM_NO_EDGE: is a storage of it */
+	uint32_t to_block;  /* how far that is; 0 for the block's own */
+	uint32_t from_root; /* distance from the nearest root */
+	uint32_t root_edge; /* the edge on the way from it */
+	bool own;           /* a storage of the block, a tensor on one, a wrapper of either */
+};
+
+/* The edges between marks, turned around: those that start at mark i are edges[first[i] .. first[i + 1]). */
+struct gm_forward {
+	uint32_t *first, *edges;
+};
+
+struct gm_finding {
+	struct gm_holders *graph;
+	struct gm_holders_answer *answer;
+	GM_ARRAY(struct gm_mark) marks;
+	struct gm_map mark_of; /* vertex + 1 -> mark + 1 */
+	struct gm_forward forward;
+	GM_ARRAY(struct gm_chain) chains;
+	GM_ARRAY(const struct gm_stray *) chain_strays; /* beside chains; NULL: none */
+	GM_ARRAY(struct gm_holder) holders;
+	GM_ARRAY(char *) notes;
+	struct gm_map told; /* hash of a chain's ends: tell it once */
+	struct gm_strays strays;
+	bool islands_held; /* something that no root reaches is held by what was not found */
+	uint32_t *ways;    /* by mark */
+	bool truncated, no_memory;
+};
+
+/* roots.c */
+struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex);
+/* False: it was marked before, or there is no memory (`no_memory`). */
+bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towards, bool own);
+/* Marks everything that reaches what is marked. */
+void gm_finding_mark_all(struct gm_finding *finding);
+/* How far a reference is, as a user sees it. */
+uint32_t gm_edge_length(const struct gm_edge *edge);
+/* Each mark's nearest root. */
+void gm_finding_find_roots(struct gm_finding *finding);
+
+/* ways.c: for each mark, in how many ways it leads to the block. The caller frees; NULL: no memory. */
+uint32_t *gm_finding_count_ways(struct gm_finding *finding);
+
+/* list.c: the chains, described, in order, within bounds. */
+void gm_finding_list_holders(struct gm_finding *finding);
+
+/* chains.c */
+/* The same for references of one root. */
+uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge);
+/* A chain for each reference of a root that leads to the block and that no chain told begins with. */
+void gm_finding_find_further_roots(struct gm_finding *finding);
+void gm_finding_find_chains(struct gm_finding *finding);
+/* Puts together root ... -> `edges` (root first) -> ... the storage; `stray` (may be NULL) refers to the first. */
+void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,
+        const struct gm_stray *stray);
+
+/* missing.c: compares with the reference counts, and looks for what is missing. `ret_settled`: what was found became part of
+ * the graph, and the search is to begin again; not so the `last` time. */
+struct gm_error *gm_finding_find_missing(
+        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled);
+uint64_t gm_finding_references(struct gm_holders *graph, uint32_t vertex);
+__attribute__((format(printf, 2, 3))) void gm_finding_note(
+        struct gm_finding *finding, const char *format, ...);
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Were all references found? A reference count that is higher than the references in the graph says no, and all
+ * writable memory is searched for what is missing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "holders/search/find.h"
+#include "holders/heap/stacks.h"
+#include "holders/describe/names.h"
+
+enum { MAX_STRAY_TARGETS = 4096 };
+
+void gm_finding_note(struct gm_finding *finding, const char *format, ...)
+{
+	char *text;
+	va_list args;
+	va_start(args, format);
+	int made = vasprintf(&text, format, args);
+	va_end(args);
+	if (made < 0 || !gm_array_push(&finding->notes, text)) {
+		if (made >= 0)
+			free(text);
+		finding->no_memory = true;
+	}
+}
+
+bool gm_graph_refcount(struct gm_holders *graph, uint32_t number, uint64_t *ret_count)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	switch (vertex->kind) {
+	case GM_VERTEX_STORAGE:
+		*ret_count = graph->storages.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_TENSOR:
+		*ret_count = graph->tensors.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_NODE:
+		*ret_count = graph->nodes.items[vertex->detail].refcount;
+		return true;
+	case GM_VERTEX_PYTHON:
+		return graph->python &&
+		       gm_python_refcount(graph->python, vertex->address, ret_count) &&
+		       *ret_count != UINT64_MAX;
+	default:
+		return false;
+	}
+}
+
+uint64_t gm_finding_references(struct gm_holders *graph, uint32_t number)
+{
+	return graph->vertices.items[number].count;
+}
+
+bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge)
+{
+	return (edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS) ||
+	       (edge->kind == GM_REF_NATIVE && graph->natives.items[edge->extra].inferred);
+}
+
+uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t number)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	uint64_t count = 0;
+	for (uint32_t i = vertex->first; i < vertex->first + vertex->count; i++) {
+		const struct gm_edge *edge = &graph->edges.items[i];
+		count += gm_edge_is_guess(graph, edge);
+	}
+	return count;
+}
+
+/* A class that is somebody's variable: its instances refer to it too, and are left out of the graph (instances.c). */
+static bool is_class(struct gm_holders *graph, uint32_t number)
+{
+	const struct gm_vertex *vertex = &graph->vertices.items[number];
+	return vertex->kind == GM_VERTEX_PYTHON &&
+	       gm_python_is_instance(graph->python, vertex->address, "type");
+}
+
+static bool is_reached(const struct gm_mark *mark)
+{
+	return !mark->own && mark->from_root != GM_NO_DISTANCE;
+}
+
+/*
+ * Is a count higher than what was found for certain? Of the block's own objects and of those that nothing found holds, a
+ * guess is nothing certain. Of what a root leads to, something else may hold it as well: another root.
+ */
+static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
+{
+	struct gm_holders *graph = finding->graph;
+	uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
+	bool fits;
+	if (!gm_graph_refcount(graph, mark->vertex, &refcount))
+		return false;
+	fits = found >= refcount;
+	if (is_reached(mark)) /* what holds a module's own dict does not matter */
+		return found + gm_graph_accounted(graph, mark->vertex) < refcount &&
+		       mark->from_root > 0 && !is_class(graph, mark->vertex);
+	if (!mark->own && !fits)
+		finding->islands_held = true;
+	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
+}
+
+/* The marks that are short, MAX_STRAY_TARGETS at most; behind the others, from `ret_reached` on, those that a root leads to. */
+static size_t find_incomplete(
+        struct gm_finding *finding, uint32_t *ret_targets, size_t *ret_reached)
+{
+	size_t count = 0;
+	for (unsigned reached = 0; reached < 2; reached++) {
+		for (size_t i = 0; i < finding->marks.count && count < MAX_STRAY_TARGETS; i++)
+			if (is_reached(&finding->marks.items[i]) == (reached == 1) &&
+			        is_short(finding, &finding->marks.items[i]))
+				ret_targets[count++] = finding->marks.items[i].vertex;
+		if (reached == 0)
+			*ret_reached = count;
+	}
+	return count;
+}
+
+static const char *vertex_text(struct gm_holders *graph, uint32_t number)
+{
+	switch (graph->vertices.items[number].kind) {
+	case GM_VERTEX_STORAGE:
+		return "storage";
+	case GM_VERTEX_TENSOR:
+		return "tensor";
+	case GM_VERTEX_NODE:
+		return "autograd node";
+	case GM_VERTEX_PYTHON:
+		return gm_type_text(graph, graph->vertices.items[number].address);
+	default:
+		return "object";
+	}
+}
+
+/* "1 of 3 references to ... is in an object of a C type whose fields are not known" */
+static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t refcount)
+{
+	struct gm_holders *graph = finding->graph;
+	uint64_t found = gm_finding_references(graph, target);
+	uint64_t guessed = gm_graph_guessed_references(graph, target);
+	gm_finding_note(finding,
+	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s "
+	        "whose fields gpumem does not know: whether it owns what it points to is a guess",
+	        (uintmax_t)guessed, (uintmax_t)found, vertex_text(graph, target),
+	        (uintmax_t)graph->vertices.items[target].address, (uintmax_t)refcount,
+	        guessed == 1 ? "is a word of a C or C++ object" : "are words of C or C++ objects");
+}
+
+static void tell_strays(struct gm_finding *finding, const uint32_t *targets, size_t count)
+{
+	struct gm_holders *graph = finding->graph;
+	for (size_t t = 0; t < count; t++) {
+		uint64_t refcount = 0, found = gm_finding_references(graph, targets[t]);
+		if (!gm_graph_refcount(graph, targets[t], &refcount))
+			continue;
+		if (found >= refcount) {
+			tell_guess(finding, targets[t], refcount);
+			continue;
+		}
+		uint64_t missing = refcount - found, here = 0;
+		for (size_t i = 0; i < finding->strays.items.count; i++)
+			here += finding->strays.items.items[i].vertex == targets[t];
+		gm_finding_note(finding,
+		        "%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
+		        (uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
+		        (uintmax_t)graph->vertices.items[targets[t]].address,
+		        here == 0
+		                ? "what else holds it is not known (a register, or an object that "
+		                  "Python's collector does not track)"
+		        : here == missing
+		                ? "as many other words point to it as are missing"
+		                : "the other words that point to it are listed as plausible");
+	}
+	bool proven =
+	        false; /* the block itself is known to be somebody's: other words into it say nothing */
+	for (size_t i = 0; i < finding->strays.items.count; i++)
+		proven |= finding->strays.items.items[i].class == GM_PROVEN;
+	for (size_t i = 0; i < finding->strays.items.count; i++) {
+		const struct gm_stray *stray = &finding->strays.items.items[i];
+		if (proven && stray->class != GM_PROVEN)
+			continue;
+		const struct gm_mark *mark = stray->vertex != GM_NO_VERTEX
+		                                     ? gm_finding_mark_at(finding, stray->vertex)
+		                                     : NULL;
+		if (stray->class == GM_STALE || (stray->vertex != GM_NO_VERTEX && !mark))
+			continue;
+		if (mark && mark->towards != GM_NO_EDGE) {
+			gm_finding_add_chain(finding, &mark->towards, 1, stray);
+			continue;
+		}
+		struct gm_chain chain = {0};
+		if (!gm_array_push(&finding->chains, chain) ||
+		        !gm_array_push(&finding->chain_strays, stray))
+			finding->no_memory = true;
+	}
+}
+
+struct gm_error *gm_finding_find_missing(
+        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled)
+{
+	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
+	*ret_settled = false;
+	if (!targets)
+		return &gm_error_no_memory;
+	size_t reached, count = find_incomplete(finding, targets, &reached);
+	finding->answer->complete = count == 0 && finding->answer->storage_count > 0;
+	if (count == 0 && finding->answer->storage_count > 0)
+		return NULL;
+	/* of what a root leads to anyway: mostly that is all */
+	if (!last && gm_graph_refer_stacks(finding->graph, targets + reached, count - reached)) {
+		*ret_settled = true;
+		return NULL;
+	}
+	if (!last && gm_graph_refer_instances(finding->graph, targets, count)) {
+		*ret_settled = true;
+		return NULL;
+	}
+	gm_try(gm_graph_find_strays(finding->graph, targets, count,
+	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
+	if (!last &&
+	        (gm_graph_settle(finding->graph, targets, count, &finding->strays) ||
+	                gm_graph_settle_stacks(finding->graph, targets, count, &finding->strays))) {
+		*ret_settled = true;
+		return NULL;
+	}
+	if (finding->graph->no_memory)
+		return &gm_error_no_memory;
+	tell_strays(finding, targets, count);
+	return NULL;
+}

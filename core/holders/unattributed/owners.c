@@ -1,0 +1,287 @@
+/*
+ * Whose native memory is it? A word in a piece of heap says little; the class of the object that the piece is, or the
+ * static variable, the frame or the object that leads to it, says what keeps a tensor there.
+ *
+ * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable, its class is told
+ * (of a std::shared_ptr's control block, what it counts). All memory is searched for words that point at the piece, a few
+ * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
+ * object whose C++ part it is. It does not say whether the word counts: see settle.c.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "holders/unattributed/owners.h"
+#include "holders/heap/scan.h"
+#include "holders/heap/stacks.h"
+
+enum {
+	FEW_LEVELS =
+	        5, /* each is a search of all memory: more of them only for what is not known by then */
+	MAX_PIECES = 8192,
+	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
+};
+
+static bool wanted(const void *context, uint64_t value)
+{
+	const struct gm_owner_search *search = context;
+	const uint64_t *found = gm_map_find(&search->by_start, value);
+	return found && *found - 1 >= search->first && *found - 1 < search->last;
+}
+
+/* The number of the piece that begins at `start`; it is looked for in the next level, if it is new. */
+static uint32_t add_piece(struct gm_owner_search *search, uint64_t start, uint64_t size)
+{
+	uint64_t *there = gm_map_find(&search->by_start, start);
+	if (there)
+		return (uint32_t)(*there - 1);
+	if (search->pieces.count >= MAX_PIECES)
+		return UINT32_MAX;
+	struct gm_owner_piece piece = {
+	        start, size, gm_graph_class_at(search->graph, start), 0, {{0}}, NULL};
+	uint64_t *slot = gm_map_put(&search->by_start, start, NULL);
+	if (!slot || !gm_array_push(&search->pieces, piece))
+		return UINT32_MAX;
+	*slot = search->pieces.count;
+	/* what std::make_shared makes lies behind its control block, and is known by its own address */
+	if (piece.class && piece.class->kind == GM_CLASS_SHARED &&
+	        (slot = gm_map_put(&search->by_start, start + 16, NULL)))
+		*slot = search->pieces.count;
+	return (uint32_t)(search->pieces.count - 1);
+}
+
+static void add_holder(struct gm_owner_search *search, size_t number, struct gm_owner_holder holder)
+{
+	struct gm_owner_piece *piece = &search->pieces.items[number];
+	for (size_t i = 0; i < piece->holder_count; i++) {
+		const struct gm_owner_holder *other = &piece->holders[i];
+		if (other->kind == holder.kind && other->number == holder.number &&
+		        other->address == holder.address)
+			return;
+	}
+	if (piece->holder_count < GM_OWNER_MAX_BRANCHES)
+		piece->holders[piece->holder_count++] = holder;
+}
+
+uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native)
+{
+	*ret_native = false;
+	for (uint64_t at = address; graph->python && at + MAX_PYTHON > address; at -= 8) {
+		size_t own;
+		uint32_t vertex = gm_graph_find(graph, at);
+		if (vertex == GM_NO_VERTEX ||
+		        graph->vertices.items[vertex].kind != GM_VERTEX_PYTHON)
+			continue;
+		struct gm_pool_block block; /* what a guess led to may have been freed */
+		if (address - at >= gm_python_size(graph->python, at, &own) ||
+		        (gm_pool_block(graph, at, &block) && block.is_free))
+			return GM_NO_VERTEX;
+		*ret_native = own != 0 && address - at >= own;
+		return vertex;
+	}
+	return GM_NO_VERTEX;
+}
+
+/* The object of the graph that a piece of heap is, or that lies behind its control block. */
+static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
+{
+	uint32_t vertex = gm_graph_find(graph, start);
+	if (vertex == GM_NO_VERTEX)
+		vertex = gm_graph_find(graph, start + 16);
+	return vertex != GM_NO_VERTEX && graph->vertices.items[vertex].kind <= GM_VERTEX_PYTHON
+	               ? vertex
+	               : (uint32_t)GM_NO_VERTEX;
+}
+
+/* What runs at exit is the state of a module that many know, up to 3.9, and the interpreter's from then on: it is said alike. */
+static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
+{
+	enum {
+		NAME = 48
+	}; /* PyModuleObject.md_name, behind md_state and md_weaklist (3.9: Objects/moduleobject.c) */
+	uint64_t object = graph->vertices.items[vertex].address, name;
+	_cleanup_free_ char *text = NULL;
+	return gm_python_is_instance(graph->python, object, "module") &&
+	       gm_image_try_u64(graph->image, object + NAME, &name) &&
+	       gm_python_str(graph->python, name, sizeof("atexit"), &text) &&
+	       strcmp(text, "atexit") == 0;
+}
+
+/* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap (GM_OWNER_NONE). */
+static bool place_word(struct gm_owner_search *search, uint64_t address,
+        struct gm_owner_holder *ret, char **ret_stack)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
+	uint64_t start, size;
+	*ret_stack = NULL;
+	*ret = (struct gm_owner_holder){.address = address};
+	if (!mapping || gm_is_unused(graph, address))
+		return false;
+	/* zeroed data is in a mapping without a name */
+	if (gm_symbols_module_at(graph->symbols, address)) {
+		ret->kind = GM_OWNER_STATIC;
+		return !gm_owner_is_free_list(graph, address);
+	}
+	if (gm_is_stack(graph, search->stacks, mapping, address)) {
+		enum gm_stack_part part =
+		        gm_stacks_part(graph, search->stacks, mapping, address, ret_stack);
+		ret->kind = GM_OWNER_STACK;
+		return part == GM_STACK_FRAME || part == GM_STACK_DATA;
+	}
+	bool native;
+	uint32_t vertex = gm_graph_python_around(graph, address, &native);
+	if (vertex != GM_NO_VERTEX && !native)
+		return false; /* what it refers to there is known; the rest is data */
+	if (vertex != GM_NO_VERTEX && is_atexit(graph, vertex)) {
+		ret->kind = GM_OWNER_STATIC;
+		ret->number = GM_OWNER_INTERPRETER;
+		return true;
+	}
+	if (vertex == GM_NO_VERTEX && !gm_heap_piece(graph, address, &start, &size))
+		return false;
+	if (vertex == GM_NO_VERTEX && graph->python &&
+	        gm_python_is_interpreter(graph->python, start, size)) {
+		ret->kind = GM_OWNER_STATIC;
+		ret->number = GM_OWNER_INTERPRETER;
+		return true;
+	}
+	if (vertex == GM_NO_VERTEX)
+		vertex = vertex_of(graph, start);
+	if (vertex != GM_NO_VERTEX) {
+		ret->kind = GM_OWNER_VERTEX;
+		ret->number = vertex;
+		return true;
+	}
+	ret->number = add_piece(search, start, size);
+	return ret->number != UINT32_MAX;
+}
+
+/* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address, then the block's (libstdc++
+ * bits/shared_ptr_base.h). One of them alone is a plain pointer, which owns nothing, or an old word. */
+static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+        const struct gm_hit *hit)
+{
+	struct gm_image *image = search->graph->image;
+	uint64_t other;
+	if (!piece->class || piece->class->kind != GM_CLASS_SHARED)
+		return false;
+	if (hit->value != piece->start)
+		return gm_image_try_u64(image, hit->address + 8, &other) && other != piece->start;
+	if (!gm_image_try_u64(image, hit->address - 8, &other))
+		return true;
+	/* std::make_shared: the object, or a part of it, lies in the same piece */
+	if (strstr(piece->class->linkage_name, "_Sp_counted_ptr_inplace"))
+		return other - piece->start >= piece->size;
+	return other == 0;
+}
+
+static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
+{
+	const uint64_t *slot = gm_map_find(&search->by_start, hit->value);
+	struct gm_owner_holder holder;
+	char *stack = NULL;
+	if (!slot || search->pieces.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES ||
+	        owns_nothing(search, &search->pieces.items[*slot - 1], hit))
+		return;
+	size_t number = (size_t)(*slot - 1);
+	bool placed = place_word(search, hit->address, &holder, &stack);
+	struct gm_owner_piece *piece = &search->pieces.items[number];
+	if (placed && holder.kind == GM_OWNER_STACK) {
+		/* many words of stacks may point at it; one is enough */
+		placed = !piece->stack;
+		if (placed) {
+			piece->stack = stack;
+			stack = NULL;
+		}
+	}
+	if (placed && (holder.kind != GM_OWNER_NONE || holder.number != number))
+		add_holder(search, number, holder);
+	free(stack);
+}
+
+/* What points at the pieces of this level. */
+static struct gm_error *search_level(struct gm_owner_search *search)
+{
+	struct gm_scan_range range = {UINT64_MAX, 0};
+	for (size_t i = search->first; i < search->last; i++) {
+		uint64_t start = search->pieces.items[i].start;
+		range.first = start < range.first ? start : range.first;
+		range.last = start + 16 > range.last ? start + 16 : range.last;
+	}
+	struct gm_scan_options options = {
+	        .filter = wanted, .context = search, .ranges = {range}, .range_count = 1};
+	struct gm_scan_result result;
+	_cleanup_free_ struct gm_range *numbers =
+	        gm_graph_host_data(search->graph, &options.left_out_count);
+	if (!numbers)
+		return &gm_error_no_memory;
+	options.left_out = numbers;
+	gm_try(gm_scan(search->graph->image, &options, &result));
+	for (size_t i = 0; i < result.count; i++)
+		sort_hit(search, &result.hits[i]);
+	free(result.hits);
+	return NULL;
+}
+
+/* Is there a piece of which it is not known yet what variable or object leads to it? */
+static bool is_unknown(const struct gm_owner_search *search, const uint32_t *numbers,
+        const struct gm_owner_query *queries, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct gm_owner_way way = {.rank = UINT32_MAX};
+		if (numbers[i] == UINT32_MAX)
+			continue;
+		gm_owner_find_way(search, numbers[i], queries[i].word, &way);
+		if (way.rank >= GM_OWNER_IS_CLASS)
+			return true;
+	}
+	return false;
+}
+
+struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
+        struct gm_owner_query *queries, size_t count)
+{
+	struct gm_owner_search search = {.graph = graph, .stacks = stacks};
+	struct gm_error *error = NULL;
+	_cleanup_free_ uint32_t *numbers = malloc((count + 1) * sizeof(*numbers));
+	if (!numbers)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < count; i++) {
+		struct gm_owner_holder holder;
+		char *stack;
+		numbers[i] = UINT32_MAX;
+		if (!place_word(&search, queries[i].word, &holder, &stack))
+			continue;
+		free(stack);
+		if (holder.kind == GM_OWNER_NONE) {
+			numbers[i] = holder.number;
+		} else if (holder.kind == GM_OWNER_VERTEX) {
+			queries[i].kind = holder.kind;
+			queries[i].vertex = holder.number;
+		} else if (holder.kind == GM_OWNER_STATIC) {
+			queries[i].kind = holder.kind;
+			queries[i].address = holder.address;
+			queries[i].text = gm_owner_static(graph,
+			        gm_symbols_module_at(graph->symbols, holder.address),
+			        holder.address, &queries[i].sense);
+		}
+	}
+	for (unsigned level = 0; level < GM_OWNER_MAX_LEVELS && !error; level++) {
+		search.first = search.last;
+		search.last = search.pieces.count;
+		if (search.first == search.last ||
+		        (level >= GM_OWNER_FEW_LEVELS &&
+		                (count > GM_OWNER_MANY ||
+		                        !is_unknown(&search, numbers, queries, count))))
+			break;
+		error = search_level(&search);
+	}
+	for (size_t i = 0; i < count && !error; i++)
+		if (numbers[i] != UINT32_MAX)
+			gm_owner_tell(&search, &queries[i], numbers[i]);
+	for (size_t i = 0; i < search.pieces.count; i++)
+		free(search.pieces.items[i].stack);
+	gm_array_deinit(&search.pieces);
+	gm_map_deinit(&search.by_start);
+	return error;
+}
