@@ -10,12 +10,12 @@ import table  # noqa: E402
 
 HEAD = """# Ways to hold a tensor
 
-Each of these programs keeps a tensor alive, and below it stands what `gpumem who-holds` says of that tensor: one line
-for each holder. The tests run every one of them, in a live process and in a core dump of it, and
-compare: these holders and no others, and "complete", as the reference counts say. `big()` makes the tensor that is asked
-about; `other()` makes another one; what a program returns is kept by the global variable that has its name;
-`stay()` is where a thread stands. A function within another one is called `outer.<locals>.inner` from Python 3.11 on, which
-is left out here. This page is made from the table of the tests (`tests/e2e/ways/`).
+Each of these programs keeps a tensor alive. Below it stands the answer of `gpumem who-holds` about that tensor: one line
+for each holder. The tests run every program, in a live process and in a core dump of it, and
+compare: exactly these holders, and "complete", as the reference counts confirm. `big()` makes the tensor in question;
+`other()` makes another one. The result of a program is kept by the global variable that has its name.
+`stay()` is where a thread waits. From Python 3.11 on, a function inside another one is called `outer.<locals>.inner`; this page
+leaves that prefix out. This page is made from the table of the tests (`tests/e2e/ways/`).
 """
 
 TITLES = {
@@ -47,7 +47,7 @@ def page():
                 pieces.append("... and other words that point to it, each (plausible)")
             pieces.append("```\n")
         if waiting:
-            pieces.append("Not complete yet; gpumem says so when asked:\n")
+            pieces.append("These answers are not complete yet, and gpumem says so:\n")
             pieces += [f"- {way.title}: {way.waits}" for way in waiting]
     return "\n".join(pieces).rstrip() + "\n"
 
