@@ -182,7 +182,12 @@ def main():
         for ours, rival, meaning in row.COMPARE:
             if ours in medians and rival in medians:
                 base = medians.get(getattr(row, "LESS", None), 0)
-                ratio = (medians[ours] - base) / (medians[rival] - base)
+                rivals = medians[rival] - base
+                if rivals <= 0:
+                    failed[rival] = f"{rivals:.4g} {row.UNIT}: no ratio can be made of it"
+                    print(f"  {rival:44} not measured: {failed[rival]}")
+                    continue
+                ratio = (medians[ours] - base) / rivals
                 print(f"  -> {ratio:.2f} {meaning}")
                 ratios.append({"ours": ours, "rival": rival, "ratio": ratio, "meaning": meaning})
         report.append(

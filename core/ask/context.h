@@ -1,5 +1,5 @@
 /*
- * Context: what a question may look at. The door fills in where it is asked from (a process, a
+ * Context: what a question may look at. The session fills in where it is asked from (a process, a
  * selected thread, a log); each part is opened when a question first needs it and kept for the next
  * one.
  *
@@ -30,8 +30,8 @@ struct gm_context {
 	int thread;      /* its selected thread (kernel id), 0: none */
 	char *core_path; /* the core asked about instead of a process, NULL: none; owned */
 	const struct gm_remote
-	        *remote; /* the process that only the debugger reads, NULL: none; the door's */
-	unsigned remote_number; /* another one with each that the door gets */
+	        *remote; /* the process that only the debugger reads, NULL: none; the session's */
+	unsigned remote_number; /* another one with each that the session gets */
 	char *sysroot; /* where the target's files are on our disk, NULL: where they were; owned */
 	char *layouts; /* a file of learned layouts for the target, NULL: none; owned */
 	bool no_learn; /* a PyTorch that is not known is refused */

@@ -2,7 +2,7 @@
  * Whether memory could be had: one flag of the process for all allocations of gpumem.
  *
  * Much of the analysis is a search. Where one step of a search gets no memory it finds nothing, and the answer would be
- * another one without any error. So nothing that was worked out while an allocation failed is an answer: the door forgets the
+ * another one without any error. So nothing that was worked out while an allocation failed is an answer: the session forgets the
  * flag before a command and looks at it behind.
  *
  * The program and the library are linked with `--wrap` for each function below that allocates (cmake/rooms.cmake): every

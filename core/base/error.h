@@ -3,7 +3,7 @@
  *
  * A function that can fail returns `struct gm_error *`; NULL is success. The error carries the exit
  * status that the shell command ends with, and a message in the form WHAT: WHY: WHAT TO DO (without
- * the leading "gpumem: ", which the door adds). Out of memory is a static object, so reporting it
+ * the leading "gpumem: ", which the session adds). Out of memory is a static object, so reporting it
  * needs no memory. The caller owns what it gets and destroys it with gm_error_destroy().
  *
  * This room (base) knows nothing of GPUs, processes or files; everything may include it.

@@ -21,28 +21,28 @@ extern "C" {
 GPUMEM_API const char *gpumem_version(void);
 GPUMEM_API void gpumem_free(void *pointer);
 /* A text as it is shown to people: controls, characters that turn the direction of text and bytes that are no UTF-8 as
- * escapes, the middle of a long one left out. What doors hand out has been shown so already. NULL: no memory. */
+ * escapes, the middle of a long one left out. What sessions hand out has been shown so already. NULL: no memory. */
 GPUMEM_API char *gpumem_visible(const char *text, size_t length);
 
 /*
- * A door: where a question is asked from, and what it may look at. The shell makes one per command; the gdb
- * plugin keeps one per session and tells it of the process, the selected thread and the log.
+ * A session: where a question is asked from, and what it may look at. The shell command makes one; the gdb
+ * plugin keeps one while gdb runs and tells it of the process, the selected thread and the recording.
  */
-typedef struct gpumem_door gpumem_door;
+typedef struct gpumem_session gpumem_session;
 
-GPUMEM_API gpumem_door *gpumem_door_create(void); /* NULL: no memory */
-GPUMEM_API void gpumem_door_destroy(gpumem_door *door);
-GPUMEM_API void gpumem_door_set_process(gpumem_door *door, int pid); /* 0: none */
-GPUMEM_API void gpumem_door_set_thread(
-        gpumem_door *door, int thread); /* kernel thread id, 0: none */
-GPUMEM_API void gpumem_door_set_log(gpumem_door *door, const char *path); /* NULL: none */
-GPUMEM_API void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors);
+GPUMEM_API gpumem_session *gpumem_session_create(void); /* NULL: no memory */
+GPUMEM_API void gpumem_session_destroy(gpumem_session *session);
+GPUMEM_API void gpumem_session_set_process(gpumem_session *session, int pid); /* 0: none */
+GPUMEM_API void gpumem_session_set_thread(
+        gpumem_session *session, int thread); /* kernel thread id, 0: none */
+GPUMEM_API void gpumem_session_set_log(gpumem_session *session, const char *path); /* NULL: none */
+GPUMEM_API void gpumem_session_set_terminal(gpumem_session *session, int columns, int colors);
 /* A core dump instead of a process; NULL: none. */
-GPUMEM_API void gpumem_door_set_core(gpumem_door *door, const char *path);
+GPUMEM_API void gpumem_session_set_core(gpumem_session *session, const char *path);
 
 /*
  * A process that only the debugger can read (behind gdbserver), instead of one of this machine. The callbacks are
- * called from within gpumem_door_run(), in its thread; they get `context`. To be set anew whenever the process has
+ * called from within gpumem_session_run(), in its thread; they get `context`. To be set anew whenever the process has
  * run: what was read of it is kept until then. `read` NULL: none.
  *
  * read: as many bytes as can be read from `address` on; returns their number.
@@ -55,25 +55,25 @@ GPUMEM_API void gpumem_door_set_core(gpumem_door *door, const char *path);
 typedef size_t (*gpumem_read_callback)(void *context, uint64_t address, void *buffer, size_t size);
 typedef int (*gpumem_registers_callback)(void *context, int thread, uint64_t *words);
 typedef int (*gpumem_file_callback)(void *context, const char *name, char *path, size_t size);
-GPUMEM_API int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps,
+GPUMEM_API int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps,
         const int *threads, size_t count, gpumem_read_callback read,
         gpumem_registers_callback registers, gpumem_file_callback file, void *context);
 
 /* Whether slow things (a compressed core, a far away process) say on standard error, where that is a terminal, how
  * far they are. Off to begin with. */
-GPUMEM_API void gpumem_door_show_progress(gpumem_door *door, int on);
+GPUMEM_API void gpumem_session_show_progress(gpumem_session *session, int on);
 /* The process may have run since: forget what was read of it. */
-GPUMEM_API void gpumem_door_invalidate(gpumem_door *door);
+GPUMEM_API void gpumem_session_invalidate(gpumem_session *session);
 
 /*
  * Runs one command as typed: argv[0] is its name ("who-holds"), the rest its arguments. *ret_out is what
  * goes to standard output, *ret_err what goes to standard error (already "gpumem: ..." lines); either may
  * be NULL when empty. Returns the exit status.
  */
-GPUMEM_API int gpumem_door_run(
-        gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err);
+GPUMEM_API int gpumem_session_run(
+        gpumem_session *session, int argc, const char *const *argv, char **ret_out, char **ret_err);
 
-/* The commands that a door answers, one a call from 0 on; NULL at the end. Both strings are static. */
+/* The commands that a session answers, one a call from 0 on; NULL at the end. Both strings are static. */
 GPUMEM_API const char *gpumem_command_name(size_t index);
 GPUMEM_API const char *gpumem_command_summary(size_t index);
 
@@ -124,20 +124,21 @@ GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
 /* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);
 
-/* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the door looks at ---- */
+/* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the session looks at ---- */
 
 /* The agent's file on this machine. */
 GPUMEM_API int gpumem_agent_library(char **ret_path, char **ret_err);
-/* The address of a function of the C library or of the agent in the process; 0: there is none. The door has to be
+/* The address of a function of the C library or of the agent in the process; 0: there is none. The session has to be
  * invalidated where libraries came since. */
-GPUMEM_API uint64_t gpumem_door_agent_function(gpumem_door *door, const char *name);
+GPUMEM_API uint64_t gpumem_session_agent_function(gpumem_session *session, const char *name);
 /* Whether a stopped thread may call functions of the C library from where it stands: 0 it may; 1 not now, and *ret_back
  * is where it will be a little later, if not 0; 2 not now, and it may hold the dynamic linker's lock; -1 that
  * cannot be told. */
-GPUMEM_API int gpumem_door_agent_stands(gpumem_door *door, int thread, uint64_t *ret_back);
+GPUMEM_API int gpumem_session_agent_stands(gpumem_session *session, int thread, uint64_t *ret_back);
 /* Writes what PyTorch's allocator has handed out already into the process's memory at `table`, for the agent that is
  * about to begin there. Returns the bytes that it takes; more than `size`: nothing was written. */
-GPUMEM_API uint64_t gpumem_door_agent_existing(gpumem_door *door, uint64_t table, uint64_t size);
+GPUMEM_API uint64_t gpumem_session_agent_existing(
+        gpumem_session *session, uint64_t table, uint64_t size);
 
 #ifdef __cplusplus
 }

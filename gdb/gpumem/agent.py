@@ -101,26 +101,26 @@ def set_variable(name, value):
 
 def load(pid, log, devices, on_oom):
     """Loads the agent into the stopped process and has it begin."""
-    door = session().door
-    door.set_process(pid)
+    library = session().library
+    library.set_process(pid)
     if os.path.realpath(f"/proc/{pid}/root") != "/":
         raise Failure(f"record --engine agent: process {pid} has files of its own (a container): use `gpumem attach {pid}` in a shell", 4)
     owner = os.stat(f"/proc/{pid}")
     if owner.st_uid != os.geteuid():
         os.chown(log.folder, owner.st_uid, owner.st_gid)
-    calls = Calls(door, pid)
+    calls = Calls(library, pid)
     room = calls.memory(ROOM)
-    if not door.agent_function("gpumem_agent_start"):
+    if not library.agent_function("gpumem_agent_start"):
         calls.load(agent_library(), room)
     more, table, size = "", 0, 0
-    if "cuda" in devices.split(",") and door.agent_existing():
+    if "cuda" in devices.split(",") and library.agent_existing():
         more = ";existing=0"
         if calls.others_stand:
             more = ";existing=1"
             # what was allocated until now: none of the threads moves until the agent has begun
-            size = door.agent_existing() + 65536
+            size = library.agent_existing() + 65536
             table = calls.memory(size)
-            door.agent_existing(table, size)
+            library.agent_existing(table, size)
     text = settings_text(log.path, devices, on_oom, more)
     gdb.selected_inferior().write_memory(room, os.fsencode(text) + b"\0")
     result = calls.call("gpumem_agent_start", room, result="int")
@@ -140,10 +140,10 @@ def stop_in(pid):
     thread = gdb.selected_thread()
     if debugger.process_id() != pid or not thread or thread.is_running():
         return
-    door = session().door
-    door.set_process(pid)
-    if door.agent_function("gpumem_agent_stop"):
-        Calls(door, pid).call("gpumem_agent_stop", result="int")
+    library = session().library
+    library.set_process(pid)
+    if library.agent_function("gpumem_agent_stop"):
+        Calls(library, pid).call("gpumem_agent_stop", result="int")
 
 
 # --- recordings --------------------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ class Reader:
         """Events, and the step of the last one."""
         if not self.log.is_there:
             return 0, 0
-        session().door.invalidate()
-        status, out, err = session().door.run(["info", self.log.path, "--json"])
+        session().library.invalidate()
+        status, out, err = session().library.run(["info", self.log.path, "--json"])
         if status >= 2:
             raise Failure(err.strip().replace("gpumem: ", "", 1), status)
         answer = json.loads(out)
@@ -178,8 +178,8 @@ class Reader:
     def summary(self):
         if not self.log.is_there:
             return "0 events: nothing was allocated through PyTorch"
-        session().door.invalidate()
-        status, out, err = session().door.run(["info", self.log.path, "--json"])
+        session().library.invalidate()
+        status, out, err = session().library.run(["info", self.log.path, "--json"])
         if status >= 2:
             raise Failure(err.strip().replace("gpumem: ", "", 1), status)
         devices = json.loads(out)["devices"]
@@ -232,8 +232,8 @@ class AgentRecording:
         """Of a program that was to stop at its first event: is it behind that? (Until then the agent waits for event 0.)"""
         if debugger.process_id() != self.pid or not self.log.is_there:
             return False
-        session().door.set_process(self.pid)
-        stops = session().door.agent_function("gpumem_agent_stops")
+        session().library.set_process(self.pid)
+        stops = session().library.agent_function("gpumem_agent_stops")
         return bool(stops) and int.from_bytes(gdb.selected_inferior().read_memory(stops, 8).tobytes(), "little") == NEVER
 
     def aim(self, events, step):
@@ -242,9 +242,9 @@ class AgentRecording:
 
     def go_on(self):
         """Continues until it is there; `stopped` tells whether it came to that."""
-        door = session().door
-        door.set_process(self.pid)
-        stops, at = door.agent_function("gpumem_agent_stops"), door.agent_function("gpumem_agent_at_event")
+        library = session().library
+        library.set_process(self.pid)
+        stops, at = library.agent_function("gpumem_agent_stops"), library.agent_function("gpumem_agent_at_event")
         if not stops or not at:
             raise Failure(f"process {self.pid}: its agent is of another gpumem: record it anew, or use breakpoints", 4)
         site = AtEvent(self, at)

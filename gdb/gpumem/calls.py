@@ -64,8 +64,8 @@ def without_breakpoints():
 class Calls:
     """In one process, from one of its threads. `others_stand`: no other thread moves while a function is called."""
 
-    def __init__(self, door, pid):
-        self.door, self.pid = door, pid
+    def __init__(self, library, pid):
+        self.library, self.pid = library, pid
         self.moved = False
         self.thread, self.others_stand = self._find()
 
@@ -75,7 +75,7 @@ class Calls:
             threads = list(gdb.selected_inferior().threads())
             own = gdb.selected_thread()
             threads.sort(key=lambda thread: thread.num != own.num)
-            stands = [(thread, *self.door.agent_stands(thread.ptid[1])) for thread in threads]
+            stands = [(thread, *self.library.agent_stands(thread.ptid[1])) for thread in threads]
             safe = [thread for thread, place, _back in stands if place == 0]
             busy = [(thread, back) for thread, _place, back in stands if thread not in safe]
             if not busy:
@@ -104,7 +104,7 @@ class Calls:
             before.switch()
 
     def call(self, function, *arguments, result="long"):
-        address = self.door.agent_function(function)
+        address = self.library.agent_function(function)
         if not address:
             raise Failure(
                 f"record --engine agent: process {self.pid} has no {function}(): it is static, of another C library, or has only "

@@ -72,16 +72,16 @@ def _declare(lib):
         ("gpumem_version", text, []),
         ("gpumem_free", None, [pointer]),
         ("gpumem_visible", pointer, [text, size]),
-        ("gpumem_door_create", pointer, []),
-        ("gpumem_door_destroy", None, [pointer]),
-        ("gpumem_door_set_process", None, [pointer, number]),
-        ("gpumem_door_set_thread", None, [pointer, number]),
-        ("gpumem_door_set_log", None, [pointer, text]),
-        ("gpumem_door_set_terminal", None, [pointer, number, number]),
-        ("gpumem_door_invalidate", None, [pointer]),
-        ("gpumem_door_set_core", None, [pointer, text]),
+        ("gpumem_session_create", pointer, []),
+        ("gpumem_session_destroy", None, [pointer]),
+        ("gpumem_session_set_process", None, [pointer, number]),
+        ("gpumem_session_set_thread", None, [pointer, number]),
+        ("gpumem_session_set_log", None, [pointer, text]),
+        ("gpumem_session_set_terminal", None, [pointer, number, number]),
+        ("gpumem_session_invalidate", None, [pointer]),
+        ("gpumem_session_set_core", None, [pointer, text]),
         (
-            "gpumem_door_set_remote",
+            "gpumem_session_set_remote",
             number,
             [
                 pointer,
@@ -95,14 +95,14 @@ def _declare(lib):
                 pointer,
             ],
         ),
-        ("gpumem_door_show_progress", None, [pointer, number]),
-        ("gpumem_door_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
+        ("gpumem_session_show_progress", None, [pointer, number]),
+        ("gpumem_session_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
         ("gpumem_command_name", text, [size]),
         ("gpumem_command_summary", text, [size]),
         ("gpumem_agent_library", number, [out_text, out_text]),
-        ("gpumem_door_agent_function", ctypes.c_uint64, [pointer, text]),
-        ("gpumem_door_agent_stands", number, [pointer, number, words]),
-        ("gpumem_door_agent_existing", ctypes.c_uint64, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
+        ("gpumem_session_agent_function", ctypes.c_uint64, [pointer, text]),
+        ("gpumem_session_agent_stands", number, [pointer, number, words]),
+        ("gpumem_session_agent_existing", ctypes.c_uint64, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
         ("gpumem_recorder_create", number, [number, text, text, text, ctypes.POINTER(pointer), out_text]),
         ("gpumem_recorder_close", number, [pointer, out_text]),
         ("gpumem_recorder_refresh", number, [pointer, ctypes.POINTER(size), out_text]),
@@ -157,7 +157,7 @@ def _check(status, message):
 
 
 def visible(text):
-    """One line for people: no name in it can end it or act on the terminal. What a door says is so already."""
+    """One line for people: no name in it can end it or act on the terminal. What a session says is so already."""
     try:
         encoded = str(text).encode("utf-8", "surrogateescape")
         return _take(library().gpumem_visible(encoded, len(encoded)))
@@ -165,37 +165,37 @@ def visible(text):
         return ascii(str(text))[1:-1]
 
 
-class Door:
+class Session:
     """Where questions are asked from."""
 
     def __init__(self):
-        self._handle = library().gpumem_door_create()
+        self._handle = library().gpumem_session_create()
         if not self._handle:
             raise MemoryError
 
     def close(self):
         if self._handle:
-            library().gpumem_door_destroy(self._handle)
+            library().gpumem_session_destroy(self._handle)
             self._handle = None
 
     def show_progress(self):
-        library().gpumem_door_show_progress(self._handle, 1)
+        library().gpumem_session_show_progress(self._handle, 1)
 
     def set_process(self, process):
-        library().gpumem_door_set_process(self._handle, process)
+        library().gpumem_session_set_process(self._handle, process)
 
     def set_core(self, path):
-        library().gpumem_door_set_core(self._handle, encode(path) if path else None)
+        library().gpumem_session_set_core(self._handle, encode(path) if path else None)
 
     def set_remote(self, remote):
         """target.Remote, which must live until another one is set; None: none."""
         lib = library()
         if remote is None:
             nothing = (ReadCallback(), RegistersCallback(), FileCallback())
-            lib.gpumem_door_set_remote(self._handle, 0, None, None, 0, *nothing, None)
+            lib.gpumem_session_set_remote(self._handle, 0, None, None, 0, *nothing, None)
             return
         threads = (ctypes.c_int * (len(remote.threads) + 1))(*remote.threads)
-        status = lib.gpumem_door_set_remote(
+        status = lib.gpumem_session_set_remote(
             self._handle,
             remote.pid,
             encode(remote.maps),
@@ -212,32 +212,32 @@ class Door:
     def look_at(self, thread, log, columns):
         """Tells what the next question is about; what was read of the process before is forgotten."""
         lib = library()
-        lib.gpumem_door_set_thread(self._handle, thread)
-        lib.gpumem_door_set_log(self._handle, encode(log) if log else None)
-        lib.gpumem_door_set_terminal(self._handle, columns, 0)
-        lib.gpumem_door_invalidate(self._handle)
+        lib.gpumem_session_set_thread(self._handle, thread)
+        lib.gpumem_session_set_log(self._handle, encode(log) if log else None)
+        lib.gpumem_session_set_terminal(self._handle, columns, 0)
+        lib.gpumem_session_invalidate(self._handle)
 
     def invalidate(self):
         """What was read of the process and the log before is forgotten."""
-        library().gpumem_door_invalidate(self._handle)
+        library().gpumem_session_invalidate(self._handle)
 
     def agent_function(self, name):
         """The address of a function of the C library or the agent in the process, 0: there is none."""
-        return library().gpumem_door_agent_function(self._handle, encode(name))
+        return library().gpumem_session_agent_function(self._handle, encode(name))
 
     def agent_stands(self, thread):
         """(0: a stopped thread may call functions, 1 and 2: not from there, where it soon will be or 0)."""
         back = ctypes.c_uint64()
-        return library().gpumem_door_agent_stands(self._handle, thread, ctypes.byref(back)), back.value
+        return library().gpumem_session_agent_stands(self._handle, thread, ctypes.byref(back)), back.value
 
     def agent_existing(self, table=0, size=0):
-        return library().gpumem_door_agent_existing(self._handle, table, size)
+        return library().gpumem_session_agent_existing(self._handle, table, size)
 
     def run(self, arguments):
         """Runs one command: (exit status, its output, its error lines)."""
         out, err = ctypes.c_void_p(), ctypes.c_void_p()
         words = (ctypes.c_char_p * (len(arguments) + 1))(*map(encode, arguments), None)
-        status = library().gpumem_door_run(
+        status = library().gpumem_session_run(
             self._handle, len(arguments), words, ctypes.byref(out), ctypes.byref(err)
         )
         return status, _take(out), _take(err)
@@ -251,7 +251,7 @@ def agent_library():
 
 
 def commands():
-    """Names and summaries of the commands that a door answers."""
+    """Names and summaries of the commands that a session answers."""
     lib, found = library(), []
     while True:
         name = lib.gpumem_command_name(len(found))

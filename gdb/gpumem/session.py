@@ -8,7 +8,8 @@ import tempfile
 import gdb
 
 from . import debugger
-from .library import Door, Failure
+from . import library
+from .library import Failure
 from .target import Watch
 
 
@@ -43,8 +44,8 @@ class Log:
 
 class Session:
     def __init__(self):
-        self.door = Door()
-        self.door.show_progress()
+        self.library = library.Session()
+        self.library.show_progress()
         self.watch = Watch()
         self.recording = None  # recording.Recording, while a process is recorded
         self.log = None  # the latest recording's
@@ -66,7 +67,7 @@ class Session:
             self.log = None
         while self.folders:
             shutil.rmtree(self.folders.pop(), ignore_errors=True)
-        self.watch.forget(self.door)
+        self.watch.forget(self.library)
 
     def use_log(self, log):
         """Questions are about this recording now; the one before is given up unless it was saved."""
@@ -79,13 +80,13 @@ class Session:
         if self.recording is not None:
             self.recording.recorder.flush()
         thread = gdb.selected_thread()
-        self.watch.tell(self.door)
-        self.door.look_at(
+        self.watch.tell(self.library)
+        self.library.look_at(
             thread.ptid[1] if thread and thread.is_valid() else 0,
             self.log.path if self.log else None,
             debugger.columns(),
         )
-        answer = self.door.run(arguments)
+        answer = self.library.run(arguments)
         self.watch.after()
         return answer
 

@@ -190,7 +190,7 @@ class Remote:
 
 
 class Watch:
-    """Tells the door what gdb looks at; a remote process is asked again only after it ran."""
+    """Tells the library what gdb looks at; a remote process is asked again only after it ran."""
 
     def __init__(self):
         self.remote = None
@@ -206,20 +206,20 @@ class Watch:
     def _changed(self, _event):
         self.fresh = False
 
-    def tell(self, door):
+    def tell(self, library):
         kind = debugger.connection()
         inferior = gdb.selected_inferior()
-        door.set_process(inferior.pid if kind == "native" else 0)
-        door.set_core(core_path() if kind == "core" else None)
+        library.set_process(inferior.pid if kind == "native" else 0)
+        library.set_core(core_path() if kind == "core" else None)
         if kind != "remote" or not inferior.pid:
-            self.forget(door)
+            self.forget(library)
             return
         if self.remote is None:
             self.remote = Remote()
         self.remote.interrupted = False
         if not self.fresh or self.remote.pid != inferior.pid:
             self.remote.look()
-            door.set_remote(self.remote)
+            library.set_remote(self.remote)
             self.fresh = True
 
     def after(self):
@@ -227,9 +227,9 @@ class Watch:
             self.fresh = False
             raise KeyboardInterrupt
 
-    def forget(self, door):
+    def forget(self, library):
         if self.remote is not None:
-            door.set_remote(None)
+            library.set_remote(None)
             self.remote.close()
             self.remote = None
             self.fresh = False

@@ -1,8 +1,6 @@
 """What the same snapshot takes of memory: the most that was resident, for gpumem of the whole process, for pickle.load
 of what it added to its process."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,12 +13,8 @@ UNIT = "MB"
 
 
 def ours(bench):
-    path = reading.snapshot(bench)
-    process = subprocess.Popen([bench.gpumem, "info", path], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise bench.Failed("gpumem info failed")
-    return usage.ru_maxrss / 1024
+    command = [bench.python, bench.programs / "peak_memory.py", bench.gpumem, "info", reading.snapshot(bench)]
+    return bench.figure(bench.run(command), "peak")
 
 
 def load(bench):

@@ -28,26 +28,26 @@ for thread in threads: thread.join()
 
 
 @pytest.fixture
-def door():
+def session():
     """The library as gdb's plugin uses it."""
     from importlib import util
 
     spec = util.spec_from_file_location("gpumem_library", ROOT / "gdb" / "gpumem" / "library.py")
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    door = module.Door()
-    yield door
-    door.close()
+    session = module.Session()
+    yield session
+    session.close()
 
 
-def ask(door, path, *words):
-    door.look_at(0, str(path), 0)
-    status, out, err = door.run(list(words))
+def ask(session, path, *words):
+    session.look_at(0, str(path), 0)
+    status, out, err = session.run(list(words))
     assert status == 0, err
     return out
 
 
-def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_gpumem, gpumem, tmp_path):
+def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, session, run_gpumem, gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = spawn([gpumem, "run", "--sim", "-o", log, "--", PYTHON, "-c", PROGRAM], **pipes)
@@ -56,10 +56,10 @@ def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_
         time.sleep(0.05)
     seen = []
     while len(set(seen)) <= 6:  # it is read in bits
-        info = ask(door, log, "info")
+        info = ask(session, log, "info")
         assert "the process still runs" in info and "missing" not in info
         seen.append(int(info.split(" events")[0].split()[-1]))
-    early = ask(door, log, "events").splitlines()
+    early = ask(session, log, "events").splitlines()
     assert seen == sorted(seen) and len(early) >= seen[-1]
     process.stdin.write("\n")
     process.stdin.close()
@@ -68,5 +68,5 @@ def test_what_is_read_bit_by_bit_is_the_beginning_of_the_whole(spawn, door, run_
     # steps are told by passes of a loop, of which there may be more to know later
     place, before = ([line.split("  step")[0].split("cuda:0")[0].split() for line in lines] for lines in (whole, early))
     assert before == place[: len(before)]
-    after = ask(door, log, "info")
+    after = ask(session, log, "info")
     assert "still runs" not in after and "no gaps are known" in after

@@ -49,18 +49,18 @@ class Asked:
     """One reading of a process or a core, for many questions."""
 
     def __init__(self, pid=0, core=None):
-        self.door = library.Door()
-        library.library().gpumem_door_set_process(self.door._handle, pid)
-        library.library().gpumem_door_set_core(self.door._handle, os.fsencode(core) if core else None)
+        self.session = library.Session()
+        library.library().gpumem_session_set_process(self.session._handle, pid)
+        library.library().gpumem_session_set_core(self.session._handle, os.fsencode(core) if core else None)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self.door.close()
+        self.session.close()
 
     def ask(self, graph):
-        status, out, err = self.door.run(["who-holds", hex(graph["address"]), "--json"])
+        status, out, err = self.session.run(["who-holds", hex(graph["address"]), "--json"])
         assert status == 0, err
         return json.loads(out)
 

@@ -1,6 +1,6 @@
 """The table of ways to hold a tensor (tests/e2e/ways/): for each, gpumem names every holder and no other, and says that
 this is all, in a live process and in a core dump of it. One process per group holds all of the group's ways at
-once, and is asked through one door."""
+once, and is asked through one session."""
 
 import json
 import os
@@ -47,12 +47,12 @@ class Asked:
 
     def __init__(self, facts, pid=0, core=None):
         self.facts = facts
-        self.door = library.Door()
-        library.library().gpumem_door_set_process(self.door._handle, pid)
-        library.library().gpumem_door_set_core(self.door._handle, os.fsencode(core) if core else None)
+        self.session = library.Session()
+        library.library().gpumem_session_set_process(self.session._handle, pid)
+        library.library().gpumem_session_set_core(self.session._handle, os.fsencode(core) if core else None)
 
     def ask(self, name):
-        status, out, err = self.door.run(["who-holds", hex(self.facts["where"][name]), "--json"])
+        status, out, err = self.session.run(["who-holds", hex(self.facts["where"][name]), "--json"])
         assert status == 0, err
         return json.loads(out)
 
@@ -71,14 +71,14 @@ def asked(request, held, run_gpumem, tmp_path_factory):
     if request.param == "live":
         asked = Asked(held.facts, pid=held.facts["pid"])
         yield asked
-        asked.door.close()
+        asked.session.close()
         return
     path = tmp_path_factory.mktemp("core") / "core"
     run_gpumem("core", str(held.facts["pid"]), "-o", path).check()
     try:
         asked = Asked(held.facts, core=path)
         yield asked
-        asked.door.close()
+        asked.session.close()
     finally:
         path.unlink()
 
@@ -108,7 +108,7 @@ def test_words_in_memory_that_was_given_back_or_is_not_in_use_hold_nothing(pytho
         wrong = table.wrong(way, asked.ask(way.name), held.facts["python"])
         assert not wrong, "\n".join(wrong)
     finally:
-        asked.door.close()
+        asked.session.close()
         held.end()
 
 

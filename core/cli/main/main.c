@@ -1,4 +1,4 @@
-/* The shell command: one door, one command, its exit status. */
+/* The shell command: one session, one command, its exit status. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/door.h"
+#include "cli/session.h"
 
-static void set_terminal(gpumem_door *door)
+static void set_terminal(gpumem_session *session)
 {
 	if (!isatty(STDOUT_FILENO))
 		return;
@@ -20,7 +20,7 @@ static void set_terminal(gpumem_door *door)
 		columns = size.ws_col;
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 	bool colors = !(no_color && no_color[0]) && term && term[0] && strcmp(term, "dumb") != 0;
-	gpumem_door_set_terminal(door, columns, colors);
+	gpumem_session_set_terminal(session, columns, colors);
 }
 
 /*
@@ -52,17 +52,18 @@ int main(int argc, char **argv)
 {
 	set_allocator();
 	set_signals();
-	gpumem_door *door = gpumem_door_create();
-	if (!door) {
+	gpumem_session *session = gpumem_session_create();
+	if (!session) {
 		fputs("gpumem: out of memory: the command cannot start: free some and try again\n",
 		        stderr);
 		return 5;
 	}
-	gm_door_set_shell(door);
-	set_terminal(door);
-	gpumem_door_show_progress(door, 1);
-	int status = gm_door_run(door, argc - 1, (const char *const *)argv + 1, stdout, stderr);
-	gpumem_door_destroy(door);
+	gm_session_set_shell(session);
+	set_terminal(session);
+	gpumem_session_show_progress(session, 1);
+	int status =
+	        gm_session_run(session, argc - 1, (const char *const *)argv + 1, stdout, stderr);
+	gpumem_session_destroy(session);
 	/* A full disk behind a redirection must not look like an answer. */
 	if (fflush(stdout) != 0 && status == 0) {
 		perror("gpumem: cannot write the answer");

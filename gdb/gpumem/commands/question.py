@@ -1,7 +1,7 @@
 """Questions: commands that the core answers; here they are only passed on."""
 
 from ..command import Command, answer
-from ..library import Door, commands
+from ..library import Session, commands
 
 # who-holds and why take a variable, the others a file
 TAKES_NO_FILE = {"who-holds", "why", "retained", "amp", "zero", "doctor"}
@@ -21,13 +21,13 @@ class Question(Command):
 
 
 def install_questions(skip):
-    door = Door()
+    session = Session()
     for name, summary in commands():
         if name in skip:
             continue
-        status, text, _ = door.run(["help", name])
+        status, text, _ = session.run(["help", name])
         if status or not text:
             text = f"{summary}\n\nExample: gpumem {name}"
         # gdb lists commands by the first line of their help: that is what it is for, not how it is typed
         Question(name, f"{summary[:1].upper()}{summary[1:]}.\n\n{text.strip()}")
-    door.close()
+    session.close()

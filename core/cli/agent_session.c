@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "cli/attach_existing.h"
 #include "cli/beside.h"
-#include "cli/door.h"
+#include "cli/session.h"
 #include "inject/inject.h"
 
 int gpumem_agent_library(char **ret_path, char **ret_err)
@@ -18,11 +18,11 @@ int gpumem_agent_library(char **ret_path, char **ret_err)
 	return error->status;
 }
 
-/* The parts of the door's process, as they are now. */
+/* The parts of the session's process, as they are now. */
 static struct gm_error *look(
-        gpumem_door *door, struct gm_image **ret_image, struct gm_symbols **ret_symbols)
+        gpumem_session *session, struct gm_image **ret_image, struct gm_symbols **ret_symbols)
 {
-	struct gm_context *context = gm_door_context(door);
+	struct gm_context *context = gm_session_context(session);
 	gm_context_invalidate(context);
 	gm_try(gm_context_image(context, ret_image));
 	gm_try(gm_context_symbols(context, ret_symbols));
@@ -30,27 +30,27 @@ static struct gm_error *look(
 	return gm_symbols_refresh(*ret_symbols);
 }
 
-uint64_t gpumem_door_agent_function(gpumem_door *door, const char *name)
+uint64_t gpumem_session_agent_function(gpumem_session *session, const char *name)
 {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
-	_cleanup_error_ struct gm_error *error = look(door, &image, &symbols);
+	_cleanup_error_ struct gm_error *error = look(session, &image, &symbols);
 	return error ? 0 : gm_inject_function(symbols, name);
 }
 
-int gpumem_door_agent_stands(gpumem_door *door, int thread, uint64_t *ret_back)
+int gpumem_session_agent_stands(gpumem_session *session, int thread, uint64_t *ret_back)
 {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
 	enum gm_inject_standing standing;
 	*ret_back = 0;
-	_cleanup_error_ struct gm_error *error = look(door, &image, &symbols);
+	_cleanup_error_ struct gm_error *error = look(session, &image, &symbols);
 	if (!error)
 		error = gm_inject_stands(image, symbols, thread, &standing, ret_back);
 	return error ? -1 : (int)standing;
 }
 
-uint64_t gpumem_door_agent_existing(gpumem_door *door, uint64_t table, uint64_t size)
+uint64_t gpumem_session_agent_existing(gpumem_session *session, uint64_t table, uint64_t size)
 {
-	return gm_attach_existing_give(gm_door_context(door), table, size);
+	return gm_attach_existing_give(gm_session_context(session), table, size);
 }

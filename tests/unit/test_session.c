@@ -12,10 +12,10 @@
 
 static int ask(const char *const *argv, int argc, char **out, char **err)
 {
-	gpumem_door *door = gpumem_door_create();
-	assert_non_null(door);
-	int status = gpumem_door_run(door, argc, argv, out, err);
-	gpumem_door_destroy(door);
+	gpumem_session *session = gpumem_session_create();
+	assert_non_null(session);
+	int status = gpumem_session_run(session, argc, argv, out, err);
+	gpumem_session_destroy(session);
 	return status;
 }
 

@@ -1,6 +1,6 @@
-/* Doors: where a command is typed. Finds the command, runs it, turns errors into lines and
+/* Sessions: where a command is typed. Finds the command, runs it, turns errors into lines and
  * statuses. */
-#include "cli/door.h"
+#include "cli/session.h"
 
 #include <inttypes.h>
 #include <stdio_ext.h>
@@ -30,7 +30,7 @@ struct remote_process {
 	pid_t *threads;
 };
 
-struct gpumem_door {
+struct gpumem_session {
 	struct gm_context context;
 	struct gm_progress_line line;
 	struct gm_progress progress; /* writes to that line */
@@ -63,13 +63,13 @@ char *gpumem_visible(const char *text, size_t length)
 	return NULL;
 }
 
-gpumem_door *gpumem_door_create(void)
+gpumem_session *gpumem_session_create(void)
 {
-	gpumem_door *door = calloc(1, sizeof(*door));
+	gpumem_session *session = calloc(1, sizeof(*session));
 	gm_json_begin();
-	if (door)
-		gm_context_init(&door->context);
-	return door;
+	if (session)
+		gm_context_init(&session->context);
+	return session;
 }
 
 static void free_remote(struct remote_process *process)
@@ -81,58 +81,58 @@ static void free_remote(struct remote_process *process)
 	free(process);
 }
 
-void gpumem_door_destroy(gpumem_door *door)
+void gpumem_session_destroy(gpumem_session *session)
 {
-	if (!door)
+	if (!session)
 		return;
-	gm_context_deinit(&door->context);
-	free_remote(door->remote);
-	free(door->core);
-	free(door->log);
-	free(door);
+	gm_context_deinit(&session->context);
+	free_remote(session->remote);
+	free(session->core);
+	free(session->log);
+	free(session);
 }
 
-void gpumem_door_set_process(gpumem_door *door, int pid)
+void gpumem_session_set_process(gpumem_session *session, int pid)
 {
-	door->context.pid = pid;
+	session->context.pid = pid;
 }
 
-void gpumem_door_set_thread(gpumem_door *door, int thread)
+void gpumem_session_set_thread(gpumem_session *session, int thread)
 {
-	door->context.thread = thread;
+	session->context.thread = thread;
 }
 
-void gpumem_door_set_core(gpumem_door *door, const char *path)
+void gpumem_session_set_core(gpumem_session *session, const char *path)
 {
-	free(door->core);
-	door->core = path ? strdup(path) : NULL;
+	free(session->core);
+	session->core = path ? strdup(path) : NULL;
 }
 
-void gpumem_door_set_log(gpumem_door *door, const char *path)
+void gpumem_session_set_log(gpumem_session *session, const char *path)
 {
-	free(door->log);
-	door->log = path ? strdup(path) : NULL;
+	free(session->log);
+	session->log = path ? strdup(path) : NULL;
 }
 
-void gpumem_door_set_terminal(gpumem_door *door, int columns, int colors)
+void gpumem_session_set_terminal(gpumem_session *session, int columns, int colors)
 {
-	door->context.columns = columns > 0 ? columns : 0;
-	door->context.colors = colors != 0;
+	session->context.columns = columns > 0 ? columns : 0;
+	session->context.colors = colors != 0;
 }
 
-void gpumem_door_invalidate(gpumem_door *door)
+void gpumem_session_invalidate(gpumem_session *session)
 {
-	gm_context_invalidate(&door->context);
+	gm_context_invalidate(&session->context);
 }
 
-struct gm_context *gm_door_context(gpumem_door *door)
+struct gm_context *gm_session_context(gpumem_session *session)
 {
-	return &door->context;
+	return &session->context;
 }
 
-void gm_door_set_shell(gpumem_door *door)
+void gm_session_set_shell(gpumem_session *session)
 {
-	door->context.shell = true;
+	session->context.shell = true;
 }
 
 static void show_progress(void *context, const char *what, uint64_t done, uint64_t all)
@@ -140,11 +140,11 @@ static void show_progress(void *context, const char *what, uint64_t done, uint64
 	gm_progress_show(context, what, done, all);
 }
 
-void gpumem_door_show_progress(gpumem_door *door, int on)
+void gpumem_session_show_progress(gpumem_session *session, int on)
 {
-	door->line = gm_progress_begin(stderr);
-	door->progress = (struct gm_progress){show_progress, &door->line};
-	door->context.progress = on ? &door->progress : NULL;
+	session->line = gm_progress_begin(stderr);
+	session->progress = (struct gm_progress){show_progress, &session->line};
+	session->context.progress = on ? &session->progress : NULL;
 }
 
 /* --- a process that the debugger reads ------------------------------------------------------------- */
@@ -167,9 +167,9 @@ static size_t remote_read(void *context, uint64_t address, void *buffer, size_t 
 	return process->read(process->context, address, buffer, size);
 }
 
-int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps, const int *threads,
-        size_t count, gpumem_read_callback read, gpumem_registers_callback registers,
-        gpumem_file_callback file, void *context)
+int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps,
+        const int *threads, size_t count, gpumem_read_callback read,
+        gpumem_registers_callback registers, gpumem_file_callback file, void *context)
 {
 	struct remote_process *process = read ? calloc(1, sizeof(*process)) : NULL;
 	if (process) {
@@ -185,12 +185,12 @@ int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps, const i
 		return GM_INTERNAL;
 	}
 	/* The image that was opened with the one before holds on to it. */
-	if (door->context.close_target)
-		door->context.close_target(&door->context);
-	free_remote(door->remote);
-	door->remote = process;
-	door->context.remote = process ? &process->remote : NULL;
-	door->context.remote_number++;
+	if (session->context.close_target)
+		session->context.close_target(&session->context);
+	free_remote(session->remote);
+	session->remote = process;
+	session->context.remote = process ? &process->remote : NULL;
+	session->context.remote_number++;
 	if (!process)
 		return GM_OK;
 	for (size_t i = 0; i < count; i++)
@@ -208,12 +208,12 @@ int gpumem_door_set_remote(gpumem_door *door, int pid, const char *maps, const i
 
 /* --- commands -------------------------------------------------------------------------------------- */
 
-static struct gm_error *run_command(gpumem_door *door, const struct gm_command *command, int argc,
-        const char *const *argv, FILE *out, FILE *err, int *ret_status)
+static struct gm_error *run_command(gpumem_session *session, const struct gm_command *command,
+        int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
 	/* Answers are held back until it is known that they are some: their first megabyte at least. */
 	static char held[1 << 20];
-	if (door->context.shell && !command->streams)
+	if (session->context.shell && !command->streams)
 		setvbuf(out, held, _IOFBF, sizeof(held));
 	gm_allocation_forget();
 	/* argp moves arguments about, and commands may cut them: they get a copy. */
@@ -229,14 +229,14 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 	}
 	/* A FILE argument or --pid, --core, --sysroot is for this one command; the session's own come back after it.
 	 */
-	int pid = door->context.pid, thread = door->context.thread;
+	int pid = session->context.pid, thread = session->context.thread;
 	if (!error)
-		error = gm_context_set_log(&door->context, door->log);
+		error = gm_context_set_log(&session->context, session->log);
 	if (!error)
-		error = gm_context_set_core(&door->context, door->core);
+		error = gm_context_set_core(&session->context, session->core);
 	if (!error)
-		error = command->run(&door->context, argc, copy, out, err, ret_status);
-	gm_progress_end(&door->line);
+		error = command->run(&session->context, argc, copy, out, err, ret_status);
+	gm_progress_end(&session->line);
 	/* A search that got no memory has found nothing, without an error of its own. */
 	if (gm_allocation_failed() && !command->streams) {
 		gm_error_destroy(error);
@@ -244,42 +244,42 @@ static struct gm_error *run_command(gpumem_door *door, const struct gm_command *
 		__fpurge(out);
 	}
 	/* What does not make sense in the memory of a process that ended meanwhile is not its fault. */
-	struct gm_error *ended = error ? gm_context_check_there(&door->context) : NULL;
+	struct gm_error *ended = error ? gm_context_check_there(&session->context) : NULL;
 	if (ended) {
 		gm_error_destroy(error);
 		error = ended;
 	}
 	uint64_t end;
-	if (!error && door->context.shell && door->context.log &&
-	        gm_log_truncated(door->context.log, &end))
+	if (!error && session->context.shell && session->context.log &&
+	        gm_log_truncated(session->context.log, &end))
 		gm_put(err,
 		        "gpumem: %s: the file is cut short at byte %" PRIu64
 		        ": the answer is about what stands before\n",
-		        gm_log_path(door->context.log), end);
-	struct gm_pause pause = gm_context_last_pause(&door->context);
+		        gm_log_path(session->context.log), end);
+	struct gm_pause pause = gm_context_last_pause(&session->context);
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
-		gm_put(err, "gpumem: process %d was paused for %.2f s\n", door->context.pid,
+		gm_put(err, "gpumem: process %d was paused for %.2f s\n", session->context.pid,
 		        pause.seconds);
-	if (door->context.learned)
-		gm_put(err, "gpumem: %s\n", door->context.learned);
-	free(gm_take(door->context.learned));
-	free(gm_take(door->context.unlearned));
-	gm_error_destroy(gm_context_set_layouts(&door->context, NULL));
-	door->context.no_learn = false;
-	gm_error_destroy(gm_context_set_loop(&door->context, NULL));
-	door->context.pid = pid;
-	door->context.thread = thread;
-	if (!door->context.shell)
-		gm_error_destroy(gm_context_set_sysroot(&door->context, NULL));
+	if (session->context.learned)
+		gm_put(err, "gpumem: %s\n", session->context.learned);
+	free(gm_take(session->context.learned));
+	free(gm_take(session->context.unlearned));
+	gm_error_destroy(gm_context_set_layouts(&session->context, NULL));
+	session->context.no_learn = false;
+	gm_error_destroy(gm_context_set_loop(&session->context, NULL));
+	session->context.pid = pid;
+	session->context.thread = thread;
+	if (!session->context.shell)
+		gm_error_destroy(gm_context_set_sysroot(&session->context, NULL));
 	for (int i = 0; i < argc; i++)
 		free(owned[i]);
 	return error;
 }
 
-static struct gm_error *dispatch(
-        gpumem_door *door, int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
+static struct gm_error *dispatch(gpumem_session *session, int argc, const char *const *argv,
+        FILE *out, FILE *err, int *ret_status)
 {
-	bool shell = door->context.shell;
+	bool shell = session->context.shell;
 	if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
 		gm_commands_help(shell, out);
 		return NULL;
@@ -307,21 +307,21 @@ static struct gm_error *dispatch(
 	if (shell ? !command->shell : !command->gdb)
 		return gm_error_create(GM_USAGE, "%s: not possible here: it is typed in %s",
 		        command->name, shell ? "gdb, as `gpumem` there" : "a shell");
-	return run_command(door, command, argc, argv, out, err, ret_status);
+	return run_command(session, command, argc, argv, out, err, ret_status);
 }
 
-int gm_door_run(gpumem_door *door, int argc, const char *const *argv, FILE *out, FILE *err)
+int gm_session_run(gpumem_session *session, int argc, const char *const *argv, FILE *out, FILE *err)
 {
 	int status = GM_OK;
-	_cleanup_error_ struct gm_error *error = dispatch(door, argc, argv, out, err, &status);
+	_cleanup_error_ struct gm_error *error = dispatch(session, argc, argv, out, err, &status);
 	if (!error)
 		return status;
 	gm_put(err, "gpumem: %s\n", error->message);
 	return error->status;
 }
 
-int gpumem_door_run(
-        gpumem_door *door, int argc, const char *const *argv, char **ret_out, char **ret_err)
+int gpumem_session_run(
+        gpumem_session *session, int argc, const char *const *argv, char **ret_out, char **ret_err)
 {
 	char *out_text = NULL, *err_text = NULL;
 	size_t out_size = 0, err_size = 0;
@@ -330,7 +330,7 @@ int gpumem_door_run(
 	FILE *err = open_memstream(&err_text, &err_size);
 	int status = GM_INTERNAL;
 	if (out && err)
-		status = gm_door_run(door, argc, argv, out, err);
+		status = gm_session_run(session, argc, argv, out, err);
 	/* A stream that could not grow has lost text: half an answer is none. */
 	if (!out || fclose(out) != 0 || !err || fclose(err) != 0)
 		status = GM_INTERNAL;
