@@ -16,7 +16,6 @@ enum { TOP_MAX = 12, TRACEBACK_DEPTH = 16 };
 
 void gm_oom_deinit(struct gm_oom *oom)
 {
-	gm_oom_judgement_deinit(&oom->judgement);
 	gm_memory_deinit(&oom->memory);
 	for (size_t i = 0; i < oom->frame_count; i++) {
 		free(oom->frames[i].file);
@@ -232,11 +231,10 @@ static void take_memory(struct gm_oom *oom)
 		facts->limit = now->allocator->limit;
 }
 
-static struct gm_error *judge(struct gm_oom *oom)
+static void judge(struct gm_oom *oom)
 {
-	if (oom->facts.needed == GM_NOT_KNOWN)
-		return NULL;
-	return gm_oom_judge(&oom->facts, &oom->judgement) ? NULL : &gm_error_no_memory;
+	if (oom->facts.needed != GM_NOT_KNOWN)
+		gm_oom_judge(&oom->facts, &oom->judgement);
 }
 
 static struct gm_error *look_at_target(struct gm_context *context, int device, struct gm_oom *oom)
@@ -276,7 +274,7 @@ static struct gm_error *look_at_target(struct gm_context *context, int device, s
 	compare_moments(oom);
 	if (oom->memory_is_then)
 		take_memory(oom);
-	gm_try(judge(oom));
+	judge(oom);
 	return fill_top(context, oom);
 }
 
@@ -399,7 +397,7 @@ static struct gm_error *look_at_event(
 	if (event.reserved != UINT64_MAX)
 		oom->facts.reserved = event.reserved;
 	gm_try(take_stack(log, event.python_stack, oom));
-	gm_try(judge(oom));
+	judge(oom);
 	return top_of_event(context, number, oom);
 }
 

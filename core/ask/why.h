@@ -20,13 +20,10 @@ struct gm_why {
 	        anew; /* the biggest block that the statement of the free itself had allocated before, in
 			  the same pass, and that lives on; GM_NO_BLOCK: none */
 	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
-	char *held_until;                           /* owned; NULL: not known, or still alive */
-	char *sentence;                             /* owned */
 };
 
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);
 /* The statement that let the block go; code 0: none is known. */
 const struct gm_frame_place *gm_why_statement(const struct gm_why *why);
-void gm_why_deinit(struct gm_why *why);
 
 #endif

@@ -111,18 +111,13 @@ static struct gm_error *judge_all(const struct gm_oom_message *messages, size_t 
         const struct gm_style *style, FILE *out)
 {
 	struct gm_oom_judgement *judgements = calloc(count, sizeof(*judgements));
-	bool memory = judgements != NULL;
-	size_t judged = 0;
-	while (memory && judged < count) {
-		memory = gm_oom_judge(&messages[judged].facts, &judgements[judged]);
-		judged += memory;
-	}
-	struct gm_error *error = &gm_error_no_memory;
-	if (memory)
-		error = json ? gm_render_oom_messages_json(messages, judgements, count, out)
-		             : gm_render_oom_messages_text(messages, judgements, count, style, out);
-	for (size_t i = 0; i < judged; i++)
-		gm_oom_judgement_deinit(&judgements[i]);
+	if (!judgements)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		gm_oom_judge(&messages[i].facts, &judgements[i]);
+	struct gm_error *error =
+	        json ? gm_render_oom_messages_json(messages, judgements, count, out)
+	             : gm_render_oom_messages_text(messages, judgements, count, style, out);
 	free(judgements);
 	return error;
 }

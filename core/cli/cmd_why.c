@@ -88,7 +88,6 @@ static struct gm_error *run(
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_why_json(&why, out)
 	                       : gm_render_why_text(&why, &style, out);
-	gm_why_deinit(&why);
 	return error;
 }
 

@@ -7,40 +7,57 @@
 #include "base/put.h"
 #include "render/json.h"
 #include "render/memory.h"
+#include "render/oom_verdict.h"
 #include "render/pause.h"
 #include "torch/allocator.h"
 
 /* --- what all forms share -------------------------------------------------------------------------- */
 
-static void put_lines(const struct gm_oom_judgement *judgement, FILE *out)
+static struct gm_error *put_lines(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
 {
-	if (!judgement->line_count)
-		return;
-	fputs("the arithmetic:\n", out);
+	if (judgement->line_count)
+		fputs("the arithmetic:\n", out);
 	for (size_t i = 0; i < judgement->line_count; i++) {
 		const struct gm_oom_line *line = &judgement->lines[i];
+		_cleanup_free_ char *text = gm_oom_line_text(facts, judgement, line);
 		char size[GM_SIZE_TEXT];
-		gm_put(out, "  %c %11s  %s\n", line->sign, gm_text_size(line->bytes, size),
-		        line->text);
+		if (!text)
+			return &gm_error_no_memory;
+		gm_put(out, "  %c %11s  %s\n", line->sign, gm_text_size(line->bytes, size), text);
 	}
+	return NULL;
 }
 
-static void put_remedies(const struct gm_oom_judgement *judgement, FILE *out)
+static const char *answer_word(const struct gm_oom_remedy *remedy)
 {
 	static const char *const answers[] = {"no", "yes", "maybe"};
-	if (!judgement->remedy_count)
-		return;
-	fputs("would it have been enough?\n", out);
-	for (size_t i = 0; i < judgement->remedy_count; i++)
-		gm_put(out, "  %-5s  %s\n", answers[judgement->remedies[i].sufficient],
-		        judgement->remedies[i].text);
+	return answers[remedy->sufficient];
 }
 
-static void put_verdict(const struct gm_oom_judgement *judgement, FILE *out)
+static struct gm_error *put_remedies(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
 {
-	gm_put(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict),
-	        judgement->sentence);
-	put_lines(judgement, out);
+	if (judgement->remedy_count)
+		fputs("would it have been enough?\n", out);
+	for (size_t i = 0; i < judgement->remedy_count; i++) {
+		const struct gm_oom_remedy *remedy = &judgement->remedies[i];
+		_cleanup_free_ char *text = gm_oom_remedy_text(facts, judgement, remedy);
+		if (!text)
+			return &gm_error_no_memory;
+		gm_put(out, "  %-5s  %s\n", answer_word(remedy), text);
+	}
+	return NULL;
+}
+
+static struct gm_error *put_verdict(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
+{
+	_cleanup_free_ char *sentence = gm_oom_sentence(facts, judgement);
+	if (!sentence)
+		return &gm_error_no_memory;
+	gm_put(out, "verdict: %s\n  %s\n", gm_oom_verdict_name(judgement->verdict), sentence);
+	return put_lines(facts, judgement, out);
 }
 
 /* PyTorch's text names the segment, which is larger than a small request. */
@@ -60,7 +77,16 @@ static json_t *bytes_json(uint64_t bytes)
 	return bytes == GM_NOT_KNOWN ? json_null() : json_integer((json_int_t)bytes);
 }
 
-static json_t *lines_json(const struct gm_oom_judgement *judgement)
+/* A text of its own becomes one of the JSON; NULL: no memory. */
+static json_t *take_text(char *text)
+{
+	json_t *value = text ? gm_json_string(text) : NULL;
+	free(text);
+	return value;
+}
+
+static json_t *lines_json(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
 {
 	json_t *lines = json_array();
 	for (size_t i = 0; i < judgement->line_count; i++) {
@@ -68,20 +94,21 @@ static json_t *lines_json(const struct gm_oom_judgement *judgement)
 		char sign[2] = {line->sign, 0};
 		json_array_append_new(lines,
 		        json_pack("{s:s, s:I, s:o}", "sign", sign, "bytes", (json_int_t)line->bytes,
-		                "text", gm_json_string(line->text)));
+		                "text", take_text(gm_oom_line_text(facts, judgement, line))));
 	}
 	return lines;
 }
 
-static json_t *remedies_json(const struct gm_oom_judgement *judgement)
+static json_t *remedies_json(
+        const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
 {
-	static const char *const answers[] = {"no", "yes", "maybe"};
 	json_t *remedies = json_array();
 	for (size_t i = 0; i < judgement->remedy_count; i++) {
 		const struct gm_oom_remedy *remedy = &judgement->remedies[i];
 		json_array_append_new(remedies,
-		        json_pack("{s:s, s:s, s:o}", "name", remedy->name, "sufficient",
-		                answers[remedy->sufficient], "text", gm_json_string(remedy->text)));
+		        json_pack("{s:s, s:s, s:o}", "name", gm_oom_remedy_name(remedy->kind),
+		                "sufficient", answer_word(remedy), "text",
+		                take_text(gm_oom_remedy_text(facts, judgement, remedy))));
 	}
 	return remedies;
 }
@@ -100,8 +127,8 @@ static json_t *facts_json(
 	        {"allocated", facts->allocated}, {"reserved", facts->reserved},
 	        {"unallocated", facts->unallocated}, {"private_pools", facts->private_pools},
 	        {"pending", facts->pending}, {"largest_free", facts->largest_hole},
-	        {"process", facts->process}, {"outside", judgement->outside},
-	        {"missing", judgement->missing}};
+	        {"process", facts->process}, {"outside", judgement->sums.outside},
+	        {"missing", judgement->sums.missing}};
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		json_object_set_new(value, fields[i].key, bytes_json(fields[i].bytes));
 	for (size_t i = 0; i < facts->other_count; i++) {
@@ -120,9 +147,9 @@ static json_t *facts_json(
 	        judgement->verdict ? json_string(gm_oom_verdict_name(judgement->verdict))
 	                           : json_null());
 	json_object_set_new(value, "sentence",
-	        judgement->sentence ? gm_json_string(judgement->sentence) : json_null());
-	json_object_set_new(value, "arithmetic", lines_json(judgement));
-	json_object_set_new(value, "enough", remedies_json(judgement));
+	        judgement->verdict ? take_text(gm_oom_sentence(facts, judgement)) : json_null());
+	json_object_set_new(value, "arithmetic", lines_json(facts, judgement));
+	json_object_set_new(value, "enough", remedies_json(facts, judgement));
 	return value;
 }
 
@@ -145,8 +172,8 @@ struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messag
 		if (message->repeats > 1)
 			gm_put(out, "  (the same message stands there %u times)\n",
 			        message->repeats);
-		put_verdict(&judgements[i], out);
-		put_remedies(&judgements[i], out);
+		gm_try(put_verdict(facts, &judgements[i], out));
+		gm_try(put_remedies(facts, &judgements[i], out));
 	}
 	return NULL;
 }
@@ -285,7 +312,7 @@ struct gm_error *gm_render_oom_text(
 {
 	put_first_line(oom, out);
 	if (oom->judgement.verdict)
-		put_verdict(&oom->judgement, out);
+		gm_try(put_verdict(&oom->facts, &oom->judgement, out));
 	else
 		fputs("verdict: unknown\n  What was asked for is not to be found any more.\n", out);
 	if (!oom->memory_is_then && oom->message) {
@@ -300,7 +327,7 @@ struct gm_error *gm_render_oom_text(
 	put_fragments(oom, out);
 	gm_put_memory_gaps(&oom->memory, "not complete: ", out);
 	gm_put_pause(&oom->memory.pause, out);
-	put_remedies(&oom->judgement, out);
+	gm_try(put_remedies(&oom->facts, &oom->judgement, out));
 	put_counts(oom, out);
 	for (; next && *next; next++)
 		gm_put(out, "next: %s\n", *next);

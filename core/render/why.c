@@ -1,7 +1,9 @@
 #include <inttypes.h>
 
+#include "base/cleanup.h"
 #include "base/put.h"
 #include "render/answers.h"
+#include "render/cause.h"
 #include "render/json.h"
 
 static void put_stack(const struct gm_why *why, const char *what, uint32_t number, FILE *out)
@@ -28,16 +30,19 @@ struct gm_error *gm_render_why_text(
         const struct gm_why *why, const struct gm_style *style, FILE *out)
 {
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
+	_cleanup_free_ char *sentence = NULL, *held_until = NULL;
+	gm_try(gm_cause_sentence(why, &sentence));
+	gm_try(gm_cause_held_until(why, &held_until));
 	gm_put(out, "Block 0x%" PRIx64, why->block.address);
 	if (why->block.alloc != GM_NO_EVENT)
 		gm_put(out, " (#%u)", why->block.alloc);
 	gm_put(out, ", %s (%s bytes):\n", gm_text_size(why->block.size, size),
 	        gm_text_grouped(why->block.size, exact));
 	fputs(style->colors ? "\033[1m" : "", out);
-	gm_put(out, "%s", why->sentence);
+	gm_put(out, "%s", sentence);
 	fputs(style->colors ? "\033[0m\n" : "\n", out);
-	if (why->held_until)
-		gm_put(out, "kept by: %s\n", why->held_until);
+	if (held_until)
+		gm_put(out, "kept by: %s\n", held_until);
 	if (why->meanwhile_blocks)
 		gm_put(out, "while it lived: %" PRIu64 " other block%s allocated, %s (%s bytes)\n",
 		        why->meanwhile_blocks, why->meanwhile_blocks == 1 ? " was" : "s were",
@@ -70,6 +75,9 @@ static json_t *cause_json(const struct gm_why *why)
 
 struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
 {
+	_cleanup_free_ char *sentence = NULL, *held_until = NULL;
+	gm_try(gm_cause_sentence(why, &sentence));
+	gm_try(gm_cause_held_until(why, &held_until));
 	json_t *value = json_object();
 	const struct gm_block *block = &why->block;
 	json_object_set_new(value, "block",
@@ -84,14 +92,14 @@ struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
 	json_object_set_new(value, "freed",
 	        why->freed == GM_NO_EVENT ? json_null() : gm_json_event(why->model, why->freed));
 	json_object_set_new(value, "cause", cause_json(why));
-	json_object_set_new(value, "held_until",
-	        why->held_until ? gm_json_string(why->held_until) : json_null());
+	json_object_set_new(
+	        value, "held_until", held_until ? gm_json_string(held_until) : json_null());
 	json_object_set_new(value, "successor",
 	        why->successor == GM_NO_BLOCK
 	                ? json_null()
 	                : json_integer(gm_model_block(why->model, why->successor)->alloc));
 	json_object_set_new(
 	        value, "meanwhile_bytes", json_integer((json_int_t)why->meanwhile_bytes));
-	json_object_set_new(value, "sentence", gm_json_string(why->sentence));
+	json_object_set_new(value, "sentence", gm_json_string(sentence));
 	return gm_json_write(value, true, out);
 }

@@ -13,6 +13,7 @@ FREE = {
     "core/render/json.c": {"fprintf"},
     # makes strings, which others print
     "core/render/chain.c": {"fprintf", "fputs"},
+    "core/render/cause.c": {"fprintf", "fputs"},
     # what jansson made
     "core/render/events_json.c": {"fprintf", "fwrite"},
     "core/cli/cmd_fit.c": {"fprintf", "fputs"},

@@ -4,9 +4,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "ask/why.h"
+#include "render/cause.h"
 #include "synthetic.h"
 
 #define TORCH "/venv/lib/python3.11/site-packages/torch/"
@@ -70,7 +71,6 @@ static void ask(const struct scene *scene, enum gm_cause_kind want, const char *
 		assert_string_equal(why.cause.name, name);
 	else
 		assert_null(why.cause.name);
-	gm_why_deinit(&why);
 	gm_context_deinit(&context);
 }
 
@@ -116,9 +116,11 @@ static void the_graph_is_named_by_its_node(void **state)
 	synthetic_model(&log, &context);
 	struct gm_why why;
 	assert_null(gm_ask_why(&context, 0, &why));
-	assert_string_equal(why.held_until, "the autograd graph of `outputs` (saved for backward "
-	                                    "by AddmmBackward0) until train.py:50");
-	gm_why_deinit(&why);
+	char *text;
+	assert_null(gm_cause_held_until(&why, &text));
+	assert_string_equal(text, "the autograd graph of `outputs` (saved for backward "
+	                          "by AddmmBackward0) until train.py:50");
+	free(text);
 	gm_context_deinit(&context);
 }
 
@@ -195,20 +197,23 @@ static void what_the_graph_kept_waits_for_what_the_line_made_anew(void **state)
 	synthetic_free(&log, 0x200000, 2 << 20, store);
 	synthetic_model(&log, &context);
 	struct gm_why why;
+	char *text;
 	assert_null(gm_ask_why(&context, 0, &why));
-	assert_string_equal(why.sentence,
+	assert_null(gm_cause_sentence(&why, &text));
+	assert_string_equal(text,
 	        "The block of 1.00 MiB was allocated at train.py:30 in step 1; the autograd graph "
 	        "released it (saved for backward by AddmmBackward0) when the graph of `outputs` "
 	        "went away, as `outputs` was let go at train.py:50 in step 2, after that line had "
 	        "allocated 2.00 MiB anew (#3).");
-	gm_why_deinit(&why);
+	free(text);
 	assert_null(gm_ask_why(&context, 1, &why));
-	assert_string_equal(why.sentence,
+	assert_null(gm_cause_sentence(&why, &text));
+	assert_string_equal(text,
 	        "The block of 2.00 MiB was allocated at train.py:50 in step 1 and was let go by "
 	        "the "
 	        "rebinding of `outputs` at train.py:50 in step 2, after the next one of the same "
 	        "line (#3) had been allocated: both were live together.");
-	gm_why_deinit(&why);
+	free(text);
 	gm_context_deinit(&context);
 }
 
@@ -222,9 +227,12 @@ static void a_block_that_lives_on_is_said_to(void **state)
 	struct gm_why why;
 	assert_null(gm_ask_why(&context, 0, &why));
 	assert_int_equal(why.freed, GM_NO_EVENT);
-	assert_null(why.held_until);
-	assert_non_null(strstr(why.sentence, "is still alive at the end of the record"));
-	gm_why_deinit(&why);
+	char *text;
+	assert_null(gm_cause_held_until(&why, &text));
+	assert_null(text);
+	assert_null(gm_cause_sentence(&why, &text));
+	assert_non_null(strstr(text, "is still alive at the end of the record"));
+	free(text);
 	gm_context_deinit(&context);
 }
 

@@ -52,28 +52,87 @@ enum gm_oom_verdict {
 	GM_OOM_UNKNOWN,
 };
 
+/* What a verdict rests on: which sentence a renderer makes of it. */
+enum gm_oom_reason {
+	GM_OOM_REASON_NONE,
+	GM_OOM_MPS_OTHERS,       /* outside: other Metal allocations */
+	GM_OOM_MPS_TENSORS,      /* capacity: PyTorch's own tensors */
+	GM_OOM_LIMIT_IN_PIECES,  /* fragmentation, below a limit set for the process */
+	GM_OOM_LIMIT_REACHED,    /* capacity: that limit */
+	GM_OOM_FREE_WAS_ENOUGH,  /* unknown: the device had more free than was needed */
+	GM_OOM_FEW_FIGURES,      /* unknown: too few of them are known */
+	GM_OOM_IN_PIECES,        /* fragmentation */
+	GM_OOM_WAITS_FOR_STREAM, /* pending */
+	GM_OOM_OTHER_PROCESSES,  /* outside: theirs alone is enough */
+	GM_OOM_NOT_PYTORCH,      /* outside */
+	GM_OOM_OVER_DEVICE,      /* capacity: the request is larger than the device */
+	GM_OOM_TENSORS,          /* capacity */
+};
+
+/* What is made of the facts: bytes; GM_NOT_KNOWN where that is said. */
+struct gm_oom_sums {
+	uint64_t missing;     /* that the device was short of; GM_NOT_KNOWN */
+	uint64_t pieces;      /* free within PyTorch's segments */
+	uint64_t outside;     /* in use and not PyTorch's; GM_NOT_KNOWN */
+	uint64_t others;      /* of that, other processes'; GM_NOT_KNOWN */
+	uint64_t avoidable;   /* of `outside`: more than a context's own */
+	uint64_t significant; /* bytes that are worth a verdict */
+	bool limited;         /* the process's limit refused, not the device */
+};
+
+/* Of what a line of the arithmetic tells the bytes. */
+enum gm_oom_part {
+	GM_OOM_PART_DEVICE,
+	GM_OOM_PART_TENSORS,
+	GM_OOM_PART_PENDING,
+	GM_OOM_PART_PRIVATE_POOLS,
+	GM_OOM_PART_PIECES,
+	GM_OOM_PART_OWN_OUTSIDE, /* not PyTorch's, and this process's */
+	GM_OOM_PART_PROCESS,     /* one of the other processes: `process` */
+	GM_OOM_PART_PROCESSES,   /* all other processes */
+	GM_OOM_PART_REST_OUTSIDE, /* not PyTorch's, nor one of the processes that are listed before */
+	GM_OOM_PART_OUTSIDE,      /* not PyTorch's; whose is not known */
+	GM_OOM_PART_FREE,
+	GM_OOM_PART_NEEDED,
+	GM_OOM_PART_MPS_LIMIT,
+	GM_OOM_PART_MPS_OTHERS,
+	GM_OOM_PART_MPS_REQUEST,
+};
+
 /* A line of the arithmetic: a sum is begun by ' ', changed by '+' and '-', and closed by '='. */
 struct gm_oom_line {
 	char sign;
+	enum gm_oom_part part;
 	uint64_t bytes;
-	char *text;
+	size_t process; /* index into facts.others */
 };
 
 enum gm_oom_answer { GM_OOM_NO, GM_OOM_YES, GM_OOM_MAYBE };
+enum gm_oom_remedy_kind {
+	GM_OOM_SMALLER_REQUEST,
+	GM_OOM_LESS_OUTSIDE,
+	GM_OOM_WAIT_FOR_STREAM,
+	GM_OOM_HIGHER_LIMIT,
+	GM_OOM_FREE_MEMORY,
+	GM_OOM_EXPANDABLE_SEGMENTS,
+	GM_OOM_EMPTY_CACHE,
+	GM_OOM_FEWER_POOLS,
+};
 /* What might have been enough. */
 struct gm_oom_remedy {
-	const char *name; /* "expandable_segments", "empty_cache", "free_memory", ... */
+	enum gm_oom_remedy_kind kind;
 	enum gm_oom_answer sufficient;
-	char *text;
+	uint64_t bytes; /* that it gains, or that are asked of it: at least */
+	uint64_t most;  /* of expandable segments: that they may gain */
 };
 
 enum { GM_OOM_LINES_MAX = 8 + GM_OOM_PROCESSES_MAX, GM_OOM_REMEDIES_MAX = 8 };
 
+/* Refers to nothing: it may be copied. Its sentences are made of it and of the facts (core/render/oom_verdict.h). */
 struct gm_oom_judgement {
 	enum gm_oom_verdict verdict;
-	char *sentence;
-	uint64_t missing; /* bytes that the device was short of; GM_NOT_KNOWN */
-	uint64_t outside; /* bytes that are in use and not PyTorch's; GM_NOT_KNOWN */
+	enum gm_oom_reason reason;
+	struct gm_oom_sums sums;
 	struct gm_oom_line lines[GM_OOM_LINES_MAX];
 	size_t line_count;
 	struct gm_oom_remedy remedies[GM_OOM_REMEDIES_MAX];
@@ -81,9 +140,26 @@ struct gm_oom_judgement {
 };
 
 void gm_oom_facts_init(struct gm_oom_facts *facts); /* nothing known */
-/* False: no memory. */
-bool gm_oom_judge(const struct gm_oom_facts *facts, struct gm_oom_judgement *ret_judgement);
-void gm_oom_judgement_deinit(struct gm_oom_judgement *judgement);
+void gm_oom_judge(const struct gm_oom_facts *facts, struct gm_oom_judgement *ret_judgement);
+/* As in the JSON: "capacity", "expandable_segments". */
 const char *gm_oom_verdict_name(enum gm_oom_verdict verdict);
+const char *gm_oom_remedy_name(enum gm_oom_remedy_kind kind);
+
+static inline bool gm_oom_known(uint64_t bytes)
+{
+	return bytes != GM_NOT_KNOWN;
+}
+
+static inline uint64_t gm_oom_or_zero(uint64_t bytes)
+{
+	return gm_oom_known(bytes) ? bytes : 0;
+}
+
+/* What more would have been needed: of the device, else (where it is not known how much that had) in all. */
+static inline uint64_t gm_oom_missing(
+        const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	return gm_oom_known(sums->missing) ? sums->missing : facts->needed;
+}
 
 #endif

@@ -1,79 +1,61 @@
 /* What stands below a verdict on an out-of-memory error: where the device's memory is, and what would have been enough. */
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "ask/oom/oom_sums.h"
 
-static char *other_text(const struct gm_oom_facts *facts, size_t i)
+/* What is in use and not PyTorch's, by whose it is, as far as that is known. */
+static void add_outside(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
-	const char *name = facts->others[i].name;
-	if (facts->others[i].pid == 0)
-		return gm_oom_say("further processes");
-	return gm_oom_say("process %" PRIu64 "%s%s%s", facts->others[i].pid, name[0] ? " (" : "",
-	        name, name[0] ? ")" : "");
+	const struct gm_oom_sums *sums = &judgement->sums;
+	bool others_known = gm_oom_known(sums->others);
+	uint64_t listed = 0;
+	if (!gm_oom_known(sums->outside))
+		return;
+	if (others_known && !facts->other_count && sums->others) {
+		uint64_t own = sums->outside > sums->others ? sums->outside - sums->others : 0;
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_OWN_OUTSIDE, own);
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_PROCESSES, sums->outside - own);
+		return;
+	}
+	for (size_t i = 0; i < facts->other_count; i++) {
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_PROCESS, facts->others[i].bytes);
+		judgement->lines[judgement->line_count - 1].process = i;
+		listed += facts->others[i].bytes;
+	}
+	gm_oom_add_line(judgement, '-',
+	        listed         ? GM_OOM_PART_REST_OUTSIDE
+	        : others_known ? GM_OOM_PART_OWN_OUTSIDE
+	                       : GM_OOM_PART_OUTSIDE,
+	        sums->outside > listed ? sums->outside - listed : 0);
 }
 
-void gm_oom_add_arithmetic(const struct gm_oom_sums *sums, struct gm_oom_judgement *judgement)
+void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
-	const struct gm_oom_facts *facts = sums->facts;
-	struct gm_oom_words w = {0};
+	const struct gm_oom_sums *sums = &judgement->sums;
 	if (!gm_oom_known(facts->total) || !gm_oom_known(facts->reserved))
 		return;
-	gm_oom_add_line(judgement, ' ', facts->total, gm_oom_say("the device"));
-	gm_oom_add_line(judgement, '-', facts->allocated, gm_oom_say("in PyTorch's tensors"));
+	gm_oom_add_line(judgement, ' ', GM_OOM_PART_DEVICE, facts->total);
+	gm_oom_add_line(judgement, '-', GM_OOM_PART_TENSORS, facts->allocated);
 	if (gm_oom_or_zero(facts->pending))
-		gm_oom_add_line(
-		        judgement, '-', facts->pending, gm_oom_say("let go, waiting for a stream"));
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_PENDING, facts->pending);
 	if (!facts->rounded &&
 	        gm_oom_or_zero(facts->private_pools)) /* PyTorch's text has them in the first */
-		gm_oom_add_line(judgement, '-', facts->private_pools,
-		        gm_oom_say("free, kept for private pools (CUDA graphs, MemPools)"));
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_PRIVATE_POOLS, facts->private_pools);
 	if (facts->unallocated)
-		gm_oom_add_line(judgement, '-', sums->pieces,
-		        gm_oom_known(facts->largest_hole)
-		                ? gm_oom_say("free within PyTorch's segments, the largest piece %s",
-		                          gm_oom_size(&w, facts->largest_hole))
-		                : gm_oom_say("free within PyTorch's segments"));
-	if (gm_oom_known(sums->outside) && gm_oom_known(sums->others) && !facts->other_count &&
-	        sums->others) {
-		uint64_t own = sums->outside > sums->others ? sums->outside - sums->others : 0;
-		gm_oom_add_line(judgement, '-', own,
-		        gm_oom_say("outside PyTorch in this process: CUDA's context, other "
-		                   "libraries"));
-		gm_oom_add_line(judgement, '-', sums->outside - own, gm_oom_say("other processes"));
-	} else if (gm_oom_known(sums->outside)) {
-		uint64_t listed = 0;
-		for (size_t i = 0; i < facts->other_count; i++) {
-			gm_oom_add_line(
-			        judgement, '-', facts->others[i].bytes, other_text(facts, i));
-			listed += facts->others[i].bytes;
-		}
-		gm_oom_add_line(judgement, '-', sums->outside > listed ? sums->outside - listed : 0,
-		        gm_oom_say(
-		                listed ? "else outside PyTorch: CUDA's context, other libraries"
-		                : gm_oom_known(sums->others)
-		                        ? "outside PyTorch in this process: CUDA's context, other "
-		                          "libraries"
-		                        : "outside PyTorch: CUDA's context, other libraries, other "
-		                          "processes"));
-	}
+		gm_oom_add_line(judgement, '-', GM_OOM_PART_PIECES, sums->pieces);
+	add_outside(facts, judgement);
 	if (gm_oom_known(facts->free)) {
-		gm_oom_add_line(judgement, '=', facts->free, gm_oom_say("free on the device"));
+		gm_oom_add_line(judgement, '=', GM_OOM_PART_FREE, facts->free);
 		if (!sums->limited && sums->missing)
-			gm_oom_add_line(judgement, ' ', facts->needed,
-			        gm_oom_say("needed: %s short", gm_oom_size(&w, sums->missing)));
+			gm_oom_add_line(judgement, ' ', GM_OOM_PART_NEEDED, facts->needed);
 	}
 }
 
-static void add_remedy(struct gm_oom_judgement *judgement, const char *name,
-        enum gm_oom_answer sufficient, char *text)
+static struct gm_oom_remedy *add_remedy(struct gm_oom_judgement *judgement,
+        enum gm_oom_remedy_kind kind, enum gm_oom_answer sufficient, uint64_t bytes)
 {
-	if (judgement->remedy_count == GM_OOM_REMEDIES_MAX) {
-		free(text);
-		return;
-	}
-	judgement->remedies[judgement->remedy_count++] =
-	        (struct gm_oom_remedy){name, sufficient, text};
+	/* each kind once: there is a place for each */
+	struct gm_oom_remedy *remedy = &judgement->remedies[judgement->remedy_count++];
+	*remedy = (struct gm_oom_remedy){.kind = kind, .sufficient = sufficient, .bytes = bytes};
+	return remedy;
 }
 
 static enum gm_oom_answer yes_if(bool condition)
@@ -81,13 +63,11 @@ static enum gm_oom_answer yes_if(bool condition)
 	return condition ? GM_OOM_YES : GM_OOM_NO;
 }
 
-static void add_expandable(const struct gm_oom_sums *sums, struct gm_oom_judgement *judgement)
+static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
-	struct gm_oom_words w = {0};
-	const struct gm_oom_facts *facts = sums->facts;
+	const struct gm_oom_sums *sums = &judgement->sums;
 	if (facts->expandable) {
-		add_remedy(judgement, "expandable_segments", GM_OOM_NO,
-		        gm_oom_say("expandable_segments:True is set already"));
+		add_remedy(judgement, GM_OOM_EXPANDABLE_SEGMENTS, GM_OOM_NO, 0);
 		return;
 	}
 	/*
@@ -100,102 +80,68 @@ static void add_expandable(const struct gm_oom_sums *sums, struct gm_oom_judgeme
 	uint64_t most = sums->pieces + (gm_oom_known(facts->rounding)
 	                                               ? facts->rounding
 	                                               : gm_oom_or_zero(facts->allocated) / 100);
-	const char *missing =
-	        gm_oom_size(&w, gm_oom_known(sums->missing) ? sums->missing : facts->needed);
-	if (gm_oom_would_do(sums, sure))
-		add_remedy(judgement, "expandable_segments", GM_OOM_YES,
-		        gm_oom_say(
-		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets pieces be "
-		                "put together: %s of the %s, %s was missing",
-		                gm_oom_size(&w, sure), gm_oom_size(&w, sums->pieces), missing));
-	else if (gm_oom_would_do(sums, most))
-		add_remedy(judgement, "expandable_segments", GM_OOM_MAYBE,
-		        gm_oom_say(
-		                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: it reuses whole "
-		                "pages of 20 MiB elsewhere, which small pieces are not sure to "
-		                "make: between %s and %s, %s was missing",
-		                gm_oom_size(&w, sure), gm_oom_size(&w, most), missing));
-	else
-		add_remedy(judgement, "expandable_segments", GM_OOM_NO,
-		        gm_oom_say(
-		                "expandable_segments:True would gain at most %s of the %s missing",
-		                gm_oom_size(&w, most), missing));
+	add_remedy(judgement, GM_OOM_EXPANDABLE_SEGMENTS,
+	        gm_oom_would_do(facts, sums, sure)   ? GM_OOM_YES
+	        : gm_oom_would_do(facts, sums, most) ? GM_OOM_MAYBE
+	                                             : GM_OOM_NO,
+	        sure)
+	        ->most = most;
 }
 
 /* Of what waits for a stream, whole segments could be given back, and a piece that is large enough used. */
-static void add_waiting(
-        const struct gm_oom_sums *sums, uint64_t missing, struct gm_oom_judgement *judgement)
+static void add_waiting(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
-	struct gm_oom_words w = {0};
-	const struct gm_oom_facts *facts = sums->facts;
+	uint64_t missing = gm_oom_missing(facts, &judgement->sums);
 	bool enough = gm_oom_or_zero(facts->waited_whole) >= missing ||
 	              gm_oom_or_zero(facts->waited_largest) >= facts->requested;
-	bool perhaps = facts->pending + sums->pieces >= missing;
-	add_remedy(judgement, "wait_for_stream",
+	bool perhaps = facts->pending + judgement->sums.pieces >= missing;
+	add_remedy(judgement, GM_OOM_WAIT_FOR_STREAM,
 	        enough    ? GM_OOM_YES
 	        : perhaps ? GM_OOM_MAYBE
 	                  : GM_OOM_NO,
-	        enough || perhaps
-	                ? gm_oom_say("the %s that waits: wait for that stream (Stream.synchronize) "
-	                             "before "
-	                             "the capture or the MemPool's `with`, or let go of it there",
-	                          gm_oom_size(&w, facts->pending))
-	                : gm_oom_say("the %s that waits for a stream is less than the %s missing",
-	                          gm_oom_size(&w, facts->pending), gm_oom_size(&w, missing)));
+	        facts->pending);
 }
 
-void gm_oom_add_remedies(const struct gm_oom_sums *sums, struct gm_oom_judgement *judgement)
+void gm_oom_add_remedies(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
-	struct gm_oom_words w = {0};
-	const struct gm_oom_facts *facts = sums->facts;
+	const struct gm_oom_sums *sums = &judgement->sums;
 	if (judgement->verdict == GM_OOM_UNKNOWN)
 		return;
-	uint64_t missing = gm_oom_known(sums->missing) ? sums->missing : facts->needed;
+	uint64_t missing = gm_oom_missing(facts, sums);
 	if (gm_oom_known(facts->total) && facts->needed > facts->total) {
-		add_remedy(judgement, "smaller_request", GM_OOM_YES,
-		        gm_oom_say("only a smaller request: a smaller batch, or in parts"));
+		add_remedy(judgement, GM_OOM_SMALLER_REQUEST, GM_OOM_YES, 0);
 		return;
 	}
 	if (judgement->verdict == GM_OOM_OUTSIDE)
-		add_remedy(judgement, "outside", GM_OOM_YES,
-		        gm_oom_say("%s less outside PyTorch: %s", gm_oom_size(&w, missing),
-		                !gm_oom_known(sums->others)
-		                        ? "nvidia-smi lists the processes; other "
-		                          "libraries of this process do not show up "
-		                          "in it singly"
-		                : sums->others < sums->significant
-		                        ? "in other libraries of this process, or in what it "
-		                          "allocates from CUDA itself"
-		                : facts->other_count ? "in the processes listed above, or in other "
-		                                       "libraries of this one"
-		                                     : "nvidia-smi lists the processes"));
+		add_remedy(judgement, GM_OOM_LESS_OUTSIDE, GM_OOM_YES, missing);
 	if (gm_oom_or_zero(facts->pending))
-		add_waiting(sums, missing, judgement);
+		add_waiting(facts, judgement);
 	if (sums->limited)
-		add_remedy(judgement, "limit", yes_if(gm_oom_or_zero(facts->free) >= facts->needed),
-		        gm_oom_say("a limit of %s or more",
-		                gm_oom_size(&w, facts->reserved + facts->needed)));
-	add_remedy(judgement, "free_memory", GM_OOM_YES,
-	        gm_oom_say("%s less in tensors, in one piece or in whole segments",
-	                gm_oom_size(&w, missing)));
-	add_expandable(sums, judgement);
+		add_remedy(judgement, GM_OOM_HIGHER_LIMIT,
+		        yes_if(gm_oom_or_zero(facts->free) >= facts->needed),
+		        facts->reserved + facts->needed);
+	add_remedy(judgement, GM_OOM_FREE_MEMORY, GM_OOM_YES, missing);
+	add_expandable(facts, judgement);
 	uint64_t whole = gm_oom_or_zero(facts->whole_free);
-	add_remedy(judgement, "empty_cache", yes_if(gm_oom_would_do(sums, whole)),
-	        gm_oom_would_do(sums, whole)
-	                ? gm_oom_say("torch.cuda.empty_cache(): %s is in whole free segments now",
-	                          gm_oom_size(&w, whole))
-	        : gm_oom_or_zero(facts->pending)
-	                ? gm_oom_say("torch.cuda.empty_cache() would give back %s: too little",
-	                          gm_oom_size(&w, whole))
-	                : gm_oom_say("torch.cuda.empty_cache() gains nothing: PyTorch gave back "
-	                             "all whole free segments %sbefore it gave up",
-	                          gm_oom_or_zero(facts->private_pools)
-	                                  ? "that are not a private pool's "
-	                                  : ""));
+	add_remedy(
+	        judgement, GM_OOM_EMPTY_CACHE, yes_if(gm_oom_would_do(facts, sums, whole)), whole);
 	if (gm_oom_or_zero(facts->private_pools))
-		add_remedy(judgement, "private_pools",
+		add_remedy(judgement, GM_OOM_FEWER_POOLS,
 		        facts->private_pools >= missing ? GM_OOM_MAYBE : GM_OOM_NO,
-		        gm_oom_say("%s belongs to private pools (CUDA graphs, MemPools): fewer or "
-		                   "shared pools, or none that is kept once it is not used",
-		                gm_oom_size(&w, facts->private_pools)));
+		        facts->private_pools);
+}
+
+const char *gm_oom_remedy_name(enum gm_oom_remedy_kind kind)
+{
+	static const char *const names[] = {
+	        [GM_OOM_SMALLER_REQUEST] = "smaller_request",
+	        [GM_OOM_LESS_OUTSIDE] = "outside",
+	        [GM_OOM_WAIT_FOR_STREAM] = "wait_for_stream",
+	        [GM_OOM_HIGHER_LIMIT] = "limit",
+	        [GM_OOM_FREE_MEMORY] = "free_memory",
+	        [GM_OOM_EXPANDABLE_SEGMENTS] = "expandable_segments",
+	        [GM_OOM_EMPTY_CACHE] = "empty_cache",
+	        [GM_OOM_FEWER_POOLS] = "private_pools",
+	};
+	return names[kind];
 }

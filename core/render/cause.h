@@ -1,0 +1,12 @@
+/* A block's life in words. The texts are the caller's to free; what the program named is written as it is (base/put.h). */
+#ifndef GM_RENDER_CAUSE_H
+#define GM_RENDER_CAUSE_H
+
+#include "ask/why.h"
+
+/* "The block of 4.0 MiB was allocated at train.py:12 in step 3 and was ..." */
+struct gm_error *gm_cause_sentence(const struct gm_why *why, char **ret_text);
+/* "`outputs` until train.py:12 in step 4"; NULL: not known, or still alive. */
+struct gm_error *gm_cause_held_until(const struct gm_why *why, char **ret_text);
+
+#endif

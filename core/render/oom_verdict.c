@@ -1,0 +1,187 @@
+/* The sentence of a verdict on an out-of-memory error, and of the arithmetic below it. */
+#include "render/oom_verdict.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "render/say.h"
+
+/* --- verdicts -------------------------------------------------------------------------------------- */
+
+static char *say_pieces(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	struct gm_said_sizes w = {0};
+	char largest[64] = "";
+	if (gm_oom_known(facts->largest_hole))
+		snprintf(largest, sizeof(largest), " (the largest %s)",
+		        gm_say_size(&w, facts->largest_hole));
+	if (!gm_oom_known(facts->free))
+		return gm_say("There is memory, in the wrong pieces: %s is free within PyTorch's "
+		              "segments%s, and the %s needed have to be one piece.",
+		        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->needed));
+	return gm_say(
+	        "There is memory, in the wrong pieces: %s is free within PyTorch's segments%s "
+	        "and %s on the device, %s together; the %s needed have to be one piece.",
+	        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->free),
+	        gm_say_size(&w, sums->pieces + facts->free), gm_say_size(&w, facts->needed));
+}
+
+static char *say_not_pytorch(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	struct gm_said_sizes w = {0};
+	return gm_say(
+	        "%s of the device's %s is held outside PyTorch's allocator%s; PyTorch has %s. "
+	        "A CUDA context explains up to 0.8 GiB of it; without the rest the %s needed "
+	        "would fit.",
+	        gm_say_size(&w, sums->outside), gm_say_size(&w, facts->total),
+	        !gm_oom_known(sums->others) ? ""
+	        : sums->others >= sums->significant
+	                ? ", by this process and others"
+	                : " by this process: by other libraries or calls of CUDA",
+	        gm_say_size(&w, facts->reserved), gm_say_size(&w, facts->needed));
+}
+
+static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
+{
+	struct gm_said_sizes w = {0};
+	/* PyTorch's text counts what private pools keep among what is allocated, and does not tell what of it is free */
+	char kept[96] = "";
+	if (!facts->rounded && gm_oom_or_zero(facts->private_pools) >= facts->needed / 2)
+		snprintf(kept, sizeof(kept), ", %s is free but kept for private pools",
+		        gm_say_size(&w, facts->private_pools));
+	if (!gm_oom_known(facts->total) && gm_oom_known(facts->free))
+		return gm_say(
+		        "There is too little memory: %s is in use by PyTorch's tensors%s and %s "
+		        "was free on the device; %s more was needed, %s too much.",
+		        gm_say_size(&w, facts->allocated), kept, gm_say_size(&w, facts->free),
+		        gm_say_size(&w, facts->needed), gm_say_size(&w, sums->missing));
+	if (!gm_oom_known(facts->total) || !gm_oom_known(facts->free))
+		return gm_say(
+		        "There is too little memory: %s is allocated%s, %s more was needed, and "
+		        "the free pieces (%s) do not make it.",
+		        gm_say_size(&w, facts->allocated), kept, gm_say_size(&w, facts->needed),
+		        gm_say_size(&w, sums->pieces));
+	return gm_say("There is too little memory: of the device's %s, %s is in use by PyTorch's "
+	              "tensors%s and %s was free; %s more was needed, %s too much.",
+	        gm_say_size(&w, facts->total), gm_say_size(&w, facts->allocated), kept,
+	        gm_say_size(&w, facts->free), gm_say_size(&w, facts->needed),
+	        gm_say_size(&w, sums->missing));
+}
+
+char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
+{
+	struct gm_said_sizes w = {0};
+	const struct gm_oom_sums *sums = &judgement->sums;
+	switch (judgement->reason) {
+	case GM_OOM_MPS_OTHERS:
+		return gm_say("Other Metal allocations take %s of the %s that are allowed; without "
+		              "them the %s asked for would fit.",
+		        gm_say_size(&w, sums->outside), gm_say_size(&w, facts->limit),
+		        gm_say_size(&w, facts->needed));
+	case GM_OOM_MPS_TENSORS:
+		return gm_say(
+		        "PyTorch's tensors take %s of the %s that are allowed; %s more does not "
+		        "fit.",
+		        gm_say_size(&w, facts->allocated), gm_say_size(&w, facts->limit),
+		        gm_say_size(&w, facts->needed));
+	case GM_OOM_LIMIT_IN_PIECES:
+		return gm_say(
+		        "PyTorch may have %s (a limit set for this process) and holds %s of it; "
+		        "%s of that is free, in pieces too small for the %s needed.",
+		        gm_say_size(&w, facts->limit), gm_say_size(&w, facts->reserved),
+		        gm_say_size(&w, sums->pieces), gm_say_size(&w, facts->needed));
+	case GM_OOM_LIMIT_REACHED:
+		return gm_say(
+		        "The limit set for this process (set_per_process_memory_fraction) is "
+		        "reached: %s is allowed, %s is held and %s was needed. The device itself "
+		        "has %s free.",
+		        gm_say_size(&w, facts->limit), gm_say_size(&w, facts->reserved),
+		        gm_say_size(&w, facts->needed),
+		        gm_oom_known(facts->free) ? gm_say_size(&w, facts->free) : "some");
+	case GM_OOM_FREE_WAS_ENOUGH:
+		return gm_say(
+		        "The figures do not explain it: the device had %s free and %s was "
+		        "needed. Something else refused, or memory was let go before the "
+		        "message was written: another process or thread, a limit of the driver "
+		        "or of the system (WSL, a virtual GPU, a container, an integrated GPU), "
+		        "or an earlier fault of the device.",
+		        gm_say_size(&w, facts->free), gm_say_size(&w, facts->needed));
+	case GM_OOM_IN_PIECES:
+		return say_pieces(facts, sums);
+	case GM_OOM_WAITS_FOR_STREAM:
+		return gm_say(
+		        "%s has been let go by the program and still waits for another stream "
+		        "(record_stream): PyTorch does not wait for it while a CUDA graph is "
+		        "captured or a MemPool is in use. With it, the %s needed would be there.",
+		        gm_say_size(&w, facts->pending), gm_say_size(&w, facts->needed));
+	case GM_OOM_OTHER_PROCESSES:
+		return gm_say("Other processes hold %s of the device's %s; PyTorch has %s here. "
+		              "Without them the %s needed would fit.",
+		        gm_say_size(&w, sums->others), gm_say_size(&w, facts->total),
+		        gm_say_size(&w, facts->reserved), gm_say_size(&w, facts->needed));
+	case GM_OOM_NOT_PYTORCH:
+		return say_not_pytorch(facts, sums);
+	case GM_OOM_OVER_DEVICE:
+		return gm_say("The request alone, %s, is more than the whole device has: %s.",
+		        gm_say_size(&w, facts->needed), gm_say_size(&w, facts->total));
+	case GM_OOM_TENSORS:
+		return say_tensors(facts, sums);
+	case GM_OOM_FEW_FIGURES:
+	case GM_OOM_REASON_NONE:
+		break;
+	}
+	return gm_say("The message has too few figures for a verdict.");
+}
+
+/* --- the arithmetic -------------------------------------------------------------------------------- */
+
+static char *say_process(const struct gm_oom_facts *facts, size_t i)
+{
+	const char *name = facts->others[i].name;
+	if (facts->others[i].pid == 0)
+		return gm_say("further processes");
+	return gm_say("process %" PRIu64 "%s%s%s", facts->others[i].pid, name[0] ? " (" : "", name,
+	        name[0] ? ")" : "");
+}
+
+char *gm_oom_line_text(const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement,
+        const struct gm_oom_line *line)
+{
+	char text[GM_SIZE_TEXT];
+	switch (line->part) {
+	case GM_OOM_PART_DEVICE:
+		return gm_say("the device");
+	case GM_OOM_PART_TENSORS:
+		return gm_say("in PyTorch's tensors");
+	case GM_OOM_PART_PENDING:
+		return gm_say("let go, waiting for a stream");
+	case GM_OOM_PART_PRIVATE_POOLS:
+		return gm_say("free, kept for private pools (CUDA graphs, MemPools)");
+	case GM_OOM_PART_PIECES:
+		return gm_oom_known(facts->largest_hole)
+		               ? gm_say("free within PyTorch's segments, the largest piece %s",
+		                         gm_text_size(facts->largest_hole, text))
+		               : gm_say("free within PyTorch's segments");
+	case GM_OOM_PART_OWN_OUTSIDE:
+		return gm_say("outside PyTorch in this process: CUDA's context, other libraries");
+	case GM_OOM_PART_PROCESS:
+		return say_process(facts, line->process);
+	case GM_OOM_PART_PROCESSES:
+		return gm_say("other processes");
+	case GM_OOM_PART_REST_OUTSIDE:
+		return gm_say("else outside PyTorch: CUDA's context, other libraries");
+	case GM_OOM_PART_OUTSIDE:
+		return gm_say("outside PyTorch: CUDA's context, other libraries, other processes");
+	case GM_OOM_PART_FREE:
+		return gm_say("free on the device");
+	case GM_OOM_PART_NEEDED:
+		return gm_say("needed: %s short", gm_text_size(judgement->sums.missing, text));
+	case GM_OOM_PART_MPS_LIMIT:
+		return gm_say("allowed (the high watermark of MPS)");
+	case GM_OOM_PART_MPS_OTHERS:
+		return gm_say("in other Metal allocations");
+	case GM_OOM_PART_MPS_REQUEST:
+		break;
+	}
+	return gm_say("asked for");
+}
