@@ -150,45 +150,57 @@ static inline void process_add_random_roots(
 		        "native_heap", "static 'cache' of libfoo.so", false);
 }
 
-static inline void process_fill_random(
-        struct process *process, struct random *random, int8_t device, struct random_things *things)
+/* The allocator's blocks, most of them in use. */
+static inline void process_add_random_blocks(struct process *process, struct random *random)
 {
-	*things = (struct random_things){0};
+	struct gm_holders *graph = process->graph;
+	graph->blocks = calloc(BLOCKS, sizeof(*graph->blocks));
+	if (!graph->blocks)
+		abort();
+	graph->block_count = BLOCKS;
+	for (uint64_t i = 0; i < BLOCKS; i++)
+		graph->blocks[i] = (struct gm_block_record){.address = BLOCK + i * BLOCK_SIZE,
+		        .size = BLOCK_SIZE,
+		        .device = (int8_t)(random_once_in(random, 3) ? 1 : 0),
+		        .allocated = i == 0 || !random_once_in(random, 4),
+		        .event_count = random_once_in(random, 2) ? 1 : 0,
+		        .mapped = true};
+}
+
+enum random_process_kind {
+	RANDOM_NO_GRAPH = 1,  /* without nodes of autograd */
+	RANDOM_DEVICE = 2,    /* blocks of the CUDA allocator, rather than host memory */
+	RANDOM_UNCOUNTED = 4, /* a few objects count references that are nowhere */
+};
+
+/* Of one round of a test; `kind`: enum random_process_kind. */
+static inline void process_make_random(struct process *process, uint64_t round, unsigned kind)
+{
+	struct random random = random_of_round(round);
+	struct random_things things = {0};
 	process_begin(process);
-	process_add_random_memory(process, random, things, device);
-	process_add_random_objects(process, random, things);
-	uint32_t containers = (uint32_t)things->container_count;
-	uint32_t objects = (uint32_t)things->object_count;
-	for (size_t i = random_below(random, 24); containers && objects && i > 0; i--)
-		process_put_random(process, things,
-		        things->containers[random_below(random, containers)],
-		        things->objects[random_below(random, objects)]);
-	for (size_t i = random_below(random, 10); i > 0; i--)
-		process_refer_random_native(process, random, things);
-	process_add_random_roots(process, random, things);
+	if (kind & RANDOM_DEVICE)
+		process_add_random_blocks(process, &random);
+	process_add_random_memory(
+	        process, &random, &things, kind & RANDOM_DEVICE ? GM_DEVICE_CUDA : GM_DEVICE_CPU);
+	process_add_random_objects(process, &random, &things);
+	if (kind & RANDOM_NO_GRAPH)
+		things.node_count = 0;
+	uint32_t containers = (uint32_t)things.container_count;
+	uint32_t objects = (uint32_t)things.object_count;
+	for (size_t i = random_below(&random, 24); containers && objects && i > 0; i--)
+		process_put_random(process, &things,
+		        things.containers[random_below(&random, containers)],
+		        things.objects[random_below(&random, objects)]);
+	for (size_t i = random_below(&random, 10); i > 0; i--)
+		process_refer_random_native(process, &random, &things);
+	process_add_random_roots(process, &random, &things);
 	if (process->graph->vertices.count > MOST_VERTICES ||
 	        process->graph->edges.count > MOST_EDGES)
 		abort();
-}
-
-/* Of one round of a test, with all references found. */
-static inline void process_make_random(struct process *process, uint64_t round)
-{
-	struct random random = random_of_round(round);
-	struct random_things things;
-	process_fill_random(process, &random, GM_DEVICE_CPU, &things);
-	process_ready(process);
-}
-
-/* The same; a few objects count references that are nowhere. */
-static inline void process_make_random_lacking(struct process *process, uint64_t round)
-{
-	struct random random = random_of_round(round);
-	struct random_things things;
-	process_fill_random(process, &random, GM_DEVICE_CPU, &things);
-	for (uint32_t few = 1 + random_below(&random, 3); few > 0; few--)
-		process->uncounted[random_below(
-		        &random, (uint32_t)process->graph->vertices.count)] = 1;
+	uint32_t vertices = (uint32_t)process->graph->vertices.count;
+	for (size_t i = 1 + random_below(&random, 3); (kind & RANDOM_UNCOUNTED) && i > 0; i--)
+		process->uncounted[random_below(&random, vertices)] = 1;
 	process_ready(process);
 }
 

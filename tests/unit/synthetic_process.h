@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "cpython/python.h"
-#include "holders/graph.h"
+#include "holders/graph/graph.h"
 #include "image/remote.h"
 #include "random.h"
 #include "torch/internal.h"

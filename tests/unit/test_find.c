@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "holders/find.h"
+#include "holders/search/find.h"
 #include "random_process.h"
 
 enum { FAR = 1 << 20 };
@@ -226,7 +226,7 @@ static void marks_and_distances_are_those_of_a_plain_search(void **state)
 		struct process process;
 		struct gm_holders_answer answer = {0};
 		struct gm_finding finding;
-		process_make_random(&process, round);
+		process_make_random(&process, round, 0);
 		struct plain *plain = search(process.graph, BLOCK, BLOCK_SIZE);
 		begin_finding(&finding, &answer, plain);
 		for (uint32_t v = 0; v < plain->count; v++)
@@ -419,7 +419,7 @@ static void each_root_and_each_direct_reference_has_a_chain(void **state)
 		struct process process;
 		struct gm_holders_answer answer = {0};
 		struct gm_finding finding;
-		process_make_random(&process, round);
+		process_make_random(&process, round, 0);
 		struct plain *plain = search(process.graph, BLOCK, BLOCK_SIZE);
 		begin_finding(&finding, &answer, plain);
 		gm_finding_find_chains(&finding);
@@ -531,7 +531,7 @@ static void an_answer_has_each_root_once_with_its_ways(void **state)
 	for (uint64_t round = 0; round < random_rounds(1500); round++) {
 		struct process process;
 		struct gm_holders_answer answer;
-		process_make_random(&process, round);
+		process_make_random(&process, round, 0);
 		assert_null(gm_holders_find(process.graph, BLOCK, &answer));
 		struct plain *plain = search(process.graph, answer.address, answer.size);
 		check_in_round(round, answer.address == BLOCK && answer.place == GM_PLACE_STORAGE);
@@ -560,7 +560,7 @@ static void a_count_that_is_too_high_makes_an_answer_incomplete_and_adds_no_hold
 		struct process process;
 		struct gm_holders_answer answer;
 		bool lacks = false, islands_held = false;
-		process_make_random_lacking(&process, round);
+		process_make_random(&process, round, RANDOM_UNCOUNTED);
 		assert_null(gm_holders_find(process.graph, BLOCK, &answer));
 		struct plain *plain = search(process.graph, answer.address, answer.size);
 		for (uint32_t v = 0; v < plain->count; v++) {
