@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -76,6 +77,46 @@ static void settings_deinit(struct settings *settings)
 		free(settings->items[i]);
 }
 
+/*
+ * Of a list of folders only those whose path is full. An empty entry is the current folder, and "PYTHONPATH=$PYTHONPATH:/x" has
+ * one: anybody may have put a torch.py there. NULL: no memory.
+ */
+static char *full_paths_only(const char *variable)
+{
+	const char *list = strchr(variable, '=') + 1;
+	char *kept = malloc(strlen(variable) + 1), *end = kept;
+	if (!kept)
+		return NULL;
+	end = mempcpy(end, variable, (size_t)(list - variable));
+	for (size_t length; *list; list += length + (list[length] == ':')) {
+		length = strcspn(list, ":");
+		if (*list != '/')
+			continue;
+		if (end[-1] != '=')
+			*end++ = ':';
+		end = mempcpy(end, list, length);
+	}
+	*end = 0;
+	return kept;
+}
+
+/* Whether a folder that it names is another user's. */
+static bool is_of_another(const char *variable)
+{
+	struct stat about;
+	const char *folder = variable ? strchr(variable, '=') + 1 : NULL;
+	return folder && stat(folder, &about) == 0 && about.st_uid != geteuid();
+}
+
+/* As root nothing runs from the packages that another user keeps at home (`sudo` may leave HOME as it is). */
+static bool add_user_packages(char *const *environment, struct settings *settings)
+{
+	if (geteuid() != 0 || !(is_of_another(variable_in(environment, "HOME")) ||
+	                              is_of_another(variable_in(environment, "PYTHONUSERBASE"))))
+		return true;
+	return add(settings, "PYTHONNOUSERSITE=1");
+}
+
 static struct gm_error *make_settings(
         char *const *environment, bool on_device, struct settings *settings)
 {
@@ -84,9 +125,13 @@ static struct gm_error *make_settings(
 	bool room = true;
 	if (on_device)
 		gm_try(gm_sim_settings(&launch, &device));
+	room = add_user_packages(environment, settings); /* the first of two counts */
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
 		const char *text = variable_in(environment, passed_on[i]);
-		room = room && (!text || add(settings, text));
+		bool list = text && (strncmp(text, "PYTHONPATH=", 11) == 0 ||
+		                            strncmp(text, "LD_LIBRARY_PATH=", 16) == 0);
+		_cleanup_free_ char *full = list ? full_paths_only(text) : NULL;
+		room = room && (!list || full) && (!text || add(settings, list ? full : text));
 	}
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
 		room = room && add(settings, always[i]);
@@ -148,6 +193,9 @@ static void become(const struct pipes *pipes, int nothing, char *const *argv, ch
 	        dup2(text, HANDOVER) < 0)
 		_exit(126);
 	close_range(HANDOVER + 1, ~0U, 0);
+	/* nothing may come in by the folder in which the question was asked */
+	if (chdir("/") != 0)
+		_exit(126);
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -284,6 +332,22 @@ static bool has_ended(pid_t pid, int *ret_status)
 	return true;
 }
 
+/* It is started in another folder than ours. A name without a slash is looked for in PATH. Links stay: one tells a virtual
+ * environment. */
+static struct gm_error *full_name(const char *python, char **ret_name)
+{
+	_cleanup_free_ char *folder = NULL;
+	char *name;
+	if (!strchr(python, '/') || python[0] == '/')
+		name = strdup(python);
+	else if (!(folder = getcwd(NULL, 0)))
+		return gm_error_os(GM_TARGET, errno, "learn: the current folder is not known");
+	else if (asprintf(&name, "%s/%s", folder, python) < 0)
+		name = NULL;
+	*ret_name = name;
+	return name ? NULL : &gm_error_no_memory;
+}
+
 struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct gm_probe *ret_probe)
 {
 	_cleanup_(settings_deinit) struct settings settings = {0};
@@ -297,7 +361,9 @@ struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct g
 	gm_try(make_settings(options->environment ? options->environment : environ,
 	        options->probe == NULL, &settings));
 	char site[] = "", handover[] = "3";
-	char *torch[] = {(char *)(uintptr_t)options->python, (char[]){"-B"}, file, handover,
+	_cleanup_free_ char *python = NULL;
+	gm_try(full_name(options->python, &python));
+	char *torch[] = {python, (char[]){"-B"}, file, handover,
 	        options->site ? (char *)(uintptr_t)options->site : site, NULL};
 	/* the probe of CPython needs no packages, and none shall change what it sees */
 	char *alone[] = {torch[0], (char[]){"-I"}, (char[]){"-S"}, torch[1], file, handover, NULL};

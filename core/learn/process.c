@@ -23,12 +23,52 @@ static struct gm_error *refuse(int pid, const char *why)
 	        pid, why);
 }
 
-/* A file of /proc/PID, NUL behind it; NULL: it cannot be read. */
-static char *proc_file(int pid, const char *name, size_t *ret_size)
+/*
+ * The process, held while it is looked at. Its user, its program and its variables must be those of one and the same program:
+ * a process can execute a setuid program, which is root's for a moment, and then one of its own again. `memory` belongs to
+ * the program that ran when it was opened, and to no later one.
+ */
+struct held {
+	int pid, folder, memory;
+};
+
+static void held_deinit(struct held *held)
+{
+	if (held->folder >= 0)
+		close(held->folder);
+	if (held->memory >= 0)
+		close(held->memory);
+}
+
+static struct gm_error *held_init(int pid, struct held *held)
 {
 	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	held->pid = pid;
+	held->memory = -1;
+	held->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (held->folder >= 0)
+		held->memory = openat(held->folder, "mem", O_RDONLY | O_CLOEXEC);
+	if (held->memory >= 0)
+		return NULL;
+	if (held->folder >= 0 && (errno == EACCES || errno == EPERM))
+		return refuse(pid, "may not be read");
+	return gm_error_os(GM_TARGET, errno, "learn: process %d", pid);
+}
+
+/* The address 0 is mapped nowhere, so this is an error; 0 bytes: nobody has that memory any more. */
+static struct gm_error *check_same_program(const struct held *held)
+{
+	char byte;
+	return pread(held->memory, &byte, 1, 0) == 0
+	               ? refuse(held->pid, "has ended or executes another program now")
+	               : NULL;
+}
+
+/* A file of /proc/PID, NUL behind it; NULL: it cannot be read. */
+static char *proc_file(const struct held *held, const char *name, size_t *ret_size)
+{
+	_cleanup_close_ int fd = openat(held->folder, name, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *text = fd >= 0 ? malloc(MAX_BYTES + 1) : NULL;
 	size_t size = 0;
 	for (ssize_t got = 1; text && got > 0 && size<MAX_BYTES; size += got> 0 ? (size_t)got : 0)
@@ -40,53 +80,71 @@ static char *proc_file(int pid, const char *name, size_t *ret_size)
 	return gm_take(text);
 }
 
-static bool same_link(int pid, const char *name)
+static bool same_link(const struct held *held, const char *name)
 {
-	char theirs[64], ours[64], left[256] = "", right[256] = "";
-	snprintf(theirs, sizeof(theirs), "/proc/%d/%s", pid, name);
+	char ours[64], left[256] = "", right[256] = "";
 	snprintf(ours, sizeof(ours), "/proc/self/%s", name);
-	return readlink(theirs, left, sizeof(left) - 1) > 0 &&
+	return readlinkat(held->folder, name, left, sizeof(left) - 1) > 0 &&
 	       readlink(ours, right, sizeof(right) - 1) > 0 && strcmp(left, right) == 0;
 }
 
-static struct gm_error *check_ours(int pid)
+/* Real, effective, saved and that of files: a setuid program that another user has started has one of that user's. */
+static bool read_users(const struct held *held, unsigned ret_users[4])
 {
-	char path[64], text[160];
-	struct stat status;
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (stat(path, &status) != 0)
-		return gm_error_os(GM_TARGET, errno, "learn: process %d", pid);
-	if (status.st_uid != geteuid()) {
-		const struct passwd *user = getpwuid(status.st_uid);
+	size_t size;
+	_cleanup_free_ char *text = proc_file(held, "status", &size);
+	const char *line = text ? strstr(text, "\nUid:") : NULL;
+	return line && sscanf(line + 5, "%u %u %u %u", &ret_users[0], &ret_users[1], &ret_users[2],
+	                       &ret_users[3]) == 4;
+}
+
+static struct gm_error *check_ours(const struct held *held)
+{
+	char text[160];
+	unsigned users[4];
+	if (!read_users(held, users))
+		return gm_error_os(GM_TARGET, ESRCH, "learn: process %d", held->pid);
+	for (size_t i = 0; i < 4; i++) {
+		if (users[i] == geteuid())
+			continue;
+		const struct passwd *user = getpwuid(users[i]);
 		snprintf(text, sizeof(text), "is of another user (%.64s)",
 		        user ? user->pw_name : "without a name");
-		return refuse(pid, text);
+		return refuse(held->pid, text);
 	}
-	if (!same_link(pid, "ns/mnt") || !same_link(pid, "root"))
-		return refuse(pid, "is in a container, with files of its own");
+	if (!same_link(held, "ns/mnt") || !same_link(held, "root"))
+		return refuse(held->pid, "is in a container, with files of its own");
 	return NULL;
 }
 
-/* What it was called as, where that is its program: of a virtual environment that tells which one it is. */
-static struct gm_error *find_python(int pid, char **ret_python)
+/* The name that a program was called by is the caller's word: root follows no other user's link. */
+static bool is_foreign_link(const char *path)
 {
-	char link[64], program[PATH_MAX];
+	struct stat about;
+	return geteuid() == 0 && lstat(path, &about) == 0 && S_ISLNK(about.st_mode) &&
+	       about.st_uid != 0;
+}
+
+/* What it was called as, where that is its program: of a virtual environment that tells which one it is. */
+static struct gm_error *find_python(const struct held *held, char **ret_python)
+{
+	char program[PATH_MAX];
 	struct stat here, there;
 	size_t size;
-	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	ssize_t length = readlink(link, program, sizeof(program) - 1);
+	ssize_t length = readlinkat(held->folder, "exe", program, sizeof(program) - 1);
 	if (length <= 0)
-		return refuse(pid, "does not show its program");
+		return refuse(held->pid, "does not show its program");
 	program[length] = 0;
-	if (stat(program, &here) != 0 || stat(link, &there) != 0 || here.st_ino != there.st_ino ||
-	        here.st_dev != there.st_dev)
-		return refuse(pid, "runs a Python that was deleted or replaced on disk");
+	if (stat(program, &here) != 0 || fstatat(held->folder, "exe", &there, 0) != 0 ||
+	        here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+		return refuse(held->pid, "runs a Python that was deleted or replaced on disk");
 	const char *name = strrchr(program, '/');
 	if (!name || strncmp(name + 1, "python", 6) != 0)
-		return refuse(pid, "is no Python by its program's name: it may embed one");
-	_cleanup_free_ char *called = proc_file(pid, "cmdline", &size);
+		return refuse(held->pid, "is no Python by its program's name: it may embed one");
+	_cleanup_free_ char *called = proc_file(held, "cmdline", &size);
 	char *as = called && called[0] == '/' && stat(called, &there) == 0 &&
-	                           there.st_ino == here.st_ino && there.st_dev == here.st_dev
+	                           there.st_ino == here.st_ino && there.st_dev == here.st_dev &&
+	                           !is_foreign_link(called)
 	                   ? called
 	                   : program;
 	*ret_python = strdup(as);
@@ -106,7 +164,7 @@ static char *site_of(const char *c10_path)
 	return site;
 }
 
-/* Its interpreter and its variables, as the probe's; both point into what the caller frees. */
+/* Its interpreter and its variables, as the probe's; the variables point into `text`. */
 struct of_process {
 	char *python, *text;
 	char *environment[MAX_VARIABLES + 1];
@@ -123,14 +181,17 @@ static void of_process_free(struct of_process **of)
 
 static struct gm_error *read_process(int pid, struct of_process *ret)
 {
+	_cleanup_(held_deinit) struct held held = {.folder = -1, .memory = -1};
 	size_t size = 0, count = 0;
-	gm_try(check_ours(pid));
-	gm_try(find_python(pid, &ret->python));
-	ret->text = proc_file(pid, "environ", &size);
+	gm_try(held_init(pid, &held));
+	gm_try(check_ours(&held));
+	gm_try(find_python(&held, &ret->python));
+	ret->text = proc_file(&held, "environ", &size);
 	for (size_t at = 0; ret->text && at < size && count < MAX_VARIABLES;
 	        at += strlen(ret->text + at) + 1)
 		ret->environment[count++] = ret->text + at;
-	return NULL;
+	gm_try(check_ours(&held));
+	return check_same_program(&held);
 }
 
 struct gm_error *gm_learn_python_of_process(
@@ -159,22 +220,19 @@ struct gm_error *gm_learn_python_of_process(
 struct gm_error *gm_learn_of_process(int pid, const struct gm_torch_builds *builds,
         const char *c10_path, struct gm_learn_result *ret_result)
 {
-	_cleanup_free_ char *python = NULL, *site = NULL, *text = NULL;
-	_cleanup_free_ char **environment = calloc(MAX_VARIABLES + 1, sizeof(*environment));
+	_cleanup_(of_process_free) struct of_process *of = calloc(1, sizeof(*of));
+	_cleanup_free_ char *site = NULL;
 	struct gm_learn_result result;
-	size_t size = 0, count = 0;
-	gm_try(check_ours(pid));
-	gm_try(find_python(pid, &python));
+	if (!of)
+		return &gm_error_no_memory;
+	gm_try(read_process(pid, of));
 	if (access(c10_path, R_OK) != 0)
 		return refuse(pid, "has a PyTorch loaded that was deleted or replaced on disk");
 	site = site_of(c10_path);
-	text = proc_file(pid, "environ", &size);
-	if (!environment || !site)
+	if (!site)
 		return &gm_error_no_memory;
-	for (size_t at = 0; text && at < size && count < MAX_VARIABLES; at += strlen(text + at) + 1)
-		environment[count++] = text + at;
 	const struct gm_learn_options options = {
-	        .python = python, .site = site, .environment = environment};
+	        .python = of->python, .site = site, .environment = of->environment};
 	gm_try(gm_learn_torch(&options, &result));
 	const char *other = gm_torch_builds_differ(&result.learned.builds, builds);
 	if (other) {

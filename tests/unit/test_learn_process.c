@@ -27,7 +27,7 @@ static void is_refused(int pid, const char *why)
 	gm_error_destroy(error);
 }
 
-static void nothing_is_started_of_another_users_process(void **state)
+static void is_refused_with_users(uid_t real, uid_t effective, uid_t saved)
 {
 	int ready[2];
 	char byte;
@@ -36,7 +36,7 @@ static void nothing_is_started_of_another_users_process(void **state)
 	assert_int_equal(pipe(ready), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (setuid(NOBODY) != 0 || write(ready[1], "", 1) != 1)
+		if (setresuid(real, effective, saved) != 0 || write(ready[1], "", 1) != 1)
 			_exit(1);
 		pause();
 		_exit(0);
@@ -47,6 +47,19 @@ static void nothing_is_started_of_another_users_process(void **state)
 	waitpid(pid, NULL, 0);
 	close(ready[0]);
 	close(ready[1]);
+}
+
+static void nothing_is_started_of_another_users_process(void **state)
+{
+	is_refused_with_users(NOBODY, NOBODY, NOBODY);
+}
+
+/* As of a setuid program: its variables and arguments are those that its caller gave it. */
+static void nothing_is_started_of_a_process_that_another_user_has_started(void **state)
+{
+	is_refused_with_users(NOBODY, 0, 0);
+	is_refused_with_users(0, NOBODY, 0);
+	is_refused_with_users(0, 0, NOBODY);
 }
 
 static void a_program_that_is_no_python_is_not_started(void **state)
@@ -67,6 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(nothing_is_started_of_another_users_process),
+	        cmocka_unit_test(nothing_is_started_of_a_process_that_another_user_has_started),
 	        cmocka_unit_test(a_program_that_is_no_python_is_not_started),
 	        cmocka_unit_test(a_process_that_ended_is_named),
 	};
