@@ -1,6 +1,6 @@
-# A room is a folder of core/: one static library, which may use only the rooms named after it. Its headers
-# are included as "room/header.h"; a room's own include path shows the whole core, so the direction of the
-# arrows is checked by tests/check_rooms.py, not by the compiler.
+# A room is a folder of core/: one static library, which may use only the rooms that core/rooms.txt names for it. Its headers
+# are included as "room/header.h". The include path shows every room the whole core, so the compiler does not see the direction of
+# the arrows; tests/check_rooms.py checks it by the same list.
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ELF REQUIRED IMPORTED_TARGET libelf)
@@ -88,6 +88,23 @@ function(gm_room name)
 		target_link_libraries(gm_holders PUBLIC Threads::Threads)
 	endif()
 	set_property(GLOBAL APPEND PROPERTY GM_ROOMS gm_${name})
+endfunction()
+
+# One static library for each line of core/rooms.txt. A header that stands alone (model/steps.h) links its room too; the agent is a
+# target of its own, and no room links with it.
+function(gm_rooms)
+	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/rooms.txt)
+	file(STRINGS ${PROJECT_SOURCE_DIR}/core/rooms.txt lines REGEX "^[a-z]+:")
+	foreach(line IN LISTS lines)
+		string(REGEX REPLACE ":.*" "" room ${line})
+		string(REGEX REPLACE "^[a-z]+: *" "" targets ${line})
+		separate_arguments(targets)
+		list(TRANSFORM targets REPLACE "/.*" "")
+		list(REMOVE_ITEM targets agent)
+		if(NOT room STREQUAL "agent")
+			gm_room(${room} ${targets})
+		endif()
+	endforeach()
 endfunction()
 
 # Allocations that fail are noted, in what answers questions: core/base/allocation.h.

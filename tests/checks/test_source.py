@@ -38,6 +38,19 @@ def test_room_check_sees_an_include_that_goes_the_wrong_way(tmp_path):
     ]
 
 
+def test_each_arrow_between_rooms_is_needed():
+    assert check_rooms.unused() == []
+
+
+def test_the_table_of_rooms_in_the_architecture_says_what_the_list_of_rooms_says():
+    """Columns of docs/architecture.md: the room, its purpose, what it includes, what it does not do."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", (ROOT / "docs/architecture.md").read_text(), re.M)
+    listed = check_rooms.rooms()
+    del listed["*"]
+    expected = {room: ", ".join(f"`{t}`" if "/" in t else t for t in targets) or "–" for room, targets in listed.items()}
+    assert dict(rows) == expected
+
+
 def test_c_is_formatted():
     if not shutil.which("clang-format"):
         pytest.skip("no clang-format on this machine")
