@@ -100,7 +100,7 @@ static struct gm_error *open_named(
 		if (!path)
 			return &gm_error_no_memory;
 		context->close_log = close_log;
-		gm_try(open_file(context, path, &context->log));
+		gm_try(gm_error_in_file(open_file(context, path, &context->log), path));
 		context->log_stale = false;
 		context->opened_log = gm_take(path);
 	}
@@ -173,10 +173,12 @@ struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **
 	const struct gm_log *log = gm_model_log(*ret_model);
 	if (context->shell && !context->log_live && gm_model_block_count(*ret_model) == 0 &&
 	        gm_log_truncated(log, &offset))
-		return gm_error_create(GM_CORRUPT,
-		        "%s: the file is cut at byte %" PRIu64
-		        ", and no allocation stands before: nothing can be told of it: get the "
-		        "whole file",
+		return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+		                                  "%s: the file is cut at byte %" PRIu64
+		                                  ", and no allocation stands before: nothing can "
+		                                  "be told of it: get the "
+		                                  "whole file",
+		                                  gm_log_path(log), offset),
 		        gm_log_path(log), offset);
 	return NULL;
 }

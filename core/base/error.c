@@ -18,8 +18,7 @@ __attribute__((format(printf, 3, 0))) static struct gm_error *error_vcreate(
 	struct gm_error *error = malloc(sizeof(*error));
 	if (!error)
 		return &gm_error_no_memory;
-	error->status = status;
-	error->os_error = os_error;
+	*error = (struct gm_error){.status = status, .os_error = os_error};
 	if (vasprintf(&error->message, format, args) < 0) {
 		free(error);
 		return &gm_error_no_memory;
@@ -72,6 +71,33 @@ struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *fo
 	return error;
 }
 
+struct gm_error *gm_error_in_file(struct gm_error *error, const char *path)
+{
+	if (error && error != &gm_error_no_memory && path && !error->path)
+		error->path = strdup(path);
+	return error;
+}
+
+struct gm_error *gm_error_at_offset(struct gm_error *error, const char *path, uint64_t offset)
+{
+	if (error != &gm_error_no_memory && !error->has_offset) {
+		error->has_offset = true;
+		error->offset = offset;
+	}
+	gm_error_in_file(error, path);
+	return error;
+}
+
+struct gm_error *gm_error_at_address(struct gm_error *error, const char *path, uint64_t address)
+{
+	if (error != &gm_error_no_memory && !error->has_address) {
+		error->has_address = true;
+		error->address = address;
+	}
+	gm_error_in_file(error, path);
+	return error;
+}
+
 struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)
 {
 	if (!error || error == &gm_error_no_memory)
@@ -93,5 +119,6 @@ void gm_error_destroy(struct gm_error *error)
 	if (!error || error == &gm_error_no_memory)
 		return;
 	free(error->message);
+	free(error->path);
 	free(error);
 }

@@ -12,6 +12,8 @@
 #define GM_BASE_ERROR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Exit statuses of the shell command; also what a question returns to the gdb plugin. */
 enum gm_status {
@@ -27,6 +29,11 @@ struct gm_error {
 	enum gm_status status;
 	int os_error; /* errno where a system call failed, else 0 */
 	char *message;
+	/* The facts that the message tells in words, for programs. */
+	char *path; /* the file that the error is about; NULL: none is known */
+	bool has_offset, has_address;
+	uint64_t offset;  /* in that file, in bytes */
+	uint64_t address; /* in the process or core that was read */
 };
 
 /* The one error that is never allocated and never freed. */
@@ -39,6 +46,16 @@ struct gm_error *gm_error_create(enum gm_status status, const char *format, ...)
 /* The same, for a failed system call: ": " and strerror(os_error) are appended. */
 struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *format, ...)
         __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
+
+/*
+ * Add a fact to an error that was just made, and return it. `path` may be NULL. Without memory for the path the error stays
+ * without it. Of a fact that is there already the first one stays: it was added where the error was found.
+ */
+struct gm_error *gm_error_in_file(struct gm_error *error /* NULL: then NULL */, const char *path);
+struct gm_error *gm_error_at_offset(struct gm_error *error, const char *path, uint64_t offset)
+        __attribute__((nonnull(1), returns_nonnull, warn_unused_result));
+struct gm_error *gm_error_at_address(struct gm_error *error, const char *path, uint64_t address)
+        __attribute__((nonnull(1), returns_nonnull, warn_unused_result));
 
 /* Puts "CONTEXT: " before the message of `error` (which may be NULL: then NULL) and returns it. */
 struct gm_error *gm_error_prefix(struct gm_error *error, const char *format, ...)

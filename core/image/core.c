@@ -22,9 +22,11 @@ static struct gm_error *core_check_there(const struct gm_image *image)
 	struct stat status;
 	if (fstat(core->file.fd, &status) == 0 && (uint64_t)status.st_size >= core->file.size)
 		return NULL;
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: the core was cut short while it was read: write it again",
-	        core->path, (uintmax_t)status.st_size);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: offset 0x%jx: the core was cut short while it was "
+	                                  "read: write it again",
+	                                  core->path, (uintmax_t)status.st_size),
+	        core->path, (uint64_t)status.st_size);
 }
 
 /* --- what there is --------------------------------------------------------------------------------- */
@@ -49,10 +51,13 @@ static struct gm_error *error_library(const struct core *core, uint64_t address,
 		why = builds;
 	else if (file.state == GM_FILE_DIFFERENT)
 		why = "which is another one on this disk";
-	return gm_error_create(GM_TARGET,
-	        "%s: address 0x%jx: mapped but not saved in the core (%s, %s): put that very file "
-	        "back, or name the folder that has it with --sysroot DIR",
-	        core->path, (uintmax_t)address, path, why);
+	return gm_error_at_address(
+	        gm_error_create(GM_TARGET,
+	                "%s: address 0x%jx: mapped but not saved in the core (%s, %s): put that "
+	                "very file "
+	                "back, or name the folder that has it with --sysroot DIR",
+	                core->path, (uintmax_t)address, path, why),
+	        core->path, address);
 }
 
 static struct gm_error *core_explain(struct gm_image *image, uint64_t address, int os_error)
@@ -61,23 +66,29 @@ static struct gm_error *core_explain(struct gm_image *image, uint64_t address, i
 	const struct gm_mapping *mapping = gm_image_find_mapping(image, address);
 	const char *what = mapping && *mapping->path ? mapping->path : "anonymous memory";
 	if (os_error == CUT_SHORT)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: address 0x%jx: the core was cut short before it (%s): write it again, "
-		        "with "
-		        "room on the disk and `ulimit -c unlimited`",
-		        path, (uintmax_t)address, what);
+		return gm_error_at_address(gm_error_create(GM_CORRUPT,
+		                                   "%s: address 0x%jx: the core was cut short "
+		                                   "before it (%s): write it again, "
+		                                   "with "
+		                                   "room on the disk and `ulimit -c unlimited`",
+		                                   path, (uintmax_t)address, what),
+		        path, address);
 	if (os_error == NOT_SAVED && mapping && mapping->path[0] == '/' &&
 	        !(mapping->flags & GM_MAPPING_DEVICE))
 		return error_library(core_of(image), address, mapping->path);
 	if (os_error == NOT_SAVED)
-		return gm_error_create(GM_TARGET,
-		        "%s: address 0x%jx: mapped but not saved in the core (%s): write the core "
-		        "with "
-		        "more in it (/proc/PID/coredump_filter)",
-		        path, (uintmax_t)address, what);
-	return gm_error_create(GM_TARGET,
-	        "%s: address 0x%jx: not mapped in the process: check the address", path,
-	        (uintmax_t)address);
+		return gm_error_at_address(gm_error_create(GM_TARGET,
+		                                   "%s: address 0x%jx: mapped but not saved in the "
+		                                   "core (%s): write the core "
+		                                   "with "
+		                                   "more in it (/proc/PID/coredump_filter)",
+		                                   path, (uintmax_t)address, what),
+		        path, address);
+	return gm_error_at_address(
+	        gm_error_create(GM_TARGET,
+	                "%s: address 0x%jx: not mapped in the process: check the address", path,
+	                (uintmax_t)address),
+	        path, address);
 }
 
 /* --- mappings -------------------------------------------------------------------------------------- */
@@ -173,11 +184,14 @@ static struct gm_error *core_check_whole(const struct gm_image *image)
 	}
 	if (missing == 0)
 		return NULL;
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: the core was cut short: %ju of its %ju bytes of memory are "
-	        "missing: "
-	        "write it again, with room on the disk and `ulimit -c unlimited`",
-	        core->path, (uintmax_t)core->file.size, (uintmax_t)missing, (uintmax_t)all);
+	return gm_error_at_offset(
+	        gm_error_create(GM_CORRUPT,
+	                "%s: offset 0x%jx: the core was cut short: %ju of its %ju bytes of memory "
+	                "are "
+	                "missing: "
+	                "write it again, with room on the disk and `ulimit -c unlimited`",
+	                core->path, (uintmax_t)core->file.size, (uintmax_t)missing, (uintmax_t)all),
+	        core->path, core->file.size);
 }
 
 static struct gm_error *core_registers(

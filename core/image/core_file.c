@@ -24,18 +24,22 @@ enum {
 
 static struct gm_error *error_corrupt(const char *path, uint64_t offset, const char *why)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: %s: give a core dump of an x86-64 program", path,
-	        (uintmax_t)offset, why);
+	return gm_error_at_offset(
+	        gm_error_create(GM_CORRUPT,
+	                "%s: offset 0x%jx: %s: give a core dump of an x86-64 program", path,
+	                (uintmax_t)offset, why),
+	        path, offset);
 }
 
 static struct gm_error *error_cut(const char *path, uint64_t offset, const char *within)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: the core was cut short within its %s: write it again, with room "
-	        "on the "
-	        "disk and `ulimit -c unlimited`",
-	        path, (uintmax_t)offset, within);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: offset 0x%jx: the core was cut short within its %s: "
+	                                  "write it again, with room "
+	                                  "on the "
+	                                  "disk and `ulimit -c unlimited`",
+	                                  path, (uintmax_t)offset, within),
+	        path, offset);
 }
 
 bool gm_core_file_read(const struct gm_core_file *core, uint64_t offset, void *buffer, size_t size)
@@ -260,11 +264,14 @@ static struct gm_error *check_header(
 	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
 		return error_corrupt(path, EI_CLASS, "its ELF header is damaged");
 	if (header.e_machine != EM_X86_64)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset 0x%zx: it is of another kind of machine (%s): give a core dump "
-		        "of an "
-		        "x86-64 program",
-		        path, offsetof(Elf64_Ehdr, e_machine), machine_name(header.e_machine));
+		return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+		                                  "%s: offset 0x%zx: it is of another kind of "
+		                                  "machine (%s): give a core dump "
+		                                  "of an "
+		                                  "x86-64 program",
+		                                  path, offsetof(Elf64_Ehdr, e_machine),
+		                                  machine_name(header.e_machine)),
+		        path, offsetof(Elf64_Ehdr, e_machine));
 	if (header.e_type != ET_CORE || header.e_phentsize != sizeof(Elf64_Phdr))
 		return error_corrupt(path, 0, "it is an ELF file but no core dump");
 	*ret_header = header;

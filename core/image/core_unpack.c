@@ -125,11 +125,13 @@ static bool may_be_core(const struct unpacked *unpacked, const uint8_t *bytes, s
 static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, size_t size)
 {
 	if (!may_be_core(unpacked, bytes, size))
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset 0x0: what is compressed there is no core: it does not begin as "
-		        "an ELF "
-		        "file",
-		        unpacked->path);
+		return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+		                                  "%s: offset 0x0: what is compressed there is no "
+		                                  "core: it does not begin as "
+		                                  "an ELF "
+		                                  "file",
+		                                  unpacked->path),
+		        unpacked->path, 0);
 	while (size > 0) {
 		size_t run = 0, piece = 0;
 		while (run < size) {
@@ -168,19 +170,23 @@ struct source {
 static struct gm_error *error_corrupt(
         const struct unpacked *unpacked, uint64_t offset, const char *why)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: the compressed core cannot be decompressed: %s: copy it again "
-	        "from where "
-	        "it was written",
-	        unpacked->path, (uintmax_t)offset, why);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: offset 0x%jx: the compressed core cannot be "
+	                                  "decompressed: %s: copy it again "
+	                                  "from where "
+	                                  "it was written",
+	                                  unpacked->path, (uintmax_t)offset, why),
+	        unpacked->path, offset);
 }
 
 static struct gm_error *error_cut(const struct unpacked *unpacked, uint64_t offset)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: offset 0x%jx: the compressed core was cut short: write it again, with room on "
-	        "the disk",
-	        unpacked->path, (uintmax_t)offset);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: offset 0x%jx: the compressed core was cut short: "
+	                                  "write it again, with room on "
+	                                  "the disk",
+	                                  unpacked->path, (uintmax_t)offset),
+	        unpacked->path, offset);
 }
 
 /* The next bytes of the file; 0: its end. */
@@ -285,11 +291,13 @@ struct gm_error *gm_core_unpack(int *fd, const char *path, const struct gm_progr
 	ssize_t got = pread(*fd, head, sizeof(head), 0);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
 		if (got > 0 && memcmp(head, refused[i].magic, refused[i].size) == 0)
-			return gm_error_create(GM_CORRUPT,
-			        "%s: offset 0x0: the core is compressed in a way that is not read "
-			        "here: "
-			        "decompress it (%s)",
-			        path, refused[i].command);
+			return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+			                                  "%s: offset 0x0: the core is compressed "
+			                                  "in a way that is not read "
+			                                  "here: "
+			                                  "decompress it (%s)",
+			                                  path, refused[i].command),
+			        path, 0);
 	}
 	bool gzip = got > 2 && memcmp(head, "\x1f\x8b", 2) == 0;
 	if (!gzip && (got < 4 || memcmp(head, "\x28\xb5\x2f\xfd", 4) != 0))

@@ -90,7 +90,7 @@ static struct gm_error *live_explain(struct gm_image *image, uint64_t address, i
 		        *mapping->path ? mapping->path : "anonymous");
 	if (error != &gm_error_no_memory)
 		error->os_error = os_error;
-	return error;
+	return gm_error_at_address(error, NULL, address);
 }
 
 /* --- memory

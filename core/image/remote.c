@@ -69,14 +69,18 @@ static void remote_read_many(struct gm_image *image, struct gm_read *reads, size
 static struct gm_error *remote_explain(struct gm_image *image, uint64_t address, int os_error)
 {
 	if (!gm_image_find_mapping(image, address))
-		return gm_error_create(GM_TARGET,
-		        "address 0x%jx: not mapped in the process: check the address",
-		        (uintmax_t)address);
-	return gm_error_create(GM_TARGET,
-	        "address 0x%jx: the debugger cannot read it: is the connection to the process "
-	        "still "
-	        "there? (`x/gx 0x%jx` says more)",
-	        (uintmax_t)address, (uintmax_t)address);
+		return gm_error_at_address(
+		        gm_error_create(GM_TARGET,
+		                "address 0x%jx: not mapped in the process: check the address",
+		                (uintmax_t)address),
+		        NULL, address);
+	return gm_error_at_address(gm_error_create(GM_TARGET,
+	                                   "address 0x%jx: the debugger cannot read it: is the "
+	                                   "connection to the process "
+	                                   "still "
+	                                   "there? (`x/gx 0x%jx` says more)",
+	                                   (uintmax_t)address, (uintmax_t)address),
+	        NULL, address);
 }
 
 static struct gm_error *remote_refresh(struct gm_image *image, struct gm_maps *ret_maps)

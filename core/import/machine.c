@@ -20,9 +20,10 @@ struct gm_error *gm_pickle_refuse(
 	va_end(args);
 	if (length < 0)
 		return &gm_error_no_memory;
-	struct gm_error *error =
+	struct gm_error *error = gm_error_at_offset(
 	        gm_error_create(GM_CORRUPT, "%s: cannot be read as a snapshot: at byte %llu: %s",
-	                pickle->path, (unsigned long long)offset, reason);
+	                pickle->path, (unsigned long long)offset, reason),
+	        pickle->path, offset);
 	free(reason);
 	return error;
 }

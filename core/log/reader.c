@@ -69,10 +69,11 @@ struct gm_log {
 
 static struct gm_error *damaged(const struct gm_log *log, uint64_t offset, const char *reason)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: damaged at byte %" PRIu64
-	        ": %s: record again, or restore the file from a copy",
-	        log->path, offset, reason);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: damaged at byte %" PRIu64
+	                                  ": %s: record again, or restore the file from a copy",
+	                                  log->path, offset, reason),
+	        log->path, offset);
 }
 
 static struct gm_error *damaged_chunk(
@@ -241,9 +242,11 @@ static struct gm_error *read_chunks(struct gm_log *log)
 
 static struct gm_error *no_log(const char *path, const char *reason)
 {
-	return gm_error_create(GM_CORRUPT,
-	        "%s: not a gpumem log: %s: name a file that `gpumem run` or `gpumem record` wrote",
-	        path, reason);
+	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
+	                                  "%s: not a gpumem log: %s: name a file that `gpumem run` "
+	                                  "or `gpumem record` wrote",
+	                                  path, reason),
+	        path, 0);
 }
 
 static struct gm_error *read_header(struct gm_log *log)
@@ -265,10 +268,12 @@ static struct gm_error *read_header(struct gm_log *log)
 	}
 	const char *reason = gm_log_header_decode(bytes, &log->header);
 	if (reason && strcmp(reason, "newer") == 0)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: format %u.%u is newer than this gpumem, which reads up to %d: "
-		        "open it with a newer gpumem",
-		        log->path, log->header.major, log->header.minor, GM_LOG_MAJOR);
+		return gm_error_in_file(
+		        gm_error_create(GM_CORRUPT,
+		                "%s: format %u.%u is newer than this gpumem, which reads up to %d: "
+		                "open it with a newer gpumem",
+		                log->path, log->header.major, log->header.minor, GM_LOG_MAJOR),
+		        log->path);
 	return reason ? damaged(log, 0, reason) : NULL;
 }
 
@@ -288,12 +293,18 @@ static struct gm_error *open_log(const char *path, const char *name,
 	log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct gm_error *error = NULL;
 	struct stat status;
-	if (log->fd < 0 || fstat(log->fd, &status) != 0)
-		error = gm_error_create(GM_CORRUPT,
-		        "%s: cannot be opened: %s: check the name; a recording is written by "
-		        "`gpumem record` in gdb, a snapshot by torch.cuda.memory._dump_snapshot",
-		        path, strerror(errno));
-	else if (!S_ISREG(status.st_mode))
+	if (log->fd < 0 || fstat(log->fd, &status) != 0) {
+		int os_error = errno;
+		error = gm_error_in_file(gm_error_create(GM_CORRUPT,
+		                                 "%s: cannot be opened: %s: check the name; a "
+		                                 "recording is written by "
+		                                 "`gpumem record` in gdb, a snapshot by "
+		                                 "torch.cuda.memory._dump_snapshot",
+		                                 path, strerror(os_error)),
+		        path);
+		if (error != &gm_error_no_memory)
+			error->os_error = os_error;
+	} else if (!S_ISREG(status.st_mode))
 		error = no_log(path, "it is no regular file");
 	else if (!(log->path = strdup(name)) || !(log->cache = calloc(1, sizeof(*log->cache))))
 		error = &gm_error_no_memory;

@@ -25,8 +25,10 @@ bool gm_spool_may_be_packed(const struct gm_spool_file *file)
 static struct gm_error *damaged(
         const struct gm_spool_file *file, uint64_t offset, const char *reason)
 {
-	return gm_error_create(GM_CORRUPT, "%s: offset %ju: %s: the file is damaged", file->path,
-	        (uintmax_t)offset, reason);
+	return gm_error_at_offset(
+	        gm_error_create(GM_CORRUPT, "%s: offset %ju: %s: the file is damaged", file->path,
+	                (uintmax_t)offset, reason),
+	        file->path, offset);
 }
 
 struct gm_error *gm_spool_extent_size(

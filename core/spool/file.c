@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <linux/magic.h>
@@ -22,21 +23,30 @@ struct gm_error *gm_spool_check(struct gm_spool_file *file)
 	const struct gm_agent_file_header *header = &file->header;
 	memcpy(&file->header, file->bytes, sizeof(file->header));
 	if (memcmp(header->magic, GM_AGENT_MAGIC, sizeof(header->magic)) != 0)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset 0: not a file of gpumem's agent: name a recording", file->path);
+		return gm_error_at_offset(
+		        gm_error_create(GM_CORRUPT,
+		                "%s: offset 0: not a file of gpumem's agent: name a recording",
+		                file->path),
+		        file->path, 0);
 	if (header->major > GM_AGENT_MAJOR)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: its format is %u.%u, newer than this gpumem, which reads %d: read it "
-		        "with the gpumem "
-		        "that recorded it",
-		        file->path, header->major, header->minor, GM_AGENT_MAJOR);
+		return gm_error_in_file(
+		        gm_error_create(GM_CORRUPT,
+		                "%s: its format is %u.%u, newer than this gpumem, which reads %d: "
+		                "read it "
+		                "with the gpumem "
+		                "that recorded it",
+		                file->path, header->major, header->minor, GM_AGENT_MAJOR),
+		        file->path);
 	if (header->header_size != GM_AGENT_HEADER_SIZE ||
 	        header->extent_size != GM_AGENT_EXTENT_SIZE)
-		return gm_error_create(GM_CORRUPT,
-		        "%s: offset 12: sizes of header and extents (%u, %u) are not those of the "
-		        "format: the file "
-		        "is damaged",
-		        file->path, header->header_size, header->extent_size);
+		return gm_error_at_offset(
+		        gm_error_create(GM_CORRUPT,
+		                "%s: offset 12: sizes of header and extents (%u, %u) are not those "
+		                "of the "
+		                "format: the file "
+		                "is damaged",
+		                file->path, header->header_size, header->extent_size),
+		        file->path, offsetof(struct gm_agent_file_header, header_size));
 	file->header.command[sizeof(header->command) - 1] = 0;
 	uint64_t whole = (file->size - GM_AGENT_HEADER_SIZE) / GM_AGENT_EXTENT_SIZE;
 	file->extents = header->extents < whole ? header->extents : (uint32_t)whole;

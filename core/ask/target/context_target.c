@@ -50,8 +50,9 @@ static struct gm_error *open_image(struct gm_context *context)
 	if (context->core_path) {
 		if (!(context->target_core = strdup(context->core_path)))
 			return &gm_error_no_memory;
-		gm_try(gm_image_open_core_showing(
-		        context->core_path, context->progress, &context->image));
+		gm_try(gm_error_in_file(gm_image_open_core_showing(context->core_path,
+		                                context->progress, &context->image),
+		        context->core_path));
 	} else if (context->remote) {
 		gm_try(gm_image_open_remote(context->remote, context->progress, &context->image));
 		context->target_remote = context->remote_number;
@@ -130,7 +131,8 @@ static struct gm_error *name_core(const struct gm_context *context, struct gm_er
 		missing++;
 	}
 	if (!first)
-		return gm_error_prefix(error, "%s", context->core_path);
+		return gm_error_in_file(
+		        gm_error_prefix(error, "%s", context->core_path), context->core_path);
 	char others[32] = "";
 	if (missing > 1)
 		snprintf(others, sizeof(others), " and %zu more", missing - 1);
@@ -144,7 +146,7 @@ static struct gm_error *name_core(const struct gm_context *context, struct gm_er
 	                : "is not the file on this disk that the program ran with",
 	        error->message);
 	gm_error_destroy(error);
-	return named;
+	return gm_error_in_file(named, first->path);
 }
 
 static struct gm_error *open_python(struct gm_context *context, struct gm_symbols *symbols)
