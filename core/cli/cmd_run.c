@@ -7,10 +7,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/preload.h"
@@ -143,14 +145,18 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	return NULL;
 }
 
-/* The account is appended by each process; so the file is made empty first, or refused at once. */
+/* Each process appends its account. So a new, empty file takes the name first, or the name is refused at once. A FIFO or a device
+ * stays: only the processes open it. */
 static struct gm_error *empty(const char *path)
 {
-	FILE *file = fopen(path, "we");
-	if (!file)
-		return gm_error_os(GM_USAGE, errno, "run: --json %s: cannot be written", path);
-	fclose(file);
-	return NULL;
+	struct stat about;
+	struct gm_whole_file file;
+	if (lstat(path, &about) == 0 && (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode)))
+		return NULL;
+	struct gm_error *error = gm_whole_file_open(path, 0666, GM_WHOLE_FILE_ANY, &file);
+	if (!error)
+		error = gm_whole_file_finish(&file);
+	return gm_error_prefix(error, "run: --json");
 }
 
 static struct gm_error *run_program(

@@ -124,6 +124,10 @@ GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
 /* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);
 
+/* Copies a recording of the session's to the user's file. Refused where a program that was recorded has put a link or another
+ * user's file in its place. */
+GPUMEM_API int gpumem_save_recording(const char *from, const char *to, char **ret_err);
+
 /* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the session looks at ---- */
 
 /* The agent's file on this machine. */

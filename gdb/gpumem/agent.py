@@ -107,7 +107,7 @@ def load(pid, log, devices, on_oom):
         raise Failure(f"record --engine agent: process {pid} has files of its own (a container): use `gpumem attach {pid}` in a shell", 4)
     owner = os.stat(f"/proc/{pid}")
     if owner.st_uid != os.geteuid():
-        os.chown(log.folder, owner.st_uid, owner.st_gid)
+        os.chown(log.folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
     calls = Calls(library, pid)
     room = calls.memory(ROOM)
     if not library.agent_function("gpumem_agent_start"):

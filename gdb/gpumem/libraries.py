@@ -56,21 +56,24 @@ def load_new(pid):
                     continue
                 seen.add(path)
                 if not HEAVY.search(path):
-                    names.append(re.escape(os.path.basename(path)))
+                    names.append(plain(os.path.basename(path)))
     except OSError:
         return
     if names:
         # gdb knows libraries by the name they were asked for, the kernel by where links lead: the last
         # part is what both share
         try:
-            gdb.execute(f"sharedlibrary /\\({posix('|'.join(names))}\\)$", to_string=True)
+            gdb.execute(f"sharedlibrary /\\({OR.join(names)}\\)$", to_string=True)
         except gdb.error:
             pass
 
 
-def posix(pattern):
-    """gdb matches with POSIX basic syntax of GNU: alternation and groups take a backslash."""
-    return pattern.replace("|", "\\|").replace("\\-", "-").replace("\\+", "[+]").replace("\\_", "_")
+OR = r"\|"  # gdb matches with GNU's POSIX basic syntax
+
+
+def plain(name):
+    """A pattern of a library's name. The program chose the name: what gdb's patterns could take for syntax is any character."""
+    return re.sub(r"[^A-Za-z0-9_+-]", ".", name)
 
 
 def _stopped(_event):

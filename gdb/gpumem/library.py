@@ -103,6 +103,7 @@ def _declare(lib):
         ("gpumem_session_agent_function", ctypes.c_uint64, [pointer, text]),
         ("gpumem_session_agent_stands", number, [pointer, number, words]),
         ("gpumem_session_agent_existing", ctypes.c_uint64, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
+        ("gpumem_save_recording", number, [text, text, out_text]),
         ("gpumem_recorder_create", number, [number, text, text, text, ctypes.POINTER(pointer), out_text]),
         ("gpumem_recorder_close", number, [pointer, out_text]),
         ("gpumem_recorder_refresh", number, [pointer, ctypes.POINTER(size), out_text]),
@@ -248,6 +249,12 @@ def agent_library():
     path, message = ctypes.c_void_p(), ctypes.c_void_p()
     _check(library().gpumem_agent_library(ctypes.byref(path), ctypes.byref(message)), message)
     return _take(path)
+
+
+def save_recording(path, to):
+    """Copies a recording of the session's to the user's file."""
+    message = ctypes.c_void_p()
+    _check(library().gpumem_save_recording(encode(path), encode(to), ctypes.byref(message)), message)
 
 
 def commands():

@@ -7,9 +7,7 @@ import tempfile
 
 import gdb
 
-from . import debugger
-from . import library
-from .library import Failure
+from . import debugger, library
 from .target import Watch
 
 
@@ -22,12 +20,7 @@ class Log:
         self.saved_as = None
 
     def save(self, path):
-        try:
-            shutil.copyfile(self.path, path)
-        except OSError as error:
-            raise Failure(f"{path}: cannot be written: {error.strerror}: choose another file", 4) from None
-        except shutil.SameFileError:
-            pass
+        library.save_recording(self.path, path)
         self.saved_as = os.path.abspath(path)
 
     def refresh_saved(self):

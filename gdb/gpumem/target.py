@@ -14,6 +14,7 @@ import tempfile
 import gdb
 
 from . import debugger
+from .libraries import plain
 from .library import FileCallback, ReadCallback, RegistersCallback, encode
 
 REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()  # DWARF's order
@@ -24,6 +25,13 @@ def core_path():
     """The core dump that gdb has open, or None."""
     found = CORE.search(gdb.execute("info target", False, True))
     return os.path.abspath(found.group(1)) if found else None
+
+
+def quoted(name):
+    """A word of gdb's for a file's name, which the other side chose: blanks and quotes part no words. A line's end cannot be quoted."""
+    if set(name) & set("\n\r\0"):
+        raise gdb.error("no such name can be asked for")
+    return re.sub(r"([^A-Za-z0-9_./+-])", r"\\\1", name)
 
 
 class Remote:
@@ -123,9 +131,9 @@ class Remote:
     def _fetch(self, name):
         if self.folder is None:
             self.folder = tempfile.mkdtemp(prefix="gpumem-files-")
-        path = os.path.join(self.folder, f"{len(self.files)}-{os.path.basename(name)}")
+        path = os.path.join(self.folder, f"{len(self.files)}-{plain(os.path.basename(name))[-100:]}")
         try:
-            gdb.execute(f"remote get {name} {path}", False, True)
+            gdb.execute(f"remote get {quoted(name)} {quoted(path)}", False, True)
         except gdb.error:
             return None
         return path if os.path.isfile(path) else None

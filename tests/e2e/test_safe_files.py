@@ -1,5 +1,6 @@
 """Files that gpumem writes: only regular files are replaced, and nothing that others put beside them is touched or followed."""
 
+import json
 import os
 import stat
 import sys
@@ -87,3 +88,61 @@ def test_a_core_follows_no_link_beside_it(spawn, run_gpumem, tmp_path):
     run_gpumem("core", process.pid, "-o", tmp_path / "core").check()
     assert (tmp_path / "core").read_bytes()[:4] == b"\x7fELF"
     all_untouched(tmp_path, victim, names)
+
+
+# --- the account of the simulated device -------------------------------------------------------------------------------
+
+ALLOCATES = "import torch; torch.empty(1, device='cuda')"
+NOBODY = 65534
+
+
+def account(run_gpumem, path, **keys):
+    return run_gpumem("run", "--sim", "--no-record", "--json", path, "--", sys.executable, "-c", ALLOCATES, **keys)
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A folder that all may write to, with a file of root's, and what another user puts beside it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs a file of another user: run the tests as root")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    return folder, victim
+
+
+def test_an_account_is_written_through_no_link_of_another_user(run_gpumem, shared):
+    folder, victim = shared
+    (folder / "account").symlink_to(victim)
+    os.lchown(folder / "account", NOBODY, NOBODY)
+    assert "another user's symbolic link" in account(run_gpumem, folder / "account").check(4).err
+    assert victim.read_text() == "precious"
+
+
+def test_an_account_is_not_written_into_a_file_that_has_another_name_too(run_gpumem, shared):
+    folder, victim = shared
+    os.link(victim, folder / "account")
+    account(run_gpumem, folder / "account").check()
+    assert victim.read_text() == "precious"
+    assert json.loads((folder / "account").read_text())["devices"]
+
+
+def test_a_link_that_comes_meanwhile_is_not_followed_by_the_program(run, shared, sim_env):
+    folder, victim = shared
+    (folder / "account").symlink_to(victim)
+    os.lchown(folder / "account", NOBODY, NOBODY)
+    done = run([sys.executable, "-c", ALLOCATES], env={**sim_env(), "GPUMEM_SIM_JSON": str(folder / "account")})
+    assert "cannot write the account" in done.check().err
+    assert victim.read_text() == "precious"
+
+
+def test_an_account_is_written_into_a_fifo_that_stays_one(run_gpumem, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    account(run_gpumem, fifo).check()
+    assert json.loads(os.read(reader, 1 << 16))["devices"]
+    os.close(reader)
+    assert stat.S_ISFIFO(fifo.lstat().st_mode)

@@ -375,6 +375,16 @@ static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
 	listing->any = true;
 }
 
+/* The name may lie in a folder that others write to as well: a link is followed only where it is root's or our own. */
+static int open_account(const char *path)
+{
+	struct stat link;
+	bool followed = lstat(path, &link) == 0 && S_ISLNK(link.st_mode) &&
+	                (link.st_uid == 0 || link.st_uid == geteuid());
+	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+	return open(path, flags | (followed ? 0 : O_NOFOLLOW), 0666);
+}
+
 /* One object on one line, appended: each process that used the device has its own line. */
 static void account_json(const char *path)
 {
@@ -412,7 +422,7 @@ static void account_json(const char *path)
 	fclose(file);
 	if (!text)
 		return;
-	int out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	int out = open_account(path);
 	if (out < 0 || write(out, text, size) != (ssize_t)size)
 		gm_sim_say("%s: cannot write the account: %s", path, strerror(errno));
 	if (out >= 0)
