@@ -90,16 +90,15 @@ static struct gm_error *refusal(
 		}
 	}
 	if (matches > 1)
-		return gm_error_create(GM_USAGE, "option '%.*s' is ambiguous: several begin so",
-		        (int)length, text);
+		return gm_error_create(GM_USAGE,
+		        "option '%.*s' is ambiguous: several options begin with it", (int)length,
+		        text);
 	if (match && match->arg && !text[length])
-		return gm_error_create(GM_USAGE, "option '--%s' lacks its value: it takes %s",
-		        match->name, match->arg);
-	if (match && !match->arg && text[length])
 		return gm_error_create(
-		        GM_USAGE, "option '--%s' has a value: it takes none", match->name);
-	return gm_error_create(GM_USAGE, "unknown option '%.*s': the command has none so named",
-	        (int)length, text);
+		        GM_USAGE, "option '--%s' needs a value: %s", match->name, match->arg);
+	if (match && !match->arg && text[length])
+		return gm_error_create(GM_USAGE, "option '--%s' takes no value", match->name);
+	return gm_error_create(GM_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
 /* argp skips over "--" itself; PROG's arguments begin behind it. */
@@ -120,7 +119,8 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 	size_t count = 0;
 	for (; options && (options->name || options->key) && count < OPTIONS_MAX - 3; options++)
 		all[count++] = *options;
-	all[count++] = (struct argp_option){"json", KEY_JSON, NULL, 0, "answer as JSON", 0};
+	all[count++] =
+	        (struct argp_option){"json", KEY_JSON, NULL, 0, "prints the answer as JSON", 0};
 	all[count++] = (struct argp_option){"help", KEY_HELP, NULL, 0, "this help", 0};
 
 	struct parse parse = {
@@ -175,10 +175,11 @@ struct gm_error *gm_parse_number(
 	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	unsigned long long value = digit ? strtoull(text, &end, hexadecimal ? 16 : 10) : 0;
 	if (!digit || *end || errno)
-		return gm_error_create(GM_USAGE, "'%s' is no number", text);
+		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 	if (value < least || value > most)
-		return gm_error_create(GM_USAGE, "%s is out of range: %llu to %llu is possible",
-		        text, (unsigned long long)least, (unsigned long long)most);
+		return gm_error_create(GM_USAGE,
+		        "%s is out of range: give a number from %llu to %llu", text,
+		        (unsigned long long)least, (unsigned long long)most);
 	*ret_number = value;
 	return NULL;
 }
@@ -191,7 +192,7 @@ struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
 	double value = digit ? strtod(text, &end) : 0;
 	if (!digit || text[1] == 'x')
 		return gm_error_create(
-		        GM_USAGE, "'%s' is no size: write it as in 64MiB or 4096", text);
+		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
 	while (*end == ' ')
 		end++;
 	const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
@@ -204,7 +205,7 @@ struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
 	             strcmp(rest, "B") == 0;
 	if (!known || value >= (double)(UINT64_C(1) << 50))
 		return gm_error_create(
-		        GM_USAGE, "'%s' is no size: write it as in 64MiB or 4096", text);
+		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
 	*ret_bytes = (uint64_t)value;
 	return NULL;
 }

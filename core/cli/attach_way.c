@@ -16,7 +16,7 @@ struct gm_error *gm_attach_way_parse(const char *text, enum gm_inject_way *ret_w
 			return NULL;
 		}
 	}
-	return gm_error_create(GM_USAGE, "--way %s: auto, python or thread", text);
+	return gm_error_create(GM_USAGE, "--way %s: not a way: use auto, python or thread", text);
 }
 
 /* Words and sentences of enum gm_python_takes. */
@@ -26,10 +26,10 @@ static const struct {
         [GM_TAKES_SCRIPTS] = {NULL, NULL},
         [GM_TAKES_NONE] = {"older_python", "its Python is older than 3.14"},
         [GM_TAKES_NONE_OFF] = {"switched_off",
-                "its Python was told not to (PYTHON_DISABLE_REMOTE_DEBUG, -X "
-                "disable-remote-debug, or built so)"},
+                "its Python forbids it (PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug, or a "
+                "build option)"},
         [GM_TAKES_UNKNOWN] = {"unknown_python",
-                "its Python is not laid out as the releases that are known"},
+                "the layout of its Python differs from the known releases"},
 };
 
 static struct gm_error *look(struct gm_attach_way *way, struct gm_context *context)

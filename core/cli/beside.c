@@ -17,9 +17,8 @@ struct gm_error *gm_library_beside(
 	if (named && *named) {
 		*ret = realpath(named, NULL);
 		return *ret ? NULL
-		            : gm_error_create(GM_TARGET,
-		                      "%s: %s=%s: there is no such file: name %s", what, variable,
-		                      named, library);
+		            : gm_error_create(GM_TARGET, "%s: %s=%s: no such file: name %s", what,
+		                      variable, named, library);
 	}
 	if (dladdr((void *)gm_library_beside, &info) && info.dli_fname)
 		*ret = gm_file_beside(info.dli_fname, library);
@@ -27,6 +26,7 @@ struct gm_error *gm_library_beside(
 		*ret = gm_file_beside("/proc/self/exe", library);
 	return *ret ? NULL
 	            : gm_error_create(GM_TARGET,
-	                      "%s: %s is not beside this program: install gpumem whole, or set %s",
+	                      "%s: %s is not next to this program: install all of gpumem, or set "
+	                      "%s",
 	                      what, library, variable);
 }

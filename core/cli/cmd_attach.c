@@ -40,25 +40,26 @@ struct request {
 };
 
 static const struct argp_option attach_options[] = {
-        {"out", KEY_OUT, "FILE", 0, "-o FILE: where to (gpumem-PID.gpumem)", 0},
-        {"devices", KEY_DEVICES, "cuda,cpu", 0, "whose memory (cuda)", 0},
-        {"stacks", KEY_STACKS, "python,native|none", 0, "which call stacks (both)", 0},
-        {"max-size", KEY_MAX_SIZE, "BYTES", 0, "the recording's size: the oldest events make way",
-                0},
-        {"keep", KEY_KEEP, "newest|oldest", 0, "at --max-size; oldest: it ends (newest)", 0},
-        {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do where a device runs out of memory",
+        {"out", KEY_OUT, "FILE", 0, "-o FILE: the file to write (gpumem-PID.gpumem)", 0},
+        {"devices", KEY_DEVICES, "cuda,cpu", 0, "the devices to record (cuda)", 0},
+        {"stacks", KEY_STACKS, "python,native|none", 0, "the call stacks to record (both)", 0},
+        {"max-size", KEY_MAX_SIZE, "BYTES", 0,
+                "the maximum size of the recording: the oldest events are dropped", 0},
+        {"keep", KEY_KEEP, "newest|oldest", 0,
+                "which events --max-size keeps; with oldest the recording ends there (newest)", 0},
+        {"on-oom", KEY_ON_OOM, "stop|core|none", 0, "what to do when a device runs out of memory",
                 0},
         {"no-pack", KEY_NO_PACK, NULL, 0,
-                "leaves the file as the agent writes it: no process of ours stays beside", 0},
+                "leaves the file as the agent writes it: no helper process packs it", 0},
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
         {"way", KEY_WAY, "auto|python|thread", 0,
-                "by its Python (3.14 and later), or by one of its threads (auto)", 0},
+                "through its Python (3.14 and later), or through one of its threads (auto)", 0},
         {0},
 };
 static const struct argp_option detach_options[] = {
         {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
         {"way", KEY_WAY, "auto|python|thread", 0,
-                "by its Python (3.14 and later), or by one of its threads (auto)", 0},
+                "through its Python (3.14 and later), or through one of its threads (auto)", 0},
         {0},
 };
 
@@ -106,12 +107,13 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	case KEY_KEEP:
 		request->keep = argument;
 		return strcmp(argument, "newest") != 0 && strcmp(argument, "oldest") != 0
-		               ? gm_error_create(GM_USAGE, "--keep %s: newest or oldest", argument)
+		               ? gm_error_create(
+		                         GM_USAGE, "--keep %s: use newest or oldest", argument)
 		               : NULL;
 	case KEY_ON_OOM:
 		request->on_oom = argument;
 		return strchr(argument, ',')
-		               ? gm_error_create(GM_USAGE, "%s: one of stop, core, none", argument)
+		               ? gm_error_create(GM_USAGE, "%s: use stop, core or none", argument)
 		               : check_words(argument, on_oom);
 	default:
 		return gm_parse_bytes(argument, &request->max_size);
@@ -122,14 +124,14 @@ static struct gm_error *take_pid(
         struct gm_context *context, const char *name, const struct gm_arguments *arguments)
 {
 	if (arguments->positional_count == 0)
-		return gm_error_create(
-		        GM_USAGE, "%s: which process: name it, as in `gpumem %s 4711`", name, name);
+		return gm_error_create(GM_USAGE,
+		        "%s: no process given: name one, as in `gpumem %s 4711`", name, name);
 	uint64_t pid;
 	gm_try(gm_error_prefix(
 	        gm_parse_number(arguments->positional[0], 1, 1 << 30, &pid), "%s: PID", name));
 	if ((pid_t)pid == getpid())
 		return gm_error_create(GM_USAGE,
-		        "%s: %d: that is gpumem itself: name another process", name, (int)pid);
+		        "%s: %d: this is gpumem itself: name another process", name, (int)pid);
 	context->pid = (int)pid;
 	return NULL;
 }
@@ -146,21 +148,22 @@ static struct gm_error *recording_path(
 	}
 	const char *path = given ? given : own;
 	if (strpbrk(path, ";%\n"))
-		return gm_error_create(
-		        GM_USAGE, "attach: -o %s: no ';' and '%%' in the name, please", path);
+		return gm_error_create(GM_USAGE,
+		        "attach: -o %s: the name contains ';', '%%' or a newline: choose another "
+		        "name",
+		        path);
 	if (path[0] == '/') {
 		*ret_path = strdup(path);
 		return *ret_path ? NULL : &gm_error_no_memory;
 	}
 	if (other_files)
 		return gm_error_create(GM_USAGE,
-		        "attach: -o %s: process %d has files of its own (a container): give a full "
-		        "path as it has it",
+		        "attach: -o %s: process %d has a file system of its own (a container): "
+		        "give a full path inside it",
 		        path, pid);
 	char folder[PATH_MAX];
 	if (!getcwd(folder, sizeof(folder)))
-		return gm_error_os(
-		        GM_TARGET, errno, "attach: the folder that we are in is not known");
+		return gm_error_os(GM_TARGET, errno, "attach: the current folder is not known");
 	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
 }
 
@@ -200,9 +203,8 @@ static struct gm_error *settings_of(const struct request *request, const char *p
 static struct gm_error *still_waiting(int pid, const char *what)
 {
 	return gm_error_create(GM_TARGET,
-	        "process %d: the agent waits there for a lock that the program has (it loads "
-	        "libraries, most likely) and "
-	        "will %s then: look again later",
+	        "process %d: the agent waits for a lock that the program holds (it is probably "
+	        "loading libraries) and will %s then: check again later",
 	        pid, what);
 }
 
@@ -213,18 +215,19 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 		return still_waiting(pid, "start");
 	if (injected->result == 1)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is being recorded already: `gpumem detach %d` ends that",
+		        "process %d: it is recorded already: `gpumem detach %d` ends that "
+		        "recording",
 		        pid, pid);
 	if (injected->result == 3)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it may not read the processor's counter (PR_SET_TSC), which "
-		        "every look at the clock does: allow it there",
+		        "process %d: it may not read the processor's time stamp counter "
+		        "(PR_SET_TSC), which the agent needs for times: allow it",
 		        pid);
 	if (injected->result != 0)
 		return gm_error_create(GM_TARGET,
-		        "process %d: the agent is in it and cannot record into %s: the program's "
-		        "stderr tells why; most "
-		        "likely it may not write there: name another FILE",
+		        "process %d: the agent is loaded but cannot record to %s: the program's "
+		        "stderr says why; most likely the program may not write there: name "
+		        "another FILE",
 		        pid, path);
 	return NULL;
 }
@@ -296,10 +299,10 @@ static struct gm_error *run_attach(
 		return put_json(out, context->pid,
 		        injected.stopped + (existing ? before.stopped : 0), &request.way,
 		        &injected);
-	gm_put(out, "recording process %d into %s%s; `gpumem detach %d` ends it\n", context->pid,
-	        path, other_files ? " (of its own file system)" : "", context->pid);
+	gm_put(out, "recording process %d to %s%s; `gpumem detach %d` ends it\n", context->pid,
+	        path, other_files ? " (in its own file system)" : "", context->pid);
 	if (injected.way == GM_INJECT_BY_PYTHON)
-		gm_put(out, "its Python loaded the agent: no thread was stopped for that\n");
+		gm_put(out, "its Python loaded the agent; no thread was stopped\n");
 	return NULL;
 }
 
@@ -328,11 +331,11 @@ static struct gm_error *run_detach(
 		return still_waiting(context->pid, "end the recording");
 	if (injected.result == 1)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is not being recorded: `gpumem attach %d` begins it",
+		        "process %d: it is not recorded: `gpumem attach %d` begins a recording",
 		        context->pid, context->pid);
 	if (arguments.json)
 		return put_json(out, context->pid, injected.stopped, &request.way, &injected);
-	gm_put(out, "process %d is not recorded any more\n", context->pid);
+	gm_put(out, "the recording of process %d has ended\n", context->pid);
 	return NULL;
 }
 
@@ -340,14 +343,11 @@ const struct gm_command gm_command_attach = {
         .name = "attach",
         .summary = "records a program that is already running",
         .usage = "PID [-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size BYTES] "
-                 "[--on-oom "
-                 "stop|core|none] [--no-pack] [--timeout SECONDS] "
-                 "[--way auto|python|thread] [--json]\n"
-                 "Loads the agent into the process, which records from then on into FILE; the "
-                 "program is not "
-                 "restarted\n"
-                 "and does not stand still for it. Blocks that were there before are told when "
-                 "they are freed.\n"
+                 "[--on-oom stop|core|none] [--no-pack] [--timeout SECONDS] [--way "
+                 "auto|python|thread] [--json]\n"
+                 "Loads the agent into the process, which then records to FILE. The program is not "
+                 "restarted and keeps\n"
+                 "running. Blocks that were allocated before have no stack.\n"
                  "\n"
                  " Example: gpumem attach 4711 -o run.gpumem\n"
                  " Example: gpumem detach 4711",
@@ -360,7 +360,7 @@ const struct gm_command gm_command_detach = {
         .name = "detach",
         .summary = "ends the recording that `attach` or `run` began",
         .usage = "PID [--timeout SECONDS] [--way auto|python|thread] [--json]\n"
-                 "The recording's file is whole then, and the program goes on at its full speed.\n"
+                 "Ends the recording and completes its file. The program continues at full speed.\n"
                  "\n"
                  " Example: gpumem detach 4711",
         .shell = true,

@@ -33,22 +33,19 @@ enum {
 extern const struct gm_command gm_command_blocks;
 
 static const struct argp_option option_table[] = {
-        {"at", KEY_AT, "EVENT", 0, "what was allocated after this event", 0},
-        {"at-peak", KEY_AT_PEAK, NULL, 0, "what was allocated at the peak", 0},
-        {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, one after another",
-                0},
+        {"at", KEY_AT, "EVENT", 0, "the blocks that were allocated after this event", 0},
+        {"at-peak", KEY_AT_PEAK, NULL, 0, "the blocks that were allocated at the peak", 0},
+        {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, in order", 0},
         {"by", KEY_BY, "WHAT", 0,
-                "sums by line, stack, phase, category, operator, module or label; of a process or "
-                "core by "
-                "category, module or shape",
+                "groups by line, stack, phase, category, operator, module or label; for a process "
+                "or core by category, module or shape",
                 0},
         {"tree", KEY_TREE, NULL, 0,
-                "the calls that led to the allocations, with the bytes below each", 0},
+                "the calls that led to the allocations, with the bytes below each call", 0},
         {"since", KEY_SINCE, "FILE", 0,
-                "with --by: what changed since the answer that `--by WHAT --json` wrote to FILE",
-                0},
-        {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and why it is one", 0},
-        {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
+                "with --by: the changes since the answer that `--by WHAT --json` wrote to FILE", 0},
+        {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and the reason for it", 0},
+        {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -114,17 +111,15 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 	if (options->blocks.has_event || options->blocks.at_peak || options->history ||
 	        options->explain || options->blocks.tree)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --at, --at-peak, --history, --explain and --tree are about the "
-		        "past: "
-		        "nothing was "
-		        "recorded: leave them out, or record the program");
+		        "blocks: --at, --at-peak, --history, --explain and --tree need "
+		        "a recording: leave them out, or record the program");
 	if (by == GM_BY_LABEL)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --by label: labels are in PyTorch's snapshots alone "
+		        "blocks: --by label: only PyTorch's snapshots have labels "
 		        "(torch.cuda.memory._annotate_tensor): dump one and name its file");
 	if (by == GM_BY_LINE || by == GM_BY_STACK || by == GM_BY_PHASE || by == GM_BY_OPERATOR)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --by %s: where a block was allocated was not recorded: use "
+		        "blocks: --by %s: the places of allocation were not recorded: use "
 		        "--by=category, module or shape, or record the program",
 		        by == GM_BY_LINE    ? "line"
 		        : by == GM_BY_STACK ? "stack"
@@ -159,21 +154,20 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	if (options.explain && options.blocks.by != GM_BY_NONE)
-		return gm_error_create(GM_USAGE,
-		        "blocks: --explain and --by exclude each other: reasons are one block's");
+		return gm_error_create(GM_USAGE, "blocks: --explain and --by exclude each other: a "
+		                                 "reason belongs to one block: choose one");
 	if (options.blocks.tree &&
 	        (options.blocks.by != GM_BY_NONE || options.explain || options.history))
 		return gm_error_create(GM_USAGE,
-		        "blocks: --tree stands for --by, --explain and --history: leave them out");
+		        "blocks: --tree excludes --by, --explain and --history: leave them out");
 	if (options.blocks.has_event + options.blocks.at_peak + options.history > 1)
 		return gm_error_create(GM_USAGE,
 		        "blocks: --at, --at-peak and --history exclude each other: choose one");
 	bool target = false;
 	enum gm_group_by by = options.blocks.by;
 	if (options.since && by != GM_BY_CATEGORY && by != GM_BY_MODULE && by != GM_BY_SHAPE)
-		return gm_error_create(GM_USAGE,
-		        "blocks: --since compares sums of a process: add --by shape, module or "
-		        "category");
+		return gm_error_create(GM_USAGE, "blocks: --since compares groups of a process: "
+		                                 "add --by shape, module or category");
 	bool here = gm_context_has_target(context);
 	if (by == GM_BY_MODULE && here && (arguments.positional_count || !context->shell))
 		/* of a recording, with its process or core beside it */
@@ -202,7 +196,7 @@ static struct gm_error *run(
 		/* Shapes are an extra: where the process cannot be asked, the blocks are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_blocks_annotate(context, &blocks);
 		if (unknown)
-			gm_put(err, "gpumem: no shapes: %s\n", unknown->message);
+			gm_put(err, "gpumem: shapes are not known: %s\n", unknown->message);
 	}
 	if (options.explain && !arguments.json)
 		error = gm_render_blocks_explained(&blocks, &style, out);
@@ -215,17 +209,20 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_blocks = {
         .name = "blocks",
-        .summary = "what was allocated at an event, biggest first; what used an address",
+        .summary =
+                "the allocated blocks at an event, biggest first; the blocks that used an address",
         .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
                  "[--by=WHAT [--since=FILE] | --tree] [--explain] [--json]\n"
-                 "The blocks that were allocated after an event; without one, at the end of the "
-                 "record. Of\n"
-                 "a process or a core dump: those of now, with what live tensors tell of them.\n"
-                 "--by sums them; the sums add up to what was allocated. By module: a recording "
-                 "knows the classes\n"
-                 "of the modules that were called; with its process or core beside it, what "
-                 "modules keep is told\n"
-                 "by their paths (layers.3.mlp).\n\n"
+                 "Shows the blocks that were allocated after an event; the default is the end of "
+                 "the recording.\n"
+                 "For a process or a core dump: the blocks that are allocated now, described by "
+                 "the live tensors.\n"
+                 "--by groups them; the sums add up to the allocated bytes. By module: a recording "
+                 "has the classes\n"
+                 "of the modules that were called. With its process or core in addition, modules "
+                 "that keep blocks\n"
+                 "are shown by their paths (layers.3.mlp).\n"
+                 "\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by line\n"
                  " Example: gpumem blocks run.gpumem --at-peak --explain\n"
                  " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"

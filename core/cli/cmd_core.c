@@ -22,9 +22,9 @@ struct request {
 };
 
 static const struct argp_option options[] = {
-        {"out", KEY_OUT, "FILE", 0, "-o FILE: where to (core.PID)", 0},
-        {"compress", KEY_COMPRESS, NULL, 0, "write it compressed, as FILE.zst", 0},
-        {"pid", GM_TARGET_PID, "PID", 0, "the process, as the argument PID", 0},
+        {"out", KEY_OUT, "FILE", 0, "-o FILE: the file to write (core.PID)", 0},
+        {"compress", KEY_COMPRESS, NULL, 0, "compresses the core, as FILE.zst", 0},
+        {"pid", GM_TARGET_PID, "PID", 0, "the process, like the argument PID", 0},
         {0},
 };
 
@@ -124,9 +124,9 @@ static struct gm_error *run(
 	if (number <= 0)
 		return gm_error_create(GM_USAGE,
 		        context->shell
-		                ? "core: which process: name it, as in `gpumem core 4711`"
-		                : "no process: the program is not being run: start it with `run` "
-		                  "or attach to it");
+		                ? "core: no process given: name one, as in `gpumem core 4711`"
+		                : "no process: the program is not running: start it with `run` or "
+		                  "attach to it");
 	_cleanup_free_ char *own = default_path(number, request.compress);
 	if (!own)
 		return &gm_error_no_memory;
@@ -141,15 +141,15 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_core = {
         .name = "core",
-        .summary = "writes a lean core dump of a running process, which goes on",
+        .summary = "writes a small core dump of a running process, which continues",
         .usage = "PID [-o FILE] [--compress] [--json]\n"
-                 "Writes what gdb, pystack and gpumem's questions need of a process: its threads "
-                 "and the\n"
-                 "memory that it changed. Left out are device memory, pages that were never "
-                 "touched and\n"
-                 "what is in the libraries on disk. The process stands still meanwhile, does not "
-                 "grow\n"
-                 "and goes on. In gdb it is the program under the debugger.\n"
+                 "Writes the parts of a process that gdb, pystack and gpumem need: its threads and "
+                 "the memory\n"
+                 "that it changed. Device memory, pages that were never touched and unchanged "
+                 "pages of\n"
+                 "libraries are left out. The process is stopped meanwhile, does not grow, and "
+                 "continues\n"
+                 "afterwards. In gdb: writes a core of the program under the debugger.\n"
                  "\n"
                  " Example: gpumem core 4711\n"
                  " Example: gpumem core 4711 -o /big/run.core --compress\n"

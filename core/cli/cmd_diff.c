@@ -8,12 +8,11 @@ extern const struct gm_command gm_command_diff;
 
 static const struct argp_option option_table[] = {
         {"by", KEY_BY, "WHAT", 0,
-                "compare by line, stack, phase, category, operator, module or label (by category "
-                "and "
-                "line)",
+                "compares by line, stack, phase, category, operator, module or label (by category "
+                "and line)",
                 0},
-        {"step", KEY_STEP, "N", 0, "at the peak of step N in each, instead of each one's own peak",
-                0},
+        {"step", KEY_STEP, "N", 0,
+                "compares at the peak of step N, instead of the peak of each run", 0},
         {0},
 };
 
@@ -38,8 +37,8 @@ static struct gm_error *run(
 	if (arguments.help)
 		return NULL;
 	if (arguments.positional_count < 2)
-		return gm_error_create(GM_USAGE, "diff: it compares two recordings or snapshots: "
-		                                 "name both: gpumem diff A B");
+		return gm_error_create(GM_USAGE, "diff: needs two recordings or snapshots: name "
+		                                 "both, as in `gpumem diff A B`");
 	const struct gm_compare_view view = {0};
 	bool equal;
 	gm_try(gm_compare_files(context, &arguments, &options, &view, out, &equal));
@@ -51,12 +50,13 @@ const struct gm_command gm_command_diff = {
         .name = "diff",
         .summary = "two runs side by side: their peaks, by category and line, and their steps",
         .usage = "A B [MORE...] [--by WHAT] [--step N] [--json]\n"
-                 "Compares recordings or snapshots: what was allocated at the peak of each, or "
+                 "Compares recordings or snapshots: the allocated blocks at the peak of each, or "
                  "with\n"
-                 "--step at the peak of that step, and the steps with one another. Of three and "
-                 "more\n"
-                 "(the ranks of a job) the one that stands out is named. Exit status 1: they "
-                 "differ.\n\n"
+                 "--step at the peak of that step, and the steps. With three or more files (the "
+                 "ranks\n"
+                 "of a job), names the one that differs from the others. Exit status 1: they "
+                 "differ.\n"
+                 "\n"
                  " Example: gpumem diff before.gpumem after.gpumem\n"
                  " Example: gpumem diff run.*.gpumem --by category",
         .shell = true,

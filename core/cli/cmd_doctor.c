@@ -30,14 +30,14 @@ static struct gm_error *run_doctor(
 
 const struct gm_command gm_command_doctor = {
         .name = "doctor",
-        .summary = "what was detected, what works and what does not",
+        .summary = "shows what was detected, and which features work",
         .usage = "[--pid PID | --core CORE] [--json]\n"
-                 "Says what of this machine and of a process or a core dump was detected: gdb, "
-                 "devices, CPython, "
-                 "PyTorch, its\n"
-                 "allocator, the CUDA runtime; and which commands therefore work. Without a "
-                 "process, about this\n"
-                 "machine alone.\n\n"
+                 "Shows what was detected on this machine and in a process or a core dump (gdb, "
+                 "devices, CPython,\n"
+                 "PyTorch, its allocator, the CUDA runtime), and which commands work as a result. "
+                 "Without a process,\n"
+                 "it shows only this machine.\n"
+                 "\n"
                  "Example: gpumem doctor --pid 4711\n"
                  "Example: gpumem doctor --core core.4711",
         .shell = true,

@@ -48,8 +48,8 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	if (options.from > options.to)
-		return gm_error_create(GM_USAGE,
-		        "events: --from is behind --to: nothing lies between: exchange them");
+		return gm_error_create(
+		        GM_USAGE, "events: --from is greater than --to: exchange them");
 	const struct gm_style style = {context->columns, context->colors};
 	uint32_t from = (uint32_t)options.from, to = (uint32_t)options.to;
 	return arguments.json ? gm_render_events_json(model, from, to, out)
@@ -58,12 +58,13 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_events = {
         .name = "events",
-        .summary = "the events of a recording, one a line",
+        .summary = "the events of a recording, one per line",
         .usage = "[FILE | --pid PID | --core CORE] [--from=N] [--to=N] [--json]\n"
-                 "Allocations, frees, segments and out-of-memory errors in the order in which they "
-                 "came,\n"
-                 "with the step, the phase and the line of the program. Numbers count from 0.\n"
-                 "Of a process or core: PyTorch's own trace, where it kept one.\n\n"
+                 "Shows allocations, frees, segments and out-of-memory errors in their order, with "
+                 "the step,\n"
+                 "the phase and the line of the program. Events are numbered from 0.\n"
+                 "For a process or core: PyTorch's own trace, if there is one.\n"
+                 "\n"
                  "Example: gpumem events run.gpumem --from 10 --to 20",
         .shell = true,
         .gdb = true,

@@ -98,13 +98,11 @@ static struct gm_error *run(
 	exporter function = options.to ? find_exporter(options.to) : NULL;
 	if (!sqlite && !function)
 		return gm_error_create(GM_USAGE,
-		        "export: %s%s%s: say one of: --to=pytorch, perfetto, folded, sqlite, csv, "
-		        "json",
-		        options.to ? "no form '" : "no form named", options.to ? options.to : "",
-		        options.to ? "'" : "");
+		        "export: %s%s%s: use --to=pytorch, perfetto, folded, sqlite, csv or json",
+		        options.to ? "unknown format '" : "no format given",
+		        options.to ? options.to : "", options.to ? "'" : "");
 	if (!options.out)
-		return gm_error_create(GM_USAGE,
-		        "export: no file named: nothing is written to the terminal: add -o OUT");
+		return gm_error_create(GM_USAGE, "export: no output file given: add -o OUT");
 	error = gm_arguments_take_file(&arguments, context, 0);
 	struct gm_model *model;
 	if (!error)
@@ -113,7 +111,7 @@ static struct gm_error *run(
 		return error;
 	if (same_file(context->log_path, options.out))
 		return gm_error_create(GM_USAGE,
-		        "%s: is the recording itself: it would be lost: name another file",
+		        "%s: this is the recording itself, which would be lost: name another file",
 		        options.out);
 	return sqlite ? gm_export_sqlite(model, options.out)
 	              : write_file(model, function, options.out);
@@ -121,15 +119,14 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_export = {
         .name = "export",
-        .summary = "writes a recording in another tool's form",
+        .summary = "writes a recording in another tool's format",
         .usage = "FILE --to=FORM -o OUT\n"
                  "pytorch: a snapshot for memory_viz and torch.cuda._memory_viz. perfetto: a trace "
-                 "for "
-                 "ui.perfetto.dev\n"
+                 "for ui.perfetto.dev\n"
                  "or chrome://tracing. folded: stacks at the peak for flamegraph.pl or speedscope. "
-                 "sqlite: a "
-                 "database,\n"
-                 "see docs/export.md. csv and json: one event a line.\n\n"
+                 "sqlite: a database,\n"
+                 "see docs/export.md. csv and json: one event per line.\n"
+                 "\n"
                  "Example: gpumem export run.gpumem --to pytorch -o run.pickle",
         .shell = true,
         .gdb = true,

@@ -66,9 +66,8 @@ static struct gm_error *vary(const char *text, struct options *options)
 	}
 	if (!good)
 		return gm_error_create(GM_USAGE,
-		        "fit: --vary %s: not NAME=A..B: give a name and whole numbers, the smaller "
-		        "one "
-		        "first, as in --vary batch=1..512",
+		        "fit: --vary %s: not NAME=A..B: give a name and two whole numbers, the "
+		        "smaller one first, as in --vary batch=1..512",
 		        text);
 	snprintf(options->name, sizeof(options->name), "{%.*s}", (int)length, text);
 	return NULL;
@@ -98,9 +97,9 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			value = i + 1 < argc ? argv[++i] : "";
 		} else {
 			return gm_error_create(GM_USAGE,
-			        "fit: %s: unknown option: the program comes behind --, as in "
-			        "`gpumem fit "
-			        "--vary batch=1..512 -- python train.py --batch {batch}`",
+			        "fit: %s: unknown option: the program comes after --, as in "
+			        "`gpumem fit --vary batch=1..512 -- python train.py --batch "
+			        "{batch}`",
 			        word);
 		}
 		struct gm_error *error = value ? vary(value, options) : NULL;
@@ -108,17 +107,17 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 			return error;
 	}
 	if (!*options->name)
-		return gm_error_create(GM_USAGE, "fit: what to vary is missing: add --vary "
-		                                 "NAME=A..B, as in --vary batch=1..512");
+		return gm_error_create(GM_USAGE,
+		        "fit: --vary is missing: add --vary NAME=A..B, as in --vary batch=1..512");
 	if (!options->program || !options->program[0])
 		return gm_error_create(GM_USAGE,
-		        "fit: no program: it comes behind --, with %s where the value goes",
+		        "fit: no program: add it after --, with %s in place of the value",
 		        options->name);
 	for (char **at = options->program; *at; at++)
 		if (strstr(*at, options->name))
 			return NULL;
 	return gm_error_create(GM_USAGE,
-	        "fit: %s is nowhere in the program's arguments: put it where the value goes, as in "
+	        "fit: %s is not in the program's arguments: put it in place of the value, as in "
 	        "--batch %s",
 	        options->name, options->name);
 }
@@ -219,7 +218,7 @@ static void tail(const char *path, char *text, size_t size)
 /* Indented, so that no line of the program's looks like ours. */
 static void put_tail(const char *text, FILE *err)
 {
-	fputs("gpumem: fit: the program printed at last:\n", err);
+	fputs("gpumem: fit: the program's last lines:\n", err);
 	for (size_t length; *text; text += length + (text[length] == '\n')) {
 		length = strcspn(text, "\n");
 		gm_put(err, "  %.*s\n", (int)length, text);
@@ -292,8 +291,7 @@ static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *r
 		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
 	return gm_error_create(GM_TARGET,
 	        "fit: with %s = %" PRId64
-	        " the program %s, and not for want of device memory: see to "
-	        "that first",
+	        " the program %s, but not because device memory ran out: fix that first",
 	        fitting->options->name, value, how);
 }
 
@@ -325,11 +323,10 @@ static void answer_text(const struct fitting *fitting, const struct gm_fit *fit)
 	        name, fit->largest, device, total,
 	        gm_text_size(best ? best->peak_reserved : 0, reserved));
 	if (fit->largest == fit->to)
-		gm_put(out, "It is the largest that was asked for: more may fit.\n");
+		gm_put(out, "It is the upper end of the range: more may fit.\n");
 	else
 		gm_put(out,
-		        "%u runs, on the assumption that what fits with a value fits with every "
-		        "smaller one.\n",
+		        "%u runs. gpumem assumes that if a value fits, every smaller value fits.\n",
 		        fit->count);
 }
 
@@ -382,13 +379,14 @@ static struct gm_error *run_fit(
 	const char *folder = getenv("TMPDIR");
 	if (snprintf(fitting.folder, sizeof(fitting.folder), "%s/gpumem-fit-XXXXXX",
 	            folder && *folder ? folder : "/tmp") >= (int)sizeof(fitting.folder))
-		return gm_error_create(GM_USAGE, "fit: TMPDIR: its path is too long: name another");
+		return gm_error_create(
+		        GM_USAGE, "fit: TMPDIR: the path is too long: use another folder");
 	error = gm_sim_profile_parse(options.profile, &fitting.device);
 	if (error)
 		return error;
 	if (!mkdtemp(fitting.folder))
 		return gm_error_os(GM_TARGET, errno,
-		        "fit: %s cannot be made: name another folder with TMPDIR", fitting.folder);
+		        "fit: %s cannot be created: use another folder in TMPDIR", fitting.folder);
 	/* Ctrl-C reaches the program too; we go on to tidy up. */
 	struct sigaction ours = {.sa_handler = stop}, interrupt, terminate;
 	sigaction(SIGINT, &ours, &interrupt);
@@ -423,24 +421,24 @@ static struct gm_error *run_fit(
 
 const struct gm_command gm_command_fit = {
         .name = "fit",
-        .summary = "find the largest value that fits a device, by simulation",
+        .summary = "finds the largest value that fits a device, by simulation",
         .usage =
                 "[--sim=PROFILE] --vary NAME=A..B [--json] -- PROG … {NAME} …\n"
-                "Runs a program on a simulated device again and again, with whole numbers from A "
-                "to "
-                "B in the place\n"
-                "of {NAME} in its arguments, and finds by bisection the largest with which it does "
-                "not run out of\n"
-                "memory. A program that fails for another reason stops the search. Its output is "
-                "not shown.\n\n"
+                "Runs a program repeatedly on a simulated device, with whole numbers from A to B "
+                "in place of {NAME} in\n"
+                "its arguments. By bisection it finds the largest number with which the program "
+                "does not run out of\n"
+                "memory. If the program fails for another reason, the search stops. The program's "
+                "output is not shown.\n"
+                "\n"
                 "  --sim=PROFILE     the device (see `gpumem sim list`; default: its first)\n"
-                "  --vary NAME=A..B  what to vary, and its range\n"
-                "  --json            the answer as JSON\n\n"
-                "Exit status: 0 found; 1 not even A fits; 4 the program fails for another "
-                "reason.\n\n"
+                "  --vary NAME=A..B  the name and the range of the value\n"
+                "  --json            prints the answer as JSON\n"
+                "\n"
+                "Exit status: 0 found; 1 not even A fits; 4 the program fails for another reason.\n"
+                "\n"
                 "Example: gpumem fit --sim=a100-40gb --vary batch=1..512 -- python train.py "
-                "--batch "
-                "{batch}",
+                "--batch {batch}",
         .shell = true,
         .streams = true,
         .run = run_fit,

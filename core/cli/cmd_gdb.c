@@ -103,7 +103,7 @@ static struct gm_error *add_program(struct words *words, const char *program)
 	_cleanup_free_ char *path = find_program(program);
 	if (!path)
 		return gm_error_create(GM_TARGET,
-		        "%s: there is no such program: check the name, or give its path", program);
+		        "%s: no such program: check the name, or give its path", program);
 	char line[SHEBANG_MAX] = "";
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	size_t length = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
@@ -128,7 +128,7 @@ static struct gm_error *add_program(struct words *words, const char *program)
 	_cleanup_free_ char *found = find_program(interpreter);
 	if (!found)
 		return gm_error_create(GM_TARGET,
-		        "%s: its first line names %s, which is not there: run it with its "
+		        "%s: its first line names %s, which does not exist: run it with its "
 		        "interpreter",
 		        program, interpreter);
 	add(words, found);
@@ -244,9 +244,8 @@ static struct gm_error *find_debugger(const struct options *options, char **ret_
 	                                           : "gdb";
 	char *path = find_program(debugger);
 	if (!path && named)
-		return gm_error_create(GM_TARGET,
-		        "%s: there is no such program: name a gdb with %s", debugger,
-		        options->gdb ? "--gdb" : "GPUMEM_GDB");
+		return gm_error_create(GM_TARGET, "%s: no such program: name a gdb with %s",
+		        debugger, options->gdb ? "--gdb" : "GPUMEM_GDB");
 	if (!path)
 		return gm_error_create(GM_TARGET,
 		        "%s: not found on the PATH: install it (Debian: apt-get install %s)",
@@ -263,7 +262,7 @@ static struct gm_error *build(
 	_cleanup_free_ char *plugin = beside_us((const char *const[]){
 	        "../share/gpumem/gdb/gpumem-gdb.py", "../../gdb/gpumem-gdb.py", NULL});
 	if (!plugin)
-		return gm_error_create(GM_INTERNAL, "gdb's plugin gpumem-gdb.py is missing beside "
+		return gm_error_create(GM_INTERNAL, "gdb's plugin gpumem-gdb.py is not next to "
 		                                    "this program: install gpumem again");
 	_cleanup_free_ char *library = beside_us((const char *const[]){"../lib/libgpumem.so.0",
 	        "../lib/x86_64-linux-gnu/libgpumem.so.0", "../lib64/libgpumem.so.0", NULL});
@@ -320,15 +319,18 @@ static struct gm_error *run_gdb(
 
 const struct gm_command gm_command_gdb = {
         .name = "gdb",
-        .summary = "start gdb or cuda-gdb with gpumem's commands loaded",
+        .summary = "starts gdb or cuda-gdb with gpumem's commands loaded",
         .usage = "[--sim[=PROFILE]] [--cuda-gdb] [--gdb PATH] [GDB OPTIONS] -- PROG ARGS\n"
-                 "Starts the debugger on a program, with the gpumem commands in it.\n\n"
+                 "Starts the debugger on a program, with the gpumem commands loaded.\n"
+                 "\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU\n"
                  "  --cuda-gdb       cuda-gdb instead of gdb\n"
-                 "  --gdb PATH       this gdb (also: $GPUMEM_GDB)\n\n"
+                 "  --gdb PATH       uses this gdb (also: $GPUMEM_GDB)\n"
+                 "\n"
                  "All other options are gdb's own: `-p PID` attaches, `-batch -ex COMMAND` runs "
-                 "commands.\n\n"
+                 "commands.\n"
+                 "\n"
                  "Example: gpumem gdb --sim -ex 'gpumem record' -ex run -- python train.py",
         .shell = true,
         .streams = true,

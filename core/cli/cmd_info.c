@@ -43,9 +43,8 @@ static struct gm_error *run(
 		const struct gm_compare_view view = {.files_only = true};
 		if (context->shell && (context->core_path || context->pid > 0))
 			return gm_error_create(GM_USAGE,
-			        "%s: several FILEs and a process or core: one question is about "
-			        "one "
-			        "kind of them: leave one out",
+			        "%s: both several FILEs and a process or core were given: leave "
+			        "one out",
 			        arguments.positional[0]);
 		return gm_compare_files(context, &arguments, &by_line, &view, out, NULL);
 	}
@@ -63,18 +62,18 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_info = {
         .name = "info",
-        .summary = "devices, allocated and reserved bytes, peaks, completeness: of a recording, "
+        .summary = "devices, allocated and reserved bytes, peaks and completeness of a recording, "
                    "process or core",
-        .usage =
-                "[FILE... | --pid PID | --core CORE] [--json]\n"
-                "What a recording holds, and how complete it is; of a process or a core dump, with "
-                "nothing\n"
-                "recorded, what PyTorch's allocator says of itself. In gdb the session's own "
-                "recording is\n"
-                "meant, else the program that stands there.\n\n"
-                " Example: gpumem info run.gpumem\n"
-                " Example: gpumem info run.*.gpumem\n"
-                " Example: gpumem info --pid 4711",
+        .usage = "[FILE... | --pid PID | --core CORE] [--json]\n"
+                 "Shows the contents of a recording, and how complete it is. For a process or a "
+                 "core dump without\n"
+                 "a recording, it shows the figures of PyTorch's allocator. In gdb the default is "
+                 "the session's\n"
+                 "own recording, or else the current program.\n"
+                 "\n"
+                 " Example: gpumem info run.gpumem\n"
+                 " Example: gpumem info run.*.gpumem\n"
+                 " Example: gpumem info --pid 4711",
         .shell = true,
         .gdb = true,
         .run = run,

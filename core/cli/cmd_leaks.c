@@ -48,7 +48,7 @@ static struct gm_error *run(
 		/* Who holds them is an extra: where the process cannot be asked, the lines are the answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_leaks_holders(context, &answer);
 		if (unknown)
-			gm_put(err, "gpumem: no holders: %s\n", unknown->message);
+			gm_put(err, "gpumem: holders are not known: %s\n", unknown->message);
 	}
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_leaks_json(&answer, out)
@@ -60,18 +60,18 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_leaks = {
         .name = "leaks",
-        .summary = "lines whose blocks pile up step over step, and who holds them",
+        .summary = "lines whose blocks accumulate from step to step, and what holds them",
         .usage = "[FILE | CORE] [--pid PID | --core CORE] [--json]\n"
-                 "Lines that leave more memory behind with each step. The first step and the last "
-                 "one are not\n"
-                 "looked at: the first makes what all use, and the next may free what the last "
-                 "made.\n"
-                 "Of a live process (in gdb: the one there) or a core, the variable that holds "
-                 "each line's\n"
-                 "oldest block is told too. Without FILE the process's own recording is read "
+                 "Shows lines whose allocated memory grows with each step. It ignores the first "
+                 "step, which allocates\n"
+                 "what all steps use, and the last one, whose blocks the next step may free.\n"
+                 "For a live process (in gdb: the current one) or a core, it also shows the "
+                 "variable that holds\n"
+                 "each line's oldest block. Without FILE it reads the process's own recording "
                  "(`gpumem run`,\n"
-                 "`gpumem attach`), else PyTorch's trace in it.\n"
-                 "Exit status 1: some were found.\n\n"
+                 "`gpumem attach`), or else PyTorch's trace in the process.\n"
+                 "Exit status 1: some were found.\n"
+                 "\n"
                  " Example: gpumem leaks run.gpumem\n"
                  " Example: gpumem leaks --pid 4711\n"
                  " Example: gpumem leaks core.4711\n"

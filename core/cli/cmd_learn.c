@@ -14,7 +14,8 @@ extern const struct gm_command gm_command_learn;
 
 enum { OUT = 'o' };
 static const struct argp_option options[] = {
-        {"output", OUT, "FILE", 0, "write the layouts there, for --layouts on another machine", 0},
+        {"output", OUT, "FILE", 0, "writes the layouts to FILE, for --layouts on another machine",
+                0},
         {0},
 };
 
@@ -38,13 +39,13 @@ static struct gm_error *show(
 		                             path != NULL),
 		        false, out);
 	gm_put(out,
-	        "learned the layouts of PyTorch %s in %.1f s: %zu fields, proved on the live "
+	        "learned the layouts of PyTorch %s in %.1f s: %zu fields, verified on the live "
 	        "objects of a probe\n",
 	        learned->builds.version, result->seconds, known);
 	for (const char *line = result->missing; line && *line; line = strchr(line, '\n') + 1)
 		gm_put(out, "not found: %.*s\n", (int)strcspn(line, "\n"), line);
 	if (path)
-		gm_put(out, "kept in %s\n", path);
+		gm_put(out, "saved in %s\n", path);
 	return NULL;
 }
 
@@ -67,12 +68,11 @@ static struct gm_error *learn_python(const struct gm_learn_options *of, bool jso
 		gm_python_learned_keep(own);
 	if (!json)
 		gm_put(out,
-		        "learned the layouts of CPython %s in %.1f s, proved on the live objects "
-		        "of a "
-		        "probe\n",
+		        "learned the layouts of CPython %s in %.1f s, verified on the live objects "
+		        "of a probe\n",
 		        ret_result->version, ret_result->seconds);
 	if (error && !json)
-		gm_put(out, "not kept: %s\n", error->message);
+		gm_put(out, "not saved: %s\n", error->message);
 	return NULL;
 }
 
@@ -101,8 +101,8 @@ static struct gm_error *run(
 		return NULL;
 	if (arguments.positional_count != 1)
 		return gm_error_create(GM_USAGE,
-		        "learn: which Python: give the interpreter that has the PyTorch, "
-		        "as `gpumem learn .venv/bin/python`");
+		        "learn: no Python given: name the interpreter that has the "
+		        "PyTorch, as in `gpumem learn .venv/bin/python`");
 	struct gm_learn_result result;
 	struct gm_learn_python_result python;
 	const struct gm_learn_options of = {.python = arguments.positional[0]};
@@ -125,18 +125,17 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_learn = {
         .name = "learn",
-        .summary = "find and prove the object layouts of a PyTorch that gpumem does not know",
+        .summary = "finds and verifies the object layouts of a PyTorch that gpumem does not know",
         .usage = "PYTHON [-o FILE] [--json]\n"
-                 "Starts PYTHON, the interpreter that has the PyTorch, on the simulated device, "
-                 "finds where its\n"
-                 "objects have their fields, and proves it: seconds, once for each build. "
-                 "Questions about a process\n"
-                 "do so by themselves; --no-learn or GPUMEM_NO_LEARN=1 keeps them from it. For a "
+                 "Starts PYTHON, the interpreter that has the PyTorch, on the simulated device. "
+                 "Finds the offsets of\n"
+                 "its objects' fields, and verifies them. This takes seconds, once for each build. "
+                 "Questions about a\n"
+                 "process do it automatically; --no-learn or GPUMEM_NO_LEARN=1 prevents it. For a "
                  "core from another\n"
-                 "machine: learn there with -o FILE, and name the file with --layouts FILE here.\n"
+                 "machine: learn there with -o FILE, and name the file here with --layouts FILE.\n"
                  "\n"
-                 "  -o FILE   write the layouts to FILE; else they are kept in "
-                 "~/.cache/gpumem/layouts/\n"
+                 "  -o FILE   writes the layouts to FILE; the default is ~/.cache/gpumem/layouts/\n"
                  "\n"
                  " Example: gpumem learn .venv/bin/python\n"
                  " Example: gpumem learn /opt/train/bin/python -o train.layouts",

@@ -23,10 +23,10 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-        {"text", KEY_TEXT, NULL, 0, "FILE, or what is typed (-), is text with PyTorch's messages",
+        {"text", KEY_TEXT, NULL, 0, "FILE, or standard input (-), is text with PyTorch's messages",
                 0},
-        {"at", KEY_AT, "EVENT", 0, "the oom event of that number (the last one)", 0},
-        {"device", KEY_DEVICE, "N", 0, "the device (that of the error)", 0},
+        {"at", KEY_AT, "EVENT", 0, "the oom event with this number (the last one)", 0},
+        {"device", KEY_DEVICE, "N", 0, "the device (the one of the error)", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -96,14 +96,14 @@ static struct gm_error *no_message(const char *path, const char *text, size_t le
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (memmem(text, length, others[i], strlen(others[i])))
 			return gm_error_create(GM_NEGATIVE,
-			        "%s: no message of PyTorch's allocator, but \"%s\": a call of CUDA "
-			        "itself failed, outside the allocator (a context, a library's "
+			        "%s: contains no message of PyTorch's allocator, but \"%s\": a "
+			        "CUDA call failed outside the allocator (a context, a library's "
 			        "workspace, or a kernel): other processes or libraries fill the "
-			        "device: look with nvidia-smi",
+			        "device: check with nvidia-smi",
 			        path, others[i]);
 	return gm_error_create(GM_NEGATIVE,
-	        "%s: no out-of-memory message of PyTorch is in it: they read \"... out of memory. "
-	        "Tried to allocate ...\"",
+	        "%s: contains no out-of-memory message of PyTorch: they look like \"... out of "
+	        "memory. Tried to allocate ...\"",
 	        path);
 }
 
@@ -193,16 +193,15 @@ static struct gm_error *run(
 		return NULL;
 	if (options.text) {
 		if (!context->shell && !arguments.positional_count)
-			return gm_error_create(GM_USAGE,
-			        "oom: --text: there is no standard input in gdb: name a FILE");
+			return gm_error_create(
+			        GM_USAGE, "oom: --text: gdb has no standard input: name a FILE");
 		return explain_text(arguments.positional_count ? arguments.positional[0] : NULL,
 		        arguments.json, &style, out);
 	}
 	bool file = arguments.positional_count > 0;
 	gm_try(gm_target_take_file(&arguments, context, 0, &target));
 	if (target && options.has_event)
-		return gm_error_create(GM_TARGET, "oom: --at is about a recording: nothing was "
-		                                  "recorded: leave it out");
+		return gm_error_create(GM_TARGET, "oom: --at needs a recording: leave it out");
 	struct gm_oom oom;
 	gm_try(ask(context, &options, file, &target, &oom));
 	struct gm_error *error = show(context, &oom, target, arguments.json, &style, out);
@@ -212,25 +211,23 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_oom = {
         .name = "oom",
-        .summary =
-                "why PyTorch ran out of memory: the verdict, who fills the device, what would do",
-        .usage =
-                "[FILE | CORE | --pid PID | --core CORE] [--at=EVENT] [--json]\n"
-                "       gpumem oom --text [FILE | -] [--json]\n"
-                "Of a core dump or a process in which PyTorch ran out of memory (nothing needs to "
-                "be "
-                "recorded),\n"
-                "of a recording or a snapshot with an oom event, or of the error's text. The "
-                "verdict is\n"
-                "capacity (too little memory), fragmentation (enough, in pieces), pending (let go, "
-                "and waiting\n"
-                "for a stream) or outside (held by others than PyTorch), with the arithmetic that "
-                "shows it.\n"
-                "--text finds PyTorch's messages in a pasted error or a log of many ranks.\n"
-                "\n"
-                " Example: gpumem oom core.4711\n"
-                " Example: gpumem oom --pid 4711\n"
-                " Example: gpumem oom --text train.log",
+        .summary = "why PyTorch ran out of memory: the verdict, what fills the device, what would "
+                   "be enough",
+        .usage = "[FILE | CORE | --pid PID | --core CORE] [--at=EVENT] [--json]\n"
+                 "       gpumem oom --text [FILE | -] [--json]\n"
+                 "Explains an out-of-memory error from a core dump or a process (no recording is "
+                 "needed), from a\n"
+                 "recording or a snapshot with an oom event, or from the error's text. The verdict "
+                 "is capacity (too\n"
+                 "little memory), fragmentation (enough, but not in one piece), pending (released, "
+                 "but waiting for\n"
+                 "a stream) or outside (held by others than PyTorch), with the calculation that "
+                 "proves it.\n"
+                 "--text finds PyTorch's messages in a pasted error or in a log of many ranks.\n"
+                 "\n"
+                 " Example: gpumem oom core.4711\n"
+                 " Example: gpumem oom --pid 4711\n"
+                 " Example: gpumem oom --text train.log",
         .shell = true,
         .gdb = true,
         .run = run,

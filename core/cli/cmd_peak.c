@@ -15,11 +15,11 @@ struct input {
 enum { KEY_DEVICE = 0x1101, KEY_BY, KEY_TREE };
 
 static const struct argp_option option_table[] = {
-        {"device", KEY_DEVICE, "N", 0, "of this CUDA device instead of the first with events", 0},
+        {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
         {"by", KEY_BY, "WHAT", 0,
-                "sums by line (else), stack, phase, category, operator, module or label", 0},
+                "groups by line (default), stack, phase, category, operator, module or label", 0},
         {"tree", KEY_TREE, NULL, 0,
-                "the calls that led to the allocations, with the bytes below each", 0},
+                "the calls that led to the allocations, with the bytes below each call", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -52,7 +52,7 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	if (arguments.positional_count > 1 && options.blocks.tree)
-		return gm_error_create(GM_USAGE, "peak: --tree tells one FILE: name one");
+		return gm_error_create(GM_USAGE, "peak: --tree takes one FILE: name one");
 	if (arguments.positional_count > 1) {
 		const struct gm_compare_options by = {.by = options.blocks.by};
 		const struct gm_compare_view view = {.all = true};
@@ -89,23 +89,22 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_peak = {
         .name = "peak",
-        .summary = "what makes the peak",
+        .summary = "what makes up the peak",
         .usage = "[FILE...] [--pid PID | --core CORE] [--by WHAT | --tree] [--device N] [--json]\n"
-                 "What was allocated where the allocated bytes first reached their greatest sum, "
-                 "by the\n"
-                 "lines that allocated it, and the next peak: of the passes through the model, or "
-                 "of the\n"
-                 "optimizer. Where a library works under a line that holds a quarter "
-                 "or more\n"
-                 "(a trainer, an inference server), its blocks are told by the library's own "
-                 "lines, those of the\n"
-                 "package that works with modules: model.py:9 in Net.forward ← train.py:7; --tree "
-                 "tells all calls.\n"
-                 "Several files, as of ranks, are told side by side. By module: the classes of\n"
-                 "the modules that were called. With --pid or --core, beside FILE or alone, the "
-                 "sums by module\n"
-                 "are told too, by the paths of those that keep a block now "
-                 "(layers.3.mlp).\n\n"
+                 "Shows the blocks that were allocated when the allocated bytes first reached "
+                 "their maximum, by the\n"
+                 "lines that allocated them, and the next peak: the model's or the optimizer's. If "
+                 "one line holds a\n"
+                 "quarter or more because a library works under it (a trainer, an inference "
+                 "server), its blocks are\n"
+                 "shown by the library's own lines, those of the package that works with modules:\n"
+                 "model.py:9 in Net.forward ← train.py:7; --tree shows all calls.\n"
+                 "Several files, such as those of ranks, are shown side by side. By module: the "
+                 "classes of\n"
+                 "the modules that were called. With --pid or --core, with or without FILE, it "
+                 "also shows the sums\n"
+                 "by the paths of the modules that keep a block now (layers.3.mlp).\n"
+                 "\n"
                  " Example: gpumem peak run.gpumem\n"
                  " Example: gpumem peak run.gpumem --by module\n"
                  " Example: gpumem peak run.gpumem --tree\n"

@@ -14,7 +14,7 @@ enum { KEY_STEP = 0x1001 };
 extern const struct gm_command gm_command_phases;
 
 static const struct argp_option option_table[] = {
-        {"step", KEY_STEP, "N", 0, "the phases of this step only", 0},
+        {"step", KEY_STEP, "N", 0, "only the phases of this step", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -53,13 +53,13 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_phases = {
         .name = "phases",
-        .summary = "what forward, backward, the optimizer and the rest allocate",
-        .usage =
-                "[FILE | --pid PID | --core CORE] [--step=N] [--json]\n"
-                "One line for each phase: init, data, forward, recompute, backward, optimizer, "
-                "zero_grad,\n"
-                "evaluation, prefill, decode, other. Phases are found from the recorded stacks.\n\n"
-                "Example: gpumem phases run.gpumem --step 2",
+        .summary = "what forward, backward, the optimizer and the other phases allocate",
+        .usage = "[FILE | --pid PID | --core CORE] [--step=N] [--json]\n"
+                 "Shows one line for each phase: init, data, forward, recompute, backward, "
+                 "optimizer, zero_grad,\n"
+                 "evaluation, prefill, decode, other. It finds phases from the recorded stacks.\n"
+                 "\n"
+                 "Example: gpumem phases run.gpumem --step 2",
         .shell = true,
         .gdb = true,
         .run = run,

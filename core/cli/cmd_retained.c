@@ -12,11 +12,11 @@ static const struct argp_option options[] = {
         GM_TARGET_OPTIONS,
         {"depth", OPTION_DEPTH, "N", 0, "levels of parts to show (3; with --json all)", 0},
         {"min", OPTION_MIN, "BYTES", 0,
-                "parts smaller than this are shown as one (1/200 of all; with --json none)", 0},
+                "combines parts smaller than this (1/200 of all; with --json none)", 0},
         {"cpu", OPTION_HOST, 0, 0, "tensors in host memory, instead of a device's", 0},
-        {"save", OPTION_SAVE, "FILE", 0, "keep the answer in FILE too, for --diff", 0},
+        {"save", OPTION_SAVE, "FILE", 0, "also saves the answer in FILE, for --diff", 0},
         {"diff", OPTION_DIFF, "FILE", 0,
-                "what changed since FILE was saved (with AFTER: until that one was)", 0},
+                "the changes since FILE was saved (with AFTER: until AFTER was saved)", 0},
         {0},
 };
 
@@ -78,8 +78,8 @@ static struct gm_error *compare_files(
 	struct gm_retained after;
 	if (!input->diff)
 		return gm_error_create(GM_USAGE,
-		        "retained: '%s' is no core dump: a saved answer is taken with --diff only: "
-		        "name a process or core with --pid PID or --core CORE",
+		        "retained: '%s' is not a core dump: a saved answer needs --diff: name a "
+		        "process or core with --pid PID or --core CORE",
 		        arguments->positional[0]);
 	gm_try(gm_retained_load(arguments->positional[0], &after));
 	struct gm_error *error = show_diff(input, &after, arguments, out);
@@ -121,18 +121,19 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_retained = {
         .name = "retained",
-        .summary = "which variable, if it went away, would free how much",
+        .summary = "how much memory each variable keeps alive",
         .usage =
                 "[CORE | --pid PID | --core CORE] [--depth N] [--min BYTES] [--cpu] [--save FILE]\n"
                 "       gpumem retained --diff BEFORE [AFTER | --pid PID | --core CORE] [--json]\n"
-                "Tells of all device memory which variable alone keeps it: locals of running "
-                "functions,\n"
-                "globals, and within them the parts that a user would name: an optimizer's state, "
-                "a\n"
-                "module's parameters, the items of a list, what autograd saved for backward. What "
-                "several\n"
-                "variables share is listed by who shares it. The sum is what the allocator calls\n"
-                "allocated; what nothing was found to hold is said to be unknown.\n"
+                "Divides all device memory among the variables that alone keep it: locals of "
+                "running functions\n"
+                "and globals. Within them it shows the parts that a user would name: an "
+                "optimizer's state, a\n"
+                "module's parameters, the items of a list, tensors that autograd saved for "
+                "backward. Memory that\n"
+                "several variables share is listed separately, with their names. The sum equals "
+                "the allocator's\n"
+                "allocated bytes. Memory without a known holder is called unknown.\n"
                 "\n"
                 " Example: gpumem retained --pid 4711\n"
                 " Example: gpumem retained core.4711 --depth 5 --min 1000000\n"

@@ -40,8 +40,8 @@ static struct gm_error *value_of(
 		*ret = word + length + 1;
 	} else if (!word[length]) {
 		if (*index + 1 >= argc || strcmp(argv[*index + 1], "--") == 0)
-			return gm_error_create(GM_USAGE,
-			        "run: %s: its value is missing: see `gpumem run --help`", name);
+			return gm_error_create(
+			        GM_USAGE, "run: %s: needs a value: see `gpumem run --help`", name);
 		*ret = argv[++*index];
 	}
 	return NULL;
@@ -77,7 +77,7 @@ static struct gm_error *option_with_value(
 	}
 	return gm_error_create(GM_USAGE,
 	        "run: %s: unknown option: see `gpumem run --help`; the program's own options come "
-	        "behind its name",
+	        "after its name",
 	        word);
 }
 
@@ -111,37 +111,34 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 		        GM_USAGE, "run: no program: type `gpumem run --sim -- python train.py`");
 	const struct gm_run_record *record = &options->record;
 	if (options->no_record && record->out)
-		return gm_error_create(
-		        GM_USAGE, "run: --no-record and -o %s: one of them", record->out);
+		return gm_error_create(GM_USAGE,
+		        "run: --no-record and -o %s exclude each other: choose one", record->out);
 	if (record->on_oom && strcmp(record->on_oom, "stop") != 0 &&
 	        strcmp(record->on_oom, "core") != 0 && strcmp(record->on_oom, "none") != 0)
 		return gm_error_create(
-		        GM_USAGE, "run: --on-oom %s: it takes core, stop or none", record->on_oom);
+		        GM_USAGE, "run: --on-oom %s: use core, stop or none", record->on_oom);
 	if (record->keep && !record->max_size)
 		return gm_error_create(GM_USAGE,
-		        "run: --keep %s: of a recording without --max-size all is kept: add that, "
-		        "or leave --keep out",
+		        "run: --keep %s: needs --max-size: add it, or leave --keep out",
 		        record->keep);
 	if (record->keep && strcmp(record->keep, "newest") != 0 &&
 	        strcmp(record->keep, "oldest") != 0)
 		return gm_error_create(
-		        GM_USAGE, "run: --keep %s: it takes newest or oldest", record->keep);
+		        GM_USAGE, "run: --keep %s: use newest or oldest", record->keep);
 	if (options->no_record &&
 	        (record->devices || record->stacks || record->max_size || record->on_oom))
-		return gm_error_create(GM_USAGE,
-		        "run: --devices, --stacks, --max-size, --on-oom: they are "
-		        "about a recording: leave --no-record out");
+		return gm_error_create(GM_USAGE, "run: --devices, --stacks, --max-size, --on-oom: "
+		                                 "they need a recording: leave --no-record out");
 	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
 		return gm_error_create(GM_USAGE,
-		        "run: --compute-below, --overflow-at: they are the simulated device's: add "
-		        "--sim, or leave them out");
+		        "run: --compute-below, --overflow-at: they need the simulated "
+		        "device: add --sim, or leave them out");
 	if ((options->launch.rank || options->launch.world) && !options->sim)
-		return gm_error_create(GM_USAGE,
-		        "run: --rank, --world: the other ranks are the simulated device's: add "
-		        "--sim, or leave them out");
+		return gm_error_create(GM_USAGE, "run: --rank, --world: they need the simulated "
+		                                 "device: add --sim, or leave them out");
 	if (options->launch.json && !options->sim)
-		return gm_error_create(GM_USAGE, "run: --json: the account is the simulated "
-		                                 "device's: add --sim, or leave --json out");
+		return gm_error_create(GM_USAGE,
+		        "run: --json: needs the simulated device: add --sim, or leave --json out");
 	return NULL;
 }
 
@@ -172,9 +169,8 @@ static struct gm_error *run_program(
 	}
 	if ((options.sim || !options.no_record) && gm_program_is_of_musl(argv[options.program])) {
 		gm_put(err,
-		        "gpumem: nothing is recorded or simulated: %s is of musl, and what would "
-		        "be "
-		        "loaded into it needs glibc (PyTorch does, too): it runs as it is\n",
+		        "gpumem: nothing is recorded or simulated: %s is linked with musl, and "
+		        "gpumem's libraries need glibc (PyTorch does, too): it runs unchanged\n",
 		        argv[options.program]);
 		options.sim = false;
 		options.no_record = true;
@@ -218,56 +214,54 @@ static struct gm_error *run_program(
 	execvp(name, &argv[options.program]);
 	int code = errno;
 	if (code == ENOENT)
-		return gm_error_create(GM_TARGET,
-		        "%s: there is no such program: check the name, or give its path", name);
+		return gm_error_create(
+		        GM_TARGET, "%s: no such program: check the name, or give its path", name);
 	return gm_error_os(GM_TARGET, code, "%s: cannot be started", name);
 }
 
 const struct gm_command gm_command_run = {
         .name = "run",
-        .summary = "run a program and record it, on a simulated CUDA device where asked",
+        .summary = "runs a program and records it, optionally on a simulated CUDA device",
         .usage = "[-o FILE] [--devices cuda,cpu] [--stacks python,native] [--max-size SIZE [--keep "
-                 "newest|oldest]] "
-                 "[--on-oom stop|core|none] [--no-record] "
-                 "[--sim[=PROFILE]] [--json FILE] [--compute-below BYTES] [--overflow-at STEP] "
-                 "[--rank R --world "
-                 "W] -- PROG ARGS\n"
+                 "newest|oldest]] [--on-oom stop|core|none] [--no-record] [--sim[=PROFILE]] "
+                 "[--json FILE] [--compute-below BYTES] [--overflow-at STEP] [--rank R --world W] "
+                 "-- PROG ARGS\n"
                  "Runs a program and records every allocation of PyTorch with its stacks, from "
-                 "within; its\n"
-                 "streams, exit status and signals are its own.\n\n"
-                 "  -o FILE          the recording, else gpumem-PID.gpumem here, one for each "
-                 "process that "
-                 "allocates: all\n"
-                 "                   that takes a recording reads it, also while the program runs "
-                 "and after it was\n"
+                 "inside the program.\n"
+                 "The program's streams, exit status and signals do not change.\n"
+                 "\n"
+                 "  -o FILE          the recording (default: gpumem-PID.gpumem in the current "
+                 "folder, for each process\n"
+                 "                   that allocates). Questions can read it while the program "
+                 "runs, and after it was\n"
                  "                   killed. %r in the name is the rank, %p the process id; "
-                 "further processes have "
-                 "FILE.PID\n"
+                 "further processes write FILE.PID\n"
                  "  --devices LIST   cuda (default), cpu, or cuda,cpu\n"
                  "  --stacks LIST    python,native (default), one of them, or none\n"
-                 "  --on-oom stop|core|none  where a device runs out of memory: stop the program "
+                 "  --on-oom stop|core|none  when a device runs out of memory: stop the program "
                  "there, for gdb or\n"
                  "                   `gpumem oom --pid`; or write a core of it, core.PID\n"
-                 "  --max-size SIZE  of each process's file, from 5MiB on: the oldest events make "
-                 "way for new ones,\n"
-                 "                   and it says so; with --keep oldest recording stops there\n"
+                 "  --max-size SIZE  the maximum size of each process's file, from 5MiB on: the "
+                 "oldest events are\n"
+                 "                   dropped, and `info` says so; with --keep oldest the recording "
+                 "stops there\n"
                  "  --no-record      records nothing (GPUMEM_NO_RECORD=1: nothing without -o)\n"
-                 "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
-                 "GPU; at exit an\n"
+                 "  --sim[=PROFILE]  runs on a simulated CUDA device (see `gpumem sim list`), "
+                 "without a GPU; at exit an\n"
                  "                   account of its memory goes to stderr (GPUMEM_SIM_QUIET=1: "
                  "none)\n"
                  "  --json FILE      the account as JSON, a line for each process that used the "
                  "device\n"
-                 "  --compute-below BYTES  kernels that decide control flow are computed where "
-                 "they touch no more\n"
-                 "                   memory than this (default 64KiB; 0: none)\n"
+                 "  --compute-below BYTES  computes kernels that decide control flow if they touch "
+                 "no more memory\n"
+                 "                   than this (default 64KiB; 0: none)\n"
                  "  --overflow-at STEP[,STEP]  the gradients of these steps (from 1) overflow, as "
                  "GradScaler sees them\n"
-                 "  --rank R --world W  as rank R of W whose other ranks are not there: they are "
-                 "taken to do the\n"
+                 "  --rank R --world W  runs as rank R of W. The other ranks do not exist and are "
+                 "assumed to do the\n"
                  "                   same (docs/distributed.md); RANK, WORLD_SIZE, MASTER_ADDR... "
-                 "are "
-                 "set\n\n"
+                 "are set\n"
+                 "\n"
                  "Example: gpumem run -o run.gpumem -- python train.py; gpumem peak run.gpumem",
         .shell = true,
         .streams = true,

@@ -17,11 +17,11 @@ enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_REQUEST, KEY_STREAM, KEY_DEVICE };
 
 static const struct argp_option option_table[] = {
         {"request", KEY_REQUEST, "SIZE", 0,
-                "what would become of a request of so many bytes (64MiB)", 0},
-        {"stream", KEY_STREAM, "N", 0, "… on this stream (the default one)", 0},
+                "whether a request of so many bytes would succeed (64MiB)", 0},
+        {"stream", KEY_STREAM, "N", 0, "the stream of the request (the default one)", 0},
         {"device", KEY_DEVICE, "N", 0, "the device (the first with memory)", 0},
-        {"at", KEY_AT, "EVENT", 0, "as they were after this event of a recording", 0},
-        {"at-peak", KEY_AT_PEAK, NULL, 0, "as they were at the peak of a recording", 0},
+        {"at", KEY_AT, "EVENT", 0, "the segments after this event of a recording", 0},
+        {"at-peak", KEY_AT_PEAK, NULL, 0, "the segments at the peak of a recording", 0},
         GM_TARGET_OPTIONS,
         {0},
 };
@@ -59,8 +59,8 @@ static struct gm_error *look(struct gm_context *context, const struct options *o
 	if (target) {
 		if (options->has_event || options->at_peak)
 			return gm_error_create(GM_TARGET,
-			        "segments: --at and --at-peak are about the past: nothing was "
-			        "recorded: leave them out, or record the program");
+			        "segments: --at and --at-peak need a recording: leave "
+			        "them out, or record the program");
 		return gm_memory_now(context, options->device, ret_memory);
 	}
 	uint32_t event = options->has_event ? (uint32_t)options->event : GM_NO_EVENT;
@@ -104,16 +104,16 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_segments = {
         .name = "segments",
-        .summary =
-                "what PyTorch got from CUDA: each segment, its free pieces, what blocks a request",
+        .summary = "the memory that PyTorch got from CUDA: segments, their free parts, why a "
+                   "request would fail",
         .usage = "[FILE | --pid PID | --core CORE] [--request=SIZE] [--at=EVENT | --at-peak] "
                  "[--json]\n"
-                 "The allocator cuts segments into blocks; what is free between them serves only "
-                 "requests of\n"
-                 "its stream and size. --request tells of one of a given size which hole it would "
-                 "get, or\n"
-                 "what keeps it from each. Of a process or a core dump nothing needs to be "
-                 "recorded.\n\n"
+                 "The allocator divides segments into blocks. A free part between blocks serves "
+                 "only requests of\n"
+                 "its stream and size. --request shows which free part a request of a given size "
+                 "would get, or why\n"
+                 "it fits none. A process or a core dump needs no recording.\n"
+                 "\n"
                  " Example: gpumem segments --pid 4711 --request 512MiB\n"
                  " Example: gpumem segments run.gpumem --at-peak",
         .shell = true,

@@ -28,8 +28,9 @@ static void list_text(FILE *out)
 		gm_put(out, "%-12s %-24s %6.2f GiB %6.0f MiB %4d %2d.%d\n", p->name, p->device_name,
 		        (double)p->memory / (1 << 30), (double)p->context / (1 << 20),
 		        attribute(p, MULTIPROCESSORS), attribute(p, MAJOR), attribute(p, MINOR));
-	gm_put(out, "\nA size such as 24GiB is the first of them with that memory; PROFILExN is N "
-	            "devices.\n");
+	gm_put(out, "\n"
+	            "A size such as 24GiB means the first profile with that memory; PROFILExN "
+	            "means N devices.\n");
 }
 
 static struct gm_error *list_json(FILE *out)
@@ -55,8 +56,7 @@ static struct gm_error *run_sim(
 	if (error || arguments.help)
 		return error;
 	if (arguments.positional_count != 1 || strcmp(arguments.positional[0], "list") != 0)
-		return gm_error_create(
-		        GM_USAGE, "sim: what to do is missing: type `gpumem sim list`");
+		return gm_error_create(GM_USAGE, "sim: no action given: type `gpumem sim list`");
 	if (arguments.json)
 		return list_json(out);
 	list_text(out);
@@ -65,7 +65,7 @@ static struct gm_error *run_sim(
 
 const struct gm_command gm_command_sim = {
         .name = "sim",
-        .summary = "list the simulated CUDA devices",
+        .summary = "lists the simulated CUDA devices",
         .usage = "list [--json]\n"
                  "Prints the simulated devices' profiles, for `gpumem run --sim=PROFILE` and "
                  "`gpumem gdb "

@@ -14,7 +14,7 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-        {"explain", KEY_EXPLAIN, NULL, 0, "which loops these are, and how that was told", 0},
+        {"explain", KEY_EXPLAIN, NULL, 0, "which loops these are, and how gpumem found them", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -54,18 +54,18 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_steps = {
         .name = "steps",
-        .summary = "what each pass of the training loop allocates, its peak, and what it keeps",
+        .summary =
+                "what each iteration of the training loop allocates, its peak, and what it keeps",
         .usage = "[FILE | --pid PID | --core CORE] [--loop FILE:LINE] [--explain] [--json]\n"
-                 "One line for each pass of the training loop, which is found from the recorded "
-                 "stacks: "
-                 "what\n"
-                 "was allocated at its start, its peak and its end, what it allocated in sum, and "
-                 "what of "
-                 "that\n"
-                 "it kept. A step is an iteration around the call of a module, backward and the "
-                 "optimizer;\n"
-                 "--explain says which loops these are and how they were told, --loop names "
-                 "another one.\n\n"
+                 "Shows one line for each iteration of the training loop: the bytes allocated at "
+                 "its start, its\n"
+                 "peak and its end, the total that it allocated, and how much of that it kept. "
+                 "gpumem finds the\n"
+                 "loop from the recorded stacks: a step is an iteration around the call of a "
+                 "module, backward and\n"
+                 "the optimizer. --explain shows these loops and how they were found; --loop "
+                 "chooses another one.\n"
+                 "\n"
                  "Example: gpumem steps run.gpumem",
         .shell = true,
         .gdb = true,

@@ -15,7 +15,7 @@ extern const struct gm_command gm_command_timeline;
 
 static const struct argp_option option_table[] = {
         {"width", KEY_WIDTH, "N", 0,
-                "columns of the plot with its labels; without it, the terminal's", 0},
+                "the width of the plot with its labels, in columns (the terminal's)", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -60,15 +60,16 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_timeline = {
         .name = "timeline",
-        .summary = "a plot in the terminal, with steps, phases and peak, and its shapes in words",
+        .summary = "a plot in the terminal, with steps, phases and peak, and a description of its "
+                   "shapes",
         .usage = "[FILE | --pid PID | --core CORE] [--width=N] [--json]\n"
-                 "Allocated bytes over the record's events, coloured by phase (not with NO_COLOR); "
-                 "below, the "
-                 "shapes\n"
-                 "in it: the band of parameters, the rise of forward, the slab, the spike, the "
-                 "cliff, ... with "
-                 "their\n"
-                 "bytes and lines, in the second step or the only one.\n\n"
+                 "Plots the allocated bytes over the events of the recording, coloured by phase "
+                 "(not with NO_COLOR).\n"
+                 "Below the plot it lists the shapes in it: the band of parameters, the rise of "
+                 "forward, the slab,\n"
+                 "the spike, the cliff, ... with their bytes and lines, for the second step or the "
+                 "only one.\n"
+                 "\n"
                  "Example: gpumem timeline run.gpumem",
         .shell = true,
         .gdb = true,

@@ -25,8 +25,8 @@ struct request {
 };
 
 static const struct argp_option options[] = {
-        {"once", KEY_ONCE, NULL, 0, "print it once as text", 0},
-        {"delay", KEY_DELAY, "SECONDS", 0, "between two looks (1)", 0},
+        {"once", KEY_ONCE, NULL, 0, "prints it once, as text", 0},
+        {"delay", KEY_DELAY, "SECONDS", 0, "the time between two refreshes (1)", 0},
         {0},
 };
 
@@ -45,8 +45,8 @@ static struct gm_error *find_file(int pid, char **ret_path)
 	gm_try(gm_recording_find(pid, &path));
 	if (!path)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is not being recorded: `gpumem attach %d` begins it, then "
-		        "`gpumem top %d`",
+		        "process %d: it is not recorded: run `gpumem attach %d`, then `gpumem top "
+		        "%d`",
 		        pid, pid, pid);
 	*ret_path = gm_take(path);
 	return NULL;
@@ -167,8 +167,8 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 	struct gm_error *error = NULL;
 	setlocale(LC_CTYPE, "");
 	if (!newterm(NULL, stdout, stdin))
-		return gm_error_create(GM_USAGE,
-		        "top: this terminal (TERM) is not known: --once prints it as text");
+		return gm_error_create(
+		        GM_USAGE, "top: unknown terminal (TERM): use --once, which prints text");
 	noecho();
 	cbreak();
 	curs_set(0);
@@ -207,7 +207,7 @@ static struct gm_error *run(
 		return NULL;
 	if (arguments.positional_count == 0)
 		return gm_error_create(
-		        GM_USAGE, "top: which process: name it, as in `gpumem top 4711`");
+		        GM_USAGE, "top: no process given: name one, as in `gpumem top 4711`");
 	uint64_t pid;
 	gm_try(gm_error_prefix(
 	        gm_parse_number(arguments.positional[0], 1, 1 << 30, &pid), "top: PID"));
@@ -225,11 +225,10 @@ const struct gm_command gm_command_top = {
         .name = "top",
         .summary = "a live view of a recorded process",
         .usage = "PID [--delay SECONDS] [--once]\n"
-                 "What a process that `run` or `attach` records has allocated now: each device, by "
-                 "phase and by "
-                 "line,\n"
-                 "how many events a second, and the lines that leave more behind with each step. q "
-                 "ends it.\n"
+                 "Shows the current allocations of a process that `run` or `attach` records: each "
+                 "device, by phase and\n"
+                 "by line, the events per second, and the lines whose memory grows with each step. "
+                 "q ends it.\n"
                  "\n"
                  " Example: gpumem top 4711\n"
                  " Example: gpumem top 4711 --once",

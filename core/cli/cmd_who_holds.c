@@ -23,13 +23,13 @@ static struct gm_error *run(
 	gm_try(gm_target_take_core(&arguments, context, 1));
 	if (arguments.positional_count > 1)
 		return gm_error_create(GM_USAGE,
-		        "who-holds: %s is no core dump: who holds a block, a process or a core "
-		        "tells: name it with --pid PID or --core CORE",
+		        "who-holds: %s is not a core dump: holders can only be found in a process "
+		        "or a core: name one with --pid PID or --core CORE",
 		        arguments.positional[0]);
 	if (arguments.positional_count != 1)
-		return gm_error_create(GM_USAGE, "who-holds: which block: give an address (0x…), "
-		                                 "#N (the event that allocated it) "
-		                                 "or a variable");
+		return gm_error_create(GM_USAGE,
+		        "who-holds: no block given: give an address (0x…), #N (the event "
+		        "that allocated it) or a variable");
 	struct gm_who_holds result;
 	gm_try(gm_ask_who_holds(context, arguments.positional[0], &result));
 	struct gm_error *error = arguments.json ? gm_render_who_holds_json(&result, out)
@@ -40,19 +40,19 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_who_holds = {
         .name = "who-holds",
-        .summary = "what keeps a block alive: every variable that does, and the references between",
+        .summary = "what keeps a block alive: every variable, and the references between",
         .usage =
                 "[CORE | --pid PID | --core CORE] BLOCK [--thread TID] [--json]\n"
                 "Searches the process, or a core dump of it, backwards from a block of memory "
                 "through\n"
                 "storages, tensors, the autograd graph and Python's objects to local variables "
                 "and\n"
-                "modules. Reference counts tell whether everything was found. BLOCK is an address\n"
+                "modules. Reference counts show whether everything was found. BLOCK is an address\n"
                 "within the block, #N (the number of the event that allocated it) or a variable "
                 "path of\n"
-                "the selected thread (in a shell the main one, or --thread). A core needs no "
-                "device\n"
-                "memory in it; libraries that it left out are read from disk.\n"
+                "the selected thread (in a shell the main thread, or --thread). A core need not "
+                "contain\n"
+                "device memory. Libraries that it left out are read from disk.\n"
                 "\n"
                 " Example: gpumem who-holds output\n"
                 " Example: gpumem who-holds --pid 4711 0x7f2b40000000\n"

@@ -45,11 +45,13 @@ static void say_whose(struct gm_context *context, const char *text, uint32_t blo
 	uint64_t event = strtoull(text + 1, NULL, 10);
 	uint32_t alloc = gm_model_block(model, block)->alloc;
 	if (alloc == GM_NO_EVENT)
-		gm_put(err, "gpumem: %s frees a block that was allocated before the record began\n",
+		gm_put(err,
+		        "gpumem: %s frees a block that was allocated before the recording began\n",
 		        text);
 	else if (alloc != event)
 		gm_put(err,
-		        "gpumem: %s frees the block that #%u allocated: this is about that block\n",
+		        "gpumem: %s frees the block that #%u allocated: the answer is about that "
+		        "block\n",
 		        text, alloc);
 }
 
@@ -66,16 +68,14 @@ static struct gm_error *run(
 	/* One word in a shell names the recording; the block is what is missing then. */
 	if (context->shell && arguments.positional_count == 1 && !context->log_path &&
 	        context->pid <= 0 && !context->core_path)
-		return gm_error_create(GM_USAGE, "why: FILE or BLOCK is missing: both are needed: "
-		                                 "as in `gpumem why run.gpumem "
-		                                 "'#12'`");
+		return gm_error_create(GM_USAGE, "why: FILE or BLOCK is missing: give both, as in "
+		                                 "`gpumem why run.gpumem '#12'`");
 	error = gm_target_take_file(&arguments, context, 1, &target);
 	if (error)
 		return error;
 	if (arguments.positional_count != 1)
 		return gm_error_create(GM_USAGE,
-		        "why: no BLOCK given: the question is about one: name it by 0x… or #N, "
-		        "as `gpumem blocks` does");
+		        "why: no BLOCK given: name one by 0x… or #N, as `gpumem blocks` does");
 	uint32_t block;
 	struct gm_why why;
 	error = gm_ask_block(
@@ -93,12 +93,15 @@ static struct gm_error *run(
 
 const struct gm_command gm_command_why = {
         .name = "why",
-        .summary =
-                "a block's life: who made it, who let it go, how late, and what kept it until then",
+        .summary = "a block's life: what allocated it, what released it, how late, and what kept "
+                   "it until then",
         .usage = "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
-                 "BLOCK is an address (0x…; the latest block there) or #N, the number of the event "
-                 "that\n"
-                 "allocated it; in gdb also a variable of the selected thread, such as output.\n\n"
+                 "Explains which statement released a block, and what kept it alive until then. "
+                 "BLOCK is an\n"
+                 "address (0x…; the latest block there) or #N, the number of the event that "
+                 "allocated it.\n"
+                 "In gdb it can also be a variable of the selected thread, such as output.\n"
+                 "\n"
                  "Example: gpumem why run.gpumem '#12'",
         .shell = true,
         .gdb = true,

@@ -19,8 +19,8 @@ struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 		}
 	}
 	return gm_error_create(GM_USAGE,
-	        "--by: '%s' is no way to group: line, stack, phase, category, operator, module, "
-	        "label or shape",
+	        "--by: '%s' is not a valid group: use line, stack, phase, category, operator, "
+	        "module, label or shape",
 	        text);
 }
 

@@ -55,7 +55,9 @@ void gm_commands_help(bool shell, FILE *out)
 		if (shell ? command->shell : command->gdb)
 			gm_put(out, "  %-*s  %s\n", width, command->name, command->summary);
 	}
-	fputs("\n`gpumem COMMAND --help` tells more of one, with an example.\n", out);
+	fputs("\n"
+	      "`gpumem COMMAND --help` describes a command, with an example.\n",
+	        out);
 	fputs("Exit status: 0 answered, 1 a negative answer, 2 wrong usage, 3 corrupt input,\n"
 	      "4 the target cannot be read, 5 internal.\n",
 	        out);

@@ -39,15 +39,14 @@ static struct gm_error *parse_devices(const char *devices, struct gm_recorder_op
 			options->cpu = true;
 		else
 			return gm_error_create(GM_USAGE,
-			        "--devices %s: there is no device '%.*s': use cuda, cpu or "
-			        "cuda,cpu",
+			        "--devices %s: no such device '%.*s': use cuda, cpu or cuda,cpu",
 			        devices, (int)length, cursor);
 		cursor += length;
 		cursor += *cursor == ',';
 	}
 	if (!options->cuda && !options->cpu)
 		return gm_error_create(
-		        GM_USAGE, "--devices: no device is named: use cuda, cpu or cuda,cpu");
+		        GM_USAGE, "--devices: no device given: use cuda, cpu or cuda,cpu");
 	return NULL;
 }
 

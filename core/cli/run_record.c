@@ -49,7 +49,7 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 	int failed[2];
 	sigset_t all, before;
 	if (pipe2(failed, O_CLOEXEC) != 0)
-		return gm_error_os(GM_TARGET, errno, "run: no pipe");
+		return gm_error_os(GM_TARGET, errno, "run: cannot create a pipe");
 	fflush(NULL);
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
@@ -60,8 +60,8 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 		if (!error) {
 			execvp(argv[0], argv);
 			error = errno == ENOENT ? gm_error_create(GM_TARGET,
-			                                  "%s: there is no such program: check the "
-			                                  "name, or give its path",
+			                                  "%s: no such program: check the name, or "
+			                                  "give its path",
 			                                  argv[0])
 			                        : gm_error_os(GM_TARGET, errno,
 			                                  "%s: cannot be started", argv[0]);
@@ -78,7 +78,7 @@ static struct gm_error *start(const struct gm_run_record *record, const char *ou
 	close(failed[1]);
 	_cleanup_close_ int in = failed[0];
 	if (program < 0)
-		return gm_error_os(GM_TARGET, code, "run: no process");
+		return gm_error_os(GM_TARGET, code, "run: cannot create a process");
 	char text[4096];
 	size_t count = 0;
 	ssize_t got;
@@ -165,17 +165,16 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		const struct recorded *one = &outcome->processes.items[i];
 		if (one->error && one->error->os_error == ENOENT)
 			gm_put(err,
-			        "gpumem: %s: it was removed or renamed while it was recorded: "
-			        "under "
-			        "this name nothing is left of it\n",
+			        "gpumem: %s: the recording was removed or renamed while the "
+			        "program ran: no file of this name is left\n",
 			        as_typed(one->path, folder));
 		else if (one->error)
 			gm_put(err,
-			        "gpumem: %s: it stays in the agent's own form, which can be read "
-			        "too\n",
+			        "gpumem: %s: the recording stays in the agent's own format, which "
+			        "can be read too\n",
 			        one->error->message);
 		if (one->runs)
-			gm_put(err, "gpumem: process %d still runs and records in %s\n",
+			gm_put(err, "gpumem: process %d still runs and records to %s\n",
 			        (int)one->pid, as_typed(one->path, folder));
 		if (one->runs || one->error)
 			continue;
@@ -195,7 +194,7 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		        gm_text_grouped(events, number), gm_text_grouped(peak, bytes),
 		        as_typed(first->path, folder));
 		if (count > 1)
-			gm_put(err, " and %zu more files, one a process", count - 1);
+			gm_put(err, " and %zu more files, one for each process", count - 1);
 		if (lost)
 			gm_put(err, "; %s events are missing: `gpumem info` says why",
 			        gm_text_grouped(lost, number));
@@ -208,8 +207,7 @@ static void tell(const struct gm_run_record *record, const struct outcome *outco
 		        record->devices ? record->devices : "cuda");
 	} else if (outcome->processes.count == 0) {
 		gm_put(err, "gpumem: nothing was recorded: the program cannot load the agent (it "
-		            "is static, setuid, "
-		            "of another C library or of another machine)\n");
+		            "is static, setuid, or for another C library or another machine)\n");
 	}
 }
 
@@ -274,19 +272,18 @@ struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, 
 	}
 	if (strpbrk(list, ";\n")) /* what parts the agent's settings */
 		return gm_error_create(GM_USAGE,
-		        "run: TMPDIR=%s: no ';' and no line's end may be in it: name another "
-		        "folder there",
+		        "run: TMPDIR=%s: the path contains ';' or a newline: use another folder",
 		        folder);
 	int fd = mkostemp(list, O_CLOEXEC);
 	if (fd < 0)
 		return gm_error_os(GM_TARGET, errno,
-		        "run: %s (TMPDIR): no room for the list of recordings", list);
+		        "run: %s (TMPDIR): no space for the list of recordings", list);
 	int full = no_room(fd);
 	close(fd);
 	if (full == ENOSPC || full == EDQUOT || full == EFBIG) {
 		unlink(list);
 		return gm_error_os(GM_TARGET, full,
-		        "run: %s (TMPDIR): no room for the list of recordings", list);
+		        "run: %s (TMPDIR): no space for the list of recordings", list);
 	}
 	struct gm_error *error = run(record, out, list, argv, variables, err, ret_status);
 	if (error)

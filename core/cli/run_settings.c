@@ -56,16 +56,16 @@ static struct gm_error *check(const struct gm_run_record *record)
 	static const char *const stacks[] = {"python", "native", NULL};
 	if (strpbrk(record->out, ";\n") || !*record->out)
 		return gm_error_create(GM_USAGE,
-		        "run: -o %s: such a name cannot be given to the agent: take another",
-		        record->out);
+		        "run: -o %s: the agent cannot use this name: choose another", record->out);
 	if (record->devices && !words_are(record->devices, devices))
 		return gm_error_create(GM_USAGE,
-		        "run: --devices %s: no such devices: cuda, cpu, or cuda,cpu",
+		        "run: --devices %s: no such devices: use cuda, cpu, or cuda,cpu",
 		        record->devices);
 	if (record->stacks && strcmp(record->stacks, "none") != 0 &&
 	        !words_are(record->stacks, stacks))
 		return gm_error_create(GM_USAGE,
-		        "run: --stacks %s: no such stacks: python, native, python,native, or none",
+		        "run: --stacks %s: no such stacks: use python, native, python,native, or "
+		        "none",
 		        record->stacks);
 	return NULL;
 }
@@ -81,7 +81,8 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 	if (error || strpbrk(library, " :")) {
 		gm_put(err, "gpumem: %s: the program runs unrecorded\n",
 		        error ? error->message
-		              : "the agent's path has a space or colon, which the loader refuses");
+		              : "the agent's path contains a space or a colon, which the loader "
+		                "does not accept");
 		return;
 	}
 	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
@@ -94,14 +95,15 @@ static struct gm_error *check_old(const char *path)
 	if (strchr(path, '%') || stat(path, &status) != 0)
 		return NULL;
 	if (!S_ISREG(status.st_mode))
-		return gm_error_create(GM_USAGE, "run: -o %s: it is no file: name one", path);
+		return gm_error_create(
+		        GM_USAGE, "run: -o %s: not a regular file: name another", path);
 	char magic[8] = "";
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool log = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
 	           memcmp(magic, GM_LOG_MAGIC, sizeof(magic)) == 0;
 	if (status.st_size > 0 && !log && !gm_spool_is(path))
 		return gm_error_create(GM_USAGE,
-		        "run: -o %s: the file is there and is no recording: name another, or "
+		        "run: -o %s: the file exists and is not a recording: name another, or "
 		        "remove it",
 		        path);
 	return NULL;
@@ -171,9 +173,8 @@ struct gm_error *gm_run_settings_set(
 	gm_try(gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library));
 	if (strpbrk(library, " :"))
 		return gm_error_create(GM_TARGET,
-		        "recording: %s: the loader cannot preload from a path with a space or "
-		        "colon: install gpumem "
-		        "elsewhere",
+		        "recording: %s: the loader cannot preload from a path with a space or a "
+		        "colon: install gpumem elsewhere",
 		        library);
 	char self[PATH_MAX] = "";
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 || strpbrk(self, ";\n"))

@@ -253,8 +253,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 	if (!error && session->context.shell && session->context.log &&
 	        gm_log_truncated(session->context.log, &end))
 		gm_put(err,
-		        "gpumem: %s: the file is cut short at byte %" PRIu64
-		        ": the answer is about what stands before\n",
+		        "gpumem: %s: the file is truncated at byte %" PRIu64
+		        ": the answer covers only the part before\n",
 		        gm_log_path(session->context.log), end);
 	struct gm_pause pause = gm_context_last_pause(&session->context);
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
@@ -297,15 +297,13 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 		const struct gm_command *nearest = gm_command_nearest(argv[0], shell);
 		if (nearest)
 			return gm_error_create(GM_USAGE,
-			        "unknown command '%s': there is none so named: did you mean "
-			        "`gpumem %s`?",
-			        argv[0], nearest->name);
-		return gm_error_create(GM_USAGE,
-		        "unknown command '%s': there is none so named: see `gpumem --help`",
-		        argv[0]);
+			        "unknown command '%s': did you mean `gpumem %s`?", argv[0],
+			        nearest->name);
+		return gm_error_create(
+		        GM_USAGE, "unknown command '%s': see `gpumem --help`", argv[0]);
 	}
 	if (shell ? !command->shell : !command->gdb)
-		return gm_error_create(GM_USAGE, "%s: not possible here: it is typed in %s",
+		return gm_error_create(GM_USAGE, "%s: not possible here: type it in %s",
 		        command->name, shell ? "gdb, as `gpumem` there" : "a shell");
 	return run_command(session, command, argc, argv, out, err, ret_status);
 }

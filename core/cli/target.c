@@ -15,7 +15,7 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 		/* gdb's process is the one that its user looks at; an answer about another would mislead. */
 		if (!context->shell)
 			return gm_error_create(GM_USAGE,
-			        "--core %s: not possible in gdb: a core is asked about in a shell",
+			        "--core %s: not possible in gdb: ask about a core in a shell",
 			        argument);
 		return gm_context_set_core(context, argument);
 	}
@@ -23,8 +23,8 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 		struct stat status;
 		if (stat(argument, &status) != 0 || !S_ISDIR(status.st_mode))
 			return gm_error_create(GM_USAGE,
-			        "--sysroot %s: there is no such folder: name the one that has the "
-			        "target's libraries",
+			        "--sysroot %s: no such folder: name the one with the target's "
+			        "libraries",
 			        argument);
 		return gm_context_set_sysroot(context, argument);
 	}
@@ -53,8 +53,7 @@ struct gm_error *gm_target_check(const struct gm_context *context)
 {
 	if (context->core_path && context->pid > 0)
 		return gm_error_create(GM_USAGE,
-		        "--core %s --pid %d: a core and a process: one question is about one of "
-		        "them",
+		        "--core %s --pid %d: both a core and a process were given: leave one out",
 		        context->core_path, context->pid);
 	return NULL;
 }
@@ -99,18 +98,15 @@ struct gm_error *gm_target_take_file(
 	gm_try(gm_target_check(context));
 	if (file && named)
 		return gm_error_create(GM_USAGE,
-		        "%s: a FILE and a process or core: one question is about one of them: "
-		        "leave one out",
-		        file);
+		        "%s: both a FILE and a process or core were given: leave one out", file);
 	gm_try(gm_target_take_core(arguments, context, others));
 	if (context->shell && context->core_path) {
 		named = true;
 	} else if (!named) {
 		gm_try(gm_arguments_take_file(arguments, context, others));
 		if (!file && context->shell)
-			return gm_error_create(GM_USAGE,
-			        "nothing named: the question is about a recording, a process or a "
-			        "core: name a FILE, --pid PID or --core CORE");
+			return gm_error_create(GM_USAGE, "no recording, process or core given: "
+			                                 "name a FILE, --pid PID or --core CORE");
 	}
 	*ret_target = named || (!context->log_path && here);
 	return NULL;

@@ -23,15 +23,15 @@ enum {
 /* clang-format off */
 #define GM_TARGET_OPTIONS \
 	{"pid", GM_TARGET_PID, "PID", 0, "the process to ask about", 0}, \
-	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about, gcore's, the kernel's or ours", 0}, \
-	{"sysroot", GM_TARGET_SYSROOT, "DIR", 0, "where the target's libraries are", 0}, \
-	{"no-pause", GM_TARGET_NO_PAUSE, NULL, 0, "reads the process while it runs: the answer may mix moments", 0}, \
-	{"layouts", GM_TARGET_LAYOUTS, "FILE", 0, "the layouts that `gpumem learn` wrote of the target's PyTorch", 0}, \
-	{"no-learn", GM_TARGET_NO_LEARN, NULL, 0, "do not learn a PyTorch that is not known", 0}
+	{"core", GM_TARGET_CORE, "CORE", 0, "the core dump to ask about (gcore's, the kernel's or gpumem's)", 0}, \
+	{"sysroot", GM_TARGET_SYSROOT, "DIR", 0, "the folder with the target's libraries", 0}, \
+	{"no-pause", GM_TARGET_NO_PAUSE, NULL, 0, "reads the process while it runs: the answer may mix several states", 0}, \
+	{"layouts", GM_TARGET_LAYOUTS, "FILE", 0, "the layouts of the target's PyTorch, written by `gpumem learn`", 0}, \
+	{"no-learn", GM_TARGET_NO_LEARN, NULL, 0, "does not learn an unknown PyTorch", 0}
 #define GM_TARGET_LOOP_OPTION \
-	{"loop", GM_TARGET_LOOP, "FILE:LINE", 0, "the steps are the iterations of the loop at this line", 0}
+	{"loop", GM_TARGET_LOOP, "FILE:LINE", 0, "uses the iterations of the loop at this line as steps", 0}
 #define GM_TARGET_THREAD_OPTION \
-	{"thread", GM_TARGET_THREAD, "TID", 0, "whose variables are meant (the main thread's)", 0}
+	{"thread", GM_TARGET_THREAD, "TID", 0, "the thread whose variables are used (the main thread)", 0}
 /* clang-format on */
 
 /* A gm_option_handler for them; the input is the context. */

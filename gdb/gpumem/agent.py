@@ -46,7 +46,7 @@ def new_folder():
 
 def settings_text(path, devices, on_oom, more=""):
     if set(path) & set(";%\n"):
-        raise Failure(f"record --engine agent: {path}: no ';' or '%' may be in TMPDIR: name another folder there", 2)
+        raise Failure(f"record --engine agent: {path}: TMPDIR contains ';' or '%': use another folder", 2)
     return f"out={path};devices={devices};stacks=python,native;on_oom={on_oom}{more}"
 
 
@@ -63,7 +63,7 @@ class Preload:
         agent = agent_library()
         others = self.before[PRELOAD]
         if set(agent) & set(" :"):
-            raise Failure(f"record --engine agent: {agent}: the loader takes no path with a space or colon: install gpumem elsewhere", 4)
+            raise Failure(f"record --engine agent: {agent}: the loader cannot load from a path with a space or a colon: install gpumem elsewhere", 4)
         template = os.path.join(self.folder, "%p.gpumem")
         text = settings_text(self.folder, devices, on_oom).replace(self.folder, template, 1)
         set_variable(PRELOAD, f"{agent}:{others}" if others else agent)
@@ -104,7 +104,7 @@ def load(pid, log, devices, on_oom):
     library = session().library
     library.set_process(pid)
     if os.path.realpath(f"/proc/{pid}/root") != "/":
-        raise Failure(f"record --engine agent: process {pid} has files of its own (a container): use `gpumem attach {pid}` in a shell", 4)
+        raise Failure(f"record --engine agent: process {pid} has a file system of its own (a container): use `gpumem attach {pid}` in a shell", 4)
     owner = os.stat(f"/proc/{pid}")
     if owner.st_uid != os.geteuid():
         os.chown(log.folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
@@ -128,10 +128,10 @@ def load(pid, log, devices, on_oom):
         calls.give_back(table, size)
     calls.give_back(room, ROOM)
     if result == 1:
-        raise Failure(f"process {pid}: it is being recorded already: `gpumem detach {pid}` in a shell ends that", 4)
+        raise Failure(f"process {pid}: it is recorded already: `gpumem detach {pid}` in a shell ends that recording", 4)
     if result != 0:
         raise Failure(
-            f"process {pid}: the agent is in it and cannot record into {log.path}: the program's stderr tells why", 4
+            f"process {pid}: the agent is loaded but cannot record to {log.path}: the program's stderr says why", 4
         )
 
 
@@ -246,7 +246,7 @@ class AgentRecording:
         library.set_process(self.pid)
         stops, at = library.agent_function("gpumem_agent_stops"), library.agent_function("gpumem_agent_at_event")
         if not stops or not at:
-            raise Failure(f"process {self.pid}: its agent is of another gpumem: record it anew, or use breakpoints", 4)
+            raise Failure(f"process {self.pid}: its agent belongs to another gpumem: record it again, or use breakpoints", 4)
         site = AtEvent(self, at)
         try:
             write_word(stops, 0)

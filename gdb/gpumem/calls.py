@@ -86,7 +86,7 @@ class Calls:
             elif safe:
                 return safe[0], False
         raise Failure(
-            "record --engine agent: no thread stands where the agent can be loaded, each allocates memory or loads libraries: "
+            "record --engine agent: no thread is at a place where the agent can be loaded; all of them allocate memory or load libraries: "
             "`finish` or `continue` a little, and type it again",
             4,
         )
@@ -94,7 +94,7 @@ class Calls:
     def _bring_out(self, thread, back, alone):
         """Lets the program run until a thread has left the C library."""
         if not self.moved:
-            debugger.say("the program went on a little, out of a function of the C library in which nothing can be loaded")
+            debugger.say("the program ran on a little, to leave a function of the C library in which nothing can be loaded")
         self.moved = True
         before = gdb.selected_thread()
         thread.switch()
@@ -107,8 +107,8 @@ class Calls:
         address = self.library.agent_function(function)
         if not address:
             raise Failure(
-                f"record --engine agent: process {self.pid} has no {function}(): it is static, of another C library, or has only "
-                "begun: go on to `main` first, or leave --engine out",
+                f"record --engine agent: process {self.pid} has no {function}(): it is static, linked with another C library, or has only just "
+                "begun: continue to `main` first, or leave --engine out",
                 4,
             )
         words = ", ".join(f"{argument:#x}" for argument in arguments)
@@ -122,7 +122,7 @@ class Calls:
         """Zeros of the process's that may be written."""
         address = self.call("mmap", 0, size, PROTECTION, PRIVATE_ANONYMOUS_UNRESERVED, 2**64 - 1, 0)
         if -4096 < address < 0:
-            raise Failure(f"record --engine agent: process {self.pid} gets no memory for the agent's start", 4)
+            raise Failure(f"record --engine agent: process {self.pid} has no memory for the agent's start", 4)
         return address
 
     def give_back(self, address, size):

@@ -1,4 +1,4 @@
-"""What all commands share: argument parsing, preconditions, completion, and the one gate where failures
+"""Code that all commands share: argument parsing, preconditions, completion, and the one gate where failures
 become a `gpumem: …` line."""
 
 import argparse
@@ -63,7 +63,7 @@ def unquote(word):
 
 
 def needs_recorded_program(method):
-    """A stopped process that is recorded, or none yet and `gpumem record` was typed: then it is started."""
+    """Needs a stopped process that is recorded; or no process yet, and `gpumem record` was typed: then it is started."""
 
     @functools.wraps(method)
     def checked(self, arguments):
@@ -105,7 +105,7 @@ class Command(gdb.Command):
 
 
 def gate(name, action):
-    """Runs an action; whatever goes wrong becomes one line."""
+    """Runs an action; every failure becomes one line."""
     try:
         action()
     except gdb.GdbError:
@@ -120,12 +120,12 @@ def gate(name, action):
         raise gdb.GdbError(f"gpumem: {name}: gdb: {visible(error)}") from None
     except Exception as error:
         raise gdb.GdbError(
-            f"gpumem: {name}: a fault of gpumem itself ({type(error).__name__}: {visible(error)}): please report it"
+            f"gpumem: {name}: an internal error ({type(error).__name__}: {visible(error)}): please report it"
         ) from None
 
 
 def answer(arguments):
-    """Asks the core and shows what it says."""
+    """Asks the core and shows its answer."""
     status, out, err = session().ask(arguments)
     write(out)
     if status >= 2:
@@ -143,4 +143,4 @@ def number(text, what):
     try:
         return int(gdb.parse_and_eval(text))
     except (gdb.error, ValueError, TypeError):
-        raise Usage(f"{what}: '{text}' is no number: give one, as in 3") from None
+        raise Usage(f"{what}: '{text}' is not a number: give one, as in 3") from None

@@ -61,7 +61,7 @@ def _load():
             return ctypes.CDLL(path)
         except OSError as error:
             raise LibraryMissing(f"{path}: {error}: build it again") from None
-    raise LibraryMissing(f"libgpumem.so is missing: not at {', '.join(tried[:2])}: build gpumem, or set GPUMEM_LIBRARY")
+    raise LibraryMissing(f"libgpumem.so was not found at {', '.join(tried[:2])}: build gpumem, or set GPUMEM_LIBRARY")
 
 
 def _declare(lib):

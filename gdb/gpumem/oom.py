@@ -59,7 +59,7 @@ class OnOom:
         self.cores += 1
         if self.cores > CORES_MAX:
             if self.cores == CORES_MAX + 1:
-                debugger.warn(f"out of memory again: no more than {CORES_MAX} cores are written")
+                debugger.warn(f"out of memory again: gpumem writes at most {CORES_MAX} cores")
             return
         path = self.path if self.cores == 1 else f"{self.path}.{self.cores}"
         for line in account():
@@ -68,4 +68,4 @@ class OnOom:
         if status:
             debugger.write(err, error=True)
             return
-        debugger.say(f"core written: `gpumem oom {path}` in a shell tells more; the program goes on")
+        debugger.say(f"core written: `gpumem oom {path}` in a shell shows more; the program continues")

@@ -46,7 +46,7 @@ class Waiting:
             )
         if debugger.connection() in ("remote", "core"):
             raise Failure(
-                "record: the program does not run under this gdb: to record, run gdb on the program's own machine",
+                "record: the program runs on another machine: to record it, run gdb there",
                 4,
             )
         self.devices = devices
@@ -101,7 +101,7 @@ class Waiting:
         """`started`: by gdb, with the agent in it."""
         current = session()
         if started and not self.preload.is_in(pid):
-            raise Failure("gdb attached to it: type `gpumem record --engine agent` now that it is there", 2)
+            raise Failure("gdb attached to it: type `gpumem record --engine agent` now", 2)
         log = agent.AgentLog(pid, self.preload.folder if started else agent.new_folder())
         stops = "none" if self.on_oom == "none" else "debugger"
         if not started:
@@ -209,7 +209,7 @@ def where(log):
     """Where a log is, and for how long."""
     if log.saved_as:
         return f"saved as {log.saved_as}"
-    return f"in {log.path} until the next run or gdb's end: `gpumem record save FILE` keeps it"
+    return f"in {log.path} until the next run or the end of gdb: `gpumem record save FILE` saves it"
 
 
 def alive(pid):

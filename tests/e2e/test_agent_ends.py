@@ -228,5 +228,5 @@ def test_a_static_program_is_told_in_one_line(run, record, tmp_path):
 def test_a_file_that_is_no_recording_is_not_overwritten(record, tmp_path):
     (tmp_path / "train.py").write_text("print(1)")
     run, log = record(["/bin/true"], sim=None, out="train.py")
-    assert run.status == 2 and "is no recording" in run.err
+    assert run.status == 2 and "is not a recording" in run.err
     assert log.read_text() == "print(1)"

@@ -139,7 +139,7 @@ def test_reading_it_takes_little_memory(written, gpumem):
 
 def test_where_no_process_is_named_the_usage_says_so(run_gpumem):
     run_gpumem("core").check(2)
-    assert "core: which process" in run_gpumem("core").err
+    assert "core: no process given" in run_gpumem("core").err
     assert "there is no such process" in run_gpumem("core", 1 << 22).check(4).err
 
 
@@ -230,7 +230,7 @@ def test_with_the_folder_of_libraries_it_answers(moved, run_gpumem):
 
 def test_a_sysroot_that_is_not_there_is_wrong_usage(run_gpumem, tmp_path):
     run = run_gpumem("doctor", "--core", "core", "--sysroot", tmp_path / "none").check(2)
-    assert "there is no such folder" in run.err
+    assert "no such folder" in run.err
 
 
 def test_a_core_without_python_is_not_told_to_wait(spawn, run_gpumem, tmp_path):

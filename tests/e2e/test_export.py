@@ -203,10 +203,10 @@ def test_wrong_uses_are_refused(exported, run_gpumem, tmp_path):
     snapshot, to = exported
     there = to("sqlite")
     for arguments, text in (
-        ([snapshot, "--to", "gif", "-o", tmp_path / "x"], "no form 'gif'"),
-        ([snapshot, "-o", tmp_path / "x"], "no form named"),
-        ([snapshot, "--to", "csv"], "no file named"),
-        ([snapshot, "--to", "csv", "-o", snapshot], "it would be lost"),
+        ([snapshot, "--to", "gif", "-o", tmp_path / "x"], "unknown format 'gif'"),
+        ([snapshot, "-o", tmp_path / "x"], "no format given"),
+        ([snapshot, "--to", "csv"], "no output file given"),
+        ([snapshot, "--to", "csv", "-o", snapshot], "which would be lost"),
     ):
         done = run_gpumem("export", *arguments)
         assert done.status == 2 and text in done.err

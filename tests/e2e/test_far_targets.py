@@ -129,7 +129,7 @@ def test_record_is_refused_behind_gdbserver(spawn, gdbserver):
     process = spawn(["sleep", "600"])
     port = gdbserver(process.pid)
     run = plain_gdb(*REMOTE, f"target remote 127.0.0.1:{port}", "gpumem record")
-    assert "gpumem: record: the program does not run under this gdb" in run.out
+    assert "gpumem: record: the program runs on another machine" in run.out
     assert "Traceback" not in run.out
 
 
@@ -151,7 +151,7 @@ def test_who_holds_answers_in_gdb_on_a_core(held, python, gpumem, make_core, tmp
     )
     core.unlink()
     assert HELD in run.out, run.out
-    assert "record: the program does not run under this gdb" in run.out
+    assert "record: the program runs on another machine" in run.out
 
 
 # --- namespaces --------------------------------------------------------------------------------------------

@@ -60,17 +60,17 @@ def test_nothing_that_fits_is_a_negative_answer(run_gpumem):
 def test_a_program_that_fails_for_another_reason_is_told_with_its_last_lines(run_gpumem):
     program = "import sys; sys.exit('no such data set ' + sys.argv[1])"
     finished = run_gpumem("fit", "--vary", "n=1..9", "--", PYTHON, "-c", program, "x{n}").check(4)
-    assert "with {n} = 1 the program ended with status 1, and not for want of device memory" in finished.err
-    assert "printed at last:\n  no such data set x1\n" in finished.err
+    assert "with {n} = 1 the program ended with status 1, but not because device memory ran out" in finished.err
+    assert "program's last lines:\n  no such data set x1\n" in finished.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--", "true", "{n}"], "what to vary is missing"),
+        (["--", "true", "{n}"], "--vary is missing"),
         (["--vary", "n=5..1", "--", "true", "{n}"], "not NAME=A..B"),
         (["--vary", "n", "--", "true"], "not NAME=A..B"),
-        (["--vary", "n=1..5", "--", "true"], "{n} is nowhere in the program's arguments"),
+        (["--vary", "n=1..5", "--", "true"], "{n} is not in the program's arguments"),
         (["--vary", "n=1..5"], "no program"),
         (["--bogus", "--", "true"], "unknown option"),
     ],

@@ -80,7 +80,7 @@ def test_a_python_program_without_torch_has_no_events_and_no_gaps(run_gdb, tmp_p
 def test_no_such_program_is_one_line_and_status_4(run_gpumem):
     run = run_gpumem("gdb", "-batch", "--", "/nowhere/at/all", "x")
     assert run.status == 4
-    assert run.err == "gpumem: /nowhere/at/all: there is no such program: check the name, or give its path\n"
+    assert run.err == "gpumem: /nowhere/at/all: no such program: check the name, or give its path\n"
 
 
 def test_a_script_is_debugged_through_its_interpreter(run_gdb, tmp_path, python):
@@ -102,15 +102,15 @@ def test_another_allocator_is_refused_by_name(run_gdb, tmp_path):
 @pytest.mark.parametrize(
     "command, line",
     [
-        ("gpumem record begin", "record: 'begin' is none of start, stop, save, status: choose one of them"),
-        ("gpumem record --devices tpu", "record: --devices tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu"),
-        ("gpumem record --engine fast", "record: --engine fast: there is no such engine: use breakpoint or agent"),
+        ("gpumem record begin", "record: 'begin' is not an action: use start, stop, save or status"),
+        ("gpumem record --devices tpu", "record: --devices tpu: no such device 'tpu': use cuda, cpu or cuda,cpu"),
+        ("gpumem record --engine fast", "record: --engine fast: no such engine: use breakpoint or agent"),
         ("gpumem record --fast", "record: unrecognized arguments: --fast: see `help gpumem record`"),
         ("gpumem record stop", "record stop: nothing is recorded: type `gpumem record` first"),
         ("gpumem record save", "record: save: FILE is missing: name one, as in `gpumem record save run.gpumem`"),
         ("gpumem step", "step: nothing is recorded: type `gpumem record` first"),
         ("gpumem until", "until: nothing is recorded: type `gpumem record` first"),
-        ("gpumem whoholds x", "unknown command 'whoholds': there is none so named: did you mean `gpumem who-holds`?"),
+        ("gpumem whoholds x", "unknown command 'whoholds': did you mean `gpumem who-holds`?"),
         ("gpumem why 'x", "why: the quote ' is not closed: close it"),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_debugger_is_chosen_by_path_or_by_the_environment(run_gpumem, gdb_work
     assert str(debugger) in run_gpumem("doctor", env=wanted).check().out
     assert "mine" not in run_gpumem("gdb", "--gdb", "gdb", "-batch", "--", "/bin/true", env=wanted).check().out
     for words in ["--gdb", "/none/gdb"], ["--gdb", "none-gdb"]:
-        assert "there is no such program: name a gdb with --gdb" in run_gpumem("gdb", *words).check(4).err
+        assert "no such program: name a gdb with --gdb" in run_gpumem("gdb", *words).check(4).err
     run_gpumem("gdb", "--gdb").check(2)
     run_gpumem("gdb", "--gdb=", "--", "/bin/true").check(2)
     lost = {**os.environ, "GPUMEM_GDB": "/none/gdb"}

@@ -68,7 +68,7 @@ def test_a_leak_is_joined_to_its_holder_in_gdb_and_in_a_core(run_gdb, run_gpumem
     assert len(sites) == 2 and all("local 'losses' of train()" in site["holder"]["text"] for site in sites)
     again = run_gpumem("leaks", log, "--core", core, "--json").check(1).json()["sites"]
     assert [site["holder"] for site in again] == [site["holder"] for site in sites]
-    # without either, what to do is said
+    # without either, the message says what to do
     assert "--core CORE" in run_gpumem("leaks", log).check(1).out
 
 

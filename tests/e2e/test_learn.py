@@ -373,11 +373,11 @@ def test_what_chance_does_to_the_probe_changes_nothing(name, change, layouts, tm
     (tmp_path / "sitecustomize.py").write_text(CHANGED.format(name=name, change=change))
     told = environment(tmp_path, PYTHONPATH=str(tmp_path))
     done = run_gpumem("learn", PYTHON, "-o", tmp_path / "told", env=told, timeout=400).check()
-    assert "proved on the live objects of a probe" in done.out
+    assert "verified on the live objects of a probe" in done.out
     both = [re.search(r"\[torch\]\n(?:(?!end|\[).*\n)+", file.read_text())[0] for file in (tmp_path / "told", layouts)]
     assert both[0] == both[1] and both[0].count("field ") > 100
 
 
 def test_no_python_and_a_wrong_one_are_usage(run_gpumem, tmp_path):
-    assert "which Python" in run_gpumem("learn").check(2).err
+    assert "no Python given" in run_gpumem("learn").check(2).err
     assert "there is no such program" in run_gpumem("learn", tmp_path / "none").check(4).err

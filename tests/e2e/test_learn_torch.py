@@ -47,7 +47,7 @@ def test_every_field_that_is_read_is_learned_as_it_is_shipped(learned, shipped):
 def test_with_no_shipped_row_it_is_proved_and_kept_the_same(run_gpumem, shipped, tmp_path):
     hidden = {**os.environ, "GPUMEM_HIDE_ROWS": "1", "XDG_CACHE_HOME": str(tmp_path), "GPUMEM_LEARN_LIMIT": "300"}
     done = run_gpumem("learn", PYTHON, "-o", tmp_path / "row", env=hidden, timeout=600).check()
-    assert "of PyTorch" in done.out and "proved on the live objects of a probe" in done.out
+    assert "of PyTorch" in done.out and "verified on the live objects of a probe" in done.out
     kept = fields((tmp_path / "row").read_text().split("[torch]\n")[1])
     assert {name: value for name, value in kept.items() if value != shipped[name]} == {}
     assert {name for name, value in shipped.items() if value and name not in kept} <= NOT_LEARNED

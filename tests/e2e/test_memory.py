@@ -144,9 +144,9 @@ def test_blocks_of_a_process_add_up_and_tell_their_tensors(start, run_gpumem):
 def test_what_was_not_recorded_is_said(start, run_gpumem):
     program = start()
     run = run_gpumem("blocks", "--pid", program.pid, "--by", "line").check(4)
-    assert "where a block was allocated was not recorded" in run.err
+    assert "the places of allocation were not recorded" in run.err
     run = run_gpumem("segments", "--pid", program.pid, "--at-peak").check(4)
-    assert "nothing was recorded" in run.err
+    assert "need a recording" in run.err
     run = run_gpumem("info", "somefile", "--pid", program.pid).check(2)
     assert "a FILE and a process" in run.err
 

@@ -108,7 +108,7 @@ def test_a_recording_that_was_removed_meanwhile_is_said_to_be_gone(run_gpumem, t
     log = tmp_path / "run.gpumem"
     program = ALLOCATES % 3 + f"import os\nos.unlink({str(log)!r})\n"
     told = run_gpumem("run", "--sim", "-o", log, "--", sys.executable, "-c", program).check()
-    assert f"{log}: it was removed or renamed while it was recorded" in told.err
+    assert f"{log}: the recording was removed or renamed while the program ran" in told.err
     assert "agent's own form" not in told.err
     assert not log.exists()
 

@@ -70,4 +70,4 @@ def test_each_rank_that_torchrun_starts_has_a_file_of_the_pattern(run_gpumem, re
     for rank, pid in pids.items():
         (device,) = run_gpumem("info", tmp_path / f"run.{rank}.{pid}", "--json").check().json()["devices"]
         assert (device["device"], device["peak_allocated"]) == (int(rank), (3 + int(rank)) << 22)
-    assert "and 1 more files, one a process" in done.err
+    assert "and 1 more files, one for each process" in done.err

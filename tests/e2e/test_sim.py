@@ -201,7 +201,7 @@ def test_a_wrong_profile_is_a_usage_error_naming_the_profiles(run_gpumem):
 def test_no_such_program_is_said(run_gpumem):
     finished = run_gpumem("run", "--sim", "--", "no-such-program")
     assert finished.status == 4
-    assert finished.err == "gpumem: no-such-program: there is no such program: check the name, or give its path\n"
+    assert finished.err == "gpumem: no-such-program: no such program: check the name, or give its path\n"
 
 
 def test_a_program_that_allocates_nothing_leaves_no_recording_and_its_own_status(run_gpumem, tmp_path):

@@ -56,7 +56,7 @@ def test_top_shows_a_recorded_process_in_a_terminal(spawn, run_gpumem, gpumem, p
     program.write_text(GROWS)
     process = spawn([python, program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "begun\n"
-    assert "not being recorded" in run_gpumem("top", process.pid).check(4).err
+    assert "not recorded" in run_gpumem("top", process.pid).check(4).err
     run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
     shown, status = screen([gpumem, "top", str(process.pid)], "21.00 MiB")
     assert status == 0 and "cuda:0" in shown and f"process {process.pid}" in shown, shown

@@ -39,7 +39,7 @@ def test_two_thousand_awkward_programs_are_as_they_were(gpumem, programs, seed):
     "animal, reason",
     [
         (zoo.Animal("dynamic", ["work=sleep", "dispatch"]), "handles its own system calls"),
-        (zoo.Animal("dynamic", ["work=spin", "notsc"]), "may not read the processor's counter"),
+        (zoo.Animal("dynamic", ["work=spin", "notsc"]), "may not read the processor's time stamp counter"),
         (zoo.Animal("dynamic", ["work=sleep"], "freezer"), "is frozen"),
         (zoo.Animal("dynamic", ["work=sleep"], "freeze"), "is frozen"),
     ],

@@ -88,7 +88,7 @@ static void test_unknown_device_is_refused_by_name(void **state)
 	        gpumem_recorder_create(getpid(), "cuda,tpu", log_path, "x", &recorder, &message);
 	assert_int_equal(status, GM_USAGE);
 	assert_string_equal(
-	        message, "--devices cuda,tpu: there is no device 'tpu': use cuda, cpu or cuda,cpu");
+	        message, "--devices cuda,tpu: no such device 'tpu': use cuda, cpu or cuda,cpu");
 	gpumem_free(message);
 }
 

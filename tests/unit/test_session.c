@@ -33,8 +33,7 @@ static void unknown_command_is_wrong_usage(void **state)
 	char *out, *err;
 	assert_int_equal(ask((const char *const[]){"zzzzzzz", NULL}, 1, &out, &err), 2);
 	assert_null(out);
-	assert_string_equal(err,
-	        "gpumem: unknown command 'zzzzzzz': there is none so named: see `gpumem --help`\n");
+	assert_string_equal(err, "gpumem: unknown command 'zzzzzzz': see `gpumem --help`\n");
 	gpumem_free(err);
 }
 
@@ -119,10 +118,10 @@ static void refused(const char *const *argv, int argc, int most, const char *mes
 static void wrong_arguments_are_named(void **state)
 {
 	refused((const char *const[]){"test", "--nope", NULL}, 2, 1,
-	        "test: unknown option '--nope': the command has none so named: see `gpumem test "
+	        "test: unknown option '--nope': see `gpumem test "
 	        "--help`");
 	refused((const char *const[]){"test", "--at", NULL}, 2, 1,
-	        "test: option '--at' lacks its value: it takes EVENT: see `gpumem test --help`");
+	        "test: option '--at' needs a value: EVENT: see `gpumem test --help`");
 	refused((const char *const[]){"test", "a", "b", NULL}, 3, 1,
 	        "test: unexpected argument 'b': the command takes at most 1: see `gpumem test "
 	        "--help`");

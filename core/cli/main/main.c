@@ -54,7 +54,8 @@ int main(int argc, char **argv)
 	set_signals();
 	gpumem_session *session = gpumem_session_create();
 	if (!session) {
-		fputs("gpumem: out of memory: the command cannot start: free some and try again\n",
+		fputs("gpumem: out of memory: the command cannot start: free some memory and try "
+		      "again\n",
 		        stderr);
 		return 5;
 	}

@@ -1,4 +1,4 @@
-"""`gpumem`: the word before all commands."""
+"""`gpumem`: the prefix of all commands."""
 
 import gdb
 
@@ -6,13 +6,13 @@ from ..command import answer, gate, split
 
 
 class Gpumem(gdb.Command):
-    """Who holds GPU memory, and why.
+    """Shows what holds GPU memory, and why.
 
-    gpumem record           records allocations from here on, or from the program's start
-    gpumem info             what was recorded
-    gpumem who-holds BLOCK  everything that keeps a block alive
-    gpumem why BLOCK        who made it, which statement let it go
-    gpumem oom              why PyTorch ran out of memory, and who fills the device
+    gpumem record           records allocations from now on, or from the program's start
+    gpumem info             shows the contents of the recording
+    gpumem who-holds BLOCK  shows everything that keeps a block alive
+    gpumem why BLOCK        shows what allocated a block, and which statement released it
+    gpumem oom              explains why PyTorch ran out of memory, and what fills the device
 
     BLOCK is an address, `#N` (the event that allocated it), or a Python variable of the selected thread.
 

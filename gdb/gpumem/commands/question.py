@@ -1,4 +1,4 @@
-"""Questions: commands that the core answers; here they are only passed on."""
+"""Questions: commands that the core answers. This module only forwards them."""
 
 from ..command import Command, answer
 from ..library import Session, commands
@@ -28,6 +28,6 @@ def install_questions(skip):
         status, text, _ = session.run(["help", name])
         if status or not text:
             text = f"{summary}\n\nExample: gpumem {name}"
-        # gdb lists commands by the first line of their help: that is what it is for, not how it is typed
+        # gdb lists commands by the first line of their help, so the summary comes before the usage
         Question(name, f"{summary[:1].upper()}{summary[1:]}.\n\n{text.strip()}")
     session.close()

@@ -16,19 +16,19 @@ class Record(Command):
     gpumem record save FILE
     gpumem record status
 
-    Without a process it waits for `run`; with one it begins here. Each run is recorded anew. The
-    questions (`gpumem info`, `peak`, `why` …) answer from the latest recording, while the program runs and
-    after it has ended.
+    Without a process it waits for `run`; with a process it begins at once. Each run makes a new recording.
+    The questions (`gpumem info`, `peak`, `why` …) answer from the latest recording, while the program runs
+    and after it has ended.
 
-    --engine breakpoint, the default, stops the program at each event: it costs some 0.3 ms each.
-    --engine agent loads a library into the program, which
-    records by itself at a thousandth of that; a process that runs already is told of what it had
-    allocated before. The questions read what it writes while the program runs.
+    --engine breakpoint, the default, stops the program at each event, which takes some 0.3 ms each.
+    --engine agent loads a library into the program. The library records by itself, at a thousandth of
+    that cost, and the recording of a running process includes the blocks allocated before. The questions
+    read what the library writes while the program runs.
 
-    --devices cpu records CPU tensors too, or alone; the default is cuda.
-    --on-oom stop stops the program where a device has run out of memory, before PyTorch raises its error,
-    and tells the verdict; --on-oom core writes a core there (core.PID, or FILE) and lets it go on. With
-    --engine agent both are of the first time alone.
+    --devices cuda,cpu records CPU tensors too, --devices cpu only those; the default is cuda.
+    --on-oom stop stops the program when a device has run out of memory, before PyTorch raises its error,
+    and prints the verdict. --on-oom core writes a core there (core.PID, or FILE), and the program continues.
+    With --engine agent both act only the first time.
 
     Example: gpumem record
              run
@@ -49,9 +49,9 @@ class Record(Command):
         options = parser.parse_args(arguments)
         actions = {"start": self.start, "stop": self.stop, "save": self.save, "status": self.status}
         if options.action not in actions:
-            raise Usage(f"'{options.action}' is none of start, stop, save, status: choose one of them")
+            raise Usage(f"'{options.action}' is not an action: use start, stop, save or status")
         if options.file and options.action != "save":
-            raise Usage(f"'{options.file}' is too much: `{options.action}` takes no further word")
+            raise Usage(f"'{options.file}' is unexpected: `{options.action}` takes no further argument")
         actions[options.action](options)
 
     def complete(self, text, word):
@@ -63,14 +63,14 @@ class Record(Command):
 
     def start(self, options):
         if options.engine not in ("breakpoint", "agent"):
-            raise Usage(f"--engine {options.engine}: there is no such engine: use breakpoint or agent")
+            raise Usage(f"--engine {options.engine}: no such engine: use breakpoint or agent")
         for device in options.devices.split(","):
             if device not in ("cuda", "cpu"):
-                raise Usage(f"--devices {options.devices}: there is no device '{device}': use cuda, cpu or cuda,cpu")
+                raise Usage(f"--devices {options.devices}: no such device '{device}': use cuda, cpu or cuda,cpu")
         if options.on_oom not in ("core", "stop", "none"):
-            raise Usage(f"--on-oom {options.on_oom}: it takes core, stop or none")
+            raise Usage(f"--on-oom {options.on_oom}: use core, stop or none")
         if options.core_file and options.on_oom != "core":
-            raise Usage("--core-file FILE: it is for --on-oom core: add that, or leave it out")
+            raise Usage("--core-file FILE: needs --on-oom core: add it, or leave --core-file out")
         by_agent = options.engine == "agent"
         say(waiting.start(options.devices, options.on_oom, options.core_file, by_agent))
 

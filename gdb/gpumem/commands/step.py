@@ -9,8 +9,8 @@ from ..session import session
 
 
 def go_on(events=0, step=0):
-    """Continues, or starts the program, until the condition is met, and shows the event; False: the
-    program stopped for another reason, or ended. What stopped it is told by gdb, and by why_not()."""
+    """Continues, or starts the program, until the condition is met, and shows the event. Returns False if the
+    program stopped for another reason, or ended; gdb and why_not() then tell the reason."""
     if waiting.by_agent and waiting.on:
         return go_on_by_agent(events, step)
     recording = session().recording
@@ -37,14 +37,14 @@ def go_on(events=0, step=0):
 
 
 def why_not(aim):
-    """The line for a program that stopped before: where it stands still it may go on."""
+    """The line for a program that stopped earlier. If it still lives, it can continue."""
     if process_id():
-        return f"the program stopped before {aim}: say it again to go on there"
+        return f"the program stopped before {aim}: repeat the command to continue"
     return f"the program ended before {aim}"
 
 
 def started_by_agent():
-    """Starts the program, which the agent stops at its first event; False: it stopped elsewhere, or ended."""
+    """Starts the program, which the agent stops at its first event. Returns False if it stopped elsewhere, or ended."""
     waiting.preload.stop_at_first(True)
     try:
         gdb.execute("run")
@@ -55,7 +55,7 @@ def started_by_agent():
 
 
 def go_on_by_agent(events, step):
-    """The same as go_on(), of a program that the agent records: it is stopped at each event, and asked."""
+    """The same as go_on() for a program that the agent records: it stops at each event, and is examined."""
     started = session().recording is None
     if started and not started_by_agent():
         return False
@@ -72,12 +72,12 @@ def go_on_by_agent(events, step):
 
 
 class Step(Command):
-    """Run to the next event, or N events further.
+    """Run to the next event, or to the N-th event from here.
 
     gpumem step [N]
 
-    The program stops inside the allocator, at the event that is shown; `gpumem who-holds` and `gpumem why`
-    ask about that moment. A program that does not run yet is started.
+    The program stops inside the allocator, at the event that is shown. `gpumem who-holds` and `gpumem why`
+    then describe the state at that event. If the program does not run yet, it is started.
 
     Example: gpumem step 10"""
 
@@ -86,9 +86,9 @@ class Step(Command):
     @needs_recorded_program
     def run(self, arguments):
         if len(arguments) > 1:
-            raise Usage("too many words: give one number, as in `gpumem step 10`")
+            raise Usage("too many arguments: give one number, as in `gpumem step 10`")
         count = number(arguments[0], "N") if arguments else 1
         if not 1 <= count < 1 << 63:
-            raise Usage(f"N: {count} is no number of events: give one from 1 on")
+            raise Usage(f"N: {count} is not a number of events: give a number from 1 on")
         if not go_on(events=count):
             say(why_not("that event"))
