@@ -24,8 +24,10 @@ static inline void process_add_random_memory(
 		uint64_t block = i == 0 ? 0 : random_below(random, BLOCKS);
 		uint64_t data = BLOCK + block * BLOCK_SIZE +
 		                (i && random_once_in(random, 3) ? 8 * random_below(random, 64) : 0);
-		things->storages[things->storage_count++] = process_storage(
-		        process, data, BLOCK_SIZE - (data - BLOCK) % BLOCK_SIZE, device);
+		uint64_t rest = BLOCK_SIZE - (data - BLOCK) % BLOCK_SIZE;
+		uint64_t size = random_once_in(random, 3) ? 8 + 8 * random_below(random, 64) : rest;
+		things->storages[things->storage_count++] =
+		        process_storage(process, data, size < rest ? size : rest, device);
 	}
 	size_t tensors = 1 + random_below(random, 8);
 	for (size_t i = 0; i < tensors; i++) {
