@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/regular_file.h"
-#include "image/mapped_file.h"
+#include "base/mapped_file.h"
 #include "image/page_cache.h"
 
 /* --- is it the same one? --------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "image/core_inside.h"
-#include "image/mapped_file.h"
+#include "base/mapped_file.h"
 
 /* --- reading --------------------------------------------------------------------------------------- */
 

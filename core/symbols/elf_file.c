@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/allocation.h"
 #include "base/cleanup.h"
+#include "base/mapped_file.h"
 #include "base/regular_file.h"
 
 static struct gm_error *error_corrupt(const char *path, const char *why)
@@ -102,30 +104,42 @@ static struct gm_error *open_elf(Elf *elf, const char *path, struct gm_elf *file
 	return NULL;
 }
 
+/* Not by libelf's own mapping: the file may become shorter at any moment, and is then no end of ours. No descriptor stays open
+ * for it in the debugger. */
+static struct gm_error *map_file(struct gm_elf *file)
+{
+	_cleanup_close_ int fd = gm_regular_file_open(file->path);
+	struct stat about;
+	if (fd < 0 && errno == EINVAL)
+		return error_corrupt(file->path, gm_regular_file_why(EINVAL));
+	if (fd < 0 || fstat(fd, &about) != 0)
+		return gm_error_os(GM_TARGET, errno, "%s: it cannot be opened", file->path);
+	if (about.st_size <= 0)
+		return error_corrupt(file->path, "it is no ELF file");
+	file->mapped = gm_mapped_file_open(fd, (size_t)about.st_size);
+	file->mapped_size = (size_t)about.st_size;
+	return file->mapped ? NULL : error_corrupt(file->path, "it cannot be read");
+}
+
 struct gm_error *gm_elf_open(const char *path, struct gm_elf **ret_file)
 {
 	elf_version(EV_CURRENT);
-	_cleanup_close_ int fd = gm_regular_file_open(path);
-	if (fd < 0 && errno == EINVAL)
-		return error_corrupt(path, gm_regular_file_why(EINVAL));
-	if (fd < 0)
-		return gm_error_os(GM_TARGET, errno, "%s: it cannot be opened", path);
 	struct gm_elf *file = calloc(1, sizeof(*file));
 	if (!file || !(file->path = strdup(path))) {
 		gm_elf_close(file);
 		return &gm_error_no_memory;
 	}
-	gm_allocation_watch();
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	struct gm_error *error = open_elf(elf, path, file);
-	/* The file is mapped (or is read now): no descriptor per library stays open in the
-	 * debugger. */
-	if (!error && elf_cntl(elf, ELF_C_FDREAD) != 0)
-		error = error_corrupt(path, "it cannot be read");
-	gm_allocation_watched();
-	if (error) {
-		if (elf && !file->elf)
+	struct gm_error *error = map_file(file);
+	if (!error) {
+		gm_allocation_watch();
+		/* it is only read: libelf takes what it maps by itself in the same way */
+		Elf *elf = elf_memory((char *)(uintptr_t)file->mapped, file->mapped_size);
+		error = open_elf(elf, path, file);
+		gm_allocation_watched();
+		if (error && elf && !file->elf)
 			elf_end(elf);
+	}
+	if (error) {
 		gm_elf_close(file);
 		return error;
 	}
@@ -164,6 +178,7 @@ void gm_elf_close(struct gm_elf *file)
 		dwarf_cfi_end(file->cfi);
 	if (file->elf)
 		elf_end(file->elf);
+	gm_mapped_file_close(file->mapped, file->mapped_size);
 	free(file->memory);
 	free(file->path);
 	free(file);

@@ -29,7 +29,9 @@ struct gm_symbol_table {
 struct gm_elf {
 	char *path; /* as we open it */
 	Elf *elf;
-	void *memory;                         /* owned, where the file is not on disk (vdso) */
+	void *memory;          /* owned, where the file is not on disk (vdso) */
+	const uint8_t *mapped; /* base/mapped_file.h; NULL: it is in `memory` */
+	size_t mapped_size;
 	struct gm_symbol_table dynamic, full; /* .dynsym, .symtab; count 0: none */
 	const uint8_t *gnu_hash;
 	size_t gnu_hash_size;

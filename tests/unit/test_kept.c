@@ -14,7 +14,7 @@
 
 #include "image/image.h"
 #include "image/kept.h"
-#include "image/mapped_file.h"
+#include "base/mapped_file.h"
 
 enum { PAGE = 4096, CHUNKS = 4, BYTES = CHUNKS * GM_KEPT_CHUNK };
 static const uint64_t base = UINT64_C(0x10000000);

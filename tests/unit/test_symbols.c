@@ -462,17 +462,8 @@ static char *read_whole(const char *path, size_t *ret_size)
 	return bytes;
 }
 
-/* Everything that reads a file, on a damaged one; nothing is expected but to come back. */
-static void use_file(const char *path)
+static void use_open_file(struct gm_elf *file)
 {
-	struct gm_elf *file = NULL;
-	struct gm_error *error = gm_elf_open(path, &file);
-	if (error) {
-		assert_true(error->status == GM_CORRUPT || error->status == GM_TARGET);
-		assert_non_null(strstr(error->message, path));
-		gm_error_destroy(error);
-		return;
-	}
 	Elf64_Sym symbol;
 	gm_elf_lookup(file, "probe_static", false, &symbol);
 	gm_elf_lookup(file, "probe_static", true, &symbol);
@@ -485,6 +476,20 @@ static void use_file(const char *path)
 	}
 	gm_naming_in_file(file, NULL, naming, 64);
 	gm_rows_deinit(&rows);
+}
+
+/* Everything that reads a file, on a damaged one; nothing is expected but to come back. */
+static void use_file(const char *path)
+{
+	struct gm_elf *file = NULL;
+	struct gm_error *error = gm_elf_open(path, &file);
+	if (error) {
+		assert_true(error->status == GM_CORRUPT || error->status == GM_TARGET);
+		assert_non_null(strstr(error->message, path));
+		gm_error_destroy(error);
+		return;
+	}
+	use_open_file(file);
 	gm_elf_close(file);
 }
 
@@ -528,6 +533,40 @@ static void files_cut_short_or_damaged_do_no_harm(void **state)
 	}
 }
 
+/* Its owner may cut it or write other bytes into it at any moment, also between a check and the use of what was checked. */
+static void a_file_that_is_cut_or_changed_while_it_is_open_does_no_harm(void **state)
+{
+	_cleanup_free_ char *path = build("g++", "-g", "libcut.so");
+	if (!path)
+		skip();
+	char target[128];
+	snprintf(target, sizeof(target), "%s/cut", folder);
+	size_t size;
+	_cleanup_free_ char *bytes = read_whole(path, &size);
+	_cleanup_free_ char *letters = malloc(size);
+	memset(letters, 'x', size);
+	for (size_t left = 0; left < size; left += 4096) {
+		struct gm_elf *file = NULL;
+		write_whole(target, bytes, size);
+		assert_null(gm_elf_open(target, &file));
+		assert_int_equal(truncate(target, (off_t)left), 0);
+		use_open_file(file);
+		gm_elf_close(file);
+	}
+	/* no NUL from here on */
+	for (size_t from = 4096; from < size; from += 4096) {
+		struct gm_elf *file = NULL;
+		write_whole(target, bytes, size);
+		assert_null(gm_elf_open(target, &file));
+		int fd = open(target, O_WRONLY | O_CLOEXEC);
+		assert_int_equal(
+		        pwrite(fd, letters, size - from, (off_t)from), (ssize_t)(size - from));
+		close(fd);
+		use_open_file(file);
+		gm_elf_close(file);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -548,6 +587,7 @@ int main(void)
 	        cmocka_unit_test(a_files_addresses_are_named_without_a_process),
 	        cmocka_unit_test(what_is_no_elf_file_is_refused),
 	        cmocka_unit_test(files_cut_short_or_damaged_do_no_harm),
+	        cmocka_unit_test(a_file_that_is_cut_or_changed_while_it_is_open_does_no_harm),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,24 +6,42 @@
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/allocation.h"
 #include "base/cleanup.h"
+#include "base/mapped_file.h"
 #include "base/regular_file.h"
 #include "cpython/versions/locate.h"
 
-static Elf *open_elf(const struct gm_image *image, const char *path, int *ret_fd)
+struct opened {
+	Elf *elf; /* NULL: it is none, or cannot be read */
+	const uint8_t *bytes;
+	size_t size;
+};
+
+static struct opened open_elf(const struct gm_image *image, const char *path)
 {
 	_cleanup_free_ char *real = NULL;
-	struct gm_error *error = gm_image_file_path(image, path, &real);
+	_cleanup_error_ struct gm_error *error = gm_image_file_path(image, path, &real);
+	struct opened opened = {0};
+	struct stat about;
 
-	if (error) {
-		gm_error_destroy(error);
-		return NULL;
-	}
 	elf_version(EV_CURRENT);
-	*ret_fd = gm_regular_file_open(real);
-	return *ret_fd < 0 ? NULL : elf_begin(*ret_fd, ELF_C_READ_MMAP, NULL);
+	_cleanup_close_ int fd = error ? -1 : gm_regular_file_open(real);
+	if (fd < 0 || fstat(fd, &about) != 0 || about.st_size <= 0)
+		return opened;
+	opened.size = (size_t)about.st_size;
+	opened.bytes = gm_mapped_file_open(fd, opened.size);
+	if (opened.bytes) /* only read, as where libelf maps it by itself */
+		opened.elf = elf_memory((char *)(uintptr_t)opened.bytes, opened.size);
+	return opened;
+}
+
+static void close_elf(const struct opened *opened)
+{
+	elf_end(opened->elf);
+	gm_mapped_file_close(opened->bytes, opened->size);
 }
 
 static Elf_Scn *find(Elf *elf, const char *name, GElf_Shdr *ret_header)
@@ -47,16 +65,16 @@ static Elf_Scn *find(Elf *elf, const char *name, GElf_Shdr *ret_header)
 bool gm_python_find_section(
         const struct gm_image *image, const char *path, const char *section, uint64_t *ret_address)
 {
-	_cleanup_close_ int fd = -1;
 	gm_allocation_watch();
-	Elf *elf = open_elf(image, path, &fd);
+	struct opened opened = open_elf(image, path);
+	Elf *elf = opened.elf;
 	GElf_Shdr header;
 	bool found = elf && find(elf, section, &header) && header.sh_addr;
 
 	if (found)
 		*ret_address = header.sh_addr;
 	gm_allocation_watched();
-	elf_end(elf);
+	close_elf(&opened);
 	return found;
 }
 
@@ -96,9 +114,9 @@ unsigned long gm_python_version_in_bytes(const char *bytes, size_t size, unsigne
 unsigned long gm_python_version_in_file(
         const struct gm_image *image, const char *path, unsigned long minor_hex)
 {
-	_cleanup_close_ int fd = -1;
 	gm_allocation_watch();
-	Elf *elf = open_elf(image, path, &fd);
+	struct opened opened = open_elf(image, path);
+	Elf *elf = opened.elf;
 	GElf_Shdr header;
 	Elf_Scn *section = elf ? find(elf, ".rodata", &header) : NULL;
 	Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
@@ -107,6 +125,6 @@ unsigned long gm_python_version_in_file(
 	if (data && data->d_buf)
 		hex = gm_python_version_in_bytes(data->d_buf, data->d_size, minor_hex);
 	gm_allocation_watched();
-	elf_end(elf);
+	close_elf(&opened);
 	return hex;
 }

@@ -1,4 +1,4 @@
-#include "image/mapped_file.h"
+#include "base/mapped_file.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MOST = 64, PAGE = 4096 };
+enum { MOST = 4096 /* the libraries of a process are mapped at once */, PAGE = 4096 };
 
 /* Read by the signal's handler: an entry counts while its size is not 0. */
 struct entry {
@@ -54,6 +54,25 @@ static struct entry *take_entry(void)
 	return NULL;
 }
 
+/* The whole pages of the mapping, and one of zeros behind it. */
+static size_t reserved_size(size_t size)
+{
+	return (size + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
+static void *map(int fd, size_t size)
+{
+	if (size > SIZE_MAX / 2)
+		return MAP_FAILED;
+	uint8_t *bytes = mmap(NULL, reserved_size(size), PROT_READ,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bytes == MAP_FAILED || mmap(bytes, size, PROT_READ,
+	                                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == bytes)
+		return bytes;
+	munmap(bytes, reserved_size(size));
+	return MAP_FAILED;
+}
+
 const uint8_t *gm_mapped_file_open(int fd, size_t size)
 {
 	struct sigaction ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -62,7 +81,7 @@ const uint8_t *gm_mapped_file_open(int fd, size_t size)
 	pthread_mutex_lock(&lock);
 	struct entry *entry = take_entry();
 	if (entry && size > 0 && (entry_count > 0 || sigaction(SIGBUS, &ours, &before) == 0)) {
-		bytes = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		bytes = map(fd, size);
 		if (bytes != MAP_FAILED) {
 			atomic_store(&entry->start, (uintptr_t)bytes);
 			atomic_store(&entry->size, size);
@@ -80,7 +99,7 @@ void gm_mapped_file_close(const uint8_t *bytes, size_t size)
 	if (!bytes)
 		return;
 	pthread_mutex_lock(&lock);
-	munmap((void *)(uintptr_t)bytes, size);
+	munmap((void *)(uintptr_t)bytes, reserved_size(size));
 	for (size_t i = 0; i < MOST; i++)
 		if (atomic_load(&entries[i].start) == (uintptr_t)bytes)
 			atomic_store(&entries[i].size, 0);
