@@ -547,6 +547,7 @@ static void tell_device(struct telling *telling, int number, struct gm_retained_
 		struct node *node = &telling->nodes.items[i];
 		node->bytes = node->blocks = node->items = 0;
 	}
+	gm_map_deinit(&telling->seen); /* an item may have blocks on several devices */
 	add_blocks(telling, number);
 	for (size_t i = 0; i < reach->graph->block_count && number >= 0; i++) {
 		const struct gm_block_record *block = &reach->graph->blocks[i];
