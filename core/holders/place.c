@@ -1,6 +1,8 @@
 /*
  * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host memory, nothing.
  */
+#include "holders/place.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>

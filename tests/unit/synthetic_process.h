@@ -15,6 +15,8 @@
 
 #include "cpython/python.h"
 #include "holders/graph/graph.h"
+#include "holders/graph/freeze.h"
+#include "holders/holders.h"
 #include "image/remote.h"
 #include "random.h"
 #include "torch/internal.h"

@@ -8,7 +8,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
+#include "holders/graph/graph.h"
+#include "holders/holders.h"
+#include "holders/search/chains.h"
+#include "holders/search/roots.h"
+#include "holders/search/ways.h"
 #include "random_process.h"
 
 enum { FAR = 1 << 20 };

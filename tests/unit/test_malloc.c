@@ -8,6 +8,7 @@
 
 #include "child.h"
 #include "holders/heap/malloc.h"
+#include "holders/heap/malloc_pieces.h"
 
 enum { SMALL = 40, LARGE = 5000, MANY = 20 /* more than a cache keeps of a size */ };
 

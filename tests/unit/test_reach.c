@@ -9,6 +9,10 @@
 #include <cmocka.h>
 
 #include "holders/retained/reach.h"
+#include "holders/graph/graph.h"
+#include "holders/graph/strings.h"
+#include "holders/retained/reach_build.h"
+#include "holders/retained/variables.h"
 #include "random_process.h"
 
 enum { MOST_REACHED = 3 * MOST_VERTICES };

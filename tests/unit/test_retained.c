@@ -10,6 +10,10 @@
 
 #include "holders/retained/paths.h"
 #include "holders/retained/retained.h"
+#include "holders/graph/graph.h"
+#include "holders/retained/reach.h"
+#include "holders/retained/reach_build.h"
+#include "holders/retained/variables.h"
 #include "random_process.h"
 
 /* --- a plain search over what reaches blocks --------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "holders/heap/scan.h"
+#include "holders/heap/scan_words.h"
 
 enum { WORDS = 4096 };
 

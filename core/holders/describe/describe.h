@@ -1,63 +1,12 @@
-/*
- * A chain being described: its edges become steps, of which core/render makes sentences. Internal to core/holders.
- *
- * It is read from the tensor outwards ("item 3 of list: global 'history' of module __main__"), while its steps are
- * kept root first in the answer. What Python keeps in several objects and a user writes as one thing (an attribute
- * in an instance's dict, a parameter of a module, a closure's variable) is one step.
- */
+/* The steps of a chain, for the answer. Internal to core/holders. */
 #ifndef GM_HOLDERS_DESCRIBE_H
 #define GM_HOLDERS_DESCRIBE_H
 
-#include "holders/describe/names.h"
+#include "holders/graph/graph.h"
+#include "holders/unattributed/stray.h"
 
-struct gm_description {
-	struct gm_holders *graph;
-	const struct gm_chain *chain;
-	size_t left; /* edges not described yet: chain->edges[left - 1] is next */
-	GM_ARRAY(struct gm_holder_step) steps; /* from the storage outwards */
-	unsigned graph_steps;
-	bool no_memory;
-};
-
-/* The edge after `back` further ones, outwards; NULL: the chain ends before. */
-const struct gm_edge *gm_describe_edge_at(const struct gm_description *description, size_t back);
-uint64_t gm_describe_address_of(const struct gm_description *description, uint32_t vertex);
-char *gm_describe_copy(struct gm_description *description, const char *text);
-/* Adds a step; `kind` as in the JSON, name and type are copied. Never NULL. */
-struct gm_holder_step *gm_describe_step(struct gm_description *description, enum gm_step_form form,
-        const char *kind, const char *name, const char *type, uint64_t address);
-/* The next link, if the next edge is one between Python objects. The caller frees its name. */
-bool gm_describe_link_at(struct gm_description *description, size_t back, struct gm_link *ret_link);
-/* Is it one of that kind, and (where not NULL) of that name? */
-bool gm_describe_link_is(
-        struct gm_description *description, size_t back, enum gm_edge_kind kind, const char *name);
-
-/* describe_attribute.c. Each takes as many edges as make one thing; false: it is not that thing. */
-/*
- * Is the next edge (after `back` ones) an attribute: an inline value, a slot, or an entry of an instance's dict? Then
- * its name (the caller frees), its owner and how many edges that is.
- */
-size_t gm_describe_attribute_at(
-        struct gm_description *description, size_t back, char **ret_name, uint64_t *ret_owner);
-/* "Linear", or "class Linear" where the object is a class. Caller frees; NULL: no memory. */
-char *gm_describe_owner_text(struct gm_description *description, uint64_t object);
-void gm_describe_attribute(
-        struct gm_description *description, const char *name, uint64_t owner, size_t used);
-bool gm_describe_module_part(struct gm_description *description, const char *name);
-bool gm_describe_optimizer_state(struct gm_description *description, const char *name);
-
-/* describe_variable.c: the variables of frames and modules. */
-void gm_describe_global(
-        struct gm_description *description, const struct gm_edge *edge, const char *name);
-void gm_describe_frame(
-        struct gm_description *description, const struct gm_edge *edge, bool through_cell);
-void gm_describe_kept_local(
-        struct gm_description *description, const struct gm_edge *edge, const char *name);
-void gm_describe_cell(struct gm_description *description, const struct gm_edge *edge);
-
-/* describe_python.c: a reference between Python objects. */
-void gm_describe_python(struct gm_description *description, const struct gm_edge *edge);
-/* describe_native.c: a reference of PyTorch's C++ objects, or a root's. */
-void gm_describe_native(struct gm_description *description, const struct gm_edge *edge);
+/* The steps of a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
+bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
+        const struct gm_stray *stray, struct gm_holder *ret_holder);
 
 #endif

@@ -2,11 +2,15 @@
  * Attributes, and what libraries keep as attributes of attributes and users know by one name: a module's
  * parameters, an optimizer's state.
  */
+#include "holders/describe/describe_attribute.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/describe/describe.h"
+#include "holders/describe/description.h"
+#include "holders/describe/names.h"
+#include "holders/describe/parameters.h"
 
 /* "Linear", or "class Linear" where the object is a class. Caller frees. */
 char *gm_describe_owner_text(struct gm_description *description, uint64_t object)

@@ -1,10 +1,17 @@
 /*
  * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of threads.
  */
+#include "holders/describe/describe_native.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/describe/describe.h"
+#include "holders/describe/description.h"
+#include "holders/describe/describe_variable.h"
+#include "holders/describe/names.h"
+#include "holders/describe/parameters.h"
+#include "holders/native/object.h"
+#include "holders/native/tensor_parts.h"
 #include "torch/slots.h"
 
 enum { MAX_GRAPH_STEPS = 16 }; /* nodes of the autograd graph that a path lists */

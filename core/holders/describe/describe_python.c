@@ -1,10 +1,15 @@
 /*
  * References between Python objects: keys, items, attributes, and fields of objects that are neither.
  */
+#include "holders/describe/describe_python.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/describe/describe.h"
+#include "holders/describe/description.h"
+#include "holders/describe/describe_attribute.h"
+#include "holders/describe/describe_variable.h"
+#include "holders/describe/names.h"
 
 static void describe_key(
         struct gm_description *description, const struct gm_edge *edge, const struct gm_link *link)

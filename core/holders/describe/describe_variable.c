@@ -1,10 +1,13 @@
 /*
  * Variables: of frames that run, of frames that are kept, of modules, and of closures.
  */
+#include "holders/describe/describe_variable.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/describe/describe.h"
+#include "holders/describe/description.h"
+#include "holders/describe/names.h"
 
 /* The frame in which a module's own code runs (the main script, a module that is being imported); NULL: none. */
 static const struct gm_python_frame *module_frame(struct gm_holders *graph, uint64_t dict)

@@ -28,13 +28,6 @@ char *gm_closure_name(struct gm_holders *graph, uint64_t function, int64_t index
 /* "Linear": a class's own name where the object is a class, else its class's; never NULL. */
 const char *gm_type_text(struct gm_holders *graph, uint64_t object);
 
-/* The key of a value in a dict; 0: not there. */
-uint64_t gm_key_of_value(struct gm_holders *graph, uint64_t dict, uint64_t value);
-/* "layers.0.weight" for a parameter that a module has; NULL: none is known to. Caller frees. */
-char *gm_parameter_name(struct gm_holders *graph, uint64_t tensor);
-/* The same of the parameter or buffer that a storage is of. */
-char *gm_storage_part_name(struct gm_holders *graph, uint64_t storage);
-
 /* The last part of a path. */
 const char *gm_base_name(const char *path);
 

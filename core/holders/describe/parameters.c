@@ -2,12 +2,15 @@
  * What a parameter is called in its model: torch.nn.Module keeps parameters and modules in dicts of its own
  * (torch/nn/modules/module.py), which are followed upwards from the parameter.
  */
+#include "holders/describe/parameters.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/describe/names.h"
+#include "holders/graph/graph.h"
 
 enum {
 	MAX_DEPTH = 32,

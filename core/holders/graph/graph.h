@@ -19,12 +19,10 @@
 #include "base/array.h"
 #include "cpython/sweep/sweep.h"
 #include "holders/holders.h"
-#include "holders/heap/scan.h"
 #include "torch/map.h"
 #include "torch/readers.h"
 
 struct gm_malloc;
-struct gm_stray;
 
 enum gm_vertex_kind {
 	GM_VERTEX_STORAGE = 1,
@@ -132,10 +130,10 @@ struct gm_holders {
 	size_t run_edges;
 	bool frozen, no_memory;
 	/* Python objects that refer to nothing of the graph are left out of it, unless all are kept: C++ may hold something for
-	 * them, or they are what is left of a class. `wants_all`: a question found that it needs these. */
-	bool keep_all, wants_all;
+	 * them, or they are what is left of a class. */
+	bool keep_all;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
-	struct gm_map accounted; /* stack_words.c: object -> references that C code under way has */
+	struct gm_map accounted; /* stack_words.h: object -> references that C code under way has */
 
 	GM_ARRAY(struct gm_storage) storages;
 	GM_ARRAY(struct gm_tensor) tensors;
@@ -145,7 +143,7 @@ struct gm_holders {
 	GM_ARRAY(char *) thread_names; /* "exception being handled" */
 	GM_ARRAY(struct gm_native) natives;
 	struct gm_map classes_done; /* whose instances were sought */
-	struct gm_malloc *malloc;   /* heap.c: read when it is first needed */
+	struct gm_malloc *malloc;   /* heap.h: read when it is first needed */
 	uint32_t *storages_by_data; /* vertex numbers, sorted by data */
 
 	bool blocks_read;
@@ -176,90 +174,20 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
         uint32_t extra, uint64_t word);
 /* Takes over what the walk found between vertices, all of it behind the edges there are. */
 void gm_graph_take(struct gm_holders *graph, struct gm_walk_reference *references, size_t count);
-/* Sorts the edges; after some were added it is to be done again, and they get other numbers. False: no memory. */
-bool gm_graph_freeze(struct gm_holders *graph);
-/* guesses.c: of sorted edges, leaves out those of which a reference count says that they are none. */
-void gm_graph_drop_guesses(struct gm_holders *graph);
+/* What was taken over from the walk; it is in `edges` once these are sorted. */
+void gm_graph_deinit_runs(struct gm_holders *graph);
 void gm_graph_deinit_edges(struct gm_holders *graph);
 
-/* tensor_parts.c: what tensors other than plain ones are made of. */
-void gm_graph_refer_parts(
-        struct gm_holders *graph, uint32_t number, const struct gm_tensor *tensor);
-/* "values" for an edge of kind GM_REF_PART. Static. */
-const char *gm_graph_part_name(struct gm_holders *graph, const struct gm_edge *edge);
-/* instances.c: of those of `targets` that are classes, all their instances refer to them. Returns how many references. */
-size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *targets, size_t count);
-/* lenders.c: what keeps a storage's memory, where that is not its own; what DLPack's capsules hold. */
-void gm_graph_refer_lender(
-        struct gm_holders *graph, uint32_t number, const struct gm_storage *storage);
-/* Of those of `untracked` that are of one of these types, what they own. */
-extern const char *const gm_graph_special_types[];
-void gm_graph_refer_untracked(struct gm_holders *graph);
 /* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
         uint64_t word, const char *kind, const char *text, bool inferred);
-/* nodes.c: what a node refers to. */
-void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct gm_node *node);
-/* hooks.c: hooks and metadata, in an object's own memory. */
-void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t address, size_t size);
-/* heap.c: bytes of the piece of heap that begins here; 0: none does. */
-size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
-/* The piece of heap in use that has the address: its first byte and how many it has. */
-bool gm_heap_piece(
-        struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
-/* Is it in memory that malloc or CPython's allocator was given back? What lies there is no reference. */
-bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);
-/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
-struct gm_pool_block {
-	uint64_t start, size;
-	bool is_free;
-};
-bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret);
-/* Is it a std::vector's begin, end, end of storage? */
-bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item);
-/* unused.c: is the word where nothing is kept? Old values stay there. */
-bool gm_is_unused(struct gm_holders *graph, uint64_t address);
-/* Is it an address of code, as a function's is? */
-bool gm_is_code(struct gm_holders *graph, uint64_t address);
-/* A reference to a Python object that a C++ object owns, read from `word`. */
-void gm_graph_refer_python(
-        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind);
-void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
-        enum gm_reference kind, uint32_t extra);
-/* host_data.c: what need not be looked through for references, for struct gm_scan_options; the caller frees it. NULL: no memory. */
-struct gm_range *gm_graph_host_data(struct gm_holders *graph, size_t *ret_count);
 double gm_graph_seconds(void); /* of a clock */
-/* native.c: storages, tensors, nodes and what they refer to, from the hits of gm_graph_scan(). */
-struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
-        struct gm_scan_result *ret_hits);
-/* Makes known which classes the hits are of: not while another thread asks for one. */
-void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, size_t count);
-struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits);
-/*
- * python.c: Python's objects. The first fills `objects`, touches nothing else of the graph and may run beside
- * gm_graph_scan(); the second makes them vertices, before any other; the third adds what they refer to, frames and
- * modules.
- */
-struct gm_error *gm_graph_find_objects(struct gm_holders *graph);
-/* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is NULL behind it. */
-struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits);
-struct gm_error *gm_graph_add_objects(struct gm_holders *graph);
-struct gm_error *gm_graph_add_python(struct gm_holders *graph);
-/* Is the first word of this object a class's vtable? Its name, or NULL. */
-const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t object);
 
 static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 {
 	return vertex->kind == GM_VERTEX_FRAME || vertex->kind == GM_VERTEX_THREAD ||
 	       vertex->kind == GM_VERTEX_NATIVE || (vertex->flags & GM_VERTEX_ROOT_MODULE);
 }
-
-/* The reference count of an object; false where it has none. */
-bool gm_graph_refcount(struct gm_holders *graph, uint32_t vertex, uint64_t *ret_count);
-/* Of the references to it, those that are words of C objects whose fields are not known: these may own nothing. */
-/* Does a reference stand on a guess: a word of an object whose fields are not known, or one that is inferred? */
-bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge);
-uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t vertex);
 
 /*
  * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1] starts. Where
@@ -271,22 +199,5 @@ struct gm_chain {
 	bool rooted;
 	bool garbage; /* not rooted, and all references to what leads here are accounted for */
 };
-
-/* Builds the graph once more, with all objects. */
-struct gm_error *gm_graph_keep_all(struct gm_holders *graph);
-/* reducer.c: what DistributedDataParallel keeps in C++, as references of its Python object. */
-void gm_graph_refer_reducer(struct gm_holders *graph, uint32_t from, uint64_t instance);
-/* nodes.c: the tensor of a torch._C._autograd.SavedTensor, as a reference of that object. */
-void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance);
-
-/* describe.c: the steps of a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
-bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
-        const struct gm_stray *stray, struct gm_holder *ret_holder);
-
-/* place.c: what is at an address; fills the block's address, size, device and the place. */
-struct gm_error *gm_graph_place(
-        struct gm_holders *graph, uint64_t address, struct gm_holders_answer *answer);
-struct gm_error *gm_graph_blocks(struct gm_holders *graph);
-const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address);
 
 #endif

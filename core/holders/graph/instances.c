@@ -3,11 +3,14 @@
  * there are as many of them as objects; where a class leads to the block and nothing else was found to hold it, all
  * objects are gone through for its instances.
  */
+#include "holders/graph/instances.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/sort.h"
 #include "holders/graph/graph.h"
+#include "holders/graph/freeze.h"
 
 enum { PAGE = 4096, TYPE = 8 /* PyObject.ob_type, behind the count (Include/object.h) */ };
 
@@ -58,19 +61,21 @@ static size_t refer(struct gm_holders *graph, const struct gm_map *classes,
 	return added;
 }
 
-size_t gm_graph_refer_instances(struct gm_holders *graph, const uint32_t *targets, size_t count)
+size_t gm_graph_refer_instances(
+        struct gm_holders *graph, const uint32_t *targets, size_t count, bool *ret_rebuild)
 {
 	struct gm_map classes = {0};
 	size_t added = 0, found = 0, all = graph->vertices.count;
 	_cleanup_free_ struct instance *instances = NULL, *scratch = NULL;
+	*ret_rebuild = false;
 	if (!graph->python)
 		return 0;
 	if (!find_classes(graph, targets, count, &classes))
 		graph->no_memory = true;
 	if (classes.count && !graph->keep_all && !graph->no_memory) {
 		gm_map_deinit(&classes);
-		graph->wants_all = true;
-		return 1;
+		*ret_rebuild = true;
+		return 0;
 	}
 	if (classes.count && !graph->no_memory) {
 		instances = malloc((all + 1) * sizeof(*instances));

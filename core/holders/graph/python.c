@@ -3,7 +3,11 @@
  * threads and the modules. Strings, numbers and code objects hold no tensors and are left out; so is an
  * object's reference to its class.
  */
+#include "holders/graph/python.h"
+
 #include "holders/graph/graph.h"
+#include "holders/native/lenders.h"
+#include "holders/native/native.h"
 
 #include <stdlib.h>
 #include <string.h>

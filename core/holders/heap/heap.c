@@ -2,11 +2,14 @@
  * What the heap itself tells of a piece of memory. glibc's malloc and CPython's: another one's words do not fit, and then
  * nothing is told.
  */
+#include "holders/heap/heap.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/malloc.h"
+#include "holders/heap/malloc_pieces.h"
 
 enum {
 	LOOK_BACK = 8192, /* bytes in which a piece's start is sought, at a time */

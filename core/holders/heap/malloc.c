@@ -5,21 +5,18 @@
  * lead exactly to its end.
  */
 #include "holders/heap/malloc.h"
+#include "holders/heap/malloc_free.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/search.h"
 
 enum {
 	STEP = 4096,
 	MAX_STEPS = 1 << 20, /* of a heap: of a larger one they are larger */
 	MAX_MARKS = 1 << 23, /* of all; further heaps are not known */
 	BUFFER = 1 << 18,
-	FLAGS = 7,
-	PREVIOUS_IN_USE = 1,
-	LEAST = 32,               /* MINSIZE */
 	HEAP_ALIGNMENT = 1 << 26, /* HEAP_MAX_SIZE on 64 bits */
 	ARENA_BEHIND_TOP = 2104,  /* bytes of struct malloc_state from `top` on, since 2.27 */
 	MOST_INFO = 256,          /* struct heap_info, before the arena or the first chunk */
@@ -76,11 +73,11 @@ static bool walk(struct gm_malloc *heap, struct window *window, struct gm_malloc
 		uint64_t size = 0;
 		bool whole = word_at(window, at + 8, &word);
 		if (whole)
-			size = word & ~(uint64_t)FLAGS;
+			size = word & ~(uint64_t)GM_CHUNK_FLAGS;
 		if (whole && is_fence(at, size, end))
 			size = end - at;
 		if (!whole || size % 16 != 0 || size > end - at ||
-		        (size < LEAST && size != end - at)) {
+		        (size < GM_CHUNK_LEAST && size != end - at)) {
 			heap->caches.count = caches;
 			free(ret->marks);
 			return false;
@@ -160,7 +157,7 @@ static void find_heaps(struct gm_malloc *heap, struct window *window)
 			add_arena_heap(heap, window, at);
 		/* a core does not say which mapping is the program's break */
 		if (gm_image_try_read(heap->image, start, words, sizeof(words)) && words[0] == 0 &&
-		        (words[1] & FLAGS) == PREVIOUS_IN_USE)
+		        (words[1] & GM_CHUNK_FLAGS) == GM_CHUNK_PREVIOUS_IN_USE)
 			add_heap(heap, window, start, end, 0);
 	}
 }
@@ -201,39 +198,4 @@ void gm_malloc_destroy(struct gm_malloc *heap)
 	gm_array_deinit(&heap->caches);
 	gm_map_deinit(&heap->free);
 	free(heap);
-}
-
-static const struct gm_malloc_heap *heap_at(const struct gm_malloc *heap, uint64_t address)
-{
-	size_t low = gm_partition_point(
-	        heap->heaps.count, middle, heap->heaps.items[middle].first <= address);
-	const struct gm_malloc_heap *found = low ? &heap->heaps.items[low - 1] : NULL;
-	return found && address < found->end ? found : NULL;
-}
-
-enum gm_malloc_state gm_malloc_at(
-        const struct gm_malloc *heap, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
-{
-	/* a chunk's last 8 bytes lie in the next one, which needs them only where this one is free */
-	uint64_t place = address - 8, size = 0, word;
-	const struct gm_malloc_heap *one = heap_at(heap, place);
-	if (!one)
-		return GM_MALLOC_UNKNOWN;
-	uint64_t at = one->marks[(place - one->first) / one->step];
-	for (;; at += size) {
-		if (!gm_image_try_u64(heap->image, at + 8, &word))
-			return GM_MALLOC_UNKNOWN;
-		size = word & ~(uint64_t)FLAGS;
-		if (size < LEAST || size > one->end - at) /* the fence; or it has changed since */
-			return GM_MALLOC_UNKNOWN;
-		if (place < at + size)
-			break;
-	}
-	*ret_start = at + 16;
-	*ret_size = size - 8;
-	if (address < at + 16 || gm_map_find(&heap->free, at) || at == one->last)
-		return GM_MALLOC_FREE;
-	if (!gm_image_try_u64(heap->image, at + size + 8, &word))
-		return GM_MALLOC_UNKNOWN;
-	return word & PREVIOUS_IN_USE ? GM_MALLOC_USED : GM_MALLOC_FREE;
 }

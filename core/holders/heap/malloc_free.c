@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "holders/heap/malloc.h"
+#include "holders/heap/malloc_free.h"
+#include "holders/heap/malloc_pieces.h"
 
 enum {
 	FAST_LISTS = 10,

@@ -1,4 +1,5 @@
 #include "holders/heap/scan.h"
+#include "holders/heap/scan_words.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

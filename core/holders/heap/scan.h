@@ -11,16 +11,12 @@
 #ifndef GM_HOLDERS_SCAN_H
 #define GM_HOLDERS_SCAN_H
 
+#include "holders/heap/scan_words.h"
 #include "image/kept.h"
 
 /* A word was found at `address`. */
 struct gm_hit {
 	uint64_t address, value;
-};
-
-/* [first, last], both included. */
-struct gm_scan_range {
-	uint64_t first, last;
 };
 
 /* May be asked by several threads at once: is this word wanted? */
@@ -46,7 +42,6 @@ struct gm_scan_visitor {
 };
 
 enum {
-	GM_SCAN_MAX_RANGES = 4,
 	GM_SCAN_AREA = 16 << 20,
 	GM_SCAN_MAX_HITS = 1 << 24,
 };
@@ -74,12 +69,5 @@ struct gm_scan_result {
 /* Scans all readable, writable mappings. */
 struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *options,
         struct gm_scan_result *ret_result);
-
-/*
- * The inner loop: indexes of words in one of the ranges, at most `max` of them; returns their number.
- * Pass 0 for `simd` to forbid AVX2 (for tests).
- */
-size_t gm_scan_words(const uint64_t *words, size_t count, const struct gm_scan_range *ranges,
-        size_t range_count, bool simd, uint32_t *ret_indexes, size_t max);
 
 #endif

@@ -3,7 +3,7 @@
  * vectors have only signed comparison: both sides get 2^63 added. GCC's vector extensions say it once for
  * both widths; the compiler makes AVX2 or SSE2 of it.
  */
-#include "holders/heap/scan.h"
+#include "holders/heap/scan_words.h"
 
 #include <string.h>
 

@@ -2,7 +2,10 @@
  * Where a word is no reference, whatever it says: memory that was given back; what is behind the text in a std::string's own buffer;
  * the rest of a piece behind the Python object that it was handed out for. All of these keep what lay there before.
  */
+#include "holders/heap/unused.h"
+
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
 
 /* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text is in. */
 static bool is_short_text(struct gm_holders *graph, uint64_t address)

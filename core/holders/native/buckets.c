@@ -2,10 +2,13 @@
  * The buckets of DistributedDataParallel, within its Reducer (torch/csrc/distributed/c10d/reducer.hpp): a
  * std::vector of Reducer::Bucket, whose first members are `at::Tensor gradients` and three vectors of tensors.
  */
+#include "holders/native/buckets.h"
+
 #include <stdio.h>
 
 #include "holders/graph/graph.h"
 #include "holders/unattributed/stray.h"
+#include "holders/heap/heap.h"
 
 enum { REDUCER_WORDS = 256 }; /* in which the vector is sought */
 

@@ -1,10 +1,14 @@
 /*
  * Hooks and metadata: Python objects that PyTorch's C++ objects own through small objects of their own.
  */
+#include "holders/native/hooks.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/object.h"
 #include "torch/names.h"
 
 enum {

@@ -4,6 +4,8 @@
  *
  * Only large ones: they are mappings of their own mostly, and a storage that is told from old bytes has no such.
  */
+#include "holders/native/host_data.h"
+
 #include <stdlib.h>
 
 #include "holders/graph/graph.h"

@@ -5,10 +5,16 @@
  * DataPtr, whose std::function keeps the lender: a numpy array, a DLManagedTensor, a tensor. (2.4 to 2.11:
  * c10/core/Allocator.h; libstdc++ <bits/std_function.h>.)
  */
+#include "holders/native/lenders.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/nodes.h"
+#include "holders/native/object.h"
+#include "holders/native/reducer.h"
 #include "torch/members.h"
 
 enum {

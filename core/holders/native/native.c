@@ -5,27 +5,25 @@
  * object that checks out (counts, fields), it is a vertex. A freed object does not: its counts are zero, or
  * the heap's own pointers lie over its first word.
  */
-#include "holders/graph/graph.h"
+#include "holders/native/native.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "holders/heap/scan.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/hooks.h"
+#include "holders/native/lenders.h"
+#include "holders/native/nodes.h"
+#include "holders/native/object.h"
+#include "holders/native/tensor_parts.h"
 #include "torch/members.h"
 #include "torch/statics.h"
 
 enum {
 	MAX_OBJECTS = 1 << 24,
 };
-
-const struct gm_class *gm_graph_class_at(struct gm_holders *graph, uint64_t object)
-{
-	uint64_t vtable;
-	if (object == 0 || (object & 7) || !gm_image_try_u64(graph->image, object, &vtable))
-		return NULL;
-	return gm_classes_at(gm_torch_classes(graph->torch), vtable);
-}
 
 /* --- finding objects -------------------------------------------------------------------------------- */
 
@@ -89,13 +87,6 @@ static void add_object(struct gm_holders *graph, uint64_t address, const struct 
 			        graph, address, GM_VERTEX_NODE, (uint32_t)(graph->nodes.count - 1));
 		}
 	}
-}
-
-double gm_graph_seconds(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_visitor *visitor,
@@ -164,23 +155,6 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 		gm_graph_refer(graph, wrapper, native, GM_REF_WRAPPER, 0, python + cdata);
 	if (holds_python)
 		gm_graph_refer(graph, native, wrapper, GM_REF_WRAPPED, 0, 0);
-}
-
-/* A Python object that a C++ object owns: a vertex even where Python's collector does not know it. */
-void gm_graph_refer_python_by(struct gm_holders *graph, uint32_t from, uint64_t word,
-        enum gm_reference kind, uint32_t extra)
-{
-	uint64_t object;
-	if (word != 0 && gm_image_try_u64(graph->image, word, &object) && object != 0 &&
-	        (object & 7) == 0 && graph->python)
-		gm_graph_refer(graph, from, gm_graph_add(graph, object, GM_VERTEX_PYTHON, 0), kind,
-		        extra, word);
-}
-
-void gm_graph_refer_python(
-        struct gm_holders *graph, uint32_t from, uint64_t word, enum gm_reference kind)
-{
-	gm_graph_refer_python_by(graph, from, word, kind, 0);
 }
 
 /*

@@ -2,10 +2,15 @@
  * What the nodes of the autograd graph refer to: the tensors that they saved, the nodes before them, contexts of
  * Python functions, hooks and metadata.
  */
+#include "holders/native/nodes.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/hooks.h"
+#include "holders/native/object.h"
 #include "torch/members.h"
 #include "torch/names.h"
 #include "torch/slots.h"

@@ -9,11 +9,15 @@
  * these own what they point to. The model's parameters, which the Reducer holds as well, are left to settle.c:
  * they have better names.
  */
+#include "holders/native/reducer.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/object.h"
 #include "torch/members.h"
 
 enum {

@@ -2,10 +2,14 @@
  * What tensors other than plain ones are made of: a sparse tensor's indices and values, what vmap and grad of
  * torch.func wrap, a quantizer's scales; and forward-mode gradients.
  */
+#include "holders/native/tensor_parts.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/object.h"
 #include "torch/members.h"
 #include "torch/names.h"
 

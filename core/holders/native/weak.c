@@ -2,8 +2,11 @@
  * Fields of PyTorch's C++ objects that know an object without owning it: a std::weak_ptr, a pointer back to a wrapper, a
  * wrapper's pointer that is only borrowed.
  */
+#include "holders/native/weak.h"
+
 #include "holders/graph/graph.h"
 #include "holders/unattributed/stray.h"
+#include "holders/native/object.h"
 
 /* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. Nor does
  * AutogradMeta::grad_accumulator_, a weak pointer in all versions. */

@@ -8,6 +8,11 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "holders/retained/reach.h"
+#include "holders/graph/strings.h"
+#include "holders/holders.h"
+#include "holders/retained/parts.h"
+#include "holders/retained/reach_build.h"
+#include "holders/retained/variables.h"
 #include "torch/statics.h"
 
 enum { STATE = 1, BUFFER = 2, WORKSPACE = 4 };

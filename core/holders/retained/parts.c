@@ -2,12 +2,16 @@
  * What each edge is to a user: each marked Python object is visited once more, with the names of its references, and what
  * PyTorch keeps in plain dicts (a module's parameters, an optimizer's state) is known by the class of their owner.
  */
+#include "holders/retained/parts.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/retained/reach.h"
 #include "holders/describe/names.h"
+#include "holders/graph/graph.h"
+#include "holders/graph/strings.h"
 
 enum {
 	LINK_UNKNOWN = 0xff,

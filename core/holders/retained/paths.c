@@ -1,4 +1,6 @@
 #include "holders/retained/paths.h"
+#include "holders/graph/strings.h"
+#include "holders/retained/variables.h"
 
 #include <string.h>
 

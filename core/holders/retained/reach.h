@@ -102,28 +102,6 @@ struct gm_reach {
 
 #define GM_MISSING_TEXT "references that were not found"
 
-struct gm_reach_options {
-	bool host; /* storages in host memory, rather than blocks of the allocator */
-};
-
-struct gm_error *gm_reach_create(struct gm_holders *graph, const struct gm_reach_options *options,
-        struct gm_reach **ret_reach);
-/* unfound.c: the same, after references that are missing were looked for in all memory. */
-struct gm_error *gm_reach_create_settled(struct gm_holders *graph,
-        const struct gm_reach_options *options, struct gm_reach **ret_reach);
 void gm_reach_destroy(struct gm_reach *reach);
-
-/* parts.c: names what edges are. */
-void gm_reach_name_parts(struct gm_reach *reach);
-/* variables.c: names variables; what a variable is called. The caller frees; NULL: no memory. */
-void gm_reach_name_variables(struct gm_reach *reach);
-char *gm_reach_variable_text(const struct gm_reach *reach, const struct gm_variable *variable);
-/* The variable of a vertex; NULL: it is none. */
-const struct gm_variable *gm_reach_variable_at(const struct gm_reach *reach, uint32_t vertex);
-/* Is its best name a method's `self`? */
-bool gm_reach_is_self(const struct gm_reach *reach, const struct gm_variable *variable);
-/* "train.py:12": where its frame is; NULL: it has none. The caller frees. */
-char *gm_reach_name_place(const struct gm_reach *reach, const struct gm_reach_name *name);
-char *gm_reach_name_text(const struct gm_reach *reach, const struct gm_reach_name *name);
 
 #endif

@@ -8,6 +8,12 @@
 #include "holders/graph/dominators.h"
 #include "holders/retained/sharing.h"
 #include "holders/describe/names.h"
+#include "holders/graph/strings.h"
+#include "holders/holders.h"
+#include "holders/retained/paths.h"
+#include "holders/retained/reach.h"
+#include "holders/retained/unfound.h"
+#include "holders/retained/variables.h"
 
 enum {
 	MAX_DEPTH = 192, /* of the answer's tree */

@@ -5,6 +5,9 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "holders/graph/dominators.h"
+#include "holders/graph/strings.h"
+#include "holders/retained/paths.h"
+#include "holders/retained/variables.h"
 
 enum { MAX_SETS = 1 << 20 };
 

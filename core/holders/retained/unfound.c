@@ -4,9 +4,16 @@
  * nothing is looked for: each round is a few readings of all memory. An object is looked for once: what was not found then is not
  * found by looking again.
  */
+#include "holders/retained/unfound.h"
+
 #include "base/cleanup.h"
 #include "holders/unattributed/stray.h"
 #include "holders/retained/reach.h"
+#include "holders/build.h"
+#include "holders/graph/instances.h"
+#include "holders/retained/reach_build.h"
+#include "holders/unattributed/find_strays.h"
+#include "holders/unattributed/settle.h"
 
 enum {
 	MAX_TARGETS = 4096,
@@ -47,13 +54,14 @@ static struct gm_error *settle(struct gm_holders *graph, const uint32_t *targets
         struct gm_map *sought, bool *ret_settled)
 {
 	struct gm_strays strays;
-	*ret_settled = gm_graph_refer_instances(graph, targets, count) > 0;
+	bool rebuild; /* never: where anything is sought, the graph has all objects (keep_all()) */
+	*ret_settled = gm_graph_refer_instances(graph, targets, count, &rebuild) > 0;
 	if (*ret_settled)
 		return NULL;
 	if (!note_sought(graph, sought, targets, count))
 		return &gm_error_no_memory;
 	gm_try(gm_graph_find_strays(graph, targets, count, 0, 0, &strays));
-	*ret_settled = gm_graph_settle(graph, targets, count, &strays) > 0;
+	*ret_settled = gm_graph_settle(graph, targets, count, &strays, &rebuild) > 0;
 	gm_strays_deinit(&strays);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
@@ -62,7 +70,6 @@ static struct gm_error *settle(struct gm_holders *graph, const uint32_t *targets
 static struct gm_error *keep_all(
         struct gm_holders *graph, const struct gm_reach_options *options, struct gm_reach **reach)
 {
-	graph->wants_all = true;
 	gm_reach_destroy(*reach);
 	*reach = NULL;
 	gm_try(gm_graph_keep_all(graph));

@@ -3,6 +3,8 @@
  * object the best comes first: that of the program's own code before a library's, an outer function's before
  * that of a function it calls.
  */
+#include "holders/retained/variables.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@
 #include "base/text.h"
 #include "holders/retained/reach.h"
 #include "holders/describe/names.h"
+#include "holders/graph/strings.h"
 
 enum { /* ranks, which are also how far a variable is from the root */
 	RANK_GLOBAL = 0,

@@ -3,7 +3,11 @@
  * referrer with one holder only is followed up to where several hold one, and each of those gives a chain; beyond
  * that the nearest root tells enough.
  */
-#include "holders/search/find.h"
+#include "holders/search/chains.h"
+
+#include "holders/search/finding.h"
+#include "holders/graph/graph.h"
+#include "holders/search/roots.h"
 
 #include <stdlib.h>
 

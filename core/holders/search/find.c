@@ -1,5 +1,15 @@
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
 #include "holders/describe/names.h"
+#include "holders/build.h"
+#include "holders/describe/parameters.h"
+#include "holders/graph/counts.h"
+#include "holders/graph/graph.h"
+#include "holders/holders.h"
+#include "holders/place.h"
+#include "holders/search/chains.h"
+#include "holders/search/list.h"
+#include "holders/search/missing.h"
+#include "holders/search/roots.h"
 #include "base/cleanup.h"
 
 #include <stdio.h>
@@ -10,22 +20,6 @@ enum {
 	MAX_ROUNDS =
 	        6, /* of searches; each further one has references that were added to the graph */
 };
-
-static void finding_deinit(struct gm_finding *finding)
-{
-	for (size_t i = 0; i < finding->chains.count; i++)
-		free(finding->chains.items[i].edges);
-	gm_array_deinit(&finding->chains);
-	gm_array_deinit(&finding->chain_strays);
-	gm_array_deinit(&finding->marks);
-	gm_map_deinit(&finding->mark_of);
-	gm_map_deinit(&finding->told);
-	free(finding->forward.first);
-	free(finding->forward.edges);
-	free(gm_take(finding->ways));
-	finding->forward = (struct gm_forward){0};
-	gm_strays_deinit(&finding->strays);
-}
 
 /* The storages of [block, block + size), as answers and as the marks to start from. */
 static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t size)
@@ -38,7 +32,7 @@ static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t siz
 			continue;
 		uint32_t number = gm_graph_find(graph, storage->address);
 		struct gm_held_storage row = {storage->address, storage->data, storage->size,
-		        storage->refcount, (uint32_t)gm_finding_references(graph, number)};
+		        storage->refcount, (uint32_t)gm_graph_references(graph, number)};
 		if (!gm_array_push(&held, row)) {
 			finding->no_memory = true;
 			break;
@@ -73,8 +67,10 @@ static void describe_block(struct gm_finding *finding)
 	}
 }
 
-/* One search. `ret_again`: references were added to the graph, and all that this one found is void. */
-static struct gm_error *search(struct gm_finding *finding, bool last, bool *ret_again)
+/* One search. `ret_again`: references were added to the graph, or it has to be built with all objects (`ret_rebuild`), and all that
+ * this one found is void. */
+static struct gm_error *search(
+        struct gm_finding *finding, bool last, bool *ret_again, bool *ret_rebuild)
 {
 	struct gm_holders_answer *answer = finding->answer;
 	start_marks(finding, answer->address, answer->size);
@@ -84,7 +80,8 @@ static struct gm_error *search(struct gm_finding *finding, bool last, bool *ret_
 	gm_finding_find_further_roots(finding);
 	if (finding->no_memory)
 		return &gm_error_no_memory;
-	return gm_finding_find_missing(finding, answer->address, answer->size, last, ret_again);
+	return gm_finding_find_missing(
+	        finding, answer->address, answer->size, last, ret_again, ret_rebuild);
 }
 
 struct gm_error *gm_holders_find(
@@ -94,14 +91,14 @@ struct gm_error *gm_holders_find(
 	struct gm_error *error = gm_graph_place(graph, address, &answer);
 	struct gm_finding finding = {.graph = graph, .answer = &answer};
 	if (!error && (answer.place == GM_PLACE_STORAGE || answer.place == GM_PLACE_BLOCK)) {
-		bool again = true;
+		bool again = true, rebuild = false;
 		for (unsigned round = 0; again && !error; round++) {
-			finding_deinit(&finding);
+			gm_finding_deinit(&finding);
 			finding = (struct gm_finding){.graph = graph, .answer = &answer};
 			free(answer.storages);
 			answer.storages = NULL;
-			error = search(&finding, round == MAX_ROUNDS, &again);
-			if (!error && graph->wants_all && !graph->keep_all)
+			error = search(&finding, round == MAX_ROUNDS, &again, &rebuild);
+			if (!error && rebuild)
 				error = gm_graph_keep_all(graph);
 		}
 		describe_block(&finding);
@@ -122,25 +119,10 @@ struct gm_error *gm_holders_find(
 	answer.holder_count = finding.holders.count;
 	answer.notes = finding.notes.items;
 	answer.note_count = finding.notes.count;
-	finding_deinit(&finding);
+	gm_finding_deinit(&finding);
 	if (error)
 		gm_holders_answer_deinit(&answer);
 	else
 		*ret_answer = answer;
 	return error;
-}
-
-void gm_holders_answer_deinit(struct gm_holders_answer *answer)
-{
-	for (size_t i = 0; i < answer->holder_count; i++)
-		gm_holder_deinit(&answer->holders[i]);
-	for (size_t i = 0; i < answer->note_count; i++)
-		free(answer->notes[i]);
-	free(answer->holders);
-	free(answer->notes);
-	free(answer->storages);
-	free(answer->place_text);
-	free(answer->description);
-	free(answer->part);
-	*answer = (struct gm_holders_answer){0};
 }

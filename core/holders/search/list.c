@@ -2,12 +2,18 @@
  * What is listed of a search: its chains, described and in order. The best known of each root comes before its further ones where
  * there are too many, so that what is left out of the list is a further way first, a root last.
  */
+#include "holders/search/list.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
+#include "holders/describe/describe.h"
+#include "holders/holders.h"
+#include "holders/search/chains.h"
+#include "holders/search/ways.h"
 
 enum {
 	MAX_LISTED = 64,

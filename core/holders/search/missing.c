@@ -2,73 +2,23 @@
  * Were all references found? A reference count that is higher than the references in the graph says no, and all
  * writable memory is searched for what is missing.
  */
+#include "holders/search/missing.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
 #include "holders/heap/stacks.h"
 #include "holders/describe/names.h"
+#include "holders/graph/counts.h"
+#include "holders/graph/instances.h"
+#include "holders/search/chains.h"
+#include "holders/unattributed/find_strays.h"
+#include "holders/unattributed/settle.h"
+#include "holders/unattributed/stack_words.h"
 
 enum { MAX_STRAY_TARGETS = 4096 };
-
-void gm_finding_note(struct gm_finding *finding, const char *format, ...)
-{
-	char *text;
-	va_list args;
-	va_start(args, format);
-	int made = vasprintf(&text, format, args);
-	va_end(args);
-	if (made < 0 || !gm_array_push(&finding->notes, text)) {
-		if (made >= 0)
-			free(text);
-		finding->no_memory = true;
-	}
-}
-
-bool gm_graph_refcount(struct gm_holders *graph, uint32_t number, uint64_t *ret_count)
-{
-	const struct gm_vertex *vertex = &graph->vertices.items[number];
-	switch (vertex->kind) {
-	case GM_VERTEX_STORAGE:
-		*ret_count = graph->storages.items[vertex->detail].refcount;
-		return true;
-	case GM_VERTEX_TENSOR:
-		*ret_count = graph->tensors.items[vertex->detail].refcount;
-		return true;
-	case GM_VERTEX_NODE:
-		*ret_count = graph->nodes.items[vertex->detail].refcount;
-		return true;
-	case GM_VERTEX_PYTHON:
-		return graph->python &&
-		       gm_python_refcount(graph->python, vertex->address, ret_count) &&
-		       *ret_count != UINT64_MAX;
-	default:
-		return false;
-	}
-}
-
-uint64_t gm_finding_references(struct gm_holders *graph, uint32_t number)
-{
-	return graph->vertices.items[number].count;
-}
-
-bool gm_edge_is_guess(const struct gm_holders *graph, const struct gm_edge *edge)
-{
-	return (edge->kind == GM_REF_PYTHON && edge->extra == GM_EDGE_GUESS) ||
-	       (edge->kind == GM_REF_NATIVE && graph->natives.items[edge->extra].inferred);
-}
-
-uint64_t gm_graph_guessed_references(const struct gm_holders *graph, uint32_t number)
-{
-	const struct gm_vertex *vertex = &graph->vertices.items[number];
-	uint64_t count = 0;
-	for (uint32_t i = vertex->first; i < vertex->first + vertex->count; i++) {
-		const struct gm_edge *edge = &graph->edges.items[i];
-		count += gm_edge_is_guess(graph, edge);
-	}
-	return count;
-}
 
 /* A class that is somebody's variable: its instances refer to it too, and are left out of the graph (instances.c). */
 static bool is_class(struct gm_holders *graph, uint32_t number)
@@ -90,7 +40,7 @@ static bool is_reached(const struct gm_mark *mark)
 static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 {
 	struct gm_holders *graph = finding->graph;
-	uint64_t refcount, found = gm_finding_references(graph, mark->vertex);
+	uint64_t refcount, found = gm_graph_references(graph, mark->vertex);
 	bool fits;
 	if (!gm_graph_refcount(graph, mark->vertex, &refcount))
 		return false;
@@ -139,7 +89,7 @@ static const char *vertex_text(struct gm_holders *graph, uint32_t number)
 static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t refcount)
 {
 	struct gm_holders *graph = finding->graph;
-	uint64_t found = gm_finding_references(graph, target);
+	uint64_t found = gm_graph_references(graph, target);
 	uint64_t guessed = gm_graph_guessed_references(graph, target);
 	gm_finding_note(finding,
 	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s "
@@ -153,7 +103,7 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 {
 	struct gm_holders *graph = finding->graph;
 	for (size_t t = 0; t < count; t++) {
-		uint64_t refcount = 0, found = gm_finding_references(graph, targets[t]);
+		uint64_t refcount = 0, found = gm_graph_references(graph, targets[t]);
 		if (!gm_graph_refcount(graph, targets[t], &refcount))
 			continue;
 		if (found >= refcount) {
@@ -198,11 +148,11 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 	}
 }
 
-struct gm_error *gm_finding_find_missing(
-        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled)
+struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size,
+        bool last, bool *ret_settled, bool *ret_rebuild)
 {
 	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
-	*ret_settled = false;
+	*ret_settled = *ret_rebuild = false;
 	if (!targets)
 		return &gm_error_no_memory;
 	size_t reached, count = find_incomplete(finding, targets, &reached);
@@ -214,14 +164,16 @@ struct gm_error *gm_finding_find_missing(
 		*ret_settled = true;
 		return NULL;
 	}
-	if (!last && gm_graph_refer_instances(finding->graph, targets, count)) {
+	if (!last && (gm_graph_refer_instances(finding->graph, targets, count, ret_rebuild) ||
+	                     *ret_rebuild)) {
 		*ret_settled = true;
 		return NULL;
 	}
 	gm_try(gm_graph_find_strays(finding->graph, targets, count,
 	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
 	if (!last &&
-	        (gm_graph_settle(finding->graph, targets, count, &finding->strays) ||
+	        (gm_graph_settle(finding->graph, targets, count, &finding->strays, ret_rebuild) ||
+	                *ret_rebuild ||
 	                gm_graph_settle_stacks(finding->graph, targets, count, &finding->strays))) {
 		*ret_settled = true;
 		return NULL;

@@ -3,16 +3,13 @@
  * marked from all roots at once. The first one gives each vertex its best way to the block, the second one its best way
  * from a root.
  */
+#include "holders/search/roots.h"
+
 #include "base/cleanup.h"
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
+#include "holders/graph/graph.h"
 
 enum { MAX_EDGE_LENGTH = 12, MAX_ORDERED = 64 };
-
-struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex)
-{
-	uint64_t *found = gm_map_find(&finding->mark_of, (uint64_t)vertex + 1);
-	return found ? &finding->marks.items[*found - 1] : NULL;
-}
 
 bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towards, bool own)
 {

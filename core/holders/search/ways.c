@@ -4,10 +4,12 @@
  * these groups, those nearest to the block first, and a group has as many ways as all that its members refer to outside
  * of it. The block's own objects have one way, and so has a node of the autograd graph, however the graph branches.
  */
+#include "holders/search/ways.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/search/find.h"
+#include "holders/search/finding.h"
 
 enum { MAX_WAYS = GM_WAYS_MOST, NOT_SEEN = 0, DONE = UINT32_MAX };
 

@@ -7,12 +7,15 @@
  * the callee, then the positional arguments and the keywords' values. What leads to it is the native stack, by a pointer to
  * the first argument, behind the free word: no other array of references begins so.
  */
+#include "holders/unattributed/call_arrays.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/stacks.h"
 #include "holders/unattributed/stray.h"
+#include "holders/heap/heap.h"
 
 enum {
 	LIVE_BYTES = 8 << 20, /* of one stack, looked through */

@@ -2,12 +2,18 @@
  * What is said of a word of native memory: the piece that it is in, the classes of the pieces that lead there, and whose they
  * are. "item 0 of a vector of 2 tensors, held by a c10d::Reducer".
  */
+#include "holders/unattributed/owner_text.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/unattributed/owners.h"
+#include "holders/unattributed/owner_search.h"
 #include "holders/describe/names.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/buckets.h"
+#include "holders/unattributed/owner_ways.h"
 #include "torch/members.h"
 #include "torch/names.h"
 

@@ -2,10 +2,14 @@
  * Which way to a word of native memory is told: the fewest pieces of heap from a Python object, a tensor or a static variable;
  * else from an object of a known class; else from a stack.
  */
+#include "holders/unattributed/owner_ways.h"
+
 #include <string.h>
 
-#include "holders/unattributed/owners.h"
+#include "holders/unattributed/owner_search.h"
 #include "holders/describe/names.h"
+#include "holders/graph/counts.h"
+#include "holders/heap/heap.h"
 #include "torch/names.h"
 
 enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */

@@ -7,12 +7,21 @@
  * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
  * object whose C++ part it is. It does not say whether the word counts: see settle.c.
  */
+#include "holders/unattributed/owners.h"
+
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "holders/unattributed/owners.h"
+#include "holders/unattributed/owner_search.h"
 #include "holders/heap/scan.h"
 #include "holders/heap/stacks.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/heap/unused.h"
+#include "holders/native/host_data.h"
+#include "holders/native/object.h"
+#include "holders/unattributed/owner_text.h"
+#include "holders/unattributed/owner_ways.h"
 
 enum {
 	FEW_LEVELS =
@@ -238,7 +247,7 @@ static bool is_unknown(const struct gm_owner_search *search, const uint32_t *num
 	return false;
 }
 
-struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
+static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
         struct gm_owner_query *queries, size_t count)
 {
 	struct gm_owner_search search = {.graph = graph, .stacks = stacks};
@@ -284,4 +293,53 @@ struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks
 	gm_array_deinit(&search.pieces);
 	gm_map_deinit(&search.by_start);
 	return error;
+}
+
+struct gm_error *gm_strays_name_owners(
+        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays)
+{
+	size_t total = strays->items.count, count = 0, kept = 0;
+	_cleanup_free_ struct gm_owner_query *queries = calloc(total + 1, sizeof(*queries));
+	if (!queries)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < total; i++) {
+		const struct gm_stray *stray = &strays->items.items[i];
+		if (stray->in_heap)
+			queries[count++] = (struct gm_owner_query){.word = stray->address};
+	}
+	if (count == 0)
+		return NULL;
+	gm_try(find_owners(graph, stacks, queries, count));
+	for (size_t i = 0, query = 0; i < total; i++) {
+		struct gm_stray *stray = &strays->items.items[i];
+		const struct gm_owner_query *asked =
+		        query < count && queries[query].word == stray->address ? &queries[query++]
+		                                                               : NULL;
+		/* the simulated device knows its memory as a driver would, unseen */
+		if (asked &&
+		        (asked->dead || (asked->text && strstr(asked->text, "libgpumem-sim")))) {
+			strays->stale++;
+			free(asked->text);
+			free(stray->text);
+			continue;
+		}
+		/* a DataPtr says more than memory that nobody is known to own */
+		bool better = asked && asked->text &&
+		              (asked->kind != GM_OWNER_NONE || stray->sense == GM_WORD_UNKNOWN);
+		if (asked && !better)
+			free(asked->text);
+		if (better) {
+			free(stray->text);
+			stray->text = asked->text;
+			stray->sense = asked->sense;
+		}
+		if (asked) {
+			stray->owner = asked->kind;
+			stray->owner_vertex = asked->vertex;
+			stray->owner_address = asked->address;
+		}
+		strays->items.items[kept++] = *stray;
+	}
+	strays->items.count = kept;
+	return NULL;
 }

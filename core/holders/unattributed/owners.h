@@ -1,63 +1,15 @@
-/*
- * What leads to a word of native memory, while it is looked for: pieces of heap, and what points at each of them. Internal to
- * owners.c, which finds them, owner_ways.c, which says which way to the word tells most, and owner_text.c, which tells it.
- */
+/* Whose native memory is it? Internal to core/holders. */
 #ifndef GM_HOLDERS_OWNERS_H
 #define GM_HOLDERS_OWNERS_H
 
 #include "holders/unattributed/stray.h"
+#include "holders/heap/stacks.h"
 
-enum {
-	GM_OWNER_FEW_LEVELS =
-	        5, /* each is a search of all memory: more only for what is not known by then */
-	GM_OWNER_MAX_LEVELS = 8,
-	GM_OWNER_MANY = 64,         /* words: of so many there are always some that are not known */
-	GM_OWNER_INTERPRETER = 1,   /* a static: Python's own, as what it runs at exit */
-	GM_OWNER_MAX_BRANCHES = 32, /* words that lead to one piece */
-	GM_OWNER_IS_CLASS =
-	        40, /* the least rank of a way that ends at an object of which only the class is known */
-};
-
-/* A piece of heap on the way from a word to its owner, and what refers to it. */
-struct gm_owner_holder {
-	enum gm_owner_kind kind; /* GM_OWNER_NONE: another piece */
-	uint32_t number;  /* of a piece, or of a vertex; of a static: GM_OWNER_INTERPRETER or 0 */
-	uint64_t address; /* of the word */
-};
-
-struct gm_owner_piece {
-	uint64_t start, size;
-	const struct gm_class *class;
-	size_t holder_count;
-	struct gm_owner_holder holders[GM_OWNER_MAX_BRANCHES];
-	char *stack; /* what the stack is, of the last GM_OWNER_STACK */
-};
-
-struct gm_owner_search {
-	struct gm_holders *graph;
-	struct gm_stacks *stacks;
-	GM_ARRAY(struct gm_owner_piece) pieces;
-	struct gm_map by_start; /* -> index + 1 */
-	size_t first, last;     /* the pieces of this level */
-};
-
-/* The best way from a piece to an owner: the fewest pieces to a vertex or a static; else a class; else a stack. */
-struct gm_owner_way {
-	struct gm_owner_holder owner;
-	uint32_t pieces[GM_OWNER_MAX_LEVELS + 1]; /* from the word's outwards */
-	uint64_t words[GM_OWNER_MAX_LEVELS +
-	               1]; /* in the next one, or the owner, that point at it */
-	size_t count;
-	unsigned rank;
-};
-
-/* The best way to that word of a piece; `best->rank` is UINT32_MAX where there is none. */
-void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, uint64_t word,
-        struct gm_owner_way *best);
-/* Whose the word is that lies in that piece. */
-void gm_owner_tell(
-        const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number);
-/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c: keys_free_list and others)? */
-bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address);
+/* Asks whose those are that lie in heap; leaves out what nobody can own. */
+struct gm_error *gm_strays_name_owners(
+        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays);
+/* The Python object that has the address in its own memory; GM_NO_VERTEX: none is known. `ret_native`: it is in a C type's own
+ * part, whose layout is not known. */
+uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native);
 
 #endif

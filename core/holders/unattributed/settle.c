@@ -8,8 +8,12 @@
  * objects have words that were never set. Else nothing is decided.
  * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
  */
+#include "holders/unattributed/settle.h"
+
 #include "holders/graph/graph.h"
 #include "holders/unattributed/stray.h"
+#include "holders/graph/counts.h"
+#include "holders/graph/freeze.h"
 
 enum { MAX_WORDS = 1 << 16 };
 
@@ -71,12 +75,12 @@ static bool leads_through_python(const struct gm_holders *graph, const struct gm
 }
 
 size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
-        const struct gm_strays *strays)
+        const struct gm_strays *strays, bool *ret_rebuild)
 {
 	size_t settled = 0;
-	graph->wants_all |= !graph->keep_all && leads_through_python(graph, strays);
-	if (graph->wants_all && !graph->keep_all)
-		return 1;
+	*ret_rebuild = !graph->keep_all && leads_through_python(graph, strays);
+	if (*ret_rebuild)
+		return 0;
 	for (size_t t = 0; t < count && settled < MAX_WORDS; t++) {
 		uint64_t refcount, found = graph->vertices.items[targets[t]].count;
 		struct tally tally = tally_of(strays, targets[t]);

@@ -1,9 +1,15 @@
+#include "holders/unattributed/stack_words.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/heap/stacks.h"
+#include "holders/graph/counts.h"
+#include "holders/graph/freeze.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
 #include "image/stop.h"
 
 enum {

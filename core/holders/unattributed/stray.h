@@ -39,60 +39,11 @@ struct gm_stray {
 	uint64_t owner_address; /* of the others */
 };
 
-/* stray.c: looks through all writable memory for words that point at `targets`, or into the block. */
 struct gm_strays {
 	GM_ARRAY(struct gm_stray) items;
 	size_t stale; /* in freed memory: counted only */
 };
-struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
-        size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays);
+
 void gm_strays_deinit(struct gm_strays *strays);
-
-/* stray_owners.c: asks whose those are that lie in heap; leaves out what nobody can own. */
-struct gm_stacks;
-struct gm_error *gm_strays_name_owners(
-        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays);
-
-/* call_arrays.c: is the word an argument in CPython's own array of a call under way, which owns it? `live`: an empty map, the
- * same for all words of one search. */
-bool gm_is_call_argument(
-        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_map *live, uint64_t address);
-
-/* weak.c: is the word a field that points at the vertex and does not own it? */
-bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, uint32_t vertex);
-
-/* owners.c: whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer". */
-struct gm_owner_query {
-	uint64_t word;
-	char *text; /* out: owned by the caller; NULL: not known */
-	enum gm_word_sense sense;
-	enum gm_owner_kind kind;
-	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
-	uint64_t address; /* of the others */
-	bool dead;        /* in the unused rest of a vector */
-};
-struct gm_error *gm_graph_find_owners(struct gm_holders *graph, struct gm_stacks *stacks,
-        struct gm_owner_query *queries, size_t count);
-/* buckets.c: what a word of a DDP's bucket is: "bucket_views_in[2] of bucket 0". `index`: of the item in the vector that the word
- * begins, UINT64_MAX: it leads elsewhere. NULL: `buckets` are none. Caller frees. */
-char *gm_bucket_text(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,
-        uint64_t index);
-/* "static 'cache' of libfoo.so". Caller frees; NULL: no memory. `ret_sense` may be NULL. */
-char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address,
-        enum gm_word_sense *ret_sense);
-/* The Python object that has the address in its own memory; GM_NO_VERTEX: none is known. `ret_native`: it is in a C type's own
- * part, whose layout is not known. */
-uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native);
-
-/*
- * settle.c: where as many words with a known owner point at an object as its count lacks references, these are they: they
- * become references of the graph. Returns how many; the graph is sorted anew, and numbers of edges have changed.
- */
-size_t gm_graph_settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
-        const struct gm_strays *strays);
-/* The same where more words than are missing point at an object and all of them are on native stacks (or old operands of
- * frames): a function's copies of one reference. Which of the words it is stays a guess. */
-size_t gm_graph_settle_stacks(struct gm_holders *graph, const uint32_t *targets, size_t count,
-        const struct gm_strays *strays);
 
 #endif

@@ -8,11 +8,12 @@
  * to the block: every reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
  * block, and each is the first of at least one chain. Every vertex is visited once in each direction, so cycles
  * end. Where a reference count says that something is missing, all memory is searched for it (missing.c); what
- * was found is told in order (find.c).
+ * was found is told in order (list.c). find.c takes these steps one after the other.
  */
-#ifndef GM_HOLDERS_FIND_H
-#define GM_HOLDERS_FIND_H
+#ifndef GM_HOLDERS_FINDING_H
+#define GM_HOLDERS_FINDING_H
 
+#include "holders/graph/graph.h"
 #include "holders/unattributed/stray.h"
 
 enum {
@@ -54,39 +55,12 @@ struct gm_finding {
 	bool truncated, no_memory;
 };
 
-/* roots.c */
-struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex);
-/* False: it was marked before, or there is no memory (`no_memory`). */
-bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towards, bool own);
-/* Marks everything that reaches what is marked. */
-void gm_finding_mark_all(struct gm_finding *finding);
-/* How far a reference is, as a user sees it. */
-uint32_t gm_edge_length(const struct gm_edge *edge);
-/* Each mark's nearest root. */
-void gm_finding_find_roots(struct gm_finding *finding);
-
-/* ways.c: for each mark, in how many ways it leads to the block. The caller frees; NULL: no memory. */
-uint32_t *gm_finding_count_ways(struct gm_finding *finding);
-
-/* list.c: the chains, described, in order, within bounds. */
-void gm_finding_list_holders(struct gm_finding *finding);
-
-/* chains.c */
-/* The same for references of one root. */
-uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge);
-/* A chain for each reference of a root that leads to the block and that no chain told begins with. */
-void gm_finding_find_further_roots(struct gm_finding *finding);
-void gm_finding_find_chains(struct gm_finding *finding);
-/* Puts together root ... -> `edges` (root first) -> ... the storage; `stray` (may be NULL) refers to the first. */
-void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,
-        const struct gm_stray *stray);
-
-/* missing.c: compares with the reference counts, and looks for what is missing. `ret_settled`: what was found became part of
- * the graph, and the search is to begin again; not so the `last` time. */
-struct gm_error *gm_finding_find_missing(
-        struct gm_finding *finding, uint64_t block, uint64_t size, bool last, bool *ret_settled);
-uint64_t gm_finding_references(struct gm_holders *graph, uint32_t vertex);
+/* A note for the answer. */
 __attribute__((format(printf, 2, 3))) void gm_finding_note(
         struct gm_finding *finding, const char *format, ...);
+/* The mark of a vertex; NULL: it has none. Valid until the next one is made. */
+struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex);
+/* All but what is the answer's: holders and notes. */
+void gm_finding_deinit(struct gm_finding *finding);
 
 #endif

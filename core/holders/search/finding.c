@@ -1,0 +1,44 @@
+#include "holders/search/finding.h"
+#include "holders/unattributed/stray.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+void gm_finding_note(struct gm_finding *finding, const char *format, ...)
+{
+	char *text;
+	va_list args;
+	va_start(args, format);
+	int made = vasprintf(&text, format, args);
+	va_end(args);
+	if (made < 0 || !gm_array_push(&finding->notes, text)) {
+		if (made >= 0)
+			free(text);
+		finding->no_memory = true;
+	}
+}
+
+struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex)
+{
+	uint64_t *found = gm_map_find(&finding->mark_of, (uint64_t)vertex + 1);
+	return found ? &finding->marks.items[*found - 1] : NULL;
+}
+
+void gm_finding_deinit(struct gm_finding *finding)
+{
+	for (size_t i = 0; i < finding->chains.count; i++)
+		free(finding->chains.items[i].edges);
+	gm_array_deinit(&finding->chains);
+	gm_array_deinit(&finding->chain_strays);
+	gm_array_deinit(&finding->marks);
+	gm_map_deinit(&finding->mark_of);
+	gm_map_deinit(&finding->told);
+	free(finding->forward.first);
+	free(finding->forward.edges);
+	free(gm_take(finding->ways));
+	finding->forward = (struct gm_forward){0};
+	gm_strays_deinit(&finding->strays);
+}

@@ -1,0 +1,406 @@
+/*
+ * Words that no typed field explains.
+ *
+ * Where an object's reference count is higher than the references that were found, something else holds it: C++
+ * code on a stack, a container of a library, a static variable. All writable memory is searched for words that
+ * hold the object's address. Such a word proves nothing (it may be dead: a stack is full of old values), so the
+ * best it gets is plausible; where a thread's stack pointer is known, words below it are stale.
+ */
+#include "holders/unattributed/find_strays.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "holders/graph/graph.h"
+#include "holders/unattributed/stray.h"
+#include "holders/heap/scan.h"
+#include "holders/heap/stacks.h"
+#include "holders/heap/heap.h"
+#include "holders/heap/unused.h"
+#include "holders/native/host_data.h"
+#include "holders/native/weak.h"
+#include "holders/unattributed/call_arrays.h"
+#include "holders/unattributed/owner_text.h"
+#include "holders/unattributed/owners.h"
+#include "torch/statics.h"
+
+enum {
+	MAX_STRAYS = 256, /* and some for each object that is looked for */
+	STRAYS_EACH = 4,
+	FRAME_BYTES = 4096, /* a Python frame with its operands; few are bigger */
+};
+
+struct search {
+	struct gm_holders *graph;
+	struct gm_map targets; /* address -> vertex + 1 */
+	uint64_t block, block_size;
+	struct gm_strays *strays;
+	size_t most;        /* of these */
+	struct gm_map said; /* hash of what a stray is and says -> number of that stray, plus 1 */
+	struct gm_map block_words; /* words of the allocator's own that point into blocks */
+	struct gm_stacks stacks;
+	struct gm_map live; /* words of the native stacks */
+	bool no_memory;
+};
+
+static bool wanted(const void *context, uint64_t value)
+{
+	const struct search *search = context;
+	return gm_map_find(&search->targets, value) ||
+	       (search->block && value - search->block < search->block_size);
+}
+
+__attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
+        uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
+{
+	struct gm_stray stray = {.vertex = vertex,
+	        .address = address,
+	        .class = class,
+	        .kind = kind,
+	        .sense = GM_WORD_NAMED,
+	        .words = 1};
+	if (class == GM_STALE) {
+		search->strays->stale++;
+		return;
+	}
+	if (search->strays->items.count >= search->most)
+		return;
+	va_list args;
+	va_start(args, format);
+	int made = vasprintf(&stray.text, format, args);
+	va_end(args);
+	if (made < 0) {
+		search->no_memory = true;
+		return;
+	}
+	/* many words of one stack are one holder */
+	uint64_t *slot = gm_map_put(
+	        &search->said, gm_hash_bytes(stray.text, strlen(stray.text), vertex) | 1, NULL);
+	struct gm_stray *other = slot && *slot ? &search->strays->items.items[*slot - 1] : NULL;
+	if (other && other->vertex == vertex && strcmp(other->text, stray.text) == 0) {
+		other->words++;
+		free(stray.text);
+		return;
+	}
+	if (slot)
+		*slot = search->strays->items.count + 1;
+	if (!gm_array_push(&search->strays->items, stray)) {
+		free(stray.text);
+		search->no_memory = true;
+	}
+}
+
+/* The stray that was added last, if it is new: strays that read alike are one. */
+static struct gm_stray *added(struct search *search, uint64_t address)
+{
+	size_t count = search->strays->items.count;
+	struct gm_stray *last = count ? &search->strays->items.items[count - 1] : NULL;
+	return last && last->address == address ? last : NULL;
+}
+
+static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t address)
+{
+	struct gm_stray *last = added(search, address);
+	if (last && last->owner == GM_OWNER_NONE) {
+		last->owner = kind;
+		last->owner_address = address;
+	}
+}
+
+/* Whose it is will be asked; `sense`: what is known of it before. */
+static void note_heap(struct search *search, uint64_t address, enum gm_word_sense sense)
+{
+	struct gm_stray *last = added(search, address);
+	if (last) {
+		last->in_heap = true;
+		last->sense = sense;
+	}
+}
+
+static void add_native(struct search *search, uint32_t vertex, uint64_t address)
+{
+	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
+	        (uintmax_t)address);
+	note_heap(search, address, GM_WORD_UNKNOWN);
+}
+
+static void add_stack(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
+	_cleanup_free_ char *text = NULL;
+	uint64_t now;
+	enum gm_stack_part part =
+	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &text);
+	if (!text) {
+		search->no_memory = true;
+		return;
+	}
+	/* a stack goes on changing until it is stopped */
+	if (part == GM_STACK_CONTROL || !gm_image_try_u64(graph->image, hit->address, &now) ||
+	        now != hit->value)
+		return;
+	add(search, vertex, hit->address, part == GM_STACK_DEAD ? GM_STALE : GM_PLAUSIBLE,
+	        "native_stack", "%s", text);
+	if (part == GM_STACK_FRAME || part == GM_STACK_DATA)
+		note_owner(search, GM_OWNER_STACK, hit->address);
+}
+
+/* The Python frame whose memory has the address, if any. */
+static const struct gm_frame_root *frame_at(struct gm_holders *graph, uint64_t address)
+{
+	const struct gm_frame_root *best = NULL;
+	for (size_t i = 0; i < graph->frames.count; i++) {
+		const struct gm_frame_root *root = &graph->frames.items[i];
+		if (root->frame.address <= address &&
+		        (!best || root->frame.address > best->frame.address))
+			best = root;
+	}
+	return best && address - best->frame.address < FRAME_BYTES ? best : NULL;
+}
+
+/* Words of a frame that are not its locals: operands of the expression under way, or old ones. */
+static void add_frame_word(
+        struct search *search, uint32_t vertex, uint64_t address, const struct gm_frame_root *root)
+{
+	struct gm_holders *graph = search->graph;
+	uint64_t object = graph->vertices.items[vertex].address;
+	for (uint32_t slot = 0; slot < root->frame.code->local_count; slot++)
+		if (gm_python_local(graph->python, &root->frame, slot) == object)
+			return; /* a local, found as such */
+	const struct gm_code *code = root->frame.code;
+	const char *slash = code->file ? strrchr(code->file, '/') : NULL;
+	add(search, vertex, address, GM_PLAUSIBLE, "argument", "an operand of %s() at %s:%u",
+	        code->name,
+	        slash        ? slash + 1
+	        : code->file ? code->file
+	                     : "?",
+	        root->frame.line);
+	note_owner(search, GM_OWNER_FRAME, address);
+}
+
+static void add_heap(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	uint64_t words[3];
+	struct gm_holders *graph = search->graph;
+	/* a node's or a control block's own pointers to itself hold nothing */
+	if (gm_image_try_read(graph->image, hit->address - sizeof(words), words, sizeof(words))) {
+		for (size_t i = 0; i < 3; i++) {
+			const struct gm_class *class =
+			        gm_classes_at(gm_torch_classes(graph->torch), words[i]);
+			if (class && class->kind == GM_CLASS_SHARED)
+				return;
+		}
+	}
+	add_native(search, vertex, hit->address);
+}
+
+/* Numbers and strings refer to nothing: what looks like one there was freed. */
+static bool has_no_fields(const char *type)
+{
+	static const char *const names[] = {"int", "float", "bool", "str", "bytes", "complex"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(type, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* A Python object that the collector does not track and that has the word in its first fields. Python's other objects were
+ * visited: what they refer to is in the graph. True: the word is a Python object's, or one's that was visited. */
+static bool add_untracked(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	struct gm_holders *graph = search->graph;
+	const char *name;
+	struct gm_pool_block block;
+	uint64_t first = hit->address - 64;
+	if (gm_pool_block(graph, hit->address, &block) && block.start > first)
+		first = block.start;
+	for (uint64_t start = hit->address - 16; start >= first; start -= 8) {
+		if (gm_graph_find(graph, start) != GM_NO_VERTEX)
+			return hit->address - start < gm_python_size(graph->python, start, NULL);
+		if (!gm_python_type_name(graph->python, start, &name) || has_no_fields(name) ||
+		        hit->address - start >= gm_python_size(graph->python, start, NULL))
+			continue;
+		add(search, vertex, hit->address, GM_PLAUSIBLE, "object",
+		        "a field of a %s object at 0x%jx", name, (uintmax_t)start);
+		return true;
+	}
+	return false;
+}
+
+/* A c10::DataPtr that is in no storage: pointer, deleter, context. */
+static bool is_data_pointer(struct gm_holders *graph, uint64_t address)
+{
+	uint64_t words[3];
+	if (!gm_image_try_read(graph->image, address, words, sizeof(words)))
+		return false;
+	const struct gm_mapping *code = gm_image_find_mapping(graph->image, words[1]);
+	return words[0] == words[2] && code && (code->flags & GM_MAPPING_EXEC);
+}
+
+static void add_block_word(struct search *search, const struct gm_hit *hit)
+{
+	struct gm_holders *graph = search->graph;
+	uint64_t before = 0, next = 0;
+	(void)gm_image_try_u64(graph->image, hit->address - 16, &before);
+	(void)gm_image_try_u64(graph->image, hit->address + 8, &next);
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
+	if (!mapping || gm_is_stack(graph, &search->stacks, mapping, hit->address) ||
+	        gm_map_find(&search->block_words, hit->address) ||
+	        gm_map_find(&search->block_words, next + 1))
+		return; /* the allocator's records, and its table from address to record */
+	if (is_data_pointer(graph, hit->address)) {
+		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
+		        "a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
+		        (uintmax_t)hit->address);
+		note_heap(search, hit->address, GM_WORD_NAMED);
+	} else if (before != hit->value) { /* a DataPtr's context is its third word */
+		add_native(search, GM_NO_VERTEX, hit->address);
+	}
+}
+
+static void add_static(
+        struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
+{
+	enum gm_word_sense sense;
+	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address, &sense);
+	if (!owner) {
+		search->no_memory = true;
+		return;
+	}
+	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
+	note_owner(search, GM_OWNER_STATIC, address);
+	struct gm_stray *last = added(search, address);
+	if (last)
+		last->sense = sense;
+}
+
+/* An argument of a call, which CPython keeps in an array of its own. */
+static bool add_argument(struct search *search, uint32_t vertex, const struct gm_hit *hit)
+{
+	if (!gm_is_call_argument(search->graph, &search->stacks, &search->live, hit->address))
+		return false;
+	add(search, vertex, hit->address, GM_PLAUSIBLE, "argument",
+	        "an argument of a call under way");
+	note_owner(search, GM_OWNER_CALL, hit->address);
+	struct gm_stray *last = added(search, hit->address);
+	if (last)
+		last->sense = GM_WORD_READ;
+	return true;
+}
+
+static void sort_hit(struct search *search, const struct gm_hit *hit)
+{
+	struct gm_holders *graph = search->graph;
+	const uint64_t *target = gm_map_find(&search->targets, hit->value);
+	if (gm_is_unused(graph, hit->address)) {
+		search->strays->stale++;
+		return;
+	}
+	if (!target) {
+		add_block_word(search, hit);
+		return;
+	}
+	uint32_t vertex = (uint32_t)(*target - 1);
+	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
+	if (!mapping || gm_map_find(&graph->typed_words, hit->address) ||
+	        gm_graph_is_weak_field(graph, hit, vertex))
+		return;
+	const struct gm_frame_root *frame = frame_at(graph, hit->address);
+	/* a library's zeroed data is in a mapping without a name */
+	const struct gm_module *module = gm_symbols_module_at(graph->symbols, hit->address);
+	bool python = graph->vertices.items[vertex].kind == GM_VERTEX_PYTHON;
+	if (frame && python)
+		add_frame_word(search, vertex, hit->address, frame);
+	else if (gm_is_stack(graph, &search->stacks, mapping, hit->address))
+		add_stack(search, vertex, hit);
+	else if (module)
+		add_static(search, vertex, hit->address, module);
+	else if (!python ||
+	         (!add_argument(search, vertex, hit) && !add_untracked(search, vertex, hit)))
+		add_heap(search, vertex, hit);
+}
+
+/* cuBLAS's workspaces are known by name. */
+static void add_workspace(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
+{
+	struct search *search = context;
+	if (kind != GM_STATIC_AUTOCAST && address - search->block < search->block_size &&
+	        gm_map_put(&search->block_words, word, NULL))
+		add(search, GM_NO_VERTEX, word, GM_PROVEN, "native_heap", "%s",
+		        gm_torch_static_text(kind));
+}
+
+static bool note_block_words(struct search *search)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
+	for (size_t i = 0; i < graph->block_count; i++) {
+		uint64_t record = graph->blocks[i].record;
+		if (!gm_map_put(&search->block_words, record + layout->block.address, NULL) ||
+		        !gm_map_put(&search->block_words, record + 1, NULL))
+			return false;
+	}
+	return true;
+}
+
+static struct gm_error *search_all(struct search *search, const uint32_t *targets, size_t count)
+{
+	struct gm_scan_options options = {.filter = wanted, .context = search};
+	if (count > 0) {
+		struct gm_scan_range range = {UINT64_MAX, 0};
+		for (size_t i = 0; i < count; i++) {
+			uint64_t address = search->graph->vertices.items[targets[i]].address;
+			uint64_t *slot = gm_map_put(&search->targets, address, NULL);
+			if (!slot)
+				return &gm_error_no_memory;
+			*slot = (uint64_t)targets[i] + 1;
+			range.first = address < range.first ? address : range.first;
+			range.last = address > range.last ? address : range.last;
+		}
+		options.ranges[options.range_count++] = range;
+	}
+	if (search->block) {
+		options.ranges[options.range_count++] = (struct gm_scan_range){
+		        search->block, search->block + search->block_size - 1};
+		if (!note_block_words(search))
+			return &gm_error_no_memory;
+		gm_torch_statics(search->graph->torch, add_workspace, search);
+	}
+	struct gm_scan_result result;
+	_cleanup_free_ struct gm_range *numbers =
+	        gm_graph_host_data(search->graph, &options.left_out_count);
+	if (!numbers)
+		return &gm_error_no_memory;
+	options.left_out = numbers;
+	gm_try(gm_scan(search->graph->image, &options, &result));
+	for (size_t i = 0; i < result.count; i++)
+		sort_hit(search, &result.hits[i]);
+	free(result.hits);
+	return search->no_memory
+	               ? &gm_error_no_memory
+	               : gm_strays_name_owners(search->graph, &search->stacks, search->strays);
+}
+
+struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
+        size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays)
+{
+	struct gm_strays strays = {0};
+	struct search search = {.graph = graph,
+	        .block = block,
+	        .block_size = block_size,
+	        .strays = &strays,
+	        .most = MAX_STRAYS + STRAYS_EACH * target_count};
+	struct gm_error *error = search_all(&search, targets, target_count);
+	gm_map_deinit(&search.targets);
+	gm_map_deinit(&search.said);
+	gm_map_deinit(&search.block_words);
+	gm_map_deinit(&search.live);
+	gm_stacks_deinit(&search.stacks);
+	if (error)
+		gm_strays_deinit(&strays);
+	else
+		*ret_strays = strays;
+	return error;
+}
