@@ -276,6 +276,7 @@ static void patch_all(void)
 {
 	gm_agent_patch(gm_agent_c10_hooks);
 	gm_agent_patch(gm_agent_runtime_hooks);
+	gm_agent_patch(gm_agent_tensor_hooks);
 	gm_agent_patch(gm_agent_memory_hooks);
 	gm_agent_patch(gm_agent_cupti_hooks);
 	gm_agent_driver_api_patch(gm_agent_memory_hooks);
@@ -336,6 +337,7 @@ static bool begin(void)
 	enlist(agent.path);
 	if (!gm_stacks_start(&stacks))
 		put_gap("no stacks: no memory for them");
+	gm_agent_tensors_begin();
 	for (uint32_t i = 0; i < agent.early_count; i++)
 		put_gap(agent.early[i]);
 	if (agent.attached && !parent)

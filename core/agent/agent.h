@@ -13,6 +13,7 @@
  *   spool.c     the mapped file and each thread's piece of it
  *   ring.c      the same of limited size: its oldest extents used anew   carried.c  what is carried over of them
  *   hooks.c     what libc10 reports
+ *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
  *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
  *   runtime.c   the CUDA runtime's functions         (see runtime.h)
  *   cupti.c     CUPTI's callbacks                    (see cupti.h)
@@ -66,6 +67,7 @@ struct gm_agent_event {
 	uint64_t requested; /* 0: unknown */
 	uint64_t stream;
 	uint64_t allocated, reserved; /* c10's counters after the event; UINT64_MAX: unknown */
+	uint32_t tensor; /* id of the tensor's description (GM_AGENT_TENSOR); 0: not known */
 	const struct gm_agent_registers *at; /* of the caller; NULL: this function's caller */
 };
 
@@ -131,7 +133,8 @@ struct gm_agent_hook {
 	void *hook;
 	void *_Atomic *before;
 };
-extern const struct gm_agent_hook gm_agent_c10_hooks[], gm_agent_runtime_hooks[];
+extern const struct gm_agent_hook gm_agent_c10_hooks[], gm_agent_runtime_hooks[],
+        gm_agent_tensor_hooks[];
 
 /* Numbers of this process that a fork changes: read again in the child. */
 uint32_t gm_agent_pid(void);

@@ -37,12 +37,14 @@ static uint64_t get_signed(struct reader *in)
 /* As core/spool/decode.c. `event` is the one before, and becomes this one. */
 static void get_event(struct reader *in, struct gm_agent_carried_event *event)
 {
-	event->action = *in->at++ & 0x7f;
+	const uint8_t first = *in->at++;
+	event->action = first & GM_AGENT_ACTION_MASK;
 	if (in->end - in->at < 2) {
 		in->bad = true;
 		return;
 	}
-	uint32_t bits = in->at[0] | (uint32_t)in->at[1] << 8;
+	uint32_t bits = in->at[0] | (uint32_t)in->at[1] << 8 |
+	                (uint32_t)(first & GM_AGENT_MORE_BITS) << GM_AGENT_MORE_SHIFT;
 	in->at += 2;
 	unsigned shift = bits & GM_AGENT_GRAIN ? 9 : 0;
 	event->bits = bits;
@@ -70,6 +72,7 @@ static void get_event(struct reader *in, struct gm_agent_carried_event *event)
 		event->native += (uint32_t)get_signed(in);
 	if (bits & GM_AGENT_HAS_EVIDENCE)
 		get_varint(in);
+	event->tensor = bits & GM_AGENT_HAS_TENSOR ? (uint32_t)get_varint(in) : 0;
 }
 
 static uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
@@ -86,6 +89,7 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 	                GM_AGENT_HAS_STREAM | GM_AGENT_HAS_PYTHON | GM_AGENT_HAS_NATIVE;
 	bits |= event->source ? GM_AGENT_HAS_SOURCE : 0;
 	bits |= event->requested ? GM_AGENT_HAS_REQUESTED : 0;
+	bits |= event->tensor ? GM_AGENT_HAS_TENSOR : 0;
 	if (event->thread != before->thread) {
 		uint8_t payload[16], *end = gm_agent_varint(payload, event->thread);
 		at = gm_agent_varint(at, GM_AGENT_THREAD);
@@ -93,7 +97,7 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 		memcpy(at, payload, (size_t)(end - payload));
 		at += end - payload;
 	}
-	*at++ = (uint8_t)(0x80 | event->action);
+	*at++ = (uint8_t)(0x80 | event->action | (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
 	*at++ = (uint8_t)bits;
 	*at++ = (uint8_t)(bits >> 8);
 	at = put_signed(at, event->time_ns, before->time_ns);
@@ -109,7 +113,8 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 		        at, gm_agent_zigzag((int64_t)(event->size - event->requested)));
 	at = gm_agent_varint(at, event->stream);
 	at = put_signed(at, event->python, before->python);
-	return put_signed(at, event->native, before->native);
+	at = put_signed(at, event->native, before->native);
+	return event->tensor ? gm_agent_varint(at, event->tensor) : at;
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
@@ -237,7 +242,7 @@ void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *recor
 		in.at += count;
 		if (kind == GM_AGENT_THREAD)
 			event.thread = (uint32_t)get_varint(&payload);
-		bool stays = kind <= GM_AGENT_EVIDENCE || kind == GM_AGENT_GAP ||
+		bool stays = gm_agent_has_id(kind) || kind == GM_AGENT_GAP ||
 		             kind == GM_AGENT_COUNTER;
 		if (stays && keep && !keep(context, start, (size_t)(in.at - start)))
 			carried->failed = true;

@@ -14,7 +14,7 @@
 /* An event, its differences worked out. Of the same memory (address, whose, which kind) the last one counts. */
 struct gm_agent_carried_event {
 	uint64_t sequence, time_ns, address, size, requested, stream;
-	uint32_t bits, python, native, thread;
+	uint32_t bits, python, native, tensor, thread;
 	uint8_t action, source, device_type;
 	bool used; /* of the table: there is one */
 	int16_t device;

@@ -88,7 +88,7 @@ uint64_t gm_agent_kept_id(void)
 bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count)
 {
 	uint8_t head[32], number[8], *at = gm_agent_varint(head, kind);
-	bool has_id = kind <= GM_AGENT_EVIDENCE;
+	bool has_id = gm_agent_has_id(kind);
 	size_t number_size = has_id ? (size_t)(gm_agent_varint(number, id) - number) : 0;
 	at = gm_agent_varint(at, count + number_size);
 	memcpy(at, number, number_size);
@@ -224,9 +224,13 @@ static inline void write_event(
 		bits |= GM_AGENT_HAS_EVIDENCE;
 		at = put(at, stacks->evidence);
 	}
+	if (event->tensor) {
+		bits |= GM_AGENT_HAS_TENSOR;
+		at = put(at, event->tensor);
+	}
 	bits |= stacks->flags & GM_STACKS_BORROWED ? GM_AGENT_BORROWED : 0;
 	bits |= event->preexisting ? GM_AGENT_PREEXISTING : 0;
-	head[0] = (uint8_t)(0x80 | event->action);
+	head[0] = (uint8_t)(0x80 | event->action | (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
 	head[1] = (uint8_t)bits;
 	head[2] = (uint8_t)(bits >> 8);
 	before->sequence = sequence;

@@ -17,8 +17,8 @@
 #define GM_AGENT_EXTENT_MAGIC UINT32_C(0x58455447) /* "GTEX" */
 
 enum {
-	GM_AGENT_MAJOR = 2,
-	GM_AGENT_MINOR = 1,
+	GM_AGENT_MAJOR = 3,
+	GM_AGENT_MINOR = 0,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -75,8 +75,17 @@ enum gm_agent_record {
 	GM_AGENT_MARK, /* no id; kind (enum gm_agent_mark), string: a mark of the program at this place */
 	GM_AGENT_THREAD, /* no id; thread id, string: its name */
 	GM_AGENT_FORKED, /* no id; process id of a child */
+	GM_AGENT_TENSOR, /* since 3.0; id; the description below it (id, 0: none), value. A description is a chain, read
+	                    from its end: c10::ScalarType (plus 256 where strides follow), each size, each stride */
 	GM_AGENT_RECORD_COUNT,
 };
+
+/* Whether a record's payload begins with an id. */
+static inline int gm_agent_has_id(uint64_t kind)
+{
+	return kind <= GM_AGENT_EVIDENCE || kind == GM_AGENT_TENSOR;
+}
+enum { GM_AGENT_TENSOR_STRIDED = 256, GM_AGENT_TENSOR_DIMENSIONS = 16 /* at most */ };
 
 enum gm_agent_mark {
 	GM_AGENT_MARK_STEP = 1, /* gpumem.step() */
@@ -178,7 +187,7 @@ struct gm_agent_extent_header {
 };
 
 /*
- * An event: a byte 0x80 | action, two bytes of bits (low first), then varints: signed difference of the time (ns since
+ * An event: a byte 0x80 | action, two bytes of bits (low first; bit 16 is 0x40 of the byte before), then varints: signed difference of the time (ns since
  * the epoch), signed difference of the address, size; and what the bits announce, in the order of their numbers.
  * Differences are to the extent's event before, to 0 at its first. For GM_AGENT_OOM the address is what was free on the device
  * then, in bytes, plus 1; 0: not known. Where GM_AGENT_GRAIN is set, address and size
@@ -207,8 +216,14 @@ enum gm_agent_event_bit {
 	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
 	GM_AGENT_NO_GRAD = 1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
 	                               inference_mode(), backward); told where the header's features say so */
+	GM_AGENT_HAS_TENSOR = 1 << 16, /* since 3.0: id of the tensor's description; absent: not known */
 };
-enum { GM_AGENT_EVENT_MAX = 3 + 12 * 10 }; /* bytes */
+enum {
+	GM_AGENT_EVENT_MAX = 3 + 13 * 10, /* bytes */
+	GM_AGENT_ACTION_MASK = 0x3f,      /* of an event's first byte */
+	GM_AGENT_MORE_BITS = 0x40,        /* there: GM_AGENT_HAS_TENSOR */
+	GM_AGENT_MORE_SHIFT = 10,
+};
 enum { GM_AGENT_TELLS_GRAD = 16 };         /* in the header's features */
 
 _Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");

@@ -7,67 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/hook_entry.h"
 #include "agent/inside.h"
 #include "agent/patch.h"
 #include "agent/spool.h"
 #include "torch/names.h"
 
-/* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly below. */
-struct call {
-	struct gm_agent_registers at;
-	uint64_t argument[6];
-};
-
-/*
- * A hook's entry. It makes a struct call on the stack and gives it to NAME_see, which returns the function that was
- * meant; 0: none is there, and the call returns at once. rbp is kept as frame pointer, so that unwinders pass.
- */
-#define HOOK(symbol, see)                                    \
-	__asm__(".text\n"                                    \
-	        ".p2align 4\n"                               \
-	        ".globl " symbol "\n"                        \
-	        ".type " symbol ", @function\n" symbol ":\n" \
-	        ".cfi_startproc\n"                           \
-	        "endbr64\n"                                  \
-	        "push %rbp\n"                                \
-	        ".cfi_def_cfa_offset 16\n"                   \
-	        ".cfi_offset rbp, -16\n"                     \
-	        "mov %rsp, %rbp\n"                           \
-	        ".cfi_def_cfa_register rbp\n"                \
-	        "push %r9\n"                                 \
-	        "push %r8\n"                                 \
-	        "push %rcx\n"                                \
-	        "push %rdx\n"                                \
-	        "push %rsi\n"                                \
-	        "push %rdi\n"                                \
-	        "push %r15\n"                                \
-	        "push %r14\n"                                \
-	        "push %r13\n"                                \
-	        "push %r12\n"                                \
-	        "push %rbx\n"                                \
-	        "push (%rbp)\n"                              \
-	        "lea 16(%rbp), %rax\n"                       \
-	        "push %rax\n"                                \
-	        "push 8(%rbp)\n"                             \
-	        "mov %rsp, %rdi\n"                           \
-	        "call " see "\n"                             \
-	        "add $64, %rsp\n"                            \
-	        "pop %rdi\n"                                 \
-	        "pop %rsi\n"                                 \
-	        "pop %rdx\n"                                 \
-	        "pop %rcx\n"                                 \
-	        "pop %r8\n"                                  \
-	        "pop %r9\n"                                  \
-	        "pop %rbp\n"                                 \
-	        ".cfi_def_cfa rsp, 8\n"                      \
-	        "test %rax, %rax\n"                          \
-	        "jz 1f\n"                                    \
-	        "jmp *%rax\n"                                \
-	        "1: ret\n"                                   \
-	        ".cfi_endproc\n"                             \
-	        ".size " symbol ", .-" symbol "\n")
-
-#define SEE __attribute__((used, visibility("hidden")))
 SEE void *gm_agent_see_report(const struct call *call);
 SEE void *gm_agent_see_oom(const struct call *call);
 SEE void *gm_agent_see_new(const struct call *call);
@@ -108,6 +53,7 @@ void gm_agent_hooks_preloaded(void)
 {
 	find_next(gm_agent_c10_hooks);
 	find_next(gm_agent_runtime_hooks);
+	find_next(gm_agent_tensor_hooks);
 }
 
 /* libc10's own is there: it is being called. */
@@ -172,6 +118,7 @@ static void report(const struct call *call)
 	} else if (gm_agent_block_new(device, event.address, event.size, &call->at, &block)) {
 		event.requested = block.requested;
 		event.stream = block.stream;
+		event.tensor = gm_agent_tensor_take(block.requested, call->at.rsp);
 	}
 	gm_agent_event(&event);
 }
@@ -262,6 +209,7 @@ static void see_cpu(const struct call *call, enum gm_agent_action action, uint64
 	        .allocated = UINT64_MAX,
 	        .reserved = UINT64_MAX,
 	        .at = &call->at,
+	        .tensor = action == GM_AGENT_ALLOC ? gm_agent_tensor_take(size, call->at.rsp) : 0,
 	};
 	gm_agent_event(&event);
 	gm_agent_leave();

@@ -99,6 +99,11 @@ void gm_agent_grad_mode_begin(void); /* a file begins */
 /* oom.c: does what on_oom asks for, once; between enter and leave */
 void gm_agent_out_of_memory(const struct gm_agent_event *event);
 
+/* tensors.c: the description of the tensor for which this thread allocates `size` bytes, from a function whose caller's
+ * stack pointer is `sp`; 0: not known. Between enter and leave. */
+uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp);
+void gm_agent_tensors_begin(void); /* a file begins: none is known */
+
 /* hooks.c */
 void gm_agent_hooks_preloaded(void);
 void gm_agent_completions(int16_t device, const struct gm_agent_registers *at);

@@ -19,7 +19,8 @@ enum {
 	HAS_PYTHON_STACK = 1 << 11,
 	HAS_NATIVE_STACK = 1 << 12,
 	HAS_EVIDENCE = 1 << 13,
-	KNOWN_BITS = (1 << 14) - 1,
+	HAS_TENSOR = 1 << 14,
+	KNOWN_BITS = (1 << 15) - 1,
 	OWNER_SHIFT = 8, /* in the flags */
 };
 
@@ -79,6 +80,8 @@ uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, u
 		bits |= HAS_NATIVE_STACK;
 	if (event->evidence)
 		bits |= HAS_EVIDENCE;
+	if (event->tensor)
+		bits |= HAS_TENSOR;
 	*at++ = (uint8_t)bits;
 	*at++ = (uint8_t)(bits >> 8);
 	at = gm_put_varint(at, gm_zigzag(difference(event->time_ns, state->time_ns)));
@@ -108,6 +111,8 @@ uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, u
 		        at, gm_zigzag(difference(event->native_stack, state->native_stack)));
 	if (bits & HAS_EVIDENCE)
 		at = gm_put_varint(at, event->evidence);
+	if (bits & HAS_TENSOR)
+		at = gm_put_varint(at, event->tensor);
 	*state = *event;
 	return at;
 }
@@ -166,6 +171,7 @@ static inline void decode(struct gm_event *state, struct gm_cursor *cursor)
 	if (bits & HAS_NATIVE_STACK)
 		state->native_stack = get_id(cursor, state->native_stack);
 	state->evidence = bits & HAS_EVIDENCE ? gm_get_u32(cursor) : 0;
+	state->tensor = bits & HAS_TENSOR ? gm_get_u32(cursor) : 0;
 }
 
 const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const struct gm_event *most,
@@ -179,8 +185,9 @@ const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const str
 		if (here.bad)
 			return "an event is malformed";
 		if (state.python_stack > most->python_stack ||
-		        state.native_stack > most->native_stack || state.evidence > most->evidence)
-			return "an event refers to a stack that is not there";
+		        state.native_stack > most->native_stack || state.evidence > most->evidence ||
+		        state.tensor > most->tensor)
+			return "an event refers to a stack or a tensor that is not there";
 		if (ret_events)
 			ret_events[i] = state;
 	}

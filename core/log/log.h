@@ -75,6 +75,7 @@ struct gm_event {
 	uint32_t python_stack;
 	uint32_t native_stack;
 	uint32_t evidence; /* of a free: what was being torn down */
+	uint32_t tensor; /* of an alloc: for what tensor; 0: not known */
 	uint32_t owner; /* string id of the library whose memory it is, where that is not PyTorch's;
 	                   0: none; below 2^24 */
 };
@@ -121,6 +122,15 @@ struct gm_log_evidence {
 	uint32_t code;
 	uint32_t line;
 	uint32_t name;
+};
+
+enum { GM_LOG_DIMENSIONS_MAX = 64 };
+/* The tensor that a block was allocated for, as it was then: views of it may have other shapes. */
+struct gm_log_tensor {
+	uint8_t type; /* c10::ScalarType (torch/headeronly/core/ScalarType.h) */
+	uint32_t dimensions;
+	const int64_t *sizes;   /* elements */
+	const int64_t *strides; /* elements; NULL: contiguous */
 };
 
 /* From `event` on a loop of a code object is in another pass: what its iterator told. */
@@ -185,6 +195,7 @@ uint32_t gm_log_writer_native_stack(
         struct gm_log_writer *writer, const uint64_t *addresses, size_t count);
 uint32_t gm_log_writer_evidence(
         struct gm_log_writer *writer, const struct gm_log_evidence *evidence);
+uint32_t gm_log_writer_tensor(struct gm_log_writer *writer, const struct gm_log_tensor *tensor);
 /* Names an address for readers on other machines. Once per address. */
 void gm_log_writer_symbol(struct gm_log_writer *writer, uint64_t address, uint32_t function,
         uint32_t file, uint32_t line);
@@ -259,6 +270,8 @@ bool gm_log_frame(const struct gm_log *log, uint32_t id, struct gm_log_frame *re
 const uint32_t *gm_log_python_stack(const struct gm_log *log, uint32_t id, size_t *ret_count);
 const uint64_t *gm_log_native_stack(const struct gm_log *log, uint32_t id, size_t *ret_count);
 bool gm_log_evidence(const struct gm_log *log, uint32_t id, struct gm_log_evidence *ret_evidence);
+bool gm_log_tensor(const struct gm_log *log, uint32_t id, struct gm_log_tensor *ret_tensor);
+bool gm_log_has_tensors(const struct gm_log *log); /* any was recorded */
 size_t gm_log_module_count(const struct gm_log *log);
 bool gm_log_module(const struct gm_log *log, uint32_t id, struct gm_log_module *ret_module);
 /* The module that covers an address, 0: none. */

@@ -120,6 +120,7 @@ static const char *decode_events(
 	        .python_stack = greatest_id(log->tables.python_stacks.count),
 	        .native_stack = greatest_id(log->tables.native_stacks.count),
 	        .evidence = greatest_id(log->tables.evidence.count),
+	        .tensor = greatest_id(log->tables.tensors.count),
 	};
 	return gm_events_decode(cursor, count, &most, events);
 }
@@ -602,6 +603,26 @@ bool gm_log_evidence(const struct gm_log *log, uint32_t id, struct gm_log_eviden
 		return false;
 	*ret_evidence = log->tables.evidence.items[id - 1];
 	return true;
+}
+
+bool gm_log_tensor(const struct gm_log *log, uint32_t id, struct gm_log_tensor *ret_tensor)
+{
+	if (id == 0 || id > log->tables.tensors.count)
+		return false;
+	const struct gm_tensor_entry *entry = &log->tables.tensors.items[id - 1];
+	const int64_t *sizes = log->tables.extents.items + entry->extents;
+	*ret_tensor = (struct gm_log_tensor){
+	        .type = entry->type,
+	        .dimensions = entry->dimensions,
+	        .sizes = sizes,
+	        .strides = entry->strided ? sizes + entry->dimensions : NULL,
+	};
+	return true;
+}
+
+bool gm_log_has_tensors(const struct gm_log *log)
+{
+	return log->tables.tensors.count > 0;
 }
 
 size_t gm_log_module_count(const struct gm_log *log)

@@ -21,6 +21,8 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->passes);
 	gm_array_deinit(&tables->marks);
 	gm_array_deinit(&tables->counters);
+	gm_array_deinit(&tables->extents);
+	gm_array_deinit(&tables->tensors);
 }
 
 /* A reader of one record: appends it. False: no memory. What is malformed sets cursor->bad. */
@@ -181,6 +183,23 @@ static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->marks, mark);
 }
 
+static bool read_tensor(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	uint32_t type = gm_get_u32(cursor), dimensions = gm_get_u32(cursor), strided = gm_get_u32(cursor);
+	if (type > UINT8_MAX || dimensions > GM_LOG_DIMENSIONS_MAX || strided > 1)
+		cursor->bad = true;
+	struct gm_tensor_entry tensor = {.extents = tables->extents.count,
+	        .type = (uint8_t)type,
+	        .dimensions = (uint8_t)dimensions,
+	        .strided = strided};
+	uint32_t count = cursor->bad ? 0 : dimensions << strided;
+	if (!gm_array_reserve(&tables->extents, count + 1)) /* a scalar's too have a place */
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		tables->extents.items[tables->extents.count++] = gm_unzigzag(gm_get_varint(cursor));
+	return gm_array_push(&tables->tensors, tensor);
+}
+
 static bool read_gap(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	return gm_array_push(&tables->gaps, get_id(cursor, tables->strings.count));
@@ -215,6 +234,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_GAPS] = read_gap,
 	        [GM_CHUNK_PASSES] = read_pass,
 	        [GM_CHUNK_MARKS] = read_mark,
+	        [GM_CHUNK_TENSORS] = read_tensor,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

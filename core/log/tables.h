@@ -31,6 +31,12 @@ struct gm_counter_entry {
 	uint64_t value;
 };
 
+struct gm_tensor_entry {
+	size_t extents; /* index in the arena of the first size; strides stand behind the sizes */
+	uint8_t type, dimensions;
+	bool strided;
+};
+
 struct gm_tables {
 	GM_ARRAY(char) text; /* strings, each with a NUL behind it */
 	GM_ARRAY(size_t) strings;
@@ -48,6 +54,8 @@ struct gm_tables {
 	GM_ARRAY(uint32_t) gaps;
 	GM_ARRAY(struct gm_log_pass) passes;
 	GM_ARRAY(struct gm_log_mark) marks;
+	GM_ARRAY(int64_t) extents; /* sizes and strides */
+	GM_ARRAY(struct gm_tensor_entry) tensors;
 	GM_ARRAY(struct gm_counter_entry) counters;
 };
 

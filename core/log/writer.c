@@ -39,6 +39,7 @@ enum table {
 	COUNTERS,
 	PASSES,
 	MARKS,
+	TENSORS,
 	TABLE_COUNT,
 };
 
@@ -55,6 +56,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_COUNTERS,
         GM_CHUNK_PASSES,
         GM_CHUNK_MARKS,
+        GM_CHUNK_TENSORS,
 };
 
 struct gm_log_writer {
@@ -414,6 +416,21 @@ uint32_t gm_log_writer_evidence(
 	at = gm_put_varint(at, evidence->line);
 	at = gm_put_varint(at, evidence->name);
 	return intern(writer, EVIDENCE, at);
+}
+
+uint32_t gm_log_writer_tensor(struct gm_log_writer *writer, const struct gm_log_tensor *tensor)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at || tensor->dimensions > GM_LOG_DIMENSIONS_MAX)
+		return 0;
+	at = gm_put_varint(at, tensor->type);
+	at = gm_put_varint(at, tensor->dimensions);
+	at = gm_put_varint(at, tensor->strides != NULL);
+	for (uint32_t i = 0; i < tensor->dimensions; i++)
+		at = gm_put_varint(at, gm_zigzag(tensor->sizes[i]));
+	for (uint32_t i = 0; tensor->strides && i < tensor->dimensions; i++)
+		at = gm_put_varint(at, gm_zigzag(tensor->strides[i]));
+	return intern(writer, TENSORS, at);
 }
 
 void gm_log_writer_symbol(struct gm_log_writer *writer, uint64_t address, uint32_t function,

@@ -8,6 +8,7 @@
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/note.h"
+#include "render/tensor.h"
 #include "render/tree.h"
 
 /* "(5000, 50000) float32 requires_grad" */
@@ -101,8 +102,9 @@ static json_t *labels_json(const struct gm_model *model, uint32_t block)
 	return array;
 }
 
+/* tensors: with a column for what the recording tells of them. */
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
-        const struct gm_driven *driven, const struct gm_block *block, const char *note)
+        const struct gm_driven *driven, const struct gm_block *block, bool tensors, const char *note)
 {
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
@@ -126,6 +128,9 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	gm_table_cell(table, "%s",
 	        block->alloc == GM_NO_EVENT ? ""
 	                                    : gm_phase_name(gm_model_phase(model, block->alloc)));
+	char tensor[GM_TENSOR_TEXT];
+	if (tensors)
+		gm_table_cell(table, "%s", gm_text_tensor(gm_model_log(model), event.tensor, tensor));
 	const char *space = note[0] ? "  " : "";
 	if (gm_told_site(driven, gm_model_log(model), &event, &site))
 		gm_table_site(table, &site, space, note);
@@ -153,14 +158,20 @@ struct gm_error *gm_render_blocks_text(
 		        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at", "label"};
+	static const char *const heads_tensor[] = {
+	        "block", "address", "size", "step", "phase", "tensor", "allocated at", "label"};
 	bool labels = gm_model_has_labels(blocks->model);
-	struct gm_table *table = gm_table_create(heads, labels ? "rlrrlll" : "rlrrll");
+	bool tensors = !blocks->notes && gm_log_has_tensors(gm_model_log(blocks->model));
+	struct gm_table *table = gm_table_create(tensors ? heads_tensor : heads,
+	        tensors  ? labels ? "rlrrllll" : "rlrrlll"
+	        : labels ? "rlrrlll"
+	                 : "rlrrll");
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
 		if (blocks->notes)
 			gm_text_note(&blocks->notes[i], note, sizeof(note));
-		put_block_cells(table, blocks->model, blocks->driven, block, note);
+		put_block_cells(table, blocks->model, blocks->driven, block, tensors, note);
 		if (labels)
 			put_labels(table, blocks->model, blocks->live[i]);
 	}
@@ -239,6 +250,7 @@ static json_t *block_json(
 	json_object_set_new(value, "step", step ? json_integer(step) : json_null());
 	json_object_set_new(
 	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, block->alloc))));
+	gm_json_set_tensor(value, gm_model_log(model), event.tensor);
 	if (gm_told_site(driven, gm_model_log(model), &event, &site))
 		gm_json_set_site(value, &site);
 	struct gm_forward_frame forward;
@@ -331,7 +343,7 @@ struct gm_error *gm_render_history_text(const struct gm_model *model, const uint
 		uint32_t end = gm_block_end(block);
 		if (end != GM_NO_EVENT)
 			snprintf(note, sizeof(note), "freed by event %u", end);
-		put_block_cells(table, model, NULL, block, note);
+		put_block_cells(table, model, NULL, block, false, note);
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }

@@ -2,6 +2,7 @@
 
 #include "base/put.h"
 #include "render/answers.h"
+#include "render/tensor.h"
 
 /* Written as they come, not through a table: there may be millions. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
@@ -32,6 +33,9 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		if (gm_place_native_site(log, &event, &native))
 			gm_put(out, "  %s%s%s", native.function ? native.function : "",
 			        native.function ? " in " : "", native.object);
+		char tensor[GM_TENSOR_TEXT];
+		if (event.tensor)
+			gm_put(out, "  %s", gm_text_tensor(log, event.tensor, tensor));
 		const char *names[8];
 		size_t ranges = gm_model_ranges(model, n, names, 8);
 		for (size_t i = 0; i < ranges; i++)

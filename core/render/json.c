@@ -1,4 +1,5 @@
 #include "render/json.h"
+#include "render/tensor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -146,6 +147,7 @@ json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "preexisting", json_boolean(event.flags & GM_EVENT_PREEXISTING));
 	json_object_set_new(value, "grad", grad_mode(&event));
 	json_object_set_new(value, "marks", ranges(model, number));
+	gm_json_set_tensor(value, log, event.tensor);
 	const char *metadata = gm_model_metadata(model, number);
 	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());
 	return value;

@@ -5,6 +5,7 @@
 #include "render/answers.h"
 #include "render/cause.h"
 #include "render/json.h"
+#include "render/tensor.h"
 
 static void put_stack(const struct gm_why *why, const char *what, uint32_t number, FILE *out)
 {
@@ -26,6 +27,17 @@ static void put_stack(const struct gm_why *why, const char *what, uint32_t numbe
 	}
 }
 
+static void put_tensor(const struct gm_why *why, FILE *out)
+{
+	struct gm_event event;
+	char text[GM_TENSOR_TEXT];
+	if (why->block.alloc == GM_NO_EVENT)
+		return;
+	gm_log_event(gm_model_log(why->model), why->block.alloc, &event);
+	if (*gm_text_tensor(gm_model_log(why->model), event.tensor, text))
+		gm_put(out, ", %s", text);
+}
+
 struct gm_error *gm_render_why_text(
         const struct gm_why *why, const struct gm_style *style, FILE *out)
 {
@@ -36,8 +48,10 @@ struct gm_error *gm_render_why_text(
 	gm_put(out, "Block 0x%" PRIx64, why->block.address);
 	if (why->block.alloc != GM_NO_EVENT)
 		gm_put(out, " (#%u)", why->block.alloc);
-	gm_put(out, ", %s (%s bytes):\n", gm_text_size(why->block.size, size),
+	gm_put(out, ", %s (%s bytes)", gm_text_size(why->block.size, size),
 	        gm_text_grouped(why->block.size, exact));
+	put_tensor(why, out);
+	fputs(":\n", out);
 	fputs(style->colors ? "\033[1m" : "", out);
 	gm_put(out, "%s", sentence);
 	fputs(style->colors ? "\033[0m\n" : "\n", out);

@@ -16,10 +16,11 @@ static void next_event(struct gm_spool_cursor *cursor, uint8_t first)
 		in->bad = true;
 		return;
 	}
-	uint32_t bits = in->at[0] | (uint32_t)in->at[1] << 8;
+	uint32_t bits = in->at[0] | (uint32_t)in->at[1] << 8 |
+	                (uint32_t)(first & GM_AGENT_MORE_BITS) << GM_AGENT_MORE_SHIFT;
 	in->at += 2;
 	unsigned shift = bits & GM_AGENT_GRAIN ? 9 : 0;
-	event->action = first & 0x7f;
+	event->action = first & GM_AGENT_ACTION_MASK;
 	event->bits = bits;
 	event->time_ns += (uint64_t)gm_unzigzag(gm_get_varint(in));
 	event->address += (uint64_t)gm_unzigzag(gm_get_varint(in)) << shift;
@@ -46,6 +47,7 @@ static void next_event(struct gm_spool_cursor *cursor, uint8_t first)
 	if (bits & GM_AGENT_HAS_NATIVE)
 		event->native += (uint32_t)gm_unzigzag(gm_get_varint(in));
 	event->evidence = bits & GM_AGENT_HAS_EVIDENCE ? gm_get_u32(in) : 0;
+	event->tensor = bits & GM_AGENT_HAS_TENSOR ? gm_get_u32(in) : 0;
 	if (event->action == 0 || event->action >= GM_AGENT_ACTION_COUNT ||
 	        event->source >= GM_AGENT_SOURCE_COUNT)
 		in->bad = true;
@@ -70,7 +72,7 @@ bool gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret)
 	}
 	struct gm_cursor payload = {.at = in->at, .end = in->at + size};
 	in->at += size;
-	if (ret->kind <= GM_AGENT_EVIDENCE)
+	if (gm_agent_has_id(ret->kind))
 		ret->id = gm_get_u32(&payload);
 	if (ret->kind == GM_AGENT_THREAD)
 		cursor->event.thread = gm_get_u32(&payload);

@@ -97,7 +97,7 @@ const struct gm_agent_extent_header *gm_spool_extent_header(
 struct gm_spool_event {
 	uint64_t sequence, time_ns, address, size, requested, stream, allocated, reserved;
 	uint32_t bits; /* enum gm_agent_event_bit */
-	uint32_t python, native, evidence, thread;
+	uint32_t python, native, evidence, tensor, thread;
 	uint8_t action, source, device_type;
 	int16_t device;
 };
@@ -120,7 +120,7 @@ bool gm_spool_next(struct gm_spool_cursor *cursor, struct gm_spool_record *ret_r
 
 /* ---- tables.c ---- */
 
-enum { GM_SPOOL_KINDS = GM_AGENT_EVIDENCE - GM_AGENT_CODE + 1 };
+enum { GM_SPOOL_KINDS = GM_AGENT_TENSOR - GM_AGENT_CODE + 1 };
 
 struct gm_spool_stack {
 	uint32_t parent, code, offset;
@@ -152,6 +152,7 @@ uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id);
 size_t gm_spool_native_addresses(
         const struct gm_spool_tables *tables, uint32_t id, uint64_t *ret_addresses, size_t max);
 uint32_t gm_spool_evidence(struct gm_spool_tables *tables, uint32_t id);
+uint32_t gm_spool_tensor(struct gm_spool_tables *tables, uint32_t id);
 uint32_t gm_spool_code(struct gm_spool_tables *tables, uint32_t id);
 bool gm_spool_python_node(
         const struct gm_spool_tables *tables, uint32_t id, struct gm_spool_stack *ret_node);

@@ -378,6 +378,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 	        .reserved = UINT64_MAX,
 	        .python_stack = gm_spool_python_stack(replay->tables, from->python),
 	        .native_stack = gm_spool_native_stack(replay->tables, from->native),
+	        .tensor = gm_spool_tensor(replay->tables, from->tensor),
 	};
 	gm_spool_end_unmap(replay, from);
 	struct thread_state *thread = gm_spool_thread(replay, from->thread);

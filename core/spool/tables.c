@@ -331,3 +331,41 @@ uint32_t gm_spool_evidence(struct gm_spool_tables *tables, uint32_t id)
 	*written = gm_log_writer_evidence(tables->log, &evidence) + 1;
 	return *written - 1;
 }
+
+uint32_t gm_spool_tensor(struct gm_spool_tables *tables, uint32_t id)
+{
+	enum { VALUES_MAX = 1 + 2 * GM_AGENT_TENSOR_DIMENSIONS };
+	uint64_t values[VALUES_MAX]; /* from the end of the chain on */
+	size_t count = 0;
+	struct gm_cursor in;
+	if (!payload_of(tables, GM_AGENT_TENSOR, id, &in))
+		return 0;
+	uint32_t *written = &tables->written[KIND(GM_AGENT_TENSOR)][id];
+	if (*written)
+		return *written - 1;
+	for (uint32_t at = id; at;) {
+		if (count == VALUES_MAX || !payload_of(tables, GM_AGENT_TENSOR, at, &in))
+			return 0;
+		uint32_t parent = gm_get_u32(&in);
+		values[count++] = gm_get_varint(&in);
+		if (in.bad || parent >= at) /* what is below was made before: no ring */
+			return 0;
+		at = parent;
+	}
+	int64_t in_order[VALUES_MAX];
+	for (size_t i = 0; i < count; i++)
+		in_order[i] = (int64_t)values[count - 1 - i];
+	bool strided = in_order[0] & GM_AGENT_TENSOR_STRIDED;
+	if (in_order[0] < 0 || in_order[0] >= 2 * GM_AGENT_TENSOR_STRIDED ||
+	        (strided && count % 2 == 0))
+		return 0;
+	uint32_t dimensions = (uint32_t)(strided ? (count - 1) / 2 : count - 1);
+	const struct gm_log_tensor tensor = {
+	        .type = (uint8_t)in_order[0],
+	        .dimensions = dimensions,
+	        .sizes = in_order + 1,
+	        .strides = strided ? in_order + 1 + dimensions : NULL,
+	};
+	*written = gm_log_writer_tensor(tables->log, &tensor) + 1;
+	return *written - 1;
+}

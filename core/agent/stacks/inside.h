@@ -48,6 +48,16 @@ GM_READS_ANYWHERE uint32_t gm_load32(uint64_t address)
 	return *(const volatile uint32_t *)address;
 }
 
+/* A call under way that makes a tensor: agent/tensors.c. */
+struct gm_tensor_note {
+	uint64_t bytes; /* that it will ask for; 0: there is no note */
+	uint64_t sp;    /* of its caller, behind the return address */
+	uint64_t return_address;
+	uint32_t dimensions;
+	uint16_t type; /* c10::ScalarType, and GM_AGENT_TENSOR_STRIDED */
+	int64_t sizes[GM_AGENT_TENSOR_DIMENSIONS], strides[GM_AGENT_TENSOR_DIMENSIONS];
+};
+
 /* --- trie.c ------------------------------------------------------------------------------------------------- */
 
 /*
@@ -244,6 +254,8 @@ struct gm_stacks_thread {
 	uint16_t python_index[GM_PYTHON_INDEX]; /* of `python`, by the frame's address */
 
 	uint64_t forward; /* forward.c: hash of what was said last; 0: nothing */
+
+	struct gm_tensor_note tensor; /* agent/tensors.c */
 
 	size_t scratch_used; /* of `record`: decoding.h */
 	/* a slot is a line of the cache */

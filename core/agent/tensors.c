@@ -1,0 +1,220 @@
+/*
+ * What a block is allocated for: dtype, sizes and strides of the tensor.
+ *
+ * at::detail::empty_generic() and empty_strided_generic() make nearly every tensor that has memory of its own; the others
+ * (resize_(), workspaces, storages without a tensor) stay unknown. A hook at each notes the arguments in its thread. The
+ * allocator's report comes from within that call and takes the note, if two things hold:
+ *
+ *   - the call is still under way: its return address stands where the call has put it, a little above the report's
+ *     own place on the stack;
+ *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked for.
+ *
+ * A note that is not taken (the tensor was empty, or of another device) fails the one or the other, and is never believed.
+ *
+ * A description is interned as a chain: dtype, each size, each stride, in the same kind of table as stacks. Equal ones have
+ * one number, and those of the same dtype and first sizes share their beginning.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/hook_entry.h"
+#include "agent/inside.h"
+#include "agent/stacks/inside.h"
+#include "torch/layout.h"
+#include "torch/names.h"
+
+enum {
+	NODES_MAX = 1 << 17,
+	NEAR = 1 << 16, /* bytes of stack between the call and the report: some hundred, in fact */
+};
+
+extern __thread struct gm_stacks_thread *gm_stacks_current; /* stacks.c */
+
+static struct gm_trie tensors;
+static bool ready;
+
+SEE void *gm_agent_see_empty(const struct call *call);
+SEE void *gm_agent_see_empty_strided(const struct call *call);
+
+HOOK(GM_TORCH_EMPTY, "gm_agent_see_empty");
+HOOK(GM_TORCH_EMPTY_STRIDED, "gm_agent_see_empty_strided");
+
+GM_AGENT_EXPORT void hook_empty(void) __asm__(GM_TORCH_EMPTY);
+GM_AGENT_EXPORT void hook_empty_strided(void) __asm__(GM_TORCH_EMPTY_STRIDED);
+
+static void *_Atomic before_empty, *_Atomic before_empty_strided;
+
+const struct gm_agent_hook gm_agent_tensor_hooks[] = {
+        {GM_TORCH_EMPTY, (void *)hook_empty, &before_empty},
+        {GM_TORCH_EMPTY_STRIDED, (void *)hook_empty_strided, &before_empty_strided},
+        {NULL, NULL, NULL},
+};
+
+static void *go_on(void *_Atomic *before, const char *symbol)
+{
+	void *function = atomic_load_explicit(before, memory_order_relaxed);
+	if (__builtin_expect(!function, 0)) {
+		function = gm_agent_lookup("libtorch_cpu.so", symbol);
+		atomic_store_explicit(before, function, memory_order_relaxed);
+	}
+	return function;
+}
+
+/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+
+/* Elements of a tensor that lies without holes; 0: none, or more than can be. */
+static uint64_t count_elements(const struct gm_tensor_note *note)
+{
+	uint64_t count = 1;
+	for (uint32_t i = 0; i < note->dimensions; i++)
+		if (note->sizes[i] <= 0 ||
+		        __builtin_mul_overflow(count, (uint64_t)note->sizes[i], &count))
+			return 0;
+	return count;
+}
+
+/* at::detail::computeStorageNbytes() (ATen/EmptyTensor.cpp): from the first element to the last, by their strides. */
+static uint64_t span_of_strides(const struct gm_tensor_note *note)
+{
+	uint64_t last = 0, step;
+	for (uint32_t i = 0; i < note->dimensions; i++)
+		if (note->strides[i] < 0 ||
+		        __builtin_mul_overflow((uint64_t)note->strides[i],
+		                (uint64_t)note->sizes[i] - 1, &step) ||
+		        __builtin_add_overflow(last, step, &last))
+			return 0;
+	return last + 1;
+}
+
+/* Strides of a tensor without holes, its dimensions from the innermost to the outermost in this order. */
+static void put_strides(struct gm_tensor_note *note, const uint8_t *inside_out)
+{
+	int64_t stride = 1;
+	for (uint32_t i = 0; i < note->dimensions; i++) {
+		note->strides[inside_out[i]] = stride;
+		stride *= note->sizes[inside_out[i]];
+	}
+}
+
+static bool is_contiguous(const struct gm_tensor_note *note)
+{
+	int64_t stride = 1;
+	for (uint32_t i = note->dimensions; i > 0; i--) {
+		if (note->sizes[i - 1] != 1 && note->strides[i - 1] != stride)
+			return false;
+		stride *= note->sizes[i - 1];
+	}
+	return true;
+}
+
+static void apply_format(struct gm_tensor_note *note, int format)
+{
+	static const uint8_t channels_last[] = {1, 3, 2, 0}, channels_last_3d[] = {1, 4, 3, 2, 0};
+	if (format == GM_TORCH_CHANNELS_LAST && note->dimensions == 4)
+		put_strides(note, channels_last);
+	else if (format == GM_TORCH_CHANNELS_LAST_3D && note->dimensions == 5)
+		put_strides(note, channels_last_3d);
+	else
+		return;
+	if (!is_contiguous(note))
+		note->type |= GM_AGENT_TENSOR_STRIDED;
+}
+
+/* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays are the caller's, and read here alone. */
+static void note_call(const struct call *call, uint64_t sizes, uint64_t count, uint64_t strides,
+        unsigned type, int format)
+{
+	struct gm_stacks_thread *thread = ready ? gm_stacks_thread() : NULL;
+	if (!thread)
+		return;
+	struct gm_tensor_note *note = &thread->tensor;
+	note->bytes = 0;
+	unsigned bits = gm_torch_dtype_bits(type);
+	if (count > GM_AGENT_TENSOR_DIMENSIONS || bits < 8 || type >= GM_AGENT_TENSOR_STRIDED)
+		return;
+	note->dimensions = (uint32_t)count;
+	note->type = (uint16_t)type;
+	note->sp = call->at.rsp;
+	note->return_address = call->at.rip;
+	if (count)
+		memcpy(note->sizes, (const void *)(uintptr_t)sizes, count * sizeof(*note->sizes));
+	uint64_t elements = count_elements(note), bytes;
+	if (elements && strides) {
+		if (count)
+			memcpy(note->strides, (const void *)(uintptr_t)strides,
+			        count * sizeof(*note->strides));
+		elements = span_of_strides(note);
+		if (elements && !is_contiguous(note))
+			note->type |= GM_AGENT_TENSOR_STRIDED;
+	} else if (elements) {
+		apply_format(note, format);
+	}
+	if (!__builtin_mul_overflow(elements, (uint64_t)bits / 8, &bytes))
+		note->bytes = bytes;
+}
+
+/* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType, optional<MemoryFormat>)
+ * (ATen/EmptyTensor.h). The result is returned in memory, so its place comes first; an ArrayRef is two words. The last argument,
+ * a byte and whether it is there, stands on the stack. */
+void *gm_agent_see_empty(const struct call *call)
+{
+	if (gm_agent_enter()) {
+		const uint8_t *format = (const uint8_t *)(uintptr_t)call->at.rsp;
+		note_call(call, call->argument[1], call->argument[2], 0,
+		        (uint8_t)call->argument[5], format[1] ? format[0] : -1);
+		gm_agent_leave();
+	}
+	return go_on(&before_empty, GM_TORCH_EMPTY);
+}
+
+/* TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *, DispatchKeySet, ScalarType): the last two
+ * stand on the stack. */
+void *gm_agent_see_empty_strided(const struct call *call)
+{
+	if (gm_agent_enter()) {
+		const uint64_t *more = (const uint64_t *)(uintptr_t)call->at.rsp;
+		if (call->argument[2] == call->argument[4])
+			note_call(call, call->argument[1], call->argument[2], call->argument[3],
+			        (uint8_t)more[1], -1);
+		gm_agent_leave();
+	}
+	return go_on(&before_empty_strided, GM_TORCH_EMPTY_STRIDED);
+}
+
+/* ---- the report -------------------------------------------------------------------------------------------------- */
+
+static uint32_t intern(const struct gm_tensor_note *note)
+{
+	uint32_t id = gm_trie_child(&tensors, 0, note->type);
+	for (uint32_t i = 0; i < note->dimensions && id; i++)
+		id = gm_trie_child(&tensors, id, (uint64_t)note->sizes[i]);
+	if (note->type & GM_AGENT_TENSOR_STRIDED)
+		for (uint32_t i = 0; i < note->dimensions && id; i++)
+			id = gm_trie_child(&tensors, id, (uint64_t)note->strides[i]);
+	return id;
+}
+
+uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp)
+{
+	struct gm_stacks_thread *thread = gm_stacks_current;
+	if (!thread || thread->tensor.bytes == 0 || thread->tensor.bytes != size)
+		return 0;
+	struct gm_tensor_note *note = &thread->tensor;
+	bool under_way = sp < note->sp && note->sp - sp < NEAR &&
+	                 gm_load(note->sp - sizeof(uint64_t)) == note->return_address;
+	note->bytes = 0;
+	return under_way && ready ? intern(note) : 0;
+}
+
+static uint32_t write_node(uint8_t *bytes, const struct gm_trie_node *node)
+{
+	uint8_t *at = gm_write_varint(bytes, node->parent);
+	return (uint32_t)(gm_write_varint(at, node->value) - bytes);
+}
+
+void gm_agent_tensors_begin(void)
+{
+	ready = false;
+	gm_trie_clear(&tensors);
+	ready = gm_trie_init(&tensors, GM_AGENT_TENSOR, NODES_MAX, write_node);
+}
