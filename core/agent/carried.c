@@ -97,7 +97,8 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 		memcpy(at, payload, (size_t)(end - payload));
 		at += end - payload;
 	}
-	*at++ = (uint8_t)(0x80 | event->action | (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
+	*at++ = (uint8_t)(0x80 | event->action |
+	                  (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
 	*at++ = (uint8_t)bits;
 	*at++ = (uint8_t)(bits >> 8);
 	at = put_signed(at, event->time_ns, before->time_ns);
@@ -242,8 +243,8 @@ void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *recor
 		in.at += count;
 		if (kind == GM_AGENT_THREAD)
 			event.thread = (uint32_t)get_varint(&payload);
-		bool stays = gm_agent_has_id(kind) || kind == GM_AGENT_GAP ||
-		             kind == GM_AGENT_COUNTER;
+		bool stays =
+		        gm_agent_has_id(kind) || kind == GM_AGENT_GAP || kind == GM_AGENT_COUNTER;
 		if (stays && keep && !keep(context, start, (size_t)(in.at - start)))
 			carried->failed = true;
 	}

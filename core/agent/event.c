@@ -230,7 +230,8 @@ static inline void write_event(
 	}
 	bits |= stacks->flags & GM_STACKS_BORROWED ? GM_AGENT_BORROWED : 0;
 	bits |= event->preexisting ? GM_AGENT_PREEXISTING : 0;
-	head[0] = (uint8_t)(0x80 | event->action | (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
+	head[0] = (uint8_t)(0x80 | event->action |
+	                    (bits >> GM_AGENT_MORE_SHIFT & GM_AGENT_MORE_BITS));
 	head[1] = (uint8_t)bits;
 	head[2] = (uint8_t)(bits >> 8);
 	before->sequence = sequence;

@@ -216,7 +216,8 @@ enum gm_agent_event_bit {
 	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
 	GM_AGENT_NO_GRAD = 1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
 	                               inference_mode(), backward); told where the header's features say so */
-	GM_AGENT_HAS_TENSOR = 1 << 16, /* since 3.0: id of the tensor's description; absent: not known */
+	GM_AGENT_HAS_TENSOR =
+	        1 << 16, /* since 3.0: id of the tensor's description; absent: not known */
 };
 enum {
 	GM_AGENT_EVENT_MAX = 3 + 13 * 10, /* bytes */
@@ -224,7 +225,7 @@ enum {
 	GM_AGENT_MORE_BITS = 0x40,        /* there: GM_AGENT_HAS_TENSOR */
 	GM_AGENT_MORE_SHIFT = 10,
 };
-enum { GM_AGENT_TELLS_GRAD = 16 };         /* in the header's features */
+enum { GM_AGENT_TELLS_GRAD = 16 }; /* in the header's features */
 
 _Static_assert(sizeof(struct gm_agent_file_header) <= GM_AGENT_HEADER_SIZE, "room");
 _Static_assert(sizeof(struct gm_agent_extent_header) == GM_AGENT_EXTENT_HEADER, "size");

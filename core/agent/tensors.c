@@ -20,7 +20,7 @@
 #include "agent/hook_entry.h"
 #include "agent/inside.h"
 #include "agent/stacks/inside.h"
-#include "torch/layout.h"
+#include "torch/dtypes.h"
 #include "torch/names.h"
 
 enum {
@@ -79,8 +79,8 @@ static uint64_t span_of_strides(const struct gm_tensor_note *note)
 	uint64_t last = 0, step;
 	for (uint32_t i = 0; i < note->dimensions; i++)
 		if (note->strides[i] < 0 ||
-		        __builtin_mul_overflow((uint64_t)note->strides[i],
-		                (uint64_t)note->sizes[i] - 1, &step) ||
+		        __builtin_mul_overflow(
+		                (uint64_t)note->strides[i], (uint64_t)note->sizes[i] - 1, &step) ||
 		        __builtin_add_overflow(last, step, &last))
 			return 0;
 	return last + 1;
@@ -160,8 +160,8 @@ void *gm_agent_see_empty(const struct call *call)
 {
 	if (gm_agent_enter()) {
 		const uint8_t *format = (const uint8_t *)(uintptr_t)call->at.rsp;
-		note_call(call, call->argument[1], call->argument[2], 0,
-		        (uint8_t)call->argument[5], format[1] ? format[0] : -1);
+		note_call(call, call->argument[1], call->argument[2], 0, (uint8_t)call->argument[5],
+		        format[1] ? format[0] : -1);
 		gm_agent_leave();
 	}
 	return go_on(&before_empty, GM_TORCH_EMPTY);

@@ -185,8 +185,8 @@ const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const str
 		if (here.bad)
 			return "an event is malformed";
 		if (state.python_stack > most->python_stack ||
-		        state.native_stack > most->native_stack || state.evidence > most->evidence ||
-		        state.tensor > most->tensor)
+		        state.native_stack > most->native_stack ||
+		        state.evidence > most->evidence || state.tensor > most->tensor)
 			return "an event refers to a stack or a tensor that is not there";
 		if (ret_events)
 			ret_events[i] = state;

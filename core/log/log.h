@@ -75,7 +75,7 @@ struct gm_event {
 	uint32_t python_stack;
 	uint32_t native_stack;
 	uint32_t evidence; /* of a free: what was being torn down */
-	uint32_t tensor; /* of an alloc: for what tensor; 0: not known */
+	uint32_t tensor;   /* of an alloc: for what tensor; 0: not known */
 	uint32_t owner; /* string id of the library whose memory it is, where that is not PyTorch's;
 	                   0: none; below 2^24 */
 };

@@ -185,7 +185,8 @@ static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
 
 static bool read_tensor(struct gm_tables *tables, struct gm_cursor *cursor)
 {
-	uint32_t type = gm_get_u32(cursor), dimensions = gm_get_u32(cursor), strided = gm_get_u32(cursor);
+	uint32_t type = gm_get_u32(cursor), dimensions = gm_get_u32(cursor),
+	         strided = gm_get_u32(cursor);
 	if (type > UINT8_MAX || dimensions > GM_LOG_DIMENSIONS_MAX || strided > 1)
 		cursor->bad = true;
 	struct gm_tensor_entry tensor = {.extents = tables->extents.count,

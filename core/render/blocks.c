@@ -104,7 +104,8 @@ static json_t *labels_json(const struct gm_model *model, uint32_t block)
 
 /* tensors: with a column for what the recording tells of them. */
 static void put_block_cells(struct gm_table *table, const struct gm_model *model,
-        const struct gm_driven *driven, const struct gm_block *block, bool tensors, const char *note)
+        const struct gm_driven *driven, const struct gm_block *block, bool tensors,
+        const char *note)
 {
 	char size[GM_SIZE_TEXT];
 	struct gm_event event = {0};
@@ -130,7 +131,8 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 	                                    : gm_phase_name(gm_model_phase(model, block->alloc)));
 	char tensor[GM_TENSOR_TEXT];
 	if (tensors)
-		gm_table_cell(table, "%s", gm_text_tensor(gm_model_log(model), event.tensor, tensor));
+		gm_table_cell(
+		        table, "%s", gm_text_tensor(gm_model_log(model), event.tensor, tensor));
 	const char *space = note[0] ? "  " : "";
 	if (gm_told_site(driven, gm_model_log(model), &event, &site))
 		gm_table_site(table, &site, space, note);
@@ -162,10 +164,10 @@ struct gm_error *gm_render_blocks_text(
 	        "block", "address", "size", "step", "phase", "tensor", "allocated at", "label"};
 	bool labels = gm_model_has_labels(blocks->model);
 	bool tensors = !blocks->notes && gm_log_has_tensors(gm_model_log(blocks->model));
-	struct gm_table *table = gm_table_create(tensors ? heads_tensor : heads,
-	        tensors  ? labels ? "rlrrllll" : "rlrrlll"
-	        : labels ? "rlrrlll"
-	                 : "rlrrll");
+	struct gm_table *table = gm_table_create(
+	        tensors ? heads_tensor : heads, tensors  ? labels ? "rlrrllll" : "rlrrlll"
+	                                        : labels ? "rlrrlll"
+	                                                 : "rlrrll");
 	for (size_t i = 0; i < blocks->live_count; i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";

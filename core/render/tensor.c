@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "render/json.h"
-#include "torch/layout.h"
+#include "torch/dtypes.h"
 
 static size_t put_sizes(char *text, size_t size, const int64_t *sizes, uint32_t count)
 {
@@ -21,7 +21,8 @@ const char *gm_text_tensor(const struct gm_log *log, uint32_t id, char text[GM_T
 {
 	struct gm_log_tensor tensor;
 	text[0] = '\0';
-	const char *name = gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
+	const char *name =
+	        gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
 	if (!name)
 		return text;
 	size_t length = put_sizes(text, GM_TENSOR_TEXT, tensor.sizes, tensor.dimensions);
@@ -29,7 +30,8 @@ const char *gm_text_tensor(const struct gm_log *log, uint32_t id, char text[GM_T
 		length += (size_t)snprintf(text + length, GM_TENSOR_TEXT - length, " %s", name);
 	if (tensor.strides && length + 10 < GM_TENSOR_TEXT) {
 		length += (size_t)snprintf(text + length, GM_TENSOR_TEXT - length, " strides ");
-		put_sizes(text + length, GM_TENSOR_TEXT - length, tensor.strides, tensor.dimensions);
+		put_sizes(
+		        text + length, GM_TENSOR_TEXT - length, tensor.strides, tensor.dimensions);
 	}
 	return text;
 }
@@ -45,7 +47,8 @@ static json_t *numbers(const int64_t *values, uint32_t count)
 void gm_json_set_tensor(json_t *value, const struct gm_log *log, uint32_t id)
 {
 	struct gm_log_tensor tensor;
-	const char *name = gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
+	const char *name =
+	        gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
 	if (!name)
 		return;
 	json_object_set_new(value, "dtype", json_string(name));

@@ -149,9 +149,4 @@ const struct gm_torch_layout *gm_torch_layout_for(const char *version, bool old_
 /* "2.4 to 2.15; …": the versions that have a table, for messages. */
 const char *gm_torch_layout_versions(void);
 
-/* "float32" for c10::ScalarType 6; NULL beyond the table. */
-const char *gm_torch_dtype_name(unsigned scalar_type);
-/* Bits per element, 0 where unknown. */
-unsigned gm_torch_dtype_bits(unsigned scalar_type);
-
 #endif

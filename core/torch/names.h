@@ -20,11 +20,11 @@
 	"ptrIN3c104cuda20CUDACachingAllocator13CUDAAllocatorEE"
 
 /* libtorch_cpu.so: what makes nearly every tensor with memory of its own (ATen/EmptyTensor.h) */
-#define GM_TORCH_EMPTY                                                                    \
-	"_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"             \
+#define GM_TORCH_EMPTY                                                        \
+	"_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_" \
 	"14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE"
-#define GM_TORCH_EMPTY_STRIDED                                                            \
-	"_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_"  \
+#define GM_TORCH_EMPTY_STRIDED                                                           \
+	"_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_" \
 	"14DispatchKeySetENS1_10ScalarTypeE"
 /* c10::MemoryFormat (torch/headeronly/core/MemoryFormat.h) */
 enum { GM_TORCH_CHANNELS_LAST = 2, GM_TORCH_CHANNELS_LAST_3D = 3 };

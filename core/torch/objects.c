@@ -1,4 +1,5 @@
 /* Storages, tensors, autograd nodes and Python wrappers: one object read at a time, field by field. */
+#include "torch/dtypes.h"
 #include "torch/internal.h"
 
 #include <stdio.h>

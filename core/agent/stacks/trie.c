@@ -52,15 +52,17 @@ static uint32_t make(struct gm_trie *trie, uint32_t parent, uint64_t value)
 		id = atomic_fetch_add_explicit(&trie->count, 1, memory_order_relaxed) + 1;
 	if (id == 0 || id > trie->max) {
 		if (!atomic_exchange(&trie->told_full, true))
-			gm_agent_gap(
-			        trie->kind == GM_AGENT_PYTHON_STACK
-			                ? "the agent's table of Python stacks is full: stacks not seen "
-			                  "before are left out from here on"
-			        : trie->kind == GM_AGENT_NATIVE_STACK
-			                ? "the agent's table of native stacks is full: stacks not seen "
-			                  "before are left out from here on"
-			                : "the agent's table of tensors is full: dtypes and shapes not seen "
-			                  "before are left out from here on");
+			gm_agent_gap(trie->kind == GM_AGENT_PYTHON_STACK
+			                     ? "the agent's table of Python stacks is full: stacks "
+			                       "not seen "
+			                       "before are left out from here on"
+			             : trie->kind == GM_AGENT_NATIVE_STACK
+			                     ? "the agent's table of native stacks is full: stacks "
+			                       "not seen "
+			                       "before are left out from here on"
+			                     : "the agent's table of tensors is full: dtypes and "
+			                       "shapes not seen "
+			                       "before are left out from here on");
 		return 0;
 	}
 	trie->nodes[id].value = value;
