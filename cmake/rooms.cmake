@@ -118,7 +118,7 @@ function(gm_public_library)
 	file(WRITE ${PROJECT_BINARY_DIR}/empty.c "typedef int gm_empty;\n")
 	add_library(gpumem SHARED ${PROJECT_BINARY_DIR}/empty.c)
 	list(REVERSE rooms)
-	target_link_libraries(gpumem PRIVATE -Wl,--whole-archive gm_cli -Wl,--no-whole-archive ${rooms}
+	target_link_libraries(gpumem PRIVATE -Wl,--whole-archive gm_api gm_cli -Wl,--no-whole-archive ${rooms}
 		-Wl,--version-script=${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
 	target_link_options(gpumem PRIVATE ${wrapped})
 	set_target_properties(gpumem PROPERTIES
@@ -126,6 +126,11 @@ function(gm_public_library)
 		LINK_DEPENDS ${PROJECT_SOURCE_DIR}/core/include/gpumem.map)
 	install(TARGETS gpumem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 	install(FILES ${PROJECT_SOURCE_DIR}/core/include/gpumem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+	# pkg-config finds the prefix from where the file lies: an installed folder can be moved.
+	set(pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+	file(RELATIVE_PATH GM_PC_PREFIX /prefix/${pc_folder} /prefix)
+	configure_file(${PROJECT_SOURCE_DIR}/core/include/gpumem.pc.in ${PROJECT_BINARY_DIR}/gpumem.pc @ONLY)
+	install(FILES ${PROJECT_BINARY_DIR}/gpumem.pc DESTINATION ${pc_folder})
 	install(DIRECTORY ${PROJECT_SOURCE_DIR}/gdb/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpumem/gdb
 		FILES_MATCHING PATTERN "*.py")
 endfunction()

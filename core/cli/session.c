@@ -3,6 +3,7 @@
 #include "cli/session.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,12 @@
 #include "base/put.h"
 #include "base/visible.h"
 #include "cli/command.h"
-#include "cli/progress.h"
 #include "image/remote.h"
 #include "log/log.h"
 #include "render/json.h"
 
 /* A process that the debugger reads for us: what it handed over. */
-struct remote_process {
+struct gm_remote_process {
 	struct gm_remote remote;
 	gpumem_read_callback read;
 	gpumem_registers_callback registers;
@@ -30,14 +30,8 @@ struct remote_process {
 	pid_t *threads;
 };
 
-struct gpumem_session {
-	struct gm_context context;
-	struct gm_progress_line line;
-	struct gm_progress progress; /* writes to that line */
-	char *core;                  /* the session's own, NULL: none */
-	struct remote_process *remote;
-	char *log; /* the session's own log; a FILE argument overrides it for one command */
-};
+/* Recursive: a callback that reads for us may end in a question of the debugger's. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 const char *gpumem_version(void)
 {
@@ -72,7 +66,7 @@ gpumem_session *gpumem_session_create(void)
 	return session;
 }
 
-static void free_remote(struct remote_process *process)
+static void free_remote(struct gm_remote_process *process)
 {
 	if (!process)
 		return;
@@ -89,6 +83,12 @@ void gpumem_session_destroy(gpumem_session *session)
 	free_remote(session->remote);
 	free(session->core);
 	free(session->log);
+	free(session->source.recording);
+	free(session->source.core);
+	free(session->source.sysroot);
+	free(session->source.layouts);
+	free(session->source.loop);
+	free(session->notes);
 	free(session);
 }
 
@@ -151,19 +151,19 @@ void gpumem_session_show_progress(gpumem_session *session, int on)
 
 static bool remote_registers(void *context, pid_t thread, uint64_t *words)
 {
-	const struct remote_process *process = context;
+	const struct gm_remote_process *process = context;
 	return process->registers(process->context, thread, words) != 0;
 }
 
 static bool remote_file(void *context, const char *name, char *path, size_t size)
 {
-	const struct remote_process *process = context;
+	const struct gm_remote_process *process = context;
 	return process->file(process->context, name, path, size) != 0;
 }
 
 static size_t remote_read(void *context, uint64_t address, void *buffer, size_t size)
 {
-	const struct remote_process *process = context;
+	const struct gm_remote_process *process = context;
 	return process->read(process->context, address, buffer, size);
 }
 
@@ -171,7 +171,7 @@ int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps
         const int *threads, size_t count, gpumem_read_callback read,
         gpumem_registers_callback registers, gpumem_file_callback file, void *context)
 {
-	struct remote_process *process = read ? calloc(1, sizeof(*process)) : NULL;
+	struct gm_remote_process *process = read ? calloc(1, sizeof(*process)) : NULL;
 	if (process) {
 		process->maps = strdup(maps);
 		process->threads = calloc(count + 1, sizeof(*process->threads));
@@ -213,7 +213,7 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 {
 	/* Answers are held back until it is known that they are some: their first megabyte at least. */
 	static char held[1 << 20];
-	if (session->context.shell && !command->streams)
+	if (session->context.shell && !command->streams && fileno(out) >= 0)
 		setvbuf(out, held, _IOFBF, sizeof(held));
 	gm_allocation_forget();
 	/* argp moves arguments about, and commands may cut them: they get a copy. */
@@ -302,16 +302,37 @@ static struct gm_error *dispatch(gpumem_session *session, int argc, const char *
 		return gm_error_create(
 		        GM_USAGE, "unknown command '%s': see `gpumem --help`", argv[0]);
 	}
-	if (shell ? !command->shell : !command->gdb)
+	if ((shell ? !command->shell : !command->gdb) || (session->library && !command->gdb))
 		return gm_error_create(GM_USAGE, "%s: not possible here: type it in %s",
-		        command->name, shell ? "gdb, as `gpumem` there" : "a shell");
+		        command->name,
+		        shell && !session->library ? "gdb, as `gpumem` there" : "a shell");
 	return run_command(session, command, argc, argv, out, err, ret_status);
+}
+
+void gm_session_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void gm_session_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+struct gm_error *gm_session_ask(gpumem_session *session, int argc, const char *const *argv,
+        FILE *out, FILE *err, int *ret_status)
+{
+	gm_session_lock();
+	struct gm_error *error = dispatch(session, argc, argv, out, err, ret_status);
+	gm_session_unlock();
+	return error;
 }
 
 int gm_session_run(gpumem_session *session, int argc, const char *const *argv, FILE *out, FILE *err)
 {
 	int status = GM_OK;
-	_cleanup_error_ struct gm_error *error = dispatch(session, argc, argv, out, err, &status);
+	_cleanup_error_ struct gm_error *error =
+	        gm_session_ask(session, argc, argv, out, err, &status);
 	if (!error)
 		return status;
 	gm_put(err, "gpumem: %s\n", error->message);
