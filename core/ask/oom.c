@@ -22,7 +22,8 @@ void gm_oom_deinit(struct gm_oom *oom)
 		free(oom->frames[i].function);
 	}
 	for (size_t i = 0; i < oom->top_count; i++)
-		free(oom->top[i].text);
+		free(oom->top[i].line);
+	gm_retained_answer_deinit(&oom->retained);
 	free(oom->frames);
 	free(oom->top);
 	free(oom->message);
@@ -44,11 +45,10 @@ struct top {
 	bool no_memory;
 };
 
-static void add_row(struct top *top, const char *text, uint64_t bytes, uint64_t blocks)
+static void add_row(struct top *top, struct gm_oom_holder row)
 {
-	char *copy = strdup(text);
-	if (!copy || !gm_array_push(&top->rows, ((struct gm_oom_holder){copy, bytes, blocks}))) {
-		free(copy);
+	if (!gm_array_push(&top->rows, row)) {
+		free(row.line);
 		top->no_memory = true;
 	}
 }
@@ -69,9 +69,23 @@ static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
 {
 	if (depth > TRACEBACK_DEPTH || parts(node) != node->bytes)
 		return false;
-	if (strstr(node->text, "__traceback__") || strstr(node->text, "tb_frame"))
-		return true;
+	for (size_t i = 0; i < node->name_count; i++)
+		if (node->names[i].form == GM_NAME_TRACEBACK)
+			return true;
 	return node->child_count == 1 && is_traceback(&node->children[0], depth + 1);
+}
+
+/* What is named in full needs no holder before it. */
+static bool is_whole(const struct gm_retained_node *part)
+{
+	switch (part->names[0].form) {
+	case GM_NAME_LOCAL:
+	case GM_NAME_KEPT_LOCAL:
+	case GM_NAME_GLOBAL:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* A holder by its parts, where these tell more: "local 'model': .grad", "local 'model': parameters". */
@@ -80,25 +94,20 @@ static void add_parts(struct top *top, const struct gm_retained_node *node)
 	uint64_t least = node->bytes / 10, told = 0, blocks = 0;
 	for (size_t i = 0; i < node->child_count; i++) {
 		const struct gm_retained_node *part = &node->children[i];
-		char *text;
 		if (part->bytes < least || part->bytes == 0)
 			continue;
-		/* what is named in full, and what is the holder itself, needs no holder before it */
-		bool whole = strncmp(part->text, "local ", 6) == 0 ||
-		             strncmp(part->text, "global ", 7) == 0;
-		bool itself = strcmp(part->text, "itself") == 0;
-		if (asprintf(&text, "%s%s%s", whole ? "" : node->text, whole || itself ? "" : ": ",
-		            itself ? "" : part->text) < 0) {
-			top->no_memory = true;
-			return;
-		}
-		add_row(top, text, part->bytes, part->blocks);
-		free(text);
+		bool itself = part->names[0].form == GM_NAME_ITSELF;
+		add_row(top, (struct gm_oom_holder){.node = is_whole(part) ? part : node,
+		                     .part = is_whole(part) || itself ? NULL : part,
+		                     .bytes = part->bytes,
+		                     .blocks = part->blocks});
 		told += part->bytes;
 		blocks += part->blocks;
 	}
 	if (told < node->bytes)
-		add_row(top, node->text, node->bytes - told, node->blocks - blocks);
+		add_row(top, (struct gm_oom_holder){.node = node,
+		                     .bytes = node->bytes - told,
+		                     .blocks = node->blocks - blocks});
 }
 
 static void add_nodes(
@@ -112,12 +121,23 @@ static void add_nodes(
 	}
 }
 
+static int compare_nodes(const struct gm_retained_node *left, const struct gm_retained_node *right)
+{
+	if (!left || !right)
+		return (left != NULL) - (right != NULL);
+	return gm_retained_names_compare(
+	        left->names, left->name_count, right->names, right->name_count, true);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
 	const struct gm_oom_holder *left = a, *right = b;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
-	return strcmp(left->text, right->text);
+	if (left->line && right->line)
+		return strcmp(left->line, right->line);
+	int order = compare_nodes(left->node, right->node);
+	return order ? order : compare_nodes(left->part, right->part);
 }
 
 /* Biggest first; what is beyond the last row is told as one. */
@@ -132,13 +152,11 @@ static struct gm_error *keep_top(struct top *top, struct gm_oom *oom)
 		rest.bytes += last->bytes;
 		rest.blocks += last->blocks;
 		more++;
-		free(last->text);
+		free(last->line);
 	}
-	if (more) {
-		char text[48];
-		snprintf(text, sizeof(text), "%zu smaller", more);
-		add_row(top, text, rest.bytes, rest.blocks);
-	}
+	rest.smaller = more;
+	if (more)
+		add_row(top, rest);
 	oom->top = top->rows.items;
 	oom->top_count = top->rows.count;
 	return top->no_memory ? &gm_error_no_memory : NULL;
@@ -146,15 +164,14 @@ static struct gm_error *keep_top(struct top *top, struct gm_oom *oom)
 
 static struct gm_error *fill_top(struct gm_context *context, struct gm_oom *oom)
 {
-	struct gm_retained_answer answer;
 	struct top top = {0};
-	gm_try(gm_ask_retained(context, false, &answer));
-	for (size_t i = 0; i < answer.retained.device_count; i++) {
-		const struct gm_retained_device *device = &answer.retained.devices[i];
+	const struct gm_retained *retained = &oom->retained.retained;
+	gm_try(gm_ask_retained(context, false, &oom->retained));
+	for (size_t i = 0; i < retained->device_count; i++) {
+		const struct gm_retained_device *device = &retained->devices[i];
 		if (device->device == oom->memory.device)
 			add_nodes(&top, device->nodes, device->node_count, 0);
 	}
-	gm_retained_answer_deinit(&answer);
 	return keep_top(&top, oom);
 }
 
@@ -348,9 +365,16 @@ static struct gm_error *top_of_event(struct gm_context *context, uint64_t event,
 	struct top top = {0};
 	gm_try(gm_ask_blocks(context, &options, &blocks));
 	if (blocks.device == oom->memory.model_device)
-		for (size_t i = 0; i < blocks.group_count; i++)
-			add_row(&top, blocks.groups[i].key, blocks.groups[i].bytes,
-			        blocks.groups[i].blocks);
+		for (size_t i = 0; i < blocks.group_count; i++) {
+			const struct gm_group *group = &blocks.groups[i];
+			char *line = strdup(group->key);
+			if (!line)
+				top.no_memory = true;
+			else
+				add_row(&top, (struct gm_oom_holder){.line = line,
+				                      .bytes = group->bytes,
+				                      .blocks = group->blocks});
+		}
 	gm_blocks_deinit(&blocks);
 	return keep_top(&top, oom);
 }

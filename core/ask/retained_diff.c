@@ -1,52 +1,35 @@
 #include "ask/retained_diff.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 
 enum { MAX_DEPTH = 256 };
 
-/* One group of either answer, by its key. */
+/* One group of either answer. */
 struct entry {
-	char *key;
 	const struct gm_retained_node *node;
 	bool after;
 };
 
-/* The text without numbers of items: "20 items['output']" is "items['output']". */
-static char *key_of(const struct gm_retained_node *node)
+/* A variable is known by its own name alone, whatever of it is told with it; and numbers of items are no part of a name. */
+static int compare_entries(const struct entry *left, const struct entry *right)
 {
-	const char *text = node->variable ? node->variable : node->text;
-	char *key = malloc(strlen(text) + 1), *at = key;
-	if (!key)
-		return NULL;
-	while (*text) {
-		size_t digits = strspn(text, "0123456789");
-		const char *word = text + digits;
-		if (digits && (strncmp(word, " item", 5) == 0 || strncmp(word, " value", 6) == 0)) {
-			size_t length = word[1] == 'i' ? 5 : 6;
-			memcpy(at, word + 1, length - 1);
-			at += length - 1;
-			text = word + length;
-			text += *text == 's';
-			continue;
-		}
-		do
-			*at++ = *text++;
-		while (*text && isdigit((unsigned char)text[-1]) && isdigit((unsigned char)*text));
-	}
-	*at = 0;
-	return key;
+	const struct gm_retained_node *a = left->node, *b = right->node;
+	if (a->root != b->root)
+		return (int)a->root - (int)b->root;
+	return gm_retained_names_compare(a->names, a->root && a->name_count ? 1 : a->name_count,
+	        b->names, b->root && b->name_count ? 1 : b->name_count, false);
 }
 
-static int by_key(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	const struct entry *left = a, *right = b;
-	int order = strcmp(left->key, right->key);
-	return order ? order : (int)left->after - (int)right->after;
+	int order = compare_entries(left, right);
+	if (order || left->after != right->after)
+		return order ? order : (int)left->after - (int)right->after;
+	return left->node < right->node ? -1 : left->node > right->node;
 }
 
 static uint64_t size_of_change(const struct gm_retained_change *change)
@@ -60,7 +43,8 @@ static int by_change(const void *a, const void *b)
 	const struct gm_retained_change *left = a, *right = b;
 	if (size_of_change(left) != size_of_change(right))
 		return size_of_change(left) > size_of_change(right) ? -1 : 1;
-	return strcmp(left->text, right->text);
+	return gm_retained_names_compare(left->node->names, left->node->name_count,
+	        right->node->names, right->node->name_count, true);
 }
 
 static void change_deinit(struct gm_retained_change *change)
@@ -68,14 +52,13 @@ static void change_deinit(struct gm_retained_change *change)
 	for (size_t i = 0; i < change->child_count; i++)
 		change_deinit(&change->children[i]);
 	free(change->children);
-	free(change->text);
 }
 
 static bool compare(const struct gm_retained_node *before, size_t before_count,
         const struct gm_retained_node *after, size_t after_count, unsigned depth,
         struct gm_retained_change **ret_changes, size_t *ret_count);
 
-/* The groups [entries, entries + count), which have one key. */
+/* The groups [entries, entries + count), which have one name. */
 static bool compare_group(const struct entry *entries, size_t count, unsigned depth,
         struct gm_retained_change *ret_change)
 {
@@ -93,10 +76,10 @@ static bool compare_group(const struct entry *entries, size_t count, unsigned de
 			before = node;
 		}
 	}
-	change.text = strdup(after ? after->text : before->text);
-	bool whole = change.text != NULL;
+	change.node = after ? after : before;
+	bool whole = true;
 	/* the parts of what is there in both answers; of a new or a lost one they say nothing more */
-	if (whole && before && after && count == 2)
+	if (before && after && count == 2)
 		whole = compare(before->children, before->child_count, after->children,
 		        after->child_count, depth + 1, &change.children, &change.child_count);
 	if (!whole)
@@ -112,16 +95,11 @@ static bool is_changed(const struct gm_retained_change *change)
 	       change->child_count > 0;
 }
 
-static bool add_entries(struct entry *entries, size_t *count, const struct gm_retained_node *nodes,
+static void add_entries(struct entry *entries, size_t *count, const struct gm_retained_node *nodes,
         size_t node_count, bool after)
 {
-	for (size_t i = 0; i < node_count; i++) {
-		entries[*count] = (struct entry){key_of(&nodes[i]), &nodes[i], after};
-		if (!entries[*count].key)
-			return false;
-		++*count;
-	}
-	return true;
+	for (size_t i = 0; i < node_count; i++)
+		entries[(*count)++] = (struct entry){&nodes[i], after};
 }
 
 static bool compare(const struct gm_retained_node *before, size_t before_count,
@@ -133,14 +111,15 @@ static bool compare(const struct gm_retained_node *before, size_t before_count,
 		return true;
 	struct entry *entries = calloc(before_count + after_count, sizeof(*entries));
 	struct gm_retained_change *changes = calloc(before_count + after_count, sizeof(*changes));
-	bool whole = entries && changes &&
-	             add_entries(entries, &count, before, before_count, false) &&
-	             add_entries(entries, &count, after, after_count, true);
-	if (whole)
-		qsort(entries, count, sizeof(*entries), by_key);
+	bool whole = entries && changes;
+	if (whole) {
+		add_entries(entries, &count, before, before_count, false);
+		add_entries(entries, &count, after, after_count, true);
+		qsort(entries, count, sizeof(*entries), by_name);
+	}
 	for (size_t i = 0; whole && i < count;) {
 		size_t end = i + 1;
-		while (end < count && strcmp(entries[end].key, entries[i].key) == 0)
+		while (end < count && compare_entries(&entries[end], &entries[i]) == 0)
 			end++;
 		whole = compare_group(entries + i, end - i, depth, &changes[made]);
 		if (whole && is_changed(&changes[made]))
@@ -149,8 +128,6 @@ static bool compare(const struct gm_retained_node *before, size_t before_count,
 			change_deinit(&changes[made]);
 		i = end;
 	}
-	for (size_t i = 0; i < count; i++)
-		free(entries[i].key);
 	free(entries);
 	if (!whole || made == 0) {
 		for (size_t i = 0; i < made; i++)

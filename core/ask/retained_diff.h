@@ -9,7 +9,8 @@
 #include "holders/retained/retained.h"
 
 struct gm_retained_change {
-	char *text;             /* as the later answer has it; the earlier one's where it is gone */
+	/* as the later answer has it, the earlier one's where it is gone: belongs to that answer */
+	const struct gm_retained_node *node;
 	uint64_t before, after; /* bytes */
 	uint64_t blocks_before, blocks_after;
 	struct gm_retained_change
@@ -29,6 +30,7 @@ struct gm_retained_diff {
 	size_t device_count;
 };
 
+/* Both answers have to outlive what is returned. */
 struct gm_error *gm_ask_retained_diff(const struct gm_retained *before,
         const struct gm_retained *after, struct gm_retained_diff *ret_diff);
 void gm_retained_diff_deinit(struct gm_retained_diff *diff);

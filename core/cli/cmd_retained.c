@@ -60,14 +60,15 @@ static struct gm_error *show_diff(const struct input *input, const struct gm_ret
 	struct gm_retained_diff diff;
 	gm_try(gm_retained_load(input->diff, &before));
 	struct gm_error *error = gm_ask_retained_diff(&before, after, &diff);
-	gm_retained_deinit(&before);
-	if (error)
-		return error;
 	struct gm_style style = {
 	        .columns = input->context->columns, .colors = input->context->colors};
-	error = arguments->json ? gm_render_retained_diff_json(&diff, &input->view, out)
-	                        : gm_render_retained_diff_text(&diff, &input->view, &style, out);
-	gm_retained_diff_deinit(&diff);
+	if (!error) {
+		error = arguments->json
+		                ? gm_render_retained_diff_json(&diff, &input->view, out)
+		                : gm_render_retained_diff_text(&diff, &input->view, &style, out);
+		gm_retained_diff_deinit(&diff);
+	}
+	gm_retained_deinit(&before);
 	return error;
 }
 

@@ -38,6 +38,13 @@ static json_t *string_or_null(const char *text)
 	return text && text[0] ? gm_json_string(text) : json_null();
 }
 
+json_t *gm_json_take(char *text)
+{
+	json_t *value = text ? gm_json_string(text) : NULL;
+	free(text);
+	return value;
+}
+
 json_t *gm_json_python_stack(const struct gm_log *log, uint32_t stack)
 {
 	json_t *frames = json_array();

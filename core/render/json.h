@@ -11,6 +11,8 @@
 json_t *gm_json_address(uint64_t address);
 /* Text of a program may be no UTF-8: what is not is replaced. */
 json_t *gm_json_string(const char *text);
+/* The same of a text that it frees. NULL: no memory. */
+json_t *gm_json_take(char *text);
 /* "cpu", "cuda", "cuda_beside", "pinned". */
 const char *gm_json_device_type(uint8_t type);
 /* An event as in the contract; `block` is the number of its allocation, null where there is none. */

@@ -9,6 +9,8 @@
 #include "render/memory.h"
 #include "render/oom_verdict.h"
 #include "render/pause.h"
+#include "render/retained_name.h"
+#include "render/say.h"
 #include "torch/allocator.h"
 
 /* --- what all forms share -------------------------------------------------------------------------- */
@@ -77,14 +79,6 @@ static json_t *bytes_json(uint64_t bytes)
 	return bytes == GM_NOT_KNOWN ? json_null() : json_integer((json_int_t)bytes);
 }
 
-/* A text of its own becomes one of the JSON; NULL: no memory. */
-static json_t *take_text(char *text)
-{
-	json_t *value = text ? gm_json_string(text) : NULL;
-	free(text);
-	return value;
-}
-
 static json_t *lines_json(
         const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement)
 {
@@ -94,7 +88,7 @@ static json_t *lines_json(
 		char sign[2] = {line->sign, 0};
 		json_array_append_new(lines,
 		        json_pack("{s:s, s:I, s:o}", "sign", sign, "bytes", (json_int_t)line->bytes,
-		                "text", take_text(gm_oom_line_text(facts, judgement, line))));
+		                "text", gm_json_take(gm_oom_line_text(facts, judgement, line))));
 	}
 	return lines;
 }
@@ -108,7 +102,7 @@ static json_t *remedies_json(
 		json_array_append_new(remedies,
 		        json_pack("{s:s, s:s, s:o}", "name", gm_oom_remedy_name(remedy->kind),
 		                "sufficient", answer_word(remedy), "text",
-		                take_text(gm_oom_remedy_text(facts, judgement, remedy))));
+		                gm_json_take(gm_oom_remedy_text(facts, judgement, remedy))));
 	}
 	return remedies;
 }
@@ -147,7 +141,7 @@ static json_t *facts_json(
 	        judgement->verdict ? json_string(gm_oom_verdict_name(judgement->verdict))
 	                           : json_null());
 	json_object_set_new(value, "sentence",
-	        judgement->verdict ? take_text(gm_oom_sentence(facts, judgement)) : json_null());
+	        judgement->verdict ? gm_json_take(gm_oom_sentence(facts, judgement)) : json_null());
 	json_object_set_new(value, "arithmetic", lines_json(facts, judgement));
 	json_object_set_new(value, "enough", remedies_json(facts, judgement));
 	return value;
@@ -267,6 +261,20 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	fputc('\n', out);
 }
 
+/* "global 'model' .blocks: parameters"; NULL: no memory. */
+static char *holder_text(const struct gm_oom_holder *holder)
+{
+	if (holder->smaller)
+		return gm_say("%zu smaller", holder->smaller);
+	if (holder->line)
+		return strdup(holder->line);
+	char *node = gm_retained_node_text(holder->node);
+	if (!holder->part || !node)
+		return node;
+	_cleanup_free_ char *whole = node, *part = gm_retained_node_text(holder->part);
+	return part ? gm_say("%s: %s", whole, part) : NULL;
+}
+
 static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style *style, FILE *out)
 {
 	bool recorded = oom->memory.event != GM_NO_EVENT;
@@ -284,7 +292,8 @@ static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style 
 		gm_table_cell(table, "%s", gm_text_size(holder->bytes, size));
 		gm_table_cell(table, "%s", gm_text_grouped(holder->bytes, exact));
 		gm_table_cell(table, "%" PRIu64, holder->blocks);
-		gm_table_cell(table, "%s", gm_text_path(holder->text));
+		_cleanup_free_ char *text = holder_text(holder);
+		gm_table_cell(table, "%s", text ? gm_text_path(text) : "");
 	}
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
@@ -350,10 +359,10 @@ struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out)
 	json_t *value = facts_json(&oom->facts, &oom->judgement);
 	json_t *top = json_array(), *now = json_object();
 	for (size_t i = 0; i < oom->top_count; i++)
-		json_array_append_new(
-		        top, json_pack("{s:o, s:I, s:I}", "text", gm_json_string(oom->top[i].text),
-		                     "bytes", (json_int_t)oom->top[i].bytes, "blocks",
-		                     (json_int_t)oom->top[i].blocks));
+		json_array_append_new(top, json_pack("{s:o, s:I, s:I}", "text",
+		                                   gm_json_take(holder_text(&oom->top[i])), "bytes",
+		                                   (json_int_t)oom->top[i].bytes, "blocks",
+		                                   (json_int_t)oom->top[i].blocks));
 	json_object_set_new(now, "allocated", json_integer((json_int_t)oom->memory.allocated));
 	json_object_set_new(now, "reserved", json_integer((json_int_t)oom->memory.reserved));
 	json_object_set_new(now, "pending", json_integer((json_int_t)oom->memory.pending));

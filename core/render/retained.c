@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/put.h"
 #include "render/json.h"
 #include "render/pause.h"
+#include "render/retained_name.h"
 
 enum {
 	DEFAULT_DEPTH = 3,
@@ -31,24 +33,35 @@ static void put_size(struct writing *writing, uint64_t bytes, uint64_t blocks)
 	gm_table_cell(writing->table, "%s", gm_text_grouped(blocks, count));
 }
 
+/* "; also global 'a', local 'b' of f() and 3 more", after the place. */
+static char *also_text(const struct gm_retained_node *node)
+{
+	char *text = NULL;
+	size_t size = 0, told = node->kind == GM_RETAINED_VARIABLE ? node->also_count : 0;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	if (node->place)
+		fprintf(out, " at %s", node->place);
+	for (size_t i = 0; i < told && i < MAX_ALSO; i++) {
+		_cleanup_free_ char *name = gm_retained_name_text(&node->also[i]);
+		fprintf(out, "%s%.150s", i ? ", " : "; also ", name ? name : "");
+	}
+	if (told > MAX_ALSO)
+		fprintf(out, " and %zu more", told - MAX_ALSO);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
 static void put_node(struct writing *writing, const struct gm_retained_node *node, uint32_t level)
 {
-	char also[512] = "";
-	size_t used = 0;
 	uint32_t indent = (level - 1) * 2 < MAX_INDENT ? (level - 1) * 2 : MAX_INDENT;
+	_cleanup_free_ char *name = gm_retained_node_text(node), *also = also_text(node);
 	put_size(writing, node->bytes, node->blocks);
-	if (node->place)
-		used += (size_t)snprintf(also, sizeof(also), " at %s", node->place);
-	if (node->kind == GM_RETAINED_VARIABLE) {
-		for (size_t i = 0; i < node->also_count && i < MAX_ALSO && used < sizeof(also) / 2;
-		        i++)
-			used += (size_t)snprintf(also + used, sizeof(also) - used, "%s%.150s",
-			        i ? ", " : "; also ", node->also[i]);
-		if (node->also_count > MAX_ALSO)
-			snprintf(also + used, sizeof(also) - used, " and %zu more",
-			        node->also_count - MAX_ALSO);
-	}
-	gm_table_cell(writing->table, "%*s%s%s", (int)indent, "", node->text, also);
+	gm_table_cell(
+	        writing->table, "%*s%s%s", (int)indent, "", name ? name : "", also ? also : "");
 }
 
 static void put_rest(
@@ -151,25 +164,53 @@ static const char *kind_name(enum gm_retained_kind kind)
 static json_t *nodes_json(const struct gm_retained_node *nodes, size_t count,
         const struct gm_retained_view *view, uint32_t level, enum gm_retained_kind only, bool not );
 
+static json_t *texts_json(const struct gm_retained_name *names, size_t count)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(all, gm_json_take(gm_retained_name_text(&names[i])));
+	return all;
+}
+
+static json_t *names_json(const struct gm_retained_name *names, size_t count)
+{
+	json_t *all = json_array();
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_retained_name *name = &names[i];
+		json_t *one = json_pack("{s:s}", "form", gm_retained_form_name(name->form));
+		if (name->name)
+			json_object_set_new(one, "name", gm_json_string(name->name));
+		if (name->of)
+			json_object_set_new(one, "of", gm_json_string(name->of));
+		if (name->count)
+			json_object_set_new(one, "count", json_integer(name->count));
+		if (name->member_count)
+			json_object_set_new(
+			        one, "members", names_json(name->members, name->member_count));
+		if (name->more)
+			json_object_set_new(one, "more", json_true());
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
 static json_t *node_json(
         const struct gm_retained_node *node, const struct gm_retained_view *view, uint32_t level)
 {
-	json_t *also = json_array();
-	for (size_t i = 0; i < node->also_count; i++)
-		json_array_append_new(also, gm_json_string(node->also[i]));
-	json_t *made = json_pack("{s:o, s:s, s:I, s:I}", "text", gm_json_string(node->text), "kind",
-	        kind_name(node->kind), "bytes", (json_int_t)node->bytes, "blocks",
-	        (json_int_t)node->blocks);
-	if (node->variable)
-		json_object_set_new(made, "variable", gm_json_string(node->variable));
+	json_t *made = json_pack("{s:o, s:s, s:I, s:I}", "text",
+	        gm_json_take(gm_retained_node_text(node)), "kind", kind_name(node->kind), "bytes",
+	        (json_int_t)node->bytes, "blocks", (json_int_t)node->blocks);
+	if (node->root)
+		json_object_set_new(
+		        made, "variable", gm_json_take(gm_retained_name_text(&node->names[0])));
 	if (node->place)
 		json_object_set_new(made, "at", gm_json_string(node->place));
 	if (node->kind == GM_RETAINED_SHARED)
-		json_object_set_new(made, "by", also);
+		json_object_set_new(made, "by",
+		        texts_json(node->names[0].members, node->names[0].member_count));
 	else if (node->also_count)
-		json_object_set_new(made, "also", also);
-	else
-		json_decref(also);
+		json_object_set_new(made, "also", texts_json(node->also, node->also_count));
+	json_object_set_new(made, "name", names_json(node->names, node->name_count));
 	json_object_set_new(made, "children",
 	        nodes_json(node->children, node->child_count, view, level + 1, 0, true));
 	return made;

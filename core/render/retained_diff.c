@@ -2,9 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/put.h"
 #include "render/json.h"
 #include "render/retained.h"
+#include "render/retained_name.h"
 
 enum {
 	DEFAULT_DEPTH = 3,
@@ -51,7 +53,8 @@ static void put_changes(struct writing *writing, const struct gm_retained_change
 		gm_table_cell(writing->table, "%s", gm_text_size(change->after, after));
 		gm_table_cell(writing->table, "%+" PRId64,
 		        (int64_t)(change->blocks_after - change->blocks_before));
-		gm_table_cell(writing->table, "%*s%s%s", (int)indent, "", change->text,
+		_cleanup_free_ char *name = gm_retained_node_text(change->node);
+		gm_table_cell(writing->table, "%*s%s%s", (int)indent, "", name ? name : "",
 		        change->before == 0  ? " (new)"
 		        : change->after == 0 ? " (gone)"
 		                             : "");
@@ -109,9 +112,9 @@ static json_t *changes_json(const struct gm_retained_change *changes, size_t cou
 			continue;
 		json_array_append_new(
 		        all, json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "text",
-		                     gm_json_string(change->text), "change", (json_int_t)bytes,
-		                     "before", (json_int_t)change->before, "after",
-		                     (json_int_t)change->after, "blocks_change",
+		                     gm_json_take(gm_retained_node_text(change->node)), "change",
+		                     (json_int_t)bytes, "before", (json_int_t)change->before,
+		                     "after", (json_int_t)change->after, "blocks_change",
 		                     (json_int_t)(change->blocks_after - change->blocks_before),
 		                     "children",
 		                     changes_json(change->children, change->child_count, view,

@@ -58,6 +58,50 @@ static uint64_t number(struct reading *reading, json_t *object, const char *name
 	return (uint64_t)json_integer_value(value);
 }
 
+static char *read_text(struct reading *reading, json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	char *copy = text ? strdup(text) : NULL;
+	if (text && !copy && !reading->error)
+		reading->error = &gm_error_no_memory;
+	return copy;
+}
+
+static void read_names(struct reading *reading, json_t *array, unsigned depth,
+        struct gm_retained_name **ret_names, size_t *ret_count)
+{
+	size_t count = json_array_size(array);
+	if (count == 0 || depth > MAX_DEPTH) {
+		fail(reading, "a group has no name, as in answers of older versions");
+		return;
+	}
+	*ret_names = calloc(count, sizeof(**ret_names));
+	if (!*ret_names) {
+		reading->error = reading->error ? reading->error : &gm_error_no_memory;
+		return;
+	}
+	for (size_t i = 0; i < count && !reading->error; i++) {
+		json_t *from = json_array_get(array, i);
+		const char *form = json_string_value(json_object_get(from, "form"));
+		json_t *items = json_object_get(from, "count");
+		json_t *members = json_object_get(from, "members");
+		struct gm_retained_name *name = &(*ret_names)[(*ret_count)++];
+		if (!form || !gm_retained_form_find(form, &name->form))
+			fail(reading, "form");
+		name->name = read_text(reading, from, "name");
+		name->of = read_text(reading, from, "of");
+		name->more = json_is_true(json_object_get(from, "more"));
+		if (json_is_integer(items) && json_integer_value(items) >= 0 &&
+		        json_integer_value(items) <= UINT32_MAX)
+			name->count = (uint32_t)json_integer_value(items);
+		else if (items)
+			fail(reading, "count");
+		if (members && !reading->error)
+			read_names(
+			        reading, members, depth + 1, &name->members, &name->member_count);
+	}
+}
+
 static void read_nodes(struct reading *reading, json_t *array, unsigned depth,
         struct gm_retained_node **nodes, size_t *count)
 {
@@ -77,16 +121,11 @@ static void read_nodes(struct reading *reading, json_t *array, unsigned depth,
 	memset(grown + *count, 0, added * sizeof(*grown));
 	for (size_t i = 0; i < added && !reading->error; i++) {
 		json_t *from = json_array_get(array, i);
-		const char *text = json_string_value(json_object_get(from, "text"));
-		const char *variable = json_string_value(json_object_get(from, "variable"));
 		struct gm_retained_node *node = &grown[(*count)++];
 		node->kind = GM_RETAINED_PART;
-		node->text = strdup(text ? text : "");
-		node->variable = variable ? strdup(variable) : NULL;
-		if (!text)
-			fail(reading, "text");
-		if (!node->text || (variable && !node->variable))
-			reading->error = reading->error ? reading->error : &gm_error_no_memory;
+		node->root = json_object_get(from, "variable") != NULL;
+		read_names(
+		        reading, json_object_get(from, "name"), 0, &node->names, &node->name_count);
 		node->bytes = number(reading, from, "bytes");
 		node->blocks = number(reading, from, "blocks");
 		if (!reading->error)

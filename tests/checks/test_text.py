@@ -14,6 +14,8 @@ FREE = {
     # makes strings, which others print
     "core/render/chain.c": {"fprintf", "fputs"},
     "core/render/cause.c": {"fprintf", "fputs"},
+    "core/render/retained.c": {"fprintf"},
+    "core/render/retained_name.c": {"fprintf", "fputs"},
     # what jansson made
     "core/render/events_json.c": {"fprintf", "fwrite"},
     "core/cli/cmd_fit.c": {"fprintf", "fputs"},

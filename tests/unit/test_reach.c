@@ -14,6 +14,7 @@
 #include "holders/retained/reach_build.h"
 #include "holders/retained/variables.h"
 #include "random_process.h"
+#include "render/retained_name.h"
 
 enum { MOST_REACHED = 3 * MOST_VERTICES };
 
@@ -391,11 +392,20 @@ static void all_that_reaches_a_block_is_that_of_a_plain_search(void **state)
 
 /* --- names ----------------------------------------------------------------------------------------- */
 
-static void assert_variable(const struct gm_reach *reach, size_t number, const char *expected)
+static void assert_label(const struct gm_reach *reach, uint32_t label, const char *expected)
 {
-	char *text = gm_reach_variable_text(reach, &reach->variables.items[number]);
+	struct gm_retained_name name;
+	assert_true(label && gm_reach_label_name(reach, label, &name));
+	char *text = gm_retained_name_text(&name);
 	assert_string_equal(text, expected);
 	free(text);
+	gm_retained_name_deinit(&name);
+}
+
+static void assert_variable(struct gm_reach *reach, size_t number, const char *expected)
+{
+	assert_label(
+	        reach, gm_reach_variable_label(reach, &reach->variables.items[number]), expected);
 }
 
 static void the_best_name_of_an_object_is_a_global_then_an_outer_functions(void **state)
@@ -439,10 +449,10 @@ static void the_best_name_of_an_object_is_a_global_then_an_outer_functions(void 
 		assert_variable(reach, i, expected[row][0]);
 		assert_int_equal(variable->name_count, row == 0 ? 4 : row == 1 ? 3 : 2);
 		for (uint32_t n = 0; n < variable->name_count; n++) {
-			char *text = gm_reach_name_text(
-			        reach, &reach->names.items[variable->first_name + n]);
-			assert_string_equal(text, expected[row][n]);
-			free(text);
+			assert_label(reach,
+			        gm_reach_name_label(
+			                reach, &reach->names.items[variable->first_name + n]),
+			        expected[row][n]);
 		}
 	}
 	gm_reach_destroy(reach);

@@ -15,6 +15,7 @@
 #include "holders/retained/reach_build.h"
 #include "holders/retained/variables.h"
 #include "random_process.h"
+#include "render/retained_name.h"
 
 /* --- a plain search over what reaches blocks --------------------------------------------------------- */
 
@@ -22,19 +23,21 @@ enum { MOST_REACHED = 3 * MOST_VERTICES, MOST_VARIABLES = 64, TEXT = 96 };
 
 struct plain {
 	const struct gm_reach *reach;
-	char *texts[MOST_VARIABLES]; /* of variables; those that read alike are one */
+	struct gm_retained_name
+	        names[MOST_VARIABLES]; /* of variables; those that are called alike are one */
 	size_t variable_count;
 	bool reaches[MOST_VARIABLES][MOST_REACHED];
 	uint64_t sharers[MOST_VARIABLES]; /* by block: a bit for each variable that reaches it */
 };
 
-static void search(struct plain *plain, const struct gm_reach *reach)
+static void search(struct plain *plain, struct gm_reach *reach)
 {
 	*plain = (struct plain){.reach = reach, .variable_count = reach->variables.count};
 	assert_true(plain->variable_count <= MOST_VARIABLES && reach->count <= MOST_REACHED);
 	for (size_t i = 0; i < plain->variable_count; i++) {
 		bool *reached = plain->reaches[i];
-		plain->texts[i] = gm_reach_variable_text(reach, &reach->variables.items[i]);
+		uint32_t label = gm_reach_variable_label(reach, &reach->variables.items[i]);
+		assert_true(label && gm_reach_label_name(reach, label, &plain->names[i]));
 		reached[reach->variables.items[i].vertex] = true;
 		for (bool changed = true; changed;) {
 			changed = false;
@@ -53,7 +56,7 @@ static void search(struct plain *plain, const struct gm_reach *reach)
 static void end_search(struct plain *plain)
 {
 	for (size_t i = 0; i < plain->variable_count; i++)
-		free(plain->texts[i]);
+		gm_retained_name_deinit(&plain->names[i]);
 }
 
 /* Bytes of a device's blocks that these variables reach, and no others. */
@@ -72,13 +75,14 @@ static uint64_t bytes_of(
 	return bytes;
 }
 
-static uint64_t sharers_of(
-        uint64_t round, const struct plain *plain, char *const *texts, size_t count)
+static uint64_t sharers_of(uint64_t round, const struct plain *plain,
+        const struct gm_retained_name *names, size_t count)
 {
 	uint64_t sharers = 0;
 	for (size_t k = 0; k < count; k++) {
 		size_t i = 0;
-		while (i < plain->variable_count && strcmp(plain->texts[i], texts[k]) != 0)
+		while (i < plain->variable_count &&
+		        gm_retained_names_compare(&plain->names[i], 1, &names[k], 1, true) != 0)
 			i++;
 		check_in_round(round, i < plain->variable_count);
 		check_in_round(round, !(sharers >> i & 1));
@@ -102,7 +106,7 @@ static void check_sums(uint64_t round, const struct gm_retained_node *node)
 	}
 	check_in_round(round, node->child_count == 0 || bytes == node->bytes);
 	check_in_round(round, node->child_count == 0 || blocks == node->blocks);
-	check_in_round(round, node->text && node->text[0]);
+	check_in_round(round, node->name_count > 0);
 }
 
 static enum gm_retained_kind kind_of(const struct plain *plain, uint64_t sharers)
@@ -128,9 +132,10 @@ static void check_groups(
 		const struct gm_retained_node *node = &device->nodes[n];
 		uint64_t sharers = 0, blocks;
 		if (node->kind == GM_RETAINED_SHARED)
-			sharers = sharers_of(round, plain, node->also, node->also_count);
-		else if (node->variable)
-			sharers = sharers_of(round, plain, &node->variable, 1);
+			sharers = sharers_of(
+			        round, plain, node->names[0].members, node->names[0].member_count);
+		else if (node->root)
+			sharers = sharers_of(round, plain, node->names, 1);
 		check_in_round(
 		        round, bytes_of(plain, device->device, sharers, &blocks) == node->bytes);
 		check_in_round(round, blocks == node->blocks && blocks > 0);
@@ -151,11 +156,12 @@ static void check_variables(
 	for (size_t n = 0; n < device->node_count; n++) {
 		const struct gm_retained_node *node = &device->nodes[n];
 		uint64_t blocks, sharers;
-		if (!node->variable) {
-			(void)sharers_of(round, plain, node->also, node->also_count);
+		if (!node->root) {
+			(void)sharers_of(
+			        round, plain, node->names[0].members, node->names[0].member_count);
 			continue;
 		}
-		sharers = sharers_of(round, plain, &node->variable, 1);
+		sharers = sharers_of(round, plain, node->names, 1);
 		check_in_round(
 		        round, bytes_of(plain, device->device, sharers, &blocks) == node->bytes);
 	}
@@ -233,8 +239,10 @@ static void each_byte_is_of_those_who_reach_it(void **state)
 static void put_tree(const struct gm_retained_node *nodes, size_t count, int level, FILE *out)
 {
 	for (size_t i = 0; i < count; i++) {
-		fprintf(out, "%*s%s %ju/%ju\n", 2 * level, "", nodes[i].text,
-		        (uintmax_t)nodes[i].bytes, (uintmax_t)nodes[i].blocks);
+		char *text = gm_retained_node_text(&nodes[i]);
+		fprintf(out, "%*s%s %ju/%ju\n", 2 * level, "", text, (uintmax_t)nodes[i].bytes,
+		        (uintmax_t)nodes[i].blocks);
+		free(text);
 		put_tree(nodes[i].children, nodes[i].child_count, level + 1, out);
 	}
 }
@@ -456,7 +464,8 @@ static size_t plain_steps(const struct gm_reach *reach, const struct gm_paths *p
 		        (edge->part == GM_PART_ITEM && last.part == GM_PART_ITEM) ||
 		        (same && (edge->part == GM_PART_ATTRIBUTE || edge->part == GM_PART_KEY ||
 		                         edge->part == GM_PART_LOCAL ||
-		                         edge->part == GM_PART_FIELD)))
+		                         edge->part == GM_PART_FIELD ||
+		                         edge->part == GM_PART_TRACEBACK)))
 			continue;
 		if (edge->part == GM_PART_GRAPH || edge->part == GM_PART_ITEM)
 			step.name = 0;

@@ -3,28 +3,16 @@
  * refers to them (parts.c), so exact where the references were read; of what else they may be nothing is said.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "holders/retained/reach.h"
-#include "holders/graph/strings.h"
 #include "holders/holders.h"
 #include "holders/retained/parts.h"
 #include "holders/retained/reach_build.h"
 #include "holders/retained/variables.h"
-#include "torch/statics.h"
 
 enum { STATE = 1, BUFFER = 2, WORKSPACE = 4 };
-
-static bool is_workspace(const struct gm_reach *reach, const struct gm_variable *variable)
-{
-	if (variable->kind != GM_VARIABLE_NATIVE)
-		return false;
-	const char *text = gm_strings_at(&reach->strings, variable->text);
-	return strcmp(text, gm_torch_static_text(GM_STATIC_CUBLAS)) == 0 ||
-	       strcmp(text, gm_torch_static_text(GM_STATIC_CUBLASLT)) == 0;
-}
 
 static uint8_t begun_by(const struct gm_reach *reach, const struct gm_reach_edge *edge)
 {
@@ -33,7 +21,7 @@ static uint8_t begun_by(const struct gm_reach *reach, const struct gm_reach_edge
 	if (edge->part == GM_PART_BUFFER)
 		return BUFFER;
 	const struct gm_variable *variable = gm_reach_variable_at(reach, edge->from);
-	return variable && is_workspace(reach, variable) ? WORKSPACE : 0;
+	return variable && variable->workspace ? WORKSPACE : 0;
 }
 
 /* From a Python tensor to its memory; and an optimizer may have lists and dicts of tensors (LBFGS). */

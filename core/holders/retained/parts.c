@@ -4,7 +4,6 @@
  */
 #include "holders/retained/parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -12,6 +11,7 @@
 #include "holders/describe/names.h"
 #include "holders/graph/graph.h"
 #include "holders/graph/strings.h"
+#include "holders/retained/variables.h"
 
 enum {
 	LINK_UNKNOWN = 0xff,
@@ -172,14 +172,13 @@ static void find_roles(struct gm_reach *reach, const uint32_t *owners, uint8_t *
 	}
 }
 
-/* "'x' of train()": of a frame that runs no more, which a traceback keeps, or of a generator. */
+/* Of a frame that runs no more, which a traceback keeps, or of a generator. */
 static void name_kept_local(struct gm_reach *reach, struct gm_reach_edge *edge)
 {
 	uint64_t frame = reach->graph->vertices.items[reach->vertices.items[edge->from]].address;
-	_cleanup_free_ char *function = gm_function_name(reach->graph, frame), *text = NULL;
-	const char *name = edge->name ? gm_strings_at(&reach->strings, edge->name) : "?";
-	if (asprintf(&text, "local '%s' of %s()", name, function ? function : "?") >= 0)
-		edge->name = gm_strings_add(&reach->strings, text);
+	_cleanup_free_ char *function = gm_function_name(reach->graph, frame);
+	edge->name = gm_reach_label(reach, GM_NAME_KEPT_LOCAL,
+	        edge->name ? gm_strings_at(&reach->strings, edge->name) : NULL, function);
 }
 
 static enum gm_part part_of_python(
@@ -214,8 +213,10 @@ static enum gm_part part_of_python(
 	for (size_t i = 0; i < sizeof(plumbing) / sizeof(plumbing[0]); i++)
 		if (name_is(reach, edge, plumbing[i]))
 			return GM_PART_PLUMBING;
-	if (name_is(reach, edge, "__traceback__"))
-		edge->name = gm_strings_add(&reach->strings, "traceback");
+	if (name_is(reach, edge, "__traceback__")) {
+		edge->name = 0;
+		return GM_PART_TRACEBACK;
+	}
 	return edge->name ? GM_PART_FIELD : GM_PART_PLUMBING;
 }
 
@@ -274,6 +275,7 @@ static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edg
 	case GM_PART_ITEM:
 		return 3;
 	case GM_PART_FIELD:
+	case GM_PART_TRACEBACK:
 		return 4;
 	case GM_PART_KEY:
 		return edge->link == GM_EDGE_DICT_KEY ? 8 : 2;

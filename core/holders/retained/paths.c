@@ -1,5 +1,4 @@
 #include "holders/retained/paths.h"
-#include "holders/graph/strings.h"
 #include "holders/retained/variables.h"
 
 #include <string.h>
@@ -61,6 +60,7 @@ static uint32_t extend_by_edge(
 	case GM_PART_KEY:
 	case GM_PART_LOCAL:
 	case GM_PART_FIELD:
+	case GM_PART_TRACEBACK:
 		if (last->step.part == step.part && last->step.name == step.name)
 			return before;
 		break;
@@ -83,10 +83,8 @@ bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach)
 		struct gm_reach_edge edge = reach->edges.items[reach->tree[v]];
 		if (edge.part == GM_PART_VARIABLE) {
 			const struct gm_variable *variable = gm_reach_variable_at(reach, v);
-			char *text = variable ? gm_reach_variable_text(reach, variable) : NULL;
-			edge.name = gm_strings_add(&reach->strings, text);
+			edge.name = variable ? gm_reach_variable_label(reach, variable) : 0;
 			no_memory |= !edge.name;
-			free(text);
 		}
 		paths->of[v] = extend_by_edge(paths, paths->of[edge.from], &edge, &no_memory);
 	}

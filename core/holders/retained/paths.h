@@ -22,7 +22,8 @@ enum {
 
 struct gm_step {
 	uint8_t part;
-	uint32_t name; /* in reach->strings; of GM_PART_STATE a vertex + 1 */
+	uint32_t
+	        name; /* in reach->strings; of variables and kept locals a label; of GM_PART_STATE a vertex + 1 */
 };
 
 /* A way: the last step, and the way before it. Way 0 is the empty one. */

@@ -14,6 +14,8 @@ void gm_reach_destroy(struct gm_reach *reach)
 	gm_array_deinit(&reach->variables);
 	gm_array_deinit(&reach->blocks);
 	gm_strings_deinit(&reach->strings);
+	gm_array_deinit(&reach->labels);
+	gm_map_deinit(&reach->by_label);
 	free(reach->local);
 	free(reach->more);
 	free(reach->first);

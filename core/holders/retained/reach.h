@@ -19,7 +19,7 @@
 /* What an edge is to a user. */
 enum gm_part {
 	GM_PART_PLUMBING,  /* nothing: an object's dict, a wrapper, a tensor's storage */
-	GM_PART_VARIABLE,  /* the root -> a variable */
+	GM_PART_VARIABLE,  /* the root -> a variable; of a step `name` is a label */
 	GM_PART_ITEM,      /* of a list, tuple, set ... */
 	GM_PART_KEY,       /* of a dict; name */
 	GM_PART_ATTRIBUTE, /* name */
@@ -32,10 +32,11 @@ enum gm_part {
 	GM_PART_SAVED, /* node -> what it saved; name of the node's class */
 	GM_PART_HOOK,
 	GM_PART_CLOSURE, /* name */
-	GM_PART_LOCAL,   /* of a generator, or of a frame that a traceback keeps; name */
-	GM_PART_FIELD,   /* name */
-	GM_PART_VIEW,    /* a view's base */
-	GM_PART_ENTRY,   /* an optimizer's state of a parameter -> its value; name ("exp_avg") */
+	GM_PART_LOCAL, /* of a generator, or of a frame that a traceback keeps; `name` is a label */
+	GM_PART_FIELD, /* name */
+	GM_PART_VIEW,  /* a view's base */
+	GM_PART_TRACEBACK, /* an exception's */
+	GM_PART_ENTRY,     /* an optimizer's state of a parameter -> its value; name ("exp_avg") */
 };
 
 struct gm_reach_edge {
@@ -56,17 +57,24 @@ struct gm_reach_name {
 	uint32_t order;  /* of names of a rank, the lowest first */
 };
 
+/* What a variable, or a local of a frame that is kept, is called: of two that are called the same there is one label. */
+struct gm_reach_label {
+	uint32_t form;     /* enum gm_retained_form */
+	uint32_t name, of; /* in strings; 0: none */
+};
+
 enum gm_variable_kind {
 	GM_VARIABLE_NAMED,   /* a local, a global, a thread's */
 	GM_VARIABLE_MISSING, /* held by references that were not found */
 	GM_VARIABLE_GARBAGE, /* in cycles that nothing holds */
-	GM_VARIABLE_NATIVE,  /* C++: `text` says what */
+	GM_VARIABLE_NATIVE,  /* C++: `label` says what */
 };
 
 struct gm_variable {
 	uint32_t vertex, object; /* object: GM_NO_VERTEX where it is no single one */
 	enum gm_variable_kind kind;
-	uint32_t text;                   /* in strings: GM_VARIABLE_NATIVE's */
+	uint32_t label;                  /* GM_VARIABLE_NATIVE's */
+	bool workspace;                  /* of it: cuBLAS's or cuBLASLt's */
 	uint32_t first_name, name_count; /* in names, the best first */
 	/* it is an argument or temporary of a function that a library runs: it ends by itself, and tells less than
 	 * any other holder */
@@ -90,6 +98,8 @@ struct gm_reach {
 	GM_ARRAY(struct gm_variable) variables;
 	GM_ARRAY(struct gm_reach_block) blocks;
 	struct gm_strings strings;
+	GM_ARRAY(struct gm_reach_label) labels; /* a label's number - 1 */
+	struct gm_map by_label;
 	uint32_t *
 	        tree; /* the edge on the nearest way from the root; UINT32_MAX: the root, or not reached */
 	uint32_t *order; /* vertices by their distance from the root; reached_count of them */
@@ -99,8 +109,6 @@ struct gm_reach {
 	size_t storages, storages_complete; /* on these blocks; with all references found */
 	bool no_memory;
 };
-
-#define GM_MISSING_TEXT "references that were not found"
 
 void gm_reach_destroy(struct gm_reach *reach);
 

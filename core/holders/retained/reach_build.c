@@ -279,8 +279,10 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 		        reach, GM_VARIABLE_NATIVE, GM_NO_VERTEX, &statics->variables[kind]);
 		if (reach->no_memory)
 			return;
-		reach->variables.items[number].text =
-		        gm_strings_add(&reach->strings, gm_torch_static_text(kind));
+		struct gm_variable *variable = &reach->variables.items[number];
+		variable->label =
+		        gm_reach_label(reach, GM_NAME_NATIVE, gm_torch_static_text(kind), NULL);
+		variable->workspace = kind == GM_STATIC_CUBLAS || kind == GM_STATIC_CUBLASLT;
 	}
 	struct gm_reach_edge edge = {.from = statics->variables[kind], .to = to};
 	add_edge(reach, edge);
@@ -290,12 +292,12 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 static void add_natives(struct gm_reach *reach)
 {
 	const struct gm_holders *graph = reach->graph;
-	struct gm_map by_text = {0};
+	struct gm_map by_label = {0};
 	for (size_t i = 0; i < reach->natives.count && !reach->no_memory; i++) {
 		const struct gm_edge *edge = &graph->edges.items[reach->natives.items[i]];
-		uint32_t text =
-		        gm_strings_add(&reach->strings, graph->natives.items[edge->extra].text);
-		uint64_t *slot = gm_map_put(&by_text, text, NULL);
+		uint32_t label = gm_reach_label(
+		        reach, GM_NAME_NATIVE, graph->natives.items[edge->extra].text, NULL);
+		uint64_t *slot = gm_map_put(&by_label, label, NULL);
 		if (!slot) {
 			reach->no_memory = true;
 			break;
@@ -305,13 +307,13 @@ static void add_natives(struct gm_reach *reach)
 			                             GM_NO_VERTEX, &vertex);
 			if (reach->no_memory)
 				break;
-			reach->variables.items[number].text = text;
+			reach->variables.items[number].label = label;
 			*slot = vertex;
 		}
 		struct gm_reach_edge made = {.from = (uint32_t)*slot, .to = reach->local[edge->to]};
 		add_edge(reach, made);
 	}
-	gm_map_deinit(&by_text);
+	gm_map_deinit(&by_label);
 }
 
 static void add_statics(struct gm_reach *reach)

@@ -48,7 +48,7 @@ struct telling {
 	GM_ARRAY(struct node) nodes;
 	struct gm_map children;  /* (node, step) -> node */
 	struct gm_map seen;      /* (node, item) */
-	struct gm_map variables; /* a variable's text -> its number + 1: the first of that text */
+	struct gm_map variables; /* a variable's label -> its number + 1: the first of that label */
 	bool no_memory;
 };
 
@@ -179,7 +179,7 @@ static void add_blocks(struct telling *telling, int device)
 {
 	struct gm_reach *reach = telling->reach;
 	struct gm_step missing = {
-	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, GM_MISSING_TEXT)};
+	        GM_PART_VARIABLE, gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL)};
 	uint32_t missing_node = child_of(telling, 0, missing);
 	GM_ARRAY(struct gm_block_note) notes = {0};
 	GM_ARRAY(uint32_t) blocks = {0}; /* beside notes */
@@ -203,10 +203,10 @@ static void add_blocks(struct telling *telling, int device)
 	gm_array_deinit(&blocks);
 }
 
-/* --- texts ----------------------------------------------------------------------------------------- */
+/* --- names ----------------------------------------------------------------------------------------- */
 
 /* "layers.3.mlp": a module's child with those above it. */
-static char *module_text(struct telling *telling, uint32_t number)
+static char *module_path(struct telling *telling, uint32_t number)
 {
 	const char *names[MAX_DEPTH];
 	size_t count = 0, length = 1;
@@ -228,139 +228,124 @@ static char *module_text(struct telling *telling, uint32_t number)
 	return text;
 }
 
-static char *element_text(struct telling *telling, struct gm_step step, uint32_t items)
+static struct gm_retained_name plain_name(enum gm_retained_form form, uint32_t count)
 {
-	char *text = NULL;
-	const char *name = gm_strings_at(&telling->reach->strings,
-	        step.part == GM_PART_SHARED || step.part == GM_PART_STATE ? 0 : step.name);
-	int made = 0;
+	return (struct gm_retained_name){.form = form, .count = count};
+}
+
+/* `items`: of a container. */
+static struct gm_retained_name element_name(
+        struct telling *telling, struct gm_step step, uint32_t items)
+{
+	struct gm_retained_name made = {.form = GM_NAME_PART};
 	switch (step.part) {
 	case GM_PART_ITEM:
-		made = items > 1 ? asprintf(&text, "%u items", items) : asprintf(&text, "1 item");
-		break;
-	case GM_PART_KEY:
-		made = step.name   ? asprintf(&text, "['%s']", name)
-		       : items > 1 ? asprintf(&text, "%u values", items)
-		                   : asprintf(&text, "1 value");
-		break;
-	case GM_PART_ATTRIBUTE:
-		made = asprintf(&text, ".%s", name);
-		break;
+		return plain_name(GM_NAME_ITEMS, items ? items : 1);
 	case GM_PART_STATE:
-		made = asprintf(&text, "by parameter");
-		break;
+		return plain_name(GM_NAME_STATES, 0);
 	case GM_PART_GRAD:
 	case GM_PART_GRADS:
-		made = asprintf(&text, ".grad");
-		break;
+		return plain_name(GM_NAME_GRAD, 0);
 	case GM_PART_PARAMETERS:
-		made = asprintf(&text, "parameters");
-		break;
+		return plain_name(GM_NAME_PARAMETERS, 0);
 	case GM_PART_BUFFERS:
-		made = asprintf(&text, "buffers");
-		break;
+		return plain_name(GM_NAME_BUFFERS, 0);
 	case GM_PART_GRAPH:
-		made = asprintf(&text, "leaves of the autograd graph");
-		break;
+		return plain_name(GM_NAME_GRAPH_LEAVES, 0);
 	case GM_PART_SAVED_GROUP:
-		made = asprintf(&text, "saved for backward");
-		break;
+		return plain_name(GM_NAME_SAVED, 0);
 	case GM_PART_HOOK:
-		made = asprintf(&text, "hooks");
-		break;
+		return plain_name(GM_NAME_HOOKS, 0);
 	case GM_PART_VIEW:
-		made = asprintf(&text, "base of views");
-		break;
+		return plain_name(GM_NAME_VIEW_BASE, 0);
 	case GM_PART_UNKNOWN:
-		made = asprintf(&text, "blocks of no tensor");
+		return plain_name(GM_NAME_NO_TENSOR, 0);
+	case GM_PART_TRACEBACK:
+		return plain_name(GM_NAME_TRACEBACK, 0);
+	case GM_PART_VARIABLE:
+	case GM_PART_LOCAL:
+		if (!step.name || !gm_reach_label_name(telling->reach, step.name, &made))
+			telling->no_memory = true;
+		return made;
+	case GM_PART_KEY:
+		if (!step.name)
+			return plain_name(GM_NAME_VALUES, items ? items : 1);
+		made.form = GM_NAME_KEY;
+		break;
+	case GM_PART_ATTRIBUTE:
+		made.form = GM_NAME_ATTRIBUTE;
 		break;
 	default:
-		made = asprintf(&text, "%s", step.name ? name : "?");
+		break;
 	}
-	return made < 0 ? NULL : text;
+	if (step.name && step.part != GM_PART_SHARED) {
+		made.name = strdup(gm_strings_at(&telling->reach->strings, step.name));
+		telling->no_memory |= !made.name;
+	}
+	return made;
 }
 
-static char *join(char *first, const char *between, char *second)
+static int by_name(const void *a, const void *b)
 {
-	char *joined = NULL;
-	if (first && second && asprintf(&joined, "%s%s%s", first, between, second) < 0)
-		joined = NULL;
-	free(first);
-	free(second);
-	return joined;
+	const struct gm_retained_name *left = a, *right = b;
+	if (left->form != right->form)
+		return left->form < right->form ? -1 : 1;
+	int order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
+	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The sharers' texts in the order of the alphabet, what is no variable last. NULL: no memory. */
-static char **sharers_text(struct telling *telling, uint32_t set)
+/* Sharers by their names, what is no variable last. */
+static struct gm_retained_name shared_name(struct telling *telling, uint32_t set)
 {
 	const struct gm_sharing *sharing = telling->sharing;
-	uint32_t count = sharing->sets.items[set].count, named = 0, others = 0;
-	char *last[2];
-	char **texts = calloc((size_t)count + 1, sizeof(*texts));
-	for (uint32_t i = 0; i < count && texts; i++) {
-		uint32_t member = sharing->members.items[sharing->sets.items[set].first + i];
-		char *text = element_text(telling, gm_sharing_member(sharing, set, i), 0);
+	const struct gm_sharers *sharers = &sharing->sets.items[set];
+	struct gm_retained_name made = {.form = GM_NAME_SHARED,
+	        .members = calloc((size_t)sharers->count + 1, sizeof(*made.members)),
+	        .more = sharers->more};
+	struct gm_retained_name last[2];
+	size_t others = 0;
+	telling->no_memory |= !made.members;
+	for (uint32_t i = 0; i < sharers->count && made.members; i++) {
+		uint32_t member = sharing->members.items[sharers->first + i];
+		struct gm_retained_name name =
+		        element_name(telling, gm_sharing_member(sharing, set, i), 0);
 		bool other = member == sharing->running || member == sharing->missing;
-		telling->no_memory |= !text;
 		if (other && others < 2)
-			last[others++] = text;
+			last[others++] = name;
 		else
-			texts[named++] = text;
+			made.members[made.member_count++] = name;
 	}
-	telling->no_memory |= !texts;
-	if (named && !telling->no_memory)
-		qsort(texts, named, sizeof(*texts), by_text);
-	for (uint32_t i = 0; i < others; i++)
-		texts[named + i] = last[i];
-	return texts;
+	if (made.member_count)
+		qsort(made.members, made.member_count, sizeof(*made.members), by_name);
+	for (size_t i = 0; i < others; i++)
+		made.members[made.member_count++] = last[i];
+	return made;
 }
 
-static char *shared_text(struct telling *telling, uint32_t set)
-{
-	const struct gm_sharers *sharers = &telling->sharing->sets.items[set];
-	char **texts = sharers_text(telling, set);
-	char *text = strdup(sharers->count > 1 ? "shared by " : "held by ");
-	for (uint32_t i = 0; i < sharers->count && texts; i++) {
-		const char *between = i == 0                                      ? ""
-		                      : i + 1 == sharers->count && !sharers->more ? " and "
-		                                                                  : ", ";
-		text = join(text, between, texts[i]);
-	}
-	free(texts);
-	return sharers->more ? join(text, "", strdup(" and others")) : text;
-}
-
-static char *node_text(struct telling *telling, uint32_t number)
+static struct gm_retained_name node_name(struct telling *telling, uint32_t number)
 {
 	const struct node *node = &telling->nodes.items[number];
 	switch (node->step.part) {
 	case GM_PART_MODULE:
 	case GM_PART_PARAMETER:
-	case GM_PART_BUFFER:
-		return module_text(telling, number);
+	case GM_PART_BUFFER: {
+		struct gm_retained_name made = {
+		        .form = GM_NAME_MODULE_PART, .name = module_path(telling, number)};
+		telling->no_memory |= !made.name;
+		return made;
+	}
 	case GM_PART_SHARED:
-		return shared_text(telling, node->step.name);
+		return shared_name(telling, node->step.name);
 	default:
-		return element_text(telling, node->step, node->items);
+		return element_name(telling, node->step, node->items);
 	}
 }
 
-/* What stands between the texts of a node and of its only child, which are told as one; NULL: the child's alone. */
-static const char *between(uint8_t upper, uint8_t lower)
+/* A module's part has the module in its own name: it takes the module's place. */
+static bool replaces(uint8_t upper, uint8_t lower)
 {
-	bool module =
-	        lower == GM_PART_MODULE || lower == GM_PART_PARAMETER || lower == GM_PART_BUFFER;
-	if (module && (upper == GM_PART_MODULE))
-		return NULL;
-	if (lower == GM_PART_ATTRIBUTE || lower == GM_PART_KEY || lower == GM_PART_GRAD ||
-	        lower == GM_PART_GRADS)
-		return upper == GM_PART_VARIABLE ? " " : "";
-	return ": ";
+	return upper == GM_PART_MODULE &&
+	       (lower == GM_PART_MODULE || lower == GM_PART_PARAMETER || lower == GM_PART_BUFFER);
 }
 
 /* --- the answer's tree ------------------------------------------------------------------------------- */
@@ -369,13 +354,10 @@ static void node_deinit(struct gm_retained_node *node)
 {
 	for (size_t i = 0; i < node->child_count; i++)
 		node_deinit(&node->children[i]);
-	for (size_t i = 0; i < node->also_count; i++)
-		free(node->also[i]);
+	gm_retained_names_free(node->names, node->name_count);
+	gm_retained_names_free(node->also, node->also_count);
 	free(node->children);
-	free(node->also);
 	free(node->place);
-	free(node->variable);
-	free(node->text);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -387,20 +369,22 @@ static int by_bytes(const void *a, const void *b)
 		return left_unknown ? 1 : -1;
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
-	return left->text && right->text ? strverscmp(left->text, right->text) : 0;
+	return gm_retained_names_compare(
+	        left->names, left->name_count, right->names, right->name_count, true);
 }
 
-static void add_also(struct telling *telling, struct gm_retained_node *node, char *text)
+static void add_name(
+        struct telling *telling, struct gm_retained_node *node, struct gm_retained_name name)
 {
-	char **grown = realloc(node->also, (node->also_count + 1) * sizeof(*grown));
-	if (grown)
-		node->also = grown;
-	if (!grown || !text) {
-		free(text);
+	struct gm_retained_name *grown =
+	        realloc(node->names, (node->name_count + 1) * sizeof(*grown));
+	if (!grown) {
+		gm_retained_name_deinit(&name);
 		telling->no_memory = true;
 		return;
 	}
-	node->also[node->also_count++] = text;
+	node->names = grown;
+	node->names[node->name_count++] = name;
 }
 
 static void index_variables(struct telling *telling)
@@ -419,10 +403,9 @@ static void index_variables(struct telling *telling)
 static void tell_variable(
         struct telling *telling, const struct node *from, struct gm_retained_node *node)
 {
-	const struct gm_reach *reach = telling->reach;
+	struct gm_reach *reach = telling->reach;
 	node->kind = GM_RETAINED_VARIABLE;
-	node->variable = node->text ? strdup(node->text) : NULL;
-	telling->no_memory |= !node->variable;
+	node->root = true;
 	const uint64_t *number = gm_map_find(&telling->variables, from->step.name);
 	if (!number)
 		return;
@@ -435,18 +418,19 @@ static void tell_variable(
 		node->kind = GM_RETAINED_LIBRARY;
 	else
 		node->place = gm_reach_name_place(reach, &reach->names.items[variable->first_name]);
-	for (uint32_t n = 1; n < variable->name_count && n <= MAX_ALSO; n++)
-		add_also(telling, node,
-		        gm_reach_name_text(reach, &reach->names.items[variable->first_name + n]));
-}
-
-static void tell_sharers(
-        struct telling *telling, const struct node *from, struct gm_retained_node *node)
-{
-	const struct gm_sharers *sharers = &telling->sharing->sets.items[from->step.name];
-	node->kind = GM_RETAINED_SHARED;
-	node->also = sharers_text(telling, from->step.name);
-	node->also_count = node->also ? sharers->count : 0;
+	uint32_t more = variable->name_count > 1 ? variable->name_count - 1 : 0;
+	if (more > MAX_ALSO)
+		more = MAX_ALSO;
+	node->also = calloc((size_t)more + 1, sizeof(*node->also));
+	telling->no_memory |= !node->also;
+	for (uint32_t n = 1; n <= more && !telling->no_memory; n++) {
+		uint32_t label =
+		        gm_reach_name_label(reach, &reach->names.items[variable->first_name + n]);
+		if (label && gm_reach_label_name(reach, label, &node->also[node->also_count]))
+			node->also_count++;
+		else
+			telling->no_memory = true;
+	}
 }
 
 static uint32_t only_child(const struct telling *telling, uint32_t number)
@@ -491,11 +475,8 @@ static void tell_children(struct telling *telling, uint32_t number, struct gm_re
 	}
 	if (blocks == 0)
 		return;
-	struct gm_retained_node own = {.kind = GM_RETAINED_PART,
-	        .text = strdup("itself"),
-	        .bytes = bytes,
-	        .blocks = blocks};
-	telling->no_memory |= !own.text;
+	struct gm_retained_node own = {.kind = GM_RETAINED_PART, .bytes = bytes, .blocks = blocks};
+	add_name(telling, &own, plain_name(GM_NAME_ITSELF, 0));
 	node->children[node->child_count++] = own;
 }
 
@@ -503,14 +484,13 @@ static void tell_children(struct telling *telling, uint32_t number, struct gm_re
 static void tell_node(struct telling *telling, uint32_t number, struct gm_retained_node *ret_node)
 {
 	const struct node *node = &telling->nodes.items[number];
-	struct gm_retained_node made = {.kind = GM_RETAINED_PART,
-	        .text = node_text(telling, number),
-	        .bytes = node->bytes,
-	        .blocks = node->blocks};
+	struct gm_retained_node made = {
+	        .kind = GM_RETAINED_PART, .bytes = node->bytes, .blocks = node->blocks};
+	add_name(telling, &made, node_name(telling, number));
 	if (node->step.part == GM_PART_VARIABLE && node->parent == 0)
 		tell_variable(telling, node, &made);
 	else if (node->step.part == GM_PART_SHARED)
-		tell_sharers(telling, node, &made);
+		made.kind = GM_RETAINED_SHARED;
 	else if (node->step.part == GM_PART_UNKNOWN)
 		made.kind = GM_RETAINED_UNKNOWN;
 	uint32_t child = only_child(telling, number);
@@ -518,19 +498,9 @@ static void tell_node(struct telling *telling, uint32_t number, struct gm_retain
 	while (child && upper != GM_PART_SHARED &&
 	        telling->nodes.items[child].step.part != GM_PART_SHARED) {
 		uint8_t lower = telling->nodes.items[child].step.part;
-		const char *middle = between(upper, lower);
-		char *text = node_text(telling, child);
-		if (!middle) {
-			/* the child's text has its parent's in front: what stands before that stays */
-			_cleanup_free_ char *last =
-			        node_text(telling, telling->nodes.items[child].parent);
-			size_t whole = made.text ? strlen(made.text) : 0,
-			       tail = last ? strlen(last) : 0;
-			if (whole >= tail && made.text)
-				made.text[whole - tail] = 0;
-			middle = "";
-		}
-		made.text = join(made.text, middle, text);
+		if (replaces(upper, lower) && made.name_count)
+			gm_retained_name_deinit(&made.names[--made.name_count]);
+		add_name(telling, &made, node_name(telling, child));
 		number = child;
 		upper = lower;
 		child = only_child(telling, number);
@@ -541,7 +511,6 @@ static void tell_node(struct telling *telling, uint32_t number, struct gm_retain
 	tell_children(telling, number, &made);
 	if (made.child_count)
 		qsort(made.children, made.child_count, sizeof(*made.children), by_bytes);
-	telling->no_memory |= !made.text;
 	*ret_node = made;
 }
 

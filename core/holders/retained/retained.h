@@ -10,11 +10,12 @@
 #define GM_HOLDERS_RETAINED_H
 
 #include "holders/holders.h"
+#include "holders/retained/retained_name.h"
 
 enum gm_retained_kind {
 	GM_RETAINED_VARIABLE, /* would free these bytes, if it went away */
 	GM_RETAINED_PART,     /* of the one above */
-	GM_RETAINED_SHARED,   /* by all of `sharers`: freed when all of them are gone */
+	GM_RETAINED_SHARED,   /* by all members of its name: freed when all of them are gone */
 	GM_RETAINED_GARBAGE,  /* cycles that nothing holds */
 	GM_RETAINED_LIBRARY,  /* a library's: named, and no variable of the program's */
 	GM_RETAINED_UNKNOWN,
@@ -22,10 +23,13 @@ enum gm_retained_kind {
 
 struct gm_retained_node {
 	enum gm_retained_kind kind;
-	char *text; /* "global 'optimizer' .state", "512 items"; no line numbers: the same from stop to stop */
-	char *variable; /* of a variable, its name alone: "global 'optimizer'"; NULL: it is none */
-	char *place;    /* "train.py:12", the line that a local's function is at; NULL: none */
-	char **also;    /* other names of a variable's object; sharers of a shared group */
+	/* From the outside in: of `global 'optimizer' .state` the global and its attribute. No line numbers: the same from stop to
+	 * stop. */
+	struct gm_retained_name *names;
+	size_t name_count;
+	bool root;   /* the first name is a variable's, or what stands in the place of one */
+	char *place; /* "train.py:12", the line that a local's function is at; NULL: none */
+	struct gm_retained_name *also; /* other names of a variable's object */
 	size_t also_count;
 	uint64_t bytes, blocks;
 	struct gm_retained_node *children; /* biggest first */

@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "holders/graph/dominators.h"
-#include "holders/graph/strings.h"
 #include "holders/retained/paths.h"
 #include "holders/retained/variables.h"
 
@@ -370,9 +369,9 @@ bool gm_sharing_init(struct gm_sharing *sharing, const struct gm_paths *paths,
 		return false;
 	struct finding finding = {sharing, reach, dominators, shared};
 	struct gm_step running = {
-	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, "functions under way")};
+	        GM_PART_VARIABLE, gm_reach_label(reach, GM_NAME_RUNNING, NULL, NULL)};
 	struct gm_step missing = {
-	        GM_PART_VARIABLE, gm_strings_add(&reach->strings, GM_MISSING_TEXT)};
+	        GM_PART_VARIABLE, gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL)};
 	sharing->running = element(sharing, running);
 	sharing->missing = element(sharing, missing);
 	find_shared(&finding);

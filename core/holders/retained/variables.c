@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/search.h"
 #include "base/text.h"
 #include "holders/retained/reach.h"
@@ -233,35 +234,74 @@ bool gm_reach_is_self(const struct gm_reach *reach, const struct gm_variable *va
 	return variable->name_count && reach->names.items[variable->first_name].rank == RANK_SELF;
 }
 
-/* --- texts ----------------------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------------- */
 
-char *gm_reach_name_text(const struct gm_reach *reach, const struct gm_reach_name *name)
+uint32_t gm_reach_label(
+        struct gm_reach *reach, enum gm_retained_form form, const char *name, const char *of)
 {
-	char *text = NULL;
+	struct gm_reach_label made = {
+	        form, gm_strings_add(&reach->strings, name), gm_strings_add(&reach->strings, of)};
+	if ((name && !made.name) || (of && !made.of)) {
+		reach->no_memory = true;
+		return 0;
+	}
+	uint64_t hash = gm_hash_bytes(&made, sizeof(made), 0) | 1;
+	for (;; hash += 2) { /* other labels of the same hash stand behind */
+		bool is_new;
+		uint64_t *slot = gm_map_put(&reach->by_label, hash, &is_new);
+		if (slot && !is_new && *slot) {
+			if (memcmp(&reach->labels.items[*slot - 1], &made, sizeof(made)) == 0)
+				return (uint32_t)*slot;
+			continue;
+		}
+		if (!slot || !gm_array_push(&reach->labels, made)) {
+			reach->no_memory = true;
+			return 0;
+		}
+		*slot = reach->labels.count;
+		return (uint32_t)*slot;
+	}
+}
+
+uint32_t gm_reach_name_label(struct gm_reach *reach, const struct gm_reach_name *name)
+{
 	const struct gm_edge *edge = edge_of(reach, name);
 	const struct gm_python_frame *frame = frame_of(reach, name);
-	const char *module = module_of(reach, name),
-	           *of = gm_strings_at(&reach->strings, name->name);
-	int made;
-	if (module && strcmp(module, "__main__") == 0)
-		made = asprintf(&text, "global '%s'", of);
-	else if (module)
-		made = asprintf(&text, "global '%s' of module %s", of, module);
-	else if (frame && edge->kind == GM_REF_LOCAL && name->name)
-		made = asprintf(&text, "%s '%s' of %s()",
-		        frame->code->local_kinds[edge->extra] & CELL_OF_ANOTHER ? "closure variable"
-		                                                                : "local",
+	const char *module = module_of(reach, name);
+	/* adding strings moves none of those that are there */
+	const char *of = name->name ? gm_strings_at(&reach->strings, name->name) : NULL;
+	if (module)
+		return gm_reach_label(
+		        reach, GM_NAME_GLOBAL, of, strcmp(module, "__main__") == 0 ? NULL : module);
+	if (frame && edge->kind == GM_REF_LOCAL && !of)
+		return gm_reach_label(reach, GM_NAME_OPERAND, NULL, frame->code->name);
+	if (frame && edge->kind == GM_REF_LOCAL)
+		return gm_reach_label(reach,
+		        frame->code->local_kinds[edge->extra] & CELL_OF_ANOTHER
+		                ? GM_NAME_CLOSURE_VARIABLE
+		                : GM_NAME_LOCAL,
 		        of, frame->code->name);
-	else if (frame && edge->kind == GM_REF_LOCAL)
-		made = asprintf(&text, "an operand of %s()", frame->code->name);
-	else if (frame)
-		made = asprintf(&text, "%s of %s()", reach->graph->thread_names.items[edge->extra],
-		        frame->code->name);
-	else if (edge->kind == GM_REF_THREAD)
-		made = asprintf(&text, "%s", reach->graph->thread_names.items[edge->extra]);
+	return gm_reach_label(reach, GM_NAME_THREAD,
+	        frame || edge->kind == GM_REF_THREAD ? reach->graph->thread_names.items[edge->extra]
+	                                             : NULL,
+	        frame ? frame->code->name : NULL);
+}
+
+bool gm_reach_label_name(
+        const struct gm_reach *reach, uint32_t label, struct gm_retained_name *ret_name)
+{
+	const struct gm_reach_label *from = &reach->labels.items[label - 1];
+	struct gm_retained_name made = {.form = (enum gm_retained_form)from->form};
+	if (from->name)
+		made.name = strdup(gm_strings_at(&reach->strings, from->name));
+	if (from->of)
+		made.of = strdup(gm_strings_at(&reach->strings, from->of));
+	bool whole = (made.name || !from->name) && (made.of || !from->of);
+	if (whole)
+		*ret_name = made;
 	else
-		made = asprintf(&text, "a thread");
-	return made < 0 ? NULL : text;
+		gm_retained_name_deinit(&made);
+	return whole;
 }
 
 char *gm_reach_name_place(const struct gm_reach *reach, const struct gm_reach_name *name)
@@ -274,16 +314,16 @@ char *gm_reach_name_place(const struct gm_reach *reach, const struct gm_reach_na
 	return text;
 }
 
-char *gm_reach_variable_text(const struct gm_reach *reach, const struct gm_variable *variable)
+uint32_t gm_reach_variable_label(struct gm_reach *reach, const struct gm_variable *variable)
 {
 	switch (variable->kind) {
 	case GM_VARIABLE_NAMED:
-		return gm_reach_name_text(reach, &reach->names.items[variable->first_name]);
+		return gm_reach_name_label(reach, &reach->names.items[variable->first_name]);
 	case GM_VARIABLE_MISSING:
-		return strdup(GM_MISSING_TEXT);
+		return gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL);
 	case GM_VARIABLE_GARBAGE:
-		return strdup("garbage cycles");
+		return gm_reach_label(reach, GM_NAME_GARBAGE, NULL, NULL);
 	default:
-		return strdup(gm_strings_at(&reach->strings, variable->text));
+		return variable->label;
 	}
 }

@@ -1,0 +1,154 @@
+#include "render/retained_name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void put_name(const struct gm_retained_name *name, FILE *out);
+
+static void put_shared(const struct gm_retained_name *name, FILE *out)
+{
+	fputs(name->member_count > 1 ? "shared by " : "held by ", out);
+	for (size_t i = 0; i < name->member_count; i++) {
+		bool last = i + 1 == name->member_count && !name->more;
+		fputs(i == 0 ? "" : last ? " and " : ", ", out);
+		put_name(&name->members[i], out);
+	}
+	if (name->more)
+		fputs(" and others", out);
+}
+
+static void put_thread(const struct gm_retained_name *name, FILE *out)
+{
+	fprintf(out, "%s", name->name ? name->name : "a thread");
+	if (name->of)
+		fprintf(out, " of %s()", name->of);
+}
+
+static void put_name(const struct gm_retained_name *name, FILE *out)
+{
+	const char *own = name->name ? name->name : "?", *of = name->of ? name->of : "?";
+	switch (name->form) {
+	case GM_NAME_ATTRIBUTE:
+		fprintf(out, ".%s", own);
+		break;
+	case GM_NAME_GRAD:
+		fputs(".grad", out);
+		break;
+	case GM_NAME_ITEMS:
+		fprintf(out, name->count > 1 ? "%u items" : "%u item", name->count);
+		break;
+	case GM_NAME_VALUES:
+		fprintf(out, name->count > 1 ? "%u values" : "%u value", name->count);
+		break;
+	case GM_NAME_KEY:
+		fprintf(out, "['%s']", own);
+		break;
+	case GM_NAME_OPERAND:
+		fprintf(out, "an operand of %s()", of);
+		break;
+	case GM_NAME_VIEW_BASE:
+		fputs("base of views", out);
+		break;
+	case GM_NAME_NO_TENSOR:
+		fputs("blocks of no tensor", out);
+		break;
+	case GM_NAME_BUFFERS:
+		fputs("buffers", out);
+		break;
+	case GM_NAME_STATES:
+		fputs("by parameter", out);
+		break;
+	case GM_NAME_CLOSURE_VARIABLE:
+		fprintf(out, "closure variable '%s' of %s()", own, of);
+		break;
+	case GM_NAME_RUNNING:
+		fputs("functions under way", out);
+		break;
+	case GM_NAME_GARBAGE:
+		fputs("garbage cycles", out);
+		break;
+	case GM_NAME_GLOBAL:
+		fprintf(out, "global '%s'", own);
+		if (name->of)
+			fprintf(out, " of module %s", of);
+		break;
+	case GM_NAME_HOOKS:
+		fputs("hooks", out);
+		break;
+	case GM_NAME_ITSELF:
+		fputs("itself", out);
+		break;
+	case GM_NAME_GRAPH_LEAVES:
+		fputs("leaves of the autograd graph", out);
+		break;
+	case GM_NAME_LOCAL:
+	case GM_NAME_KEPT_LOCAL:
+		fprintf(out, "local '%s' of %s()", own, of);
+		break;
+	case GM_NAME_PARAMETERS:
+		fputs("parameters", out);
+		break;
+	case GM_NAME_MISSING:
+		fputs("references that were not found", out);
+		break;
+	case GM_NAME_SAVED:
+		fputs("saved for backward", out);
+		break;
+	case GM_NAME_SHARED:
+		put_shared(name, out);
+		break;
+	case GM_NAME_THREAD:
+		put_thread(name, out);
+		break;
+	case GM_NAME_TRACEBACK:
+		fputs("traceback", out);
+		break;
+	case GM_NAME_NATIVE:
+	case GM_NAME_PART:
+	case GM_NAME_MODULE_PART:
+	case GM_NAME_FORM_COUNT:
+		fprintf(out, "%s", own);
+	}
+}
+
+/* What stands between two names that are told as one. */
+static const char *between(enum gm_retained_form upper, enum gm_retained_form lower)
+{
+	switch (lower) {
+	case GM_NAME_ATTRIBUTE:
+	case GM_NAME_GRAD:
+	case GM_NAME_KEY:
+	case GM_NAME_VALUES:
+		return gm_retained_form_is_root(upper) ? " " : "";
+	default:
+		return ": ";
+	}
+}
+
+static char *names_text(const struct gm_retained_name *names, size_t count)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			fprintf(out, "%s", between(names[i - 1].form, names[i].form));
+		put_name(&names[i], out);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+char *gm_retained_name_text(const struct gm_retained_name *name)
+{
+	return names_text(name, 1);
+}
+
+char *gm_retained_node_text(const struct gm_retained_node *node)
+{
+	return names_text(node->names, node->name_count);
+}
