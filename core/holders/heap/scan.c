@@ -176,6 +176,13 @@ static bool find_hits(struct worker *worker, const uint64_t *words, size_t count
 
 static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 {
+	const uint8_t *lent =
+	        gm_image_lent_bytes(worker->scan->image, start, (size_t)(end - start));
+	if (lent && (uintptr_t)lent % 8 == 0) {
+		worker->bytes += end - start;
+		find_hits(worker, (const uint64_t *)lent, (end - start) / 8, start);
+		return;
+	}
 	while (start < end) {
 		size_t got =
 		        gm_image_read_some(worker->scan->image, start, worker->words, end - start);
@@ -243,13 +250,30 @@ static void read_chunk(struct worker *worker, struct gm_kept_chunk *chunk,
 	}
 }
 
+/* The chunk's bytes are used where they lie, if the image lends all of [start, end). */
+static bool lend_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start,
+        uint64_t end, const struct gm_range *ranges, size_t count)
+{
+	const uint8_t *lent =
+	        gm_image_lent_bytes(worker->scan->image, start, (size_t)(end - start));
+	if (!lent)
+		return false;
+	chunk->bytes = (const uint8_t *)((uintptr_t)lent - start % PIECE);
+	for (size_t i = 0; i < count; i++)
+		chunk->there |=
+		        UINT64_MAX >> (PIECE_PAGES - (ranges[i].end - ranges[i].start) / PAGE)
+		                              << ranges[i].start % PIECE / PAGE;
+	return true;
+}
+
 /* Reads [start, end) of a chunk and looks for hits in it. */
 static void scan_chunk(
         struct worker *worker, struct gm_kept_chunk *chunk, uint64_t start, uint64_t end)
 {
 	struct gm_range ranges[PIECE_PAGES];
 	size_t count = gm_image_touched(worker->scan->image, start, end, ranges, PIECE_PAGES);
-	read_chunk(worker, chunk, ranges, count);
+	if (!lend_chunk(worker, chunk, start, end, ranges, count))
+		read_chunk(worker, chunk, ranges, count);
 	for (size_t page = 0, first; page < PIECE_PAGES; page++) {
 		for (first = page; page < PIECE_PAGES && chunk->there >> page & 1;)
 			page++;
@@ -463,7 +487,9 @@ struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *o
 	struct gm_scan_result result = {0};
 	pthread_mutex_init(&scan.lock, NULL);
 	pthread_cond_init(&scan.all_ended, NULL);
+	gm_image_lend(image);
 	struct gm_error *error = run(&scan, &result);
+	gm_image_lend_end(image);
 	pthread_mutex_destroy(&scan.lock);
 	pthread_cond_destroy(&scan.all_ended);
 	gm_array_deinit(&scan.areas);
