@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/target/pause.h"
+
 void gm_context_init(struct gm_context *context)
 {
 	*context = (struct gm_context){0};
@@ -16,7 +18,7 @@ void gm_context_deinit(struct gm_context *context)
 		context->close_target(context);
 	if (context->close_log)
 		context->close_log(context);
-	free(context->pausing);
+	gm_pausing_destroy(context->pausing);
 	free(context->core_path);
 	free(context->sysroot);
 	free(context->layouts);

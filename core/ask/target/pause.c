@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "image/capture.h"
+#include "image/ran.h"
 #include "image/stop.h"
 #include "torch/torch.h"
 #include "torch/allocator.h"
@@ -18,6 +19,7 @@ struct gm_pausing {
 	struct gm_stop stop;
 	struct gm_capture_room *room; /* NULL: none, or none any more */
 	unsigned depth;
+	struct gm_ran ran;
 	double began;
 	struct gm_pause pause;
 	struct sigaction before[STOPS];
@@ -147,8 +149,11 @@ static struct gm_error *stop_and_look(
 		bool consistent = is_consistent(context);
 		pausing->pause.state = consistent ? GM_PAUSED : GM_INCONSISTENT;
 		if (consistent || pausing->pause.tries >= TRIES) {
-			if (reading == GM_READS_MUCH &&
-			        gm_image_capture(image, pausing->room, &pausing->pause.copied))
+			bool copied =
+			        reading == GM_READS_MUCH &&
+			        gm_image_capture(image, pausing->room, &pausing->pause.copied);
+			gm_ran_note(&pausing->ran, &pausing->stop, image);
+			if (copied)
 				let_go(pausing);
 			return NULL;
 		}
@@ -217,12 +222,21 @@ bool gm_context_ask_again(const struct gm_context *context, const struct gm_paus
 	if (pause->seconds > moments->pause.seconds)
 		moments->pause.seconds = pause->seconds;
 	if (complete || pause->state != GM_PAUSED || context->pausing->depth > 0 ||
-	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS)
+	        moments->asked >= MOMENTS || now() - moments->began > MOMENTS_SECONDS ||
+	        !gm_ran_since(&context->pausing->ran))
 		return false;
 	/* not each time at the same distance from where it was let go */
 	nanosleep(&(struct timespec){.tv_nsec = (long)BETWEEN_MICROSECONDS * 1000 * moments->asked},
 	        NULL);
 	return true;
+}
+
+void gm_pausing_destroy(struct gm_pausing *pausing)
+{
+	if (!pausing)
+		return;
+	gm_ran_deinit(&pausing->ran);
+	free(pausing);
 }
 
 struct gm_pause gm_context_last_pause(const struct gm_context *context)

@@ -52,7 +52,8 @@ struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading re
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
 /*
  * Of a running process: references of a call that is under way may be in registers and among the temporaries of its C++ frames, and
- * then not all are found. Whether the question is to be asked again, at another moment; it waits a little then. `moments` begins as
+ * then not all are found. Whether the question is to be asked again, at another moment; it waits a little
+ * then. Not of a program that has not run since: it would be told the same. `moments` begins as
  * {0}, and counts; `pause` and `complete` are those of the answer that was made last.
  */
 struct gm_moments {
@@ -62,6 +63,7 @@ struct gm_moments {
 };
 bool gm_context_ask_again(const struct gm_context *context, const struct gm_pause *pause,
         bool complete, struct gm_moments *moments);
+void gm_pausing_destroy(struct gm_pausing *pausing);
 /* The latest one; all zero where no question has paused anything. */
 struct gm_pause gm_context_last_pause(const struct gm_context *context);
 
