@@ -104,11 +104,11 @@ static struct value compute(uint16_t operation, struct value a, struct value b)
 	case BPF_XOR:
 		result.value = a.value ^ b.value;
 		break;
-	case BPF_LSH:
-		result.value = b.value < 32 ? a.value << b.value : 0;
+	case BPF_LSH: /* by 31 at most, as the kernel shifts (kernel/bpf/core.c: SRC & 31) */
+		result.value = a.value << (b.value & 31);
 		break;
 	case BPF_RSH:
-		result.value = b.value < 32 ? a.value >> b.value : 0;
+		result.value = a.value >> (b.value & 31);
 		break;
 	default: /* a division, which no filter has for this: not known */
 		result.known = false;

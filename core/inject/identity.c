@@ -75,8 +75,10 @@ struct gm_error *gm_inject_identity_init(struct gm_inject_identity *identity, pi
 	char path[32];
 	struct words words;
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	*identity = (struct gm_inject_identity){
-	        .pid = pid, .memory = -1, .folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	*identity = (struct gm_inject_identity){.pid = pid,
+	        .memory = -1,
+	        .process = -1,
+	        .folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 	if (identity->folder >= 0)
 		identity->process = (int)syscall(SYS_pidfd_open, pid, 0);
 	/* read after that: the folder is not empty, so the number was its process's */
