@@ -46,8 +46,10 @@ struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_optio
 	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);
 	struct gm_error *error = temporary ? gm_spool_convert(path, temporary, options, ret_summary)
 	                                   : &gm_error_no_memory;
-	if (!error && stat(path, &status) == 0)
-		(void)!fchmod(file.fd, status.st_mode & 07777);
+	/* as its user has set it since; another user's file may have come there meanwhile */
+	if (!error && lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+	        status.st_uid == geteuid())
+		(void)!fchmod(file.fd, status.st_mode & 0777);
 	if (!error)
 		return gm_whole_file_finish(&file);
 	gm_whole_file_close(&file); /* the agent's own form is there, and is read as well */

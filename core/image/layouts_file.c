@@ -172,6 +172,19 @@ static void make_folders(char *path)
 	(void)mkdir(path, 0700);
 }
 
+/*
+ * Whether the folder that HOME or XDG_CACHE_HOME names may be used. As root (`sudo` may leave HOME as it is) another user's may
+ * not: a link of that user's would decide what is made where, and which layouts are believed.
+ */
+static bool is_base_trusted(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME");
+	const char *base = cache && cache[0] == '/' ? cache : getenv("HOME");
+	struct stat status;
+
+	return geteuid() != 0 || !base || stat(base, &status) != 0 || status.st_uid == 0;
+}
+
 static bool is_own(const struct stat *status)
 {
 	return status->st_uid == geteuid() && !(status->st_mode & (S_IWGRP | S_IWOTH));
@@ -186,6 +199,11 @@ struct gm_error *gm_layouts_kept_path(const char *name, bool make, char **ret_pa
 	if (!folder)
 		return gm_error_create(GM_TARGET,
 		        "layouts: there is no folder to keep them in: set HOME or XDG_CACHE_HOME");
+	if (!is_base_trusted())
+		return gm_error_create(GM_TARGET,
+		        "layouts: %s is in another user's folder, where root keeps none: set HOME or "
+		        "XDG_CACHE_HOME",
+		        folder);
 	if (make)
 		make_folders(folder);
 	if (lstat(folder, &status) != 0)

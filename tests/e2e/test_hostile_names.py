@@ -20,9 +20,13 @@ OF_A_LOG = [
     ("info",), ("events",), ("blocks",), ("blocks", "--at-peak"), *[("blocks", "--at-peak", "--by", by) for by in
     ("line", "stack", "category", "phase", "module", "label")], ("blocks", "--at-peak", "--explain"), ("timeline",), ("peak",),
     ("peak", "--tree"), ("steps",), ("steps", "--explain"), ("phases",), ("leaks",), ("segments",), ("segments", "--request=1GiB"),
-    ("oom",), ("diff",),
+    ("oom",), ("diff",), *[("diff", "--by", by) for by in ("line", "category", "module")], ("peak", "--device", "0"),
+    *[("peak", "--by", by) for by in ("line", "stack", "category", "phase", "module", "label")], ("events", "--from=0", "--to=5"),
 ]  # fmt: skip
-OF_A_TARGET = [("info",), ("blocks",), ("segments",), ("retained",), ("retained", "--depth", "9"), ("oom",), ("doctor",)]
+OF_A_TARGET = [("info",), ("blocks",), ("segments",), ("retained",), ("retained", "--depth", "9"), ("retained", "--cpu"), ("oom",), ("doctor",),
+               ("events",), ("timeline",), ("peak",), ("phases",), ("steps",), ("leaks",), ("segments", "--request=1GiB"),
+               *[("blocks", "--by", by) for by in ("line", "stack", "category", "module", "label", "variable")], ("blocks", "--tree"),
+               ("blocks", "--explain")]  # fmt: skip
 
 
 def run_bytes(command, **keys):
@@ -94,6 +98,26 @@ def events_of(gpumem, file):
     return [json.loads(line) for line in out.decode().split("\n") if line]
 
 
+@pytest.mark.parametrize("view", [("info",), ("peak",), ("peak", "--by", "line")], ids="-".join)
+def test_views_of_several_files_are_safe(view, files, gpumem):
+    out, err, status = run_bytes([gpumem, view[0], files["recording"], files["snapshot"], files["recording"], *view[1:]])
+    assert status in (0, 1, 2, 4), err
+    check_text(out)
+    check_text(err)
+
+
+def test_an_errors_text_is_safe(gpumem, tmp_path):
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. "
+    text += f"Process {hostile('process')} has 5.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch. {hostile('rest')}\n"
+    file = tmp_path / short("text")
+    for content in (text, hostile("nothing of PyTorch's"), text[:-200], hostile("before") + "\n" + text):
+        file.write_text(content)
+        out, err, status = run_bytes([gpumem, "oom", "--text", file])
+        assert status in (0, 1, 2, 3), err
+        check_text(out)
+        check_text(err)
+
+
 def test_the_names_reach_the_views(files, gpumem):
     """Else the tests here would show nothing."""
     seen = b"".join(run_bytes([gpumem, view, files["recording"]])[0] for view in ("events", "peak", "steps", "info"))
@@ -148,6 +172,16 @@ def test_views_of_a_target_are_safe(view, target, targets, gpumem):
     check_text(err)
 
 
+def test_saved_answers_are_safe(targets, gpumem, tmp_path):
+    saved = tmp_path / short("saved")
+    for command in (["retained", "--pid", targets["pid"], "--save", saved], ["retained", "--diff", saved, "--pid", targets["pid"]],
+                    ["retained", "--diff", saved, saved], ["retained", "--diff", saved, "--core", targets["core"]]):  # fmt: skip
+        out, err, status = run_bytes([gpumem, *command])
+        assert status in (0, 1, 2), err
+        check_text(out)
+        check_text(err)
+
+
 @pytest.mark.parametrize("target", ["pid", "core"])
 def test_holders_are_safe_and_named(target, targets, gpumem):
     out, err, status = run_bytes([gpumem, "blocks", f"--{target}", targets[target], "--json"])
@@ -195,6 +229,21 @@ def test_every_command_refuses_a_hostile_word_safely(gpumem, tmp_path):
             check_text(out)
             check_text(err)
     assert refused > 6 * 24  # `doctor -- WORD` is no error
+
+
+@pytest.mark.parametrize("called", [hostile("gpumem"), "", "/" + "x" * 5000], ids=["hostile", "empty", "long"])
+def test_help_is_safe_whatever_it_is_called_and_asked(called, gpumem, tmp_path):
+    """argp would print the name by which the program was called."""
+    words = [["--help"], ["--usage"], ["--version"], ["-?"], ["--nonsense"], [], ["--help", hostile("word")], [hostile("word"), "--help"]]
+    for command in commands(gpumem):
+        words += [[command, "--help"]]
+        if command != "gdb":
+            words += [[command, "--usage"], [command, "--help", hostile("word")], [command, hostile("word"), "--help"], [command, f"--{hostile('option')}", "--help"]]
+    for line in words:
+        done = subprocess.run([called, *line], executable=gpumem, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, cwd=tmp_path)
+        assert done.returncode in (0, 1, 2, 4), line
+        check_text(done.stdout)
+        check_text(done.stderr)
 
 
 def test_gdbs_commands_are_safe(gpumem, run_gdb, files, tmp_path):

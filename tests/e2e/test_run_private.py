@@ -25,3 +25,11 @@ def test_no_setting_comes_in_by_the_folder_for_temporary_files(run_gpumem, tmp_p
     log = tmp_path / "run.gpumem"
     done = run_gpumem("run", "--sim", "-o", log, "--", PYTHON, "-c", BLOCK, env={**os.environ, "TMPDIR": str(folder)})
     assert done.status == 2 and "TMPDIR" in done.err and not log.exists()
+
+
+def test_a_packed_recording_takes_no_rights_from_what_lies_in_its_place(run_gpumem, tmp_path):
+    log = tmp_path / "run.gpumem"
+    program = f"import os, torch; a = torch.empty(1, device='cuda'); os.chmod({str(log)!r}, 0o6755)"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, "-c", program).check()
+    assert log.read_bytes()[:7] == b"\x89GPUMEM"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o755

@@ -81,6 +81,28 @@ def test_a_python_is_named_from_the_folder_in_which_it_is_asked(run_gpumem, pyth
     assert "No module named 'torch'" in done.err
 
 
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_root_keeps_and_believes_no_layouts_in_another_users_folder(run_gpumem, spawn, python, hostile, variable):
+    """`sudo` may leave HOME as it is; a link in it would decide where root makes folders and files."""
+    if os.geteuid() != 0:
+        pytest.skip("needs a folder of another user: run the tests as root")
+    folder, _ = hostile
+    home, elsewhere = folder / "home", folder / "of-root"
+    (home / ".cache").mkdir(parents=True)
+    elsewhere.mkdir()
+    for link in (home / ".cache" / "gpumem", home / "gpumem"):
+        link.symlink_to(elsewhere)
+        os.lchown(link, NOBODY, NOBODY)
+    os.chown(home, NOBODY, NOBODY)
+    process = spawn([python, "-c", "print('begun', flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    env = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
+    env.update({"GPUMEM_HIDE_ROWS": "1", "GPUMEM_LEARN_LIMIT": "300", variable: str(home)})
+    told = run_gpumem("info", "--pid", process.pid, env=env, timeout=400)
+    assert "learned CPython" in told.err and "another user's folder" in told.err, told.err
+    assert not list(elsewhere.iterdir())
+
+
 HOLDING = """
 import sys
 sys.path.append({site!r})
