@@ -201,7 +201,8 @@ struct gm_error *gm_layouts_kept_path(const char *name, bool make, char **ret_pa
 		        "layouts: there is no folder to keep them in: set HOME or XDG_CACHE_HOME");
 	if (!is_base_trusted())
 		return gm_error_create(GM_TARGET,
-		        "layouts: %s is in another user's folder, where root keeps none: set HOME or "
+		        "layouts: %s is in another user's folder, where root keeps none: set HOME "
+		        "or "
 		        "XDG_CACHE_HOME",
 		        folder);
 	if (make)

@@ -30,22 +30,34 @@ struct made {
 	const char *name;
 	uint32_t first; /* its first argument, where that is known */
 	bool first_known;
+	bool must_work;
 };
 
-#define CALL(name)                          \
-	{                                   \
-		SYS_##name, #name, 0, false \
+#define CALL(name)                                 \
+	{                                          \
+		SYS_##name, #name, 0, false, false \
+	}
+/*
+ * Where one of these fails, the C library ends the process or the thread never ends. glibc 2.35 and later: rseq() in start_thread()
+ * (nptl/pthread_create.c), which it calls where the thread that makes the new one is registered; futex_fatal_error()
+ * (sysdeps/nptl/futex-internal.h); __nptl_free_stacks() aborts where munmap() fails (nptl/nptl-stack.c); exit() is repeated until it
+ * works. Our own code has nowhere to go after rt_sigreturn().
+ */
+#define MUST_WORK(name)                           \
+	{                                         \
+		SYS_##name, #name, 0, false, true \
 	}
 
 /* In the stopped thread, in pthread_create(), in the dynamic linker, and by the agent. */
 static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigprocmask),
-        CALL(sigaltstack), CALL(rt_sigreturn), CALL(mprotect), CALL(munmap), CALL(madvise),
-        CALL(clone3), {SYS_clone, "clone", CLONE_FLAGS, true}, CALL(set_robust_list), CALL(rseq),
-        CALL(futex), CALL(brk), CALL(openat), CALL(read), CALL(pread64), CALL(newfstatat),
-        CALL(fstat), CALL(fcntl), CALL(close), CALL(exit), CALL(getpid), CALL(gettid), CALL(getcwd),
-        CALL(readlink), CALL(rt_sigaction), CALL(prlimit64), CALL(clock_gettime), CALL(fallocate),
-        CALL(ftruncate), CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity),
-        CALL(process_vm_readv), CALL(getrandom), CALL(unlink), CALL(sched_yield)};
+        CALL(sigaltstack), MUST_WORK(rt_sigreturn), CALL(mprotect), MUST_WORK(munmap),
+        CALL(madvise), CALL(clone3), {SYS_clone, "clone", CLONE_FLAGS, true, false},
+        CALL(set_robust_list), MUST_WORK(rseq), MUST_WORK(futex), CALL(brk), CALL(openat),
+        CALL(read), CALL(pread64), CALL(newfstatat), CALL(fstat), CALL(fcntl), CALL(close),
+        MUST_WORK(exit), CALL(getpid), CALL(gettid), CALL(getcwd), CALL(readlink),
+        CALL(rt_sigaction), CALL(prlimit64), CALL(clock_gettime), CALL(fallocate), CALL(ftruncate),
+        CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity), CALL(process_vm_readv),
+        CALL(getrandom), CALL(unlink), CALL(sched_yield)};
 
 /* ---- a filter run for one call --------------------------------------------------------------------------------- */
 
@@ -133,10 +145,11 @@ static bool compare(uint16_t operation, uint32_t a, uint32_t b)
 static void take_action(struct machine *machine, struct value action)
 {
 	uint32_t kind = action.value & SECCOMP_RET_ACTION_FULL;
+	bool works = kind == SECCOMP_RET_ALLOW || kind == SECCOMP_RET_LOG;
+	bool ends = kind == SECCOMP_RET_KILL_PROCESS || kind == SECCOMP_RET_KILL_THREAD ||
+	            kind == SECCOMP_RET_TRAP;
 	machine->unknown |= !action.known;
-	machine->hurts |= action.known &&
-	                  (kind == SECCOMP_RET_KILL_PROCESS || kind == SECCOMP_RET_KILL_THREAD ||
-	                          kind == SECCOMP_RET_TRAP);
+	machine->hurts |= action.known && (ends || (machine->call->must_work && !works));
 }
 
 /* All that is no jump and no end. False: an instruction that is not known. */
@@ -222,10 +235,14 @@ static void go(struct machine *machine, size_t at, struct registers registers)
 	machine->unknown |= !machine->hurts;
 }
 
-bool gm_inject_filter_hurts(const struct sock_filter *code, size_t count, const char **ret_call)
+bool gm_inject_filter_hurts(
+        const struct sock_filter *code, size_t count, bool has_rseq, const char **ret_call)
 {
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		struct machine machine = {.code = code, .count = count, .call = &calls[i]};
+		struct made call = calls[i];
+		if (call.number == SYS_rseq)
+			call.must_work = has_rseq;
+		struct machine machine = {.code = code, .count = count, .call = &call};
 		const struct registers zero = {.a = {0, true}, .x = {0, true}};
 		go(&machine, 0, zero);
 		if (machine.hurts || machine.unknown) {
@@ -263,7 +280,7 @@ bool gm_inject_has_filters(pid_t thread)
 static struct gm_error *error_hurts(pid_t pid, const char *call)
 {
 	return gm_error_create(GM_TARGET,
-	        "process %d: a seccomp filter of it would end it, or trap, at the agent's %s(): "
+	        "process %d: by a seccomp filter of it the agent's %s() would end it, or trap: "
 	        "start it with `gpumem run`, or allow that call",
 	        pid, call);
 }
@@ -279,7 +296,7 @@ static bool dispatches(pid_t thread)
 	return ptrace((enum __ptrace_request)GET_CONFIG, thread, size, &config) == 0 && config.mode;
 }
 
-struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread)
+struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, bool has_rseq)
 {
 	if (dispatches(thread->id))
 		return gm_error_create(GM_TARGET,
@@ -300,7 +317,7 @@ struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread)
 		if (count <= 0 || count > BPF_MAXINSNS ||
 		        ptrace(PTRACE_SECCOMP_GET_FILTER, thread->id, at, code) != count)
 			break;
-		if (gm_inject_filter_hurts(code, (size_t)count, &call))
+		if (gm_inject_filter_hurts(code, (size_t)count, has_rseq, &call))
 			return error_hurts(thread->pid, call);
 	}
 	return gm_error_create(GM_TARGET,

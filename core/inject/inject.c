@@ -399,7 +399,7 @@ static struct gm_error *attempt(struct call *call, const char *path, char **ret_
 	struct place place;
 	if (!error) {
 		double start = gm_inject_now();
-		error = gm_inject_filter_check(thread);
+		error = gm_inject_filter_check(thread, call->functions.has_rseq);
 		if (!error)
 			error = start_thread(call, thread, path, &place);
 		if (thread->id)

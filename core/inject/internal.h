@@ -15,6 +15,7 @@ struct gm_inject_functions {
 	/* of an agent that is there, else 0 */
 	uint64_t agent_start, agent_stop;
 	uint64_t room; /* where it keeps what was mapped for us: uint64_t[2], code and block */
+	bool has_rseq; /* the C library has registered the program's threads by rseq() */
 };
 
 /* GM_TARGET where it does not run: stopped, by whom, or frozen. */
@@ -147,9 +148,11 @@ bool gm_inject_has_filters(pid_t thread);
  * GM_TARGET where a filter of the stopped thread, or its dispatch of system calls (PR_SET_SYSCALL_USER_DISPATCH), would end it
  * at one of the agent's system calls, or where that is not known.
  */
-struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread);
-/* Whether a filter would, or might: *ret_call is the system call's name. */
-bool gm_inject_filter_hurts(const struct sock_filter *code, size_t count, const char **ret_call);
+struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, bool has_rseq);
+/* Whether a filter would, or might: *ret_call is the system call's name. `has_rseq`: the C library registers new threads by
+ * rseq(). */
+bool gm_inject_filter_hurts(
+        const struct sock_filter *code, size_t count, bool has_rseq, const char **ret_call);
 
 /* ---- identity.c ---- */
 

@@ -135,6 +135,16 @@ uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name)
 	return address ? address : look_up_libc(symbols, name);
 }
 
+/* __rseq_size of ld.so, since glibc 2.35: 0 where the kernel, a filter or a setting kept the first thread from it. */
+static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
+{
+	uint64_t address = look_up(symbols, "ld-linux-x86-64.so", "__rseq_size");
+	uint32_t size = 1;
+	if (address)
+		gm_error_destroy(gm_image_read(image, address, &size, sizeof(size)));
+	return address && size > 0;
+}
+
 /* Any `syscall` instruction will do: the C library is full of them. */
 static uint64_t find_syscall(struct gm_image *image, struct gm_symbols *symbols)
 {
@@ -169,6 +179,7 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 	        .dlerror = look_up_libc(symbols, "dlerror"),
 	        .errno_location = look_up_libc(symbols, "__errno_location"),
 	        .syscall = find_syscall(image, symbols),
+	        .has_rseq = has_rseq(image, symbols),
 	};
 	if (!functions.pthread_create || !functions.pthread_detach || !functions.dlopen ||
 	        !functions.dlsym || !functions.dlerror || !functions.errno_location ||

@@ -328,7 +328,9 @@ def filtered(tmp_path_factory, root):
 
 
 ACTIONS = {"kill": 0x80000000, "thread": 0, "trap": 0x30000, "errno": 0x50001, "log": 0x7FFC0000}
+ACTIONS |= {"nosys": 0x50026, "trace": 0x7FF00000, "notify": 0x7FC00000}
 CALLS = {"mmap": 9, "clone3": 435, "openat": 257, "sigaltstack": 131, "ptrace": 101}
+CALLS |= {"rseq": 334, "futex": 202, "munmap": 11, "rt_sigreturn": 15, "exit": 60}
 
 
 @pytest.mark.parametrize("action", ["kill", "thread", "trap"])
@@ -338,6 +340,26 @@ def test_a_filter_that_would_end_the_program_is_refused_by_name(spawn, run_gpume
     told = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check(4).err
     assert "seccomp filter" in told
     assert f"{call}()" in told or "cannot be read here" in told
+    out, _ = process.communicate("x", timeout=600)
+    assert (process.returncode, out) == (0, "right\n")
+
+
+@pytest.mark.parametrize("action", ["errno", "nosys", "trace", "notify"])
+@pytest.mark.parametrize("call", ["rseq", "futex", "munmap", "rt_sigreturn", "exit"])
+def test_a_filter_by_which_the_c_library_would_end_the_program_is_refused_by_name(spawn, run_gpumem, filtered, tmp_path, call, action):
+    """glibc calls abort() where these fail, or repeats them for ever."""
+    process = start(spawn, [filtered, CALLS[call], ACTIONS[action]])
+    told = run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check(4).err
+    assert f"{call}()" in told or "cannot be read here" in told
+    out, _ = process.communicate("x", timeout=600)
+    assert (process.returncode, out) == (0, "right\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a process's filters")
+def test_a_filter_that_was_there_before_the_c_library_is_no_hindrance(spawn, run_gpumem, filtered, tmp_path):
+    """As in a container whose filter knows no rseq(): then glibc registers none of its threads."""
+    process = start(spawn, ["env", "GLIBC_TUNABLES=glibc.pthread.rseq=0", filtered, CALLS["rseq"], ACTIONS["nosys"]])
+    run_gpumem("attach", "--timeout", "600", process.pid, "-o", tmp_path / "run.gpumem").check()
     out, _ = process.communicate("x", timeout=600)
     assert (process.returncode, out) == (0, "right\n")
 

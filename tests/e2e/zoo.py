@@ -68,6 +68,10 @@ def each_kind():
     for number, action in enumerate(ACTIONS):
         yield Animal("dynamic", ["work=input", f"filter={action}:own"])
         yield Animal("dynamic", ["work=spin", f"filter={action}:{CALLS[NOT_ITS_OWN[number * 5 % len(NOT_ITS_OWN)]]}"])
+    # where these fail the C library itself ends the program
+    for action in ("errno", "nosys", "trace", "notify"):
+        yield Animal("dynamic", ["work=sleep", f"filter={action}:{CALLS['rseq']}"])
+        yield Animal("dynamic", ["work=sleep", f"filter={action}:{CALLS['munmap']}"])
 
 
 def split(trait):
