@@ -18,7 +18,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 3,
-	GM_AGENT_MINOR = 0,
+	GM_AGENT_MINOR = 1,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -95,6 +95,8 @@ enum gm_agent_mark {
 	GM_AGENT_MARK_FORWARD, /* since 2.0: from here on the thread runs the backward of a node that was made
 	                          there: lines of "line number, tab, function, tab, file", innermost first; "": of none,
 	                          or that is not known */
+	GM_AGENT_MARK_TASK, /* since 3.1: from here on the thread runs this task: "number depth", of the outermost
+	                       coroutine on its stack, which has so many frames around it; "": no coroutine */
 };
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */

@@ -14,6 +14,7 @@
 #include "agent/gpumem_agent.h"
 #include "agent/inside.h"
 #include "agent/spool.h"
+#include "agent/stacks/stacks.h"
 
 enum { NAME_BYTES = 1024 };
 
@@ -25,6 +26,8 @@ static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 		length = NAME_BYTES;
 	if (!gm_agent_enter())
 		return;
+	if (kind == GM_AGENT_MARK_PUSH)
+		gm_stacks_see_task(); /* where an optimizer steps is a mark, and often nothing else */
 	/* no half character at its end */
 	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
 		length--;

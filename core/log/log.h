@@ -151,6 +151,8 @@ enum gm_mark_kind {
 	GM_MARK_METADATA, /* the thread's events have this metadata from here on; an empty name: none */
 	GM_MARK_FORWARD, /* the thread's events are of the backward of a node made there: lines of "line number, tab,
 	                     function, tab, file", innermost first; an empty name: of none, or that is not known */
+	GM_MARK_TASK, /* the thread's events are of this task: "number depth", of the outermost coroutine on its stack, which
+	                 has so many frames around it; an empty name: of no coroutine */
 	GM_MARK_COUNT,
 };
 struct gm_log_mark {

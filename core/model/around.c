@@ -20,6 +20,7 @@ struct gm_error *gm_model_iterations(const struct gm_model *model, const struct 
 	        .modules = model->plan.modules,
 	        .thread = model->plan.thread,
 	        .outermost = model->plan.outermost,
+	        .task = model->plan.task,
 	        .loops = {*loop},
 	        .loop_count = 1};
 	struct gm_steps *steps = gm_model_steps_create(model);

@@ -148,6 +148,7 @@ static bool add(struct gm_marks *marks, const struct gm_log_mark *mark)
 		return marks->ranges.count < UINT32_MAX - 1 &&
 		       gm_array_push(&marks->ranges, range) &&
 		       change(thread, mark->event, (uint32_t)marks->ranges.count);
+	case GM_MARK_TASK: /* runs.c */
 	case GM_MARK_COUNT:
 		break;
 	}

@@ -49,6 +49,16 @@ static unsigned work_of(const struct gm_model *model, const struct gm_log_mark *
 	                                                   : 0;
 }
 
+static void read_task(
+        const struct gm_model *model, struct gm_steps *steps, const struct gm_log_mark *mark)
+{
+	unsigned task = 0, depth = 0;
+	if (mark->name &&
+	        sscanf(gm_log_string(model->log, mark->name), "%u %u", &task, &depth) != 2)
+		task = 0;
+	gm_steps_task(steps, mark->thread, task, depth);
+}
+
 /* Feeds what lies before an event: what iterators told, and marks of work. */
 static inline void feed_between(const struct gm_model *model, struct gm_steps *steps,
         uint32_t number, struct gm_readers_place *place)
@@ -68,6 +78,8 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 		unsigned work = work_of(model, &mark);
 		if (work)
 			gm_steps_mark(steps, mark.thread, work);
+		if (mark.kind == GM_MARK_TASK)
+			read_task(model, steps, &mark);
 	}
 }
 

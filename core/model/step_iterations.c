@@ -108,7 +108,8 @@ void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_
 }
 
 /* What is known of the iterator of a loop that an event stands in. */
-static void take_turn(struct gm_steps *steps, const struct known_loop *known, struct followed *loop)
+static void take_turn(
+        struct gm_steps *steps, const struct known_loop *known, struct followed *loop, bool last)
 {
 	for (size_t i = 0; i < steps->turn_count; i++) {
 		const struct turn turn = steps->turns[i];
@@ -119,7 +120,8 @@ static void take_turn(struct gm_steps *steps, const struct known_loop *known, st
 		loop->turned = loop->told && !(tells && turn.position == loop->position);
 		loop->told = tells;
 		loop->position = turn.position;
-		steps->turns[i] = steps->turns[--steps->turn_count];
+		if (last)
+			steps->turns[i] = steps->turns[--steps->turn_count];
 		return;
 	}
 }
@@ -133,7 +135,7 @@ static bool reserve(struct gm_steps *steps, struct step_thread *thread)
 }
 
 bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
-        const struct summary *summary, const struct gm_step_event *event, bool made)
+        const struct summary *summary, const struct gm_step_event *event, bool made, bool last)
 {
 	/* Without a native stack two allocations of one call cannot be told from two calls. */
 	uint64_t site = (uint64_t)event->python_stack << 32 | event->native_stack;
@@ -142,14 +144,14 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		return false;
 	steps->settled = true;
 	bool began = false;
-	for (uint32_t i = 0; i < summary->count; i++) {
+	for (uint32_t i = gm_steps_first_loop(thread, summary); i < summary->count; i++) {
 		const struct standing *standing = &summary->standing[i];
 		struct followed *loop = &thread->followed.items[standing->known];
 		if (loop->fed == thread->fed)
 			continue; /* a function that calls itself: its outermost frame was taken */
 		loop->inside = before && loop->fed == before;
 		loop->fed = thread->fed;
-		take_turn(steps, &steps->known.items[standing->known], loop);
+		take_turn(steps, &steps->known.items[standing->known], loop, last);
 		/* what happens at a loop's head is within the generator that it asks, which goes on */
 		began |= pass(steps, loop, standing, event->python_stack, site, made, began) &&
 		         !standing->at_head;

@@ -19,7 +19,7 @@
  *      is one step.
  *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the outermost function.
  *
- * Threads are looked at one by one. The steps are those of the one that does most: the optimizer before backward, that
+ * Threads are looked at one by one, and the tasks of a thread where several are in one loop at once. The steps are those of the one that does most: the optimizer before backward, that
  * before modules, then the more iterations.
  */
 #include <stdlib.h>
@@ -92,11 +92,12 @@ static bool sight_init(
 	bool fits = sight->ignored && sight->chosen;
 	const struct summary *summary;
 	for (uint32_t stack = 0; fits && (summary = next_stack(sight, &stack));) {
-		fits = add_context(sight, summary->standing, summary->count,
+		uint32_t first = gm_steps_first_loop(thread, summary);
+		fits = add_context(sight, summary->standing + first, summary->count - first,
 		        summary->landmarks & GM_STEP_WORK);
-		for (uint32_t i = 0; fits && summary->marked && i <= summary->count; i++)
+		for (uint32_t i = first; fits && summary->marked && i <= summary->count; i++)
 			if (summary->marked[i] & GM_STEP_WORK)
-				fits = add_context(sight, summary->standing, i,
+				fits = add_context(sight, summary->standing + first, i - first,
 				        summary->marked[i] & GM_STEP_WORK);
 	}
 	for (size_t i = 0; i < sight->contexts.count; i++)
@@ -379,6 +380,7 @@ static void plan_thread(struct sight *sight, struct gm_step_plan *plan)
 	const unsigned trains = GM_LANDMARK_BACKWARD | GM_LANDMARK_OPTIMIZER;
 	plan->thread = sight->thread->id;
 	plan->outermost = sight->thread->outermost;
+	plan->task = sight->thread->task;
 	plan->work = choose_work(sight);
 	if (plan->work & trains && !go_round(sight)) {
 		memset(sight->chosen, 0, sight->steps->known.count);
@@ -401,6 +403,14 @@ static void plan_thread(struct sight *sight, struct gm_step_plan *plan)
 	}
 }
 
+static bool is_planned(const struct gm_step_plan *plan, const struct known_loop *known)
+{
+	for (uint32_t i = 0; i < plan->loop_count; i++)
+		if (plan->loops[i].code == known->code && plan->loops[i].loop == known->loop)
+			return true;
+	return false;
+}
+
 static uint32_t count_steps(const struct sight *sight, const struct gm_step_plan *plan)
 {
 	uint32_t count = plan->rule == GM_STEPS_UPDATES ? sight->thread->windows : 0;
@@ -418,25 +428,87 @@ static int weight(const struct gm_step_plan *plan)
 	                                            : 1;
 }
 
+/* The plan of a thread or a task, and how many steps that has. */
+static struct gm_step_plan plan_of(
+        const struct gm_steps *steps, const struct step_thread *thread, uint32_t *ret_count)
+{
+	struct sight sight;
+	struct gm_step_plan plan = {.modules = steps->modules};
+	*ret_count = 0;
+	if (sight_init(&sight, steps, thread)) {
+		plan_thread(&sight, &plan);
+		*ret_count = count_steps(&sight, &plan);
+	}
+	sight_deinit(&sight);
+	return plan;
+}
+
+static bool is_better(const struct gm_step_plan *plan, uint32_t count,
+        const struct gm_step_plan *best, uint32_t best_count)
+{
+	return weight(plan) > weight(best) || (weight(plan) == weight(best) && count > best_count);
+}
+
+/* Do several tasks of a thread stand in one loop at once? */
+static bool are_tasks_apart(const struct step_thread *thread)
+{
+	for (size_t i = 0; i < thread->followed.count; i++)
+		if (thread->followed.items[i].shared)
+			return true;
+	return false;
+}
+
+/* Where a thread's tasks take turns in one loop, the steps are those of the task that does most. False: they do not, or it is
+ * no loop of steps. */
+static bool plan_tasks(const struct gm_steps *steps, const struct step_thread *thread,
+        struct gm_step_plan *plan, uint32_t *count)
+{
+	struct gm_step_plan best = {0};
+	uint32_t best_count = 0, others = 0;
+	if (thread->task || !are_tasks_apart(thread))
+		return false;
+	for (size_t i = 0; i < steps->threads.count; i++) {
+		const struct step_thread *task = &steps->threads.items[i];
+		uint32_t steps_of_task;
+		if (!task->task || task->id != thread->id)
+			continue;
+		const struct gm_step_plan one = plan_of(steps, task, &steps_of_task);
+		bool shared = false;
+		for (uint32_t j = 0; one.loop_count && j < steps->known.count; j++)
+			shared |= is_planned(&one, &steps->known.items[j]) &&
+			          j < thread->followed.count && thread->followed.items[j].shared;
+		if (!shared)
+			continue;
+		others += weight(&one) > 2;
+		if (is_better(&one, steps_of_task, &best, best_count)) {
+			best = one;
+			best_count = steps_of_task;
+		}
+	}
+	if (!best.loop_count)
+		return false;
+	best.other_tasks = others - (weight(&best) > 2);
+	*plan = best;
+	*count = best_count;
+	return true;
+}
+
 void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan)
 {
 	struct gm_step_plan best = {.modules = steps->modules};
 	uint32_t best_count = 0, others = 0;
 	for (size_t i = 0; i < steps->threads.count; i++) {
-		struct sight sight;
-		struct gm_step_plan plan = {.modules = steps->modules};
+		const struct step_thread *thread = &steps->threads.items[i];
 		uint32_t count = 0;
-		if (sight_init(&sight, steps, &steps->threads.items[i])) {
-			plan_thread(&sight, &plan);
-			count = count_steps(&sight, &plan);
-		}
-		sight_deinit(&sight);
+		if (thread->task)
+			continue;
+		struct gm_step_plan plan = plan_of(steps, thread, &count);
 		/* without work only the first thread's loops are thought to be the program's */
 		if (plan.rule == GM_STEPS_OUTERMOST && i)
 			continue;
+		plan_tasks(steps, thread, &plan, &count);
 		others += weight(&plan) > 2;
-		if (weight(&plan) > weight(&best) ||
-		        (weight(&plan) == weight(&best) && count > best_count)) {
+		if (is_better(&plan, count, &best, best_count)) {
 			best = plan;
 			best_count = count;
 		}
@@ -463,10 +535,15 @@ bool gm_steps_plan_at(
 			best = i;
 	}
 	const struct step_thread *thread = NULL;
+	bool apart = false;
+	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
+		const struct followed *followed = gm_steps_followed(&steps->threads.items[i], best);
+		apart |= followed && followed->shared;
+	}
 	for (size_t i = 0; best != UINT32_MAX && i < steps->threads.count; i++) {
 		const struct step_thread *one = &steps->threads.items[i];
 		const struct followed *followed = gm_steps_followed(one, best);
-		if (followed && followed->passes &&
+		if (followed && followed->passes && (one->task != 0) == apart &&
 		        (!thread || followed->passes > gm_steps_followed(thread, best)->passes))
 			thread = one;
 	}
@@ -478,6 +555,7 @@ bool gm_steps_plan_at(
 	        .modules = steps->modules,
 	        .thread = thread->id,
 	        .outermost = thread->outermost,
+	        .task = thread->task,
 	        .loops = {{known->code, known->loop, known->line, !followed->thick}},
 	        .loop_count = 1};
 	return true;
@@ -491,6 +569,7 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 	const struct step_thread *thread = NULL;
 	for (size_t i = 0; i < steps->threads.count && !thread; i++)
 		if (steps->threads.items[i].id == plan->thread &&
+		        steps->threads.items[i].task == plan->task &&
 		        (plan->thread || steps->threads.items[i].outermost == plan->outermost))
 			thread = &steps->threads.items[i];
 	if (!thread || !sight_init(&sight, steps, thread)) {
@@ -530,7 +609,7 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 bool gm_step_plans_are_equal(const struct gm_step_plan *a, const struct gm_step_plan *b)
 {
 	if (a->rule != b->rule || a->work != b->work || a->modules != b->modules ||
-	        a->thread != b->thread || a->outermost != b->outermost ||
+	        a->thread != b->thread || a->outermost != b->outermost || a->task != b->task ||
 	        a->loop_count != b->loop_count || a->unit != b->unit ||
 	        a->unit_called != b->unit_called)
 		return false;

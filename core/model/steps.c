@@ -27,6 +27,7 @@ void gm_steps_destroy(struct gm_steps *steps)
 		gm_array_deinit(&thread->seen);
 	}
 	gm_array_deinit(&steps->threads);
+	gm_array_deinit(&steps->running);
 	gm_array_deinit(&steps->iterations);
 	gm_steps_free_summaries(steps);
 	free(steps);
@@ -40,7 +41,7 @@ void gm_steps_fix(struct gm_steps *steps, const struct gm_step_plan *plan)
 
 static bool is_of(const struct step_thread *thread, uint64_t id, uint32_t outermost)
 {
-	return thread->id == id && (id || thread->outermost == outermost);
+	return thread->task == 0 && thread->id == id && (id || thread->outermost == outermost);
 }
 
 /* The thread with such an outermost frame, which waits in backward(); NULL: there is none, or several. */
@@ -50,7 +51,7 @@ static struct step_thread *waiting_thread(
 	struct step_thread *found = NULL;
 	*ret_count = 0;
 	for (size_t i = 0; i < steps->threads.count; i++) {
-		if (steps->threads.items[i].outermost != outermost)
+		if (steps->threads.items[i].outermost != outermost || steps->threads.items[i].task)
 			continue;
 		found = &steps->threads.items[i];
 		++*ret_count;
@@ -80,7 +81,14 @@ static struct step_thread *thread_of(
 
 static bool is_the_plan_s(const struct gm_steps *steps, const struct step_thread *thread)
 {
-	return is_of(thread, steps->plan.thread, steps->plan.outermost);
+	return steps->plan.task ? thread->task == steps->plan.task
+	                        : is_of(thread, steps->plan.thread, steps->plan.outermost);
+}
+
+/* The thread is the plan's, and runs another of its tasks. */
+static bool is_beside(const struct gm_steps *steps, const struct step_thread *thread)
+{
+	return steps->plan.task && thread->id == steps->plan.thread;
 }
 
 /* Gradients are made, and later consumed: how often that was. */
@@ -156,6 +164,34 @@ static void see_in_all(struct gm_steps *steps, const struct summary *summary, ui
 	}
 }
 
+/* The task that the event is of, where its thread runs one: it has loops of its own. False: no memory. */
+static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
+        const struct summary *summary, bool made, struct step_thread **thread)
+{
+	const struct running *running = gm_steps_running(steps, event->thread);
+	bool wanted = !steps->fixed || (running && running->task == steps->plan.task);
+	struct step_thread *task = running && wanted ? gm_steps_task_of(steps, (*thread)->id,
+	                                                       running, summary->outermost)
+	                                             : NULL;
+	/* the array of threads may have grown */
+	*thread = &steps->threads.items[steps->near];
+	if (!task)
+		return true;
+	if (!see(steps, task, event->python_stack) ||
+	        (task->pending &&
+	                !place_marks(steps, task, &steps->summaries.items[event->python_stack])))
+		return false;
+	task->landmarks |= summary->landmarks;
+	count_windows(task, summary->landmarks);
+	gm_steps_share_loops(*thread, task, summary);
+	if (!gm_steps_feed_loops(steps, task, summary, event, made, false))
+		return false;
+	task->latest_stack = event->python_stack;
+	if (steps->fixed)
+		*thread = task;
+	return true;
+}
+
 /* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not followed). NULL: it
  * tells nothing. */
 static const struct summary *feed(
@@ -197,9 +233,12 @@ static const struct summary *feed(
 	steps->near = (size_t)(thread - steps->threads.items);
 	steps->modules |= summary->phase == GM_PHASE_FORWARD;
 	steps->landmarks |= summary->landmarks;
+	if (steps->running.count && !feed_task(steps, event, summary, made, ret_thread))
+		return NULL;
+	thread = &steps->threads.items[steps->near];
 	thread->landmarks |= summary->landmarks;
 	count_windows(thread, summary->landmarks);
-	if (!gm_steps_feed_loops(steps, thread, summary, event, made))
+	if (!gm_steps_feed_loops(steps, thread, summary, event, made, true))
 		return NULL;
 	thread->latest = ++steps->fed;
 	thread->latest_stack = stack;
@@ -237,7 +276,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 	if (thread && (is_the_plan_s(steps, thread) || !steps->plan.rule)) {
 		gm_steps_count(steps, thread, summary);
 		gm_steps_set_phase(steps, summary);
-	} else if (steps->entered) {
+	} else if (steps->entered && !(thread && is_beside(steps, thread))) {
 		gm_steps_set_thread_phase(steps, summary);
 	} else {
 		gm_steps_set_phase(steps, summary);
@@ -247,16 +286,18 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 
 void gm_steps_mark(struct gm_steps *steps, uint64_t id, unsigned work)
 {
+	const struct running *running = gm_steps_running(steps, id);
 	for (size_t i = 0; i < steps->threads.count; i++) {
 		struct step_thread *thread = &steps->threads.items[i];
-		if (thread->id != id)
+		if (thread->id != id ||
+		        (thread->task && !(running && running->task == thread->task)))
 			continue;
 		thread->pending |= work;
 		thread->landmarks |= work;
 		count_windows(thread, work);
 		if (is_the_plan_s(steps, thread))
 			gm_steps_count_mark(steps, work);
-		if (id)
+		if (id && !steps->running.count)
 			return;
 	}
 }

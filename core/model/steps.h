@@ -10,6 +10,9 @@
  * steps, and by which rule (step_plan.c has the rules). The second reading (gm_steps_fix, gm_steps_feed) numbers the
  * iterations of these loops alone. Iterations over which gradients add up are one step: gm_steps_of_iterations().
  *
+ * Coroutines take turns in a thread: where several of them are in one loop at once, the iterations of each are followed
+ * by themselves, and the steps are those of one, as with threads (step_tasks.c).
+ *
  * An iteration begins when control, in the frame that has the loop, is found further up than before, unless a loop
  * within explains that. A thin loop, whose allocations all come from one instruction (`for _ in range(3): y = f(x)`),
  * shows no control going up: there the same allocation coming again begins one. Where the recorder saw the loop's
@@ -84,7 +87,9 @@ struct gm_step_plan {
 	/* The thread whose steps they are: its kernel id (0: not recorded) and the code of its outermost frame. */
 	uint64_t thread;
 	uint32_t outermost;
+	uint32_t task;   /* of those that take turns in the thread; 0: they are not told apart */
 	uint32_t others; /* threads that have steps of their own, which are not counted */
+	uint32_t other_tasks;                            /* of the same thread, that have too */
 	struct gm_step_loop loops[GM_STEP_LOOPS_CHOSEN]; /* none is within another */
 	uint32_t loop_count;
 	uint32_t unit;    /* GM_STEPS_UPDATES: the code of the innermost function around the work */
@@ -155,6 +160,8 @@ uint32_t gm_steps_loop_of_iteration(const struct gm_steps *steps, uint32_t itera
 /* From that event on this loop is in another iteration, as its iterator tells; or (GM_LOG_NO_POSITION) no iterator
  * tells any more, and the stacks have to. */
 void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position);
+/* The thread runs this task from here on (0: none): its coroutine's frame has `depth` frames around it. */
+void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint32_t depth);
 /* A thread did some work (enum gm_landmark) that need not have had an event. */
 void gm_steps_mark(struct gm_steps *steps, uint64_t thread, unsigned work);
 

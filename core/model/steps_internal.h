@@ -40,12 +40,17 @@ struct followed {
 	uint32_t thin_passes;    /* the same and by repeated allocations */
 	uint32_t named_passes;   /* these, and the first after each iteration of a loop around it */
 	uint32_t alloc_lasti;    /* of the first allocation within, plus 1 */
+	uint32_t latest_task;    /* of the thread's, the one that was in it last; 0: none */
+	bool shared;             /* one was in it, another came, and the first came back */
 	GM_ARRAY(uint64_t) seen; /* allocation sites of this iteration, while thin */
 };
 
+/* A thread, or one of the tasks that take turns in it. */
 struct step_thread {
 	uint64_t id; /* 0: not recorded */
 	uint32_t outermost;
+	uint32_t task;   /* 0: it is the thread, with all its tasks */
+	uint32_t depth;  /* of the task's own frames; loops further out are not its own */
 	uint64_t fed;    /* its events that told something */
 	uint64_t latest; /* when, among all threads' */
 	uint32_t latest_stack;
@@ -101,6 +106,12 @@ struct turn {
 	uint64_t position;
 };
 
+/* What a thread runs now. */
+struct running {
+	uint64_t thread;
+	uint32_t task, depth;
+};
+
 struct iteration {
 	uint8_t loop; /* of the plan's */
 	bool follows; /* on another of its loop, which was not left between */
@@ -118,6 +129,7 @@ struct gm_steps {
 	GM_ARRAY(struct known_loop) known;
 	GM_ARRAY(struct summary) summaries; /* by stack id */
 	GM_ARRAY(struct step_thread) threads;
+	GM_ARRAY(struct running) running;
 	size_t near; /* the thread of the last event */
 	struct turn turns[GM_STEP_TURNS_MAX];
 	size_t turn_count;
@@ -147,9 +159,28 @@ struct gm_steps {
 struct summary *gm_steps_summary(struct gm_steps *steps, uint32_t stack); /* NULL: no memory */
 void gm_steps_free_summaries(struct gm_steps *steps);
 
-/* step_iterations.c: an event of a thread, in each loop that its stack stands in. False: no memory. */
+/* step_tasks.c: what the thread runs; NULL: no task that is known. */
+const struct running *gm_steps_running(const struct gm_steps *steps, uint64_t thread);
+/* The task of a thread, made where it is new. NULL: there are too many, or no memory. */
+struct step_thread *gm_steps_task_of(
+        struct gm_steps *steps, uint64_t thread, const struct running *running, uint32_t outermost);
+/* Which of the thread's loops several tasks are in at once. To be called before the task's own loops are fed. */
+void gm_steps_share_loops(
+        struct step_thread *thread, const struct step_thread *task, const struct summary *summary);
+/* The first of a stack's loops that is the thread's (a task's: its own). */
+static inline uint32_t gm_steps_first_loop(
+        const struct step_thread *thread, const struct summary *summary)
+{
+	uint32_t i = 0;
+	while (thread->depth && i < summary->count && summary->standing[i].depth < thread->depth)
+		i++;
+	return i;
+}
+
+/* step_iterations.c: an event of a thread, in each loop that its stack stands in. False: no memory. `last`: nobody else
+ * is fed with it. */
 bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
-        const struct summary *summary, const struct gm_step_event *event, bool made);
+        const struct summary *summary, const struct gm_step_event *event, bool made, bool last);
 static inline struct followed *gm_steps_followed(const struct step_thread *thread, uint32_t known)
 {
 	return known < thread->followed.count ? &thread->followed.items[known] : NULL;

@@ -62,6 +62,12 @@ static void put_head(const struct gm_steps_answer *answer, const char *what, FIL
 	if (plan->others && !are_marked(model))
 		gm_put(out, "%u more thread%s train%s: their steps are not counted.\n",
 		        plan->others, gm_text_s(plan->others), plan->others == 1 ? "s" : "");
+	if (plan->other_tasks && !are_marked(model))
+		gm_put(out,
+		        "%u more task%s take%s turns in the same loop: their steps are not "
+		        "counted.\n",
+		        plan->other_tasks, gm_text_s(plan->other_tasks),
+		        plan->other_tasks == 1 ? "s" : "");
 }
 
 /* What the steps are iterations around: "a module's call, backward and the optimizer" */
@@ -270,6 +276,7 @@ static void put_how(json_t *value, const struct gm_model *model)
 	json_object_set_new(value, "reason", json_string(text ? text : ""));
 	json_object_set_new(value, "iterations", json_integer(gm_model_iteration_count(model)));
 	json_object_set_new(value, "other_training_threads", json_integer(plan->others));
+	json_object_set_new(value, "other_training_tasks", json_integer(plan->other_tasks));
 	free(text);
 }
 

@@ -201,6 +201,9 @@ void gm_spool_replay_mark(
 	uint64_t size = gm_get_varint(&in);
 	if (!thread || in.bad || size > (uint64_t)(in.end - in.at) || size >= NAME_MAX_SIZE)
 		return;
+	/* The same position of another task's iterator is news. */
+	if (mark.kind == GM_MARK_TASK)
+		replay->loop_count = 0;
 	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. But where an optimizer
 	 * steps a training step ends, whether it allocates or not. */
 	size_t count = thread->marks.count;

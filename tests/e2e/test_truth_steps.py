@@ -14,8 +14,8 @@ sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import judge_step_loops  # noqa: E402
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "run_step_loops.py"
-# Nothing in a snapshot tells two threads in the same code apart.
-UNKNOWABLE = {("two_threads", "steps", "snapshot"), ("two_threads", "leaks", "snapshot")}
+# Nothing in a snapshot tells two threads or tasks in the same code apart.
+UNKNOWABLE = {(shape, question, "snapshot") for shape in ("two_threads", "tasks") for question in ("steps", "leaks")}
 
 
 def judged(gpumem, folder, first, count):

@@ -1,7 +1,8 @@
 """judge_step_loops.py GPUMEM OUT: compares what gpumem tells of the programs that run_step_loops.py has run with what they know themselves.
 
 Of each the recording and PyTorch's snapshot are asked. `steps` is right where their number is, and each allocation within one
-has its number, and each outside of all has none (with two threads at once: where their number is that of one of them).
+has its number, and each outside of all has none (with two threads at once: where their number is that of one of them; with
+tasks that take turns, where all this is so of the one that has most, but for what is outside of its steps).
 `leaks` is right where something piles up and a line that does is named, and no other line is; or nothing does and no line is.
 """
 
@@ -18,26 +19,40 @@ def ask(gpumem, *arguments):
     return run.stdout
 
 
+def steps_of(steps, thread, allocations):
+    """Of each allocation its step in that thread or task; None: it has none."""
+    expected = [None] * allocations
+    for number, step in enumerate((step for step in steps if step["thread"] == thread), 1):
+        for first, end in step["ranges"]:
+            expected[first:end] = [number] * (end - first)
+    return expected
+
+
 def judge_steps(gpumem, path, truth):
     """None: right; else what is wrong."""
-    threads = collections.Counter(step["thread"] for step in truth["steps"])
+    at_once = truth["shape"] in ("two_threads", "tasks")
+    steps = [{**step, "thread": at_once and step["thread"]} for step in truth["steps"]]
+    threads = collections.Counter(step["thread"] for step in steps)
     told = json.loads(ask(gpumem, "info", path, "--json"))["steps"]
-    if told not in threads.values():
+    if told not in threads.values() or (truth["shape"] == "tasks" and told != max(threads.values())):
         return f"{told} steps for {sorted(threads.values())}"
-    if len(threads) > 1:
+    if truth["shape"] == "two_threads":
         return None
-    expected = [None] * truth["allocations"]
-    for number, step in enumerate(truth["steps"], 1):
-        expected[step["from"] : step["to"]] = [number] * (step["to"] - step["from"])
     events = [json.loads(line) for line in ask(gpumem, "events", path, "--json").splitlines()]
     found = [one["step"] for one in events if one["action"] == "alloc" and one["device_type"] == "cuda"]
     unsure = slice(truth["unsure"]["from"], truth["unsure"]["to"])
-    expected[unsure] = found[unsure]
-    for number, pair in enumerate(zip(found, expected)):
-        if pair[0] != pair[1]:
-            wrong = sum(a != b for a, b in zip(found, expected))
-            return f"{wrong} of {len(expected)} allocations: #{number} is in step {pair[0]} instead of {pair[1]}"
-    return None
+    why = None
+    # of several tasks it is one, and what the others do belongs where that one is
+    for thread in threads:
+        expected = steps_of(steps, thread, truth["allocations"])
+        expected[unsure] = found[unsure]
+        compared = [n for n, step in enumerate(expected) if not thread or step]
+        wrong = [n for n in compared if found[n] != expected[n]]
+        if not wrong and threads[thread] == told:
+            return None
+        if wrong:
+            why = f"{len(wrong)} of {len(compared)} allocations: #{wrong[0]} is in step {found[wrong[0]]} instead of {expected[wrong[0]]}"
+    return why
 
 
 def judge_leaks(gpumem, path, truth):

@@ -41,7 +41,7 @@ bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, siz
 		*at = 0;
 		for (size_t i = 0; i < count && i < 32; i++)
 			at += sprintf(at, "%02x", ((const uint8_t *)bytes)[i]);
-	} else if (id < IDS_MAX) {
+	} else if (id && id < IDS_MAX) { /* gaps and marks have none */
 		if (!records[kind])
 			records[kind] = calloc(IDS_MAX, sizeof(struct record));
 		struct record *record = &records[kind][id];

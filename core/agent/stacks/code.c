@@ -429,6 +429,7 @@ static struct gm_stack_code *make(struct gm_stacks_thread *thread, uint64_t code
 	made->address = code;
 	made->print = print;
 	made->flags = (uint32_t)number_field(code, layout->code_flags);
+	made->is_coroutine = gm_task_is_coroutine(made->flags);
 	made->stack_size = (uint32_t)number_field(code, layout->code_stacksize);
 	made->kind = kind_of(code);
 	if (layout->code_locals_names != GM_NO_FIELD)

@@ -145,8 +145,9 @@ struct gm_stack_code {
 	uint32_t frame_size;      /* bytes on the data stack, 0 before 3.11 */
 	uint32_t local_count;
 	uint32_t stack_size;
-	uint32_t flags;      /* co_flags */
-	uint8_t kind;        /* enum gm_code_kind */
+	uint32_t flags; /* co_flags */
+	uint8_t kind;   /* enum gm_code_kind */
+	bool is_coroutine;
 	uint16_t loop_count; /* passes.c */
 	struct gm_code_loop *loops;
 	struct gm_stack_code *older; /* of the same slot */
@@ -256,6 +257,13 @@ struct gm_stacks_thread {
 	uint64_t forward; /* forward.c: hash of what was said last; 0: nothing */
 
 	struct gm_tensor_note tensor; /* agent/tensors.c */
+
+	/* tasks.c */
+	uint32_t
+	        task_index; /* in `python`, of the outermost coroutine; UINT32_MAX: there is none */
+	uint32_t task_depth; /* as it was told */
+	uint64_t task_frame; /* its frame, as it was told; 0: none */
+	bool task_turned;    /* since the loops were looked at */
 
 	size_t scratch_used; /* of `record`: decoding.h */
 	/* a slot is a line of the cache */
@@ -447,6 +455,21 @@ void gm_passes_open(struct gm_stacks_thread *thread, uint32_t index, uint32_t of
 void gm_passes_take(struct gm_stacks_thread *thread);
 void gm_passes_clear(void);
 uint32_t gm_borrow_take(struct gm_stacks_thread *thread);
+/* tasks.c */
+bool gm_task_is_coroutine(uint32_t flags); /* co_flags */
+void gm_tasks_clear(void);
+/* From here on the thread's events are of another task: that of the coroutine's frame, which has `depth` frames around it; 0: of none. */
+void gm_tasks_turn(struct gm_stacks_thread *thread, uint64_t frame, uint32_t depth);
+
+/* To which task does `python` belong, when it was taken? */
+static inline void gm_tasks_take(struct gm_stacks_thread *thread)
+{
+	const uint32_t at = thread->task_index;
+	const uint64_t frame = at < thread->python_count ? thread->python[at].frame : 0;
+
+	if (GM_UNLIKELY(frame != thread->task_frame || (frame && at != thread->task_depth)))
+		gm_tasks_turn(thread, frame, at);
+}
 enum { GM_WAITERS_MAX = 64 };
 /* waiter.c: of several threads (by their numbers) the one that waits for this one; GM_WAITERS_MAX: not known. */
 size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count);

@@ -176,13 +176,14 @@ static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 	                                                       : UINT64_MAX;
 }
 
-static void see_loop(const struct gm_open_loop *open)
+/* `again`: several tasks stand in it by turns, and another one did last. */
+static void see_loop(const struct gm_open_loop *open, bool again)
 {
 	struct gm_code_loop *loop = open->loop;
 	uint64_t position = position_of(loop, open->slot);
 	uint8_t bytes[32], *at = bytes;
 
-	if (atomic_load_explicit(&loop->position, memory_order_relaxed) == position)
+	if (atomic_load_explicit(&loop->position, memory_order_relaxed) == position && !again)
 		return;
 	atomic_store_explicit(&loop->position, position, memory_order_relaxed);
 	at = gm_write_varint(at, open->code);
@@ -202,5 +203,6 @@ void gm_passes_take(struct gm_stacks_thread *thread)
 	if (outermost != thread->python[0].entry->id)
 		return;
 	for (uint32_t i = 0; i < thread->loop_count && i < LOOPS_AT_ONCE; i++)
-		see_loop(&thread->loops[i]);
+		see_loop(&thread->loops[i], thread->task_turned);
+	thread->task_turned = false;
 }

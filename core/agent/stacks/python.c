@@ -199,6 +199,8 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 	uint32_t stack = base ? thread->python[base - 1].stack : 0;
 
 	drop_loops(thread, base);
+	if (thread->task_index >= base)
+		thread->task_index = UINT32_MAX;
 	thread->python_count = 0; /* where it ends early */
 	for (uint32_t i = count; i-- > 0;) {
 		const struct gm_python_raw *raw = &thread->raw[i];
@@ -229,6 +231,8 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 		thread->python_index[raw->frame >> 3 & (GM_PYTHON_INDEX - 1)] = (uint16_t)index;
 		if (GM_UNLIKELY(entry->loop_count))
 			gm_passes_open(thread, index, offset);
+		if (GM_UNLIKELY(entry->is_coroutine) && thread->task_index == UINT32_MAX)
+			thread->task_index = index;
 	}
 	thread->python_count = base + count;
 	return stack;

@@ -24,7 +24,7 @@ static void forget_thread(struct gm_stacks_thread *thread)
 	thread->stack_end = thread->stack_start = thread->task_place = 0;
 	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
 	thread->python_count = thread->native_count = 0;
-	thread->forward = 0;
+	thread->forward = thread->task_frame = 0;
 	memset(thread->lent, 0, sizeof(thread->lent));
 	thread->epoch++;
 }
@@ -85,7 +85,7 @@ struct gm_stacks_thread *gm_stacks_thread(void)
 		memset(thread->codes_seen, 0, sizeof(thread->codes_seen));
 		memset(thread->children_seen, 0, sizeof(thread->children_seen));
 		thread->python_count = thread->native_count = 0;
-		thread->forward = 0;
+		thread->forward = thread->task_frame = 0;
 		memset(thread->lent, 0, sizeof(thread->lent));
 	}
 	return thread;
@@ -145,6 +145,7 @@ bool gm_stacks_start(const struct gm_stacks_options *options)
 		gm_codes_clear();
 		gm_row_slots_clear();
 		gm_passes_clear();
+		gm_tasks_clear();
 		gm_stacks_clear(gm_stacks_arena.bytes, gm_stacks_arena.size);
 		atomic_store(&gm_stacks_arena.used, 0);
 	}
@@ -201,8 +202,10 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 			if (GM_UNLIKELY(!thread->has_frames) &&
 			        (ret->python = gm_borrow_take(thread)))
 				ret->flags |= GM_STACKS_BORROWED;
-			if (ret->python)
+			if (ret->python) {
+				gm_tasks_take(thread);
 				gm_passes_take(thread);
+			}
 			if (GM_UNLIKELY(gm_forward_is_on()))
 				gm_forward_take(thread);
 		} else if (!gm_stacks_python.refused) {
@@ -211,4 +214,16 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 	}
 	if (gm_stacks_options.native)
 		ret->native = gm_native_take(thread, at, ret->python);
+}
+
+void gm_stacks_see_task(void)
+{
+	struct gm_stacks_thread *thread = ready ? gm_stacks_current : NULL;
+	uint64_t state;
+
+	if (thread && thread->task_frame && gm_stacks_options.python &&
+	        thread->generation == gm_stacks_generation &&
+	        __atomic_load_n(&gm_stacks_python.on, __ATOMIC_ACQUIRE) &&
+	        gm_python_take(thread, &state))
+		gm_tasks_take(thread);
 }

@@ -9,6 +9,7 @@
  *   code.c      code objects by number
  *   dying.c     the frame that is being torn down
  *   passes.c    how far a loop of the program has come
+ *   tasks.c     which of the coroutines that take turns in a thread
  *   borrow.c    the stack of the thread that waits in backward()
  *   waiter.c    which of several that is
  *   forward.c   where the forward pass made the node whose backward runs
@@ -55,6 +56,9 @@ bool gm_stacks_start(const struct gm_stacks_options *options);
  * is a free, so what is being torn down is of interest. Writes what is new with gm_agent_put().
  */
 void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_stacks *ret);
+
+/* Says which task this thread runs, where its events have told of one before. Between gm_agent_enter() and gm_agent_leave(). */
+void gm_stacks_see_task(void);
 
 /* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can be seen; it
  * is noticed without, but later. Any thread, any time. */

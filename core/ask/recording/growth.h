@@ -4,8 +4,8 @@
  *
  * A line *piles up* where blocks that it allocates in iterations all over the run are all still there at its end. It
  * *joins* where it replaces its block by one that is the old one and another together: of two blocks that follow one
- * another the second is larger, and by exactly the size of a block that was made in between and is alive. A block that
- * grows since the inputs do is no such sum.
+ * another the second is larger, and by exactly the size of a block that was made in between and is alive; where the operator is
+ * known to concatenate, this may be of another precision. A block that grows since the inputs do is no such sum.
  *
  * Gradients and optimizer state come with the parameters: of each size there are only as many as there are parameters of
  * that size, however late some of them are trained.

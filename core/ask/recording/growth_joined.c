@@ -1,7 +1,9 @@
 /* Lines whose one block grows: history = torch.cat([history, x]). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ask/recording/growth.h"
+#include "ask/recording/operator.h"
 
 enum {
 	TAILS_MAX = 8,         /* blocks of one line that may grow side by side */
@@ -30,32 +32,103 @@ static bool is_of_training(enum gm_phase phase)
 	return phase == GM_PHASE_BACKWARD || phase == GM_PHASE_OPTIMIZER;
 }
 
-/* Is `block` the one of before and one more, which was made in between? */
-static bool joins(const struct gm_model *model, uint32_t before, uint32_t block)
+/* What the operator that made a block does, where the native stack tells it. */
+enum kind_of_operator { UNKNOWN, CONCATENATES, MAKES_ROOM, DOES_NOT_JOIN };
+
+static enum kind_of_operator operator_kind(const struct gm_model *model, uint32_t native)
 {
+	static const char *const concatenating[] = {"cat", "concat", "concatenate", "stack",
+	        "hstack", "vstack", "dstack", "row_stack", "column_stack", "pad",
+	        "constant_pad_nd"};
+	/* a program may fill what it has made, by the old one and the new */
+	static const char *const making[] = {
+	        "empty", "new_empty", "empty_strided", "zeros", "new_zeros", "resize_"};
+	char name[GM_OPERATOR_MAX];
+	if (!native || !gm_operator_of(gm_model_log(model), native, name))
+		return UNKNOWN;
+	for (size_t i = 0; i < sizeof(concatenating) / sizeof(concatenating[0]); i++)
+		if (strcmp(name, concatenating[i]) == 0)
+			return CONCATENATES;
+	for (size_t i = 0; i < sizeof(making) / sizeof(making[0]); i++)
+		if (strcmp(name, making[i]) == 0)
+			return MAKES_ROOM;
+	return DOES_NOT_JOIN;
+}
+
+/* Do two stacks differ in more than their innermost frame? */
+static bool is_called_elsewhere(const struct gm_model *model, uint32_t a, uint32_t b)
+{
+	size_t counts[2];
+	const uint32_t *left = gm_log_python_stack(gm_model_log(model), a, &counts[0]),
+	               *right = gm_log_python_stack(gm_model_log(model), b, &counts[1]);
+	return a != b && (counts[0] != counts[1] || counts[0] == 0 ||
+	                         memcmp(left + 1, right + 1, (counts[0] - 1) * sizeof(*left)) != 0);
+}
+
+/* What one line makes in two calls of its function is of the same kind, and no part of one another. */
+static bool is_of_another_call(
+        struct gm_growth *growth, const struct gm_share *share, uint32_t event)
+{
+	uint32_t stack, native;
+	uint64_t site;
+	gm_model_stacks(growth->model, event, &stack, &native);
+	return gm_growth_site(growth, stack, &site) && site == share->site &&
+	       is_called_elsewhere(growth->model, stack, share->stack);
+}
+
+/* Was the block before released where the new one was made? Then this is its variable's new value. */
+static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, uint32_t before)
+{
+	uint32_t stack, native, end = gm_model_block(growth->model, before)->free_requested;
+	uint64_t site;
+	if (end == GM_NO_EVENT)
+		return false;
+	gm_model_stacks(growth->model, end, &stack, &native);
+	return gm_growth_site(growth, stack, &site) && site == share->site;
+}
+
+/* torch.cat() of two precisions makes a block of the wider: `size` bytes of it came from so many of the other. */
+static bool is_converted(uint64_t from, uint64_t size)
+{
+	return from == size / 2 || from == size / 4 || from == size * 2 || from == size * 4;
+}
+
+/* Is the share's block the one of before and one more, which was made in between? */
+static bool joins(struct gm_growth *growth, uint32_t before, const struct gm_share *share)
+{
+	const struct gm_model *model = growth->model;
 	const struct gm_block *old = gm_model_block(model, before),
-	                      *new = gm_model_block(model, block);
+	                      *new = gm_model_block(model, share->block);
 	if (!old->requested || new->requested <= old->requested || gm_block_end(old) < new->alloc)
 		return false;
+	uint32_t stack, native;
+	gm_model_stacks(model, new->alloc, &stack, &native);
+	enum kind_of_operator kind = operator_kind(model, native);
+	if (kind == DOES_NOT_JOIN)
+		return false;
+	bool converts = kind == CONCATENATES && is_replaced(growth, share, before);
 	uint64_t more = new->requested - old->requested;
 	uint32_t left = BETWEEN_MAX;
-	for (uint32_t i = block; i-- > before + 1 && left > 0; left--) {
+	for (uint32_t i = share->block; i-- > before + 1 && left > 0; left--) {
 		const struct gm_block *one = gm_model_block(model, i);
-		if (one->requested == more && one->device == new->device &&
+		bool fits =
+		        one->requested == more || (converts && is_converted(one->requested, more));
+		if (fits && one->device == new->device &&
 		        one->alloc != GM_NO_EVENT &&gm_block_end(one) > new->alloc &&
-		        !is_of_training(gm_model_phase(model, one->alloc)))
+		        !is_of_training(gm_model_phase(model, one->alloc)) &&
+		        !is_of_another_call(growth, share, one->alloc))
 			return true;
 	}
 	return false;
 }
 
 /* Goes on with one of the tails, or begins another. */
-static void put(const struct gm_model *model, struct tail *tails, size_t *count,
-        const struct gm_share *share)
+static void put(
+        struct gm_growth *growth, struct tail *tails, size_t *count, const struct gm_share *share)
 {
 	for (size_t i = *count; i-- > 0;) {
 		struct tail *tail = &tails[i];
-		if (!joins(model, tail->block, share->block))
+		if (!joins(growth, tail->block, share))
 			continue;
 		tail->links += tail->last != share->iteration;
 		tail->first = tail->first ? tail->first : share->iteration;
@@ -65,7 +138,7 @@ static void put(const struct gm_model *model, struct tail *tails, size_t *count,
 	}
 	const struct tail fresh = {.block = share->block,
 	        .oldest = share->block,
-	        .size = gm_model_block(model, share->block)->size};
+	        .size = gm_model_block(growth->model, share->block)->size};
 	if (*count == TAILS_MAX) {
 		for (size_t i = 1; i < TAILS_MAX; i++)
 			tails[i - 1] = tails[i];
@@ -116,7 +189,7 @@ struct gm_error *gm_growth_find_joined(struct gm_growth *growth, const struct gm
 		struct tail tails[TAILS_MAX];
 		size_t tail_count = 0;
 		for (next = i; next < count && shares[next].site == shares[i].site; next++)
-			put(growth->model, tails, &tail_count, &shares[next]);
+			put(growth, tails, &tail_count, &shares[next]);
 		for (size_t j = 0; j < tail_count && !error; j++) {
 			const struct gm_block *last = gm_model_block(growth->model, tails[j].block);
 			if (!gm_level_spreads(

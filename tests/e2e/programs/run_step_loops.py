@@ -2,6 +2,7 @@
 off this one (importing PyTorch is what takes long), and leaves in OUT of each its source, PyTorch's snapshot (SEED.pickle) and
 the truth (SEED.json)."""
 
+import asyncio
 import importlib
 import json
 import os
@@ -16,8 +17,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import step_loops  # noqa: E402
 
 
+def strand():
+    """The thread; where it runs a task of asyncio's, that."""
+    try:
+        return f"{threading.get_ident()} {asyncio.current_task().get_name()}"
+    except RuntimeError:  # no loop runs
+        return str(threading.get_ident())
+
+
 class Truth:
-    """The steps by the numbers of their allocations: those from `from` on, before `to`."""
+    """The steps by the numbers of their allocations: those from `from` on, before `to`. A task that waits within one is out of it
+    for so long."""
 
     def __init__(self):
         self.steps, self.open, self.unsure = [], {}, {"from": 0, "to": 0}
@@ -27,16 +37,22 @@ class Truth:
         return torch.cuda.memory_stats().get("allocation.all.allocated", 0)
 
     def begin(self):
-        self.open[threading.get_ident()] = self.allocations()
+        self.open[strand()] = []
+        self.enter()
+
+    def enter(self):
+        self.open[strand()].append([self.allocations(), None])
+
+    def leave(self):
+        self.open[strand()][-1][1] = self.allocations()
 
     def work(self):
         """Where no loop is seen, a step may as well be told from here on."""
-        thread = threading.get_ident()
-        self.unsure = {"from": self.open[thread], "to": self.allocations()}
+        self.unsure = {"from": self.open[strand()][0][0], "to": self.allocations()}
 
     def end(self):
-        thread = threading.get_ident()
-        self.steps.append({"thread": thread, "from": self.open.pop(thread), "to": self.allocations()})
+        self.leave()
+        self.steps.append({"thread": strand(), "ranges": self.open.pop(strand())})
 
     def hold(self):
         """What was kept is still there."""

@@ -291,6 +291,30 @@ class Maker:
                            *indent([*self.load(), *self.step(), "truth.end()", "await asyncio.sleep(0)"], 2), "", ""]  # fmt: skip
         return ["asyncio.run(work(truth, model, optimizer))"], False
 
+    def make_created_tasks(self):
+        """Each step is a task of its own, one after another."""
+        count = self.chance.randint(4, 7)
+        self.functions += ["async def handle(truth, model, optimizer, index):", *indent(["truth.begin()", *self.load(), *self.step(deep=False)]),
+                           "    truth.end()", "", "", "async def work(truth, model, optimizer):", f"    for index in range({count}):",
+                           "        await asyncio.create_task(handle(truth, model, optimizer, index))", "", ""]  # fmt: skip
+        return ["asyncio.run(work(truth, model, optimizer))"], False
+
+    def make_tasks(self):
+        """Tasks that take turns: they run one coroutine, and wait anywhere in a step."""
+        turn = ["truth.leave()", "await asyncio.sleep(0)", "truth.enter()"]
+        parts = [self.load(), self.forward(), ["loss.backward()"], self.update()]
+        body = [line for part in parts for line in [*(turn if self.odds(0.4) else []), *part]]
+        lines = ["truth.begin()", *body, "truth.end()", "await asyncio.sleep(0)"]
+        make = ["model = Model().cuda()", f"optimizer = {self.optimizer().format('model.parameters()')}"]
+        lines = [*make, f"{self.pick('for index in range(count):', 'while (count := count - 1) >= 0:')}", *indent(lines)]
+        if self.odds(0.4):  # a coroutine that a task's own awaits
+            self.functions += ["async def train(truth, count):", *indent(lines), "", ""]
+            lines = ["await train(truth, count)"]
+        counts = [self.chance.randint(4, 8) for _ in range(self.pick(2, 2, 3))]
+        both = f"asyncio.gather({', '.join(f'work(truth, {count})' for count in counts)})"
+        self.functions += ["async def work(truth, count):", *indent(lines), "", "", "async def both(truth):", f"    await {both}", "", ""]
+        return ["asyncio.run(both(truth))"], False
+
     def make_attempts(self):
         before, loop, piles = self.loop(self.chance.randint(6, 9))
         self.functions += ["def train(truth, model, optimizer, fails):", *indent([*before, *loop, "if fails:", "    raise RuntimeError('again')"]),
@@ -368,7 +392,7 @@ class Maker:
 
     SHAPES = [
         ("loop", make_loop, 5), ("epochs", make_epochs, 6), ("accumulation", make_accumulation, 3), ("phases", make_phases, 2),
-        ("thread", make_thread, 2), ("two_threads", make_two_threads, 1), ("task", make_task, 1), ("attempts", make_attempts, 2),
+        ("thread", make_thread, 2), ("two_threads", make_two_threads, 1), ("task", make_task, 1), ("created_tasks", make_created_tasks, 1), ("tasks", make_tasks, 2), ("attempts", make_attempts, 2),
         ("calls", make_calls, 3), ("once", make_once, 2), ("adversaries", make_adversaries, 1), ("closure", make_closure, 1),
         ("inference", make_inference, 2), ("without_modules", make_without_modules, 1), ("by_hand", make_by_hand, 1),
     ]  # fmt: skip
