@@ -11,6 +11,7 @@
 #include "ask/recording/operator.h"
 #include "ask/recording/place.h"
 #include "ask/recording/tree.h"
+#include "ask/recording/where.h"
 #include "ask/who_holds.h"
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -38,6 +39,22 @@ static int compare_live(const void *a, const void *b, void *context)
 	if (left->size != right->size)
 		return left->size > right->size ? -1 : 1;
 	return left->alloc < right->alloc ? -1 : left->alloc > right->alloc;
+}
+
+static int compare_age(const void *a, const void *b, void *context)
+{
+	const struct gm_block *left = gm_model_block(context, *(const uint32_t *)a);
+	const struct gm_block *right = gm_model_block(context, *(const uint32_t *)b);
+	/* a block from before the recording has no event, and comes first */
+	uint32_t x = left->alloc + 1, y = right->alloc + 1;
+	return x != y ? (x < y ? -1 : 1) : compare_live(a, b, context);
+}
+
+static int compare_address(const void *a, const void *b, void *context)
+{
+	const struct gm_block *left = gm_model_block(context, *(const uint32_t *)a);
+	const struct gm_block *right = gm_model_block(context, *(const uint32_t *)b);
+	return left->address < right->address ? -1 : left->address > right->address;
 }
 
 static int compare_groups(const void *a, const void *b)
@@ -323,19 +340,38 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 	return NULL;
 }
 
-static struct gm_error *collect(struct gm_blocks *blocks)
+/* Whether the condition holds of a block; counts those of which it cannot be told. */
+static bool is_wanted(struct gm_blocks *blocks, const struct gm_condition *where, size_t index)
+{
+	const struct gm_where_block subject = {blocks->model, blocks->categories, (uint32_t)index};
+	enum gm_truth holds = where ? gm_condition_holds(where, gm_where_judge, &subject) : GM_TRUE;
+	uint64_t size = gm_model_block(blocks->model, index)->size;
+	if (holds == GM_UNKNOWN) {
+		blocks->unknown_bytes += size;
+		blocks->unknown_count++;
+	} else if (holds == GM_TRUE) {
+		blocks->matched += size;
+	}
+	return holds == GM_TRUE;
+}
+
+static struct gm_error *collect(struct gm_blocks *blocks, const struct gm_blocks_options *options)
 {
 	GM_ARRAY(uint32_t) live = {0};
+	blocks->filtered = options->where;
 	uint64_t sum = 0;
 	for (size_t i = 0; i < gm_model_block_count(blocks->model); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, i);
 		if (block->device != blocks->device || !gm_block_live_after(block, blocks->event))
 			continue;
+		sum += block->size;
+		blocks->total_count++;
+		if (!is_wanted(blocks, options->where, i))
+			continue;
 		if (!gm_array_push(&live, (uint32_t)i)) {
 			gm_array_deinit(&live);
 			return &gm_error_no_memory;
 		}
-		sum += block->size;
 		blocks->by_phase[gm_model_phase(blocks->model, block->alloc)] += block->size;
 		blocks->by_category[gm_categories_of(blocks->categories, i)] += block->size;
 	}
@@ -351,8 +387,15 @@ static struct gm_error *collect(struct gm_blocks *blocks)
 		blocks->unattributed = event.allocated - sum;
 		blocks->allocated = event.allocated;
 	}
+	if (options->where) {
+		blocks->unknown_bytes += blocks->unattributed;
+		blocks->unattributed = 0;
+	}
 	if (live.count)
-		qsort_r(live.items, live.count, sizeof(*live.items), compare_live,
+		qsort_r(live.items, live.count, sizeof(*live.items),
+		        options->order == GM_OLDEST_FIRST ? compare_age
+		        : options->order == GM_BY_ADDRESS ? compare_address
+		                                          : compare_live,
 		        (void *)blocks->model);
 	return NULL;
 }
@@ -404,6 +447,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	        .device = device,
 	        .event = GM_NO_EVENT,
 	        .by = options->by,
+	        .top = options->top,
 	};
 	if (blocks.device == SIZE_MAX) {
 		*ret_blocks = blocks;
@@ -414,7 +458,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	                                  : (uint32_t)count - 1;
 	struct gm_error *error = NULL;
 	if (blocks.event != GM_NO_EVENT)
-		error = collect(&blocks);
+		error = collect(&blocks, options);
 	bool everywhere = options->descend_everywhere;
 	if (!error && (options->descend || everywhere) && options->by == GM_BY_LINE)
 		error = gm_driven_find(model, blocks.live, blocks.live_count,

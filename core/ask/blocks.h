@@ -18,15 +18,26 @@ enum gm_group_by {
 	GM_BY_SHAPE,    /* of live tensors: of a process or a core alone */
 };
 
+enum gm_blocks_order {
+	GM_BIGGEST_FIRST,
+	GM_OLDEST_FIRST,
+	GM_BY_ADDRESS,
+};
+
+struct gm_condition; /* ask/condition.h */
+
 struct gm_blocks_options {
 	enum gm_group_by by;
 	bool at_peak;
 	/* By line, and where each block is told: below lines that a library works under, by the library's lines (driven.h) */
 	bool descend;
-	bool descend_everywhere; /* not only below lines that hold much */
-	bool tree;               /* the call tree too (tree.h) */
-	bool has_device;         /* else the main one */
-	uint64_t device;         /* the CUDA device's index */
+	bool descend_everywhere;          /* not only below lines that hold much */
+	bool tree;                        /* the call tree too (tree.h) */
+	bool has_device;                  /* else the main one */
+	uint64_t device;                  /* the CUDA device's index */
+	const struct gm_condition *where; /* NULL: all blocks */
+	enum gm_blocks_order order;
+	uint64_t top; /* how many blocks or groups are shown, 0: all; sums are of all */
 	bool has_event;
 	uint64_t event; /* after this one; without has_event and at_peak: after the last */
 };
@@ -47,11 +58,19 @@ struct gm_blocks {
 	size_t device;  /* of the model; SIZE_MAX: no events at all */
 	uint32_t event; /* GM_NO_EVENT: none */
 	uint64_t allocated;
-	uint32_t *live; /* indices of blocks, biggest first; owned */
+	/* With a condition: of the live blocks those of which it holds. Groups and sums are of these alone; `allocated` is not. */
+	bool filtered;
+	uint64_t matched; /* bytes */
+	size_t total_count;
+	uint64_t unknown_bytes; /* of which the recording does not have what the condition needs */
+	size_t unknown_count;
+	size_t top;     /* as in the options */
+	uint32_t *live; /* indices of blocks, in the order asked for; owned */
 	size_t live_count;
 	struct gm_block_note
 	        *notes; /* one per live block, by gm_ask_blocks_annotate(); NULL: none; owned */
-	struct gm_group *groups; /* biggest first; their bytes add up to allocated; owned */
+	struct gm_group
+	        *groups; /* biggest first; their bytes add up to allocated, or to matched; owned */
 	size_t group_count;
 	enum gm_group_by by;
 	struct gm_tree *tree;     /* with `tree` asked for, else NULL; owned */

@@ -1,7 +1,10 @@
 #include "base/size.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *gm_text_size(uint64_t bytes, char buffer[GM_SIZE_TEXT])
 {
@@ -30,4 +33,30 @@ const char *gm_text_grouped(uint64_t number, char buffer[GM_SIZE_GROUPED])
 	}
 	*at = '\0';
 	return buffer;
+}
+
+struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "KMGT";
+	char *end = NULL;
+	bool digit = text[0] >= '0' && text[0] <= '9';
+	double value = digit ? strtod(text, &end) : 0;
+	if (!digit || text[1] == 'x')
+		return gm_error_create(
+		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
+	while (*end == ' ')
+		end++;
+	const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	for (int i = 0; unit && i <= unit - units; i++)
+		value *= 1024;
+	const char *rest = unit ? end + 1 : end;
+	bool known = !*rest ||
+	             (unit && (strcmp(rest, "iB") == 0 || strcmp(rest, "B") == 0 ||
+	                              strcmp(rest, "ib") == 0)) ||
+	             strcmp(rest, "B") == 0;
+	if (!known || value >= (double)(UINT64_C(1) << 50))
+		return gm_error_create(
+		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
+	*ret_bytes = (uint64_t)value;
+	return NULL;
 }

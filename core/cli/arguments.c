@@ -184,32 +184,6 @@ struct gm_error *gm_parse_number(
 	return NULL;
 }
 
-struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes)
-{
-	static const char units[] = "KMGT";
-	char *end = NULL;
-	bool digit = text[0] >= '0' && text[0] <= '9';
-	double value = digit ? strtod(text, &end) : 0;
-	if (!digit || text[1] == 'x')
-		return gm_error_create(
-		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
-	while (*end == ' ')
-		end++;
-	const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-	for (int i = 0; unit && i <= unit - units; i++)
-		value *= 1024;
-	const char *rest = unit ? end + 1 : end;
-	bool known = !*rest ||
-	             (unit && (strcmp(rest, "iB") == 0 || strcmp(rest, "B") == 0 ||
-	                              strcmp(rest, "ib") == 0)) ||
-	             strcmp(rest, "B") == 0;
-	if (!known || value >= (double)(UINT64_C(1) << 50))
-		return gm_error_create(
-		        GM_USAGE, "'%s' is not a size: write it like 64MiB or 4096", text);
-	*ret_bytes = (uint64_t)value;
-	return NULL;
-}
-
 struct gm_error *gm_arguments_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others)
 {

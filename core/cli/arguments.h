@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/size.h"
 #include "cli/command.h"
 
 enum { GM_ARGUMENTS_MAX = 4096 }; /* a file for each rank of a large job */
@@ -41,9 +42,6 @@ struct gm_error *gm_arguments_parse(const struct gm_command *command, int argc, 
 /* A whole number, decimal or 0x hexadecimal, in [least, most]. */
 struct gm_error *gm_parse_number(
         const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
-
-/* Bytes: "64MiB", "1.5 GiB", "4096"; powers of 1024. */
-struct gm_error *gm_parse_bytes(const char *text, uint64_t *ret_bytes);
 
 /*
  * FILE, the first positional argument of a question about a log: in a shell it must be there, in

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ask/blocks.h"
+#include "ask/condition.h"
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/arguments.h"
@@ -14,6 +15,7 @@
 struct options {
 	struct gm_context *context;
 	struct gm_blocks_options blocks;
+	struct gm_condition *where; /* owned; NULL: none */
 	bool history, explain;
 	const char *since; /* a file; NULL: none */
 	uint64_t address;
@@ -27,7 +29,10 @@ enum {
 	KEY_DEVICE,
 	KEY_EXPLAIN,
 	KEY_SINCE,
-	KEY_TREE
+	KEY_TREE,
+	KEY_WHERE,
+	KEY_SORT,
+	KEY_TOP
 };
 
 extern const struct gm_command gm_command_blocks;
@@ -44,12 +49,32 @@ static const struct argp_option option_table[] = {
                 "the calls that led to the allocations, with the bytes below each call", 0},
         {"since", KEY_SINCE, "FILE", 0,
                 "with --by: the changes since the answer that `--by WHAT --json` wrote to FILE", 0},
+        {"where", KEY_WHERE, "CONDITION", 0,
+                "only the blocks of which this holds, such as 'category=gradient and size>1MiB'",
+                0},
+        {"sort", KEY_SORT, "ORDER", 0, "size (biggest first), age (oldest first) or address", 0},
+        {"top", KEY_TOP, "N", 0, "only the first N blocks or groups", 0},
         {"explain", KEY_EXPLAIN, NULL, 0, "each block's category, and the reason for it", 0},
         {"device", KEY_DEVICE, "N", 0, "this CUDA device, instead of the first one with events", 0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
 };
+
+static struct gm_error *parse_order(const char *text, enum gm_blocks_order *ret_order)
+{
+	static const char *const orders[] = {[GM_BIGGEST_FIRST] = "size",
+	        [GM_OLDEST_FIRST] = "age",
+	        [GM_BY_ADDRESS] = "address"};
+	for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+		if (strcmp(text, orders[i]) == 0) {
+			*ret_order = (enum gm_blocks_order)i;
+			return NULL;
+		}
+	}
+	return gm_error_create(
+	        GM_USAGE, "--sort %s: not an order: choose size, age or address", text);
+}
 
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
@@ -73,6 +98,15 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	case KEY_TREE:
 		options->blocks.tree = true;
 		return NULL;
+	case KEY_WHERE:
+		gm_condition_destroy(options->where);
+		options->where = NULL;
+		return gm_error_prefix(gm_condition_parse(argument, &options->where), "--where");
+	case KEY_SORT:
+		return parse_order(argument, &options->blocks.order);
+	case KEY_TOP:
+		return gm_error_prefix(
+		        gm_parse_number(argument, 1, UINT32_MAX, &options->blocks.top), "--top");
 	case KEY_EXPLAIN:
 		options->explain = true;
 		return NULL;
@@ -109,10 +143,12 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 {
 	enum gm_group_by by = options->blocks.by;
 	if (options->blocks.has_event || options->blocks.at_peak || options->history ||
-	        options->explain || options->blocks.tree)
+	        options->explain || options->blocks.tree || options->where ||
+	        options->blocks.order != GM_BIGGEST_FIRST || options->blocks.top)
 		return gm_error_create(GM_TARGET,
-		        "blocks: --at, --at-peak, --history, --explain and --tree need "
-		        "a recording: leave them out, or record the program");
+		        "blocks: --at, --at-peak, --history, --explain, --tree, --where, --sort "
+		        "and "
+		        "--top need a recording: leave them out, or record the program");
 	if (by == GM_BY_LABEL)
 		return gm_error_create(GM_TARGET,
 		        "blocks: --by label: only PyTorch's snapshots have labels "
@@ -144,6 +180,11 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 	return error;
 }
 
+static void destroy_where(struct gm_condition **where)
+{
+	gm_condition_destroy(*where);
+}
+
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -151,8 +192,13 @@ static struct gm_error *run(
 	struct options options = {.context = context, .blocks.descend = true};
 	struct gm_error *error = gm_arguments_parse(&gm_command_blocks, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
+	_cleanup_(destroy_where) struct gm_condition *where = options.where;
+	options.blocks.where = where;
 	if (error || arguments.help)
 		return error;
+	if (options.history && (where || options.blocks.top || options.blocks.order))
+		return gm_error_create(GM_USAGE,
+		        "blocks: --history excludes --where, --sort and --top: leave them out");
 	if (options.explain && options.blocks.by != GM_BY_NONE)
 		return gm_error_create(GM_USAGE, "blocks: --explain and --by exclude each other: a "
 		                                 "reason belongs to one block: choose one");
@@ -211,23 +257,35 @@ const struct gm_command gm_command_blocks = {
         .name = "blocks",
         .summary =
                 "the allocated blocks at an event, biggest first; the blocks that used an address",
-        .usage = "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
-                 "[--by=WHAT [--since=FILE] | --tree] [--explain] [--json]\n"
-                 "Shows the blocks that were allocated after an event; the default is the end of "
-                 "the recording.\n"
-                 "For a process or a core dump: the blocks that are allocated now, described by "
-                 "the live tensors.\n"
-                 "--by groups them; the sums add up to the allocated bytes. By module: a recording "
-                 "has the classes\n"
-                 "of the modules that were called. With its process or core in addition, modules "
-                 "that keep blocks\n"
-                 "are shown by their paths (layers.3.mlp).\n"
-                 "\n"
-                 " Example: gpumem blocks run.gpumem --at-peak --by line\n"
-                 " Example: gpumem blocks run.gpumem --at-peak --explain\n"
-                 " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
-                 " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
-                 " Example: gpumem blocks --pid 4711 --by shape --since before.json",
+        .usage =
+                "[FILE | --pid PID | --core CORE] [--at=EVENT | --at-peak | --history=ADDRESS] "
+                "[--by=WHAT [--since=FILE] | --tree] [--where=CONDITION] [--sort=ORDER] [--top=N] "
+                "[--explain] [--json]\n"
+                "Shows the blocks that were allocated after an event; the default is the end of "
+                "the recording.\n"
+                "For a process or a core dump: the blocks that are allocated now, described by "
+                "the live tensors.\n"
+                "--by groups them; the sums add up to the allocated bytes. By module: a recording "
+                "has the classes\n"
+                "of the modules that were called. With its process or core in addition, modules "
+                "that keep blocks\n"
+                "are shown by their paths (layers.3.mlp).\n"
+                "\n"
+                "A CONDITION compares facts (size, requested, step, stream, address, category, "
+                "phase, dtype,\n"
+                "shape, line, function, operator, node, label) by = != < <= > >= and ~ (contains), "
+                "and combines\n"
+                "them by and, or, not and parentheses. A line is FILE or FILE:LINE, of any frame "
+                "of the stack. In a\n"
+                "shape * is any size, ... any number of sizes.\n"
+                "\n"
+                " Example: gpumem blocks run.gpumem --at-peak --by line\n"
+                " Example: gpumem blocks run.gpumem --where 'dtype=float16 and shape=[..., "
+                "50257]'\n"
+                " Example: gpumem blocks run.gpumem --at-peak --explain\n"
+                " Example: gpumem blocks run.gpumem --at-peak --by module --pid 4711\n"
+                " Example: gpumem blocks --pid 4711 --by shape --json >before.json\n"
+                " Example: gpumem blocks --pid 4711 --by shape --since before.json",
         .shell = true,
         .gdb = true,
         .run = run,

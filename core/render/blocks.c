@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/put.h"
 #include "holders/holders.h"
 #include "render/answers.h"
@@ -68,11 +69,17 @@ void gm_put_blocks_head(const struct gm_blocks *blocks, const char *what, FILE *
 	const struct gm_model_device *device = gm_model_device(blocks->model, blocks->device);
 	char name[GM_SIZE_TEXT], size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
 	uint32_t step = gm_model_step(blocks->model, blocks->event);
-	gm_put(out, "%s: %s %s (%s bytes) in %zu block%s after event %u",
-	        gm_text_device(device->type, device->index, name),
-	        gm_text_size(blocks->allocated, size), what,
-	        gm_text_grouped(blocks->allocated, exact), blocks->live_count,
-	        gm_text_s(blocks->live_count), blocks->event);
+	uint64_t bytes = blocks->filtered ? blocks->matched : blocks->allocated;
+	gm_put(out, "%s: %s", gm_text_device(device->type, device->index, name),
+	        gm_text_size(bytes, size));
+	if (blocks->filtered)
+		gm_put(out, " of %s", gm_text_size(blocks->allocated, size));
+	gm_put(out, " %s (%s bytes) in %zu", what, gm_text_grouped(bytes, exact),
+	        blocks->live_count);
+	if (blocks->filtered)
+		gm_put(out, " of %zu", blocks->total_count);
+	size_t count = blocks->filtered ? blocks->total_count : blocks->live_count;
+	gm_put(out, " block%s after event %u", gm_text_s(count), blocks->event);
 	if (step)
 		gm_put(out, ", in step %u", step);
 	gm_put(out, " (%s)\n", gm_phase_name(gm_model_phase(blocks->model, blocks->event)));
@@ -145,6 +152,27 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 		        space, note);
 }
 
+static size_t shown(const struct gm_blocks *blocks, size_t count)
+{
+	return blocks->top && blocks->top < count ? blocks->top : count;
+}
+
+/* What is not in the list, and why. */
+static void put_rest(const struct gm_blocks *blocks, size_t first, FILE *out)
+{
+	char size[GM_SIZE_TEXT];
+	uint64_t bytes = 0;
+	for (size_t i = first; i < blocks->live_count; i++)
+		bytes += gm_model_block(blocks->model, blocks->live[i])->size;
+	size_t more = blocks->live_count - first;
+	if (more)
+		gm_put(out, "... %zu more block%s, %s\n", more, gm_text_s(more),
+		        gm_text_size(bytes, size));
+	if (blocks->unknown_bytes)
+		gm_put(out, "%s more: the recording does not have what the condition asks for\n",
+		        gm_text_size(blocks->unknown_bytes, size));
+}
+
 struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
 {
@@ -155,9 +183,12 @@ struct gm_error *gm_render_blocks_text(
 	gm_put_blocks_head(blocks, "allocated", out);
 	if (blocks->tree)
 		return gm_render_tree(blocks->tree, style, out);
-	if (groups)
-		return gm_render_groups(
-		        blocks->groups, blocks->group_count, gm_groups_head(blocks), style, out);
+	if (groups) {
+		gm_try(gm_render_groups(blocks->groups, shown(blocks, blocks->group_count),
+		        gm_groups_head(blocks), style, out));
+		put_rest(blocks, blocks->live_count, out);
+		return NULL;
+	}
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at", "label"};
 	static const char *const heads_tensor[] = {
@@ -168,7 +199,7 @@ struct gm_error *gm_render_blocks_text(
 	        tensors ? heads_tensor : heads, tensors  ? labels ? "rlrrllll" : "rlrrlll"
 	                                        : labels ? "rlrrlll"
 	                                                 : "rlrrll");
-	for (size_t i = 0; i < blocks->live_count; i++) {
+	for (size_t i = 0; i < shown(blocks, blocks->live_count); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		char note[160] = "";
 		if (blocks->notes)
@@ -179,6 +210,7 @@ struct gm_error *gm_render_blocks_text(
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
+	put_rest(blocks, shown(blocks, blocks->live_count), out);
 	if (blocks->unattributed)
 		gm_put(out,
 		        "%" PRIu64 " bytes more were allocated before the record began: unknown\n",
@@ -197,7 +229,7 @@ struct gm_error *gm_render_blocks_explained(
 	}
 	gm_put_blocks_head(blocks, "allocated", out);
 	struct gm_table *table = gm_table_create(heads, "rrrlll");
-	for (size_t i = 0; i < blocks->live_count; i++) {
+	for (size_t i = 0; i < shown(blocks, blocks->live_count); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		bool known = block->alloc != GM_NO_EVENT;
 		uint32_t step = known ? gm_model_step(blocks->model, block->alloc) : 0;
@@ -222,7 +254,10 @@ struct gm_error *gm_render_blocks_explained(
 		else
 			gm_table_cell(table, "%s", reason);
 	}
-	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
+	if (!gm_table_finish(table, style, out))
+		return &gm_error_no_memory;
+	put_rest(blocks, shown(blocks, blocks->live_count), out);
+	return NULL;
 }
 
 static json_t *block_json(
@@ -295,7 +330,14 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 	        any ? json_integer(gm_model_device(blocks->model, blocks->device)->index)
 	            : json_null());
 	json_object_set_new(value, "allocated", json_integer((json_int_t)blocks->allocated));
-	json_object_set_new(value, "groups", gm_json_groups(blocks->groups, blocks->group_count));
+	if (blocks->filtered)
+		json_object_set_new(value, "where",
+		        json_pack("{s:I, s:I, s:I, s:I}", "bytes", (json_int_t)blocks->matched,
+		                "blocks", (json_int_t)blocks->live_count, "unknown_bytes",
+		                (json_int_t)blocks->unknown_bytes, "unknown_blocks",
+		                (json_int_t)blocks->unknown_count));
+	json_object_set_new(value, "groups",
+	        gm_json_groups(blocks->groups, shown(blocks, blocks->group_count)));
 	if (blocks->tree)
 		json_object_set_new(value, "tree", gm_json_tree(blocks->tree));
 	json_object_set_new(value, "by_category", category_sums(blocks));
@@ -308,7 +350,7 @@ json_t *gm_json_blocks(const struct gm_blocks *blocks, bool list)
 		        phases, "unknown", json_integer((json_int_t)blocks->unattributed));
 	json_object_set_new(value, "by_phase", phases);
 	json_t *all = list ? json_array() : NULL;
-	for (size_t i = 0; list && i < blocks->live_count; i++) {
+	for (size_t i = 0; list && i < shown(blocks, blocks->live_count); i++) {
 		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
 		json_t *one = block_json(blocks->model, blocks->driven, block);
 		put_category(one, blocks, blocks->live[i]);

@@ -4,6 +4,7 @@ import bisect
 import collections
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,98 @@ def test_what_operators_make_is_told_with_dtype_shape_and_strides(run_gpumem, tm
         strides = event["strides"] or contiguous(event["shape"])
         assert same_places(tensor["shape"], strides, tensor["strides"]), (tensor, event)
     assert told > 0.9 * len(made)
+
+
+NUMBERS = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def random_clause(choose, blocks):
+    """(text, what it is of a block: True, False, None where it is not known)."""
+    block = choose.choice(blocks)
+    fact = choose.choice(["size", "requested", "step", "category", "phase", "dtype", "shape"])
+    if fact in ("size", "requested", "step"):
+        sign = choose.choice(list(NUMBERS))
+        value = block[fact] or 0
+        return f"{fact}{sign}{value}", lambda one: NUMBERS[sign](one[fact] or 0, value)
+    equal = choose.random() < 0.7
+    sign = "=" if equal else "!="
+    if fact != "shape":
+        value = block.get(fact) or "float32"
+        return f"{fact} {sign} '{value}'", lambda one: None if fact not in one else (one[fact] == value) == equal
+    shape = block.get("shape", [3])
+    pattern = [choose.choice([size, None]) for size in shape]
+    text = ", ".join("*" if size is None else str(size) for size in pattern)
+
+    def fits(one):
+        if "shape" not in one:
+            return None
+        same = len(one["shape"]) == len(pattern) and all(
+            wanted in (None, size) for size, wanted in zip(one["shape"], pattern, strict=True)
+        )
+        return same == equal
+
+    return f"shape{sign}[{text}]", fits
+
+
+def random_condition(choose, blocks, depth=2):
+    if depth == 0 or choose.random() < 0.3:
+        return random_clause(choose, blocks)
+    if choose.random() < 0.2:
+        text, of = random_condition(choose, blocks, depth - 1)
+        return f"not ({text})", lambda one: None if of(one) is None else not of(one)
+    (left, of_left), (right, of_right) = (random_condition(choose, blocks, depth - 1) for _ in range(2))
+    word = choose.choice(["and", "or"])
+    decides = word == "or"
+
+    def of(one):
+        values = of_left(one), of_right(one)
+        return decides if decides in values else None if None in values else not decides
+
+    return f"({left}) {word} ({right})", of
+
+
+def test_where_selects_the_blocks_of_which_a_condition_holds(run_gpumem, tmp_path):
+    log = tmp_path / "run.gpumem"
+    program = PROGRAMS / "tensor_shapes.py"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "5", tmp_path / "made.json").check()
+    everything = run_gpumem("blocks", log, "--at-peak", "--json").check().json()
+    blocks = everything["blocks"]
+    assert len(blocks) > 20
+    choose, selected = random.Random(5), 0
+    for _ in range(60):
+        text, of = random_condition(choose, blocks)
+        answer = run_gpumem("blocks", log, "--at-peak", "--json", "--where", text).check().json()
+        wanted = {block["address"] for block in blocks if of(block) is True}
+        unknown = [block for block in blocks if of(block) is None]
+        assert {block["address"] for block in answer["blocks"]} == wanted, text
+        assert answer["allocated"] == everything["allocated"]
+        assert answer["where"]["bytes"] == sum(block["size"] for block in answer["blocks"]) == sum(
+            group["bytes"] for group in answer["groups"]
+        ), text
+        assert answer["where"]["unknown_blocks"] == len(unknown), text
+        selected += len(wanted)
+    assert selected > 100
+
+
+def test_blocks_are_sorted_and_cut_as_asked(run_gpumem, tmp_path):
+    log = tmp_path / "run.gpumem"
+    program = PROGRAMS / "tensor_shapes.py"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "6", tmp_path / "made.json").check()
+
+    def blocks(*options):
+        return run_gpumem("blocks", log, "--at-peak", "--json", *options).check().json()["blocks"]
+
+    everything = blocks()
+    assert blocks("--sort", "age") == sorted(everything, key=lambda block: block["allocated"])
+    assert blocks("--sort", "address") == sorted(everything, key=lambda block: int(block["address"], 16))
+    assert blocks("--top", "3") == everything[:3]
+    cut = run_gpumem("blocks", log, "--at-peak", "--top", "3").check().out
+    assert f"... {len(everything) - 3} more blocks, " in cut
+    assert len(cut.splitlines()) == 6

@@ -1,0 +1,468 @@
+#include "ask/condition.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/size.h"
+#include "model/categories.h"
+#include "model/steps.h"
+#include "torch/dtypes.h"
+
+enum { LENGTH_MAX = 4096, DEPTH_MAX = 64 };
+
+static const char *const names[GM_FACT_COUNT] = {
+        [GM_FACT_SIZE] = "size",
+        [GM_FACT_REQUESTED] = "requested",
+        [GM_FACT_STEP] = "step",
+        [GM_FACT_STREAM] = "stream",
+        [GM_FACT_ADDRESS] = "address",
+        [GM_FACT_CATEGORY] = "category",
+        [GM_FACT_PHASE] = "phase",
+        [GM_FACT_DTYPE] = "dtype",
+        [GM_FACT_FUNCTION] = "function",
+        [GM_FACT_OPERATOR] = "operator",
+        [GM_FACT_NODE] = "node",
+        [GM_FACT_LABEL] = "label",
+        [GM_FACT_LINE] = "line",
+        [GM_FACT_SHAPE] = "shape",
+};
+
+const char *gm_fact_name(enum gm_fact fact)
+{
+	return names[fact];
+}
+
+enum kind { CLAUSE, NOT, AND, OR };
+
+/* Of NOT only the left one is used. Nodes refer to earlier ones. */
+struct node {
+	enum kind kind;
+	size_t left, right;
+	struct gm_clause clause;
+};
+
+struct gm_condition {
+	GM_ARRAY(struct node) nodes;
+	size_t root;
+};
+
+struct parser {
+	const char *text, *at;
+	struct gm_condition *condition;
+	unsigned depth;
+};
+
+void gm_condition_destroy(struct gm_condition *condition)
+{
+	if (!condition)
+		return;
+	for (size_t i = 0; i < condition->nodes.count; i++)
+		free(condition->nodes.items[i].clause.text);
+	gm_array_deinit(&condition->nodes);
+	free(condition);
+}
+
+/* ---- words --------------------------------------------------------------------------------------------------------- */
+
+static struct gm_error *wrong(const struct parser *parser, const char *at, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+static struct gm_error *wrong(const struct parser *parser, const char *at, const char *format, ...)
+{
+	_cleanup_free_ char *why = NULL;
+	va_list arguments;
+	va_start(arguments, format);
+	if (vasprintf(&why, format, arguments) < 0)
+		why = NULL;
+	va_end(arguments);
+	if (!why)
+		return &gm_error_no_memory;
+	return gm_error_create(
+	        GM_USAGE, "'%s', column %td: %s", parser->text, at - parser->text + 1, why);
+}
+
+static void skip_space(struct parser *parser)
+{
+	while (isspace((unsigned char)*parser->at))
+		parser->at++;
+}
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Takes the word where it stands next. */
+static bool take_word(struct parser *parser, const char *word)
+{
+	skip_space(parser);
+	size_t length = strlen(word);
+	if (strncmp(parser->at, word, length) != 0 || is_word(parser->at[length]))
+		return false;
+	parser->at += length;
+	return true;
+}
+
+static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
+{
+	skip_space(parser);
+	size_t length = 0;
+	while (is_word(parser->at[length]))
+		length++;
+	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
+		if (strlen(names[fact]) == length &&
+		        strncmp(names[fact], parser->at, length) == 0) {
+			parser->at += length;
+			*ret_fact = (enum gm_fact)fact;
+			return NULL;
+		}
+	}
+	char all[256] = "";
+	for (int fact = 0; fact < GM_FACT_COUNT; fact++)
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", fact ? ", " : "",
+		        names[fact]);
+	return wrong(parser, parser->at, "%.*s%sexpected one of %s", (int)length, parser->at,
+	        length ? " is not known: " : "", all);
+}
+
+static struct gm_error *take_compare(struct parser *parser, enum gm_comparison *ret_compare)
+{
+	static const struct {
+		const char *text;
+		enum gm_comparison compare;
+	} all[] = {{"==", GM_IS}, {"=", GM_IS}, {"!=", GM_IS_NOT}, {"<=", GM_AT_MOST},
+	        {"<", GM_LESS}, {">=", GM_AT_LEAST}, {">", GM_MORE}, {"~", GM_CONTAINS}};
+	skip_space(parser);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		size_t length = strlen(all[i].text);
+		if (strncmp(parser->at, all[i].text, length) == 0) {
+			parser->at += length;
+			*ret_compare = all[i].compare;
+			return NULL;
+		}
+	}
+	return wrong(parser, parser->at, "expected one of = != < <= > >= ~");
+}
+
+/* A value, without its quotes. */
+static struct gm_error *take_value(struct parser *parser, char **ret_value)
+{
+	skip_space(parser);
+	const char *start = parser->at, *end = start;
+	if (*start == '\'' || *start == '"') {
+		end = strchr(start + 1, *start);
+		if (!end)
+			return wrong(parser, start, "the quote is not closed");
+		parser->at = end + 1;
+		start++;
+	} else {
+		while (*end && !isspace((unsigned char)*end) && *end != ')' && *end != '(')
+			end++;
+		parser->at = end;
+	}
+	if (end == start)
+		return wrong(parser, start, "expected a value");
+	*ret_value = strndup(start, (size_t)(end - start));
+	return *ret_value ? NULL : &gm_error_no_memory;
+}
+
+static struct gm_error *take_shape(struct parser *parser, struct gm_clause *clause)
+{
+	skip_space(parser);
+	if (*parser->at != '[' && *parser->at != '(')
+		return wrong(
+		        parser, parser->at, "expected a shape, like [8, *, 50257] or [..., 64]");
+	char close = *parser->at++ == '[' ? ']' : ')';
+	for (skip_space(parser); *parser->at != close; skip_space(parser)) {
+		const char *at = parser->at;
+		int64_t size = GM_ANY_SIZE;
+		if (strncmp(at, "...", 3) == 0) {
+			size = GM_ANY_SIZES;
+			parser->at += 3;
+		} else if (*at == '*') {
+			parser->at++;
+		} else if (isdigit((unsigned char)*at)) {
+			char *end;
+			size = strtoll(at, &end, 10);
+			parser->at = end;
+		} else {
+			return wrong(parser, at, "expected a size, * or ...");
+		}
+		if (clause->size_count == GM_PATTERN_MAX)
+			return wrong(parser, at, "a shape may have %d sizes", GM_PATTERN_MAX);
+		clause->sizes[clause->size_count++] = size;
+		skip_space(parser);
+		if (*parser->at == ',')
+			parser->at++;
+		else if (*parser->at != close)
+			return wrong(parser, parser->at, "expected , or %c", close);
+	}
+	parser->at++;
+	return NULL;
+}
+
+/* ---- clauses ------------------------------------------------------------------------------------------------------- */
+
+static const char *category_at(unsigned i)
+{
+	return i < GM_CATEGORY_COUNT ? gm_category_name((enum gm_category)i) : NULL;
+}
+
+static const char *phase_at(unsigned i)
+{
+	return i < GM_PHASE_COUNT ? gm_phase_name((enum gm_phase)i) : NULL;
+}
+
+/* A word that cannot be the fact's would select nothing, in silence. */
+static struct gm_error *check_text(
+        const struct parser *parser, const char *at, const struct gm_clause *clause)
+{
+	const char *(*word)(unsigned) = clause->fact == GM_FACT_CATEGORY ? category_at
+	                                : clause->fact == GM_FACT_PHASE  ? phase_at
+	                                : clause->fact == GM_FACT_DTYPE  ? gm_torch_dtype_name
+	                                                                 : NULL;
+	if (!word || clause->compare == GM_CONTAINS)
+		return NULL;
+	char all[1024] = "";
+	for (unsigned i = 0; word(i); i++) {
+		if (strcmp(word(i), clause->text) == 0)
+			return NULL;
+		size_t length = strlen(all);
+		snprintf(all + length, sizeof(all) - length, "%s%s", i ? ", " : "", word(i));
+	}
+	return wrong(parser, at, "%s is not a %s: expected one of %s", clause->text,
+	        gm_fact_name(clause->fact), all);
+}
+
+static struct gm_error *read_number(const char *text, enum gm_fact fact, uint64_t *ret_number)
+{
+	if (fact == GM_FACT_SIZE || fact == GM_FACT_REQUESTED)
+		return gm_parse_bytes(text, ret_number);
+	char *end;
+	uint64_t number = strtoull(text, &end, 0);
+	if (!isdigit((unsigned char)*text) || *end)
+		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
+	*ret_number = number;
+	return NULL;
+}
+
+static struct gm_error *parse_value(struct parser *parser, struct gm_clause *clause)
+{
+	skip_space(parser);
+	const char *at = parser->at;
+	bool number = clause->fact <= GM_FACT_ADDRESS;
+	bool ordered = clause->compare >= GM_LESS && clause->compare <= GM_AT_LEAST;
+	if (number ? clause->compare == GM_CONTAINS : ordered)
+		return wrong(parser, at, "%s cannot be compared so: use %s",
+		        gm_fact_name(clause->fact), number ? "= != < <= > >=" : "= != ~");
+	if (clause->fact == GM_FACT_SHAPE) {
+		if (clause->compare == GM_CONTAINS)
+			return wrong(parser, at, "shape cannot be compared so: use = or !=");
+		return take_shape(parser, clause);
+	}
+	gm_try(take_value(parser, &clause->text));
+	if (number) {
+		_cleanup_error_ struct gm_error *error =
+		        read_number(clause->text, clause->fact, &clause->number);
+		return error ? wrong(parser, at, "%s", error->message) : NULL;
+	}
+	char *colon = clause->fact == GM_FACT_LINE ? strrchr(clause->text, ':') : NULL;
+	if (colon) {
+		char *end;
+		clause->number = strtoull(colon + 1, &end, 10);
+		if (end == colon + 1 || *end || !clause->number)
+			return wrong(parser, at, "expected FILE or FILE:LINE");
+		*colon = '\0';
+	}
+	return check_text(parser, at, clause);
+}
+
+static struct gm_error *add(struct parser *parser, struct node node, size_t *ret_index)
+{
+	if (!gm_array_push(&parser->condition->nodes, node)) {
+		free(node.clause.text);
+		return &gm_error_no_memory;
+	}
+	*ret_index = parser->condition->nodes.count - 1;
+	return NULL;
+}
+
+static struct gm_error *parse_any(struct parser *parser, size_t *ret_index);
+
+static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
+{
+	struct node node = {.kind = CLAUSE};
+	if (++parser->depth > DEPTH_MAX)
+		return wrong(parser, parser->at, "nested too deeply");
+	if (take_word(parser, "not")) {
+		node.kind = NOT;
+		gm_try(parse_one(parser, &node.left));
+		parser->depth--;
+		return add(parser, node, ret_index);
+	}
+	skip_space(parser);
+	if (*parser->at == '(') {
+		parser->at++;
+		gm_try(parse_any(parser, ret_index));
+		skip_space(parser);
+		if (*parser->at != ')')
+			return wrong(parser, parser->at, "expected and, or or )");
+		parser->at++;
+		parser->depth--;
+		return NULL;
+	}
+	gm_try(take_fact(parser, &node.clause.fact));
+	gm_try(take_compare(parser, &node.clause.compare));
+	struct gm_error *error = parse_value(parser, &node.clause);
+	if (error) {
+		free(node.clause.text);
+		return error;
+	}
+	parser->depth--;
+	return add(parser, node, ret_index);
+}
+
+static struct gm_error *parse_all(struct parser *parser, size_t *ret_index)
+{
+	gm_try(parse_one(parser, ret_index));
+	while (take_word(parser, "and")) {
+		struct node node = {.kind = AND, .left = *ret_index};
+		gm_try(parse_one(parser, &node.right));
+		gm_try(add(parser, node, ret_index));
+	}
+	return NULL;
+}
+
+static struct gm_error *parse_any(struct parser *parser, size_t *ret_index)
+{
+	gm_try(parse_all(parser, ret_index));
+	while (take_word(parser, "or")) {
+		struct node node = {.kind = OR, .left = *ret_index};
+		gm_try(parse_all(parser, &node.right));
+		gm_try(add(parser, node, ret_index));
+	}
+	return NULL;
+}
+
+struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_condition)
+{
+	if (strnlen(text, LENGTH_MAX) == LENGTH_MAX)
+		return gm_error_create(
+		        GM_USAGE, "a condition may have %d characters", LENGTH_MAX - 1);
+	struct parser parser = {.text = text, .at = text};
+	parser.condition = calloc(1, sizeof(*parser.condition));
+	if (!parser.condition)
+		return &gm_error_no_memory;
+	struct gm_error *error = parse_any(&parser, &parser.condition->root);
+	skip_space(&parser);
+	if (!error && *parser.at)
+		error = wrong(&parser, parser.at, "expected and, or or the end");
+	if (error) {
+		gm_condition_destroy(parser.condition);
+		return error;
+	}
+	*ret_condition = parser.condition;
+	return NULL;
+}
+
+/* ---- judging ------------------------------------------------------------------------------------------------------- */
+
+static enum gm_truth holds(
+        const struct gm_condition *condition, size_t index, gm_judge *judge, const void *subject)
+{
+	const struct node *node = &condition->nodes.items[index];
+	if (node->kind == CLAUSE)
+		return judge(subject, &node->clause);
+	enum gm_truth left = holds(condition, node->left, judge, subject);
+	if (node->kind == NOT)
+		return left == GM_UNKNOWN ? GM_UNKNOWN : left == GM_TRUE ? GM_FALSE : GM_TRUE;
+	/* the value that decides alone: false of `and`, true of `or` */
+	enum gm_truth decides = node->kind == AND ? GM_FALSE : GM_TRUE;
+	if (left == decides)
+		return left;
+	enum gm_truth right = holds(condition, node->right, judge, subject);
+	return right == decides || left != GM_UNKNOWN ? right : GM_UNKNOWN;
+}
+
+enum gm_truth gm_condition_holds(
+        const struct gm_condition *condition, gm_judge *judge, const void *subject)
+{
+	return holds(condition, condition->root, judge, subject);
+}
+
+static enum gm_truth truth(bool value)
+{
+	return value ? GM_TRUE : GM_FALSE;
+}
+
+enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause)
+{
+	switch (clause->compare) {
+	case GM_IS:
+		return truth(number == clause->number);
+	case GM_IS_NOT:
+		return truth(number != clause->number);
+	case GM_LESS:
+		return truth(number < clause->number);
+	case GM_AT_MOST:
+		return truth(number <= clause->number);
+	case GM_MORE:
+		return truth(number > clause->number);
+	case GM_AT_LEAST:
+		return truth(number >= clause->number);
+	default:
+		return GM_UNKNOWN;
+	}
+}
+
+enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause)
+{
+	if (clause->compare == GM_CONTAINS)
+		return truth(strstr(text, clause->text));
+	return truth((strcmp(text, clause->text) == 0) == (clause->compare == GM_IS));
+}
+
+static bool matches(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
+{
+	/* `...` takes as few as will do: where what follows fails, one more, from the last `...` on */
+	size_t at = 0, in_pattern = 0, resume_at = 0, resume = SIZE_MAX;
+	while (at < count) {
+		if (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES) {
+			resume = ++in_pattern;
+			resume_at = at;
+		} else if (in_pattern < length && (pattern[in_pattern] == GM_ANY_SIZE ||
+		                                          pattern[in_pattern] == sizes[at])) {
+			at++;
+			in_pattern++;
+		} else if (resume != SIZE_MAX) {
+			in_pattern = resume;
+			at = ++resume_at;
+		} else {
+			return false;
+		}
+	}
+	while (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES)
+		in_pattern++;
+	return in_pattern == length;
+}
+
+enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause)
+{
+	return truth(matches(sizes, count, clause->sizes, clause->size_count) ==
+	             (clause->compare == GM_IS));
+}
+
+int gm_is_file(const char *path, const char *name)
+{
+	size_t length = strlen(path), wanted = strlen(name);
+	if (wanted > length || strcmp(path + length - wanted, name) != 0)
+		return 0;
+	return wanted == length || path[length - wanted - 1] == '/' || name[0] == '/';
+}

@@ -1,0 +1,71 @@
+/*
+ * Conditions over facts: "category=gradient and size>1MiB and not line=train.py:31".
+ *
+ *   CONDITION   CLAUSE, `and`, `or`, `not` and parentheses; `and` binds more tightly than `or`
+ *   CLAUSE      FACT COMPARE VALUE; COMPARE is one of = != < <= > >= ~ (contains)
+ *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any number of them
+ *
+ * A clause is true, false, or unknown where the fact is not recorded; `and`, `or` and `not` are those of Kleene's logic, so
+ * that what is unknown is never selected, by `!=` and `not` neither. This file parses and combines; what a clause is of
+ * a given subject a function of the caller judges.
+ */
+#ifndef GM_ASK_CONDITION_H
+#define GM_ASK_CONDITION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum gm_fact {
+	/* numbers */
+	GM_FACT_SIZE, /* bytes */
+	GM_FACT_REQUESTED,
+	GM_FACT_STEP,
+	GM_FACT_STREAM,
+	GM_FACT_ADDRESS,
+	/* texts */
+	GM_FACT_CATEGORY,
+	GM_FACT_PHASE,
+	GM_FACT_DTYPE,
+	GM_FACT_FUNCTION, /* of any frame */
+	GM_FACT_OPERATOR,
+	GM_FACT_NODE,
+	GM_FACT_LABEL,
+	/* of their own form */
+	GM_FACT_LINE, /* FILE or FILE:LINE, of any frame */
+	GM_FACT_SHAPE,
+	GM_FACT_COUNT,
+};
+const char *gm_fact_name(enum gm_fact fact);
+
+enum gm_comparison { GM_IS, GM_IS_NOT, GM_LESS, GM_AT_MOST, GM_MORE, GM_AT_LEAST, GM_CONTAINS };
+enum gm_truth { GM_FALSE, GM_TRUE, GM_UNKNOWN };
+
+enum { GM_ANY_SIZE = -1, GM_ANY_SIZES = -2, GM_PATTERN_MAX = 32 };
+struct gm_clause {
+	enum gm_fact fact;
+	enum gm_comparison compare;
+	uint64_t number; /* of numbers; of a line: its number, 0: any of the file */
+	char *text;      /* of texts; of a line: the file; owned by the condition */
+	int64_t sizes[GM_PATTERN_MAX];
+	size_t size_count;
+};
+
+struct gm_condition;
+/* GM_USAGE: the column at which the text cannot be read on, and what could stand there. */
+struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_condition);
+void gm_condition_destroy(struct gm_condition *condition);
+
+typedef enum gm_truth gm_judge(const void *subject, const struct gm_clause *clause);
+enum gm_truth gm_condition_holds(
+        const struct gm_condition *condition, gm_judge *judge, const void *subject);
+
+/* What judges are made of. */
+enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause);
+enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause);
+enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause);
+/* Whether "/a/b/train.py" is meant by "train.py", "b/train.py" or itself. */
+int gm_is_file(const char *path, const char *name);
+
+#endif

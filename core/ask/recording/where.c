@@ -1,0 +1,129 @@
+#include "ask/recording/where.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "ask/recording/operator.h"
+#include "ask/recording/place.h"
+#include "torch/dtypes.h"
+
+/* `any`: whether one of several fits, and whether there are some. */
+static enum gm_truth of_several(bool there, bool any, const struct gm_clause *clause)
+{
+	if (!there)
+		return GM_UNKNOWN;
+	return any == (clause->compare != GM_IS_NOT) ? GM_TRUE : GM_FALSE;
+}
+
+static bool function_fits(const char *function, const struct gm_clause *clause)
+{
+	const char *dot = strrchr(function, '.');
+	if (clause->compare == GM_CONTAINS)
+		return strstr(function, clause->text);
+	return strcmp(function, clause->text) == 0 || (dot && strcmp(dot + 1, clause->text) == 0);
+}
+
+static bool line_fits(const struct gm_frame_place *place, const struct gm_clause *clause)
+{
+	bool file = clause->compare == GM_CONTAINS ? strstr(place->file, clause->text) != NULL
+	                                           : gm_is_file(place->file, clause->text);
+	return file && (!clause->number || place->line == clause->number);
+}
+
+static enum gm_truth judge_frames(
+        const struct gm_log *log, uint32_t stack, const struct gm_clause *clause)
+{
+	struct gm_frame_place place;
+	bool any = false;
+	size_t count = 0;
+	for (; gm_place_frame(log, stack, count, &place); count++)
+		any |= clause->fact == GM_FACT_LINE ? line_fits(&place, clause)
+		                                    : function_fits(place.function, clause);
+	return of_several(count > 0, any, clause);
+}
+
+static enum gm_truth judge_native(
+        const struct gm_log *log, uint32_t stack, const struct gm_clause *clause)
+{
+	char name[GM_OPERATOR_MAX];
+	struct gm_clause bare = *clause;
+	bool known = clause->fact == GM_FACT_NODE ? gm_node_of(log, stack, name)
+	                                          : gm_operator_of(log, stack, name);
+	if (!stack)
+		return GM_UNKNOWN;
+	if (!known) /* the stack is in none */
+		return clause->compare == GM_IS_NOT ? GM_TRUE : GM_FALSE;
+	if (clause->fact == GM_FACT_OPERATOR && strncmp(bare.text, "aten::", 6) == 0)
+		bare.text += 6;
+	return gm_compare_texts(name, &bare);
+}
+
+static enum gm_truth judge_tensor(
+        const struct gm_log *log, uint32_t id, const struct gm_clause *clause)
+{
+	struct gm_log_tensor tensor;
+	if (!gm_log_tensor(log, id, &tensor))
+		return GM_UNKNOWN;
+	if (clause->fact == GM_FACT_SHAPE)
+		return gm_compare_shapes(tensor.sizes, tensor.dimensions, clause);
+	const char *name = gm_torch_dtype_name(tensor.type);
+	return name ? gm_compare_texts(name, clause) : GM_UNKNOWN;
+}
+
+static enum gm_truth judge_labels(
+        const struct gm_model *model, uint32_t block, const struct gm_clause *clause)
+{
+	enum { LABELS_MAX = 16 };
+	const char *labels[LABELS_MAX];
+	size_t count = gm_model_labels(model, block, labels, LABELS_MAX);
+	bool any = false;
+	for (size_t i = 0; i < count; i++)
+		any |= clause->compare == GM_CONTAINS ? strstr(labels[i], clause->text) != NULL
+		                                      : strcmp(labels[i], clause->text) == 0;
+	return of_several(gm_model_has_labels(model), any, clause);
+}
+
+enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause)
+{
+	const struct gm_where_block *where = subject;
+	const struct gm_block *block = gm_model_block(where->model, where->block);
+	const struct gm_log *log = gm_model_log(where->model);
+	struct gm_event event = {0};
+	if (block->alloc != GM_NO_EVENT)
+		gm_log_event(log, block->alloc, &event);
+	switch (clause->fact) {
+	case GM_FACT_SIZE:
+		return gm_compare_numbers(block->size, clause);
+	case GM_FACT_REQUESTED:
+		return block->requested ? gm_compare_numbers(block->requested, clause) : GM_UNKNOWN;
+	case GM_FACT_ADDRESS:
+		return gm_compare_numbers(block->address, clause);
+	case GM_FACT_CATEGORY:
+		return gm_compare_texts(
+		        gm_category_name(gm_categories_of(where->categories, where->block)),
+		        clause);
+	case GM_FACT_LABEL:
+		return judge_labels(where->model, where->block, clause);
+	default:
+		break;
+	}
+	if (block->alloc == GM_NO_EVENT)
+		return GM_UNKNOWN;
+	switch (clause->fact) {
+	case GM_FACT_STEP: /* 0: before the first */
+		return gm_compare_numbers(gm_model_step(where->model, block->alloc), clause);
+	case GM_FACT_STREAM:
+		return gm_compare_numbers(event.stream, clause);
+	case GM_FACT_PHASE:
+		return gm_compare_texts(
+		        gm_phase_name(gm_model_phase(where->model, block->alloc)), clause);
+	case GM_FACT_LINE:
+	case GM_FACT_FUNCTION:
+		return judge_frames(log, event.python_stack, clause);
+	case GM_FACT_OPERATOR:
+	case GM_FACT_NODE:
+		return judge_native(log, event.native_stack, clause);
+	default:
+		return judge_tensor(log, event.tensor, clause);
+	}
+}

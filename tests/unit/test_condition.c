@@ -1,0 +1,228 @@
+/* Conditions: what they select, what they refuse and where, and shapes beside a plain matcher. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ask/condition.h"
+#include "base/error.h"
+
+/* A subject with a size and a step; all else is not known of it. */
+struct subject {
+	uint64_t size, step;
+};
+
+static enum gm_truth judge(const void *context, const struct gm_clause *clause)
+{
+	const struct subject *subject = context;
+	if (clause->fact == GM_FACT_SIZE)
+		return gm_compare_numbers(subject->size, clause);
+	if (clause->fact == GM_FACT_STEP)
+		return gm_compare_numbers(subject->step, clause);
+	return GM_UNKNOWN;
+}
+
+static enum gm_truth holds(const char *text, uint64_t size, uint64_t step)
+{
+	struct gm_condition *condition = NULL;
+	struct gm_error *error = gm_condition_parse(text, &condition);
+	if (error)
+		fail_msg("%s", error->message);
+	const struct subject subject = {size, step};
+	enum gm_truth truth = gm_condition_holds(condition, judge, &subject);
+	gm_condition_destroy(condition);
+	return truth;
+}
+
+static void numbers_compare_with_units(void **state)
+{
+	assert_int_equal(holds("size>1MiB", (1 << 20) + 1, 0), GM_TRUE);
+	assert_int_equal(holds("size>1MiB", 1 << 20, 0), GM_FALSE);
+	assert_int_equal(holds("size >= 1MiB", 1 << 20, 0), GM_TRUE);
+	assert_int_equal(holds("size<'1.5 KiB'", 1535, 0), GM_TRUE);
+	assert_int_equal(holds("size<=1.5KiB", 1537, 0), GM_FALSE);
+	assert_int_equal(holds("step=3", 0, 3), GM_TRUE);
+	assert_int_equal(holds("step==4", 0, 3), GM_FALSE);
+	assert_int_equal(holds("step!=4", 0, 3), GM_TRUE);
+}
+
+static void and_binds_more_tightly_than_or(void **state)
+{
+	assert_int_equal(holds("step=1 or step=2 and size=9", 0, 1), GM_TRUE);
+	assert_int_equal(holds("(step=1 or step=2) and size=9", 0, 1), GM_FALSE);
+	assert_int_equal(holds("not step=1 and size=0", 0, 2), GM_TRUE);
+	assert_int_equal(holds("not (step=1 or size=0)", 0, 2), GM_FALSE);
+	assert_int_equal(holds("not not step=1", 0, 1), GM_TRUE);
+}
+
+/* Kleene's tables, written out: false, true, unknown of either side. */
+static void what_is_unknown_decides_nothing(void **state)
+{
+	static const char *const clause[] = {"step=2", "step=1", "label=x"};
+	static const enum gm_truth both[3][3] = {
+	        {GM_FALSE, GM_FALSE, GM_FALSE},
+	        {GM_FALSE, GM_TRUE, GM_UNKNOWN},
+	        {GM_FALSE, GM_UNKNOWN, GM_UNKNOWN},
+	};
+	static const enum gm_truth either[3][3] = {
+	        {GM_FALSE, GM_TRUE, GM_UNKNOWN},
+	        {GM_TRUE, GM_TRUE, GM_TRUE},
+	        {GM_UNKNOWN, GM_TRUE, GM_UNKNOWN},
+	};
+	static const enum gm_truth opposite[3] = {GM_TRUE, GM_FALSE, GM_UNKNOWN};
+	for (int left = 0; left < 3; left++) {
+		char text[128];
+		snprintf(text, sizeof(text), "not %s", clause[left]);
+		assert_int_equal(holds(text, 0, 1), opposite[left]);
+		for (int right = 0; right < 3; right++) {
+			snprintf(text, sizeof(text), "%s and %s", clause[left], clause[right]);
+			assert_int_equal(holds(text, 0, 1), both[left][right]);
+			snprintf(text, sizeof(text), "%s or %s", clause[left], clause[right]);
+			assert_int_equal(holds(text, 0, 1), either[left][right]);
+		}
+	}
+	assert_int_equal(holds("dtype!=float16", 0, 1), GM_UNKNOWN);
+}
+
+static void what_cannot_be_read_is_refused_at_its_column(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} wrong[] = {
+	        {"siez>1", "'siez>1', column 1: siez is not known: expected one of size, "},
+	        {"", "'', column 1: expected one of size, "},
+	        {"size", "'size', column 5: expected one of = != < <= > >= ~"},
+	        {"size>", "'size>', column 6: expected a value"},
+	        {"size>big", "'size>big', column 6: 'big' is not a size: "},
+	        {"size~1", "'size~1', column 6: size cannot be compared so: use = != < <= > >="},
+	        {"dtype>float16",
+	                "'dtype>float16', column 7: dtype cannot be compared so: use = != ~"},
+	        {"dtype=float31", "'dtype=float31', column 7: float31 is not a dtype: expected one "
+	                          "of uint8, "},
+	        {"phase=forwards",
+	                "'phase=forwards', column 7: forwards is not a phase: expected one of "},
+	        {"category=x", "'category=x', column 10: x is not a category: expected one of "},
+	        {"size>1 size>2", "'size>1 size>2', column 8: expected and, or or the end"},
+	        {"(size>1", "'(size>1', column 8: expected and, or or )"},
+	        {"label='x", "'label='x', column 7: the quote is not closed"},
+	        {"line=a.py:x", "'line=a.py:x', column 6: expected FILE or FILE:LINE"},
+	        {"step=x", "'step=x', column 6: 'x' is not a number"},
+	        {"shape=8", "'shape=8', column 7: expected a shape, like "},
+	        {"shape=[8 9]", "'shape=[8 9]', column 10: expected , or ]"},
+	        {"shape=[a]", "'shape=[a]', column 8: expected a size, * or ..."},
+	        {"shape=[8", "'shape=[8', column 9: expected , or ]"},
+	};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct gm_condition *condition = NULL;
+		struct gm_error *error = gm_condition_parse(wrong[i].text, &condition);
+		assert_non_null(error);
+		assert_null(condition);
+		assert_int_equal(error->status, GM_USAGE);
+		if (strncmp(error->message, wrong[i].message, strlen(wrong[i].message)) != 0)
+			fail_msg("%s: %s", wrong[i].text, error->message);
+		gm_error_destroy(error);
+	}
+}
+
+static void nesting_and_length_are_bounded(void **state)
+{
+	char text[5000];
+	struct gm_condition *condition = NULL;
+	memset(text, '(', sizeof(text) - 1);
+	text[1000] = '\0';
+	struct gm_error *error = gm_condition_parse(text, &condition);
+	assert_non_null(strstr(error->message, "nested too deeply"));
+	gm_error_destroy(error);
+	memset(text, ' ', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	error = gm_condition_parse(text, &condition);
+	assert_non_null(strstr(error->message, "may have 4095 characters"));
+	gm_error_destroy(error);
+	for (size_t i = 0; i < 60; i++)
+		memcpy(text + 4 * i, "not ", 5);
+	strcat(text, "step=1");
+	assert_int_equal(holds(text, 0, 1), GM_TRUE);
+}
+
+/* A plain matcher: by trying all. */
+static bool plain(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
+{
+	if (length == 0)
+		return count == 0;
+	if (pattern[0] == GM_ANY_SIZES) {
+		for (size_t take = 0; take <= count; take++)
+			if (plain(sizes + take, count - take, pattern + 1, length - 1))
+				return true;
+		return false;
+	}
+	return count > 0 && (pattern[0] == GM_ANY_SIZE || pattern[0] == sizes[0]) &&
+	       plain(sizes + 1, count - 1, pattern + 1, length - 1);
+}
+
+static void shapes_match_as_a_plain_matcher_says(void **state)
+{
+	unsigned seed = 7, matched = 0;
+	for (int round = 0; round < 20000; round++) {
+		char text[256] = "shape=[";
+		int64_t sizes[6], pattern[6];
+		size_t count = (size_t)rand_r(&seed) % 6, length = (size_t)rand_r(&seed) % 6;
+		for (size_t i = 0; i < count; i++)
+			sizes[i] = 1 + rand_r(&seed) % 3;
+		for (size_t i = 0; i < length; i++) {
+			int kind = rand_r(&seed) % 5;
+			pattern[i] = kind == 0   ? GM_ANY_SIZES
+			             : kind == 1 ? GM_ANY_SIZE
+			                         : 1 + rand_r(&seed) % 3;
+			size_t at = strlen(text);
+			if (pattern[i] > 0)
+				snprintf(text + at, sizeof(text) - at, "%s%d", i ? ", " : "",
+				        (int)pattern[i]);
+			else
+				snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
+				        pattern[i] == GM_ANY_SIZE ? "*" : "...");
+		}
+		strcat(text, "]");
+		struct gm_condition *condition = NULL;
+		assert_null(gm_condition_parse(text, &condition));
+		struct gm_clause clause = {
+		        .fact = GM_FACT_SHAPE, .compare = GM_IS, .size_count = length};
+		memcpy(clause.sizes, pattern, length * sizeof(*pattern));
+		bool wanted = plain(sizes, count, pattern, length);
+		matched += wanted;
+		if (gm_compare_shapes(sizes, count, &clause) != (wanted ? GM_TRUE : GM_FALSE))
+			fail_msg("round %d: %s", round, text);
+		clause.compare = GM_IS_NOT;
+		assert_int_equal(
+		        gm_compare_shapes(sizes, count, &clause), wanted ? GM_FALSE : GM_TRUE);
+		gm_condition_destroy(condition);
+	}
+	assert_in_range(matched, 1000, 19000);
+}
+
+static void files_are_meant_by_their_ends(void **state)
+{
+	assert_true(gm_is_file("/a/b/train.py", "train.py"));
+	assert_true(gm_is_file("/a/b/train.py", "b/train.py"));
+	assert_true(gm_is_file("/a/b/train.py", "/a/b/train.py"));
+	assert_false(gm_is_file("/a/b/train.py", "rain.py"));
+	assert_false(gm_is_file("train.py", "b/train.py"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(numbers_compare_with_units),
+	        cmocka_unit_test(and_binds_more_tightly_than_or),
+	        cmocka_unit_test(what_is_unknown_decides_nothing),
+	        cmocka_unit_test(what_cannot_be_read_is_refused_at_its_column),
+	        cmocka_unit_test(nesting_and_length_are_bounded),
+	        cmocka_unit_test(shapes_match_as_a_plain_matcher_says),
+	        cmocka_unit_test(files_are_meant_by_their_ends),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
