@@ -97,20 +97,41 @@ static uint32_t run_filter(const struct sock_filter *code, const struct seccomp_
 	}
 }
 
+/* Does a filter hurt that does `action` at this one call and allows all others? */
+static bool hurts_at(uint32_t number, uint32_t action, bool has_rseq)
+{
+	const struct sock_filter code[] = {
+	        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+	        BPF_STMT(BPF_RET | BPF_K, action), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	const char *name;
+	return gm_inject_filter_hurts(code, 4, has_rseq, &name);
+}
+
 static size_t called(uint32_t numbers[MOST_CALLS])
 {
 	size_t count = 0;
-	for (uint32_t number = 0; number < MOST_CALLS; number++) {
-		const struct sock_filter code[] = {
-		        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-		const char *name;
-		if (gm_inject_filter_hurts(code, 4, &name))
+	for (uint32_t number = 0; number < MOST_CALLS; number++)
+		if (hurts_at(number, SECCOMP_RET_KILL_PROCESS, false))
 			numbers[count++] = number;
-	}
 	return count;
+}
+
+/* Calls that the C library cannot do without: where one fails it ends the process, or a thread never ends. */
+static bool must_work(uint32_t number)
+{
+	return number == SYS_rt_sigreturn || number == SYS_munmap || number == SYS_futex ||
+	       number == SYS_exit;
+}
+
+static void a_filter_that_lets_a_call_fail_hurts_where_the_c_library_needs_it(void **state)
+{
+	for (uint32_t number = 0; number < MOST_CALLS; number++) {
+		assert_int_equal(hurts_at(number, SECCOMP_RET_ERRNO | 1, false), must_work(number));
+		assert_int_equal(hurts_at(number, SECCOMP_RET_ERRNO | 1, true),
+		        must_work(number) || number == SYS_rseq);
+		assert_false(hurts_at(number, SECCOMP_RET_LOG, true));
+	}
 }
 
 static bool is_among(const uint32_t *numbers, size_t count, uint32_t number)
@@ -239,9 +260,12 @@ static void filters_are_run_as_the_kernel_runs_them(void **state)
 		for (size_t i = 0; i < count && !hurts; i++)
 			for (int tries = unknown ? 20 : 1; tries > 0 && !hurts; tries--) {
 				struct seccomp_data data = data_of(&random, numbers[i]);
-				hurts = ends_or_traps(run_filter(code, &data));
+				uint32_t action = run_filter(code, &data);
+				uint32_t kind = action & SECCOMP_RET_ACTION_FULL;
+				bool works = kind == SECCOMP_RET_ALLOW || kind == SECCOMP_RET_LOG;
+				hurts = ends_or_traps(action) || (must_work(numbers[i]) && !works);
 			}
-		bool said = gm_inject_filter_hurts(code, size, &call);
+		bool said = gm_inject_filter_hurts(code, size, false, &call);
 		/* of what is not known it may say that it would hurt where no try did */
 		check_in_round(round, unknown ? said || !hurts : said == hurts);
 		check_in_round(round, said == (call != NULL));
@@ -263,7 +287,7 @@ static void a_shift_by_more_than_31_is_the_kernels(void **state)
 		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
 		const char *call = NULL;
-		assert_false(gm_inject_filter_hurts(code, 6, &call));
+		assert_false(gm_inject_filter_hurts(code, 6, false, &call));
 	}
 }
 
@@ -429,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_filter_that_ends_the_program_at_a_call_of_the_agent_is_seen),
 	        cmocka_unit_test(filters_are_run_as_the_kernel_runs_them),
+	        cmocka_unit_test(a_filter_that_lets_a_call_fail_hurts_where_the_c_library_needs_it),
 	        cmocka_unit_test(a_shift_by_more_than_31_is_the_kernels),
 	        cmocka_unit_test(private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked),
 	        cmocka_unit_test(an_interrupted_call_begins_again_and_no_other_does),
