@@ -131,6 +131,7 @@ function(gm_public_library)
 	file(RELATIVE_PATH GM_PC_PREFIX /prefix/${pc_folder} /prefix)
 	configure_file(${PROJECT_SOURCE_DIR}/core/include/gpumem.pc.in ${PROJECT_BINARY_DIR}/gpumem.pc @ONLY)
 	install(FILES ${PROJECT_BINARY_DIR}/gpumem.pc DESTINATION ${pc_folder})
+	install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/schema/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpumem/schema)
 	install(DIRECTORY ${PROJECT_SOURCE_DIR}/gdb/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpumem/gdb
 		FILES_MATCHING PATTERN "*.py")
 endfunction()

@@ -1,6 +1,6 @@
 /*
  * gpumem's public C interface. The shell command and the gdb plugin are built on it. docs/library.md is its manual, with
- * an example in C and one in Python.
+ * an example in C and one in Python; docs/schema/ has the schema of each answer's JSON.
  *
  * Results. A function that can fail returns an enum gpumem_status. The values are the exit statuses of the shell command.
  * Out parameters come last, are called ret_…, and stay as they were where the function fails.
@@ -43,7 +43,7 @@ enum gpumem_status {
 
 /* "0.1.0"; static. */
 GPUMEM_API const char *gpumem_version(void);
-/* The version of the JSON that this library writes. It changes where a field is renamed or removed, which
+/* The version of the JSON that this library writes: docs/schema/v1/. It changes where a field is renamed or removed, which
  * has not happened; fields are added without. */
 GPUMEM_API int gpumem_json_version(void);
 GPUMEM_API void gpumem_free(void *pointer);

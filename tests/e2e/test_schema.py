@@ -1,0 +1,204 @@
+"""What every question says as JSON, of recordings, a snapshot, a process and a core, is what docs/schema/ says it is. Fields may
+be added; one that is renamed or gone fails here."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import EXAMPLES, PYTHON, ROOT
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+FOLDER = ROOT / "docs" / "schema" / "v1"
+SCHEMAS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values())
+# They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
+RARE = {
+    "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others",
+}  # fmt: skip
+
+SNAPSHOT = """
+import sys, torch
+torch.cuda.memory._record_memory_history()
+net = torch.nn.Linear(256, 512).cuda()
+kept = []
+for step in range(4):
+    kept.append(torch.relu(net(torch.randn(64, 256, device="cuda"))))
+    kept[-1].sum().backward()
+torch.cuda.memory._dump_snapshot(sys.argv[1])
+"""
+
+HELD = """
+import sys, torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.kept = torch.nn.Linear(256, 512), torch.nn.Linear(512, 10), []
+
+    def forward(self, x):
+        self.kept.append(torch.relu(self.a(x)))
+        return self.b(self.kept[-1])
+
+def hold(kept, names):
+    inner = kept[0] * 2
+    print(hex(kept[0].data_ptr()), hex(inner.data_ptr()), flush=True)
+    sys.stdin.readline()
+    more = kept[0] * 3
+    print("more", flush=True)
+    sys.stdin.readline()
+
+net = Net().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for step in range(3):
+    net(torch.randn(64, 256, device="cuda")).sum().backward()
+    optimizer.step()
+hold(net.kept, {"same": net.kept[0]})
+"""
+
+
+def validator(question):
+    return Draft202012Validator(SCHEMAS[question], registry=REGISTRY)
+
+
+def problems(question, answer):
+    found = sorted(validator(question).iter_errors(answer), key=lambda error: -len(error.absolute_path))
+    return [f"{error.json_path}: {error.message[:300]}" for error in found[:3]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, run_gpumem):
+    """Recordings by name, and a snapshot."""
+    folder = tmp_path_factory.mktemp("files")
+    made = {}
+    for name, status in (("leak", 0), ("oom", 1)):
+        made[name] = folder / f"{name}.gpumem"
+        run_gpumem("run", "--sim", "-o", made[name], "--", PYTHON, EXAMPLES / f"{name}.py").check(status)
+    script = folder / "snapshot.py"
+    script.write_text(SNAPSHOT)
+    made["snapshot"] = folder / "snapshot.pickle"
+    run_gpumem("run", "--sim", "--no-record", "--", PYTHON, script, made["snapshot"]).check()
+    return made
+
+
+@pytest.fixture(scope="module")
+def answers(files, run_gpumem, sim_env, tmp_path_factory):
+    """[(question, words, answer)] of everything that is asked here."""
+    folder, asked = tmp_path_factory.mktemp("target"), []
+
+    def ask(*words):
+        finished = run_gpumem(*words, "--json")
+        assert finished.status <= 1, f"{words}: {finished.err}"
+        lines = finished.out.splitlines() if words[0] == "events" else [finished.out]
+        found = [json.loads(line) for line in lines]
+        asked.extend((words[0], words, answer) for answer in found)
+        return found[0]
+
+    for name, path in files.items():
+        first = ask("events", path)
+        for question in ("info", "blocks", "timeline", "peak", "steps", "phases", "leaks", "segments"):
+            ask(question, path)
+        ask("blocks", path, "--by=line")
+        ask("blocks", path, "--at-peak", "--explain")
+        ask("blocks", path, f"--history={first['address']}")
+        ask("peak", path, "--tree")
+        ask("segments", path, "--request=1GiB")
+        for number in sorted({answer["block"] for question, words, answer in asked if question == "events" and words[1] == path and answer["block"]})[:40]:
+            ask("why", path, f"#{number}")
+    ask("oom", files["oom"])
+    message = folder / "message"
+    message.write_text(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.19 GiB of "
+        "which 2.00 MiB is free. Including non-PyTorch memory, this process has 79.00 GiB memory in use. Of the allocated memory "
+        "78.44 GiB is allocated by PyTorch, and 17.88 MiB is reserved by PyTorch but unallocated.\n"
+    )
+    ask("oom", "--text", message)
+    ask("diff", files["leak"], files["oom"])
+    ask("diff", files["leak"], files["oom"], files["snapshot"])
+    ask("info", files["leak"], files["oom"])
+    ask("peak", files["leak"], files["oom"])
+    ask("doctor")
+    ask("sim", "list")
+
+    script = folder / "held.py"
+    script.write_text(HELD)
+    with subprocess.Popen(
+        [PYTHON, script], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            blocks = process.stdout.readline().split()
+            pid, core = f"--pid={process.pid}", folder / "core"
+            by_shape = folder / "shapes.json"
+            by_shape.write_text(json.dumps(ask("blocks", pid, "--by=shape")))
+            ask("core", str(process.pid), "-o", core)
+            for target in (pid, f"--core={core}"):
+                for question in ("info", "blocks", "segments", "retained", "doctor"):
+                    ask(question, target)
+                for block in (*blocks, "net.a.weight"):
+                    ask("who-holds", target, block)
+            ask("retained", pid, f"--save={folder / 'before'}")
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "more\n"
+            ask("retained", f"--diff={folder / 'before'}", pid)
+            ask("blocks", pid, "--by=shape", f"--since={by_shape}")
+        finally:
+            process.kill()
+    ask("retained", f"--core={core}", "--cpu")
+    return asked
+
+
+@pytest.mark.parametrize("question", [name for name in SCHEMAS if name != "common"])
+def test_answers_are_what_the_schema_says(answers, question):
+    mine = [(words, answer) for name, words, answer in answers if name == question]
+    assert mine, "no answer was asked for"
+    for words, answer in mine:
+        assert problems(question, answer) == [], words
+
+
+@pytest.mark.parametrize("question", [name for name in SCHEMAS if name != "common"])
+def test_renamed_field_fails(answers, question):
+    _, words, answer = next(one for one in answers if one[0] == question)
+    for name in answer:
+        if name in ("owner", "forward", "blocks", "tree", "request", "pause", "by_module", "allocated_blocks", "allocator"):
+            continue  # they need not be there
+        renamed = {f"{key}_" if key == name else key: value for key, value in answer.items()}
+        assert problems(question, renamed), f"{name} of {words}"
+
+
+def fields(schema):
+    """The names of all fields that a schema has."""
+    if isinstance(schema, list):
+        return set().union(*map(fields, schema))
+    if not isinstance(schema, dict):
+        return set()
+    named = schema.get("properties", {})
+    own = set(named) if isinstance(named, dict) and schema.get("type") == "object" else set()
+    return own.union(*map(fields, schema.values()))
+
+
+def keys(value):
+    if isinstance(value, list):
+        return set().union(*map(keys, value))
+    return set(value).union(*map(keys, value.values())) if isinstance(value, dict) else set()
+
+
+def test_every_field_of_the_schemas_is_in_some_answer(answers):
+    seen = keys([answer for _, _, answer in answers])
+    named = set().union(*(fields(schema) for schema in SCHEMAS.values()))
+    assert len(named) > 200
+    assert named - seen - RARE == set(), "a field that was renamed, or that these answers do not have"
+
+
+def test_schemas_are_schemas_and_have_their_version():
+    for name, schema in SCHEMAS.items():
+        Draft202012Validator.check_schema(schema)
+        assert schema["$id"].endswith(f"/v1/{name}.json")
+
+
+def test_every_question_has_a_schema(run_gpumem):
+    """What starts or writes something has none, but for core."""
+    import re
+
+    names = set(re.findall(r"^  ([a-z-]+) ", run_gpumem("--help").check().out, re.M))
+    assert names - set(SCHEMAS) == {"run", "attach", "detach", "top", "gdb", "export", "fit", "learn"}
