@@ -1,6 +1,7 @@
 #include "image/refusal.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,15 @@ static char read_scope(void)
 	char scope;
 	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
 	return fd >= 0 && read(fd, &scope, 1) == 1 ? scope : '0';
+}
+
+/* Of the first one it maps all users to themselves: "0 0 4294967295". */
+static bool in_user_namespace(void)
+{
+	unsigned inside, outside, count;
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/uid_map", "re");
+	return file && (fscanf(file, "%u %u %u", &inside, &outside, &count) != 3 || outside != 0 ||
+	                       count != UINT32_MAX);
 }
 
 static void read_users(struct gm_refusal *ret)
@@ -30,7 +40,10 @@ static void read_users(struct gm_refusal *ret)
 
 void gm_refusal_read(pid_t pid, struct gm_refusal *ret)
 {
-	*ret = (struct gm_refusal){.pid = pid, .own = geteuid(), .scope = read_scope()};
+	*ret = (struct gm_refusal){.pid = pid,
+	        .own = geteuid(),
+	        .scope = read_scope(),
+	        .in_user_namespace = in_user_namespace()};
 	read_users(ret);
 }
 
@@ -73,7 +86,14 @@ const char *gm_refusal_text(const struct gm_refusal *refusal, char ret[GM_REFUSA
 		        "kernel.yama.ptrace_scope is 3, which allows nobody, not root either, "
 		        "until the machine is started with another: record the program from its "
 		        "start (gpumem run)");
-	else if (!text_of_a_user(refusal, ret))
+	else if (text_of_a_user(refusal, ret))
+		return ret;
+	else if (refusal->in_user_namespace)
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "we are in a user namespace, from which processes outside it may not be "
+		        "traced: ask from outside, or run the container with "
+		        "--cap-add=SYS_PTRACE");
+	else
 		snprintf(ret, GM_REFUSAL_TEXT,
 		        "a container or a security module forbids it: run %sthe container with "
 		        "--cap-add=SYS_PTRACE",

@@ -13,6 +13,7 @@ struct gm_refusal {
 	uid_t real, effective, saved; /* of the process, as this user namespace names them */
 	bool not_dumpable;            /* prctl(PR_SET_DUMPABLE), or set by the kernel */
 	char scope;                   /* '0' to '3'; '0' where the kernel has no Yama */
+	bool in_user_namespace;       /* we are in another one than the machine's first */
 };
 
 enum { GM_REFUSAL_TEXT = 256 };

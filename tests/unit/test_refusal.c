@@ -41,6 +41,10 @@ static void each_reason_has_what_helps(void **state)
 	                "as root:"},
 	        {{ROOT, .scope = '1'}, "a container", "SYS_PTRACE", "as root"},
 	        {{ROOT, .scope = '3'}, "ptrace_scope is 3", "gpumem run", "run as root"},
+	        {{ROOT, .scope = '0', .in_user_namespace = true}, "a user namespace",
+	                "ask from outside", "as root"},
+	        {{OURS(1000, 5, 1000), .scope = '0', .in_user_namespace = true},
+	                "it belongs to user 5", "as root", "namespace"},
 	        {{.pid = 7, .own = 1000, .scope = '0'}, "a container", "run as root", "same user"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
