@@ -5,9 +5,10 @@
  * report what the program's allocators do; each event goes, with both stacks, into a mapped file (spool.h), from where
  * core/spool reads it. Nothing is looked up by name, decoded or compressed here: that is done at reading.
  *
- *   agent.c     start, stop, fork, exit; settings
+ *   start.c     start, stop, fork, exit
+ *   state.c     whether this process records, and this thread may; settings
  *   beside.c    start and stop by a thread of its own
- *   event.c     an event into bytes
+ *   event.c     an event into bytes            put.c   a record into the file      gap.c   holes in it
  *   grad_mode.c whether autograd records in the thread
  *   clock.c     its time
  *   spool.c     the mapped file and each thread's piece of it
@@ -36,7 +37,7 @@
 
 #define GM_AGENT_EXPORT __attribute__((visibility("default")))
 
-/* ---- hot path -------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------------------- */
 
 /* What a hook knows about the calling function: its registers as they are at its return address. Those that
  * a C hook cannot know are 0; rip, rsp and rbp it can (gm_agent_caller). */
@@ -71,27 +72,6 @@ struct gm_agent_event {
 	const struct gm_agent_registers *at; /* of the caller; NULL: this function's caller */
 };
 
-/*
- * True: this thread may record now. False where recording is off, or this thread is within the agent already (an
- * allocation that the agent or a hooked function itself makes is nobody's). One load and one branch where off.
- */
-bool gm_agent_enter(void);
-void gm_agent_leave(void);
-
-/* Between enter and leave. Takes stacks, gives the event its place in the order of all threads' and writes it. Call it
- * while the allocator's own lock is held, or such that no other thread can get the same address meanwhile. */
-void gm_agent_event(const struct gm_agent_event *event);
-
-/*
- * Writes something interned, before the first event that refers to it, by the thread that made it; between
- * enter and leave. `bytes`: the payload as agent/format.h says, without the id, which is put in front of it. An id of a kind is written once a process; ids
- * count from 1. False: no room; then the id must not be used (use 0), and may be tried again.
- */
-bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count);
-
-/* A hole in the record and why, told once for each text. Between enter and leave or not. */
-void gm_agent_gap(const char *text);
-
 /* ---- life ------------------------------------------------------------------------------------------------- */
 
 /*
@@ -116,16 +96,6 @@ GM_AGENT_EXPORT int gpumem_agent_stop_beside(uint32_t ticket);
 /* The path of this process's file; "" before its first event. */
 GM_AGENT_EXPORT const char *gpumem_agent_path(void);
 
-/* The value of a setting; "" where it is not there. Copied: at most `size` bytes with the NUL. */
-void gm_agent_setting(const char *name, char *ret_value, size_t size);
-/* "cuda,cpu" has "cpu". */
-bool gm_agent_setting_has(const char *name, const char *word);
-
-/* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
-bool gm_agent_preloaded(void);
-/* `line` of `length` bytes with its newline, for standard error: controls within it become '?'. */
-char *gm_agent_without_controls(char *line, size_t length);
-
 /* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what was there before (the
  * hook goes on to it; NULL there: libc10's own, or the next preloaded library's). Ends with a NULL symbol. */
 struct gm_agent_hook {
@@ -133,11 +103,5 @@ struct gm_agent_hook {
 	void *hook;
 	void *_Atomic *before;
 };
-extern const struct gm_agent_hook gm_agent_c10_hooks[], gm_agent_runtime_hooks[],
-        gm_agent_tensor_hooks[];
-
-/* Numbers of this process that a fork changes: read again in the child. */
-uint32_t gm_agent_pid(void);
-uint32_t gm_agent_thread(void); /* the kernel's id of this thread; cached */
 
 #endif

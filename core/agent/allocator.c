@@ -3,11 +3,14 @@
  * not: then the blocks are what they take from CUDA, which is the truth for some and less than that for others, so it is
  * told.
  */
+#include "agent/allocator.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/inside.h"
 #include "torch/names.h"
+#include "agent/gap.h"
+#include "agent/lookup.h"
 
 /* The name of an object's class: {.., type information} before its table of functions; {.., name} (Itanium C++ ABI, 2.9.5). */
 static const char *class_name(void *const *functions)

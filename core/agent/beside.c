@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/inside.h"
 
 /*
  * What became of it, for whoever waits outside: the caller's ticket in the upper half; in the lower one 0 while it is
@@ -79,28 +78,4 @@ int gpumem_agent_start_beside(const char *settings, uint32_t ticket)
 int gpumem_agent_stop_beside(uint32_t ticket)
 {
 	return begin(false, "", ticket);
-}
-
-/* ---- one at a time ------------------------------------------------------------------------------------------ */
-
-static _Atomic int32_t
-        changes; /* the process in which a thread begins or ends a recording; a fork leaves the parent's */
-
-bool gm_agent_change_begin(void)
-{
-	enum { WAIT_MS = 10000 }; /* a debugger may have stopped the one that is at it */
-	const int32_t process = getpid();
-	for (int waited = 0; waited < WAIT_MS; waited++) {
-		int32_t other = atomic_load(&changes);
-		if (other != process && atomic_compare_exchange_strong(&changes, &other, process))
-			return true;
-		const struct timespec pause = {.tv_nsec = 1000000};
-		nanosleep(&pause, NULL);
-	}
-	return false;
-}
-
-void gm_agent_change_end(void)
-{
-	atomic_store(&changes, 0);
 }

@@ -7,12 +7,17 @@
  * checked at every event. Words of a stack may be anything, addresses of what was unmapped since among them: what they say is
  * copied by the kernel, and read where it lies only in a place that has held a Block many times in a row.
  */
+#include "agent/block.h"
+
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/inside.h"
+#include "torch/allocator.h"
 #include "agent/stacks/stacks.h"
+#include "agent/event.h"
+#include "agent/gap.h"
+#include "agent/stacks/memory.h"
 #include "torch/layout.h"
 
 enum {
@@ -402,4 +407,18 @@ bool gm_agent_block_completed(int index, uint64_t *ret_address, uint64_t *ret_si
 	if (device)
 		close_device(device);
 	return found;
+}
+
+void gm_agent_completions(int16_t device, const struct gm_agent_registers *at)
+{
+	struct gm_agent_event event = {
+	        .action = GM_AGENT_FREE_COMPLETED,
+	        .device_type = 1 /* c10::DeviceType */,
+	        .device = device,
+	        .allocated = UINT64_MAX,
+	        .reserved = UINT64_MAX,
+	        .at = at,
+	};
+	while (gm_agent_block_completed(device, &event.address, &event.size))
+		gm_agent_event(&event);
 }

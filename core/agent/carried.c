@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "agent/format.h"
-#include "agent/spool.h"
+#include "agent/varint.h"
 
 enum { FIRST_CAPACITY = 1 << 14 };
 

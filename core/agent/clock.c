@@ -4,6 +4,9 @@
  * once a millisecond and thread: half the price of clock_gettime(2). Its error is what the clock is slewed by in a
  * millisecond, less than a microsecond. Elsewhere the kernel is asked each time.
  */
+
+#include "agent/clock.h"
+
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
-
-#include "agent/inside.h"
 
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 

@@ -7,6 +7,8 @@
  * where one comes later, it gets the place. Either is told in the record. CUPTI's headers are not needed: of its structures
  * only what is said below is used, which has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
  */
+#include "agent/cupti.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -14,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/inside.h"
 #include "agent/patch.h"
+#include "agent/gap.h"
+#include "agent/runtime_more.h"
+#include "agent/state.h"
 
 enum { DOMAIN_DRIVER = 1, SITE_ENTER = 0, SITE_EXIT = 1, SUCCESS = 0 };
 
@@ -270,17 +274,3 @@ const struct gm_agent_hook gm_agent_cupti_hooks[] = {
         {"cuptiSubscribe", (void *)hook_cuptiSubscribe, &before_cuptiSubscribe},
         {NULL, NULL, NULL},
 };
-
-/*
- * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into programs that lost
- * LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be there before the driver is.
- */
-GM_AGENT_EXPORT int InitializeInjection(void);
-int InitializeInjection(void)
-{
-	const char *settings = getenv("GPUMEM_AGENT");
-	if (!gm_agent_preloaded() && settings)
-		gm_agent_injected(settings);
-	gm_agent_cupti_look();
-	return 1;
-}

@@ -3,11 +3,12 @@
  * (c10/cuda/driver_api.h), by which its allocator maps expandable segments. They lie in libc10_cuda's own data, and
  * are found there by what they point to; nothing else has the address of such a function for its value.
  */
+#include "agent/driver_api.h"
+
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/inside.h"
 #include "agent/patch.h"
 
 enum { POINTERS_MAX = 8, SPANS_MAX = 4 };

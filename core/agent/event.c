@@ -1,13 +1,19 @@
 /* An event into the bytes of format.h. */
+#include "agent/event.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "torch/allocator.h"
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
+#include "agent/clock.h"
+#include "agent/grad_mode.h"
+#include "agent/state.h"
+#include "agent/varint.h"
 
 enum { TELL_AGAIN = 256 };
 
@@ -18,7 +24,6 @@ struct counters {
 };
 
 static struct counters counters[GM_TORCH_DEVICES_MAX];
-static _Atomic uint64_t sequence_next;
 static uint64_t own_id;
 
 /*
@@ -66,13 +71,8 @@ void gm_agent_events_begin(void)
 	atomic_store(&gpumem_agent_stops, first ? 0 : UINT64_MAX);
 	gm_agent_clock_begin();
 	memset(counters, 0, sizeof(counters));
-	atomic_store(&sequence_next, 1);
+	atomic_store(&gm_agent_sequence, 1);
 	gm_agent_grad_mode_begin();
-}
-
-uint64_t gm_agent_events_next(void)
-{
-	return atomic_load_explicit(&sequence_next, memory_order_relaxed);
 }
 
 void gm_agent_keep_id(uint64_t id)
@@ -83,25 +83,6 @@ void gm_agent_keep_id(uint64_t id)
 uint64_t gm_agent_kept_id(void)
 {
 	return own_id;
-}
-
-bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, size_t count)
-{
-	uint8_t head[32], number[8], *at = gm_agent_varint(head, kind);
-	bool has_id = gm_agent_has_id(kind);
-	size_t number_size = has_id ? (size_t)(gm_agent_varint(number, id) - number) : 0;
-	at = gm_agent_varint(at, count + number_size);
-	memcpy(at, number, number_size);
-	size_t head_size = (size_t)(at - head) + number_size;
-	struct gm_agent_piece *piece =
-	        count < GM_AGENT_RECORD_MAX / 2 ? gm_agent_piece(head_size + count) : NULL;
-	if (!piece)
-		return false;
-	uint8_t *to = gm_agent_piece_at(piece);
-	memcpy(to, head, head_size);
-	memcpy(to + head_size, bytes, count);
-	gm_agent_piece_commit(piece, to + head_size + count);
-	return true;
 }
 
 /* Which of the counters have to be said. */
@@ -178,7 +159,7 @@ static inline void write_event(
 	}
 	struct gm_agent_coding *before = &piece->coding;
 	const uint64_t sequence =
-	        atomic_fetch_add_explicit(&sequence_next, 1, memory_order_relaxed);
+	        atomic_fetch_add_explicit(&gm_agent_sequence, 1, memory_order_relaxed);
 	const uint64_t time_ns = gm_agent_now();
 	uint8_t *head = gm_agent_piece_at(piece), *at = head + 3;
 	unsigned shift = 0;
@@ -258,7 +239,7 @@ __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event
 	        event->action == GM_AGENT_FREE_REQUESTED && event->deferred ? GM_AGENT_DEFERRED : 0;
 	write_event(event, &stacks, bits | gm_agent_grad_bits(event) | count_bits(event));
 	if (__builtin_expect(
-	            atomic_load_explicit(&sequence_next, memory_order_relaxed) >
+	            atomic_load_explicit(&gm_agent_sequence, memory_order_relaxed) >
 	                    atomic_load_explicit(&gpumem_agent_stops, memory_order_relaxed),
 	            0))
 		stop_at_event();

@@ -1,11 +1,13 @@
 #include "agent/existing.h"
+#include "agent/event.h"
+#include "agent/gap.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "agent/inside.h"
+#include "torch/allocator.h"
 
 enum {
 	CAPACITY = 1 << 20, /* address space only, where few are given */

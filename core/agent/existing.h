@@ -39,4 +39,7 @@ struct gm_agent_existing {
 	uint64_t table, capacity;
 };
 
+/* Asks for what there was before and writes it; while the recording begins */
+void gm_agent_existing(void);
+
 #endif

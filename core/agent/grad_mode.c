@@ -2,11 +2,13 @@
  * Whether autograd records in the thread that allocates: a thread-local bit of libc10's, which an exported function of a few
  * instructions reads. It takes no lock and allocates nothing.
  */
+#include "agent/grad_mode.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/inside.h"
 #include "agent/spool.h"
+#include "agent/lookup.h"
 #include "torch/names.h"
 
 typedef bool grad_function(void);

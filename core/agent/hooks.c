@@ -2,15 +2,26 @@
  * What libc10 reports. Each hook stands in front of one of its functions: it looks at the call, and then jumps to the
  * function itself with everything as it was.
  */
+#include "agent/hooks.h"
+
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/hook_entry.h"
-#include "agent/inside.h"
 #include "agent/patch.h"
 #include "agent/spool.h"
+#include "agent/block.h"
+#include "agent/caller.h"
+#include "agent/event.h"
+#include "agent/lookup.h"
+#include "agent/oom.h"
+#include "agent/put.h"
+#include "agent/runtime.h"
+#include "agent/state.h"
+#include "agent/tensors.h"
+#include "agent/varint.h"
 #include "torch/names.h"
 
 SEE void *gm_agent_see_report(const struct call *call);
@@ -77,21 +88,6 @@ static int16_t device_index(uint64_t device)
 {
 	int8_t index = (int8_t)(device >> 8);
 	return index < 0 ? 0 : index;
-}
-
-/* Frees of a device that waited and have come about, before what is seen next. */
-void gm_agent_completions(int16_t device, const struct gm_agent_registers *at)
-{
-	struct gm_agent_event event = {
-	        .action = GM_AGENT_FREE_COMPLETED,
-	        .device_type = DEVICE_CUDA,
-	        .device = device,
-	        .allocated = UINT64_MAX,
-	        .reserved = UINT64_MAX,
-	        .at = at,
-	};
-	while (gm_agent_block_completed(device, &event.address, &event.size))
-		gm_agent_event(&event);
 }
 
 /* void reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)

@@ -2,11 +2,12 @@
  * Functions of loaded libraries, by name. dlsym() would do, but takes the loader's big lock, which a thread may
  * hold that waits for the very allocator whose report is under way here.
  */
+
+#include "agent/lookup.h"
+
 #include <elf.h>
 #include <link.h>
 #include <string.h>
-
-#include "agent/inside.h"
 
 struct wanted {
 	const char *library, *symbol;

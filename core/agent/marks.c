@@ -7,14 +7,18 @@
  * (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). Where somebody else is injected (Nsight), we are not. Ranges that are not
  * of one thread (nvtxRangeStart), names in wchar_t and categories are not kept.
  */
+#include "agent/marks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
 #include "agent/gpumem_agent.h"
-#include "agent/inside.h"
 #include "agent/spool.h"
 #include "agent/stacks/stacks.h"
+#include "agent/put.h"
+#include "agent/state.h"
+#include "agent/varint.h"
 
 enum { NAME_BYTES = 1024 };
 

@@ -3,6 +3,8 @@
  * attached at that very moment; or `gpumem core` writes a core of it, and it goes on. Once a process: programs may
  * run out of memory often and go on.
  */
+#include "agent/oom.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/failure.h"
-#include "agent/inside.h"
+#include "agent/state.h"
 
 enum { VARIABLES_MAX = 4096 };
 

@@ -1,6 +1,5 @@
 #include "agent/patch.h"
-
-#include "agent/inside.h"
+#include "agent/gap.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -37,6 +36,8 @@ static struct {
 	unsigned long long adds, subs; /* as dl_iterate_phdr told at the last look */
 	bool full;
 } patched;
+
+static void (*tell_libraries)(void), (*tell_torch)(void);
 
 static _Atomic int scanning;
 static _Atomic bool on, pending;
@@ -340,9 +341,15 @@ static void look_again(void)
 	if (more)
 		scan();
 	unlock();
-	if (more)
-		gm_agent_cupti_look();
+	if (more && tell_libraries)
+		tell_libraries();
 	errno = error;
+}
+
+void gm_agent_patch_tell(void (*libraries)(void), void (*torch)(void))
+{
+	tell_libraries = libraries;
+	tell_torch = torch;
 }
 
 void gm_agent_patch(const struct gm_agent_hook *hooks)
@@ -416,8 +423,8 @@ void *gm_agent_see_dlsym(void *handle, const char *name)
 {
 	look_again();
 	/* PyTorch has been loaded to its last library, by this thread */
-	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on))
-		gm_agent_torch_marks_look();
+	if (name && strcmp(name, "PyInit__C") == 0 && atomic_load(&on) && tell_torch)
+		tell_torch();
 	if (!name || handle == RTLD_NEXT || handle == RTLD_DEFAULT || !atomic_load(&on))
 		return NULL;
 	const struct gm_agent_hook *hook = find_hook(name);

@@ -13,6 +13,9 @@
 
 /* Puts these in, now and in libraries to come. The table stays where it is. Again: nothing new. */
 void gm_agent_patch(const struct gm_agent_hook *hooks);
+/* What is called where the program has loaded more libraries (`libraries`), and where it has loaded PyTorch to its last one
+ * (`torch`), by the thread that did. */
+void gm_agent_patch_tell(void (*libraries)(void), void (*torch)(void));
 /* The function of that name in the first loaded library that has it, as the loader would find it; NULL. */
 void *gm_agent_find(const char *symbol);
 /* Puts back what was there. Threads that are within a hook go on in it: the agent stays in memory. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/state.h"
 
 /* Ours alone holds it, for as long as a rename takes. */
 enum { LOCK_TRIES = 200 };

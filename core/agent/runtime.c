@@ -2,12 +2,18 @@
  * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives back, and what other
  * libraries get beside it.
  */
-#include <dlfcn.h>
-#include <link.h>
-#include <stdatomic.h>
-#include <string.h>
+#include "agent/runtime.h"
 
-#include "agent/inside.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "torch/allocator.h"
+#include "agent/allocator.h"
+#include "agent/block.h"
+#include "agent/caller.h"
+#include "agent/event.h"
+#include "agent/lookup.h"
+#include "agent/state.h"
 
 typedef int malloc_function(void **, size_t);
 typedef int free_function(void *);
@@ -38,53 +44,6 @@ static void *go_on(void *_Atomic *before, const char *symbol)
 	return function;
 }
 
-/* ---- who calls ------------------------------------------------------------------------------------------------ */
-
-enum { CALLERS = 64 };
-static struct {
-	_Atomic uint64_t address;
-	_Atomic uint32_t is_allocator;
-} callers[CALLERS];
-
-struct question {
-	uint64_t address;
-	bool is_allocator;
-};
-
-static int visit(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct question *question = context;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-		if (header->p_type != PT_LOAD ||
-		        question->address - (info->dlpi_addr + header->p_vaddr) >= header->p_memsz)
-			continue;
-		const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-		question->is_allocator = slash && strncmp(slash + 1, "libc10_cuda.so", 14) == 0;
-		return 1;
-	}
-	return 0;
-}
-
-static enum gm_agent_source source_of(uint64_t address)
-{
-	unsigned slot = (unsigned)(address >> 2) % CALLERS;
-	if (atomic_load(&callers[slot].address) != address) {
-		struct question question = {.address = address};
-		dl_iterate_phdr(visit, &question);
-		atomic_store(&callers[slot].address, 0);
-		atomic_store(&callers[slot].is_allocator, question.is_allocator);
-		atomic_store(&callers[slot].address, address);
-		return question.is_allocator ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
-	}
-	return atomic_load(&callers[slot].is_allocator) ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
-}
-
-bool gm_agent_is_allocator(uint64_t address)
-{
-	return source_of(address) == GM_AGENT_C10;
-}
-
 static bool any_waits(void)
 {
 	for (int i = 0; i < GM_TORCH_DEVICES_MAX; i++)
@@ -98,6 +57,11 @@ static void all_completions(const struct gm_agent_registers *at)
 	for (int16_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		if (gm_agent_blocks_wait(i))
 			gm_agent_completions(i, at);
+}
+
+static enum gm_agent_source source_of(uint64_t address)
+{
+	return gm_agent_is_allocator(address) ? GM_AGENT_C10 : GM_AGENT_RUNTIME;
 }
 
 static void see(enum gm_agent_action action, uint64_t address, uint64_t size,

@@ -6,10 +6,15 @@
  * An allocation is told when the call has come back, a release before it is made: behind it another thread may have
  * the address. Calls that the runtime makes in turn are nobody's, as the thread is within the agent until then.
  */
+#include "agent/runtime_more.h"
+
 #include <string.h>
 
-#include "agent/inside.h"
 #include "agent/patch.h"
+#include "agent/allocator.h"
+#include "agent/caller.h"
+#include "agent/event.h"
+#include "agent/state.h"
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 3 /* cudaErrorInitializationError */ };
 
@@ -27,25 +32,6 @@ struct channels {
 struct ipc_handle {
 	char reserved[64];
 };
-
-int16_t gm_agent_current_device(void)
-{
-	static int (*_Atomic get)(int *);
-	static _Atomic bool tried;
-	if (!get && !tried) {
-		tried = true;
-		void *found = gm_agent_find("cudaGetDevice");
-		int (*function)(int *);
-		memcpy(&function, &found, sizeof(found));
-		get = function;
-	}
-	int device = 0;
-	int (*function)(int *) = get;
-	return function && function(&device) == SUCCESS && device >= 0 &&
-	                       device < GM_TORCH_DEVICES_MAX
-	               ? (int16_t)device
-	               : 0;
-}
 
 void gm_agent_memory(enum gm_agent_action action, enum gm_agent_source source, uint64_t address,
         uint64_t size, uint64_t stream, const struct gm_agent_registers *at)

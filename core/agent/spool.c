@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
 #include "agent/ring.h"
+#include "agent/state.h"
+#include "agent/varint.h"
 
 enum { SPARE_PIECES = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
@@ -35,6 +36,8 @@ static struct {
 	struct gm_agent_piece spare[SPARE_PIECES]; /* of threads that ended */
 	size_t spare_count;
 } spool = {.lock = ATOMIC_FLAG_INIT, .file = -1};
+
+_Atomic uint64_t gm_agent_sequence;
 
 static _Thread_local struct gm_agent_piece piece;
 static pthread_key_t thread_end;
@@ -295,7 +298,7 @@ static bool claim(uint32_t number, bool *ret_fresh)
 /* The next extent of the file, mapped; NULL: recording ends. */
 static struct gm_agent_extent_header *next_extent(uint32_t *ret_number, enum gm_agent_end *ret_why)
 {
-	uint64_t first = gm_agent_events_next();
+	uint64_t first = atomic_load_explicit(&gm_agent_sequence, memory_order_relaxed);
 	bool fresh;
 	do {
 		*ret_number = next_number(first, ret_why);

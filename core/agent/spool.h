@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "agent/format.h"
+#include "agent/varint.h"
 
 /* What an event's record is coded against; 0 at an extent's beginning. */
 struct gm_agent_coding {
@@ -42,6 +43,9 @@ struct gm_agent_file_header *gm_agent_spool_header(void);
 /* A fork's child: forgets the parent's file without a trace in it. */
 void gm_agent_spool_forget(void);
 
+/* Of the events of this recording. The next one gets this number; no event that comes has a smaller one. */
+extern _Atomic uint64_t gm_agent_sequence;
+
 /* This thread's piece with room for `count` bytes; NULL: no room, and recording has ended or ends. */
 struct gm_agent_piece *gm_agent_piece(size_t count);
 
@@ -55,21 +59,6 @@ static inline void gm_agent_piece_commit(struct gm_agent_piece *piece, const uin
 {
 	piece->used = (uint32_t)(end - (uint8_t *)piece->extent) - GM_AGENT_EXTENT_HEADER;
 	atomic_store_explicit(&piece->extent->committed, piece->used, memory_order_release);
-}
-
-/* ---- varints, as core/log writes them -------------------------------------------------------------------- */
-
-static inline uint8_t *gm_agent_varint(uint8_t *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t)(value | 0x80);
-	*at++ = (uint8_t)value;
-	return at;
-}
-
-static inline uint64_t gm_agent_zigzag(int64_t value)
-{
-	return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
 }
 
 #endif

@@ -14,12 +14,15 @@
  * A description is interned as a chain: dtype, each size, each stride, in the same kind of table as stacks. Equal ones have
  * one number, and those of the same dtype and first sizes share their beginning.
  */
+#include "agent/tensors.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "agent/hook_entry.h"
-#include "agent/inside.h"
 #include "agent/stacks/inside.h"
+#include "agent/lookup.h"
+#include "agent/state.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
 
@@ -28,7 +31,6 @@ enum {
 	NEAR = 1 << 16, /* bytes of stack between the call and the report: some hundred, in fact */
 };
 
-extern __thread struct gm_stacks_thread *gm_stacks_current; /* stacks.c */
 
 static struct gm_trie tensors;
 static bool ready;

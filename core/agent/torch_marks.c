@@ -6,6 +6,8 @@
  * Heard are ranges of scope USER_SCOPE alone: those of users, of optimizers, of DataLoader, of torch.profiler's steps. Operators
  * have another scope, for which no callback runs: they cost what they did.
  */
+#include "agent/torch_marks.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -13,8 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
 #include "torch/names.h"
+#include "agent/lookup.h"
+#include "agent/marks.h"
 
 /* ---- record_function ----------------------------------------------------------------------------------------- */
 

@@ -13,6 +13,9 @@
 
 #include "agent/agent.h"
 #include "agent/stacks/stacks.h"
+#include "agent/gap.h"
+#include "agent/put.h"
+#include "agent/state.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

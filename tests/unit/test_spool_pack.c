@@ -16,6 +16,7 @@
 
 #include "agent/format.h"
 #include "agent/spool.h"
+#include "agent/varint.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "log/log.h"

@@ -12,11 +12,11 @@
 #include <sys/prctl.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/stacks/memory.h"
 #include "torch/names.h"
 
 enum { TRIES = 8 /* to find who waits for a task: it takes microseconds */ };
-
-struct gm_stacks_thread *_Atomic gm_stacks_threads[GM_STACKS_THREADS_MAX];
 
 static bool visit(struct gm_stacks_thread *other)
 {

@@ -10,6 +10,9 @@
  * Equal code at another address (a function that is compiled again) has the number of the one before.
  */
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 
 enum {
 	SLOT_BITS = 16,

@@ -7,6 +7,8 @@
  * the kernel copy the counts, process_vm_readv(2), takes some 3 us for ten of them.)
  */
 #include "agent/stacks/inside.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 
 enum {
 	OWNED_BY_THREAD = 0,

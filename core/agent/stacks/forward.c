@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 #include "torch/names.h"
 
 enum {

@@ -7,7 +7,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/stacks/stacks.h"
+#include "agent/agent.h"
+#include "agent/stacks/memory.h"
+#include "agent/stacks/options.h"
 #include "cpython/versions/versions.h"
 
 #define GM_LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -24,29 +26,6 @@ enum {
 	GM_STACKS_LOOPS = 16,
 	GM_STACKS_RECORD = GM_AGENT_RECORD_MAX / 2 - 64,
 };
-
-/* --- memory.c ---------------------------------------------------------------------------------------------- */
-
-/* Room of zeros, mapped but touched only as it is used. NULL: none. */
-void *gm_stacks_map(size_t size);
-void gm_stacks_unmap(void *room, size_t size);
-/* The same room, zeros again. */
-void gm_stacks_clear(void *room, size_t size);
-
-/* Memory that is given out once and never taken back. */
-struct gm_arena {
-	char *bytes;
-	_Atomic size_t used;
-	size_t size;
-};
-void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zeros; NULL: full */
-
-enum { GM_PAGE = 4096 };
-
-GM_READS_ANYWHERE uint32_t gm_load32(uint64_t address)
-{
-	return *(const volatile uint32_t *)address;
-}
 
 /* A call under way that makes a tensor: agent/tensors.c. */
 struct gm_tensor_note {
@@ -316,6 +295,10 @@ enum { GM_STACKS_THREADS_MAX = 4096 };
 extern struct gm_stacks_thread *_Atomic gm_stacks_threads[GM_STACKS_THREADS_MAX];
 struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory */
 
+/* thread.c: threads that ended may be taken by others from here on; forgets those that a fork left behind. */
+void gm_stacks_threads_begin(void);
+extern __thread struct gm_stacks_thread *gm_stacks_current; /* NULL: it has taken no stack yet */
+
 /* Looks for Python among what is loaded. Cheap where it has been found or is refused. */
 void gm_python_seek(void);
 /* Takes no Python stacks from here on, and says why. */
@@ -435,6 +418,9 @@ struct gm_loaded {
 /* The loaded file that has the address. It is written to the file of the agent when it is met first. */
 bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_loaded *ret);
 void gm_modules_clear(void);
+/* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can be seen; it
+ * is noticed without, but later. Any thread, any time. */
+void gm_stacks_unloaded(void);
 /* Notices whether something was unloaded since. Takes the loader's lock for a moment. */
 void gm_modules_poll(void);
 /* An exported symbol of what is loaded, by its hash tables: no lock that dlopen() holds. 0: none. */

@@ -3,12 +3,14 @@
  * never calls malloc.
  */
 #include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "agent/stacks/inside.h"
+#include "agent/stacks/memory.h"
 
 void *gm_stacks_map(size_t size)
 {

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 

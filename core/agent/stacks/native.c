@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/state.h"
 
 enum { POLL_EVERY = 64 }; /* captures of a thread between two looks at what was unloaded */
 

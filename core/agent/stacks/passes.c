@@ -8,6 +8,8 @@
  */
 #include "agent/stacks/decoding.h"
 #include "agent/stacks/inside.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 #include "cpython/python.h"
 
 enum {
@@ -24,8 +26,6 @@ void gm_passes_clear(void)
 }
 
 /* --- memory of the decoders --- */
-
-extern __thread struct gm_stacks_thread *gm_stacks_current;
 
 void *gm_decoding_malloc(size_t size)
 {

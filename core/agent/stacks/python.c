@@ -14,6 +14,8 @@
 #include <pthread.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/stacks/memory.h"
 
 enum {
 	TRUST_AFTER =

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
 
 struct gm_stacks_python gm_stacks_python;
 

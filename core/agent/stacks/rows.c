@@ -3,6 +3,7 @@
  * fall together. A row is worked out again then; nothing else is lost.
  */
 #include "agent/stacks/inside.h"
+#include "agent/stacks/memory.h"
 
 struct gm_row_slot *gm_row_slots;
 

@@ -1,95 +1,13 @@
 /*
- * One event's stacks, and what each thread remembers of its last ones.
+ * One event's stacks.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
+#include "agent/stacks/stacks.h"
 
 #include "agent/stacks/inside.h"
+#include "agent/stacks/memory.h"
 
-struct gm_stacks_options gm_stacks_options;
-struct gm_trie gm_python_trie, gm_native_trie;
-struct gm_arena gm_stacks_arena;
-uint32_t gm_stacks_generation;
-__thread struct gm_stacks_thread *gm_stacks_current;
-
-static pthread_key_t end_key;
-static bool has_end_key, ready;
+static bool ready;
 static _Atomic uint32_t python_tries;
-
-/* --- threads --- */
-
-static void forget_thread(struct gm_stacks_thread *thread)
-{
-	thread->stack_end = thread->stack_start = thread->task_place = 0;
-	thread->is_named = thread->is_autograd = thread->is_pythons = thread->had_none = false;
-	thread->python_count = thread->native_count = 0;
-	thread->forward = thread->task_frame = 0;
-	memset(thread->lent, 0, sizeof(thread->lent));
-	thread->epoch++;
-}
-
-static void end_thread(void *value)
-{
-	struct gm_stacks_thread *thread = value;
-
-	gm_stacks_current = NULL;
-	atomic_store(&thread->state, 0);
-	while (atomic_load(&thread->visitors))
-		sched_yield();
-	forget_thread(thread);
-	atomic_store(&thread->alive, false); /* another may take it from here on */
-}
-
-static struct gm_stacks_thread *make_thread(void)
-{
-	struct gm_stacks_thread *thread = NULL;
-	bool ended = false;
-
-	for (uint32_t i = 0; i < GM_STACKS_THREADS_MAX; i++) {
-		thread = atomic_load(&gm_stacks_threads[i]);
-		if (!thread) {
-			struct gm_stacks_thread *made = gm_stacks_map(sizeof(*made));
-			if (!made)
-				return NULL;
-			made->number = i;
-			atomic_store(&made->alive, true);
-			if (atomic_compare_exchange_strong(&gm_stacks_threads[i], &thread, made)) {
-				thread = made;
-				break;
-			}
-			gm_stacks_unmap(made, sizeof(*made));
-		}
-		ended = false;
-		if (atomic_compare_exchange_strong(&thread->alive, &ended, true))
-			break;
-		thread = NULL;
-	}
-	if (!thread)
-		return NULL;
-	gm_stacks_current = thread;
-	thread->kernel_id = gm_agent_thread();
-	if (has_end_key)
-		pthread_setspecific(end_key, thread);
-	return thread;
-}
-
-struct gm_stacks_thread *gm_stacks_thread(void)
-{
-	struct gm_stacks_thread *thread = gm_stacks_current;
-
-	if (GM_UNLIKELY(!thread) && !(thread = make_thread()))
-		return NULL;
-	if (GM_UNLIKELY(thread->generation != gm_stacks_generation)) {
-		thread->generation = gm_stacks_generation;
-		memset(thread->codes_seen, 0, sizeof(thread->codes_seen));
-		memset(thread->children_seen, 0, sizeof(thread->children_seen));
-		thread->python_count = thread->native_count = 0;
-		thread->forward = thread->task_frame = 0;
-		memset(thread->lent, 0, sizeof(thread->lent));
-	}
-	return thread;
-}
 
 /* --- start --- */
 
@@ -110,35 +28,13 @@ static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node)
 	return (uint32_t)(at - bytes);
 }
 
-/* A forked child has but the thread that forked: what is kept of the others is free to take. */
-static void drop_other_threads(void)
-{
-	static pid_t pid;
-	bool forked = pid && pid != getpid();
-
-	pid = getpid();
-	for (uint32_t i = 0; forked && i < GM_STACKS_THREADS_MAX; i++) {
-		struct gm_stacks_thread *thread = atomic_load(&gm_stacks_threads[i]);
-		if (!thread)
-			break;
-		atomic_store(&thread->visitors, 0);
-		if (thread == gm_stacks_current)
-			continue;
-		atomic_store(&thread->state, 0);
-		forget_thread(thread);
-		atomic_store(&thread->alive, false);
-	}
-}
-
 bool gm_stacks_start(const struct gm_stacks_options *options)
 {
-	drop_other_threads();
+	gm_stacks_threads_begin();
 	gm_stacks_options = *options;
 	if (!gm_stacks_options.max_frames || gm_stacks_options.max_frames > GM_STACKS_FRAMES_MAX)
 		gm_stacks_options.max_frames = GM_STACKS_FRAMES_MAX;
 	ready = false;
-	if (!has_end_key)
-		has_end_key = pthread_key_create(&end_key, end_thread) == 0;
 	if (gm_stacks_generation++) {
 		gm_trie_clear(&gm_python_trie);
 		gm_trie_clear(&gm_native_trie);

@@ -2,7 +2,8 @@
  * Call stacks of the calling thread, taken in the program itself and interned: what the agent writes of an event is
  * two numbers.
  *
- *   stacks.c    one event's stacks; each thread's memory of its last ones
+ *   stacks.c    one event's stacks
+ *   thread.c    each thread's memory of its last ones; the tables of the process
  *   memory.c    the room that all of this uses, got once
  *   trie.c      stacks by number: a stack is its innermost frame and the stack below it
  *   python.c    finds CPython and walks a thread's frames
@@ -27,11 +28,7 @@
 #define GM_AGENT_STACKS_STACKS_H
 
 #include "agent/agent.h"
-
-struct gm_stacks_options {
-	bool python, native;
-	uint32_t max_frames; /* of one stack; 0: the most there may be (4096) */
-};
+#include "agent/stacks/options.h"
 
 enum gm_stacks_flags {
 	GM_STACKS_BORROWED =
@@ -59,34 +56,6 @@ void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_s
 
 /* Says which task this thread runs, where its events have told of one before. Between gm_agent_enter() and gm_agent_leave(). */
 void gm_stacks_see_task(void);
-
-/* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can be seen; it
- * is noticed without, but later. Any thread, any time. */
-void gm_stacks_unloaded(void);
-
-/*
- * Whether the page of an address is mapped: a tenth of the price of having the kernel copy from it. For what nobody but
- * this thread lets go of, as another could between the question and the reading.
- */
-bool gm_can_read(uint64_t address);
-
-/*
- * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and no fault. For what
- * is read a first time, before its layout is trusted.
- */
-bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
-
-/* What reads the program's memory and stacks wherever they say, also between its variables: AddressSanitizer looks for that. */
-#if defined(__SANITIZE_ADDRESS__)
-#define GM_READS_ANYWHERE static __attribute__((no_sanitize_address, noinline, unused))
-#else
-#define GM_READS_ANYWHERE static inline
-#endif
-
-GM_READS_ANYWHERE uint64_t gm_load(uint64_t address)
-{
-	return *(const volatile uint64_t *)address;
-}
 
 /* Bytes of memory that can be used at most, all tables together but those of a thread; and that of a thread. */
 size_t gm_stacks_memory(size_t *ret_per_thread);

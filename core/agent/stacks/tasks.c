@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 
 enum {
 	CO_COROUTINE = 0x80,

@@ -1,4 +1,7 @@
 #include "agent/stacks/inside.h"
+#include "agent/gap.h"
+#include "agent/put.h"
+#include "agent/stacks/memory.h"
 
 enum { LEVEL_0_BITS = 12, LEVEL_STEP = 2 };
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/stacks/inside.h"
+#include "agent/stacks/memory.h"
 
 enum {
 	PAIRS_MAX = 64,

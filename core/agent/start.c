@@ -1,0 +1,380 @@
+/*
+ * Begins and ends a recording: at start, in a program that runs already, in a fork's child, as CUDA begins; and names its file.
+ */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/patch.h"
+#include "agent/replace.h"
+#include "agent/spool.h"
+#include "agent/stacks/stacks.h"
+#include "agent/block.h"
+#include "agent/clock.h"
+#include "agent/cupti.h"
+#include "agent/driver_api.h"
+#include "agent/event.h"
+#include "agent/existing.h"
+#include "agent/gap.h"
+#include "agent/hooks.h"
+#include "agent/marks.h"
+#include "agent/runtime.h"
+#include "agent/runtime_more.h"
+#include "agent/state.h"
+#include "agent/tensors.h"
+#include "agent/torch_marks.h"
+
+/* The one line. */
+static void tell(const char *what, const char *why)
+{
+	char line[PATH_MAX + 256];
+	int length = snprintf(
+	        line, sizeof(line), "gpumem: %s: %s: the program runs unrecorded\n", what, why);
+	if (length > 0 && gm_agent_process.tell) {
+		gm_agent_without_controls(line, (size_t)length);
+		ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
+		(void)ignored;
+	}
+}
+
+/* ---- the file's name -------------------------------------------------------------------------------------- */
+
+static uint32_t rank(void)
+{
+	const char *text = getenv("RANK");
+	char *end;
+	if (!text || *text < '0' || *text > '9')
+		return UINT32_MAX;
+	unsigned long value = strtoul(text, &end, 10);
+	return *end || value >= UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+/* `out` with %p and %r filled in; whether it had a %p. */
+static bool expand(const char *out, char *ret, size_t size)
+{
+	bool has_pid = false;
+	size_t used = 0;
+	for (const char *at = out; *at && used + 16 < size; at++) {
+		if (at[0] == '%' && at[1] == 'p') {
+			used += (size_t)sprintf(ret + used, "%u", gm_agent_process.pid);
+			has_pid = true;
+			at++;
+		} else if (at[0] == '%' && at[1] == 'r') {
+			used += (size_t)sprintf(
+			        ret + used, "%u", rank() == UINT32_MAX ? 0 : rank());
+			at++;
+		} else {
+			ret[used++] = *at;
+		}
+	}
+	ret[used] = 0;
+	return has_pid;
+}
+
+/* A file of an earlier process stays: PATH, PATH.PID, PATH.PID.2 ... */
+static const char *open_spool(void)
+{
+	char out[PATH_MAX], name[PATH_MAX], full[PATH_MAX * 2 + 2];
+	gm_agent_setting("out", out, sizeof(out));
+	if (!*out)
+		return "no file was named";
+	bool has_pid = expand(out, name, sizeof(name));
+	if (name[0] == '/')
+		snprintf(full, sizeof(full), "%s", name);
+	else
+		snprintf(full, sizeof(full), "%s/%s", gm_agent_process.folder, name);
+	if (strlen(full) + 24 >= sizeof(gm_agent_process.path))
+		return "its path is too long";
+	const char *why = NULL;
+	if (gm_agent_is_old(full)) {
+		snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u", full,
+		        gm_agent_process.pid);
+		why = gm_agent_spool_open(gm_agent_process.path);
+		if (!why && gm_agent_replace(gm_agent_process.path, full)) {
+			strcpy(gm_agent_process.path, full);
+			gm_agent_spool_renamed(full);
+		}
+		if (!why || access(gm_agent_process.path, F_OK) != 0)
+			return why;
+	}
+	for (int try = 0; try < 1000; try++) {
+		if (try == 0)
+			strcpy(gm_agent_process.path, full);
+		else if (try == 1 && !has_pid)
+			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u",
+			        full, gm_agent_process.pid);
+		else if (has_pid)
+			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%d",
+			        full, try + 1);
+		else
+			snprintf(gm_agent_process.path, sizeof(gm_agent_process.path), "%s.%u.%d",
+			        full, gm_agent_process.pid, try);
+		why = gm_agent_spool_open(gm_agent_process.path);
+		if (!why || access(gm_agent_process.path, F_OK) != 0)
+			return why;
+	}
+	return why;
+}
+
+/* What a user would have typed. */
+static void read_command(char *ret, size_t size)
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t count = fd >= 0 ? read(fd, ret, size - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	if (count < 0)
+		count = 0;
+	while (count > 0 && ret[count - 1] == 0)
+		count--;
+	for (ssize_t i = 0; i < count; i++)
+		if (!ret[i])
+			ret[i] = ' ';
+	ret[count] = 0;
+}
+
+/* Else the kernel would end the program with SIGXFSZ. */
+static bool may_grow(int fd, size_t more)
+{
+	struct rlimit limit;
+	struct stat about;
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+	       (fstat(fd, &about) == 0 && (uint64_t)about.st_size + more <= limit.rlim_cur);
+}
+
+/* For whoever started the program: this process has the agent, or (path) it records in a file. */
+static void enlist(const char *path)
+{
+	char list[PATH_MAX], line[PATH_MAX + 32];
+	gm_agent_setting("list", list, sizeof(list));
+	int fd = *list ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	int length = snprintf(
+	        line, sizeof(line), "%u%s%s\n", (uint32_t)getpid(), *path ? " " : "", path);
+	if (may_grow(fd, (size_t)length))
+		(void)!write(fd, line, (size_t)length);
+	close(fd);
+}
+
+/* The library was loaded later than the program's: nothing of it stands before theirs. */
+static void patch_all(void)
+{
+	gm_agent_patch(gm_agent_c10_hooks);
+	gm_agent_patch(gm_agent_runtime_hooks);
+	gm_agent_patch(gm_agent_tensor_hooks);
+	gm_agent_patch(gm_agent_memory_hooks);
+	gm_agent_patch(gm_agent_cupti_hooks);
+	gm_agent_driver_api_patch(gm_agent_memory_hooks);
+}
+
+/* In a program that runs already. Threads that allocate meanwhile wait until this is done. */
+static void begin_late(void)
+{
+	char existing[8];
+	gm_agent_setting("existing", existing, sizeof(existing));
+	if (!gm_agent_process.preloaded)
+		patch_all();
+	if (strcmp(existing, "1") == 0)
+		gm_agent_existing();
+	else if (*existing)
+		gm_agent_gap(
+		        "recording began late: what was allocated before is not in the record");
+	gm_agent_process.attached = false;
+}
+
+/* This process's file. False: it cannot record, and has said so. */
+static bool begin(void)
+{
+	const struct gm_agent_file_header *before = gm_agent_spool_header();
+	uint32_t parent = 0;
+	uint64_t parent_id = 0;
+	uint32_t pid = (uint32_t)getpid();
+	if (before && gm_agent_process.pid && gm_agent_process.pid != pid) {
+		/* forked: the parent's header is not mapped here, so its id was kept */
+		parent = gm_agent_process.pid;
+		parent_id = gm_agent_kept_id();
+		gm_agent_spool_forget();
+	}
+	gm_agent_process.pid = pid;
+	gm_agent_thread_changed();
+	gm_agent_gaps_begin();
+	gm_agent_blocks_begin();
+	char text[64];
+	gm_agent_setting("frames", text, sizeof(text));
+	const struct gm_stacks_options stacks = {
+	        .python = gm_agent_records(GM_AGENT_PYTHON),
+	        .native = gm_agent_records(GM_AGENT_NATIVE),
+	        .max_frames = (uint32_t)strtoul(text, NULL, 10),
+	};
+	const char *why = open_spool();
+	if (why) {
+		tell(gm_agent_process.path, why);
+		return false;
+	}
+	struct gm_agent_file_header *header = gm_agent_spool_header();
+	header->parent = parent;
+	header->parent_id = parent_id;
+	header->rank = rank();
+	header->features = gm_agent_process.features;
+	read_command(header->command, sizeof(header->command));
+	gm_agent_keep_id(header->id);
+	gm_agent_events_begin();
+	enlist(gm_agent_process.path);
+	if (!gm_stacks_start(&stacks))
+		gm_agent_gap_put("no stacks: no memory for them");
+	gm_agent_tensors_begin();
+	gm_agent_gaps_put_early();
+	if (gm_agent_process.attached && !parent)
+		begin_late();
+	return true;
+}
+
+static void begun(void)
+{
+	gm_agent_torch_marks_look();
+	gm_agent_ranges_kept();
+}
+
+static bool configure(const char *settings)
+{
+	gm_agent_process.tell = true;
+	gm_agent_process.begin = begin;
+	gm_agent_process.begun = begun;
+	gm_agent_patch_tell(gm_agent_cupti_look, gm_agent_torch_marks_look);
+	if (strlen(settings) >= sizeof(gm_agent_process.settings)) {
+		tell("recording", "its settings are too long");
+		return false;
+	}
+	strcpy(gm_agent_process.settings, settings);
+	gm_agent_process.features =
+	        (gm_agent_setting_has("devices", "cuda") ? GM_AGENT_CUDA : 0) |
+	        (gm_agent_setting_has("devices", "cpu") ? GM_AGENT_CPU : 0) |
+	        (gm_agent_setting_has("stacks", "python") ? GM_AGENT_PYTHON : 0) |
+	        (gm_agent_setting_has("stacks", "native") ? GM_AGENT_NATIVE : 0);
+	if (!getcwd(gm_agent_process.folder, sizeof(gm_agent_process.folder)))
+		strcpy(gm_agent_process.folder, "/tmp");
+	if (!gm_agent_live_map()) {
+		tell("recording", "no memory, or a kernel before 4.14");
+		return false;
+	}
+	return true;
+}
+
+/* All but the beginning itself: two threads may do that, and one of them waits. */
+static int prepare(const char *settings)
+{
+	if (atomic_load(&gm_agent_live->state) !=
+	        GM_AGENT_LIVE_OFF) /* or it will at its first event, where `gpumem run` wants it */
+		return 1;
+	if (!configure(settings))
+		return 2;
+	gm_agent_process.attached = true;
+	atomic_store(&gm_agent_live->state, GM_AGENT_LIVE_WAITING);
+	return 0;
+}
+
+int gpumem_agent_start(const char *settings)
+{
+	if (!gm_agent_clock_allowed())
+		return 3;
+	if (!gm_agent_change_begin())
+		return 2;
+	int result = prepare(settings);
+	gm_agent_change_end();
+	if (result)
+		return result;
+	if (!gm_agent_wake())
+		return 2;
+	gm_agent_cupti_look();
+	gm_agent_torch_marks_look();
+	return 0;
+}
+
+/* Records from here on, as a preloaded library does: CUDA begins, and the driver has loaded this library. Nothing where it
+ * records already, or has ended doing so. */
+static void injected(const char *settings)
+{
+	if (atomic_load(&gm_agent_live->state) != GM_AGENT_LIVE_OFF || gm_agent_process.pid ||
+	        !configure(settings))
+		return;
+	patch_all();
+	enlist("");
+	atomic_store(&gm_agent_live->state, GM_AGENT_LIVE_WAITING);
+	gm_agent_torch_marks_look();
+}
+
+/*
+ * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into programs that lost
+ * LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be there before the driver is.
+ */
+GM_AGENT_EXPORT int InitializeInjection(void);
+int InitializeInjection(void)
+{
+	const char *settings = getenv("GPUMEM_AGENT");
+	if (!gm_agent_preloaded() && settings)
+		injected(settings);
+	gm_agent_cupti_look();
+	return 1;
+}
+
+static int end(void)
+{
+	uint32_t state = GM_AGENT_LIVE_RECORDS, waiting = GM_AGENT_LIVE_WAITING;
+	if (!atomic_compare_exchange_strong(&gm_agent_live->state, &state, GM_AGENT_LIVE_OFF))
+		/* preloaded, and nothing was allocated yet: it shall not begin then either */
+		return atomic_compare_exchange_strong(
+		               &gm_agent_live->state, &waiting, GM_AGENT_LIVE_OFF)
+		               ? 0
+		               : 1;
+	gm_agent_cupti_end();
+	gm_agent_torch_marks_end();
+	gm_agent_driver_api_undo();
+	gm_agent_patch_undo();
+	gm_agent_spool_close(GM_AGENT_STOPPED);
+	return 0;
+}
+
+int gpumem_agent_stop(void)
+{
+	if (!gm_agent_change_begin())
+		return 1;
+	int result = end();
+	gm_agent_change_end();
+	return result;
+}
+
+const char *gpumem_agent_path(void)
+{
+	return atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_RECORDS ? gm_agent_process.path
+	                                                                   : "";
+}
+
+__attribute__((constructor)) static void on_load(void)
+{
+	const char *settings = getenv("GPUMEM_AGENT"), *preload = getenv("LD_PRELOAD");
+	gm_agent_process.preloaded = settings && preload && strstr(preload, "libgpumem-agent.so");
+	if (!gm_agent_process.preloaded || !configure(settings))
+		return;
+	gm_agent_hooks_preloaded();
+	gm_agent_patch(gm_agent_memory_hooks);
+	gm_agent_patch(gm_agent_cupti_hooks);
+	enlist("");
+	atomic_store(&gm_agent_live->state, GM_AGENT_LIVE_WAITING);
+	gm_agent_cupti_look();
+}
+
+__attribute__((destructor)) static void on_exit_of_program(void)
+{
+	if (atomic_load(&gm_agent_live->state) == GM_AGENT_LIVE_RECORDS)
+		gm_agent_spool_close(GM_AGENT_EXITED);
+}
