@@ -9,6 +9,8 @@
  * This is the only place where gpumem changes anything in the target, and what it does is what the
  * target's own instruction would have done.
  */
+#include "record/advance.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -16,6 +18,7 @@
 #include <sys/user.h>
 
 #include "record/recorder.h"
+#include "record/record.h"
 
 /* The value of a register by its number in an instruction's encoding (Intel SDM volume 2, table 2-2). */
 static uint64_t encoded_register(const struct user_regs_struct *registers, unsigned number)

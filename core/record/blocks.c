@@ -7,7 +7,13 @@
  * its trace: free_requested, then free_completed at once, or, where other streams use the block, later:
  * the allocator looks for these (process_events) when it is next asked for memory, before it serves.
  */
+#include "record/blocks.h"
+
 #include "record/recorder.h"
+#include "record/event.h"
+#include "record/gap.h"
+#include "record/segments.h"
+#include "record/stacks.h"
 
 static struct gm_live_block *find_block(struct gm_recorder *recorder, uint64_t address)
 {
@@ -83,24 +89,6 @@ static int16_t device_index(uint64_t word)
 	return index < 0 ? 0 : index;
 }
 
-struct gm_event gm_record_new_event(struct gm_recorder *recorder, struct gm_moment *moment,
-        enum gm_action action, uint8_t device_type, int16_t device)
-{
-	gm_record_stacks(recorder, moment);
-	return (struct gm_event){
-	        .action = (uint8_t)action,
-	        .device_type = device_type,
-	        .device = device,
-	        .flags = moment->flags,
-	        .thread = (uint64_t)moment->thread,
-	        .time_ns = moment->time_ns,
-	        .allocated = UINT64_MAX,
-	        .reserved = UINT64_MAX,
-	        .python_stack = moment->python_stack,
-	        .native_stack = moment->native_stack,
-	};
-}
-
 /* The allocator's counters, as this report has them. */
 static void take_counters(
         struct gm_recorder *recorder, int16_t device, uint64_t allocated, uint64_t reserved)
@@ -155,7 +143,7 @@ void gm_record_completions(struct gm_recorder *recorder, struct gm_moment *momen
 static void note_segment(struct gm_recorder *recorder, const struct gm_block_record *record)
 {
 	if (record->previous || recorder->told_expandable ||
-	        gm_record_has_segment(recorder, record->address))
+	        gm_record_segment(recorder, record->address))
 		return;
 	recorder->told_expandable = true;
 	gm_record_gap(recorder,

@@ -2,10 +2,16 @@
  * What was alive before recording began: the allocator's own Block records tell it, without stacks. So a
  * log that starts late still adds up to the allocator's figures.
  */
+#include "record/existing.h"
+
 #include <string.h>
 
 #include "base/size.h"
 #include "record/recorder.h"
+#include "record/blocks.h"
+#include "record/event.h"
+#include "record/gap.h"
+#include "record/segments.h"
 
 enum { CHAIN_MAX = 1 << 20 };
 

@@ -2,37 +2,20 @@
  * One breakpoint stop: which probe it is, which event that makes, and what the debugger does next. The
  * hot path of recording at breakpoints.
  */
-#include <time.h>
-
 #include "base/cleanup.h"
 #include "record/recorder.h"
+#include "record/blocks.h"
+#include "record/event.h"
+#include "record/gap.h"
+#include "record/oom.h"
+#include "record/probes.h"
+#include "record/readers.h"
+#include "record/record.h"
+#include "record/runtime.h"
 
-enum { R_CONSISTENT = 0 }; /* glibc elf/link.h: no library is being mapped or unmapped just now */
+enum { R_CONSISTENT = 0 };
 
-uint64_t gm_record_now(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-enum { FLUSH_EVERY = 64 }; /* events; a flush is one write() */
-
-uint64_t gm_record_event(struct gm_recorder *recorder, const struct gm_event *event)
-{
-	uint64_t number = gm_log_writer_event(recorder->writer, event);
-	recorder->event_count = number + 1;
-	if (number % FLUSH_EVERY == FLUSH_EVERY - 1) {
-		/* A debugger that is killed loses no more than these; the writer remembers an error. */
-		_cleanup_error_ struct gm_error *error = gm_log_writer_flush(recorder->writer);
-	}
-	gm_record_steps_feed(recorder, event);
-	if (recorder->stop_after && recorder->event_count >= recorder->stop_after) {
-		recorder->stop_after = 0;
-		recorder->stop_due = true;
-	}
-	return number;
-}
+enum { FLUSH_EVERY = 64 };
 
 static const struct gm_probe_site *site_at(const struct gm_recorder *recorder, uint64_t address)
 {

@@ -1,93 +1,15 @@
-/* A recorder's life: what it opens, when it opens what reads Python and PyTorch, and how it ends. */
-#include <stdio.h>
-#include <string.h>
+/* A recorder's life: what it opens, what is asked of it, and how it ends. */
+#include <stdlib.h>
 
 #include "record/recorder.h"
-
-enum {
-	TRY_AGAIN_AFTER = 256
-}; /* events between two looks for an interpreter that cannot be read yet */
-
-void gm_record_gap(struct gm_recorder *recorder, const char *format, ...)
-{
-	char text[1024];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	gm_log_writer_gap(recorder->writer, text);
-	recorder->gap_count++;
-}
-
-/* --- readers ------------------------------------------------------------------------------------------- */
-
-static void open_python(struct gm_recorder *recorder)
-{
-	if (recorder->python || recorder->event_count < recorder->next_python_try)
-		return;
-	recorder->next_python_try = recorder->event_count + TRY_AGAIN_AFTER;
-	_cleanup_error_ struct gm_error *error =
-	        gm_python_open(recorder->image, recorder->symbols, &recorder->python);
-	if (!error || recorder->told_python)
-		return;
-	recorder->told_python = true;
-	gm_record_gap(recorder, "no Python stacks: %s", error->message);
-}
-
-static void open_torch(struct gm_recorder *recorder)
-{
-	if (recorder->torch || recorder->event_count < recorder->next_torch_try ||
-	        !gm_symbols_find_module(recorder->symbols, "libc10.so"))
-		return;
-	recorder->next_torch_try = recorder->event_count + TRY_AGAIN_AFTER;
-	_cleanup_error_ struct gm_error *error = gm_torch_open(
-	        recorder->image, recorder->symbols, recorder->python, &recorder->torch);
-	if (!error || recorder->told_torch)
-		return;
-	recorder->told_torch = true;
-	gm_record_gap(
-	        recorder, "no requested sizes, streams or deferred frees: %s", error->message);
-}
-
-void gm_record_open_readers(struct gm_recorder *recorder)
-{
-	open_python(recorder);
-	open_torch(recorder);
-}
-
-void gm_record_refuse(struct gm_recorder *recorder, const char *kind)
-{
-	if (recorder->refusal)
-		return;
-	char *text = NULL;
-	if (asprintf(&text,
-	            "the allocator is %s, not PyTorch's caching allocator: its blocks cannot be "
-	            "recorded: "
-	            "%s",
-	            kind,
-	            strcmp(kind, "cudaMallocAsync") == 0
-	                    ? "remove backend:cudaMallocAsync from PYTORCH_CUDA_ALLOC_CONF"
-	                    : "run the program without changing the allocator") < 0)
-		return;
-	recorder->refusal = text;
-	gm_record_gap(recorder, "%s", text);
-}
-
-void gm_record_check_allocator(struct gm_recorder *recorder)
-{
-	if (!recorder->cuda || !recorder->torch)
-		return;
-	const char *kind = gm_torch_allocator_kind(recorder->torch);
-	if (strcmp(kind, "native") != 0 && strcmp(kind, "none") != 0)
-		gm_record_refuse(recorder, kind);
-}
-
-const char *gm_recorder_refusal(const struct gm_recorder *recorder)
-{
-	return recorder->refusal;
-}
-
-/* --- life ---------------------------------------------------------------------------------------------- */
+#include "record/blocks.h"
+#include "record/existing.h"
+#include "record/naming.h"
+#include "record/probes.h"
+#include "record/readers.h"
+#include "record/record.h"
+#include "record/segments.h"
+#include "record/steps.h"
 
 static void destroy(struct gm_recorder *recorder)
 {

@@ -3,11 +3,14 @@
  * in, written when one is in another pass than at the event before. Stacks alone do not tell the passes of
  * a loop whose allocations all come from one line.
  */
+#include "record/loops.h"
+
 #include <string.h>
 
 #include "base/text.h"
 #include "model/steps.h"
 #include "record/recorder.h"
+#include "record/codes.h"
 
 enum {
 	LOOPS_AT_ONCE = 3

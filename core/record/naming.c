@@ -3,10 +3,13 @@
  * addresses in its stacks. Names are looked up in batches, when the log is flushed for a reader; the
  * files are enough for it, so it works when the process is gone.
  */
+#include "record/naming.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include "record/recorder.h"
+#include "record/gap.h"
 #include "sim/account.h"
 
 void gm_record_modules(struct gm_recorder *recorder)

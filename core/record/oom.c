@@ -3,11 +3,16 @@
  * size, size_t allocated, size_t reserved, Device). The size is the block's, rounded. With it go the device's own
  * figures, which no event tells: how much it has, and how much of that was free.
  */
+#include "record/oom.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "record/recorder.h"
+#include "record/blocks.h"
+#include "record/event.h"
+#include "record/segments.h"
 #include "sim/account.h"
 
 static void count(struct gm_recorder *recorder, const char *what, uint64_t number,

@@ -3,9 +3,14 @@
  * libraries' dynamic symbols, and looked for again each time that the dynamic linker tells of new
  * libraries.
  */
+#include "record/probes.h"
+
 #include <string.h>
 
 #include "record/recorder.h"
+#include "record/advance.h"
+#include "record/gap.h"
+#include "record/naming.h"
 #include "torch/names.h"
 
 enum {

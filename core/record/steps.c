@@ -3,10 +3,13 @@
  * with the frames that were just read, so that `gpumem until step=N` stops where the model will say that
  * pass N begins.
  */
+#include "record/steps.h"
+
 #include <string.h>
 
 #include "model/steps.h"
 #include "record/recorder.h"
+#include "record/codes.h"
 
 _Static_assert(
         (int)GM_LOG_OP_FOR_ITER == (int)GM_OP_FOR_ITER, "the numbers are part of the format");
