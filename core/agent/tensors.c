@@ -31,7 +31,6 @@ enum {
 	NEAR = 1 << 16, /* bytes of stack between the call and the report: some hundred, in fact */
 };
 
-
 static struct gm_trie tensors;
 static bool ready;
 
