@@ -172,13 +172,6 @@ static json_t *text(const char *string)
 	return json_string(copy);
 }
 
-static json_t *hexadecimal(uint64_t address)
-{
-	char buffer[32];
-	snprintf(buffer, sizeof(buffer), "0x%" PRIx64, address);
-	return json_string(buffer);
-}
-
 static json_t *step_json(const struct gm_holder_step *step)
 {
 	json_t *object = json_object();
@@ -197,7 +190,7 @@ static json_t *step_json(const struct gm_holder_step *step)
 	if (step->type)
 		failed |= json_object_set_new(object, "type", text(step->type));
 	if (step->address)
-		failed |= json_object_set_new(object, "address", hexadecimal(step->address));
+		failed |= json_object_set_new(object, "address", gm_json_address(step->address));
 	if (!failed)
 		return object;
 	json_decref(object);
@@ -235,9 +228,10 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	for (size_t i = 0; i < answer->storage_count; i++) {
 		const struct gm_held_storage *storage = &answer->storages[i];
 		json_array_append_new(storages,
-		        json_pack("{s:o, s:I, s:I, s:I}", "address", hexadecimal(storage->address),
-		                "refcount", (json_int_t)storage->refcount, "found",
-		                (json_int_t)storage->found, "size", (json_int_t)storage->size));
+		        json_pack("{s:o, s:I, s:I, s:I}", "address",
+		                gm_json_address(storage->address), "refcount",
+		                (json_int_t)storage->refcount, "found", (json_int_t)storage->found,
+		                "size", (json_int_t)storage->size));
 	}
 	for (size_t i = 0; i < answer->holder_count; i++)
 		json_array_append_new(holders, holder_json(&answer->holders[i]));
@@ -249,7 +243,7 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	        "seconds", cost->scan_seconds, "python_objects", (json_int_t)cost->python_objects,
 	        "python_seconds", cost->python_seconds);
 	json_t *block =
-	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", hexadecimal(answer->address),
+	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", gm_json_address(answer->address),
 	                "size", (json_int_t)answer->size, "device", answer->device, "device_type",
 	                device_type(answer), "tensor", text(answer->description));
 	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block",
