@@ -15,6 +15,7 @@
 #include "ask/who_holds.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "torch/dtypes.h"
 
 void gm_blocks_deinit(struct gm_blocks *blocks)
 {
@@ -145,6 +146,38 @@ static char *label_key(const struct gm_model *model, uint32_t block)
 	return text;
 }
 
+/* "float32 [512, 1024]", as blocks of a process are grouped; with `dtype_alone` "float32". */
+static char *tensor_key(const struct gm_log *log, uint32_t id, bool dtype_alone)
+{
+	struct gm_log_tensor tensor;
+	const char *name =
+	        gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
+	if (!name || dtype_alone)
+		return strdup(name ? name : "no tensor is known");
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	fprintf(out, "%s [", name);
+	for (uint32_t i = 0; i < tensor.dimensions; i++)
+		fprintf(out, "%s%" PRId64, i ? ", " : "", tensor.sizes[i]);
+	fputc(']', out);
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static uint32_t tensor_of(const struct gm_model *model, const struct gm_block *block)
+{
+	struct gm_event event = {0};
+	if (block->alloc != GM_NO_EVENT)
+		gm_log_event(gm_model_log(model), block->alloc, &event);
+	return event.tensor;
+}
+
 static char *group_key(const struct gm_model *model, const struct gm_categories *categories,
         uint32_t index, enum gm_group_by by)
 {
@@ -155,6 +188,8 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 		return strdup(gm_phase_name(gm_model_phase(model, block->alloc)));
 	if (by == GM_BY_LABEL)
 		return label_key(model, index);
+	if (by == GM_BY_SHAPE || by == GM_BY_DTYPE)
+		return tensor_key(gm_model_log(model), tensor_of(model, block), by == GM_BY_DTYPE);
 	uint32_t python, native;
 	gm_model_stacks(model, block->alloc, &python, &native);
 	const struct gm_log *log = gm_model_log(model);
@@ -304,6 +339,8 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 			tag = gm_model_labels(blocks->model, blocks->live[i], &label, 1)
 			              ? blocks->live[i]
 			              : UINT64_MAX;
+		else if (by == GM_BY_SHAPE || by == GM_BY_DTYPE)
+			tag = tensor_of(blocks->model, block);
 		else if (by == GM_BY_LINE && (!python || block->flags & GM_EVENT_BORROWED))
 			tag |= (uint64_t)native << 32; /* whose names tell the work */
 		sums[i] = (struct stack_sum){tag, blocks->live[i], block->size, 1};
@@ -432,10 +469,13 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 		        "event %" PRIu64 ": not in the record: it has %" PRIu64
 		        " events, counted from 0",
 		        options->event, count);
-	if (options->by == GM_BY_SHAPE)
+	bool tensors = options->by == GM_BY_SHAPE || options->by == GM_BY_DTYPE;
+	if (tensors && count && !gm_log_has_tensors(gm_model_log(model)))
 		return gm_error_create(GM_TARGET,
-		        "--by shape: shapes are those of live tensors, which no recording has: ask "
-		        "a process or a core");
+		        "--by %s: this recording has no dtypes and shapes: record with `gpumem "
+		        "run` "
+		        "or `gpumem attach`, or ask a process or core",
+		        options->by == GM_BY_SHAPE ? "shape" : "dtype");
 	size_t device = gm_model_main_device(model);
 	if (options->has_device)
 		gm_try(find_device(model, options->device, &device));

@@ -42,8 +42,8 @@ static const struct argp_option option_table[] = {
         {"at-peak", KEY_AT_PEAK, NULL, 0, "the blocks that were allocated at the peak", 0},
         {"history", KEY_HISTORY, "ADDRESS", 0, "the blocks that used an address, in order", 0},
         {"by", KEY_BY, "WHAT", 0,
-                "groups by line, stack, phase, category, operator, module or label; for a process "
-                "or core by category, module or shape",
+                "groups by line, stack, phase, category, operator, module, label, shape or dtype; "
+                "for a process or core by category, module or shape",
                 0},
         {"tree", KEY_TREE, NULL, 0,
                 "the calls that led to the allocations, with the bytes below each call", 0},
@@ -153,6 +153,10 @@ static struct gm_error *show_target(struct gm_context *context, const struct opt
 		return gm_error_create(GM_TARGET,
 		        "blocks: --by label: only PyTorch's snapshots have labels "
 		        "(torch.cuda.memory._annotate_tensor): dump one and name its file");
+	if (by == GM_BY_DTYPE)
+		return gm_error_create(GM_USAGE,
+		        "blocks: --by dtype: for a process or core use --by shape, which has the "
+		        "dtypes too");
 	if (by == GM_BY_LINE || by == GM_BY_STACK || by == GM_BY_PHASE || by == GM_BY_OPERATOR)
 		return gm_error_create(GM_TARGET,
 		        "blocks: --by %s: the places of allocation were not recorded: use "

@@ -11,7 +11,8 @@ struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 		enum gm_group_by by;
 	} names[] = {{"line", GM_BY_LINE}, {"stack", GM_BY_STACK}, {"phase", GM_BY_PHASE},
 	        {"category", GM_BY_CATEGORY}, {"operator", GM_BY_OPERATOR},
-	        {"module", GM_BY_MODULE}, {"label", GM_BY_LABEL}, {"shape", GM_BY_SHAPE}};
+	        {"module", GM_BY_MODULE}, {"label", GM_BY_LABEL}, {"shape", GM_BY_SHAPE},
+	        {"dtype", GM_BY_DTYPE}};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		if (strcmp(names[i].name, text) == 0) {
 			*ret_by = names[i].by;
@@ -20,7 +21,7 @@ struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 	}
 	return gm_error_create(GM_USAGE,
 	        "--by: '%s' is not a valid group: use line, stack, phase, category, operator, "
-	        "module, label or shape",
+	        "module, label, shape or dtype",
 	        text);
 }
 

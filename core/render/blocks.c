@@ -57,6 +57,9 @@ const char *gm_groups_head(const struct gm_blocks *blocks)
 		return "category";
 	case GM_BY_PHASE:
 		return "phase";
+	case GM_BY_SHAPE:
+	case GM_BY_DTYPE:
+		return "tensors";
 	case GM_BY_LABEL:
 		return "label";
 	default:

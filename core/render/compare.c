@@ -16,6 +16,8 @@ static const char *by_name(enum gm_group_by by)
 	       : by == GM_BY_PHASE  ? "phase"
 	       : by == GM_BY_STACK  ? "stack"
 	       : by == GM_BY_LABEL  ? "label"
+	       : by == GM_BY_SHAPE  ? "tensors"
+	       : by == GM_BY_DTYPE  ? "dtype"
 	                            : "line";
 }
 

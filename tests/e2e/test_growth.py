@@ -151,11 +151,11 @@ def test_two_moments_of_a_process_by_shape_and_dtype(gdb_works, spawn, sim_env, 
 def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):
     log = tmp_path / "run.gpumem"
     run_gpumem("run", "--sim", "-o", log, "--", PYTHON, EXAMPLES / "train_mlp.py").check()
-    for by in "module", "operator":
+    for by in "module", "operator", "shape", "dtype":
         answer = run_gpumem("blocks", log, "--at-peak", "--by", by, "--json").check().json()
         assert sum(group["bytes"] for group in answer["groups"]) == answer["allocated"]
         keys = {group["key"] for group in answer["groups"]}
-        assert {"module": "Sequential > Linear", "operator": "linear"}[by] in keys
+        wanted = {"module": "Sequential > Linear", "operator": "linear", "dtype": "float32"}
+        assert by == "shape" or wanted[by] in keys
         peak = run_gpumem("peak", log, "--by", by, "--json").check().json()
         assert peak["groups"] == answer["groups"]
-    assert run_gpumem("blocks", log, "--by", "shape").status == 4

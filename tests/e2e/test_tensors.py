@@ -160,3 +160,33 @@ def test_blocks_are_sorted_and_cut_as_asked(run_gpumem, tmp_path):
     cut = run_gpumem("blocks", log, "--at-peak", "--top", "3").check().out
     assert f"... {len(everything) - 3} more blocks, " in cut
     assert len(cut.splitlines()) == 6
+
+
+@pytest.mark.parametrize("by", ["shape", "dtype"])
+def test_groups_of_shapes_and_dtypes_add_up(run_gpumem, tmp_path, by):
+    log = tmp_path / "run.gpumem"
+    program = PROGRAMS / "tensor_shapes.py"
+    run_gpumem("run", "--sim", "-o", log, "--", PYTHON, program, "7", tmp_path / "made.json").check()
+    wanted = collections.Counter()
+    for block in run_gpumem("blocks", log, "--at-peak", "--json").check().json()["blocks"]:
+        shape = f" [{', '.join(map(str, block['shape']))}]" if by == "shape" and "shape" in block else ""
+        wanted[block.get("dtype", "no tensor is known") + shape] += block["size"]
+    groups = run_gpumem("blocks", log, "--at-peak", "--by", by, "--json").check().json()["groups"]
+    assert {group["key"]: group["bytes"] for group in groups} == wanted
+    assert len(groups) > 4
+
+
+def test_a_recording_without_shapes_says_how_to_have_them(run_gpumem, tmp_path):
+    snapshot = tmp_path / "snapshot.pickle"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "torch.cuda.memory._record_memory_history()\n"
+        "kept = torch.zeros(1000, device='cuda')\n"
+        f"torch.cuda.memory._dump_snapshot({str(snapshot)!r})\n"
+    )
+    run_gpumem("run", "--sim", "--no-record", "--", PYTHON, program).check()
+    said = run_gpumem("blocks", snapshot, "--by", "shape").check(4).err
+    assert "this recording has no dtypes and shapes: record with `gpumem run`" in said
+    answer = run_gpumem("blocks", snapshot, "--where", "dtype=float32").check().out
+    assert "in 0 of 1 block" in answer and "does not have what the condition asks for" in answer
