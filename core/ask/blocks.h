@@ -15,7 +15,7 @@ enum gm_group_by {
 	GM_BY_OPERATOR, /* PyTorch's, as native stacks name it */
 	GM_BY_MODULE,   /* ask/modules.h */
 	GM_BY_LABEL,    /* of torch.cuda.memory._annotate_tensor() */
-	GM_BY_SHAPE,    /* and dtype: of a recording that has them; of a process or core those of live tensors */
+	GM_BY_SHAPE, /* and dtype: of a recording that has them; of a process or core those of live tensors */
 	GM_BY_DTYPE,
 };
 
