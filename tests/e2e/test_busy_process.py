@@ -108,6 +108,7 @@ def test_without_a_pause_nothing_is_called_complete(busy, run_gpumem):
 def test_a_process_that_is_stopped_stays_so(busy, run_gpumem):
     busy.send_signal(19)
     threads = list(Path(f"/proc/{busy.number}/task").glob("*/stat"))
+    assert threads
     while not all(") T " in stat.read_text() for stat in threads):  # one by one, when they are given a processor
         time.sleep(0.01)
     answer = run_gpumem("who-holds", "--pid", busy.number, busy.block, "--json").check().json()

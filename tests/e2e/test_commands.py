@@ -7,7 +7,9 @@ import pytest
 
 @pytest.fixture(scope="module")
 def names(run_gpumem):
-    return re.findall(r"^  ([a-z-]+) ", run_gpumem("--help").check().out, re.M)
+    names = re.findall(r"^  ([a-z-]+) ", run_gpumem("--help").check().out, re.M)
+    assert len(names) > 20
+    return names
 
 
 def test_help_lists_the_commands(names):

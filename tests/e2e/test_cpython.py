@@ -117,6 +117,7 @@ sys.stdin.read()
 def test_stacks_of_threads_are_those_of_sys_current_frames(interpreter, spawn, reader, tmp_path):
     version, path = interpreter
     process, truth = start(spawn, path, tmp_path, THREADS)
+    assert len(truth) == 4
     for thread, frames in truth.items():
         seen = [
             [f["file"], f["function"], f["line"], f["lasti"], f["first_line"]]

@@ -50,6 +50,7 @@ def test_a_leak_shows_at_its_line_and_grows_with_the_steps(runs, run_gpumem):
     assert leak["blocks"] == [0, 5]
     assert 5 * X_BYTES <= leak["bytes"][1] <= 5 * (X_BYTES + (1 << 20))
     kept = [[step["kept"] for step in file["steps"]] for file in answer["files"]]
+    assert len(kept[0]) == len(kept[1]) > 0
     assert all(b - a >= X_BYTES for a, b in zip(*kept))
     text = run_gpumem("diff", runs["a"][0], runs["leak"][0]).check(1).out
     assert "(only in B)" in text

@@ -53,9 +53,15 @@ def test_a_snapshot_comes_back_with_the_same_trace_and_segments(exported):
     assert [[e[k] for k in keys] for e in before["device_traces"][0]] == [
         [e[k] for k in keys] for e in after["device_traces"][0]
     ]
-    for one, other in zip(before["device_traces"][0], after["device_traces"][0]):
+    told = 0
+    for one, other in zip(before["device_traces"][0], after["device_traces"][0], strict=True):
         python = [f for f in frames(one) if f[0].endswith(".py") or f[0].startswith("<")]
-        assert python == [f for f in frames(other) if f[0].endswith(".py") or f[0].startswith("<")] or not python
+        again = [f for f in frames(other) if f[0].endswith(".py") or f[0].startswith("<")]
+        # the engine's thread has no Python: its events have the stack that waits in backward()
+        waits = any("/torch/autograd/" in file and name == "backward" for file, _, name in again)
+        assert python == again if python else again == [] or waits, (one, again)
+        told += bool(python)
+    assert told >= 10 and after["segments"]
     for key in ("total_size", "allocated_size", "active_size", "requested_size"):
         assert sum(s[key] for s in before["segments"]) == sum(s[key] for s in after["segments"]), key
     for segment in after["segments"]:

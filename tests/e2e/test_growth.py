@@ -109,6 +109,7 @@ def test_steps_and_phases_are_those_of_a_replay(snapshots, run_gpumem):
             assert one["bytes"] == sum(events[i]["size"] for i in mine if events[i]["action"] == "alloc")
         assert [one["step"] for one in steps["steps"]] == list(range(1, 11)), name
         phases = run_gpumem("phases", path, "--json").check().json()["phases"]
+        assert phases
         for phase in phases:
             mine = [e for e in events if e["phase"] == phase["phase"]]
             assert phase["events"] == len(mine)

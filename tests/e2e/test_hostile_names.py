@@ -128,7 +128,9 @@ def test_the_names_reach_the_views(files, gpumem):
 
 def test_why_is_safe_of_every_block(files, gpumem):
     events = events_of(gpumem, files["recording"])
-    for block in sorted({event["block"] for event in events} - {None}):
+    blocks = sorted({event["block"] for event in events} - {None})
+    assert blocks
+    for block in blocks:
         for view in (("why", f"#{block}"), ("blocks", f"--history={events[block]['address']}")):
             out, err, status = run_bytes([gpumem, view[0], files["recording"], view[1]])
             assert status == 0, err

@@ -89,7 +89,7 @@ def test_who_holds_names_the_variable_inside_step_1(either):
 def test_who_holds_finds_every_reference(either):
     answer = either.gdb["gpumem who-holds outputs --json"].json()
     assert answer["complete"] is True
-    assert all(s["found"] == s["refcount"] >= 1 for s in answer["storages"])
+    assert answer["storages"] and all(s["found"] == s["refcount"] >= 1 for s in answer["storages"])
     assert re.search(r"every reference was found \(([1-9]\d*) of \1\)", either.gdb["gpumem who-holds outputs"])
 
 

@@ -244,6 +244,7 @@ def test_the_export_lists_are_those_of_the_libraries_installed(tmp_path):
     if not (SITE / "nvidia/cu13/lib/libcudart.so.13").exists():
         pytest.skip("NVIDIA's CUDA 13 libraries are not installed with this torch")
     subprocess.run([sys.executable, ROOT / "core/sim/make_exports.py", SITE, tmp_path], check=True)
+    assert (tmp_path / "libcudart13.inc").exists()
     for made in sorted(tmp_path.iterdir()):
         assert made.read_text() == (ROOT / "core/sim/exports" / made.name).read_text(), made.name
 
@@ -260,7 +261,9 @@ def exported_by(library):
 
 def test_the_library_exports_every_symbol_of_the_lists():
     exported = exported_by("libgpumem-sim.so")
-    for path in sorted((ROOT / "core/sim/exports").glob("lib*.inc")):
+    lists = sorted((ROOT / "core/sim/exports").glob("lib*.inc"))
+    assert lists
+    for path in lists:
         wanted = set(re.findall(r"^(?:STUB|COMPUTE)\((\w+)\)", path.read_text(), re.M))
         assert wanted, path
         assert wanted <= set(exported), path.name

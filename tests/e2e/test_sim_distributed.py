@@ -44,7 +44,9 @@ def test_ddp_averages_gradients_and_shares_weights_as_gloo_does_on_the_cpu(two_r
 
 @pytest.mark.long
 def test_fsdp2_shards_and_gathers(two_ranks):
-    for facts in ranks_of(two_ranks("sim_fsdp2.py", options=["--compute-below", "1GiB"]).check()):
+    ranks = ranks_of(two_ranks("sim_fsdp2.py", options=["--compute-below", "1GiB"]).check())
+    assert len(ranks) == 2
+    for facts in ranks:
         whole = facts["parameters"] * 4
         assert facts["gathered"] is True
         assert facts["sharded"] == whole // 2

@@ -274,7 +274,8 @@ def test_an_export_is_of_todays_form_and_says_the_same(run_gpumem, tmp_path):
     def without(one, *keys):
         return {key: value for key, value in one.items() if key not in keys}
 
-    for before, after in (*zip(data["device_traces"], again["device_traces"]), (data["host_traces"], again["host_traces"])):
+    assert any(data["device_traces"]) and data["host_traces"] and data["segments"]
+    for before, after in (*zip(data["device_traces"], again["device_traces"], strict=True), (data["host_traces"], again["host_traces"])):
         assert [without(one, "pool_id") for one in before] == after
     for key in "segments", "host_segments":
         for before, after in zip(data[key], again[key], strict=True):

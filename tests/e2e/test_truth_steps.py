@@ -47,6 +47,7 @@ def test_of_a_hundred_programs_98_percent_are_right(gpumem, tmp_path, first):
             asked[question, source] += 1
             right[question, source] += not why
             told += [(question, source, why)] if why else []
+    assert asked
     for one, count in asked.items():
         wrong = [why for question, source, why in told if (question, source) == one]
         truth.note(one[0], f"a {one[1]}", "programs", count, right[one], first, wrong)

@@ -91,9 +91,10 @@ def test_every_holder_is_named_and_nothing_else(asked, way):
         pytest.skip(reason)
     answer = asked.ask(way.name)
     wrong = table.wrong(way, answer, asked.facts["python"])
-    if wrong and way.waits:
+    if way.waits:  # an answer that is right now has to take its mark from the table
+        assert wrong, f"gpumem knows {way.name} now, and the table says that it does not: {way.waits}"
         assert not answer["complete"], "it is not known yet, and yet said to be complete: " + "; ".join(wrong)
-        pytest.skip(f"gpumem does not know yet: {way.waits}: " + "; ".join(wrong))
+        pytest.xfail(f"gpumem does not know yet: {way.waits}: " + "; ".join(wrong))
     assert not wrong, "\n".join(wrong)
 
 

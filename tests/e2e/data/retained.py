@@ -92,9 +92,14 @@ two_lists_a = [big(7)]
 two_lists_b = [two_lists_a[0]]
 untyped = big(2).untyped_storage()
 
-cycle = [big(3)]
-cycle.append(cycle)
-del cycle
+
+def make_cycle():
+    """Garbage."""
+    cycle = [big(3)]
+    cycle.append(cycle)
+
+
+make_cycle()
 
 # a reference that is in no object of Python's
 uncounted = big(2)
@@ -119,6 +124,10 @@ def serve(argument):
     print(json.dumps({"pid": os.getpid(), "allocated": torch.cuda.memory_allocated()}), flush=True)
     for line in sys.stdin:
         names = line.split()
+        if names == ["make", "a", "cycle"]:
+            make_cycle()
+            print(torch.cuda.memory_allocated(), flush=True)
+            continue
         for name in names:
             if name == "history":
                 del history
@@ -131,7 +140,7 @@ def serve(argument):
             elif name == "autocast":
                 globals().pop("autocast").__exit__(None, None, None)
             else:
-                del globals()[name]
+                globals().pop(name, None)
         gc.collect()
         print(torch.cuda.memory_allocated(), flush=True)
 
