@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ask/recording/driven.h"
+#include "ask/recording/named.h"
 #include "ask/target/modules.h"
 #include "ask/recording/operator.h"
 #include "ask/recording/place.h"
@@ -551,7 +552,7 @@ static struct gm_error *parse_u64(const char *text, int base, uint64_t *ret_valu
 }
 
 struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
-        uint64_t event, uint32_t *ret_block)
+        uint64_t event, uint32_t *ret_block, size_t *ret_count)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
@@ -565,6 +566,7 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 			        " is in no block's life: `gpumem events` lists the allocations",
 			        text, number);
 		*ret_block = index;
+		*ret_count = 1;
 		return NULL;
 	}
 	bool is_address = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -573,11 +575,7 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 	else if (context->pid > 0)
 		gm_try(gm_ask_block_address(context, text, &number));
 	else
-		return gm_error_create(GM_USAGE,
-		        "no block '%s': a recording knows addresses and events, and no process is "
-		        "there "
-		        "to look for a variable in: name it by 0x… or #N, as `gpumem blocks` does",
-		        text);
+		return gm_block_by_name(model, text, ret_block, ret_count);
 	uint32_t best = GM_NO_BLOCK;
 	for (size_t i = 0; i < gm_model_block_count(model); i++) {
 		const struct gm_block *block = gm_model_block(model, i);
@@ -593,5 +591,6 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 		        "`gpumem blocks` lists what there is",
 		        text, has_event ? " at that event" : "");
 	*ret_block = best;
+	*ret_count = 1;
 	return NULL;
 }

@@ -96,10 +96,11 @@ struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
         const struct gm_model **ret_model, uint32_t **ret_blocks, size_t *ret_count);
 
 /*
- * BLOCK as typed: an address (the latest block there, or the one alive after `event`), or #N. GM_USAGE where
- * there is none so named.
+ * BLOCK as typed: an address (the latest block there, or the one alive after `event`), or #N. Of a recording alone also
+ * FILE:LINE or the name of a variable (ask/recording/named.h): *ret_count blocks are meant, of which one is returned. GM_USAGE
+ * where there is none so named.
  */
 struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
-        uint64_t event, uint32_t *ret_block);
+        uint64_t event, uint32_t *ret_block, size_t *ret_count);
 
 #endif

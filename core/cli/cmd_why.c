@@ -74,17 +74,24 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	if (arguments.positional_count != 1)
-		return gm_error_create(GM_USAGE,
-		        "why: no BLOCK given: name one by 0x… or #N, as `gpumem blocks` does");
+		return gm_error_create(GM_USAGE, "why: no BLOCK given: name one by 0x… or #N, as "
+		                                 "`gpumem blocks` does, or by "
+		                                 "FILE:LINE");
 	uint32_t block;
+	size_t count;
 	struct gm_why why;
 	error = gm_ask_block(
-	        context, arguments.positional[0], options.has_event, options.event, &block);
+	        context, arguments.positional[0], options.has_event, options.event, &block, &count);
 	if (!error)
 		error = gm_ask_why(context, block, &why);
 	if (error)
 		return error;
 	say_whose(context, arguments.positional[0], block, err);
+	if (count > 1)
+		gm_put(err,
+		        "gpumem: %s means %zu blocks: the answer is about the last one that was "
+		        "released\n",
+		        arguments.positional[0], count);
 	const struct gm_style style = {context->columns, context->colors};
 	error = arguments.json ? gm_render_why_json(&why, out)
 	                       : gm_render_why_text(&why, &style, out);
@@ -95,14 +102,20 @@ const struct gm_command gm_command_why = {
         .name = "why",
         .summary = "a block's life: what allocated it, what released it, how late, and what kept "
                    "it until then",
-        .usage = "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
-                 "Explains which statement released a block, and what kept it alive until then. "
-                 "BLOCK is an\n"
-                 "address (0x…; the latest block there) or #N, the number of the event that "
-                 "allocated it.\n"
-                 "In gdb it can also be a variable of the selected thread, such as output.\n"
-                 "\n"
-                 "Example: gpumem why run.gpumem '#12'",
+        .usage =
+                "[FILE | --pid PID | --core CORE] BLOCK [--at=EVENT] [--json]\n"
+                "Explains which statement released a block, and what kept it alive until then. "
+                "BLOCK is an\n"
+                "address (0x…; the latest block there) or #N, the number of the event that "
+                "allocated it.\n"
+                "In gdb it can also be a variable of the selected thread, such as output.\n"
+                "In a shell it can also be FILE:LINE, a line that allocated it, or the name of the "
+                "variable that\n"
+                "kept it: of several blocks the last one that was released is explained.\n"
+                "\n"
+                " Example: gpumem why run.gpumem '#12'\n"
+                " Example: gpumem why run.gpumem train.py:31\n"
+                " Example: gpumem why run.gpumem output",
         .shell = true,
         .gdb = true,
         .run = run,

@@ -68,11 +68,11 @@ static void an_address_that_is_used_again_has_two_lives(void **state)
 	assert_int_equal(gm_model_block(model, blocks[1])->alloc, second);
 	free(blocks);
 	uint32_t block;
-	assert_null(gm_ask_block(&context, "0x1000", false, 0, &block));
+	assert_null(gm_ask_block(&context, "0x1000", false, 0, &block, &count));
 	assert_int_equal(gm_model_block(model, block)->alloc, second);
-	assert_null(gm_ask_block(&context, "0x1000", true, first, &block));
+	assert_null(gm_ask_block(&context, "0x1000", true, first, &block, &count));
 	assert_int_equal(gm_model_block(model, block)->alloc, first);
-	struct gm_error *error = gm_ask_block(&context, "0x9000", false, 0, &block);
+	struct gm_error *error = gm_ask_block(&context, "0x9000", false, 0, &block, &count);
 	assert_int_equal(error->status, GM_USAGE);
 	gm_error_destroy(error);
 	gm_context_deinit(&context);

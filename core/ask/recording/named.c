@@ -1,0 +1,79 @@
+#include "ask/recording/named.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask/recording/cause.h"
+#include "ask/recording/where.h"
+
+enum { FILE_MAX = 4096 };
+
+/* "train.py:31" as a condition's clause; false: it is not of that form. */
+static bool read_place(const char *text, char file[FILE_MAX], struct gm_clause *ret_clause)
+{
+	const char *colon = strrchr(text, ':');
+	size_t length = colon ? (size_t)(colon - text) : 0;
+	char *end;
+	if (!length || length >= FILE_MAX || !isdigit((unsigned char)colon[1]))
+		return false;
+	uint64_t line = strtoull(colon + 1, &end, 10);
+	if (*end || line == 0)
+		return false;
+	memcpy(file, text, length);
+	file[length] = '\0';
+	*ret_clause = (struct gm_clause){
+	        .fact = GM_FACT_LINE, .compare = GM_IS, .number = line, .text = file};
+	return true;
+}
+
+static bool was_released(const struct gm_block *block)
+{
+	return block->free_requested != GM_NO_EVENT || block->free_completed != GM_NO_EVENT;
+}
+
+static bool is_kept_by(const struct gm_model *model, const struct gm_block *block, const char *name)
+{
+	struct gm_cause cause;
+	if (!was_released(block))
+		return false;
+	gm_cause_find(model, block, &cause);
+	return cause.name && strcmp(cause.name, name) == 0;
+}
+
+struct gm_error *gm_block_by_name(
+        const struct gm_model *model, const char *text, uint32_t *ret_block, size_t *ret_count)
+{
+	char file[FILE_MAX];
+	struct gm_clause clause;
+	bool is_place = read_place(text, file, &clause);
+	uint32_t last = GM_NO_BLOCK, last_released = GM_NO_BLOCK;
+	size_t count = 0;
+	for (size_t i = 0; i < gm_model_block_count(model); i++) {
+		const struct gm_block *block = gm_model_block(model, i);
+		const struct gm_where_block subject = {.model = model, .block = (uint32_t)i};
+		bool meant = is_place ? gm_where_judge(&subject, &clause) == GM_TRUE
+		                      : is_kept_by(model, block, text);
+		if (!meant)
+			continue;
+		count++;
+		last = (uint32_t)i;
+		if (was_released(block))
+			last_released = (uint32_t)i;
+	}
+	if (!count && is_place)
+		return gm_error_create(GM_USAGE,
+		        "no block '%s': nothing was allocated at that line: `gpumem blocks --by "
+		        "line` "
+		        "lists the lines",
+		        text);
+	if (!count)
+		return gm_error_create(GM_USAGE,
+		        "no block '%s': no variable or attribute of that name released one: name a "
+		        "block by 0x… or #N, as `gpumem blocks` does, or by FILE:LINE",
+		        text);
+	*ret_block = last_released != GM_NO_BLOCK ? last_released : last;
+	*ret_count = count;
+	return NULL;
+}
