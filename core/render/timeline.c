@@ -155,8 +155,7 @@ static const char *gradient_name(const struct gm_shapes *shapes, const struct gm
 	if (strncmp(shape->note, "add_", 4) == 0)
 		return "gradient of weights used twice (tied)";
 	for (size_t i = 0; i < shapes->count; i++)
-		logits |= shapes->items[i].kind == GM_SHAPE_SLAB &&
-		          strcmp(shapes->items[i].note, "logits") == 0;
+		logits |= shapes->items[i].kind == GM_SHAPE_SLAB && shapes->items[i].logits;
 	if (shape->kind == GM_SHAPE_LAST_GRADIENT)
 		return "last large gradient, of a layer near the input";
 	return logits ? "output head's gradient" : "first large gradient, of a layer near the loss";

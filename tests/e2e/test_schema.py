@@ -14,7 +14,7 @@ SCHEMAS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glo
 REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values())
 # They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
 RARE = {
-    "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others",
+    "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others", "more",
 }  # fmt: skip
 
 SNAPSHOT = """

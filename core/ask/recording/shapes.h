@@ -48,6 +48,7 @@ struct gm_shape {
 	                   whose allocations are `blocks` (cached) */
 	char note
 	        [64]; /* the operator that made it; of the slab "logits" or "softmax"; "": not known */
+	bool logits; /* of the slab: it is what the loss reads */
 };
 
 struct gm_shapes {

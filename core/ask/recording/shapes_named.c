@@ -71,7 +71,8 @@ static void find_softmax(struct gm_looking *looking)
 	softmax->of = moment;
 	if (by_loss)
 		find_logits(looking, softmax->first);
-	if (softmax->bytes && slab->first < softmax->first)
+	slab->logits = softmax->bytes && slab->first < softmax->first;
+	if (slab->logits)
 		snprintf(slab->note, sizeof(slab->note), "logits");
 	else if (by_loss) /* nothing is known of what it read */
 		*softmax = (struct gm_shape){0};

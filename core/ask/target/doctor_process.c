@@ -10,8 +10,17 @@
 #include "torch/torch.h"
 
 /* What the commands depend on. Each reason is an error's message, NULL: all is well. */
+/* Why PyTorch's objects are not read. */
+enum torch_state {
+	TORCH_READ,
+	TORCH_ABSENT,     /* Python is not read either, and no library of PyTorch is there */
+	TORCH_TO_COME,    /* a Python that has not loaded it yet */
+	TORCH_UNREADABLE, /* it is there */
+};
+
 struct findings {
-	char *image, *python, *torch; /* owned */
+	char *image, *python; /* why they are not read; owned; NULL: they are */
+	enum torch_state torch;
 	bool native_allocator, cuda_used;
 };
 
@@ -147,7 +156,7 @@ static struct gm_error *check_torch(
 	/* Without Python's objects it cannot be read, but whether it is there can be told. */
 	if (findings->python) {
 		bool loaded = gm_symbols_find_module(context->symbols, "libc10.so") != NULL;
-		findings->torch = strdup(loaded ? "cannot be read without Python" : "not loaded");
+		findings->torch = loaded ? TORCH_UNREADABLE : TORCH_ABSENT;
 		return gm_doctor_add(&doctor->process, "PyTorch",
 		        loaded ? GM_DOCTOR_PROBLEM : GM_DOCTOR_ABSENT, NULL, "%s",
 		        loaded ? "loaded, but its objects cannot be read without Python's"
@@ -156,9 +165,13 @@ static struct gm_error *check_torch(
 	struct gm_torch *torch;
 	struct gm_error *error = gm_context_torch(context, &torch);
 	if (error) {
-		keep_reason(error, &findings->torch);
+		_cleanup_free_ char *reason = NULL;
+		keep_reason(error, &reason);
+		findings->torch = gm_symbols_find_module(context->symbols, "libc10.so")
+		                          ? TORCH_UNREADABLE
+		                          : TORCH_TO_COME;
 		return gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_PROBLEM, NULL, "%s",
-		        findings->torch ? findings->torch : "not recognised");
+		        reason ? reason : "not recognised");
 	}
 	gm_try(gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_OK, NULL,
 	        "%s, object layouts known", gm_torch_version(torch)));
@@ -204,10 +217,10 @@ static const char *why_not_record(
 		return "a core dump runs no more";
 	if (context->remote)
 		return "in the gdb of the program's own machine only";
-	if (findings->torch && strcmp(findings->torch, "not loaded") == 0)
+	if (findings->torch == TORCH_ABSENT)
 		return "there is no PyTorch in it";
 	/* A torch that is still to come is waited for. */
-	if (findings->torch && !starts_with(findings->torch, "torch is not loaded yet"))
+	if (findings->torch == TORCH_UNREADABLE)
 		return "PyTorch's objects cannot be read, see above";
 	if (findings->cuda_used && !findings->native_allocator)
 		return "the allocator is not PyTorch's caching one (--devices cpu works)";
@@ -288,6 +301,5 @@ struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor 
 	struct gm_error *error = check_all(context, doctor, &findings);
 	free(findings.image);
 	free(findings.python);
-	free(findings.torch);
 	return error;
 }

@@ -295,6 +295,16 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 	return error;
 }
 
+/* Is it static data of the simulated device's library? */
+static bool is_simulators(const struct gm_holders *graph, const struct gm_owner_query *asked)
+{
+	const struct gm_module *module =
+	        asked->kind == GM_OWNER_STATIC
+	                ? gm_symbols_module_at(graph->symbols, asked->address)
+	                : NULL;
+	return module && strstr(module->name, "libgpumem-sim");
+}
+
 struct gm_error *gm_strays_name_owners(
         struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays)
 {
@@ -316,8 +326,7 @@ struct gm_error *gm_strays_name_owners(
 		        query < count && queries[query].word == stray->address ? &queries[query++]
 		                                                               : NULL;
 		/* the simulated device knows its memory as a driver would, unseen */
-		if (asked &&
-		        (asked->dead || (asked->text && strstr(asked->text, "libgpumem-sim")))) {
+		if (asked && (asked->dead || is_simulators(graph, asked))) {
 			strays->stale++;
 			free(asked->text);
 			free(stray->text);
