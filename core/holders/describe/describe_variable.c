@@ -109,11 +109,13 @@ void gm_describe_cell(struct gm_description *description, const struct gm_edge *
 		description->left -= 3;
 		return;
 	}
-	if (outer && gm_describe_link_at(description, 1, &link) && link.kind == GM_EDGE_LOCAL) {
-		description->left--;
-		gm_describe_kept_local(description, outer, link.name);
-		free(link.name);
-		return;
+	if (outer && gm_describe_link_at(description, 1, &link)) {
+		_cleanup_free_ char *name = link.name;
+		if (link.kind == GM_EDGE_LOCAL) {
+			description->left--;
+			gm_describe_kept_local(description, outer, name);
+			return;
+		}
 	}
 	gm_describe_step(description, GM_STEP_CELL, "cell", NULL, "cell",
 	        gm_describe_address_of(description, edge->from));
