@@ -57,6 +57,9 @@ static const struct {
                 "backward allocated it and freed it again, as large as a parameter: a gradient "
                 "that "
                 "was added to the one that is there, or that of an activation"},
+        [BACKWARD_GATHERED] = {GM_CATEGORY_TEMPORARY,
+                "backward allocated it and freed it again, as large as a weight that was gathered: "
+                "the gradient of that before it is reduced, or that of an activation"},
         [BACKWARD_CAST] = {GM_CATEGORY_TEMPORARY,
                 "backward allocated it and freed it again, as large as autocast's copy of a "
                 "parameter: the gradient of that, or of an activation"},
@@ -97,6 +100,8 @@ struct working {
 	uint32_t
 	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
+	uint64_t *gathered_sizes;  /* of what a collective moved data through, in order */
+	size_t gathered_count;
 	size_t parameter_count;
 	bool casts;                       /* autocast has converted a parameter */
 	GM_ARRAY(uint32_t) module_allocs; /* events: what modules allocate in evaluation */
@@ -185,11 +190,14 @@ static bool is_workspace_size(uint64_t size)
 	       size == GM_TORCH_LT_WORKSPACE || size == GM_TORCH_LT_WORKSPACE_LARGE;
 }
 
+static bool has_size(const uint64_t *sizes, size_t count, uint64_t size)
+{
+	return count && bsearch(&size, sizes, count, sizeof(size), compare_sizes) != NULL;
+}
+
 static bool is_parameter_size(const struct working *working, uint64_t requested)
 {
-	return working->parameter_count &&
-	       bsearch(&requested, working->parameter_sizes, working->parameter_count,
-	               sizeof(requested), compare_sizes) != NULL;
+	return has_size(working->parameter_sizes, working->parameter_count, requested);
 }
 
 /*
@@ -234,6 +242,8 @@ static enum reason freed_in_backward(const struct working *working, const struct
 {
 	if (is_parameter_size(working, gm_block_requested(block)))
 		return BACKWARD_ADDED;
+	if (has_size(working->gathered_sizes, working->gathered_count, gm_block_requested(block)))
+		return BACKWARD_GATHERED;
 	return working->casts && is_half_size(working, gm_block_requested(block))
 	               ? BACKWARD_CAST
 	               : BACKWARD_TEMPORARY;
@@ -378,6 +388,7 @@ static bool look_at_all(struct working *working)
 {
 	const struct gm_model *model = working->model;
 	GM_ARRAY(uint64_t) sizes = {0};
+	GM_ARRAY(uint64_t) gathered = {0};
 	const uint32_t made =
 	        GM_FROM_APPLY | GM_FROM_MODULE_INIT | GM_FROM_LOADING | GM_FROM_SHARDING;
 	size_t run = 0;
@@ -390,13 +401,15 @@ static bool look_at_all(struct working *working)
 		const struct origin *origin = origin_of_event(working, block->alloc);
 		if (!origin)
 			fits = false;
+		if (origin && origin->flags & GM_FROM_COLLECTIVE)
+			fits = gm_array_push(&gathered, gm_block_requested(block));
 		if (!origin || !(origin->flags & (made | GM_FROM_MODULE_CALL | GM_FROM_AUTOCAST)))
 			continue;
 		run = run_of(model, run, block->alloc);
 		working->casts |= (origin->flags & GM_FROM_AUTOCAST) != 0;
 		if (origin->flags & GM_FROM_MODULE_CALL &&
 		        is_without_gradients(gm_run_at_index(model, run).phase))
-			fits = gm_array_push(&working->module_allocs, block->alloc);
+			fits = fits && gm_array_push(&working->module_allocs, block->alloc);
 		if (!fits || !(origin->flags & made))
 			continue;
 		if (origin->apply_line && origin->apply_line < working->param_line)
@@ -405,6 +418,10 @@ static bool look_at_all(struct working *working)
 	}
 	if (sizes.count)
 		qsort(sizes.items, sizes.count, sizeof(*sizes.items), compare_sizes);
+	if (gathered.count)
+		qsort(gathered.items, gathered.count, sizeof(*gathered.items), compare_sizes);
+	working->gathered_sizes = gathered.items;
+	working->gathered_count = gathered.count;
 	working->parameter_sizes = sizes.items;
 	working->parameter_count = sizes.count;
 	return fits;
@@ -452,6 +469,7 @@ static struct gm_error *create(const struct gm_model *model, struct gm_categorie
 	gm_array_deinit(&working.native);
 	gm_array_deinit(&working.module_allocs);
 	free(working.parameter_sizes);
+	free(working.gathered_sizes);
 	if (error)
 		gm_categories_destroy(categories);
 	else

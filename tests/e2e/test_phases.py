@@ -4,6 +4,7 @@ is recorded by `gpumem run` and by PyTorch's own recorder at once, and both are 
 import collections
 import json
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,28 @@ def test_categories_at_the_peak_are_those_that_hooks_saw(known):
     # it is known of nearly all of it, and the sums add up
     assert peak["by_category"].get("unknown", 0) <= 0.01 * peak["allocated"]
     assert sum(peak["by_category"].values()) == peak["allocated"]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_what_fsdp_gathers_is_communication_and_what_it_shards_has_its_category(run_gpumem, tmp_path, version):
+    file, database = tmp_path / "run.gpumem", tmp_path / "run.db"
+    program = Path(__file__).parent / "programs" / "sharded.py"
+    run_gpumem("run", "--sim", "--rank", "1", "--world", "2", "-o", file, "--", PYTHON, "-W", "ignore", program, version).check()
+    run_gpumem("export", file, "--to", "sqlite", "-o", database).check()
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute("SELECT requested, phase, category, reason, count(*) FROM block GROUP BY 1, 2, 3, 4").fetchall()
+    whole, layers, steps = 512 * 512 * 4, 4, 3
+    told = {}
+    for size, phase, category, _, count in rows:
+        told[size, phase, category] = told.get((size, phase, category), 0) + count
+    sharded = {key[1:]: count for key, count in told.items() if key[0] == whole // 2}
+    assert sharded["init", "parameter"] == layers
+    assert sharded["backward", "gradient"] == layers * steps
+    assert sharded["optimizer", "optimizer_state"] == 2 * layers
+    assert told[whole, "forward", "communication"] >= layers * steps
+    # an unsharded weight or gradient is nobody's activation, and no reason says that it is surely one's gradient
+    assert not [row for row in rows if row[0] == whole and row[2] not in ("communication", "temporary")], rows
+    assert not [row for row in rows if row[0] == whole and row[3].endswith("again: the gradient of an activation")], rows
 
 
 def test_phases_are_those_in_which_hooks_stood(known):

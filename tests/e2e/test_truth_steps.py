@@ -36,6 +36,14 @@ def test_steps_and_leaks_are_those_that_the_programs_know(gpumem, tmp_path):
     assert not wrong, wrong
 
 
+# What grows by half-precision blocks that torch.cat() converts; inputs whose results get longer by as much as another result has; tasks
+# of asyncio that take turns, whose loops tell their iterations by an iterator, or by nothing.
+@pytest.mark.parametrize("seed", [21128, 20605, 5, 129])
+def test_a_recording_tells_what_these_programs_know(gpumem, tmp_path, seed):
+    wrong = [why for _, _, source, why in judged(gpumem, tmp_path, seed, 1) if source == "recording" and why]
+    assert not wrong, wrong
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(10_000, 14_000, 100))

@@ -1,4 +1,5 @@
-"""Random states of the allocator: for each seed that is asked for, a run of allocations and frees; then what PyTorch says of it."""
+"""Random states of the allocator: for each seed that is asked for, a run of allocations and frees; for `fail`, a request that cannot be
+served; then what PyTorch says of it."""
 
 import json
 import os
@@ -42,12 +43,24 @@ def change(seed):
         kept.clear()
 
 
+def fail():
+    """The error, as who handles it has it."""
+    try:
+        torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+    except torch.cuda.OutOfMemoryError as error:
+        return error
+    raise AssertionError("the device has room for 1 TiB")
+
+
 print(json.dumps({"pid": os.getpid()}), flush=True)
 for line in sys.stdin:
-    try:
-        change(int(line))
-    except torch.cuda.OutOfMemoryError:
-        kept.clear()
+    if line == "fail\n":
+        failed = fail()
+    else:
+        try:
+            change(int(line))
+        except torch.cuda.OutOfMemoryError:
+            kept.clear()
     segments = torch.cuda.memory_snapshot()
     for segment in segments:
         segment.pop("frames", None)
