@@ -64,8 +64,8 @@ def outputs():
     shutil.rmtree(folder)
 
 
-def begin(spawn, programs, who):
-    process = spawn([*who, str(programs / "waits")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def begin(spawn, programs, who, program="waits"):
+    process = spawn([*who, str(programs / program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if process.stdout.readline() != "begun\n":
         pytest.skip(f"{' '.join(who)}: not possible here")
     return process
@@ -109,6 +109,18 @@ def check(gpumem, outputs, who, process, reason):
 )  # fmt: skip
 def test_it_is_read_or_refused_with_what_helps(spawn, gpumem, programs, outputs, asks, asked, reason):
     check(gpumem, outputs, asks, begin(spawn, programs, asked), reason)
+
+
+def test_a_setuid_program_is_refused_to_who_started_it(spawn, gpumem, programs, outputs):
+    program = programs / "setuid"
+    shutil.copy(programs / "waits", program)
+    program.chmod(0o4755)
+    process = begin(spawn, programs, NOBODY, "setuid")
+    users = [line.split()[1:5] for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("Uid:")]
+    if users != [["65534", "0", "0", "0"]]:
+        pytest.skip("this file system has no setuid programs")
+    check(gpumem, outputs, NOBODY, process, "run as")
+    check(gpumem, outputs, [], process, None)
 
 
 def test_root_of_a_user_namespace_asks_about_what_is_in_it(spawn, gpumem, programs, outputs):
