@@ -151,6 +151,35 @@ static int file(enum gm_agent_end *ret_why)
 	return spool.file;
 }
 
+/*
+ * The header by one write, so that a reader finds an empty file or one that begins as a recording does, never zeros. One thread at a
+ * time is here.
+ */
+static enum gm_agent_end write_header(int fd)
+{
+	static _Alignas(8) uint8_t bytes[GM_AGENT_HEADER_SIZE];
+	struct gm_agent_file_header *header = (struct gm_agent_file_header *)bytes;
+	struct rlimit limit;
+	struct timespec now;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	        limit.rlim_cur < sizeof(bytes))
+		return GM_AGENT_FILE_LIMIT; /* else the kernel would end the program with SIGXFSZ */
+	clock_gettime(CLOCK_REALTIME, &now);
+	memcpy(header->magic, GM_AGENT_MAGIC, sizeof(header->magic));
+	header->major = GM_AGENT_MAJOR;
+	header->minor = GM_AGENT_MINOR;
+	header->header_size = GM_AGENT_HEADER_SIZE;
+	header->extent_size = GM_AGENT_EXTENT_SIZE;
+	header->pid = gm_agent_pid();
+	header->rank = UINT32_MAX;
+	header->start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (getrandom(&header->id, sizeof(header->id), GRND_NONBLOCK) !=
+	        (ssize_t)sizeof(header->id))
+		header->id = header->start_ns ^ (uint64_t)header->pid << 40;
+	return pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) ? GM_AGENT_RUNS
+	                                                                     : GM_AGENT_DISK_FULL;
+}
+
 const char *gm_agent_spool_open(const char *path)
 {
 	if (!has_thread_end)
@@ -163,7 +192,7 @@ const char *gm_agent_spool_open(const char *path)
 		return errno == EEXIST ? "there is such a file" : "it cannot be created";
 	struct stat status;
 	struct gm_agent_file_header *header = NULL;
-	bool room = make_room(fd, 0, GM_AGENT_HEADER_SIZE) == GM_AGENT_RUNS;
+	bool room = write_header(fd) == GM_AGENT_RUNS;
 	if (room && fstat(fd, &status) == 0)
 		header = map(fd, 0, GM_AGENT_HEADER_SIZE);
 	if (!header) {
@@ -189,20 +218,6 @@ const char *gm_agent_spool_open(const char *path)
 	header->ring = gm_agent_ring_begin(extents) ? (uint32_t)extents : 0;
 	atomic_fetch_add(&spool.generation, 1);
 	unlock();
-
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	header->major = GM_AGENT_MAJOR;
-	header->minor = GM_AGENT_MINOR;
-	header->header_size = GM_AGENT_HEADER_SIZE;
-	header->extent_size = GM_AGENT_EXTENT_SIZE;
-	header->pid = gm_agent_pid();
-	header->rank = UINT32_MAX;
-	header->start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	if (getrandom(&header->id, sizeof(header->id), GRND_NONBLOCK) !=
-	        (ssize_t)sizeof(header->id))
-		header->id = header->start_ns ^ (uint64_t)header->pid << 40;
-	memcpy(header->magic, GM_AGENT_MAGIC, sizeof(header->magic));
 	return NULL;
 }
 
