@@ -16,5 +16,7 @@ static inline struct gm_error *gm_analyzer_made(struct gm_error *error)
 
 #define gm_error_create(...) gm_analyzer_made(gm_error_create(__VA_ARGS__))
 #define gm_error_os(...) gm_analyzer_made(gm_error_os(__VA_ARGS__))
+#define gm_error_at_offset(...) gm_analyzer_made(gm_error_at_offset(__VA_ARGS__))
+#define gm_error_at_address(...) gm_analyzer_made(gm_error_at_address(__VA_ARGS__))
 
 #endif
