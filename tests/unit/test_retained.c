@@ -538,6 +538,34 @@ static void ways_are_those_of_a_walk_down_the_tree(void **state)
 	}
 }
 
+static void a_graph_is_known_that_lies_deeper_than_the_steps_that_are_told(void **state)
+{
+	enum { STEPS = GM_PATH_MAX + 6 };
+	struct gm_reach reach = {.count = STEPS + 1, .reached_count = STEPS + 1};
+	struct gm_paths paths;
+	struct gm_step steps[GM_PATH_MAX];
+	reach.tree = calloc(STEPS + 1, sizeof(*reach.tree));
+	reach.order = calloc(STEPS + 1, sizeof(*reach.order));
+	assert_true(reach.tree && reach.order);
+	for (uint32_t v = 1; v <= STEPS; v++) {
+		struct gm_reach_edge edge = {.from = v - 1,
+		        .to = v,
+		        .part = v < STEPS ? GM_PART_ATTRIBUTE : GM_PART_GRAPH,
+		        .name = v};
+		reach.tree[v] = v - 1;
+		reach.order[v] = v;
+		assert_true(gm_array_push(&reach.edges, edge));
+	}
+	assert_true(gm_paths_init(&paths, &reach));
+	assert_int_equal(gm_paths_between(&paths, 0, STEPS, steps), GM_PATH_MAX);
+	assert_true(gm_paths_through_graph(&paths, 0, STEPS));
+	assert_false(gm_paths_through_graph(&paths, 0, STEPS - 1));
+	gm_paths_deinit(&paths);
+	gm_array_deinit(&reach.edges);
+	free(reach.tree);
+	free(reach.order);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +577,7 @@ int main(void)
 	        cmocka_unit_test(an_item_with_several_blocks_is_counted_once_on_each_device),
 	        cmocka_unit_test(what_a_graph_saved_is_the_variables_that_leads_to_it),
 	        cmocka_unit_test(ways_are_those_of_a_walk_down_the_tree),
+	        cmocka_unit_test(a_graph_is_known_that_lies_deeper_than_the_steps_that_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,7 @@ static uint32_t extend(
 	uint64_t key = ((uint64_t)before << 38 | (uint64_t)step.part << 32 | step.name) + 1;
 	bool is_new;
 	uint64_t *slot = gm_map_put(&paths->by_step, key, &is_new);
-	bool graph = paths->paths.items[before].graph || is_graph(step.part);
-	struct gm_path path = {before, depth, step, graph};
+	struct gm_path path = {before, depth, step};
 	if (!slot || (is_new && !gm_array_push(&paths->paths, path))) {
 		*no_memory = true;
 		return 0;
@@ -75,8 +74,9 @@ bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach)
 	bool no_memory = false;
 	*paths = (struct gm_paths){.reach = reach};
 	paths->of = calloc((size_t)reach->count + 1, sizeof(*paths->of));
+	paths->through_graph = calloc((size_t)reach->count + 1, sizeof(*paths->through_graph));
 	struct gm_path empty = {0};
-	if (!paths->of || !gm_array_push(&paths->paths, empty))
+	if (!paths->of || !paths->through_graph || !gm_array_push(&paths->paths, empty))
 		return false;
 	for (uint32_t i = 1; i < reach->reached_count && !no_memory; i++) {
 		uint32_t v = reach->order[i];
@@ -87,6 +87,7 @@ bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach)
 			no_memory |= !edge.name;
 		}
 		paths->of[v] = extend_by_edge(paths, paths->of[edge.from], &edge, &no_memory);
+		paths->through_graph[v] = paths->through_graph[edge.from] || is_graph(edge.part);
 	}
 	return !no_memory;
 }
@@ -96,13 +97,14 @@ void gm_paths_deinit(struct gm_paths *paths)
 	gm_array_deinit(&paths->paths);
 	gm_map_deinit(&paths->by_step);
 	free(paths->of);
+	free(paths->through_graph);
 	paths->of = NULL;
+	paths->through_graph = NULL;
 }
 
 bool gm_paths_through_graph(const struct gm_paths *paths, uint32_t from, uint32_t to)
 {
-	return paths->paths.items[paths->of[to]].graph &&
-	       !paths->paths.items[paths->of[from]].graph;
+	return paths->through_graph[to] && !paths->through_graph[from];
 }
 
 size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to,

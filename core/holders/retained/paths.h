@@ -31,7 +31,6 @@ struct gm_path {
 	uint32_t before;
 	uint32_t depth;
 	struct gm_step step;
-	bool graph; /* it leads through a graph of autograd */
 };
 
 struct gm_paths {
@@ -39,6 +38,7 @@ struct gm_paths {
 	GM_ARRAY(struct gm_path) paths;
 	struct gm_map by_step;
 	uint32_t *of; /* by vertex */
+	bool *through_graph; /* by vertex: its nearest way leads through a graph of autograd, however deep that lies */
 };
 
 /* False: no memory. */
