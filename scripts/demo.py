@@ -99,7 +99,7 @@ def with_gradients(device):
 
         text = gdb.ask("The first output: why was it still there when the second was made?", f"gpumem why {output}")
         expect(text, rf"rebinding of `outputs` at linear_loop\.py:{line} in step 2", "the rebinding, its line and step")
-        expect(text, r"both were live together", "that two outputs were live together")
+        expect(text, r"both were alive at the same time", "that two outputs were live together")
 
         text = gdb.ask("The first input: its variable was rebound before. What kept it?", f"gpumem why {first_input}")
         expect(text, r"graph", "that the graph kept the input")

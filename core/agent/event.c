@@ -148,7 +148,7 @@ static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, ui
 
 /* Each field is put, and its bit set, where it has something to say; the bits in front of them come last. */
 static inline void write_event(
-        const struct gm_agent_event *event, const struct gm_stacks *stacks, uint32_t bits)
+        const struct gm_agent_event *event, const struct gm_agent_stacks *stacks, uint32_t bits)
 {
 	struct gm_agent_piece *piece = gm_agent_piece(GM_AGENT_EVENT_MAX);
 	if (__builtin_expect(!piece, 0)) {
@@ -224,7 +224,7 @@ static inline void write_event(
 /* Not within its caller: its own frame is asked for. */
 __attribute__((noinline)) void gm_agent_event(const struct gm_agent_event *event)
 {
-	struct gm_stacks stacks = {0};
+	struct gm_agent_stacks stacks = {0};
 	bool freed =
 	        event->action == GM_AGENT_FREE_REQUESTED || event->action == GM_AGENT_SEGMENT_FREE;
 	if (event->preexisting) {

@@ -104,8 +104,7 @@ void gm_agent_existing(void)
 		for (uint32_t i = 0; i < gpumem_agent_existing.count && i < CAPACITY; i++)
 			tell(&table[i]);
 	} else {
-		gm_agent_gap(
-		        "recording began late: what was allocated before is not in the record");
+		gm_agent_gap("recording began late: earlier allocations are not in the recording");
 	}
 	__atomic_store_n(&gpumem_agent_existing.state, GM_AGENT_EXISTING_NONE, __ATOMIC_RELEASE);
 	munmap(table, bytes);

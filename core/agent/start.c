@@ -187,8 +187,7 @@ static void begin_late(void)
 	if (strcmp(existing, "1") == 0)
 		gm_agent_existing();
 	else if (*existing)
-		gm_agent_gap(
-		        "recording began late: what was allocated before is not in the record");
+		gm_agent_gap("recording began late: earlier allocations are not in the recording");
 	gm_agent_process.attached = false;
 }
 

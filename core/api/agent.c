@@ -3,14 +3,14 @@
 
 #include "base/cleanup.h"
 #include "cli/attach_existing.h"
-#include "cli/beside.h"
+#include "cli/sibling_library.h"
 #include "cli/session.h"
 #include "inject/inject.h"
 
 int gpumem_agent_library(char **ret_path, char **ret_err)
 {
 	*ret_path = *ret_err = NULL;
-	_cleanup_error_ struct gm_error *error = gm_library_beside(
+	_cleanup_error_ struct gm_error *error = gm_library_sibling_path(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", ret_path);
 	if (!error)
 		return GM_OK;
@@ -38,7 +38,8 @@ uint64_t gpumem_session_agent_function(gpumem_session *session, const char *name
 	return error ? 0 : gm_inject_function(symbols, name);
 }
 
-int gpumem_session_agent_stands(gpumem_session *session, int thread, uint64_t *ret_back)
+enum gpumem_call_safety gpumem_session_thread_is_call_safe(
+        gpumem_session *session, int thread, uint64_t *ret_back)
 {
 	struct gm_image *image;
 	struct gm_symbols *symbols;
@@ -46,8 +47,18 @@ int gpumem_session_agent_stands(gpumem_session *session, int thread, uint64_t *r
 	*ret_back = 0;
 	_cleanup_error_ struct gm_error *error = look(session, &image, &symbols);
 	if (!error)
-		error = gm_inject_stands(image, symbols, thread, &standing, ret_back);
-	return error ? -1 : (int)standing;
+		error = gm_inject_thread_is_call_safe(image, symbols, thread, &standing, ret_back);
+	if (error)
+		return GPUMEM_CALL_UNKNOWN;
+	switch (standing) {
+	case GM_STANDS_SAFE:
+		return GPUMEM_CALL_SAFE;
+	case GM_STANDS_BUSY:
+		return GPUMEM_CALL_BUSY;
+	case GM_STANDS_LOADING:
+		return GPUMEM_CALL_LOADING;
+	}
+	return GPUMEM_CALL_UNKNOWN;
 }
 
 uint64_t gpumem_session_agent_existing(gpumem_session *session, uint64_t table, uint64_t size)

@@ -308,7 +308,7 @@ static struct gm_error *make_module_groups(struct gm_context *context, struct gm
 		free(names[i]);
 	free(names);
 	if (!error && blocks->unattributed) {
-		char *key = strdup("unknown (allocated before the record began)");
+		char *key = strdup("unknown (allocated before the recording began)");
 		if (!key)
 			return &gm_error_no_memory;
 		blocks->groups[blocks->group_count++] =
@@ -368,7 +368,7 @@ struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by)
 			return &gm_error_no_memory;
 	}
 	if (blocks->unattributed) {
-		char *key = strdup("unknown (allocated before the record began)");
+		char *key = strdup("unknown (allocated before the recording began)");
 		if (!key)
 			return &gm_error_no_memory;
 		blocks->groups[blocks->group_count++] =
@@ -455,7 +455,7 @@ static struct gm_error *find_device(
 		}
 	}
 	return gm_error_create(GM_USAGE,
-	        "--device %" PRIu64 ": the record has no such device: `gpumem info` lists them",
+	        "--device %" PRIu64 ": the recording has no such device: `gpumem info` lists them",
 	        index);
 }
 
@@ -467,7 +467,7 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
 	uint64_t count = gm_log_event_count(gm_model_log(model));
 	if (options->has_event && options->event >= count)
 		return gm_error_create(GM_USAGE,
-		        "event %" PRIu64 ": not in the record: it has %" PRIu64
+		        "event %" PRIu64 ": not in the recording: it has %" PRIu64
 		        " events, counted from 0",
 		        options->event, count);
 	bool tensors = options->by == GM_BY_SHAPE || options->by == GM_BY_DTYPE;
@@ -546,7 +546,7 @@ static struct gm_error *parse_u64(const char *text, int base, uint64_t *ret_valu
 	char *end;
 	uint64_t value = strtoull(text, &end, base);
 	if (end == text || *end || text[0] == '-' || text[0] == '+')
-		return gm_error_create(GM_USAGE, "'%s' is no number", text);
+		return gm_error_create(GM_USAGE, "'%s' is not a number", text);
 	*ret_value = value;
 	return NULL;
 }
@@ -563,7 +563,7 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 		if (index == GM_NO_BLOCK)
 			return gm_error_create(GM_USAGE,
 			        "no block %s: event %" PRIu64
-			        " is in no block's life: `gpumem events` lists the allocations",
+			        " belongs to no block: `gpumem events` lists the allocations",
 			        text, number);
 		*ret_block = index;
 		*ret_count = 1;
@@ -587,8 +587,8 @@ struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool
 	}
 	if (best == GM_NO_BLOCK)
 		return gm_error_create(GM_USAGE,
-		        "no block at %s: the record has no allocation there%s: "
-		        "`gpumem blocks` lists what there is",
+		        "no block at %s: the recording has no allocation there%s: `gpumem blocks` "
+		        "lists the blocks",
 		        text, has_event ? " at that event" : "");
 	*ret_block = best;
 	*ret_count = 1;

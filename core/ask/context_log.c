@@ -124,10 +124,10 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 	}
 	if (context->shell)
 		return gm_error_create(GM_USAGE,
-		        "no FILE given: the question is about a recording: "
-		        "name a log that `gpumem run` or `gpumem record` wrote");
-	return gm_error_create(GM_USAGE, "nothing is recorded: there is no log to ask: "
-	                                 "type `gpumem record`, then `run`; or name a log FILE");
+		        "no FILE given: the question needs a recording: name a file that "
+		        "`gpumem run` or `gpumem record` wrote");
+	return gm_error_create(GM_USAGE, "nothing is recorded: there is no recording to ask: type "
+	                                 "`gpumem record`, then `run`; or name a FILE");
 }
 
 /* The user's loop, if one was named, has the steps. */
@@ -143,10 +143,8 @@ static struct gm_error *choose_loop(const struct gm_context *context, struct gm_
 	if (gm_model_choose_loop(model, file, line, &error))
 		return error;
 	return gm_error_create(GM_USAGE,
-	        "--loop %s: no loop with that line is on a recorded stack, outside of a module's "
-	        "call, "
-	        "of backward and of the optimizer: `gpumem steps --json` lists those that were "
-	        "found",
+	        "--loop %s: no recorded stack has a loop with that line outside modules, backward "
+	        "and the optimizer: `gpumem steps --json` lists the loops that were found",
 	        context->loop);
 }
 
@@ -174,10 +172,9 @@ struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **
 	if (context->shell && !context->log_live && gm_model_block_count(*ret_model) == 0 &&
 	        gm_log_truncated(log, &offset))
 		return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-		                                  "%s: the file is cut at byte %" PRIu64
-		                                  ", and no allocation stands before: nothing can "
-		                                  "be told of it: get the "
-		                                  "whole file",
+		                                  "%s: the file is truncated at byte %" PRIu64
+		                                  ", and there is no allocation before: it cannot "
+		                                  "be analysed: get the whole file",
 		                                  gm_log_path(log), offset),
 		        gm_log_path(log), offset);
 	return NULL;

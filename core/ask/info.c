@@ -35,19 +35,19 @@ static void add_device(struct gaps *gaps, const struct gm_model_device *device)
 	if (device->unknown_frees)
 		add(gaps,
 		        "%s:%d: %" PRIu64 " blocks (%" PRIu64
-		        " bytes) were freed whose allocation is not in the record",
+		        " bytes) were freed whose allocation is not in the recording",
 		        type, device->index, device->unknown_frees, device->unknown_free_bytes);
 	if (device->reported_allocated != UINT64_MAX &&
 	        device->reported_allocated != device->now.allocated)
 		add(gaps,
 		        "%s:%d: the allocator counts %" PRIu64
-		        " bytes allocated, the record's events make %" PRIu64,
+		        " bytes allocated, the events of the recording add up to %" PRIu64,
 		        type, device->index, device->reported_allocated, device->now.allocated);
 	if (device->reported_reserved != UINT64_MAX &&
 	        device->reported_reserved != device->now.reserved)
 		add(gaps,
 		        "%s:%d: the allocator counts %" PRIu64
-		        " bytes reserved, the record's events make %" PRIu64,
+		        " bytes reserved, the events of the recording add up to %" PRIu64,
 		        type, device->index, device->reported_reserved, device->now.reserved);
 }
 
@@ -63,7 +63,9 @@ struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_inf
 		add(&gaps, "%s", gm_log_gap(log, i));
 	uint64_t offset;
 	if (gm_log_truncated(log, &offset))
-		add(&gaps, "the file is cut in a chunk at byte %" PRIu64 ": what followed is lost",
+		add(&gaps,
+		        "the file is truncated inside a chunk at byte %" PRIu64
+		        ": the rest is lost",
 		        offset);
 	for (size_t i = 0; i < gm_model_device_count(model); i++)
 		add_device(&gaps, gm_model_device(model, i));

@@ -276,11 +276,11 @@ static struct gm_error *look_at_target(struct gm_context *context, int device, s
 		if (oom->retries)
 			snprintf(refused, sizeof(refused),
 			        " (cudaMalloc refused %" PRIu64
-			        " times, and had it after the cache was emptied)",
+			        " times, and succeeded after the cache was emptied)",
 			        oom->retries);
 		return gm_error_create(GM_NEGATIVE,
 		        "no out-of-memory error: PyTorch's allocator has raised none%s: `gpumem "
-		        "segments --request SIZE` tells whether a request would fit",
+		        "segments --request SIZE` shows whether a request would fit",
 		        refused);
 	}
 	if (device < 0)
@@ -329,12 +329,12 @@ static struct gm_error *find_event(const struct gm_log *log, bool has_event, uin
 	if (found == UINT64_MAX && has_event)
 		return gm_error_create(GM_USAGE,
 		        "event %" PRIu64
-		        ": no oom event: `gpumem events` lists what the record has (%zu of oom)",
+		        ": not an oom event: `gpumem events` lists the events (%zu are oom)",
 		        asked, *ret_ooms);
 	if (found == UINT64_MAX)
 		return gm_error_create(GM_NEGATIVE,
-		        "no out-of-memory error: the record has no oom event: `gpumem peak` tells "
-		        "what made the peak");
+		        "no out-of-memory error: the recording has no oom event: "
+		        "`gpumem peak` shows what makes up the peak");
 	*ret_event = found;
 	return NULL;
 }

@@ -70,7 +70,7 @@ struct gm_error *gm_ask_steps(
 	gm_try(gm_context_model(context, &model));
 	if (step > gm_model_step_count(model))
 		return gm_error_create(GM_USAGE,
-		        "step %u: not in the record: it has %u step%s, counted from 1: `gpumem "
+		        "step %u: not in the recording: it has %u step%s, counted from 1: `gpumem "
 		        "steps` lists them",
 		        step, gm_model_step_count(model), gm_text_s(gm_model_step_count(model)));
 	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};

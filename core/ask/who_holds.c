@@ -39,14 +39,14 @@ static struct gm_error *address_of_event(
 	if (number >= count)
 		return gm_error_create(GM_USAGE,
 		        "BLOCK %s: the log has events #0 to #%" PRIu64
-		        ": ask `gpumem events` for them",
+		        ": `gpumem events` lists them",
 		        block, count ? count - 1 : 0);
 	struct gm_event event, later;
 	gm_log_event(log, number, &event);
 	if (event.action != GM_ALLOC)
 		return gm_error_create(GM_USAGE,
-		        "BLOCK %s: that event allocated no block: ask `gpumem events` for those "
-		        "that did",
+		        "BLOCK %s: that event allocated no block: `gpumem events` lists those that "
+		        "did",
 		        block);
 	for (uint64_t i = number + 1; i < count; i++) {
 		gm_log_event(log, i, &later);
@@ -54,8 +54,7 @@ static struct gm_error *address_of_event(
 		        (later.action == GM_FREE_REQUESTED || later.action == GM_FREE_COMPLETED))
 			return gm_error_create(GM_TARGET,
 			        "block %s: nothing holds it any more: event #%" PRIu64
-			        " let it go: ask "
-			        "`gpumem why %s`",
+			        " released it: ask `gpumem why %s`",
 			        block, i, block);
 	}
 	*ret_address = event.address;
@@ -76,22 +75,20 @@ static struct gm_error *address_of_object(
 		        !gm_torch_storage(torch, tensor.storage, &storage))
 			return gm_error_create(GM_TARGET,
 			        "'%s': a tensor without storage (meta, sparse, or a subclass that "
-			        "wraps "
-			        "others): it has no block: ask for the tensors within it",
+			        "wraps others): it has no block: ask about the tensors inside it",
 			        block);
 	} else if (!gm_torch_unwrap_storage(torch, object, &storage)) {
 		const char *type = "object";
 		gm_python_type_name(context->python, object, &type);
 		return gm_error_create(GM_USAGE,
-		        "'%s': a %s, no tensor: name a tensor (%s[0], say, or one of its "
+		        "'%s': a %s, not a tensor: name a tensor (for example %s[0], or one of its "
 		        "attributes)",
 		        block, type, block);
 	}
 	if (storage.data == 0)
 		return gm_error_create(GM_TARGET,
 		        "'%s': its storage holds no memory (0 bytes, or freed by resize_): there "
-		        "is no "
-		        "block to ask about",
+		        "is no block",
 		        block);
 	*ret_address = storage.data;
 	return NULL;

@@ -43,5 +43,5 @@ FILE *gm_regular_file_stream(const char *path)
 
 const char *gm_regular_file_why(int os_error)
 {
-	return os_error == EINVAL ? "it is no regular file" : strerror(os_error);
+	return os_error == EINVAL ? "it is not a regular file" : strerror(os_error);
 }

@@ -32,7 +32,7 @@ static struct gm_error *error_write(const char *path, int os_error)
 static struct gm_error *error_kind(const char *path)
 {
 	return gm_error_create(GM_TARGET,
-	        "%s: it is no regular file: nothing is written: name another file", path);
+	        "%s: it is not a regular file: nothing is written: name another file", path);
 }
 
 /* Not what another user has put there for us. */

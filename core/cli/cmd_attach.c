@@ -11,7 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
 #include "cli/attach_way.h"
-#include "cli/beside.h"
+#include "cli/sibling_library.h"
 #include "cli/command.h"
 #include "cli/packing.h"
 #include "inject/inject.h"
@@ -255,7 +255,7 @@ static struct gm_error *run_attach(
 		return NULL;
 	gm_try(take_pid(context, "attach", &arguments));
 	_cleanup_free_ char *agent = NULL, *path = NULL;
-	gm_try(gm_library_beside(
+	gm_try(gm_library_sibling_path(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
 	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
 	gm_try(gm_inject_identity_init(&identity, context->pid));

@@ -75,13 +75,13 @@ static struct gm_error *run(
 	if (knows && blocks.by != GM_BY_MODULE)
 		error = gm_ask_blocks(context, &options.blocks, &modules);
 	const struct gm_style style = {context->columns, context->colors};
-	struct gm_rival rival;
+	struct gm_secondary_peak secondary;
 	if (!error)
-		error = gm_ask_rival(context, &blocks, &rival);
+		error = gm_ask_secondary_peak(context, &blocks, &secondary);
 	if (!error)
 		error = arguments.json
-		                ? gm_render_peak_json(&blocks, &modules, &rival, out)
-		                : gm_render_peak_text(&blocks, &modules, &rival, &style, out);
+		                ? gm_render_peak_json(&blocks, &modules, &secondary, out)
+		                : gm_render_peak_text(&blocks, &modules, &secondary, &style, out);
 	gm_blocks_deinit(&modules);
 	gm_blocks_deinit(&blocks);
 	return error;

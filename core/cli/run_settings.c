@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
-#include "cli/beside.h"
+#include "cli/sibling_library.h"
 #include "log/format.h"
 #include "spool/spool.h"
 
@@ -77,7 +77,7 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 		return;
 	_cleanup_free_ char *library = NULL;
 	_cleanup_error_ struct gm_error *error =
-	        gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library);
+	        gm_library_sibling_path(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library);
 	if (error || strpbrk(library, " :")) {
 		gm_put(err, "gpumem: %s: the program runs unrecorded\n",
 		        error ? error->message
@@ -170,7 +170,7 @@ struct gm_error *gm_run_settings_set(
 			return &gm_error_no_memory;
 	}
 	_cleanup_free_ char *library = NULL, *settings = NULL, *preload = NULL;
-	gm_try(gm_library_beside(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library));
+	gm_try(gm_library_sibling_path(LIBRARY, "GPUMEM_AGENT_LIBRARY", "recording", &library));
 	if (strpbrk(library, " :"))
 		return gm_error_create(GM_TARGET,
 		        "recording: %s: the loader cannot preload from a path with a space or a "

@@ -263,9 +263,8 @@ struct gm_error *gm_export_sqlite(struct gm_model *model, const char *path)
 	struct gm_whole_file file;
 	if (lstat(path, &status) == 0)
 		return gm_error_create(GM_TARGET,
-		        "%s: is there already: a database is made anew: remove it, or choose "
-		        "another "
-		        "name",
+		        "%s: exists already: a database needs a new file: remove it, or choose "
+		        "another name",
 		        path);
 	gm_try(gm_whole_file_open(path, 0644, GM_WHOLE_FILE_NAMED, &file));
 	_cleanup_free_ char *temporary = gm_whole_file_temporary(&file);

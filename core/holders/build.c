@@ -83,14 +83,14 @@ static struct gm_error *read_all(
         struct gm_holders *graph, bool swept, struct gm_scan_result *ret_hits)
 {
 	if (!swept || !graph->python || !gm_image_reads_anywhere(graph->image)) {
-		gm_image_keep(graph->image);
+		gm_image_read_cache_begin(graph->image);
 		return read_beside(graph, ret_hits);
 	}
 	gm_try(gm_graph_sweep(graph, ret_hits));
 	if (graph->sweep)
 		return NULL;
 	start_again(graph);
-	gm_image_keep(graph->image);
+	gm_image_read_cache_begin(graph->image);
 	struct gm_error *error = gm_graph_find_objects(graph);
 	if (error)
 		free(ret_hits->hits);
@@ -131,7 +131,7 @@ static struct gm_error *build_lent(struct gm_holders *graph)
 		error = find_references(graph, &hits);
 		free(hits.hits);
 	}
-	gm_image_keep_end(graph->image);
+	gm_image_read_cache_end(graph->image);
 	gm_try(error);
 	if (!gm_graph_freeze(graph))
 		return &gm_error_no_memory;
@@ -143,9 +143,9 @@ static struct gm_error *build_lent(struct gm_holders *graph)
 
 static struct gm_error *build(struct gm_holders *graph)
 {
-	gm_image_lend(graph->image);
+	gm_image_borrow_begin(graph->image);
 	struct gm_error *error = build_lent(graph);
-	gm_image_lend_end(graph->image);
+	gm_image_borrow_end(graph->image);
 	return error;
 }
 

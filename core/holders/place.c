@@ -93,7 +93,7 @@ struct gm_error *gm_graph_place(
 			        block->device);
 		if (!block->allocated && block->event_count > 0)
 			return is(answer, GM_PLACE_FREE_BLOCK,
-			        "a block of device %d that was let go and waits for a stream (%d "
+			        "a block of device %d that was released and waits for a stream (%d "
 			        "events outstanding)",
 			        block->device, block->event_count);
 		if (!block->allocated)

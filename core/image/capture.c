@@ -155,7 +155,7 @@ static struct gm_error *captured_registers(
 		return NULL;
 	}
 	return gm_error_create(GM_TARGET,
-	        "registers of thread %d: they could not be read while the process stood still",
+	        "registers of thread %d: they could not be read while the process was stopped",
 	        thread);
 }
 
@@ -216,12 +216,13 @@ static uint64_t captured_resident(struct gm_image *image)
 	return image->capture->bytes;
 }
 
-static bool captured_lend_begin(struct gm_image *image)
+static bool captured_borrow_begin(struct gm_image *image)
 {
 	return true;
 }
 
-static bool captured_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+static bool captured_borrow(
+        struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
 {
 	const struct captured *captured = find(image->capture, address);
 	if (!captured)
@@ -238,12 +239,12 @@ static bool captured_lend(struct gm_image *image, uint64_t address, struct gm_lo
 		uint64_t behind = start + (whole ? PAGES_PER_WORD : 1) * PAGE;
 		end = behind < end ? behind : end;
 	}
-	*ret_loan =
-	        (struct gm_loan){start, end, captured->area.bytes + (start - captured->area.start)};
+	*ret_borrowed = (struct gm_borrowed){
+	        start, end, captured->area.bytes + (start - captured->area.start)};
 	return true;
 }
 
-static void captured_lend_end(struct gm_image *image)
+static void captured_borrow_end(struct gm_image *image)
 {
 }
 
@@ -261,9 +262,9 @@ static const struct gm_image_kind captured_kind = {
         .file_path = captured_file_path,
         .set_sysroot = captured_set_sysroot,
         .close = captured_close,
-        .lend_begin = captured_lend_begin,
-        .lend = captured_lend,
-        .lend_end = captured_lend_end,
+        .borrow_begin = captured_borrow_begin,
+        .lend = captured_borrow,
+        .borrow_end = captured_borrow_end,
 };
 
 /* --- the copy ------------------------------------------------------------------------------------------------------ */
@@ -402,7 +403,7 @@ void gm_image_capture_end(struct gm_image *image)
 {
 	if (!image || !image->capture)
 		return;
-	gm_image_keep_end(image);
+	gm_image_read_cache_end(image);
 	image->kind = image->capture->under;
 	destroy(image->capture);
 	image->capture = NULL;

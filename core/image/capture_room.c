@@ -91,7 +91,7 @@ uint64_t gm_capture_most(const struct gm_capture_room *room)
 bool gm_capture_is_possible(const struct gm_image *image)
 {
 	return !image->capture && image->pid > 0 && !image->kind->one_reader &&
-	       !image->kind->lend_begin;
+	       !image->kind->borrow_begin;
 }
 
 struct populating {

@@ -23,7 +23,7 @@ static struct gm_error *core_check_there(const struct gm_image *image)
 	if (fstat(core->file.fd, &status) == 0 && (uint64_t)status.st_size >= core->file.size)
 		return NULL;
 	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-	                                  "%s: offset 0x%jx: the core was cut short while it was "
+	                                  "%s: offset 0x%jx: the core was truncated while it was "
 	                                  "read: write it again",
 	                                  core->path, (uintmax_t)status.st_size),
 	        core->path, (uint64_t)status.st_size);
@@ -38,24 +38,23 @@ static struct gm_error *error_library(const struct core *core, uint64_t address,
 	if (!gm_core_disk_file((struct gm_core_disk *)&core->disk, path, &file))
 		return &gm_error_no_memory;
 	char ours[GM_BUILD_ID_TEXT], theirs[GM_BUILD_ID_TEXT];
-	const char *why = "which has no such bytes any more";
+	const char *why = "which no longer has these bytes";
 	_cleanup_free_ char *builds = NULL;
 	if (file.state == GM_FILE_MISSING)
 		why = "which is not on this disk";
 	else if (file.state == GM_FILE_UNKNOWN)
-		why = "of which the core has no first page that would tell whether it is the same";
+		why = "whose first page is not in the core, so the builds cannot be compared";
 	else if (file.state == GM_FILE_DIFFERENT && file.core.size > 0 && file.disk.size > 0 &&
-	         asprintf(&builds, "which is another one on this disk: build-id %s, not %s",
+	         asprintf(&builds, "which is another build on this disk: build-id %s, not %s",
 	                 gm_build_id_text(&file.disk, theirs),
 	                 gm_build_id_text(&file.core, ours)) > 0)
 		why = builds;
 	else if (file.state == GM_FILE_DIFFERENT)
-		why = "which is another one on this disk";
+		why = "which is another build on this disk";
 	return gm_error_at_address(
 	        gm_error_create(GM_TARGET,
-	                "%s: address 0x%jx: mapped but not saved in the core (%s, %s): put that "
-	                "very file "
-	                "back, or name the folder that has it with --sysroot DIR",
+	                "%s: address 0x%jx: mapped but not saved in the core (%s, %s): restore "
+	                "that file, or name the folder that has it with --sysroot DIR",
 	                core->path, (uintmax_t)address, path, why),
 	        core->path, address);
 }
@@ -66,12 +65,11 @@ static struct gm_error *core_explain(struct gm_image *image, uint64_t address, i
 	const struct gm_mapping *mapping = gm_image_find_mapping(image, address);
 	const char *what = mapping && *mapping->path ? mapping->path : "anonymous memory";
 	if (os_error == CUT_SHORT)
-		return gm_error_at_address(gm_error_create(GM_CORRUPT,
-		                                   "%s: address 0x%jx: the core was cut short "
-		                                   "before it (%s): write it again, "
-		                                   "with "
-		                                   "room on the disk and `ulimit -c unlimited`",
-		                                   path, (uintmax_t)address, what),
+		return gm_error_at_address(
+		        gm_error_create(GM_CORRUPT,
+		                "%s: address 0x%jx: the core is truncated before it (%s): write it "
+		                "again, with space on the disk and `ulimit -c unlimited`",
+		                path, (uintmax_t)address, what),
 		        path, address);
 	if (os_error == NOT_SAVED && mapping && mapping->path[0] == '/' &&
 	        !(mapping->flags & GM_MAPPING_DEVICE))
@@ -186,10 +184,9 @@ static struct gm_error *core_check_whole(const struct gm_image *image)
 		return NULL;
 	return gm_error_at_offset(
 	        gm_error_create(GM_CORRUPT,
-	                "%s: offset 0x%jx: the core was cut short: %ju of its %ju bytes of memory "
-	                "are "
-	                "missing: "
-	                "write it again, with room on the disk and `ulimit -c unlimited`",
+	                "%s: offset 0x%jx: the core is truncated: %ju of its %ju bytes of memory "
+	                "are missing: write it again, with space on the disk and `ulimit -c "
+	                "unlimited`",
 	                core->path, (uintmax_t)core->file.size, (uintmax_t)missing, (uintmax_t)all),
 	        core->path, core->file.size);
 }
@@ -205,8 +202,7 @@ static struct gm_error *core_registers(
 		}
 	}
 	return gm_error_create(GM_TARGET,
-	        "%s: thread %d: there is none so numbered in the core: ask for one "
-	        "that it has",
+	        "%s: thread %d: the core has no thread of this number: name one that it has",
 	        core_of(image)->path, thread);
 }
 
@@ -292,9 +288,9 @@ static const struct gm_image_kind core_kind = {
         .read = gm_core_read,
         .read_many = gm_core_read_many,
         .check_there = core_check_there,
-        .lend_begin = gm_core_lend_begin,
-        .lend = gm_core_lend,
-        .lend_end = gm_core_lend_end,
+        .borrow_begin = gm_core_borrow_begin,
+        .lend = gm_core_borrow,
+        .borrow_end = gm_core_borrow_end,
         .touched = gm_core_touched,
         .next_touched = gm_core_next_touched,
         .resident = gm_core_resident,

@@ -173,7 +173,7 @@ static void map(struct gm_disk_file *file)
 	file->refused = !file->bytes;
 }
 
-const uint8_t *gm_core_disk_lend(
+const uint8_t *gm_core_disk_borrow(
         struct gm_core_disk *disk, const struct gm_core_mapped *mapped, uint64_t *ret_size)
 {
 	const uint8_t *bytes = NULL;
@@ -191,7 +191,7 @@ const uint8_t *gm_core_disk_lend(
 	return bytes;
 }
 
-void gm_core_disk_lend_end(struct gm_core_disk *disk)
+void gm_core_disk_borrow_end(struct gm_core_disk *disk)
 {
 	for (size_t i = 0; i < disk->count; i++) {
 		gm_mapped_file_close(disk->files[i].bytes, disk->files[i].size);
@@ -217,7 +217,7 @@ size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped 
 
 static void forget(struct gm_core_disk *disk)
 {
-	gm_core_disk_lend_end(disk);
+	gm_core_disk_borrow_end(disk);
 	free(disk->file_of);
 	disk->file_of = NULL;
 	for (size_t i = 0; i < disk->count; i++) {

@@ -47,10 +47,10 @@ bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_di
 /* Bytes of a mapping that only the mapped file has; never past the mapping. 0: it has none, or is not there. */
 size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
         uint64_t address, void *buffer, size_t size);
-/* The bytes of a mapping's file from its first one on, mapped until gm_core_disk_lend_end(); NULL: it cannot be mapped. By several
+/* The bytes of a mapping's file from its first one on, mapped until gm_core_disk_borrow_end(); NULL: it cannot be mapped. By several
  * threads at once. */
-const uint8_t *gm_core_disk_lend(
+const uint8_t *gm_core_disk_borrow(
         struct gm_core_disk *disk, const struct gm_core_mapped *mapped, uint64_t *ret_size);
-void gm_core_disk_lend_end(struct gm_core_disk *disk);
+void gm_core_disk_borrow_end(struct gm_core_disk *disk);
 
 #endif

@@ -33,12 +33,11 @@ static struct gm_error *error_corrupt(const char *path, uint64_t offset, const c
 
 static struct gm_error *error_cut(const char *path, uint64_t offset, const char *within)
 {
-	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-	                                  "%s: offset 0x%jx: the core was cut short within its %s: "
-	                                  "write it again, with room "
-	                                  "on the "
-	                                  "disk and `ulimit -c unlimited`",
-	                                  path, (uintmax_t)offset, within),
+	return gm_error_at_offset(
+	        gm_error_create(GM_CORRUPT,
+	                "%s: offset 0x%jx: the core is truncated within its %s: write it again, "
+	                "with space on the disk and `ulimit -c unlimited`",
+	                path, (uintmax_t)offset, within),
 	        path, offset);
 }
 
@@ -253,7 +252,7 @@ static struct gm_error *check_header(
 	if (core->size >= sizeof(magic))
 		gm_core_file_read(core, 0, magic, sizeof(magic));
 	if (memcmp(magic, ELFMAG, SELFMAG) != 0)
-		return error_corrupt(path, 0, "it is no ELF file");
+		return error_corrupt(path, 0, "it is not an ELF file");
 	if (!gm_core_file_read(core, 0, &header, sizeof(header)))
 		return error_cut(path, core->size, "first header");
 	if (header.e_ident[EI_DATA] == ELFDATA2MSB)
@@ -273,7 +272,7 @@ static struct gm_error *check_header(
 		                                  machine_name(header.e_machine)),
 		        path, offsetof(Elf64_Ehdr, e_machine));
 	if (header.e_type != ET_CORE || header.e_phentsize != sizeof(Elf64_Phdr))
-		return error_corrupt(path, 0, "it is an ELF file but no core dump");
+		return error_corrupt(path, 0, "it is an ELF file but not a core dump");
 	*ret_header = header;
 	return NULL;
 }
@@ -283,13 +282,13 @@ struct gm_error *gm_core_file_init(struct gm_core_file *core, int fd, const char
 	*core = (struct gm_core_file){.fd = fd};
 	struct stat status;
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-		return error_corrupt(path, 0, "it is no regular file");
+		return error_corrupt(path, 0, "it is not a regular file");
 	core->size = (uint64_t)status.st_size;
 	Elf64_Ehdr header;
 	gm_try(check_header(core, path, &header));
 	uint64_t count = segment_count(core, &header);
 	if (count > SEGMENTS_MAX)
-		return error_corrupt(path, 0, "it has more segments than any process");
+		return error_corrupt(path, 0, "it has more segments than any process can have");
 	_cleanup_free_ Elf64_Phdr *headers = calloc(count + 1, sizeof(*headers));
 	if (!headers)
 		return &gm_error_no_memory;

@@ -35,8 +35,8 @@ bool gm_core_touched(struct gm_image *image, uint64_t start, uint64_t end, struc
         size_t max, size_t *ret_count);
 uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
 uint64_t gm_core_resident(struct gm_image *image);
-bool gm_core_lend_begin(struct gm_image *image);
-bool gm_core_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);
-void gm_core_lend_end(struct gm_image *image);
+bool gm_core_borrow_begin(struct gm_image *image);
+bool gm_core_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
+void gm_core_borrow_end(struct gm_image *image);
 
 #endif

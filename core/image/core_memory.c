@@ -117,7 +117,7 @@ uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t e
 
 /* --- without copying ------------------------------------------------------------------------------- */
 
-bool gm_core_lend_begin(struct gm_image *image)
+bool gm_core_borrow_begin(struct gm_image *image)
 {
 	struct core *core = core_of(image);
 	core->bytes = gm_mapped_file_open(core->file.fd, core->file.size);
@@ -126,7 +126,7 @@ bool gm_core_lend_begin(struct gm_image *image)
 
 /* Of a mapped file that the core left out, or of which it has the first page only. */
 static bool lend_file(struct core *core, const struct gm_core_segment *segment, uint64_t address,
-        struct gm_loan *ret_loan)
+        struct gm_borrowed *ret_borrowed)
 {
 	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
 	/* as far as no segment has other bytes: which of them are near is not looked for */
@@ -134,34 +134,34 @@ static bool lend_file(struct core *core, const struct gm_core_segment *segment, 
 	        segment ? segment->start + segment->saved : address - address % GM_PAGE_SIZE;
 	uint64_t end = segment ? segment->end : start + GM_PAGE_SIZE, size;
 	const uint8_t *bytes = mapped && mapped->start <= start
-	                               ? gm_core_disk_lend(&core->disk, mapped, &size)
+	                               ? gm_core_disk_borrow(&core->disk, mapped, &size)
 	                               : NULL;
 	if (!bytes || (mapped->start - mapped->file_offset) % 8 != 0)
 		return false;
 	end = end - mapped->start < size ? end : mapped->start + size;
-	*ret_loan = (struct gm_loan){start, end, bytes + (start - mapped->start)};
+	*ret_borrowed = (struct gm_borrowed){start, end, bytes + (start - mapped->start)};
 	return address < end;
 }
 
-bool gm_core_lend(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+bool gm_core_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
 {
 	struct core *core = core_of(image);
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
 	if (!segment || address - segment->start >= segment->saved)
 		return !(segment && segment->zero_tail) &&
-		       lend_file(core, segment, address, ret_loan);
+		       lend_file(core, segment, address, ret_borrowed);
 	if (address - segment->start >= segment->present ||
 	        (segment->start - segment->offset) % 8 != 0)
 		return false;
-	*ret_loan = (struct gm_loan){
+	*ret_borrowed = (struct gm_borrowed){
 	        segment->start, segment->start + segment->present, core->bytes + segment->offset};
 	return true;
 }
 
-void gm_core_lend_end(struct gm_image *image)
+void gm_core_borrow_end(struct gm_image *image)
 {
 	struct core *core = core_of(image);
-	gm_core_disk_lend_end(&core->disk);
+	gm_core_disk_borrow_end(&core->disk);
 	gm_mapped_file_close(core->bytes, core->file.size);
 	core->bytes = NULL;
 }

@@ -17,8 +17,7 @@ enum { COMPRESSION = 1, WORKERS = 2 }; /* the program stands still meanwhile: sp
 static struct gm_error *error_write(const struct gm_core_out *out, int os_error)
 {
 	return gm_error_os(GM_TARGET, os_error,
-	        "%s: offset 0x%jx: the core cannot be written, nothing is left of it: name a file "
-	        "on "
+	        "%s: offset 0x%jx: the core cannot be written and was removed: name a file on "
 	        "another disk with -o",
 	        out->path, (uintmax_t)out->length);
 }
@@ -52,7 +51,7 @@ static struct gm_error *open_file(struct gm_core_out *out)
 	struct stat status;
 	if (stat(out->path, &status) == 0 && !S_ISREG(status.st_mode))
 		return gm_error_create(GM_TARGET,
-		        "%s: it is no regular file: name another one with -o", out->path);
+		        "%s: it is not a regular file: name another one with -o", out->path);
 	struct gm_error *error = gm_whole_file_open(out->path, 0600, GM_WHOLE_FILE_ANY, &out->file);
 	if (!error || !error->os_error)
 		return error;

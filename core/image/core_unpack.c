@@ -69,9 +69,8 @@ static struct gm_error *open_unpacked(struct unpacked *unpacked, uint64_t expect
 	}
 	if (unpacked->fd < 0)
 		return gm_error_create(GM_TARGET,
-		        "%s: the core is compressed, and no folder can be written to decompress "
-		        "it: name "
-		        "one in TMPDIR",
+		        "%s: the core is compressed, and there is no writable folder to decompress "
+		        "it in: name one in TMPDIR",
 		        unpacked->path);
 	return NULL;
 }
@@ -126,10 +125,8 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 {
 	if (!may_be_core(unpacked, bytes, size))
 		return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-		                                  "%s: offset 0x0: what is compressed there is no "
-		                                  "core: it does not begin as "
-		                                  "an ELF "
-		                                  "file",
+		                                  "%s: offset 0x0: the compressed data is not a "
+		                                  "core: it does not begin like an ELF file",
 		                                  unpacked->path),
 		        unpacked->path, 0);
 	while (size > 0) {
@@ -150,8 +147,8 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 	}
 	if (unpacked->length > LENGTH_MAX)
 		return gm_error_create(GM_TARGET,
-		        "%s: decompressed it is longer than 1 TiB: decompress it by hand, if that "
-		        "is so",
+		        "%s: longer than 1 TiB when decompressed: decompress it by hand if that is "
+		        "right",
 		        unpacked->path);
 	if (unpacked->progress && unpacked->progress->show)
 		unpacked->progress->show(
@@ -172,9 +169,7 @@ static struct gm_error *error_corrupt(
 {
 	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
 	                                  "%s: offset 0x%jx: the compressed core cannot be "
-	                                  "decompressed: %s: copy it again "
-	                                  "from where "
-	                                  "it was written",
+	                                  "decompressed: %s: copy it again from its source",
 	                                  unpacked->path, (uintmax_t)offset, why),
 	        unpacked->path, offset);
 }
@@ -182,9 +177,8 @@ static struct gm_error *error_corrupt(
 static struct gm_error *error_cut(const struct unpacked *unpacked, uint64_t offset)
 {
 	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-	                                  "%s: offset 0x%jx: the compressed core was cut short: "
-	                                  "write it again, with room on "
-	                                  "the disk",
+	                                  "%s: offset 0x%jx: the compressed core is truncated: "
+	                                  "write it again, with space on the disk",
 	                                  unpacked->path, (uintmax_t)offset),
 	        unpacked->path, offset);
 }
@@ -291,12 +285,11 @@ struct gm_error *gm_core_unpack(int *fd, const char *path, const struct gm_progr
 	ssize_t got = pread(*fd, head, sizeof(head), 0);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
 		if (got > 0 && memcmp(head, refused[i].magic, refused[i].size) == 0)
-			return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-			                                  "%s: offset 0x0: the core is compressed "
-			                                  "in a way that is not read "
-			                                  "here: "
-			                                  "decompress it (%s)",
-			                                  path, refused[i].command),
+			return gm_error_at_offset(
+			        gm_error_create(GM_CORRUPT,
+			                "%s: offset 0x0: gpumem does not read this compression "
+			                "format: decompress the core (%s)",
+			                path, refused[i].command),
 			        path, 0);
 	}
 	bool gzip = got > 2 && memcmp(head, "\x1f\x8b", 2) == 0;

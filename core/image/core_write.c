@@ -75,8 +75,7 @@ static struct gm_error *read_threads(struct writing *writing)
 		return NULL;
 	return gm_error_create(GM_TARGET,
 	        "process %d: no thread's registers can be read: only the debugger that stopped it "
-	        "can do "
-	        "that: ask in there",
+	        "can read them: ask there",
 	        gm_image_pid(writing->image));
 }
 
@@ -248,13 +247,12 @@ static struct gm_error *tell(struct writing *writing)
 	const struct gm_core_options *options = writing->options;
 	if (options->cancel && *options->cancel)
 		return gm_error_create(GM_TARGET,
-		        "%s: given up: nothing is left of the file, and the process goes on",
+		        "%s: cancelled: the file was removed, and the process continues",
 		        writing->out.path);
 	if (writing->unread > 0 && writing->unread == writing->copied)
 		return gm_error_create(GM_TARGET,
-		        "process %d: its memory cannot be read, or it ended meanwhile: nothing is "
-		        "left of the "
-		        "file",
+		        "process %d: its memory cannot be read, or it ended meanwhile: the file "
+		        "was removed",
 		        gm_image_pid(writing->image));
 	if (options->progress && writing->copied - writing->told >= PROGRESS_STEP) {
 		writing->told = writing->copied;

@@ -22,7 +22,7 @@ struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kin
 
 void gm_image_deinit(struct gm_image *image)
 {
-	gm_image_keep_end(image);
+	gm_image_read_cache_end(image);
 	gm_maps_deinit(&image->maps);
 	gm_page_cache_deinit(&image->cache);
 }
@@ -143,47 +143,47 @@ uint64_t gm_image_resident(struct gm_image *image)
 	return image->kind->resident ? image->kind->resident(image) : 0;
 }
 
-void gm_image_keep(struct gm_image *image)
+void gm_image_read_cache_begin(struct gm_image *image)
 {
-	gm_image_keep_end(image);
+	gm_image_read_cache_end(image);
 	image->kept = gm_kept_create(image);
 }
 
-struct gm_kept *gm_image_kept(const struct gm_image *image)
+struct gm_kept *gm_image_read_cache(const struct gm_image *image)
 {
 	return image->kept;
 }
 
-void gm_image_keep_end(struct gm_image *image)
+void gm_image_read_cache_end(struct gm_image *image)
 {
 	gm_kept_destroy(image->kept);
 	image->kept = NULL;
 }
 
-void gm_image_lend(struct gm_image *image)
+void gm_image_borrow_begin(struct gm_image *image)
 {
 	if (image->lending++ == 0)
-		image->lends = image->kind->lend_begin && image->kind->lend_begin(image);
+		image->lends = image->kind->borrow_begin && image->kind->borrow_begin(image);
 }
 
-void gm_image_lend_end(struct gm_image *image)
+void gm_image_borrow_end(struct gm_image *image)
 {
 	if (--image->lending > 0 || !image->lends)
 		return;
 	image->lends = false;
-	image->kind->lend_end(image);
+	image->kind->borrow_end(image);
 }
 
-bool gm_image_loan(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan)
+bool gm_image_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
 {
-	return image->lends && image->kind->lend(image, address, ret_loan);
+	return image->lends && image->kind->lend(image, address, ret_borrowed);
 }
 
-const uint8_t *gm_image_lent_bytes(struct gm_image *image, uint64_t address, size_t size)
+const uint8_t *gm_image_borrowed_bytes(struct gm_image *image, uint64_t address, size_t size)
 {
-	struct gm_loan loan;
-	return gm_image_loan(image, address, &loan) && size <= loan.end - address
-	               ? loan.bytes + (address - loan.start)
+	struct gm_borrowed borrowed;
+	return gm_image_borrow(image, address, &borrowed) && size <= borrowed.end - address
+	               ? borrowed.bytes + (address - borrowed.start)
 	               : NULL;
 }
 
@@ -222,7 +222,7 @@ static size_t read_prefix(
 		*ret_errno = EFAULT;
 		return 0;
 	}
-	const uint8_t *lent = gm_image_lent_bytes(image, address, size);
+	const uint8_t *lent = gm_image_borrowed_bytes(image, address, size);
 	if (lent) {
 		memcpy(buffer, lent, size);
 		return size;
@@ -276,7 +276,7 @@ struct gm_error *gm_image_read_string(
 			piece = max - length;
 		if (piece == 0)
 			return gm_error_create(GM_TARGET,
-			        "text at 0x%jx: longer than %zu bytes: this is no text, or the "
+			        "text at 0x%jx: longer than %zu bytes: it is not text, or the "
 			        "process's memory is damaged",
 			        (uintmax_t)address, max);
 		if (!string || length + piece + 1 > capacity) {

@@ -160,28 +160,28 @@ uint64_t gm_image_resident(struct gm_image *image);
 
 /*
  * Begins to keep what is read of the program's memory (kept.h), for one question that goes through much of it; end it
- * before the target may run. NULL from gm_image_kept(): nothing is kept.
+ * before the target may run. NULL from gm_image_read_cache(): nothing is kept.
  */
 struct gm_kept;
-void gm_image_keep(struct gm_image *image);
-struct gm_kept *gm_image_kept(const struct gm_image *image);
-void gm_image_keep_end(struct gm_image *image);
+void gm_image_read_cache_begin(struct gm_image *image);
+struct gm_kept *gm_image_read_cache(const struct gm_image *image);
+void gm_image_read_cache_end(struct gm_image *image);
 
 /*
  * Between these a core, which is a file, is also mapped: its bytes can be used where they lie, without a system call and a
  * copy. They may be nested. Other images have nothing to lend.
  */
-void gm_image_lend(struct gm_image *image);
-void gm_image_lend_end(struct gm_image *image);
-/* Bytes that are lent, of the addresses from `start` up to `end`; valid until gm_image_lend_end(). */
-struct gm_loan {
+void gm_image_borrow_begin(struct gm_image *image);
+void gm_image_borrow_end(struct gm_image *image);
+/* Bytes that are lent, of the addresses from `start` up to `end`; valid until gm_image_borrow_end(). */
+struct gm_borrowed {
 	uint64_t start, end;
 	const uint8_t *bytes; /* as many bytes away from a multiple of 8 as `start` is */
 };
 /* Those around an address. False: they are to be read. */
-bool gm_image_loan(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);
+bool gm_image_borrow(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
 /* `size` bytes at an address, or NULL. */
-const uint8_t *gm_image_lent_bytes(struct gm_image *image, uint64_t address, size_t size);
+const uint8_t *gm_image_borrowed_bytes(struct gm_image *image, uint64_t address, size_t size);
 
 /* All mappings, by address; owned by the image, valid until the next refresh. */
 const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t *ret_count);

@@ -41,11 +41,11 @@ struct gm_image_kind {
 	uint64_t (*next_touched)(struct gm_image *image, uint64_t start, uint64_t end);
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
-	/* Between begin and end: as gm_image_loan(). `begin` says whether there is something to lend this time. NULL, all
+	/* Between begin and end: as gm_image_borrow(). `begin` says whether there is something to lend this time. NULL, all
 	 * three: there never is. */
-	bool (*lend_begin)(struct gm_image *image);
-	bool (*lend)(struct gm_image *image, uint64_t address, struct gm_loan *ret_loan);
-	void (*lend_end)(struct gm_image *image);
+	bool (*borrow_begin)(struct gm_image *image);
+	bool (*lend)(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
+	void (*borrow_end)(struct gm_image *image);
 	bool one_reader; /* it wants to be read by the thread that opened it */
 };
 

@@ -47,7 +47,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	kept->most = (size_t)(bytes / SHARE + AT_LEAST) / GM_KEPT_CHUNK;
 	if (kept->most > bytes / GM_KEPT_CHUNK + image->maps.count)
 		kept->most = (size_t)(bytes / GM_KEPT_CHUNK) + image->maps.count;
-	gm_image_lend(image);
+	gm_image_borrow_begin(image);
 	kept->views = image->lends;
 	size_t chunks =
 	        kept->most + (kept->views ? bytes / GM_KEPT_CHUNK + 2 * image->maps.count : 0);
@@ -59,7 +59,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 	if (!kept->chunks || memory == MAP_FAILED) {
 		if (memory != MAP_FAILED)
 			munmap(memory, kept->most * GM_KEPT_CHUNK);
-		gm_image_lend_end(image);
+		gm_image_borrow_end(image);
 		free(kept->chunks);
 		free(kept);
 		free(locks);
@@ -84,7 +84,7 @@ void gm_kept_destroy(struct gm_kept *kept)
 	for (size_t i = 0; i < STRIPES; i++)
 		pthread_mutex_destroy(&locks->stripes[i]);
 	munmap(kept->memory, kept->most * GM_KEPT_CHUNK);
-	gm_image_lend_end(kept->image);
+	gm_image_borrow_end(kept->image);
 	free(kept->chunks);
 	free(locks);
 	free(kept);
@@ -150,7 +150,7 @@ static bool view_chunk(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint64
 	if (!kept->views || i == maps->count || maps->items[i].start > start ||
 	        maps->items[i].end < start + GM_KEPT_CHUNK)
 		return false;
-	chunk->bytes = gm_image_lent_bytes(kept->image, start, GM_KEPT_CHUNK);
+	chunk->bytes = gm_image_borrowed_bytes(kept->image, start, GM_KEPT_CHUNK);
 	chunk->there = chunk->bytes ? UINT64_MAX : 0;
 	return chunk->bytes != NULL;
 }

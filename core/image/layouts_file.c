@@ -32,17 +32,16 @@ static struct gm_error *check_whole(
 	for (size_t i = 0; i < size; i++)
 		lines += text[i] == '\n';
 	if (memchr(text, 0, size))
-		return refuse(path, lines, "a byte that is no text");
+		return refuse(path, lines, "a byte that is not text");
 	while (begin > 0 && text[begin - 1] != '\n')
 		begin--;
 	if (begin == size || text[size - 1] != '\n' || size - begin != 13 ||
 	        strncmp(text + begin, "end ", 4) != 0)
-		return refuse(path, lines, "its end is missing: it was cut");
+		return refuse(path, lines, "its end is missing: it is truncated");
 	memcpy(last, text + begin + 4, 8);
 	said = strtoul(last, &end, 16);
 	if (*end || said != crc32(0, (const Bytef *)text, (uInt)begin))
-		return refuse(
-		        path, lines, "the checksum is of other text: it was edited or damaged");
+		return refuse(path, lines, "the checksum does not match: it was edited or damaged");
 	*ret_size = begin;
 	return NULL;
 }
@@ -66,13 +65,13 @@ struct gm_error *gm_layouts_parse(const char *path, const char *text, size_t siz
 		at += length + 1;
 		if (number == 1) {
 			if (strcmp(line, GM_LAYOUTS_HEAD) != 0)
-				return refuse(
-				        path, number, "another kind of file, or of a newer gpumem");
+				return refuse(path, number,
+				        "another kind of file, or from a newer gpumem");
 		} else if (line[0] == '[') {
 			bool here = length > 2 && !strncmp(line + 1, section, length - 2) &&
 			            strlen(section) == length - 2 && line[length - 1] == ']';
 			if (here && found)
-				return refuse(path, number, "a second section of that name");
+				return refuse(path, number, "a second section of this name");
 			inside = here;
 			found |= here;
 		} else if (inside) {
@@ -104,7 +103,7 @@ static struct gm_error *read_open(int fd, const char *path, char **ret_text, siz
 	}
 	if (size > GM_LAYOUTS_MOST)
 		return gm_error_create(GM_CORRUPT,
-		        "%s: no file of layouts: it is too large: name one that `gpumem learn` "
+		        "%s: not a file of layouts: it is too large: name one that `gpumem learn` "
 		        "wrote",
 		        path);
 	*ret_text = gm_take(text);
@@ -121,7 +120,8 @@ struct gm_error *gm_layouts_load(const char *path, char **ret_text, size_t *ret_
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", path);
 	if (!S_ISREG(status.st_mode))
 		return gm_error_create(GM_CORRUPT,
-		        "%s: no file of layouts: it is no file: name one that `gpumem learn` wrote",
+		        "%s: not a file of layouts: not a regular file: name one that `gpumem "
+		        "learn` wrote",
 		        path);
 	return read_open(fd, path, ret_text, ret_size);
 }
@@ -198,19 +198,18 @@ struct gm_error *gm_layouts_kept_path(const char *name, bool make, char **ret_pa
 
 	if (!folder)
 		return gm_error_create(GM_TARGET,
-		        "layouts: there is no folder to keep them in: set HOME or XDG_CACHE_HOME");
+		        "layouts: there is no folder to save them in: set HOME or XDG_CACHE_HOME");
 	if (!is_base_trusted())
 		return gm_error_create(GM_TARGET,
-		        "layouts: %s is in another user's folder, where root keeps none: set HOME "
-		        "or "
-		        "XDG_CACHE_HOME",
+		        "layouts: %s is in another user's folder, where root saves none: set HOME "
+		        "or XDG_CACHE_HOME",
 		        folder);
 	if (make)
 		make_folders(folder);
 	if (lstat(folder, &status) != 0)
-		return gm_error_os(GM_TARGET, errno, "%s: layouts cannot be kept there", folder);
+		return gm_error_os(GM_TARGET, errno, "%s: layouts cannot be saved there", folder);
 	if (!S_ISDIR(status.st_mode) || !is_own(&status))
-		return gm_error_os(GM_TARGET, EPERM, "%s: layouts cannot be kept there", folder);
+		return gm_error_os(GM_TARGET, EPERM, "%s: layouts cannot be saved there", folder);
 	if (asprintf(&path, "%s/%s", folder, name) < 0)
 		return &gm_error_no_memory;
 	*ret_path = path;

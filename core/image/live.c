@@ -84,8 +84,7 @@ static struct gm_error *live_explain(struct gm_image *image, uint64_t address, i
 	else
 		error = gm_error_create(GM_TARGET,
 		        "address 0x%jx: no memory behind the mapping of process %d (%s): its file "
-		        "was cut "
-		        "short, or it was unmapped just now: ask again",
+		        "was truncated, or it was just unmapped: ask again",
 		        (uintmax_t)address, image->pid,
 		        *mapping->path ? mapping->path : "anonymous");
 	if (error != &gm_error_no_memory)
@@ -503,7 +502,7 @@ struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image)
 	int directory = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (directory < 0)
 		return gm_error_create(GM_TARGET,
-		        "process %d: there is no such process: give the id of a running one", pid);
+		        "process %d: no such process: give the id of a running process", pid);
 	struct live *live = calloc(1, sizeof(*live));
 	if (!live) {
 		close(directory);

@@ -32,15 +32,13 @@ struct gm_error *gm_no_memory_error(pid_t pid)
 	if ((state == 'Z' || state == 'X') && other)
 		return gm_error_create(GM_TARGET,
 		        "process %d: its first thread has ended and others run on (pthread_exit() "
-		        "in main()), and "
-		        "the kernel shows memory by the number of a running thread only: give one "
-		        "of those, %d say",
+		        "in main()), and the kernel shows memory only by the number of a running "
+		        "thread: give one of those, for example %d",
 		        pid, other);
 	if (state == 'Z' || state == 'X' || !state)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it has ended and waits for its parent to ask for its status: "
-		        "give "
-		        "the id of a running program",
+		        "process %d: it has ended and waits for its parent (a zombie): give the id "
+		        "of a running program",
 		        pid);
 	return gm_error_create(GM_TARGET,
 	        "process %d: it has no memory: it is a kernel thread: give the id of a running "

@@ -55,7 +55,8 @@ static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL
 		return false;
 	if (refusal->known && refusal->effective != own)
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "it belongs to user %u and we are user %u: run as the same user or as root",
+		        "it belongs to user %u, and you are user %u: run as the same user or as "
+		        "root",
 		        refusal->effective, own);
 	else if (refusal->known && other != own)
 		snprintf(ret, GM_REFUSAL_TEXT,
@@ -67,13 +68,13 @@ static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL
 		        "may not read its program): run as root");
 	else if (refusal->scope == '1')
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "kernel.yama.ptrace_scope is 1, which allows a parent or a debugger only: "
-		        "ask inside gdb (gpumem gdb -p %d), or run as root, or "
-		        "`sysctl kernel.yama.ptrace_scope=0`",
+		        "kernel.yama.ptrace_scope is 1, which allows only a parent or a debugger: "
+		        "ask inside gdb (gpumem gdb -p %d), or run as root, or `sysctl "
+		        "kernel.yama.ptrace_scope=0`",
 		        refusal->pid);
 	else if (refusal->scope == '2')
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "kernel.yama.ptrace_scope is 2, which allows root only: run as root");
+		        "kernel.yama.ptrace_scope is 2, which allows only root: run as root");
 	else
 		return false;
 	return true;
@@ -83,8 +84,8 @@ const char *gm_refusal_text(const struct gm_refusal *refusal, char ret[GM_REFUSA
 {
 	if (refusal->scope == '3')
 		snprintf(ret, GM_REFUSAL_TEXT,
-		        "kernel.yama.ptrace_scope is 3, which allows nobody, not root either, "
-		        "until the machine is started with another: record the program from its "
+		        "kernel.yama.ptrace_scope is 3, which allows nobody, not even root, until "
+		        "the machine is restarted with another value: record the program from its "
 		        "start (gpumem run)");
 	else if (text_of_a_user(refusal, ret))
 		return ret;

@@ -75,10 +75,8 @@ static struct gm_error *remote_explain(struct gm_image *image, uint64_t address,
 		                (uintmax_t)address),
 		        NULL, address);
 	return gm_error_at_address(gm_error_create(GM_TARGET,
-	                                   "address 0x%jx: the debugger cannot read it: is the "
-	                                   "connection to the process "
-	                                   "still "
-	                                   "there? (`x/gx 0x%jx` says more)",
+	                                   "address 0x%jx: the debugger cannot read it: check the "
+	                                   "connection to the process (`x/gx 0x%jx` says more)",
 	                                   (uintmax_t)address, (uintmax_t)address),
 	        NULL, address);
 }
@@ -114,8 +112,7 @@ static struct gm_error *remote_registers(
 	struct gm_registers registers = {{0}};
 	if (!given->registers(given->context, thread, registers.value))
 		return gm_error_create(GM_TARGET,
-		        "thread %d: the debugger cannot read its registers: is the program "
-		        "stopped?",
+		        "thread %d: the debugger cannot read its registers: stop the program first",
 		        thread);
 	*ret_registers = registers;
 	return NULL;
@@ -278,9 +275,9 @@ static struct gm_error *open_remote(struct remote *remote)
 		memcpy(remote->threads, given->threads, given->thread_count * sizeof(pid_t));
 	gm_try(gm_image_init(&remote->image, &remote_kind, 0));
 	if (remote->image.maps.count == 0)
-		return gm_error_create(GM_TARGET, "the process far away: the debugger does not "
-		                                  "know its mappings: gdbserver of gdb 7.6 "
-		                                  "or newer tells them");
+		return gm_error_create(GM_TARGET,
+		        "the remote process: the debugger does not know its mappings: "
+		        "use gdbserver of gdb 7.6 or newer");
 	remote->image.main_thread = given->main_thread;
 	for (size_t i = 0; i < remote->image.maps.count; i++) {
 		const struct gm_mapping *mapping = &remote->image.maps.items[i];

@@ -42,9 +42,8 @@ char gm_stop_thread_state(pid_t pid, pid_t thread)
 static struct gm_error *error_traced(pid_t pid, long tracer)
 {
 	return gm_error_create(GM_TARGET,
-	        "process %d: it cannot be stopped: process %ld traces it, a debugger most likely: "
-	        "ask in "
-	        "there, or end it",
+	        "process %d: it cannot be stopped: process %ld traces it, probably a debugger: ask "
+	        "in that debugger, or end it",
 	        pid, tracer);
 }
 
@@ -75,9 +74,8 @@ static struct gm_error *wait_for(struct gm_stop *stop, struct gm_stopped *stoppe
 		}
 		if (waited >= stop->seconds * 1000)
 			return gm_error_create(GM_TARGET,
-			        "process %d: thread %d does not stop (state %c), it is within the "
-			        "kernel or a "
-			        "driver: try again",
+			        "process %d: thread %d does not stop (state %c), it is inside the "
+			        "kernel or a driver: try again",
 			        stop->pid, stopped->thread,
 			        gm_stop_thread_state(stop->pid, stopped->thread));
 		const struct timespec pause = {.tv_nsec = waited < 10 ? 50000 : 1000000};

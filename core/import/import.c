@@ -55,7 +55,7 @@ static struct gm_error *import_snapshot(const char *path, bool plainly, struct g
 	_cleanup_close_ int fd = memfd_create("gpumem-snapshot", MFD_CLOEXEC);
 	if (fd < 0)
 		return gm_error_os(
-		        GM_INTERNAL, errno, "%s: no room in memory for its events", path);
+		        GM_INTERNAL, errno, "%s: not enough memory for its events", path);
 	char memory[40];
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
 	struct gm_snapshot snapshot;

@@ -22,7 +22,7 @@ struct text {
 
 static struct gm_error *broken(const struct gm_pickle *pickle)
 {
-	return gm_pickle_wrong(pickle, "it is no JSON as json.dumps writes it");
+	return gm_pickle_wrong(pickle, "it is not JSON as json.dumps writes it");
 }
 
 /* The next byte, which is there. */
@@ -369,7 +369,7 @@ struct gm_error *gm_json_read(struct gm_pickle *pickle)
 	uint8_t byte;
 	gm_try(skip_space(pickle, &byte));
 	if (byte != '{' && byte != '[')
-		return gm_pickle_wrong(pickle, "neither a pickle nor JSON begins so");
+		return gm_pickle_wrong(pickle, "it begins neither like a pickle nor like JSON");
 	struct gm_error *error = read_values(pickle, &text);
 	gm_array_deinit(&text.bytes);
 	gm_array_deinit(&text.objects);

@@ -65,7 +65,7 @@ struct gm_error *gm_pickle_fetch(struct gm_pickle *pickle, size_t size)
 	if (pickle->end - pickle->at >= size)
 		return NULL;
 	return gm_pickle_refuse(pickle, pickle->before + pickle->end,
-	        "the file ends in the midst of it: it was cut: copy or dump it again");
+	        "the file is truncated: copy or dump it again");
 }
 
 /* ---- the stack ------------------------------------------------------------------------------ */
@@ -73,15 +73,14 @@ struct gm_error *gm_pickle_fetch(struct gm_pickle *pickle, size_t size)
 struct gm_error *gm_pickle_mark(struct gm_pickle *pickle)
 {
 	if (pickle->marks.count == GM_PICKLE_DEPTH_MAX)
-		return gm_pickle_wrong(
-		        pickle, "values within values, a thousand deep: no snapshot is so");
+		return gm_pickle_wrong(pickle, "values are nested a thousand deep: no snapshot is");
 	return gm_array_push(&pickle->marks, pickle->stack.count) ? NULL : &gm_error_no_memory;
 }
 
 struct gm_error *gm_pickle_pop_mark(struct gm_pickle *pickle, size_t *ret_start)
 {
 	if (!pickle->marks.count)
-		return gm_pickle_wrong(pickle, "values end that have not begun");
+		return gm_pickle_wrong(pickle, "values end that did not begin");
 	*ret_start = pickle->marks.items[--pickle->marks.count];
 	return NULL;
 }
@@ -183,7 +182,8 @@ struct gm_error *gm_pickle_append_items(struct gm_pickle *pickle, size_t start)
 	struct gm_object *object =
 	        start > gm_pickle_bottom(pickle) ? gm_pickle_object(pickle, values[-1]) : NULL;
 	if (!object || object->kind != GM_LIST)
-		return gm_pickle_wrong(pickle, "values are appended to what is no list");
+		return gm_pickle_wrong(
+		        pickle, "values are appended to something that is not a list");
 	pickle->stack.count = start;
 	return append(pickle, object, values, count);
 }
@@ -196,7 +196,8 @@ struct gm_error *gm_pickle_set_items(struct gm_pickle *pickle, size_t start)
 	struct gm_object *object = gm_pickle_object(pickle, owner);
 	bool entry = gm_value_tag(owner) == GM_TAG_ENTRY;
 	if ((!entry && (!object || object->kind == GM_LIST)) || count % 2)
-		return gm_pickle_wrong(pickle, "items are set in what is no dictionary");
+		return gm_pickle_wrong(
+		        pickle, "items are set in something that is not a dictionary");
 	pickle->stack.count = start;
 	if (entry)
 		return gm_pickle_fill_entry(

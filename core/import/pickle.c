@@ -33,7 +33,7 @@ static struct gm_error *get_length(struct gm_pickle *pickle, size_t size, uint64
 	         rest = pickle->file_size > now ? pickle->file_size - now : 0;
 	if (*ret_length > rest)
 		return gm_pickle_refuse(pickle, pickle->op_at,
-		        "a length of %llu bytes where the file has %llu more: it was cut or "
+		        "a length of %llu bytes where the file has %llu more: it was truncated or "
 		        "damaged",
 		        (unsigned long long)*ret_length, (unsigned long long)rest);
 	return NULL;
@@ -106,9 +106,8 @@ static struct gm_error *refuse_opcode(const struct gm_pickle *pickle, uint8_t op
 	};
 	if (names[op])
 		return gm_pickle_refuse(pickle, pickle->op_at,
-		        "the opcode %s would run code or fetch objects: a snapshot is plain data "
-		        "and "
-		        "has none: nothing was executed: do not load the file in Python either",
+		        "the opcode %s would run code or fetch objects, and a snapshot is plain "
+		        "data: nothing was executed: do not load the file in Python either",
 		        names[op]);
 	if (op < 0x80 && op && strchr("ILSVFgp", op))
 		return gm_pickle_refuse(pickle, pickle->op_at,
@@ -116,7 +115,7 @@ static struct gm_error *refuse_opcode(const struct gm_pickle *pickle, uint8_t op
 		        "2 to 5",
 		        op);
 	return gm_pickle_refuse(
-	        pickle, pickle->op_at, "0x%02x is no opcode of a pickle: it is damaged", op);
+	        pickle, pickle->op_at, "0x%02x is not a pickle opcode: the file is damaged", op);
 }
 
 static struct gm_error *make_opaque(struct gm_pickle *pickle, size_t start)
@@ -227,7 +226,8 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	case 0x90: /* ADDITEMS */
 		gm_try(gm_pickle_pop_mark(pickle, &start));
 		if (start <= gm_pickle_bottom(pickle))
-			return gm_pickle_wrong(pickle, "values are added to no set");
+			return gm_pickle_wrong(
+			        pickle, "values are added to something that is not a set");
 		pickle->stack.count = start;
 		return NULL;
 	case 't':  /* TUPLE */
@@ -294,7 +294,7 @@ static struct gm_error *read_opcodes(struct gm_pickle *pickle)
 		pickle->op_at = gm_pickle_now(pickle);
 		uint8_t op = pickle->buffer[pickle->at++];
 		if (pickle->op_at == 0 && op != 0x80)
-			return gm_pickle_wrong(pickle, "no pickle begins so");
+			return gm_pickle_wrong(pickle, "it does not begin like a pickle");
 		if (op == '.')
 			return NULL;
 		gm_try(step(pickle, op));
@@ -313,7 +313,7 @@ struct gm_error *gm_pickle_read(
 	if (pickle->fd < 0 || fstat(pickle->fd, &status) != 0)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot open the snapshot", path);
 	if (!S_ISREG(status.st_mode))
-		return gm_error_create(GM_CORRUPT, "%s: is no regular file: name a snapshot", path);
+		return gm_error_create(GM_CORRUPT, "%s: not a regular file: name a snapshot", path);
 	pickle->file_size = (uint64_t)status.st_size;
 	pickle->buffer = calloc(1, GM_PICKLE_BUFFER + GM_PICKLE_SLACK + GM_LOG_STRING_MAX + 1);
 	/* The stack is there from the start: places in it are reckoned before anything was pushed. */
@@ -325,7 +325,7 @@ struct gm_error *gm_pickle_read(
 	else
 		gm_try(gm_json_read(pickle));
 	if (pickle->stack.count != 1 || pickle->marks.count)
-		return gm_pickle_wrong(pickle, "it ends with other than one value");
+		return gm_pickle_wrong(pickle, "it does not end with exactly one value");
 	*ret_root = pickle->stack.items[0];
 	gm_array_deinit(&pickle->memo);
 	gm_array_deinit(&pickle->memo_large);

@@ -365,9 +365,8 @@ static struct gm_error *see_segment(
 		if (!gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_SIZE), &size) ||
 		        address + size < address)
 			return gm_error_create(GM_CORRUPT,
-			        "%s: cannot be read as a snapshot: a block's size is no number, "
-			        "negative or "
-			        "out of range: dump it again",
+			        "%s: cannot be read as a snapshot: a block's size is not a number, "
+			        "negative or out of range: dump it again",
 			        pickle->path);
 		if (gm_pickle_number(pickle, gm_pickle_get(pickle, block, GM_KEY_ADDRESS), &named))
 			address = named; /* older ones name none: blocks follow one another */

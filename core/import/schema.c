@@ -206,7 +206,7 @@ static inline __attribute__((always_inline)) const uint8_t *take_part(struct gm_
 		return take_other(pickle, part, attempt, at);
 	}
 	at += part->length;
-	switch ((enum gm_part_kind)part->kind) {
+	switch ((enum gm_schema_part_kind)part->kind) {
 	case GM_PART_NUMBER:
 		return take_field(pickle, attempt->entry, (enum gm_key)part->key, at);
 	case GM_PART_ACTION:

@@ -18,7 +18,7 @@ enum {
 	GM_SCHEMA_STRING_MAX = 1 << 12, /* of a string read here */
 };
 
-enum gm_part_kind {
+enum gm_schema_part_kind {
 	GM_PART_LITERAL, /* bytes that stay, and nothing behind them */
 	GM_PART_NUMBER,  /* this and the next two may have such bytes before them */
 	GM_PART_ACTION,

@@ -35,7 +35,7 @@ uint32_t gm_metadata_text(const struct gm_pickle *pickle, gm_value value)
 	return text ? (uint32_t)(value >> 3) : 0;
 }
 
-static struct gm_schema_part *add_part(struct gm_schema *schema, enum gm_part_kind kind)
+static struct gm_schema_part *add_part(struct gm_schema *schema, enum gm_schema_part_kind kind)
 {
 	struct gm_schema_part *last = schema->count ? &schema->parts[schema->count - 1] : NULL;
 	bool joins = kind == GM_PART_NUMBER || kind == GM_PART_ACTION || kind == GM_PART_FRAMES;

@@ -43,7 +43,7 @@ static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 {
 	struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
 	if (object->taken)
-		return wrong(snapshot, "one list stands in several places of it");
+		return wrong(snapshot, "one list occurs in several places");
 	object->taken = true;
 	return NULL;
 }
@@ -102,7 +102,7 @@ static struct gm_error *read_traces(struct gm_snapshot *snapshot, gm_value trace
 	gm_value trace;
 	for (uint64_t index = 0; gm_pickle_next(&snapshot->pickle, &place, &trace); index++) {
 		if (!is_list(snapshot, trace))
-			return wrong(snapshot, "a device's trace is no list");
+			return wrong(snapshot, "a device's trace is not a list");
 		gm_try(take_list(snapshot, trace));
 		gm_try(read_trace(snapshot, trace, snapshot->type, index));
 	}
@@ -128,14 +128,14 @@ static struct gm_error *check_segments(
 		                         ? GM_VALUE_NONE
 		                         : gm_pickle_get(pickle, segment, GM_KEY_DEVICE);
 		if (named && !gm_pickle_number(pickle, named, &index))
-			return wrong(snapshot, "a segment's device is no number");
+			return wrong(snapshot, "a segment's device is not a number");
 		if (!gm_pickle_number(
 		            pickle, gm_pickle_get(pickle, segment, GM_KEY_ADDRESS), &address) ||
 		        !gm_pickle_number(
 		                pickle, gm_pickle_get(pickle, segment, GM_KEY_TOTAL_SIZE), &size) ||
 		        address + size < address)
 			return wrong(snapshot,
-			        "a segment's address or size is no number or out of range");
+			        "a segment's address or size is not a number or out of range");
 		struct gm_trace_device *device;
 		gm_try(find_device(snapshot, type, index, &device));
 		device->has_segments = true;

@@ -161,7 +161,7 @@ static struct gm_error *number(const struct gm_pickle *pickle, gm_value value, e
 {
 	if (!gm_pickle_number(pickle, value, ret_number) || *ret_number > limit)
 		return gm_pickle_refuse(pickle, pickle->op_at,
-		        "'%s' of an entry before it is no number, negative, or beyond %llu",
+		        "'%s' of an entry before it is not a number, negative, or beyond %llu",
 		        key_names[key], (unsigned long long)limit);
 	return NULL;
 }
@@ -209,7 +209,7 @@ struct gm_error *gm_pickle_fill_entry(
 		case GM_KEY_ACTION:
 			if (gm_value_tag(value) != GM_TAG_STRING)
 				return gm_pickle_refuse(pickle, pickle->op_at,
-				        "'action' of an entry before it is no string");
+				        "'action' of an entry before it is not a string");
 			entry->action = pickle->actions.items[(value >> 3) - 1];
 			break;
 		case GM_KEY_ADDR:

@@ -320,7 +320,7 @@ static struct gm_error *put_before(
 	if (gm_lacks_allocations(device)) {
 		snprintf(text, sizeof(text),
 		        "%s: the trace has no allocations: its %" PRIu64
-		        " frees are left out, and the blocks are those that were there when the "
+		        " frees are left out, and the blocks are those that existed when the "
 		        "snapshot was taken",
 		        gm_snapshot_device_name(device, name),
 		        device->requests > device->completions ? device->requests
@@ -335,7 +335,7 @@ static struct gm_error *put_before(
 	                ? "%s: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
 	                  " segments are older than the trace, which began late or lost its start"
 	                : "%s: no trace: %" PRIu64 " blocks (%" PRIu64 " bytes) and %" PRIu64
-	                  " segments were there when the snapshot was taken, in no known order",
+	                  " segments existed when the snapshot was taken, in an unknown order",
 	        gm_snapshot_device_name(device, name), count, bytes, segments);
 	gm_log_writer_gap(writing->log, text);
 	return NULL;
@@ -444,11 +444,10 @@ static struct gm_error *write_all(struct writing *writing)
 		        "trace");
 	if (snapshot->host_is_not_known)
 		gm_log_writer_gap(writing->log,
-		        "host_segments or host_traces have a form that is not known: left out");
+		        "host_segments or host_traces have an unknown format: left out");
 	if (writing->skipped) {
 		char text[120];
-		snprintf(text, sizeof(text),
-		        "%" PRIu64 " entries have an action that is not known: left out",
+		snprintf(text, sizeof(text), "%" PRIu64 " entries have an unknown action: left out",
 		        writing->skipped);
 		gm_log_writer_gap(writing->log, text);
 	}

@@ -409,10 +409,18 @@ GPUMEM_API int gpumem_agent_library(char **ret_path, char **ret_err);
 /* The address of a function of the C library or of the agent in the process; 0: there is none. The session has to be
  * invalidated where libraries came since. */
 GPUMEM_API uint64_t gpumem_session_agent_function(gpumem_session *session, const char *name);
-/* Whether a stopped thread may call functions of the C library from where it stands: 0 it may; 1 not now, and *ret_back
- * is where it will be a little later, if not 0; 2 not now, and it may hold the dynamic linker's lock; -1 that
- * cannot be told. */
-GPUMEM_API int gpumem_session_agent_stands(gpumem_session *session, int thread, uint64_t *ret_back);
+/* Whether a stopped thread may call functions of the C library from its current place. */
+enum gpumem_call_safety {
+	GPUMEM_CALL_UNKNOWN = -1,
+	GPUMEM_CALL_SAFE = 0,
+	/* Not now: the thread is inside the C library's allocator or the like. */
+	GPUMEM_CALL_BUSY = 1,
+	/* Not now, and the thread may hold the dynamic linker's lock. */
+	GPUMEM_CALL_LOADING = 2,
+};
+/* GPUMEM_CALL_BUSY: *ret_back is the address that the thread will soon return to, or 0. */
+GPUMEM_API enum gpumem_call_safety gpumem_session_thread_is_call_safe(
+        gpumem_session *session, int thread, uint64_t *ret_back);
 /* Writes what PyTorch's allocator has handed out already into the process's memory at `table`, for the agent that is
  * about to begin there. Returns the bytes that it takes; more than `size`: nothing was written. */
 GPUMEM_API uint64_t gpumem_session_agent_existing(

@@ -92,8 +92,8 @@ static struct gm_error *open_memfd(
 		if (file >= 0)
 			close(file);
 		return gm_error_create(GM_TARGET,
-		        "process %d: what its memfd_create() returned is no memfd of its own: a "
-		        "seccomp filter answers in the kernel's place, and nothing was written",
+		        "process %d: its memfd_create() did not return a memfd: a seccomp filter "
+		        "answers in the kernel's place, and nothing was written",
 		        identity->pid);
 	}
 	*ret_file = file;

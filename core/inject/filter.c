@@ -280,7 +280,7 @@ bool gm_inject_has_filters(pid_t thread)
 static struct gm_error *error_hurts(pid_t pid, const char *call)
 {
 	return gm_error_create(GM_TARGET,
-	        "process %d: by a seccomp filter of it the agent's %s() would end it, or trap: "
+	        "process %d: one of its seccomp filters would kill or trap it at the agent's %s(): "
 	        "start it with `gpumem run`, or allow that call",
 	        pid, call);
 }
@@ -301,8 +301,8 @@ struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, b
 	if (dispatches(thread->id))
 		return gm_error_create(GM_TARGET,
 		        "process %d: it handles its own system calls "
-		        "(PR_SET_SYSCALL_USER_DISPATCH), "
-		        "and would get the agent's: start it with `gpumem run`",
+		        "(PR_SET_SYSCALL_USER_DISPATCH), and would receive the agent's: start it "
+		        "with `gpumem run`",
 		        thread->pid);
 	/* Those that we have ourselves, as everything in a container has: what it is of them, we are. */
 	if (!gm_inject_has_filters(thread->id))

@@ -88,7 +88,7 @@ struct gm_error *gm_inject_frozen_check(pid_t pid)
 		if (is_frozen(controllers, group))
 			return gm_error_create(GM_TARGET,
 			        "process %d: its control group %s is frozen (a paused container), "
-			        "and nothing runs in it: thaw it, then again",
+			        "and nothing runs in it: thaw it first",
 			        pid, group);
 	}
 	return NULL;

@@ -129,8 +129,8 @@ struct gm_error *gm_inject_identity_check(const struct gm_inject_identity *ident
 	        device == identity->device && inode == identity->inode && has_memory(identity))
 		return NULL;
 	return gm_error_create(GM_TARGET,
-	        "process %d: it became another program or another user's meanwhile: look what it "
-	        "is, then again",
+	        "process %d: it became another program or another user's meanwhile: check what it "
+	        "is, then try again",
 	        identity->pid);
 }
 

@@ -238,9 +238,8 @@ static struct gm_error *make_place(
 	gm_try(map(call, thread, GM_INJECT_ROOM_SIZE, PROT_READ | PROT_WRITE, &place.block));
 	if (!is_room(call, &place))
 		return gm_error_create(GM_TARGET,
-		        "process %d: there is no new memory where its mmap() says: a seccomp "
-		        "filter "
-		        "answers in the kernel's place, and nothing was written",
+		        "process %d: its mmap() returned an address without new memory: a seccomp "
+		        "filter answers in the kernel's place, and nothing was written",
 		        call->pid);
 	if (!gm_inject_write(call->identity, place.code, code, size))
 		return error_write(call);
@@ -442,7 +441,7 @@ static struct gm_error *run(struct call *call)
 	call->result.way = GM_INJECT_BY_THREAD;
 	if (!call->start && !call->result.loaded)
 		return gm_error_create(GM_TARGET,
-		        "process %d: no agent is in it: `gpumem attach %d` records it", call->pid,
+		        "process %d: it has no agent: `gpumem attach %d` records it", call->pid,
 		        call->pid);
 	struct gm_script_call script = {.image = call->image,
 	        .symbols = call->symbols,

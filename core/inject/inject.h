@@ -151,8 +151,8 @@ enum gm_inject_standing {
 	GM_STANDS_BUSY,    /* within the C library's allocator and the like: not now */
 	GM_STANDS_LOADING, /* it may hold the dynamic linker's lock */
 };
-struct gm_error *gm_inject_stands(struct gm_image *image, struct gm_symbols *symbols, pid_t thread,
-        enum gm_inject_standing *ret_standing, uint64_t *ret_back);
+struct gm_error *gm_inject_thread_is_call_safe(struct gm_image *image, struct gm_symbols *symbols,
+        pid_t thread, enum gm_inject_standing *ret_standing, uint64_t *ret_back);
 /* The address of a function of the C library or of the agent; 0: there is none. */
 uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name);
 

@@ -107,8 +107,8 @@ static struct gm_error *ask(struct wait *wait, const char *path)
 	if (!get(wait->pid, python->pending, &pending, sizeof(pending)))
 		return no_access(wait);
 	if (pending != 0)
-		return refuse(wait, GM_INJECT_TAKEN,
-		        "another debugger has asked it for something that it has not done yet");
+		return refuse(
+		        wait, GM_INJECT_TAKEN, "another debugger's request to it is still pending");
 	if (!put(wait->pid, python->path, path, size) ||
 	        !put(wait->pid, python->pending, &one, sizeof(one)))
 		return no_access(wait);
@@ -210,13 +210,13 @@ static struct gm_error *check_end(struct wait *wait)
 	        (!wait->taken && (now > call->until || (!only && now > began + come_by_seconds))))
 		return refuse(wait, GM_INJECT_BLOCKED,
 		        gm_stop_thread_state(wait->pid, wait->pid) == 'T'
-		                ? "it was stopped meanwhile (SIGSTOP or Ctrl-Z): `kill -CONT` lets "
-		                  "it go on"
+		                ? "it was stopped meanwhile (SIGSTOP or Ctrl-Z): `kill -CONT` "
+		                  "continues it"
 		                : "its main thread runs no Python code now: it waits in a call or "
 		                  "computes");
 	if (wait->taken && (now > call->until || (!only && now > wait->taken + taken_seconds)))
 		return refuse(wait, GM_INJECT_FAILED,
-		        "the script there does not come to its end (an audit hook, or a lock)");
+		        "the script there does not end (an audit hook, or a lock)");
 	return NULL;
 }
 
@@ -279,10 +279,11 @@ static struct gm_error *check(struct wait *wait, char **ret_agent)
 {
 	if (!is_ours(wait->pid, &wait->own))
 		return refuse(wait, GM_INJECT_OTHER_USER,
-		        "it is another user's, who cannot read a private file of ours");
+		        "it belongs to another user, who cannot read a private file of ours");
 	if (gm_inject_files_differ(wait->pid))
 		return refuse(wait, GM_INJECT_OTHER_FILES,
-		        "it has files of its own (a container), and cannot read a file of ours");
+		        "it has a file system of its own (a container), and cannot read a file of "
+		        "ours");
 	struct gm_script_call *call = wait->call;
 	*ret_agent = NULL;
 	if (call->loaded) {
@@ -291,7 +292,7 @@ static struct gm_error *check(struct wait *wait, char **ret_agent)
 		return call->beside && call->function
 		               ? NULL
 		               : refuse(wait, GM_INJECT_OTHER_AGENT,
-		                         "the agent in it is an earlier gpumem's");
+		                         "the agent in it belongs to an earlier gpumem");
 	}
 	gm_try(gm_inject_path_inside(wait->pid, wait->call->options->agent, ret_agent));
 	return *ret_agent ? NULL

@@ -39,7 +39,7 @@ static const char *base(void)
 static struct gm_error *error_folder(const char *path, int os_error)
 {
 	return gm_error_os(GM_TARGET, os_error,
-	        "%s: no private folder can be made there for a script that the program's Python "
+	        "%s: cannot create a private folder there for the script that the program's Python "
 	        "runs",
 	        path);
 }

@@ -28,14 +28,13 @@ struct gm_error *gm_inject_check_runs(pid_t pid)
 	long state = status_field(pid, "State");
 	if (state == 'T')
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent starts in it "
-		        "as it runs: "
-		        "`kill -CONT %d`, then again",
+		        "process %d: it is stopped (SIGSTOP or Ctrl-Z), and the agent can only "
+		        "start while it runs: `kill -CONT %d` first",
 		        pid, pid);
 	if (state == 't')
 		return gm_error_create(GM_TARGET,
-		        "process %d: process %ld has stopped it, a debugger most likely: type "
-		        "`gpumem record` in there, or let it go",
+		        "process %d: process %ld has stopped it, probably a debugger: type `gpumem "
+		        "record` in that debugger, or detach it",
 		        pid, status_field(pid, "TracerPid"));
 	return gm_inject_frozen_check(pid);
 }
@@ -49,9 +48,8 @@ static struct gm_error *check_program(pid_t pid)
 	if (fd >= 0 && read(fd, ident, sizeof(ident)) == sizeof(ident) &&
 	        ident[EI_CLASS] == ELFCLASS32)
 		return gm_error_create(GM_TARGET,
-		        "process %d: it is a 32-bit program, and the agent is for 64-bit ones: "
-		        "there is no CUDA for "
-		        "it either",
+		        "process %d: it is a 32-bit program, and the agent is for 64-bit programs: "
+		        "CUDA does not support it either",
 		        pid);
 	if (status_field(pid, "Seccomp") == 1)
 		return gm_error_create(GM_TARGET,
@@ -80,9 +78,9 @@ struct gm_error *gm_inject_check(struct gm_image *image, struct gm_symbols *symb
 	if (!gm_symbols_find_module(symbols, "libc.so.6") &&
 	        !gm_symbols_find_module(symbols, "libc-2."))
 		return gm_error_create(GM_TARGET,
-		        "process %d: it has no C library to load the agent with: it is statically "
-		        "linked, or has "
-		        "only begun: use a dynamically linked one, or try again",
+		        "process %d: it has no C library that could load the agent: it is "
+		        "statically linked, or has only just started: use a dynamically linked "
+		        "program, or try again",
 		        pid);
 	return NULL;
 }
@@ -197,9 +195,8 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 		        !gm_symbols_lookup(
 		                symbols, agent, "gpumem_agent_stop", &functions.agent_stop, &size))
 			return gm_error_create(GM_TARGET,
-			        "process %d: %s in it is no agent that this gpumem knows: start "
-			        "the program again "
-			        "with this version",
+			        "process %d: this gpumem does not know the agent %s in it: start "
+			        "the program again with this version",
 			        gm_image_pid(image), agent->path);
 		gm_symbols_lookup(symbols, agent, "gpumem_agent_room", &functions.room, &size);
 	}

@@ -109,9 +109,8 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 	long tracer = tracer_of(id);
 	if (tracer > 0)
 		return gm_error_create(GM_TARGET,
-		        "process %d: process %ld traces it, a debugger most likely, and only one "
-		        "can: type "
-		        "`gpumem record` in there, or end it",
+		        "process %d: process %ld traces it, probably a debugger, and only one can: "
+		        "type `gpumem record` in that debugger, or end it",
 		        pid, tracer);
 	char why[GM_REFUSAL_TEXT];
 	return gm_error_os(GM_TARGET, os_error,
@@ -172,8 +171,8 @@ struct gm_error *gm_inject_thread_stop(
 			        (void *)(intptr_t)(is_event_stop(status) ? 0 : WSTOPSIG(status)));
 		if (stop == LATE)
 			return gm_error_create(GM_TARGET,
-			        "process %d: thread %d does not stop, it is within the kernel or a "
-			        "driver: try again, or --timeout SECONDS",
+			        "process %d: thread %d does not stop, it is inside the kernel or a "
+			        "driver: try again, or use --timeout SECONDS",
 			        pid, id);
 		return NULL;
 	}
@@ -441,8 +440,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 			put_back(thread);
 			gm_inject_thread_release(thread);
 			return gm_error_create(GM_INTERNAL,
-			        "process %d: signal %d while its thread %d made another thread; it "
-			        "goes on as it was",
+			        "process %d: signal %d while its thread %d created another thread; "
+			        "the process continues unchanged",
 			        thread->pid, signal, thread->id);
 		}
 	}

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/beside.h"
+#include "base/sibling_path.h"
 #include "base/cleanup.h"
 #include "sim/launch.h"
 
@@ -43,8 +43,8 @@ static char *probe_file(const struct gm_learn_options *options)
 	snprintf(name, sizeof(name), "gpumem-learn/%s",
 	        options->probe ? options->probe : "torch/probe.py");
 	if (dladdr((void *)gm_probe_start, &info) && info.dli_fname)
-		found = gm_file_beside(info.dli_fname, name);
-	return found ? found : gm_file_beside("/proc/self/exe", name);
+		found = gm_sibling_path(info.dli_fname, name);
+	return found ? found : gm_sibling_path("/proc/self/exe", name);
 }
 
 static const char *variable_in(char *const *environment, const char *name)

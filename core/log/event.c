@@ -187,10 +187,10 @@ const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const str
 		if (state.python_stack > most->python_stack ||
 		        state.native_stack > most->native_stack ||
 		        state.evidence > most->evidence || state.tensor > most->tensor)
-			return "an event refers to a stack or a tensor that is not there";
+			return "an event refers to a stack or a tensor that does not exist";
 		if (ret_events)
 			ret_events[i] = state;
 	}
 	*cursor = here;
-	return here.at == here.end ? NULL : "bytes are left over behind its events";
+	return here.at == here.end ? NULL : "bytes are left over after its events";
 }

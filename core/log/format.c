@@ -113,7 +113,7 @@ void gm_log_header_encode(const struct gm_log_header *header, uint8_t *ret_bytes
 const char *gm_log_header_decode(const uint8_t *bytes, struct gm_log_header *ret_header)
 {
 	if (memcmp(bytes, GM_LOG_MAGIC, 8) != 0)
-		return "it does not begin as a gpumem log does";
+		return "it does not begin like a gpumem recording";
 	*ret_header = (struct gm_log_header){
 	        .major = get_u16(bytes + 8),
 	        .minor = get_u16(bytes + 10),
@@ -125,9 +125,9 @@ const char *gm_log_header_decode(const uint8_t *bytes, struct gm_log_header *ret
 	if (ret_header->major > GM_LOG_MAJOR)
 		return "newer";
 	if (get_u32(bytes + 60) != gm_log_crc(bytes, 60))
-		return "the checksum of its header does not fit";
+		return "the checksum of its header does not match";
 	if (ret_header->major == 0 || get_u32(bytes + 12) != GM_LOG_HEADER_SIZE)
-		return "its header is not one of this format";
+		return "its header does not have this format";
 	return NULL;
 }
 
@@ -147,7 +147,7 @@ const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header 
 	if (get_u32(bytes) != GM_CHUNK_MAGIC)
 		return "no chunk begins here";
 	if (get_u32(bytes + 20) != gm_log_crc(bytes, 20))
-		return "the checksum of a chunk's header does not fit";
+		return "the checksum of a chunk's header does not match";
 	*ret_header = (struct gm_chunk_header){
 	        .type = get_u16(bytes + 4),
 	        .flags = get_u16(bytes + 6),
@@ -156,9 +156,9 @@ const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header 
 	        .crc = get_u32(bytes + 16),
 	};
 	if (ret_header->flags & ~GM_CHUNK_PACKED)
-		return "a chunk is marked as what this gpumem does not know";
+		return "a chunk has flags that this gpumem does not know";
 	if (ret_header->length > GM_CHUNK_MAX)
-		return "a chunk is longer than a chunk may be";
+		return "a chunk is too long";
 	return NULL;
 }
 

@@ -52,7 +52,7 @@ const char *gm_unpack(const uint8_t *bytes, size_t size, uint8_t **buffer, size_
 	unsigned long long whole = ZSTD_getFrameContentSize(bytes, size);
 	if (whole > GM_CHUNK_MAX ||
 	        whole > size * GM_PACK_MOST) /* what is not known is greater, too */
-		return "it is no packed payload, or longer than one may be";
+		return "it is not a packed payload, or too long";
 	if (!gm_array_grow((void **)buffer, capacity, 0, (size_t)whole + 1, 1)) {
 		*ret_no_memory = true;
 		return "no memory";

@@ -130,7 +130,7 @@ static const char *read_events(struct gm_log *log, const struct gm_chunk_header 
         struct gm_cursor *cursor, uint64_t offset, bool *ret_no_memory)
 {
 	if (header->count > GM_CHUNK_EVENTS_MAX)
-		return "more events than a chunk may have";
+		return "a chunk has too many events";
 	/* an event takes two bytes at least: no count beyond what can be there */
 	bool packed = header->flags & GM_CHUNK_PACKED;
 	uint64_t most = log->lazy && packed ? (uint64_t)header->length * GM_PACK_MOST
@@ -170,12 +170,12 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
         const uint8_t *payload, uint64_t offset)
 {
 	if (gm_log_crc(payload, header->length) != header->crc)
-		return damaged(log, offset, "the checksum of a chunk does not fit");
+		return damaged(log, offset, "the checksum of a chunk does not match");
 	size_t length = header->length;
 	bool no_memory = false;
 	const char *reason = NULL;
 	if (header->flags & GM_CHUNK_PACKED && header->type != GM_CHUNK_EVENTS)
-		reason = "what is packed are no events";
+		reason = "the packed payload does not contain events";
 	else if (header->flags & GM_CHUNK_PACKED && (!log->lazy || !header->count)) {
 		reason = gm_unpack(payload, length, &log->cache->unpacked,
 		        &log->cache->unpacked_capacity, &length, &no_memory);
@@ -244,8 +244,8 @@ static struct gm_error *read_chunks(struct gm_log *log)
 static struct gm_error *no_log(const char *path, const char *reason)
 {
 	return gm_error_at_offset(gm_error_create(GM_CORRUPT,
-	                                  "%s: not a gpumem log: %s: name a file that `gpumem run` "
-	                                  "or `gpumem record` wrote",
+	                                  "%s: not a gpumem recording: %s: name a file that "
+	                                  "`gpumem run` or `gpumem record` wrote",
 	                                  path, reason),
 	        path, 0);
 }
@@ -259,11 +259,11 @@ static struct gm_error *read_header(struct gm_log *log)
 	if (got == 0)
 		return no_log(log->path, "it is empty");
 	if (memcmp(bytes, GM_LOG_MAGIC, got < 8 ? (size_t)got : 8) != 0)
-		return no_log(log->path, "it does not begin as one does");
+		return no_log(log->path, "it does not begin like one");
 	if (got < (ssize_t)sizeof(bytes)) {
 		char reason[80];
 		snprintf(reason, sizeof(reason),
-		        "the file was cut within its header, after %zd of %d bytes", got,
+		        "the file is truncated inside its header, after %zd of %d bytes", got,
 		        GM_LOG_HEADER_SIZE);
 		return damaged(log, (uint64_t)got, reason);
 	}
@@ -306,7 +306,7 @@ static struct gm_error *open_log(const char *path, const char *name,
 		if (error != &gm_error_no_memory)
 			error->os_error = os_error;
 	} else if (!S_ISREG(status.st_mode))
-		error = no_log(path, "it is no regular file");
+		error = no_log(path, "it is not a regular file");
 	else if (!(log->path = strdup(name)) || !(log->cache = calloc(1, sizeof(*log->cache))))
 		error = &gm_error_no_memory;
 	if (!error)
@@ -375,7 +375,7 @@ struct gm_error *gm_log_refresh(struct gm_log *log)
 	struct gm_log_header header;
 	if (read_at(log->fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
 	        gm_log_header_decode(bytes, &header) || header.id != log->header.id)
-		return damaged(log, 0, "the file was written anew since it was opened");
+		return damaged(log, 0, "the file was written again since it was opened");
 	return read_chunks(log);
 }
 
@@ -430,7 +430,7 @@ static const char *load_chunk(
 {
 	struct cache *cache = log->cache;
 	if (!cache_reserve(cache, chunk->length + 1))
-		return "no memory to read it";
+		return "not enough memory to read it";
 	if (read_at(log->fd, cache->bytes, chunk->length, chunk->offset) != (ssize_t)chunk->length)
 		return "it cannot be read any more";
 	const uint8_t *bytes = cache->bytes;
@@ -440,7 +440,7 @@ static const char *load_chunk(
 		const char *reason = gm_unpack(bytes, length, &cache->unpacked,
 		        &cache->unpacked_capacity, &length, &no_memory);
 		if (reason || no_memory)
-			return reason ? reason : "no memory to read it";
+			return reason ? reason : "not enough memory to read it";
 		bytes = cache->unpacked;
 	}
 	struct gm_cursor cursor = {bytes, bytes + length, false};
@@ -558,7 +558,7 @@ bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_
 {
 	if (id == 0 || id > log->tables.codes.count)
 		return false;
-	const struct gm_code_entry *code = &log->tables.codes.items[id - 1];
+	const struct gm_log_code_entry *code = &log->tables.codes.items[id - 1];
 	*ret_code = (struct gm_log_code){
 	        .file = code->file,
 	        .name = code->name,

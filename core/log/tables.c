@@ -57,7 +57,7 @@ static bool read_string(struct gm_tables *tables, struct gm_cursor *cursor)
 
 static bool read_code(struct gm_tables *tables, struct gm_cursor *cursor)
 {
-	struct gm_code_entry code = {
+	struct gm_log_code_entry code = {
 	        .file = get_id(cursor, tables->strings.count),
 	        .name = get_id(cursor, tables->strings.count),
 	        .first_line = gm_get_u32(cursor),
@@ -247,9 +247,9 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 			return NULL;
 		}
 		if (cursor->bad)
-			return "a record is malformed or refers to one that is not there";
+			return "a record is malformed or refers to one that does not exist";
 	}
-	return cursor->at == cursor->end ? NULL : "bytes are left over behind its records";
+	return cursor->at == cursor->end ? NULL : "bytes are left over after its records";
 }
 
 static int compare_modules(const void *a, const void *b, void *context)

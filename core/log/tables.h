@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "log/format.h"
 
-struct gm_code_entry {
+struct gm_log_code_entry {
 	uint32_t file, name, first_line, loop_count;
 	size_t loops; /* index of the first in the arena of loops */
 };
@@ -41,7 +41,7 @@ struct gm_tables {
 	GM_ARRAY(char) text; /* strings, each with a NUL behind it */
 	GM_ARRAY(size_t) strings;
 	GM_ARRAY(struct gm_log_loop) loops;
-	GM_ARRAY(struct gm_code_entry) codes;
+	GM_ARRAY(struct gm_log_code_entry) codes;
 	GM_ARRAY(struct gm_log_frame) frames;
 	GM_ARRAY(uint32_t) stack_frames;
 	GM_ARRAY(struct gm_span) python_stacks;

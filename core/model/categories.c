@@ -14,9 +14,8 @@ static const struct {
 	uint8_t category;
 	const char *text;
 } reasons[REASON_COUNT] = {
-        [NO_RULE] = {GM_CATEGORY_UNKNOWN,
-                "where it was allocated and how long it lived fit no rule"},
-        [BEFORE_RECORD] = {GM_CATEGORY_UNKNOWN, "it was allocated before the record began"},
+        [NO_RULE] = {GM_CATEGORY_UNKNOWN, "its place of allocation and its lifetime match no rule"},
+        [BEFORE_RECORD] = {GM_CATEGORY_UNKNOWN, "it was allocated before the recording began"},
         [NO_STACK] = {GM_CATEGORY_UNKNOWN, "its allocation has no stack"},
         [MOVED_PARAMETER] = {GM_CATEGORY_PARAMETER,
                 "Module.to() or .cuda() moved it to the device"},
@@ -26,49 +25,47 @@ static const struct {
         [REGISTERED_BUFFER] = {GM_CATEGORY_BUFFER, "it was made for register_buffer()"},
         [LOADED] = {GM_CATEGORY_PARAMETER, "it was loaded from a checkpoint into a module"},
         [SHARDED] = {GM_CATEGORY_PARAMETER, "FSDP keeps a module's parameters in it"},
-        [TRAINED] = {GM_CATEGORY_PARAMETER,
-                "it was there before the first step and stayed, and gradients or optimizer state "
-                "have its size"},
+        [TRAINED] = {GM_CATEGORY_PARAMETER, "it existed before the first step and stayed, and "
+                                            "gradients or optimizer state have its size"},
         [AUTOCAST_WEIGHT] = {GM_CATEGORY_PARAMETER,
                 "autocast converted a parameter to half precision and keeps the copy"},
         [AMBIGUOUS] = {GM_CATEGORY_UNKNOWN,
-                "gradients of its size follow, but more blocks of that size were there before the "
+                "gradients of its size follow, but more blocks of that size existed before the "
                 "first step than there are gradients"},
         [INFERRED_PARAMETER] = {GM_CATEGORY_PARAMETER,
-                "inferred: it was there before the record began and stayed, and gradients of its "
+                "inferred: it existed before the recording began and stayed, and gradients of its "
                 "size follow"},
         [INFERRED_STATE] = {GM_CATEGORY_OPTIMIZER_STATE,
-                "inferred: it was there before the record began and stayed, and for each gradient "
+                "inferred: it existed before the recording began and stayed, and for each gradient "
                 "of its size there are a parameter and as many more"},
         [INFERRED_GRADIENT] = {GM_CATEGORY_GRADIENT,
-                "inferred: it was there before the record began, and zero_grad() freed it"},
+                "inferred: it existed before the recording began, and zero_grad() freed it"},
         [INFERRED_ACTIVATION] = {GM_CATEGORY_ACTIVATION,
-                "inferred: it was there before the record began, and backward freed it"},
+                "inferred: it existed before the recording began, and backward freed it"},
         [OPTIMIZER_KEEPS] = {GM_CATEGORY_OPTIMIZER_STATE,
                 "the optimizer's step allocated it and kept it"},
         [OPTIMIZER_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
-                "the optimizer's step allocated it and freed it again"},
+                "the optimizer's step allocated it and freed it"},
         [GRADIENT_KEPT] = {GM_CATEGORY_GRADIENT,
-                "backward allocated it and left it behind, as large as a parameter"},
-        [GRADIENT_REDUCED] = {GM_CATEGORY_GRADIENT, "a reduce-scatter left it behind in backward"},
+                "backward allocated it and kept it, and it is as large as a parameter"},
+        [GRADIENT_REDUCED] = {GM_CATEGORY_GRADIENT, "a reduce-scatter in backward kept it"},
         [BACKWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it again: the gradient of an activation"},
+                "backward allocated it and freed it: the gradient of an activation"},
         [BACKWARD_ADDED] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it again, as large as a parameter: a gradient "
-                "that "
-                "was added to the one that is there, or that of an activation"},
+                "backward allocated it and freed it, and it is as large as a parameter: a gradient "
+                "that was added to an existing one, or that of an activation"},
         [BACKWARD_GATHERED] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it again, as large as a weight that was gathered: "
-                "the gradient of that before it is reduced, or that of an activation"},
+                "backward allocated it and freed it, and it is as large as a gathered weight: "
+                "the gradient of that weight before it is reduced, or that of an activation"},
         [BACKWARD_CAST] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it again, as large as autocast's copy of a "
-                "parameter: the gradient of that, or of an activation"},
-        [FORWARD_KEPT] = {GM_CATEGORY_ACTIVATION, "forward allocated it and left it behind"},
-        [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it again"},
+                "backward allocated it and freed it, and it is as large as autocast's copy of a "
+                "parameter: the gradient of that copy, or of an activation"},
+        [FORWARD_KEPT] = {GM_CATEGORY_ACTIVATION, "forward allocated it and kept it"},
+        [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it"},
         [RECOMPUTED] = {GM_CATEGORY_ACTIVATION, "a checkpoint computed it again in backward"},
-        [DATA_INPUT] = {GM_CATEGORY_INPUT, "it was made in the step before forward began"},
+        [DATA_INPUT] = {GM_CATEGORY_INPUT, "it was allocated in the step before forward began"},
         [EVALUATION_INPUT] = {GM_CATEGORY_INPUT,
-                "it was there while the evaluated modules ran, and is of none of them"},
+                "it existed while the evaluated modules ran, and belongs to none of them"},
         [DATA_LOADER] = {GM_CATEGORY_INPUT, "a DataLoader made it"},
         [WORKSPACE_NAMED] = {GM_CATEGORY_WORKSPACE, "cuBLAS or cuDNN asked for it as workspace"},
         [WORKSPACE_SIZED] = {GM_CATEGORY_WORKSPACE,

@@ -194,8 +194,8 @@ static struct gm_error *read_on(struct gm_model *model)
 	uint32_t number = model->event_count;
 	if (count >= GM_NO_EVENT)
 		return gm_error_create(GM_CORRUPT,
-		        "%s: too many events: a model takes 4,294,967,294 of them: record a "
-		        "shorter run",
+		        "%s: too many events: at most 4,294,967,294 are possible: record a shorter "
+		        "run",
 		        gm_log_path(model->log));
 	if (!readings->finding && !(readings->finding = gm_model_steps_create(model)))
 		return &gm_error_no_memory;

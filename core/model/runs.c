@@ -166,7 +166,7 @@ static void find_evaluations(struct gm_model *model, size_t begin)
 
 /* The first run that more events may tell something of: in the step of run `from` or the one before. What is in no step
  * is told by the run behind it alone. */
-static size_t begin_of_unsettled(const struct gm_model *model, size_t from)
+static size_t begin_of_unpromoted(const struct gm_model *model, size_t from)
 {
 	const struct run *runs = model->runs.items;
 	size_t begin = from < model->runs.count ? from : model->runs.count - 1;
@@ -183,7 +183,7 @@ static void look_around(struct gm_model *model, size_t from)
 {
 	if (!model->runs.count)
 		return;
-	size_t begin = begin_of_unsettled(model, from);
+	size_t begin = begin_of_unpromoted(model, from);
 	for (size_t i = begin; i < model->runs.count; i++)
 		model->runs.items[i].phase = model->runs.items[i].told;
 	find_micro_batches(model, begin);

@@ -1,6 +1,6 @@
 #include "model/site.h"
 
-#include "model/plumbing.h"
+#include "model/wrapper_frames.h"
 
 size_t gm_site_index(const struct gm_log *log, uint32_t stack)
 {

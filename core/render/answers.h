@@ -4,7 +4,7 @@
 
 #include "ask/blocks.h"
 #include "ask/info.h"
-#include "ask/recording/rival.h"
+#include "ask/recording/secondary_peak.h"
 #include "ask/why.h"
 #include "render/text.h"
 
@@ -27,10 +27,10 @@ struct gm_error *gm_render_blocks_text(
 struct gm_error *gm_render_blocks_json(const struct gm_blocks *blocks, bool list, FILE *out);
 /* modules: the same by module, where their paths are known; without groups: they are not. */
 struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
-        const struct gm_blocks *modules, const struct gm_rival *rival, const struct gm_style *style,
-        FILE *out);
+        const struct gm_blocks *modules, const struct gm_secondary_peak *secondary,
+        const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
-        const struct gm_blocks *modules, const struct gm_rival *rival, FILE *out);
+        const struct gm_blocks *modules, const struct gm_secondary_peak *secondary, FILE *out);
 struct gm_error *gm_render_history_text(const struct gm_model *model, const uint32_t *blocks,
         size_t count, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_history_json(const struct gm_model *model, uint64_t address,

@@ -151,7 +151,8 @@ static void put_block_cells(struct gm_table *table, const struct gm_model *model
 		        native.function ? " in " : "", native.object, space, note);
 	else
 		gm_table_cell(table, "%s%s%s",
-		        block->flags & GM_EVENT_PREEXISTING ? "before the record" : "not recorded",
+		        block->flags & GM_EVENT_PREEXISTING ? "before the recording"
+		                                            : "not recorded",
 		        space, note);
 }
 
@@ -180,7 +181,7 @@ struct gm_error *gm_render_blocks_text(
         const struct gm_blocks *blocks, bool groups, const struct gm_style *style, FILE *out)
 {
 	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	gm_put_blocks_head(blocks, "allocated", out);
@@ -216,7 +217,8 @@ struct gm_error *gm_render_blocks_text(
 	put_rest(blocks, shown(blocks, blocks->live_count), out);
 	if (blocks->unattributed)
 		gm_put(out,
-		        "%" PRIu64 " bytes more were allocated before the record began: unknown\n",
+		        "%" PRIu64
+		        " more bytes were allocated before the recordinging began: unknown\n",
 		        blocks->unattributed);
 	return NULL;
 }
@@ -227,7 +229,7 @@ struct gm_error *gm_render_blocks_explained(
 	static const char *const heads[] = {
 	        "block", "size", "step", "phase", "category", "because"};
 	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	gm_put_blocks_head(blocks, "allocated", out);
@@ -380,7 +382,7 @@ struct gm_error *gm_render_history_text(const struct gm_model *model, const uint
 	static const char *const heads[] = {
 	        "block", "address", "size", "step", "phase", "allocated at"};
 	if (count == 0) {
-		fputs("No block of the record was at this address.\n", out);
+		fputs("No block of the recording was at this address.\n", out);
 		return NULL;
 	}
 	struct gm_table *table = gm_table_create(heads, "rlrrll");

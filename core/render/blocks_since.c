@@ -26,7 +26,7 @@ struct changes {
 static struct gm_error *no_answer(const char *path, const char *why)
 {
 	return gm_error_create(GM_CORRUPT,
-	        "--since %s: no answer of `gpumem blocks --by WHAT --json`: %s: write one into a "
+	        "--since %s: not an answer of `gpumem blocks --by WHAT --json`: %s: write one to a "
 	        "file first",
 	        path, why);
 }
@@ -158,9 +158,9 @@ struct gm_error *gm_render_blocks_since(const struct gm_target_blocks *blocks, c
 	struct stat status;
 	json_error_t why;
 	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-		return no_answer(path, "there is no such file");
+		return no_answer(path, "no such file");
 	if (status.st_size > MAX_FILE)
-		return no_answer(path, "it is larger than any");
+		return no_answer(path, "it is too large");
 	json_t *answer = json_load_file(path, 0, &why);
 	struct gm_error *error =
 	        answer ? compare(&changes, blocks, answer, path) : no_answer(path, why.text);

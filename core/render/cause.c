@@ -53,10 +53,10 @@ static void put_autograd(const struct gm_why *why, FILE *out)
 	else if (cause->teardown.leaf)
 		fputs(" (as a leaf of it)", out);
 	if (cause->name && !cause->dying.code)
-		fprintf(out, " when the graph of `%s` went away, as `%s` was let go", cause->name,
-		        cause->name);
+		fprintf(out, " when the graph of `%s` was freed, because `%s` was released",
+		        cause->name, cause->name);
 	else if (cause->dying.code)
-		fprintf(out, " when %s() returned and the graph that its %s kept went away",
+		fprintf(out, " when %s() returned and the graph that its %s kept was freed",
 		        cause->dying.function, cause->name ? cause->name : "locals");
 	else if (cause->teardown.engine || cause->in_backward)
 		fputs(" during the backward pass", out);
@@ -68,46 +68,46 @@ static void put_cause(const struct gm_why *why, FILE *out)
 	const struct gm_cause *cause = &why->cause;
 	switch (cause->kind) {
 	case GM_CAUSE_REBOUND:
-		fputs("let go by the rebinding of ", out);
+		fputs("released by the rebinding of ", out);
 		put_name(cause->name, "a variable", out);
 		break;
 	case GM_CAUSE_DELETED:
-		fputs("let go by deleting ", out);
+		fputs("released by deleting ", out);
 		put_name(cause->name, "a variable", out);
 		break;
 	case GM_CAUSE_FUNCTION_RETURN:
 		if (cause->dying.code)
-			fprintf(out, "let go when %s() returned", cause->dying.function);
+			fprintf(out, "released when %s() returned", cause->dying.function);
 		else
-			fputs("let go when a function returned", out);
+			fputs("released when a function returned", out);
 		if (cause->name)
 			fprintf(out, ", whose local `%s` held it", cause->name);
 		break;
 	case GM_CAUSE_CONTAINER_CHANGE:
-		fputs("let go by a change of an item in a container", out);
+		fputs("released by a change of an item in a container", out);
 		break;
 	case GM_CAUSE_ATTRIBUTE_CHANGE:
-		fputs("let go by a change of the attribute ", out);
+		fputs("released by a change of the attribute ", out);
 		put_name(cause->name, "of an object", out);
 		break;
 	case GM_CAUSE_AUTOGRAD_RELEASE:
 		put_autograd(why, out);
 		break;
 	case GM_CAUSE_OPTIMIZER:
-		fputs("let go within the optimizer", out);
+		fputs("released inside the optimizer", out);
 		break;
 	case GM_CAUSE_GC_CYCLE:
-		fputs("let go by Python's garbage collector: it was part of a reference cycle",
+		fputs("released by Python's garbage collector: it was part of a reference cycle",
 		        out);
 		break;
 	case GM_CAUSE_EXCEPTION_CLEARED:
-		fputs("let go when an exception, whose traceback held it, was cleared", out);
+		fputs("released when an exception, whose traceback held it, was cleared", out);
 		break;
 	case GM_CAUSE_GENERATOR_END:
 		if (cause->dying.code)
-			fprintf(out, "let go when %s() ended", cause->dying.function);
+			fprintf(out, "released when %s() ended", cause->dying.function);
 		else
-			fputs("let go when a generator ended", out);
+			fputs("released when a generator ended", out);
 		if (cause->name)
 			fprintf(out, ", whose local `%s` held it", cause->name);
 		break;
@@ -119,29 +119,29 @@ static void put_cause(const struct gm_why *why, FILE *out)
 		        out);
 		break;
 	case GM_CAUSE_NATIVE:
-		fputs("let go by native code outside Python", out);
+		fputs("released by native code outside Python", out);
 		break;
 	case GM_CAUSE_STORAGE_CHANGE:
-		fputs("let go when its tensor was given other memory, as set_() and resize_() do,",
+		fputs("released when its tensor got other memory, as set_() and resize_() do,",
 		        out);
 		break;
 	case GM_CAUSE_RESULT_DROPPED:
-		fprintf(out, "let go with the result of %s(), which nothing took,",
+		fprintf(out, "released with the result of %s(), which was not used,",
 		        cause->dying.function);
 		break;
 	case GM_CAUSE_INTERPRETER_EXIT:
-		fputs("let go as the interpreter exited", out);
+		fputs("released when the interpreter exited", out);
 		break;
 	default:
 		if (cause->place.op == GM_OP_CALL)
-			fputs("let go during or just after a call; by what is not known", out);
+			fputs("released during or just after a call, for an unknown reason", out);
 		else if (cause->place.op_name)
 			fprintf(out,
-			        "let go while an instruction on `%s` was under way; "
-			        "whether that held it is not known",
+			        "released during an instruction on `%s`; whether that variable "
+			        "held it is not known",
 			        cause->place.op_name);
 		else
-			fputs("let go; by what is not known", out);
+			fputs("released for an unknown reason", out);
 	}
 }
 
@@ -154,12 +154,12 @@ static void put_late(const struct gm_why *why, FILE *out)
 		if (why->anew == GM_NO_BLOCK)
 			return;
 		const struct gm_block *anew = gm_model_block(why->model, why->anew);
-		fprintf(out, ", after that line had allocated %s anew (#%u)",
+		fprintf(out, ", after that line had allocated another %s (#%u)",
 		        gm_text_size(anew->size, size), anew->alloc);
 	} else if (why->successor != GM_NO_BLOCK) {
 		fprintf(out,
-		        ", after the next one of the same line (#%u) had been allocated: both "
-		        "were live together",
+		        ", after the next block of the same line (#%u) had been allocated: both "
+		        "were alive at the same time",
 		        gm_model_block(why->model, why->successor)->alloc);
 	}
 }
@@ -170,7 +170,7 @@ static void put_sentence(const struct gm_why *why, FILE *out)
 	char size[GM_SIZE_TEXT];
 	fprintf(out, "The block of %s", gm_text_size(block->size, size));
 	if (block->alloc == GM_NO_EVENT) {
-		fputs(" was allocated before the record began", out);
+		fputs(" was allocated before the recording began", out);
 	} else if (block->flags & GM_EVENT_PREEXISTING) {
 		fputs(" was alive when recording began", out);
 	} else {
@@ -180,8 +180,8 @@ static void put_sentence(const struct gm_why *why, FILE *out)
 	}
 	if (why->freed == GM_NO_EVENT) {
 		fputs(gm_log_closed(gm_model_log(why->model))
-		                ? " and is still alive at the end of the record."
-		                : " and is still alive, as far as has been recorded.",
+		                ? " and is still alive at the end of the recording."
+		                : " and is still alive, as far as the recording goes.",
 		        out);
 		return;
 	}

@@ -219,8 +219,8 @@ static void put_end(enum gm_chain_end end, bool is_first, FILE *out)
 		return;
 	fputs(is_first ? "" : ": ", out);
 	fputs(end == GM_CHAIN_GARBAGE
-	                ? "a cycle of garbage: nothing else holds it, gc.collect() would free it"
-	                : "nothing found refers to that",
+	                ? "a garbage cycle: nothing else holds it, gc.collect() would free it"
+	                : "nothing was found that refers to it",
 	        out);
 }
 

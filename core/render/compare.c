@@ -109,7 +109,7 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 	bool above = file->allocated > compare->median;
 	uint64_t gap =
 	        above ? file->allocated - compare->median : compare->median - file->allocated;
-	gm_put(out, "%s is the odd one: %s %s than the median of the %zu files", file->path,
+	gm_put(out, "%s differs most: %s %s than the median of the %zu files", file->path,
 	        gm_text_size(gap, size), above ? "more" : "less", compare->count);
 	if (row) {
 		uint64_t own = row->bytes[compare->odd];
@@ -250,7 +250,7 @@ static struct gm_error *put_steps(
 	if (left_out)
 		gm_put(out, "... and %zu more steps: --json has all\n", left_out);
 	if (a->step_count != b->step_count)
-		gm_put(out, "A has %zu steps, B has %zu: the first %zu are compared.\n",
+		gm_put(out, "A has %zu steps and B has %zu: only the first %zu are compared.\n",
 		        a->step_count, b->step_count, both);
 	return NULL;
 }
@@ -269,8 +269,8 @@ struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
 		gm_try(put_steps(compare, style, out));
 	if (compare->equal)
 		gm_put(out,
-		        "No difference: %s have the same peak, the same groups in it and the same "
-		        "steps.\n",
+		        "No difference: %s have the same peak, the same groups at the peak and the "
+		        "same steps.\n",
 		        compare->count == 2 ? "both" : "all");
 	return NULL;
 }

@@ -10,14 +10,14 @@ void gm_render_core(const char *path, int pid, const struct gm_core_written *wri
 	gm_put(out, "%s: core of process %d: %zu thread%s, %s of memory", path, pid,
 	        written->threads, written->threads == 1 ? "" : "s",
 	        gm_text_size(written->memory, size));
-	gm_put(out, ", %s on the disk\n", gm_text_size(written->disk, size));
+	gm_put(out, ", %s on disk\n", gm_text_size(written->disk, size));
 	gm_put(out, "left out: %s of device memory", gm_text_size(written->device, size));
 	gm_put(out, ", %s never touched", gm_text_size(written->untouched, size));
 	gm_put(out, ", %s that is in files on disk\n", gm_text_size(written->files, size));
 	if (written->unread > 0)
 		gm_put(out, "not readable, zero in the core: %s\n",
 		        gm_text_size(written->unread, size));
-	gm_put(out, "the process stood still for %.2f s\n", written->stopped);
+	gm_put(out, "the process was stopped for %.2f s\n", written->stopped);
 }
 
 struct gm_error *gm_render_core_json(

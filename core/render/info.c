@@ -47,7 +47,7 @@ static void put_simulated(FILE *out, const struct gm_info *info)
 	if (info->library_calls_not_computed)
 		gm_put(out, ", %" PRIu64 " library calls not", info->library_calls_not_computed);
 	fputs(without || info->library_calls_not_computed
-	                ? ": the program's numbers are no results\n"
+	                ? ": the program's values are not real results\n"
 	                : "\n",
 	        out);
 	if (info->bytes_read_back)
@@ -82,7 +82,7 @@ struct gm_error *gm_render_info_text(
 		put_device(out, info->model, gm_model_device(info->model, i));
 	put_simulated(out, info);
 	if (!info->closed)
-		fputs("  the recording is not closed: it goes on, or ended with the recorder\n",
+		fputs("  the recording is not closed: it still runs, or the recorder was killed\n",
 		        out);
 	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
 	for (size_t i = 0; i < info->gap_count; i++)

@@ -11,13 +11,13 @@
 static struct gm_error *put_holder(const struct gm_leak_holder *holder, FILE *out)
 {
 	if (!holder->there) {
-		fputs("no storage of its size is at its address: it is gone, or the record is of "
-		      "another process\n",
+		fputs("no storage of its size is at its address: it was freed, or the recording is "
+		      "of another process\n",
 		        out);
 		return NULL;
 	}
 	if (!holder->found) {
-		fputs("nothing that was found: `gpumem who-holds` tells what was searched\n", out);
+		fputs("no holder was found: `gpumem who-holds` shows what was searched\n", out);
 		return NULL;
 	}
 	_cleanup_free_ char *words = gm_chain_text(&holder->first);
@@ -33,10 +33,8 @@ static struct gm_error *put_holder(const struct gm_leak_holder *holder, FILE *ou
 static struct gm_error *put_holders(const struct gm_leaks *leaks, FILE *out)
 {
 	if (!leaks->items[0].holder) {
-		gm_put(out,
-		        "Who holds them: ask while the program runs, in gdb or with --pid, or of a "
-		        "core "
-		        "(`gpumem leaks FILE --core CORE`).\n");
+		gm_put(out, "To see the holders, ask while the program runs, in gdb or with --pid, "
+		            "or ask a core (`gpumem leaks FILE --core CORE`).\n");
 		return NULL;
 	}
 	fputs("Each line's oldest block is held by:\n", out);
@@ -83,13 +81,13 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 		around |= was_looked_at(&leaks->loops[i]);
 	if (!was_looked_at(steps) && !around) {
 		gm_put(out,
-		        "Leaks cannot be told: the record has %u step%s, and it takes %d to see "
-		        "something grow.\n",
+		        "Leaks cannot be found: the recording has %u step%s, and growth shows only "
+		        "over %d.\n",
 		        gm_model_step_count(leaks->model),
 		        gm_text_s(gm_model_step_count(leaks->model)), GM_LEAK_STEPS_MIN + 2);
 		return;
 	}
-	fputs("No leak: no line's blocks pile up", out);
+	fputs("No leak: no line's blocks accumulate", out);
 	if (was_looked_at(steps))
 		gm_put(out, " from step %u to %u", steps->from, steps->to);
 	for (uint32_t i = 1; i < leaks->loop_count; i++) {
@@ -102,19 +100,18 @@ static void put_none(const struct gm_leaks *leaks, FILE *out)
 	fputs(".\n", out);
 }
 
-/* "2 lines leave more behind with each step (steps 2 to 9 looked at):" */
+/* "The memory of 2 lines grows with each step (steps 2 to 9):" */
 static void put_level(
         const struct gm_leaks *leaks, const struct gm_leak_loop *loop, size_t count, FILE *out)
 {
-	gm_put(out, "%zu line%s leave%s more behind with each ", count, gm_text_s(count),
-	        count == 1 ? "s" : "");
+	gm_put(out, "The memory of %zu line%s grows with each ", count, gm_text_s(count));
 	if (loop->of_steps) {
-		gm_put(out, "step (steps %u to %u looked at):\n", loop->from, loop->to);
+		gm_put(out, "step (steps %u to %u):\n", loop->from, loop->to);
 		return;
 	}
 	fputs("iteration of ", out);
 	put_loop(leaks, loop, out);
-	gm_put(out, " (%u to %u looked at):\n", loop->from, loop->to);
+	gm_put(out, " (%u to %u):\n", loop->from, loop->to);
 }
 
 static void put_leak(struct gm_table *table, const struct gm_leaks *leaks,
@@ -140,7 +137,7 @@ struct gm_error *gm_render_leaks_text(
         const struct gm_leaks *leaks, const struct gm_style *style, FILE *out)
 {
 	if (leaks->device == SIZE_MAX) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	if (!leaks->count) {

@@ -18,7 +18,7 @@ static bool gap_text(const struct gm_memory *memory, int figure, char text[LINE]
 	snprintf(text, LINE,
 	        "cuda:%d: the blocks that were read add up to %" PRIu64
 	        " bytes %s, the allocator counts %" PRIu64
-	        ": some were missed or changed meanwhile",
+	        ": some were missed, or changed while they were read",
 	        memory->device, blocks, figure ? "reserved" : "allocated", counted);
 	return blocks != counted;
 }

@@ -164,8 +164,7 @@ struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messag
 		        message->label[0] ? ", " : "", message->line, facts->platform, device,
 		        gm_text_size(facts->requested, size), segment_note(facts));
 		if (message->repeats > 1)
-			gm_put(out, "  (the same message stands there %u times)\n",
-			        message->repeats);
+			gm_put(out, "  (the message occurs %u times)\n", message->repeats);
 		gm_try(put_verdict(facts, &judgements[i], out));
 		gm_try(put_remedies(facts, &judgements[i], out));
 	}
@@ -195,19 +194,19 @@ static const char *state_text(enum gm_oom_found found)
 	case GM_OOM_FOUND_REPORT:
 		return "being raised now";
 	case GM_OOM_FOUND_RAISED:
-		return "under way: it is being raised or handled";
+		return "in progress: it is being raised or handled";
 	case GM_OOM_FOUND_HELD:
 		return "caught: a running function has it, as an exception hook or a handler does";
 	case GM_OOM_FOUND_LAST:
 		return "it ended the program (sys.last_value)";
 	case GM_OOM_FOUND_KEPT:
-		return "handled: the program went on; something still refers to the exception";
+		return "handled: the program continued; something still refers to the exception";
 	case GM_OOM_FOUND_TEXT:
 		return "only its text is left in memory: it may be handled";
 	case GM_OOM_FOUND_EVENT:
 		return "recorded";
 	default:
-		return "handled: nothing of it is left";
+		return "handled: no trace of it is left";
 	}
 }
 
@@ -242,8 +241,8 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	if (oom->retries == GM_NOT_KNOWN) {
 		if (oom->ooms > 1)
 			gm_put(out,
-			        "the record has %" PRIu64
-			        " such errors; --at=EVENT asks about another\n",
+			        "the recording has %" PRIu64
+			        " such errors; --at=EVENT selects another\n",
 			        oom->ooms);
 		return;
 	}
@@ -253,10 +252,10 @@ static void put_counts(const struct gm_oom *oom, FILE *out)
 	                                                      : 1;
 	gm_put(out,
 	        "PyTorch counts %" PRIu64 " out-of-memory error%s in all, and %" PRIu64
-	        " time%s that cudaMalloc refused and the cache was emptied for another try",
+	        " time%s cudaMalloc failed and the cache was emptied for another attempt",
 	        oom->ooms, oom->ooms == 1 ? "" : "s", oom->retries, oom->retries == 1 ? "" : "s");
 	if (oom->ooms > shown)
-		gm_put(out, "; %" PRIu64 " of the errors %s caught, and the program went on",
+		gm_put(out, "; %" PRIu64 " of the errors %s caught, and the program continued",
 		        oom->ooms - shown, oom->ooms - shown == 1 ? "was" : "were");
 	fputc('\n', out);
 }
@@ -283,7 +282,7 @@ static struct gm_error *put_top(const struct gm_oom *oom, const struct gm_style 
 	if (!oom->top_count)
 		return NULL;
 	char size[GM_SIZE_TEXT], exact[GM_SIZE_GROUPED];
-	gm_put(out, "who fills the device%s: %s allocated (%s bytes)\n",
+	gm_put(out, "what fills the device%s: %s allocated (%s bytes)\n",
 	        oom->memory_is_then ? "" : ", now", gm_text_size(oom->memory.allocated, size),
 	        gm_text_grouped(oom->memory.allocated, exact));
 	struct gm_table *table = gm_table_create(heads, "rrrl");
@@ -309,7 +308,7 @@ static void put_fragments(const struct gm_oom *oom, FILE *out)
 	for (size_t i = 0; i < memory->segment_count; i++)
 		with += memory->segments[i].free > 0;
 	gm_put(out,
-	        "fragmentation%s: %s free in %zu piece%s of %zu of %zu segments, the largest %s "
+	        "fragmentation%s: %s free in %zu part%s of %zu of %zu segments, the largest %s "
 	        "(`gpumem segments` lists them)\n",
 	        oom->memory_is_then ? "" : ", now", gm_text_size(memory->free, size), memory->holes,
 	        memory->holes == 1 ? "" : "s", with, memory->segment_count,
@@ -323,12 +322,14 @@ struct gm_error *gm_render_oom_text(
 	if (oom->judgement.verdict)
 		gm_try(put_verdict(&oom->facts, &oom->judgement, out));
 	else
-		fputs("verdict: unknown\n  What was asked for is not to be found any more.\n", out);
+		fputs("verdict: unknown\n"
+		      "  The failed request is no longer in memory.\n",
+		        out);
 	if (!oom->memory_is_then && oom->message) {
 		char then[GM_SIZE_TEXT], now[GM_SIZE_TEXT];
 		gm_put(out,
-		        "  These are the error's own figures. The program went on since: %s was "
-		        "allocated, now it is %s.\n",
+		        "  These figures are from the time of the error. The program has continued "
+		        "since: %s was allocated then, %s is now.\n",
 		        gm_text_size(oom->facts.allocated, then),
 		        gm_text_size(oom->memory.allocated, now));
 	}

@@ -16,12 +16,12 @@ static char *say_pieces(const struct gm_oom_facts *facts, const struct gm_oom_su
 		snprintf(largest, sizeof(largest), " (the largest %s)",
 		        gm_say_size(&w, facts->largest_hole));
 	if (!gm_oom_known(facts->free))
-		return gm_say("There is memory, in the wrong pieces: %s is free within PyTorch's "
-		              "segments%s, and the %s needed have to be one piece.",
+		return gm_say("Enough memory is free, but not in one piece: %s is free within "
+		              "PyTorch's segments%s, and the %s needed have to be contiguous.",
 		        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->needed));
-	return gm_say(
-	        "There is memory, in the wrong pieces: %s is free within PyTorch's segments%s "
-	        "and %s on the device, %s together; the %s needed have to be one piece.",
+	return gm_say("Enough memory is free, but not in one piece: %s is free within PyTorch's "
+	              "segments%s and %s on the device, %s together; the %s needed have to be "
+	              "contiguous.",
 	        gm_say_size(&w, sums->pieces), largest, gm_say_size(&w, facts->free),
 	        gm_say_size(&w, sums->pieces + facts->free), gm_say_size(&w, facts->needed));
 }
@@ -56,9 +56,8 @@ static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_s
 		        gm_say_size(&w, facts->allocated), kept, gm_say_size(&w, facts->free),
 		        gm_say_size(&w, facts->needed), gm_say_size(&w, sums->missing));
 	if (!gm_oom_known(facts->total) || !gm_oom_known(facts->free))
-		return gm_say(
-		        "There is too little memory: %s is allocated%s, %s more was needed, and "
-		        "the free pieces (%s) do not make it.",
+		return gm_say("There is too little memory: %s is allocated%s, %s more was needed, "
+		              "and the free parts (%s) are not enough.",
 		        gm_say_size(&w, facts->allocated), kept, gm_say_size(&w, facts->needed),
 		        gm_say_size(&w, sums->pieces));
 	return gm_say("There is too little memory: of the device's %s, %s is in use by PyTorch's "
@@ -85,9 +84,8 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 		        gm_say_size(&w, facts->allocated), gm_say_size(&w, facts->limit),
 		        gm_say_size(&w, facts->needed));
 	case GM_OOM_LIMIT_IN_PIECES:
-		return gm_say(
-		        "PyTorch may have %s (a limit set for this process) and holds %s of it; "
-		        "%s of that is free, in pieces too small for the %s needed.",
+		return gm_say("PyTorch may use %s (a limit set for this process) and holds %s of "
+		              "it; %s of that is free, in parts too small for the %s needed.",
 		        gm_say_size(&w, facts->limit), gm_say_size(&w, facts->reserved),
 		        gm_say_size(&w, sums->pieces), gm_say_size(&w, facts->needed));
 	case GM_OOM_LIMIT_REACHED:
@@ -99,18 +97,17 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 		        gm_say_size(&w, facts->needed),
 		        gm_oom_known(facts->free) ? gm_say_size(&w, facts->free) : "some");
 	case GM_OOM_FREE_WAS_ENOUGH:
-		return gm_say(
-		        "The figures do not explain it: the device had %s free and %s was "
-		        "needed. Something else refused, or memory was let go before the "
-		        "message was written: another process or thread, a limit of the driver "
-		        "or of the system (WSL, a virtual GPU, a container, an integrated GPU), "
-		        "or an earlier fault of the device.",
+		return gm_say("The figures do not explain it: the device had %s free and %s was "
+		              "needed. Something else refused, or memory was released before the "
+		              "message was written: another process or thread, a limit of the "
+		              "driver or of the system (WSL, a virtual GPU, a container, an "
+		              "integrated GPU), or an earlier fault of the device.",
 		        gm_say_size(&w, facts->free), gm_say_size(&w, facts->needed));
 	case GM_OOM_IN_PIECES:
 		return say_pieces(facts, sums);
 	case GM_OOM_WAITS_FOR_STREAM:
 		return gm_say(
-		        "%s has been let go by the program and still waits for another stream "
+		        "The program has released %s that still waits for another stream "
 		        "(record_stream): PyTorch does not wait for it while a CUDA graph is "
 		        "captured or a MemPool is in use. With it, the %s needed would be there.",
 		        gm_say_size(&w, facts->pending), gm_say_size(&w, facts->needed));
@@ -154,12 +151,12 @@ char *gm_oom_line_text(const struct gm_oom_facts *facts, const struct gm_oom_jud
 	case GM_OOM_PART_TENSORS:
 		return gm_say("in PyTorch's tensors");
 	case GM_OOM_PART_PENDING:
-		return gm_say("let go, waiting for a stream");
+		return gm_say("released, waiting for a stream");
 	case GM_OOM_PART_PRIVATE_POOLS:
 		return gm_say("free, kept for private pools (CUDA graphs, MemPools)");
 	case GM_OOM_PART_PIECES:
 		return gm_oom_known(facts->largest_hole)
-		               ? gm_say("free within PyTorch's segments, the largest piece %s",
+		               ? gm_say("free within PyTorch's segments, the largest part %s",
 		                         gm_text_size(facts->largest_hole, text))
 		               : gm_say("free within PyTorch's segments");
 	case GM_OOM_PART_OWN_OUTSIDE:
@@ -169,7 +166,7 @@ char *gm_oom_line_text(const struct gm_oom_facts *facts, const struct gm_oom_jud
 	case GM_OOM_PART_PROCESSES:
 		return gm_say("other processes");
 	case GM_OOM_PART_REST_OUTSIDE:
-		return gm_say("else outside PyTorch: CUDA's context, other libraries");
+		return gm_say("otherwise outside PyTorch: CUDA's context, other libraries");
 	case GM_OOM_PART_OUTSIDE:
 		return gm_say("outside PyTorch: CUDA's context, other libraries, other processes");
 	case GM_OOM_PART_FREE:

@@ -5,11 +5,10 @@
 void gm_put_pause(const struct gm_pause *pause, FILE *out)
 {
 	static const char *const reasons[] = {
-	        [GM_NOT_PAUSED] = "it was not paused, as --no-pause asks",
+	        [GM_NOT_PAUSED] = "it was not paused (--no-pause)",
 	        [GM_NOT_STOPPABLE] = "it could not be paused: another process traces it, or "
 	                             "permission is missing",
-	        [GM_INCONSISTENT] =
-	                "each time it was paused the allocator was in the midst of a change",
+	        [GM_INCONSISTENT] = "at each pause the allocator was in the middle of a change",
 	};
 	if (!gm_pause_is_still(pause))
 		gm_put(out, "not complete: the process ran while it was read: %s\n",

@@ -12,15 +12,15 @@
 #include "render/tree.h"
 
 struct gm_error *gm_render_peak_json(const struct gm_blocks *blocks,
-        const struct gm_blocks *modules, const struct gm_rival *rival, FILE *out)
+        const struct gm_blocks *modules, const struct gm_secondary_peak *secondary, FILE *out)
 {
 	json_t *value = gm_json_blocks(blocks, false), *next = json_null();
-	if (rival->known)
-		next = json_pack("{s:i, s:o, s:s, s:I, s:o}", "event", (int)rival->event, "step",
-		        rival->step ? json_integer(rival->step) : json_null(), "phase",
-		        gm_phase_name(rival->phase), "allocated", (json_int_t)rival->allocated,
-		        "equal_at_batch_times",
-		        rival->equal_at ? json_real(rival->equal_at) : json_null());
+	if (secondary->known)
+		next = json_pack("{s:i, s:o, s:s, s:I, s:o}", "event", (int)secondary->event,
+		        "step", secondary->step ? json_integer(secondary->step) : json_null(),
+		        "phase", gm_phase_name(secondary->phase), "allocated",
+		        (json_int_t)secondary->allocated, "equal_at_batch_times",
+		        secondary->equal_at ? json_real(secondary->equal_at) : json_null());
 	json_object_set_new(value, "next_peak", next);
 	if (modules->group_count)
 		json_object_set_new(
@@ -61,23 +61,26 @@ static void put_sums(
 }
 
 /* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch does to both */
-static void put_rival(const struct gm_blocks *blocks, const struct gm_rival *rival, FILE *out)
+static void put_secondary_peak(
+        const struct gm_blocks *blocks, const struct gm_secondary_peak *secondary, FILE *out)
 {
 	char size[GM_SIZE_TEXT], less[GM_SIZE_TEXT];
-	if (!rival->known)
+	if (!secondary->known)
 		return;
-	uint64_t gap =
-	        blocks->allocated > rival->allocated ? blocks->allocated - rival->allocated : 0;
-	gm_put(out, "the next peak: %s at #%u", gm_text_size(rival->allocated, size), rival->event);
-	if (rival->step)
-		gm_put(out, " in step %u", rival->step);
-	gm_put(out, " (%s), %s lower\n", gm_phase_name(rival->phase), gm_text_size(gap, less));
-	if (!rival->equal_at)
+	uint64_t gap = blocks->allocated > secondary->allocated
+	                       ? blocks->allocated - secondary->allocated
+	                       : 0;
+	gm_put(out, "the next peak: %s at #%u", gm_text_size(secondary->allocated, size),
+	        secondary->event);
+	if (secondary->step)
+		gm_put(out, " in step %u", secondary->step);
+	gm_put(out, " (%s), %s lower\n", gm_phase_name(secondary->phase), gm_text_size(gap, less));
+	if (!secondary->equal_at)
 		return;
 	gm_put(out,
-	        "  the batch decides: if activations, inputs and temporaries grow as it does, the "
-	        "optimizer's is the higher one below about %.2f times this batch\n",
-	        rival->equal_at);
+	        "  the batch size decides: if activations, inputs and temporaries grow with it, "
+	        "the optimizer's peak is the higher one below about %.2f times this batch\n",
+	        secondary->equal_at);
 }
 
 /* "by module: layers.3.mlp 1.20 GiB, lm_head 300.00 MiB, 12 others 20.00 MiB" */
@@ -102,11 +105,11 @@ static void put_modules(const struct gm_blocks *modules, FILE *out)
 }
 
 struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
-        const struct gm_blocks *modules, const struct gm_rival *rival, const struct gm_style *style,
-        FILE *out)
+        const struct gm_blocks *modules, const struct gm_secondary_peak *secondary,
+        const struct gm_style *style, FILE *out)
 {
 	if (blocks->device == SIZE_MAX || blocks->event == GM_NO_EVENT) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	gm_put_blocks_head(blocks, "at the peak", out);
@@ -119,6 +122,6 @@ struct gm_error *gm_render_peak_text(const struct gm_blocks *blocks,
 	put_sums("by category", blocks->by_category, GM_CATEGORY_COUNT, category_name, out);
 	put_sums("by phase", blocks->by_phase, GM_PHASE_COUNT, phase_name, out);
 	put_modules(modules, out);
-	put_rival(blocks, rival, out);
+	put_secondary_peak(blocks, secondary, out);
 	return NULL;
 }

@@ -121,7 +121,7 @@ static bool put_device(const struct gm_retained_device *device, const struct gm_
 	if (!gm_table_finish(writing.table, style, out))
 		return false;
 	if (device->pending_blocks)
-		gm_put(out, "beside these, %s in %s block%s was let go and waits for a stream\n",
+		gm_put(out, "in addition, %s in %s block%s was released and waits for a stream\n",
 		        gm_text_size(device->pending, size),
 		        gm_text_grouped(device->pending_blocks, blocks),
 		        gm_text_s(device->pending_blocks));

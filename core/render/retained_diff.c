@@ -97,7 +97,7 @@ struct gm_error *gm_render_retained_diff_text(const struct gm_retained_diff *dif
 			return &gm_error_no_memory;
 	}
 	if (diff->device_count == 0)
-		fputs("no blocks are allocated, and none were\n", out);
+		fputs("no blocks are allocated now or before\n", out);
 	return NULL;
 }
 

@@ -44,7 +44,8 @@ static void fail(struct reading *reading, const char *what)
 {
 	if (!reading->error)
 		reading->error = gm_error_create(GM_CORRUPT,
-		        "%s: no saved answer of `gpumem retained`: %s: save one with --save FILE",
+		        "%s: not a saved answer of `gpumem retained`: %s: save one with --save "
+		        "FILE",
 		        reading->path, what);
 }
 
@@ -186,8 +187,8 @@ struct gm_error *gm_retained_load(const char *path, struct gm_retained *ret_reta
 	json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return gm_error_create(GM_CORRUPT,
-		        "%s: no saved answer of `gpumem retained`: at byte %d: %s: save one with "
-		        "--save FILE",
+		        "%s: not a saved answer of `gpumem retained`: at byte %d: %s: save one "
+		        "with --save FILE",
 		        path, why.position, why.text);
 	read_root(&reading, root, &retained);
 	json_decref(root);

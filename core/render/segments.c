@@ -33,7 +33,7 @@ static void put_head(const struct gm_memory *memory, FILE *out)
 		gm_put(out, " after event %u", memory->event);
 	gm_put(out, "; %s allocated", gm_text_size(memory->allocated, size));
 	if (memory->pending)
-		gm_put(out, ", %s let go and waiting for a stream",
+		gm_put(out, ", %s released and waiting for a stream",
 		        gm_text_size(memory->pending, size));
 	gm_put(out, ", %s free\n", gm_text_size(memory->free, size));
 }
@@ -42,17 +42,17 @@ static void put_fragmentation(const struct gm_memory *memory, FILE *out)
 {
 	char size[GM_SIZE_TEXT], free_text[GM_SIZE_TEXT];
 	if (!memory->free) {
-		fputs("fragmentation: none: no piece of a segment is free\n", out);
+		fputs("fragmentation: none: no part of a segment is free\n", out);
 		return;
 	}
-	gm_put(out, "fragmentation: %s free in %zu piece%s, the largest %s",
+	gm_put(out, "fragmentation: %s free in %zu part%s, the largest %s",
 	        gm_text_size(memory->free, free_text), memory->holes, memory->holes == 1 ? "" : "s",
 	        gm_text_size(memory->largest_hole, size));
 	if (memory->holes > 1)
 		gm_put(out, " (%.0f %% of it)",
 		        100 * (double)memory->largest_hole / (double)memory->free);
 	if (memory->whole_free)
-		gm_put(out, "; %s in whole segments, which empty_cache() would give back",
+		gm_put(out, "; %s in whole segments, which empty_cache() would release",
 		        gm_text_size(memory->whole_free, size));
 	if (memory->private_free)
 		gm_put(out, "; %s in private pools, for their own use only",
@@ -96,7 +96,7 @@ static void put_holes(const struct gm_holes *holes, const char *why, FILE *out)
 	char size[GM_SIZE_TEXT], largest[GM_SIZE_TEXT];
 	if (!holes->count)
 		return;
-	gm_put(out, "  %zu hole%s of %s in all, the largest %s: %s\n", holes->count,
+	gm_put(out, "  %zu free part%s, %s in all, the largest %s: %s\n", holes->count,
 	        holes->count == 1 ? "" : "s", gm_text_size(holes->bytes, size),
 	        gm_text_size(holes->largest, largest), why);
 }
@@ -113,15 +113,15 @@ static void put_new_segment(
 		gm_put(out, ": refused, the limit set for this process is %s\n",
 		        gm_text_size(own->limit, text));
 	else if (memory->device_free == GM_NOT_KNOWN)
-		fputs(": whether the device has it is not known here\n", out);
+		fputs(": whether the device has that much is not known\n", out);
 	else if (memory->device_free >= request->segment)
-		gm_put(out, ": the device has it, %s is free\n",
+		gm_put(out, ": the device has that much, %s is free\n",
 		        gm_text_size(memory->device_free, text));
 	else
 		gm_put(out, ": refused, the device has %s left%s\n",
 		        gm_text_size(memory->device_free, text),
 		        memory->whole_free
-		                ? "; it then gives back its whole free segments and asks again"
+		                ? "; PyTorch then releases its whole free segments and asks again"
 		                : "");
 }
 
@@ -132,12 +132,12 @@ static void put_request(const struct gm_memory *memory, const struct gm_request 
 	        gm_text_size(request->bytes, size), gm_text_grouped(request->bytes, exact),
 	        gm_text_grouped(request->rounded, rounded), stream_text(request->stream, stream));
 	if (request->fits) {
-		gm_put(out, "fits: it gets the hole at 0x%" PRIx64 "\n", request->at);
+		gm_put(out, "fits: it gets the free part at 0x%" PRIx64 "\n", request->at);
 		return;
 	}
-	fputs("fits in no hole:\n", out);
+	fputs("fits in no free part:\n", out);
 	if (!memory->holes)
-		fputs("  there is none\n", out);
+		fputs("  there are none\n", out);
 	put_holes(&request->too_small, "too small", out);
 	put_holes(&request->other_stream, "of another stream's segments", out);
 	put_holes(&request->other_pool,
@@ -145,7 +145,7 @@ static void put_request(const struct gm_memory *memory, const struct gm_request 
 	                       : "in the small pool, for requests up to 1 MiB",
 	        out);
 	put_holes(&request->private_pool, "in a private pool (CUDA graph, MemPool)", out);
-	put_holes(&request->unsplittable, "not to be split, by max_split_size_mb", out);
+	put_holes(&request->unsplittable, "not split, because of max_split_size_mb", out);
 	put_new_segment(memory, request, out);
 }
 

@@ -117,14 +117,13 @@ static void put_reason(const struct gm_model *model, FILE *out)
 		fputs("; loops within these are not steps.", out);
 		if (gm_model_iteration_count(model) > gm_model_step_count(model))
 			gm_put(out,
-			        " %u iterations: those over which gradients add up until the "
-			        "optimizer "
-			        "or zero_grad() takes them are one step, and those without any of "
-			        "this are none.",
+			        " %u iterations. Iterations that accumulate gradients until the "
+			        "optimizer or zero_grad() uses them are one step; iterations "
+			        "without any of this are not steps.",
 			        gm_model_iteration_count(model));
 		break;
 	case GM_STEPS_OUTERMOST:
-		fputs("No module, no backward and no optimizer was seen: the outermost loop of the "
+		fputs("No module, backward or optimizer was seen: the outermost loop of the "
 		      "outermost function.",
 		        out);
 		break;
@@ -137,7 +136,7 @@ static void put_reason(const struct gm_model *model, FILE *out)
 		fputs("One place calls a module, and no loop is seen around it.", out);
 		break;
 	case GM_STEPS_CHOSEN:
-		fputs("The loop that --loop names.", out);
+		fputs("The loop given by --loop.", out);
 		break;
 	case GM_STEPS_NOT_FOUND:
 		fputs("No loop is seen around the calls of modules.", out);
@@ -183,7 +182,7 @@ struct gm_error *gm_render_steps_text(
 	static const char *const heads[] = {"step", "events", "at start", "peak", "at", "in",
 	        "at end", "allocated", "blocks", "kept"};
 	if (answer->device == SIZE_MAX) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	put_head(answer, "", out);
@@ -209,14 +208,14 @@ struct gm_error *gm_render_steps_text(
 		return &gm_error_no_memory;
 	char size[GM_SIZE_TEXT];
 	if (!gm_model_step_count(answer->model))
-		fputs("No training loop was found: no stack shows one go round.\n", out);
+		fputs("No training loop was found: no stack shows a loop that iterates.\n", out);
 	else if (answer->growth)
 		gm_put(out, "Each step from 3 on ends with %s more than the one before: %s.\n",
 		        gm_text_size(answer->growth, size),
-		        answer->leaks ? "`gpumem leaks` says from where"
-		                      : "no line's blocks pile up, as `gpumem leaks` sees them");
+		        answer->leaks ? "`gpumem leaks` shows the lines"
+		                      : "`gpumem leaks` finds no line whose blocks accumulate");
 	else if (answer->even)
-		fputs("All steps from 2 on end with as much as the one before: nothing grows.\n",
+		fputs("All steps from 2 on end with the same allocated bytes: nothing grows.\n",
 		        out);
 	return NULL;
 }
@@ -319,7 +318,7 @@ struct gm_error *gm_render_phases_text(
 	static const char *const heads[] = {
 	        "phase", "events", "allocated", "blocks", "kept", "peak in it", "at", "step"};
 	if (answer->device == SIZE_MAX) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	put_head(answer, "phases of ", out);
@@ -343,7 +342,7 @@ struct gm_error *gm_render_phases_text(
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
-	fputs("allocated: in sum. kept: of that, what outlived its phase.\n", out);
+	fputs("allocated: in total. kept: the part that outlived its phase.\n", out);
 	return NULL;
 }
 

@@ -31,7 +31,7 @@ static void put_settings(FILE *out, const struct gm_memory *memory)
 	if (own->ooms || own->retries)
 		gm_put(out,
 		        "    out of memory    %12" PRIu64
-		        "  times; cudaMalloc refused, cache emptied, asked again: %" PRIu64 "\n",
+		        "  times; cudaMalloc failed, cache emptied, asked again: %" PRIu64 "\n",
 		        own->ooms, own->retries);
 }
 
@@ -51,7 +51,7 @@ static void put_device(FILE *out, const struct gm_memory *memory)
 	put_bytes(out, "peak requested", peak->requested);
 	put_bytes(out, "peak reserved", peak->reserved);
 	if (memory->holes)
-		gm_put(out, "    free pieces      %12zu  the largest %s (see `gpumem segments`)\n",
+		gm_put(out, "    free parts       %12zu  the largest %s (see `gpumem segments`)\n",
 		        memory->holes, gm_text_size(memory->largest_hole, hole));
 	put_settings(out, memory);
 }
@@ -61,19 +61,19 @@ void gm_render_target_info_text(const struct gm_target_info *info, FILE *out)
 	gm_put(out, "%s\n  PyTorch %s; ", info->source, info->torch);
 	if (info->recording)
 		gm_put(out,
-		        "recorded in %s; this is the allocator's own account, `gpumem info %s` the "
-		        "recording's\n",
+		        "recorded in %s; these are the allocator's own figures; `gpumem info %s` "
+		        "shows those of the recording\n",
 		        info->recording, info->recording);
 	else
-		fputs("nothing recorded: this is the allocator's own account\n", out);
+		fputs("nothing recorded: these are the allocator's own figures\n", out);
 	if (!info->device_count)
 		fputs("  no device has memory\n", out);
 	for (size_t i = 0; i < info->device_count; i++)
 		put_device(out, &info->devices[i]);
 	if (info->kernels_not_computed)
 		gm_put(out,
-		        "  %" PRIu64 " kernel%s computed nothing: the device is simulated, "
-		        "the program's numbers are no results\n",
+		        "  %" PRIu64 " kernel%s computed nothing: the device is simulated, and the "
+		        "program's values are not real results\n",
 		        info->kernels_not_computed, gm_text_s(info->kernels_not_computed));
 	fputs(info->complete ? "  complete: the blocks add up to the allocator's figures\n"
 	                     : "  not complete:\n",
@@ -160,7 +160,7 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
 	if (memory->pending)
-		gm_put(out, "beside these, %s was let go and waits for a stream\n",
+		gm_put(out, "in addition, %s was released and waits for a stream\n",
 		        gm_text_size(memory->pending, size));
 	gm_put_memory_gaps(memory, "not complete: ", out);
 	gm_put_pause(&memory->pause, out);

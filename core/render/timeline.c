@@ -197,9 +197,9 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		        100.0 * (double)shape->bytes / (double)shape->of);
 		break;
 	case GM_SHAPE_SOFTMAX:
-		gm_put(out, "the loss's softmax: %s beside the slab", size);
+		gm_put(out, "the loss's softmax: %s in addition to the slab", size);
 		if (shape->of)
-			gm_put(out, ", a spike of %s in it for a moment only",
+			gm_put(out, ", with a short spike of %s in it",
 			        gm_text_size(shape->of, part));
 		break;
 	case GM_SHAPE_SPIKE:
@@ -208,7 +208,7 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 		        size, shape->blocks, gm_text_s(shape->blocks));
 		break;
 	case GM_SHAPE_CLIFF:
-		gm_put(out, "the cliff: backward lets go of %s at once", size);
+		gm_put(out, "the cliff: backward releases %s at once", size);
 		break;
 	case GM_SHAPE_GRADIENTS:
 		gm_put(out, "gradients rise: %s", size);
@@ -241,18 +241,20 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 			gm_put(out, ", by %s", shape->note);
 		break;
 	case GM_SHAPE_ZERO_GRAD:
-		gm_put(out, "zero_grad drops %s of gradients", size);
+		gm_put(out, "zero_grad releases %s of gradients", size);
 		break;
 	case GM_SHAPE_STALE:
-		gm_put(out, "%s of step %u wait%s until step %u takes their place", size,
-		        shape->step, shape->blocks == 1 ? "s" : "", shape->step + 1);
+		gm_put(out, "%s of step %u stay%s until step %u replaces them", size, shape->step,
+		        shape->blocks == 1 ? "s" : "", shape->step + 1);
 		break;
 	case GM_SHAPE_CACHED:
-		gm_put(out, "%s are reserved and free at the step's end: the next step reuses them",
+		gm_put(out,
+		        "%s are reserved and free at the end of the step: the next step reuses "
+		        "them",
 		        size);
 		if (!shape->count && shape->blocks)
 			gm_put(out,
-			        "; the last one's %" PRIu64 " blocks took nothing new from CUDA",
+			        "; the last step's %" PRIu64 " blocks needed nothing new from CUDA",
 			        shape->blocks);
 		break;
 	default:
@@ -270,7 +272,7 @@ struct gm_error *gm_render_timeline_text(const struct gm_shapes *shapes,
         const struct gm_column *columns, size_t count, const struct gm_style *style, FILE *out)
 {
 	if (shapes->device == SIZE_MAX || !count) {
-		fputs("No memory was allocated in the record.\n", out);
+		fputs("The recording contains no allocations.\n", out);
 		return NULL;
 	}
 	const struct gm_model_device *device = gm_model_device(shapes->model, shapes->device);

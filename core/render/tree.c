@@ -40,7 +40,7 @@ static void put_node_text(struct gm_table *table, const struct gm_tree_node *nod
 			gm_put_node(&node->site, line);
 		else
 			fputs(node->kind == GM_TREE_BEFORE
-			                ? "unknown (allocated before the record began)"
+			                ? "unknown (allocated before the recording began)"
 			                : "unknown (no stack was recorded)",
 			        line);
 		fclose(line);

@@ -107,7 +107,7 @@ static void render_ways(
 	char number[32];
 	size_t others = other_ways(answer, holder);
 	if (others > 0)
-		gm_put(out, " (and %s%s other way%s)", holder->ways >= GM_WAYS_MOST ? "over " : "",
+		gm_put(out, " (and %s%s other path%s)", holder->ways >= GM_WAYS_MOST ? "over " : "",
 		        grouped(others, number), others == 1 ? "" : "s");
 }
 

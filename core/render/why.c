@@ -21,7 +21,7 @@ static void put_stack(const struct gm_why *why, const char *what, uint32_t numbe
 	struct gm_forward_frame forward;
 	for (size_t i = 0; gm_model_forward(why->model, number, i, &forward); i++) {
 		if (i == 0)
-			fputs("  in the backward of what the forward pass made at\n", out);
+			fputs("  in the backward of a node that the forward pass made at\n", out);
 		gm_put(out, "    %s:%u in %s\n", gm_text_path(forward.file), forward.line,
 		        forward.function);
 	}
@@ -65,7 +65,7 @@ struct gm_error *gm_render_why_text(
 	if (why->block.alloc != GM_NO_EVENT)
 		put_stack(why, "allocated", why->block.alloc, out);
 	if (why->freed != GM_NO_EVENT)
-		put_stack(why, "let go", why->freed, out);
+		put_stack(why, "released", why->freed, out);
 	return NULL;
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/beside.h"
+#include "base/sibling_path.h"
 #include "base/cleanup.h"
 #include "sim/machine.h"
 #include "sim/profile.h"
@@ -37,9 +37,9 @@ struct gm_error *gm_sim_library(char **ret)
 	Dl_info info;
 	*ret = NULL;
 	if (dladdr((void *)gm_sim_library, &info) && info.dli_fname)
-		*ret = gm_file_beside(info.dli_fname, LIBRARY);
+		*ret = gm_sibling_path(info.dli_fname, LIBRARY);
 	if (!*ret)
-		*ret = gm_file_beside("/proc/self/exe", LIBRARY);
+		*ret = gm_sibling_path("/proc/self/exe", LIBRARY);
 	if (!*ret)
 		return gm_error_create(GM_TARGET,
 		        "simulated device: " LIBRARY " is not beside this program: install gpumem "

@@ -42,7 +42,7 @@ struct gm_error *gm_spool_extent_size(
 	        extent->kind == GM_AGENT_PACKED)
 		return NULL;
 	if (extent->magic != GM_AGENT_EXTENT_MAGIC || committed > GM_AGENT_RECORD_MAX)
-		return damaged(file, offset_of(number), "no extent of a recording");
+		return damaged(file, offset_of(number), "not an extent of a recording");
 	*ret_size = committed;
 	return NULL;
 }
@@ -55,12 +55,12 @@ static struct gm_error *read_chunk(const struct gm_spool_file *file, uint32_t nu
 	off_t offset = (off_t)(offset_of(packed_in - 1) + at);
 	if (at < GM_AGENT_EXTENT_HEADER || pread(file->fd, ret_chunk, sizeof(*ret_chunk), offset) !=
 	                                           (ssize_t)sizeof(*ret_chunk))
-		return damaged(file, offset_of(number), "its packed records are not there");
+		return damaged(file, offset_of(number), "its packed records are missing");
 	if (ret_chunk->extent != number || ret_chunk->packed > GM_AGENT_EXTENT_SIZE ||
 	        pread(file->fd, ret_bytes, ret_chunk->packed, offset + (off_t)sizeof(*ret_chunk)) !=
 	                (ssize_t)ret_chunk->packed ||
 	        gm_log_crc(ret_bytes, ret_chunk->packed) != ret_chunk->check)
-		return damaged(file, (uint64_t)offset, "no packed records of an extent");
+		return damaged(file, (uint64_t)offset, "not the packed records of an extent");
 	return NULL;
 }
 
@@ -81,7 +81,7 @@ static struct gm_error *unpack(const struct gm_spool_file *file, uint32_t number
 		return &gm_error_no_memory;
 	if (reason || count != size || chunk.size != size)
 		return damaged(file, offset_of(number),
-		        reason ? reason : "its packed records are of another length");
+		        reason ? reason : "its packed records have another length");
 	memcpy(to, unpacked, size);
 	return NULL;
 }

@@ -91,7 +91,8 @@ static struct gm_error *map(struct gm_spool_file *file, int fd)
 		return gm_error_os(GM_CORRUPT, errno, "%s: cannot be read", file->path);
 	if (status.st_size < GM_AGENT_HEADER_SIZE)
 		return gm_error_create(GM_CORRUPT,
-		        "%s: %jd bytes are less than the header of a recording: the file was cut",
+		        "%s: %jd bytes are less than the header of a recording: the file is "
+		        "truncated",
 		        file->path, (intmax_t)status.st_size);
 	void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)

@@ -18,45 +18,42 @@ static void tell_end(const struct gm_spool_file *file, const struct gm_spool_opt
 			break;
 		if (options->signal)
 			snprintf(text, sizeof(text),
-			        "the process was ended by signal %d (%s): an event that was being "
-			        "written then is not "
-			        "here",
+			        "the process was killed by signal %d (%s): an event that was being "
+			        "written then is missing",
 			        options->signal, strsignal(options->signal));
 		else if (gm_spool_runs(&file->header))
 			snprintf(text, sizeof(text),
-			        "the process still runs: this is its record so far");
+			        "the process still runs: this is its recording so far");
 		else
 			snprintf(text, sizeof(text),
 			        "the process ended without Python's or C's exit (killed, crashed "
-			        "or _exit): an event "
-			        "that was being written then is not here");
+			        "or _exit): an event that was being written then is missing");
 		break;
 	case GM_AGENT_DISK_FULL:
 		snprintf(text, sizeof(text),
-		        "the disk was full: the program went on unrecorded, at least %ju events "
-		        "long",
+		        "the disk was full: the program continued unrecorded, for at least %ju "
+		        "events",
 		        (uintmax_t)lost);
 		break;
 	case GM_AGENT_SIZE_LIMIT:
 		snprintf(text, sizeof(text),
-		        "the recording reached its size limit (--max-size): the program went on "
+		        "the recording reached its size limit (--max-size): the program continued "
 		        "unrecorded");
 		break;
 	case GM_AGENT_FILE_LIMIT:
 		snprintf(text, sizeof(text),
 		        "the recording reached the size that the process may write (ulimit -f): "
-		        "the program went on "
-		        "unrecorded");
+		        "the program continued unrecorded");
 		break;
 	case GM_AGENT_LOST_FILE:
 		snprintf(text, sizeof(text),
-		        "the recording's file was moved or removed: the program went on "
+		        "the recording's file was moved or removed: the program continued "
 		        "unrecorded");
 		break;
 	case GM_AGENT_NOT_OPENED:
 		snprintf(text, sizeof(text),
 		        "the program closed the recording's file, which could not be opened again "
-		        "(too many open files, or no right to it): the program went on "
+		        "(too many open files, or no right to it): the program continued "
 		        "unrecorded");
 		break;
 	case GM_AGENT_EXITED:
@@ -75,15 +72,15 @@ static void tell_beginning(const struct gm_spool_file *file, struct gm_log_write
 	if (!file->beginning)
 		return;
 	snprintf(text, sizeof(text),
-	        "the recording has a limit (--max-size) and keeps the newest: %s events of its "
-	        "beginning were dropped, of which are here only the allocations of what lived on; "
-	        "steps are counted from there",
+	        "the recording has a limit (--max-size) and keeps the newest: %s of its first "
+	        "events were dropped, except the allocations of blocks that lived longer; steps "
+	        "are counted from there",
 	        gm_text_grouped(file->dropped, number));
 	gm_log_writer_gap(log, text);
 	if (file->torn)
-		gm_log_writer_gap(log, "the recording grew faster than it could be read: of what "
-		                       "was alive at its beginning some may be missing or too "
-		                       "much: ask again");
+		gm_log_writer_gap(log,
+		        "the recording grew faster than it could be read: some blocks from "
+		        "its beginning may be missing or extra: ask again");
 }
 
 static struct gm_error *write_log(const struct gm_spool_file *file, struct gm_log_writer *log,
@@ -156,7 +153,7 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log)
 	_cleanup_close_ int fd = memfd_create("gpumem-recording", MFD_CLOEXEC);
 	if (fd < 0)
 		return gm_error_os(
-		        GM_INTERNAL, errno, "%s: no room in memory for its events", path);
+		        GM_INTERNAL, errno, "%s: not enough memory for its events", path);
 	char memory[40];
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
 	const struct gm_spool_options options = {.size = sizeof(options)};

@@ -235,7 +235,7 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 	live->memory = memfd_create("gpumem-recording", MFD_CLOEXEC);
 	if (live->memory < 0)
 		return gm_error_os(
-		        GM_INTERNAL, errno, "%s: no room in memory for its events", live->path);
+		        GM_INTERNAL, errno, "%s: not enough memory for its events", live->path);
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", live->memory);
 	char source[sizeof(live->file.header.command) + 64];
 	gm_spool_source(&live->file, source, sizeof(source));
@@ -244,7 +244,7 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 	gm_try(gm_log_writer_create(memory, &options, &live->writer));
 	live->tables.log = live->writer;
 	gm_try(gm_spool_replay_create(&live->file, &live->tables, live->writer, &live->replay));
-	gm_log_writer_gap(live->writer, "the process still runs: this is its record so far");
+	gm_log_writer_gap(live->writer, "the process still runs: this is its recording so far");
 	gm_try(gm_spool_live_update(live, &ended));
 	if (ended)
 		gm_try(gm_log_writer_flush(live->writer));

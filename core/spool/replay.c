@@ -473,8 +473,8 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 	char text[256];
 	if (replay->missing) {
 		snprintf(text, sizeof(text),
-		        "%ju events are missing within: they were being written when the process "
-		        "ended",
+		        "%ju events are missing in between: they were being written when the "
+		        "process ended",
 		        (uintmax_t)replay->missing);
 		gm_log_writer_gap(replay->log, text);
 	}
@@ -482,8 +482,8 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 		gm_log_writer_gap(
 		        replay->log, "blocks are freed whose allocation was not recorded");
 	if (replay->no_memory)
-		gm_log_writer_gap(
-		        replay->log, "reading had too little memory: blocks' lives are not whole");
+		gm_log_writer_gap(replay->log, "there was too little memory for reading: the "
+		                               "lifetimes of blocks are incomplete");
 	summary->events = replay->written;
 	summary->lost += replay->missing;
 	summary->cuda_peak =

@@ -94,11 +94,11 @@ static struct gm_error *open_elf(Elf *elf, const char *path, struct gm_elf *file
 {
 	GElf_Ehdr header;
 	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		return error_corrupt(path, "it is no ELF file");
+		return error_corrupt(path, "it is not an ELF file");
 	file->elf = elf;
 	if (!gelf_getehdr(elf, &header) || gelf_getclass(elf) != ELFCLASS64 ||
 	        header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64)
-		return error_corrupt(path, "it is no ELF file of x86-64");
+		return error_corrupt(path, "it is not an ELF file of x86-64");
 	read_sections(elf, file);
 	read_build_id(elf, file);
 	return NULL;

@@ -287,8 +287,8 @@ struct gm_error *gm_torch_device_allocators(
 	if (strcmp(kind, "native") != 0)
 		return gm_error_create(GM_TARGET,
 		        "the allocator is %s, not PyTorch's caching one: its blocks are not known: "
-		        "unset "
-		        "backend in PYTORCH_CUDA_ALLOC_CONF, or the pluggable allocator",
+		        "unset backend in PYTORCH_CUDA_ALLOC_CONF, or remove the pluggable "
+		        "allocator",
 		        kind);
 	uint64_t object = gm_torch_allocator_object(torch), bounds[2];
 	if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices, bounds,
@@ -296,9 +296,8 @@ struct gm_error *gm_torch_device_allocators(
 	        bounds[1] < bounds[0] || (bounds[1] - bounds[0]) / 8 > GM_TORCH_DEVICES_MAX ||
 	        !gm_image_try_read(torch->image, bounds[0], ret_devices, bounds[1] - bounds[0]))
 		return gm_error_create(GM_TARGET,
-		        "PyTorch's allocator object at 0x%jx does not look as that of %s: gpumem "
-		        "cannot "
-		        "read its blocks: record from the program's start instead",
+		        "PyTorch's allocator object at 0x%jx does not look like that of %s: gpumem "
+		        "cannot read its blocks: record from the program's start instead",
 		        (uintmax_t)object, torch->version);
 	*ret_count = (bounds[1] - bounds[0]) / 8;
 	return NULL;

@@ -206,7 +206,7 @@ const struct gm_torch_field *gm_torch_layout_unsound(
 			*ret_why = "is not aligned";
 		else if (field->size_at && value &&
 		         value + field->bytes > number_at(layout, field->size_at, 2))
-			*ret_why = "lies behind the object's end";
+			*ret_why = "lies beyond the object's end";
 		/* the first word of what is read whole is a vtable or a number; of Block the device */
 		else if (!value && !field->optional)
 			*ret_why = "is missing";

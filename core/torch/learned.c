@@ -72,11 +72,11 @@ static const char *read_field(struct reader *reader, const char *name, const cha
 	unsigned long value = strtoul(number, &end, 10);
 	if (errno || end == number || *end || !isdigit((unsigned char)number[0]) ||
 	        value > UINT32_MAX)
-		return "a field's value is no number";
+		return "a field's value is not a number";
 	if (!field) /* of a newer gpumem */
 		return NULL;
 	if (reader->has[field - gm_torch_fields])
-		return "a field stands there twice";
+		return "a field occurs twice";
 	if (value > field->most)
 		return "a field's value is too large";
 	reader->has[field - gm_torch_fields] = true;
@@ -110,7 +110,7 @@ static const char *read_line(void *context, const char *text)
 	} else if (strcmp(word, "fields") == 0) {
 		reader->learned->fields = strtoul(name, NULL, 10);
 	} else if (strcmp(word, "missing") != 0) {
-		return "a word that is not known";
+		return "an unknown word";
 	}
 	return NULL;
 }
@@ -153,7 +153,7 @@ struct gm_error *gm_torch_learned_parse(
 		return &gm_error_no_memory;
 	gm_try(gm_layouts_parse(path, text, size, "torch", read_line, &reader, &found));
 	if (!found)
-		return refuse(path, "no [torch] in it");
+		return refuse(path, "it has no [torch] section");
 	gm_try(check_row(path, &learned));
 	*ret_learned = learned;
 	return NULL;
@@ -226,8 +226,8 @@ struct gm_error *gm_torch_kept_find(
 	const char *other = gm_torch_builds_differ(&learned.builds, builds);
 	if (other)
 		return gm_error_create(GM_CORRUPT,
-		        "%s: it is of another build of %s: remove it and learn again with `gpumem "
-		        "learn`",
+		        "%s: it belongs to another build of %s: remove it and learn again with "
+		        "`gpumem learn`",
 		        path, other);
 	*ret_learned = learned;
 	*ret_found = true;

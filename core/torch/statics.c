@@ -32,7 +32,7 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
 	case GM_STATIC_CUBLASLT:
 		return "cuBLASLt workspaces";
 	case GM_STATIC_SENT:
-		return "what was sent to other processes (CUDA IPC)";
+		return "memory that was sent to other processes (CUDA IPC)";
 	default:
 		return "autocast's cache of cast weights";
 	}

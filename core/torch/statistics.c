@@ -71,9 +71,9 @@ struct gm_error *gm_torch_allocator_device(
 	        !read_word(torch, counters, &found.retries) ||
 	        !read_word(torch, counters + 8, &found.ooms))
 		return gm_error_create(GM_TARGET,
-		        "device %d: the allocator's figures at 0x%jx are not those of PyTorch %s: "
-		        "gpumem reads them as that version lays them out: is it a build of your "
-		        "own?",
+		        "device %d: the allocator's figures at 0x%jx do not fit the layout of "
+		        "PyTorch %s: this may be a build of your own: learn its layout with "
+		        "`gpumem learn`",
 		        device, (uintmax_t)base, torch->version);
 	if (layout->allocator.stats_max_split &&
 	        gm_image_try_u64(torch->image, base + layout->allocator.stats_max_split, &split) &&

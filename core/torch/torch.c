@@ -150,7 +150,7 @@ static struct gm_error *unknown(const struct gm_torch *torch)
 	return gm_error_create(GM_TARGET,
 	        "PyTorch %s%s: gpumem has no table of its object layouts (it has: %s): events and "
 	        "call stacks still work; for the rest let gpumem learn it, with `gpumem learn "
-	        "PYTHON` of that very Python",
+	        "PYTHON` and that same Python",
 	        torch->version, torch->old_strings ? " built with the old std::string" : "",
 	        gm_torch_layout_versions());
 }

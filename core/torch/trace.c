@@ -49,8 +49,9 @@ struct gm_error *gm_torch_trace(
 	*ret_count = 0;
 	if (!layout->trace.size_of || !layout->allocator.trace_entries)
 		return gm_error_create(GM_TARGET,
-		        "PyTorch %s: where it keeps its trace is not known of this version: dump a "
-		        "snapshot in the program (torch.cuda.memory._dump_snapshot) and ask that",
+		        "PyTorch %s: gpumem does not know where this version keeps its trace: dump "
+		        "a snapshot in the program (torch.cuda.memory._dump_snapshot) and ask "
+		        "about that",
 		        torch->version);
 	if (device < 0 || (size_t)device >= device_count || !gm_is_object_address(devices[device]))
 		return NULL;

@@ -75,7 +75,7 @@ class Calls:
             threads = list(gdb.selected_inferior().threads())
             own = gdb.selected_thread()
             threads.sort(key=lambda thread: thread.num != own.num)
-            stands = [(thread, *self.library.agent_stands(thread.ptid[1])) for thread in threads]
+            stands = [(thread, *self.library.thread_is_call_safe(thread.ptid[1])) for thread in threads]
             safe = [thread for thread, place, _back in stands if place == 0]
             busy = [(thread, back) for thread, _place, back in stands if thread not in safe]
             if not busy:

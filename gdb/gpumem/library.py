@@ -101,7 +101,7 @@ def _declare(lib):
         ("gpumem_command_summary", text, [size]),
         ("gpumem_agent_library", number, [out_text, out_text]),
         ("gpumem_session_agent_function", ctypes.c_uint64, [pointer, text]),
-        ("gpumem_session_agent_stands", number, [pointer, number, words]),
+        ("gpumem_session_thread_is_call_safe", number, [pointer, number, words]),
         ("gpumem_session_agent_existing", ctypes.c_uint64, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
         ("gpumem_save_recording", number, [text, text, out_text]),
         ("gpumem_recorder_create", number, [number, text, text, text, ctypes.POINTER(pointer), out_text]),
@@ -226,10 +226,10 @@ class Session:
         """The address of a function of the C library or the agent in the process, 0: there is none."""
         return library().gpumem_session_agent_function(self._handle, encode(name))
 
-    def agent_stands(self, thread):
+    def thread_is_call_safe(self, thread):
         """(0: a stopped thread may call functions, 1 and 2: not from there, where it soon will be or 0)."""
         back = ctypes.c_uint64()
-        return library().gpumem_session_agent_stands(self._handle, thread, ctypes.byref(back)), back.value
+        return library().gpumem_session_thread_is_call_safe(self._handle, thread, ctypes.byref(back)), back.value
 
     def agent_existing(self, table=0, size=0):
         return library().gpumem_session_agent_existing(self._handle, table, size)

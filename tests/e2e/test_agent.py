@@ -190,7 +190,7 @@ def test_events_of_a_training_are_those_of_the_breakpoints(record, read, run_gdb
 def test_why_knows_the_statement_that_let_go(record, run_gpumem):
     _, log = record(PYTHON, EXAMPLES / "linear_loop.py")
     answer = run_gpumem("why", log, "#7").check()
-    assert "was let go by the rebinding of `outputs` at linear_loop.py:22 in step 2" in answer.out
+    assert "was released by the rebinding of `outputs` at linear_loop.py:22 in step 2" in answer.out
 
 
 def test_losses_are_the_same_to_the_bit(record, run):

@@ -192,7 +192,7 @@ def test_a_library_that_only_has_the_agents_name_is_told_and_left_alone(spawn, r
     build(tmp_path / "other.c", tmp_path / "libgpumem-agent.so", "-shared", "-fPIC")
     process = begun(spawn, [tools / "busy", "sleep"], env={**os.environ, "LD_PRELOAD": str(tmp_path / "libgpumem-agent.so")})
     refused = run_gpumem("attach", "--timeout", "600", process.pid)
-    assert refused.status == 4 and "no agent that this gpumem knows" in refused.err
+    assert refused.status == 4 and "this gpumem does not know the agent" in refused.err
     process.communicate("x", timeout=600)
     assert process.returncode == 0
 

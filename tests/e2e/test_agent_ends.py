@@ -84,7 +84,7 @@ def test_a_log_of_a_killed_process_is_the_prefix_of_what_it_did(run_gpumem, agen
     log = kill_and_compare(run_gpumem, agent_env, tmp_path, 20, 1, wait_for)
     info = run_gpumem("info", log, "--json").check().json()
     assert info["complete"] is False
-    assert any("an event that was being written then is not here" in gap for gap in info["gaps"])
+    assert any("an event that was being written then is missing" in gap for gap in info["gaps"])
     live = sum(size for _, size in log_of(run_gpumem, log))
     blocks = run_gpumem("blocks", log, "--json").check().json()["blocks"]
     assert sum(block["requested"] for block in blocks) == live

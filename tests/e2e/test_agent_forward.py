@@ -78,7 +78,7 @@ def test_backwards_events_tell_the_forward_stack_that_pytorch_keeps(run_gpumem, 
     block = f"#{weight[0][0]['n']}"
     assert re.search(r"\(backward of prögram.py:12 forward\)", run_gpumem("events", log).check().out)
     text = run_gpumem("why", log, block).check().out
-    assert "in the backward of what the forward pass made at" in text and "prögram.py:12 in forward" in text
+    assert "in the backward of a node that the forward pass made at" in text and "prögram.py:12 in forward" in text
     at = ["--at", str(weight[0][0]["n"])]
     explained = run_gpumem("blocks", log, *at, "--explain").check().out
     assert "; in the backward of prögram.py:12 in forward" in explained

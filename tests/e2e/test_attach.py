@@ -216,7 +216,7 @@ def test_what_cannot_be_attached_to_is_told_why(spawn, run_gpumem, busy, tmp_pat
     wait_for(lambda: "\nState:\tT" in Path(f"/proc/{stopped.pid}/status").read_text(), timeout=600)
     assert f"kill -CONT {stopped.pid}" in run_gpumem("attach", "--timeout", "600", stopped.pid).check(4).err
     os.kill(stopped.pid, signal.SIGCONT)
-    assert "no agent is in it" in run_gpumem("detach", "--timeout", "600", stopped.pid).check(4).err
+    assert "it has no agent" in run_gpumem("detach", "--timeout", "600", stopped.pid).check(4).err
     gdb = spawn(["gdb", "-nx", "-q", "-p", stopped.pid, "-ex", "python print('there', flush=True)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     while gdb.stdout.readline() != "there\n":
         assert gdb.poll() is None

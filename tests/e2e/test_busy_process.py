@@ -101,7 +101,7 @@ def test_without_a_pause_nothing_is_called_complete(busy, run_gpumem):
     answer = run_gpumem("segments", "--pid", busy.number, "--no-pause", "--json").check().json()
     assert not answer["complete"] and answer["pause"] == {"state": "not_paused", "seconds": 0.0, "tries": 0, "copied": 0}
     said = run_gpumem("segments", "--pid", busy.number, "--no-pause").check().out
-    assert "not complete: the process ran while it was read: it was not paused, as --no-pause asks" in said
+    assert "not complete: the process ran while it was read: it was not paused (--no-pause)" in said
     assert ended(busy)[0] == "done"
 
 

@@ -81,7 +81,7 @@ def test_cut_at_any_byte_it_is_refused_as_cut(copy, run_gpumem):
     for cut in sorted(cuts, reverse=True):
         os.truncate(core, cut)
         for question in QUESTIONS:
-            refused(ask(run_gpumem, question, "--core", core), 3, f"{core}: offset 0x", "the core was cut short")
+            refused(ask(run_gpumem, question, "--core", core), 3, f"{core}: offset 0x", "the core is truncated")
 
 
 HEADERS = {
@@ -89,7 +89,7 @@ HEADERS = {
     "big-endian": (5, b"\x02", "offset 0x5: it is of another kind of machine (big-endian)"),
     "AArch64": (18, b"\xb7\x00", "offset 0x12: it is of another kind of machine (AArch64)"),
     "i386": (18, b"\x03\x00", "offset 0x12: it is of another kind of machine"),
-    "a library": (16, b"\x03\x00", "it is an ELF file but no core dump"),
+    "a library": (16, b"\x03\x00", "it is an ELF file but not a core dump"),
 }
 
 
@@ -197,7 +197,7 @@ def test_a_damaged_core_is_answered_or_refused(seed, count, copy, gpumem, proces
 def test_a_process_that_is_not_there_or_no_python_is_refused(spawn, run_gpumem):
     sleeping = spawn(["sleep", "600"])
     for question in QUESTIONS:
-        refused(ask(run_gpumem, question, "--pid", str(1 << 22)), 4, f"process {1 << 22}: there is no such process")
+        refused(ask(run_gpumem, question, "--pid", str(1 << 22)), 4, f"process {1 << 22}: no such process")
         refused(ask(run_gpumem, question, "--pid", str(sleeping.pid)), 4, "no Python")
 
 

@@ -62,7 +62,7 @@ def test_of_several_ranks_the_odd_one_is_named_with_its_line(runs, run_gpumem):
     assert answer["odd"] == str(files[3]) and answer["median"] == runs["a"][1]
     for command in "info", "peak":
         done = run_gpumem(command, *files).check(0)
-        assert f"{files[3]} is the odd one" in done.out
+        assert f"{files[3]} differs most" in done.out
         assert all(str(path) in done.out for path in files)
 
 

@@ -217,7 +217,7 @@ def test_wrong_uses_are_refused(exported, run_gpumem, tmp_path):
         done = run_gpumem("export", *arguments)
         assert done.status == 2 and text in done.err
     done = run_gpumem("export", snapshot, "--to", "sqlite", "-o", there)
-    assert done.status == 4 and "is there already" in done.err
+    assert done.status == 4 and "exists already" in done.err
     done = run_gpumem("export", snapshot, "--to", "csv", "-o", tmp_path / "no" / "where")
     assert done.status == 4 and "cannot be written" in done.err
     assert not (tmp_path / "x").exists()

@@ -270,7 +270,7 @@ def test_another_users_process_is_refused_with_what_to_do(spawn, gpumem, build_d
         pytest.skip("another user may not run the built command here")
     run = run_process([*other, gpumem, "who-holds", "--pid", process.pid, "0x1000"])
     run.check(4)
-    assert f"process {process.pid}: reading its memory is refused: it belongs to user 0 and we are user 65534" in run.err
+    assert f"process {process.pid}: reading its memory is refused: it belongs to user 0, and you are user 65534" in run.err
     assert "run as the same user or as root" in run.err
 
 

@@ -279,7 +279,7 @@ def test_a_debugger_is_chosen_by_path_or_by_the_environment(run_gpumem, gdb_work
     run_gpumem("gdb", "--gdb=", "--", "/bin/true").check(2)
     lost = {**os.environ, "GPUMEM_GDB": "/none/gdb"}
     assert "name a gdb with GPUMEM_GDB" in run_gpumem("gdb", env=lost).check(4).err
-    assert "which GPUMEM_GDB names, is not there" in run_gpumem("doctor", env=lost).check().out
+    assert "which GPUMEM_GDB names, does not exist" in run_gpumem("doctor", env=lost).check().out
 
 
 @pytest.mark.every_debugger

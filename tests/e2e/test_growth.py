@@ -146,7 +146,7 @@ def test_two_moments_of_a_process_by_shape_and_dtype(gdb_works, spawn, sim_env, 
     for damaged in ("", "[]", '{"groups": [{"key": 3}]}', before.read_text()[:50]):
         before.write_text(damaged)
         done = run_gpumem("blocks", "--pid", pid, "--by", "shape", "--since", before)
-        assert done.status == 3 and "no answer of `gpumem blocks" in done.err
+        assert done.status == 3 and "not an answer of `gpumem blocks" in done.err
 
 
 def test_a_recordings_peak_by_modules_and_operators(run_gpumem, tmp_path):

@@ -79,7 +79,7 @@ def core(program, tmp_path_factory, run_gpumem):
 
 def test_the_first_question_learns_and_says_so_in_one_line(first_answer, layouts):
     (line,) = first_answer.err.splitlines()
-    assert re.fullmatch(rf"gpumem: learned PyTorch \S+ in \d+\.\d s, once for this build: kept in {layouts}", line)
+    assert re.fullmatch(rf"gpumem: learned PyTorch \S+ in \d+\.\d s, once for this build: saved in {layouts}", line)
     assert "attribute 'kept' of Cache: global 'cache'" in first_answer.out
 
 
@@ -226,27 +226,27 @@ def test_a_cut_file_is_refused_by_name(program, core, layouts, tmp_path, run_gpu
         (tmp_path / "cut").write_text(text[:size])
         err = refused(run_gpumem, program, core, tmp_path / "cut")
         assert err.startswith(f"gpumem: {core}: {tmp_path}/cut: line ") or f"{tmp_path}/cut: line " in err
-        assert "it was cut" in err
+        assert "it is truncated" in err
 
 
 def test_an_edited_file_is_refused_by_its_checksum(program, core, layouts, tmp_path, run_gpumem):
     (tmp_path / "edited").write_text(layouts.read_text().replace("field tensor.storage 16", "field tensor.storage 24"))
-    assert "the checksum is of other text" in refused(run_gpumem, program, core, tmp_path / "edited")
+    assert "the checksum does not match" in refused(run_gpumem, program, core, tmp_path / "edited")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
         (r"field tensor\.storage \d+", "field tensor.storage 60000", "a field's value is too large"),
-        (r"field tensor\.storage \d+", "field tensor.storage 504", "field tensor.storage lies behind the object's end"),
+        (r"field tensor\.storage \d+", "field tensor.storage 504", "field tensor.storage lies beyond the object's end"),
         (r"field tensor\.storage \d+", "field tensor.storage 17", "field tensor.storage is not aligned"),
         (r"field tensor\.storage \d+\n", "", "field tensor.storage is missing"),
-        (r"field tensor\.storage \d+", "field tensor.storage -8", "a field's value is no number"),
-        (r"field tensor\.storage (\d+)", r"field tensor.storage \1\nfield tensor.storage \1", "a field stands there twice"),
+        (r"field tensor\.storage \d+", "field tensor.storage -8", "a field's value is not a number"),
+        (r"field tensor\.storage (\d+)", r"field tensor.storage \1\nfield tensor.storage \1", "a field occurs twice"),
         (r"build libc10\.so \w+\n", "", "a library's build-id is missing"),
         (r"build libc10\.so \w+", "build libc10.so xyz", "no build-id"),
-        (r"gpumem layouts 1", "gpumem layouts 99", "of a newer gpumem"),
-        (r"\[torch\]", "[other]", "no [torch] in it"),
+        (r"gpumem layouts 1", "gpumem layouts 99", "from a newer gpumem"),
+        (r"\[torch\]", "[other]", "it has no [torch] section"),
         (r"build libc10\.so \w{4}", "build libc10.so 0000", "it is of another build than the target's: libc10.so"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_request_gets_the_hole_that_was_told(start, run_gpumem, settings):
 def test_a_request_that_fits_nowhere_is_told_why(start, run_gpumem):
     program = start("pool")
     text = run_gpumem("segments", "--pid", program.pid, "--request", "45MiB").check().out
-    assert "fits in no hole" in text
+    assert "fits in no free part" in text
     assert "the largest 50.00 MiB: in a private pool" in text
     assert "the largest 40.00 MiB: of another stream's segments" in text
     assert "so PyTorch asks CUDA for a new segment of 46.00 MiB: the device has it" in text
@@ -161,4 +161,4 @@ def test_in_gdb_the_program_is_asked_where_nothing_is_recorded(run_gdb, tmp_path
     assert "allocated 4000256" in run[0]
     assert "(4,000,256 bytes)" in run[1] and "nothing recorded" in run[1]
     assert "(1000, 1000) float32" in run[2]
-    assert "fits in no hole" in run[3]
+    assert "fits in no free part" in run[3]

@@ -119,10 +119,10 @@ def test_frees_that_wait_for_a_stream_are_pending(way, start, oom, run_gpumem):
     assert answer["pending"] + answer["allocated"] == said["stats"]["active_bytes.all.current"]
     assert f"{in_words(answer['pending'] + answer['unallocated'])} is reserved by PyTorch but unallocated" in said["message"]
     assert answer["free"] < answer["needed"] <= answer["free"] + answer["pending"]
-    assert answer["arithmetic"][2]["text"] == "let go, waiting for a stream"
+    assert answer["arithmetic"][2]["text"] == "released, waiting for a stream"
     assert {one["name"]: one["sufficient"] for one in answer["enough"]}["wait_for_stream"] == "maybe"
     text = run_gpumem("oom", "--pid", str(said["pid"])).check().out
-    assert "1.17 GiB has been let go by the program and still waits for another stream (record_stream)" in text
+    assert "The program has released 1.17 GiB that still waits for another stream (record_stream)" in text
     segments = run_gpumem("segments", "--pid", str(said["pid"]), "--json").check().json()
     assert segments["pending"] == answer["pending"]
 
@@ -199,7 +199,7 @@ def test_an_error_that_was_caught_is_told_apart(start, oom, run_gpumem):
     assert answer["memory"]["allocated"] == said["stats"]["allocated_bytes.all.current"] == 30 * MIB
     assert f"{in_words(answer['allocated'])} is allocated by PyTorch" in said["message"]
     text = run_gpumem("oom", "--pid", str(said["pid"])).check().out
-    assert "handled: the program went on" in text
+    assert "handled: the program continued" in text
     assert "now it is 30.00 MiB" in text
 
 

@@ -238,7 +238,7 @@ def test_a_file_that_is_none_is_refused(run_gpumem, program, saved, tmp_path):
     for cut in (0, 1, 100, len(whole) // 2, len(whole) - 3):
         damaged.write_bytes(whole[:cut])
         done = run_gpumem("retained", "--diff", damaged, saved).check(3)
-        assert done.err.startswith(f"gpumem: {damaged}: no saved answer of `gpumem retained`")
+        assert done.err.startswith(f"gpumem: {damaged}: not a saved answer of `gpumem retained`")
     for text in (b"[]", b"{}", b'{"format": "gpumem-retained-1"}', whole.replace(b'"bytes"', b'"size"')):
         damaged.write_bytes(text)
         run_gpumem("retained", "--diff", damaged, saved).check(3)

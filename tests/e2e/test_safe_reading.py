@@ -44,7 +44,7 @@ def test_a_fifo_in_the_place_of_pytorchs_version_is_not_waited_for(spawn, run_gp
     process = spawn([sys.executable, "-c", program, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "begun\n"
     told = run_gpumem("retained", "--pid", process.pid, timeout=HANG).check(4)
-    assert "version.py: it is no regular file" in told.err
+    assert "version.py: it is not a regular file" in told.err
 
 
 def test_a_fifo_in_the_place_of_the_list_of_recordings_is_not_waited_for(run_gpumem, tmp_path):
@@ -62,4 +62,4 @@ def test_a_fifo_on_the_command_line_is_refused_where_a_file_is_to_be_read(run_gp
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     told = run_gpumem(*(fifo if word == "FILE" else word for word in words), timeout=HANG).check(3)
-    assert f"{fifo}: " in told.err and "it is no regular file" in told.err
+    assert f"{fifo}: " in told.err and "it is not a regular file" in told.err

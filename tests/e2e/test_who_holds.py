@@ -83,7 +83,7 @@ WAYS = {
         + GLOBAL("optimizer"),
     ],
     "optimizer_state": [f"optimizer state 'exp_avg' of AdamW for parameter '0.weight': {GLOBAL('optimizer')}"],
-    "garbage": ["item 0 of list: a cycle of garbage: nothing else holds it, gc.collect() would free it"],
+    "garbage": ["item 0 of list: a garbage cycle: nothing else holds it, gc.collect() would free it"],
     "thread_local": ["local 'local' of in_thread() at holders.py:LINE"],
     "rebound": ["local 'rebound' of last() at holders.py:LINE"],
     "cell": [
@@ -249,7 +249,7 @@ def test_memory_that_was_let_go_has_no_holder(target, ask):
     "block, status, message",
     [
         ("0x10", 4, "0x10: in no block: it is not mapped, and in no segment of a device: "),
-        ("a_list", 2, "'a_list': a list, no tensor: name a tensor (a_list[0], say"),
+        ("a_list", 2, "'a_list': a list, not a tensor: name a tensor (for example a_list[0], say"),
         ("no_such_name", 2, "no_such_name: no variable 'no_such_name'"),
         ("0xzz", 2, "BLOCK '0xzz': not a number: "),
         ("12", 2, "BLOCK '12': is it an address (write 0x12) or an event's number (write #12)?"),
@@ -658,7 +658,7 @@ def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_g
     assert named[0] and named == sorted(named, reverse=True), held
     holders = gdb[6].json()["holders"]
     guessed = {h["path"][1]["address"] for h in holders if h["class"] == "plausible" and len(h["path"]) > 1}
-    unheld = [h for h in holders if h["text"].endswith("nothing found refers to that")]
+    unheld = [h for h in holders if h["text"].endswith("nothing was found that refers to it")]
     assert not [h for h in unheld if h["path"][0].get("address") in guessed], held
 
 

@@ -56,7 +56,7 @@ static void compare_logs(const struct gm_log *a, const struct gm_log *b)
 /* A list of frames that has become a stack takes no frames any more: no pickler adds to one that has been used. */
 static bool is_late(const struct gm_error *error)
 {
-	return strstr(error->message, "appended to what is no list");
+	return strstr(error->message, "appended to something that is not a list");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

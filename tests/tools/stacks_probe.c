@@ -165,7 +165,7 @@ EXPORT __attribute__((noinline)) const char *probe_take(int freed)
 {
 	static __thread char *text;
 	struct gm_agent_registers at = gm_agent_caller();
-	struct gm_stacks stacks;
+	struct gm_agent_stacks stacks;
 	void *expected[4096];
 	char *out, *end;
 	int count;
@@ -199,7 +199,7 @@ EXPORT __attribute__((noinline)) const char *probe_take(int freed)
 EXPORT __attribute__((noinline)) double probe_time(long count)
 {
 	struct gm_agent_registers at = gm_agent_caller();
-	struct gm_stacks stacks;
+	struct gm_agent_stacks stacks;
 	struct timespec begin, end;
 
 	gm_stacks_take(&at, false, &stacks);

@@ -166,13 +166,14 @@ static void lent_bytes_are_those(void **state)
 	struct fixture *fixture = *state;
 	const uint64_t *words = fixture->child.words;
 	change_child(fixture);
-	gm_image_lend(fixture->image);
+	gm_image_borrow_begin(fixture->image);
 	check_moment(fixture);
-	const uint8_t *bytes = gm_image_lent_bytes(fixture->image, words[0], PAGES * PAGE);
+	const uint8_t *bytes = gm_image_borrowed_bytes(fixture->image, words[0], PAGES * PAGE);
 	assert_non_null(bytes);
 	assert_memory_equal(bytes, &(uint64_t){1000}, 8);
-	assert_null(gm_image_lent_bytes(fixture->image, words[1] + PAGE, 8)); /* the file's own */
-	gm_image_lend_end(fixture->image);
+	assert_null(
+	        gm_image_borrowed_bytes(fixture->image, words[1] + PAGE, 8)); /* the file's own */
+	gm_image_borrow_end(fixture->image);
 }
 
 static void touched_are_the_pages_that_were(void **state)

@@ -203,16 +203,16 @@ static void what_the_graph_kept_waits_for_what_the_line_made_anew(void **state)
 	assert_string_equal(text,
 	        "The block of 1.00 MiB was allocated at train.py:30 in step 1; the autograd graph "
 	        "released it (saved for backward by AddmmBackward0) when the graph of `outputs` "
-	        "went away, as `outputs` was let go at train.py:50 in step 2, after that line had "
-	        "allocated 2.00 MiB anew (#3).");
+	        "was freed, because `outputs` was released at train.py:50 in step 2, after that "
+	        "line had allocated another 2.00 MiB (#3).");
 	free(text);
 	assert_null(gm_ask_why(&context, 1, &why));
 	assert_null(gm_cause_sentence(&why, &text));
 	assert_string_equal(text,
-	        "The block of 2.00 MiB was allocated at train.py:50 in step 1 and was let go by "
-	        "the "
-	        "rebinding of `outputs` at train.py:50 in step 2, after the next one of the same "
-	        "line (#3) had been allocated: both were live together.");
+	        "The block of 2.00 MiB was allocated at train.py:50 in step 1 and was "
+	        "released by the rebinding of `outputs` at train.py:50 in step 2, after the next "
+	        "block of the same line (#3) had been allocated: both were alive at the same "
+	        "time.");
 	free(text);
 	gm_context_deinit(&context);
 }

@@ -40,10 +40,10 @@ static void steps_are_said_from_the_tensor_outwards(void **state)
 	assert_sentence(steps, 5, GM_CHAIN_ROOTED,
 	        "item 3 of list: key 'loss' of dict: local 'output' of train() at train.py:12");
 	assert_sentence(steps + 1, 4, GM_CHAIN_UNKNOWN,
-	        "item 3 of list: key 'loss' of dict: nothing found refers to that");
-	assert_sentence(steps + 3, 2, GM_CHAIN_UNKNOWN, "nothing found refers to that");
+	        "item 3 of list: key 'loss' of dict: nothing was found that refers to it");
+	assert_sentence(steps + 3, 2, GM_CHAIN_UNKNOWN, "nothing was found that refers to it");
 	assert_sentence(steps + 2, 1, GM_CHAIN_GARBAGE,
-	        "item 3 of list: a cycle of garbage: nothing else holds it, gc.collect() would "
+	        "item 3 of list: a garbage cycle: nothing else holds it, gc.collect() would "
 	        "free it");
 }
 

@@ -147,7 +147,8 @@ static void memory_and_threads_of_a_real_core_are_the_process_own(void **state)
 	assert_int_equal(threads[0], known_pid);
 	struct gm_registers registers;
 	assert_null(gm_image_registers(image, known_pid, &registers));
-	assert_message(gm_image_registers(image, 1, &registers), GM_TARGET, "none so numbered");
+	assert_message(
+	        gm_image_registers(image, 1, &registers), GM_TARGET, "no thread of this number");
 	char byte;
 	assert_message(gm_image_read(image, 0x10, &byte, 1), GM_TARGET, "address 0x10: not mapped");
 	gm_image_close(image);
@@ -245,7 +246,7 @@ static void unmapped_not_saved_and_cut_short_are_three_answers(void **state)
 	assert_message(gm_image_read(image, 0x30010, bytes, 1), GM_TARGET,
 	        "address 0x30010: mapped but not saved");
 	assert_message(gm_image_read(image, 0x40000, bytes, PAGE), GM_CORRUPT,
-	        "address 0x40f9c: the core was cut short");
+	        "address 0x40f9c: the core is truncated");
 	assert_int_equal(gm_image_read_some(image, 0x20000, bytes, sizeof(bytes)), PAGE / 2);
 	struct gm_read reads[3] = {
 	        {0x10000, bytes, 8, true}, {0x30000, bytes, 8, false}, {0x40000, bytes, 8, true}};
@@ -261,11 +262,12 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	struct small_core core;
 	struct gm_image *image = NULL;
 	assert_message(gm_image_open_core("/no/such/core", &image), GM_TARGET, "cannot be opened");
-	assert_message(gm_image_open_core("/tmp", &image), GM_CORRUPT, "no regular file");
-	assert_message(gm_image_open_core(write_core("", 0), &image), GM_CORRUPT, "no ELF file");
-	assert_message(gm_image_open_core("/proc/self/exe", &image), GM_CORRUPT, "no core dump");
+	assert_message(gm_image_open_core("/tmp", &image), GM_CORRUPT, "not a regular file");
+	assert_message(
+	        gm_image_open_core(write_core("", 0), &image), GM_CORRUPT, "not an ELF file");
+	assert_message(gm_image_open_core("/proc/self/exe", &image), GM_CORRUPT, "not a core dump");
 	assert_message(gm_image_open_core(write_core("\xfd\x37zXZ...", 8), &image), GM_CORRUPT,
-	        "compressed in a way that is not read here: decompress it (unxz)");
+	        "gpumem does not read this compression format: decompress the core (unxz)");
 	assert_message(gm_image_open_core(write_core("\x04\x22\x4d\x18...", 8), &image), GM_CORRUPT,
 	        "lz4 -d");
 	make_small(&core);
@@ -282,7 +284,7 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	        "offset 0x4: it is of a 32-bit program");
 	make_small(&core);
 	assert_message(gm_image_open_core(write_core(&core, 100), &image), GM_CORRUPT,
-	        "offset 0x40: the core was cut short within its headers");
+	        "offset 0x40: the core is truncated within its headers");
 	make_small(&core);
 	core.header.e_phnum = 0;
 	assert_message(gm_image_open_core(write_core(&core, sizeof(core)), &image), GM_CORRUPT,
@@ -307,7 +309,7 @@ static void cut_at_every_byte_of_its_headers_it_is_refused_as_cut(void **state)
 			assert_null(error);
 			error = gm_image_check_whole(image);
 		}
-		assert_message(error, GM_CORRUPT, cut < 4 ? "no ELF file" : "was cut short");
+		assert_message(error, GM_CORRUPT, cut < 4 ? "not an ELF file" : "is truncated");
 		gm_image_close(image);
 	}
 }
@@ -424,7 +426,8 @@ static void another_build_is_not_read_and_both_build_ids_are_told(void **state)
 	write_library("lib.so", 2, 'x');
 	struct gm_image *image = open_with_library(library_path("lib.so"));
 	assert_message(gm_image_read(image, 0x10000 + PAGE, &byte, 1), GM_TARGET,
-	        "another one on this disk: build-id 0202020202020202020202020202020202020202, not "
+	        "another build on this disk: build-id 0202020202020202020202020202020202020202, "
+	        "not "
 	        "0101010101010101010101010101010101010101)");
 	assert_int_equal(state_of_library(image), GM_FILE_DIFFERENT);
 	gm_image_close(image);
@@ -435,7 +438,7 @@ static void a_missing_library_is_told_by_name_with_what_to_do(void **state)
 	char byte;
 	struct gm_image *image = open_with_library("/no/such/lib.so");
 	assert_message(gm_image_read(image, 0x10000 + PAGE, &byte, 1), GM_TARGET,
-	        "(/no/such/lib.so, which is not on this disk): put that very file back, or name "
+	        "(/no/such/lib.so, which is not on this disk): restore that file, or name "
 	        "the folder "
 	        "that has it with --sysroot DIR");
 	assert_int_equal(state_of_library(image), GM_FILE_MISSING);

@@ -149,10 +149,10 @@ static void cut_anywhere_it_is_refused_as_cut(void **state)
 	_cleanup_free_ uint8_t *room = malloc(SIZE);
 	size_t size = zstd_of(core, SIZE, room);
 	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
-		assert_refused(write_file(room, cut), GM_CORRUPT, "was cut short");
+		assert_refused(write_file(room, cut), GM_CORRUPT, "is truncated");
 	size = gzip_of(core, SIZE, room);
 	for (size_t cut = 4; cut < size; cut += 1 + size / 40)
-		assert_refused(write_file(room, cut), GM_CORRUPT, "was cut short");
+		assert_refused(write_file(room, cut), GM_CORRUPT, "is truncated");
 }
 
 static void damage_is_refused_with_its_place_or_gives_a_core(void **state)
@@ -189,7 +189,7 @@ static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
 	size_t size = 0;
 	for (int i = 0; i < PIECES; i++)
 		size += zstd_of(zeros, 1 << 20, room + size);
-	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+	assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
 	/* the first bytes may come one by one */
 	size = zstd_of(core, 1, room);
 	size += zstd_of(core + 1, SIZE - 1, room + size);
@@ -197,9 +197,9 @@ static void what_does_not_begin_as_a_core_is_not_decompressed(void **state)
 	zeros[0] = 0x7f;
 	size = zstd_of(zeros, 1, room);
 	size += zstd_of(zeros + 1, 4, room + size);
-	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+	assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
 	size = gzip_of(zeros, 1 << 20, room);
-	assert_refused(write_file(room, size), GM_CORRUPT, "is no core");
+	assert_refused(write_file(room, size), GM_CORRUPT, "is not a core");
 }
 
 static void where_the_disk_is_too_small_that_is_told(void **state)

@@ -186,7 +186,7 @@ static void end_finding(struct gm_finding *finding)
 	for (size_t i = 0; i < finding->chains.count; i++)
 		free(finding->chains.items[i].edges);
 	gm_array_deinit(&finding->chains);
-	gm_array_deinit(&finding->chain_strays);
+	gm_array_deinit(&finding->chain_unattributed);
 	gm_array_deinit(&finding->marks);
 	gm_map_deinit(&finding->mark_of);
 	gm_map_deinit(&finding->told);

@@ -256,7 +256,7 @@ static void a_process_that_never_was_is_named(void **state)
 {
 	struct gm_image *image = NULL;
 	assert_message(gm_image_open_pid(0x3fffffff, &image), GM_TARGET,
-	        "process 1073741823: there is no such process");
+	        "process 1073741823: no such process");
 	assert_message(gm_image_open_pid(0, &image), GM_TARGET, "no such process");
 	assert_message(gm_image_open_pid(-5, &image), GM_TARGET, "no such process");
 	assert_null(image);

@@ -67,8 +67,8 @@ static void a_cores_memory_is_used_where_it_lies(void **state)
 	struct gm_image *image;
 	write_core(path);
 	assert_null(gm_image_open_core(path, &image));
-	gm_image_keep(image);
-	struct gm_kept *kept = gm_image_kept(image);
+	gm_image_read_cache_begin(image);
+	struct gm_kept *kept = gm_image_read_cache(image);
 	assert_non_null(kept);
 	assert_true(kept->views);
 	for (uint64_t at = 0; at < BYTES; at += PAGE - 8)
@@ -77,8 +77,8 @@ static void a_cores_memory_is_used_where_it_lies(void **state)
 	assert_null(gm_kept_have(kept, base + GM_KEPT_CHUNK - 4, 8)); /* of two chunks */
 	assert_false(gm_kept_fill(kept, base + BYTES));
 	assert_false(gm_kept_fill(kept, base - 8));
-	gm_image_keep_end(image);
-	assert_null(gm_image_kept(image));
+	gm_image_read_cache_end(image);
+	assert_null(gm_image_read_cache(image));
 	gm_image_close(image);
 	unlink(path);
 }
@@ -89,8 +89,8 @@ static void a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing(void **
 	struct gm_image *image;
 	write_core(path);
 	assert_null(gm_image_open_core(path, &image));
-	gm_image_keep(image);
-	struct gm_kept *kept = gm_image_kept(image);
+	gm_image_read_cache_begin(image);
+	struct gm_kept *kept = gm_image_read_cache(image);
 	assert_null(gm_image_check_there(image));
 	assert_int_equal(kept_word(kept, base + BYTES - 8), 7 + BYTES / 8 - 1);
 	assert_int_equal(truncate(path, PAGE + GM_KEPT_CHUNK), 0);
@@ -99,7 +99,7 @@ static void a_core_that_is_cut_while_it_is_read_is_told_and_ends_nothing(void **
 	struct gm_error *error = gm_image_check_there(image);
 	assert_non_null(error);
 	assert_int_equal(error->status, GM_CORRUPT);
-	assert_non_null(strstr(error->message, "cut short"));
+	assert_non_null(strstr(error->message, "truncated"));
 	gm_error_destroy(error);
 	gm_image_close(image); /* ends what is kept, too */
 	unlink(path);
@@ -109,31 +109,31 @@ static void what_a_core_lends_is_what_is_read_and_ends_with_it(void **state)
 {
 	char path[] = "/tmp/gpumem-kept-XXXXXX";
 	struct gm_image *image;
-	struct gm_loan loan;
+	struct gm_borrowed borrowed;
 	uint64_t word;
 	write_core(path);
 	assert_null(gm_image_open_core(path, &image));
-	assert_false(gm_image_loan(image, base, &loan));
-	gm_image_lend(image);
-	gm_image_lend(image); /* within the other */
-	assert_true(gm_image_loan(image, base + 100, &loan));
-	assert_int_equal(loan.start, base);
-	assert_int_equal(loan.end, base + BYTES);
-	assert_false(gm_image_loan(image, base + BYTES, &loan));
-	assert_false(gm_image_loan(image, base - 1, &loan));
-	assert_null(gm_image_lent_bytes(image, base + BYTES - 4, 8));
+	assert_false(gm_image_borrow(image, base, &borrowed));
+	gm_image_borrow_begin(image);
+	gm_image_borrow_begin(image); /* within the other */
+	assert_true(gm_image_borrow(image, base + 100, &borrowed));
+	assert_int_equal(borrowed.start, base);
+	assert_int_equal(borrowed.end, base + BYTES);
+	assert_false(gm_image_borrow(image, base + BYTES, &borrowed));
+	assert_false(gm_image_borrow(image, base - 1, &borrowed));
+	assert_null(gm_image_borrowed_bytes(image, base + BYTES - 4, 8));
 	for (uint64_t at = 0; at < BYTES; at += 3 * PAGE + 8) {
-		const uint8_t *lent = gm_image_lent_bytes(image, base + at, 8);
+		const uint8_t *lent = gm_image_borrowed_bytes(image, base + at, 8);
 		assert_non_null(lent);
 		assert_int_equal(memcmp(lent, &(uint64_t){7 + at / 8}, 8), 0);
 		assert_true(gm_image_try_u64(image, base + at, &word));
 		assert_int_equal(word, 7 + at / 8);
 	}
 	assert_false(gm_image_try_u64(image, base + BYTES - 4, &word));
-	gm_image_lend_end(image);
-	assert_true(gm_image_loan(image, base, &loan));
-	gm_image_lend_end(image);
-	assert_false(gm_image_loan(image, base, &loan));
+	gm_image_borrow_end(image);
+	assert_true(gm_image_borrow(image, base, &borrowed));
+	gm_image_borrow_end(image);
+	assert_false(gm_image_borrow(image, base, &borrowed));
 	assert_true(gm_image_try_u64(image, base, &word));
 	assert_int_equal(word, 7);
 	gm_image_close(image);
@@ -192,8 +192,8 @@ static void of_a_process_what_was_touched_is_copied_once(void **state)
 		words[i] = 7 + i;
 	struct gm_image *image;
 	assert_null(gm_image_open_pid(getpid(), &image));
-	gm_image_keep(image);
-	struct gm_kept *kept = gm_image_kept(image);
+	gm_image_read_cache_begin(image);
+	struct gm_kept *kept = gm_image_read_cache(image);
 	assert_non_null(kept);
 	assert_int_equal(kept_word(kept, start + 4000), 7 + 500);
 	size_t used = kept->used;

@@ -102,7 +102,7 @@ static void groups_add_up_to_what_the_allocator_counts(void **state)
 	struct synthetic log;
 	struct gm_context context;
 	synthetic_begin(&log);
-	log.allocated = 5000; /* from before the record */
+	log.allocated = 5000; /* from before the recording */
 	uint32_t code = synthetic_code(&log, "train.py", "train", NULL, 0);
 	uint32_t a =
 	        synthetic_stack(&log, synthetic_frame(&log, code, 10, GM_OP_CALL, NULL), 0, 0, 0);

@@ -24,7 +24,7 @@ static void each_reason_has_what_helps(void **state)
 		struct gm_refusal refusal;
 		const char *reason, *help, *not_said;
 	} cases[] = {
-	        {{OURS(1000, 5, 1000), .scope = '1'}, "it belongs to user 5 and we are user 1000",
+	        {{OURS(1000, 5, 1000), .scope = '1'}, "it belongs to user 5, and you are user 1000",
 	                "as the same user or as root", "scope"},
 	        {{OURS(0, 1000, 1000), .scope = '0'}, "rights of user 0", "run as root",
 	                "same user"},

@@ -432,9 +432,9 @@ static void what_is_no_elf_file_is_refused(void **state)
 		enum gm_status status;
 		const char *why;
 	} cases[] = {
-	        {"/etc/passwd", GM_CORRUPT, "no ELF file"},
-	        {"/dev/null", GM_CORRUPT, "no regular file"},
-	        {"/tmp", GM_CORRUPT, "no regular file"},
+	        {"/etc/passwd", GM_CORRUPT, "not an ELF file"},
+	        {"/dev/null", GM_CORRUPT, "not a regular file"},
+	        {"/tmp", GM_CORRUPT, "not a regular file"},
 	        {"/no/such/file", GM_TARGET, "cannot be opened"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -169,11 +169,11 @@ static void links_of_others_are_refused(void **state)
 static void a_folder_and_a_link_that_leads_nowhere_are_refused(void **state)
 {
 	assert_int_equal(mkdir(in_folder("folder"), 0700), 0);
-	refuse("folder", "no regular file");
+	refuse("folder", "not a regular file");
 	assert_int_equal(symlink("nowhere", in_folder("link")), 0);
 	refuse("link", "cannot be written");
 	refuse("no-such/a", "cannot be written");
-	refuse("folder/", "no regular file");
+	refuse("folder/", "not a regular file");
 }
 
 static void what_becomes_another_thing_meanwhile_is_not_replaced(void **state)

@@ -341,11 +341,11 @@ static bool run(struct reader reader, const struct common *common, uint64_t begi
 }
 
 /* "*(rbp + n)" is a function that aligns its stack; the linker's own for PLT entries begins with "rsp + 8". */
-static struct gm_row row_of_expression(const struct state *state)
+static struct gm_frame_row row_of_expression(const struct state *state)
 {
 	struct reader reader = {
 	        state->cfa_expression, state->cfa_expression + state->cfa_expression_size, false};
-	struct gm_row row = {.kind = GM_ROW_UNKNOWN};
+	struct gm_frame_row row = {.kind = GM_ROW_UNKNOWN};
 	uint8_t op = (uint8_t)get(&reader, 1);
 	int64_t offset = get_sleb(&reader);
 
@@ -362,14 +362,14 @@ static struct gm_row row_of_expression(const struct state *state)
 	return row;
 }
 
-static struct gm_row row_of(const struct state *state, const struct common *common)
+static struct gm_frame_row row_of(const struct state *state, const struct common *common)
 {
-	struct gm_row row = {.kind = GM_ROW_UNKNOWN};
+	struct gm_frame_row row = {.kind = GM_ROW_UNKNOWN};
 
 	if (common->signal)
-		return (struct gm_row){.kind = GM_ROW_SIGNAL};
+		return (struct gm_frame_row){.kind = GM_ROW_SIGNAL};
 	if (state->rip == UNDEFINED)
-		return (struct gm_row){.kind = GM_ROW_END};
+		return (struct gm_frame_row){.kind = GM_ROW_END};
 	if (state->rip != AT_CFA || state->rip_offset != -8)
 		return row;
 	if (state->cfa_expression) {
@@ -400,9 +400,9 @@ static struct gm_row row_of(const struct state *state, const struct common *comm
 	return row;
 }
 
-static struct gm_row read_description(uint64_t address, uint64_t end, uint64_t pc)
+static struct gm_frame_row read_description(uint64_t address, uint64_t end, uint64_t pc)
 {
-	const struct gm_row unknown = {.kind = GM_ROW_UNKNOWN};
+	const struct gm_frame_row unknown = {.kind = GM_ROW_UNKNOWN};
 	struct reader reader = {
 	        (const uint8_t *)(uintptr_t)address, (const uint8_t *)(uintptr_t)end, false};
 	uint64_t length = get(&reader, 4), common_at, begin, size;
@@ -434,10 +434,10 @@ static struct gm_row read_description(uint64_t address, uint64_t end, uint64_t p
 	return row_of(&state, &common);
 }
 
-struct gm_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_size, uint64_t start,
-        uint64_t end, uint64_t pc)
+struct gm_frame_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_size,
+        uint64_t start, uint64_t end, uint64_t pc)
 {
-	const struct gm_row unknown = {.kind = GM_ROW_UNKNOWN};
+	const struct gm_frame_row unknown = {.kind = GM_ROW_UNKNOWN};
 	struct reader reader = {(const uint8_t *)(uintptr_t)frame_header,
 	        (const uint8_t *)(uintptr_t)(frame_header + frame_header_size), false};
 	uint8_t version, pointer_encoding, count_encoding, table_encoding;

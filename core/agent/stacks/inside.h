@@ -374,19 +374,19 @@ enum gm_rbp_kind {
 	GM_RBP_RBP /* at rbp + offset */
 };
 
-struct gm_row {
+struct gm_frame_row {
 	uint8_t kind, rbp;
 	int16_t rbp_offset;
 	int32_t offset;
 };
-_Static_assert(sizeof(struct gm_row) == 8, "a row is one word");
+_Static_assert(sizeof(struct gm_frame_row) == 8, "a row is one word");
 
 bool gm_row_slots_init(void);
 void gm_row_slots_clear(void);
-struct gm_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc);
+struct gm_frame_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc);
 /* Reads .eh_frame by way of .eh_frame_hdr of the loaded file at `bias`. */
-struct gm_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_size, uint64_t start,
-        uint64_t end, uint64_t pc);
+struct gm_frame_row gm_frame_table_row(uint64_t frame_header, uint64_t frame_header_size,
+        uint64_t start, uint64_t end, uint64_t pc);
 
 struct gm_row_slot {
 	_Atomic uint64_t key; /* pc ^ row ^ what changes when a library goes */
@@ -396,14 +396,14 @@ enum { GM_ROW_SLOTS = 1 << 15 };
 extern struct gm_row_slot *gm_row_slots;
 extern _Atomic uint64_t gm_unload_salt; /* another after each unloading */
 
-static inline struct gm_row gm_row_of(struct gm_stacks_thread *thread, uint64_t pc)
+static inline struct gm_frame_row gm_row_of(struct gm_stacks_thread *thread, uint64_t pc)
 {
 	/* Two words that are written by several threads: only a pair that was written together fits its key. */
 	struct gm_row_slot *slot = &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
 	uint64_t salt = atomic_load_explicit(&gm_unload_salt, memory_order_relaxed);
 	uint64_t row = atomic_load_explicit(&slot->row, memory_order_relaxed);
 	uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
-	struct gm_row ret;
+	struct gm_frame_row ret;
 
 	if (GM_UNLIKELY((key ^ row ^ salt) != pc || !row))
 		return gm_row_search(thread, pc);

@@ -89,7 +89,7 @@ static bool step_signal(struct walk *walk)
 /* To the caller. False: this is the last frame that can be told. */
 static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 {
-	struct gm_row row = gm_row_of(thread, walk->exact ? walk->pc : walk->pc - 1);
+	struct gm_frame_row row = gm_row_of(thread, walk->exact ? walk->pc : walk->pc - 1);
 	uint64_t cfa, at;
 
 	walk->rsp_at = 0;

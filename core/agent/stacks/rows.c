@@ -19,10 +19,10 @@ void gm_row_slots_clear(void)
 	gm_stacks_clear(gm_row_slots, GM_ROW_SLOTS * sizeof(*gm_row_slots));
 }
 
-struct gm_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc)
+struct gm_frame_row gm_row_search(struct gm_stacks_thread *thread, uint64_t pc)
 {
 	struct gm_row_slot *slot = &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
-	struct gm_row row = {.kind = GM_ROW_UNKNOWN};
+	struct gm_frame_row row = {.kind = GM_ROW_UNKNOWN};
 	struct gm_loaded loaded;
 	uint64_t word, salt;
 

@@ -82,12 +82,12 @@ static void seek_python(void)
 		gm_python_seek();
 }
 
-void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_stacks *ret)
+void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_agent_stacks *ret)
 {
 	struct gm_stacks_thread *thread;
 	uint64_t state = 0;
 
-	*ret = (struct gm_stacks){0};
+	*ret = (struct gm_agent_stacks){0};
 	if (!ready || !(thread = gm_stacks_thread()))
 		return;
 	if (gm_stacks_options.python) {

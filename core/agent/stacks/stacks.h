@@ -36,7 +36,7 @@ enum gm_stacks_flags {
 };
 
 /* Ids as in the file; 0: none. */
-struct gm_stacks {
+struct gm_agent_stacks {
 	uint32_t python, native;
 	uint32_t evidence; /* of a free: what was being torn down */
 	uint32_t flags;    /* enum gm_stacks_flags */
@@ -52,7 +52,7 @@ bool gm_stacks_start(const struct gm_stacks_options *options);
  * Between gm_agent_enter() and gm_agent_leave(). `at`: the function with which the native stack begins. `freed`: the event
  * is a free, so what is being torn down is of interest. Writes what is new with gm_agent_put().
  */
-void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_stacks *ret);
+void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_agent_stacks *ret);
 
 /* Says which task this thread runs, where its events have told of one before. Between gm_agent_enter() and gm_agent_leave(). */
 void gm_stacks_see_task(void);

@@ -13,7 +13,7 @@ struct line {
 };
 
 struct gm_driven {
-	struct gm_plumbing *plumbing;
+	struct gm_wrapper_frames *wrapper_frames;
 	GM_ARRAY(struct line) lines;
 };
 
@@ -21,7 +21,7 @@ void gm_driven_destroy(struct gm_driven *driven)
 {
 	if (!driven)
 		return;
-	gm_plumbing_destroy(driven->plumbing);
+	gm_wrapper_frames_destroy(driven->wrapper_frames);
 	gm_array_deinit(&driven->lines);
 	free(driven);
 }
@@ -130,7 +130,7 @@ struct gm_error *gm_driven_find(const struct gm_model *model, const uint32_t *li
 	if (!error)
 		error = find_lines(gm_model_log(model), &stacks, bytes, driven, &any);
 	if (!error && any)
-		error = gm_plumbing_create(model, &driven->plumbing);
+		error = gm_wrapper_frames_create(model, &driven->wrapper_frames);
 	gm_array_deinit(&stacks);
 	if (error || !any) {
 		gm_driven_destroy(driven);
@@ -157,7 +157,7 @@ bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
 	bool python = gm_place_site(log, event->python_stack, &site.place);
 	bool own = python && is_own(&site.place), descended = false;
 	if (python && driven && (!own || is_driven(driven, &site.place))) {
-		size_t index = gm_plumbing_site(driven->plumbing, event->python_stack);
+		size_t index = gm_wrapper_frames_site(driven->wrapper_frames, event->python_stack);
 		descended = index != SIZE_MAX || event->flags & GM_EVENT_BORROWED;
 		if (index != SIZE_MAX) {
 			site.caller = own ? site.place : (struct gm_frame_place){0};

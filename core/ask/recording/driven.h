@@ -1,7 +1,7 @@
 /*
  * Driven lines: lines of the program under which a library does the work. A script of one line has all its memory at that
  * line, which is true and says nothing. Where a line holds a good part of what is asked about, its blocks are told by
- * the frame of the library that works with the model, called by that line (model/plumbing.h has the rule).
+ * the frame of the library that works with the model, called by that line (model/wrapper_frames.h has the rule).
  */
 #ifndef GM_ASK_DRIVEN_H
 #define GM_ASK_DRIVEN_H
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "ask/recording/place.h"
-#include "model/plumbing.h"
+#include "model/wrapper_frames.h"
 
 struct gm_driven;
 

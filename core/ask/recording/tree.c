@@ -9,7 +9,7 @@
 
 struct building {
 	const struct gm_log *log;
-	struct gm_plumbing *plumbing;
+	struct gm_wrapper_frames *wrapper_frames;
 	GM_ARRAY(struct gm_tree_node) nodes;
 };
 
@@ -56,7 +56,8 @@ static bool is_told(const struct building *building, const struct gm_frame_place
 	if (owner == GM_CODE_TORCH)
 		return inner;
 	return owner == GM_CODE_OWN || index == site ||
-	       (owner == GM_CODE_PACKAGE && gm_plumbing_works(building->plumbing, place->file));
+	       (owner == GM_CODE_PACKAGE &&
+	               gm_wrapper_frames_works(building->wrapper_frames, place->file));
 }
 
 /* PyTorch's innermost frame, where no other than Python's is below it. */
@@ -79,7 +80,7 @@ static uint32_t place_block(struct building *building, const struct gm_event *ev
 	size_t count;
 	uint32_t at = 0;
 	gm_log_python_stack(building->log, event->python_stack, &count);
-	size_t site = gm_plumbing_site(building->plumbing, event->python_stack);
+	size_t site = gm_wrapper_frames_site(building->wrapper_frames, event->python_stack);
 	size_t inner = inner_torch(building, event->python_stack);
 	size_t forward = SIZE_MAX; /* between a module's call and its own forward() are wrappers */
 	for (size_t i = count; i-- > 0 && at != GM_TREE_NONE;) {
@@ -189,9 +190,9 @@ static bool build(struct building *building, const struct gm_blocks *blocks)
 struct gm_error *gm_ask_tree(const struct gm_blocks *blocks, struct gm_tree *ret_tree)
 {
 	struct building building = {.log = gm_model_log(blocks->model)};
-	gm_try(gm_plumbing_create(blocks->model, &building.plumbing));
+	gm_try(gm_wrapper_frames_create(blocks->model, &building.wrapper_frames));
 	bool built = build(&building, blocks);
-	gm_plumbing_destroy(building.plumbing);
+	gm_wrapper_frames_destroy(building.wrapper_frames);
 	if (!built) {
 		gm_array_deinit(&building.nodes);
 		return &gm_error_no_memory;

@@ -1,7 +1,7 @@
 /*
  * The call tree of the blocks of an answer: who called whom down to where each block was allocated, with the bytes below
  * each call. Frames of the program's own and of packages that work with modules are told; of PyTorch's the innermost
- * alone, at the end; what only passes calls on is left out (model/plumbing.h).
+ * alone, at the end; what only passes calls on is left out (model/wrapper_frames.h).
  */
 #ifndef GM_ASK_TREE_H
 #define GM_ASK_TREE_H

@@ -22,11 +22,11 @@ static struct gm_error *keep(struct gm_context *context, const struct gm_learn_r
 	_cleanup_error_ struct gm_error *error = gm_torch_kept_save(&result->learned, &path);
 	char *said = NULL;
 	int got = error ? asprintf(&said,
-	                          "learned PyTorch %s in %.1f s, for this question only: it could "
-	                          "not be kept (%s)",
+	                          "learned PyTorch %s in %.1f s, for this question only: the "
+	                          "layout could not be saved (%s)",
 	                          result->learned.builds.version, result->seconds, error->message)
 	                : asprintf(&said,
-	                          "learned PyTorch %s in %.1f s, once for this build: kept in %s",
+	                          "learned PyTorch %s in %.1f s, once for this build: saved in %s",
 	                          result->learned.builds.version, result->seconds, path);
 	if (got < 0)
 		return &gm_error_no_memory;

@@ -15,11 +15,11 @@ static struct gm_error *keep(struct gm_context *context, struct gm_learn_python_
 	_cleanup_error_ struct gm_error *error = gm_python_learned_save(result->learned, &path);
 	char *said = NULL;
 	int got = error ? asprintf(&said,
-	                          "learned CPython %s in %.1f s, for this question only: it could "
-	                          "not be kept (%s)",
+	                          "learned CPython %s in %.1f s, for this question only: the "
+	                          "layout could not be saved (%s)",
 	                          result->version, result->seconds, error->message)
 	                : asprintf(&said,
-	                          "learned CPython %s in %.1f s, once for this build: kept in %s",
+	                          "learned CPython %s in %.1f s, once for this build: saved in %s",
 	                          result->version, result->seconds, path);
 
 	if (got < 0)

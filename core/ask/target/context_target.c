@@ -27,10 +27,10 @@ static struct gm_error *no_target(const struct gm_context *context)
 {
 	if (context->shell)
 		return gm_error_create(GM_USAGE,
-		        "no process given: the question is about a live process "
-		        "or a core dump: name it with --pid PID or --core CORE");
-	return gm_error_create(GM_USAGE, "no process: the program is not being run: start "
-	                                 "it with `run` or attach to it");
+		        "no process given: the question needs a live process or a core "
+		        "dump: name it with --pid PID or --core CORE");
+	return gm_error_create(GM_USAGE,
+	        "no process: the program is not running: start it with `run` or attach to it");
 }
 
 static bool is_opened(const struct gm_context *context)
@@ -141,9 +141,8 @@ static struct gm_error *name_core(const struct gm_context *context, struct gm_er
 	        "DIR "
 	        "(`gpumem doctor --core` lists them) (%s)",
 	        context->core_path, first->path, others,
-	        first->state == GM_FILE_MISSING
-	                ? "is not on this disk"
-	                : "is not the file on this disk that the program ran with",
+	        first->state == GM_FILE_MISSING ? "is not on this disk"
+	                                        : "differs from the file that the program ran with",
 	        error->message);
 	gm_error_destroy(error);
 	return gm_error_in_file(named, first->path);

@@ -85,14 +85,14 @@ static struct gm_error *check_gdb(
 	if (!path && named)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
 		        "set GPUMEM_GDB to a gdb, or leave it out",
-		        "%s, which GPUMEM_GDB names, is not there", wanted);
+		        "%s, which GPUMEM_GDB names, does not exist", wanted);
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
 		        "install it (Debian: apt-get install gdb)", "not found on the PATH");
 	if (!ask_gdb(path, version, sizeof(version)))
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
-		        "install one built with Python (Debian: apt-get install gdb)",
-		        "%s: it has no Python", path);
+		        "install a gdb with Python (Debian: apt-get install gdb)",
+		        "%s: built without Python", path);
 	*ret_usable = true;
 	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "%s: %s%s", version, path,
 	        named ? " (GPUMEM_GDB)" : "");
@@ -103,7 +103,7 @@ static struct gm_error *check_cuda_gdb(struct gm_context *context, struct gm_doc
 	_cleanup_free_ char *path = find_program("cuda-gdb");
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_ABSENT, NULL,
-		        "not found on the PATH: only needed to debug kernels as well");
+		        "not found on the PATH: only needed to debug kernels");
 	return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_OK, NULL, "%s", path);
 }
 
@@ -112,10 +112,10 @@ static struct gm_error *check_ptrace(struct gm_doctor *doctor)
 	char line[16] = "";
 	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", line, sizeof(line)) || line[0] == '0')
 		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
-		        "own processes may be read and attached to");
+		        "you may read your own processes and attach to them");
 	if (geteuid() == 0 && line[0] != '3')
 		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
-		        "kernel.yama.ptrace_scope is %s, which root may pass", line);
+		        "kernel.yama.ptrace_scope is %s, which does not restrict root", line);
 	return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_PROBLEM,
 	        line[0] == '1' ? "start the program under `gpumem gdb`, or sysctl "
 	                         "kernel.yama.ptrace_scope=0"
@@ -165,7 +165,7 @@ static struct gm_error *check_simulation(struct gm_doctor *doctor)
 	}
 	return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_ABSENT,
 	        "build it: it needs CUDA's headers (./scripts/setup brings them)",
-	        "libgpumem-sim.so is not beside this program: --sim does not work");
+	        "libgpumem-sim.so is not next to this program: --sim does not work");
 }
 
 static struct gm_error *check_lines(struct gm_doctor *doctor)
@@ -189,9 +189,9 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_lines(doctor));
 	if (gm_context_has_target(context))
 		return NULL; /* what works is told of the process, or the core */
-	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb that has Python"));
+	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb with Python"));
 	gm_try(gm_doctor_command(doctor, "who-holds",
-	        context->shell ? "asks about a program: name it with --pid PID or --core CORE"
-	                       : "asks about a running program: start it, or attach to it"));
+	        context->shell ? "needs a program: name it with --pid PID or --core CORE"
+	                       : "needs a running program: start it, or attach to it"));
 	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)", NULL);
 }

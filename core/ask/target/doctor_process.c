@@ -81,7 +81,7 @@ static struct gm_error *check_debugger(struct gm_context *context, struct gm_doc
 	if (stream && fgets(name, sizeof(name), stream))
 		name[strcspn(name, "\n")] = '\0';
 	return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_OK, NULL, "%s (process %d)%s",
-	        name, tracer, context->shell ? ": a second one cannot attach" : "");
+	        name, tracer, context->shell ? ": a second debugger cannot attach" : "");
 }
 
 /* --- what the rooms recognise ---------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static struct gm_error *check_libraries(struct gm_context *context, struct gm_do
 	enum { NAMED = 6 };
 	static const char *const whats[] = {[GM_FILE_MISSING] = "not on this disk",
 	        [GM_FILE_DIFFERENT] = "another build on this disk",
-	        [GM_FILE_UNKNOWN] = "not known to be the same: the core lacks its first page"};
+	        [GM_FILE_UNKNOWN] = "may be another build: the core lacks its first page"};
 	_cleanup_free_ struct gm_image_file *files = NULL;
 	size_t count = 0, bad = 0;
 	gm_try(gm_image_files(context->image, &files, &count));
@@ -125,10 +125,10 @@ static struct gm_error *check_libraries(struct gm_context *context, struct gm_do
 		return &gm_error_no_memory;
 	if (bad == 0)
 		return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_OK, NULL,
-		        "%zu files were mapped, all are on this disk as they were", count);
+		        "%zu files were mapped, all are unchanged on this disk", count);
 	return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_PROBLEM,
-	        "name the folder that has them with --sysroot DIR",
-	        "%zu of %zu mapped files are not on this disk as they were: %s%s", bad, count,
+	        "name the folder that contains them with --sysroot DIR",
+	        "%zu of %zu mapped files are missing or changed on this disk: %s%s", bad, count,
 	        names, bad > NAMED ? ", ..." : "");
 }
 
@@ -197,8 +197,7 @@ static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor 
 	const struct gm_module *runtime = gm_symbols_find_module(symbols, "libcudart.so");
 	if (simulated)
 		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_OK, NULL,
-		        "simulated: sizes and events are real, values that kernels compute are "
-		        "not");
+		        "simulated: sizes and events are real, values computed by kernels are not");
 	if (!runtime)
 		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_ABSENT, NULL,
 		        "not loaded: CPU tensors only (record --devices cpu)");
@@ -214,9 +213,9 @@ static const char *why_not_record(
         struct gm_context *context, const struct findings *findings, char *room, size_t size)
 {
 	if (context->core_path)
-		return "a core dump runs no more";
+		return "a core dump does not run";
 	if (context->remote)
-		return "in the gdb of the program's own machine only";
+		return "only in gdb on the program's own machine";
 	if (findings->torch == TORCH_ABSENT)
 		return "there is no PyTorch in it";
 	/* A torch that is still to come is waited for. */
@@ -225,7 +224,7 @@ static const char *why_not_record(
 	if (findings->cuda_used && !findings->native_allocator)
 		return "the allocator is not PyTorch's caching one (--devices cpu works)";
 	if (context->shell && tracer_of(context->pid) == 0) {
-		snprintf(room, size, "in gdb only: gpumem gdb -p %d", context->pid);
+		snprintf(room, size, "only in gdb: gpumem gdb -p %d", context->pid);
 		return room;
 	}
 	return NULL;
@@ -276,8 +275,8 @@ static struct gm_error *check_exists(int pid)
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (access(path, F_OK) == 0)
 		return NULL;
-	return gm_error_create(GM_TARGET,
-	        "process %d: there is no such process: give the id of a running one", pid);
+	return gm_error_create(
+	        GM_TARGET, "process %d: no such process: give the id of a running process", pid);
 }
 
 struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor *doctor)

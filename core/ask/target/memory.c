@@ -171,7 +171,7 @@ static struct gm_error *choose_device(struct gm_context *context, int asked,
 	*ret_device = asked >= 0 ? asked : count ? blocks[0].device : 0;
 	if ((size_t)*ret_device >= devices)
 		return gm_error_create(GM_TARGET,
-		        "device %d: PyTorch has used no such device (it has %zu): name another",
+		        "device %d: PyTorch has not used this device (it has %zu): name another",
 		        *ret_device, devices);
 	return NULL;
 }
@@ -341,7 +341,7 @@ static struct gm_error *model_device(const struct gm_model *model, int asked, si
 	}
 	if (asked >= 0 || *ret_device == SIZE_MAX)
 		return gm_error_create(GM_TARGET,
-		        "no %s: the record has no events of %s: `gpumem info` lists its devices",
+		        "no %s: the recording has no events of %s: `gpumem info` lists its devices",
 		        asked >= 0 ? "such device" : "device",
 		        asked >= 0 ? "that device" : "any device");
 	return NULL;
@@ -359,7 +359,7 @@ struct gm_error *gm_memory_after(
 		event = count ? (uint32_t)count - 1 : 0;
 	if (event >= count)
 		return gm_error_create(GM_USAGE,
-		        "event %u: not in the record: it has %ju event%s, counted from 0", event,
+		        "event %u: not in the recording: it has %ju event%s, counted from 0", event,
 		        (uintmax_t)count, gm_text_s(count));
 	struct gm_memory memory = {.device_type = gm_model_device(model, index)->type,
 	        .device = gm_model_device(model, index)->index,

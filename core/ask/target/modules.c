@@ -6,7 +6,7 @@
 
 #include "ask/recording/place.h"
 #include "base/cleanup.h"
-#include "model/plumbing.h"
+#include "model/wrapper_frames.h"
 
 enum { DEPTH_MAX = 64 };
 

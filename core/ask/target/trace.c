@@ -219,13 +219,11 @@ static struct gm_error *put_all(struct writing *writing)
 		gm_try(put_device(writing, (int)i));
 	if (writing->written == 0)
 		return gm_error_create(GM_TARGET,
-		        "nothing was recorded, by gpumem or by PyTorch: what happened before is "
-		        "not "
-		        "known: record the program (`gpumem record` in gdb), or call "
-		        "torch.cuda.memory._record_memory_history() in it at its start");
-	gm_log_writer_gap(writing->log,
-	        "PyTorch's own trace, without times; sizes of blocks that are gone are worked out "
-	        "from what was asked for");
+		        "nothing was recorded, by gpumem or by PyTorch: earlier events "
+		        "are not known: record the program (`gpumem record` in gdb), or "
+		        "call torch.cuda.memory._record_memory_history() at its start");
+	gm_log_writer_gap(writing->log, "PyTorch's own trace, without times; the sizes of freed "
+	                                "blocks are computed from the requested sizes");
 	return NULL;
 }
 
@@ -238,7 +236,8 @@ struct gm_error *gm_trace_log(struct gm_context *context, struct gm_log **ret_lo
 	if (!name)
 		return &gm_error_no_memory;
 	if (fd < 0)
-		return gm_error_os(GM_INTERNAL, errno, "no room in memory for the trace's events");
+		return gm_error_os(
+		        GM_INTERNAL, errno, "not enough memory for the events of the trace");
 	char path[40];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	const struct gm_log_writer_options options = {.size = sizeof(options),

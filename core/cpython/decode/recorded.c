@@ -93,8 +93,8 @@ struct gm_error *gm_python_recorded_code(struct gm_python *python,
         const struct gm_recorded_code *recorded, const struct gm_code **ret_code)
 {
 	if (recorded->bytecode.size > GM_MAX_CODE_BYTES || recorded->stack_size > GM_MAX_LOCALS)
-		return gm_error_create(GM_CORRUPT, "code of %zu bytes: too large to be true",
-		        recorded->bytecode.size);
+		return gm_error_create(
+		        GM_CORRUPT, "code of %zu bytes: too large", recorded->bytecode.size);
 	struct gm_code_entry *entry = calloc(1, sizeof(*entry));
 	if (!entry || !fill(python, entry, recorded)) {
 		gm_py_code_destroy(entry);

@@ -179,8 +179,7 @@ static struct gm_error *no_item(
         const struct path *path, const char *start, const struct gm_type *type)
 {
 	return gm_error_create(GM_USAGE,
-	        "%s: no item %.*s in what is before it (a %s): give an index or a key that is "
-	        "there",
+	        "%s: no item %.*s in the value before it (a %s): give an existing index or key",
 	        path->whole, (int)(path->at - start), start, type ? type->name : "?");
 }
 

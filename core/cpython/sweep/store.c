@@ -15,8 +15,8 @@ bool gm_store_init(struct gm_store *store, struct gm_image *image, size_t frames
 	store->image = image;
 	store->here = NULL;
 	store->here_count = 0;
-	store->kept = gm_image_kept(image);
-	store->loan = (struct gm_loan){0};
+	store->kept = gm_image_read_cache(image);
+	store->borrowed = (struct gm_borrowed){0};
 	store->bytes = bytes;
 	store->frames = frames;
 	store->next = 0;
@@ -78,10 +78,11 @@ static const uint8_t *page_at(struct gm_store *store, uint64_t page_address)
 		if (kept)
 			return kept;
 	}
-	struct gm_loan loan;
-	if (gm_image_loan(store->image, page_address, &loan) && loan.end - page_address >= PAGE) {
-		store->loan = loan;
-		return loan.bytes + (page_address - loan.start);
+	struct gm_borrowed borrowed;
+	if (gm_image_borrow(store->image, page_address, &borrowed) &&
+	        borrowed.end - page_address >= PAGE) {
+		store->borrowed = borrowed;
+		return borrowed.bytes + (page_address - borrowed.start);
 	}
 	uint64_t key = page_address / GM_STORE_FRAME + 1;
 	struct gm_store_slot *slot = &store->slots[gm_store_slot_number(key)];
@@ -108,7 +109,7 @@ const uint8_t *gm_store_miss(struct gm_store *store, uint64_t address, size_t si
 		return bytes + skip;
 	const uint8_t *kept = gm_kept_have(store->kept, address, size);
 	if (!kept)
-		kept = gm_image_lent_bytes(store->image, address, size);
+		kept = gm_image_borrowed_bytes(store->image, address, size);
 	if (kept)
 		return kept;
 	/* over a page's end: of two frames, the next one may take the place of this */

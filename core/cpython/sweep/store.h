@@ -27,10 +27,10 @@ struct gm_store {
 	const struct gm_kept_chunk
 	        *here; /* chunks that the caller has at hand, one after another */
 	size_t here_count;
-	struct gm_kept *kept; /* what the image keeps for all threads; may be NULL */
-	struct gm_loan loan;  /* what the image lent last; from 0 to 0: nothing yet */
-	uint8_t *bytes;       /* all frames'; touched as they are used */
-	uint16_t *slot_of;    /* of each frame */
+	struct gm_kept *kept;        /* what the image keeps for all threads; may be NULL */
+	struct gm_borrowed borrowed; /* what the image lent last; from 0 to 0: nothing yet */
+	uint8_t *bytes;              /* all frames'; touched as they are used */
+	uint16_t *slot_of;           /* of each frame */
 	size_t frames;
 	size_t next; /* frames are taken in turn */
 	struct gm_store_slot slots[GM_STORE_SLOTS];
@@ -71,9 +71,9 @@ static inline const uint8_t *gm_store_at(struct gm_store *store, uint64_t addres
 	const uint8_t *kept = gm_store_have(store, address, size);
 	if (kept)
 		return kept;
-	if (address - store->loan.start < store->loan.end - store->loan.start &&
-	        size <= store->loan.end - address)
-		return store->loan.bytes + (address - store->loan.start);
+	if (address - store->borrowed.start < store->borrowed.end - store->borrowed.start &&
+	        size <= store->borrowed.end - address)
+		return store->borrowed.bytes + (address - store->borrowed.start);
 	uint64_t key = address / GM_STORE_FRAME + 1;
 	const struct gm_store_slot *slot = &store->slots[gm_store_slot_number(key)];
 	size_t skip = address % GM_STORE_FRAME;

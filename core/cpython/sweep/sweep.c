@@ -22,8 +22,8 @@ struct gm_sweep *gm_sweep_create(
 	if (!sweep)
 		return NULL;
 	sweep->options.read_by_caller = read_by_caller;
-	sweep->walk =
-	        (struct gm_walk){.python = python, .options = &sweep->options, .special = special};
+	sweep->walk = (struct gm_list_walk){
+	        .python = python, .options = &sweep->options, .special = special};
 	unsigned threads = gm_team_size();
 	sweep->expected = gm_image_resident(python->image) / threads;
 	sweep->least_noted = LEAST_NOTED / threads;

@@ -39,7 +39,7 @@ struct gm_sweeper {
 };
 
 struct gm_sweep {
-	struct gm_walk walk;
+	struct gm_list_walk walk;
 	struct gm_walk_options options;
 	struct gm_sweeper *sweepers[GM_SWEEP_THREADS];
 	uint64_t expected;    /* bytes of the program's memory, for each thread */

@@ -11,7 +11,7 @@
 enum { MAX_THREADS = 8, MIN_BATCH = 4096, MAX_BATCH = 1 << 15, BATCHES_PER_THREAD = 4 };
 
 struct team {
-	struct gm_walk walk;
+	struct gm_list_walk walk;
 	size_t total, batch_size, batch_count;
 	struct gm_walk_batch *batches;
 	atomic_size_t next;
@@ -20,7 +20,7 @@ struct team {
 
 /* --- what a thread keeps --------------------------------------------------------------------------- */
 
-struct gm_walker *gm_walker_create(struct gm_walk *walk, size_t frames)
+struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames)
 {
 	struct gm_walker *walker = calloc(1, sizeof(*walker));
 	if (!walker)

@@ -52,10 +52,10 @@ struct gm_walk_type {
 	bool special;          /* of a sweep: the caller looks at its objects itself */
 };
 
-struct gm_walk;
+struct gm_list_walk;
 
 struct gm_walker {
-	struct gm_walk *walk;
+	struct gm_list_walk *walk;
 	struct gm_python *python;
 	pthread_t thread;
 	struct gm_store store;
@@ -94,7 +94,7 @@ struct gm_walker {
 	bool no_memory;
 };
 
-struct gm_walk {
+struct gm_list_walk {
 	struct gm_python *python;
 	const struct gm_walk_options *options;
 	const char *const *special; /* of a sweep: names of types; may be NULL */
@@ -102,7 +102,7 @@ struct gm_walk {
 };
 
 /* `frames`: of memory that it may keep. NULL: no memory. */
-struct gm_walker *gm_walker_create(struct gm_walk *walk, size_t frames);
+struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames);
 void gm_walker_destroy(struct gm_walker *walker);
 /* Sorts out what is unknown, and hands over what was found. */
 void gm_walk_batch_end(struct gm_walker *walker, struct gm_walk_batch *batch);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/describe/describe_native.h"
 #include "holders/describe/describe_python.h"
 #include "holders/describe/description.h"
@@ -21,11 +21,12 @@ static bool is_guessed(const struct gm_holders *graph, const struct gm_chain *ch
 }
 
 /* What a word of native memory is known to be. */
-static void describe_stray(struct gm_description *description, const struct gm_stray *stray)
+static void describe_unattributed(
+        struct gm_description *description, const struct gm_unattributed *unattributed)
 {
 	struct gm_holder_step *made = gm_describe_step(
-	        description, GM_STEP_NATIVE, stray->kind, NULL, NULL, stray->address);
-	made->of = gm_describe_copy(description, stray->text);
+	        description, GM_STEP_NATIVE, unattributed->kind, NULL, NULL, unattributed->address);
+	made->of = gm_describe_copy(description, unattributed->text);
 }
 
 static void turn_around(struct gm_holder *holder)
@@ -38,7 +39,7 @@ static void turn_around(struct gm_holder *holder)
 }
 
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
-        const struct gm_stray *stray, struct gm_holder *ret_holder)
+        const struct gm_unattributed *unattributed, struct gm_holder *ret_holder)
 {
 	struct gm_description description = {.graph = graph, .chain = chain, .left = chain->count};
 	if (storage != GM_NO_VERTEX)
@@ -51,17 +52,17 @@ bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, u
 		else
 			gm_describe_native(&description, edge);
 	}
-	if (stray)
-		describe_stray(&description, stray);
+	if (unattributed)
+		describe_unattributed(&description, unattributed);
 	struct gm_holder holder = {.steps = description.steps.items,
 	        .step_count = description.steps.count,
-	        .end = stray || chain->rooted ? GM_CHAIN_ROOTED
-	               : chain->garbage       ? GM_CHAIN_GARBAGE
-	                                      : GM_CHAIN_UNKNOWN,
-	        .class = stray                      ? stray->class
+	        .end = unattributed || chain->rooted ? GM_CHAIN_ROOTED
+	               : chain->garbage              ? GM_CHAIN_GARBAGE
+	                                             : GM_CHAIN_UNKNOWN,
+	        .class = unattributed               ? unattributed->class
 	                 : is_guessed(graph, chain) ? GM_PLAUSIBLE
 	                                            : GM_PROVEN,
-	        .rooted = !stray && chain->rooted};
+	        .rooted = !unattributed && chain->rooted};
 	if (description.no_memory) {
 		gm_holder_deinit(&holder);
 		return false;

@@ -3,10 +3,10 @@
 #define GM_HOLDERS_DESCRIBE_H
 
 #include "holders/graph/graph.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 
-/* The steps of a chain; `stray` (may be NULL) is what refers to its first vertex. False: no memory. */
+/* The steps of a chain; `unattributed` (may be NULL) is what refers to its first vertex. False: no memory. */
 bool gm_graph_describe(struct gm_holders *graph, const struct gm_chain *chain, uint32_t storage,
-        const struct gm_stray *stray, struct gm_holder *ret_holder);
+        const struct gm_unattributed *unattributed, struct gm_holder *ret_holder);
 
 #endif

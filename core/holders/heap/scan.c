@@ -177,7 +177,7 @@ static bool find_hits(struct worker *worker, const uint64_t *words, size_t count
 static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 {
 	const uint8_t *lent =
-	        gm_image_lent_bytes(worker->scan->image, start, (size_t)(end - start));
+	        gm_image_borrowed_bytes(worker->scan->image, start, (size_t)(end - start));
 	if (lent && (uintptr_t)lent % 8 == 0) {
 		worker->bytes += end - start;
 		find_hits(worker, (const uint64_t *)lent, (end - start) / 8, start);
@@ -200,7 +200,7 @@ static void scan_range(struct worker *worker, uint64_t start, uint64_t end)
 /* What is kept is not read again. False: it is not. */
 static bool scan_kept(struct worker *worker, uint64_t start, uint64_t end)
 {
-	const struct gm_kept *kept = gm_image_kept(worker->scan->image);
+	const struct gm_kept *kept = gm_image_read_cache(worker->scan->image);
 	const struct gm_kept_chunk *chunk = kept ? gm_kept_chunk(kept, start) : NULL;
 	if (!chunk || start % PAGE || end % PAGE)
 		return false;
@@ -255,7 +255,7 @@ static bool lend_chunk(struct worker *worker, struct gm_kept_chunk *chunk, uint6
         uint64_t end, const struct gm_range *ranges, size_t count)
 {
 	const uint8_t *lent =
-	        gm_image_lent_bytes(worker->scan->image, start, (size_t)(end - start));
+	        gm_image_borrowed_bytes(worker->scan->image, start, (size_t)(end - start));
 	if (!lent)
 		return false;
 	chunk->bytes = (const uint8_t *)((uintptr_t)lent - start % PIECE);
@@ -487,9 +487,9 @@ struct gm_error *gm_scan(struct gm_image *image, const struct gm_scan_options *o
 	struct gm_scan_result result = {0};
 	pthread_mutex_init(&scan.lock, NULL);
 	pthread_cond_init(&scan.all_ended, NULL);
-	gm_image_lend(image);
+	gm_image_borrow_begin(image);
 	struct gm_error *error = run(&scan, &result);
-	gm_image_lend_end(image);
+	gm_image_borrow_end(image);
 	pthread_mutex_destroy(&scan.lock);
 	pthread_cond_destroy(&scan.all_ended);
 	gm_array_deinit(&scan.areas);

@@ -228,11 +228,11 @@ enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *st
 	if (address >= stack->outermost && stack->count > 1) {
 		uint64_t control = control_block(graph, stack);
 		if (address >= control || (control == UINT64_MAX && stack->whole)) {
-			*ret_text = strdup("what the C library notes of a thread");
+			*ret_text = strdup("the C library's data about a thread");
 			return GM_STACK_CONTROL;
 		}
 		if (control != UINT64_MAX && stack->whole) {
-			if (asprintf(ret_text, "a variable of thread %d's own (thread_local)",
+			if (asprintf(ret_text, "a thread_local variable of thread %d",
 			            (int)stack->thread) < 0)
 				*ret_text = NULL;
 			return GM_STACK_DATA;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "holders/graph/graph.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/heap/heap.h"
 
 enum { REDUCER_WORDS = 256 }; /* in which the vector is sought */

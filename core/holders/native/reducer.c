@@ -6,7 +6,7 @@
  * `std::vector<at::Tensor> params_`; that one shows that it is what its type says. Behind it stands, at a place that
  * differs between versions, `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor `gradients`, and
  * then has vectors: bucket_views_in, bucket_views_out, variables; further on the future of its all-reduce. All of
- * these own what they point to. The model's parameters, which the Reducer holds as well, are left to settle.c:
+ * these own what they point to. The model's parameters, which the Reducer holds as well, are left to promote.c:
  * they have better names.
  */
 #include "holders/native/reducer.h"

@@ -5,7 +5,7 @@
 #include "holders/native/weak.h"
 
 #include "holders/graph/graph.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/native/object.h"
 
 /* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. Nor does

@@ -209,9 +209,9 @@ static enum gm_part part_of_python(
 	default:
 		break;
 	}
-	static const char *const plumbing[] = {"__dict__", "tb_next", "tb_frame", "f_back"};
-	for (size_t i = 0; i < sizeof(plumbing) / sizeof(plumbing[0]); i++)
-		if (name_is(reach, edge, plumbing[i]))
+	static const char *const internal_edge[] = {"__dict__", "tb_next", "tb_frame", "f_back"};
+	for (size_t i = 0; i < sizeof(internal_edge) / sizeof(internal_edge[0]); i++)
+		if (name_is(reach, edge, internal_edge[i]))
 			return GM_PART_PLUMBING;
 	if (name_is(reach, edge, "__traceback__")) {
 		edge->name = 0;

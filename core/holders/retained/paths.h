@@ -1,6 +1,6 @@
 /*
  * The nearest way from the root to each vertex, in a user's words: a list of steps (a variable, an attribute, a
- * module's child), with what is plumbing left out and what repeats itself told once. Ways that read the same
+ * module's child), with what is internal_edge left out and what repeats itself told once. Ways that read the same
  * are the same: all items of a list are one. Internal to core/holders.
  */
 #ifndef GM_HOLDERS_PATHS_H

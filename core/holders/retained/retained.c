@@ -639,7 +639,7 @@ struct gm_error *gm_holders_retained(
 	struct gm_reach *reach;
 	struct gm_reach_options options = {.host = host};
 	double start = seconds();
-	gm_try(gm_reach_create_settled(holders, &options, &reach));
+	gm_try(gm_reach_create_promoted(holders, &options, &reach));
 	struct gm_retained retained = {.storages = reach->storages,
 	        .storages_complete = reach->storages_complete,
 	        .vertices = reach->count,

@@ -1,19 +1,19 @@
 /*
  * References that retained misses: where counts say that there are more than the graph has, memory is looked through for them, as
- * for who-holds (stray.c, owners.c, settle.c), for all objects that lead to a block at once. In most programs there are none, and
+ * for who-holds (unattributed reference.c, owners.c, promote.c), for all objects that lead to a block at once. In most programs there are none, and
  * nothing is looked for: each round is a few readings of all memory. An object is looked for once: what was not found then is not
  * found by looking again.
  */
 #include "holders/retained/unfound.h"
 
 #include "base/cleanup.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/retained/reach.h"
 #include "holders/build.h"
 #include "holders/graph/instances.h"
 #include "holders/retained/reach_build.h"
-#include "holders/unattributed/find_strays.h"
-#include "holders/unattributed/settle.h"
+#include "holders/unattributed/find_unattributed.h"
+#include "holders/unattributed/promote.h"
 
 enum {
 	MAX_TARGETS = 4096,
@@ -50,19 +50,20 @@ static bool note_sought(const struct gm_holders *graph, struct gm_map *sought,
 }
 
 /* True: the graph has references that it had not. */
-static struct gm_error *settle(struct gm_holders *graph, const uint32_t *targets, size_t count,
-        struct gm_map *sought, bool *ret_settled)
+static struct gm_error *promote(struct gm_holders *graph, const uint32_t *targets, size_t count,
+        struct gm_map *sought, bool *ret_promoted)
 {
-	struct gm_strays strays;
+	struct gm_unattributed_list unattributed_list;
 	bool rebuild; /* never: where anything is sought, the graph has all objects (keep_all()) */
-	*ret_settled = gm_graph_refer_instances(graph, targets, count, &rebuild) > 0;
-	if (*ret_settled)
+	*ret_promoted = gm_graph_refer_instances(graph, targets, count, &rebuild) > 0;
+	if (*ret_promoted)
 		return NULL;
 	if (!note_sought(graph, sought, targets, count))
 		return &gm_error_no_memory;
-	gm_try(gm_graph_find_strays(graph, targets, count, 0, 0, &strays));
-	*ret_settled = gm_graph_settle(graph, targets, count, &strays, &rebuild) > 0;
-	gm_strays_deinit(&strays);
+	gm_try(gm_graph_find_unattributed(graph, targets, count, 0, 0, &unattributed_list));
+	*ret_promoted = gm_graph_promote_candidates(
+	                        graph, targets, count, &unattributed_list, &rebuild) > 0;
+	gm_unattributed_list_deinit(&unattributed_list);
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
@@ -76,25 +77,25 @@ static struct gm_error *keep_all(
 	return gm_reach_create(graph, options, reach);
 }
 
-struct gm_error *gm_reach_create_settled(struct gm_holders *graph,
+struct gm_error *gm_reach_create_promoted(struct gm_holders *graph,
         const struct gm_reach_options *options, struct gm_reach **ret_reach)
 {
 	_cleanup_free_ uint32_t *targets = malloc(MAX_TARGETS * sizeof(*targets));
 	struct gm_map sought = {0};
 	struct gm_reach *reach;
 	struct gm_error *error = NULL;
-	bool settled = true;
+	bool promoted = true;
 	if (!targets)
 		return &gm_error_no_memory;
 	gm_try(gm_reach_create(graph, options, &reach));
 	if (!graph->keep_all && find_targets(reach, &sought, targets) > 0)
 		gm_try(keep_all(graph, options, &reach));
-	for (unsigned round = 0; round < MAX_ROUNDS && settled && !error; round++) {
+	for (unsigned round = 0; round < MAX_ROUNDS && promoted && !error; round++) {
 		size_t count = find_targets(reach, &sought, targets);
-		settled = false;
+		promoted = false;
 		if (count)
-			error = settle(graph, targets, count, &sought, &settled);
-		if (error || settled) {
+			error = promote(graph, targets, count, &sought, &promoted);
+		if (error || promoted) {
 			gm_reach_destroy(gm_take(reach));
 			if (!error)
 				error = gm_reach_create(graph, options, &reach);

@@ -5,7 +5,7 @@
 #include "holders/retained/reach_build.h"
 
 /* As gm_reach_create(), after references that are missing were looked for in all memory. */
-struct gm_error *gm_reach_create_settled(struct gm_holders *graph,
+struct gm_error *gm_reach_create_promoted(struct gm_holders *graph,
         const struct gm_reach_options *options, struct gm_reach **ret_reach);
 
 #endif

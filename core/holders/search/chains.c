@@ -14,7 +14,7 @@
 enum { MAX_FOLLOW = 64 };
 
 void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, size_t edge_count,
-        const struct gm_stray *stray)
+        const struct gm_unattributed *unattributed)
 {
 	struct gm_holders *graph = finding->graph;
 	GM_ARRAY(uint32_t) all = {0};
@@ -23,7 +23,7 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 	const struct gm_mark *mark = gm_finding_mark_at(finding, top);
 	size_t length = 0;
 
-	if (!rooted && !stray && mark && mark->from_root != GM_NO_DISTANCE) {
+	if (!rooted && !unattributed && mark && mark->from_root != GM_NO_DISTANCE) {
 		/* up to the nearest root, then turn it round */
 		while (!gm_graph_is_root(&graph->vertices.items[at]) &&
 		        length++ < GM_MAX_CHAIN_LENGTH) {
@@ -49,16 +49,16 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 			finding->no_memory = true;
 		at = graph->edges.items[mark->towards].to;
 	}
-	/* the same first and last references tell the same thing; a stray word is told by itself */
+	/* the same first and last references tell the same thing; an unattributed reference word is told by itself */
 	uint64_t key = ((uint64_t)all.items[0] << 32 | edges[edge_count - 1]) + 1;
 	bool is_new = true;
 	struct gm_chain chain = {.edges = all.items, .count = all.count, .rooted = rooted};
-	if (finding->no_memory || (!stray && !gm_map_put(&finding->told, key, &is_new))) {
+	if (finding->no_memory || (!unattributed && !gm_map_put(&finding->told, key, &is_new))) {
 		finding->no_memory = true;
 		free(all.items);
 	} else if (!is_new || finding->chains.count >= GM_MAX_MARKED ||
 	           !gm_array_push(&finding->chains, chain) ||
-	           !gm_array_push(&finding->chain_strays, stray)) {
+	           !gm_array_push(&finding->chain_unattributed, unattributed)) {
 		free(all.items);
 	}
 }

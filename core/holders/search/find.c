@@ -107,11 +107,11 @@ struct gm_error *gm_holders_find(
 		if (!error)
 			gm_finding_list_holders(&finding);
 		if (finding.truncated || graph->hits_truncated)
-			gm_finding_note(&finding, "the search was cut short at its bound");
+			gm_finding_note(&finding, "the search stopped at its limit");
 		if (finding.truncated || graph->hits_truncated)
 			answer.complete = false;
 		if (!graph->python)
-			gm_finding_note(&finding, "Python's objects were not looked at");
+			gm_finding_note(&finding, "Python's objects were not searched");
 		if (!error && finding.no_memory)
 			error = &gm_error_no_memory;
 	}

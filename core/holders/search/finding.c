@@ -1,5 +1,5 @@
 #include "holders/search/finding.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ void gm_finding_deinit(struct gm_finding *finding)
 	for (size_t i = 0; i < finding->chains.count; i++)
 		free(finding->chains.items[i].edges);
 	gm_array_deinit(&finding->chains);
-	gm_array_deinit(&finding->chain_strays);
+	gm_array_deinit(&finding->chain_unattributed);
 	gm_array_deinit(&finding->marks);
 	gm_map_deinit(&finding->mark_of);
 	gm_map_deinit(&finding->told);
@@ -40,5 +40,5 @@ void gm_finding_deinit(struct gm_finding *finding)
 	free(finding->forward.edges);
 	free(gm_take(finding->ways));
 	finding->forward = (struct gm_forward){0};
-	gm_strays_deinit(&finding->strays);
+	gm_unattributed_list_deinit(&finding->unattributed_list);
 }

@@ -14,7 +14,7 @@
 #define GM_HOLDERS_FINDING_H
 
 #include "holders/graph/graph.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 
 enum {
 	GM_MAX_MARKED = 1 << 21,
@@ -45,11 +45,11 @@ struct gm_finding {
 	struct gm_map mark_of; /* vertex + 1 -> mark + 1 */
 	struct gm_forward forward;
 	GM_ARRAY(struct gm_chain) chains;
-	GM_ARRAY(const struct gm_stray *) chain_strays; /* beside chains; NULL: none */
+	GM_ARRAY(const struct gm_unattributed *) chain_unattributed; /* beside chains; NULL: none */
 	GM_ARRAY(struct gm_holder) holders;
 	GM_ARRAY(char *) notes;
 	struct gm_map told; /* hash of a chain's ends: tell it once */
-	struct gm_strays strays;
+	struct gm_unattributed_list unattributed_list;
 	bool islands_held; /* something that no root reaches is held by what was not found */
 	uint32_t *ways;    /* by mark */
 	bool truncated, no_memory;

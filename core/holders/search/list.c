@@ -21,12 +21,12 @@ enum {
 	LEAST_GROUP = 3,
 };
 
-static uint32_t storage_of(
-        struct gm_finding *finding, const struct gm_chain *chain, const struct gm_stray *stray)
+static uint32_t storage_of(struct gm_finding *finding, const struct gm_chain *chain,
+        const struct gm_unattributed *unattributed)
 {
 	if (chain->count > 0)
 		return finding->graph->edges.items[chain->edges[chain->count - 1]].to;
-	return stray ? stray->vertex : (uint32_t)GM_NO_VERTEX;
+	return unattributed ? unattributed->vertex : (uint32_t)GM_NO_VERTEX;
 }
 
 /* Of proven chains: those from a variable, those from another root, those that nothing was found to hold. */
@@ -95,13 +95,14 @@ static int by_class_and_length(const void *a, const void *b)
 }
 
 /* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
-static bool told_by_stray(const struct gm_finding *finding, const struct gm_chain *chain)
+static bool named_by_unattributed(const struct gm_finding *finding, const struct gm_chain *chain)
 {
 	if (chain->rooted || chain->count == 0)
 		return false;
 	uint32_t top = finding->graph->edges.items[chain->edges[0]].from;
-	for (size_t i = 0; i < finding->chain_strays.count; i++)
-		if (finding->chain_strays.items[i] && finding->chain_strays.items[i]->vertex == top)
+	for (size_t i = 0; i < finding->chain_unattributed.count; i++)
+		if (finding->chain_unattributed.items[i] &&
+		        finding->chain_unattributed.items[i]->vertex == top)
 			return true;
 	return false;
 }
@@ -187,13 +188,13 @@ static void set_root(
 	holder->ways = mark ? finding->ways[mark - finding->marks.items] : 1;
 }
 
-static void describe(
-        struct gm_finding *finding, struct gm_chain *chain, const struct gm_stray *stray)
+static void describe(struct gm_finding *finding, struct gm_chain *chain,
+        const struct gm_unattributed *unattributed)
 {
 	struct gm_holder holder;
 	chain->garbage = !chain->rooted && !finding->islands_held;
-	if (!gm_graph_describe(
-	            finding->graph, chain, storage_of(finding, chain, stray), stray, &holder)) {
+	if (!gm_graph_describe(finding->graph, chain, storage_of(finding, chain, unattributed),
+	            unattributed, &holder)) {
 		finding->no_memory = true;
 		return;
 	}
@@ -207,12 +208,13 @@ static void describe(
 static void describe_chains(struct gm_finding *finding, const uint32_t *order)
 {
 	for (size_t i = 0; i < finding->chains.count && !finding->no_memory; i++) {
-		const struct gm_stray *stray = finding->chain_strays.items[order[i]];
+		const struct gm_unattributed *unattributed =
+		        finding->chain_unattributed.items[order[i]];
 		struct gm_chain *chain = &finding->chains.items[order[i]];
-		if (!stray && told_by_stray(finding, chain))
+		if (!unattributed && named_by_unattributed(finding, chain))
 			continue;
 		if (finding->holders.count < MAX_DESCRIBED)
-			describe(finding, chain, stray);
+			describe(finding, chain, unattributed);
 		else
 			finding->answer->omitted++;
 	}

@@ -14,8 +14,8 @@
 #include "holders/graph/counts.h"
 #include "holders/graph/instances.h"
 #include "holders/search/chains.h"
-#include "holders/unattributed/find_strays.h"
-#include "holders/unattributed/settle.h"
+#include "holders/unattributed/find_unattributed.h"
+#include "holders/unattributed/promote.h"
 #include "holders/unattributed/stack_words.h"
 
 enum { MAX_STRAY_TARGETS = 4096 };
@@ -99,7 +99,8 @@ static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t ref
 	        guessed == 1 ? "is a word of a C or C++ object" : "are words of C or C++ objects");
 }
 
-static void tell_strays(struct gm_finding *finding, const uint32_t *targets, size_t count)
+static void describe_unattributed_list(
+        struct gm_finding *finding, const uint32_t *targets, size_t count)
 {
 	struct gm_holders *graph = finding->graph;
 	for (size_t t = 0; t < count; t++) {
@@ -111,8 +112,8 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 			continue;
 		}
 		uint64_t missing = refcount - found, here = 0;
-		for (size_t i = 0; i < finding->strays.items.count; i++)
-			here += finding->strays.items.items[i].vertex == targets[t];
+		for (size_t i = 0; i < finding->unattributed_list.items.count; i++)
+			here += finding->unattributed_list.items.items[i].vertex == targets[t];
 		gm_finding_note(finding,
 		        "%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
 		        (uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
@@ -126,33 +127,36 @@ static void tell_strays(struct gm_finding *finding, const uint32_t *targets, siz
 	}
 	bool proven =
 	        false; /* the block itself is known to be somebody's: other words into it say nothing */
-	for (size_t i = 0; i < finding->strays.items.count; i++)
-		proven |= finding->strays.items.items[i].class == GM_PROVEN;
-	for (size_t i = 0; i < finding->strays.items.count; i++) {
-		const struct gm_stray *stray = &finding->strays.items.items[i];
-		if (proven && stray->class != GM_PROVEN)
+	for (size_t i = 0; i < finding->unattributed_list.items.count; i++)
+		proven |= finding->unattributed_list.items.items[i].class == GM_PROVEN;
+	for (size_t i = 0; i < finding->unattributed_list.items.count; i++) {
+		const struct gm_unattributed *unattributed =
+		        &finding->unattributed_list.items.items[i];
+		if (proven && unattributed->class != GM_PROVEN)
 			continue;
-		const struct gm_mark *mark = stray->vertex != GM_NO_VERTEX
-		                                     ? gm_finding_mark_at(finding, stray->vertex)
-		                                     : NULL;
-		if (stray->class == GM_STALE || (stray->vertex != GM_NO_VERTEX && !mark))
+		const struct gm_mark *mark =
+		        unattributed->vertex != GM_NO_VERTEX
+		                ? gm_finding_mark_at(finding, unattributed->vertex)
+		                : NULL;
+		if (unattributed->class == GM_STALE ||
+		        (unattributed->vertex != GM_NO_VERTEX && !mark))
 			continue;
 		if (mark && mark->towards != GM_NO_EDGE) {
-			gm_finding_add_chain(finding, &mark->towards, 1, stray);
+			gm_finding_add_chain(finding, &mark->towards, 1, unattributed);
 			continue;
 		}
 		struct gm_chain chain = {0};
 		if (!gm_array_push(&finding->chains, chain) ||
-		        !gm_array_push(&finding->chain_strays, stray))
+		        !gm_array_push(&finding->chain_unattributed, unattributed))
 			finding->no_memory = true;
 	}
 }
 
 struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t block, uint64_t size,
-        bool last, bool *ret_settled, bool *ret_rebuild)
+        bool last, bool *ret_promoted, bool *ret_rebuild)
 {
 	_cleanup_free_ uint32_t *targets = malloc(MAX_STRAY_TARGETS * sizeof(*targets));
-	*ret_settled = *ret_rebuild = false;
+	*ret_promoted = *ret_rebuild = false;
 	if (!targets)
 		return &gm_error_no_memory;
 	size_t reached, count = find_incomplete(finding, targets, &reached);
@@ -161,25 +165,26 @@ struct gm_error *gm_finding_find_missing(struct gm_finding *finding, uint64_t bl
 		return NULL;
 	/* of what a root leads to anyway: mostly that is all */
 	if (!last && gm_graph_refer_stacks(finding->graph, targets + reached, count - reached)) {
-		*ret_settled = true;
+		*ret_promoted = true;
 		return NULL;
 	}
 	if (!last && (gm_graph_refer_instances(finding->graph, targets, count, ret_rebuild) ||
 	                     *ret_rebuild)) {
-		*ret_settled = true;
+		*ret_promoted = true;
 		return NULL;
 	}
-	gm_try(gm_graph_find_strays(finding->graph, targets, count,
-	        finding->answer->storage_count ? 0 : block, size, &finding->strays));
-	if (!last &&
-	        (gm_graph_settle(finding->graph, targets, count, &finding->strays, ret_rebuild) ||
-	                *ret_rebuild ||
-	                gm_graph_settle_stacks(finding->graph, targets, count, &finding->strays))) {
-		*ret_settled = true;
+	gm_try(gm_graph_find_unattributed(finding->graph, targets, count,
+	        finding->answer->storage_count ? 0 : block, size, &finding->unattributed_list));
+	if (!last && (gm_graph_promote_candidates(finding->graph, targets, count,
+	                      &finding->unattributed_list, ret_rebuild) ||
+	                     *ret_rebuild ||
+	                     gm_graph_promote_stack_words(finding->graph, targets, count,
+	                             &finding->unattributed_list))) {
+		*ret_promoted = true;
 		return NULL;
 	}
 	if (finding->graph->no_memory)
 		return &gm_error_no_memory;
-	tell_strays(finding, targets, count);
+	describe_unattributed_list(finding, targets, count);
 	return NULL;
 }

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/stacks.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/heap/heap.h"
 
 enum {

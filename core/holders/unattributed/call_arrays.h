@@ -2,7 +2,7 @@
 #ifndef GM_HOLDERS_CALL_ARRAYS_H
 #define GM_HOLDERS_CALL_ARRAYS_H
 
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/heap/stacks.h"
 
 /* Is the word an argument in CPython's own array of a call under way, which owns it? `live`: an empty map, the

@@ -5,7 +5,7 @@
 #ifndef GM_HOLDERS_OWNER_SEARCH_H
 #define GM_HOLDERS_OWNER_SEARCH_H
 
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 
 enum {
 	GM_OWNER_FEW_LEVELS =
@@ -22,7 +22,7 @@ enum {
 struct gm_owner_query {
 	uint64_t word;
 	char *text; /* out: owned by the caller; NULL: not known */
-	enum gm_word_sense sense;
+	enum gm_word_evidence sense;
 	enum gm_owner_kind kind;
 	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
 	uint64_t address; /* of the others */

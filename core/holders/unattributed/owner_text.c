@@ -23,7 +23,7 @@ enum { MAX_VECTOR = 1 << 16 };
 static const struct {
 	const char *part, *name;
 } known[] = {
-        {"cuda_ipc_global_entities", "what was sent to other processes (CUDA IPC)"},
+        {"cuda_ipc_global_entities", "memory that was sent to other processes (CUDA IPC)"},
         {"_PyRuntime", "the Python interpreter's own data"},
         {"c10d::Reducer", "DDP's gradient buckets (c10d::Reducer)"},
         {"c10::ivalue::Object", "a TorchScript object (c10::ivalue::Object)"},
@@ -68,10 +68,10 @@ static char *class_owner(const struct gm_class *class)
 }
 
 char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address,
-        enum gm_word_sense *ret_sense)
+        enum gm_word_evidence *ret_sense)
 {
 	struct gm_symbol symbol = {0};
-	enum gm_word_sense none;
+	enum gm_word_evidence none;
 	char *text;
 	if (!ret_sense)
 		ret_sense = &none;
@@ -129,7 +129,7 @@ static bool vector_of(const struct gm_owner_search *search, const struct gm_owne
 
 /* "item 3 of a vector of 4 tensors", "a c10::ivalue::Future", "native memory of 64 bytes". */
 static char *piece_text(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
-        uint64_t word, const uint64_t *bounds, enum gm_word_sense *ret_sense)
+        uint64_t word, const uint64_t *bounds, enum gm_word_evidence *ret_sense)
 {
 	char *text;
 	int made;
@@ -207,7 +207,7 @@ static char *shelf_text(const struct gm_owner_search *search, const struct gm_ow
 	return !name || asprintf(&text, "tensors of a collective (%s)", name) < 0 ? NULL : text;
 }
 
-void gm_owner_tell(
+void gm_owner_format(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number)
 {
 	struct gm_owner_way best = {.rank = UINT32_MAX};

@@ -5,7 +5,7 @@
  * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable, its class is told
  * (of a std::shared_ptr's control block, what it counts). All memory is searched for words that point at the piece, a few
  * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
- * object whose C++ part it is. It does not say whether the word counts: see settle.c.
+ * object whose C++ part it is. It does not say whether the word counts: see promote.c.
  */
 #include "holders/unattributed/owners.h"
 
@@ -287,7 +287,7 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 	}
 	for (size_t i = 0; i < count && !error; i++)
 		if (numbers[i] != UINT32_MAX)
-			gm_owner_tell(&search, &queries[i], numbers[i]);
+			gm_owner_format(&search, &queries[i], numbers[i]);
 	for (size_t i = 0; i < search.pieces.count; i++)
 		free(search.pieces.items[i].stack);
 	gm_array_deinit(&search.pieces);
@@ -305,50 +305,52 @@ static bool is_simulators(const struct gm_holders *graph, const struct gm_owner_
 	return module && strstr(module->name, "libgpumem-sim");
 }
 
-struct gm_error *gm_strays_name_owners(
-        struct gm_holders *graph, struct gm_stacks *stacks, struct gm_strays *strays)
+struct gm_error *gm_unattributed_name_owners(struct gm_holders *graph, struct gm_stacks *stacks,
+        struct gm_unattributed_list *unattributed_list)
 {
-	size_t total = strays->items.count, count = 0, kept = 0;
+	size_t total = unattributed_list->items.count, count = 0, kept = 0;
 	_cleanup_free_ struct gm_owner_query *queries = calloc(total + 1, sizeof(*queries));
 	if (!queries)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < total; i++) {
-		const struct gm_stray *stray = &strays->items.items[i];
-		if (stray->in_heap)
-			queries[count++] = (struct gm_owner_query){.word = stray->address};
+		const struct gm_unattributed *unattributed = &unattributed_list->items.items[i];
+		if (unattributed->in_heap)
+			queries[count++] = (struct gm_owner_query){.word = unattributed->address};
 	}
 	if (count == 0)
 		return NULL;
 	gm_try(find_owners(graph, stacks, queries, count));
 	for (size_t i = 0, query = 0; i < total; i++) {
-		struct gm_stray *stray = &strays->items.items[i];
+		struct gm_unattributed *unattributed = &unattributed_list->items.items[i];
 		const struct gm_owner_query *asked =
-		        query < count && queries[query].word == stray->address ? &queries[query++]
-		                                                               : NULL;
+		        query < count && queries[query].word == unattributed->address
+		                ? &queries[query++]
+		                : NULL;
 		/* the simulated device knows its memory as a driver would, unseen */
 		if (asked && (asked->dead || is_simulators(graph, asked))) {
-			strays->stale++;
+			unattributed_list->stale++;
 			free(asked->text);
-			free(stray->text);
+			free(unattributed->text);
 			continue;
 		}
 		/* a DataPtr says more than memory that nobody is known to own */
-		bool better = asked && asked->text &&
-		              (asked->kind != GM_OWNER_NONE || stray->sense == GM_WORD_UNKNOWN);
+		bool better =
+		        asked && asked->text &&
+		        (asked->kind != GM_OWNER_NONE || unattributed->sense == GM_WORD_UNKNOWN);
 		if (asked && !better)
 			free(asked->text);
 		if (better) {
-			free(stray->text);
-			stray->text = asked->text;
-			stray->sense = asked->sense;
+			free(unattributed->text);
+			unattributed->text = asked->text;
+			unattributed->sense = asked->sense;
 		}
 		if (asked) {
-			stray->owner = asked->kind;
-			stray->owner_vertex = asked->vertex;
-			stray->owner_address = asked->address;
+			unattributed->owner = asked->kind;
+			unattributed->owner_vertex = asked->vertex;
+			unattributed->owner_address = asked->address;
 		}
-		strays->items.items[kept++] = *stray;
+		unattributed_list->items.items[kept++] = *unattributed;
 	}
-	strays->items.count = kept;
+	unattributed_list->items.count = kept;
 	return NULL;
 }

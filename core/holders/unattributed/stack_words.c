@@ -169,7 +169,7 @@ size_t gm_graph_refer_stacks(struct gm_holders *graph, const uint32_t *targets, 
 	struct looking looking = {.graph = graph};
 	_cleanup_free_ uint64_t *missing = calloc(count + 1, sizeof(*missing));
 	_cleanup_free_ uint64_t *words = calloc(count + 1, sizeof(*words));
-	size_t settled = 0;
+	size_t promoted = 0;
 	looking.no_memory = !missing || !words;
 	for (size_t i = 0; i < count && !looking.no_memory; i++) {
 		const struct gm_vertex *vertex = &graph->vertices.items[targets[i]];
@@ -198,13 +198,13 @@ size_t gm_graph_refer_stacks(struct gm_holders *graph, const uint32_t *targets, 
 		uint64_t added = graph->edges.count - before;
 		if (slot && missing[i] > added)
 			*slot += missing[i] - added;
-		settled++;
+		promoted++;
 	}
 	gm_map_deinit(&looking.wanted);
 	gm_map_deinit(&looking.tried);
 	gm_array_deinit(&looking.seen);
 	graph->no_memory |= looking.no_memory;
-	if (settled && !graph->no_memory && !gm_graph_freeze(graph))
+	if (promoted && !graph->no_memory && !gm_graph_freeze(graph))
 		graph->no_memory = true;
-	return graph->no_memory ? 0 : settled;
+	return graph->no_memory ? 0 : promoted;
 }

@@ -251,7 +251,7 @@ def batch_out_of_turn():
     return held
 
 
-@way("what was sent to other processes (CUDA IPC)", complete=False)
+@way("memory that was sent to other processes (CUDA IPC)", complete=False)
 def sent_to_another_process():
     if DEVICE != "cuda":
         raise Skip("no CUDA device")

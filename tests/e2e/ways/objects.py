@@ -318,13 +318,13 @@ def saved_from_a_cycle():
     globals()["garbage_cycle"] = held
 
 
-@way("item 0 of list: a cycle of garbage: nothing else holds it, gc.collect() would free it")
+@way("item 0 of list: a garbage cycle: nothing else holds it, gc.collect() would free it")
 def garbage():
     held = [big()]
     held.append(held)
 
 
-@way("attribute 'kept' of Plain: a cycle of garbage: nothing else holds it, gc.collect() would free it")
+@way("attribute 'kept' of Plain: a garbage cycle: nothing else holds it, gc.collect() would free it")
 def garbage_object():
     held = Plain()
     held.kept = big()

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "model/sides.h"
+#include "model/step_peaks.h"
 #include "synthetic.h"
 
 #define TORCH "/venv/lib/python3.11/site-packages/torch/"
@@ -53,13 +53,13 @@ static bool follows_batch(
 	enum gm_category category = gm_categories_of(categories, index);
 	return category == GM_CATEGORY_ACTIVATION || category == GM_CATEGORY_INPUT ||
 	       (category == GM_CATEGORY_TEMPORARY &&
-	               gm_side_of(gm_model_phase(model, gm_model_block(model, index)->alloc)) ==
-	                       GM_SIDE_MODEL);
+	               gm_peak_class_of(gm_model_phase(
+	                       model, gm_model_block(model, index)->alloc)) == GM_PEAK_MODEL);
 }
 
 struct truth {
-	struct gm_moment moments[2 * EVENTS];
-	enum gm_side sides[2 * EVENTS];
+	struct gm_step_peak moments[2 * EVENTS];
+	enum gm_peak_class classes[2 * EVENTS];
 	size_t count;
 };
 
@@ -76,13 +76,13 @@ static void find_truth(
 			else if (walk.number == gm_block_end(block))
 				growing -= block->size;
 		}
-		truth->sides[truth->count] = gm_side_of(gm_walk_run(&walk).phase);
+		truth->classes[truth->count] = gm_peak_class_of(gm_walk_run(&walk).phase);
 		truth->moments[truth->count++] =
-		        (struct gm_moment){walk.number, walk.usage.allocated, growing};
+		        (struct gm_step_peak){walk.number, walk.usage.allocated, growing};
 	}
 }
 
-static void sides_are_those_of_all_moments(void **state)
+static void step_peaks_are_those_of_all_moments(void **state)
 {
 	size_t met = 0;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -93,29 +93,29 @@ static void sides_are_those_of_all_moments(void **state)
 		struct gm_model *model = synthetic_model(&log, &context);
 		const struct gm_categories *categories;
 		assert_null(gm_model_categories(model, &categories));
-		struct gm_moment peaks[GM_SIDE_COUNT];
+		struct gm_step_peak peaks[GM_PEAK_COUNT];
 		double equal_at, from = 0, to = INFINITY;
-		assert_null(gm_model_sides(model, categories, 0, peaks, &equal_at));
+		assert_null(gm_model_step_peaks(model, categories, 0, peaks, &equal_at));
 		static struct truth truth;
 		truth = (struct truth){.count = 0};
 		find_truth(model, categories, &truth);
-		struct gm_moment best[GM_SIDE_COUNT] = {0};
+		struct gm_step_peak best[GM_PEAK_COUNT] = {0};
 		for (size_t i = 0; i < truth.count; i++)
-			if (truth.moments[i].allocated > best[truth.sides[i]].allocated)
-				best[truth.sides[i]] = truth.moments[i];
-		for (int side = GM_SIDE_MODEL; side < GM_SIDE_COUNT; side++) {
+			if (truth.moments[i].allocated > best[truth.classes[i]].allocated)
+				best[truth.classes[i]] = truth.moments[i];
+		for (int side = GM_PEAK_MODEL; side < GM_PEAK_COUNT; side++) {
 			assert_int_equal(peaks[side].event, best[side].event);
 			assert_int_equal(peaks[side].allocated, best[side].allocated);
 			assert_int_equal(peaks[side].growing, best[side].growing);
 		}
-		const struct gm_moment *optimizer = &best[GM_SIDE_OPTIMIZER];
+		const struct gm_step_peak *optimizer = &best[GM_PEAK_OPTIMIZER];
 		/* where the optimizer's line is above all others */
 		for (size_t i = 0; i < truth.count; i++) {
-			const struct gm_moment *one = &truth.moments[i];
+			const struct gm_step_peak *one = &truth.moments[i];
 			double faster = (double)one->growing - (double)optimizer->growing,
 			       lower = (double)(optimizer->allocated - optimizer->growing) -
 			               (double)(one->allocated - one->growing);
-			if (truth.sides[i] != GM_SIDE_MODEL)
+			if (truth.classes[i] != GM_PEAK_MODEL)
 				continue;
 			if (faster > 0)
 				to = fmin(to, lower / faster);
@@ -136,6 +136,6 @@ static void sides_are_those_of_all_moments(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sides_are_those_of_all_moments)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(step_peaks_are_those_of_all_moments)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

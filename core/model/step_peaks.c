@@ -1,4 +1,4 @@
-#include "model/sides.h"
+#include "model/step_peaks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,17 +7,17 @@
 #include "base/search.h"
 #include "model/internal.h"
 
-enum gm_side gm_side_of(enum gm_phase phase)
+enum gm_peak_class gm_peak_class_of(enum gm_phase phase)
 {
 	switch (phase) {
 	case GM_PHASE_FORWARD:
 	case GM_PHASE_BACKWARD:
 	case GM_PHASE_RECOMPUTE:
-		return GM_SIDE_MODEL;
+		return GM_PEAK_MODEL;
 	case GM_PHASE_OPTIMIZER:
-		return GM_SIDE_OPTIMIZER;
+		return GM_PEAK_OPTIMIZER;
 	default:
-		return GM_SIDE_NEITHER;
+		return GM_PEAK_NEITHER;
 	}
 }
 
@@ -100,7 +100,7 @@ static bool add_point(struct hull *hull, struct point point)
 
 /* Times the batch below which the optimizer's peak is the higher one, and above which the model's: where the envelope, which
  * is convex, comes up through the optimizer's line. 0: nowhere, as one of them is higher at any batch. */
-static double find_equal(struct hull *hull, const struct gm_moment *optimizer)
+static double find_equal(struct hull *hull, const struct gm_step_peak *optimizer)
 {
 	double from = 0, to = INFINITY;
 	double fixed = (double)(optimizer->allocated - optimizer->growing);
@@ -120,11 +120,11 @@ static double find_equal(struct hull *hull, const struct gm_moment *optimizer)
 }
 
 /* Does the size of a block follow the batch? `side`: where it was allocated. */
-static bool grows(const struct gm_categories *categories, uint32_t block, enum gm_side side)
+static bool grows(const struct gm_categories *categories, uint32_t block, enum gm_peak_class side)
 {
 	enum gm_category category = gm_categories_of(categories, block);
 	return category == GM_CATEGORY_ACTIVATION || category == GM_CATEGORY_INPUT ||
-	       (category == GM_CATEGORY_TEMPORARY && side == GM_SIDE_MODEL);
+	       (category == GM_CATEGORY_TEMPORARY && side == GM_PEAK_MODEL);
 }
 
 struct walking {
@@ -133,12 +133,12 @@ struct walking {
 	size_t device;
 	uint64_t allocated, growing;
 	uint8_t *growing_blocks; /* by block, once it was allocated */
-	struct gm_moment *peaks;
+	struct gm_step_peak *peaks;
 	struct hull hull;
 };
 
 /* What an event does to the sums. True: it may have made them greater. */
-static bool take(struct walking *walking, uint32_t number, enum gm_side side)
+static bool take(struct walking *walking, uint32_t number, enum gm_peak_class side)
 {
 	const struct gm_model *model = walking->model;
 	uint32_t index = model->event_blocks[number];
@@ -164,14 +164,14 @@ static bool take(struct walking *walking, uint32_t number, enum gm_side side)
 /* Goes through a run. What frees leave is below what was there before them, but where a run begins. */
 static bool walk_run(struct walking *walking, struct gm_model_run run)
 {
-	enum gm_side side = gm_side_of(run.phase);
-	struct gm_moment *peak = &walking->peaks[side];
+	enum gm_peak_class side = gm_peak_class_of(run.phase);
+	struct gm_step_peak *peak = &walking->peaks[side];
 	for (uint32_t number = run.first; number < run.end; number++) {
 		if (!take(walking, number, side) && number != run.first)
 			continue;
 		if (walking->allocated > peak->allocated)
-			*peak = (struct gm_moment){number, walking->allocated, walking->growing};
-		if (side == GM_SIDE_MODEL && walking->growing <= walking->allocated &&
+			*peak = (struct gm_step_peak){number, walking->allocated, walking->growing};
+		if (side == GM_PEAK_MODEL && walking->growing <= walking->allocated &&
 		        !add_point(&walking->hull, (struct point){walking->growing,
 		                                           walking->allocated - walking->growing}))
 			return false;
@@ -179,12 +179,12 @@ static bool walk_run(struct walking *walking, struct gm_model_run run)
 	return true;
 }
 
-struct gm_error *gm_model_sides(const struct gm_model *model,
+struct gm_error *gm_model_step_peaks(const struct gm_model *model,
         const struct gm_categories *categories, size_t device,
-        struct gm_moment ret_peaks[GM_SIDE_COUNT], double *ret_equal_at)
+        struct gm_step_peak ret_peaks[GM_PEAK_COUNT], double *ret_equal_at)
 {
-	for (size_t i = 0; i < GM_SIDE_COUNT; i++)
-		ret_peaks[i] = (struct gm_moment){.event = GM_NO_EVENT};
+	for (size_t i = 0; i < GM_PEAK_COUNT; i++)
+		ret_peaks[i] = (struct gm_step_peak){.event = GM_NO_EVENT};
 	_cleanup_free_ uint8_t *growing = calloc(model->blocks.count + 1, 1);
 	struct walking walking = {.model = model,
 	        .categories = categories,
@@ -194,7 +194,7 @@ struct gm_error *gm_model_sides(const struct gm_model *model,
 	bool fits = growing != NULL;
 	for (size_t i = 0; fits && i < model->runs.count; i++)
 		fits = walk_run(&walking, gm_run_at_index(model, i));
-	*ret_equal_at = fits ? find_equal(&walking.hull, &ret_peaks[GM_SIDE_OPTIMIZER]) : 0;
+	*ret_equal_at = fits ? find_equal(&walking.hull, &ret_peaks[GM_PEAK_OPTIMIZER]) : 0;
 	gm_array_deinit(&walking.hull.points);
 	return fits ? NULL : &gm_error_no_memory;
 }

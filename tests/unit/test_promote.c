@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "holders/unattributed/stray.h"
-#include "holders/unattributed/settle.h"
+#include "holders/unattributed/unattributed.h"
+#include "holders/unattributed/promote.h"
 #include "random_process.h"
 
 enum { TARGETS = 3, MOST_WORDS = 12 };
@@ -17,25 +17,26 @@ enum { TARGETS = 3, MOST_WORDS = 12 };
 struct words {
 	struct process process;
 	uint32_t targets[TARGETS], owners[4];
-	struct gm_strays strays;
+	struct gm_unattributed_list unattributed_list;
 };
 
 static void make_word(struct words *words, struct random *random, size_t number)
 {
 	char text[32];
 	snprintf(text, sizeof(text), "word %zu", number);
-	struct gm_stray stray = {.vertex = words->targets[random_below(random, TARGETS)],
+	struct gm_unattributed unattributed = {
+	        .vertex = words->targets[random_below(random, TARGETS)],
 	        .address = 0x5000 + 8 * number,
 	        .class = random_once_in(random, 5) ? GM_STALE : GM_PLAUSIBLE,
 	        .kind = "native_heap",
 	        .text = strdup(text),
-	        .sense = (enum gm_word_sense)random_below(random, GM_WORD_READ + 1),
+	        .sense = (enum gm_word_evidence)random_below(random, GM_WORD_READ + 1),
 	        .words = 1 + random_once_in(random, 4),
 	        .owner = (enum gm_owner_kind)random_below(random, GM_OWNER_FRAME + 1),
 	        .owner_vertex = words->owners[random_below(random, 4)],
 	        .owner_address = 0x9000 + 8 * (uint64_t)random_below(random, 3)};
-	assert_non_null(stray.text);
-	assert_true(gm_array_push(&words->strays.items, stray));
+	assert_non_null(unattributed.text);
+	assert_true(gm_array_push(&words->unattributed_list.items, unattributed));
 }
 
 /* A storage, a tensor and a Python object, each with a few references that were found and some that were not. */
@@ -60,45 +61,46 @@ static void make_words(struct words *words, struct random *random)
 
 static void end_words(struct words *words)
 {
-	gm_strays_deinit(&words->strays);
+	gm_unattributed_list_deinit(&words->unattributed_list);
 	process_end(&words->process);
 }
 
-static bool is_owned(const struct gm_stray *stray)
+static bool is_owned(const struct gm_unattributed *unattributed)
 {
-	return stray->owner == GM_OWNER_VERTEX || stray->owner == GM_OWNER_STATIC ||
-	       stray->owner == GM_OWNER_CLASS || stray->owner == GM_OWNER_CALL;
+	return unattributed->owner == GM_OWNER_VERTEX || unattributed->owner == GM_OWNER_STATIC ||
+	       unattributed->owner == GM_OWNER_CLASS || unattributed->owner == GM_OWNER_CALL;
 }
 
 /* The rule, one set of words after the other: what somebody owns; with what lies on stacks; what is known by name; what was
  * read. The first that has as many words as references are missing. */
-static bool of_set(int set, const struct gm_stray *stray)
+static bool of_set(int set, const struct gm_unattributed *unattributed)
 {
 	switch (set) {
 	case 0:
-		return is_owned(stray);
+		return is_owned(unattributed);
 	case 1:
-		return is_owned(stray) || stray->owner == GM_OWNER_STACK;
+		return is_owned(unattributed) || unattributed->owner == GM_OWNER_STACK;
 	case 2:
-		return is_owned(stray) && stray->sense != GM_WORD_UNKNOWN;
+		return is_owned(unattributed) && unattributed->sense != GM_WORD_UNKNOWN;
 	default:
-		return is_owned(stray) && stray->sense == GM_WORD_READ;
+		return is_owned(unattributed) && unattributed->sense == GM_WORD_READ;
 	}
 }
 
-static bool is_candidate(const struct gm_stray *stray, uint32_t target)
+static bool is_candidate(const struct gm_unattributed *unattributed, uint32_t target)
 {
-	return stray->vertex == target && stray->class == GM_PLAUSIBLE;
+	return unattributed->vertex == target && unattributed->class == GM_PLAUSIBLE;
 }
 
 static int chosen_set(const struct words *words, uint32_t target)
 {
 	for (int set = 0; set < 4 && words->process.uncounted[target]; set++) {
 		size_t count = 0;
-		for (size_t i = 0; i < words->strays.items.count; i++) {
-			const struct gm_stray *stray = &words->strays.items.items[i];
-			if (is_candidate(stray, target) && of_set(set, stray))
-				count += stray->words;
+		for (size_t i = 0; i < words->unattributed_list.items.count; i++) {
+			const struct gm_unattributed *unattributed =
+			        &words->unattributed_list.items.items[i];
+			if (is_candidate(unattributed, target) && of_set(set, unattributed))
+				count += unattributed->words;
 		}
 		if (count == words->process.uncounted[target])
 			return set;
@@ -108,7 +110,7 @@ static int chosen_set(const struct words *words, uint32_t target)
 
 /* Edges of C++ to the target that tell this word. */
 static size_t edges_of(
-        const struct gm_holders *graph, uint32_t target, const struct gm_stray *stray)
+        const struct gm_holders *graph, uint32_t target, const struct gm_unattributed *unattributed)
 {
 	const struct gm_vertex *vertex = &graph->vertices.items[target];
 	size_t count = 0;
@@ -118,33 +120,36 @@ static size_t edges_of(
 			continue;
 		const struct gm_native *native = &graph->natives.items[edge->extra];
 		const struct gm_vertex *from = &graph->vertices.items[edge->from];
-		bool of_vertex = stray->owner == GM_OWNER_VERTEX;
-		uint64_t owner =
-		        stray->owner == GM_OWNER_STACK ? stray->address : stray->owner_address;
-		count += strcmp(native->text, stray->text) == 0 &&
-		         native->address == stray->address &&
-		         native->inferred == (stray->sense == GM_WORD_UNKNOWN) &&
-		         (of_vertex ? edge->from == stray->owner_vertex
+		bool of_vertex = unattributed->owner == GM_OWNER_VERTEX;
+		uint64_t owner = unattributed->owner == GM_OWNER_STACK
+		                         ? unattributed->address
+		                         : unattributed->owner_address;
+		count += strcmp(native->text, unattributed->text) == 0 &&
+		         native->address == unattributed->address &&
+		         native->inferred == (unattributed->sense == GM_WORD_UNKNOWN) &&
+		         (of_vertex ? edge->from == unattributed->owner_vertex
 		                    : from->kind == GM_VERTEX_NATIVE && from->address == owner);
 	}
 	return count;
 }
 
 static void check_target(uint64_t round, const struct words *words, uint32_t target,
-        uint32_t before, size_t *settled)
+        uint32_t before, size_t *promoted)
 {
 	const struct gm_holders *graph = words->process.graph;
 	int set = chosen_set(words, target);
 	size_t added = 0;
-	for (size_t i = 0; i < words->strays.items.count; i++) {
-		const struct gm_stray *stray = &words->strays.items.items[i];
-		bool chosen = set >= 0 && is_candidate(stray, target) && of_set(set, stray);
-		size_t expected = chosen ? stray->words : 0;
-		check_in_round(round, edges_of(graph, target, stray) == expected);
+	for (size_t i = 0; i < words->unattributed_list.items.count; i++) {
+		const struct gm_unattributed *unattributed =
+		        &words->unattributed_list.items.items[i];
+		bool chosen =
+		        set >= 0 && is_candidate(unattributed, target) && of_set(set, unattributed);
+		size_t expected = chosen ? unattributed->words : 0;
+		check_in_round(round, edges_of(graph, target, unattributed) == expected);
 		added += expected;
 	}
 	check_in_round(round, graph->vertices.items[target].count == before + added);
-	*settled += added;
+	*promoted += added;
 }
 
 static void words_become_references_where_there_are_as_many_as_are_missing(void **state)
@@ -160,15 +165,15 @@ static void words_become_references_where_there_are_as_many_as_are_missing(void 
 		for (int t = 0; t < TARGETS; t++)
 			before[t] = graph->vertices.items[words.targets[t]].count;
 		bool rebuild = true;
-		size_t settled =
-		        gm_graph_settle(graph, words.targets, TARGETS, &words.strays, &rebuild);
+		size_t promoted = gm_graph_promote_candidates(
+		        graph, words.targets, TARGETS, &words.unattributed_list, &rebuild);
 		assert_false(graph->no_memory);
 		assert_false(rebuild);
 		for (int t = 0; t < TARGETS; t++) {
 			check_target(round, &words, words.targets[t], before[t], &expected);
 			sets[chosen_set(&words, words.targets[t]) + 1]++;
 		}
-		check_in_round(round, settled == expected);
+		check_in_round(round, promoted == expected);
 		end_words(&words);
 	}
 	for (int set = 0; set < 5; set++)
@@ -186,25 +191,28 @@ static void words_on_stacks_alone_are_a_functions_copies_of_one_reference(void *
 		size_t expected = 0, most = 0;
 		make_words(&words, &random);
 		struct gm_holders *graph = words.process.graph;
-		for (size_t i = 0; i < words.strays.items.count; i++)
+		for (size_t i = 0; i < words.unattributed_list.items.count; i++)
 			if (!random_once_in(&random, 8))
-				words.strays.items.items[i].owner = random_once_in(&random, 4)
-				                                            ? GM_OWNER_FRAME
-				                                            : GM_OWNER_STACK;
+				words.unattributed_list.items.items[i].owner =
+				        random_once_in(&random, 4) ? GM_OWNER_FRAME
+				                                   : GM_OWNER_STACK;
 		for (int t = 0; t < TARGETS; t++)
 			before[t] = graph->vertices.items[words.targets[t]].count;
-		size_t settled =
-		        gm_graph_settle_stacks(graph, words.targets, TARGETS, &words.strays);
+		size_t promoted = gm_graph_promote_stack_words(
+		        graph, words.targets, TARGETS, &words.unattributed_list);
 		for (int t = 0; t < TARGETS; t++) {
 			uint32_t target = words.targets[t];
 			size_t on_stacks = 0, others = 0, missing = words.process.uncounted[target];
-			for (size_t i = 0; i < words.strays.items.count; i++) {
-				const struct gm_stray *stray = &words.strays.items.items[i];
-				if (!is_candidate(stray, target))
+			for (size_t i = 0; i < words.unattributed_list.items.count; i++) {
+				const struct gm_unattributed *unattributed =
+				        &words.unattributed_list.items.items[i];
+				if (!is_candidate(unattributed, target))
 					continue;
-				on_stacks += stray->owner == GM_OWNER_STACK ? stray->words : 0;
-				others += stray->owner != GM_OWNER_STACK &&
-				          stray->owner != GM_OWNER_FRAME;
+				on_stacks += unattributed->owner == GM_OWNER_STACK
+				                     ? unattributed->words
+				                     : 0;
+				others += unattributed->owner != GM_OWNER_STACK &&
+				          unattributed->owner != GM_OWNER_FRAME;
 			}
 			size_t takes = others == 0 && on_stacks >= missing ? missing : 0;
 			expected += takes;
@@ -212,16 +220,20 @@ static void words_on_stacks_alone_are_a_functions_copies_of_one_reference(void *
 			taken_sets += takes > 0;
 			check_in_round(
 			        round, graph->vertices.items[target].count == before[t] + takes);
-			for (size_t i = 0; i < words.strays.items.count; i++) {
-				const struct gm_stray *stray = &words.strays.items.items[i];
-				bool of = is_candidate(stray, target) &&
-				          stray->owner == GM_OWNER_STACK;
-				size_t part = !of ? 0 : stray->words < takes ? stray->words : takes;
-				check_in_round(round, edges_of(graph, target, stray) == part);
+			for (size_t i = 0; i < words.unattributed_list.items.count; i++) {
+				const struct gm_unattributed *unattributed =
+				        &words.unattributed_list.items.items[i];
+				bool of = is_candidate(unattributed, target) &&
+				          unattributed->owner == GM_OWNER_STACK;
+				size_t part = !of                           ? 0
+				              : unattributed->words < takes ? unattributed->words
+				                                            : takes;
+				check_in_round(
+				        round, edges_of(graph, target, unattributed) == part);
 				takes -= part;
 			}
 		}
-		check_in_round(round, settled == expected && settled <= most);
+		check_in_round(round, promoted == expected && promoted <= most);
 		end_words(&words);
 	}
 	assert_true(taken_sets > 1000);
@@ -234,14 +246,16 @@ static void a_word_of_a_python_object_asks_for_the_objects_that_were_left_out(vo
 	make_words(&words, &random);
 	struct gm_holders *graph = words.process.graph;
 	make_word(&words, &random, MOST_WORDS + 1);
-	struct gm_stray *stray = &words.strays.items.items[words.strays.items.count - 1];
-	stray->owner = GM_OWNER_VERTEX;
-	stray->owner_vertex = words.owners[1];
+	struct gm_unattributed *unattributed =
+	        &words.unattributed_list.items.items[words.unattributed_list.items.count - 1];
+	unattributed->owner = GM_OWNER_VERTEX;
+	unattributed->owner_vertex = words.owners[1];
 	graph->keep_all = false;
 	size_t edges = graph->edges.count;
 	bool rebuild = false;
-	assert_int_equal(
-	        gm_graph_settle(graph, words.targets, TARGETS, &words.strays, &rebuild), 0);
+	assert_int_equal(gm_graph_promote_candidates(
+	                         graph, words.targets, TARGETS, &words.unattributed_list, &rebuild),
+	        0);
 	assert_true(rebuild);
 	assert_int_equal(graph->edges.count, edges);
 	end_words(&words);

@@ -6,14 +6,14 @@
  * hold the object's address. Such a word proves nothing (it may be dead: a stack is full of old values), so the
  * best it gets is plausible; where a thread's stack pointer is known, words below it are stale.
  */
-#include "holders/unattributed/find_strays.h"
+#include "holders/unattributed/find_unattributed.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
-#include "holders/unattributed/stray.h"
+#include "holders/unattributed/unattributed.h"
 #include "holders/heap/scan.h"
 #include "holders/heap/stacks.h"
 #include "holders/heap/heap.h"
@@ -35,9 +35,10 @@ struct search {
 	struct gm_holders *graph;
 	struct gm_map targets; /* address -> vertex + 1 */
 	uint64_t block, block_size;
-	struct gm_strays *strays;
-	size_t most;        /* of these */
-	struct gm_map said; /* hash of what a stray is and says -> number of that stray, plus 1 */
+	struct gm_unattributed_list *unattributed_list;
+	size_t most; /* of these */
+	struct gm_map
+	        said; /* hash of what an unattributed reference is and says -> number of that unattributed reference, plus 1 */
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
 	struct gm_stacks stacks;
 	struct gm_map live; /* words of the native stacks */
@@ -54,54 +55,56 @@ static bool wanted(const void *context, uint64_t value)
 __attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
         uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
 {
-	struct gm_stray stray = {.vertex = vertex,
+	struct gm_unattributed unattributed = {.vertex = vertex,
 	        .address = address,
 	        .class = class,
 	        .kind = kind,
 	        .sense = GM_WORD_NAMED,
 	        .words = 1};
 	if (class == GM_STALE) {
-		search->strays->stale++;
+		search->unattributed_list->stale++;
 		return;
 	}
-	if (search->strays->items.count >= search->most)
+	if (search->unattributed_list->items.count >= search->most)
 		return;
 	va_list args;
 	va_start(args, format);
-	int made = vasprintf(&stray.text, format, args);
+	int made = vasprintf(&unattributed.text, format, args);
 	va_end(args);
 	if (made < 0) {
 		search->no_memory = true;
 		return;
 	}
 	/* many words of one stack are one holder */
-	uint64_t *slot = gm_map_put(
-	        &search->said, gm_hash_bytes(stray.text, strlen(stray.text), vertex) | 1, NULL);
-	struct gm_stray *other = slot && *slot ? &search->strays->items.items[*slot - 1] : NULL;
-	if (other && other->vertex == vertex && strcmp(other->text, stray.text) == 0) {
+	uint64_t *slot = gm_map_put(&search->said,
+	        gm_hash_bytes(unattributed.text, strlen(unattributed.text), vertex) | 1, NULL);
+	struct gm_unattributed *other =
+	        slot && *slot ? &search->unattributed_list->items.items[*slot - 1] : NULL;
+	if (other && other->vertex == vertex && strcmp(other->text, unattributed.text) == 0) {
 		other->words++;
-		free(stray.text);
+		free(unattributed.text);
 		return;
 	}
 	if (slot)
-		*slot = search->strays->items.count + 1;
-	if (!gm_array_push(&search->strays->items, stray)) {
-		free(stray.text);
+		*slot = search->unattributed_list->items.count + 1;
+	if (!gm_array_push(&search->unattributed_list->items, unattributed)) {
+		free(unattributed.text);
 		search->no_memory = true;
 	}
 }
 
-/* The stray that was added last, if it is new: strays that read alike are one. */
-static struct gm_stray *added(struct search *search, uint64_t address)
+/* The unattributed reference that was added last, if it is new: unattributed references that read alike are one. */
+static struct gm_unattributed *added(struct search *search, uint64_t address)
 {
-	size_t count = search->strays->items.count;
-	struct gm_stray *last = count ? &search->strays->items.items[count - 1] : NULL;
+	size_t count = search->unattributed_list->items.count;
+	struct gm_unattributed *last =
+	        count ? &search->unattributed_list->items.items[count - 1] : NULL;
 	return last && last->address == address ? last : NULL;
 }
 
 static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t address)
 {
-	struct gm_stray *last = added(search, address);
+	struct gm_unattributed *last = added(search, address);
 	if (last && last->owner == GM_OWNER_NONE) {
 		last->owner = kind;
 		last->owner_address = address;
@@ -109,9 +112,9 @@ static void note_owner(struct search *search, enum gm_owner_kind kind, uint64_t 
 }
 
 /* Whose it is will be asked; `sense`: what is known of it before. */
-static void note_heap(struct search *search, uint64_t address, enum gm_word_sense sense)
+static void note_heap(struct search *search, uint64_t address, enum gm_word_evidence sense)
 {
-	struct gm_stray *last = added(search, address);
+	struct gm_unattributed *last = added(search, address);
 	if (last) {
 		last->in_heap = true;
 		last->sense = sense;
@@ -263,7 +266,7 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 static void add_static(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
 {
-	enum gm_word_sense sense;
+	enum gm_word_evidence sense;
 	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address, &sense);
 	if (!owner) {
 		search->no_memory = true;
@@ -271,7 +274,7 @@ static void add_static(
 	}
 	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
 	note_owner(search, GM_OWNER_STATIC, address);
-	struct gm_stray *last = added(search, address);
+	struct gm_unattributed *last = added(search, address);
 	if (last)
 		last->sense = sense;
 }
@@ -284,7 +287,7 @@ static bool add_argument(struct search *search, uint32_t vertex, const struct gm
 	add(search, vertex, hit->address, GM_PLAUSIBLE, "argument",
 	        "an argument of a call under way");
 	note_owner(search, GM_OWNER_CALL, hit->address);
-	struct gm_stray *last = added(search, hit->address);
+	struct gm_unattributed *last = added(search, hit->address);
 	if (last)
 		last->sense = GM_WORD_READ;
 	return true;
@@ -295,7 +298,7 @@ static void sort_hit(struct search *search, const struct gm_hit *hit)
 	struct gm_holders *graph = search->graph;
 	const uint64_t *target = gm_map_find(&search->targets, hit->value);
 	if (gm_is_unused(graph, hit->address)) {
-		search->strays->stale++;
+		search->unattributed_list->stale++;
 		return;
 	}
 	if (!target) {
@@ -378,19 +381,20 @@ static struct gm_error *search_all(struct search *search, const uint32_t *target
 	for (size_t i = 0; i < result.count; i++)
 		sort_hit(search, &result.hits[i]);
 	free(result.hits);
-	return search->no_memory
-	               ? &gm_error_no_memory
-	               : gm_strays_name_owners(search->graph, &search->stacks, search->strays);
+	return search->no_memory ? &gm_error_no_memory
+	                         : gm_unattributed_name_owners(search->graph, &search->stacks,
+	                                   search->unattributed_list);
 }
 
-struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *targets,
-        size_t target_count, uint64_t block, uint64_t block_size, struct gm_strays *ret_strays)
+struct gm_error *gm_graph_find_unattributed(struct gm_holders *graph, const uint32_t *targets,
+        size_t target_count, uint64_t block, uint64_t block_size,
+        struct gm_unattributed_list *ret_unattributed)
 {
-	struct gm_strays strays = {0};
+	struct gm_unattributed_list unattributed_list = {0};
 	struct search search = {.graph = graph,
 	        .block = block,
 	        .block_size = block_size,
-	        .strays = &strays,
+	        .unattributed_list = &unattributed_list,
 	        .most = MAX_STRAYS + STRAYS_EACH * target_count};
 	struct gm_error *error = search_all(&search, targets, target_count);
 	gm_map_deinit(&search.targets);
@@ -399,8 +403,8 @@ struct gm_error *gm_graph_find_strays(struct gm_holders *graph, const uint32_t *
 	gm_map_deinit(&search.live);
 	gm_stacks_deinit(&search.stacks);
 	if (error)
-		gm_strays_deinit(&strays);
+		gm_unattributed_list_deinit(&unattributed_list);
 	else
-		*ret_strays = strays;
+		*ret_unattributed = unattributed_list;
 	return error;
 }

@@ -1,4 +1,4 @@
-#include "base/beside.h"
+#include "base/sibling_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-char *gm_file_beside(const char *file, const char *name)
+char *gm_sibling_path(const char *file, const char *name)
 {
 	/* lib/ARCH is Debian's; a library's own folder comes first. */
 	static const char *const folders[] = {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"};

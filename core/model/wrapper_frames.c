@@ -1,4 +1,4 @@
-#include "model/plumbing.h"
+#include "model/wrapper_frames.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,37 +144,38 @@ struct package {
 	size_t length;
 };
 
-struct gm_plumbing {
+struct gm_wrapper_frames {
 	const struct gm_log *log;
 	GM_ARRAY(struct package) working;
 };
 
 static const struct package *find(
-        const struct gm_plumbing *plumbing, const char *name, size_t length)
+        const struct gm_wrapper_frames *wrapper_frames, const char *name, size_t length)
 {
-	for (size_t i = 0; i < plumbing->working.count; i++) {
-		const struct package *one = &plumbing->working.items[i];
+	for (size_t i = 0; i < wrapper_frames->working.count; i++) {
+		const struct package *one = &wrapper_frames->working.items[i];
 		if (one->length == length && memcmp(one->name, name, length) == 0)
 			return one;
 	}
 	return NULL;
 }
 
-bool gm_plumbing_works(const struct gm_plumbing *plumbing, const char *file)
+bool gm_wrapper_frames_works(const struct gm_wrapper_frames *wrapper_frames, const char *file)
 {
 	const char *name;
 	size_t length;
 	return gm_code_owner(file, &name, &length) == GM_CODE_PACKAGE &&
-	       find(plumbing, name, length);
+	       find(wrapper_frames, name, length);
 }
 
-static bool add(struct gm_plumbing *plumbing, const char *file)
+static bool add(struct gm_wrapper_frames *wrapper_frames, const char *file)
 {
 	const char *name;
 	size_t length;
-	if (gm_code_owner(file, &name, &length) != GM_CODE_PACKAGE || find(plumbing, name, length))
+	if (gm_code_owner(file, &name, &length) != GM_CODE_PACKAGE ||
+	        find(wrapper_frames, name, length))
 		return true;
-	return gm_array_push(&plumbing->working, ((struct package){name, length}));
+	return gm_array_push(&wrapper_frames->working, ((struct package){name, length}));
 }
 
 /*
@@ -182,83 +183,85 @@ static bool add(struct gm_plumbing *plumbing, const char *file)
  * PyTorch's nor Python's. Within a model a helper that is handed a module may call it too: such a call tells nothing.
  */
 static bool add_caller(
-        struct gm_plumbing *plumbing, const uint32_t *frames, size_t count, size_t at)
+        struct gm_wrapper_frames *wrapper_frames, const uint32_t *frames, size_t count, size_t at)
 {
 	struct frame frame;
 	const char *name;
 	size_t length;
-	for (size_t i = at + 1; i < count && frame_at(plumbing->log, frames[i], &frame); i++) {
+	for (size_t i = at + 1; i < count && frame_at(wrapper_frames->log, frames[i], &frame);
+	        i++) {
 		enum gm_code_owner owner = gm_code_owner(frame.file, &name, &length);
 		if (owner == GM_CODE_OWN)
 			return true;
 		if (owner == GM_CODE_PACKAGE)
-			return add(plumbing, frame.file);
+			return add(wrapper_frames, frame.file);
 	}
 	return true;
 }
 
-static bool add_stack(struct gm_plumbing *plumbing, uint32_t stack)
+static bool add_stack(struct gm_wrapper_frames *wrapper_frames, uint32_t stack)
 {
 	size_t count;
-	const uint32_t *frames = gm_log_python_stack(plumbing->log, stack, &count);
+	const uint32_t *frames = gm_log_python_stack(wrapper_frames->log, stack, &count);
 	size_t outermost = SIZE_MAX;
 	struct frame frame;
 	for (size_t i = 0; i < count; i++) {
-		if (!frame_at(plumbing->log, frames[i], &frame))
+		if (!frame_at(wrapper_frames->log, frames[i], &frame))
 			return true;
 		if (!gm_frame_calls_module(frame.file, frame.function))
 			continue;
 		outermost = i;
-		size_t forward = gm_module_forward(plumbing->log, stack, i);
-		if (forward != SIZE_MAX && frame_at(plumbing->log, frames[forward], &frame) &&
-		        !is_local(frame.function) && !add(plumbing, frame.file))
+		size_t forward = gm_module_forward(wrapper_frames->log, stack, i);
+		if (forward != SIZE_MAX && frame_at(wrapper_frames->log, frames[forward], &frame) &&
+		        !is_local(frame.function) && !add(wrapper_frames, frame.file))
 			return false;
 	}
-	return outermost == SIZE_MAX || add_caller(plumbing, frames, count, outermost);
+	return outermost == SIZE_MAX || add_caller(wrapper_frames, frames, count, outermost);
 }
 
-struct gm_error *gm_plumbing_create(const struct gm_model *model, struct gm_plumbing **ret_plumbing)
+struct gm_error *gm_wrapper_frames_create(
+        const struct gm_model *model, struct gm_wrapper_frames **ret_wrapper_frames)
 {
-	struct gm_plumbing *plumbing = calloc(1, sizeof(*plumbing));
-	if (!plumbing)
+	struct gm_wrapper_frames *wrapper_frames = calloc(1, sizeof(*wrapper_frames));
+	if (!wrapper_frames)
 		return &gm_error_no_memory;
-	plumbing->log = model->log;
+	wrapper_frames->log = model->log;
 	uint32_t last = 0;
 	for (size_t i = 0; i < model->sites.items.count; i++) {
 		uint32_t stack = model->sites.items.items[i].python_stack;
 		if (!stack || stack == last)
 			continue;
 		last = stack;
-		if (!add_stack(plumbing, stack)) {
-			gm_plumbing_destroy(plumbing);
+		if (!add_stack(wrapper_frames, stack)) {
+			gm_wrapper_frames_destroy(wrapper_frames);
 			return &gm_error_no_memory;
 		}
 	}
-	*ret_plumbing = plumbing;
+	*ret_wrapper_frames = wrapper_frames;
 	return NULL;
 }
 
-void gm_plumbing_destroy(struct gm_plumbing *plumbing)
+void gm_wrapper_frames_destroy(struct gm_wrapper_frames *wrapper_frames)
 {
-	if (!plumbing)
+	if (!wrapper_frames)
 		return;
-	gm_array_deinit(&plumbing->working);
-	free(plumbing);
+	gm_array_deinit(&wrapper_frames->working);
+	free(wrapper_frames);
 }
 
-size_t gm_plumbing_site(const struct gm_plumbing *plumbing, uint32_t stack)
+size_t gm_wrapper_frames_site(const struct gm_wrapper_frames *wrapper_frames, uint32_t stack)
 {
 	size_t count, any = SIZE_MAX, length;
-	const uint32_t *frames = gm_log_python_stack(plumbing->log, stack, &count);
+	const uint32_t *frames = gm_log_python_stack(wrapper_frames->log, stack, &count);
 	const char *name;
 	struct frame frame;
-	for (size_t i = 0; i < count && frame_at(plumbing->log, frames[i], &frame); i++) {
+	for (size_t i = 0; i < count && frame_at(wrapper_frames->log, frames[i], &frame); i++) {
 		enum gm_code_owner owner = gm_code_owner(frame.file, &name, &length);
 		if (owner == GM_CODE_OWN)
 			break;
 		if (owner != GM_CODE_PACKAGE)
 			continue;
-		if (find(plumbing, name, length))
+		if (find(wrapper_frames, name, length))
 			return i;
 		if (any == SIZE_MAX)
 			any = i;

@@ -1,14 +1,14 @@
-#include "cli/beside.h"
+#include "cli/sibling_library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/beside.h"
+#include "base/sibling_path.h"
 #include "base/cleanup.h"
 
-struct gm_error *gm_library_beside(
+struct gm_error *gm_library_sibling_path(
         const char *library, const char *variable, const char *what, char **ret)
 {
 	const char *named = getenv(variable);
@@ -20,10 +20,10 @@ struct gm_error *gm_library_beside(
 		            : gm_error_create(GM_TARGET, "%s: %s=%s: no such file: name %s", what,
 		                      variable, named, library);
 	}
-	if (dladdr((void *)gm_library_beside, &info) && info.dli_fname)
-		*ret = gm_file_beside(info.dli_fname, library);
+	if (dladdr((void *)gm_library_sibling_path, &info) && info.dli_fname)
+		*ret = gm_sibling_path(info.dli_fname, library);
 	if (!*ret)
-		*ret = gm_file_beside("/proc/self/exe", library);
+		*ret = gm_sibling_path("/proc/self/exe", library);
 	return *ret ? NULL
 	            : gm_error_create(GM_TARGET,
 	                      "%s: %s is not next to this program: install all of gpumem, or set "

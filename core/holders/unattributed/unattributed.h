@@ -1,8 +1,8 @@
 /*
  * Words that no typed field explains: where they are, whose memory that is, and which of them count. Internal to core/holders.
  */
-#ifndef GM_HOLDERS_STRAY_H
-#define GM_HOLDERS_STRAY_H
+#ifndef GM_HOLDERS_UNATTRIBUTED_H
+#define GM_HOLDERS_UNATTRIBUTED_H
 
 #include "holders/graph/graph.h"
 
@@ -18,20 +18,20 @@ enum gm_owner_kind {
 };
 
 /* What is known of a word besides whose memory it is in. */
-enum gm_word_sense {
+enum gm_word_evidence {
 	GM_WORD_UNKNOWN, /* nothing */
 	GM_WORD_NAMED, /* what it is there for: an object of a known class, a structure that has a name */
 	GM_WORD_READ, /* and what it is a part of was read: an item of a vector, a slot, a variable */
 };
 
 /* A word that points to a vertex and is in no typed field. */
-struct gm_stray {
+struct gm_unattributed {
 	uint32_t vertex; /* what it points to; GM_NO_VERTEX: into the block itself */
 	uint64_t address;
 	enum gm_reference_class class;
 	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
 	char *text;       /* "the stack of thread 1234"; owned */
-	enum gm_word_sense sense;
+	enum gm_word_evidence sense;
 	bool in_heap; /* whose it is can be asked */
 	size_t words; /* that read alike: of one frame of a stack, of one static variable */
 	enum gm_owner_kind owner;
@@ -39,11 +39,11 @@ struct gm_stray {
 	uint64_t owner_address; /* of the others */
 };
 
-struct gm_strays {
-	GM_ARRAY(struct gm_stray) items;
+struct gm_unattributed_list {
+	GM_ARRAY(struct gm_unattributed) items;
 	size_t stale; /* in freed memory: counted only */
 };
 
-void gm_strays_deinit(struct gm_strays *strays);
+void gm_unattributed_list_deinit(struct gm_unattributed_list *unattributed_list);
 
 #endif

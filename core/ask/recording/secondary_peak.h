@@ -2,12 +2,12 @@
  * The next peak: a training step has two, one where backward begins, which grows with the batch, and one in the
  * optimizer, which does not. Which of them is the higher one decides what helps.
  */
-#ifndef GM_ASK_RIVAL_H
-#define GM_ASK_RIVAL_H
+#ifndef GM_ASK_SECONDARY_PEAK_H
+#define GM_ASK_SECONDARY_PEAK_H
 
 #include "ask/blocks.h"
 
-struct gm_rival {
+struct gm_secondary_peak {
 	bool known; /* false: the peak is in neither, or the record has only one of them */
 	uint32_t event, step;
 	enum gm_phase phase;
@@ -19,7 +19,7 @@ struct gm_rival {
 };
 
 /* peak: an answer of gm_ask_blocks() at the main device's peak. */
-struct gm_error *gm_ask_rival(
-        struct gm_context *context, const struct gm_blocks *peak, struct gm_rival *ret_rival);
+struct gm_error *gm_ask_secondary_peak(struct gm_context *context, const struct gm_blocks *peak,
+        struct gm_secondary_peak *ret_secondary_peak);
 
 #endif

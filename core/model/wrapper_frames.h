@@ -4,8 +4,8 @@
  * passes calls on, the recording tells: a package works with modules if it defines the forward() of one, or calls the
  * outermost one of a stack.
  */
-#ifndef GM_MODEL_PLUMBING_H
-#define GM_MODEL_PLUMBING_H
+#ifndef GM_MODEL_WRAPPER_FRAMES_H
+#define GM_MODEL_WRAPPER_FRAMES_H
 
 #include "model/model.h"
 
@@ -29,19 +29,19 @@ bool gm_frame_calls_module(const char *file, const char *function);
  */
 size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call);
 
-struct gm_plumbing;
+struct gm_wrapper_frames;
 
 /* Goes through the stacks of all events; the model must outlive it, and may not grow meanwhile. */
-struct gm_error *gm_plumbing_create(
-        const struct gm_model *model, struct gm_plumbing **ret_plumbing);
-void gm_plumbing_destroy(struct gm_plumbing *plumbing);
+struct gm_error *gm_wrapper_frames_create(
+        const struct gm_model *model, struct gm_wrapper_frames **ret_wrapper_frames);
+void gm_wrapper_frames_destroy(struct gm_wrapper_frames *wrapper_frames);
 /* Does the package of a file work with modules? PyTorch's and Python's files are in none. */
-bool gm_plumbing_works(const struct gm_plumbing *plumbing, const char *file);
+bool gm_wrapper_frames_works(const struct gm_wrapper_frames *wrapper_frames, const char *file);
 /*
  * The index of the frame that a stack is told by where the program's own line says too little: below (called by) the
  * innermost frame of the program's own, the innermost of a package that works with modules, else the innermost of any
  * package. SIZE_MAX: there is none, the program's own frame calls PyTorch itself.
  */
-size_t gm_plumbing_site(const struct gm_plumbing *plumbing, uint32_t stack);
+size_t gm_wrapper_frames_site(const struct gm_wrapper_frames *wrapper_frames, uint32_t stack);
 
 #endif

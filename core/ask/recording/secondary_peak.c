@@ -1,0 +1,46 @@
+#include "ask/recording/secondary_peak.h"
+
+#include "base/cleanup.h"
+#include "model/categories.h"
+#include "model/step_peaks.h"
+
+/* Has the record both passes through the model and an optimizer? */
+static bool has_both(const struct gm_model *model)
+{
+	bool seen[GM_PEAK_COUNT] = {false};
+	for (size_t i = 0; i < gm_model_run_count(model); i++)
+		seen[gm_peak_class_of(gm_model_run(model, i).phase)] = true;
+	return seen[GM_PEAK_MODEL] && seen[GM_PEAK_OPTIMIZER];
+}
+
+struct gm_error *gm_ask_secondary_peak(struct gm_context *context, const struct gm_blocks *peak,
+        struct gm_secondary_peak *ret_secondary_peak)
+{
+	const struct gm_model *model = peak->model;
+	struct gm_model *own;
+	const struct gm_categories *categories;
+	struct gm_step_peak peaks[GM_PEAK_COUNT];
+	double equal_at;
+	*ret_secondary_peak = (struct gm_secondary_peak){0};
+	if (peak->event == GM_NO_EVENT)
+		return NULL;
+	enum gm_peak_class side = gm_peak_class_of(gm_model_phase(model, peak->event));
+	if (side == GM_PEAK_NEITHER || !has_both(model))
+		return NULL;
+	gm_try(gm_context_model(context, &own));
+	gm_try(gm_model_categories(own, &categories));
+	gm_try(gm_model_step_peaks(model, categories, peak->device, peaks, &equal_at));
+	if (!peaks[GM_PEAK_MODEL].allocated || !peaks[GM_PEAK_OPTIMIZER].allocated)
+		return NULL;
+	const struct gm_step_peak *other =
+	        &peaks[side == GM_PEAK_MODEL ? GM_PEAK_OPTIMIZER : GM_PEAK_MODEL];
+	*ret_secondary_peak = (struct gm_secondary_peak){
+	        .known = true,
+	        .event = other->event,
+	        .step = gm_model_step(model, other->event),
+	        .phase = gm_model_phase(model, other->event),
+	        .allocated = other->allocated,
+	        .equal_at = equal_at,
+	};
+	return NULL;
+}
