@@ -30,7 +30,7 @@ void gm_holders_answer_deinit(struct gm_holders_answer *answer)
 	for (size_t i = 0; i < answer->holder_count; i++)
 		gm_holder_deinit(&answer->holders[i]);
 	for (size_t i = 0; i < answer->note_count; i++)
-		free(answer->notes[i]);
+		free(answer->notes[i].type);
 	free(answer->holders);
 	free(answer->notes);
 	free(answer->storages);

@@ -137,6 +137,32 @@ enum gm_place {
 	GM_PLACE_NOTHING,    /* not mapped, and of no segment */
 };
 
+enum gm_holders_note_kind {
+	GM_NOTE_CUT_SHORT, /* the search reached its bound */
+	GM_NOTE_NO_PYTHON, /* Python's objects were not looked at */
+	GM_NOTE_GUESSED,   /* an object's count is met, in part by words that may not own it */
+	GM_NOTE_MISSING,   /* an object counts more references than were found */
+};
+
+/* What the count of a note is of. */
+enum gm_counted {
+	GM_COUNTED_OBJECT, /* type: a Python object's; NULL: not known */
+	GM_COUNTED_STORAGE,
+	GM_COUNTED_TENSOR,
+	GM_COUNTED_NODE, /* of autograd */
+};
+
+/* The fields below `kind` are those of GUESSED and MISSING. */
+struct gm_holders_note {
+	enum gm_holders_note_kind kind;
+	enum gm_counted counted;
+	char *type; /* owned */
+	uint64_t address;
+	uint64_t refcount, found; /* what it counts; references that were found */
+	uint64_t guessed;         /* of GUESSED: words of objects whose fields are not known */
+	uint64_t words;           /* of MISSING: other words that point to it */
+};
+
 struct gm_holders_answer {
 	uint64_t address, size;
 	int device_type, device; /* device: -1 where unknown */
@@ -152,7 +178,7 @@ struct gm_holders_answer {
 	size_t roots,
 	        omitted_roots; /* roots' references that keep it; those of which no chain is listed */
 	bool complete;         /* all references found, at each level: no root is missing */
-	char **notes;          /* what is missing and where it was not looked for; sentences */
+	struct gm_holders_note *notes; /* what is missing, and where it was not looked for */
 	size_t note_count;
 	/* the tensor that tells most about the block; "" and 0 where there is none */
 	char *description; /* "float32 [5000, 50000]" or NULL */

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "render/chain.h"
+#include "render/holders_note.h"
 #include "render/json.h"
 #include "render/pause.h"
 
@@ -146,8 +147,10 @@ struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *ou
 		fputc('\n', out);
 	}
 	render_omitted(answer, out);
-	for (size_t i = 0; i < answer->note_count; i++)
-		gm_put(out, "note: %s\n", answer->notes[i]);
+	for (size_t i = 0; i < answer->note_count; i++) {
+		_cleanup_free_ char *note = gm_holders_note_text(&answer->notes[i]);
+		gm_put(out, "note: %s\n", note ? note : "");
+	}
 	gm_put_pause(&result->pause, out);
 	free_texts(texts, answer->holder_count);
 	return NULL;
@@ -236,7 +239,7 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	for (size_t i = 0; i < answer->holder_count; i++)
 		json_array_append_new(holders, holder_json(&answer->holders[i]));
 	for (size_t i = 0; i < answer->note_count; i++)
-		json_array_append_new(notes, text(answer->notes[i]));
+		json_array_append_new(notes, gm_json_take(gm_holders_note_text(&answer->notes[i])));
 	const struct gm_holders_cost *cost = &result->cost;
 	json_t *scan = json_pack("{s:I, s:I, s:f, s:I, s:f}", "bytes",
 	        (json_int_t)cost->bytes_scanned, "unread", (json_int_t)cost->bytes_unread,

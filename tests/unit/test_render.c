@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "random_process.h"
+#include "render/holders_note.h"
 #include "render/chain.h"
 #include "render/json.h"
 #include "render/retained.h"
@@ -160,9 +161,12 @@ static void check_who_holds(uint64_t round, const json_t *root, const struct gm_
 	for (size_t i = 0; i < answer->holder_count; i++)
 		check_holder(round, json_array_get(holders, i), &answer->holders[i]);
 	check_in_round(round, json_array_size(notes) == answer->note_count);
-	for (size_t i = 0; i < answer->note_count; i++)
-		check_in_round(round,
-		        strcmp(json_string_value(json_array_get(notes, i)), answer->notes[i]) == 0);
+	for (size_t i = 0; i < answer->note_count; i++) {
+		char *note = gm_holders_note_text(&answer->notes[i]);
+		check_in_round(
+		        round, strcmp(json_string_value(json_array_get(notes, i)), note) == 0);
+		free(note);
+	}
 }
 
 /* Asks of the block and compares; the caller deinits. */

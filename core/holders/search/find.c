@@ -107,11 +107,13 @@ struct gm_error *gm_holders_find(
 		if (!error)
 			gm_finding_list_holders(&finding);
 		if (finding.truncated || graph->hits_truncated)
-			gm_finding_note(&finding, "the search stopped at its limit");
+			gm_finding_note(
+			        &finding, (struct gm_holders_note){.kind = GM_NOTE_CUT_SHORT});
 		if (finding.truncated || graph->hits_truncated)
 			answer.complete = false;
 		if (!graph->python)
-			gm_finding_note(&finding, "Python's objects were not searched");
+			gm_finding_note(
+			        &finding, (struct gm_holders_note){.kind = GM_NOTE_NO_PYTHON});
 		if (!error && finding.no_memory)
 			error = &gm_error_no_memory;
 	}

@@ -1,22 +1,14 @@
 #include "holders/search/finding.h"
 #include "holders/unattributed/unattributed.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 
-void gm_finding_note(struct gm_finding *finding, const char *format, ...)
+void gm_finding_note(struct gm_finding *finding, struct gm_holders_note note)
 {
-	char *text;
-	va_list args;
-	va_start(args, format);
-	int made = vasprintf(&text, format, args);
-	va_end(args);
-	if (made < 0 || !gm_array_push(&finding->notes, text)) {
-		if (made >= 0)
-			free(text);
+	if (!gm_array_push(&finding->notes, note)) {
+		free(note.type);
 		finding->no_memory = true;
 	}
 }

@@ -47,7 +47,7 @@ struct gm_finding {
 	GM_ARRAY(struct gm_chain) chains;
 	GM_ARRAY(const struct gm_unattributed *) chain_unattributed; /* beside chains; NULL: none */
 	GM_ARRAY(struct gm_holder) holders;
-	GM_ARRAY(char *) notes;
+	GM_ARRAY(struct gm_holders_note) notes;
 	struct gm_map told; /* hash of a chain's ends: tell it once */
 	struct gm_unattributed_list unattributed_list;
 	bool islands_held; /* something that no root reaches is held by what was not found */
@@ -55,9 +55,8 @@ struct gm_finding {
 	bool truncated, no_memory;
 };
 
-/* A note for the answer. */
-__attribute__((format(printf, 2, 3))) void gm_finding_note(
-        struct gm_finding *finding, const char *format, ...);
+/* A note for the answer, which takes what it owns. */
+void gm_finding_note(struct gm_finding *finding, struct gm_holders_note note);
 /* The mark of a vertex; NULL: it has none. Valid until the next one is made. */
 struct gm_mark *gm_finding_mark_at(struct gm_finding *finding, uint32_t vertex);
 /* All but what is the answer's: holders and notes. */

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "holders/search/finding.h"
@@ -69,34 +70,30 @@ static size_t find_incomplete(
 	return count;
 }
 
-static const char *vertex_text(struct gm_holders *graph, uint32_t number)
-{
-	switch (graph->vertices.items[number].kind) {
-	case GM_VERTEX_STORAGE:
-		return "storage";
-	case GM_VERTEX_TENSOR:
-		return "tensor";
-	case GM_VERTEX_NODE:
-		return "autograd node";
-	case GM_VERTEX_PYTHON:
-		return gm_type_text(graph, graph->vertices.items[number].address);
-	default:
-		return "object";
-	}
-}
-
-/* "1 of 3 references to ... is in an object of a C type whose fields are not known" */
-static void tell_guess(struct gm_finding *finding, uint32_t target, uint64_t refcount)
+/* Notes something of a vertex and its count. */
+static void note_count(struct gm_finding *finding, uint32_t target, struct gm_holders_note note)
 {
 	struct gm_holders *graph = finding->graph;
-	uint64_t found = gm_graph_references(graph, target);
-	uint64_t guessed = gm_graph_guessed_references(graph, target);
-	gm_finding_note(finding,
-	        "%ju of the %ju references found to the %s at 0x%jx (it counts %ju) %s "
-	        "whose fields gpumem does not know: whether it owns what it points to is a guess",
-	        (uintmax_t)guessed, (uintmax_t)found, vertex_text(graph, target),
-	        (uintmax_t)graph->vertices.items[target].address, (uintmax_t)refcount,
-	        guessed == 1 ? "is a word of a C or C++ object" : "are words of C or C++ objects");
+	note.address = graph->vertices.items[target].address;
+	note.found = gm_graph_references(graph, target);
+	switch (graph->vertices.items[target].kind) {
+	case GM_VERTEX_STORAGE:
+		note.counted = GM_COUNTED_STORAGE;
+		break;
+	case GM_VERTEX_TENSOR:
+		note.counted = GM_COUNTED_TENSOR;
+		break;
+	case GM_VERTEX_NODE:
+		note.counted = GM_COUNTED_NODE;
+		break;
+	case GM_VERTEX_PYTHON:
+		note.type = strdup(gm_type_text(graph, note.address));
+		finding->no_memory |= !note.type;
+		break;
+	default:
+		break;
+	}
+	gm_finding_note(finding, note);
 }
 
 static void describe_unattributed_list(
@@ -108,22 +105,19 @@ static void describe_unattributed_list(
 		if (!gm_graph_refcount(graph, targets[t], &refcount))
 			continue;
 		if (found >= refcount) {
-			tell_guess(finding, targets[t], refcount);
+			uint64_t guessed = gm_graph_guessed_references(graph, targets[t]);
+			note_count(finding, targets[t],
+			        (struct gm_holders_note){.kind = GM_NOTE_GUESSED,
+			                .refcount = refcount,
+			                .guessed = guessed});
 			continue;
 		}
-		uint64_t missing = refcount - found, here = 0;
+		uint64_t words = 0;
 		for (size_t i = 0; i < finding->unattributed_list.items.count; i++)
-			here += finding->unattributed_list.items.items[i].vertex == targets[t];
-		gm_finding_note(finding,
-		        "%ju of %ju references to the %s at 0x%jx found in typed fields; %s",
-		        (uintmax_t)found, (uintmax_t)refcount, vertex_text(graph, targets[t]),
-		        (uintmax_t)graph->vertices.items[targets[t]].address,
-		        here == 0
-		                ? "what else holds it is not known (a register, or an object that "
-		                  "Python's collector does not track)"
-		        : here == missing
-		                ? "as many other words point to it as are missing"
-		                : "the other words that point to it are listed as plausible");
+			words += finding->unattributed_list.items.items[i].vertex == targets[t];
+		note_count(finding, targets[t],
+		        (struct gm_holders_note){
+		                .kind = GM_NOTE_MISSING, .refcount = refcount, .words = words});
 	}
 	bool proven =
 	        false; /* the block itself is known to be somebody's: other words into it say nothing */
