@@ -1,30 +1,28 @@
 /*
  * The agent: records every allocation from within the program, into a file that outlives it.
  *
- * libgpumem-agent.so is preloaded (`gpumem run`) or loaded into a running program (`gpumem attach`). Its hooks
- * report what the program's allocators do; each event goes, with both stacks, into a mapped file (spool.h), from where
- * core/spool reads it. Nothing is looked up by name, decoded or compressed here: that is done at reading.
+ * libgpumem-agent.so is preloaded (`gpumem run`) or loaded into a running program (`gpumem
+ * attach`). Its hooks report what the program's allocators do; each event goes, with both stacks,
+ * into a mapped file (spool.h), from where core/spool reads it. Nothing is looked up by name,
+ * decoded or compressed here: that is done at reading.
  *
  *   start.c     start, stop, fork, exit
  *   state.c     whether this process records, and this thread may; settings
  *   beside.c    start and stop by a thread of its own
- *   event.c     an event into bytes            put.c   a record into the file      gap.c   holes in it
- *   grad_mode.c whether autograd records in the thread
- *   clock.c     its time
- *   spool.c     the mapped file and each thread's piece of it
- *   ring.c      the same of limited size: its oldest extents used anew   carried.c  what is carried over of them
- *   hooks.c     what libc10 reports
- *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
- *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
- *   runtime.c   the CUDA runtime's functions         (see runtime.h)
- *   cupti.c     CUPTI's callbacks                    (see cupti.h)
+ *   event.c     an event into bytes            put.c   a record into the file      gap.c   holes in
+ * it grad_mode.c whether autograd records in the thread clock.c     its time spool.c     the mapped
+ * file and each thread's piece of it ring.c      the same of limited size: its oldest extents used
+ * anew   carried.c  what is carried over of them hooks.c     what libc10 reports tensors.c   dtype,
+ * sizes and strides of the tensor that a block is allocated for block.c     the allocator's Block
+ * of a report: requested size, stream, a free that is put off runtime.c   the CUDA runtime's
+ * functions         (see runtime.h) cupti.c     CUPTI's callbacks                    (see cupti.h)
  *   patch.c     import tables of loaded libraries    (see patch.h)
  *   stacks/     Python and native call stacks, interned (see stacks/stacks.h)
  *
- * This room runs inside somebody else's program. It includes no other room but format headers, needs libc alone, never
- * prints but the one line by which it tells that it cannot record, never calls malloc in a hook, takes no lock
- * that a signal or a fork can leave behind, and changes no errno. What fails makes it record less, never the
- * program run otherwise.
+ * This room runs inside somebody else's program. It includes no other room but format headers,
+ * needs libc alone, never prints but the one line by which it tells that it cannot record, never
+ * calls malloc in a hook, takes no lock that a signal or a fork can leave behind, and changes no
+ * errno. What fails makes it record less, never the program run otherwise.
  */
 #ifndef GM_AGENT_AGENT_H
 #define GM_AGENT_AGENT_H
@@ -37,10 +35,10 @@
 
 #define GM_AGENT_EXPORT __attribute__((visibility("default")))
 
-/* ---- events ---------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
-/* What a hook knows about the calling function: its registers as they are at its return address. Those that
- * a C hook cannot know are 0; rip, rsp and rbp it can (gm_agent_caller). */
+/* What a hook knows about the calling function: its registers as they are at its return address.
+ * Those that a C hook cannot know are 0; rip, rsp and rbp it can (gm_agent_caller). */
 struct gm_agent_registers {
 	uint64_t rip, rsp, rbp, rbx, r12, r13, r14, r15;
 };
@@ -72,32 +70,35 @@ struct gm_agent_event {
 	const struct gm_agent_registers *at; /* of the caller; NULL: this function's caller */
 };
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /*
- * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent reads:
- *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the folder at start
- *   list=PATH   each process that records appends a line "PID PATH" to it
+ * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent
+ * reads: out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the
+ * folder at start list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
  *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
- *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and nobody to ask
- * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has told why.
- * Safe to call by a debugger or an injector in any thread that is in no allocator or loader.
+ *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and
+ * nobody to ask Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on
+ * stderr has told why. Safe to call by a debugger or an injector in any thread that is in no
+ * allocator or loader.
  */
 GM_AGENT_EXPORT int gpumem_agent_start(const char *settings);
 /* Ends recording: hooks do nothing from now on, the file is closed. 0; 1: it does not record. */
 GM_AGENT_EXPORT int gpumem_agent_stop(void);
 /*
- * The same in a thread that the agent makes for it: they return at once. 0, or the errno with which no thread could
- * be made. The result is then in gpumem_agent_beside, marked with the caller's ticket (beside.c).
+ * The same in a thread that the agent makes for it: they return at once. 0, or the errno with which
+ * no thread could be made. The result is then in gpumem_agent_beside, marked with the caller's
+ * ticket (beside.c).
  */
 GM_AGENT_EXPORT int gpumem_agent_start_beside(const char *settings, uint32_t ticket);
 GM_AGENT_EXPORT int gpumem_agent_stop_beside(uint32_t ticket);
 /* The path of this process's file; "" before its first event. */
 GM_AGENT_EXPORT const char *gpumem_agent_path(void);
 
-/* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what was there before (the
- * hook goes on to it; NULL there: libc10's own, or the next preloaded library's). Ends with a NULL symbol. */
+/* The hooks that patch.c puts into import tables: symbol, what to put there, and where to keep what
+ * was there before (the hook goes on to it; NULL there: libc10's own, or the next preloaded
+ * library's). Ends with a NULL symbol. */
 struct gm_agent_hook {
 	const char *symbol;
 	void *hook;

@@ -1,6 +1,6 @@
 /*
- * What is carried over of events that are dropped: of each piece of memory the last one. A reader takes it, and what is still
- * there of the time before the beginning, and has what was alive then.
+ * What is carried over of events that are dropped: of each piece of memory the last one. A reader
+ * takes it, and what is still there of the time before the beginning, and has what was alive then.
  *
  * Memory by mmap, no locks: whoever calls holds the spool's.
  */
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An event, its differences worked out. Of the same memory (address, whose, which kind) the last one counts. */
+/* An event, its differences worked out. Of the same memory (address, whose, which kind) the last
+ * one counts. */
 struct gm_agent_carried_event {
 	uint64_t sequence, time_ns, address, size, requested, stream;
 	uint32_t bits, python, native, tensor, thread;
@@ -33,11 +34,13 @@ typedef bool gm_agent_keep_record(void *context, const uint8_t *record, size_t s
 
 bool gm_agent_carried_init(struct gm_agent_carried *carried);
 void gm_agent_carried_deinit(struct gm_agent_carried *carried);
-/* The records of an extent: events are taken in, what is interned goes to `keep` (NULL: it is there already). */
+/* The records of an extent: events are taken in, what is interned goes to `keep` (NULL: it is there
+ * already). */
 void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *records, size_t size,
         uint32_t thread, gm_agent_keep_record *keep, void *context);
-/* The events that are worth it, in the order of their numbers, at the table's beginning; their number. Ends of memory
- * older than `least` are: nothing that is there can be of the time before them. */
+/* The events that are worth it, in the order of their numbers, at the table's beginning; their
+ * number. Ends of memory older than `least` are: nothing that is there can be of the time before
+ * them. */
 size_t gm_agent_carried_sort(struct gm_agent_carried *carried, uint64_t least);
 /* One into bytes, coded against `before` (all 0: none); GM_AGENT_EVENT_MAX + 16 at most. */
 uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *event,

@@ -4,7 +4,8 @@
 
 #include "agent/agent.h"
 
-/* Subscribes where there is a driver and it has not been tried; to be called where libraries may be loaded */
+/* Subscribes where there is a driver and it has not been tried; to be called where libraries may be
+ * loaded */
 void gm_agent_cupti_look(void);
 
 void gm_agent_cupti_end(void);

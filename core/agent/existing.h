@@ -1,9 +1,10 @@
 /*
- * What PyTorch's allocator had handed out before recording began. The agent does not read the allocator's records:
- * `gpumem attach` does (core/torch), from outside. With existing=1 among its settings the agent asks for them while every
- * thread that allocates waits for the recording to begin, so that nothing falls between; it writes what it gets as
- * events of the kind that was there before, and begins. Nobody there to answer: it begins without them. A debugger that
- * keeps all other threads stopped meanwhile gives them before the agent asks.
+ * What PyTorch's allocator had handed out before recording began. The agent does not read the
+ * allocator's records: `gpumem attach` does (core/torch), from outside. With existing=1 among its
+ * settings the agent asks for them while every thread that allocates waits for the recording to
+ * begin, so that nothing falls between; it writes what it gets as events of the kind that was there
+ * before, and begins. Nobody there to answer: it begins without them. A debugger that keeps all
+ * other threads stopped meanwhile gives them before the agent asks.
  *
  * Read by the agent and by core/cli.
  */

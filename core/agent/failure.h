@@ -1,6 +1,7 @@
 /*
- * The request that failed, while the agent keeps the thread where it failed (--on-oom): for whoever looks at the process, or
- * at the core that is written then. PyTorch has not made its error yet, so nothing else in memory tells.
+ * The request that failed, while the agent keeps the thread where it failed (--on-oom): for whoever
+ * looks at the process, or at the core that is written then. PyTorch has not made its error yet, so
+ * nothing else in memory tells.
  *
  * Written by the agent, read by core/ask.
  */

@@ -1,22 +1,25 @@
 /*
- * The entry of a hook that stands in front of a C++ function: it notes the call's registers and arguments, lets C code look
- * at them, and then jumps to the function itself with everything as it was. The hook has no frame while that function runs,
- * so exceptions and unwinders pass as if it were not there.
+ * The entry of a hook that stands in front of a C++ function: it notes the call's registers and
+ * arguments, lets C code look at them, and then jumps to the function itself with everything as it
+ * was. The hook has no frame while that function runs, so exceptions and unwinders pass as if it
+ * were not there.
  */
 #ifndef GM_AGENT_HOOK_ENTRY_H
 #define GM_AGENT_HOOK_ENTRY_H
 
 #include "agent/agent.h"
 
-/* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly below. */
+/* What a hook's entry saves: the caller's registers, then the arguments. Laid out by the assembly
+ * below. */
 struct call {
 	struct gm_agent_registers at;
 	uint64_t argument[6];
 };
 
 /*
- * A hook's entry. It makes a struct call on the stack and gives it to NAME_see, which returns the function that was
- * meant; 0: none is there, and the call returns at once. rbp is kept as frame pointer, so that unwinders pass.
+ * A hook's entry. It makes a struct call on the stack and gives it to NAME_see, which returns the
+ * function that was meant; 0: none is there, and the call returns at once. rbp is kept as frame
+ * pointer, so that unwinders pass.
  */
 #define HOOK(symbol, see)                                    \
 	__asm__(".text\n"                                    \

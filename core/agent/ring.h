@@ -1,9 +1,11 @@
 /*
- * The ring: a recording of limited size that keeps the newest. Extents that no thread writes any more are used anew, the
- * oldest first, after what is needed of them was copied (format.h, enum gm_agent_extent_kind). Killed at any moment,
- * the file is whole: what replaces older extents is there before they go, and counts by one store.
+ * The ring: a recording of limited size that keeps the newest. Extents that no thread writes any
+ * more are used anew, the oldest first, after what is needed of them was copied (format.h, enum
+ * gm_agent_extent_kind). Killed at any moment, the file is whole: what replaces older extents is
+ * there before they go, and counts by one store.
  *
- * All of it under the spool's lock, on the thread that needs an extent: a few ms for each 2 MiB of records.
+ * All of it under the spool's lock, on the thread that needs an extent: a few ms for each 2 MiB of
+ * records.
  */
 #ifndef GM_AGENT_RING_H
 #define GM_AGENT_RING_H
@@ -17,7 +19,8 @@
 struct gm_agent_ring_file {
 	struct gm_agent_file_header *header;
 	void *context;
-	/* An extent mapped; a new one (number == header->extents) gets its room before. NULL: no. */
+	/* An extent mapped; a new one (number == header->extents) gets its room before. NULL: no.
+	 */
 	struct gm_agent_extent_header *(*map)(void *context, uint32_t number);
 };
 
@@ -26,8 +29,8 @@ enum { GM_AGENT_RING_LEAST = 16 }; /* extents: a smaller one is no ring */
 /* For a file of `total` extents at most. False: none, the recording stops when it is full. */
 bool gm_agent_ring_begin(uint64_t total);
 bool gm_agent_ring_is_on(void);
-/* The number of the next extent for a thread, unmapped; UINT32_MAX: there is none. `first`: no event that is written into it
- * will have a smaller number. */
+/* The number of the next extent for a thread, unmapped; UINT32_MAX: there is none. `first`: no
+ * event that is written into it will have a smaller number. */
 uint32_t gm_agent_ring_take(const struct gm_agent_ring_file *file, uint64_t first);
 /* A thread is done with its extent; `last`: number of its last event. */
 void gm_agent_ring_finish(uint32_t number, uint64_t last);

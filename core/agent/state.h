@@ -1,6 +1,6 @@
 /*
- * Whether this process records, what it was told to record, and whether this thread may. Everything else in the agent asks here; a
- * recording itself begins and ends in start.c.
+ * Whether this process records, what it was told to record, and whether this thread may. Everything
+ * else in the agent asks here; a recording itself begins and ends in start.c.
  */
 #ifndef GM_AGENT_STATE_H
 #define GM_AGENT_STATE_H
@@ -19,9 +19,10 @@ enum gm_agent_feature {
 };
 
 /*
- * Whether this process records, in a page that the kernel wipes in every child: a forked process finds WAITING
- * there, whichever way it was made, and begins a file of its own at its first event. So do processes that
- * were just started: most that a program starts never allocate, and leave no file.
+ * Whether this process records, in a page that the kernel wipes in every child: a forked process
+ * finds WAITING there, whichever way it was made, and begins a file of its own at its first event.
+ * So do processes that were just started: most that a program starts never allocate, and leave no
+ * file.
  */
 enum gm_agent_live {
 	GM_AGENT_LIVE_WAITING = 0,
@@ -47,16 +48,17 @@ struct gm_agent_process {
 	bool preloaded, tell;
 	bool attached;     /* begins in a program that runs already */
 	unsigned features; /* enum gm_agent_feature */
-	/* At the first event, by the thread that it is of: begins a file, false: it cannot and has said so; and what is done once
-	 * it has begun. */
+	/* At the first event, by the thread that it is of: begins a file, false: it cannot and has
+	 * said so; and what is done once it has begun. */
 	bool (*begin)(void);
 	void (*begun)(void);
 };
 extern struct gm_agent_process gm_agent_process;
 
 /*
- * True: this thread may record now. False where recording is off, or this thread is within the agent already (an
- * allocation that the agent or a hooked function itself makes is nobody's). One load and one branch where off.
+ * True: this thread may record now. False where recording is off, or this thread is within the
+ * agent already (an allocation that the agent or a hooked function itself makes is nobody's). One
+ * load and one branch where off.
  */
 bool gm_agent_enter(void);
 void gm_agent_leave(void);
@@ -69,7 +71,8 @@ bool gm_agent_may_record(unsigned feature);
 bool gm_agent_records(unsigned feature);
 /* Has it not begun to record yet, and will at its first event? */
 bool gm_agent_waits(void);
-/* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later (patch.c puts it there). */
+/* Whether the library was preloaded (its own symbols stand before libc10's), or loaded later
+ * (patch.c puts it there). */
 bool gm_agent_preloaded(void);
 
 /* Numbers of this process that a fork changes: read again in the child. */
@@ -83,7 +86,8 @@ void gm_agent_setting(const char *name, char *ret_value, size_t size);
 /* "cuda,cpu" has "cpu". */
 bool gm_agent_setting_has(const char *name, const char *word);
 
-/* One thread at a time begins or ends a recording. False: another one has been at it for too long. */
+/* One thread at a time begins or ends a recording. False: another one has been at it for too long.
+ */
 bool gm_agent_change_begin(void);
 void gm_agent_change_end(void);
 

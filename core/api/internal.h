@@ -1,8 +1,9 @@
 /*
- * Inside of the api room: the functions of gpumem.h that questions are asked by, over the commands of cli. It analyses nothing.
+ * Inside of the api room: the functions of gpumem.h that questions are asked by, over the commands
+ * of cli. It analyses nothing.
  *
- * An answer is the command's own: its arguments are put together here as a shell would give them, so the library and the
- * shell command cannot differ.
+ * An answer is the command's own: its arguments are put together here as a shell would give them,
+ * so the library and the shell command cannot differ.
  */
 #ifndef GM_API_INTERNAL_H
 #define GM_API_INTERNAL_H
@@ -26,12 +27,13 @@ void gm_api_words_add(struct gm_api_words *words, const char *format, ...)
 /* A name of a file, which must not be read as an option. */
 void gm_api_words_add_path(struct gm_api_words *words, const char *path);
 
-/* Hands an error to the caller, or destroys it where the caller does not want it; returns its status. NULL: GPUMEM_OK. */
+/* Hands an error to the caller, or destroys it where the caller does not want it; returns its
+ * status. NULL: GPUMEM_OK. */
 int gm_api_fail(struct gm_error *error, gpumem_error **ret_error);
 
 /*
- * Copies a struct of options, which begins with its size, to one of `size` bytes; NULL: all 0. GM_USAGE: its size cannot be one,
- * or it has options set that this library does not know.
+ * Copies a struct of options, which begins with its size, to one of `size` bytes; NULL: all 0.
+ * GM_USAGE: its size cannot be one, or it has options set that this library does not know.
  */
 struct gm_error *gm_api_take_options(const void *given, void *own, size_t size);
 /* The reverse, for results: as many bytes as the caller has, and `size` says how many they were. */

@@ -10,7 +10,8 @@ void gm_api_question_begin(
 /* Adds --json, asks, and ends the words. */
 int gm_api_question_ask(gpumem_session *session, struct gm_api_words *words, char **ret_json,
         gpumem_error **ret_error);
-/* A text of the caller's that is an argument of its own. GM_USAGE where it would be read as an option. */
+/* A text of the caller's that is an argument of its own. GM_USAGE where it would be read as an
+ * option. */
 struct gm_error *gm_api_check_word(const char *word, const char *what);
 
 #endif

@@ -1,4 +1,5 @@
-/* blocks and peak: what was allocated after an event, and in which groups; what lived at an address. */
+/* blocks and peak: what was allocated after an event, and in which groups; what lived at an
+ * address. */
 #ifndef GM_ASK_BLOCKS_H
 #define GM_ASK_BLOCKS_H
 
@@ -15,7 +16,8 @@ enum gm_group_by {
 	GM_BY_OPERATOR, /* PyTorch's, as native stacks name it */
 	GM_BY_MODULE,   /* ask/modules.h */
 	GM_BY_LABEL,    /* of torch.cuda.memory._annotate_tensor() */
-	GM_BY_SHAPE, /* and dtype: of a recording that has them; of a process or core those of live tensors */
+	GM_BY_SHAPE, /* and dtype: of a recording that has them; of a process or core those of live
+	                tensors */
 	GM_BY_DTYPE,
 };
 
@@ -30,7 +32,8 @@ struct gm_condition; /* ask/condition.h */
 struct gm_blocks_options {
 	enum gm_group_by by;
 	bool at_peak;
-	/* By line, and where each block is told: below lines that a library works under, by the library's lines (driven.h) */
+	/* By line, and where each block is told: below lines that a library works under, by the
+	 * library's lines (driven.h) */
 	bool descend;
 	bool descend_everywhere;          /* not only below lines that hold much */
 	bool tree;                        /* the call tree too (tree.h) */
@@ -59,7 +62,8 @@ struct gm_blocks {
 	size_t device;  /* of the model; SIZE_MAX: no events at all */
 	uint32_t event; /* GM_NO_EVENT: none */
 	uint64_t allocated;
-	/* With a condition: of the live blocks those of which it holds. Groups and sums are of these alone; `allocated` is not. */
+	/* With a condition: of the live blocks those of which it holds. Groups and sums are of
+	 * these alone; `allocated` is not. */
 	bool filtered;
 	uint64_t matched; /* bytes */
 	size_t total_count;
@@ -84,11 +88,12 @@ struct gm_blocks {
 
 struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_blocks_options *options,
         struct gm_blocks *ret_blocks);
-/* Adds what live tensors tell of the blocks, where the recorded process is there to be asked and the blocks
- * are those of now; does nothing else. */
+/* Adds what live tensors tell of the blocks, where the recorded process is there to be asked and
+ * the blocks are those of now; does nothing else. */
 struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_blocks *blocks);
 void gm_blocks_deinit(struct gm_blocks *blocks);
-/* Puts the live blocks of an answer into groups: by all but module and shape; by category only with categories. */
+/* Puts the live blocks of an answer into groups: by all but module and shape; by category only with
+ * categories. */
 struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by);
 
 /* The lives at an address, in order: blocks that contain it. The caller frees the array. */
@@ -96,9 +101,9 @@ struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,
         const struct gm_model **ret_model, uint32_t **ret_blocks, size_t *ret_count);
 
 /*
- * BLOCK as typed: an address (the latest block there, or the one alive after `event`), or #N. Of a recording alone also
- * FILE:LINE or the name of a variable (ask/recording/named.h): *ret_count blocks are meant, of which one is returned. GM_USAGE
- * where there is none so named.
+ * BLOCK as typed: an address (the latest block there, or the one alive after `event`), or #N. Of a
+ * recording alone also FILE:LINE or the name of a variable (ask/recording/named.h): *ret_count
+ * blocks are meant, of which one is returned. GM_USAGE where there is none so named.
  */
 struct gm_error *gm_ask_block(struct gm_context *context, const char *text, bool has_event,
         uint64_t event, uint32_t *ret_block, size_t *ret_count);

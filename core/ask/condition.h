@@ -3,11 +3,13 @@
  *
  *   CONDITION   CLAUSE, `and`, `or`, `not` and parentheses; `and` binds more tightly than `or`
  *   CLAUSE      FACT COMPARE VALUE; COMPARE is one of = != < <= > >= ~ (contains)
- *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any number of them
+ *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any
+ * number of them
  *
- * A clause is true, false, or unknown where the fact is not recorded; `and`, `or` and `not` are those of Kleene's logic, so
- * that what is unknown is never selected, by `!=` and `not` neither. This file parses and combines; what a clause is of
- * a given subject a function of the caller judges.
+ * A clause is true, false, or unknown where the fact is not recorded; `and`, `or` and `not` are
+ * those of Kleene's logic, so that what is unknown is never selected, by `!=` and `not` neither.
+ * This file parses and combines; what a clause is of a given subject a function of the caller
+ * judges.
  */
 #ifndef GM_ASK_CONDITION_H
 #define GM_ASK_CONDITION_H

@@ -1,6 +1,6 @@
 /*
- * The question `retained`: of all device memory at this moment of a live process or in a core dump, which variable, if
- * it went away, would free how much.
+ * The question `retained`: of all device memory at this moment of a live process or in a core dump,
+ * which variable, if it went away, would free how much.
  *
  * It asks core/holders, and checks the sum against the allocator's own figure.
  */
@@ -14,7 +14,8 @@
 struct gm_retained_answer {
 	struct gm_retained retained;
 	struct gm_holders_cost cost;
-	/* by retained.devices: what the allocator's own statistics say, 0 where they cannot be read */
+	/* by retained.devices: what the allocator's own statistics say, 0 where they cannot be read
+	 */
 	uint64_t *allocator_bytes;
 	struct gm_pause pause;
 };

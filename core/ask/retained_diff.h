@@ -1,7 +1,9 @@
 /*
- * Two answers of `retained` compared: what grew, what shrank, between two moments of a program or in two programs.
+ * Two answers of `retained` compared: what grew, what shrank, between two moments of a program or
+ * in two programs.
  *
- * Groups are matched by their names without counts ("20 items" and "40 items" are one), variables by their name alone.
+ * Groups are matched by their names without counts ("20 items" and "40 items" are one), variables
+ * by their name alone.
  */
 #ifndef GM_ASK_RETAINED_DIFF_H
 #define GM_ASK_RETAINED_DIFF_H

@@ -1,8 +1,9 @@
 /*
- * The question `who-holds`: what keeps a block of memory alive, at this moment of a live process or in a core dump.
+ * The question `who-holds`: what keeps a block of memory alive, at this moment of a live process or
+ * in a core dump.
  *
- * It asks core/holders; here a block is found by what a user types. What held a block earlier is the question
- * `why`.
+ * It asks core/holders; here a block is found by what a user types. What held a block earlier is
+ * the question `why`.
  */
 #ifndef GM_ASK_WHO_HOLDS_H
 #define GM_ASK_WHO_HOLDS_H
@@ -19,10 +20,11 @@ struct gm_who_holds {
 };
 
 /*
- * block: an address ("0x7f…", anywhere within the block), "#N" (the number of the event of the context's log that
- * allocated it) or a variable path of the selected thread, else the main one ("self.cache['kept']").
- * GM_USAGE: cannot be read so; no such variable, or no tensor. GM_TARGET: an address in no block in use (says
- * what is there), a block that is gone, or a process that cannot be read.
+ * block: an address ("0x7f…", anywhere within the block), "#N" (the number of the event of the
+ * context's log that allocated it) or a variable path of the selected thread, else the main one
+ * ("self.cache['kept']"). GM_USAGE: cannot be read so; no such variable, or no tensor. GM_TARGET:
+ * an address in no block in use (says what is there), a block that is gone, or a process that
+ * cannot be read.
  */
 struct gm_error *gm_ask_who_holds(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result);

@@ -1,4 +1,5 @@
-/* why: a block's life: who made it, which statement let it go, how late, and what kept it until then. */
+/* why: a block's life: who made it, which statement let it go, how late, and what kept it until
+ * then. */
 #ifndef GM_ASK_WHY_H
 #define GM_ASK_WHY_H
 
@@ -8,17 +9,15 @@
 struct gm_why {
 	const struct gm_model *model;
 	struct gm_block block;
-	uint32_t
-	        freed; /* event of the free request, else of its completion; GM_NO_EVENT: still alive */
+	uint32_t freed; /* event of the free request, else of its completion; GM_NO_EVENT: still
+	                   alive */
 	struct gm_frame_place made_at;  /* user's site of the allocation; code 0: not recorded */
 	struct gm_frame_place freed_at; /* user's site of the free */
 	struct gm_cause cause;          /* where it was freed */
-	uint32_t
-	        successor; /* the next block of the same statement and size that was allocated while this
-			     * one lived; GM_NO_BLOCK: none */
-	uint32_t
-	        anew; /* the biggest block that the statement of the free itself had allocated before, in
-			  the same pass, and that lives on; GM_NO_BLOCK: none */
+	uint32_t successor; /* the next block of the same statement and size that was allocated
+	                     * while this one lived; GM_NO_BLOCK: none */
+	uint32_t anew;      /* the biggest block that the statement of the free itself had allocated
+	                       before, in the same pass, and that lives on; GM_NO_BLOCK: none */
 	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
 };
 

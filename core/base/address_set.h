@@ -1,11 +1,14 @@
 /*
- * A set of addresses (multiples of 8) that, once all are in, gives each a number: 0, 1, 2 ... by address.
+ * A set of addresses (multiples of 8) that, once all are in, gives each a number: 0, 1, 2 ... by
+ * address.
  *
- * One bit for each 8 bytes of address space, in chunks that are made where something is: a million objects of one
- * heap take some megabytes and a look-up touches two or three cache lines, where a table from address to number
- * would take tens of megabytes and miss the cache each time. Most look-ups ask for what is not in the set.
+ * One bit for each 8 bytes of address space, in chunks that are made where something is: a million
+ * objects of one heap take some megabytes and a look-up touches two or three cache lines, where a
+ * table from address to number would take tens of megabytes and miss the cache each time. Most
+ * look-ups ask for what is not in the set.
  *
- * After gm_address_set_number() it may be asked by several threads at once; nothing may be added then.
+ * After gm_address_set_number() it may be asked by several threads at once; nothing may be added
+ * then.
  */
 #ifndef GM_BASE_ADDRESS_SET_H
 #define GM_BASE_ADDRESS_SET_H
@@ -40,13 +43,15 @@ struct gm_address_set {
 enum { GM_NO_ADDRESS_NUMBER = UINT32_MAX };
 
 void gm_address_set_deinit(struct gm_address_set *set);
-/* False: no memory. *ret_new (may be NULL) is false where it was there; an unaligned address is never in. */
+/* False: no memory. *ret_new (may be NULL) is false where it was there; an unaligned address is
+ * never in. */
 bool gm_address_set_add(struct gm_address_set *set, uint64_t address, bool *ret_new);
 /* Not once they have numbers. */
 void gm_address_set_remove(struct gm_address_set *set, uint64_t address);
 /* Adds all members of `other`, which is empty then. False: no memory, and some are in neither. */
 bool gm_address_set_take(struct gm_address_set *set, struct gm_address_set *other);
-/* The members that `without` does not have, in any order, at most `most`; returns how many there are. */
+/* The members that `without` does not have, in any order, at most `most`; returns how many there
+ * are. */
 size_t gm_address_set_difference(const struct gm_address_set *set,
         const struct gm_address_set *without, uint64_t *ret_addresses, size_t most);
 /* Gives the numbers; false: no memory. */

@@ -1,7 +1,7 @@
 /*
  * Growable arrays. A caller keeps `items`, `count` and `capacity` in a struct of its own; the macro
- * GM_ARRAY(type) declares it and gm_array_reserve() grows it. Growth doubles, so that N appends cost
- * O(N).
+ * GM_ARRAY(type) declares it and gm_array_reserve() grows it. Growth doubles, so that N appends
+ * cost O(N).
  */
 #ifndef GM_BASE_ARRAY_H
 #define GM_BASE_ARRAY_H

@@ -3,8 +3,8 @@
  *
  * A function that can fail returns `struct gm_error *`; NULL is success. The error carries the exit
  * status that the shell command ends with, and a message in the form WHAT: WHY: WHAT TO DO (without
- * the leading "gpumem: ", which the session adds). Out of memory is a static object, so reporting it
- * needs no memory. The caller owns what it gets and destroys it with gm_error_destroy().
+ * the leading "gpumem: ", which the session adds). Out of memory is a static object, so reporting
+ * it needs no memory. The caller owns what it gets and destroys it with gm_error_destroy().
  *
  * This room (base) knows nothing of GPUs, processes or files; everything may include it.
  */
@@ -48,8 +48,9 @@ struct gm_error *gm_error_os(enum gm_status status, int os_error, const char *fo
         __attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
 
 /*
- * Add a fact to an error that was just made, and return it. `path` may be NULL. Without memory for the path the error stays
- * without it. Of a fact that is there already the first one stays: it was added where the error was found.
+ * Add a fact to an error that was just made, and return it. `path` may be NULL. Without memory for
+ * the path the error stays without it. Of a fact that is there already the first one stays: it was
+ * added where the error was found.
  */
 struct gm_error *gm_error_in_file(struct gm_error *error /* NULL: then NULL */, const char *path);
 struct gm_error *gm_error_at_offset(struct gm_error *error, const char *path, uint64_t offset)

@@ -1,6 +1,6 @@
 /*
- * A 64-bit hash for interning strings and stacks (FNV-1a with a final mix). Not for hostile keys whose
- * collisions would matter: every table that uses it compares the keys too.
+ * A 64-bit hash for interning strings and stacks (FNV-1a with a final mix). Not for hostile keys
+ * whose collisions would matter: every table that uses it compares the keys too.
  */
 #ifndef GM_BASE_HASH_H
 #define GM_BASE_HASH_H

@@ -1,9 +1,10 @@
 /*
- * What people read is printed by gm_put(): printf, except that what comes by `%s` or `%c` is shown as base/visible.h says, each
- * within its own bound. What stands in the format is ours: newlines and colours are put there.
+ * What people read is printed by gm_put(): printf, except that what comes by `%s` or `%c` is shown
+ * as base/visible.h says, each within its own bound. What stands in the format is ours: newlines
+ * and colours are put there.
  *
- * The compiler takes no format that is no literal, and tests/checks lets the rooms that print use nothing else: so a new view
- * cannot forget it.
+ * The compiler takes no format that is no literal, and tests/checks lets the rooms that print use
+ * nothing else: so a new view cannot forget it.
  */
 #ifndef GM_BASE_PUT_H
 #define GM_BASE_PUT_H

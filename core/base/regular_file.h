@@ -1,6 +1,7 @@
 /*
- * Opens a file that somebody else named: a process in its mappings, a recording, a core. What lies there may be anything: to
- * open a FIFO waits for its other end, to open a device may do something, and reading either may never end.
+ * Opens a file that somebody else named: a process in its mappings, a recording, a core. What lies
+ * there may be anything: to open a FIFO waits for its other end, to open a device may do something,
+ * and reading either may never end.
  */
 #ifndef GM_BASE_REGULAR_FILE_H
 #define GM_BASE_REGULAR_FILE_H
@@ -8,7 +9,8 @@
 #include <stdio.h>
 
 /*
- * To be read; never waits. -1 and errno: it cannot be opened; EINVAL: it is no regular file. The caller closes it.
+ * To be read; never waits. -1 and errno: it cannot be opened; EINVAL: it is no regular file. The
+ * caller closes it.
  */
 int gm_regular_file_open(const char *path);
 /* The same as a stream, NULL and errno. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * The number of the first of `count` items for which `before`, an expression in `item` (an item's number), is false; `count`
- * where it is true for all. The items for which it is true come first.
+ * The number of the first of `count` items for which `before`, an expression in `item` (an item's
+ * number), is false; `count` where it is true for all. The items for which it is true come first.
  */
 #define gm_partition_point(count, item, before)                  \
 	__extension__({                                          \
@@ -24,8 +24,9 @@
 	})
 
 /*
- * The last of `count` items whose address, a uint64_t at the beginning of each item of `size` bytes, is at most
- * `address`; NULL: there is none. Whether it reaches up to `address` is the caller's to see.
+ * The last of `count` items whose address, a uint64_t at the beginning of each item of `size`
+ * bytes, is at most `address`; NULL: there is none. Whether it reaches up to `address` is the
+ * caller's to see.
  */
 static inline const void *gm_search_address(
         const void *items, size_t count, size_t size, uint64_t address)

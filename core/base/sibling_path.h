@@ -1,9 +1,10 @@
-/* Where the project's own files lie: beside each other in a build, in bin/ and lib/ once installed. */
+/* Where the project's own files lie: beside each other in a build, in bin/ and lib/ once installed.
+ */
 #ifndef GM_BASE_SIBLING_PATH_H
 #define GM_BASE_SIBLING_PATH_H
 
-/* The library `name` as seen from `file`, a program in bin/ or libgpumem.so beside it; NULL where it is not there. The
- * caller frees it. */
+/* The library `name` as seen from `file`, a program in bin/ or libgpumem.so beside it; NULL where
+ * it is not there. The caller frees it. */
 char *gm_sibling_path(const char *file, const char *name);
 
 #endif

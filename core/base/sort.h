@@ -1,6 +1,6 @@
 /*
- * Sorts records by the address that each begins with: a radix sort, stable, 11 bits of the addresses' differences
- * at a time. Millions of addresses of one heap take three passes.
+ * Sorts records by the address that each begins with: a radix sort, stable, 11 bits of the
+ * addresses' differences at a time. Millions of addresses of one heap take three passes.
  */
 #ifndef GM_BASE_SORT_H
 #define GM_BASE_SORT_H

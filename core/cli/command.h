@@ -20,7 +20,8 @@ struct gm_command {
 	 * does.\n\n Example: gpumem info run.gpumem". The first line is the usage. */
 	const char *usage;
 	bool shell, gdb; /* where it can be typed */
-	bool streams; /* it prints while a program runs: what it prints is no answer that could be withdrawn */
+	bool streams; /* it prints while a program runs: what it prints is no answer that could be
+	                 withdrawn */
 	/*
 	 * argv[0] is the name. Answers go to `out`, notes to `err`; in a shell these are the real
 	 * standard output and error, so that a command may stream, or exec another program after

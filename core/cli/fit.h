@@ -1,8 +1,8 @@
 /*
  * The largest value with which a program still fits a device: bisection over runs.
  *
- * It rests on one assumption, that more never needs less: where a value fits, every smaller one does. What a run
- * is, is the caller's. This part knows nothing of programs or devices.
+ * It rests on one assumption, that more never needs less: where a value fits, every smaller one
+ * does. What a run is, is the caller's. This part knows nothing of programs or devices.
  */
 #ifndef GM_CLI_FIT_H
 #define GM_CLI_FIT_H

@@ -1,6 +1,6 @@
 /*
- * `gpumem run`: starts a program with the agent preloaded, waits for it, and puts what was recorded into its
- * final form.
+ * `gpumem run`: starts a program with the agent preloaded, waits for it, and puts what was recorded
+ * into its final form.
  */
 #ifndef GM_CLI_RUN_RECORD_H
 #define GM_CLI_RUN_RECORD_H
@@ -19,14 +19,16 @@ struct gm_run_record {
 };
 
 /*
- * No FILE was named: sets one, in the folder that we are in or, where that cannot be written, in that of temporary files;
- * leaves it NULL where nothing is to be or can be recorded (`err` has got a line that says so).
+ * No FILE was named: sets one, in the folder that we are in or, where that cannot be written, in
+ * that of temporary files; leaves it NULL where nothing is to be or can be recorded (`err` has got
+ * a line that says so).
  */
 void gm_run_record_by_default(struct gm_run_record *record, FILE *err);
 
 /*
- * Runs argv to its end; streams and signals are the program's own. ret_status is its exit status; where a signal ended
- * it, this process ends by the same. `variables`: NULL-ended "NAME=VALUE" for the program beside.
+ * Runs argv to its end; streams and signals are the program's own. ret_status is its exit status;
+ * where a signal ended it, this process ends by the same. `variables`: NULL-ended "NAME=VALUE" for
+ * the program beside.
  */
 struct gm_error *gm_run_record(const struct gm_run_record *record, char **argv, char **variables,
         FILE *err, int *ret_status);

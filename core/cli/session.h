@@ -1,8 +1,10 @@
 /*
- * Sessions: what public functions and the shell command hold on to between questions, and how a command is run in one.
+ * Sessions: what public functions and the shell command hold on to between questions, and how a
+ * command is run in one.
  *
- * A command is run under one lock of the process, as some of its state is the process's: whether an allocation failed
- * (base/allocation.h), and which signals are held back while a program is stopped (ask/target/pause.h).
+ * A command is run under one lock of the process, as some of its state is the process's: whether an
+ * allocation failed (base/allocation.h), and which signals are held back while a program is stopped
+ * (ask/target/pause.h).
  */
 #ifndef GM_CLI_SESSION_H
 #define GM_CLI_SESSION_H
@@ -29,7 +31,8 @@ struct gpumem_session {
 	struct gm_progress_line line;
 	struct gm_progress progress; /* writes to that line, or calls the library's user */
 	char *core;                  /* the debugger's, NULL: none; owned */
-	char *log; /* the debugger's recording; a FILE argument stands for it in one command; owned */
+	char *log; /* the debugger's recording; a FILE argument stands for it in one command; owned
+	            */
 	struct gm_remote_process *remote; /* owned; NULL: none */
 	bool library; /* of gpumem_session_open(): asks as a shell does, and runs questions only */
 	struct gm_session_source source;

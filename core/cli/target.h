@@ -1,6 +1,6 @@
 /*
- * Which process or core a question is about: the options --pid, --core and --thread, the same for every
- * command that asks one. It opens nothing (ask/context does, when a question needs it).
+ * Which process or core a question is about: the options --pid, --core and --thread, the same for
+ * every command that asks one. It opens nothing (ask/context does, when a question needs it).
  */
 #ifndef GM_CLI_TARGET_H
 #define GM_CLI_TARGET_H
@@ -37,17 +37,17 @@ enum {
 /* A gm_option_handler for them; the input is the context. */
 struct gm_error *gm_target_option(void *context, int key, const char *argument);
 /*
- * For questions that a recording answers as well as a process: FILE, the first positional argument, if there is one
- * beside `others`, is a recording, a snapshot, or a core dump (told apart by content). *ret_target: the
- * question is about a process or a core: one was named, or (in gdb) nothing is recorded and there is a process.
- * GM_USAGE: both a FILE and a process, or neither.
+ * For questions that a recording answers as well as a process: FILE, the first positional argument,
+ * if there is one beside `others`, is a recording, a snapshot, or a core dump (told apart by
+ * content). *ret_target: the question is about a process or a core: one was named, or (in gdb)
+ * nothing is recorded and there is a process. GM_USAGE: both a FILE and a process, or neither.
  */
 struct gm_error *gm_target_take_file(
         struct gm_arguments *arguments, struct gm_context *context, int others, bool *ret_target);
 
 /*
- * The same where a recording cannot answer: the first positional argument, if there is one beside `others` and it is
- * a core dump, is the core that is asked about.
+ * The same where a recording cannot answer: the first positional argument, if there is one beside
+ * `others` and it is a core dump, is the core that is asked about.
  */
 struct gm_error *gm_target_take_core(
         struct gm_arguments *arguments, struct gm_context *context, int others);

@@ -72,10 +72,9 @@ struct gm_python_frame {
 
 struct gm_instruction {
 	enum gm_op op;
-	const char *
-	        name; /* the variable, attribute or global it names; of a call, and of a POP_TOP right after one,
-	                     what it calls, where that may let go of objects ("clear"). NULL: none. Owned by
-	                     the code */
+	const char *name; /* the variable, attribute or global it names; of a call, and of a POP_TOP
+	                     right after one, what it calls, where that may let go of objects
+	                     ("clear"). NULL: none. Owned by the code */
 	/* A combined opcode that stores to two variables: the one it stores to after `name`. Either
 	 * store may be under way: gm_python_frame_instruction() finds out which. NULL: one store
 	 * only. */
@@ -105,7 +104,8 @@ struct gm_error *gm_python_open_row(struct gm_image *image, struct gm_symbols *s
         const struct gm_python_tables *tables, struct gm_python **ret_python);
 void gm_python_close(struct gm_python *python);
 
-/* Which CPython it is, and whether its layout is known here: shipped, in `layouts`, or kept. GM_TARGET as gm_python_open(). */
+/* Which CPython it is, and whether its layout is known here: shipped, in `layouts`, or kept.
+ * GM_TARGET as gm_python_open(). */
 struct gm_python_build {
 	const struct gm_module *module; /* that has the interpreter */
 	char version[48];               /* "3.16.1" */
@@ -131,8 +131,8 @@ struct gm_error *gm_python_threads(
  * Python. Hot path: few system calls, nothing allocated for code objects seen before. */
 size_t gm_python_stack(
         struct gm_python *python, pid_t thread, struct gm_python_frame *ret_frames, size_t max);
-/* The same of one of gm_python_threads(): a thread that called into a subinterpreter has a state in each, with the frames
- * of its own there. */
+/* The same of one of gm_python_threads(): a thread that called into a subinterpreter has a state in
+ * each, with the frames of its own there. */
 size_t gm_python_thread_stack(struct gm_python *python, const struct gm_python_thread *thread,
         struct gm_python_frame *ret_frames, size_t max);
 
@@ -159,8 +159,9 @@ void gm_python_frame_instruction(struct gm_python *python, const struct gm_pytho
         struct gm_instruction *ret_instruction);
 
 /*
- * How far a `for` loop of a frame of a stopped thread has come: a number that changes with each pass, by the
- * loop's iterator. False: no `for`, or an iterator that does not count (a generator). `frame` stands in it.
+ * How far a `for` loop of a frame of a stopped thread has come: a number that changes with each
+ * pass, by the loop's iterator. False: no `for`, or an iterator that does not count (a generator).
+ * `frame` stands in it.
  */
 bool gm_python_loop_position(struct gm_python *python, const struct gm_python_frame *frame,
         uint32_t loop, uint64_t *ret_position);
@@ -178,9 +179,9 @@ bool gm_python_type_name(struct gm_python *python, uint64_t object, const char *
 bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name);
 /* Is it a str, a number, code: an object that holds nothing? True where no object is. */
 bool gm_python_is_atom(struct gm_python *python, uint64_t object);
-/* Bytes of the fixed part of an object, as its type says; 0: no plausible object. `ret_own` (may be NULL): from which on it
- * is a C type's own part whose layout is not known; 0: there is none. What a ctypes object has is data; a module's is its
- * state, from md_state on. */
+/* Bytes of the fixed part of an object, as its type says; 0: no plausible object. `ret_own` (may be
+ * NULL): from which on it is a C type's own part whose layout is not known; 0: there is none. What
+ * a ctypes object has is data; a module's is its state, from md_state on. */
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);
 /* May items stand behind its fixed part, as a tuple's do? */
 bool gm_python_has_items(struct gm_python *python, uint64_t object);
@@ -212,13 +213,13 @@ enum gm_edge_kind {
 	GM_EDGE_LOCAL,     /* frame, generator or coroutine -> local */
 	GM_EDGE_TYPE,
 	GM_EDGE_OTHER, /* a field whose name is in `name` */
-	GM_EDGE_GUESS, /* a word of a C object whose layout is not known that points to an object: plausible. `name` says
-	                  where it is ("word at +40") */
+	GM_EDGE_GUESS, /* a word of a C object whose layout is not known that points to an object:
+	                  plausible. `name` says where it is ("word at +40") */
 };
 
 /*
- * What a PyCapsule has: its pointer, and its name, of which at most `size` - 1 bytes are read. False: it cannot be read, or
- * has no name.
+ * What a PyCapsule has: its pointer, and its name, of which at most `size` - 1 bytes are read.
+ * False: it cannot be read, or has no name.
  */
 bool gm_python_capsule(struct gm_python *python, uint64_t capsule, uint64_t *ret_pointer,
         char *ret_name, size_t size);
@@ -237,9 +238,9 @@ typedef bool (*gm_python_visit)(
 bool gm_python_references(
         struct gm_python *python, uint64_t object, gm_python_visit visit, void *context);
 
-/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), values on its stack (GM_EDGE_LOCAL
- * without a name, slots from local_count on: arguments of a call under way and other temporaries), f_locals and the
- * like. */
+/* The same for a frame on a thread's stack: locals (GM_EDGE_LOCAL, name and slot), values on its
+ * stack (GM_EDGE_LOCAL without a name, slots from local_count on: arguments of a call under way and
+ * other temporaries), f_locals and the like. */
 bool gm_python_frame_references(struct gm_python *python, const struct gm_python_frame *frame,
         gm_python_visit visit, void *context);
 
@@ -260,12 +261,13 @@ struct gm_error *gm_python_modules(struct gm_python *python,
 bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret_count);
 
 /*
- * Where an exception was raised, innermost frame first; of more than `max` frames the innermost ones. `address` is 0:
- * the frames may have ended. Returns their number.
+ * Where an exception was raised, innermost frame first; of more than `max` frames the innermost
+ * ones. `address` is 0: the frames may have ended. Returns their number.
  */
 size_t gm_python_traceback(struct gm_python *python, uint64_t exception,
         struct gm_python_frame *ret_frames, size_t max);
-/* The first of an exception's arguments, where it is a str (what str() of it tells mostly). Caller frees. */
+/* The first of an exception's arguments, where it is a str (what str() of it tells mostly). Caller
+ * frees. */
 bool gm_python_exception_text(
         struct gm_python *python, uint64_t exception, size_t max, char **ret_text);
 
@@ -276,9 +278,9 @@ bool gm_python_code_frame(
 /* ---- script.c ---- */
 
 /*
- * Where the main thread takes a script to be run, at the next place where it looks for signals (PEP 768: CPython 3.14 and
- * later). Addresses in the process, of the interpreter's own memory, which lasts as long as the process: the thread's
- * state may be written though the thread runs.
+ * Where the main thread takes a script to be run, at the next place where it looks for signals (PEP
+ * 768: CPython 3.14 and later). Addresses in the process, of the interpreter's own memory, which
+ * lasts as long as the process: the thread's state may be written though the thread runs.
  */
 struct gm_python_script_place {
 	uint64_t pending;   /* int32_t: 1 asks for it; the thread puts it back to 0 */
@@ -292,8 +294,9 @@ struct gm_python_script_place {
 enum gm_python_takes {
 	GM_TAKES_SCRIPTS,
 	GM_TAKES_NONE,     /* a version before 3.14 */
-	GM_TAKES_NONE_OFF, /* PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug, or built without */
-	GM_TAKES_UNKNOWN, /* what it says of itself does not agree with its version */
+	GM_TAKES_NONE_OFF, /* PYTHON_DISABLE_REMOTE_DEBUG, -X disable-remote-debug, or built without
+	                    */
+	GM_TAKES_UNKNOWN,  /* what it says of itself does not agree with its version */
 };
 
 enum gm_python_takes gm_python_takes_script(

@@ -48,8 +48,8 @@ struct gm_code_entry {
 	uint8_t *bytecode;
 	uint8_t *units; /* per code unit: how many units back its instruction starts (0: here) */
 	uint32_t bytecode_size;
-	int16_t *
-	        depths; /* per code unit: the value stack's depth before it, -1: not reached; NULL: not known */
+	int16_t *depths; /* per code unit: the value stack's depth before it, -1: not reached; NULL:
+	                    not known */
 	bool depths_sought;
 	uint32_t stack_size;      /* co_stacksize */
 	uint32_t first_traceable; /* byte offset: frames before it are not complete */
@@ -200,10 +200,10 @@ struct gm_python {
 	uint64_t stamp_address;
 	uint64_t generator_types[3];
 	bool generator_types_sought;
-	uint64_t code_type; /* PyCode_Type, 0 until the first one is seen */
-	uint64_t iterator_types
-	        [GM_ITERATOR_TYPES];  /* loop_position.c: those that count, once seen */
-	uint64_t other_iterator_type; /* the last one seen that does not */
+	uint64_t code_type;                         /* PyCode_Type, 0 until the first one is seen */
+	uint64_t iterator_types[GM_ITERATOR_TYPES]; /* loop_position.c: those that count, once seen
+	                                             */
+	uint64_t other_iterator_type;               /* the last one seen that does not */
 
 	struct gm_code_entry *codes[GM_CODE_BUCKETS];
 	uint32_t code_count;
@@ -290,7 +290,8 @@ uint8_t *gm_py_bytes(struct gm_python *python, uint64_t object, size_t *ret_size
 /* --- depth.c --- */
 bool gm_py_depths_find(struct gm_code_entry *entry, int version, const struct gm_opcode *opcodes,
         const uint8_t *exceptions, size_t exceptions_size);
-/* How many values the stack of a running frame holds while the instruction at `offset` runs; -1: not known. */
+/* How many values the stack of a running frame holds while the instruction at `offset` runs; -1:
+ * not known. */
 int gm_py_depth_at(struct gm_python *python, struct gm_code_entry *entry, uint32_t offset);
 
 /* --- lines.c, loops.c: pure decoding --- */
@@ -312,8 +313,8 @@ bool gm_py_decode(const struct gm_code_entry *entry, const struct gm_opcode *opc
         uint32_t offset, struct gm_decoded *ret);
 
 /* --- called.c --- */
-/* The name of the function of C that a call is of, if it is one that may let go of objects; NULL: it is not, or not known.
- * Also of a POP_TOP, for the call whose result it drops. */
+/* The name of the function of C that a call is of, if it is one that may let go of objects; NULL:
+ * it is not, or not known. Also of a POP_TOP, for the call whose result it drops. */
 const char *gm_py_called_name(
         struct gm_python *python, struct gm_code_entry *entry, const struct gm_decoded *decoded);
 
@@ -342,8 +343,8 @@ bool gm_py_has_small_layout(const char *type_name, int version);
 struct gm_dict_keys {
 	uint64_t entries; /* address of the first */
 	uint64_t count;
-	unsigned
-	        size; /* of an entry: 24 bytes (hash, key, value), or 16 (key, value) where all keys are str */
+	unsigned size; /* of an entry: 24 bytes (hash, key, value), or 16 (key, value) where all
+	                  keys are str */
 };
 enum { GM_KEYS_HEAD = 48 }; /* at least layout.keys_indices */
 bool gm_py_keys_decode(const struct gm_python_layout *layout, uint64_t address, const uint8_t *head,

@@ -9,8 +9,8 @@
 /* A string of JSON with its quotes; what is no UTF-8 becomes '?'. */
 void gm_export_json_string(FILE *out, const char *text);
 /*
- * The text as people are shown it (base/visible.h), for forms that terminals, spreadsheets and scripts read by lines. `*ret_made` is
- * what the caller frees behind it.
+ * The text as people are shown it (base/visible.h), for forms that terminals, spreadsheets and
+ * scripts read by lines. `*ret_made` is what the caller frees behind it.
  */
 const char *gm_export_visible(const char *text, char **ret_made);
 /* "cuda:0", "cpu" */

@@ -1,6 +1,6 @@
 /*
- * The build-id of an ELF file, of which some bytes are at hand: on disk, or in the memory that it was mapped to. It
- * tells whether two copies are the same build.
+ * The build-id of an ELF file, of which some bytes are at hand: on disk, or in the memory that it
+ * was mapped to. It tells whether two copies are the same build.
  */
 #ifndef GM_IMAGE_BUILD_ID_H
 #define GM_IMAGE_BUILD_ID_H
@@ -19,7 +19,8 @@ struct gm_build_id {
 /* Bytes of the file from `offset` on; false: not all of them are there. */
 typedef bool (*gm_file_bytes)(void *context, uint64_t offset, void *buffer, size_t size);
 
-/* The build-id in a file's or a module's notes, which are `size` bytes; one of more than `most` bytes is passed over. */
+/* The build-id in a file's or a module's notes, which are `size` bytes; one of more than `most`
+ * bytes is passed over. */
 bool gm_build_id_in_notes(
         const uint8_t *notes, size_t size, size_t most, struct gm_build_id *ret_id);
 /* False: it is no ELF file of x86-64, it has no build-id, or that cannot be read. */

@@ -1,10 +1,11 @@
 /*
- * The files that a core's process had mapped, on our disk: what the core left out of them is read from there, if
- * they are still the same ones. Inside of the image room.
+ * The files that a core's process had mapped, on our disk: what the core left out of them is read
+ * from there, if they are still the same ones. Inside of the image room.
  *
- * The same: equal build-ids (the core has the first page of each library, and the build-id is in it); where a file
- * has none, an equal first page. A file is looked for under the sysroot first: at its own path there, then by its
- * name alone (a folder into which the libraries of another machine were copied); then at its own path.
+ * The same: equal build-ids (the core has the first page of each library, and the build-id is in
+ * it); where a file has none, an equal first page. A file is looked for under the sysroot first: at
+ * its own path there, then by its name alone (a folder into which the libraries of another machine
+ * were copied); then at its own path.
  */
 #ifndef GM_IMAGE_CORE_DISK_H
 #define GM_IMAGE_CORE_DISK_H
@@ -33,8 +34,8 @@ struct gm_core_disk {
 	pthread_mutex_t lock; /* for the following */
 	struct gm_disk_file *files;
 	size_t count, capacity;
-	uint32_t *
-	        file_of; /* of each of the core's mapped parts, plus 1; 0: not looked for. NULL: nothing was lent yet */
+	uint32_t *file_of; /* of each of the core's mapped parts, plus 1; 0: not looked for. NULL:
+	                      nothing was lent yet */
 };
 
 void gm_core_disk_init(struct gm_core_disk *disk, const struct gm_core_file *core);
@@ -44,11 +45,12 @@ struct gm_error *gm_core_disk_set_sysroot(struct gm_core_disk *disk, const char 
 
 /* Looks for a file, once. False: no memory. The strings stay until the sysroot changes. */
 bool gm_core_disk_file(struct gm_core_disk *disk, const char *path, struct gm_disk_file *ret_file);
-/* Bytes of a mapping that only the mapped file has; never past the mapping. 0: it has none, or is not there. */
+/* Bytes of a mapping that only the mapped file has; never past the mapping. 0: it has none, or is
+ * not there. */
 size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped *mapped,
         uint64_t address, void *buffer, size_t size);
-/* The bytes of a mapping's file from its first one on, mapped until gm_core_disk_borrow_end(); NULL: it cannot be mapped. By several
- * threads at once. */
+/* The bytes of a mapping's file from its first one on, mapped until gm_core_disk_borrow_end();
+ * NULL: it cannot be mapped. By several threads at once. */
 const uint8_t *gm_core_disk_borrow(
         struct gm_core_disk *disk, const struct gm_core_mapped *mapped, uint64_t *ret_size);
 void gm_core_disk_borrow_end(struct gm_core_disk *disk);

@@ -6,11 +6,12 @@
 
 #include "image/image.h"
 
-/* A flag of PT_LOAD in cores that gpumem writes (of PF_MASKOS): the memory behind the saved bytes was never
- * touched, so it reads as zero; in other cores it is not saved. */
+/* A flag of PT_LOAD in cores that gpumem writes (of PF_MASKOS): the memory behind the saved bytes
+ * was never touched, so it reads as zero; in other cores it is not saved. */
 #define GM_CORE_PF_UNTOUCHED 0x08000000u
 
-/* A PT_LOAD: `present` bytes of memory are in the file, `saved` were meant to be (more: it was cut short). */
+/* A PT_LOAD: `present` bytes of memory are in the file, `saved` were meant to be (more: it was cut
+ * short). */
 struct gm_core_segment {
 	uint64_t start, end;
 	uint64_t offset;

@@ -1,4 +1,5 @@
-/* What the files of a core's image share: core.c (what it is), core_memory.c (its bytes). Inside of the image room. */
+/* What the files of a core's image share: core.c (what it is), core_memory.c (its bytes). Inside of
+ * the image room. */
 #ifndef GM_IMAGE_CORE_INSIDE_H
 #define GM_IMAGE_CORE_INSIDE_H
 
@@ -24,7 +25,8 @@ static inline struct core *core_of(const struct gm_image *image)
 	return (struct core *)image;
 }
 
-/* A file's part that is private to the process and was not written to is left out of cores: it is what the file has. */
+/* A file's part that is private to the process and was not written to is left out of cores: it is
+ * what the file has. */
 bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped);
 
 /* As in struct gm_image_kind. */

@@ -1,7 +1,7 @@
 /*
- * The notes of a core that we write: NT_PRSTATUS, NT_FPREGSET and NT_X86_XSTATE of each thread, NT_PRPSINFO,
- * NT_SIGINFO, NT_AUXV and NT_FILE, laid out as the kernel does (fs/binfmt_elf.c; core(5)). Inside of the image
- * room.
+ * The notes of a core that we write: NT_PRSTATUS, NT_FPREGSET and NT_X86_XSTATE of each thread,
+ * NT_PRPSINFO, NT_SIGINFO, NT_AUXV and NT_FILE, laid out as the kernel does (fs/binfmt_elf.c;
+ * core(5)). Inside of the image room.
  */
 #ifndef GM_IMAGE_CORE_NOTES_H
 #define GM_IMAGE_CORE_NOTES_H

@@ -1,6 +1,7 @@
 /*
- * The file that a core is written to: front to back, long runs of zeros as holes, or compressed (.zst). It comes
- * into being under its name only when all of it is there (base/whole_file.h). Inside of the image room.
+ * The file that a core is written to: front to back, long runs of zeros as holes, or compressed
+ * (.zst). It comes into being under its name only when all of it is there (base/whole_file.h).
+ * Inside of the image room.
  */
 #ifndef GM_IMAGE_CORE_OUT_H
 #define GM_IMAGE_CORE_OUT_H
@@ -21,7 +22,8 @@ struct gm_core_out {
 	size_t room_size;
 };
 
-/* `bytes` is what it may need at most: GM_TARGET where the disk has not got it, or it cannot be written. */
+/* `bytes` is what it may need at most: GM_TARGET where the disk has not got it, or it cannot be
+ * written. */
 struct gm_error *gm_core_out_open(
         const char *path, bool compress, uint64_t bytes, struct gm_core_out *ret_out);
 struct gm_error *gm_core_out_write(struct gm_core_out *out, const void *bytes, size_t size);

@@ -1,11 +1,11 @@
 /*
- * What of a process goes into a core that we write: which parts of its memory, in which order. Inside of the
- * image room.
+ * What of a process goes into a core that we write: which parts of its memory, in which order.
+ * Inside of the image room.
  *
- * Left out are: memory of devices (the driver's and the simulated device's), what the program itself asked to
- * leave out (MADV_DONTDUMP), what cannot be read (PROT_NONE), pages that were never touched, and pages that are
- * as they are in a file on disk. Of each mapped file the first page stays: it has the ELF header and the
- * build-id, by which readers know the file again.
+ * Left out are: memory of devices (the driver's and the simulated device's), what the program
+ * itself asked to leave out (MADV_DONTDUMP), what cannot be read (PROT_NONE), pages that were never
+ * touched, and pages that are as they are in a file on disk. Of each mapped file the first page
+ * stays: it has the ELF header and the build-id, by which readers know the file again.
  */
 #ifndef GM_IMAGE_CORE_PLAN_H
 #define GM_IMAGE_CORE_PLAN_H
@@ -14,9 +14,10 @@
 #include "image/image.h"
 
 enum gm_part_kind {
-	GM_PART_NONE, /* nothing of it is saved */
-	GM_PART_TOUCHED, /* pages that were touched; the others are holes of the file, which read as zero */
-	GM_PART_ALL, /* every page of the saved bytes */
+	GM_PART_NONE,    /* nothing of it is saved */
+	GM_PART_TOUCHED, /* pages that were touched; the others are holes of the file, which read as
+	                    zero */
+	GM_PART_ALL,     /* every page of the saved bytes */
 };
 
 /* One PT_LOAD. */

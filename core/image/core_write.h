@@ -1,11 +1,11 @@
 /*
- * Writes a core dump of a process: one that gdb, other tools and gm_image_open_core() open, and that is lean
- * (what is left out: core_plan.h). The process is not made larger by it, as gcore makes it: pages that it never
- * touched are not touched on its behalf.
+ * Writes a core dump of a process: one that gdb, other tools and gm_image_open_core() open, and
+ * that is lean (what is left out: core_plan.h). The process is not made larger by it, as gcore
+ * makes it: pages that it never touched are not touched on its behalf.
  *
- * All threads stand still while their registers and memory are copied, and go on then, whatever happens to us.
- * Where the calling thread traces the process already (gdb's main thread, where Python runs), it is copied as it
- * stands and stays stopped.
+ * All threads stand still while their registers and memory are copied, and go on then, whatever
+ * happens to us. Where the calling thread traces the process already (gdb's main thread, where
+ * Python runs), it is copied as it stands and stays stopped.
  */
 #ifndef GM_IMAGE_CORE_WRITE_H
 #define GM_IMAGE_CORE_WRITE_H
@@ -20,8 +20,9 @@
 /* All zero: the main thread, uncompressed, without a word. */
 struct gm_core_options {
 	bool compress; /* zstd */
-	pid_t thread; /* the one that debuggers select: the one that ran out of memory; 0: the main one */
-	int signal; /* what killed it, 0: nothing */
+	pid_t thread;  /* the one that debuggers select: the one that ran out of memory; 0: the main
+	                  one */
+	int signal;    /* what killed it, 0: nothing */
 	/* Called now and then from the calling thread, in bytes of memory. */
 	void (*progress)(void *context, uint64_t done, uint64_t all);
 	void *context;
@@ -40,8 +41,9 @@ struct gm_core_written {
 };
 
 /*
- * GM_TARGET: the process cannot be stopped or read, it ended meanwhile, or the file cannot be written. Then, and
- * where it was given up (GM_TARGET too), nothing is left of the file; an older one of that name stays as it was.
+ * GM_TARGET: the process cannot be stopped or read, it ended meanwhile, or the file cannot be
+ * written. Then, and where it was given up (GM_TARGET too), nothing is left of the file; an older
+ * one of that name stays as it was.
  */
 struct gm_error *gm_core_write(struct gm_image *image, const char *path,
         const struct gm_core_options *options, struct gm_core_written *ret_written);

@@ -1,6 +1,6 @@
 /*
- * Memory of a far away process, of which each piece is fetched once: it is kept in a file without a name, as it may
- * be gigabytes. Inside of the image room; may be used by several threads at once.
+ * Memory of a far away process, of which each piece is fetched once: it is kept in a file without a
+ * name, as it may be gigabytes. Inside of the image room; may be used by several threads at once.
  */
 #ifndef GM_IMAGE_FETCHED_H
 #define GM_IMAGE_FETCHED_H

@@ -1,6 +1,6 @@
 /*
- * Inside of the image room: what image.c (reading, cache, mappings) and the kinds of image behind it (live.c)
- * share. Nothing outside core/image includes this.
+ * Inside of the image room: what image.c (reading, cache, mappings) and the kinds of image behind
+ * it (live.c) share. Nothing outside core/image includes this.
  */
 #ifndef GM_IMAGE_INTERNAL_H
 #define GM_IMAGE_INTERNAL_H
@@ -10,10 +10,10 @@
 #include "image/page_cache.h"
 
 /*
- * What a kind of image does. `read` reads as many bytes as it can from `address` on and returns their
- * number; where that is less than `size`, *ret_errno says why (EFAULT: the address, ESRCH: the process
- * ended, EPERM: refused). `explain` turns a failed read at `address` into an error for the user.
- * Every member may be called by several threads at once, except refresh and close.
+ * What a kind of image does. `read` reads as many bytes as it can from `address` on and returns
+ * their number; where that is less than `size`, *ret_errno says why (EFAULT: the address, ESRCH:
+ * the process ended, EPERM: refused). `explain` turns a failed read at `address` into an error for
+ * the user. Every member may be called by several threads at once, except refresh and close.
  */
 struct gm_image_kind {
 	size_t (*read)(struct gm_image *image, uint64_t address, void *buffer, size_t size,
@@ -41,8 +41,8 @@ struct gm_image_kind {
 	uint64_t (*next_touched)(struct gm_image *image, uint64_t start, uint64_t end);
 	/* How much of the program's memory there is to read; NULL: all that is mapped. */
 	uint64_t (*resident)(struct gm_image *image);
-	/* Between begin and end: as gm_image_borrow(). `begin` says whether there is something to lend this time. NULL, all
-	 * three: there never is. */
+	/* Between begin and end: as gm_image_borrow(). `begin` says whether there is something to
+	 * lend this time. NULL, all three: there never is. */
 	bool (*borrow_begin)(struct gm_image *image);
 	bool (*lend)(struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed);
 	void (*borrow_end)(struct gm_image *image);
@@ -62,7 +62,8 @@ struct gm_image {
 	bool lends;
 };
 
-/* Puts a page behind the others, in one range with the last where it is next to it; beyond `max` ranges it is left out. */
+/* Puts a page behind the others, in one range with the last where it is next to it; beyond `max`
+ * ranges it is left out. */
 static inline void gm_ranges_add_page(
         struct gm_range *ranges, size_t *count, size_t max, uint64_t page)
 {
@@ -72,7 +73,8 @@ static inline void gm_ranges_add_page(
 		ranges[(*count)++] = (struct gm_range){page, page + GM_PAGE_SIZE};
 }
 
-/* Fills in the common part and reads the mappings; on an error the kind's close has not been called. */
+/* Fills in the common part and reads the mappings; on an error the kind's close has not been
+ * called. */
 struct gm_error *gm_image_init(struct gm_image *image, const struct gm_image_kind *kind, pid_t pid);
 void gm_image_deinit(struct gm_image *image);
 

@@ -1,12 +1,13 @@
 /*
- * Memory that is kept while one question goes through it: chunks of 256 KiB of what a program can write to, each read
- * whole when something in it is first asked for. Several readers that go through the same heap one after another, the
- * collector's lists, the objects, the scan for C++ objects, then read it once. There is a bound on what is kept; what
- * is beyond, and what is in no such memory, each reads for itself. A core is a file: its chunks are used where they lie
- * and take no memory of ours.
+ * Memory that is kept while one question goes through it: chunks of 256 KiB of what a program can
+ * write to, each read whole when something in it is first asked for. Several readers that go
+ * through the same heap one after another, the collector's lists, the objects, the scan for C++
+ * objects, then read it once. There is a bound on what is kept; what is beyond, and what is in no
+ * such memory, each reads for itself. A core is a file: its chunks are used where they lie and take
+ * no memory of ours.
  *
- * It is of one moment: whoever asks for it ends it before the target may run on. All of it but create and destroy may
- * be used by several threads at once.
+ * It is of one moment: whoever asks for it ends it before the target may run on. All of it but
+ * create and destroy may be used by several threads at once.
  */
 #ifndef GM_IMAGE_KEPT_H
 #define GM_IMAGE_KEPT_H
@@ -40,8 +41,8 @@ struct gm_kept {
 	void *locks;
 };
 
-/* Keeps up to a part of what the image's program has touched, see kept.c. NULL: there is nothing to keep, or no memory:
- * then all is read as without. */
+/* Keeps up to a part of what the image's program has touched, see kept.c. NULL: there is nothing to
+ * keep, or no memory: then all is read as without. */
 struct gm_kept *gm_kept_create(struct gm_image *image);
 void gm_kept_destroy(struct gm_kept *kept);
 
@@ -80,8 +81,8 @@ static inline const uint8_t *gm_kept_chunk_have(
 	return (chunk->there & pages) == pages ? chunk->bytes + skip : NULL;
 }
 
-/* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL. `near`: the chunk
- * that was asked for before. */
+/* `size` bytes (at most a page) at an address, if they are there, in one chunk. `kept` may be NULL.
+ * `near`: the chunk that was asked for before. */
 static inline const uint8_t *gm_kept_have_near(const struct gm_kept *kept, uint64_t address,
         size_t size, const struct gm_kept_chunk **near)
 {

@@ -1,6 +1,6 @@
 /*
- * The list of mappings: parsed from the text of /proc/PID/maps, or built by hand (a core's segments). Sorted
- * by address, without overlaps.
+ * The list of mappings: parsed from the text of /proc/PID/maps, or built by hand (a core's
+ * segments). Sorted by address, without overlaps.
  */
 #ifndef GM_IMAGE_MAPS_H
 #define GM_IMAGE_MAPS_H
@@ -14,9 +14,9 @@ struct gm_maps {
 };
 
 /*
- * Takes over `text` (`length` bytes and a NUL after them), cuts it into paths in place. A line that makes no
- * sense, and one that does not lie after the line before it (the list was read while the process changed it),
- * is left out. GM_INTERNAL: no memory; `text` is freed then too.
+ * Takes over `text` (`length` bytes and a NUL after them), cuts it into paths in place. A line that
+ * makes no sense, and one that does not lie after the line before it (the list was read while the
+ * process changed it), is left out. GM_INTERNAL: no memory; `text` is freed then too.
  */
 struct gm_error *gm_maps_parse(char *text, size_t length, struct gm_maps *ret_maps);
 void gm_maps_deinit(struct gm_maps *maps);

@@ -1,4 +1,5 @@
-/* Why /proc shows no memory of a process that is there: three states of which only one can be mended. */
+/* Why /proc shows no memory of a process that is there: three states of which only one can be
+ * mended. */
 #ifndef GM_IMAGE_NO_MEMORY_H
 #define GM_IMAGE_NO_MEMORY_H
 

@@ -1,6 +1,6 @@
 /*
- * How threads are numbered: a process in a container has other numbers for its threads than the /proc that we look
- * at. Inside of the image room.
+ * How threads are numbered: a process in a container has other numbers for its threads than the
+ * /proc that we look at. Inside of the image room.
  */
 #ifndef GM_IMAGE_NUMBERS_H
 #define GM_IMAGE_NUMBERS_H

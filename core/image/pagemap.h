@@ -1,6 +1,6 @@
 /*
- * /proc/PID/pagemap: which pages of a process have memory (Documentation/admin-guide/mm/pagemap.rst of Linux). Inside of
- * the image room.
+ * /proc/PID/pagemap: which pages of a process have memory (Documentation/admin-guide/mm/pagemap.rst
+ * of Linux). Inside of the image room.
  */
 #ifndef GM_IMAGE_PAGEMAP_H
 #define GM_IMAGE_PAGEMAP_H
@@ -18,9 +18,9 @@
 bool gm_pagemap_read(int pagemap, uint64_t start, size_t count, uint64_t *ret_entries);
 
 /*
- * The first page of [start, end) that was touched, `end` if none was, and `start` if that cannot be told. Address space
- * that a program reserved and never used (20 TiB where it has AddressSanitizer) costs nothing from Linux 6.7 on, and
- * 2 ms a GiB before.
+ * The first page of [start, end) that was touched, `end` if none was, and `start` if that cannot be
+ * told. Address space that a program reserved and never used (20 TiB where it has AddressSanitizer)
+ * costs nothing from Linux 6.7 on, and 2 ms a GiB before.
  */
 uint64_t gm_pagemap_next_touched(int pagemap, uint64_t start, uint64_t end);
 /* The same, as it is done before Linux 6.7. */

@@ -1,4 +1,5 @@
-/* Why the kernel does not let us read, stop or trace a process, and what helps: proc(5), ptrace(2), Yama's ptrace_scope. */
+/* Why the kernel does not let us read, stop or trace a process, and what helps: proc(5), ptrace(2),
+ * Yama's ptrace_scope. */
 #ifndef GM_IMAGE_REFUSAL_H
 #define GM_IMAGE_REFUSAL_H
 

@@ -1,6 +1,7 @@
 /*
- * Registers as the kernel lays them out, for ptrace and for a core's notes alike (struct user_regs_struct,
- * sys/user.h), in the order that the rooms above use. It does not read them from anywhere.
+ * Registers as the kernel lays them out, for ptrace and for a core's notes alike (struct
+ * user_regs_struct, sys/user.h), in the order that the rooms above use. It does not read them from
+ * anywhere.
  */
 #ifndef GM_IMAGE_REGISTERS_H
 #define GM_IMAGE_REGISTERS_H

@@ -1,10 +1,12 @@
 /*
- * A process that only a debugger can read: on another machine, behind gdbserver. The debugger hands over how its
- * memory and registers are read and what /proc/PID/maps said; this makes an image of it.
+ * A process that only a debugger can read: on another machine, behind gdbserver. The debugger hands
+ * over how its memory and registers are read and what /proc/PID/maps said; this makes an image of
+ * it.
  *
- * The process must stand still as long as the image is open: what was read once is kept, in a file without a name,
- * as each byte comes over a network once at best. The callbacks are called from the thread that reads; an image of
- * this kind wants to be read from one thread (gm_image_reads_anywhere()).
+ * The process must stand still as long as the image is open: what was read once is kept, in a file
+ * without a name, as each byte comes over a network once at best. The callbacks are called from the
+ * thread that reads; an image of this kind wants to be read from one thread
+ * (gm_image_reads_anywhere()).
  */
 #ifndef GM_IMAGE_REMOTE_H
 #define GM_IMAGE_REMOTE_H
@@ -17,8 +19,8 @@ struct gm_remote {
 	size_t (*read)(void *context, uint64_t address, void *buffer, size_t size);
 	/* 17 words as enum gm_register has them; false: they cannot be read. */
 	bool (*registers)(void *context, pid_t thread, uint64_t *words);
-	/* The path of a copy on this machine of a file of the target's; false: there is none. It lasts as long as the
-	 * debugger does. */
+	/* The path of a copy on this machine of a file of the target's; false: there is none. It
+	 * lasts as long as the debugger does. */
 	bool (*file)(void *context, const char *path, char *ret_path, size_t size);
 	const char *maps; /* text of /proc/PID/maps */
 	const pid_t *threads;
@@ -26,7 +28,8 @@ struct gm_remote {
 	pid_t main_thread; /* as it is numbered there */
 };
 
-/* What `remote` points to is copied, but the callbacks' context. GM_TARGET: the maps cannot be understood. */
+/* What `remote` points to is copied, but the callbacks' context. GM_TARGET: the maps cannot be
+ * understood. */
 struct gm_error *gm_image_open_remote(const struct gm_remote *remote,
         const struct gm_progress *progress, struct gm_image **ret_image);
 

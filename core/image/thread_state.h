@@ -1,6 +1,6 @@
 /*
- * Everything a thread's registers are, as ptrace has it and as a core's notes have it: what a core is written
- * with. Reading a process needs struct gm_registers only. Inside of the image room.
+ * Everything a thread's registers are, as ptrace has it and as a core's notes have it: what a core
+ * is written with. Reading a process needs struct gm_registers only. Inside of the image room.
  */
 #ifndef GM_IMAGE_THREAD_STATE_H
 #define GM_IMAGE_THREAD_STATE_H
@@ -22,7 +22,8 @@ struct gm_thread_state {
 	size_t extended_size;
 };
 
-/* Of a thread that this very thread traces and that is stopped. errno where that is not so, 0: read. */
+/* Of a thread that this very thread traces and that is stopped. errno where that is not so, 0:
+ * read. */
 int gm_thread_state_trace(pid_t thread, struct gm_thread_state *ret_state);
 /* Of any image: where there is nothing to trace, the general registers that it knows of. */
 struct gm_error *gm_thread_state_read(

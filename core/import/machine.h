@@ -1,5 +1,6 @@
 /*
- * What drives the machine of pickle.h: opcodes or JSON push values and put them together. Internal to core/import.
+ * What drives the machine of pickle.h: opcodes or JSON push values and put them together. Internal
+ * to core/import.
  */
 #ifndef GM_IMPORT_MACHINE_H
 #define GM_IMPORT_MACHINE_H
@@ -82,8 +83,9 @@ enum gm_key gm_pickle_key(const void *bytes, size_t length);
 struct gm_error *gm_json_read(struct gm_pickle *pickle);
 
 /*
- * schema.c: reads the entries from here on that are like one seen before; what it does not know is left where it
- * stands, and read by the opcodes. gm_schema_learn() looks at an entry that they have read.
+ * schema.c: reads the entries from here on that are like one seen before; what it does not know is
+ * left where it stands, and read by the opcodes. gm_schema_learn() looks at an entry that they have
+ * read.
  */
 struct gm_error *gm_schema_read(struct gm_pickle *pickle);
 void gm_schema_learn(struct gm_pickle *pickle, size_t start);

@@ -1,11 +1,12 @@
 /*
- * The machine that pickles (protocols 2 to 5, plain data only) and JSON drive: a stack of small values, a memo, and
- * tables that values point into by index. Dictionaries that are trace entries or frames become records at once, and
- * the list of an entry's frames a number, so that a large trace never exists as dictionaries and lists. There is
- * no recursion here or in those who read the result.
+ * The machine that pickles (protocols 2 to 5, plain data only) and JSON drive: a stack of small
+ * values, a memo, and tables that values point into by index. Dictionaries that are trace entries
+ * or frames become records at once, and the list of an entry's frames a number, so that a large
+ * trace never exists as dictionaries and lists. There is no recursion here or in those who read the
+ * result.
  *
- * machine.c is the machine, pickle.c the opcodes, json.c JSON; schema.c reads the entries of a pickle that are
- * alike without going through the opcodes one by one.
+ * machine.c is the machine, pickle.c the opcodes, json.c JSON; schema.c reads the entries of a
+ * pickle that are alike without going through the opcodes one by one.
  */
 #ifndef GM_IMPORT_PICKLE_H
 #define GM_IMPORT_PICKLE_H
@@ -28,7 +29,8 @@ enum gm_tag {
 	GM_TAG_STRING,
 	GM_TAG_OBJECT,
 	GM_TAG_ENTRY, /* index in entries */
-	GM_TAG_STACK, /* a list of frames: number of the stack, and above its 29 bits which list it is */
+	GM_TAG_STACK, /* a list of frames: number of the stack, and above its 29 bits which list it
+	                 is */
 };
 
 enum { GM_STACK_BITS = 29 };
@@ -58,8 +60,9 @@ struct gm_wide {
 enum gm_object_kind { GM_LIST, GM_DICT, GM_ENTRY, GM_FRAME };
 
 /*
- * Lists and dictionaries are chains of pieces in the arena: a word count << 32 | next, then the values; a row of
- * entries that follow one another has GM_PIECE_ROW set in its count, and the first of its values only.
+ * Lists and dictionaries are chains of pieces in the arena: a word count << 32 | next, then the
+ * values; a row of entries that follow one another has GM_PIECE_ROW set in its count, and the first
+ * of its values only.
  */
 #define GM_PIECE_ROW (UINT32_C(1) << 31)
 

@@ -1,7 +1,7 @@
 /*
- * What an entry looks like, and the pieces that both those read who learn it (schema_learn.c) and those who read by it
- * (schema.c). What takes a piece is given where it begins and gives back where it ends, NULL where it is something
- * else; up to 16 bytes behind the end may be looked at.
+ * What an entry looks like, and the pieces that both those read who learn it (schema_learn.c) and
+ * those who read by it (schema.c). What takes a piece is given where it begins and gives back where
+ * it ends, NULL where it is something else; up to 16 bytes behind the end may be looked at.
  */
 #ifndef GM_IMPORT_SCHEMA_H
 #define GM_IMPORT_SCHEMA_H
@@ -23,8 +23,9 @@ enum gm_schema_part_kind {
 	GM_PART_NUMBER,  /* this and the next two may have such bytes before them */
 	GM_PART_ACTION,
 	GM_PART_FRAMES,
-	GM_PART_OTHER, /* the value of a key that is not asked for: the bytes that it was, or another scalar */
-	GM_PART_MEMO, /* BINPUT and LONG_BINPUT, whose number is the next */
+	GM_PART_OTHER, /* the value of a key that is not asked for: the bytes that it was, or
+	                  another scalar */
+	GM_PART_MEMO,  /* BINPUT and LONG_BINPUT, whose number is the next */
 };
 
 enum gm_put_kind { GM_PUT_NONE, GM_PUT_ENTRY, GM_PUT_VALUE };
@@ -109,7 +110,8 @@ static inline const uint8_t *gm_take_string(
 	return at + head + *ret_length;
 }
 
-/* Behind the references to frames and the APPENDS that ends them; NULL: something else is among them. */
+/* Behind the references to frames and the APPENDS that ends them; NULL: something else is among
+ * them. */
 const uint8_t *gm_references_end(const uint8_t *at, const uint8_t *end);
 /* The id of a string that is the value of metadata; 0: none. */
 uint32_t gm_metadata_text(const struct gm_pickle *pickle, gm_value value);

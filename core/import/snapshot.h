@@ -1,6 +1,7 @@
 /*
- * What a snapshot means, between the pickle and the log: its devices, each with its trace, what was there
- * before the trace began, and the sizes of the allocator's blocks, which the trace does not tell.
+ * What a snapshot means, between the pickle and the log: its devices, each with its trace, what was
+ * there before the trace began, and the sizes of the allocator's blocks, which the trace does not
+ * tell.
  */
 #ifndef GM_IMPORT_SNAPSHOT_H
 #define GM_IMPORT_SNAPSHOT_H
@@ -51,12 +52,13 @@ struct gm_trace_device {
 	uint64_t allocated, reserved; /* as the segments say */
 	uint64_t mapped;              /* of expandable segments, by the trace */
 	uint64_t contradictions;      /* blocks that segments and trace tell differently */
-	/* Frees with the very stack of their allocation, and with one of their own. Where a recorder was told to look
-	 * at allocations only (context="alloc"), PyTorch gives frees their allocation's. */
+	/* Frees with the very stack of their allocation, and with one of their own. Where a
+	 * recorder was told to look at allocations only (context="alloc"), PyTorch gives frees
+	 * their allocation's. */
 	uint64_t frees_as_made, frees_on_their_own;
-	uint32_t next; /* of the trace, while it is written */
-	uint32_t
-	        waiting; /* log id of the stack that waits in backward(), while it is written; 0: none */
+	uint32_t next;    /* of the trace, while it is written */
+	uint32_t waiting; /* log id of the stack that waits in backward(), while it is written; 0:
+	                     none */
 };
 
 struct gm_snapshot {
@@ -67,13 +69,15 @@ struct gm_snapshot {
 	bool has_traces;
 	uint8_t type;           /* of the accelerator: device_type.c */
 	bool overflowed;        /* the recorder's ring overwrote its oldest entries */
-	bool host_is_not_known; /* host_traces or host_segments are there in a form that is not known */
+	bool host_is_not_known; /* host_traces or host_segments are there in a form that is not
+	                           known */
 };
 
 /*
- * A recorder may be told to leave kinds of events out (skip_actions). Without free_completed a free counts as completed
- * when it is requested; else addresses would be handed out that nobody has given back. Without alloc the frees are of
- * blocks that nothing tells of: they are left out, and what is live at the end is known from the segments alone.
+ * A recorder may be told to leave kinds of events out (skip_actions). Without free_completed a free
+ * counts as completed when it is requested; else addresses would be handed out that nobody has
+ * given back. Without alloc the frees are of blocks that nothing tells of: they are left out, and
+ * what is live at the end is known from the segments alone.
  */
 static inline bool gm_lacks_completions(const struct gm_trace_device *device)
 {
@@ -94,8 +98,8 @@ struct gm_error *gm_replay(
 struct gm_lived *gm_lived_find(const struct gm_trace_device *device, uint64_t address);
 
 /*
- * The events, when all is read: events.c. They stay the entries that they are, and are given to the log's readers one
- * by one, so that nothing is coded only to be decoded at once.
+ * The events, when all is read: events.c. They stay the entries that they are, and are given to the
+ * log's readers one by one, so that nothing is coded only to be decoded at once.
  */
 struct gm_snapshot_events {
 	GM_ARRAY(uint32_t) order; /* entries in the order of the log */
@@ -119,7 +123,8 @@ struct gm_snapshot_events *gm_snapshot_events_create(const struct gm_snapshot *s
 void gm_snapshot_events_destroy(struct gm_snapshot_events *events);
 /* Takes entries and streams out of the pickle. */
 void gm_snapshot_events_take(struct gm_snapshot_events *events, struct gm_pickle *pickle);
-/* Opens the log that was written, with these events, which are its from then on, and on failure gone. */
+/* Opens the log that was written, with these events, which are its from then on, and on failure
+ * gone. */
 struct gm_error *gm_snapshot_events_log(struct gm_snapshot_events *events, const char *written,
         const char *name, struct gm_log **ret_log);
 

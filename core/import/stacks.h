@@ -1,7 +1,7 @@
 /*
- * The stacks of a snapshot, each list of frames read once: which frames are Python's, which of C++, and which of
- * the same function. Numbers are dense and count from 0, so that what is found out about a frame, a
- * function or a stack is an array beside it.
+ * The stacks of a snapshot, each list of frames read once: which frames are Python's, which of C++,
+ * and which of the same function. Numbers are dense and count from 0, so that what is found out
+ * about a frame, a function or a stack is an array beside it.
  */
 #ifndef GM_IMPORT_STACKS_H
 #define GM_IMPORT_STACKS_H
@@ -24,8 +24,8 @@ struct gm_import_frame {
 struct gm_import_stack {
 	uint32_t first, python,
 	        native; /* in `members`: the Python frames, then the native ones, innermost first */
-	uint32_t
-	        backward; /* index of the innermost frame that waits in backward(); UINT32_MAX: none */
+	uint32_t backward; /* index of the innermost frame that waits in backward(); UINT32_MAX:
+	                      none */
 };
 
 struct gm_import_stacks {
@@ -51,9 +51,10 @@ struct gm_error *gm_import_stack(
         struct gm_import_stacks *stacks, gm_value frames, uint32_t *ret_stack);
 
 /*
- * Loops, from the lines that control stood on: where a function, called from the same place as before, stands further
- * up than it did, control has gone round. Snapshots have no bytecode, so this is all that they tell of a loop.
- * Fed with the stacks of one device in the order of its events.
+ * Loops, from the lines that control stood on: where a function, called from the same place as
+ * before, stands further up than it did, control has gone round. Snapshots have no bytecode, so
+ * this is all that they tell of a loop. Fed with the stacks of one device in the order of its
+ * events.
  */
 struct gm_import_loop {
 	uint32_t code, first_line, last_line;
@@ -76,7 +77,8 @@ void gm_import_loops_deinit(struct gm_import_loops *loops);
 bool gm_import_loops_feed(struct gm_import_loops *loops, uint32_t stack);
 /* Is this frame, called from another, the end of that one's `with`? */
 bool gm_import_leaves_with(const struct gm_import_stacks *stacks, uint32_t frame);
-/* The last line from which a `with` of this line was seen to be left; the line itself where that was not seen. */
+/* The last line from which a `with` of this line was seen to be left; the line itself where that
+ * was not seen. */
 uint32_t gm_import_loops_left_from(
         const struct gm_import_loops *loops, uint32_t code, uint32_t line);
 /* Puts together what overlaps, and drops what may be an expression of a few lines. */

@@ -1,23 +1,28 @@
 /*
- * gpumem's public C interface. The shell command and the gdb plugin are built on it. docs/library.md is its manual, with
- * an example in C and one in Python; docs/schema/ has the schema of each answer's JSON.
+ * gpumem's public C interface. The shell command and the gdb plugin are built on it.
+ * docs/library.md is its manual, with an example in C and one in Python; docs/schema/ has the
+ * schema of each answer's JSON.
  *
- * Results. A function that can fail returns an enum gpumem_status. The values are the exit statuses of the shell command.
- * Out parameters come last, are called ret_…, and stay as they were where the function fails.
+ * Results. A function that can fail returns an enum gpumem_status. The values are the exit statuses
+ * of the shell command. Out parameters come last, are called ret_…, and stay as they were where the
+ * function fails.
  *
- * Ownership. A string that is handed out by `char **` belongs to the caller, who frees it with gpumem_free(). A `const
- * char *` belongs to the library; the comment says for how long it is valid. Handles are opaque, and the functions that end
- * them take NULL. What a function is given it copies.
+ * Ownership. A string that is handed out by `char **` belongs to the caller, who frees it with
+ * gpumem_free(). A `const char *` belongs to the library; the comment says for how long it is
+ * valid. Handles are opaque, and the functions that end them take NULL. What a function is given it
+ * copies.
  *
- * Threads. A handle is used by one thread at a time. Different handles may be used by different threads; questions of a process
- * are answered one after another. A process that is asked about is stopped while it is read (see gpumem_session_options).
+ * Threads. A handle is used by one thread at a time. Different handles may be used by different
+ * threads; questions of a process are answered one after another. A process that is asked about is
+ * stopped while it is read (see gpumem_session_options).
  *
- * Units. Sizes are bytes, times are microseconds since 1970, both as in the JSON. Events count from 0, steps from 1.
- * Ranges of events include both ends.
+ * Units. Sizes are bytes, times are microseconds since 1970, both as in the JSON. Events count from
+ * 0, steps from 1. Ranges of events include both ends.
  *
- * Structs. A struct of options and one of results begin with their size, which the caller sets to sizeof. A later version of the
- * library adds fields at their ends only. Options that the library does not know have to be 0; of a result it fills
- * what it knows and sets `size` to that. All of an options struct may be 0, and the pointer to it NULL.
+ * Structs. A struct of options and one of results begin with their size, which the caller sets to
+ * sizeof. A later version of the library adds fields at their ends only. Options that the library
+ * does not know have to be 0; of a result it fills what it knows and sets `size` to that. All of an
+ * options struct may be 0, and the pointer to it NULL.
  */
 #ifndef GPUMEM_H
 #define GPUMEM_H
@@ -43,20 +48,20 @@ enum gpumem_status {
 
 /* "0.1.0"; static. */
 GPUMEM_API const char *gpumem_version(void);
-/* The version of the JSON that this library writes: docs/schema/v1/. It changes where a field is renamed or removed, which
- * has not happened; fields are added without. */
+/* The version of the JSON that this library writes: docs/schema/v1/. It changes where a field is
+ * renamed or removed, which has not happened; fields are added without. */
 GPUMEM_API int gpumem_json_version(void);
 GPUMEM_API void gpumem_free(void *pointer);
-/* A text as it is shown to people: controls, characters that turn the direction of text and bytes that are no UTF-8 as
- * escapes, the middle of a long one left out. What sessions hand out as text is shown so already; strings in JSON are not.
- * NULL: no memory. The caller frees it. */
+/* A text as it is shown to people: controls, characters that turn the direction of text and bytes
+ * that are no UTF-8 as escapes, the middle of a long one left out. What sessions hand out as text
+ * is shown so already; strings in JSON are not. NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_visible(const char *text, size_t length);
 
-/* --- errors ----------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /*
- * Why a function failed. Where a function takes `gpumem_error **ret_error`, that may be NULL; else the caller destroys what it
- * gets. Strings are valid as long as the error.
+ * Why a function failed. Where a function takes `gpumem_error **ret_error`, that may be NULL; else
+ * the caller destroys what it gets. Strings are valid as long as the error.
  */
 typedef struct gm_error gpumem_error;
 
@@ -68,30 +73,32 @@ GPUMEM_API const char *gpumem_error_message(const gpumem_error *error);
 GPUMEM_API const char *gpumem_error_path(const gpumem_error *error);
 /* 1: *ret_offset is where in that file, in bytes. 0: not known, nothing is set. */
 GPUMEM_API int gpumem_error_offset(const gpumem_error *error, uint64_t *ret_offset);
-/* 1: *ret_address is where in the process or core memory could not be read. 0: not known, nothing is set. */
+/* 1: *ret_address is where in the process or core memory could not be read. 0: not known, nothing
+ * is set. */
 GPUMEM_API int gpumem_error_address(const gpumem_error *error, uint64_t *ret_address);
 /* errno of the system call that failed; 0: none did. */
 GPUMEM_API int gpumem_error_errno(const gpumem_error *error);
 
-/* --- sessions --------------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 /*
- * A session: what questions are about. One made by gpumem_session_open() asks as the shell command does. One made by
- * gpumem_session_create() is a debugger's: it says by the gpumem_session_set_…() functions what it looks at.
+ * A session: what questions are about. One made by gpumem_session_open() asks as the shell command
+ * does. One made by gpumem_session_create() is a debugger's: it says by the gpumem_session_set_…()
+ * functions what it looks at.
  */
 typedef struct gpumem_session gpumem_session;
 
-/* Called now and then by what takes long, in the thread that asks. `what` is static; `all` is 0 where it is not known;
- * `what` NULL: it is done. */
+/* Called now and then by what takes long, in the thread that asks. `what` is static; `all` is 0
+ * where it is not known; `what` NULL: it is done. */
 typedef void (*gpumem_progress_callback)(
         void *context, const char *what, uint64_t done, uint64_t all);
 
 /*
- * recording and one of process and core may be there together: a question that both can answer is asked of the recording;
- * peak and leaks use both.
+ * recording and one of process and core may be there together: a question that both can answer is
+ * asked of the recording; peak and leaks use both.
  *
- * A process is stopped for the fraction of a second in which its memory is copied, and goes on. It is read anew by each
- * question. With `no_pause` it runs on, and the answer may mix moments.
+ * A process is stopped for the fraction of a second in which its memory is copied, and goes on. It
+ * is read anew by each question. With `no_pause` it runs on, and the answer may mix moments.
  */
 struct gpumem_session_options {
 	size_t size;
@@ -101,8 +108,8 @@ struct gpumem_session_options {
 	int thread; /* kernel id of the thread whose variables are meant; 0: the main one */
 	const char *sysroot; /* the folder that has the libraries of the process or core; NULL: / */
 	const char *layouts; /* what `gpumem learn` wrote for its PyTorch; NULL: what is known */
-	const char *
-	        loop; /* "FILE:LINE" of the loop whose iterations are the steps; NULL: as it is found */
+	const char *loop; /* "FILE:LINE" of the loop whose iterations are the steps; NULL: as it is
+	                     found */
 	int no_pause, no_learn;            /* as --no-pause and --no-learn do */
 	gpumem_progress_callback progress; /* NULL: none */
 	void *progress_context;            /* the callback's */
@@ -112,15 +119,16 @@ struct gpumem_session_options {
 GPUMEM_API int gpumem_session_open(const struct gpumem_session_options *options,
         gpumem_session **ret_session, gpumem_error **ret_error);
 GPUMEM_API void gpumem_session_destroy(gpumem_session *session);
-/* What the last question of the session said beside its answer: lines, for people; NULL: nothing. Valid until the next
- * question. */
+/* What the last question of the session said beside its answer: lines, for people; NULL: nothing.
+ * Valid until the next question. */
 GPUMEM_API const char *gpumem_session_notes(const gpumem_session *session);
 
-/* --- questions: JSON --------------------------------------------------------------------------------- */
+/* --- questions: JSON -------------------------------------------------------------------------- */
 
 /*
- * Each answers what the shell command of that name does, `gpumem NAME … --json`, and by the same code. *ret_json ends with a
- * newline, is UTF-8, and holds one value; of events one a line. GPUMEM_OK and GPUMEM_NEGATIVE are answers.
+ * Each answers what the shell command of that name does, `gpumem NAME … --json`, and by the same
+ * code. *ret_json ends with a newline, is UTF-8, and holds one value; of events one a line.
+ * GPUMEM_OK and GPUMEM_NEGATIVE are answers.
  */
 
 /* Which moment of a recording is meant. */
@@ -140,8 +148,8 @@ struct gpumem_events_options {
 GPUMEM_API int gpumem_events_json(gpumem_session *session,
         const struct gpumem_events_options *options, char **ret_json, gpumem_error **ret_error);
 
-/* `by`: "line", "stack", "phase", "category", "operator", "module", "label"; of a process or core "category", "module",
- * "shape". NULL: the question's own choice. */
+/* `by`: "line", "stack", "phase", "category", "operator", "module", "label"; of a process or core
+ * "category", "module", "shape". NULL: the question's own choice. */
 struct gpumem_blocks_options {
 	size_t size;
 	const char *by;
@@ -189,7 +197,8 @@ struct gpumem_diff_options {
 	const char *by; /* as above; NULL: by category and line */
 	uint32_t step;  /* at the peak of this step; 0: at each one's own peak */
 };
-/* Compares `count` recordings, two at least; the session's own is not among them. GPUMEM_NEGATIVE: they differ. */
+/* Compares `count` recordings, two at least; the session's own is not among them. GPUMEM_NEGATIVE:
+ * they differ. */
 GPUMEM_API int gpumem_diff_json(gpumem_session *session, const char *const *recordings,
         size_t count, const struct gpumem_diff_options *options, char **ret_json,
         gpumem_error **ret_error);
@@ -223,19 +232,20 @@ struct gpumem_why_options {
 GPUMEM_API int gpumem_why_json(gpumem_session *session, const char *block,
         const struct gpumem_why_options *options, char **ret_json, gpumem_error **ret_error);
 
-/* Of a process or core. block: "0x…", "#N" of its recording, or a variable of the thread ("self.cache['kept']"). */
+/* Of a process or core. block: "0x…", "#N" of its recording, or a variable of the thread
+ * ("self.cache['kept']"). */
 GPUMEM_API int gpumem_who_holds_json(
         gpumem_session *session, const char *block, char **ret_json, gpumem_error **ret_error);
 
 /* Of a process or core. */
 struct gpumem_retained_options {
 	size_t size;
-	uint32_t depth;   /* levels of parts; 0: all */
-	uint64_t least;   /* parts that keep fewer bytes are left out; 0: none are */
-	int cpu;          /* tensors in host memory instead of a device's */
-	const char *save; /* a file in which the answer is kept too; NULL: none */
-	const char *
-	        before; /* what changed since this file was saved: another answer; NULL: not asked */
+	uint32_t depth;     /* levels of parts; 0: all */
+	uint64_t least;     /* parts that keep fewer bytes are left out; 0: none are */
+	int cpu;            /* tensors in host memory instead of a device's */
+	const char *save;   /* a file in which the answer is kept too; NULL: none */
+	const char *before; /* what changed since this file was saved: another answer; NULL: not
+	                       asked */
 };
 GPUMEM_API int gpumem_retained_json(gpumem_session *session,
         const struct gpumem_retained_options *options, char **ret_json, gpumem_error **ret_error);
@@ -245,17 +255,19 @@ GPUMEM_API int gpumem_doctor_json(
         gpumem_session *session, char **ret_json, gpumem_error **ret_error);
 
 /*
- * Any question, with any option of its command: "peak" with {"--by", "phase"}. What the session is about and --json are added.
- * Arguments are read as options, so an argument that somebody else chose must not begin with '-'.
+ * Any question, with any option of its command: "peak" with {"--by", "phase"}. What the session is
+ * about and --json are added. Arguments are read as options, so an argument that somebody else
+ * chose must not begin with '-'.
  */
 GPUMEM_API int gpumem_question_json(gpumem_session *session, const char *question,
         const char *const *arguments, size_t count, char **ret_json, gpumem_error **ret_error);
 
-/* Writes the session's recording in another form: "pytorch", "perfetto", "folded", "sqlite", "csv", "json". */
+/* Writes the session's recording in another form: "pytorch", "perfetto", "folded", "sqlite", "csv",
+ * "json". */
 GPUMEM_API int gpumem_export(
         gpumem_session *session, const char *form, const char *path, gpumem_error **ret_error);
 
-/* --- questions: structs, of recordings and snapshots ------------------------------------------------- */
+/* --- questions: structs, of recordings and snapshots ------------------------------------------ */
 
 struct gpumem_recording_info {
 	size_t size;
@@ -280,8 +292,8 @@ struct gpumem_device_info {
 	uint64_t events;
 	uint64_t allocated, active, requested, reserved; /* at the end; PyTorch's meanings */
 	uint64_t peak_allocated, peak_active, peak_requested, peak_reserved; /* each on its own */
-	uint64_t
-	        peak_event; /* where peak_allocated was reached first; GPUMEM_UNKNOWN: nothing was allocated */
+	uint64_t peak_event; /* where peak_allocated was reached first; GPUMEM_UNKNOWN: nothing was
+	                        allocated */
 	uint64_t ooms;
 };
 GPUMEM_API int gpumem_device_info(gpumem_session *session, uint64_t index,
@@ -302,7 +314,7 @@ struct gpumem_event_info {
 GPUMEM_API int gpumem_event_info(gpumem_session *session, uint64_t number,
         struct gpumem_event_info *ret_info, gpumem_error **ret_error);
 
-/* --- a debugger's session (gdb/) ---------------------------------------------------------------------- */
+/* --- a debugger's session (gdb/) -------------------------------------------------------------- */
 
 GPUMEM_API gpumem_session *gpumem_session_create(void);                       /* NULL: no memory */
 GPUMEM_API void gpumem_session_set_process(gpumem_session *session, int pid); /* 0: none */
@@ -315,16 +327,16 @@ GPUMEM_API void gpumem_session_set_terminal(gpumem_session *session, int columns
 GPUMEM_API void gpumem_session_set_core(gpumem_session *session, const char *path);
 
 /*
- * A process that only the debugger can read (behind gdbserver), instead of one of this machine. The callbacks are
- * called from within gpumem_session_run(), in its thread; they get `context`. To be set anew whenever the process has
- * run: what was read of it is kept until then. `read` NULL: none.
+ * A process that only the debugger can read (behind gdbserver), instead of one of this machine. The
+ * callbacks are called from within gpumem_session_run(), in its thread; they get `context`. To be
+ * set anew whenever the process has run: what was read of it is kept until then. `read` NULL: none.
  *
  * read: as many bytes as can be read from `address` on; returns their number.
- * registers: those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15, rip);
- *     returns 0 where they cannot be read.
- * file: puts the path of a copy on this machine of a file of the process's into `path`; returns 0 where there is none.
- * maps: the text of /proc/PID/maps there. threads: kernel thread ids there, `pid` among them.
- * Returns 0, or 5: no memory.
+ * registers: those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp,
+ * rsp, r8 … r15, rip); returns 0 where they cannot be read. file: puts the path of a copy on this
+ * machine of a file of the process's into `path`; returns 0 where there is none. maps: the text of
+ * /proc/PID/maps there. threads: kernel thread ids there, `pid` among them. Returns 0, or 5: no
+ * memory.
  */
 typedef size_t (*gpumem_read_callback)(void *context, uint64_t address, void *buffer, size_t size);
 typedef int (*gpumem_registers_callback)(void *context, int thread, uint64_t *words);
@@ -333,25 +345,26 @@ GPUMEM_API int gpumem_session_set_remote(gpumem_session *session, int pid, const
         const int *threads, size_t count, gpumem_read_callback read,
         gpumem_registers_callback registers, gpumem_file_callback file, void *context);
 
-/* Whether slow things (a compressed core, a far away process) say on standard error, where that is a terminal, how
- * far they are. Off to begin with. */
+/* Whether slow things (a compressed core, a far away process) say on standard error, where that is
+ * a terminal, how far they are. Off to begin with. */
 GPUMEM_API void gpumem_session_show_progress(gpumem_session *session, int on);
 /* The process may have run since: what was read of it is read again. */
 GPUMEM_API void gpumem_session_invalidate(gpumem_session *session);
 
 /*
- * Runs one command as typed in gdb: argv[0] is its name ("who-holds"), the rest its arguments. *ret_out is what
- * goes to standard output, *ret_err what goes to standard error (already "gpumem: ..." lines); either may
- * be NULL when empty. Returns the exit status.
+ * Runs one command as typed in gdb: argv[0] is its name ("who-holds"), the rest its arguments.
+ * *ret_out is what goes to standard output, *ret_err what goes to standard error (already "gpumem:
+ * ..." lines); either may be NULL when empty. Returns the exit status.
  */
 GPUMEM_API int gpumem_session_run(
         gpumem_session *session, int argc, const char *const *argv, char **ret_out, char **ret_err);
 
-/* The commands that such a session answers, one a call from 0 on; NULL at the end. Both strings are static. */
+/* The commands that such a session answers, one a call from 0 on; NULL at the end. Both strings are
+ * static. */
 GPUMEM_API const char *gpumem_command_name(size_t index);
 GPUMEM_API const char *gpumem_command_summary(size_t index);
 
-/* --- recording at breakpoints (gdb/) -------------------------------------------------------------- */
+/* --- recording at breakpoints (gdb/) ---------------------------------------------------------- */
 
 typedef struct gpumem_recorder gpumem_recorder;
 
@@ -365,8 +378,9 @@ enum gpumem_verdict {
 	GPUMEM_OOM = 16, /* a device has run out of memory: PyTorch is about to raise its error */
 };
 
-/* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. source: the program's command
- * line, as its user knows it. On failure *ret_err says why; the caller frees it with gpumem_free(). */
+/* devices: "cuda", "cpu" or "cuda,cpu". log_path: the file that is written. source: the program's
+ * command line, as its user knows it. On failure *ret_err says why; the caller frees it with
+ * gpumem_free(). */
 GPUMEM_API int gpumem_recorder_create(int pid, const char *devices, const char *log_path,
         const char *source, gpumem_recorder **ret_recorder, char **ret_err);
 /* Names what the log holds, closes it and frees the recorder, also where it fails. */
@@ -377,13 +391,14 @@ GPUMEM_API int gpumem_recorder_refresh(
 GPUMEM_API size_t gpumem_recorder_site_count(gpumem_recorder *recorder);
 GPUMEM_API uint64_t gpumem_recorder_site_address(gpumem_recorder *recorder, size_t index);
 GPUMEM_API const char *gpumem_recorder_site_name(gpumem_recorder *recorder, size_t index);
-/* A stop at a site. Returns bits of enum gpumem_verdict; negative: the stop could not be recorded, the
- * reason is noted in the log as a gap. registers: 17 words in DWARF order, or NULL (then read by ptrace,
- * which works in gdb's main thread). */
+/* A stop at a site. Returns bits of enum gpumem_verdict; negative: the stop could not be recorded,
+ * the reason is noted in the log as a gap. registers: 17 words in DWARF order, or NULL (then read
+ * by ptrace, which works in gdb's main thread). */
 GPUMEM_API int gpumem_recorder_hit(
         gpumem_recorder *recorder, uint64_t address, int thread, const uint64_t *registers);
-/* After a stop that is not shown: does the instruction under the breakpoint, so that the debugger need not
- * step over it. 1: done, the thread's registers have to be read again; 0: nothing was changed. */
+/* After a stop that is not shown: does the instruction under the breakpoint, so that the debugger
+ * need not step over it. 1: done, the thread's registers have to be read again; 0: nothing was
+ * changed. */
 GPUMEM_API int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thread);
 /* Why recording was refused, or NULL; the recorder's. */
 GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
@@ -398,16 +413,17 @@ GPUMEM_API uint64_t gpumem_recorder_event_count(gpumem_recorder *recorder);
 /* "412 events, peak 4,436,169,216 bytes allocated"; NULL: no memory. The caller frees it. */
 GPUMEM_API char *gpumem_recorder_summary(gpumem_recorder *recorder);
 
-/* Copies a recording of the session's to the user's file. Refused where a program that was recorded has put a link or another
- * user's file in its place. */
+/* Copies a recording of the session's to the user's file. Refused where a program that was recorded
+ * has put a link or another user's file in its place. */
 GPUMEM_API int gpumem_save_recording(const char *from, const char *to, char **ret_err);
 
-/* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the session looks at ---- */
+/* --- recording by the agent (gdb/): the debugger itself calls functions in the process that the
+ * session looks at */
 
 /* The agent's file on this machine. */
 GPUMEM_API int gpumem_agent_library(char **ret_path, char **ret_err);
-/* The address of a function of the C library or of the agent in the process; 0: there is none. The session has to be
- * invalidated where libraries came since. */
+/* The address of a function of the C library or of the agent in the process; 0: there is none. The
+ * session has to be invalidated where libraries came since. */
 GPUMEM_API uint64_t gpumem_session_agent_function(gpumem_session *session, const char *name);
 /* Whether a stopped thread may call functions of the C library from its current place. */
 enum gpumem_call_safety {
@@ -421,8 +437,9 @@ enum gpumem_call_safety {
 /* GPUMEM_CALL_BUSY: *ret_back is the address that the thread will soon return to, or 0. */
 GPUMEM_API enum gpumem_call_safety gpumem_session_thread_is_call_safe(
         gpumem_session *session, int thread, uint64_t *ret_back);
-/* Writes what PyTorch's allocator has handed out already into the process's memory at `table`, for the agent that is
- * about to begin there. Returns the bytes that it takes; more than `size`: nothing was written. */
+/* Writes what PyTorch's allocator has handed out already into the process's memory at `table`, for
+ * the agent that is about to begin there. Returns the bytes that it takes; more than `size`:
+ * nothing was written. */
 GPUMEM_API uint64_t gpumem_session_agent_existing(
         gpumem_session *session, uint64_t table, uint64_t size);
 

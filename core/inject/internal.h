@@ -28,12 +28,15 @@ struct gm_error *gm_inject_find_functions(struct gm_image *image, struct gm_symb
 
 enum gm_inject_place {
 	GM_PLACE_SAFE,    /* it may call pthread_create() */
-	GM_PLACE_UNKNOWN, /* it waits in a system call, but its stack cannot be followed to its end */
-	GM_PLACE_LIBC, /* in a function of the C library that may hold a lock: it will soon return from it */
+	GM_PLACE_UNKNOWN, /* it waits in a system call, but its stack cannot be followed to its end
+	                   */
+	GM_PLACE_LIBC,   /* in a function of the C library that may hold a lock: it will soon return
+	                    from it */
 	GM_PLACE_LOADER, /* in the dynamic linker, or in another allocator */
 };
 
-/* Where a stopped thread stands. `waits_in`: the system call in which it was stopped, -1: in none. *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
+/* Where a stopped thread stands. `waits_in`: the system call in which it was stopped, -1: in none.
+ * *ret_return: where it will be when it has left the C library (GM_PLACE_LIBC). */
 enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
         const struct gm_registers *registers, long waits_in, uint64_t *ret_return);
 
@@ -54,26 +57,28 @@ struct gm_inject_thread {
 };
 
 /*
- * Stops a thread. *ret_stopped is false where it has ended or does not stop at once (it is in the kernel): then
- * another one is to be tried. GM_TARGET: it has not stopped until then. What is begun in it
- * afterwards has the same time, or a few seconds where less is left: to give up in its midst would harm the program.
+ * Stops a thread. *ret_stopped is false where it has ended or does not stop at once (it is in the
+ * kernel): then another one is to be tried. GM_TARGET: it has not stopped until then. What is begun
+ * in it afterwards has the same time, or a few seconds where less is left: to give up in its midst
+ * would harm the program.
  */
 struct gm_error *gm_inject_thread_stop(
         pid_t pid, pid_t id, double until, struct gm_inject_thread *ret_thread, bool *ret_stopped);
 /* It goes on as if nothing had been. */
 void gm_inject_thread_release(struct gm_inject_thread *thread);
-/* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in none. */
+/* The number of the system call in which the thread was stopped as it waited; -1: it was stopped in
+ * none. */
 long gm_inject_thread_waits_in(const struct gm_inject_thread *thread);
-/* Steps until the thread has come back to `address`, in an outer frame, at most so many instructions; other threads
- * run. False: it is elsewhere, and is to be released. */
+/* Steps until the thread has come back to `address`, in an outer frame, at most so many
+ * instructions; other threads run. False: it is elsewhere, and is to be released. */
 bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address, unsigned steps);
 /* Runs one system call in the thread. */
 struct gm_error *gm_inject_thread_syscall(struct gm_inject_thread *thread, uint64_t instruction,
         long number, const uint64_t arguments[6], int64_t *ret_value);
 /*
- * Lets the thread run from `start` on the stack `top`, `argument` in rbx, until it asks for rt_sigreturn, and puts
- * everything back. *ret_returned is false where that did not come in time: then it will go back by itself, and is
- * not to be touched.
+ * Lets the thread run from `start` on the stack `top`, `argument` in rbx, until it asks for
+ * rt_sigreturn, and puts everything back. *ret_returned is false where that did not come in time:
+ * then it will go back by itself, and is not to be touched.
  */
 struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t start, uint64_t top,
         uint64_t argument, bool *ret_returned);
@@ -117,9 +122,11 @@ struct gm_inject_block {
 
 /* The code: its bytes, and where the stopped thread begins within them. */
 const void *gm_inject_code(size_t *ret_size);
-/* Registers with which an interrupted system call begins again without the kernel's doing: a sleep anew. */
+/* Registers with which an interrupted system call begins again without the kernel's doing: a sleep
+ * anew. */
 void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers);
-/* Fills in the frame that puts the thread back without us; `address`: of the block in the process. */
+/* Fills in the frame that puts the thread back without us; `address`: of the block in the process.
+ */
 void gm_inject_fill_frame(
         struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread);
 
@@ -127,9 +134,11 @@ void gm_inject_fill_frame(
 
 #define GM_INJECT_MEMFD "libgpumem-agent.so" /* the name of the memfd */
 
-/* The path under which the process can open the agent's file, where it can; NULL: it cannot. Caller frees. */
+/* The path under which the process can open the agent's file, where it can; NULL: it cannot. Caller
+ * frees. */
 struct gm_error *gm_inject_path_inside(pid_t pid, const char *agent, char **ret_path);
-/* Copies the file into descriptor `descriptor` of the process, once that is an empty memfd of its own. */
+/* Copies the file into descriptor `descriptor` of the process, once that is an empty memfd of its
+ * own. */
 struct gm_error *gm_inject_copy(
         const struct gm_inject_identity *identity, int64_t descriptor, const char *agent);
 
@@ -145,12 +154,13 @@ struct sock_filter;
 /* Whether the thread has seccomp filters that we have not ourselves. */
 bool gm_inject_has_filters(pid_t thread);
 /*
- * GM_TARGET where a filter of the stopped thread, or its dispatch of system calls (PR_SET_SYSCALL_USER_DISPATCH), would end it
- * at one of the agent's system calls, or where that is not known.
+ * GM_TARGET where a filter of the stopped thread, or its dispatch of system calls
+ * (PR_SET_SYSCALL_USER_DISPATCH), would end it at one of the agent's system calls, or where that is
+ * not known.
  */
 struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, bool has_rseq);
-/* Whether a filter would, or might: *ret_call is the system call's name. `has_rseq`: the C library registers new threads by
- * rseq(). */
+/* Whether a filter would, or might: *ret_call is the system call's name. `has_rseq`: the C library
+ * registers new threads by rseq(). */
 bool gm_inject_filter_hurts(
         const struct sock_filter *code, size_t count, bool has_rseq, const char **ret_call);
 

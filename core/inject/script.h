@@ -7,9 +7,9 @@
 enum { GM_SCRIPT_PATH = 512 };
 
 /*
- * A folder that only our user can enter, with the script and what the script tells in it. It is locked (flock) as long
- * as we are there. Files: attach.py, the script; go, without which the script does nothing; loaded, the agent is in
- * the process; failed, the script's error.
+ * A folder that only our user can enter, with the script and what the script tells in it. It is
+ * locked (flock) as long as we are there. Files: attach.py, the script; go, without which the
+ * script does nothing; loaded, the agent is in the process; failed, the script's error.
  */
 struct gm_script_folder {
 	int descriptor;
@@ -38,8 +38,9 @@ bool gm_script_has_loaded(const struct gm_script_folder *folder);
 bool gm_script_has_failed(const struct gm_script_folder *folder, char *ret_text, size_t size);
 
 /*
- * Removes folders that an earlier gpumem left when it was killed: those of processes that are gone, and that of `pid`.
- * Before the latter, `withdraw` is called with the folder's path: the process may still have the request.
+ * Removes folders that an earlier gpumem left when it was killed: those of processes that are gone,
+ * and that of `pid`. Before the latter, `withdraw` is called with the folder's path: the process
+ * may still have the request.
  */
 void gm_script_remove_left_over(
         pid_t pid, void (*withdraw)(void *context, const char *folder), void *context);
@@ -60,11 +61,13 @@ struct gm_script_call {
 };
 
 /*
- * Starts or stops the agent by a script that the program's Python runs, and fills in what came of it. An error says why
- * it cannot be done so, as ret_injected->refusal does; then nothing was done, and nothing will be.
+ * Starts or stops the agent by a script that the program's Python runs, and fills in what came of
+ * it. An error says why it cannot be done so, as ret_injected->refusal does; then nothing was done,
+ * and nothing will be.
  */
 struct gm_error *gm_inject_by_script(struct gm_script_call *call, struct gm_injected *ret_injected);
-/* Whether the agent was begun by the script after all: it may have come by just as that was withdrawn. */
+/* Whether the agent was begun by the script after all: it may have come by just as that was
+ * withdrawn. */
 bool gm_inject_script_came(struct gm_script_call *call, int *ret_result);
 
 #endif

@@ -1,11 +1,14 @@
 /*
- * Learning: of a PyTorch that is in no table, the row of layouts is made by itself (docs/learning.md).
+ * Learning: of a PyTorch that is in no table, the row of layouts is made by itself
+ * (docs/learning.md).
  *
- * The very Python is started as a probe (core/learn/torch/probe.py) on the simulated device. It finds where each field lies, and
- * hands over a row and what PyTorch says of the objects that are alive then. While it stands still, this room opens it as
- * any process with that row, and compares what gpumem's readers say. A row that differs in anything is not believed.
+ * The very Python is started as a probe (core/learn/torch/probe.py) on the simulated device. It
+ * finds where each field lies, and hands over a row and what PyTorch says of the objects that are
+ * alive then. While it stands still, this room opens it as any process with that row, and compares
+ * what gpumem's readers say. A row that differs in anything is not believed.
  *
- * This room may include base, image, symbols, cpython, torch, holders and sim/launch.h. It keeps no rows and prints nothing.
+ * This room may include base, image, symbols, cpython, torch, holders and sim/launch.h. It keeps no
+ * rows and prints nothing.
  */
 #ifndef GM_LEARN_LEARN_H
 #define GM_LEARN_LEARN_H
@@ -13,11 +16,11 @@
 #include "torch/learned.h"
 
 struct gm_learn_options {
-	const char *python; /* the interpreter's file, or a name in PATH */
-	const char *probe;  /* "python/probe.py" for CPython alone; NULL: PyTorch's */
-	const char *site;   /* the folder that has its torch; NULL: it knows itself */
-	char *const *
-	        environment; /* its variables, NULL behind the last; NULL: our own. Few of them are passed on */
+	const char *python;       /* the interpreter's file, or a name in PATH */
+	const char *probe;        /* "python/probe.py" for CPython alone; NULL: PyTorch's */
+	const char *site;         /* the folder that has its torch; NULL: it knows itself */
+	char *const *environment; /* its variables, NULL behind the last; NULL: our own. Few of them
+	                             are passed on */
 };
 
 struct gm_learn_result {
@@ -27,14 +30,15 @@ struct gm_learn_result {
 };
 void gm_learn_result_deinit(struct gm_learn_result *result);
 
-/* GM_TARGET: the probe did not come to an end, or its row is not proved: says which and what to do. */
+/* GM_TARGET: the probe did not come to an end, or its row is not proved: says which and what to do.
+ */
 struct gm_error *gm_learn_torch(
         const struct gm_learn_options *options, struct gm_learn_result *ret_result);
 
 /*
- * The same for a process that runs: its interpreter, its folder of packages and its library paths. GM_TARGET: it is another
- * user's, it sees other files than we do, or its program is no Python: nothing of it is started. Also where PyTorch on disk is
- * not what the process has loaded.
+ * The same for a process that runs: its interpreter, its folder of packages and its library paths.
+ * GM_TARGET: it is another user's, it sees other files than we do, or its program is no Python:
+ * nothing of it is started. Also where PyTorch on disk is not what the process has loaded.
  */
 struct gm_error *gm_learn_of_process(int pid, const struct gm_torch_builds *builds,
         const char *c10_path, struct gm_learn_result *ret_result);

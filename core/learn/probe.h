@@ -14,8 +14,8 @@ struct gm_probe {
 	size_t size;
 };
 
-/* Starts it and waits until it has handed over everything and stands still. GM_TARGET: it took too long, ended before, or
- * said no more sense: then it is gone, and so is its whole group. */
+/* Starts it and waits until it has handed over everything and stands still. GM_TARGET: it took too
+ * long, ended before, or said no more sense: then it is gone, and so is its whole group. */
 struct gm_error *gm_probe_start(const struct gm_learn_options *options, struct gm_probe *ret_probe);
 /* Ends its whole group. */
 void gm_probe_end(struct gm_probe *probe);

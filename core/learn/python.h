@@ -1,7 +1,7 @@
 /*
- * Learning a CPython that has no shipped row, as learn.h does of a PyTorch: the very interpreter is started as a probe
- * (core/learn/python/probe.py), hands over a row and what it says of itself, and stands still. gpumem's readers open it with
- * that row, and must say the same.
+ * Learning a CPython that has no shipped row, as learn.h does of a PyTorch: the very interpreter is
+ * started as a probe (core/learn/python/probe.py), hands over a row and what it says of itself, and
+ * stands still. gpumem's readers open it with that row, and must say the same.
  */
 #ifndef GM_LEARN_PYTHON_H
 #define GM_LEARN_PYTHON_H
@@ -18,7 +18,8 @@ struct gm_learn_python_result {
 };
 void gm_learn_python_result_deinit(struct gm_learn_python_result *result);
 
-/* GM_TARGET: the probe did not come to an end, or its row is not whole or not proved: says which. */
+/* GM_TARGET: the probe did not come to an end, or its row is not whole or not proved: says which.
+ */
 struct gm_error *gm_learn_python(
         const struct gm_learn_options *options, struct gm_learn_python_result *ret_result);
 
@@ -31,7 +32,8 @@ struct gm_error *gm_learn_python_of_process(
 /* A row of a probe's text. GM_TARGET: it is no answer of a probe's, or the row is not whole. */
 struct gm_error *gm_learn_python_row(
         const char *text, struct gm_python_learned **ret_learned, char **ret_missing);
-/* Does the process that said `text` of itself read so with this row? GM_TARGET: the first thing that differs. */
+/* Does the process that said `text` of itself read so with this row? GM_TARGET: the first thing
+ * that differs. */
 struct gm_error *gm_learn_python_prove(const char *text, struct gm_image *image,
         struct gm_symbols *symbols, const struct gm_python_tables *tables);
 

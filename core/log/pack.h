@@ -1,7 +1,8 @@
 /*
- * Payloads of chunks packed by zstd, one frame each. A log that was written to its end is packed; one that is being recorded
- * is not: chunks are small then, and the program waits. So that a small file cannot make a reader take much memory,
- * only events are packed, which stay in the file, and no more than GM_PACK_MOST to one.
+ * Payloads of chunks packed by zstd, one frame each. A log that was written to its end is packed;
+ * one that is being recorded is not: chunks are small then, and the program waits. So that a small
+ * file cannot make a reader take much memory, only events are packed, which stay in the file, and
+ * no more than GM_PACK_MOST to one.
  */
 #ifndef GM_LOG_PACK_H
 #define GM_LOG_PACK_H
@@ -22,7 +23,8 @@ void gm_packer_destroy(struct gm_packer *packer);
 const uint8_t *gm_packer_pack(
         struct gm_packer *packer, const uint8_t *bytes, size_t size, size_t *ret_size);
 
-/* Unpacks into `*buffer`, which grows to what is needed, at most GM_CHUNK_MAX. NULL, or why not (a static string). */
+/* Unpacks into `*buffer`, which grows to what is needed, at most GM_CHUNK_MAX. NULL, or why not (a
+ * static string). */
 const char *gm_unpack(const uint8_t *bytes, size_t size, uint8_t **buffer, size_t *capacity,
         size_t *ret_size, bool *ret_no_memory);
 

@@ -7,7 +7,8 @@
 #include "model/model.h"
 #include "model/sites.h"
 
-/* So many events are gone through at most to tell the usage after any one: far below a millisecond. */
+/* So many events are gone through at most to tell the usage after any one: far below a millisecond.
+ */
 enum { CHECKPOINT_EVENTS = 1 << 11 };
 
 /* Where step or phase changes: they do so rarely. */
@@ -24,7 +25,8 @@ struct label {
 	uint32_t block, event;
 };
 
-/* The usage of every device after each CHECKPOINT_EVENTS events; devices seen later have used nothing. */
+/* The usage of every device after each CHECKPOINT_EVENTS events; devices seen later have used
+ * nothing. */
 struct checkpoint {
 	size_t first, count; /* in `usages` */
 	size_t run;          /* that its event is in */
@@ -40,9 +42,9 @@ struct gm_readers_place {
 };
 
 /*
- * A log is read twice: to find the training loop, and, when that is known, to give each event its step and phase. Where
- * both readings stand is kept while the log grows, so that only what came since is read. Is another loop the better one
- * by then, the second reading begins anew.
+ * A log is read twice: to find the training loop, and, when that is known, to give each event its
+ * step and phase. Where both readings stand is kept while the log grows, so that only what came
+ * since is read. Is another loop the better one by then, the second reading begins anew.
  */
 struct readings {
 	struct gm_steps *finding, *assigning;
@@ -95,8 +97,8 @@ static inline uint64_t gm_usage_less(uint64_t from, uint64_t size)
 	return from > size ? from - size : 0;
 }
 
-/* What an event does to a device's usage; `block` is the one it is about, NULL for segments. One place, so that
- * the sums at any event are those that the peak was found with. */
+/* What an event does to a device's usage; `block` is the one it is about, NULL for segments. One
+ * place, so that the sums at any event are those that the peak was found with. */
 static inline void gm_usage_apply(struct gm_usage *usage, enum gm_action action, uint64_t size,
         const struct gm_block *block, uint32_t number)
 {
@@ -141,7 +143,8 @@ void gm_model_sort_labels(struct gm_model *model);
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
 void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
         const struct gm_event *event, uint32_t number, struct gm_readers_place *place);
-/* The iteration of an event of the record in a reading whose plan is fixed; events are fed in order. */
+/* The iteration of an event of the record in a reading whose plan is fixed; events are fed in
+ * order. */
 uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *steps,
         uint32_t number, struct gm_readers_place *place);
 static inline struct gm_model_run gm_run_at_index(const struct gm_model *model, size_t index)
@@ -160,8 +163,8 @@ static inline bool gm_model_allocates(const struct gm_model *model, uint32_t eve
 	uint32_t block = model->event_blocks[event];
 	return block != GM_NO_BLOCK && model->blocks.items[block].alloc == event;
 }
-/* ... and the second, when the loop is known, gives each event its step and phase: those that came since, unless what
- * the others go by is not the same any more. */
+/* ... and the second, when the loop is known, gives each event its step and phase: those that came
+ * since, unless what the others go by is not the same any more. */
 struct gm_error *gm_model_assign_steps(struct gm_model *model);
 
 #endif

@@ -1,4 +1,5 @@
-/* Which block is at an address now: an open-addressed table of the blocks that are alive while a log is read. */
+/* Which block is at an address now: an open-addressed table of the blocks that are alive while a
+ * log is read. */
 #ifndef GM_MODEL_LIVE_H
 #define GM_MODEL_LIVE_H
 
@@ -20,8 +21,9 @@ struct gm_live {
 	size_t latest; /* the slot that was looked for last */
 };
 
-/* The top bits of a product with an odd number drawn by chance (Dietzfelbinger et al., "A Reliable Randomized Algorithm
- * for the Closest-Pair Problem", 1997): every event asks, so it has to be cheap, and no file can be made to collide. */
+/* The top bits of a product with an odd number drawn by chance (Dietzfelbinger et al., "A Reliable
+ * Randomized Algorithm for the Closest-Pair Problem", 1997): every event asks, so it has to be
+ * cheap, and no file can be made to collide. */
 static inline size_t gm_live_home(const struct gm_live *live, uint64_t address, uint32_t device)
 {
 	uint64_t key = address ^ (uint64_t)device << 56;
@@ -38,7 +40,8 @@ static inline size_t gm_live_find(const struct gm_live *live, uint64_t address, 
 	return at;
 }
 
-/* The slot that was got last first: a free is requested, completed and taken out of the table in a row. */
+/* The slot that was got last first: a free is requested, completed and taken out of the table in a
+ * row. */
 static inline size_t gm_live_again(struct gm_live *live, uint64_t address, uint32_t device)
 {
 	const struct gm_live_slot *latest = &live->slots[live->latest];

@@ -1,6 +1,6 @@
 /*
- * What the program said of itself, by NVTX or gpumem's own calls: where its steps begin, and which ranges a thread
- * is in. Where it said so, that wins over what stacks tell.
+ * What the program said of itself, by NVTX or gpumem's own calls: where its steps begin, and which
+ * ranges a thread is in. Where it said so, that wins over what stacks tell.
  */
 #ifndef GM_MODEL_MARKS_H
 #define GM_MODEL_MARKS_H
@@ -20,12 +20,15 @@ bool gm_marks_has_steps(const struct gm_marks *marks);
 /* The phase that the innermost open range names whose name is that of a phase; else `found`. */
 enum gm_phase gm_marks_phase(
         const struct gm_marks *marks, uint64_t event, uint64_t thread, enum gm_phase found);
-/* The open ranges of an event's thread, outermost first; of a thread without any those of the one that has. */
+/* The open ranges of an event's thread, outermost first; of a thread without any those of the one
+ * that has. */
 size_t gm_marks_ranges(const struct gm_marks *marks, uint64_t event, uint64_t thread,
         const char **ret_names, size_t max);
-/* What the program has attached to its thread's allocations (torch.cuda.memory._set_memory_metadata); NULL: nothing. */
+/* What the program has attached to its thread's allocations
+ * (torch.cuda.memory._set_memory_metadata); NULL: nothing. */
 const char *gm_marks_metadata(const struct gm_marks *marks, uint64_t event, uint64_t thread);
-/* Where the forward pass made the node whose backward the event is of, as in GM_MARK_FORWARD; NULL: not known. */
+/* Where the forward pass made the node whose backward the event is of, as in GM_MARK_FORWARD; NULL:
+ * not known. */
 const char *gm_marks_forward(const struct gm_marks *marks, uint64_t event, uint64_t thread);
 
 #endif

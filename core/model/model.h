@@ -1,9 +1,10 @@
 /*
- * The model: what a log's events mean. Every block's life, the state at any event, the peak, segments, steps
- * of the training loop and phases.
+ * The model: what a log's events mean. Every block's life, the state at any event, the peak,
+ * segments, steps of the training loop and phases.
  *
- * A block costs 40 bytes and an event 8; the rest stays in the log, which must outlive the model. This room
- * may include base and log. It knows no process: shapes, holders and names of live things are asked elsewhere.
+ * A block costs 40 bytes and an event 8; the rest stays in the log, which must outlive the model.
+ * This room may include base and log. It knows no process: shapes, holders and names of live things
+ * are asked elsewhere.
  */
 #ifndef GM_MODEL_MODEL_H
 #define GM_MODEL_MODEL_H
@@ -28,8 +29,8 @@ struct gm_block {
 	uint16_t flags;  /* enum gm_event_flags of its allocation */
 };
 
-/* Bytes of one device: PyTorch's meanings. allocated: rounded bytes until the free is requested; active:
- * until it is completed; requested: as asked for, of active blocks; reserved: segments. */
+/* Bytes of one device: PyTorch's meanings. allocated: rounded bytes until the free is requested;
+ * active: until it is completed; requested: as asked for, of active blocks; reserved: segments. */
 struct gm_usage {
 	uint64_t allocated, active, requested, reserved;
 };
@@ -39,10 +40,10 @@ struct gm_model_device {
 	int16_t index;
 	uint64_t events;
 	struct gm_usage now, peak; /* each peak on its own */
-	uint32_t
-	        peak_event; /* where allocated first reached its peak; GM_NO_EVENT: nothing allocated */
-	/* The allocator's own figures after its last event, UINT64_MAX: not recorded. Where they differ from
-	 * `now`, the record began late or has lost events. */
+	uint32_t peak_event;       /* where allocated first reached its peak; GM_NO_EVENT: nothing
+	                              allocated */
+	/* The allocator's own figures after its last event, UINT64_MAX: not recorded. Where they
+	 * differ from `now`, the record began late or has lost events. */
 	uint64_t reported_allocated, reported_reserved;
 	uint64_t unknown_frees,
 	        unknown_free_bytes; /* frees whose allocation is not in the record */
@@ -53,19 +54,21 @@ struct gm_segment {
 	uint64_t address, size, stream;
 	uint16_t device;
 	uint32_t alloc; /* event; GM_NO_EVENT: before the record */
-	bool mapped; /* a stretch of an expandable segment: grows and shrinks by what is mapped and unmapped */
+	bool mapped; /* a stretch of an expandable segment: grows and shrinks by what is mapped and
+	                unmapped */
 };
 
 struct gm_error *gm_model_create(const struct gm_log *log, struct gm_model **ret_model);
-/* The same of a log that may grow: what was appended since (gm_log_refresh()) is taken in by gm_model_read_on(), which costs
- * what came and not what was there. Where it fails the model is not whole: it is to be destroyed. */
+/* The same of a log that may grow: what was appended since (gm_log_refresh()) is taken in by
+ * gm_model_read_on(), which costs what came and not what was there. Where it fails the model is not
+ * whole: it is to be destroyed. */
 struct gm_error *gm_model_follow(const struct gm_log *log, struct gm_model **ret_model);
 bool gm_model_follows(const struct gm_model *model);
 struct gm_error *gm_model_read_on(struct gm_model *model);
 /* How many events were gone through so far: an account of the work, for tests. */
 uint64_t gm_model_events_read(const struct gm_model *model);
-/* Of a model that follows: the blocks that are allocated now, in no order; costs as many as there are. The caller
- * frees the array. */
+/* Of a model that follows: the blocks that are allocated now, in no order; costs as many as there
+ * are. The caller frees the array. */
 struct gm_error *gm_model_live_blocks(
         const struct gm_model *model, size_t device, uint32_t **ret_blocks, size_t *ret_count);
 void gm_model_destroy(struct gm_model *model);
@@ -74,9 +77,8 @@ const struct gm_log *gm_model_log(const struct gm_model *model);
 size_t gm_model_device_count(const struct gm_model *model);
 /* Owned by the model. */
 const struct gm_model_device *gm_model_device(const struct gm_model *model, size_t index);
-/* The device that questions mean when none is named: the first CUDA one with events, else another accelerator, else
- * the first.
- * SIZE_MAX: there is none. */
+/* The device that questions mean when none is named: the first CUDA one with events, else another
+ * accelerator, else the first. SIZE_MAX: there is none. */
 size_t gm_model_main_device(const struct gm_model *model);
 
 size_t gm_model_block_count(const struct gm_model *model);
@@ -84,7 +86,8 @@ size_t gm_model_block_count(const struct gm_model *model);
 const struct gm_block *gm_model_block(const struct gm_model *model, size_t index);
 /* The block that an event allocated or freed; GM_NO_BLOCK: none (segments, out of memory). */
 uint32_t gm_model_event_block(const struct gm_model *model, uint64_t event);
-/* The event that ended a block's being allocated: its free, as requested where the record has that. GM_NO_EVENT: none. */
+/* The event that ended a block's being allocated: its free, as requested where the record has that.
+ * GM_NO_EVENT: none. */
 static inline uint32_t gm_block_end(const struct gm_block *block)
 {
 	return block->free_requested < block->free_completed ? block->free_requested
@@ -119,7 +122,8 @@ struct gm_walk {
 	size_t run; /* that the event is in: see gm_walk_run() */
 };
 struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device);
-/* The same for who needs no more of the events than what they do to memory: several times as fast. */
+/* The same for who needs no more of the events than what they do to memory: several times as fast.
+ */
 struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device);
 bool gm_walk_next(struct gm_walk *walk);               /* false: there is no further event */
 struct gm_model_run gm_walk_run(struct gm_walk *walk); /* that the event is in */
@@ -142,24 +146,28 @@ bool gm_model_steps_marked(const struct gm_model *model);
 /* The ranges, named by the program, that an event is in: outermost first, at most `max`. */
 size_t gm_model_ranges(
         const struct gm_model *model, uint64_t event, const char **ret_names, size_t max);
-/* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL: nothing. */
+/* What the program attached to the event by torch.cuda.memory._set_memory_metadata(); NULL:
+ * nothing. */
 const char *gm_model_metadata(const struct gm_model *model, uint64_t event);
-/* The labels of a block (torch.cuda.memory._annotate_tensor()), in the order in which it got them and each once; at most
- * `max`. */
+/* The labels of a block (torch.cuda.memory._annotate_tensor()), in the order in which it got them
+ * and each once; at most `max`. */
 size_t gm_model_labels(
         const struct gm_model *model, size_t block, const char **ret_labels, size_t max);
 bool gm_model_has_labels(const struct gm_model *model);
-/* A frame of the stack at which the forward pass made the node whose backward the event is of; innermost first. False: there is no
- * such frame, or the stack is not known: PyTorch keeps it in anomaly mode alone. */
+/* A frame of the stack at which the forward pass made the node whose backward the event is of;
+ * innermost first. False: there is no such frame, or the stack is not known: PyTorch keeps it in
+ * anomaly mode alone. */
 struct gm_forward_frame {
 	char file[1024], function[256];
 	uint32_t line;
 };
 bool gm_model_forward(const struct gm_model *model, uint64_t event, size_t index,
         struct gm_forward_frame *ret_frame);
-/* The loop whose iterations are the steps, of several the one that has most; false: they are of no loop, or marked. */
+/* The loop whose iterations are the steps, of several the one that has most; false: they are of no
+ * loop, or marked. */
 bool gm_model_step_loop(const struct gm_model *model, struct gm_step_loop *ret_loop);
-/* All loops that have steps, and how that was told; the model's own. Where steps are marked it is not gone by. */
+/* All loops that have steps, and how that was told; the model's own. Where steps are marked it is
+ * not gone by. */
 const struct gm_step_plan *gm_model_step_plan(const struct gm_model *model);
 /* How many iterations of them there are: several may make one step. */
 uint32_t gm_model_iteration_count(const struct gm_model *model);
@@ -175,9 +183,9 @@ struct gm_model_iterations {
 /* Costs a reading of all events. */
 struct gm_error *gm_model_iterations(const struct gm_model *model, const struct gm_step_loop *loop,
         struct gm_model_iterations *ret_iterations);
-/* From now on the steps are the iterations of the innermost loop at this line of this file (the end of its path is
- * enough), as the user wants it; `file` NULL: those that are found, again. False: no loop is there, nothing changes.
- * Else *ret_error is NULL or why the steps cannot be numbered. */
+/* From now on the steps are the iterations of the innermost loop at this line of this file (the end
+ * of its path is enough), as the user wants it; `file` NULL: those that are found, again. False: no
+ * loop is there, nothing changes. Else *ret_error is NULL or why the steps cannot be numbered. */
 bool gm_model_choose_loop(
         struct gm_model *model, const char *file, uint32_t line, struct gm_error **ret_error);
 /* The steps of one of the plan's loops, by its index. */

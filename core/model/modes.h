@@ -1,12 +1,13 @@
 /*
- * Grad modes: what the program told autograd at the time decides whether a module's call is a forward pass that trains or
- * an evaluation. Recordings of the agent have the mode of each block; in others the phase stays what the stacks tell.
+ * Grad modes: what the program told autograd at the time decides whether a module's call is a
+ * forward pass that trains or an evaluation. Recordings of the agent have the mode of each block;
+ * in others the phase stays what the stacks tell.
  *
- * The mode that counts is that of the *outermost* call of a module. A module may switch autograd off within (rotary
- * embeddings, running means), and so do checkpoints and autograd functions: what is allocated there belongs to the pass
- * around. A section is what happened one after another while autograd was off; where a module is called in it, all of
- * it is evaluation: its data, its metrics too. Both are known only behind their first events, which then change.
- * Internal to core/model.
+ * The mode that counts is that of the *outermost* call of a module. A module may switch autograd
+ * off within (rotary embeddings, running means), and so do checkpoints and autograd functions: what
+ * is allocated there belongs to the pass around. A section is what happened one after another while
+ * autograd was off; where a module is called in it, all of it is evaluation: its data, its metrics
+ * too. Both are known only behind their first events, which then change. Internal to core/model.
  */
 #ifndef GM_MODEL_MODES_H
 #define GM_MODEL_MODES_H
@@ -33,7 +34,8 @@ struct gm_mode_change {
 	enum gm_phase to;
 };
 
-/* The phase of the main thread's next event; *ret_change is of those before it, `from` 0: none changes. */
+/* The phase of the main thread's next event; *ret_change is of those before it, `from` 0: none
+ * changes. */
 enum gm_phase gm_modes_feed(struct gm_modes *modes, const struct gm_mode_event *event,
         struct gm_mode_change *ret_change);
 

@@ -1,7 +1,8 @@
 /*
- * What a Python frame by itself says about the phase of a program: that backward() waits here, that a module is
- * called, that a dataset is read. By the names of PyTorch's own functions and files, which have been the same from
- * 2.0 on, and not by those of users' functions: what is called evaluate() may well train. Internal to core/model.
+ * What a Python frame by itself says about the phase of a program: that backward() waits here, that
+ * a module is called, that a dataset is read. By the names of PyTorch's own functions and files,
+ * which have been the same from 2.0 on, and not by those of users' functions: what is called
+ * evaluate() may well train. Internal to core/model.
  */
 #ifndef GM_MODEL_PHASE_H
 #define GM_MODEL_PHASE_H
@@ -20,9 +21,11 @@ bool gm_frame_leaves(const struct gm_step_frame *frame);
 bool gm_frame_in_torch(const char *file);
 /* The phase that a frame proves; GM_PHASE_OTHER: none. */
 enum gm_phase gm_frame_phase(const struct gm_step_frame *frame);
-/* Is it PyTorch's wrapper of a function that runs with another grad mode as a whole: @torch.no_grad(), mostly? */
+/* Is it PyTorch's wrapper of a function that runs with another grad mode as a whole:
+ * @torch.no_grad(), mostly? */
 bool gm_frame_evaluates(const struct gm_step_frame *frame);
-/* Is the frame, called by `outer` within an optimizer's step, the user's again: the closure that it calls? */
+/* Is the frame, called by `outer` within an optimizer's step, the user's again: the closure that it
+ * calls? */
 bool gm_frame_leaves_optimizer(
         const struct gm_step_frame *frame, const struct gm_step_frame *outer);
 /* Is it a function that generates text with a model, pass by pass? */

@@ -1,4 +1,5 @@
-/* Provenance: what the frames of a stack say about an allocation made there. Internal to core/model. */
+/* Provenance: what the frames of a stack say about an allocation made there. Internal to
+ * core/model. */
 #ifndef GM_MODEL_PROVENANCE_H
 #define GM_MODEL_PROVENANCE_H
 

@@ -1,6 +1,6 @@
 /*
- * Why a block is of a category: what categories.c tells from each block by itself, and inferred.c from how many there are of a
- * size. Internal to core/model.
+ * Why a block is of a category: what categories.c tells from each block by itself, and inferred.c
+ * from how many there are of a size. Internal to core/model.
  */
 #ifndef GM_MODEL_REASONS_H
 #define GM_MODEL_REASONS_H

@@ -4,7 +4,8 @@
 
 #include "log/log.h"
 
-/* The site's index in the Python stack, innermost 0; 0 as well where all frames are libraries' or there are none. */
+/* The site's index in the Python stack, innermost 0; 0 as well where all frames are libraries' or
+ * there are none. */
 size_t gm_site_index(const struct gm_log *log, uint32_t stack);
 
 #endif

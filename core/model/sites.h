@@ -1,7 +1,7 @@
 /*
- * Sites: where events happened, as one number for each event. Stacks, thread and flags come in few combinations, so an
- * event keeps the number of its own in four bytes, and whoever goes through a record by sites need not decode it again.
- * Internal to core/model.
+ * Sites: where events happened, as one number for each event. Stacks, thread and flags come in few
+ * combinations, so an event keeps the number of its own in four bytes, and whoever goes through a
+ * record by sites need not decode it again. Internal to core/model.
  */
 #ifndef GM_MODEL_SITES_H
 #define GM_MODEL_SITES_H

@@ -1,22 +1,26 @@
 /*
- * Steps: which iteration of the training loop an event belongs to, found from recorded Python frames alone.
+ * Steps: which iteration of the training loop an event belongs to, found from recorded Python
+ * frames alone.
  *
- * A step is an iteration around the outermost call of a module, and around the backward pass and the optimizer where
- * they are there: this is the *work*. Loops within a module's call, in backward, in the optimizer, in a comprehension
- * and in torch's own code are none.
+ * A step is an iteration around the outermost call of a module, and around the backward pass and
+ * the optimizer where they are there: this is the *work*. Loops within a module's call, in
+ * backward, in the optimizer, in a comprehension and in torch's own code are none.
  *
- * The events are read twice. The first reading (gm_steps_learn) follows every loop around the work at once, in each
- * thread by itself, and gathers which work was seen in which loops; gm_steps_plan() then says which loops have the
- * steps, and by which rule (step_plan.c has the rules). The second reading (gm_steps_fix, gm_steps_feed) numbers the
- * iterations of these loops alone. Iterations over which gradients add up are one step: gm_steps_of_iterations().
+ * The events are read twice. The first reading (gm_steps_learn) follows every loop around the work
+ * at once, in each thread by itself, and gathers which work was seen in which loops;
+ * gm_steps_plan() then says which loops have the steps, and by which rule (step_plan.c has the
+ * rules). The second reading (gm_steps_fix, gm_steps_feed) numbers the iterations of these loops
+ * alone. Iterations over which gradients add up are one step: gm_steps_of_iterations().
  *
- * Coroutines take turns in a thread: where several of them are in one loop at once, the iterations of each are followed
- * by themselves, and the steps are those of one, as with threads (step_tasks.c).
+ * Coroutines take turns in a thread: where several of them are in one loop at once, the iterations
+ * of each are followed by themselves, and the steps are those of one, as with threads
+ * (step_tasks.c).
  *
- * An iteration begins when control, in the frame that has the loop, is found further up than before, unless a loop
- * within explains that. A thin loop, whose allocations all come from one instruction (`for _ in range(3): y = f(x)`),
- * shows no control going up: there the same allocation coming again begins one. Where the recorder saw the loop's
- * iterator move (gm_steps_turn), that alone tells its iterations.
+ * An iteration begins when control, in the frame that has the loop, is found further up than
+ * before, unless a loop within explains that. A thin loop, whose allocations all come from one
+ * instruction (`for _ in range(3): y = f(x)`), shows no control going up: there the same allocation
+ * coming again begins one. Where the recorder saw the loop's iterator move (gm_steps_turn), that
+ * alone tells its iterations.
  */
 #ifndef GM_MODEL_STEPS_H
 #define GM_MODEL_STEPS_H
@@ -55,7 +59,8 @@ enum gm_landmark {
 struct gm_step_frame {
 	uint32_t code; /* the same code object always has the same number */
 	uint32_t lasti;
-	bool iterates; /* a loop's iterator is asked for its next item; false: it is not, or that is not known */
+	bool iterates; /* a loop's iterator is asked for its next item; false: it is not, or that is
+	                  not known */
 	uint32_t loop_count;
 	const struct gm_log_loop *loops;
 	const char *file, *name;
@@ -84,7 +89,8 @@ struct gm_step_plan {
 	enum gm_step_rule rule;
 	unsigned work; /* what the loops go around: enum gm_landmark */
 	bool modules;  /* torch.nn's modules were called at all */
-	/* The thread whose steps they are: its kernel id (0: not recorded) and the code of its outermost frame. */
+	/* The thread whose steps they are: its kernel id (0: not recorded) and the code of its
+	 * outermost frame. */
 	uint64_t thread;
 	uint32_t outermost;
 	uint32_t task;   /* of those that take turns in the thread; 0: they are not told apart */
@@ -117,19 +123,21 @@ static inline struct gm_step_event gm_step_event_of(const struct gm_event *event
 
 struct gm_steps;
 
-/* Gives the frames of a stack, innermost first, at most `max`; called once per stack, within feed. */
+/* Gives the frames of a stack, innermost first, at most `max`; called once per stack, within feed.
+ */
 typedef size_t (*gm_step_frames)(
         void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max);
 
 struct gm_steps *gm_steps_create(gm_step_frames frames, void *context); /* NULL: no memory */
 void gm_steps_destroy(struct gm_steps *steps);
 
-/* The first reading: the next event. Without memory for a new stack, the event is taken as one without a stack. */
+/* The first reading: the next event. Without memory for a new stack, the event is taken as one
+ * without a stack. */
 void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event);
 /* What the first reading tells so far. */
 void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan);
-/* The same where the user names a loop: the innermost one that was followed and has this line of this file (the end of
- * its path). False: there is none. */
+/* The same where the user names a loop: the innermost one that was followed and has this line of
+ * this file (the end of its path). False: there is none. */
 bool gm_steps_plan_at(
         struct gm_steps *steps, const char *file, uint32_t line, struct gm_step_plan *ret_plan);
 /* The loops around those of a plan, the innermost first; at most `max`. */
@@ -139,9 +147,10 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 /* The second reading: from now on only the plan's loops are followed. */
 void gm_steps_fix(struct gm_steps *steps, const struct gm_step_plan *plan);
 /*
- * The next event of the second reading, or, without a plan, of a reading that goes on while events come. Returns its
- * iteration, counted from 1 over all loops of the plan; 0 outside of them. An event without a Python stack belongs
- * where the one before did, and one of another thread where the plan's thread is.
+ * The next event of the second reading, or, without a plan, of a reading that goes on while events
+ * come. Returns its iteration, counted from 1 over all loops of the plan; 0 outside of them. An
+ * event without a Python stack belongs where the one before did, and one of another thread where
+ * the plan's thread is.
  */
 uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event);
 /* Does an allocation tell more than another event of the same stack? */
@@ -150,17 +159,19 @@ bool gm_steps_heeds_allocations(const struct gm_steps *steps);
 enum gm_phase gm_steps_phase(const struct gm_steps *steps);
 /* How many iterations there are so far. */
 uint32_t gm_steps_iteration_count(const struct gm_steps *steps);
-/* The step of each iteration so far (ret_steps[iteration], [0] is 0): iterations over which gradients add up, until the
- * optimizer or zero_grad() takes them, are one. `goes_on`: the last one may have work yet. Returns the number of steps. */
+/* The step of each iteration so far (ret_steps[iteration], [0] is 0): iterations over which
+ * gradients add up, until the optimizer or zero_grad() takes them, are one. `goes_on`: the last one
+ * may have work yet. Returns the number of steps. */
 uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint32_t *ret_steps);
 /* The index of the plan's loop that an iteration is of. */
 uint32_t gm_steps_loop_of_iteration(const struct gm_steps *steps, uint32_t iteration);
 
 /* Both readings, before the event that follows is fed: */
-/* From that event on this loop is in another iteration, as its iterator tells; or (GM_LOG_NO_POSITION) no iterator
- * tells any more, and the stacks have to. */
+/* From that event on this loop is in another iteration, as its iterator tells; or
+ * (GM_LOG_NO_POSITION) no iterator tells any more, and the stacks have to. */
 void gm_steps_turn(struct gm_steps *steps, uint32_t code, uint32_t loop, uint64_t position);
-/* The thread runs this task from here on (0: none): its coroutine's frame has `depth` frames around it. */
+/* The thread runs this task from here on (0: none): its coroutine's frame has `depth` frames around
+ * it. */
 void gm_steps_task(struct gm_steps *steps, uint64_t thread, uint32_t task, uint32_t depth);
 /* A thread did some work (enum gm_landmark) that need not have had an event. */
 void gm_steps_mark(struct gm_steps *steps, uint64_t thread, unsigned work);

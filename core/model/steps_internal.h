@@ -96,8 +96,8 @@ struct summary {
 	uint32_t place_count;
 	struct place *places;
 	uint64_t places_hash;
-	uint64_t
-	        call; /* where the outermost module is called: a hash of the frames around, 0: none is */
+	uint64_t call; /* where the outermost module is called: a hash of the frames around, 0: none
+	                  is */
 };
 
 /* A loop that is in another iteration since the last event that stood in it. */
@@ -164,7 +164,8 @@ const struct running *gm_steps_running(const struct gm_steps *steps, uint64_t th
 /* The task of a thread, made where it is new. NULL: there are too many, or no memory. */
 struct step_thread *gm_steps_task_of(
         struct gm_steps *steps, uint64_t thread, const struct running *running, uint32_t outermost);
-/* Which of the thread's loops several tasks are in at once. To be called before the task's own loops are fed. */
+/* Which of the thread's loops several tasks are in at once. To be called before the task's own
+ * loops are fed. */
 void gm_steps_share_loops(
         struct step_thread *thread, const struct step_thread *task, const struct summary *summary);
 /* The first of a stack's loops that is the thread's (a task's: its own). */
@@ -177,8 +178,8 @@ static inline uint32_t gm_steps_first_loop(
 	return i;
 }
 
-/* step_iterations.c: an event of a thread, in each loop that its stack stands in. False: no memory. `last`: nobody else
- * is fed with it. */
+/* step_iterations.c: an event of a thread, in each loop that its stack stands in. False: no memory.
+ * `last`: nobody else is fed with it. */
 bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
         const struct summary *summary, const struct gm_step_event *event, bool made, bool last);
 static inline struct followed *gm_steps_followed(const struct step_thread *thread, uint32_t known)

@@ -1,6 +1,6 @@
 /*
- * Our own entries in LD_PRELOAD: which they are, and an environment without them. As program.h, it runs
- * between vfork and exec.
+ * Our own entries in LD_PRELOAD: which they are, and an environment without them. As program.h, it
+ * runs between vfork and exec.
  */
 #ifndef GM_PRELOAD_ENVIRONMENT_H
 #define GM_PRELOAD_ENVIRONMENT_H
@@ -15,8 +15,8 @@ bool gm_preload_has_ours(char *const *environment);
 bool gm_preload_reaches_ours(char *const *environment);
 
 /*
- * An environment without our entries: others' stay in their order, and LD_PRELOAD goes where none are left. It refers to
- * `environment`, which stays as it is.
+ * An environment without our entries: others' stay in their order, and LD_PRELOAD goes where none
+ * are left. It refers to `environment`, which stays as it is.
  */
 enum { GM_PRELOAD_ROOM = 4096 };
 struct gm_preload_environment {

@@ -1,9 +1,10 @@
 /*
- * Can a program load the libraries that gpumem preloads? They need this machine's glibc and this processor; another
- * dynamic linker ends the program because of them (musl), or complains on its standard error (another ABI).
+ * Can a program load the libraries that gpumem preloads? They need this machine's glibc and this
+ * processor; another dynamic linker ends the program because of them (musl), or complains on its
+ * standard error (another ABI).
  *
- * Runs inside the program too, between fork or vfork and exec: no allocation, no locks, no cancellation point, little
- * of the stack. errno changes.
+ * Runs inside the program too, between fork or vfork and exec: no allocation, no locks, no
+ * cancellation point, little of the stack. errno changes.
  */
 #ifndef GM_PRELOAD_PROGRAM_H
 #define GM_PRELOAD_PROGRAM_H
@@ -23,12 +24,14 @@ struct gm_preload_program {
 };
 
 /*
- * What the program at `path` (relative to the descriptor `folder`, as for openat) is; of a script its interpreter counts.
- * False: it is no ELF file, or cannot be read. Only regular files are opened.
+ * What the program at `path` (relative to the descriptor `folder`, as for openat) is; of a script
+ * its interpreter counts. False: it is no ELF file, or cannot be read. Only regular files are
+ * opened.
  */
 bool gm_preload_read(int folder, const char *path, struct gm_preload_program *ret);
 
-/* Does it take what a process takes whose dynamic linker is `linker`? True of a static program: it preloads nothing. */
+/* Does it take what a process takes whose dynamic linker is `linker`? True of a static program: it
+ * preloads nothing. */
 bool gm_preload_fits(const struct gm_preload_program *program, const char *linker);
 
 /* Is that dynamic linker musl's, by its name? */

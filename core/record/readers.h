@@ -1,4 +1,5 @@
-/* What reads Python and PyTorch, and whether their allocator can be recorded. Internal to core/record. */
+/* What reads Python and PyTorch, and whether their allocator can be recorded. Internal to
+ * core/record. */
 #ifndef GM_RECORD_READERS_H
 #define GM_RECORD_READERS_H
 

@@ -32,7 +32,8 @@ enum {
 
 /*
  * A block that is alive as far as we know: what a free needs to know and does not carry. Hashed by
- * address. A block whose free waits for a stream stays here, pending, until its record tells otherwise.
+ * address. A block whose free waits for a stream stays here, pending, until its record tells
+ * otherwise.
  */
 struct gm_live_block {
 	uint64_t address;
@@ -63,8 +64,8 @@ struct gm_cuda_call {
 
 /*
  * A segment_alloc that waits for the alloc it serves, as only that tells the device and the stream
- * (cudaMalloc has neither). The allocator holds its lock from one to the other, so that no other event
- * of the device can come between.
+ * (cudaMalloc has neither). The allocator holds its lock from one to the other, so that no other
+ * event of the device can come between.
  */
 struct gm_held_segment {
 	pid_t thread;
@@ -138,7 +139,8 @@ struct gm_recorder {
 
 	struct gm_probe_site sites[GM_RECORD_SITES_MAX];
 	size_t site_count;
-	/* of the instruction at each site: its length where it can be done without, else 0; what it pushes */
+	/* of the instruction at each site: its length where it can be done without, else 0; what it
+	 * pushes */
 	uint8_t instruction_length[GM_RECORD_SITES_MAX];
 	int instruction_push[GM_RECORD_SITES_MAX];
 	uint32_t missing;                /* bits: probes whose library lacks them */

@@ -6,7 +6,8 @@
 
 /* The segment that begins at the address; NULL: none is known. */
 struct gm_live_segment *gm_record_segment(const struct gm_recorder *recorder, uint64_t address);
-/* Writes the thread's held segment_alloc, if any: `block` (may be NULL) tells its device and stream. */
+/* Writes the thread's held segment_alloc, if any: `block` (may be NULL) tells its device and
+ * stream. */
 void gm_record_release_held(
         struct gm_recorder *recorder, pid_t thread, const struct gm_live_block *block);
 void gm_record_release_all_held(struct gm_recorder *recorder);

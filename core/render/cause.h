@@ -1,4 +1,5 @@
-/* A block's life in words. The texts are the caller's to free; what the program named is written as it is (base/put.h). */
+/* A block's life in words. The texts are the caller's to free; what the program named is written as
+ * it is (base/put.h). */
 #ifndef GM_RENDER_CAUSE_H
 #define GM_RENDER_CAUSE_H
 

@@ -1,4 +1,5 @@
-/* JSON of what several answers share; the contract is in docs. Addresses are "0x…" strings, as they pass 2^53. */
+/* JSON of what several answers share; the contract is in docs. Addresses are "0x…" strings, as they
+ * pass 2^53. */
 #ifndef GM_RENDER_JSON_H
 #define GM_RENDER_JSON_H
 
@@ -15,21 +16,24 @@ json_t *gm_json_string(const char *text);
 json_t *gm_json_take(char *text);
 /* "cpu", "cuda", "cuda_beside", "pinned". */
 const char *gm_json_device_type(uint8_t type);
-/* An event as in the contract; `block` is the number of its allocation, null where there is none. */
+/* An event as in the contract; `block` is the number of its allocation, null where there is none.
+ */
 json_t *gm_json_event(const struct gm_model *model, uint32_t number);
-/* Its parts, for who writes many: all before its stacks, and the stacks, which few events have alone. An event that has no
- * stack of the forward pass has no such member. */
+/* Its parts, for who writes many: all before its stacks, and the stacks, which few events have
+ * alone. An event that has no stack of the forward pass has no such member. */
 json_t *gm_json_event_head(const struct gm_model *model, uint32_t number);
 json_t *gm_json_python_stack(const struct gm_log *log, uint32_t stack);
 json_t *gm_json_forward_stack(const struct gm_model *model, uint32_t number);
 json_t *gm_json_native_stack(const struct gm_log *log, uint32_t stack);
-/* Before the first value of a process: values get their memory as all of gpumem does (base/allocation.h). */
+/* Before the first value of a process: values get their memory as all of gpumem does
+ * (base/allocation.h). */
 void gm_json_begin(void);
-/* A value's text, which the caller frees; releases the value. As in gm_json_write_as(), half a value is none. */
+/* A value's text, which the caller frees; releases the value. As in gm_json_write_as(), half a
+ * value is none. */
 struct gm_error *gm_json_text(json_t *value, size_t flags, char **ret_text);
 /*
- * Writes one value and a newline, and releases it. NULL value: no memory. Nothing is written if any allocation failed on the way
- * to it: fields may be missing in it.
+ * Writes one value and a newline, and releases it. NULL value: no memory. Nothing is written if any
+ * allocation failed on the way to it: fields may be missing in it.
  */
 struct gm_error *gm_json_write_as(json_t *value, size_t flags, FILE *out); /* flags: jansson's */
 struct gm_error *gm_json_write(json_t *value, bool indent, FILE *out);

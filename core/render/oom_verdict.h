@@ -1,4 +1,5 @@
-/* The verdict on an out-of-memory error in words. Each text is the caller's to free; NULL: no memory. */
+/* The verdict on an out-of-memory error in words. Each text is the caller's to free; NULL: no
+ * memory. */
 #ifndef GM_RENDER_OOM_VERDICT_H
 #define GM_RENDER_OOM_VERDICT_H
 

@@ -9,7 +9,8 @@
 
 /* A line where it did not; nothing else. */
 void gm_put_pause(const struct gm_pause *pause, FILE *out);
-/* {"state":"still|paused|not_paused|not_stoppable|inconsistent","seconds":0.21,"tries":1,"copied":812345600} */
+/* {"state":"still|paused|not_paused|not_stoppable|inconsistent","seconds":0.21,"tries":1,"copied":812345600}
+ */
 json_t *gm_json_pause(const struct gm_pause *pause);
 
 #endif

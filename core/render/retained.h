@@ -22,8 +22,9 @@ struct gm_error *gm_render_retained_text(const struct gm_retained_answer *answer
 struct gm_error *gm_render_retained_json(
         const struct gm_retained_answer *answer, const struct gm_retained_view *view, FILE *out);
 
-/* retained_file.c: writes an answer to be compared with later, and reads one. GM_USAGE: cannot be written; GM_CORRUPT: not
- * readable, or no such file. gm_retained_deinit() lets go of what was read. */
+/* retained_file.c: writes an answer to be compared with later, and reads one. GM_USAGE: cannot be
+ * written; GM_CORRUPT: not readable, or no such file. gm_retained_deinit() lets go of what was
+ * read. */
 struct gm_error *gm_retained_save(const struct gm_retained_answer *answer, const char *path);
 struct gm_error *gm_retained_load(const char *path, struct gm_retained *ret_retained);
 

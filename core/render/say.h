@@ -1,4 +1,5 @@
-/* For the makers of sentences. What the target named is written as it is: whoever prints it makes it visible (base/put.h). */
+/* For the makers of sentences. What the target named is written as it is: whoever prints it makes
+ * it visible (base/put.h). */
 #ifndef GM_RENDER_SAY_H
 #define GM_RENDER_SAY_H
 

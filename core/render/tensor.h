@@ -7,9 +7,11 @@
 #include "log/log.h"
 
 enum { GM_TENSOR_TEXT = 200 };
-/* "(5000, 50000) float32", and " strides (1, 5000)" where it is not contiguous; "" where nothing was recorded. */
+/* "(5000, 50000) float32", and " strides (1, 5000)" where it is not contiguous; "" where nothing
+ * was recorded. */
 const char *gm_text_tensor(const struct gm_log *log, uint32_t id, char text[GM_TENSOR_TEXT]);
-/* Sets "dtype", "shape" and "strides" (null: contiguous) of an event or a block; nothing where nothing was recorded. */
+/* Sets "dtype", "shape" and "strides" (null: contiguous) of an event or a block; nothing where
+ * nothing was recorded. */
 void gm_json_set_tensor(json_t *value, const struct gm_log *log, uint32_t id);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Text for people: sizes, aligned columns, colours. This room (render) turns result structs into text and
- * JSON; it asks nothing and decides nothing.
+ * Text for people: sizes, aligned columns, colours. This room (render) turns result structs into
+ * text and JSON; it asks nothing and decides nothing.
  */
 #ifndef GM_RENDER_TEXT_H
 #define GM_RENDER_TEXT_H
@@ -18,13 +18,15 @@ struct gm_style {
 	bool colors;
 };
 
-/* A path as people need it: within a package's folder, or relative to the current directory, where it is in
- * one of these. A part of `path`, which may go on behind it ("/home/u/train.py:3 in train"). */
+/* A path as people need it: within a package's folder, or relative to the current directory, where
+ * it is in one of these. A part of `path`, which may go on behind it ("/home/u/train.py:3 in
+ * train"). */
 const char *gm_text_path(const char *path);
 /* "cuda:0", "cpu" */
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT]);
 
-/* A table: rows of cells, right- or left-aligned by column; the last column is cut to the terminal. */
+/* A table: rows of cells, right- or left-aligned by column; the last column is cut to the terminal.
+ */
 struct gm_table;
 struct gm_table *gm_table_create(const char *const *heads, const char *alignment /* "rl..." */);
 /* One printf-formatted cell, row by row. */

@@ -9,7 +9,8 @@
 
 struct gm_error *gm_render_tree(
         const struct gm_tree *tree, const struct gm_style *style, FILE *out);
-/* [{"kind", "bytes", "blocks", "site", "node", "operator", "children"}]: the outermost calls; a new reference. */
+/* [{"kind", "bytes", "blocks", "site", "node", "operator", "children"}]: the outermost calls; a new
+ * reference. */
 json_t *gm_json_tree(const struct gm_tree *tree);
 
 #endif

@@ -1,15 +1,16 @@
 /*
  * The account of the simulated CUDA device: what a run did, readable from outside.
  *
- * The preloaded library (libgpumem-sim.so) exports one object, `gpumem_sim_account`, of the type below. A
- * debugger finds it by its symbol in the process image or in a core and so knows that the program runs on a
- * simulated device, how large that is, and how much of what the program did was never computed. The same
- * figures are printed at exit.
+ * The preloaded library (libgpumem-sim.so) exports one object, `gpumem_sim_account`, of the type
+ * below. A debugger finds it by its symbol in the process image or in a core and so knows that the
+ * program runs on a simulated device, how large that is, and how much of what the program did was
+ * never computed. The same figures are printed at exit.
  *
- * Layout rules: fields are only ever added at the end and `version` then goes up; `bytes` is the size of the
- * object as the library wrote it, so that an older reader meets a newer library and the other way round.
- * All words are little endian 64-bit unless said otherwise, written by the program's threads with relaxed
- * atomics: one word is never torn, but two words may be of two moments.
+ * Layout rules: fields are only ever added at the end and `version` then goes up; `bytes` is the
+ * size of the object as the library wrote it, so that an older reader meets a newer library and the
+ * other way round. All words are little endian 64-bit unless said otherwise, written by the
+ * program's threads with relaxed atomics: one word is never torn, but two words may be of two
+ * moments.
  */
 #ifndef GM_SIM_ACCOUNT_H
 #define GM_SIM_ACCOUNT_H
@@ -32,8 +33,8 @@ struct gm_sim_device_account {
 	uint64_t span;   /* bytes of address space there (more than `total`: sparse) */
 	uint64_t used;   /* bytes handed out by cudaMalloc now, in whole 2 MiB pages */
 	uint64_t peak_used;
-	uint64_t
-	        out_of_memory; /* cudaMalloc refused for want of memory (PyTorch frees and tries again) */
+	uint64_t out_of_memory; /* cudaMalloc refused for want of memory (PyTorch frees and tries
+	                           again) */
 	/* As PyTorch's caching allocator counts them, from its own report of every block. */
 	uint64_t torch_allocated;
 	uint64_t torch_peak_allocated;
@@ -55,8 +56,8 @@ struct gm_sim_account {
 	uint64_t read_back; /* bytes copied to the host of which nothing was ever computed */
 	struct gm_sim_device_account device[GM_SIM_DEVICES_MAX];
 	/* since version 2 */
-	uint64_t
-	        machine; /* address of the page that the run's processes share (sim/machine.h); 0: none */
+	uint64_t machine; /* address of the page that the run's processes share (sim/machine.h); 0:
+	                     none */
 	uint64_t outside[GM_SIM_DEVICES_MAX];  /* bytes that libraries keep for themselves (NCCL) */
 	uint32_t physical[GM_SIM_DEVICES_MAX]; /* the device's number on that page */
 };
@@ -72,8 +73,8 @@ struct gm_sim_machine {
 	struct gm_sim_machine_process {
 		uint32_t process; /* 0: free */
 		uint32_t unused;
-		uint64_t
-		        start; /* in clock ticks since the machine's start, field 22 of /proc/PID/stat */
+		uint64_t start; /* in clock ticks since the machine's start, field 22 of
+		                   /proc/PID/stat */
 		uint64_t bytes[GM_SIM_DEVICES_MAX];
 	} processes[GM_SIM_MACHINE_PROCESSES];
 	uint32_t said; /* 1: that a PyTorch has no CUDA was told; atomic */

@@ -1,10 +1,10 @@
 /*
- * How much memory the machine has left for this process before the kernel ends it: the simulated device's bytes
- * are the host's.
+ * How much memory the machine has left for this process before the kernel ends it: the simulated
+ * device's bytes are the host's.
  *
- * The least of what /proc/meminfo calls available and what each memory control group above the process leaves
- * (version 2's memory.max, version 1's memory.limit_in_bytes; file pages that are not in use count as free). It
- * knows no CUDA and keeps nothing.
+ * The least of what /proc/meminfo calls available and what each memory control group above the
+ * process leaves (version 2's memory.max, version 1's memory.limit_in_bytes; file pages that are
+ * not in use count as free). It knows no CUDA and keeps nothing.
  */
 #ifndef GM_SIM_HOST_MEMORY_H
 #define GM_SIM_HOST_MEMORY_H

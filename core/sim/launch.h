@@ -1,21 +1,21 @@
 /*
  * Starting a program on the simulated device: which environment makes it so.
  *
- * The program is unmodified and need not know: two libraries are preloaded (LD_PRELOAD) in front of CUDA's,
- * and variables tell them what to be:
+ * The program is unmodified and need not know: two libraries are preloaded (LD_PRELOAD) in front of
+ * CUDA's, and variables tell them what to be:
  *
  *     GPUMEM_SIM=PROFILE[xN]      the device (gpumem sim list), default h100-80gb
  *     GPUMEM_SIM_CONTEXT=MIB      what the context keeps of the device's memory
  *     GPUMEM_SIM_QUIET=1          no notes and no account on stderr
- *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and process
- *     GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, where they are known
- *     GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients are told to overflow
- *     GPUMEM_SIM_RANK=R, _WORLD=W one rank of a job whose other ranks are not there; with it RANK, WORLD_SIZE,
- *                                 MASTER_ADDR, MASTER_PORT… as torchrun sets them
- *     GPUMEM_SIM_MACHINE=P:F:I    the page in which this run's processes add up what they hold (machine.h)
+ *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and
+ * process GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, where they
+ * are known GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients are told to
+ * overflow GPUMEM_SIM_RANK=R, _WORLD=W one rank of a job whose other ranks are not there; with it
+ * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT… as torchrun sets them GPUMEM_SIM_MACHINE=P:F:I    the
+ * page in which this run's processes add up what they hold (machine.h)
  *
- * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it debugs (and
- * not to gdb itself). This part knows nothing of CUDA.
+ * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it
+ * debugs (and not to gdb itself). This part knows nothing of CUDA.
  */
 #ifndef GM_SIM_LAUNCH_H
 #define GM_SIM_LAUNCH_H
@@ -31,17 +31,18 @@ struct gm_sim_launch {
 };
 
 /*
- * The settings, "NAME=VALUE" each, NULL behind the last; to be freed with gm_sim_settings_free(). Refuses a
- * wrong profile (GM_USAGE). The libraries are found beside this program or library: in a build tree, in an
- * installed prefix, or where GPUMEM_SIM_LIBRARY names libgpumem-sim.so. LD_PRELOAD keeps what it has.
+ * The settings, "NAME=VALUE" each, NULL behind the last; to be freed with gm_sim_settings_free().
+ * Refuses a wrong profile (GM_USAGE). The libraries are found beside this program or library: in a
+ * build tree, in an installed prefix, or where GPUMEM_SIM_LIBRARY names libgpumem-sim.so.
+ * LD_PRELOAD keeps what it has.
  */
 struct gm_error *gm_sim_settings(const struct gm_sim_launch *launch, char ***ret);
 void gm_sim_settings_free(char **settings);
 
 /*
- * A line for stderr, without its end, where this machine has a real GPU: which device the program runs on. NULL
- * where there is no GPU, or GPUMEM_SIM_QUIET asks for no notes. The caller frees it. GPUMEM_DEV names another
- * folder than /dev.
+ * A line for stderr, without its end, where this machine has a real GPU: which device the program
+ * runs on. NULL where there is no GPU, or GPUMEM_SIM_QUIET asks for no notes. The caller frees it.
+ * GPUMEM_DEV names another folder than /dev.
  */
 char *gm_sim_real_device_note(const char *profile);
 

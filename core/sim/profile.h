@@ -1,11 +1,12 @@
 /*
  * The simulated devices: which there are, and every figure that CUDA tells about one.
  *
- * A profile is a GPU model's name, memory and attributes. The attributes are a table (profile.c) with CUDA's
- * own numbering (enum cudaDeviceAttr of driver_types.h, CUDA 13.0), one column a profile; the device
- * properties are filled from the same table, so the two cannot disagree.
+ * A profile is a GPU model's name, memory and attributes. The attributes are a table (profile.c)
+ * with CUDA's own numbering (enum cudaDeviceAttr of driver_types.h, CUDA 13.0), one column a
+ * profile; the device properties are filled from the same table, so the two cannot disagree.
  *
- * This part knows no CUDA headers and no process: the shell command uses it as well as the preloaded library.
+ * This part knows no CUDA headers and no process: the shell command uses it as well as the
+ * preloaded library.
  */
 #ifndef GM_SIM_PROFILE_H
 #define GM_SIM_PROFILE_H
@@ -38,16 +39,18 @@ struct gm_sim_choice {
 extern const struct gm_sim_profile gm_sim_profiles[];
 
 /*
- * Reads `spec`: a profile's name or a size such as "24GiB", "16gb" or "500MiB" (GiB and GB both count 1024;
- * the device is then the default profile's with that memory), each with "xN" behind it for N devices. An
- * empty or NULL spec is the default profile. The error names the profiles.
+ * Reads `spec`: a profile's name or a size such as "24GiB", "16gb" or "500MiB" (GiB and GB both
+ * count 1024; the device is then the default profile's with that memory), each with "xN" behind it
+ * for N devices. An empty or NULL spec is the default profile. The error names the profiles.
  */
 struct gm_error *gm_sim_profile_parse(const char *spec, struct gm_sim_choice *ret);
 
-/* The value of CUDA's device attribute `attribute`; 0 where the table has none (*ret_known says so). */
+/* The value of CUDA's device attribute `attribute`; 0 where the table has none (*ret_known says
+ * so). */
 int gm_sim_profile_attribute(const struct gm_sim_profile *profile, int attribute, int *ret_known);
 
-/* The name of the nth attribute of the table as driver_types.h has it, its number in *ret; NULL at the end. */
+/* The name of the nth attribute of the table as driver_types.h has it, its number in *ret; NULL at
+ * the end. */
 const char *gm_sim_profile_attribute_name(size_t n, int *ret);
 
 #endif

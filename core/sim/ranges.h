@@ -1,11 +1,13 @@
 /*
- * A set of address ranges handed out of one span: the simulated device's cudaMalloc, and what is pinned.
+ * A set of address ranges handed out of one span: the simulated device's cudaMalloc, and what is
+ * pinned.
  *
- * The ranges in use stand in one array sorted by address. A device has at most some thousands (a caching
- * allocator asks for few, large segments), so the lowest gap that fits is found by walking the array, and
- * inserting moves its tail; a tree would be slower here and says less.
+ * The ranges in use stand in one array sorted by address. A device has at most some thousands (a
+ * caching allocator asks for few, large segments), so the lowest gap that fits is found by walking
+ * the array, and inserting moves its tail; a tree would be slower here and says less.
  *
- * Not thread-safe: the caller locks. It allocates nothing but its array and touches no memory of the ranges.
+ * Not thread-safe: the caller locks. It allocates nothing but its array and touches no memory of
+ * the ranges.
  */
 #ifndef GM_SIM_RANGES_H
 #define GM_SIM_RANGES_H
@@ -30,8 +32,8 @@ void gm_sim_ranges_init(struct gm_sim_ranges *ranges);
 void gm_sim_ranges_deinit(struct gm_sim_ranges *ranges);
 
 /*
- * Takes the lowest free `size` bytes of [start, end) that begin at a multiple of `align` (a power of two).
- * False where no gap fits, or there is no host memory for the array.
+ * Takes the lowest free `size` bytes of [start, end) that begin at a multiple of `align` (a power
+ * of two). False where no gap fits, or there is no host memory for the array.
  */
 bool gm_sim_ranges_take(struct gm_sim_ranges *ranges, uint64_t start, uint64_t end, uint64_t size,
         uint64_t align, uint64_t value, uint64_t *ret);
@@ -42,7 +44,8 @@ bool gm_sim_ranges_add(struct gm_sim_ranges *ranges, uint64_t start, uint64_t si
 /* The range that holds `address`, or NULL; valid until the set changes. */
 const struct gm_sim_range *gm_sim_ranges_find(const struct gm_sim_ranges *ranges, uint64_t address);
 
-/* Removes the range that begins at exactly `start`, giving what it was; false where there is none. */
+/* Removes the range that begins at exactly `start`, giving what it was; false where there is none.
+ */
 bool gm_sim_ranges_remove(struct gm_sim_ranges *ranges, uint64_t start, struct gm_sim_range *ret);
 
 #endif

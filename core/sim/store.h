@@ -1,11 +1,13 @@
 /*
- * The store of a job of which one rank is there: PyTorch's TCPStore, served to it, with the absent ranks' part.
+ * The store of a job of which one rank is there: PyTorch's TCPStore, served to it, with the absent
+ * ranks' part.
  *
- * torch.distributed meets through a key-value store: ranks set keys, count and wait for each other's. A
- * process of its own serves that store (c10d's wire protocol; torch/csrc/distributed/c10d/TCPStoreBackend.hpp,
- * 2.4 to 2.11) until the program is gone. A count goes up as if all ranks had counted; a key that an absent rank would
- * set is answered where what it would be is known (store_peers.c); else the program waits, as it would for a rank that
- * never comes, and a line on stderr says for what.
+ * torch.distributed meets through a key-value store: ranks set keys, count and wait for each
+ * other's. A process of its own serves that store (c10d's wire protocol;
+ * torch/csrc/distributed/c10d/TCPStoreBackend.hpp, 2.4 to 2.11) until the program is gone. A count
+ * goes up as if all ranks had counted; a key that an absent rank would set is answered where what
+ * it would be is known (store_peers.c); else the program waits, as it would for a rank that never
+ * comes, and a line on stderr says for what.
  *
  * This does not stand in for the peers of a `gloo` group: those would be connected to.
  */
@@ -42,7 +44,8 @@ unsigned gm_sim_store_world(const struct gm_sim_store *store);
 /* store_peers.c: sets a missing key as an absent rank would; false where that is not known. */
 bool gm_sim_store_answer(struct gm_sim_store *store, const char *key, size_t length);
 
-/* store_protocol.c: one connection's input. Consumes whole requests; answers are appended to `out`. */
+/* store_protocol.c: one connection's input. Consumes whole requests; answers are appended to `out`.
+ */
 struct gm_sim_store_buffer {
 	unsigned char *data;
 	size_t size, capacity;

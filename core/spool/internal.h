@@ -36,7 +36,8 @@ struct gm_bytes {
 
 struct gm_spool_file {
 	const char *path;
-	int fd; /* packed records are read by it, which may have been written since the file was mapped */
+	int fd; /* packed records are read by it, which may have been written since the file was
+	           mapped */
 	const uint8_t *bytes;
 	size_t size;
 	struct gm_agent_file_header header; /* a copy */
@@ -44,15 +45,15 @@ struct gm_spool_file {
 	uint32_t *limits;                   /* bytes of each extent in which events count; owned */
 	uint32_t limited; /* extents that have a limit; events of later ones do not count */
 	/* of a ring whose beginning was dropped */
-	uint32_t
-	        carried; /* the first extent of what was carried over, plus 1; 0: nothing was dropped */
+	uint32_t carried; /* the first extent of what was carried over, plus 1; 0: nothing was
+	                     dropped */
 	uint64_t beginning, dropped;
 	bool torn; /* it grew faster than it could be copied */
 };
 
 /*
- * A file that still grows is cut at one moment: how far each extent had come is read first, and what is interned
- * after that, so that whatever an event refers to is there.
+ * A file that still grows is cut at one moment: how far each extent had come is read first, and
+ * what is interned after that, so that whatever an event refers to is there.
  */
 
 struct gm_error *gm_spool_open(const char *path, struct gm_spool_file *ret_file);
@@ -62,8 +63,8 @@ struct gm_error *gm_spool_check(struct gm_spool_file *file);
 /* Whether its process may write on. */
 bool gm_spool_runs(const struct gm_agent_file_header *header);
 /*
- * The records of an extent. They are a copy, as the extent may be packed, and its pages given back, at any time; of a file
- * of before 2.0 and of a ring's copy they are the file's own.
+ * The records of an extent. They are a copy, as the extent may be packed, and its pages given back,
+ * at any time; of a file of before 2.0 and of a ring's copy they are the file's own.
  */
 struct gm_spool_extent {
 	uint32_t thread;
@@ -80,8 +81,8 @@ struct gm_error *gm_spool_extent_events(
 void gm_spool_extent_close(struct gm_spool_extent *extent);
 #define _cleanup_extent_ __attribute__((cleanup(gm_spool_extent_close)))
 /*
- * Reads an extent on: its records are appended in `memory` (of GM_AGENT_RECORD_MAX bytes), of which *size are there.
- * *ret_finished: none will follow.
+ * Reads an extent on: its records are appended in `memory` (of GM_AGENT_RECORD_MAX bytes), of which
+ * *size are there. *ret_finished: none will follow.
  */
 struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint32_t number,
         uint8_t *memory, uint32_t *size, bool *ret_finished);
@@ -188,12 +189,13 @@ struct gm_spool_beside *gm_spool_beside_create(
 void gm_spool_beside_destroy(struct gm_spool_beside *beside);
 /* The most that was allocated on the devices at once, by a program without PyTorch. */
 uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside);
-/* An event of another source than PyTorch's allocator; `given`: what all events have. How many events it became. */
+/* An event of another source than PyTorch's allocator; `given`: what all events have. How many
+ * events it became. */
 unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
         const struct gm_event *given);
 
-/* Events of before the beginning: one that is still of use, as if nothing had been left out; then from which number on all
- * are there. */
+/* Events of before the beginning: one that is still of use, as if nothing had been left out; then
+ * from which number on all are there. */
 void gm_spool_replay_carried(struct gm_spool_replay *replay, const struct gm_spool_event *event);
 void gm_spool_replay_from(struct gm_spool_replay *replay, uint64_t beginning);
 /* One that is not: what its thread said before it is forgotten. */

@@ -71,7 +71,8 @@ struct thread_state *gm_spool_thread(struct gm_spool_replay *replay, uint32_t id
 void gm_spool_write(struct gm_spool_replay *replay, const struct gm_event *event);
 
 /* segments.c */
-/* What a thread's segment waits for: its next event, which may be the block that it was got for; NULL: none comes. */
+/* What a thread's segment waits for: its next event, which may be the block that it was got for;
+ * NULL: none comes. */
 void gm_spool_write_held(
         struct gm_spool_replay *replay, struct thread_state *thread, const struct gm_event *next);
 void gm_spool_segment_alloc(

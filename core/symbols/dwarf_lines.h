@@ -1,6 +1,6 @@
 /*
- * Line tables of one file, by libdwarf. Apart from lines.c because libdwarf's header and libdw's define the
- * same names.
+ * Line tables of one file, by libdwarf. Apart from lines.c because libdwarf's header and libdw's
+ * define the same names.
  */
 #ifndef GM_SYMBOLS_DWARF_LINES_H
 #define GM_SYMBOLS_DWARF_LINES_H

@@ -1,7 +1,7 @@
 /*
- * An ELF file opened for its tables: the symbol tables, found through the section headers by libelf and
- * then read in place. Only x86-64 files are taken. What a damaged file says is checked once, here; the
- * tables handed out are within the file.
+ * An ELF file opened for its tables: the symbol tables, found through the section headers by libelf
+ * and then read in place. Only x86-64 files are taken. What a damaged file says is checked once,
+ * here; the tables handed out are within the file.
  */
 #ifndef GM_SYMBOLS_ELF_FILE_H
 #define GM_SYMBOLS_ELF_FILE_H
@@ -74,7 +74,8 @@ static inline bool gm_symbol_defined(const Elf64_Sym *symbol)
 	               type == STT_GNU_IFUNC);
 }
 
-/* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is true. */
+/* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is true.
+ */
 bool gm_elf_lookup(const struct gm_elf *file, const char *name, bool full, Elf64_Sym *ret_symbol);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Inside of the symbols room: a loaded module, its opened file, the tables read from it. Nothing outside
- * core/symbols includes this.
+ * Inside of the symbols room: a loaded module, its opened file, the tables read from it. Nothing
+ * outside core/symbols includes this.
  */
 #ifndef GM_SYMBOLS_INTERNAL_H
 #define GM_SYMBOLS_INTERNAL_H
@@ -27,8 +27,8 @@ struct gm_module_state {
 };
 
 /*
- * Modules are never moved (their addresses are handed out), so the array has its full size from the start;
- * untouched, it costs no memory. `by_address` lists the loaded ones, sorted by start.
+ * Modules are never moved (their addresses are handed out), so the array has its full size from the
+ * start; untouched, it costs no memory. `by_address` lists the loaded ones, sorted by start.
  */
 struct gm_symbols {
 	struct gm_image *image;
@@ -41,7 +41,8 @@ struct gm_symbols {
 	struct gm_rows rows;
 };
 
-/* The module's file, opened when first asked for; NULL where it cannot be had or is another file by now. */
+/* The module's file, opened when first asked for; NULL where it cannot be had or is another file by
+ * now. */
 struct gm_elf *gm_symbols_file(struct gm_symbols *symbols, const struct gm_module *module);
 /* Its separate debug file; NULL: none. */
 struct gm_elf *gm_symbols_debug_file(struct gm_symbols *symbols, const struct gm_module *module);

@@ -1,6 +1,6 @@
 /*
- * Strings of the symbols room: each kept once and until the end, so that what is handed out stays valid; and
- * each linkage name with its demangled form, made when first asked for.
+ * Strings of the symbols room: each kept once and until the end, so that what is handed out stays
+ * valid; and each linkage name with its demangled form, made when first asked for.
  */
 #ifndef GM_SYMBOLS_NAMES_H
 #define GM_SYMBOLS_NAMES_H

@@ -1,11 +1,11 @@
 /*
- * Call frame rows: what the call frame information of a file says about one address, in the form the unwinder
- * wants it. libdw needs tens of microseconds to work a row out from .eh_frame, so each is kept, in an
- * open-addressing table keyed by the address in the image.
+ * Call frame rows: what the call frame information of a file says about one address, in the form
+ * the unwinder wants it. libdw needs tens of microseconds to work a row out from .eh_frame, so each
+ * is kept, in an open-addressing table keyed by the address in the image.
  *
- * Nearly all rows are of one plain form (the canonical frame address, CFA, is a register plus an offset;
- * caller's registers lie at fixed offsets from it), which fits 32 bytes: two rows a cache line. PLT entries
- * and signal frames are not; they have a full row beside, with expressions.
+ * Nearly all rows are of one plain form (the canonical frame address, CFA, is a register plus an
+ * offset; caller's registers lie at fixed offsets from it), which fits 32 bytes: two rows a cache
+ * line. PLT entries and signal frames are not; they have a full row beside, with expressions.
  */
 #ifndef GM_SYMBOLS_ROWS_H
 #define GM_SYMBOLS_ROWS_H
@@ -96,8 +96,8 @@ static inline const struct gm_row *gm_rows_find(const struct gm_rows *rows, uint
 }
 
 /*
- * Works the row of `address` out from `cfi` (NULL: nothing known), where it is at `address - bias`, and keeps
- * it. NULL: no memory. The pointer holds until the next call.
+ * Works the row of `address` out from `cfi` (NULL: nothing known), where it is at `address - bias`,
+ * and keeps it. NULL: no memory. The pointer holds until the next call.
  */
 const struct gm_row *gm_rows_add(
         struct gm_rows *rows, uint64_t address, Dwarf_CFI *cfi, uint64_t bias);

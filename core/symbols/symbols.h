@@ -1,10 +1,11 @@
 /*
  * Symbols: from addresses in an image to names and lines, and back, and native call stacks.
  *
- * ELF files are read with libelf (dynamic symbols first, then .symtab), lines with libdwarf, call frame
- * information (.eh_frame) with libdw; C++ names are demangled with the C++ ABI's own demangler.
- * Everything is lazy: a library's tables are read when a question first needs them. Call frame rows are
- * cached by address, so that a 40-frame stack that was seen before costs a few microseconds.
+ * ELF files are read with libelf (dynamic symbols first, then .symtab), lines with libdwarf, call
+ * frame information (.eh_frame) with libdw; C++ names are demangled with the C++ ABI's own
+ * demangler. Everything is lazy: a library's tables are read when a question first needs them. Call
+ * frame rows are cached by address, so that a 40-frame stack that was seen before costs a few
+ * microseconds.
  *
  * This room may include base and image. It knows nothing of Python or PyTorch.
  */
@@ -22,7 +23,8 @@ struct gm_module {
 	const char *name;    /* the last part of path */
 	uint64_t start, end; /* of all its mappings */
 	uint64_t bias;       /* address in the image = address in the file + bias */
-	/* what is read-only once relocated, vtables among it (PT_GNU_RELRO); equal: it has no such part */
+	/* what is read-only once relocated, vtables among it (PT_GNU_RELRO); equal: it has no such
+	 * part */
 	uint64_t relocated_start, relocated_end;
 	uint8_t build_id[32];
 	uint32_t build_id_size; /* 0: none */
@@ -45,7 +47,8 @@ struct gm_error *gm_symbols_refresh(struct gm_symbols *symbols);
 const struct gm_module *gm_symbols_modules(const struct gm_symbols *symbols, size_t *ret_count);
 /* The module that covers an address; NULL: none. */
 const struct gm_module *gm_symbols_module_at(struct gm_symbols *symbols, uint64_t address);
-/* The first loaded module whose name starts with `prefix` ("libc10.so", "libcudart.so"); NULL: none. */
+/* The first loaded module whose name starts with `prefix` ("libc10.so", "libcudart.so"); NULL:
+ * none. */
 const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const char *prefix);
 
 /* The address in the image of a defined symbol of one module. False: not there. */
@@ -57,8 +60,8 @@ bool gm_symbols_lookup_any(struct gm_symbols *symbols, const char *linkage_name,
 
 /*
  * Names many addresses at once (one pass over each module's table). For return addresses pass
- * `return_addresses` true: the name and line are those of the call before them. Strings in ret_symbols
- * are owned by gm_symbols. Unknown addresses leave `function` NULL.
+ * `return_addresses` true: the name and line are those of the call before them. Strings in
+ * ret_symbols are owned by gm_symbols. Unknown addresses leave `function` NULL.
  */
 struct gm_error *gm_symbols_name(struct gm_symbols *symbols, const uint64_t *addresses,
         size_t count, bool return_addresses, struct gm_symbol *ret_symbols);
@@ -67,19 +70,20 @@ struct gm_error *gm_symbols_name_functions(struct gm_symbols *symbols, const uin
         size_t count, bool return_addresses, struct gm_symbol *ret_symbols);
 
 /*
- * The native call stack of a stopped thread: addresses innermost first (the first is rip, the others
- * return addresses). Returns their number, at most `max`. Stops silently where no call frame information
- * covers an address. Hot path: allocates nothing once the rows are cached.
+ * The native call stack of a stopped thread: addresses innermost first (the first is rip, the
+ * others return addresses). Returns their number, at most `max`. Stops silently where no call frame
+ * information covers an address. Hot path: allocates nothing once the rows are cached.
  */
 size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, size_t max);
-/* The same, and where each frame's part of the stack begins: that of frame i ends where the next one's begins. `ret_whole`:
- * the last one is where the thread began. Both may be NULL. */
+/* The same, and where each frame's part of the stack begins: that of frame i ends where the next
+ * one's begins. `ret_whole`: the last one is where the thread began. Both may be NULL. */
 size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole);
 
-/* The file's symbols without an image: for naming the addresses of a log on another day. `offsets` are
- * addresses in the file. GM_CORRUPT where the file is no ELF; GM_TARGET where the build-id differs. */
+/* The file's symbols without an image: for naming the addresses of a log on another day. `offsets`
+ * are addresses in the file. GM_CORRUPT where the file is no ELF; GM_TARGET where the build-id
+ * differs. */
 struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id,
         size_t build_id_size, const uint64_t *offsets, size_t count,
         char **ret_names /* caller frees each */);

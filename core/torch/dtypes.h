@@ -1,4 +1,5 @@
-/* PyTorch's dtypes by number: c10::ScalarType. Includes nothing, as the agent uses it inside the program. */
+/* PyTorch's dtypes by number: c10::ScalarType. Includes nothing, as the agent uses it inside the
+ * program. */
 #ifndef GM_TORCH_DTYPES_H
 #define GM_TORCH_DTYPES_H
 

@@ -1,7 +1,9 @@
 /*
- * Rows of layouts that were learned (core/learn), as a section of a file of layouts (image/layouts_file.h).
+ * Rows of layouts that were learned (core/learn), as a section of a file of layouts
+ * (image/layouts_file.h).
  *
- * A row belongs to builds, not to a version: it is known by the GNU build-ids of PyTorch's libraries.
+ * A row belongs to builds, not to a version: it is known by the GNU build-ids of PyTorch's
+ * libraries.
  *
  *     [torch]
  *     version 2.15.0+cu132
@@ -35,7 +37,8 @@ struct gm_torch_learned {
 
 /* The build-ids of what is loaded; version and old_strings stay as they are. */
 void gm_torch_builds_read(const struct gm_symbols *symbols, struct gm_torch_builds *builds);
-/* The first library that is not of the same build; NULL: all are. A library without a build-id is of none. */
+/* The first library that is not of the same build; NULL: all are. A library without a build-id is
+ * of none. */
 const char *gm_torch_builds_differ(
         const struct gm_torch_builds *left, const struct gm_torch_builds *right);
 

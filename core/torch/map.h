@@ -1,6 +1,7 @@
 /*
- * An open-addressing table from 64-bit addresses to 64-bit values, for the readers' caches and the holders'
- * indexes: millions of entries, no allocation per entry. Key 0 is not allowed (no object lives there).
+ * An open-addressing table from 64-bit addresses to 64-bit values, for the readers' caches and the
+ * holders' indexes: millions of entries, no allocation per entry. Key 0 is not allowed (no object
+ * lives there).
  */
 #ifndef GM_TORCH_MAP_H
 #define GM_TORCH_MAP_H

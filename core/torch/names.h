@@ -1,6 +1,7 @@
 /*
- * The names that PyTorch's functions, variables and classes have in its libraries (Itanium C++ ABI), for any room that looks
- * for one. Includes nothing, as the agent uses it inside the program. A class's name is the one in its type information.
+ * The names that PyTorch's functions, variables and classes have in its libraries (Itanium C++
+ * ABI), for any room that looks for one. Includes nothing, as the agent uses it inside the program.
+ * A class's name is the one in its type information.
  */
 #ifndef GM_TORCH_NAMES_H
 #define GM_TORCH_NAMES_H
@@ -34,7 +35,8 @@ enum { GM_TORCH_CHANNELS_LAST = 2, GM_TORCH_CHANNELS_LAST_3D = 3 };
 #define GM_TORCH_REMOVE_CALLBACK "_ZN2at14removeCallbackEm"
 #define GM_TORCH_RECORD_NAME "_ZNK2at14RecordFunction4nameEv"
 #define GM_TORCH_RECORD_IS_ASYNC "_ZNK2at14RecordFunction7isAsyncEv"
-/* given to it by value: at::RecordFunctionCallback, of at::RecordScope the number and the one of users' ranges */
+/* given to it by value: at::RecordFunctionCallback, of at::RecordScope the number and the one of
+ * users' ranges */
 enum { GM_TORCH_SCOPES = 10, GM_TORCH_USER_SCOPE = 7 };
 struct gm_torch_record_callback {
 	void *(*start)(void **ret_context, const void *function);

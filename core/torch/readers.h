@@ -1,6 +1,6 @@
 /*
- * What core/holders needs of the torch reader beyond torch.h: classes by vtable, layouts, the graph's nodes.
- * Not for other rooms.
+ * What core/holders needs of the torch reader beyond torch.h: classes by vtable, layouts, the
+ * graph's nodes. Not for other rooms.
  */
 #ifndef GM_TORCH_READERS_H
 #define GM_TORCH_READERS_H
@@ -10,8 +10,8 @@
 #include "torch/learned.h"
 #include "torch/torch.h"
 
-/* A torch::autograd::Node. Until 2.12 its std::shared_ptr's control block tells that it lives, and how many own it; from 2.13
- * on it has counts of its own. */
+/* A torch::autograd::Node. Until 2.12 its std::shared_ptr's control block tells that it lives, and
+ * how many own it; from 2.13 on it has counts of its own. */
 struct gm_node {
 	uint64_t address;
 	const struct gm_class *class;
@@ -19,7 +19,8 @@ struct gm_node {
 	uint64_t edges;    /* first of its next_edges */
 	uint32_t edge_count;
 	uint64_t python_object; /* PyNode: the Python autograd.Function context; else 0 */
-	/* with counts of its own: its Python object, 0: none; and who owns a count of whom, as of a tensor */
+	/* with counts of its own: its Python object, 0: none; and who owns a count of whom, as of a
+	 * tensor */
 	uint64_t python;
 	bool python_holds, holds_python;
 };

@@ -1,6 +1,7 @@
 /*
- * What PyTorch's C++ keeps in static variables, where no tensor of Python's and no object of the program leads to it: the
- * workspaces of cuBLAS, the weights that autocast has cast, what was sent to other processes. Found by the names of these variables in the symbol tables.
+ * What PyTorch's C++ keeps in static variables, where no tensor of Python's and no object of the
+ * program leads to it: the workspaces of cuBLAS, the weights that autocast has cast, what was sent
+ * to other processes. Found by the names of these variables in the symbol tables.
  */
 #ifndef GM_TORCH_STATICS_H
 #define GM_TORCH_STATICS_H

@@ -24,18 +24,20 @@ void *gm_arena_take(struct gm_arena *arena, size_t size); /* 8 byte aligned zero
 enum { GM_PAGE = 4096 };
 
 /*
- * Whether the page of an address is mapped: a tenth of the price of having the kernel copy from it. For what nobody but
- * this thread lets go of, as another could between the question and the reading.
+ * Whether the page of an address is mapped: a tenth of the price of having the kernel copy from it.
+ * For what nobody but this thread lets go of, as another could between the question and the
+ * reading.
  */
 bool gm_can_read(uint64_t address);
 
 /*
- * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and no fault. For what
- * is read a first time, before its layout is trusted.
+ * Copies `size` bytes, through the kernel, so that an address that is not mapped is an answer and
+ * no fault. For what is read a first time, before its layout is trusted.
  */
 bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size);
 
-/* What reads the program's memory and stacks wherever they say, also between its variables: AddressSanitizer looks for that. */
+/* What reads the program's memory and stacks wherever they say, also between its variables:
+ * AddressSanitizer looks for that. */
 #if defined(__SANITIZE_ADDRESS__)
 #define GM_READS_ANYWHERE static __attribute__((no_sanitize_address, noinline, unused))
 #else

@@ -1,6 +1,6 @@
 /*
- * Call stacks of the calling thread, taken in the program itself and interned: what the agent writes of an event is
- * two numbers.
+ * Call stacks of the calling thread, taken in the program itself and interned: what the agent
+ * writes of an event is two numbers.
  *
  *   stacks.c    one event's stacks
  *   thread.c    each thread's memory of its last ones; the tables of the process
@@ -20,9 +20,10 @@
  *   frame_table.c  .eh_frame, from which rows are made
  *   modules.c   what is loaded, and whether that has changed
  *
- * No Python code runs, the GIL is not taken, no name is looked up. Memory is mapped once (gm_stacks_start) and never
- * grows; what does not fit is left out, and told as a gap. There are no locks but the loader's own short one, in
- * which it lists what is loaded, when an address is met for the first time.
+ * No Python code runs, the GIL is not taken, no name is looked up. Memory is mapped once
+ * (gm_stacks_start) and never grows; what does not fit is left out, and told as a gap. There are no
+ * locks but the loader's own short one, in which it lists what is loaded, when an address is met
+ * for the first time.
  */
 #ifndef GM_AGENT_STACKS_STACKS_H
 #define GM_AGENT_STACKS_STACKS_H
@@ -31,8 +32,8 @@
 #include "agent/stacks/options.h"
 
 enum gm_stacks_flags {
-	GM_STACKS_BORROWED =
-	        1, /* the Python stack is that of the thread waiting in backward(): as GM_EVENT_BORROWED */
+	GM_STACKS_BORROWED = 1, /* the Python stack is that of the thread waiting in backward(): as
+	                           GM_EVENT_BORROWED */
 };
 
 /* Ids as in the file; 0: none. */
@@ -43,21 +44,24 @@ struct gm_agent_stacks {
 };
 
 /*
- * Begins with no stack known, as a new file has none: at start, and in a forked child. No thread may be within
- * gm_stacks_take(). False: no memory; then gm_stacks_take() gives none.
+ * Begins with no stack known, as a new file has none: at start, and in a forked child. No thread
+ * may be within gm_stacks_take(). False: no memory; then gm_stacks_take() gives none.
  */
 bool gm_stacks_start(const struct gm_stacks_options *options);
 
 /*
- * Between gm_agent_enter() and gm_agent_leave(). `at`: the function with which the native stack begins. `freed`: the event
- * is a free, so what is being torn down is of interest. Writes what is new with gm_agent_put().
+ * Between gm_agent_enter() and gm_agent_leave(). `at`: the function with which the native stack
+ * begins. `freed`: the event is a free, so what is being torn down is of interest. Writes what is
+ * new with gm_agent_put().
  */
 void gm_stacks_take(const struct gm_agent_registers *at, bool freed, struct gm_agent_stacks *ret);
 
-/* Says which task this thread runs, where its events have told of one before. Between gm_agent_enter() and gm_agent_leave(). */
+/* Says which task this thread runs, where its events have told of one before. Between
+ * gm_agent_enter() and gm_agent_leave(). */
 void gm_stacks_see_task(void);
 
-/* Bytes of memory that can be used at most, all tables together but those of a thread; and that of a thread. */
+/* Bytes of memory that can be used at most, all tables together but those of a thread; and that of
+ * a thread. */
 size_t gm_stacks_memory(size_t *ret_per_thread);
 
 #endif

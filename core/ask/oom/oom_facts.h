@@ -1,7 +1,7 @@
 /*
- * What is known of one out-of-memory error, and the verdict on it. Facts come from the error's own text (oom_text.h), from
- * a process, a core or a recording (oom.h); the verdict is arithmetic on them alone, so that a pasted message
- * and a core of the same failure are judged alike.
+ * What is known of one out-of-memory error, and the verdict on it. Facts come from the error's own
+ * text (oom_text.h), from a process, a core or a recording (oom.h); the verdict is arithmetic on
+ * them alone, so that a pasted message and a core of the same failure are judged alike.
  */
 #ifndef GM_ASK_OOM_FACTS_H
 #define GM_ASK_OOM_FACTS_H
@@ -87,10 +87,11 @@ enum gm_oom_part {
 	GM_OOM_PART_PENDING,
 	GM_OOM_PART_PRIVATE_POOLS,
 	GM_OOM_PART_PIECES,
-	GM_OOM_PART_OWN_OUTSIDE, /* not PyTorch's, and this process's */
-	GM_OOM_PART_PROCESS,     /* one of the other processes: `process` */
-	GM_OOM_PART_PROCESSES,   /* all other processes */
-	GM_OOM_PART_REST_OUTSIDE, /* not PyTorch's, nor one of the processes that are listed before */
+	GM_OOM_PART_OWN_OUTSIDE,  /* not PyTorch's, and this process's */
+	GM_OOM_PART_PROCESS,      /* one of the other processes: `process` */
+	GM_OOM_PART_PROCESSES,    /* all other processes */
+	GM_OOM_PART_REST_OUTSIDE, /* not PyTorch's, nor one of the processes that are listed before
+	                           */
 	GM_OOM_PART_OUTSIDE,      /* not PyTorch's; whose is not known */
 	GM_OOM_PART_FREE,
 	GM_OOM_PART_NEEDED,
@@ -128,7 +129,8 @@ struct gm_oom_remedy {
 
 enum { GM_OOM_LINES_MAX = 8 + GM_OOM_PROCESSES_MAX, GM_OOM_REMEDIES_MAX = 8 };
 
-/* Refers to nothing: it may be copied. Its sentences are made of it and of the facts (core/render/oom_verdict.h). */
+/* Refers to nothing: it may be copied. Its sentences are made of it and of the facts
+ * (core/render/oom_verdict.h). */
 struct gm_oom_judgement {
 	enum gm_oom_verdict verdict;
 	enum gm_oom_reason reason;
@@ -155,7 +157,8 @@ static inline uint64_t gm_oom_or_zero(uint64_t bytes)
 	return gm_oom_known(bytes) ? bytes : 0;
 }
 
-/* What more would have been needed: of the device, else (where it is not known how much that had) in all. */
+/* What more would have been needed: of the device, else (where it is not known how much that had)
+ * in all. */
 static inline uint64_t gm_oom_missing(
         const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
 {

@@ -1,7 +1,7 @@
 /*
- * PyTorch's out-of-memory messages, found in any text: a pasted traceback, a log of many ranks. Old and new wordings of
- * the CUDA, HIP and XPU allocators, and that of MPS. Colours, line prefixes and line breaks within a message do no
- * harm.
+ * PyTorch's out-of-memory messages, found in any text: a pasted traceback, a log of many ranks. Old
+ * and new wordings of the CUDA, HIP and XPU allocators, and that of MPS. Colours, line prefixes and
+ * line breaks within a message do no harm.
  */
 #ifndef GM_ASK_OOM_TEXT_H
 #define GM_ASK_OOM_TEXT_H
@@ -15,7 +15,8 @@ struct gm_oom_message {
 	uint32_t repeats; /* how often the same message of the same rank stands there */
 };
 
-/* Messages in the order in which they first stand there. The caller frees the array. False: no memory. */
+/* Messages in the order in which they first stand there. The caller frees the array. False: no
+ * memory. */
 bool gm_oom_parse(
         const char *text, size_t length, struct gm_oom_message **ret_messages, size_t *ret_count);
 

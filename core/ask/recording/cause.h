@@ -1,8 +1,8 @@
 /*
- * Cause: by what a block was let go, told from the event of its free alone: the instruction under way, what was
- * being torn down, and the native frames between the interpreter and the allocator. What lies innermost wins:
- * a graph that lets go of a tensor it saved is the cause, though a STORE set it going. Where the evidence does
- * not settle it the kind is unknown.
+ * Cause: by what a block was let go, told from the event of its free alone: the instruction under
+ * way, what was being torn down, and the native frames between the interpreter and the allocator.
+ * What lies innermost wins: a graph that lets go of a tensor it saved is the cause, though a STORE
+ * set it going. Where the evidence does not settle it the kind is unknown.
  */
 #ifndef GM_ASK_CAUSE_H
 #define GM_ASK_CAUSE_H
@@ -36,7 +36,8 @@ struct gm_teardown {
 	bool named;  /* some of the frames had names */
 	bool node;   /* a node of the autograd graph was releasing what it saved */
 	bool engine; /* within a backward pass */
-	bool leaf; /* innermost of nodes the one that gathers a leaf's gradient, which saves nothing */
+	bool leaf; /* innermost of nodes the one that gathers a leaf's gradient, which saves nothing
+	            */
 	bool generator;        /* a generator or coroutine had ended */
 	bool storage;          /* a tensor was given other memory */
 	bool in_place;         /* an operator changed an object in place: `|=` */
@@ -51,9 +52,8 @@ struct gm_cause {
 	enum gm_cause_kind kind;
 	const char *name; /* of the variable, attribute or local; NULL: none or not known */
 	struct gm_frame_place place; /* the statement; code 0: none */
-	struct gm_frame_place
-	        dying; /* the function that returned or ended: function_return, generator_end, result_dropped; code
-	                  0: none */
+	struct gm_frame_place dying; /* the function that returned or ended: function_return,
+	                                generator_end, result_dropped; code 0: none */
 	uint32_t step;
 	bool in_backward; /* it was freed while a backward pass ran */
 	struct gm_teardown teardown;

@@ -12,7 +12,8 @@ struct gm_where_block {
 	uint32_t block; /* index */
 };
 
-/* subject: a struct gm_where_block. Unknown: what the recording does not have, and where no allocation was recorded. */
+/* subject: a struct gm_where_block. Unknown: what the recording does not have, and where no
+ * allocation was recorded. */
 enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause);
 
 #endif

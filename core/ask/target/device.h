@@ -1,7 +1,7 @@
 /*
- * What is known of a device beside PyTorch's allocator: how much it has, how much is free, and who else holds memory of
- * it. Of a simulated device the run's own account tells, in a core too; of a real one NVIDIA's management
- * library, while the process lives on this machine.
+ * What is known of a device beside PyTorch's allocator: how much it has, how much is free, and who
+ * else holds memory of it. Of a simulated device the run's own account tells, in a core too; of a
+ * real one NVIDIA's management library, while the process lives on this machine.
  */
 #ifndef GM_ASK_DEVICE_H
 #define GM_ASK_DEVICE_H

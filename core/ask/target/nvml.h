@@ -1,7 +1,8 @@
 /*
- * What NVIDIA's management library tells of a device: how much is in use, and by which processes. It is opened when it is
- * first needed (libnvidia-ml.so.1 comes with the driver) and never linked against; where it is not there,
- * nothing is told. It is asked about live processes of this machine only: what it says is of now.
+ * What NVIDIA's management library tells of a device: how much is in use, and by which processes.
+ * It is opened when it is first needed (libnvidia-ml.so.1 comes with the driver) and never linked
+ * against; where it is not there, nothing is told. It is asked about live processes of this machine
+ * only: what it says is of now.
  */
 #ifndef GM_ASK_NVML_H
 #define GM_ASK_NVML_H
@@ -23,8 +24,8 @@ struct gm_nvml_device {
 };
 
 /*
- * The device of that UUID (cudaDeviceProp.uuid); NULL: the only one that `pid` has memory of. False: the library or the
- * device is not there.
+ * The device of that UUID (cudaDeviceProp.uuid); NULL: the only one that `pid` has memory of.
+ * False: the library or the device is not there.
  */
 bool gm_nvml_ask(const unsigned char *uuid, uint64_t pid, struct gm_nvml_device *ret_device);
 

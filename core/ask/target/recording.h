@@ -1,6 +1,7 @@
 /*
- * The recording that a process writes, or was writing when its core was made: found by what the process has mapped. It is
- * read by its path; nothing of it is taken from the process's memory, where only the end of it is.
+ * The recording that a process writes, or was writing when its core was made: found by what the
+ * process has mapped. It is read by its path; nothing of it is taken from the process's memory,
+ * where only the end of it is.
  */
 #ifndef GM_ASK_RECORDING_H
 #define GM_ASK_RECORDING_H
@@ -9,8 +10,8 @@
 
 struct gm_image;
 
-/* The path, as we can open it: the agent's file, or the log that it was made into since. *ret_path is NULL where there is
- * none. The caller frees it. */
+/* The path, as we can open it: the agent's file, or the log that it was made into since. *ret_path
+ * is NULL where there is none. The caller frees it. */
 struct gm_error *gm_recording_of(const struct gm_image *image, char **ret_path);
 /* The same of a process. */
 struct gm_error *gm_recording_find(int pid, char **ret_path);

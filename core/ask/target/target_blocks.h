@@ -1,6 +1,6 @@
 /*
- * blocks of a live process or a core dump: the allocator's own records, biggest first, with what live tensors tell of
- * each (shape, dtype, whether it is a parameter or a gradient).
+ * blocks of a live process or a core dump: the allocator's own records, biggest first, with what
+ * live tensors tell of each (shape, dtype, whether it is a parameter or a gradient).
  */
 #ifndef GM_ASK_TARGET_BLOCKS_H
 #define GM_ASK_TARGET_BLOCKS_H
@@ -14,8 +14,8 @@ struct gm_target_blocks {
 	size_t *order;               /* pieces in use, biggest first; owned */
 	struct gm_block_note *notes; /* as `order`; owned */
 	size_t count;
-	struct gm_group *
-	        groups; /* by category, module or shape: their bytes add up to memory.allocated; owned */
+	struct gm_group *groups; /* by category, module or shape: their bytes add up to
+	                            memory.allocated; owned */
 	size_t group_count;
 };
 

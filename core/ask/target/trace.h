@@ -1,6 +1,6 @@
 /*
- * PyTorch's own trace in a process or core, made into a log: what events, steps and why are asked of where nothing was
- * recorded by gpumem.
+ * PyTorch's own trace in a process or core, made into a log: what events, steps and why are asked
+ * of where nothing was recorded by gpumem.
  */
 #ifndef GM_ASK_TRACE_H
 #define GM_ASK_TRACE_H

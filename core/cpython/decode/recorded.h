@@ -1,6 +1,6 @@
 /*
- * Code objects that were written down, decoded without a process: what a log of the agent's is read with.
- * The handle answers gm_python_instruction() for such code, and nothing else.
+ * Code objects that were written down, decoded without a process: what a log of the agent's is read
+ * with. The handle answers gm_python_instruction() for such code, and nothing else.
  */
 #ifndef GM_CPYTHON_RECORDED_H
 #define GM_CPYTHON_RECORDED_H
@@ -32,7 +32,8 @@ void gm_python_recorded_close(struct gm_python *python);
 /* Copies and decodes. The code is the handle's. */
 struct gm_error *gm_python_recorded_code(struct gm_python *python,
         const struct gm_recorded_code *recorded, const struct gm_code **ret_code);
-/* Where the iterator of the loop that begins at an offset lies, in values of the stack; -1: not known. */
+/* Where the iterator of the loop that begins at an offset lies, in values of the stack; -1: not
+ * known. */
 int gm_python_recorded_iterator(
         struct gm_python *python, const struct gm_code *code, uint32_t offset);
 

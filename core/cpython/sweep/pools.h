@@ -1,10 +1,11 @@
 /*
- * Python's objects as its allocator has them: in pools of blocks of one size, one behind the other. Going
- * through pools meets most of them in the order of their addresses, where the collector's lists lead to and fro through
- * all of the heap, one step at a time.
+ * Python's objects as its allocator has them: in pools of blocks of one size, one behind the other.
+ * Going through pools meets most of them in the order of their addresses, where the collector's
+ * lists lead to and fro through all of the heap, one step at a time.
  *
- * A block is taken for an object by what is in it. That may be wrong, and objects that are no blocks (they have more than
- * 512 bytes, or another allocator) are not met: whoever asks compares with the lists' links (sweep.c).
+ * A block is taken for an object by what is in it. That may be wrong, and objects that are no
+ * blocks (they have more than 512 bytes, or another allocator) are not met: whoever asks compares
+ * with the lists' links (sweep.c).
  */
 #ifndef GM_CPYTHON_POOLS_H
 #define GM_CPYTHON_POOLS_H
@@ -18,8 +19,8 @@ enum {
 	GM_POOL_FIRST = 48,
 };
 
-/* An object that the collector tracks, and the next one in its list (or what its list begins with); or one that it does not
- * track (`next` is 0) and that is no string, number or code. */
+/* An object that the collector tracks, and the next one in its list (or what its list begins with);
+ * or one that it does not track (`next` is 0) and that is no string, number or code. */
 struct gm_pool_object {
 	uint64_t object, next;
 	bool special; /* of a type that the walk names so */
@@ -31,12 +32,13 @@ struct gm_pool_place {
 	uint32_t block; /* bytes of one; the first begins at GM_POOL_FIRST */
 };
 
-/* The objects of a chunk, by address, and its pools; ret_objects has room for GM_CHUNK_POOL_MOST, ret_pools for
- * GM_CHUNK_POOLS. Returns the number of objects. */
+/* The objects of a chunk, by address, and its pools; ret_objects has room for GM_CHUNK_POOL_MOST,
+ * ret_pools for GM_CHUNK_POOLS. Returns the number of objects. */
 size_t gm_py_pool_objects(struct gm_walker *walker, const struct gm_kept_chunk *chunk,
         struct gm_pool_object *ret_objects, struct gm_pool_place *ret_pools,
         size_t *ret_pool_count);
-/* Are there pools in [start, end) of a mapping, 16 MiB at most? Some places of a large mapping are looked at. */
+/* Are there pools in [start, end) of a mapping, 16 MiB at most? Some places of a large mapping are
+ * looked at. */
 bool gm_py_may_have_pools(
         struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
 /* Is there a pool in these chunks, by its head alone? */

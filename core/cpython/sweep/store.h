@@ -1,7 +1,8 @@
 /*
- * Memory that was read, for going through a large heap: a cache of many megabytes without locks, for one thread and
- * one question. Things near each other are asked for one after another (by address, or in the order in which they
- * were made), so pages come together, and more of them where the last ones were of use.
+ * Memory that was read, for going through a large heap: a cache of many megabytes without locks,
+ * for one thread and one question. Things near each other are asked for one after another (by
+ * address, or in the order in which they were made), so pages come together, and more of them where
+ * the last ones were of use.
  */
 #ifndef GM_CPYTHON_STORE_H
 #define GM_CPYTHON_STORE_H
@@ -47,7 +48,8 @@ static inline size_t gm_store_slot_number(uint64_t key)
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 51); /* 13 bits: GM_STORE_SLOTS */
 }
 
-/* The bytes at an address where they are at hand without reading, else NULL. Valid while `here` and `kept` are. */
+/* The bytes at an address where they are at hand without reading, else NULL. Valid while `here` and
+ * `kept` are. */
 static inline const uint8_t *gm_store_have_near(
         struct gm_store *store, uint64_t address, size_t size, const struct gm_kept_chunk **near)
 {
@@ -65,7 +67,8 @@ static inline const uint8_t *gm_store_have(struct gm_store *store, uint64_t addr
 	return gm_store_have_near(store, address, size, &near);
 }
 
-/* The bytes at an address, at most GM_STORE_PIECE; NULL: they cannot be read. Valid until the next call. */
+/* The bytes at an address, at most GM_STORE_PIECE; NULL: they cannot be read. Valid until the next
+ * call. */
 static inline const uint8_t *gm_store_at(struct gm_store *store, uint64_t address, size_t size)
 {
 	const uint8_t *kept = gm_store_have(store, address, size);

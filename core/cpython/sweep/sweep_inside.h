@@ -1,5 +1,5 @@
-/* What the files of a sweep share: sweep.c (chunks), sweep_lists.c (are they all?), sweep_resolve.c (what they refer to),
- * sweep_pools.c, sweep_squeeze.c. */
+/* What the files of a sweep share: sweep.c (chunks), sweep_lists.c (are they all?), sweep_resolve.c
+ * (what they refer to), sweep_pools.c, sweep_squeeze.c. */
 #ifndef GM_CPYTHON_SWEEP_INSIDE_H
 #define GM_CPYTHON_SWEEP_INSIDE_H
 
@@ -10,13 +10,14 @@
 
 enum { GM_SWEEP_GROUP = 1 << 16 /* references that become a batch, or a few more */ };
 
-/* What the objects of one chunk refer to; or what one object does by a table or an array that lay in other chunks. */
+/* What the objects of one chunk refer to; or what one object does by a table or an array that lay
+ * in other chunks. */
 struct gm_sweep_piece {
 	uint64_t first_object; /* its address: they are sorted by it */
 	size_t first, count;   /* of references, of one holder after the other */
 	uint32_t thread;
-	uint32_t
-	        chunk; /* in `pieces`: which is its chunk's, it itself or one before it; until then GM_SWEEP_LATE or 0 */
+	uint32_t chunk; /* in `pieces`: which is its chunk's, it itself or one before it; until then
+	                   GM_SWEEP_LATE or 0 */
 };
 
 /* A piece of one object, whose table or array was not at hand when its chunk was. */

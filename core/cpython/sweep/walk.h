@@ -1,11 +1,12 @@
 /*
- * What all of Python's objects refer to, at once: gm_python_references() for a million objects, some thirty
- * times as fast, without names.
+ * What all of Python's objects refer to, at once: gm_python_references() for a million objects,
+ * some thirty times as fast, without names.
  *
- * Objects are gone through in the order of their addresses, in batches that a few threads take. The tables and arrays
- * that an object owns, and the heads of what it refers to and the set of objects does not have, are looked at at once
- * where the image keeps them (image/kept.h); else those of a batch are sorted by address, so that memory is read forward
- * in large pieces. The outcome depends neither on that nor on the threads.
+ * Objects are gone through in the order of their addresses, in batches that a few threads take. The
+ * tables and arrays that an object owns, and the heads of what it refers to and the set of objects
+ * does not have, are looked at at once where the image keeps them (image/kept.h); else those of a
+ * batch are sorted by address, so that memory is read forward in large pieces. The outcome depends
+ * neither on that nor on the threads.
  */
 #ifndef GM_CPYTHON_WALK_H
 #define GM_CPYTHON_WALK_H
@@ -22,8 +23,8 @@ struct gm_walk_reference {
 	uint32_t extra;
 };
 
-/* To an object that is not of the set and may hold something: no str, number or code. The collector does not track it,
- * or not at the moment. */
+/* To an object that is not of the set and may hold something: no str, number or code. The collector
+ * does not track it, or not at the moment. */
 struct gm_walk_outside {
 	uint64_t to;
 	uint32_t from;
@@ -48,8 +49,8 @@ struct gm_walk_options {
 	const uint32_t *numbers;              /* of these; NULL where `addresses` is */
 	size_t count;
 	unsigned threads; /* 0: as many as the machine has, at most 8 */
-	/* Names of types whose own part the caller reads itself: no guesses at it (GM_EDGE_GUESS); the last is NULL. May
-	 * be NULL. */
+	/* Names of types whose own part the caller reads itself: no guesses at it (GM_EDGE_GUESS);
+	 * the last is NULL. May be NULL. */
 	const char *const *read_by_caller;
 };
 

@@ -81,7 +81,8 @@ struct gm_walker {
 		const uint8_t *head; /* NULL: none waits here */
 	} ahead[GM_WALK_AHEAD];
 	unsigned next_ahead;
-	/* Of a sweep (sweep.c): objects have no numbers yet, so references are noted by address in `raw`. */
+	/* Of a sweep (sweep.c): objects have no numbers yet, so references are noted by address in
+	 * `raw`. */
 	bool by_address;
 	GM_ARRAY(struct gm_walk_outside) raw;
 	size_t raw_checked,
@@ -119,10 +120,12 @@ static inline void gm_walk_pause(struct gm_walker *walker)
 /* sweep.c */
 void gm_walk_emit_by_address(
         struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);
-/* Is it a count that the object at `head` begins with? A capsule, or a field that is guessed to be one, may lead to a table of pointers,
- * of which the second is a class; no count is as large as the first. */
+/* Is it a count that the object at `head` begins with? A capsule, or a field that is guessed to be
+ * one, may lead to a table of pointers, of which the second is a class; no count is as large as the
+ * first. */
 bool gm_walk_is_counted(const struct gm_walker *walker, const uint8_t *head);
-/* The type at an address; NULL: there is none. Until the next call. The look-up of one seen before takes no lock. */
+/* The type at an address; NULL: there is none. Until the next call. The look-up of one seen before
+ * takes no lock. */
 const struct gm_walk_type *gm_walk_type_at(struct gm_walker *walker, uint64_t address);
 /* Notes a reference: known, or to be looked at when those that nothing keeps are sorted. */
 void gm_walk_emit(struct gm_walker *walker, uint32_t from, uint64_t target, uint32_t extra);

@@ -1,7 +1,8 @@
 /*
  * Offsets of CPython's structs, one table per version. The tables (layout_3xx.c) are made by
  * tables/make_tables from each version's own headers and name the source of each row; a member's
- * meaning is CPython's. What a version lacks is GM_NO_FIELD. A new row is added here and to tables/layout.c.
+ * meaning is CPython's. What a version lacks is GM_NO_FIELD. A new row is added here and to
+ * tables/layout.c.
  */
 #ifndef GM_CPYTHON_LAYOUT_H
 #define GM_CPYTHON_LAYOUT_H
@@ -64,7 +65,8 @@ struct gm_python_layout {
 	int32_t frame_valuestack;
 	int32_t frame_owner;
 	int32_t frame_localsplus;
-	int32_t stackref_tags; /* bits of a _PyStackRef that are no address; 0: slots are pointers */
+	int32_t stackref_tags; /* bits of a _PyStackRef that are no address; 0: slots are pointers
+	                        */
 	int32_t stackref_uncounted; /* of these: the object's count does not contain it */
 	int32_t loop_slots;         /* values on the stack that a `for` loop has while it runs */
 	int32_t frameobject_frame;
@@ -147,7 +149,8 @@ struct gm_python_layout {
 	int32_t keys_indices;
 	int32_t values_embedded;
 	int32_t values_valid;
-	int32_t values_by_dict; /* inline values are visited by the instance's dict where it has one */
+	int32_t values_by_dict; /* inline values are visited by the instance's dict where it has one
+	                         */
 	int32_t values_capacity;
 	int32_t managed_dict;
 	int32_t managed_values;
@@ -206,9 +209,9 @@ struct gm_python_layout {
 };
 
 /*
- * The object in a slot of a frame: a local, a value of the stack, the code or the function. 3.14+ has a _PyStackRef there
- * (Include/internal/pycore_stackref.h): 1 alone is NULL, a low bit of 1 an object that is borrowed or never
- * dies, 3 a small int without an object. 0: none.
+ * The object in a slot of a frame: a local, a value of the stack, the code or the function. 3.14+
+ * has a _PyStackRef there (Include/internal/pycore_stackref.h): 1 alone is NULL, a low bit of 1 an
+ * object that is borrowed or never dies, 3 a small int without an object. 0: none.
  */
 static inline uint64_t gm_stackref_object(const struct gm_python_layout *layout, uint64_t word)
 {
@@ -241,18 +244,19 @@ extern const struct gm_python_layout gm_python_layout_309, gm_python_layout_310,
 
 /* A field of the layout whose offset CPython also publishes in its _Py_DebugOffsets (3.13+). */
 struct gm_published_field {
-	uint16_t field; /* offset in struct gm_python_layout */
-	uint16_t at;    /* in _Py_DebugOffsets: a word with the offset */
-	uint16_t
-	        size_at; /* a word with the size of the struct that the field is in; 0 ends a table */
+	uint16_t field;   /* offset in struct gm_python_layout */
+	uint16_t at;      /* in _Py_DebugOffsets: a word with the offset */
+	uint16_t size_at; /* a word with the size of the struct that the field is in; 0 ends a table
+	                   */
 };
 
 extern const struct gm_published_field gm_published_309[], gm_published_310[], gm_published_311[],
         gm_published_312[], gm_published_313[], gm_published_314[], gm_published_315[];
 
 /*
- * Where the main thread of a CPython 3.14 or later takes a script (PEP 768; script.c). at_...: where _Py_DebugOffsets has
- * the word; the others are what the version's headers say. at_support is 0: the version takes none.
+ * Where the main thread of a CPython 3.14 or later takes a script (PEP 768; script.c). at_...:
+ * where _Py_DebugOffsets has the word; the others are what the version's headers say. at_support is
+ * 0: the version takes none.
  */
 struct gm_script_offsets {
 	uint16_t at_interpreter_size, at_main_thread, at_enabled; /* of the interpreter's state */

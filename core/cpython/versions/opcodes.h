@@ -30,7 +30,8 @@ enum gm_opcode_flags {
 	GM_OPCODE_SEND = 16,         /* head of the inner loop of an await or yield from */
 };
 
-/* How many values an instruction pushes less how many it pops: constant + slope * (a function of the argument). */
+/* How many values an instruction pushes less how many it pops: constant + slope * (a function of
+ * the argument). */
 enum gm_effect_form {
 	GM_EFFECT_UNKNOWN = 0,
 	GM_EFFECT_CONSTANT,

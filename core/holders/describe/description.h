@@ -1,9 +1,11 @@
 /*
- * A chain being described: its edges become steps, of which core/render makes sentences. Internal to core/holders.
+ * A chain being described: its edges become steps, of which core/render makes sentences. Internal
+ * to core/holders.
  *
- * It is read from the tensor outwards ("item 3 of list: global 'history' of module __main__"), while its steps are
- * kept root first in the answer. What Python keeps in several objects and a user writes as one thing (an attribute
- * in an instance's dict, a parameter of a module, a closure's variable) is one step.
+ * It is read from the tensor outwards ("item 3 of list: global 'history' of module __main__"),
+ * while its steps are kept root first in the answer. What Python keeps in several objects and a
+ * user writes as one thing (an attribute in an instance's dict, a parameter of a module, a
+ * closure's variable) is one step.
  */
 #ifndef GM_HOLDERS_DESCRIPTION_H
 #define GM_HOLDERS_DESCRIPTION_H

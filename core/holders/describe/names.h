@@ -1,6 +1,6 @@
 /*
- * Names of the things in a chain, asked of the image again: only chains that are told need them. Internal to
- * core/holders.
+ * Names of the things in a chain, asked of the image again: only chains that are told need them.
+ * Internal to core/holders.
  */
 #ifndef GM_HOLDERS_NAMES_H
 #define GM_HOLDERS_NAMES_H

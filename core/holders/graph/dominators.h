@@ -1,10 +1,11 @@
 /*
- * Dominators of a graph: the vertex that every way from the root to another vertex goes through last. In a graph of
- * references the dominator is the nearest object whose end would be the end of the other one.
+ * Dominators of a graph: the vertex that every way from the root to another vertex goes through
+ * last. In a graph of references the dominator is the nearest object whose end would be the end of
+ * the other one.
  *
- * Lengauer and Tarjan, "A fast algorithm for finding dominators in a flowgraph" (TOPLAS 1979), the simple variant:
- * O(edges * log(vertices)) whatever the graph looks like. Long chains (a graph of autograd with a million
- * nodes) are why nothing here recurses.
+ * Lengauer and Tarjan, "A fast algorithm for finding dominators in a flowgraph" (TOPLAS 1979), the
+ * simple variant: O(edges * log(vertices)) whatever the graph looks like. Long chains (a graph of
+ * autograd with a million nodes) are why nothing here recurses.
  */
 #ifndef GM_HOLDERS_DOMINATORS_H
 #define GM_HOLDERS_DOMINATORS_H
@@ -15,9 +16,9 @@
 enum { GM_NO_DOMINATOR = UINT32_MAX };
 
 /*
- * `count` vertices; the successors of v are targets[first[v]] up to, not including, targets[first[v + 1]].
- * ret_dominators has room for `count`: the immediate dominator of each, GM_NO_DOMINATOR for the root and for what it does
- * not reach. False: no memory.
+ * `count` vertices; the successors of v are targets[first[v]] up to, not including, targets[first[v
+ * + 1]]. ret_dominators has room for `count`: the immediate dominator of each, GM_NO_DOMINATOR for
+ * the root and for what it does not reach. False: no memory.
  */
 bool gm_dominators(uint32_t count, const uint32_t *first, const uint32_t *targets, uint32_t root,
         uint32_t *ret_dominators);

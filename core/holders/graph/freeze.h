@@ -4,7 +4,8 @@
 
 #include "holders/graph/graph.h"
 
-/* Sorts the edges; after some were added it is to be done again, and they get other numbers. False: no memory. */
+/* Sorts the edges; after some were added it is to be done again, and they get other numbers. False:
+ * no memory. */
 bool gm_graph_freeze(struct gm_holders *graph);
 
 #endif

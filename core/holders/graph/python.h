@@ -7,11 +7,12 @@
 
 /*
  * Python's objects. The first fills `objects`, touches nothing else of the graph and may run beside
- * gm_graph_scan(); the second makes them vertices, before any other; the third adds what they refer to, frames and
- * modules.
+ * gm_graph_scan(); the second makes them vertices, before any other; the third adds what they refer
+ * to, frames and modules.
  */
 struct gm_error *gm_graph_find_objects(struct gm_holders *graph);
-/* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is NULL behind it. */
+/* Both in one pass, with what objects refer to; where that does not find the objects, `sweep` is
+ * NULL behind it. */
 struct gm_error *gm_graph_sweep(struct gm_holders *graph, struct gm_scan_result *ret_hits);
 struct gm_error *gm_graph_add_objects(struct gm_holders *graph);
 struct gm_error *gm_graph_add_python(struct gm_holders *graph);

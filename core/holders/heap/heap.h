@@ -9,9 +9,11 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
 /* The piece of heap in use that has the address: its first byte and how many it has. */
 bool gm_heap_piece(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
-/* Is it in memory that malloc or CPython's allocator was given back? What lies there is no reference. */
+/* Is it in memory that malloc or CPython's allocator was given back? What lies there is no
+ * reference. */
 bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);
-/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool. */
+/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool.
+ */
 struct gm_pool_block {
 	uint64_t start, size;
 	bool is_free;

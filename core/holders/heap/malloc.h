@@ -1,7 +1,8 @@
 /*
- * What glibc's malloc knows of its heaps: where each piece begins, how large it is, and whether it is in use. Read from its
- * own records, piece by piece from each heap's first one on, as malloc itself would: a word in memory that was given
- * back is no reference, and what looks like a size word in the midst of a piece is an old one.
+ * What glibc's malloc knows of its heaps: where each piece begins, how large it is, and whether it
+ * is in use. Read from its own records, piece by piece from each heap's first one on, as malloc
+ * itself would: a word in memory that was given back is no reference, and what looks like a size
+ * word in the midst of a piece is an old one.
  *
  * Pieces that are mapped by themselves, other allocators and damaged heaps are not known here.
  */

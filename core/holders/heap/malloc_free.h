@@ -4,7 +4,8 @@
 
 #include "holders/heap/malloc_pieces.h"
 
-/* Chunks of a thread's cache of free pieces (malloc/malloc.c: struct tcache_perthread_struct), by how it is made. */
+/* Chunks of a thread's cache of free pieces (malloc/malloc.c: struct tcache_perthread_struct), by
+ * how it is made. */
 enum {
 	GM_MALLOC_LISTS = 76,
 	GM_MALLOC_CACHE = 0x300, /* from 2.42 on: 76 numbers of two bytes, 76 lists */

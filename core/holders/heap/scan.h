@@ -1,10 +1,10 @@
 /*
  * The scanner: every aligned word of the image's writable memory that lies in one of a few ranges.
  *
- * The memory is read in pieces by a few threads and compared 32 words at a time (AVX2 where the machine has it,
- * else SSE2's width): almost all pieces hold no hit and cost one pass over them. Pages that were never
- * touched are not read, where the system tells (/proc/PID/pagemap). Device memory is never scanned: it
- * holds numbers.
+ * The memory is read in pieces by a few threads and compared 32 words at a time (AVX2 where the
+ * machine has it, else SSE2's width): almost all pieces hold no hit and cost one pass over them.
+ * Pages that were never touched are not read, where the system tells (/proc/PID/pagemap). Device
+ * memory is never scanned: it holds numbers.
  *
  * It knows nothing of objects: what a hit means is the caller's to find out.
  */
@@ -23,20 +23,22 @@ struct gm_hit {
 typedef bool (*gm_scan_filter)(const void *context, uint64_t value);
 
 /*
- * Who else looks at the memory while it is at hand. What it wants to see comes first; when that is done, it can go on with
- * what it saw while other threads scan the rest. By several threads at once, each with its number, but for `first` and
- * `between`.
+ * Who else looks at the memory while it is at hand. What it wants to see comes first; when that is
+ * done, it can go on with what it saw while other threads scan the rest. By several threads at
+ * once, each with its number, but for `first` and `between`.
  */
 struct gm_scan_visitor {
 	/* Does [start, end) of this mapping, GM_SCAN_AREA at most, come first? */
 	bool (*first)(
 	        void *context, const struct gm_mapping *mapping, uint64_t start, uint64_t end);
-	/* Chunks that follow one another, as far as they were read and are of one mapping; in_rest: behind `between`. */
+	/* Chunks that follow one another, as far as they were read and are of one mapping; in_rest:
+	 * behind `between`. */
 	void (*chunks)(void *context, unsigned thread, const struct gm_kept_chunk *chunks,
 	        size_t count, bool in_rest);
 	void (*end)(void *context, unsigned thread); /* of what comes first, for each thread */
 	void (*between)(void *context); /* by the caller's thread, once all have ended it */
-	/* What another thread found in all that it read, by that thread, while others may go on; by one of them only. */
+	/* What another thread found in all that it read, by that thread, while others may go on; by
+	 * one of them only. */
 	void (*found)(void *context, const struct gm_hit *hits, size_t count);
 	void *context;
 };

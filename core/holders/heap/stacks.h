@@ -1,6 +1,7 @@
 /*
- * The native stacks of all threads at one moment: which part of them is alive, and whose frame a word is in. A live process
- * is stopped for that moment, unless we trace it already. Internal to core/holders.
+ * The native stacks of all threads at one moment: which part of them is alive, and whose frame a
+ * word is in. A live process is stopped for that moment, unless we trace it already. Internal to
+ * core/holders.
  */
 #ifndef GM_HOLDERS_STACKS_H
 #define GM_HOLDERS_STACKS_H
@@ -34,14 +35,17 @@ enum gm_stack_part {
 
 /* Reads the stacks, if that has not been done. */
 void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks);
-/* Is the address, which is in that mapping, in a thread's stack? Reads the stacks where the mapping does not tell. */
+/* Is the address, which is in that mapping, in a thread's stack? Reads the stacks where the mapping
+ * does not tell. */
 bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
         const struct gm_mapping *mapping, uint64_t address);
-/* The part of a mapping that is the stack of the thread with that stack pointer: the whole mapping, where that is not known. */
+/* The part of a mapping that is the stack of the thread with that stack pointer: the whole mapping,
+ * where that is not known. */
 void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
         uint64_t *ret_start, uint64_t *ret_end);
-/* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller frees the text; it is NULL
- * where there is no memory. Reads the stacks, if that has not been done. */
+/* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller
+ * frees the text; it is NULL where there is no memory. Reads the stacks, if that has not been done.
+ */
 enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
         const struct gm_mapping *mapping, uint64_t address, char **ret_text);
 void gm_stacks_deinit(struct gm_stacks *stacks);

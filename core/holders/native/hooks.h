@@ -1,4 +1,5 @@
-/* Python objects that PyTorch's C++ objects own through small objects of their own. Internal to core/holders. */
+/* Python objects that PyTorch's C++ objects own through small objects of their own. Internal to
+ * core/holders. */
 #ifndef GM_HOLDERS_HOOKS_H
 #define GM_HOLDERS_HOOKS_H
 

@@ -4,7 +4,8 @@
 
 #include "holders/graph/graph.h"
 
-/* What need not be looked through for references, for struct gm_scan_options; the caller frees it. NULL: no memory. */
+/* What need not be looked through for references, for struct gm_scan_options; the caller frees it.
+ * NULL: no memory. */
 struct gm_range *gm_graph_host_data(struct gm_holders *graph, size_t *ret_count);
 
 #endif

@@ -1,4 +1,5 @@
-/* Memory that is lent: by the owner of a storage's memory, or by a DLPack capsule. Internal to core/holders. */
+/* Memory that is lent: by the owner of a storage's memory, or by a DLPack capsule. Internal to
+ * core/holders. */
 #ifndef GM_HOLDERS_LENDERS_H
 #define GM_HOLDERS_LENDERS_H
 

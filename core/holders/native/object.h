@@ -1,4 +1,5 @@
-/* A C++ object of PyTorch: its class, and the Python objects that it owns. Internal to core/holders. */
+/* A C++ object of PyTorch: its class, and the Python objects that it owns. Internal to
+ * core/holders. */
 #ifndef GM_HOLDERS_OBJECT_H
 #define GM_HOLDERS_OBJECT_H
 

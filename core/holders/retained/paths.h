@@ -1,7 +1,8 @@
 /*
- * The nearest way from the root to each vertex, in a user's words: a list of steps (a variable, an attribute, a
- * module's child), with what is internal_edge left out and what repeats itself told once. Ways that read the same
- * are the same: all items of a list are one. Internal to core/holders.
+ * The nearest way from the root to each vertex, in a user's words: a list of steps (a variable, an
+ * attribute, a module's child), with what is internal_edge left out and what repeats itself told
+ * once. Ways that read the same are the same: all items of a list are one. Internal to
+ * core/holders.
  */
 #ifndef GM_HOLDERS_PATHS_H
 #define GM_HOLDERS_PATHS_H
@@ -22,8 +23,8 @@ enum {
 
 struct gm_step {
 	uint8_t part;
-	uint32_t
-	        name; /* in reach->strings; of variables and kept locals a label; of GM_PART_STATE a vertex + 1 */
+	uint32_t name; /* in reach->strings; of variables and kept locals a label; of GM_PART_STATE
+	                  a vertex + 1 */
 };
 
 /* A way: the last step, and the way before it. Way 0 is the empty one. */
@@ -37,22 +38,25 @@ struct gm_paths {
 	const struct gm_reach *reach;
 	GM_ARRAY(struct gm_path) paths;
 	struct gm_map by_step;
-	uint32_t *of; /* by vertex */
-	bool *through_graph; /* by vertex: its nearest way leads through a graph of autograd, however deep that lies */
+	uint32_t *of;        /* by vertex */
+	bool *through_graph; /* by vertex: its nearest way leads through a graph of autograd,
+	                        however deep that lies */
 };
 
 /* False: no memory. */
 bool gm_paths_init(struct gm_paths *paths, struct gm_reach *reach);
 void gm_paths_deinit(struct gm_paths *paths);
 
-/* Does the way from one vertex to another that its nearest way leads to lead through a graph of autograd? */
+/* Does the way from one vertex to another that its nearest way leads to lead through a graph of
+ * autograd? */
 bool gm_paths_through_graph(const struct gm_paths *paths, uint32_t from, uint32_t to);
 
-/* The steps from one vertex to another that its nearest way leads to, at most GM_PATH_MAX; as they are. */
+/* The steps from one vertex to another that its nearest way leads to, at most GM_PATH_MAX; as they
+ * are. */
 size_t gm_paths_between(const struct gm_paths *paths, uint32_t from, uint32_t to,
         struct gm_step ret_steps[GM_PATH_MAX]);
-/* The same in the order in which the answer groups them: a module's parameters, then which; an optimizer's state by
- * its name, then of which parameter. At most 2 * GM_PATH_MAX. */
+/* The same in the order in which the answer groups them: a module's parameters, then which; an
+ * optimizer's state by its name, then of which parameter. At most 2 * GM_PATH_MAX. */
 size_t gm_paths_grouped(const struct gm_paths *paths, uint32_t from, uint32_t to,
         struct gm_step ret_steps[2 * GM_PATH_MAX]);
 

@@ -1,12 +1,13 @@
 /*
- * What reaches a set of blocks: the part of the graph of references that a question about all device memory needs. Internal
- * to core/holders.
+ * What reaches a set of blocks: the part of the graph of references that a question about all
+ * device memory needs. Internal to core/holders.
  *
- * Everything that leads to a storage of a block is marked, going from referents to referrers. Of a process with a million
- * objects that is a few thousand. The marked vertices get numbers of their own; added to them are
+ * Everything that leads to a storage of a block is marked, going from referents to referrers. Of a
+ * process with a million objects that is a few thousand. The marked vertices get numbers of their
+ * own; added to them are
  *  - vertex 0, the root of all;
- *  - one vertex for each variable: the object that a local, a global or a thread refers to. Several names of one object
- *    are one variable, as it takes all of them to let the object go;
+ *  - one vertex for each variable: the object that a local, a global or a thread refers to. Several
+ * names of one object are one variable, as it takes all of them to let the object go;
  *  - one for each block.
  * Each edge says what it is to a user (enum gm_part).
  */
@@ -26,7 +27,8 @@ enum gm_part {
 	GM_PART_MODULE,    /* torch.nn.Module -> its child; name */
 	GM_PART_PARAMETER, /* torch.nn.Module -> its parameter; name */
 	GM_PART_BUFFER,
-	GM_PART_STATE, /* optimizer's state -> that of a parameter; `name` is the parameter's vertex + 1, or 0 */
+	GM_PART_STATE, /* optimizer's state -> that of a parameter; `name` is the parameter's vertex
+	                  + 1, or 0 */
 	GM_PART_GRAD,
 	GM_PART_GRAPH, /* tensor -> node, node -> node */
 	GM_PART_SAVED, /* node -> what it saved; name of the node's class */
@@ -57,7 +59,8 @@ struct gm_reach_name {
 	uint32_t order;  /* of names of a rank, the lowest first */
 };
 
-/* What a variable, or a local of a frame that is kept, is called: of two that are called the same there is one label. */
+/* What a variable, or a local of a frame that is kept, is called: of two that are called the same
+ * there is one label. */
 struct gm_reach_label {
 	uint32_t form;     /* enum gm_retained_form */
 	uint32_t name, of; /* in strings; 0: none */
@@ -76,8 +79,8 @@ struct gm_variable {
 	uint32_t label;                  /* GM_VARIABLE_NATIVE's */
 	bool workspace;                  /* of it: cuBLAS's or cuBLASLt's */
 	uint32_t first_name, name_count; /* in names, the best first */
-	/* it is an argument or temporary of a function that a library runs: it ends by itself, and tells less than
-	 * any other holder */
+	/* it is an argument or temporary of a function that a library runs: it ends by itself, and
+	 * tells less than any other holder */
 	bool running;
 };
 
@@ -100,8 +103,8 @@ struct gm_reach {
 	struct gm_strings strings;
 	GM_ARRAY(struct gm_reach_label) labels; /* a label's number - 1 */
 	struct gm_map by_label;
-	uint32_t *
-	        tree; /* the edge on the nearest way from the root; UINT32_MAX: the root, or not reached */
+	uint32_t *tree;  /* the edge on the nearest way from the root; UINT32_MAX: the root, or not
+	                    reached */
 	uint32_t *order; /* vertices by their distance from the root; reached_count of them */
 	uint32_t reached_count;
 	GM_ARRAY(uint32_t) natives;         /* graph->edges of roots in C++ */

@@ -1,10 +1,11 @@
 /*
  * Retained bytes: of all blocks of a device, which variable, if it went away, would free how much.
  *
- * The dominators' tree of the references (holders.h) says which object's end would be the end of which blocks. It is told
- * as a tree of names: variables; within each, what a user would call its parts. Blocks that no single variable keeps are
- * in a group of those that share them; those that nothing found refers to are unknown. All groups of one level add up to
- * the one above, and the first level to what the allocator calls allocated.
+ * The dominators' tree of the references (holders.h) says which object's end would be the end of
+ * which blocks. It is told as a tree of names: variables; within each, what a user would call its
+ * parts. Blocks that no single variable keeps are in a group of those that share them; those that
+ * nothing found refers to are unknown. All groups of one level add up to the one above, and the
+ * first level to what the allocator calls allocated.
  */
 #ifndef GM_HOLDERS_RETAINED_H
 #define GM_HOLDERS_RETAINED_H
@@ -23,8 +24,8 @@ enum gm_retained_kind {
 
 struct gm_retained_node {
 	enum gm_retained_kind kind;
-	/* From the outside in: of `global 'optimizer' .state` the global and its attribute. No line numbers: the same from stop to
-	 * stop. */
+	/* From the outside in: of `global 'optimizer' .state` the global and its attribute. No line
+	 * numbers: the same from stop to stop. */
 	struct gm_retained_name *names;
 	size_t name_count;
 	bool root;   /* the first name is a variable's, or what stands in the place of one */

@@ -1,5 +1,6 @@
 /*
- * What a group of `retained` is called, as data: a variable, an attribute, so many items of a list. core/render makes a text of it.
+ * What a group of `retained` is called, as data: a variable, an attribute, so many items of a list.
+ * core/render makes a text of it.
  */
 #ifndef GM_HOLDERS_RETAINED_NAME_H
 #define GM_HOLDERS_RETAINED_NAME_H
@@ -29,8 +30,9 @@ enum gm_retained_form {
 	GM_NAME_ITSELF,       /* of what the group above is: what is in no part of it */
 	GM_NAME_GRAPH_LEAVES, /* of autograd */
 	GM_NAME_LOCAL,        /* of a running function; name, of: the function */
-	GM_NAME_KEPT_LOCAL, /* of a frame that runs no more, or a generator; name, of: the function */
-	GM_NAME_PART,       /* what has a name of its own; name: "exp_avg", "MmBackward0" */
+	GM_NAME_KEPT_LOCAL,  /* of a frame that runs no more, or a generator; name, of: the function
+	                      */
+	GM_NAME_PART,        /* what has a name of its own; name: "exp_avg", "MmBackward0" */
 	GM_NAME_MODULE_PART, /* a module, or its parameter or buffer; name: "layers.3.weight" */
 	GM_NAME_PARAMETERS,  /* of a module */
 	GM_NAME_MISSING,     /* references that were not found */
@@ -55,7 +57,8 @@ void gm_retained_name_deinit(struct gm_retained_name *name);
 void gm_retained_names_free(struct gm_retained_name *names, size_t count);
 /* False: no memory. */
 bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retained_name *ret_name);
-/* Less than, equal to or more than 0, as strcmp(). `counted`: 20 items and 40 items are not the same. */
+/* Less than, equal to or more than 0, as strcmp(). `counted`: 20 items and 40 items are not the
+ * same. */
 int gm_retained_names_compare(const struct gm_retained_name *left, size_t left_count,
         const struct gm_retained_name *right, size_t right_count, bool counted);
 /* Is it a variable, or what stands in the place of one: a root of memory? */

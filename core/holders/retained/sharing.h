@@ -1,7 +1,7 @@
 /*
- * Who shares what no single one keeps: an object that several hold is the nearest dominator's, and here is told which of
- * that one's parts it takes to let the object go. For what the root itself dominates these are variables. Internal to
- * core/holders.
+ * Who shares what no single one keeps: an object that several hold is the nearest dominator's, and
+ * here is told which of that one's parts it takes to let the object go. For what the root itself
+ * dominates these are variables. Internal to core/holders.
  */
 #ifndef GM_HOLDERS_SHARING_H
 #define GM_HOLDERS_SHARING_H
@@ -27,8 +27,8 @@ struct gm_sharing {
 	                                more where the autograd graph is what holds */
 	GM_ARRAY(struct gm_step) elements; /* element 0 is none */
 	struct gm_map element_of, set_by_hash, unions;
-	uint32_t *before,
-	        *after; /* a vertex's numbers in a search of the dominators' tree, going in and out */
+	uint32_t *before, *after; /* a vertex's numbers in a search of the dominators' tree, going
+	                             in and out */
 	uint32_t *children, *child_first; /* of the tree, in the order of `before` */
 	uint32_t running, missing; /* members: functions that a library runs; what was not found */
 	bool no_memory;

@@ -5,8 +5,8 @@
 #include "holders/unattributed/unattributed.h"
 #include "holders/heap/stacks.h"
 
-/* Is the word an argument in CPython's own array of a call under way, which owns it? `live`: an empty map, the
- * same for all words of one search. */
+/* Is the word an argument in CPython's own array of a call under way, which owns it? `live`: an
+ * empty map, the same for all words of one search. */
 bool gm_is_call_argument(
         struct gm_holders *graph, struct gm_stacks *stacks, struct gm_map *live, uint64_t address);
 

@@ -1,6 +1,7 @@
 /*
- * What leads to a word of native memory, while it is looked for: pieces of heap, and what points at each of them. Internal to
- * owners.c, which finds them, owner_ways.c, which says which way to the word tells most, and owner_text.c, which tells it.
+ * What leads to a word of native memory, while it is looked for: pieces of heap, and what points at
+ * each of them. Internal to owners.c, which finds them, owner_ways.c, which says which way to the
+ * word tells most, and owner_text.c, which tells it.
  */
 #ifndef GM_HOLDERS_OWNER_SEARCH_H
 #define GM_HOLDERS_OWNER_SEARCH_H
@@ -14,11 +15,12 @@ enum {
 	GM_OWNER_MANY = 64,         /* words: of so many there are always some that are not known */
 	GM_OWNER_INTERPRETER = 1,   /* a static: Python's own, as what it runs at exit */
 	GM_OWNER_MAX_BRANCHES = 32, /* words that lead to one piece */
-	GM_OWNER_IS_CLASS =
-	        40, /* the least rank of a way that ends at an object of which only the class is known */
+	GM_OWNER_IS_CLASS = 40, /* the least rank of a way that ends at an object of which only the
+	                           class is known */
 };
 
-/* Whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer". */
+/* Whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer".
+ */
 struct gm_owner_query {
 	uint64_t word;
 	char *text; /* out: owned by the caller; NULL: not known */
@@ -52,7 +54,8 @@ struct gm_owner_search {
 	size_t first, last;     /* the pieces of this level */
 };
 
-/* The best way from a piece to an owner: the fewest pieces to a vertex or a static; else a class; else a stack. */
+/* The best way from a piece to an owner: the fewest pieces to a vertex or a static; else a class;
+ * else a stack. */
 struct gm_owner_way {
 	struct gm_owner_holder owner;
 	uint32_t pieces[GM_OWNER_MAX_LEVELS + 1]; /* from the word's outwards */

@@ -10,7 +10,8 @@ void gm_owner_format(
 /* "static 'cache' of libfoo.so". Caller frees; NULL: no memory. `ret_sense` may be NULL. */
 char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, uint64_t address,
         enum gm_word_evidence *ret_sense);
-/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c: keys_free_list and others)? */
+/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c:
+ * keys_free_list and others)? */
 bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Words that no typed field explains: where they are, whose memory that is, and which of them count. Internal to core/holders.
+ * Words that no typed field explains: where they are, whose memory that is, and which of them
+ * count. Internal to core/holders.
  */
 #ifndef GM_HOLDERS_UNATTRIBUTED_H
 #define GM_HOLDERS_UNATTRIBUTED_H
@@ -20,8 +21,10 @@ enum gm_owner_kind {
 /* What is known of a word besides whose memory it is in. */
 enum gm_word_evidence {
 	GM_WORD_UNKNOWN, /* nothing */
-	GM_WORD_NAMED, /* what it is there for: an object of a known class, a structure that has a name */
-	GM_WORD_READ, /* and what it is a part of was read: an item of a vector, a slot, a variable */
+	GM_WORD_NAMED,   /* what it is there for: an object of a known class, a structure that has a
+	                    name */
+	GM_WORD_READ, /* and what it is a part of was read: an item of a vector, a slot, a variable
+	               */
 };
 
 /* A word that points to a vertex and is in no typed field. */

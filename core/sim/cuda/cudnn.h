@@ -1,10 +1,10 @@
 /*
- * What the files that answer for cuDNN share: cudnn.c (handles, descriptors, sizes), cudnn_rnn.c and
- * cudnn_graph.c (the backend API).
+ * What the files that answer for cuDNN share: cudnn.c (handles, descriptors, sizes), cudnn_rnn.c
+ * and cudnn_graph.c (the backend API).
  *
- * Not from NVIDIA's headers, which a build need not have: the functions have kept their arguments since cuDNN
- * 8, and all handles and descriptors are opaque to the caller. Enumerators are cuDNN 9.19's (cudnn_graph_v9.h,
- * cudnn_adv_v9.h).
+ * Not from NVIDIA's headers, which a build need not have: the functions have kept their arguments
+ * since cuDNN 8, and all handles and descriptors are opaque to the caller. Enumerators are
+ * cuDNN 9.19's (cudnn_graph_v9.h, cudnn_adv_v9.h).
  */
 #ifndef GM_SIM_CUDA_CUDNN_H
 #define GM_SIM_CUDA_CUDNN_H
@@ -27,8 +27,8 @@ struct cudnn {
 };
 
 /*
- * Every descriptor of the older API. Only what sizes are computed from is kept; the largest kind, an RNN's,
- * decides the size of all.
+ * Every descriptor of the older API. Only what sizes are computed from is kept; the largest kind,
+ * an RNN's, decides the size of all.
  */
 struct descriptor {
 	int type, format;
@@ -44,9 +44,9 @@ struct descriptor {
 size_t gm_sim_cudnn_bytes(int type);
 
 /*
- * A plausible workspace of a convolution, from its three tensors' types, sizes and strides: tensor-core
- * kernels work on channels-last memory, so tensors that are not are transposed into the workspace; the
- * gradient of a filter is summed up in single precision.
+ * A plausible workspace of a convolution, from its three tensors' types, sizes and strides:
+ * tensor-core kernels work on channels-last memory, so tensors that are not are transposed into the
+ * workspace; the gradient of a filter is summed up in single precision.
  */
 struct gm_sim_cudnn_tensor {
 	int type;

@@ -1,4 +1,5 @@
-/* The CUDA runtime's own header, as the files that define its functions need it (C, no inline templates). */
+/* The CUDA runtime's own header, as the files that define its functions need it (C, no inline
+ * templates). */
 #ifndef GM_SIM_CUDA_RUNTIME_H
 #define GM_SIM_CUDA_RUNTIME_H
 

@@ -1,20 +1,21 @@
 /*
  * The preloaded library's inside: what its files share.
  *
- * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt, cuDNN and the driver under an unmodified
- * PyTorch, on a machine without a GPU. Memory is real (host-backed, see memory.c), copies and memsets are
- * real, streams are in order and complete at once, kernels are counted, and compute nothing but for those
- * that decide control flow (sim/kernels/). It must live in
- * any process that a program starts (it is preloaded into all of them), so it does nothing until CUDA is
- * first used, and needs nothing but libc.
+ * libgpumem-sim.so stands in front of the CUDA runtime, cuBLAS, cuBLASLt, cuDNN and the driver
+ * under an unmodified PyTorch, on a machine without a GPU. Memory is real (host-backed, see
+ * memory.c), copies and memsets are real, streams are in order and complete at once, kernels are
+ * counted, and compute nothing but for those that decide control flow (sim/kernels/). It must live
+ * in any process that a program starts (it is preloaded into all of them), so it does nothing until
+ * CUDA is first used, and needs nothing but libc.
  *
- * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were ever
- * written, copies, zeroing), room.c (host memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory), nvml.c, loaded.c (what
- * goes past all this), kernel.c (registration,
- * launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory: expandable
- * segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c (cuMemAlloc…), report.c (PyTorch's own counts),
- * stubs.c (everything else, refused by name).
+ * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were
+ * ever written, copies, zeroing), room.c (host memory for them), copy.c (cudaMemcpy…), host.c
+ * (pinned memory), device.c (properties), stream.c, graph.c (captured work), work.c (collectives
+ * under way), foreign.c (other processes' memory), nvml.c, loaded.c (what goes past all this),
+ * kernel.c (registration, launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c,
+ * fft.c, driver.c (cu…), vmm.c (virtual memory: expandable segments), pool.c (cudaMallocAsync),
+ * managed.c, array.c, driver_memory.c (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c
+ * (everything else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
 #define GM_SIM_CUDA_SIM_H
@@ -40,10 +41,11 @@ enum {
 };
 
 /*
- * One device. Its memory is a sparse memfd mapped once, wider than the device (span > total), since on a GPU
- * too an allocation fails for want of memory, not of addresses. `written` has a bit for each granule that a
- * copy or memset wrote since the memory was handed out, `chunks` one for each 2 MiB that has any such bit:
- * what is not marked reads as zero, and is neither read nor written by us, so it costs no host memory.
+ * One device. Its memory is a sparse memfd mapped once, wider than the device (span > total), since
+ * on a GPU too an allocation fails for want of memory, not of addresses. `written` has a bit for
+ * each granule that a copy or memset wrote since the memory was handed out, `chunks` one for each 2
+ * MiB that has any such bit: what is not marked reads as zero, and is neither read nor written by
+ * us, so it costs no host memory.
  */
 struct CUevent_st;
 
@@ -68,16 +70,19 @@ struct gm_sim_device {
 
 extern struct gm_sim_account gpumem_sim_account;
 
-/* The devices of this run, read from GPUMEM_SIM once; 0 where that is wrong (said once) or after fork(). */
+/* The devices of this run, read from GPUMEM_SIM once; 0 where that is wrong (said once) or after
+ * fork(). */
 unsigned gm_sim_device_count(void);
 
-/* A device with its memory mapped; NULL where there is no such device or no address space (said once). */
+/* A device with its memory mapped; NULL where there is no such device or no address space (said
+ * once). */
 struct gm_sim_device *gm_sim_device(int index);
 
 /* The device whose memory holds `address` (mapped ones only), or NULL. */
 struct gm_sim_device *gm_sim_device_of(const void *address);
 
-/* What the machine has: CUDA_VISIBLE_DEVICES leaves devices out of the others' answers. A count of 0: none. */
+/* What the machine has: CUDA_VISIBLE_DEVICES leaves devices out of the others' answers. A count of
+ * 0: none. */
 const struct gm_sim_choice *gm_sim_machine_choice(void);
 
 /* device.c: who a device is, by its number on the machine. */
@@ -94,7 +99,8 @@ int gm_sim_current_index(void);
 void gm_sim_set_current_index(int index);
 struct gm_sim_device *gm_sim_current(void);
 
-/* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's do. */
+/* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's do.
+ */
 bool gm_sim_forked(void);
 
 /* One line on stderr, "gpumem sim: …", unless GPUMEM_SIM_QUIET is set. */
@@ -106,34 +112,40 @@ int gm_sim_error(int code);
 /* memory.c: addresses of a device. */
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);
 int gm_sim_memory_free(void *address);
-/* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other call. */
+/* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other
+ * call. */
 int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
 void gm_sim_memory_give(struct gm_sim_device *device, void *address);
-/* Bytes that a library takes (or gives back: negative) behind PyTorch's back; false where there are not as many. */
+/* Bytes that a library takes (or gives back: negative) behind PyTorch's back; false where there are
+ * not as many. */
 bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes);
 /* Which machine's devices these are, for processes that share them; 0: this process's own. */
 uint64_t gm_sim_machine(void);
-/* share.c: what this process holds of the device, told to the run's others; false where they leave no room. */
+/* share.c: what this process holds of the device, told to the run's others; false where they leave
+ * no room. */
 void gm_sim_share_start(void);
 bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit);
 uint64_t gm_sim_share_others(const struct gm_sim_device *device);
 /* True once in all the run's processes. */
 bool gm_sim_share_first(void);
-/* Calls visit(process, bytes, data) for each process that holds memory of the machine's device `physical`. */
+/* Calls visit(process, bytes, data) for each process that holds memory of the machine's device
+ * `physical`. */
 void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
 /* ipc.c: an address of another process's memory that was opened. */
 bool gm_sim_ipc_holds(const void *address, uint64_t size);
 void gm_sim_ipc_lock(bool take);
 /* stream.c: cudaSuccess where the event was made for other processes. */
 int gm_sim_event_interprocess(struct CUevent_st *event);
-/* cudaSuccess where [address, address + size) lies within one allocation (or the context's own part). */
+/* cudaSuccess where [address, address + size) lies within one allocation (or the context's own
+ * part). */
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size);
 
 /* What was asked for at the allocation that holds `address`; false where none does. */
 bool gm_sim_memory_range(
         struct gm_sim_device *device, const void *address, uint64_t *ret_start, uint64_t *ret_size);
 
-/* managed.c: memory of the host that moves. Evicting makes room on a device; false where there was none to make. */
+/* managed.c: memory of the host that moves. Evicting makes room on a device; false where there was
+ * none to make. */
 bool gm_sim_managed_holds(const void *address, uint64_t size);
 int gm_sim_managed_free(void *address);
 bool gm_sim_managed_evict(const struct gm_sim_device *device);
@@ -153,8 +165,9 @@ struct gm_sim_view {
 bool gm_sim_vmm_find(const void *address, struct gm_sim_view *ret);
 
 /*
- * foreign.c: a device's memory in another process of this machine, which NCCL and IPC handles read and write.
- * It has no ranges of its own: that an address is in use there is the other side's to know.
+ * foreign.c: a device's memory in another process of this machine, which NCCL and IPC handles read
+ * and write. It has no ranges of its own: that an address is in use there is the other side's to
+ * know.
  */
 struct gm_sim_origin {
 	uint32_t process;
@@ -163,7 +176,8 @@ struct gm_sim_origin {
 	uint64_t inode, span;
 };
 void gm_sim_origin_of(const struct gm_sim_device *device, struct gm_sim_origin *ret);
-/* The device, mapped here (this process's own as it is); NULL where the process is gone or another user's. */
+/* The device, mapped here (this process's own as it is); NULL where the process is gone or another
+ * user's. */
 struct gm_sim_device *gm_sim_foreign_take(const struct gm_sim_origin *origin);
 void gm_sim_foreign_give(struct gm_sim_device *device);
 /* The foreign device whose memory holds `address`, where IPC handles opened any. */
@@ -180,27 +194,32 @@ void gm_sim_data_across(struct gm_sim_device *to_device, void *to,
 void gm_sim_data_fill(struct gm_sim_device *device, void *to, int value, uint64_t size);
 /* Makes the range read as zero, at the cost of what was written there. */
 void gm_sim_data_zero(struct gm_sim_device *device, void *to, uint64_t size);
-/* Marks bytes as written by a host implementation of a kernel; known: from nothing that was never computed. */
+/* Marks bytes as written by a host implementation of a kernel; known: from nothing that was never
+ * computed. */
 void gm_sim_data_computed(struct gm_sim_device *device, const void *to, uint64_t size, bool known);
-/* Marks what is written there as no longer right: a kernel that would have changed it computed nothing. */
+/* Marks what is written there as no longer right: a kernel that would have changed it computed
+ * nothing. */
 void gm_sim_data_stale(struct gm_sim_device *device, const void *at, uint64_t size);
-/* True where all of the bytes were copied, set or computed from such; sets *ret_unwritten where some were not at all. */
+/* True where all of the bytes were copied, set or computed from such; sets *ret_unwritten where
+ * some were not at all. */
 bool gm_sim_data_known(
         struct gm_sim_device *device, const void *at, uint64_t size, bool *ret_unwritten);
-/* Copies to the host without counting it as read back: true where any of it was written, else nothing is done. */
+/* Copies to the host without counting it as read back: true where any of it was written, else
+ * nothing is done. */
 bool gm_sim_data_peek(struct gm_sim_device *device, void *to, const void *from, uint64_t size);
 /* How many bytes of the range are in granules that were written. */
 uint64_t gm_sim_data_written(struct gm_sim_device *device, const void *from, uint64_t size);
 
 /*
- * loaded.c: true where a caller of the driver is a CUDA runtime that is not ours; begins: its call is one that
- * only such a runtime makes, so it is remembered and told.
+ * loaded.c: true where a caller of the driver is a CUDA runtime that is not ours; begins: its call
+ * is one that only such a runtime makes, so it is remembered and told.
  */
 bool gm_sim_own_runtime(const void *caller, bool begins);
 /* Says that the PyTorch of a process that ends has no CUDA, if so. */
 void gm_sim_say_no_cuda(void);
 
-/* room.c: false where the host has no room for `more` bytes of a device (said once): they are not to be kept. */
+/* room.c: false where the host has no room for `more` bytes of a device (said once): they are not
+ * to be kept. */
 enum { GM_SIM_SMALL = 4096 };
 bool gm_sim_room(uint64_t more);
 void gm_sim_room_back(uint64_t bytes);
@@ -227,7 +246,8 @@ struct gm_sim_kernel {
 /* Calls visit(kernel, data) for each kernel that was launched. */
 void gm_sim_kernel_each(void (*visit)(const struct gm_sim_kernel *, void *), void *data);
 
-/* fatbin.c: of a module, the architecture whose code the device (89 is 8.9) runs; 0 where there is none or it is not known. */
+/* fatbin.c: of a module, the architecture whose code the device (89 is 8.9) runs; 0 where there is
+ * none or it is not known. */
 int gm_sim_fatbin_architecture(const void *fatbin, int device);
 
 /* A kernel of a module that the program loaded (module.c); its name is copied. NULL: no memory. */
@@ -256,18 +276,21 @@ struct CUgraph_st;
 struct CUgraph_st *gm_sim_graph_create(void);
 /* What the node keeps is then the graph's. */
 bool gm_sim_graph_add(struct CUgraph_st *graph, const struct gm_sim_node *node);
-/* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be done now. */
+/* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be
+ * done now. */
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
 bool gm_sim_stream_captures(struct CUstream_st *stream);
 /*
- * graph.c: memory that was allocated while a capture was under way is a graph's own (a private pool's). A block of it
- * that the allocator hands out then is empty again at each replay, as blocks are outside graphs.
+ * graph.c: memory that was allocated while a capture was under way is a graph's own (a private
+ * pool's). A block of it that the allocator hands out then is empty again at each replay, as blocks
+ * are outside graphs.
  */
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
 bool gm_sim_graph_captures(void); /* stream.c: whether a capture is under way */
 void gm_sim_graph_lock(bool take);
-/* The same for a library's call, of which the stream is not known: the capture that was begun last. */
+/* The same for a library's call, of which the stream is not known: the capture that was begun last.
+ */
 bool gm_sim_captured_library(void);
 bool gm_sim_captured_latest(const struct gm_sim_node *node);
 

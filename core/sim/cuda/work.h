@@ -25,7 +25,8 @@ struct gm_sim_works {
 
 extern _Atomic unsigned gm_sim_outstanding;
 
-/* Begun, with the caller's reference, which gm_sim_work_finish() ends; with room for that many ranges. */
+/* Begun, with the caller's reference, which gm_sim_work_finish() ends; with room for that many
+ * ranges. */
 struct gm_sim_work *gm_sim_work_start(size_t ranges);
 void gm_sim_work_range(struct gm_sim_work *work, const void *address, uint64_t size);
 void gm_sim_work_finish(struct gm_sim_work *work);

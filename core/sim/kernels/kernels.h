@@ -1,15 +1,17 @@
 /*
  * Host implementations of kernels that decide control flow, chosen by the kernel's name.
  *
- * A kernel of PyTorch is a template: its mangled name, which the program registers, spells out the operation,
- * the element types and how elements are found, and its arguments carry the pointers. A plan is made from the
- * name once, at the first launch; a launch then reads its arguments through it and computes on the host what a
- * GPU would have computed, in the simulated device's own memory. What has no plan, is larger than the limit or
- * names memory that is not there computes nothing, as before.
+ * A kernel of PyTorch is a template: its mangled name, which the program registers, spells out the
+ * operation, the element types and how elements are found, and its arguments carry the pointers. A
+ * plan is made from the name once, at the first launch; a launch then reads its arguments through
+ * it and computes on the host what a GPU would have computed, in the simulated device's own memory.
+ * What has no plan, is larger than the limit or names memory that is not there computes nothing, as
+ * before.
  *
- * Layouts are those of ATen (aten/src/ATen/native/cuda/ and ATen/cuda/detail/), the same from torch 2.4 to 2.11
- * where nothing else is said; the captures of a lambda stand in the order in which its body first uses them.
- * Everything read from arguments is checked before it is used: a plan that does not fit computes nothing.
+ * Layouts are those of ATen (aten/src/ATen/native/cuda/ and ATen/cuda/detail/), the same from
+ * torch 2.4 to 2.11 where nothing else is said; the captures of a lambda stand in the order in
+ * which its body first uses them. Everything read from arguments is checked before it is used: a
+ * plan that does not fit computes nothing.
  *
  * name.c takes names apart, element.c loads and stores elements, operand.c finds and checks memory,
  * functor.c and functions.c know the operations; one file a family of kernels does the rest.
@@ -30,9 +32,11 @@ struct gm_sim_text {
 	size_t size;
 };
 
-/* The readable name, without "void ", "at::native::" and "(anonymous namespace)::"; NULL where that cannot be. */
+/* The readable name, without "void ", "at::native::" and "(anonymous namespace)::"; NULL where that
+ * cannot be. */
 char *gm_sim_name_readable(const char *mangled);
-/* The template's own name ("vectorized_elementwise_kernel") and its arguments; the number of all of them. */
+/* The template's own name ("vectorized_elementwise_kernel") and its arguments; the number of all of
+ * them. */
 unsigned gm_sim_name_template(struct gm_sim_text name, struct gm_sim_text *ret_base,
         struct gm_sim_text *ret_arguments, unsigned most);
 /* The parameter types in the first parentheses behind the template's arguments. */
@@ -104,7 +108,8 @@ struct gm_sim_offsets {
 };
 
 size_t gm_sim_offsets_bytes(unsigned operands); /* sizeof(OffsetCalculator<operands>) */
-/* Reads one; false where its figures cannot be. `numel`: the product that its sizes must have; 0: any. */
+/* Reads one; false where its figures cannot be. `numel`: the product that its sizes must have; 0:
+ * any. */
 bool gm_sim_offsets_read(
         const void *at, unsigned operands, uint64_t numel, struct gm_sim_offsets *ret);
 /* Strides of `sizes[operand]` bytes, one dimension of `numel`. */
@@ -112,13 +117,15 @@ void gm_sim_offsets_trivial(
         uint64_t numel, unsigned operands, const unsigned *sizes, struct gm_sim_offsets *ret);
 void gm_sim_offsets_get(const struct gm_sim_offsets *offsets, uint64_t index, int64_t *ret);
 
-/* One launch's memory: how much was named, whether all of it is there and all that is read was ever computed. */
+/* One launch's memory: how much was named, whether all of it is there and all that is read was ever
+ * computed. */
 struct gm_sim_use {
 	uint64_t bytes;
 	bool wrong, unknown; /* unknown: something read was never computed, or rests on such */
 	/*
-	 * Set before: may be 256 times as large, where all that it reads was written by something. What chooses
-	 * among a vocabulary's words needs this; layers' activations, which nothing computes, do not come by it.
+	 * Set before: may be 256 times as large, where all that it reads was written by something.
+	 * What chooses among a vocabulary's words needs this; layers' activations, which nothing
+	 * computes, do not come by it.
 	 */
 	bool wide;
 	bool unwritten;
@@ -129,12 +136,14 @@ void gm_sim_use_write(struct gm_sim_use *use, const void *at, uint64_t size);
 /* The same of an operand of an offset calculator, from its first to its last byte. */
 void gm_sim_use_operand(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element, bool write);
-/* The same of memory of which only some elements are read or written: it has to be there, however large. */
+/* The same of memory of which only some elements are read or written: it has to be there, however
+ * large. */
 void gm_sim_use_extent(struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element);
 /* True where the launch may be computed: memory is there, and no more of it than the limit. */
 bool gm_sim_use_good(const struct gm_sim_use *use);
-/* An output that was not computed: what stands there from before is not what the program would have. */
+/* An output that was not computed: what stands there from before is not what the program would
+ * have. */
 void gm_sim_use_stale(
         const struct gm_sim_offsets *offsets, unsigned operand, const void *base, unsigned element);
 /* Marks what was computed; unknown where something read was never computed itself. */
@@ -142,7 +151,8 @@ void gm_sim_use_wrote(const struct gm_sim_use *use, const void *at, uint64_t siz
 void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element);
 
-/* at::cuda::detail::TensorInfo<T, IndexType> (TensorInfo.cuh): data, sizes[25], strides[25], dims. */
+/* at::cuda::detail::TensorInfo<T, IndexType> (TensorInfo.cuh): data, sizes[25], strides[25], dims.
+ */
 struct gm_sim_info {
 	char *data;
 	struct gm_sim_offsets offsets; /* the last dimension first */

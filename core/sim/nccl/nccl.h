@@ -1,19 +1,23 @@
 /*
  * NCCL on the simulated device: collectives between processes of one machine, with right values.
  *
- * libgpumem-sim.so stands in front of libnccl.so.2 too. A communicator is a memory file that its ranks share
- * (segment.c): who they are, what each has published, how far each is. Bytes are not sent: a rank maps the
- * other ranks' device memory (cuda/foreign.c) and reads it. Each communicator has a thread (comm.c) that does
- * its collectives in order, behind what was under way on their streams, so a call returns at once, as NCCL's
- * does, and a program may do on the host what it likes meanwhile.
+ * libgpumem-sim.so stands in front of libnccl.so.2 too. A communicator is a memory file that its
+ * ranks share (segment.c): who they are, what each has published, how far each is. Bytes are not
+ * sent: a rank maps the other ranks' device memory (cuda/foreign.c) and reads it. Each communicator
+ * has a thread (comm.c) that does its collectives in order, behind what was under way on their
+ * streams, so a call returns at once, as NCCL's does, and a program may do on the host what it
+ * likes meanwhile.
  *
- * What this does not do: several machines, and the device-side API (ncclDevComm…), which is refused by name.
+ * What this does not do: several machines, and the device-side API (ncclDevComm…), which is refused
+ * by name.
  *
- * Files: api.c (entry points), group.c (batches, groups), comm.c (communicators and their threads), segment.c
- * (shared memory, waiting, who is alive), collective.c (between processes), alone.c (one rank whose peers
- * are not there), part.c (how large a part of such a communicator is), reduce.c (arithmetic).
+ * Files: api.c (entry points), group.c (batches, groups), comm.c (communicators and their threads),
+ * segment.c (shared memory, waiting, who is alive), collective.c (between processes), alone.c (one
+ * rank whose peers are not there), part.c (how large a part of such a communicator is), reduce.c
+ * (arithmetic).
  *
- * The types are NCCL's, as nccl.h of 2.28.9 has them; those of 2.20 to 2.27 are the same as far as used.
+ * The types are NCCL's, as nccl.h of 2.28.9 has them; those of 2.20 to 2.27 are the same as far as
+ * used.
  */
 #ifndef GM_SIM_NCCL_NCCL_H
 #define GM_SIM_NCCL_NCCL_H
@@ -63,7 +67,8 @@ typedef enum {
 
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
-/* The beginning of ncclConfig_t, which all versions since 2.14 share; `size` says how much there is. */
+/* The beginning of ncclConfig_t, which all versions since 2.14 share; `size` says how much there
+ * is. */
 typedef struct {
 	size_t size;
 	unsigned magic, version;
@@ -107,8 +112,8 @@ enum gm_nccl_what {
 };
 
 struct gm_nccl_operator {
-	ncclRedOp_t
-	        kind; /* ncclSum … ncclAvg; ncclNumOps: sum of what is first multiplied by `scalar` */
+	ncclRedOp_t kind; /* ncclSum … ncclAvg; ncclNumOps: sum of what is first multiplied by
+	                     `scalar` */
 	bool on_device;
 	uint64_t scalar;           /* the bytes of one element */
 	const void *device_scalar; /* read when the collective runs */
@@ -145,7 +150,8 @@ struct gm_nccl_id {
 	char host[64];
 };
 
-/* A part of a rank's device memory; a buffer is a run of them (one, but for expandable segments). */
+/* A part of a rank's device memory; a buffer is a run of them (one, but for expandable segments).
+ */
 struct gm_nccl_piece {
 	uint64_t offset, size;
 };
@@ -246,8 +252,9 @@ struct gm_nccl_piece *gm_nccl_pieces(struct gm_nccl_segment *segment, int rank);
 struct gm_nccl_mail *gm_nccl_mail(struct gm_nccl_segment *segment, int from, int to);
 void gm_nccl_ring(struct gm_nccl_segment *segment);
 /*
- * Waits until met(comm, data) holds. `needs(comm, rank, data)` says whether that hangs on a rank: where such a rank is
- * gone the communicator has failed (ncclRemoteError). False then, and where it was aborted.
+ * Waits until met(comm, data) holds. `needs(comm, rank, data)` says whether that hangs on a rank:
+ * where such a rank is gone the communicator has failed (ncclRemoteError). False then, and where it
+ * was aborted.
  */
 typedef bool gm_nccl_condition(struct ncclComm *comm, void *data);
 typedef bool gm_nccl_needs(struct ncclComm *comm, int rank, void *data);
@@ -263,8 +270,8 @@ ncclResult_t gm_nccl_split_run(struct ncclComm *parent, struct ncclComm *child);
 ncclResult_t gm_nccl_split_alone(
         struct ncclComm *parent, struct ncclComm *child, const ncclConfig_t *config);
 
-/* part.c: the number of ranks of the part that PyTorch asks for with this configuration: at most the parent's, this process's
- * rank is number child->key of them; 0: not known. */
+/* part.c: the number of ranks of the part that PyTorch asks for with this configuration: at most
+ * the parent's, this process's rank is number child->key of them; 0: not known. */
 int gm_nccl_part_size(
         const ncclConfig_t *config, const struct ncclComm *parent, const struct ncclComm *child);
 

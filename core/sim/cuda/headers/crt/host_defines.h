@@ -1,8 +1,8 @@
 /*
  * What CUDA 13's runtime header needs of crt/host_defines.h, for gcc and clang compiling C.
  *
- * The torch wheel brings cuda_runtime_api.h but not this one (it is in the compiler's package), so this stands
- * behind the CUDA headers on the include path: a Toolkit's own is found first.
+ * The torch wheel brings cuda_runtime_api.h but not this one (it is in the compiler's package), so
+ * this stands behind the CUDA headers on the include path: a Toolkit's own is found first.
  */
 #ifndef GM_SIM_CRT_HOST_DEFINES_H
 #define GM_SIM_CRT_HOST_DEFINES_H
