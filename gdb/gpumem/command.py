@@ -104,6 +104,17 @@ class Command(gdb.Command):
         return gdb.COMPLETE_FILENAME
 
 
+def _what_helps(error):
+    """What to do about an error of gdb's own that users meet and cannot know."""
+    if "extended state status" in str(error):
+        # i387_collect_xsave(): the buffer is too small where the kernel saves the registers of AMX (gdb before 14)
+        return (
+            ": this gdb cannot call functions of a program on this processor: use gdb 14 or newer "
+            "(`gpumem gdb --gdb PATH`), or record with `gpumem attach PID` from a shell"
+        )
+    return ""
+
+
 def gate(name, action):
     """Runs an action; every failure becomes one line."""
     try:
@@ -117,7 +128,7 @@ def gate(name, action):
     except KeyboardInterrupt:
         raise
     except gdb.error as error:
-        raise gdb.GdbError(f"gpumem: {name}: gdb: {visible(error)}") from None
+        raise gdb.GdbError(f"gpumem: {name}: gdb: {visible(error)}{_what_helps(error)}") from None
     except Exception as error:
         raise gdb.GdbError(
             f"gpumem: {name}: an internal error ({type(error).__name__}: {visible(error)}): please report it"

@@ -266,6 +266,26 @@ def gdb_works():
 
 
 @pytest.fixture(scope="session")
+def debugger_calls(tmp_path_factory):
+    """debugger_calls(debugger) -> "", or why it cannot call a function of any program on this machine.
+
+    gdb before 14 cannot set registers where the processor has AMX. Asked of a program that has nothing to do with gpumem.
+    """
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "program.c").write_text("#include <unistd.h>\nint main(void) { return getpid() == 0; }\n")
+    subprocess.run(["gcc", "-g", "-o", folder / "program", folder / "program.c"], check=True)
+
+    def ask(debugger):
+        commands = ["del gdb._execute_unwinders"] if "cuda" in debugger else []
+        line = [debugger, "-batch", "-nx", *(f"-ex=python {command}" for command in commands)]
+        line += ["-ex", "start", "-ex", "print (int)getpid() > 0", folder / "program"]
+        out = run_process(line, timeout=600, merge=True).out
+        return "" if "$1 = 1" in out else f"{debugger} cannot call functions on this machine: {out.splitlines()[-1]}"
+
+    return ask
+
+
+@pytest.fixture(scope="session")
 def run_gdb(request, gpumem, gdb_works):
     """run_gdb(commands, program, args=(), sim=True, ...) -> GdbRun.
 
@@ -307,6 +327,7 @@ def run_gdb(request, gpumem, gdb_works):
         return GdbRun(finished.status, finished.out, commands)
 
     call.debugger = name
+    call.path = debugger
     return call
 
 

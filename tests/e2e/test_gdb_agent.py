@@ -26,6 +26,14 @@ print("end", before, torch.cuda.memory_allocated(), flush=True)
 """
 
 
+@pytest.fixture
+def can_call(run_gdb, debugger_calls):
+    """For a test in which the debugger loads the agent into a program that has started."""
+    why_not = debugger_calls(run_gdb.path)
+    if why_not:
+        pytest.skip(why_not)
+
+
 @pytest.fixture(scope="module")
 def stops(tmp_path_factory):
     """It calls sigtimedwait() where gdb shall stop."""
@@ -114,7 +122,8 @@ def test_questions_read_along_while_the_agent_records(run_gdb, stops):
     assert "end 20971520 17825792" in gdb.out
 
 
-def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops):
+@pytest.mark.every_debugger
+def test_it_is_loaded_where_the_program_stands_and_told_what_was_there_before(run_gdb, stops, can_call):
     commands = ["set breakpoint pending on", "tbreak sigtimedwait", "run", "bt 1", RECORD, "bt 1", "gpumem blocks --json"]
     gdb = run_gdb([*commands, "tbreak sigtimedwait", "continue", "gpumem events --json", "gpumem record stop", "gpumem info --json", "continue"], stops)
     assert gdb[3] == gdb[5] != ""
