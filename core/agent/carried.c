@@ -4,38 +4,20 @@
 #include <sys/mman.h>
 
 #include "agent/format.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum { FIRST_CAPACITY = 1 << 14 };
 
 /* ---- bytes ---------------------------------------------------------------------------------------------------- */
 
-struct reader {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t get_varint(struct reader *in)
+/* Unsigned, as it is shifted and added. */
+static uint64_t get_signed(struct gm_cursor *in)
 {
-	uint64_t value = 0;
-	for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-		uint8_t byte = *in->at++;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	in->bad = true;
-	return 0;
-}
-
-static uint64_t get_signed(struct reader *in)
-{
-	uint64_t value = get_varint(in);
-	return value >> 1 ^ (uint64_t) - (int64_t)(value & 1);
+	return (uint64_t)gm_unzigzag(gm_get_varint(in));
 }
 
 /* As core/spool/decode.c. `event` is the one before, and becomes this one. */
-static void get_event(struct reader *in, struct gm_agent_carried_event *event)
+static void get_event(struct gm_cursor *in, struct gm_agent_carried_event *event)
 {
 	const uint8_t first = *in->at++;
 	event->action = first & GM_AGENT_ACTION_MASK;
@@ -50,34 +32,34 @@ static void get_event(struct reader *in, struct gm_agent_carried_event *event)
 	event->bits = bits;
 	event->time_ns += get_signed(in);
 	event->address += get_signed(in) << shift;
-	event->size = get_varint(in) << shift;
-	event->sequence += 1 + (bits & GM_AGENT_HAS_SEQUENCE ? get_varint(in) : 0);
+	event->size = gm_get_varint(in) << shift;
+	event->sequence += 1 + (bits & GM_AGENT_HAS_SEQUENCE ? gm_get_varint(in) : 0);
 	event->device_type = 1;
 	event->device = 0;
 	if (bits & GM_AGENT_HAS_DEVICE) {
-		event->device_type = (uint8_t)get_varint(in);
+		event->device_type = (uint8_t)gm_get_varint(in);
 		event->device = (int16_t)get_signed(in);
 	}
-	event->source = bits & GM_AGENT_HAS_SOURCE ? (uint8_t)get_varint(in) : GM_AGENT_C10;
+	event->source = bits & GM_AGENT_HAS_SOURCE ? (uint8_t)gm_get_varint(in) : GM_AGENT_C10;
 	event->requested = bits & GM_AGENT_HAS_REQUESTED ? event->size - get_signed(in) : 0;
 	if (bits & GM_AGENT_HAS_STREAM)
-		event->stream = get_varint(in);
+		event->stream = gm_get_varint(in);
 	if (bits & GM_AGENT_HAS_ALLOCATED)
-		get_varint(in);
+		gm_get_varint(in);
 	if (bits & GM_AGENT_HAS_RESERVED)
-		get_varint(in);
+		gm_get_varint(in);
 	if (bits & GM_AGENT_HAS_PYTHON)
 		event->python += (uint32_t)get_signed(in);
 	if (bits & GM_AGENT_HAS_NATIVE)
 		event->native += (uint32_t)get_signed(in);
 	if (bits & GM_AGENT_HAS_EVIDENCE)
-		get_varint(in);
-	event->tensor = bits & GM_AGENT_HAS_TENSOR ? (uint32_t)get_varint(in) : 0;
+		gm_get_varint(in);
+	event->tensor = bits & GM_AGENT_HAS_TENSOR ? (uint32_t)gm_get_varint(in) : 0;
 }
 
 static uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
 {
-	return gm_agent_varint(at, gm_agent_zigzag((int64_t)(value - before)));
+	return gm_put_varint(at, gm_zigzag((int64_t)(value - before)));
 }
 
 uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *event,
@@ -91,9 +73,9 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 	bits |= event->requested ? GM_AGENT_HAS_REQUESTED : 0;
 	bits |= event->tensor ? GM_AGENT_HAS_TENSOR : 0;
 	if (event->thread != before->thread) {
-		uint8_t payload[16], *end = gm_agent_varint(payload, event->thread);
-		at = gm_agent_varint(at, GM_AGENT_THREAD);
-		at = gm_agent_varint(at, (uint64_t)(end - payload));
+		uint8_t payload[16], *end = gm_put_varint(payload, event->thread);
+		at = gm_put_varint(at, GM_AGENT_THREAD);
+		at = gm_put_varint(at, (uint64_t)(end - payload));
 		memcpy(at, payload, (size_t)(end - payload));
 		at += end - payload;
 	}
@@ -103,19 +85,18 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 	*at++ = (uint8_t)(bits >> 8);
 	at = put_signed(at, event->time_ns, before->time_ns);
 	at = put_signed(at, event->address, before->address);
-	at = gm_agent_varint(at, event->size);
-	at = gm_agent_varint(at, event->sequence - before->sequence - 1);
-	at = gm_agent_varint(at, event->device_type);
-	at = gm_agent_varint(at, gm_agent_zigzag(event->device));
+	at = gm_put_varint(at, event->size);
+	at = gm_put_varint(at, event->sequence - before->sequence - 1);
+	at = gm_put_varint(at, event->device_type);
+	at = gm_put_varint(at, gm_zigzag(event->device));
 	if (bits & GM_AGENT_HAS_SOURCE)
-		at = gm_agent_varint(at, event->source);
+		at = gm_put_varint(at, event->source);
 	if (bits & GM_AGENT_HAS_REQUESTED)
-		at = gm_agent_varint(
-		        at, gm_agent_zigzag((int64_t)(event->size - event->requested)));
-	at = gm_agent_varint(at, event->stream);
+		at = gm_put_varint(at, gm_zigzag((int64_t)(event->size - event->requested)));
+	at = gm_put_varint(at, event->stream);
 	at = put_signed(at, event->python, before->python);
 	at = put_signed(at, event->native, before->native);
-	return event->tensor ? gm_agent_varint(at, event->tensor) : at;
+	return event->tensor ? gm_put_varint(at, event->tensor) : at;
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
@@ -226,7 +207,7 @@ static void add_event(struct gm_agent_carried *carried, const struct gm_agent_ca
 void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *records, size_t size,
         uint32_t thread, gm_agent_keep_record *keep, void *context)
 {
-	struct reader in = {.at = records, .end = records + size};
+	struct gm_cursor in = {.at = records, .end = records + size};
 	struct gm_agent_carried_event event = {.thread = thread}, segment = {0};
 	while (in.at < in.end && !in.bad && !carried->failed) {
 		const uint8_t *start = in.at;
@@ -236,13 +217,13 @@ void gm_agent_carried_add(struct gm_agent_carried *carried, const uint8_t *recor
 				add_event(carried, &event, &segment);
 			continue;
 		}
-		uint64_t kind = get_varint(&in), count = get_varint(&in);
+		uint64_t kind = gm_get_varint(&in), count = gm_get_varint(&in);
 		if (in.bad || count > (uint64_t)(in.end - in.at))
 			break;
-		struct reader payload = {.at = in.at, .end = in.at + count};
+		struct gm_cursor payload = {.at = in.at, .end = in.at + count};
 		in.at += count;
 		if (kind == GM_AGENT_THREAD)
-			event.thread = (uint32_t)get_varint(&payload);
+			event.thread = (uint32_t)gm_get_varint(&payload);
 		bool stays =
 		        gm_agent_has_id(kind) || kind == GM_AGENT_GAP || kind == GM_AGENT_COUNTER;
 		if (stays && keep && !keep(context, start, (size_t)(in.at - start)))

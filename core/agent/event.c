@@ -13,7 +13,7 @@
 #include "agent/clock.h"
 #include "agent/grad_mode.h"
 #include "agent/state.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum { TELL_AGAIN = 256 };
 
@@ -109,7 +109,7 @@ static uint32_t count_bits(const struct gm_agent_event *event)
 	return bits;
 }
 
-/* As gm_agent_varint(); most are of one byte or two. */
+/* As gm_put_varint(); most are of one byte or two. */
 static inline uint8_t *put(uint8_t *at, uint64_t value)
 {
 	if (value < 0x80) {
@@ -121,12 +121,12 @@ static inline uint8_t *put(uint8_t *at, uint64_t value)
 		at[1] = (uint8_t)(value >> 7);
 		return at + 2;
 	}
-	return gm_agent_varint(at, value);
+	return gm_put_varint(at, value);
 }
 
 static inline uint8_t *put_signed(uint8_t *at, uint64_t value, uint64_t before)
 {
-	return put(at, gm_agent_zigzag((int64_t)(value - before)));
+	return put(at, gm_zigzag((int64_t)(value - before)));
 }
 
 /* What few events say. The order is that of the bits. */
@@ -134,7 +134,7 @@ static uint8_t *put_source(uint8_t *at, const struct gm_agent_event *event, bool
 {
 	if (has_device) {
 		at = put(at, event->device_type);
-		at = put(at, gm_agent_zigzag(event->device));
+		at = put(at, gm_zigzag(event->device));
 	}
 	return event->source ? put(at, event->source) : at;
 }
@@ -168,7 +168,7 @@ static inline void write_event(
 		shift = 9;
 	}
 	at = put_signed(at, time_ns, before->time_ns);
-	at = put(at, gm_agent_zigzag((int64_t)(event->address - before->address) >> shift));
+	at = put(at, gm_zigzag((int64_t)(event->address - before->address) >> shift));
 	at = put(at, event->size >> shift);
 	if (sequence != before->sequence + 1) {
 		bits |= GM_AGENT_HAS_SEQUENCE;
@@ -182,7 +182,7 @@ static inline void write_event(
 	}
 	if (event->requested) {
 		bits |= GM_AGENT_HAS_REQUESTED;
-		at = put(at, gm_agent_zigzag((int64_t)(event->size - event->requested)));
+		at = put(at, gm_zigzag((int64_t)(event->size - event->requested)));
 	}
 	if (__builtin_expect(event->stream != before->stream, 0)) {
 		bits |= GM_AGENT_HAS_STREAM;

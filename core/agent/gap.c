@@ -6,7 +6,7 @@
 
 #include "agent/put.h"
 #include "agent/state.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum { GAPS_MAX = 64, GAP_TEXT = 512, EARLY = 8 };
 
@@ -20,7 +20,7 @@ void gm_agent_gap_put(const char *text)
 {
 	uint8_t payload[GAP_TEXT + 8], *at = payload;
 	size_t length = strnlen(text, GAP_TEXT);
-	at = gm_agent_varint(at, length);
+	at = gm_put_varint(at, length);
 	memcpy(at, text, length);
 	gm_agent_put(GM_AGENT_GAP, 0, payload, (size_t)(at - payload) + length);
 }

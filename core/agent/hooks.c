@@ -21,7 +21,7 @@
 #include "agent/runtime.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 #include "torch/names.h"
 
 SEE void *gm_agent_see_report(const struct call *call);
@@ -152,9 +152,9 @@ static void put_total(int16_t device, uint64_t total)
 	char name[32];
 	uint8_t bytes[64];
 	int length = snprintf(name, sizeof(name), "device.%d.total", device);
-	uint8_t *at = gm_agent_varint(bytes, (uint64_t)length);
+	uint8_t *at = gm_put_varint(bytes, (uint64_t)length);
 	memcpy(at, name, (size_t)length);
-	at = gm_agent_varint(at + length, total);
+	at = gm_put_varint(at + length, total);
 	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 

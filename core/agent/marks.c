@@ -18,7 +18,7 @@
 #include "agent/stacks/stacks.h"
 #include "agent/put.h"
 #include "agent/state.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum { NAME_BYTES = 1024 };
 
@@ -35,8 +35,8 @@ static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 	/* no half character at its end */
 	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
 		length--;
-	at = gm_agent_varint(at, kind);
-	at = gm_agent_varint(at, length);
+	at = gm_put_varint(at, kind);
+	at = gm_put_varint(at, length);
 	memcpy(at, name, length);
 	gm_agent_put(GM_AGENT_MARK, 0, bytes, (size_t)(at - bytes) + length);
 	gm_agent_leave();

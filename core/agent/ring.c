@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "agent/carried.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum state { NEW = 0, OWNED, FINISHED, FREE, KEPT, CARRIED };
 enum {

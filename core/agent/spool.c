@@ -15,7 +15,7 @@
 
 #include "agent/ring.h"
 #include "agent/state.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 enum { SPARE_PIECES = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
@@ -368,9 +368,9 @@ static struct gm_agent_piece *take_piece(void)
 		pthread_setspecific(thread_end, &piece);
 	if (!fresh) {
 		uint8_t *at = gm_agent_piece_at(&piece);
-		at = gm_agent_varint(at, GM_AGENT_THREAD);
-		uint8_t payload[16], *end = gm_agent_varint(payload, gm_agent_thread());
-		at = gm_agent_varint(at, (uint64_t)(end - payload));
+		at = gm_put_varint(at, GM_AGENT_THREAD);
+		uint8_t payload[16], *end = gm_put_varint(payload, gm_agent_thread());
+		at = gm_put_varint(at, (uint64_t)(end - payload));
 		memcpy(at, payload, (size_t)(end - payload));
 		gm_agent_piece_commit(&piece, at + (end - payload));
 	}

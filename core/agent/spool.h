@@ -14,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/varint.h"
 #include "agent/format.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 
 /* What an event's record is coded against; 0 at an extent's beginning. */
 struct gm_agent_coding {

@@ -209,8 +209,8 @@ uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp)
 
 static uint32_t write_node(uint8_t *bytes, const struct gm_trie_node *node)
 {
-	uint8_t *at = gm_write_varint(bytes, node->parent);
-	return (uint32_t)(gm_write_varint(at, node->value) - bytes);
+	uint8_t *at = gm_put_varint(bytes, node->parent);
+	return (uint32_t)(gm_put_varint(at, node->value) - bytes);
 }
 
 void gm_agent_tensors_begin(void)

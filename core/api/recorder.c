@@ -54,7 +54,6 @@ static struct gm_error *create(int pid, const char *devices, const char *log_pat
         const char *source, gpumem_recorder **ret_recorder)
 {
 	struct gm_recorder_options options = {
-	        .size = sizeof(options),
 	        .python_stacks = true,
 	        .native_stacks = true,
 	        .log_path = log_path,
@@ -149,8 +148,7 @@ const char *gpumem_recorder_refusal(gpumem_recorder *recorder)
 
 void gpumem_recorder_stop_when(gpumem_recorder *recorder, uint64_t events, uint32_t step)
 {
-	struct gm_stop_condition condition = {
-	        .size = sizeof(condition), .events = events, .step = step};
+	struct gm_stop_condition condition = {.events = events, .step = step};
 	gm_recorder_stop_when(recorder->recorder, &condition);
 }
 

@@ -273,8 +273,7 @@ static struct gm_error *run_attach(
 	gm_try(settings_of(&request, path, list, existing, &settings));
 	/* as it is now */
 	gm_try(gm_context_image(context, &image));
-	struct gm_inject_options options = {.size = sizeof(options),
-	        .identity = &identity,
+	struct gm_inject_options options = {.identity = &identity,
 	        .agent = agent,
 	        .settings = settings,
 	        .meanwhile = existing ? gm_attach_existing_answer : NULL,
@@ -323,7 +322,7 @@ static struct gm_error *run_detach(
 	gm_try(gm_context_image(context, &image));
 	gm_try(gm_context_symbols(context, &symbols));
 	struct gm_inject_options options = {
-	        .size = sizeof(options), .identity = &identity, .seconds = (double)request.seconds};
+	        .identity = &identity, .seconds = (double)request.seconds};
 	struct gm_injected injected;
 	gm_try(gm_attach_way_prepare(&request.way, context, &options));
 	gm_try(gm_inject_stop(image, symbols, &options, &injected));

@@ -104,7 +104,7 @@ static void end(struct recording *one)
 	                        : !gm_spool_is_final(one->path) && gm_spool_is(one->path);
 	if (runs && !is_gone(one->pid))
 		return;
-	const struct gm_spool_options options = {.size = sizeof(options), .packed = true};
+	const struct gm_spool_options options = {.packed = true};
 	struct gm_spool_summary summary;
 	gm_spool_packer_close(gm_take(one->packer));
 	if (gm_spool_is(one->path))

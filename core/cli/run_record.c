@@ -137,7 +137,6 @@ static void finish(struct recorded *one, int program_status)
 		return;
 	}
 	const struct gm_spool_options options = {
-	        .size = sizeof(options),
 	        .packed = true,
 	        .exited = one->pid == program && WIFEXITED(program_status),
 	        .signal = one->pid == program && WIFSIGNALED(program_status)

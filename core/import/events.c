@@ -74,7 +74,6 @@ struct gm_error *gm_snapshot_events_log(struct gm_snapshot_events *events, const
         const char *name, struct gm_log **ret_log)
 {
 	const struct gm_log_events given = {
-	        .size = sizeof(given),
 	        .count = events->order.count,
 	        .context = events,
 	        .get = get,

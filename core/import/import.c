@@ -32,8 +32,7 @@ static struct gm_error *import(const char *path, bool plainly, const char *memor
         struct gm_snapshot *snapshot, struct gm_snapshot_events **ret_events)
 {
 	gm_try(gm_snapshot_read(snapshot, path, plainly));
-	const struct gm_log_writer_options options = {
-	        .size = sizeof(options), .source = "a PyTorch snapshot"};
+	const struct gm_log_writer_options options = {.source = "a PyTorch snapshot"};
 	struct gm_log_writer *writer;
 	gm_try(gm_log_writer_create(memory, &options, &writer));
 	struct gm_snapshot_events *events = NULL;

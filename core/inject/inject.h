@@ -101,7 +101,6 @@ enum gm_inject_refusal {
 };
 
 struct gm_inject_options {
-	size_t size;                               /* sizeof(struct gm_inject_options) */
 	const struct gm_inject_identity *identity; /* of the process of the image */
 	const char *agent;                         /* the agent's file on our disk */
 	const char *settings;                      /* for gpumem_agent_start() */

@@ -161,21 +161,3 @@ const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header 
 		return "a chunk is too long";
 	return NULL;
 }
-
-uint64_t gm_get_varint_slow(struct gm_cursor *cursor)
-{
-	uint64_t value = 0;
-	for (unsigned shift = 0; shift < 70; shift += 7) {
-		if (cursor->at >= cursor->end)
-			break;
-		uint8_t byte = *cursor->at++;
-		if (shift == 63 && byte > 1)
-			break;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return value;
-	}
-	cursor->bad = true;
-	cursor->at = cursor->end;
-	return 0;
-}

@@ -169,7 +169,6 @@ struct gm_log_mark {
 struct gm_log_writer;
 
 struct gm_log_writer_options {
-	size_t size;        /* sizeof(struct gm_log_writer_options) */
 	const char *source; /* the program's command line, as the user would know it */
 	uint64_t pid;
 	bool packed; /* by zstd: smaller, and slower to write */
@@ -233,7 +232,6 @@ struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm
  * at once. All ids in them must be those of the file.
  */
 struct gm_log_events {
-	size_t size; /* sizeof(struct gm_log_events) */
 	uint64_t count;
 	/* Events [first, first + count), all there. */
 	void (*get)(const void *context, uint64_t first, size_t count, struct gm_event *ret_events);

@@ -328,7 +328,7 @@ struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log)
 	return gm_log_open_named(path, path, ret_log);
 }
 
-static const struct gm_log_events in_file = {.size = sizeof(in_file)};
+static const struct gm_log_events in_file = {0};
 
 struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log)
 {

@@ -243,7 +243,7 @@ struct gm_error *gm_log_writer_create(const char *path, const struct gm_log_writ
 	if (getrandom(&header.id, sizeof(header.id), GRND_NONBLOCK) != (ssize_t)sizeof(header.id))
 		header.id = header.start_ns;
 	gm_event_state_reset(&writer->state);
-	bool packs = options && options->size >= sizeof(*options) && options->packed;
+	bool packs = options && options->packed;
 	if ((packs && !(writer->packer = gm_packer_create())) ||
 	        !gm_array_reserve(&writer->out, GM_LOG_HEADER_SIZE) ||
 	        !gm_array_reserve(

@@ -70,8 +70,7 @@ static struct gm_error *create(
 {
 	gm_try(gm_image_open_pid(pid, &recorder->image));
 	gm_try(gm_symbols_create(recorder->image, &recorder->symbols));
-	struct gm_log_writer_options log = {
-	        .size = sizeof(log), .source = options->source, .pid = (uint64_t)pid};
+	struct gm_log_writer_options log = {.source = options->source, .pid = (uint64_t)pid};
 	gm_try(gm_log_writer_create(options->log_path, &log, &recorder->writer));
 	gm_try(gm_record_find_probes(recorder));
 	for (size_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
@@ -159,7 +158,6 @@ void gm_recorder_summarise(
 	for (size_t i = 0; i < GM_TORCH_DEVICES_MAX; i++)
 		allocated += recorder->counters[i].allocated;
 	*ret_summary = (struct gm_recorder_summary){
-	        .size = sizeof(*ret_summary),
 	        .events = recorder->event_count,
 	        .gaps = recorder->gap_count,
 	        .cuda_allocated = allocated,

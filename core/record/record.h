@@ -44,7 +44,6 @@ struct gm_probe_site {
 };
 
 struct gm_recorder_options {
-	size_t size;    /* sizeof(struct gm_recorder_options) */
 	bool cuda, cpu; /* which devices' tensors */
 	bool python_stacks, native_stacks;
 	uint32_t max_frames; /* per stack; 0: 256 */
@@ -105,7 +104,6 @@ uint64_t gm_recorder_event_count(const struct gm_recorder *recorder);
 
 /* What a one-line summary says; sizes in bytes, over all devices of a kind. */
 struct gm_recorder_summary {
-	size_t size; /* sizeof(struct gm_recorder_summary) */
 	uint64_t events, gaps;
 	uint64_t cuda_allocated, cuda_peak; /* as the allocator reports them, summed over devices */
 	uint64_t cpu_allocated, cpu_peak;   /* of what was seen */

@@ -121,7 +121,6 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	struct gm_spool_file file;
 	gm_try(gm_spool_open(path, &file));
 	*ret_summary = (struct gm_spool_summary){
-	        .size = sizeof(*ret_summary),
 	        .pid = (pid_t)file.header.pid,
 	        .rank = file.header.rank,
 	        .parent = file.header.parent,
@@ -130,10 +129,8 @@ struct gm_error *gm_spool_convert(const char *path, const char *to,
 	};
 	char source[sizeof(file.header.command) + 64];
 	gm_spool_source(&file, source, sizeof(source));
-	const struct gm_log_writer_options log = {.size = sizeof(log),
-	        .source = source,
-	        .pid = file.header.pid,
-	        .packed = options->packed};
+	const struct gm_log_writer_options log = {
+	        .source = source, .pid = file.header.pid, .packed = options->packed};
 	struct gm_log_writer *writer;
 	struct gm_error *error = gm_log_writer_create(to, &log, &writer);
 	if (!error) {
@@ -156,7 +153,7 @@ struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log)
 		        GM_INTERNAL, errno, "%s: not enough memory for its events", path);
 	char memory[40];
 	snprintf(memory, sizeof(memory), "/proc/self/fd/%d", fd);
-	const struct gm_spool_options options = {.size = sizeof(options)};
+	const struct gm_spool_options options = {0};
 	struct gm_spool_summary summary;
 	gm_try(gm_spool_convert(path, memory, &options, &summary));
 	return gm_log_open_lazily(memory, path, ret_log);

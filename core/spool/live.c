@@ -240,7 +240,7 @@ static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **re
 	char source[sizeof(live->file.header.command) + 64];
 	gm_spool_source(&live->file, source, sizeof(source));
 	const struct gm_log_writer_options options = {
-	        .size = sizeof(options), .source = source, .pid = live->file.header.pid};
+	        .source = source, .pid = live->file.header.pid};
 	gm_try(gm_log_writer_create(memory, &options, &live->writer));
 	live->tables.log = live->writer;
 	gm_try(gm_spool_replay_create(&live->file, &live->tables, live->writer, &live->replay));

@@ -21,7 +21,6 @@
 struct gm_log;
 
 struct gm_spool_options {
-	size_t size; /* sizeof(struct gm_spool_options) */
 	/* The caller has seen the process exit by itself: nothing is missing at the end, though the agent may not have
 	 * seen it (os._exit). */
 	bool exited;
@@ -30,7 +29,6 @@ struct gm_spool_options {
 };
 
 struct gm_spool_summary {
-	size_t size; /* sizeof(struct gm_spool_summary) */
 	pid_t pid;
 	uint32_t rank;   /* UINT32_MAX: none */
 	uint32_t parent; /* process id of the recorded process that forked it, 0: none */

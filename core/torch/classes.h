@@ -14,7 +14,7 @@
 
 #include "base/array.h"
 #include "symbols/symbols.h"
-#include "torch/map.h"
+#include "base/map.h"
 
 enum gm_class_kind {
 	GM_CLASS_NONE = 0, /* no vtable there */

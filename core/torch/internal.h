@@ -8,7 +8,7 @@
 #include "torch/classes.h"
 #include "torch/layout.h"
 #include "torch/learned.h"
-#include "torch/map.h"
+#include "base/map.h"
 #include "torch/readers.h"
 #include "torch/torch.h"
 #include "torch/allocator.h"

@@ -266,8 +266,7 @@ static void write_training(struct gm_log_writer *writer, uint64_t events)
 static void write_log(const char *path, uint64_t events, bool is_training, bool packed)
 {
 	struct gm_log_writer *writer;
-	const struct gm_log_writer_options options = {
-	        .size = sizeof(options), .source = "bench_log", .packed = packed};
+	const struct gm_log_writer_options options = {.source = "bench_log", .packed = packed};
 	check(gm_log_writer_create(path, &options, &writer));
 	if (is_training)
 		write_training(writer, events);

@@ -72,8 +72,7 @@ static bool is_free(const struct gm_event *blocks, size_t count, uint64_t addres
 /* A recording of a program whose command line has to be quoted. */
 static void begin_recording(struct recording *recording)
 {
-	const struct gm_log_writer_options options = {
-	        .size = sizeof(options), .source = "python \"train.py\" \\ \t x"};
+	const struct gm_log_writer_options options = {.source = "python \"train.py\" \\ \t x"};
 	synthetic_begin(&recording->log);
 	assert_null(gm_log_writer_close(recording->log.writer));
 	assert_null(gm_log_writer_create(recording->log.path, &options, &recording->log.writer));

@@ -20,8 +20,7 @@ static char log_path[] = "/tmp/gpumem-test-record-XXXXXX";
 
 static struct gm_recorder_options options(void)
 {
-	return (struct gm_recorder_options){.size = sizeof(struct gm_recorder_options),
-	        .cuda = true,
+	return (struct gm_recorder_options){.cuda = true,
 	        .cpu = true,
 	        .python_stacks = true,
 	        .native_stacks = true,

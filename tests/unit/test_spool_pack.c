@@ -16,7 +16,7 @@
 
 #include "agent/format.h"
 #include "agent/spool.h"
-#include "agent/varint.h"
+#include "base/varint.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "log/log.h"
@@ -39,10 +39,10 @@ static uint8_t *put_event(uint8_t *at, struct file *file, uint64_t *last)
 	*at++ = 0x80 | GM_AGENT_ALLOC;
 	*at++ = (uint8_t)bits;
 	*at++ = (uint8_t)(bits >> 8);
-	at = gm_agent_varint(at, gm_agent_zigzag((int64_t)(1000 + rand_r(&file->random) % 5000)));
-	at = gm_agent_varint(at, gm_agent_zigzag(1 + rand_r(&file->random) % 64));
-	at = gm_agent_varint(at, 1 + sequence % 9);
-	at = gm_agent_varint(at, sequence - *last - 1);
+	at = gm_put_varint(at, gm_zigzag((int64_t)(1000 + rand_r(&file->random) % 5000)));
+	at = gm_put_varint(at, gm_zigzag(1 + rand_r(&file->random) % 64));
+	at = gm_put_varint(at, 1 + sequence % 9);
+	at = gm_put_varint(at, sequence - *last - 1);
 	*last = sequence;
 	return at;
 }
@@ -51,12 +51,12 @@ static uint8_t *put_event(uint8_t *at, struct file *file, uint64_t *last)
 static uint8_t *put_filler(uint8_t *at, struct file *file)
 {
 	enum { TEXT = 900 };
-	uint8_t payload[TEXT + 32], *end = gm_agent_varint(payload, TEXT);
+	uint8_t payload[TEXT + 32], *end = gm_put_varint(payload, TEXT);
 	for (int i = 0; i < TEXT; i++)
 		*end++ = (uint8_t)('a' + rand_r(&file->random) % 13);
-	end = gm_agent_varint(end, 1);
-	at = gm_agent_varint(at, GM_AGENT_COUNTER);
-	at = gm_agent_varint(at, (uint64_t)(end - payload));
+	end = gm_put_varint(end, 1);
+	at = gm_put_varint(at, GM_AGENT_COUNTER);
+	at = gm_put_varint(at, (uint64_t)(end - payload));
 	memcpy(at, payload, (size_t)(end - payload));
 	return at + (end - payload);
 }

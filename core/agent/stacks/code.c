@@ -225,7 +225,7 @@ static void put_number(struct record *record, uint64_t value)
 	if (record->end - record->at < 10)
 		record->full = true;
 	else
-		record->at = gm_write_varint(record->at, value);
+		record->at = gm_put_varint(record->at, value);
 }
 
 static void put_bytes(struct record *record, const void *bytes, size_t size)
@@ -311,7 +311,7 @@ static size_t put_code(struct record *record, uint64_t code, bool bytecode)
 		record->full = true;
 		return 0;
 	}
-	record->at = gm_write_varint(record->at, ops.size);
+	record->at = gm_put_varint(record->at, ops.size);
 	if (ops.size)
 		copy_code(code, ops, record->at);
 	record->at += ops.size;

@@ -83,10 +83,10 @@ static uint32_t write_evidence(
 	if (atomic_load_explicit(&written[at].key, memory_order_relaxed) == key && id)
 		return id;
 	id = atomic_fetch_add(&count, 1) + 1;
-	end = gm_write_varint(end, kind);
-	end = gm_write_varint(end, code->id);
-	end = gm_write_varint(end, offset);
-	end = gm_write_varint(end, (uint64_t)(slot + 1));
+	end = gm_put_varint(end, kind);
+	end = gm_put_varint(end, code->id);
+	end = gm_put_varint(end, offset);
+	end = gm_put_varint(end, (uint64_t)(slot + 1));
 	if (!gm_agent_put(GM_AGENT_EVIDENCE, id, bytes, (size_t)(end - bytes)))
 		return 0;
 	/* another thread may come between: then both are written again later */

@@ -263,8 +263,8 @@ void gm_forward_take(struct gm_stacks_thread *thread)
 	if (told == thread->forward)
 		return;
 	thread->forward = told;
-	at = gm_write_varint(head, GM_AGENT_MARK_FORWARD);
-	at = gm_write_varint(at, size);
+	at = gm_put_varint(head, GM_AGENT_MARK_FORWARD);
+	at = gm_put_varint(at, size);
 	memcpy(frames - (at - head), head, (size_t)(at - head));
 	gm_agent_put(GM_AGENT_MARK, 0, frames - (at - head), (size_t)(at - head) + size);
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/varint.h"
 #include "agent/agent.h"
 #include "agent/stacks/memory.h"
 #include "agent/stacks/options.h"
@@ -81,17 +82,9 @@ static inline uint32_t gm_trie_child(struct gm_trie *trie, uint32_t parent, uint
 
 /* --- writing records ---------------------------------------------------------------------------------------- */
 
-static inline uint8_t *gm_write_varint(uint8_t *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t)(value | 0x80);
-	*at++ = (uint8_t)value;
-	return at;
-}
-
 static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t size)
 {
-	at = gm_write_varint(at, size);
+	at = gm_put_varint(at, size);
 	if (size)
 		memcpy(at, bytes, size);
 	return at + size;

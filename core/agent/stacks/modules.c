@@ -159,9 +159,9 @@ static void write_module(struct gm_stacks_thread *thread, const struct search *s
 			path = own;
 		}
 	}
-	at = gm_write_varint(at, found->loaded.start);
-	at = gm_write_varint(at, found->loaded.end);
-	at = gm_write_varint(at, found->loaded.bias);
+	at = gm_put_varint(at, found->loaded.start);
+	at = gm_put_varint(at, found->loaded.end);
+	at = gm_put_varint(at, found->loaded.bias);
 	at = gm_write_string(at, path, strlen(path));
 	at = gm_write_string(at, found->build_id, found->build_id_size);
 	gm_agent_put(GM_AGENT_MODULE, id, thread->record, (size_t)(at - thread->record));

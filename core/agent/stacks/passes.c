@@ -186,9 +186,9 @@ static void see_loop(const struct gm_open_loop *open, bool again)
 	if (atomic_load_explicit(&loop->position, memory_order_relaxed) == position && !again)
 		return;
 	atomic_store_explicit(&loop->position, position, memory_order_relaxed);
-	at = gm_write_varint(at, open->code);
-	at = gm_write_varint(at, loop->slot);
-	at = gm_write_varint(at, position == UINT64_MAX ? 0 : position + 1);
+	at = gm_put_varint(at, open->code);
+	at = gm_put_varint(at, loop->slot);
+	at = gm_put_varint(at, position == UINT64_MAX ? 0 : position + 1);
 	gm_agent_put(GM_AGENT_PASS, 0, bytes, (size_t)(at - bytes));
 }
 

@@ -13,18 +13,18 @@ static _Atomic uint32_t python_tries;
 
 static uint32_t write_python(uint8_t *bytes, const struct gm_trie_node *node)
 {
-	uint8_t *at = gm_write_varint(bytes, node->parent);
+	uint8_t *at = gm_put_varint(bytes, node->parent);
 
-	at = gm_write_varint(at, node->value >> 32);
-	at = gm_write_varint(at, (uint32_t)node->value);
+	at = gm_put_varint(at, node->value >> 32);
+	at = gm_put_varint(at, (uint32_t)node->value);
 	return (uint32_t)(at - bytes);
 }
 
 static uint32_t write_native(uint8_t *bytes, const struct gm_trie_node *node)
 {
-	uint8_t *at = gm_write_varint(bytes, node->parent);
+	uint8_t *at = gm_put_varint(bytes, node->parent);
 
-	at = gm_write_varint(at, node->value);
+	at = gm_put_varint(at, node->value);
 	return (uint32_t)(at - bytes);
 }
 

@@ -104,7 +104,7 @@ void gm_tasks_turn(struct gm_stacks_thread *thread, uint64_t frame, uint32_t dep
 	if (frame)
 		number = number_of(frame);
 	int size = number ? snprintf(text, sizeof(text), "%u %u", number, depth) : 0;
-	at = gm_write_varint(at, GM_AGENT_MARK_TASK);
+	at = gm_put_varint(at, GM_AGENT_MARK_TASK);
 	at = gm_write_string(at, text, (size_t)size);
 	gm_agent_put(GM_AGENT_MARK, 0, bytes, (size_t)(at - bytes));
 }

@@ -10,7 +10,7 @@
 #include "ask/info.h"
 #include "base/cleanup.h"
 #include "log/log.h"
-#include "torch/map.h"
+#include "base/map.h"
 #include "torch/torch.h"
 #include "torch/allocator.h"
 
@@ -240,8 +240,7 @@ struct gm_error *gm_trace_log(struct gm_context *context, struct gm_log **ret_lo
 		        GM_INTERNAL, errno, "not enough memory for the events of the trace");
 	char path[40];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	const struct gm_log_writer_options options = {.size = sizeof(options),
-	        .source = "PyTorch's own trace",
+	const struct gm_log_writer_options options = {.source = "PyTorch's own trace",
 	        .pid = context->core_path ? 0 : (uint64_t)context->pid};
 	struct writing writing = {.context = context};
 	gm_try(gm_log_writer_create(path, &options, &writing.log));

@@ -19,7 +19,7 @@
 #include "base/array.h"
 #include "cpython/sweep/sweep.h"
 #include "holders/holders.h"
-#include "torch/map.h"
+#include "base/map.h"
 #include "torch/readers.h"
 
 struct gm_malloc;

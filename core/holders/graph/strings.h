@@ -5,7 +5,7 @@
 #define GM_HOLDERS_STRINGS_H
 
 #include "base/array.h"
-#include "torch/map.h"
+#include "base/map.h"
 
 struct gm_strings {
 	GM_ARRAY(char *) items;

@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "image/image.h"
-#include "torch/map.h"
+#include "base/map.h"
 
 /* A chunk's size word. */
 enum {

@@ -1,10 +1,9 @@
 /*
- * An open-addressing table from 64-bit addresses to 64-bit values, for the readers' caches and the
- * holders' indexes: millions of entries, no allocation per entry. Key 0 is not allowed (no object
- * lives there).
+ * The hash table of gpumem: from 64-bit keys, mostly addresses, to 64-bit values. Open addressing:
+ * millions of entries, no allocation per entry. Key 0 is not allowed (no object lives there).
  */
-#ifndef GM_TORCH_MAP_H
-#define GM_TORCH_MAP_H
+#ifndef GM_BASE_MAP_H
+#define GM_BASE_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
