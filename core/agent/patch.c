@@ -1,5 +1,6 @@
 #include "agent/patch.h"
 #include "agent/gap.h"
+#include "agent/stacks/symbols.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -77,11 +78,9 @@ struct library {
 	uintptr_t base, start, end; /* of its mapped pieces */
 	uintptr_t protected_start, protected_end;
 	const ElfW(Dyn) * dynamic;
-	const ElfW(Sym) * symbols;
-	const char *strings;
+	struct gm_loaded_symbols table;
 	const ElfW(Rela) * calls, *data;
 	size_t call_count, data_count, relative_count;
-	const uint32_t *gnu_hash;
 };
 
 static bool read_library(const struct dl_phdr_info *info, struct library *library)
@@ -101,17 +100,13 @@ static bool read_library(const struct dl_phdr_info *info, struct library *librar
 			                                                   : library->end;
 		}
 	}
+	gm_loaded_symbols_read(
+	        info, &library->table); /* without hashes it is patched all the same */
 	bool is_rela = true;
 	for (const ElfW(Dyn) *entry = library->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
-		/* glibc has made these addresses absolute; not those of the vDSO */
+		/* glibc has made these addresses absolute */
 		uintptr_t value = entry->d_un.d_ptr;
 		switch (entry->d_tag) {
-		case DT_SYMTAB:
-			library->symbols = (const ElfW(Sym) *)value;
-			break;
-		case DT_STRTAB:
-			library->strings = (const char *)value;
-			break;
 		case DT_JMPREL:
 			library->calls = (const ElfW(Rela) *)value;
 			break;
@@ -130,13 +125,10 @@ static bool read_library(const struct dl_phdr_info *info, struct library *librar
 		case DT_RELACOUNT:
 			library->relative_count = value;
 			break;
-		case DT_GNU_HASH:
-			library->gnu_hash = (const uint32_t *)value;
-			break;
 		}
 	}
-	uintptr_t symbols = (uintptr_t)library->symbols;
-	return library->dynamic && library->strings && is_rela && symbols >= library->start &&
+	uintptr_t symbols = (uintptr_t)library->table.symbols;
+	return library->dynamic && library->table.strings && is_rela && symbols >= library->start &&
 	       symbols < library->end;
 }
 
@@ -148,6 +140,7 @@ static bool inside(const struct library *library, const void *address)
 /* The first library that defines a symbol, in the order of loading; not this one. */
 struct definition {
 	const char *symbol;
+	uint32_t hash;
 	void *found;
 };
 
@@ -155,26 +148,13 @@ static int find_definition(struct dl_phdr_info *info, size_t size, void *context
 {
 	struct definition *definition = context;
 	struct library library;
-	if (!read_library(info, &library) || !library.gnu_hash || inside(&library, &patched))
+	if (!read_library(info, &library) || !library.table.hashed || inside(&library, &patched))
 		return 0;
-	/* the GNU table: bloom words, buckets, chains (glibc elf/dl-lookup.c, do_lookup_x) */
-	const uint32_t *table = library.gnu_hash;
-	uint32_t hash = 5381;
-	for (const char *at = definition->symbol; *at; at++)
-		hash = hash * 33 + (uint8_t)*at;
-	uint32_t buckets = table[0], first = table[1], words = table[2];
-	const uint32_t *bucket = table + 4 + words * 2, *chain = bucket + buckets;
-	uint32_t index = buckets ? bucket[hash % buckets] : 0;
-	for (; index >= first && index; index++) {
-		const ElfW(Sym) *symbol = &library.symbols[index];
-		if ((chain[index - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-		        ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-		        strcmp(library.strings + symbol->st_name, definition->symbol) == 0) {
-			definition->found = (void *)(library.base + symbol->st_value);
-			return 1;
-		}
-		if (chain[index - first] & 1)
-			break;
+	const ElfW(Sym) *symbol =
+	        gm_loaded_symbol(&library.table, definition->symbol, definition->hash);
+	if (symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC) {
+		definition->found = (void *)(library.base + symbol->st_value);
+		return 1;
 	}
 	return 0;
 }
@@ -233,7 +213,7 @@ static void patch_slot(const struct library *library, void **slot, const struct 
 
 void *gm_agent_find(const char *symbol)
 {
-	struct definition definition = {.symbol = symbol};
+	struct definition definition = {.symbol = symbol, .hash = gm_symbol_hash(symbol)};
 	dl_iterate_phdr(find_definition, &definition);
 	return definition.found;
 }
@@ -243,7 +223,8 @@ static void resolve(const struct gm_agent_hook *hooks)
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++) {
 		if (atomic_load(hook->before))
 			continue;
-		struct definition definition = {.symbol = hook->symbol};
+		struct definition definition = {
+		        .symbol = hook->symbol, .hash = gm_symbol_hash(hook->symbol)};
 		dl_iterate_phdr(find_definition, &definition);
 		atomic_store(hook->before, definition.found);
 	}
@@ -255,8 +236,9 @@ static void patch_entries(const struct library *library, const ElfW(Rela) * entr
 		uint32_t type = (uint32_t)ELF64_R_TYPE(entries[i].r_info);
 		if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
 			continue;
-		const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entries[i].r_info)];
-		const struct gm_agent_hook *hook = find_hook(library->strings + symbol->st_name);
+		const ElfW(Sym) *symbol = &library->table.symbols[ELF64_R_SYM(entries[i].r_info)];
+		const struct gm_agent_hook *hook =
+		        find_hook(library->table.strings + symbol->st_name);
 		if (hook)
 			patch_slot(library, (void **)(library->base + entries[i].r_offset), hook);
 	}

@@ -16,7 +16,6 @@
 
 #include "base/varint.h"
 #include "agent/format.h"
-#include "base/varint.h"
 
 /* What an event's record is coded against; 0 at an extent's beginning. */
 struct gm_agent_coding {

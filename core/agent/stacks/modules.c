@@ -11,6 +11,7 @@
 #include "agent/gap.h"
 #include "agent/put.h"
 #include "agent/stacks/memory.h"
+#include "agent/stacks/symbols.h"
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 
@@ -212,7 +213,7 @@ bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_l
 	return true;
 }
 
-/* --- symbols, by DT_GNU_HASH --- */
+/* --- symbols --- */
 
 struct symbol_search {
 	const char *name;
@@ -220,70 +221,25 @@ struct symbol_search {
 	uint64_t address;
 };
 
-static uint64_t in_table(uint64_t pointer, uint64_t bias)
-{
-	/* glibc has put addresses in the place of offsets where the section is writable */
-	return pointer < bias ? pointer + bias : pointer;
-}
-
 static int look_at_symbols(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct symbol_search *search = context;
-	const ElfW(Dyn) *dynamic = NULL;
-	const ElfW(Sym) *symbols = NULL;
-	const char *strings = NULL;
-	const uint32_t *table = NULL;
+	struct gm_loaded_symbols table;
 
 	(void)size;
-	for (size_t i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = (const void *)(uintptr_t)(info->dlpi_addr +
-			                                    info->dlpi_phdr[i].p_vaddr);
-	}
-	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-		const void *at =
-		        (const void *)(uintptr_t)in_table(dynamic->d_un.d_ptr, info->dlpi_addr);
-		if (dynamic->d_tag == DT_SYMTAB)
-			symbols = at;
-		else if (dynamic->d_tag == DT_STRTAB)
-			strings = at;
-		else if (dynamic->d_tag == DT_GNU_HASH)
-			table = at;
-	}
-	/* the kernel's page has its tables as offsets only: it has none of these symbols */
-	if (!symbols || !strings || !table || strstr(info->dlpi_name, "linux-vdso"))
+	if (!gm_loaded_symbols_read(info, &table))
 		return 0;
-	/* DT_GNU_HASH: number of buckets, first symbol, words of the filter, shift; filter, buckets, chains */
-	uint32_t buckets = table[0], first = table[1], words = table[2], shift = table[3];
-	const uint64_t *filter = (const void *)(table + 4);
-	const uint32_t *bucket = (const void *)(filter + words), *chain = bucket + buckets;
-	if (!buckets || !words)
+	const ElfW(Sym) *symbol = gm_loaded_symbol(&table, search->name, search->hash);
+	if (!symbol)
 		return 0;
-	uint64_t word = filter[search->hash / 64 % words];
-	if (!(word >> search->hash % 64 & 1) || !(word >> (search->hash >> shift) % 64 & 1))
-		return 0;
-	uint32_t index = bucket[search->hash % buckets];
-	if (index < first)
-		return 0;
-	for (;; index++) {
-		uint32_t hash = chain[index - first];
-		if ((hash | 1) == (search->hash | 1) &&
-		        !strcmp(strings + symbols[index].st_name, search->name) &&
-		        symbols[index].st_shndx != SHN_UNDEF) {
-			search->address = info->dlpi_addr + symbols[index].st_value;
-			return 1;
-		}
-		if (hash & 1)
-			return 0;
-	}
+	search->address = table.base + symbol->st_value;
+	return 1;
 }
 
 uint64_t gm_module_symbol(const char *name)
 {
-	struct symbol_search search = {.name = name, .hash = 5381};
+	struct symbol_search search = {.name = name, .hash = gm_symbol_hash(name)};
 
-	for (const char *c = name; *c; c++)
-		search.hash = search.hash * 33 + (uint8_t)*c;
 	dl_iterate_phdr(look_at_symbols, &search);
 	return search.address;
 }
