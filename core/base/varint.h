@@ -1,7 +1,7 @@
 /*
- * Numbers in as few bytes as they need: LEB128, seven bits a byte, low ones first, bit 7 says that more follow. At most ten
- * bytes. Recordings and the agent's file are made of them. All of it is in this header, as the agent takes it into programs
- * that have nothing else of gpumem.
+ * Numbers in as few bytes as they need: LEB128, seven bits a byte, low ones first, bit 7 says that
+ * more follow. At most ten bytes. Recordings and the agent's file are made of them. All of it is in
+ * this header, as the agent takes it into programs that have nothing else of gpumem.
  */
 #ifndef GM_BASE_VARINT_H
 #define GM_BASE_VARINT_H
@@ -54,8 +54,8 @@ static __attribute__((noinline, unused)) uint64_t gm_get_varint_slow(struct gm_c
 	return 0;
 }
 
-/* Up to eight bytes at once: the seven bits of each are moved together in three steps. A varint that is longer, or ends
- * within the last bytes of a payload, is read byte by byte. */
+/* Up to eight bytes at once: the seven bits of each are moved together in three steps. A varint
+ * that is longer, or ends within the last bytes of a payload, is read byte by byte. */
 static inline uint64_t gm_get_varint(struct gm_cursor *cursor)
 {
 	const uint8_t *at = cursor->at;
