@@ -84,7 +84,7 @@ def test_a_process_that_is_no_python_program_is_told(run_gpumem, spawn):
 
 def test_no_such_process_is_an_error(run_gpumem):
     run = run_gpumem("doctor", "--pid", "999999999").check(4)
-    assert run.err.startswith("gpumem: process 999999999: there is no such process")
+    assert run.err.startswith("gpumem: process 999999999: no such process")
 
 
 def test_inside_gdb_it_tells_of_the_program_being_debugged(run_gdb, tmp_path):

@@ -134,7 +134,7 @@ def test_entries_of_all_shapes_in_one_trace(run_gpumem, tmp_path):
     for protocol in (2, 4):
         path = write(tmp_path, pickled(snapshot(trace), protocol))
         assert as_read(run_gpumem, path) == as_told(trace)
-    assert "1 entries have an action that is not known" in run_gpumem("info", path).check().out
+    assert "1 entries have an unknown action" in run_gpumem("info", path).check().out
 
 
 def test_an_entry_that_stands_twice_is_two_events(run_gpumem, tmp_path):

@@ -115,7 +115,7 @@ def test_where_nothing_can_be_kept_the_question_is_answered_all_the_same(program
     nowhere = environment("/dev/null/nowhere")
     done = run_gpumem("who-holds", program[2], "--pid", program[0], env=nowhere, timeout=400).check()
     assert "loss" in done.out
-    assert re.match(r"gpumem: learned PyTorch \S+ in \d+\.\d s, for this question only: it could not be kept", done.err)
+    assert re.match(r"gpumem: learned PyTorch \S+ in \d+\.\d s, for this question only: the layout could not be saved", done.err)
 
 
 def test_of_two_at_once_one_learns(program, tmp_path, gpumem):

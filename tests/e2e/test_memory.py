@@ -125,7 +125,7 @@ def test_a_request_that_fits_nowhere_is_told_why(start, run_gpumem):
     assert "fits in no free part" in text
     assert "the largest 50.00 MiB: in a private pool" in text
     assert "the largest 40.00 MiB: of another stream's segments" in text
-    assert "so PyTorch asks CUDA for a new segment of 46.00 MiB: the device has it" in text
+    assert "so PyTorch asks CUDA for a new segment of 46.00 MiB: the device has that much" in text
     text = run_gpumem("segments", "--pid", program.pid, "--request", "9GiB").check().out
     assert "refused, the device has" in text
 

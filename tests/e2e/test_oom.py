@@ -200,14 +200,14 @@ def test_an_error_that_was_caught_is_told_apart(start, oom, run_gpumem):
     assert f"{in_words(answer['allocated'])} is allocated by PyTorch" in said["message"]
     text = run_gpumem("oom", "--pid", str(said["pid"])).check().out
     assert "handled: the program continued" in text
-    assert "now it is 30.00 MiB" in text
+    assert "30.00 MiB is now" in text
 
 
 def test_an_error_of_which_nothing_is_left_is_counted(start, run_gpumem):
     said = start("retried")
     run = run_gpumem("oom", "--pid", str(said["pid"])).check()
     assert "PyTorch counts 1 out-of-memory error" in run.out
-    assert f"and {said['stats']['num_alloc_retries']} times that cudaMalloc refused" in run.out
+    assert f"and {said['stats']['num_alloc_retries']} times cudaMalloc failed" in run.out
 
 
 def test_no_error_is_a_negative_answer(start, run_gpumem):
@@ -313,7 +313,7 @@ def test_a_snapshot_with_an_error_in_it_is_judged(run_gpumem, run, python, sim_e
     text = run_gpumem("oom", path).check().out
     assert f"at {program}:6 in <module>" in text
     other = run_gpumem("oom", path, "--at", "0").check(2)
-    assert "event 0: no oom event" in other.err
+    assert "event 0: not an oom event" in other.err
 
 
 # --- a transformer of 1.5 billion parameters ---------------------------------------------------------------

@@ -249,7 +249,7 @@ def test_memory_that_was_let_go_has_no_holder(target, ask):
     "block, status, message",
     [
         ("0x10", 4, "0x10: in no block: it is not mapped, and in no segment of a device: "),
-        ("a_list", 2, "'a_list': a list, not a tensor: name a tensor (for example a_list[0], say"),
+        ("a_list", 2, "'a_list': a list, not a tensor: name a tensor (for example a_list[0], or"),
         ("no_such_name", 2, "no_such_name: no variable 'no_such_name'"),
         ("0xzz", 2, "BLOCK '0xzz': not a number: "),
         ("12", 2, "BLOCK '12': is it an address (write 0x12) or an event's number (write #12)?"),
@@ -550,7 +550,7 @@ def test_ways_that_no_line_tells_are_said(shared, run_gpumem):
     pid, where = shared
     said = run_gpumem("who-holds", "--pid", pid, where["model"]).check().out
     (line,) = [line for line in said.splitlines() if "global 'model'" in line]
-    assert line.endswith("(and 1 other way)")
+    assert line.endswith("(and 1 other path)")
 
 
 def test_variables_above_the_limit_are_counted(shared, run_gpumem):
@@ -663,7 +663,7 @@ def test_in_the_middle_of_a_call_named_roots_come_first_and_each_line_once(run_g
 
 
 def test_gdb_refuses_what_is_no_tensor_with_a_line(stopped_in_gdb):
-    assert "gpumem: 'layer': a Linear, no tensor: " in stopped_in_gdb[4]
+    assert "gpumem: 'layer': a Linear, not a tensor: " in stopped_in_gdb[4]
     assert "gpumem: nothing_so_named: " in stopped_in_gdb[5]
     assert "Traceback" not in stopped_in_gdb.out
 
