@@ -91,7 +91,8 @@ static struct gm_error *run(gpumem_session *session, const struct gm_api_words *
 		error = gm_session_ask(session, (int)words->items.count,
 		        (const char *const *)words->items.items, out, err, ret_status);
 	/* a stream that could not grow has lost text: half an answer is none */
-	bool lost = (out && fclose(out) != 0) | (err && fclose(err) != 0);
+	bool lost = out && fclose(out) != 0;
+	lost |= err && fclose(err) != 0;
 	return lost && !error ? &gm_error_no_memory : error;
 }
 

@@ -111,4 +111,4 @@ def test_a_line_without_a_loop_is_refused(gpumem, run, run_gpumem, python, tmp_p
     (tmp_path / "nest.py").write_text(Nest(0).text)
     run([gpumem, "run", "--sim", "-o", tmp_path / "run.gpumem", "--", python, tmp_path / "nest.py"]).check()
     refused = run_gpumem("steps", tmp_path / "run.gpumem", "--loop", "nest.py:1")
-    assert refused.status == 2 and "nest.py:1: no loop with that line" in refused.err
+    assert refused.status == 2 and "nest.py:1: no recorded stack has a loop with that line" in refused.err

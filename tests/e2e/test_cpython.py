@@ -162,7 +162,7 @@ def test_tables_are_what_headers_and_opcode_module_say(interpreter, root, tmp_pa
     """core/cpython's tables against this very interpreter: they were made from one of the same minor version."""
     version, path = interpreter
     done = subprocess.run(
-        [root / "core" / "cpython" / "tables" / "make_tables", tmp_path, path], capture_output=True, text=True
+        [root / "core" / "cpython" / "versions" / "tables" / "make_tables", tmp_path, path], capture_output=True, text=True
     )
     if "Python.h" in done.stderr:
         pytest.skip(f"no headers of CPython {version} on this machine")

@@ -1,7 +1,7 @@
 """`events` of a recording that is much larger as JSON than memory should be: it is written as it is read, and --from and --to read their part."""
 
-import os
 import subprocess
+import sys
 
 import pytest
 
@@ -16,26 +16,37 @@ def recording(tmp_path_factory, build_dir):
     return file
 
 
-def ask(gpumem, *words):
+# ru_maxrss survives exec: of a child of ours it would be what this process has. So a small process is its parent.
+PARENT = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+with open(sys.argv[1], "w") as out:
+    out.write(f"{status} {usage.ru_maxrss}")
+"""
+
+
+def ask(gpumem, tmp_path, *words):
     """(lines, bytes, greatest resident memory in KB)"""
-    process = subprocess.Popen([gpumem, "events", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    lines = size = 0
-    for line in process.stdout:
-        lines, size = lines + 1, size + len(line)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return lines, size, usage.ru_maxrss
+    told = tmp_path / "told"
+    command = [sys.executable, "-S", "-c", PARENT, told, gpumem, "events", *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        lines = size = 0
+        for line in process.stdout:
+            lines, size = lines + 1, size + len(line)
+    status, memory = map(int, told.read_text().split())
+    assert status == 0
+    return lines, size, memory
 
 
-def test_all_events_as_json_take_little_memory(gpumem, recording):
-    lines, size, memory = ask(gpumem, recording, "--json")
+def test_all_events_as_json_take_little_memory(gpumem, recording, tmp_path):
+    lines, size, memory = ask(gpumem, tmp_path, recording, "--json")
     assert lines >= EVENTS
     assert size > MOST_KB * 1024 * 1.5  # else nothing is shown by it
     assert memory < MOST_KB
 
 
-def test_a_part_of_the_events_is_that_part(gpumem, recording):
-    lines, _, memory = ask(gpumem, recording, "--json", f"--from={EVENTS - 100}", f"--to={EVENTS - 91}")
+def test_a_part_of_the_events_is_that_part(gpumem, recording, tmp_path):
+    lines, _, memory = ask(gpumem, tmp_path, recording, "--json", f"--from={EVENTS - 100}", f"--to={EVENTS - 91}")
     assert lines == 10
     assert memory < MOST_KB
