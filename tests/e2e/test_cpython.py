@@ -170,7 +170,7 @@ def test_tables_are_what_headers_and_opcode_module_say(interpreter, root, tmp_pa
     tag = "3%02d" % int(version.split(".")[1])
     for name in (f"layout_{tag}.c", f"opcodes_{tag}.c"):
         made = (tmp_path / name).read_text().partition("#include")[2]
-        assert made == (root / "core" / "cpython" / name).read_text().partition("#include")[2]
+        assert made == (root / "core" / "cpython" / "versions" / name).read_text().partition("#include")[2]
 
 
 # --- the instruction under way ---------------------------------------------------------------------------

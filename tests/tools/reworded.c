@@ -14,7 +14,9 @@ int reworded_vasprintf(char **text, const char *format, va_list arguments);
 void reworded_put(FILE *out, const char *format, ...);
 
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#ifndef __clang__ /* which has no such warning */
 #pragma GCC diagnostic ignored "-Wsuggest-attribute=format"
+#endif
 
 /* Each letter becomes the 13th after it; what a conversion consists of, and what has an escape of a terminal, stays. */
 static char *reword(const char *format)
