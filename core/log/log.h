@@ -78,7 +78,8 @@ struct gm_event {
 	uint32_t tensor;   /* of an alloc: for what tensor; 0: not known */
 	uint32_t owner; /* string id of the library whose memory it is, where that is not PyTorch's;
 	                   0: none; below 2^24 */
-	uint32_t unused; /* 0; so that there is no padding, and events can be compared by their bytes */
+	uint32_t
+	        unused; /* 0; so that there is no padding, and events can be compared by their bytes */
 };
 
 struct gm_log_loop {

@@ -93,11 +93,13 @@ static bool sight_init(
 	const struct summary *summary;
 	for (uint32_t stack = 0; fits && (summary = next_stack(sight, &stack));) {
 		uint32_t first = gm_steps_first_loop(thread, summary);
-		fits = add_context(sight, summary->standing + first, summary->count - first,
-		        summary->landmarks & GM_STEP_WORK);
+		/* a stack without loops has no array of them */
+		const struct standing *standing = summary->count ? summary->standing + first : NULL;
+		fits = add_context(
+		        sight, standing, summary->count - first, summary->landmarks & GM_STEP_WORK);
 		for (uint32_t i = first; fits && summary->marked && i <= summary->count; i++)
 			if (summary->marked[i] & GM_STEP_WORK)
-				fits = add_context(sight, summary->standing + first, i - first,
+				fits = add_context(sight, standing, i - first,
 				        summary->marked[i] & GM_STEP_WORK);
 	}
 	for (size_t i = 0; i < sight->contexts.count; i++)
