@@ -67,17 +67,6 @@ void gm_agent_hooks_preloaded(void)
 	find_next(gm_agent_tensor_hooks);
 }
 
-/* libc10's own is there: it is being called. */
-static void *go_on(void *_Atomic *before, const char *symbol)
-{
-	void *function = atomic_load_explicit(before, memory_order_relaxed);
-	if (!function) {
-		function = gm_agent_lookup("libc10.so", symbol);
-		atomic_store_explicit(before, function, memory_order_relaxed);
-	}
-	return function;
-}
-
 /* c10::Device, by value: type and index, a byte each (c10/core/Device.h) */
 static int8_t device_type(uint64_t device)
 {
@@ -127,7 +116,7 @@ void *gm_agent_see_report(const struct call *call)
 			report(call);
 		gm_agent_leave();
 	}
-	return go_on(&before_report, GM_TORCH_REPORT);
+	return gm_agent_go_on(&before_report, "libc10.so", GM_TORCH_REPORT);
 }
 
 /*
@@ -187,7 +176,7 @@ void *gm_agent_see_oom(const struct call *call)
 			gm_agent_out_of_memory(&event);
 		gm_agent_leave();
 	}
-	return go_on(&before_oom, GM_TORCH_REPORT_OOM);
+	return gm_agent_go_on(&before_oom, "libc10.so", GM_TORCH_REPORT_OOM);
 }
 
 /* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the allocation, and
@@ -215,12 +204,12 @@ void *gm_agent_see_new(const struct call *call)
 {
 	if (call->argument[2] > 0)
 		see_cpu(call, GM_AGENT_ALLOC, call->argument[2]);
-	return go_on(&before_new, GM_TORCH_CPU_NEW);
+	return gm_agent_go_on(&before_new, "libc10.so", GM_TORCH_CPU_NEW);
 }
 
 void *gm_agent_see_delete(const struct call *call)
 {
 	if (call->argument[1])
 		see_cpu(call, GM_AGENT_FREE_REQUESTED, 0);
-	return go_on(&before_delete, GM_TORCH_CPU_DELETE);
+	return gm_agent_go_on(&before_delete, "libc10.so", GM_TORCH_CPU_DELETE);
 }

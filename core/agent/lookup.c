@@ -2,6 +2,7 @@
 #include "agent/lookup.h"
 
 #include <elf.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "agent/stacks/symbols.h"
@@ -37,4 +38,14 @@ void *gm_agent_lookup(const char *library, const char *symbol)
 	struct wanted wanted = {.library = library, .symbol = symbol};
 	dl_iterate_phdr(visit, &wanted);
 	return wanted.found;
+}
+
+void *gm_agent_go_on(void *_Atomic *before, const char *library, const char *symbol)
+{
+	void *function = atomic_load_explicit(before, memory_order_relaxed);
+	if (__builtin_expect(!function, 0)) {
+		function = gm_agent_lookup(library, symbol);
+		atomic_store_explicit(before, function, memory_order_relaxed);
+	}
+	return function;
 }

@@ -51,16 +51,6 @@ const struct gm_agent_hook gm_agent_tensor_hooks[] = {
         {NULL, NULL, NULL},
 };
 
-static void *go_on(void *_Atomic *before, const char *symbol)
-{
-	void *function = atomic_load_explicit(before, memory_order_relaxed);
-	if (__builtin_expect(!function, 0)) {
-		function = gm_agent_lookup("libtorch_cpu.so", symbol);
-		atomic_store_explicit(before, function, memory_order_relaxed);
-	}
-	return function;
-}
-
 /* ---- what is asked for ------------------------------------------------------------------------------------------ */
 
 /* Elements of a tensor that lies without holes; 0: none, or more than can be. */
@@ -165,7 +155,7 @@ void *gm_agent_see_empty(const struct call *call)
 		        format[1] ? format[0] : -1);
 		gm_agent_leave();
 	}
-	return go_on(&before_empty, GM_TORCH_EMPTY);
+	return gm_agent_go_on(&before_empty, "libtorch_cpu.so", GM_TORCH_EMPTY);
 }
 
 /* TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *, DispatchKeySet, ScalarType): the last two
@@ -179,7 +169,7 @@ void *gm_agent_see_empty_strided(const struct call *call)
 			        (uint8_t)more[1], -1);
 		gm_agent_leave();
 	}
-	return go_on(&before_empty_strided, GM_TORCH_EMPTY_STRIDED);
+	return gm_agent_go_on(&before_empty_strided, "libtorch_cpu.so", GM_TORCH_EMPTY_STRIDED);
 }
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */

@@ -147,7 +147,24 @@ static char *label_key(const struct gm_model *model, uint32_t block)
 	return text;
 }
 
-/* "float32 [512, 1024]", as blocks of a process are grouped; with `dtype_alone` "float32". */
+char *gm_shape_key(const char *dtype, const int64_t *sizes, uint32_t count)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	fprintf(out, "%s [", dtype);
+	for (uint32_t i = 0; i < count; i++)
+		fprintf(out, "%s%" PRId64, i ? ", " : "", sizes[i]);
+	fputc(']', out);
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
 static char *tensor_key(const struct gm_log *log, uint32_t id, bool dtype_alone)
 {
 	struct gm_log_tensor tensor;
@@ -155,20 +172,7 @@ static char *tensor_key(const struct gm_log *log, uint32_t id, bool dtype_alone)
 	        gm_log_tensor(log, id, &tensor) ? gm_torch_dtype_name(tensor.type) : NULL;
 	if (!name || dtype_alone)
 		return strdup(name ? name : "no tensor is known");
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	if (!out)
-		return NULL;
-	fprintf(out, "%s [", name);
-	for (uint32_t i = 0; i < tensor.dimensions; i++)
-		fprintf(out, "%s%" PRId64, i ? ", " : "", tensor.sizes[i]);
-	fputc(']', out);
-	if (fclose(out) != 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	return gm_shape_key(name, tensor.sizes, tensor.dimensions);
 }
 
 static uint32_t tensor_of(const struct gm_model *model, const struct gm_block *block)

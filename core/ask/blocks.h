@@ -92,9 +92,13 @@ struct gm_error *gm_ask_blocks(struct gm_context *context, const struct gm_block
  * the blocks are those of now; does nothing else. */
 struct gm_error *gm_ask_blocks_annotate(struct gm_context *context, struct gm_blocks *blocks);
 void gm_blocks_deinit(struct gm_blocks *blocks);
-/* Puts the live blocks of an answer into groups: by all but module and shape; by category only with
+/* Puts the live blocks of an answer into groups: by all but module; by category only with
  * categories. */
 struct gm_error *gm_blocks_group(struct gm_blocks *blocks, enum gm_group_by by);
+
+/* "float32 [512, 1024]": the key of a group by shape, of a recording and of a process. The caller
+ * frees it; NULL: no memory. */
+char *gm_shape_key(const char *dtype, const int64_t *sizes, uint32_t count);
 
 /* The lives at an address, in order: blocks that contain it. The caller frees the array. */
 struct gm_error *gm_ask_history(struct gm_context *context, uint64_t address,

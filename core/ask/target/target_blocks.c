@@ -87,25 +87,13 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct gm_group *)a)->key, ((const struct gm_group *)b)->key);
 }
 
-/* "float32 [512, 1024]" */
 static char *shape_key(const struct gm_block_note *note)
 {
-	size_t size;
-	char *text = NULL;
 	if (!note->known || !note->dtype)
 		return strdup("no live tensor");
-	FILE *out = open_memstream(&text, &size);
-	if (!out)
-		return NULL;
-	fprintf(out, "%s [", note->dtype);
-	for (uint32_t i = 0; i < note->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
-		fprintf(out, "%s%" PRId64, i ? ", " : "", note->shape[i]);
-	fputc(']', out);
-	if (fclose(out) != 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	uint32_t count = note->dimensions < GM_TENSOR_MAX_DIMENSIONS ? note->dimensions
+	                                                             : GM_TENSOR_MAX_DIMENSIONS;
+	return gm_shape_key(note->dtype, note->shape, count);
 }
 
 enum { MODULES_MAX = 4096 }; /* blocks whose module is looked for: the largest */
