@@ -1,7 +1,7 @@
 /*
- * Which allocator PyTorch has. Its own caching one reports its blocks; `backend:cudaMallocAsync` and pluggable ones do
- * not: then the blocks are what they take from CUDA, which is the truth for some and less than that for others, so it is
- * told.
+ * Which allocator PyTorch has. Its own caching one reports its blocks; `backend:cudaMallocAsync`
+ * and pluggable ones do not: then the blocks are what they take from CUDA, which is the truth for
+ * some and less than that for others, so it is told.
  */
 #include "agent/allocator.h"
 
@@ -12,7 +12,8 @@
 #include "agent/gap.h"
 #include "agent/lookup.h"
 
-/* The name of an object's class: {.., type information} before its table of functions; {.., name} (Itanium C++ ABI, 2.9.5). */
+/* The name of an object's class: {.., type information} before its table of functions; {.., name}
+ * (Itanium C++ ABI, 2.9.5). */
 static const char *class_name(void *const *functions)
 {
 	void *const *type = functions[-1];

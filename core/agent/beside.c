@@ -1,6 +1,7 @@
 /*
- * Recording begun or ended by a thread of the agent's own, for a caller that must not wait: a script that the program's
- * Python runs (core/inject/script.c). The thread holds nothing of the program's, so it may wait for any lock.
+ * Recording begun or ended by a thread of the agent's own, for a caller that must not wait: a
+ * script that the program's Python runs (core/inject/script.c). The thread holds nothing of the
+ * program's, so it may wait for any lock.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,8 +15,9 @@
 #include "agent/agent.h"
 
 /*
- * What became of it, for whoever waits outside: the caller's ticket in the upper half; in the lower one 0 while it is
- * under way, then 1 and the function's result. One word, so that it is read whole.
+ * What became of it, for whoever waits outside: the caller's ticket in the upper half; in the lower
+ * one 0 while it is under way, then 1 and the function's result. One word, so that it is read
+ * whole.
  */
 GM_AGENT_EXPORT extern uint64_t gpumem_agent_beside;
 uint64_t gpumem_agent_beside;

@@ -1,11 +1,12 @@
 /*
- * The caching allocator's own Block of an allocation: it tells what the program asked for, the stream, and whether a
- * free waits for one.
+ * The caching allocator's own Block of an allocation: it tells what the program asked for, the
+ * stream, and whether a free waits for one.
  *
- * When the allocator reports a block, the function that reports holds the Block's address in a register or on its
- * stack: at a given return address always in the same place. The place is sought once, and what is there is
- * checked at every event. Words of a stack may be anything, addresses of what was unmapped since among them: what they say is
- * copied by the kernel, and read where it lies only in a place that has held a Block many times in a row.
+ * When the allocator reports a block, the function that reports holds the Block's address in a
+ * register or on its stack: at a given return address always in the same place. The place is sought
+ * once, and what is there is checked at every event. Words of a stack may be anything, addresses of
+ * what was unmapped since among them: what they say is copied by the kernel, and read where it lies
+ * only in a place that has held a Block many times in a row.
  */
 #include "agent/block.h"
 
@@ -36,7 +37,8 @@ enum {
 	PENDING_MAX = 4096,
 };
 
-/* Blocks that are alive, by address: open addressing, no tombstones. Used under the allocator's lock for the device. */
+/* Blocks that are alive, by address: open addressing, no tombstones. Used under the allocator's
+ * lock for the device. */
 struct entry {
 	uint64_t address; /* 0: free */
 	uint64_t record;
@@ -53,7 +55,8 @@ struct device_blocks {
 };
 
 static struct device_blocks devices[GM_TORCH_DEVICES_MAX];
-/* The different Blocks of core/torch's tables, newest first; and the one that was found in this program. */
+/* The different Blocks of core/torch's tables, newest first; and the one that was found in this
+ * program. */
 static const struct gm_torch_block *layouts[LAYOUTS_MAX];
 static size_t layout_count;
 static const struct gm_torch_block *_Atomic layout;
@@ -66,9 +69,10 @@ static _Atomic unsigned misses; /* searches in a row */
 static _Atomic unsigned next_place;
 static _Alignas(64) _Atomic uint64_t known_pages[PAGE_SETS][PAGE_WAYS];
 
-/* ---- memory that may not be there ---------------------------------------------------------------------------- */
+/* ---- memory that may not be there ------------------------------------------------------------ */
 
-/* A set of pages is a line of the cache: few programs have so many blocks that theirs push each other out. */
+/* A set of pages is a line of the cache: few programs have so many blocks that theirs push each
+ * other out. */
 static bool page_is_known(uint64_t address)
 {
 	uint64_t page = address / PAGE;
@@ -79,7 +83,8 @@ static bool page_is_known(uint64_t address)
 			return true;
 	if (!gm_can_read(page * PAGE))
 		return false;
-	/* the newest first: most often it is the only one. What another thread puts there meanwhile may be lost. */
+	/* the newest first: most often it is the only one. What another thread puts there meanwhile
+	 * may be lost. */
 	for (unsigned i = PAGE_WAYS - 1; i > 0; i--)
 		atomic_store_explicit(&set[i],
 		        atomic_load_explicit(&set[i - 1], memory_order_relaxed),
@@ -88,7 +93,7 @@ static bool page_is_known(uint64_t address)
 	return true;
 }
 
-/* ---- records ------------------------------------------------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
 struct copy {
 	uint8_t bytes[RECORD_BYTES];
@@ -101,7 +106,8 @@ static uint64_t word(const uint8_t *bytes, unsigned offset)
 	return value;
 }
 
-/* What is at `record`: where it lies, if that is one for certain, else a copy. NULL: it is no record, or not mapped. */
+/* What is at `record`: where it lies, if that is one for certain, else a copy. NULL: it is no
+ * record, or not mapped. */
 static const uint8_t *look(uint64_t record, bool sure, struct copy *copy)
 {
 	uint64_t last = record + RECORD_BYTES - 1;
@@ -121,7 +127,7 @@ static bool describes(
 	       (word(bytes, block->allocated) & 0xff) == 1;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void find_layouts(void)
 {
@@ -234,7 +240,7 @@ static void close_device(struct device_blocks *device)
 	atomic_store_explicit(&device->busy, 0, memory_order_release);
 }
 
-/* ---- the place --------------------------------------------------------------------------------------------------- */
+/* ---- the place ------------------------------------------------------------------------------- */
 
 static uint64_t at_place(const struct gm_agent_registers *at, int place)
 {
@@ -330,7 +336,7 @@ static bool remembered(
 	return false;
 }
 
-/* ---- what the hooks ask --------------------------------------------------------------------------------------------- */
+/* ---- what the hooks ask ---------------------------------------------------------------------- */
 
 bool gm_agent_block_new(int index, uint64_t address, uint64_t size,
         const struct gm_agent_registers *at, struct gm_agent_block *ret)

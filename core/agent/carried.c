@@ -8,7 +8,7 @@
 
 enum { FIRST_CAPACITY = 1 << 14 };
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Unsigned, as it is shifted and added. */
 static uint64_t get_signed(struct gm_cursor *in)
@@ -99,7 +99,7 @@ uint8_t *gm_agent_carried_put(uint8_t *at, const struct gm_agent_carried_event *
 	return event->tensor ? gm_put_varint(at, event->tensor) : at;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static struct gm_agent_carried_event *map_table(size_t capacity)
 {

@@ -1,8 +1,9 @@
 /*
- * The time of an event. Where the kernel itself keeps time by the processor's counter (its clock source is "tsc": it has
- * found that the counter is steady and the same on all processors), the counter is read here too, and the kernel asked
- * once a millisecond and thread: half the price of clock_gettime(2). Its error is what the clock is slewed by in a
- * millisecond, less than a microsecond. Elsewhere the kernel is asked each time.
+ * The time of an event. Where the kernel itself keeps time by the processor's counter (its clock
+ * source is "tsc": it has found that the counter is steady and the same on all processors), the
+ * counter is read here too, and the kernel asked once a millisecond and thread: half the price of
+ * clock_gettime(2). Its error is what the clock is slewed by in a millisecond, less than a
+ * microsecond. Elsewhere the kernel is asked each time.
  */
 
 #include "agent/clock.h"

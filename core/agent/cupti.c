@@ -1,11 +1,13 @@
 /*
- * CUPTI's callbacks at the driver's memory calls: what libraries get that have the CUDA runtime linked in statically (NCCL,
- * cuDNN, cuSOLVER) or speak to the driver themselves. The runtime's own functions end in these calls too; where a
- * hook in an import table has seen one already, the thread is within the agent and the callback is nobody's.
+ * CUPTI's callbacks at the driver's memory calls: what libraries get that have the CUDA runtime
+ * linked in statically (NCCL, cuDNN, cuSOLVER) or speak to the driver themselves. The runtime's own
+ * functions end in these calls too; where a hook in an import table has seen one already, the
+ * thread is within the agent and the callback is nobody's.
  *
- * CUPTI has room for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight) recording goes on without;
- * where one comes later, it gets the place. Either is told in the record. CUPTI's headers are not needed: of its structures
- * only what is said below is used, which has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
+ * CUPTI has room for one subscriber. Where another is first (a profiler, cuda-gdb, Nsight)
+ * recording goes on without; where one comes later, it gets the place. Either is told in the
+ * record. CUPTI's headers are not needed: of its structures only what is said below is used, which
+ * has been the same since CUDA 10 (cupti_callbacks.h, generated_cuda_meta.h).
  */
 #include "agent/cupti.h"
 
@@ -50,9 +52,10 @@ static struct {
 	unsubscribe_function *unsubscribe;
 } cupti;
 
-/* ---- the calls ---------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
-/* Where parameters have what is needed. All calls begin with the address, or with where it is put. */
+/* Where parameters have what is needed. All calls begin with the address, or with where it is
+ * put. */
 enum shape {
 	TAKE_SIZE,  /* {address *, size} */
 	TAKE_PITCH, /* {address *, pitch *, width, height} */
@@ -157,7 +160,7 @@ static void callback(void *user, int domain, uint32_t id, const struct callback_
 	}
 }
 
-/* ---- to have it or not -------------------------------------------------------------------------------------- */
+/* ---- to have it or not ----------------------------------------------------------------------- */
 
 static int find_driver(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -251,7 +254,7 @@ void gm_agent_cupti_end(void)
 	atomic_store(&cupti.tried, false);
 }
 
-/* ---- another subscriber ------------------------------------------------------------------------------------- */
+/* ---- another subscriber ---------------------------------------------------------------------- */
 
 static void *_Atomic before_cuptiSubscribe;
 

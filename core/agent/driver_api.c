@@ -1,7 +1,8 @@
 /*
- * Pointers to the driver's functions that PyTorch had taken before the agent came: c10::cuda::DriverAPI
- * (c10/cuda/driver_api.h), by which its allocator maps expandable segments. They lie in libc10_cuda's own data, and
- * are found there by what they point to; nothing else has the address of such a function for its value.
+ * Pointers to the driver's functions that PyTorch had taken before the agent came:
+ * c10::cuda::DriverAPI (c10/cuda/driver_api.h), by which its allocator maps expandable segments.
+ * They lie in libc10_cuda's own data, and are found there by what they point to; nothing else has
+ * the address of such a function for its value.
  */
 #include "agent/driver_api.h"
 

@@ -17,7 +17,8 @@
 
 enum { TELL_AGAIN = 256 };
 
-/* A device's counters as a reader works them out: what an event need not say. Changed under the allocator's own lock. */
+/* A device's counters as a reader works them out: what an event need not say. Changed under the
+ * allocator's own lock. */
 struct counters {
 	uint64_t allocated, reserved;
 	uint32_t quiet; /* events since they were last written; 0: never */
@@ -27,9 +28,9 @@ static struct counters counters[GM_TORCH_DEVICES_MAX];
 static uint64_t own_id;
 
 /*
- * gdb's `gpumem step`: events from this number on are told by a call of gpumem_agent_at_event(), on which a breakpoint is
- * put. A program that gdb starts is stopped at its first one by a signal (setting `stop`), where it is traced: there the
- * debugger finds both.
+ * gdb's `gpumem step`: events from this number on are told by a call of gpumem_agent_at_event(), on
+ * which a breakpoint is put. A program that gdb starts is stopped at its first one by a signal
+ * (setting `stop`), where it is traced: there the debugger finds both.
  */
 GM_AGENT_EXPORT extern _Atomic uint64_t gpumem_agent_stops;
 _Atomic uint64_t gpumem_agent_stops = UINT64_MAX;
@@ -146,7 +147,8 @@ static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, ui
 	return bits & GM_AGENT_HAS_RESERVED ? put(at, event->reserved) : at;
 }
 
-/* Each field is put, and its bit set, where it has something to say; the bits in front of them come last. */
+/* Each field is put, and its bit set, where it has something to say; the bits in front of them come
+ * last. */
 static inline void write_event(
         const struct gm_agent_event *event, const struct gm_agent_stacks *stacks, uint32_t bits)
 {

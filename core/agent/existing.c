@@ -74,7 +74,8 @@ static void tell(const struct gm_agent_existing_entry *entry)
 	gm_agent_event(&event);
 }
 
-/* A debugger, which stops all threads while the recording begins, has put the table there before. */
+/* A debugger, which stops all threads while the recording begins, has put the table there
+ * before. */
 static bool was_given(void)
 {
 	if (state_now() != GM_AGENT_EXISTING_GIVEN)

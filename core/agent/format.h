@@ -1,11 +1,12 @@
 /*
- * The agent's file: what it holds, byte for byte. The agent writes it, core/spool reads it; docs/agent-format.md is
- * its specification.
+ * The agent's file: what it holds, byte for byte. The agent writes it, core/spool reads it;
+ * docs/agent-format.md is its specification.
  *
- * A file is a header page and extents of equal size. An extent belongs to one thread at a time, which appends
- * records and then moves the extent's `committed` on (release order): whatever stands before it is whole, whenever
- * the process ends. Events carry their number in the order of all threads; what is interned (code, frames,
- * stacks) is in the file before an event that refers to it, though not in the same extent.
+ * A file is a header page and extents of equal size. An extent belongs to one thread at a time,
+ * which appends records and then moves the extent's `committed` on (release order): whatever stands
+ * before it is whole, whenever the process ends. Events carry their number in the order of all
+ * threads; what is interned (code, frames, stacks) is in the file before an event that refers to
+ * it, though not in the same extent.
  */
 #ifndef GM_AGENT_FORMAT_H
 #define GM_AGENT_FORMAT_H
@@ -42,7 +43,8 @@ enum gm_agent_action {
 /* Whose memory an event is about. */
 enum gm_agent_source {
 	GM_AGENT_C10 = 0, /* PyTorch's allocator, and what it gets from CUDA */
-	GM_AGENT_RUNTIME, /* cudaMalloc, cudaMallocAsync ... called by another library than PyTorch's allocator */
+	GM_AGENT_RUNTIME, /* cudaMalloc, cudaMallocAsync ... called by another library than
+	                     PyTorch's allocator */
 	GM_AGENT_DRIVER,  /* cuMemAlloc ..., by way of CUPTI */
 	GM_AGENT_MANAGED, /* cudaMallocManaged, cuMemAllocManaged */
 	GM_AGENT_HOST,    /* pinned host memory */
@@ -53,30 +55,35 @@ enum gm_agent_source {
 };
 
 /*
- * Kinds of records. A record is a varint of `kind`, a varint of the payload's bytes and the payload, which begins with a varint of the id where `id` is said below. Payloads are of varints (LEB128),
- * signed ones (zigzag), and strings (varint of the length, then UTF-8 bytes).
+ * Kinds of records. A record is a varint of `kind`, a varint of the payload's bytes and the
+ * payload, which begins with a varint of the id where `id` is said below. Payloads are of varints
+ * (LEB128), signed ones (zigzag), and strings (varint of the length, then UTF-8 bytes).
  */
 enum gm_agent_record {
-	GM_AGENT_CODE =
-	        16, /* id; first line, co_flags; strings: file, qualified name, co_code, line table,
-	                       exception table; number of localsplus, each a string and its kind;
-	                       number of co_names, each a string; co_stacksize, Python's version (0x030b) */
-	GM_AGENT_PYTHON_STACK, /* id; the caller's stack (id, 0: none), code (id), offset of the instruction in
-	                          bytes: a stack is its innermost frame and the stack below it */
-	GM_AGENT_MODULE, /* id; start, end, bias; strings: path, build-id */
-	GM_AGENT_NATIVE_STACK, /* id; the caller's stack (id, 0: none), pc as an address of this process */
-	GM_AGENT_EVIDENCE, /* id; kind (enum gm_evidence_kind), code, offset of its instruction, slot of
-	                          the local that dies plus 1 (0: none) */
-	GM_AGENT_PASS, /* no id, of the event that follows in this thread: code, slot of the value stack at
-	                          which the loop's iterator is, its position (any number that changes with
-	                          each pass) plus 1; 0: it cannot be read from here on */
-	GM_AGENT_GAP,     /* no id; string */
+	GM_AGENT_CODE = 16,    /* id; first line, co_flags; strings: file, qualified name, co_code,
+	                          line table, exception table; number of localsplus, each a string
+	                          and its kind; number of co_names, each a string; co_stacksize,
+	                          Python's version (0x030b) */
+	GM_AGENT_PYTHON_STACK, /* id; the caller's stack (id, 0: none), code (id), offset of the
+	                          instruction in bytes: a stack is its innermost frame and the stack
+	                          below it */
+	GM_AGENT_MODULE,       /* id; start, end, bias; strings: path, build-id */
+	GM_AGENT_NATIVE_STACK, /* id; the caller's stack (id, 0: none), pc as an address of this
+	                          process */
+	GM_AGENT_EVIDENCE,     /* id; kind (enum gm_evidence_kind), code, offset of its instruction,
+	                          slot of the local that dies plus 1 (0: none) */
+	GM_AGENT_PASS, /* no id, of the event that follows in this thread: code, slot of the value
+	                  stack at which the loop's iterator is, its position (any number that
+	                  changes with each pass) plus 1; 0: it cannot be read from here on */
+	GM_AGENT_GAP,  /* no id; string */
 	GM_AGENT_COUNTER, /* no id; string, value; the last of a name counts */
-	GM_AGENT_MARK, /* no id; kind (enum gm_agent_mark), string: a mark of the program at this place */
-	GM_AGENT_THREAD, /* no id; thread id, string: its name */
-	GM_AGENT_FORKED, /* no id; process id of a child */
-	GM_AGENT_TENSOR, /* since 3.0; id; the description below it (id, 0: none), value. A description is a chain, read
-	                    from its end: c10::ScalarType (plus 256 where strides follow), each size, each stride */
+	GM_AGENT_MARK,    /* no id; kind (enum gm_agent_mark), string: a mark of the program at this
+	                     place */
+	GM_AGENT_THREAD,  /* no id; thread id, string: its name */
+	GM_AGENT_FORKED,  /* no id; process id of a child */
+	GM_AGENT_TENSOR,  /* since 3.0; id; the description below it (id, 0: none), value. A
+	                     description is a chain, read from its end: c10::ScalarType (plus 256
+	                     where strides follow), each size, each stride */
 	GM_AGENT_RECORD_COUNT,
 };
 
@@ -91,12 +98,14 @@ enum gm_agent_mark {
 	GM_AGENT_MARK_STEP = 1, /* gpumem.step() */
 	GM_AGENT_MARK_PUSH,     /* a range begins: NVTX, record_function, gpumem.profile */
 	GM_AGENT_MARK_POP,
-	GM_AGENT_MARK_METADATA, /* from here on the thread's allocations have this metadata; "": none */
-	GM_AGENT_MARK_FORWARD, /* since 2.0: from here on the thread runs the backward of a node that was made
-	                          there: lines of "line number, tab, function, tab, file", innermost first; "": of none,
-	                          or that is not known */
-	GM_AGENT_MARK_TASK, /* since 3.1: from here on the thread runs this task: "number depth", of the outermost
-	                       coroutine on its stack, which has so many frames around it; "": no coroutine */
+	GM_AGENT_MARK_METADATA, /* from here on the thread's allocations have this metadata; "":
+	                           none */
+	GM_AGENT_MARK_FORWARD,  /* since 2.0: from here on the thread runs the backward of a node
+	                           that was made there: lines of "line number, tab, function, tab,
+	                           file", innermost first; "": of none, or that is not known */
+	GM_AGENT_MARK_TASK, /* since 3.1: from here on the thread runs this task: "number depth", of
+	                       the outermost coroutine on its stack, which has so many frames around
+	                       it; "": no coroutine */
 };
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */
@@ -107,12 +116,14 @@ enum gm_agent_end {
 	GM_AGENT_DISK_FULL,  /* the file could not grow: the program went on unrecorded */
 	GM_AGENT_SIZE_LIMIT, /* max= was reached */
 	GM_AGENT_FILE_LIMIT, /* the process may not write files that large (RLIMIT_FSIZE) */
-	GM_AGENT_LOST_FILE, /* the file was removed, or is no more where it was and its descriptor was closed */
+	GM_AGENT_LOST_FILE,  /* the file was removed, or is no more where it was and its descriptor
+	                        was closed */
 	GM_AGENT_NOT_OPENED, /* its descriptor was closed, and it could not be opened again */
 	GM_AGENT_END_COUNT,
 };
 
-/* At the file's beginning; little-endian, as the machine writes it. Up to `crc` it never changes. */
+/* At the file's beginning; little-endian, as the machine writes it. Up to `crc` it never
+ * changes. */
 struct gm_agent_file_header {
 	uint8_t magic[8];
 	uint16_t major, minor;
@@ -121,30 +132,31 @@ struct gm_agent_file_header {
 	        parent; /* parent: the process id of whoever forked it, where that one recorded */
 	uint32_t rank;  /* UINT32_MAX: none */
 	uint64_t id, parent_id;
-	uint64_t start_ns; /* since the Unix epoch */
-	uint64_t
-	        features; /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks; since 2.1,
-	                      written before the first event of which it is true: 16 events tell whether
-	                      autograd records */
+	uint64_t start_ns;  /* since the Unix epoch */
+	uint64_t features;  /* bits: 1 CUDA, 2 CPU tensors, 4 Python stacks, 8 native stacks;
+	                       since 2.1, written before the first event of which it is true: 16
+	                       events tell whether autograd records */
 	char command[4096]; /* NUL at its end */
 	uint32_t reserved, end;
 	/* from here on it changes */
-	_Atomic uint32_t state; /* enum gm_agent_end */
-	_Atomic uint32_t
-	        extents; /* handed out; the file has that many behind its header. Since 2.0 who packs takes
-	                    some too: each by compare-and-exchange, when its room is made */
-	_Atomic uint64_t lost; /* events that found no room */
+	_Atomic uint32_t state;   /* enum gm_agent_end */
+	_Atomic uint32_t extents; /* handed out; the file has that many behind its header. Since 2.0
+	                             who packs takes some too: each by compare-and-exchange, when
+	                             its room is made */
+	_Atomic uint64_t lost;    /* events that found no room */
 	_Atomic uint64_t last_sequence;
-	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing was dropped. */
+	/* Since 1.1. Number of the extent, plus 1, at which what is carried over begins; 0: nothing
+	 * was dropped. */
 	_Atomic uint32_t carried;
 	uint32_t ring; /* extents that it has at most, where it keeps the newest; else 0 */
 };
 
 /*
- * What the extents of a recording are that keeps the newest: when there is no more room, the oldest ones are used anew. What
- * is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT ones before; of their events those that are
- * the last of their memory (an allocation that is not undone, mostly) to GM_AGENT_CARRIED ones, which together replace those
- * of the time before when the header's `carried` says so.
+ * What the extents of a recording are that keeps the newest: when there is no more room, the oldest
+ * ones are used anew. What is interned in them, and gaps and counters, is copied to GM_AGENT_KEPT
+ * ones before; of their events those that are the last of their memory (an allocation that is not
+ * undone, mostly) to GM_AGENT_CARRIED ones, which together replace those of the time before when
+ * the header's `carried` says so.
  */
 enum gm_agent_extent_kind {
 	GM_AGENT_EVENTS = 0,
@@ -154,9 +166,10 @@ enum gm_agent_extent_kind {
 };
 
 /*
- * Since 2.0 another process may pack an extent that no thread writes any more (`finished`): it writes the chunk, then
- * the extent's packed_at and packed_in, and only then gives back the pages behind the extent's first. Whoever copies
- * records and finds packed_in to be 0 afterwards has them whole; else they are in the chunk.
+ * Since 2.0 another process may pack an extent that no thread writes any more (`finished`): it
+ * writes the chunk, then the extent's packed_at and packed_in, and only then gives back the pages
+ * behind the extent's first. Whoever copies records and finds packed_in to be 0 afterwards has them
+ * whole; else they are in the chunk.
  */
 struct gm_agent_packed {
 	uint32_t extent; /* whose */
@@ -169,15 +182,15 @@ enum { GM_AGENT_PAGE = 4096 /* of an extent, stays */ };
 /* At an extent's beginning, GM_AGENT_EXTENT_HEADER bytes. */
 struct gm_agent_extent_header {
 	uint32_t magic;
-	_Atomic uint32_t committed; /* bytes of whole records behind this header */
-	uint32_t thread;            /* kernel's id of the thread that writes it */
-	_Atomic uint32_t
-	        owner_gone; /* 1: the thread ended; another goes on in it with a GM_AGENT_THREAD record */
-	uint64_t first_sequence; /* no event in it has a smaller number */
+	_Atomic uint32_t committed;  /* bytes of whole records behind this header */
+	uint32_t thread;             /* kernel's id of the thread that writes it */
+	_Atomic uint32_t owner_gone; /* 1: the thread ended; another goes on in it with a
+	                                GM_AGENT_THREAD record */
+	uint64_t first_sequence;     /* no event in it has a smaller number */
 	/* Since 1.1 */
-	_Atomic uint32_t
-	        turn; /* changes before the extent is used anew: what is read while it does is not whole */
-	uint32_t kind; /* enum gm_agent_extent_kind */
+	_Atomic uint32_t turn; /* changes before the extent is used anew: what is read while it does
+	                          is not whole */
+	uint32_t kind;         /* enum gm_agent_extent_kind */
 	uint32_t next; /* of GM_AGENT_CARRIED: number of the next of its kind plus 1, 0: the last */
 	_Atomic uint32_t finished; /* since 2.0; 1: no thread writes it any more */
 	uint64_t beginning; /* of GM_AGENT_CARRIED: from this number on events are all there */
@@ -189,11 +202,12 @@ struct gm_agent_extent_header {
 };
 
 /*
- * An event: a byte 0x80 | action, two bytes of bits (low first; bit 16 is 0x40 of the byte before), then varints: signed difference of the time (ns since
- * the epoch), signed difference of the address, size; and what the bits announce, in the order of their numbers.
- * Differences are to the extent's event before, to 0 at its first. For GM_AGENT_OOM the address is what was free on the device
- * then, in bytes, plus 1; 0: not known. Where GM_AGENT_GRAIN is set, address and size
- * are in units of 512 bytes.
+ * An event: a byte 0x80 | action, two bytes of bits (low first; bit 16 is 0x40 of the byte before),
+ * then varints: signed difference of the time (ns since the epoch), signed difference of the
+ * address, size; and what the bits announce, in the order of their numbers. Differences are to the
+ * extent's event before, to 0 at its first. For GM_AGENT_OOM the address is what was free on the
+ * device then, in bytes, plus 1; 0: not known. Where GM_AGENT_GRAIN is set, address and size are in
+ * units of 512 bytes.
  */
 enum gm_agent_event_bit {
 	GM_AGENT_GRAIN = 1 << 0,
@@ -216,8 +230,9 @@ enum gm_agent_event_bit {
 	        1 << 12, /* a free_requested whose free_completed comes later; else both at once */
 	GM_AGENT_NO_COUNTERS = 1 << 13, /* allocated and reserved are not known, and not changed */
 	GM_AGENT_PREEXISTING = 1 << 14, /* the block was there when recording began */
-	GM_AGENT_NO_GRAD = 1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
-	                               inference_mode(), backward); told where the header's features say so */
+	GM_AGENT_NO_GRAD =
+	        1 << 15, /* since 2.1: autograd does not record in the thread (no_grad(),
+	                    inference_mode(), backward); told where the header's features say so */
 	GM_AGENT_HAS_TENSOR =
 	        1 << 16, /* since 3.0: id of the tensor's description; absent: not known */
 };

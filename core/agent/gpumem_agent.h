@@ -25,8 +25,8 @@ const char *gpumem_agent_path(void);
 /* A step of the program begins: step 1 at the first call. Where a program says so, nothing else is
  * taken for its steps. */
 void gpumem_agent_step(void);
-/* A stretch of the calling thread begins and ends; they nest. UTF-8, at most 1024 bytes are kept.
- */
+/* A stretch of the calling thread begins and ends; they nest. UTF-8, at most 1024 bytes are
+ * kept. */
 void gpumem_agent_push(const char *name);
 void gpumem_agent_pop(void);
 

@@ -1,6 +1,6 @@
 /*
- * Whether autograd records in the thread that allocates: a thread-local bit of libc10's, which an exported function of a few
- * instructions reads. It takes no lock and allocates nothing.
+ * Whether autograd records in the thread that allocates: a thread-local bit of libc10's, which an
+ * exported function of a few instructions reads. It takes no lock and allocates nothing.
  */
 #include "agent/grad_mode.h"
 

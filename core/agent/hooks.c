@@ -1,6 +1,6 @@
 /*
- * What libc10 reports. Each hook stands in front of one of its functions: it looks at the call, and then jumps to the
- * function itself with everything as it was.
+ * What libc10 reports. Each hook stands in front of one of its functions: it looks at the call, and
+ * then jumps to the function itself with everything as it was.
  */
 #include "agent/hooks.h"
 
@@ -53,7 +53,8 @@ const struct gm_agent_hook gm_agent_c10_hooks[] = {
 
 enum { DEVICE_CPU = 0, DEVICE_CUDA = 1 }; /* c10::DeviceType */
 
-/* Preloaded: what another preloaded library (the simulated device) has in a function's place comes before its own library. */
+/* Preloaded: what another preloaded library (the simulated device) has in a function's place comes
+ * before its own library. */
 static void find_next(const struct gm_agent_hook *hooks)
 {
 	for (const struct gm_agent_hook *hook = hooks; hook->symbol; hook++)
@@ -79,8 +80,8 @@ static int16_t device_index(uint64_t device)
 	return index < 0 ? 0 : index;
 }
 
-/* void reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)
- * (c10/core/Allocator.h); the allocator's lock is held. */
+/* void reportMemoryUsageToProfiler(void *ptr, int64_t alloc_size, size_t total_allocated, size_t
+ * total_reserved, Device) (c10/core/Allocator.h); the allocator's lock is held. */
 static void report(const struct call *call)
 {
 	int64_t size = (int64_t)call->argument[1];
@@ -120,8 +121,9 @@ void *gm_agent_see_report(const struct call *call)
 }
 
 /*
- * Bytes that the device says are free, plus 1; 0: it does not say. PyTorch's allocator has just asked it, for its message, in
- * the same place: with that device current. *ret_total is then what the device has.
+ * Bytes that the device says are free, plus 1; 0: it does not say. PyTorch's allocator has just
+ * asked it, for its message, in the same place: with that device current. *ret_total is then what
+ * the device has.
  */
 static uint64_t device_free(int16_t device, uint64_t *ret_total)
 {
@@ -147,7 +149,8 @@ static void put_total(int16_t device, uint64_t total)
 	gm_agent_put(GM_AGENT_COUNTER, 0, bytes, (size_t)(at - bytes));
 }
 
-/* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device) */
+/* void reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t
+ * total_reserved, Device) */
 void *gm_agent_see_oom(const struct call *call)
 {
 	int8_t type = device_type(call->argument[3]);
@@ -179,8 +182,9 @@ void *gm_agent_see_oom(const struct call *call)
 	return gm_agent_go_on(&before_oom, "libc10.so", GM_TORCH_REPORT_OOM);
 }
 
-/* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the allocation, and
- * Delete(void *ptr), before the memory goes (c10/core/CPUAllocator.h); the first argument is `this`. */
+/* CPU tensors: void ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes), behind the
+ * allocation, and Delete(void *ptr), before the memory goes (c10/core/CPUAllocator.h); the first
+ * argument is `this`. */
 static void see_cpu(const struct call *call, enum gm_agent_action action, uint64_t size)
 {
 	if (!gm_agent_may_record(GM_AGENT_CPU) || !gm_agent_enter())

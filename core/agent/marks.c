@@ -1,11 +1,13 @@
 /*
- * Marks of the program at a place in the order of its events: by gpumem's own calls (gpumem_agent.h), by what PyTorch says
- * (torch_marks.c), and by NVTX, which PyTorch's, NVIDIA's and users' code speaks (torch.cuda.nvtx, emit_nvtx() ...).
+ * Marks of the program at a place in the order of its events: by gpumem's own calls
+ * (gpumem_agent.h), by what PyTorch says (torch_marks.c), and by NVTX, which PyTorch's, NVIDIA's
+ * and users' code speaks (torch.cuda.nvtx, emit_nvtx() ...).
  *
- * NVTX 3 is in headers: the code is in each library that uses it, and at its first call it loads the file that
- * NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a way to a table of functions to fill
- * (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). Where somebody else is injected (Nsight), we are not. Ranges that are not
- * of one thread (nvtxRangeStart), names in wchar_t and categories are not kept.
+ * NVTX 3 is in headers: the code is in each library that uses it, and at its first call it loads
+ * the file that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2() there, with a way
+ * to a table of functions to fill (nvtx3/nvtxDetail/nvtxTypes.h, nvtxInit.h). Where somebody else
+ * is injected (Nsight), we are not. Ranges that are not of one thread (nvtxRangeStart), names in
+ * wchar_t and categories are not kept.
  */
 #include "agent/marks.h"
 
@@ -31,7 +33,8 @@ static void mark_text(enum gm_agent_mark kind, const char *name, size_t length)
 	if (!gm_agent_enter())
 		return;
 	if (kind == GM_AGENT_MARK_PUSH)
-		gm_stacks_see_task(); /* where an optimizer steps is a mark, and often nothing else */
+		gm_stacks_see_task(); /* where an optimizer steps is a mark, and often nothing else
+		                       */
 	/* no half character at its end */
 	while (length == NAME_BYTES && length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80)
 		length--;
@@ -67,9 +70,10 @@ GM_AGENT_EXPORT void gpumem_agent_pop(void)
 	mark(GM_AGENT_MARK_POP, "");
 }
 
-/* --- ranges before there is a recording ---------------------------------------------------------------------- */
+/* --- ranges before there is a recording ------------------------------------------------------- */
 
-/* Optimizers and DataLoaders make ranges in programs that never allocate what is recorded: these leave no file. */
+/* Optimizers and DataLoaders make ranges in programs that never allocate what is recorded: these
+ * leave no file. */
 enum { KEPT_MAX = 8 };
 static _Thread_local struct {
 	const char *names[KEPT_MAX];
@@ -107,7 +111,7 @@ void gm_agent_ranges_kept(void)
 		gpumem_agent_push(i < KEPT_MAX ? kept.names[i] : "");
 }
 
-/* --- NVTX ---------------------------------------------------------------------------------------------------- */
+/* --- NVTX ------------------------------------------------------------------------------------- */
 
 /* nvtxEventAttributes_v2 of nvtx3/nvToolsExt.h. */
 struct nvtx_attributes {

@@ -1,7 +1,7 @@
 /*
- * What is to happen where a device has run out of memory, without a debugger: the program stops there, so that one can be
- * attached at that very moment; or `gpumem core` writes a core of it, and it goes on. Once a process: programs may
- * run out of memory often and go on.
+ * What is to happen where a device has run out of memory, without a debugger: the program stops
+ * there, so that one can be attached at that very moment; or `gpumem core` writes a core of it, and
+ * it goes on. Once a process: programs may run out of memory often and go on.
  */
 #include "agent/oom.h"
 

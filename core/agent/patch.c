@@ -43,7 +43,7 @@ static void (*tell_libraries)(void), (*tell_torch)(void);
 static _Atomic int scanning;
 static _Atomic bool on, pending;
 
-/* ---- what is to be hooked ----------------------------------------------------------------------------------- */
+/* ---- what is to be hooked -------------------------------------------------------------------- */
 
 /* Named by the assembly below. */
 static void *_Atomic before_dlopen __attribute__((used));
@@ -72,7 +72,7 @@ static const struct gm_agent_hook *find_hook(const char *symbol)
 	return NULL;
 }
 
-/* ---- a library ---------------------------------------------------------------------------------------------- */
+/* ---- a library ------------------------------------------------------------------------------- */
 
 struct library {
 	uintptr_t base, start, end; /* of its mapped pieces */
@@ -159,13 +159,14 @@ static int find_definition(struct dl_phdr_info *info, size_t size, void *context
 	return 0;
 }
 
-/* ---- one entry ---------------------------------------------------------------------------------------------- */
+/* ---- one entry ------------------------------------------------------------------------------- */
 
 static bool write_slot(const struct library *library, void **slot, void *value)
 {
 	uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t page = (uintptr_t)slot & ~(page_size - 1);
-	/* The page in which the protected part ends is not protected (glibc elf/dl-reloc.c, _dl_protect_relro). */
+	/* The page in which the protected part ends is not protected (glibc elf/dl-reloc.c,
+	 * _dl_protect_relro). */
 	uintptr_t start = library->protected_start & ~(page_size - 1),
 	          end = library->protected_end & ~(page_size - 1);
 	if (page < start || page >= end) {
@@ -244,7 +245,7 @@ static void patch_entries(const struct library *library, const ElfW(Rela) * entr
 	}
 }
 
-/* ---- all libraries ------------------------------------------------------------------------------------------ */
+/* ---- all libraries --------------------------------------------------------------------------- */
 
 static bool is_known(const void *dynamic)
 {
@@ -357,7 +358,7 @@ void gm_agent_patch(const struct gm_agent_hook *hooks)
 		gm_agent_gap("more libraries than can be followed: calls of some are not seen");
 }
 
-/* ---- putting back ------------------------------------------------------------------------------------------- */
+/* ---- putting back ---------------------------------------------------------------------------- */
 
 static int undo_library(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -383,12 +384,13 @@ void gm_agent_patch_undo(void)
 	unlock();
 }
 
-/* ---- the loader's functions --------------------------------------------------------------------------------- */
+/* ---- the loader's functions ------------------------------------------------------------------ */
 
 /*
- * dlopen() and dlsym() look at who calls them, so they are jumped to with the caller's return address in place, and
- * nothing can be done behind them. What a dlopen() brought is looked at when the program next asks for a symbol or
- * opens another library: it cannot do anything with it before, but what its constructors do.
+ * dlopen() and dlsym() look at who calls them, so they are jumped to with the caller's return
+ * address in place, and nothing can be done behind them. What a dlopen() brought is looked at when
+ * the program next asks for a symbol or opens another library: it cannot do anything with it
+ * before, but what its constructors do.
  */
 #define SEE __attribute__((used, visibility("hidden")))
 SEE void gm_agent_see_dlopen(void);

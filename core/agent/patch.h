@@ -21,8 +21,8 @@ void gm_agent_patch_tell(void (*libraries)(void), void (*torch)(void));
 /* The function of that name in the first loaded library that has it, as the loader would find it;
  * NULL. */
 void *gm_agent_find(const char *symbol);
-/* Puts back what was there. Threads that are within a hook go on in it: the agent stays in memory.
- */
+/* Puts back what was there. Threads that are within a hook go on in it: the agent stays in
+ * memory. */
 void gm_agent_patch_undo(void);
 
 #endif

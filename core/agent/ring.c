@@ -9,9 +9,9 @@
 
 enum state { NEW = 0, OWNED, FINISHED, FREE, KEPT, CARRIED };
 enum {
-	BATCH = 8, /* extents that are used anew at once */
-	RESERVE =
-	        4, /* extents that stay free for what is carried over, beside as many as that took before */
+	BATCH = 8,   /* extents that are used anew at once */
+	RESERVE = 4, /* extents that stay free for what is carried over, beside as many as that took
+	                before */
 };
 
 struct extent {
@@ -84,7 +84,7 @@ static uint64_t count_free(const struct gm_agent_ring_file *file)
 	return count;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_down(struct writer *writer)
 {
@@ -157,7 +157,7 @@ static void open_kept(struct writer *writer, const struct gm_agent_ring_file *fi
 	writer->count = 1;
 }
 
-/* ---- using extents anew ------------------------------------------------------------------------------------------- */
+/* ---- using extents anew ---------------------------------------------------------------------- */
 
 /* The oldest that are finished; their number. */
 static uint32_t choose(uint32_t chosen[BATCH])

@@ -1,6 +1,6 @@
 /*
- * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives back, and what other
- * libraries get beside it.
+ * The CUDA runtime's cudaMalloc and cudaFree: what PyTorch's allocator gets from CUDA and gives
+ * back, and what other libraries get beside it.
  */
 #include "agent/runtime.h"
 
@@ -121,9 +121,9 @@ int cudaFree(void *pointer)
 }
 
 /*
- * How PyTorch's allocator finds out which frees that waited have come about: it asks for one event after the other
- * (process_events(), c10/cuda/CUDACachingAllocator.cpp) and ends a free when its last one is over. So between two
- * questions at most one ends, and their order is seen.
+ * How PyTorch's allocator finds out which frees that waited have come about: it asks for one event
+ * after the other (process_events(), c10/cuda/CUDACachingAllocator.cpp) and ends a free when its
+ * last one is over. So between two questions at most one ends, and their order is seen.
  */
 int cudaEventQuery(void *event)
 {

@@ -1,10 +1,12 @@
 /*
- * The CUDA runtime's other ways to memory than cudaMalloc: what libraries beside PyTorch's allocator use, what is the
- * host's, what is mapped piece by piece. Put into import tables (patch.c) in every case: none of these names is
- * exported, so that no program takes the agent for a CUDA runtime.
+ * The CUDA runtime's other ways to memory than cudaMalloc: what libraries beside PyTorch's
+ * allocator use, what is the host's, what is mapped piece by piece. Put into import tables
+ * (patch.c) in every case: none of these names is exported, so that no program takes the agent for
+ * a CUDA runtime.
  *
- * An allocation is told when the call has come back, a release before it is made: behind it another thread may have
- * the address. Calls that the runtime makes in turn are nobody's, as the thread is within the agent until then.
+ * An allocation is told when the call has come back, a release before it is made: behind it another
+ * thread may have the address. Calls that the runtime makes in turn are nobody's, as the thread is
+ * within the agent until then.
  */
 #include "agent/runtime_more.h"
 
@@ -75,7 +77,8 @@ static bool enter(void)
 		return function;                          \
 	}
 
-/* An allocation: `parameters` as declared, `arguments` as passed on; address and size once it has succeeded. */
+/* An allocation: `parameters` as declared, `arguments` as passed on; address and size once it has
+ * succeeded. */
 #define ALLOCATION(name, parameters, arguments, source, address, size, stream)    \
 	typedef int type_##name parameters;                                       \
 	ORIGINAL(name, type_##name)                                               \
@@ -114,7 +117,7 @@ static bool enter(void)
 		return result;                                                                    \
 	}
 
-/* ---- the device's ------------------------------------------------------------------------------------------- */
+/* ---- the device's ---------------------------------------------------------------------------- */
 
 ALLOCATION(cudaMallocAsync, (void **pointer, size_t size, void *stream), (pointer, size, stream),
         GM_AGENT_POOL, *pointer, size, stream)
@@ -157,7 +160,7 @@ ALLOCATION(cudaIpcOpenMemHandle, (void **pointer, struct ipc_handle handle, unsi
         (pointer, handle, flags), GM_AGENT_IPC, *pointer, 0, NULL)
 RELEASE(cudaIpcCloseMemHandle, (void *pointer), (pointer), GM_AGENT_IPC, pointer, NULL)
 
-/* ---- the host's --------------------------------------------------------------------------------------------- */
+/* ---- the host's ------------------------------------------------------------------------------ */
 
 ALLOCATION(cudaMallocHost, (void **pointer, size_t size), (pointer, size), GM_AGENT_HOST, *pointer,
         size, NULL)
@@ -168,7 +171,8 @@ ALLOCATION(cudaHostRegister, (void *pointer, size_t size, unsigned flags), (poin
         GM_AGENT_HOST, pointer, size, NULL)
 RELEASE(cudaHostUnregister, (void *pointer), (pointer), GM_AGENT_HOST, pointer, NULL)
 
-/* ---- expandable segments: mapped piece by piece, by functions of the driver, which the runtime hands out or dlsym() ---- */
+/* ---- expandable segments: mapped piece by piece, by functions of the driver, which the runtime
+ * hands out or dlsym() */
 
 typedef int map_function(uint64_t, size_t, size_t, uint64_t, uint64_t);
 ORIGINAL(cuMemMap, map_function)
@@ -242,7 +246,7 @@ static int hook_cudaGetDriverEntryPointByVersion(const char *symbol, void **func
 	return result;
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 #define ROW(name)                                          \
 	{                                                  \

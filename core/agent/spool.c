@@ -20,16 +20,17 @@
 enum { SPARE_PIECES = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
 /*
- * The file that is open. `generation` counts recordings of this process image and its parents: a piece of an
- * older one is not touched. `lock` guards what changes when an extent is handed out; it is held for a few system
- * calls, never while anything of the program's is called.
+ * The file that is open. `generation` counts recordings of this process image and its parents: a
+ * piece of an older one is not touched. `lock` guards what changes when an extent is handed out; it
+ * is held for a few system calls, never while anything of the program's is called.
  */
 static struct {
 	atomic_flag lock;
 	_Atomic uint32_t generation;
 	struct gm_agent_file_header *header;
 	char path[4096];
-	int file; /* its descriptor, looked at before each use: the program may have closed it; -1: none */
+	int file; /* its descriptor, looked at before each use: the program may have closed it; -1:
+	             none */
 	dev_t device;
 	ino_t inode;
 	uint64_t size_limit;
@@ -54,7 +55,8 @@ static void unlock(void)
 	atomic_flag_clear_explicit(&spool.lock, memory_order_release);
 }
 
-/* Whether it is the file, and has a name yet: what is removed nobody can read, and it would fill the disk. */
+/* Whether it is the file, and has a name yet: what is removed nobody can read, and it would fill
+ * the disk. */
 static bool is_ours(int fd)
 {
 	struct stat status;
@@ -112,8 +114,8 @@ static void *map(int fd, uint64_t offset, size_t size)
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* The first write to a page is a fault, under the lock of the allocator that reports. All at once
-	 * they cost less. (Linux before 5.14 refuses, and goes on with faults.) */
+	/* The first write to a page is a fault, under the lock of the allocator that reports. All
+	 * at once they cost less. (Linux before 5.14 refuses, and goes on with faults.) */
 	madvise(memory, size, MADV_WILLNEED); /* of a file on a disk: in one go, not by guesses */
 	madvise(memory, size, POPULATE_WRITE);
 	/* A child must not write into its parent's file, whichever way it was made. */
@@ -152,8 +154,8 @@ static int file(enum gm_agent_end *ret_why)
 }
 
 /*
- * The header by one write, so that a reader finds an empty file or one that begins as a recording does, never zeros. One thread at a
- * time is here.
+ * The header by one write, so that a reader finds an empty file or one that begins as a recording
+ * does, never zeros. One thread at a time is here.
  */
 static enum gm_agent_end write_header(int fd)
 {

@@ -1,10 +1,11 @@
 /*
  * The spool: the mapped file that a process's events go into, and each thread's piece of it.
  *
- * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes the next when it is
- * full; so what the agent keeps in memory is an extent a thread. Room is made in the file before a page of it is
- * touched: a full disk ends the recording, never the program. The file's descriptor is kept, for programs
- * that have none left or become another user; one that the program has closed or used for something else is opened anew.
+ * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes
+ * the next when it is full; so what the agent keeps in memory is an extent a thread. Room is made
+ * in the file before a page of it is touched: a full disk ends the recording, never the program.
+ * The file's descriptor is kept, for programs that have none left or become another user; one that
+ * the program has closed or used for something else is opened anew.
  */
 #ifndef GM_AGENT_SPOOL_H
 #define GM_AGENT_SPOOL_H
@@ -43,10 +44,12 @@ struct gm_agent_file_header *gm_agent_spool_header(void);
 /* A fork's child: forgets the parent's file without a trace in it. */
 void gm_agent_spool_forget(void);
 
-/* Of the events of this recording. The next one gets this number; no event that comes has a smaller one. */
+/* Of the events of this recording. The next one gets this number; no event that comes has a smaller
+ * one. */
 extern _Atomic uint64_t gm_agent_sequence;
 
-/* This thread's piece with room for `count` bytes; NULL: no room, and recording has ended or ends. */
+/* This thread's piece with room for `count` bytes; NULL: no room, and recording has ended or
+ * ends. */
 struct gm_agent_piece *gm_agent_piece(size_t count);
 
 static inline uint8_t *gm_agent_piece_at(const struct gm_agent_piece *piece)

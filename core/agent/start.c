@@ -1,5 +1,6 @@
 /*
- * Begins and ends a recording: at start, in a program that runs already, in a fork's child, as CUDA begins; and names its file.
+ * Begins and ends a recording: at start, in a program that runs already, in a fork's child, as CUDA
+ * begins; and names its file.
  */
 #include "agent/agent.h"
 
@@ -46,7 +47,7 @@ static void tell(const char *what, const char *why)
 	}
 }
 
-/* ---- the file's name -------------------------------------------------------------------------------------- */
+/* ---- the file's name ------------------------------------------------------------------------- */
 
 static uint32_t rank(void)
 {
@@ -299,8 +300,8 @@ int gpumem_agent_start(const char *settings)
 	return 0;
 }
 
-/* Records from here on, as a preloaded library does: CUDA begins, and the driver has loaded this library. Nothing where it
- * records already, or has ended doing so. */
+/* Records from here on, as a preloaded library does: CUDA begins, and the driver has loaded this
+ * library. Nothing where it records already, or has ended doing so. */
 static void injected(const char *settings)
 {
 	if (atomic_load(&gm_agent_live->state) != GM_AGENT_LIVE_OFF || gm_agent_process.pid ||
@@ -313,8 +314,9 @@ static void injected(const char *settings)
 }
 
 /*
- * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into programs that lost
- * LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be there before the driver is.
+ * The driver loads what CUDA_INJECTION64_PATH names and calls this, as CUDA begins: a way into
+ * programs that lost LD_PRELOAD on their way, and the right moment for CUPTI, which wants to be
+ * there before the driver is.
  */
 GM_AGENT_EXPORT int InitializeInjection(void);
 int InitializeInjection(void)

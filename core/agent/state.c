@@ -19,9 +19,9 @@ static _Thread_local struct {
 	uint32_t thread;
 } self;
 
-/* ---- settings --------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
-/* ---- settings --------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 void gm_agent_setting(const char *name, char *ret_value, size_t size)
 {
@@ -63,7 +63,7 @@ char *gm_agent_without_controls(char *line, size_t length)
 	return line;
 }
 
-/* ---- this process and this thread ------------------------------------------------------------------------- */
+/* ---- this process and this thread ------------------------------------------------------------ */
 
 uint32_t gm_agent_pid(void)
 {
@@ -167,10 +167,10 @@ bool gm_agent_is_inside(void)
 	return self.inside;
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------------------ */
+/* ---- one at a time --------------------------------------------------------------------------- */
 
-static _Atomic int32_t
-        changes; /* the process in which a thread begins or ends a recording; a fork leaves the parent's */
+static _Atomic int32_t changes; /* the process in which a thread begins or ends a recording; a fork
+                                   leaves the parent's */
 
 bool gm_agent_change_begin(void)
 {

@@ -86,8 +86,8 @@ void gm_agent_setting(const char *name, char *ret_value, size_t size);
 /* "cuda,cpu" has "cpu". */
 bool gm_agent_setting_has(const char *name, const char *word);
 
-/* One thread at a time begins or ends a recording. False: another one has been at it for too long.
- */
+/* One thread at a time begins or ends a recording. False: another one has been at it for too
+ * long. */
 bool gm_agent_change_begin(void);
 void gm_agent_change_end(void);
 

@@ -1,18 +1,22 @@
 /*
  * What a block is allocated for: dtype, sizes and strides of the tensor.
  *
- * at::detail::empty_generic() and empty_strided_generic() make nearly every tensor that has memory of its own; the others
- * (resize_(), workspaces, storages without a tensor) stay unknown. A hook at each notes the arguments in its thread. The
- * allocator's report comes from within that call and takes the note, if two things hold:
+ * at::detail::empty_generic() and empty_strided_generic() make nearly every tensor that has memory
+ * of its own; the others (resize_(), workspaces, storages without a tensor) stay unknown. A hook at
+ * each notes the arguments in its thread. The allocator's report comes from within that call and
+ * takes the note, if two things hold:
  *
- *   - the call is still under way: its return address stands where the call has put it, a little above the report's
- *     own place on the stack;
- *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked for.
+ *   - the call is still under way: its return address stands where the call has put it, a little
+ * above the report's own place on the stack;
+ *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked
+ * for.
  *
- * A note that is not taken (the tensor was empty, or of another device) fails the one or the other, and is never believed.
+ * A note that is not taken (the tensor was empty, or of another device) fails the one or the other,
+ * and is never believed.
  *
- * A description is interned as a chain: dtype, each size, each stride, in the same kind of table as stacks. Equal ones have
- * one number, and those of the same dtype and first sizes share their beginning.
+ * A description is interned as a chain: dtype, each size, each stride, in the same kind of table as
+ * stacks. Equal ones have one number, and those of the same dtype and first sizes share their
+ * beginning.
  */
 #include "agent/tensors.h"
 
@@ -51,7 +55,7 @@ const struct gm_agent_hook gm_agent_tensor_hooks[] = {
         {NULL, NULL, NULL},
 };
 
-/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 /* Elements of a tensor that lies without holes; 0: none, or more than can be. */
 static uint64_t count_elements(const struct gm_tensor_note *note)
@@ -64,7 +68,8 @@ static uint64_t count_elements(const struct gm_tensor_note *note)
 	return count;
 }
 
-/* at::detail::computeStorageNbytes() (ATen/EmptyTensor.cpp): from the first element to the last, by their strides. */
+/* at::detail::computeStorageNbytes() (ATen/EmptyTensor.cpp): from the first element to the last, by
+ * their strides. */
 static uint64_t span_of_strides(const struct gm_tensor_note *note)
 {
 	uint64_t last = 0, step;
@@ -77,7 +82,8 @@ static uint64_t span_of_strides(const struct gm_tensor_note *note)
 	return last + 1;
 }
 
-/* Strides of a tensor without holes, its dimensions from the innermost to the outermost in this order. */
+/* Strides of a tensor without holes, its dimensions from the innermost to the outermost in this
+ * order. */
 static void put_strides(struct gm_tensor_note *note, const uint8_t *inside_out)
 {
 	int64_t stride = 1;
@@ -111,7 +117,8 @@ static void apply_format(struct gm_tensor_note *note, int format)
 		note->type |= GM_AGENT_TENSOR_STRIDED;
 }
 
-/* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays are the caller's, and read here alone. */
+/* Notes a call; `format`: c10::MemoryFormat, -1: none. The arrays are the caller's, and read here
+ * alone. */
 static void note_call(const struct call *call, uint64_t sizes, uint64_t count, uint64_t strides,
         unsigned type, int format)
 {
@@ -144,9 +151,10 @@ static void note_call(const struct call *call, uint64_t sizes, uint64_t count, u
 		note->bytes = bytes;
 }
 
-/* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType, optional<MemoryFormat>)
- * (ATen/EmptyTensor.h). The result is returned in memory, so its place comes first; an ArrayRef is two words. The last argument,
- * a byte and whether it is there, stands on the stack. */
+/* TensorBase empty_generic(IntArrayRef size, Allocator *, DispatchKeySet, ScalarType,
+ * optional<MemoryFormat>) (ATen/EmptyTensor.h). The result is returned in memory, so its place
+ * comes first; an ArrayRef is two words. The last argument, a byte and whether it is there, stands
+ * on the stack. */
 void *gm_agent_see_empty(const struct call *call)
 {
 	if (gm_agent_enter()) {
@@ -158,8 +166,8 @@ void *gm_agent_see_empty(const struct call *call)
 	return gm_agent_go_on(&before_empty, "libtorch_cpu.so", GM_TORCH_EMPTY);
 }
 
-/* TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *, DispatchKeySet, ScalarType): the last two
- * stand on the stack. */
+/* TensorBase empty_strided_generic(IntArrayRef size, IntArrayRef stride, Allocator *,
+ * DispatchKeySet, ScalarType): the last two stand on the stack. */
 void *gm_agent_see_empty_strided(const struct call *call)
 {
 	if (gm_agent_enter()) {
@@ -172,7 +180,7 @@ void *gm_agent_see_empty_strided(const struct call *call)
 	return gm_agent_go_on(&before_empty_strided, "libtorch_cpu.so", GM_TORCH_EMPTY_STRIDED);
 }
 
-/* ---- the report -------------------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static uint32_t intern(const struct gm_tensor_note *note)
 {

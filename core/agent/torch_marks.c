@@ -1,10 +1,11 @@
 /*
- * What PyTorch's own code marks, heard where it says it: record_function() by a callback of at::RecordFunction, and
- * torch.cuda.memory._set_memory_metadata() at the allocator's virtual function. Nothing of it is there in a program
- * without PyTorch, and nothing is asked of the user.
+ * What PyTorch's own code marks, heard where it says it: record_function() by a callback of
+ * at::RecordFunction, and torch.cuda.memory._set_memory_metadata() at the allocator's virtual
+ * function. Nothing of it is there in a program without PyTorch, and nothing is asked of the user.
  *
- * Heard are ranges of scope USER_SCOPE alone: those of users, of optimizers, of DataLoader, of torch.profiler's steps. Operators
- * have another scope, for which no callback runs: they cost what they did.
+ * Heard are ranges of scope USER_SCOPE alone: those of users, of optimizers, of DataLoader, of
+ * torch.profiler's steps. Operators have another scope, for which no callback runs: they cost what
+ * they did.
  */
 #include "agent/torch_marks.h"
 
@@ -19,7 +20,7 @@
 #include "agent/lookup.h"
 #include "agent/marks.h"
 
-/* ---- record_function ----------------------------------------------------------------------------------------- */
+/* ---- record_function ------------------------------------------------------------------------- */
 
 typedef uint64_t add_function(struct gm_torch_record_callback);
 typedef void remove_function(uint64_t);
@@ -72,7 +73,7 @@ static void listen(void)
 	record.handle = add(callback);
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 /* std::string of libstdc++ */
 struct text {
@@ -139,7 +140,8 @@ static bool in_code(const struct library *library, uintptr_t address)
 	return address >= library->code && address + 8 <= library->code_end;
 }
 
-/* What a function begins with, behind the mark that a jump may lead there (endbr64). NULL: it is no function here. */
+/* What a function begins with, behind the mark that a jump may lead there (endbr64). NULL: it is no
+ * function here. */
 static const uint8_t *code_of(const struct library *library, uintptr_t function)
 {
 	static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -163,11 +165,12 @@ static bool answers_no(const struct library *library, uintptr_t function)
 }
 
 /*
- * Which virtual function of c10::cuda::CUDACachingAllocator::CUDAAllocator sets the metadata: in the class's own table
- * three functions that do nothing stand one behind the other, recordAnnotation(), pushCompileContext() and
- * popCompileContext(). Behind them come setUserMetadata(), which does nothing, and getUserMetadata(), which does something
- * (c10/cuda/CUDACachingAllocator.h, since 2.10); or supportsUserMetadata(), which answers no, and setUserMetadata(), which
- * warns (since 2.14). -1: it is not so.
+ * Which virtual function of c10::cuda::CUDACachingAllocator::CUDAAllocator sets the metadata: in
+ * the class's own table three functions that do nothing stand one behind the other,
+ * recordAnnotation(), pushCompileContext() and popCompileContext(). Behind them come
+ * setUserMetadata(), which does nothing, and getUserMetadata(), which does something
+ * (c10/cuda/CUDACachingAllocator.h, since 2.10); or supportsUserMetadata(), which answers no, and
+ * setUserMetadata(), which warns (since 2.14). -1: it is not so.
  */
 static int index_of_set(const struct library *library, void *const *table)
 {
@@ -187,7 +190,8 @@ static int index_of_set(const struct library *library, void *const *table)
 	return -1;
 }
 
-/* The table of a class, by its type information: {offset 0, type, functions ...} (Itanium C++ ABI, 2.5.2). */
+/* The table of a class, by its type information: {offset 0, type, functions ...} (Itanium C++
+ * ABI, 2.5.2). */
 static void *const *table_of(const struct library *library, const void *type)
 {
 	void *const *at = (void *const *)(library->tables + (-library->tables & 7));
@@ -242,7 +246,7 @@ static void hook_metadata(void)
 		metadata.slot = slot;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------ */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 void gm_agent_torch_marks_look(void)
 {

@@ -1,4 +1,5 @@
-/* Recording by the agent in gdb: what its plugin asks before it calls the agent in the process that it debugs. */
+/* Recording by the agent in gdb: what its plugin asks before it calls the agent in the process that
+ * it debugs. */
 #include <string.h>
 
 #include "base/cleanup.h"

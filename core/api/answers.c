@@ -3,7 +3,8 @@
 
 #include "api/question.h"
 
-/* Copies the caller's options to `own`, whose names and defaults the rest of a function uses; returns where that fails. */
+/* Copies the caller's options to `own`, whose names and defaults the rest of a function uses;
+ * returns where that fails. */
 #define TAKE(options, own)                                                                  \
 	do {                                                                                \
 		struct gm_error *taken = gm_api_take_options(options, own, sizeof(*(own))); \

@@ -108,7 +108,8 @@ static struct gm_error *event_info(
 	return gm_api_give_result(&own, sizeof(own), ret_info);
 }
 
-/* As gm_session_ask(): one at a time, and what was worked out while an allocation failed is no answer. */
+/* As gm_session_ask(): one at a time, and what was worked out while an allocation failed is no
+ * answer. */
 static void begin(void)
 {
 	gm_session_lock();

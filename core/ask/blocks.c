@@ -210,8 +210,9 @@ static char *group_key(const struct gm_model *model, const struct gm_categories 
 	return strdup("(in no module's forward)");
 }
 
-/* What modules keep, by the paths of their attributes, where the process or core that was recorded can be asked: of blocks
- * that are there now. Where it cannot, *ret_names stays NULL. The largest come first, so many are asked about at most. */
+/* What modules keep, by the paths of their attributes, where the process or core that was recorded
+ * can be asked: of blocks that are there now. Where it cannot, *ret_names stays NULL. The largest
+ * come first, so many are asked about at most. */
 enum { NAMES_MAX = 4096 };
 
 static struct gm_error *read_names(

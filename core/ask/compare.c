@@ -26,7 +26,7 @@ void gm_compare_deinit(struct gm_compare *compare)
 	*compare = (struct gm_compare){0};
 }
 
-/* --- reading one file ------------------------------------------------------------------------------- */
+/* --- reading one file ------------------------------------------------------------------------- */
 
 /* What one group has in one file. */
 struct share {
@@ -84,7 +84,8 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
 	return NULL;
 }
 
-/* The program's own line that a site is at or below, as `peak` tells it if it does not descend. False: no memory. */
+/* The program's own line that a site is at or below, as `peak` tells it if it does not descend.
+ * False: no memory. */
 static bool own_line(const struct gm_told_site *site, char **ret_line)
 {
 	const struct gm_frame_place *place = site->caller.code ? &site->caller : &site->place;
@@ -157,7 +158,7 @@ static struct gm_error *read_file(struct gm_context *context, size_t index,
 	return NULL;
 }
 
-/* --- side by side ----------------------------------------------------------------------------------- */
+/* --- side by side ----------------------------------------------------------------------------- */
 
 static int compare_shares(const void *a, const void *b)
 {
@@ -199,7 +200,8 @@ static int compare_lines(const void *a, const void *b)
 	return order ? order : (left->file > right->file) - (left->file < right->file);
 }
 
-/* Does a line hold so much in one of the files that it is descended from? In all files alike, so that rows stand side by side. */
+/* Does a line hold so much in one of the files that it is descended from? In all files alike, so
+ * that rows stand side by side. */
 static bool is_descended(const struct gm_compare *compare, const struct share *shares, size_t n)
 {
 	for (size_t i = 0, next; i < n; i = next) {

@@ -60,8 +60,8 @@ struct gm_compare_options {
 	uint32_t step;       /* at the peak of this step; 0: of the whole record */
 };
 
-/* context: for progress only, its own log is not touched. GM_USAGE where a file has no such step.
- */
+/* context: for progress only, its own log is not touched. GM_USAGE where a file has no such
+ * step. */
 struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
         size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare);
 void gm_compare_deinit(struct gm_compare *compare);

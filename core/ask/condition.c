@@ -69,7 +69,7 @@ void gm_condition_destroy(struct gm_condition *condition)
 	free(condition);
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static struct gm_error *wrong(const struct parser *parser, const char *at, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
@@ -208,7 +208,7 @@ static struct gm_error *take_shape(struct parser *parser, struct gm_clause *clau
 	return NULL;
 }
 
-/* ---- clauses ------------------------------------------------------------------------------------------------------- */
+/* ---- clauses --------------------------------------------------------------------------------- */
 
 static const char *category_at(unsigned i)
 {
@@ -372,7 +372,7 @@ struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_
 	return NULL;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static enum gm_truth holds(
         const struct gm_condition *condition, size_t index, gm_judge *judge, const void *subject)
@@ -431,7 +431,8 @@ enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause)
 
 static bool matches(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
 {
-	/* `...` takes as few as will do: where what follows fails, one more, from the last `...` on */
+	/* `...` takes as few as will do: where what follows fails, one more, from the last `...`
+	 * on */
 	size_t at = 0, in_pattern = 0, resume_at = 0, resume = SIZE_MAX;
 	while (at < count) {
 		if (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES) {

@@ -37,7 +37,8 @@ struct gm_context {
 	bool no_learn; /* a PyTorch that is not known is refused */
 	char *unlearned; /* why a PyTorch could not be learned; owned */
 	char *learned;   /* a sentence for the user: what was learned for this question; owned */
-	char *loop; /* FILE:LINE of the loop that the user wants the steps of, NULL: as they are found; owned */
+	char *loop;     /* FILE:LINE of the loop that the user wants the steps of, NULL: as they are
+	                   found; owned */
 	char *log_path; /* the log asked about, NULL: none; owned */
 	bool no_pause;  /* a process that is read may run on: pause.h */
 	bool shell;  /* asked in a shell: a question must name its FILE or --pid; false: in gdb */
@@ -92,8 +93,8 @@ struct gm_error *gm_context_set_log(struct gm_context *context, const char *path
  * no process or log was named; else the part's own error. python and torch: GM_TARGET where the
  * target has none.
  */
-/* GM_TARGET where the process asked about has ended since it was opened: what was read of it last need not hold. To
- * be asked before an answer is given. */
+/* GM_TARGET where the process asked about has ended since it was opened: what was read of it last
+ * need not hold. To be asked before an answer is given. */
 struct gm_error *gm_context_check_there(const struct gm_context *context);
 struct gm_error *gm_context_image(struct gm_context *context, struct gm_image **ret_image);
 struct gm_error *gm_context_symbols(struct gm_context *context, struct gm_symbols **ret_symbols);

@@ -162,8 +162,8 @@ struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_mode
 	return NULL;
 }
 
-/* A file that is cut before anything was allocated has no answer, and "no memory was allocated" would be a wrong one. One that is
- * read while it grows may end within a chunk for a moment. */
+/* A file that is cut before anything was allocated has no answer, and "no memory was allocated"
+ * would be a wrong one. One that is read while it grows may end within a chunk for a moment. */
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model)
 {
 	uint64_t offset;

@@ -1,6 +1,6 @@
 /*
- * The question `doctor`: what of this machine and of the process (or core) was detected, and what therefore works. It
- * never fails because something is missing: that is its answer.
+ * The question `doctor`: what of this machine and of the process (or core) was detected, and what
+ * therefore works. It never fails because something is missing: that is its answer.
  */
 #ifndef GM_ASK_DOCTOR_H
 #define GM_ASK_DOCTOR_H
@@ -44,15 +44,15 @@ struct gm_doctor {
 	size_t command_count, command_capacity;
 };
 
-/* About the machine, and about the context's process or core if there is one. GM_TARGET: no such process; GM_CORRUPT,
- * GM_TARGET: no such core, or no core at all. */
+/* About the machine, and about the context's process or core if there is one. GM_TARGET: no such
+ * process; GM_CORRUPT, GM_TARGET: no such core, or no core at all. */
 struct gm_error *gm_ask_doctor(struct gm_context *context, struct gm_doctor *ret_doctor);
 void gm_doctor_deinit(struct gm_doctor *doctor);
 
-/* --- inside of the question ------------------------------------------------------------------------ */
+/* --- inside of the question ------------------------------------------------------------------- */
 
-/* Appends a check; the texts are printf formats of their own: `value` with its arguments, `advice` plain or
- * NULL. */
+/* Appends a check; the texts are printf formats of their own: `value` with its arguments, `advice`
+ * plain or NULL. */
 struct gm_error *gm_doctor_add(struct gm_doctor_checks *checks, const char *name,
         enum gm_doctor_state state, const char *advice, const char *format, ...)
         __attribute__((format(printf, 5, 6), warn_unused_result));

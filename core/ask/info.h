@@ -12,7 +12,8 @@ struct gm_info {
 	size_t gap_count;
 	char **gaps; /* owned: the recorder's own and what the model found */
 	bool closed;
-	/* Of the simulated device: all launches, those that computed nothing, bytes read that rest on such. */
+	/* Of the simulated device: all launches, those that computed nothing, bytes read that rest
+	 * on such. */
 	uint64_t kernels_launched, kernels_not_computed, library_calls_not_computed,
 	        bytes_read_back;
 };
@@ -20,7 +21,8 @@ struct gm_info {
 struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_info);
 void gm_info_deinit(struct gm_info *info);
 
-/* The same of a live process or a core dump, from the allocator's own records: nothing was recorded. */
+/* The same of a live process or a core dump, from the allocator's own records: nothing was
+ * recorded. */
 struct gm_target_info {
 	char *source;              /* "process 4711 (python train.py)", "core.4711"; owned */
 	int pid;                   /* 0: unknown */

@@ -50,14 +50,15 @@ static int compare_leaks(const void *a, const void *b)
 	return left->block < right->block ? -1 : left->block > right->block;
 }
 
-/* ---- the loops ------------------------------------------------------------------------------------ */
+/* ---- the loops ------------------------------------------------------------------------------- */
 
 /* The steps that are looked at: from > to where there are too few. */
 static struct gm_level steps_level(const struct gm_model *model, size_t device)
 {
 	struct gm_level level = {.of_steps = true, .from = 2, .to = 1, .end = GM_NO_EVENT};
 	uint32_t steps = gm_model_step_count(model);
-	/* The first step makes what all later ones use, and the last one's blocks may still be freed. */
+	/* The first step makes what all later ones use, and the last one's blocks may still be
+	 * freed. */
 	if (device != SIZE_MAX && steps > GM_LEAK_STEPS_MIN + 1)
 		level.to = steps - 1;
 	for (size_t i = gm_model_run_count(model); i-- > 0;) {
@@ -70,8 +71,8 @@ static struct gm_level steps_level(const struct gm_model *model, size_t device)
 	return level;
 }
 
-/* Is a loop seen to go round until its end? In a snapshot one may be told by a line that allocates at first only: all that
- * follows is then in its last iteration. */
+/* Is a loop seen to go round until its end? In a snapshot one may be told by a line that allocates
+ * at first only: all that follows is then in its last iteration. */
 static bool goes_on(const struct gm_model_iterations *iterations)
 {
 	uint64_t count = iterations->count;
@@ -94,7 +95,7 @@ static struct gm_error *around_level(
 	return NULL;
 }
 
-/* ---- what is bounded ------------------------------------------------------------------------------ */
+/* ---- what is bounded ------------------------------------------------------------------------- */
 
 static int compare_sizes(const void *a, const void *b)
 {
@@ -132,7 +133,8 @@ static size_t parameters_of(const struct gm_growth *growth, uint64_t size)
 	       gm_partition_point(count, middle, sizes[middle] < size);
 }
 
-/* Are these of the kind of which there are only as many as there are parameters: gradients, what an optimizer keeps? */
+/* Are these of the kind of which there are only as many as there are parameters: gradients, what an
+ * optimizer keeps? */
 static bool is_bounded(const struct gm_growth *growth, const struct gm_share *shares, size_t count)
 {
 	enum { STATES = 3 }; /* an optimizer's, of each parameter, at most */
@@ -151,7 +153,7 @@ static bool is_bounded(const struct gm_growth *growth, const struct gm_share *sh
 	return true;
 }
 
-/* ---- what piles up -------------------------------------------------------------------------------- */
+/* ---- what piles up --------------------------------------------------------------------------- */
 
 /* What blocks were left by which lines: under way. */
 struct collection {
@@ -216,8 +218,8 @@ static struct gm_error *find_piles(
 	return NULL;
 }
 
-/* Of what a line left, as several loops see it, the loop counts that it left something in the largest part of; the inner
- * one, where they are alike. */
+/* Of what a line left, as several loops see it, the loop counts that it left something in the
+ * largest part of; the inner one, where they are alike. */
 static void keep_best(struct gm_leaks *leaks)
 {
 	size_t kept = 0;

@@ -38,7 +38,7 @@ const struct gm_oom_place *gm_oom_site(const struct gm_oom *oom)
 	return oom->frame_count ? &oom->frames[0] : NULL;
 }
 
-/* --- who fills it ---------------------------------------------------------------------------------- */
+/* --- who fills it ----------------------------------------------------------------------------- */
 
 struct top {
 	GM_ARRAY(struct gm_oom_holder) rows;
@@ -62,8 +62,8 @@ static uint64_t parts(const struct gm_retained_node *node)
 }
 
 /*
- * The error's own traceback keeps the frames that it passed, and so everything: true, and no answer. Their variables
- * are told instead.
+ * The error's own traceback keeps the frames that it passed, and so everything: true, and no
+ * answer. Their variables are told instead.
  */
 static bool is_traceback(const struct gm_retained_node *node, unsigned depth)
 {
@@ -88,7 +88,8 @@ static bool is_whole(const struct gm_retained_node *part)
 	}
 }
 
-/* A holder by its parts, where these tell more: "local 'model': .grad", "local 'model': parameters". */
+/* A holder by its parts, where these tell more: "local 'model': .grad", "local 'model':
+ * parameters". */
 static void add_parts(struct top *top, const struct gm_retained_node *node)
 {
 	uint64_t least = node->bytes / 10, told = 0, blocks = 0;
@@ -175,7 +176,7 @@ static struct gm_error *fill_top(struct gm_context *context, struct gm_oom *oom)
 	return keep_top(&top, oom);
 }
 
-/* --- a process or a core --------------------------------------------------------------------------- */
+/* --- a process or a core ---------------------------------------------------------------------- */
 
 static bool reads_the_same(uint64_t bytes, uint64_t rounded)
 {
@@ -183,7 +184,8 @@ static bool reads_the_same(uint64_t bytes, uint64_t rounded)
 	return strcmp(gm_text_size(bytes, left), gm_text_size(rounded, right)) == 0;
 }
 
-/* Nothing was let go since: then the allocator's own figures are those of the failure, to the byte. */
+/* Nothing was let go since: then the allocator's own figures are those of the failure, to the
+ * byte. */
 static void compare_moments(struct gm_oom *oom)
 {
 	const struct gm_memory *now = &oom->memory;
@@ -196,8 +198,8 @@ static void compare_moments(struct gm_oom *oom)
 }
 
 /*
- * What the device says of itself is of now. Where the error told how much was free, and it is not that any more, others
- * took or gave since, and who they were is not known.
+ * What the device says of itself is of now. Where the error told how much was free, and it is not
+ * that any more, others took or gave since, and who they were is not known.
  */
 static void take_device(const struct gm_memory *now, struct gm_oom_facts *facts)
 {
@@ -310,7 +312,7 @@ struct gm_error *gm_ask_oom_target(struct gm_context *context, int device, struc
 	return error;
 }
 
-/* --- a recording ----------------------------------------------------------------------------------- */
+/* --- a recording ------------------------------------------------------------------------------ */
 
 static struct gm_error *find_event(const struct gm_log *log, bool has_event, uint64_t asked,
         uint64_t *ret_event, size_t *ret_ooms)

@@ -1,6 +1,7 @@
 /*
- * The question `oom`: why did PyTorch run out of memory? Of a process or a core dump in which it did, with nothing
- * recorded; of a recording or snapshot with an oom event; of a pasted message (oom_text.h).
+ * The question `oom`: why did PyTorch run out of memory? Of a process or a core dump in which it
+ * did, with nothing recorded; of a recording or snapshot with an oom event; of a pasted message
+ * (oom_text.h).
  */
 #ifndef GM_ASK_OOM_H
 #define GM_ASK_OOM_H
@@ -26,8 +27,8 @@ struct gm_oom_place {
 	uint32_t line;
 };
 
-/* One of those who fill the device. Of a recording a line; of a process or core a group of `retained` with one of its parts, where
- * the parts tell more. */
+/* One of those who fill the device. Of a recording a line; of a process or core a group of
+ * `retained` with one of its parts, where the parts tell more. */
 struct gm_oom_holder {
 	char *line;                                 /* owned; "train.py:12 in train" */
 	const struct gm_retained_node *node, *part; /* in gm_oom.retained; NULL: none */

@@ -14,8 +14,8 @@
 struct gm_retained_answer {
 	struct gm_retained retained;
 	struct gm_holders_cost cost;
-	/* by retained.devices: what the allocator's own statistics say, 0 where they cannot be read
-	 */
+	/* by retained.devices: what the allocator's own statistics say, 0 where they cannot be
+	 * read */
 	uint64_t *allocator_bytes;
 	struct gm_pause pause;
 };

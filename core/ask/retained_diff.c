@@ -13,7 +13,8 @@ struct entry {
 	bool after;
 };
 
-/* A variable is known by its own name alone, whatever of it is told with it; and numbers of items are no part of a name. */
+/* A variable is known by its own name alone, whatever of it is told with it; and numbers of items
+ * are no part of a name. */
 static int compare_entries(const struct entry *left, const struct entry *right)
 {
 	const struct gm_retained_node *a = left->node, *b = right->node;
@@ -78,7 +79,8 @@ static bool compare_group(const struct entry *entries, size_t count, unsigned de
 	}
 	change.node = after ? after : before;
 	bool whole = true;
-	/* the parts of what is there in both answers; of a new or a lost one they say nothing more */
+	/* the parts of what is there in both answers; of a new or a lost one they say nothing
+	 * more */
 	if (before && after && count == 2)
 		whole = compare(before->children, before->child_count, after->children,
 		        after->child_count, depth + 1, &change.children, &change.child_count);

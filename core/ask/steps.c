@@ -39,7 +39,8 @@ static void add_event(struct gm_stretch *stretch, const struct gm_walk *walk, ui
 	}
 }
 
-/* How the ends of the steps go on, from the second on: the first has the optimizer's state and workspaces. */
+/* How the ends of the steps go on, from the second on: the first has the optimizer's state and
+ * workspaces. */
 static void find_growth(struct gm_steps_answer *answer)
 {
 	uint64_t last = 0, growth = 0;

@@ -1,4 +1,5 @@
-/* steps and phases: how much was allocated in each pass of the training loop, and in each part of a pass. */
+/* steps and phases: how much was allocated in each pass of the training loop, and in each part of a
+ * pass. */
 #ifndef GM_ASK_STEPS_H
 #define GM_ASK_STEPS_H
 
@@ -27,13 +28,14 @@ struct gm_steps_answer {
 	size_t step_count;
 	struct gm_stretch
 	        phases[GM_PHASE_COUNT]; /* over all steps, or over one; events 0: did not occur */
-	uint64_t
-	        growth; /* what each step from the third on ends with more than the one before; 0: not the same */
-	bool leaks; /* and leaks finds lines that pile up; where `growth` is not 0 */
-	bool even;  /* all steps from the second on end with as much as they began with */
+	uint64_t growth; /* what each step from the third on ends with more than the one before; 0:
+	                    not the same */
+	bool leaks;      /* and leaks finds lines that pile up; where `growth` is not 0 */
+	bool even;       /* all steps from the second on end with as much as they began with */
 };
 
-/* step: the phases of this one only; 0: of the whole record. GM_USAGE where there is no such step. */
+/* step: the phases of this one only; 0: of the whole record. GM_USAGE where there is no such
+ * step. */
 struct gm_error *gm_ask_steps(
         struct gm_context *context, uint32_t step, struct gm_steps_answer *ret_answer);
 void gm_steps_answer_deinit(struct gm_steps_answer *answer);

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "log/log.h"
 
-/* --- BLOCK ----------------------------------------------------------------------------------------- */
+/* --- BLOCK ------------------------------------------------------------------------------------ */
 
 static struct gm_error *parse_number(
         const char *block, const char *digits, int base, uint64_t *ret_number)
@@ -113,7 +113,7 @@ struct gm_error *gm_ask_block_address(
 	return address_of_object(context, block, object, ret_address);
 }
 
-/* --- the question ---------------------------------------------------------------------------------- */
+/* --- the question ----------------------------------------------------------------------------- */
 
 static struct gm_error *no_block(const struct gm_holders_answer *answer, uint64_t address)
 {

@@ -2,8 +2,8 @@
 
 #include "base/cleanup.h"
 
-/* The statement of the free. Where an instruction let go of a name it is the instruction's own, be it in a
- * library; else the user's line that led there. */
+/* The statement of the free. Where an instruction let go of a name it is the instruction's own, be
+ * it in a library; else the user's line that led there. */
 const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 {
 	switch (why->cause.kind) {
@@ -18,7 +18,8 @@ const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 	}
 }
 
-/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so far? */
+/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so
+ * far? */
 static bool is_anew(const struct gm_why *why, const struct gm_block *other)
 {
 	const struct gm_log *log = gm_model_log(why->model);

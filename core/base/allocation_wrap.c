@@ -1,4 +1,5 @@
-/* The functions that allocate, as the linker puts them in the place of the C library's (`--wrap`): see allocation.h. */
+/* The functions that allocate, as the linker puts them in the place of the C library's (`--wrap`):
+ * see allocation.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -106,7 +107,8 @@ REPLACE(FILE *, fmemopen, void *buffer, size_t size, const char *mode)
 	return file;
 }
 
-/* A stream into memory. The C library's own forgets that it could not grow: text is missing in the midst of it. */
+/* A stream into memory. The C library's own forgets that it could not grow: text is missing in the
+ * midst of it. */
 struct text {
 	char **text;
 	size_t *size;

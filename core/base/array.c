@@ -5,7 +5,8 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Large arrays are filled from end to end: huge pages save the kernel hundreds of faults a megabyte. */
+/* Large arrays are filled from end to end: huge pages save the kernel hundreds of faults a
+ * megabyte. */
 void gm_array_advise(void *items, size_t bytes)
 {
 	uintptr_t start = ((uintptr_t)items + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);

@@ -31,7 +31,7 @@ bool gm_inside_root(const char *path, const char **ret_path)
 	return true;
 }
 
-/* --- without openat2() ----------------------------------------------------------------------------------------------- */
+/* --- without openat2() ------------------------------------------------------------------------ */
 
 struct walk {
 	int root;
@@ -111,7 +111,8 @@ static int step(struct walk *walk, const char *name)
 	return 0;
 }
 
-/* A descriptor of O_PATH is opened again by its link of the kernel, which leads to that very file. */
+/* A descriptor of O_PATH is opened again by its link of the kernel, which leads to that very
+ * file. */
 static int open_again(int fd, int flags)
 {
 	char path[64];

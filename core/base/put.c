@@ -54,7 +54,8 @@ static struct conversion next(const char *format)
 	return one;
 }
 
-/* The arguments that a conversion takes: `va_list` within a struct, so that it is passed on by reference everywhere. */
+/* The arguments that a conversion takes: `va_list` within a struct, so that it is passed on by
+ * reference everywhere. */
 struct arguments {
 	va_list list;
 };
@@ -147,7 +148,8 @@ static void put_text(const struct conversion *one, const char *text, size_t leng
 	free(shown);
 }
 
-/* By fprintf(), from a format made of the conversion's own letters and the sizes that were taken. False: it is none that is known. */
+/* By fprintf(), from a format made of the conversion's own letters and the sizes that were taken.
+ * False: it is none that is known. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static bool put_other(const struct conversion *one, struct arguments *arguments, FILE *out)

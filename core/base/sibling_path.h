@@ -1,5 +1,5 @@
-/* Where the project's own files lie: beside each other in a build, in bin/ and lib/ once installed.
- */
+/* Where the project's own files lie: beside each other in a build, in bin/ and lib/ once
+ * installed. */
 #ifndef GM_BASE_SIBLING_PATH_H
 #define GM_BASE_SIBLING_PATH_H
 

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The bytes of the whole, shortest-form character that `text` begins with; 0: it begins with none.
- */
+/* The bytes of the whole, shortest-form character that `text` begins with; 0: it begins with
+ * none. */
 size_t gm_utf8_length(const char *text, size_t length);
 
 #endif

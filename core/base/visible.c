@@ -3,10 +3,10 @@
 #include "base/size.h"
 #include "base/utf8.h"
 
-/* --- characters ------------------------------------------------------------------------------------- */
+/* --- characters ------------------------------------------------------------------------------- */
 
-/* What acts or cannot be seen, in order: of Unicode 15 the categories Cc, Zl and Zp, and of Cf all but the signs that Arabic,
- * Syriac, Kaithi and Egyptian numbers and texts are written with. */
+/* What acts or cannot be seen, in order: of Unicode 15 the categories Cc, Zl and Zp, and of Cf all
+ * but the signs that Arabic, Syriac, Kaithi and Egyptian numbers and texts are written with. */
 static const struct {
 	uint32_t first, last;
 } hidden[] = {
@@ -76,7 +76,7 @@ size_t gm_visible_next(const char *text, size_t length, bool *ret_acts, char esc
 	return size;
 }
 
-/* --- a text ------------------------------------------------------------------------------------------ */
+/* --- a text ----------------------------------------------------------------------------------- */
 
 bool gm_is_visible(const char *text, size_t length)
 {
@@ -117,7 +117,8 @@ void gm_put_visible(const char *text, size_t length, FILE *out)
 		put_escaped(text, length, out);
 		return;
 	}
-	/* What a path or a sentence ends with matters most but for what it begins with. No character is cut. */
+	/* What a path or a sentence ends with matters most but for what it begins with. No
+	 * character is cut. */
 	size_t head = GM_VISIBLE_MOST / 2, tail = length - GM_VISIBLE_MOST / 4;
 	for (int i = 0; i < 3 && continues(text, head); i++)
 		head--;

@@ -28,8 +28,8 @@ void gm_put_visible(const char *text, size_t length, FILE *out);
 /* Whether it would be printed as it is. */
 bool gm_is_visible(const char *text, size_t length);
 
-/* The bytes at `text` that are one character, 1 to 4. `*ret_acts`: it is to be shown as `escape`.
- */
+/* The bytes at `text` that are one character, 1 to 4. `*ret_acts`: it is to be shown as
+ * `escape`. */
 enum { GM_ESCAPE_TEXT = 12 };
 size_t gm_visible_next(
         const char *text, size_t length, bool *ret_acts, char escape[GM_ESCAPE_TEXT]);

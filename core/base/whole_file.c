@@ -27,7 +27,7 @@ static struct gm_error *error_write(const char *path, int os_error)
 	return gm_error_os(GM_TARGET, os_error, "%s: cannot be written", path);
 }
 
-/* ---- what bears the name ------------------------------------------------------------------------------------- */
+/* ---- what bears the name --------------------------------------------------------------------- */
 
 static struct gm_error *error_kind(const char *path)
 {
@@ -41,7 +41,8 @@ static bool is_trusted(const struct stat *about)
 	return about->st_uid == 0 || about->st_uid == geteuid();
 }
 
-/* It stays what it is. Looked at by O_PATH before it is opened, which does something with a device. */
+/* It stays what it is. Looked at by O_PATH before it is opened, which does something with a
+ * device. */
 static struct gm_error *open_in_place(const char *path, bool link, struct gm_whole_file *file)
 {
 	char seen[64];
@@ -72,7 +73,7 @@ static struct gm_error *open_folder(const char *path, struct gm_whole_file *file
 	return file->folder < 0 ? error_write(path, errno) : NULL;
 }
 
-/* ---- the temporary name -------------------------------------------------------------------------------------- */
+/* ---- the temporary name ---------------------------------------------------------------------- */
 
 /* ".NAME." : what all temporary names for this one begin with. */
 static void put_prefix(const struct gm_whole_file *file, char *ret_text, size_t size)
@@ -149,7 +150,7 @@ static bool create_named(struct gm_whole_file *file, mode_t mode)
 	return false;
 }
 
-/* ---- together ------------------------------------------------------------------------------------------------ */
+/* ---- together -------------------------------------------------------------------------------- */
 
 static struct gm_error *open_new(
         const char *path, mode_t mode, enum gm_whole_file_how how, struct gm_whole_file *file)

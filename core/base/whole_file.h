@@ -38,8 +38,8 @@ enum gm_whole_file_how {
 /* `mode` as for open(2): the umask is taken off. GM_TARGET: it cannot be written there. */
 struct gm_error *gm_whole_file_open(
         const char *path, mode_t mode, enum gm_whole_file_how how, struct gm_whole_file *ret_file);
-/* A path under which it can be opened until it is finished, NULL: no memory. The caller frees it.
- */
+/* A path under which it can be opened until it is finished, NULL: no memory. The caller frees
+ * it. */
 char *gm_whole_file_temporary(const struct gm_whole_file *file);
 /* Gives it its name, and closes it in any case. */
 struct gm_error *gm_whole_file_finish(struct gm_whole_file *file);

@@ -167,7 +167,8 @@ static struct gm_error *recording_path(
 	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
 }
 
-/* The list to which the agent adds what it records: the process's file, and those of what it forks. */
+/* The list to which the agent adds what it records: the process's file, and those of what it
+ * forks. */
 static char *make_list(const struct gm_inject_identity *identity)
 {
 	const char *folder = getenv("TMPDIR");

@@ -243,7 +243,8 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	if (!groups) {
-		/* Shapes are an extra: where the process cannot be asked, the blocks are the answer. */
+		/* Shapes are an extra: where the process cannot be asked, the blocks are the
+		 * answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_blocks_annotate(context, &blocks);
 		if (unknown)
 			gm_put(err, "gpumem: shapes are not known: %s\n", unknown->message);

@@ -47,7 +47,7 @@ static char *default_path(int pid, bool compress)
 	return asprintf(&path, "core.%d%s", pid, compress ? ".zst" : "") < 0 ? NULL : path;
 }
 
-/* --- to be ended in the middle --------------------------------------------------------------------- */
+/* --- to be ended in the middle ---------------------------------------------------------------- */
 
 static volatile int cancelled;
 

@@ -1,8 +1,9 @@
 /*
- * `gpumem fit`: the largest value of a word in a program's command line with which it fits a simulated device.
+ * `gpumem fit`: the largest value of a word in a program's command line with which it fits a
+ * simulated device.
  *
- * Each run is `gpumem run --sim` of the program, whose account says whether PyTorch ran out of memory. Its output is kept
- * in a file and shown only where it fails for another reason.
+ * Each run is `gpumem run --sim` of the program, whose account says whether PyTorch ran out of
+ * memory. Its output is kept in a file and shown only where it fails for another reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ struct fitting {
 	bool header;
 };
 
-/* --- arguments -------------------------------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static struct gm_error *vary(const char *text, struct options *options)
 {
@@ -137,7 +138,7 @@ static char *filled(const char *word, const char *name, int64_t value)
 	return text;
 }
 
-/* --- one run ----------------------------------------------------------------------------------------------- */
+/* --- one run ---------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t stopped;
 
@@ -295,7 +296,7 @@ static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *r
 	        fitting->options->name, value, how);
 }
 
-/* --- the answer -------------------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static const struct gm_fit_run *run_of(const struct gm_fit *fit, int64_t value)
 {

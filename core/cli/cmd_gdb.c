@@ -1,6 +1,6 @@
 /*
- * `gpumem gdb`: starts the debugger with the plugin loaded. Everything it does not know itself is gdb's
- * own and passes through, so that a user who knows gdb has nothing to learn.
+ * `gpumem gdb`: starts the debugger with the plugin loaded. Everything it does not know itself is
+ * gdb's own and passes through, so that a user who knows gdb has nothing to learn.
  */
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +38,7 @@ static void words_deinit(struct words *words)
 	gm_array_deinit(&words->list);
 }
 
-/* --- where things are ---------------------------------------------------------------------------------- */
+/* --- where things are ------------------------------------------------------------------------- */
 
 static bool is_file(const char *path)
 {
@@ -46,8 +46,8 @@ static bool is_file(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* The first of these that exists, seen from this program's folder: a build in a source tree, an installed
- * prefix. */
+/* The first of these that exists, seen from this program's folder: a build in a source tree, an
+ * installed prefix. */
 static char *beside_us(const char *const *candidates)
 {
 	char self[PATH_MAX];
@@ -92,11 +92,11 @@ static char *find_program(const char *name)
 	return NULL;
 }
 
-/* --- the program to debug ------------------------------------------------------------------------------- */
+/* --- the program to debug --------------------------------------------------------------------- */
 
 /*
- * A script (torchrun, accelerate, ...) cannot be debugged as such: gdb is given the interpreter that its
- * first line names, as the kernel would run it.
+ * A script (torchrun, accelerate, ...) cannot be debugged as such: gdb is given the interpreter
+ * that its first line names, as the kernel would run it.
  */
 static struct gm_error *add_program(struct words *words, const char *program)
 {
@@ -140,7 +140,7 @@ static struct gm_error *add_program(struct words *words, const char *program)
 
 extern const struct gm_command gm_command_gdb;
 
-/* --- the command ---------------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 struct options {
 	bool cuda_gdb, help;
@@ -201,7 +201,8 @@ static void add_command(
 	}
 }
 
-/* The program's environment on the simulated device, and not gdb's own: it must not load the stand-in. */
+/* The program's environment on the simulated device, and not gdb's own: it must not load the
+ * stand-in. */
 static struct gm_error *add_simulation(struct words *words, const char *profile)
 {
 	char **settings;
@@ -215,8 +216,8 @@ static struct gm_error *add_simulation(struct words *words, const char *profile)
 	return NULL;
 }
 
-/* A gdb that comes as a Python package is started by a script which sets these for the Python in it: the program is
- * to have them as they are here. */
+/* A gdb that comes as a Python package is started by a script which sets these for the Python in
+ * it: the program is to have them as they are here. */
 static void add_python_settings(struct words *words)
 {
 	static const char *const names[] = {"PYTHONHOME", "PYTHONPATH", "PYTHONNOUSERSITE"};

@@ -17,7 +17,8 @@ static const struct argp_option options[] = {
         {0},
 };
 
-/* The record: FILE, unless that is a core; of a process that is being recorded its own; else PyTorch's trace in the process or core. */
+/* The record: FILE, unless that is a core; of a process that is being recorded its own; else
+ * PyTorch's trace in the process or core. */
 static struct gm_error *take_record(struct gm_arguments *arguments, struct gm_context *context)
 {
 	_cleanup_free_ char *path = NULL;
@@ -45,7 +46,8 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	if (gm_context_has_target(context)) {
-		/* Who holds them is an extra: where the process cannot be asked, the lines are the answer. */
+		/* Who holds them is an extra: where the process cannot be asked, the lines are the
+		 * answer. */
 		_cleanup_error_ struct gm_error *unknown = gm_ask_leaks_holders(context, &answer);
 		if (unknown)
 			gm_put(err, "gpumem: holders are not known: %s\n", unknown->message);

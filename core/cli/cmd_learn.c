@@ -49,7 +49,8 @@ static struct gm_error *show(
 	return NULL;
 }
 
-/* The interpreter comes first: PyTorch's objects are read through its own. The row is kept in any case. */
+/* The interpreter comes first: PyTorch's objects are read through its own. The row is kept in any
+ * case. */
 static struct gm_error *learn_python(const struct gm_learn_options *of, bool json, FILE *out,
         struct gm_learn_python_result *ret_result)
 {

@@ -52,7 +52,7 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	}
 }
 
-/* --- text ------------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static struct gm_error *read_all(const char *path, char **ret_text, size_t *ret_length)
 {
@@ -88,7 +88,8 @@ static struct gm_error *read_all(const char *path, char **ret_text, size_t *ret_
 	return NULL;
 }
 
-/* A failing call of CUDA itself has no figures: told apart, as a search for "out of memory" finds both. */
+/* A failing call of CUDA itself has no figures: told apart, as a search for "out of memory" finds
+ * both. */
 static struct gm_error *no_message(const char *path, const char *text, size_t length)
 {
 	static const char *const others[] = {
@@ -136,7 +137,7 @@ static struct gm_error *explain_text(
 	return judge_all(messages, count, json, style, out);
 }
 
-/* --- the rest -------------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static struct gm_error *show(struct gm_context *context, const struct gm_oom *oom, bool target,
         bool json, const struct gm_style *style, FILE *out)
@@ -159,8 +160,9 @@ static struct gm_error *show(struct gm_context *context, const struct gm_oom *oo
 }
 
 /*
- * In gdb there may be both a program that stands in its error and a recording: the program knows more (the device's
- * figures, who holds what), the recording is asked where the program knows nothing.
+ * In gdb there may be both a program that stands in its error and a recording: the program knows
+ * more (the device's figures, who holds what), the recording is asked where the program knows
+ * nothing.
  */
 static struct gm_error *ask(struct gm_context *context, const struct options *options, bool file,
         bool *target, struct gm_oom *ret_oom)

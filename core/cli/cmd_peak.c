@@ -68,7 +68,8 @@ static struct gm_error *run(
 		error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
-	/* in gdb a process is always there, and whoever did not ask for paths need not wait for them */
+	/* in gdb a process is always there, and whoever did not ask for paths need not wait for
+	 * them */
 	bool knows = context->shell && gm_context_has_target(context);
 	options.blocks.by = GM_BY_MODULE;
 	options.blocks.tree = false;

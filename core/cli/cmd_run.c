@@ -1,7 +1,7 @@
 /*
- * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec), so the
- * streams, the exit status and every signal are the program's own; where it records, it waits beside it instead
- * (run_record.c).
+ * `gpumem run`: runs a program, on the simulated device where asked. It becomes the program (exec),
+ * so the streams, the exit status and every signal are the program's own; where it records, it
+ * waits beside it instead (run_record.c).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -142,8 +142,8 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	return NULL;
 }
 
-/* Each process appends its account. So a new, empty file takes the name first, or the name is refused at once. A FIFO or a device
- * stays: only the processes open it. */
+/* Each process appends its account. So a new, empty file takes the name first, or the name is
+ * refused at once. A FIFO or a device stays: only the processes open it. */
 static struct gm_error *empty(const char *path)
 {
 	struct stat about;

@@ -1,4 +1,5 @@
-/* `top`: a live view of a recorded process. It reads the agent's file as it grows; the process is not touched. */
+/* `top`: a live view of a recorded process. It reads the agent's file as it grows; the process is
+ * not touched. */
 #include <curses.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -52,7 +53,7 @@ static struct gm_error *find_file(int pid, char **ret_path)
 	return NULL;
 }
 
-/* ---- a look ------------------------------------------------------------------------------------------------- */
+/* ---- a look ---------------------------------------------------------------------------------- */
 
 struct look {
 	uint64_t events;
@@ -140,7 +141,7 @@ static struct gm_error *put_look(struct gm_context *context, struct look *before
 	return NULL;
 }
 
-/* ---- the screen --------------------------------------------------------------------------------------------- */
+/* ---- the screen ------------------------------------------------------------------------------ */
 
 static void show(const char *text)
 {
@@ -185,7 +186,8 @@ static struct gm_error *live(struct gm_context *context, const struct request *r
 		fclose(out);
 		if (!error)
 			show(text);
-		/* The first look of a long record takes its time: no more than a quarter of ours goes into that. */
+		/* The first look of a long record takes its time: no more than a quarter of ours
+		 * goes into that. */
 		double cost = (now() - start) * 3;
 		double wait = cost > (double)request->seconds ? cost : (double)request->seconds;
 		timeout((int)(wait * 1000));

@@ -24,7 +24,8 @@ struct gm_error *gm_fit_search(struct gm_fit *fit, gm_fit_try *run, void *data)
 	fit->any = false;
 	fit->count = 0;
 	bool fits;
-	/* The ends first: the smallest tells whether the program works at all, the largest may be the answer. */
+	/* The ends first: the smallest tells whether the program works at all, the largest may be
+	 * the answer. */
 	struct gm_error *error = try(fit, run, data, fit->from, &fits);
 	if (error || !fits || fit->from == fit->to)
 		return error;

@@ -56,7 +56,7 @@ struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_optio
 	return error;
 }
 
-/* ---- the process that packs ------------------------------------------------------------------------------------ */
+/* ---- the process that packs ------------------------------------------------------------------ */
 
 struct recording {
 	pid_t pid;
@@ -163,11 +163,11 @@ void gm_packing_end(pid_t packer)
 		;
 }
 
-/* ---- beside a process that is not ours --------------------------------------------------------------------------- */
+/* ---- beside a process that is not ours ------------------------------------------------------- */
 
 /*
- * All that is opened from here on the process has named: its recording, and the list to which it adds. So with its
- * rights, and where we cannot have just those, not at all.
+ * All that is opened from here on the process has named: its recording, and the list to which it
+ * adds. So with its rights, and where we cannot have just those, not at all.
  */
 static bool take_rights(const struct gm_inject_identity *identity)
 {
@@ -226,7 +226,8 @@ void gm_packing_keep(const struct gm_inject_identity *identity, const char *path
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
-		/* of another session and parent: it outlives us, and who waits for us does not wait for it */
+		/* of another session and parent: it outlives us, and who waits for us does not wait
+		 * for it */
 		setsid();
 		if (fork() == 0 && take_rights(identity))
 			keep(identity->pid, identity->process, path, list);

@@ -16,8 +16,8 @@
 typedef void gm_packing_entry(void *context, pid_t pid, const char *path /* "": none yet */);
 void gm_packing_read_list(const char *list, gm_packing_entry *entry, void *context);
 
-/* Puts the agent's file into the form of a log, packed, in its place: a reader finds either, whole.
- */
+/* Puts the agent's file into the form of a log, packed, in its place: a reader finds either,
+ * whole. */
 struct gm_error *gm_packing_finish(const char *path, const struct gm_spool_options *options,
         struct gm_spool_summary *ret_summary);
 

@@ -20,7 +20,7 @@
 
 enum { LIST_ROOM = 16 << 10 }; /* bytes: a line for each process */
 
-/* ---- the program -------------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static pid_t program;
 
@@ -104,7 +104,7 @@ static int wait_for_program(void)
 	return status;
 }
 
-/* ---- what was recorded --------------------------------------------------------------------------------------- */
+/* ---- what was recorded ----------------------------------------------------------------------- */
 
 struct recorded {
 	pid_t pid;
@@ -249,7 +249,8 @@ static struct gm_error *run(const struct gm_run_record *record, const char *out,
 	return NULL;
 }
 
-/* What the agent cannot add to the list later it does not say: the program's own output is no place for that. 0: there is room. */
+/* What the agent cannot add to the list later it does not say: the program's own output is no place
+ * for that. 0: there is room. */
 static int no_room(int list)
 {
 	struct rlimit limit;

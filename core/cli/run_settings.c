@@ -88,7 +88,8 @@ void gm_run_record_by_default(struct gm_run_record *record, FILE *err)
 	record->out = access(".", W_OK | X_OK) == 0 ? "gpumem-%p.gpumem" : "/tmp/gpumem-%p.gpumem";
 }
 
-/* What is at the file's place already may go, if it is a recording of ours or empty: the new one replaces it as it begins. */
+/* What is at the file's place already may go, if it is a recording of ours or empty: the new one
+ * replaces it as it begins. */
 static struct gm_error *check_old(const char *path)
 {
 	struct stat status;
@@ -142,7 +143,8 @@ static char *absolute(const char *path)
 	return full;
 }
 
-/* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the module beside it. */
+/* The agent hears NVTX, comes in with CUDA where LD_PRELOAD got lost, and `import gpumem` finds the
+ * module beside it. */
 static struct gm_error *set_marks(const char *library)
 {
 	const char *before = getenv("PYTHONPATH"), *slash = strrchr(library, '/');

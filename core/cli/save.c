@@ -1,6 +1,7 @@
 /*
- * A recording of a debugger's session copied to where the user wants it. The session's file may lie in a folder that was given
- * to the user of the recorded process, whose program writes it: then another file, or a link to one, may bear its name.
+ * A recording of a debugger's session copied to where the user wants it. The session's file may lie
+ * in a folder that was given to the user of the recorded process, whose program writes it: then
+ * another file, or a link to one, may bear its name.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -147,7 +147,7 @@ void gpumem_session_show_progress(gpumem_session *session, int on)
 	session->context.progress = on ? &session->progress : NULL;
 }
 
-/* --- a process that the debugger reads ------------------------------------------------------------- */
+/* --- a process that the debugger reads -------------------------------------------------------- */
 
 static bool remote_registers(void *context, pid_t thread, uint64_t *words)
 {
@@ -206,12 +206,13 @@ int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps
 	return GM_OK;
 }
 
-/* --- commands -------------------------------------------------------------------------------------- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 static struct gm_error *run_command(gpumem_session *session, const struct gm_command *command,
         int argc, const char *const *argv, FILE *out, FILE *err, int *ret_status)
 {
-	/* Answers are held back until it is known that they are some: their first megabyte at least. */
+	/* Answers are held back until it is known that they are some: their first megabyte at
+	 * least. */
 	static char held[1 << 20];
 	if (session->context.shell && !command->streams && fileno(out) >= 0)
 		setvbuf(out, held, _IOFBF, sizeof(held));
@@ -227,7 +228,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 		if (!copy[i])
 			error = &gm_error_no_memory;
 	}
-	/* A FILE argument or --pid, --core, --sysroot is for this one command; the session's own come back after it.
+	/* A FILE argument or --pid, --core, --sysroot is for this one command; the session's own
+	 * come back after it.
 	 */
 	int pid = session->context.pid, thread = session->context.thread;
 	if (!error)
@@ -243,7 +245,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 		error = &gm_error_no_memory;
 		__fpurge(out);
 	}
-	/* What does not make sense in the memory of a process that ended meanwhile is not its fault. */
+	/* What does not make sense in the memory of a process that ended meanwhile is not its
+	 * fault. */
 	struct gm_error *ended = error ? gm_context_check_there(&session->context) : NULL;
 	if (ended) {
 		gm_error_destroy(error);

@@ -12,7 +12,8 @@ struct gm_error *gm_target_option(void *input, int key, const char *argument)
 	struct gm_context *context = input;
 	uint64_t number;
 	if (key == GM_TARGET_CORE) {
-		/* gdb's process is the one that its user looks at; an answer about another would mislead. */
+		/* gdb's process is the one that its user looks at; an answer about another would
+		 * mislead. */
 		if (!context->shell)
 			return gm_error_create(GM_USAGE,
 			        "--core %s: not possible in gdb: ask about a core in a shell",

@@ -152,8 +152,8 @@ enum {
 #define GM_TYPE_FLAG_EXCEPTION (UINT64_C(1) << 30)
 #define GM_TYPE_FLAG_TYPE (UINT64_C(1) << 31)
 
-/* Where a thread was found the last time, so that the next look is one system call; always checked.
- */
+/* Where a thread was found the last time, so that the next look is one system call; always
+ * checked. */
 struct gm_thread_hint {
 	pid_t thread;
 	uint64_t state;

@@ -5,7 +5,8 @@
 #include "export/export.h"
 #include "export/text.h"
 
-/* What a spreadsheet would take for a formula gets a quote before it, as is usual: then it is text. */
+/* What a spreadsheet would take for a formula gets a quote before it, as is usual: then it is
+ * text. */
 static bool is_formula(const char *text)
 {
 	return *text && strchr("=+-@", *text);

@@ -1,4 +1,5 @@
-/* Chrome's trace event format (JSON), which ui.perfetto.dev and chrome://tracing read: counters and slices. */
+/* Chrome's trace event format (JSON), which ui.perfetto.dev and chrome://tracing read: counters and
+ * slices. */
 #include <inttypes.h>
 
 #include "export/export.h"
@@ -28,7 +29,8 @@ static void put_track_name(FILE *out, int track, const char *name)
 	        track, name);
 }
 
-/* Steps and phases are runs of events: a slice goes from the first event to the first of the next run. */
+/* Steps and phases are runs of events: a slice goes from the first event to the first of the next
+ * run. */
 static void put_runs(const struct gm_model *model, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);

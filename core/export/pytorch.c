@@ -1,8 +1,8 @@
 /*
- * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.15 writes them: each segment with all
- * its blocks, free ones too, for each device its trace, and the same of pinned host memory. Pools are left out, which
- * a log does not tell. Frames and stacks are dictionaries and lists that
- * stand once in the file and are referred to from then on.
+ * PyTorch's snapshot. Keys as torch/csrc/cuda/memory_snapshot.cpp of torch 2.15 writes them: each
+ * segment with all its blocks, free ones too, for each device its trace, and the same of pinned
+ * host memory. Pools are left out, which a log does not tell. Frames and stacks are dictionaries
+ * and lists that stand once in the file and are referred to from then on.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,8 +49,9 @@ struct writing {
 		uint32_t *items;
 		size_t count, capacity;
 	} strings, frames;
-	/* stacks are pairs: python, native; found by a hash table over both. Those of frees are lists of their own: where
-	 * a free has the very list of its allocation, PyTorch recorded none of it. */
+	/* stacks are pairs: python, native; found by a hash table over both. Those of frees are
+	 * lists of their own: where a free has the very list of its allocation, PyTorch recorded
+	 * none of it. */
 	struct stack_slot {
 		uint32_t python, native, memo; /* memo + 1; 0: free */
 		bool freed;
@@ -167,8 +168,9 @@ static struct stack_slot *stack_slot(
 }
 
 /*
- * A native frame with its source, where that is known; else as PyTorch has it since 2.15, where it looks for no debug
- * information: the library and the offset in it. Nothing is put where neither is known.
+ * A native frame with its source, where that is known; else as PyTorch has it since 2.15, where it
+ * looks for no debug information: the library and the offset in it. Nothing is put where neither is
+ * known.
  */
 static void put_native_frame(struct writing *writing, uint64_t address)
 {
@@ -217,7 +219,7 @@ static void put_frames_of(struct writing *writing, uint32_t event)
 	put_stack(writing, one.python_stack, one.native_stack, false);
 }
 
-/* --- segments ----------------------------------------------------------------------------------------- */
+/* --- segments --------------------------------------------------------------------------------- */
 
 static void put_block(
         struct writing *writing, uint64_t address, uint64_t size, const struct gm_block *block)
@@ -346,8 +348,8 @@ static struct gm_error *put_segments(struct writing *writing)
 		uint64_t end = segment->address + segment->size, covered = segment->address;
 		if (gm_model_device(writing->model, segment->device)->type != writing->type)
 			continue;
-		/* blocks that lie in no segment, of a record that began late, are left out: there is no
-		 * place for them in a snapshot */
+		/* blocks that lie in no segment, of a record that began late, are left out: there
+		 * is no place for them in a snapshot */
 		while (at < block_count && (blocks[at]->device < segment->device ||
 		                                   (blocks[at]->device == segment->device &&
 		                                           blocks[at]->address < segment->address)))
@@ -365,7 +367,7 @@ static struct gm_error *put_segments(struct writing *writing)
 	return NULL;
 }
 
-/* --- traces ------------------------------------------------------------------------------------------- */
+/* --- traces ----------------------------------------------------------------------------------- */
 
 /* What an out-of-memory entry has in an address's place: how much the device had free. */
 static uint64_t device_free(const struct writing *writing, uint64_t number)
@@ -436,7 +438,8 @@ static void put_traces(struct writing *writing)
 	gm_pickler_list_end(&writing->pickler);
 }
 
-/* What PyTorch writes beside: of torch.xpu its own variable's name and no annotations, by which it is told from CUDA. */
+/* What PyTorch writes beside: of torch.xpu its own variable's name and no annotations, by which it
+ * is told from CUDA. */
 static void put_rest(struct writing *writing)
 {
 	enum { XPU = 12 };

@@ -7,8 +7,8 @@ struct open_range {
 	uint32_t name;
 };
 
-/* A mark stands before its event. What begins there begins with that event, what ends there has the one before as its
- * last. */
+/* A mark stands before its event. What begins there begins with that event, what ends there has the
+ * one before as its last. */
 static uint64_t time_of(const struct gm_log *log, uint64_t event, bool ends)
 {
 	struct gm_event one;

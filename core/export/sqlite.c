@@ -1,4 +1,5 @@
-/* An SQLite database. Its schema is documented in docs/export.md: tables are added to, never renamed. */
+/* An SQLite database. Its schema is documented in docs/export.md: tables are added to, never
+ * renamed. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>

@@ -23,8 +23,8 @@ static void *find_objects(void *context)
 	return NULL;
 }
 
-/* Two things that each go through much memory and know nothing of each other: the scan for C++ objects, and the lists of
- * Python's collector, which one thread must follow. */
+/* Two things that each go through much memory and know nothing of each other: the scan for C++
+ * objects, and the lists of Python's collector, which one thread must follow. */
 static struct gm_error *read_beside(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	struct finding_objects finding = {graph, NULL};
@@ -108,7 +108,8 @@ static struct gm_error *find_references(struct gm_holders *graph, const struct g
 	return NULL;
 }
 
-/* A process that runs may change the collector's lists while they are followed: then they are followed once more. */
+/* A process that runs may change the collector's lists while they are followed: then they are
+ * followed once more. */
 static struct gm_error *read_whole(struct gm_holders *graph, struct gm_scan_result *ret_hits)
 {
 	enum { TRIES = 4 };

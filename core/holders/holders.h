@@ -1,17 +1,18 @@
 /*
  * Holders: what keeps a block of memory alive, found backwards from the block.
  *
- * A block is used by c10::StorageImpl objects; those are held by tensors, tensors by their Python wrappers, by
- * nodes of the autograd graph, by .grad fields and views; wrappers by whatever Python object refers to them, up to
- * a thread's frames and the modules. All of it is found at one moment of an image that stands still:
+ * A block is used by c10::StorageImpl objects; those are held by tensors, tensors by their Python
+ * wrappers, by nodes of the autograd graph, by .grad fields and views; wrappers by whatever Python
+ * object refers to them, up to a thread's frames and the modules. All of it is found at one moment
+ * of an image that stands still:
  *  - one pass over the writable memory finds every C++ object of PyTorch by its class's vtable;
- *  - one walk over the objects that Python's collector knows, and over all frames, finds the references
- *    between Python objects;
- *  - reference counts say whether that was all. Where one is short, a second pass looks for any word that
- *    points there: such a word is plausible at best, and says so.
+ *  - one walk over the objects that Python's collector knows, and over all frames, finds the
+ * references between Python objects;
+ *  - reference counts say whether that was all. Where one is short, a second pass looks for any
+ * word that points there: such a word is plausible at best, and says so.
  *
- * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no history: what held
- * a block before is a recording's business.
+ * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no
+ * history: what held a block before is a recording's business.
  */
 #ifndef GM_HOLDERS_HOLDERS_H
 #define GM_HOLDERS_HOLDERS_H
@@ -30,8 +31,8 @@ enum gm_reference_class {
 	GM_STALE,     /* spare capacity, freed memory, a dead part of a stack */
 };
 
-/* How a step keeps the one before it: which sentence a renderer makes of it, and of which of its operands. In the order in
- * which holders of one rank are listed. */
+/* How a step keeps the one before it: which sentence a renderer makes of it, and of which of its
+ * operands. In the order in which holders of one rank are listed. */
 enum gm_step_form {
 	GM_STEP_PLAIN,      /* nothing to say: the storage, a tensor on it, a node within a graph */
 	GM_STEP_GRAPH,      /* the graph of autograd in which the step before is */
@@ -54,7 +55,8 @@ enum gm_step_form {
 	GM_STEP_LEAF,            /* the node that adds to a tensor's gradient */
 	GM_STEP_LENDER,          /* whose memory a tensor uses */
 	GM_STEP_LOCAL,           /* of a running frame; name, function, file, line */
-	GM_STEP_FRAME_LOCAL, /* of a frame that a traceback keeps; name, NULL: an operand; function */
+	GM_STEP_FRAME_LOCAL, /* of a frame that a traceback keeps; name, NULL: an operand; function
+	                      */
 	GM_STEP_GENERATOR_LOCAL, /* of a generator or coroutine; the same, type */
 	GM_STEP_METADATA,        /* of an autograd node; of: the node */
 	GM_STEP_CHILD,           /* a module within a module; name, type */
@@ -90,7 +92,8 @@ struct gm_holder_step {
 
 /* What a chain's outermost step is kept by. */
 enum gm_chain_end {
-	GM_CHAIN_ROOTED, /* a frame, a thread, a module; or a word of memory that the last step tells */
+	GM_CHAIN_ROOTED,  /* a frame, a thread, a module; or a word of memory that the last step
+	                     tells */
 	GM_CHAIN_GARBAGE, /* nothing: it is a cycle that gc.collect() would free */
 	GM_CHAIN_UNKNOWN, /* nothing that was found */
 };
@@ -110,11 +113,11 @@ struct gm_holder {
 	enum gm_chain_end end;
 	bool rooted;       /* it begins at a frame, a thread or a module */
 	size_t references; /* neighbours in one container, from the first item on */
-	uint32_t
-	        root; /* which variable (a name in a module, a slot of a frame) it begins with, from 1; 0: none */
-	bool further; /* an earlier holder begins with the same one */
-	uint32_t
-	        ways; /* in how many ways this one keeps the block, listed or not; GM_WAYS_MOST: at least */
+	uint32_t root;     /* which variable (a name in a module, a slot of a frame) it begins with,
+	                      from 1; 0: none */
+	bool further;      /* an earlier holder begins with the same one */
+	uint32_t ways; /* in how many ways this one keeps the block, listed or not; GM_WAYS_MOST: at
+	                  least */
 };
 
 void gm_holder_deinit(struct gm_holder *holder);
@@ -170,22 +173,23 @@ struct gm_holders_answer {
 	char *place_text; /* what GM_PLACE_* is about, as a sentence's end; never NULL */
 	struct gm_held_storage *storages;
 	size_t storage_count;
-	struct gm_holder
-	        *holders; /* by gm_holder order: named roots, other roots, what nothing refers to,
-	                              plausible; the shortest first */
+	struct gm_holder *holders; /* by gm_holder order: named roots, other roots, what nothing
+	                              refers to, plausible; the shortest first */
 	size_t holder_count;
-	size_t omitted; /* further chains that were found and are not listed */
-	size_t roots,
-	        omitted_roots; /* roots' references that keep it; those of which no chain is listed */
-	bool complete;         /* all references found, at each level: no root is missing */
+	size_t omitted;                /* further chains that were found and are not listed */
+	size_t roots, omitted_roots;   /* roots' references that keep it; those of which no chain is
+	                                  listed */
+	bool complete;                 /* all references found, at each level: no root is missing */
 	struct gm_holders_note *notes; /* what is missing, and where it was not looked for */
 	size_t note_count;
 	/* the tensor that tells most about the block; "" and 0 where there is none */
 	char *description; /* "float32 [5000, 50000]" or NULL */
-	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none */
+	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none
+	             */
 };
 
-/* With objects that refer to nothing, which are left out else: C++ may hold something for them. For questions about everything. */
+/* With objects that refer to nothing, which are left out else: C++ may hold something for them. For
+ * questions about everything. */
 struct gm_error *gm_holders_create_whole(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python, struct gm_torch *torch, struct gm_holders **ret_holders);
 struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *symbols,
@@ -194,8 +198,9 @@ struct gm_error *gm_holders_create(struct gm_image *image, struct gm_symbols *sy
 void gm_holders_destroy(struct gm_holders *holders);
 
 /*
- * Who holds the memory at `address`. Any address within a block or storage will do. GM_TARGET only where the
- * image cannot be read; an address of nothing is an answer (`place`). Deinit frees what the answer owns.
+ * Who holds the memory at `address`. Any address within a block or storage will do. GM_TARGET only
+ * where the image cannot be read; an address of nothing is an answer (`place`). Deinit frees what
+ * the answer owns.
  */
 struct gm_error *gm_holders_find(
         struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
@@ -217,7 +222,8 @@ struct gm_block_note {
 	bool workspace;               /* cuBLAS's */
 };
 void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
-/* kept.c: what keeps them, of notes that were annotated. Of the blocks' addresses; costs what gm_holders_retained() does. */
+/* kept.c: what keeps them, of notes that were annotated. Of the blocks' addresses; costs what
+ * gm_holders_retained() does. */
 struct gm_error *gm_holders_annotate_kept(
         struct gm_holders *holders, struct gm_block_note *notes, size_t count);
 

@@ -1,5 +1,6 @@
 /*
- * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host memory, nothing.
+ * What an address is: memory of a storage, a block of the CUDA allocator in use or free, host
+ * memory, nothing.
  */
 #include "holders/place.h"
 
@@ -38,7 +39,8 @@ struct gm_error *gm_graph_blocks(struct gm_holders *graph)
 
 const struct gm_block_record *gm_graph_block_at(struct gm_holders *graph, uint64_t address)
 {
-	/* a record does not begin with the block's address, and the search looks at what items begin with */
+	/* a record does not begin with the block's address, and the search looks at what items
+	 * begin with */
 	const size_t offset = offsetof(struct gm_block_record, address);
 	const char *found = graph->block_count
 	                            ? gm_search_address((const char *)graph->blocks + offset,

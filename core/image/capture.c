@@ -1,8 +1,8 @@
 /*
- * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and passes on to it what it
- * has no copy of. Of each mapping there is an area of our own address space as long as it is, with the pages that were
- * touched at their places. These areas are made before the process is stopped (struct gm_capture_room), as far as its
- * mappings are the same then.
+ * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and
+ * passes on to it what it has no copy of. Of each mapping there is an area of our own address space
+ * as long as it is, with the pages that were touched at their places. These areas are made before
+ * the process is stopped (struct gm_capture_room), as far as its mappings are the same then.
  */
 #include "image/capture.h"
 
@@ -22,7 +22,8 @@ enum { PAGE = GM_PAGE_SIZE, PAGES_PER_WORD = GM_COPY_PAGES_PER_WORD };
 
 struct captured {
 	struct gm_copy_area area; /* `touched`: what there is a copy of */
-	/* Private and of no file: what was not touched is zero. Else it is read from the process. */
+	/* Private and of no file: what was not touched is zero. Else it is read from the
+	 * process. */
 	bool zero_rest;
 	atomic_bool failed; /* some of it could not be read: all of it is read from the process */
 };
@@ -42,7 +43,7 @@ struct gm_capture {
 	uint64_t bytes;
 };
 
-/* --- what was captured ------------------------------------------------------------------------------------------- */
+/* --- what was captured ------------------------------------------------------------------------ */
 
 static struct captured *find(const struct gm_capture *capture, uint64_t address)
 {
@@ -74,7 +75,7 @@ static size_t alike(const struct captured *captured, uint64_t address, size_t si
 	return bytes < size ? bytes : size;
 }
 
-/* --- the kind ------------------------------------------------------------------------------------------------------ */
+/* --- the kind --------------------------------------------------------------------------------- */
 
 static size_t captured_read(
         struct gm_image *image, uint64_t address, void *buffer, size_t size, int *ret_errno)
@@ -267,7 +268,7 @@ static const struct gm_image_kind captured_kind = {
         .borrow_end = captured_borrow_end,
 };
 
-/* --- the copy ------------------------------------------------------------------------------------------------------ */
+/* --- the copy --------------------------------------------------------------------------------- */
 
 struct piece {
 	struct captured *captured;

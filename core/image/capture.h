@@ -1,10 +1,10 @@
 /*
- * A copy of what a program can write to, made while it stands still: the program goes on, and the question reads the
- * copy. Threads, registers and the list of mappings are kept with it. What a program cannot write to (code, constants)
- * is still read from the process.
+ * A copy of what a program can write to, made while it stands still: the program goes on, and the
+ * question reads the copy. Threads, registers and the list of mappings are kept with it. What a
+ * program cannot write to (code, constants) is still read from the process.
  *
- * The copy takes as much memory as the program has touched; where that is more than half of what this machine, or the
- * control group that we are in, has to spare, none is made.
+ * The copy takes as much memory as the program has touched; where that is more than half of what
+ * this machine, or the control group that we are in, has to spare, none is made.
  */
 #ifndef GM_IMAGE_CAPTURE_H
 #define GM_IMAGE_CAPTURE_H
@@ -12,9 +12,9 @@
 #include "image/image.h"
 
 /*
- * Memory for a copy, got from the kernel before the process is stopped: the kernel zeroes each page that it gives, which
- * takes longer than to copy something there. A hint only: the process runs on, and what it maps or touches in the meantime
- * gets its memory when it is copied.
+ * Memory for a copy, got from the kernel before the process is stopped: the kernel zeroes each page
+ * that it gives, which takes longer than to copy something there. A hint only: the process runs on,
+ * and what it maps or touches in the meantime gets its memory when it is copied.
  */
 struct gm_capture_room;
 /* NULL: there is no memory for a copy, or this is not a process that can be copied. */
@@ -23,11 +23,13 @@ void gm_capture_room_destroy(struct gm_capture_room *room);
 
 /*
  * Call it of a process that is stopped, in the thread that traces it. True: from now on, until
- * gm_image_capture_end(), everything about the image is of this moment. False: nothing has changed; there is no memory
- * for it, or it is no process. `room` may be NULL; what the copy needs of it is taken out of it.
+ * gm_image_capture_end(), everything about the image is of this moment. False: nothing has changed;
+ * there is no memory for it, or it is no process. `room` may be NULL; what the copy needs of it is
+ * taken out of it.
  */
 bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint64_t *ret_bytes);
-/* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget cached pages, before the next read. */
+/* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget
+ * cached pages, before the next read. */
 void gm_image_capture_end(struct gm_image *image);
 
 #endif

@@ -23,7 +23,7 @@ struct gm_capture_room {
 	uint64_t most; /* bytes that a copy may take */
 };
 
-/* --- areas --------------------------------------------------------------------------------------------------------- */
+/* --- areas ------------------------------------------------------------------------------------ */
 
 bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping)
 {
@@ -81,7 +81,7 @@ bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *
 	return true;
 }
 
-/* --- the room ------------------------------------------------------------------------------------------------------ */
+/* --- the room --------------------------------------------------------------------------------- */
 
 uint64_t gm_capture_most(const struct gm_capture_room *room)
 {

@@ -1,7 +1,8 @@
 /*
- * A core dump as an image. An address is in one of four states: not mapped; saved, and there; saved, but the
- * file ends before it (the core was cut short); mapped but not saved. In the last case a mapped file's bytes
- * are read from the file on disk, provided that it is the same one (core_disk.h).
+ * A core dump as an image. An address is in one of four states: not mapped; saved, and there;
+ * saved, but the file ends before it (the core was cut short); mapped but not saved. In the last
+ * case a mapped file's bytes are read from the file on disk, provided that it is the same one
+ * (core_disk.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ static struct gm_error *core_check_there(const struct gm_image *image)
 	        core->path, (uint64_t)status.st_size);
 }
 
-/* --- what there is --------------------------------------------------------------------------------- */
+/* --- what there is ---------------------------------------------------------------------------- */
 
 /* Why a mapped file's bytes are not to be had from disk either. */
 static struct gm_error *error_library(const struct core *core, uint64_t address, const char *path)
@@ -89,7 +90,7 @@ static struct gm_error *core_explain(struct gm_image *image, uint64_t address, i
 	        path, address);
 }
 
-/* --- mappings -------------------------------------------------------------------------------------- */
+/* --- mappings --------------------------------------------------------------------------------- */
 
 static void name_mapping(const struct core *core, struct gm_mapping *mapping)
 {
@@ -98,7 +99,8 @@ static void name_mapping(const struct core *core, struct gm_mapping *mapping)
 	if (mapped) {
 		mapping->path = mapped->path;
 		mapping->file_offset = mapped->file_offset + (mapping->start - mapped->start);
-		/* A core has no inode numbers; equal for the same path is what they are used for. */
+		/* A core has no inode numbers; equal for the same path is what they are used
+		 * for. */
 		mapping->inode = gm_hash_bytes(mapped->path, strlen(mapped->path), 0) | 1;
 	} else if (core->file.vdso >= mapping->start && core->file.vdso < mapping->end) {
 		mapping->path = "[vdso]";
@@ -128,7 +130,8 @@ static struct gm_error *core_refresh(struct gm_image *image, struct gm_maps *ret
 			        .flags = file->segments[i].flags};
 			i++;
 		} else {
-			/* Its permissions are not known; it was not written to, or it would be saved. */
+			/* Its permissions are not known; it was not written to, or it would be
+			 * saved. */
 			mapping = (struct gm_mapping){.start = file->mapped[j].start,
 			        .end = file->mapped[j].end,
 			        .flags = GM_MAPPING_READ | GM_MAPPING_EXEC};
@@ -146,7 +149,7 @@ static struct gm_error *core_refresh(struct gm_image *image, struct gm_maps *ret
 	return NULL;
 }
 
-/* --- threads --------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static struct gm_error *core_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
 {
@@ -161,8 +164,8 @@ static struct gm_error *core_threads(struct gm_image *image, pid_t **ret_threads
 	return NULL;
 }
 
-/* The process's own number is its first thread's; where the core has no such thread it has ended, and the one that
- * the core names first (the one that crashed, or was selected) stands for it. */
+/* The process's own number is its first thread's; where the core has no such thread it has ended,
+ * and the one that the core names first (the one that crashed, or was selected) stands for it. */
 static pid_t main_thread(const struct gm_core_file *file)
 {
 	for (size_t i = 0; i < file->thread_count; i++) {
@@ -206,9 +209,10 @@ static struct gm_error *core_registers(
 	        core_of(image)->path, thread);
 }
 
-/* --- files ----------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
-/* Of a mapped file where it was found, if it is the same; of another one the sysroot's, if there is such. */
+/* Of a mapped file where it was found, if it is the same; of another one the sysroot's, if there is
+ * such. */
 static struct gm_error *core_file_path(
         const struct gm_image *image, const char *path, char **ret_path)
 {
@@ -272,7 +276,7 @@ static struct gm_error *core_set_sysroot(struct gm_image *image, const char *sys
 	return gm_core_disk_set_sysroot(&core_of(image)->disk, sysroot);
 }
 
-/* --- open and close -------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static void core_close(struct gm_image *image)
 {

@@ -11,7 +11,7 @@
 #include "base/mapped_file.h"
 #include "image/page_cache.h"
 
-/* --- is it the same one? --------------------------------------------------------------------------- */
+/* --- is it the same one? ---------------------------------------------------------------------- */
 
 /* The first mapping of a file in the core, as far as its bytes were saved. */
 struct saved_start {
@@ -73,7 +73,7 @@ static enum gm_file_state compare(
 	return same_first_page(&start, fd) ? GM_FILE_SAME : GM_FILE_DIFFERENT;
 }
 
-/* --- where is it? ---------------------------------------------------------------------------------- */
+/* --- where is it? ----------------------------------------------------------------------------- */
 
 static char *join(const char *folder, const char *name)
 {
@@ -213,7 +213,7 @@ size_t gm_core_disk_read(struct gm_core_disk *disk, const struct gm_core_mapped 
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* --- begin and end --------------------------------------------------------------------------------- */
+/* --- begin and end ---------------------------------------------------------------------------- */
 
 static void forget(struct gm_core_disk *disk)
 {

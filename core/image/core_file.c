@@ -1,6 +1,6 @@
 /*
- * Headers and notes of an ELF core. Every offset and length of it is hostile: nothing is read that does not lie
- * within the file, and the lists have limits.
+ * Headers and notes of an ELF core. Every offset and length of it is hostile: nothing is read that
+ * does not lie within the file, and the lists have limits.
  */
 #include "image/core_file.h"
 
@@ -72,7 +72,7 @@ const struct gm_core_mapped *gm_core_file_mapped(const struct gm_core_file *core
 	return mapped && address < mapped->end ? mapped : NULL;
 }
 
-/* --- notes ----------------------------------------------------------------------------------------- */
+/* --- notes ------------------------------------------------------------------------------------ */
 
 static bool take_thread(struct gm_core_file *core, const char *content, size_t size)
 {
@@ -94,7 +94,8 @@ static bool take_thread(struct gm_core_file *core, const char *content, size_t s
 	return true;
 }
 
-/* NT_FILE: a count, the page size, (start, end, offset in pages) each, then the paths; core(5), fs/binfmt_elf.c. */
+/* NT_FILE: a count, the page size, (start, end, offset in pages) each, then the paths; core(5),
+ * fs/binfmt_elf.c. */
 static bool take_files(struct gm_core_file *core, const char *content, size_t size)
 {
 	uint64_t head[2];
@@ -171,7 +172,7 @@ static bool take_notes(struct gm_core_file *core, const char *notes, size_t size
 	return true;
 }
 
-/* --- headers --------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static bool take_segment(struct gm_core_file *core, const Elf64_Phdr *header)
 {

@@ -1,7 +1,8 @@
 /*
- * The memory of a core: saved, and there; saved, but the file ends before it (the core was cut short); mapped but not saved:
- * then a mapped file's bytes are read from the file on disk, provided that it is the same one (core_disk.h). What it is made
- * of and why something cannot be read is in core.c.
+ * The memory of a core: saved, and there; saved, but the file ends before it (the core was cut
+ * short); mapped but not saved: then a mapped file's bytes are read from the file on disk, provided
+ * that it is the same one (core_disk.h). What it is made of and why something cannot be read is in
+ * core.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "image/core_inside.h"
 #include "base/mapped_file.h"
 
-/* --- reading --------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Some bytes from `address` on, at least one; 0: *ret_errno says why. */
 static size_t read_piece(
@@ -36,7 +37,8 @@ static size_t read_piece(
 			memset(buffer, 0, size);
 			return size;
 		}
-		/* A file may have changed in memory only where it was writable, and that is saved. */
+		/* A file may have changed in memory only where it was writable, and that is
+		 * saved. */
 	}
 	const struct gm_core_mapped *mapped = gm_core_file_mapped(&core->file, address);
 	if (!segment && !mapped) {
@@ -78,7 +80,8 @@ bool gm_core_is_as_on_disk(const struct gm_core_mapped *mapped)
 	       strncmp(mapped->path, "/memfd:", 7) != 0 && strncmp(mapped->path, "/SYSV", 5) != 0;
 }
 
-/* The segment at `address`, if the core says that what is behind its saved bytes was never touched, or is a file's. */
+/* The segment at `address`, if the core says that what is behind its saved bytes was never touched,
+ * or is a file's. */
 static const struct gm_core_segment *segment_that_tells(const struct core *core, uint64_t address)
 {
 	const struct gm_core_segment *segment = gm_core_file_segment(&core->file, address);
@@ -115,7 +118,7 @@ uint64_t gm_core_next_touched(struct gm_image *image, uint64_t start, uint64_t e
 	return start < end ? start : end;
 }
 
-/* --- without copying ------------------------------------------------------------------------------- */
+/* --- without copying -------------------------------------------------------------------------- */
 
 bool gm_core_borrow_begin(struct gm_image *image)
 {
@@ -166,7 +169,7 @@ void gm_core_borrow_end(struct gm_image *image)
 	core->bytes = NULL;
 }
 
-/* --- what there is --------------------------------------------------------------------------------- */
+/* --- what there is ---------------------------------------------------------------------------- */
 
 uint64_t gm_core_resident(struct gm_image *image)
 {

@@ -31,7 +31,7 @@ static bool add(struct gm_note_bytes *notes, const char *name, uint32_t type, co
 	       put(notes, content, size);
 }
 
-/* --- of the process -------------------------------------------------------------------------------- */
+/* --- of the process --------------------------------------------------------------------------- */
 
 /* What /proc/PID/stat and its neighbours say; zeros where there is no process. */
 static struct elf_prpsinfo describe(pid_t pid)
@@ -116,7 +116,7 @@ static bool add_files(struct gm_note_bytes *notes, const struct gm_image *image)
 	return made;
 }
 
-/* --- of a thread ----------------------------------------------------------------------------------- */
+/* --- of a thread ------------------------------------------------------------------------------ */
 
 static bool add_status(struct gm_note_bytes *notes, const struct gm_thread_state *thread,
         const struct elf_prpsinfo *process, int signal)
@@ -155,7 +155,8 @@ struct gm_error *gm_core_notes_make(struct gm_image *image, const struct gm_thre
 	bool made = true;
 	for (size_t i = 0; i < count && made; i++) {
 		made = add_status(&notes, &threads[i], &process, i == 0 ? signal : 0);
-		/* Those of the process come behind the first thread's status, where the kernel has them. */
+		/* Those of the process come behind the first thread's status, where the kernel has
+		 * them. */
 		if (i == 0)
 			made = made &&
 			       add(&notes, "CORE", NT_PRPSINFO, &process, sizeof(process)) &&

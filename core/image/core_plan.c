@@ -9,8 +9,8 @@
 #include "image/pagemap.h"
 
 enum {
-	/* An untouched stretch this long becomes a part of its own, with no place in the file: reserved address
-	 * space would else make it terabytes long, if only by its length. */
+	/* An untouched stretch this long becomes a part of its own, with no place in the file:
+	 * reserved address space would else make it terabytes long, if only by its length. */
 	LONG_GAP = 16 << 20,
 };
 
@@ -38,7 +38,7 @@ static bool add_part(struct gm_core_plan *plan, const struct gm_mapping *mapping
 	return gm_array_push(&plan->parts, part);
 }
 
-/* --- what a mapping is ----------------------------------------------------------------------------- */
+/* --- what a mapping is ------------------------------------------------------------------------ */
 
 /* Mappings that the kernel marks as a device's (io, pf) or that the program wants left out (dd), by
  * "VmFlags:" of /proc/PID/smaps. */
@@ -100,7 +100,7 @@ static bool is_memory_only(const struct gm_mapping *mapping)
 	       begins(mapping->path, "/anon_hugepage") || is_deleted(mapping->path);
 }
 
-/* --- parts of a mapping ---------------------------------------------------------------------------- */
+/* --- parts of a mapping ----------------------------------------------------------------------- */
 
 /* Walks a mapping's pages: runs of pages that are wanted, by their state. */
 struct walk {
@@ -122,7 +122,8 @@ static uint8_t state_at(struct walk *walk, uint64_t page)
 	return walk->states[(page - walk->first) / GM_PAGE_SIZE];
 }
 
-/* Over a page that is not wanted; where none of those that were looked at is left, to the next one that was touched. */
+/* Over a page that is not wanted; where none of those that were looked at is left, to the next one
+ * that was touched. */
 static void pass_over(struct walk *walk)
 {
 	walk->at += GM_PAGE_SIZE;
@@ -161,9 +162,9 @@ static bool is_never(uint8_t state)
 }
 
 /*
- * Parts made of runs of wanted pages, put together where the gap between them is at most `gap`. What lies between
- * parts has a place in no file; it belongs to the part before it, whose memory is then longer than its saved
- * bytes, as in the kernel's own cores.
+ * Parts made of runs of wanted pages, put together where the gap between them is at most `gap`.
+ * What lies between parts has a place in no file; it belongs to the part before it, whose memory is
+ * then longer than its saved bytes, as in the kernel's own cores.
  */
 static bool add_runs(struct gm_core_plan *plan, const struct gm_mapping *mapping, bool first_page,
         bool (*wanted)(uint8_t state), uint64_t gap, enum gm_part_kind kind)
@@ -213,8 +214,8 @@ static bool add_mapping(
 		plan->bytes += size;
 		return add_part(plan, mapping, mapping->start, mapping->end, size, GM_PART_ALL);
 	}
-	/* Another process may have filled pages of shared memory that this one never looked at: they are not
-	 * zero, they are not saved. */
+	/* Another process may have filled pages of shared memory that this one never looked at:
+	 * they are not zero, they are not saved. */
 	if (mapping->flags & GM_MAPPING_SHARED)
 		return add_runs(plan, mapping,
 		        file && mapping->file_offset == 0 && !is_memory_only(mapping),

@@ -23,7 +23,7 @@ enum {
 };
 static const uint64_t LENGTH_MAX = UINT64_C(1) << 40;
 
-/* --- where to -------------------------------------------------------------------------------------- */
+/* --- where to --------------------------------------------------------------------------------- */
 
 struct unpacked {
 	const char *path; /* of the core */
@@ -112,7 +112,8 @@ static struct gm_error *put_run(struct unpacked *unpacked, const uint8_t *bytes,
 	return room_of(unpacked->fd) < ROOM_LEFT ? error_room(unpacked) : NULL;
 }
 
-/* Is it a core, as far as its first bytes are in this piece? What is none is not decompressed to its end. */
+/* Is it a core, as far as its first bytes are in this piece? What is none is not decompressed to
+ * its end. */
 static bool may_be_core(const struct unpacked *unpacked, const uint8_t *bytes, size_t size)
 {
 	size_t have = unpacked->length < SELFMAG ? (size_t)unpacked->length : SELFMAG;
@@ -156,7 +157,7 @@ static struct gm_error *put(struct unpacked *unpacked, const uint8_t *bytes, siz
 	return NULL;
 }
 
-/* --- formats --------------------------------------------------------------------------------------- */
+/* --- formats ---------------------------------------------------------------------------------- */
 
 struct source {
 	int fd;

@@ -38,7 +38,7 @@ struct writing {
 	uint64_t copied, told, unread;
 };
 
-/* --- threads --------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static struct gm_error *read_threads(struct writing *writing)
 {
@@ -54,9 +54,8 @@ static struct gm_error *read_threads(struct writing *writing)
 	for (size_t i = 0; i < count; i++) {
 		struct gm_thread_state state;
 		struct gm_error *error = gm_thread_state_read(writing->image, ids[i], &state);
-		if (error &&
-		        error !=
-		                &gm_error_no_memory) { /* it has ended, its parent has not looked yet */
+		if (error && error != &gm_error_no_memory) { /* it has ended, its parent has not
+			                                        looked yet */
 			gm_error_destroy(error);
 			continue;
 		}
@@ -79,7 +78,7 @@ static struct gm_error *read_threads(struct writing *writing)
 	        gm_image_pid(writing->image));
 }
 
-/* --- headers --------------------------------------------------------------------------------------- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static Elf64_Phdr describe_part(const struct gm_core_part *part, uint64_t offset)
 {
@@ -141,14 +140,15 @@ static struct gm_error *write_headers(struct writing *writing, const struct gm_n
 	return gm_core_out_zeros(&writing->out, first - end);
 }
 
-/* --- memory ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static bool is_zero(const uint8_t *page)
 {
 	return page[0] == 0 && memcmp(page, page + 1, GM_PAGE_SIZE - 1) == 0;
 }
 
-/* A run of pages: in one go where that works, else page by page, so that one bad page costs only itself. */
+/* A run of pages: in one go where that works, else page by page, so that one bad page costs only
+ * itself. */
 static void read_run(struct writing *writing, struct gm_read *run)
 {
 	for (size_t at = 0; run->failed && at < run->size; at += GM_PAGE_SIZE) {
@@ -182,7 +182,8 @@ static void read_pages(struct writing *writing, uint64_t start, size_t count, co
 		read_run(writing, &runs[i]);
 }
 
-/* The vDSO is the same in every 64-bit process of this kernel: where it was never looked at, ours is. */
+/* The vDSO is the same in every 64-bit process of this kernel: where it was never looked at, ours
+ * is. */
 static bool read_own_vdso(const struct gm_mapping *mapping, uint64_t address, uint8_t *page)
 {
 	const uint8_t *own = (const uint8_t *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
@@ -192,8 +193,8 @@ static bool read_own_vdso(const struct gm_mapping *mapping, uint64_t address, ui
 	return true;
 }
 
-/* Pages of a file that the process never looked at are read from there: to read them through the process would
- * map them, and make it larger. */
+/* Pages of a file that the process never looked at are read from there: to read them through the
+ * process would map them, and make it larger. */
 static void read_from_file(struct writing *writing, uint64_t start, size_t count, uint8_t *states)
 {
 	const struct gm_mapping *mapping = gm_image_find_mapping(writing->image, start);
@@ -277,7 +278,7 @@ static struct gm_error *write_part(struct writing *writing, const struct gm_core
 	return NULL;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static struct gm_error *copy(struct writing *writing, const char *path)
 {

@@ -102,7 +102,8 @@ static void fetch_pieces(
 	}
 }
 
-/* Whatever of [from, to) is not known yet: runs of it at once, then what did not come piece by piece. */
+/* Whatever of [from, to) is not known yet: runs of it at once, then what did not come piece by
+ * piece. */
 static void fetch_missing(
         struct gm_fetched *fetched, struct gm_fetched_area *area, uint64_t from, uint64_t to)
 {

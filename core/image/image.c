@@ -116,7 +116,8 @@ bool gm_mapping_is_memory(const struct gm_mapping *mapping)
 	const uint32_t needed = GM_MAPPING_READ | GM_MAPPING_WRITE;
 	if ((mapping->flags & needed) != needed || (mapping->flags & GM_MAPPING_DEVICE))
 		return false;
-	/* memory of GPU drivers and other devices may not be read from outside, and reading some has effects */
+	/* memory of GPU drivers and other devices may not be read from outside, and reading some
+	 * has effects */
 	return strncmp(mapping->path, "/dev/", 5) != 0 ||
 	       strncmp(mapping->path, "/dev/shm/", 9) == 0 ||
 	       strcmp(mapping->path, "/dev/zero (deleted)") == 0;
@@ -269,8 +270,8 @@ struct gm_error *gm_image_read_string(
 	_cleanup_free_ char *string = NULL;
 	size_t length = 0, capacity = 0;
 	for (;;) {
-		/* Up to the page's end, so that the string's own last page is the last one needed.
-		 */
+		/* Up to the page's end, so that the string's own last page is the last one
+		 * needed. */
 		size_t piece = GM_PAGE_SIZE - (size_t)((address + length) % GM_PAGE_SIZE);
 		if (piece > max - length)
 			piece = max - length;

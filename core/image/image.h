@@ -1,15 +1,15 @@
 /*
  * Image: the memory, mappings, threads and registers of one process, read from outside.
  *
- * An image is a live process (process_vm_readv; no code runs in it), a core dump or a process that only a
- * debugger can read (remote.h): the readers above never know which. Reading never crosses a mapping's end, and an address
- * that cannot be read is answered with the reason: not mapped; mapped but not saved (core); beyond the
- * end of a core that was cut short.
+ * An image is a live process (process_vm_readv; no code runs in it), a core dump or a process that
+ * only a debugger can read (remote.h): the readers above never know which. Reading never crosses a
+ * mapping's end, and an address that cannot be read is answered with the reason: not mapped; mapped
+ * but not saved (core); beyond the end of a core that was cut short.
  *
  * This room may include base. It knows nothing of ELF symbols, Python or PyTorch.
  *
- * Thread-safety: an image may be read by several threads at once (but see gm_image_reads_anywhere()); refresh, invalidate and close may
- * not run beside anything else.
+ * Thread-safety: an image may be read by several threads at once (but see
+ * gm_image_reads_anywhere()); refresh, invalidate and close may not run beside anything else.
  */
 #ifndef GM_IMAGE_IMAGE_H
 #define GM_IMAGE_IMAGE_H
@@ -28,7 +28,8 @@ enum gm_mapping_flags {
 	GM_MAPPING_WRITE = 2,
 	GM_MAPPING_EXEC = 4,
 	GM_MAPPING_SHARED = 8,
-	/* memory of the simulated device (memfd gpumem-sim-device): never scanned, never a holder */
+	/* memory of the simulated device (memfd gpumem-sim-device): never scanned, never a
+	 * holder */
 	GM_MAPPING_DEVICE = 16,
 };
 
@@ -37,13 +38,13 @@ struct gm_mapping {
 	uint64_t end;   /* one past the last */
 	uint64_t file_offset;
 	uint64_t inode;
-	uint32_t flags; /* enum gm_mapping_flags */
-	const char
-	        *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the image,
-	                     valid until the next refresh */
+	uint32_t flags;   /* enum gm_mapping_flags */
+	const char *path; /* as /proc/PID/maps has it ("[heap]", "" for anonymous); owned by the
+	                     image, valid until the next refresh */
 };
 
-/* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address, rip). */
+/* x86-64 general registers in the order of DWARF's register numbers 0..16 (16: return address,
+ * rip). */
 enum { GM_REGISTER_COUNT = 17 };
 /* clang-format off */
 enum gm_register {
@@ -63,8 +64,8 @@ struct gm_read {
 	bool failed; /* out */
 };
 
-/* How far something slow is, for a line on a terminal. `what` is static; `all` is 0 where it is not known. NULL for
- * `what`: it is done. */
+/* How far something slow is, for a line on a terminal. `what` is static; `all` is 0 where it is not
+ * known. NULL for `what`: it is done. */
 struct gm_progress {
 	void (*show)(void *context, const char *what, uint64_t done, uint64_t all);
 	void *context;
@@ -73,10 +74,11 @@ struct gm_progress {
 /* Opens a live process. GM_TARGET: no such process, or permission refused (says what to do). */
 struct gm_error *gm_image_open_pid(pid_t pid, struct gm_image **ret_image);
 /*
- * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read from that
- * file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT: no core of x86-64.
- * A core that was cut short opens as long as its headers and notes are there. A compressed one (.zst, .gz) is
- * decompressed into a file that goes away with us: `progress`, which may be NULL, is told of that.
+ * Opens an ELF core dump, gcore's or the kernel's. What the core left out of a mapped file is read
+ * from that file on disk, if it is still the same one. GM_TARGET: it cannot be opened; GM_CORRUPT:
+ * no core of x86-64. A core that was cut short opens as long as its headers and notes are there. A
+ * compressed one (.zst, .gz) is decompressed into a file that goes away with us: `progress`, which
+ * may be NULL, is told of that.
  */
 struct gm_error *gm_image_open_core(const char *path, struct gm_image **ret_image);
 struct gm_error *gm_image_open_core_showing(
@@ -85,11 +87,12 @@ void gm_image_close(struct gm_image *image);
 
 pid_t gm_image_pid(const struct gm_image *image); /* 0 where there is no process behind it */
 pid_t gm_image_main_thread(const struct gm_image *image); /* 0: not known */
-/* GM_CORRUPT where the image is a core that ends before all of its memory: says how much is missing. What is there
- * can be read all the same. */
+/* GM_CORRUPT where the image is a core that ends before all of its memory: says how much is
+ * missing. What is there can be read all the same. */
 struct gm_error *gm_image_check_whole(const struct gm_image *image);
 
-/* GM_TARGET where the image is a process that has ended since: then what was read last need not hold. */
+/* GM_TARGET where the image is a process that has ended since: then what was read last need not
+ * hold. */
 struct gm_error *gm_image_check_there(const struct gm_image *image);
 
 /* A path that opens `path` as the target sees it (through /proc/PID/root when its mount namespace
@@ -98,8 +101,9 @@ struct gm_error *gm_image_file_path(
         const struct gm_image *image, const char *path, char **ret_path);
 
 /*
- * Where the target's files are on our disk: each is looked for in this folder first, at its own path below it (a
- * core's also by its name alone). NULL: none. A core's library counts only if it is the same build.
+ * Where the target's files are on our disk: each is looked for in this folder first, at its own
+ * path below it (a core's also by its name alone). NULL: none. A core's library counts only if it
+ * is the same build.
  */
 struct gm_error *gm_image_set_sysroot(struct gm_image *image, const char *folder);
 
@@ -116,13 +120,13 @@ struct gm_image_file {
 	enum gm_file_state state;
 	const char *found; /* where it is on our disk, NULL: nowhere */
 };
-/* A core's libraries; none for other images. The caller frees the array; the strings are the image's, until its
- * sysroot changes. */
+/* A core's libraries; none for other images. The caller frees the array; the strings are the
+ * image's, until its sysroot changes. */
 struct gm_error *gm_image_files(
         struct gm_image *image, struct gm_image_file **ret_files, size_t *ret_count);
 
-/* Whether any thread may read it. Not a process behind a debugger: whoever reads it must do so in the thread that
- * asks, as debuggers answer only there. */
+/* Whether any thread may read it. Not a process behind a debugger: whoever reads it must do so in
+ * the thread that asks, as debuggers answer only there. */
 bool gm_image_reads_anywhere(const struct gm_image *image);
 
 /* Whether the target may run on, and load libraries: a core does not. */
@@ -133,7 +137,8 @@ struct gm_error *gm_image_refresh(struct gm_image *image);
 /* Forgets cached pages: call it whenever the target may have run since the last read. */
 void gm_image_invalidate(struct gm_image *image);
 
-/* Is it memory that a program writes to and that may be read: not a device's, simulated or mapped? */
+/* Is it memory that a program writes to and that may be read: not a device's, simulated or
+ * mapped? */
 bool gm_mapping_is_memory(const struct gm_mapping *mapping);
 
 /* [start, end) */
@@ -142,16 +147,18 @@ struct gm_range {
 };
 
 /*
- * What was touched of [start, end), whole pages of one mapping, at most GM_TOUCHED_MOST of them: ranges by address, at
- * most `max` (the rest is left out). Where the image cannot tell, all of it. What was never touched reads as zero.
+ * What was touched of [start, end), whole pages of one mapping, at most GM_TOUCHED_MOST of them:
+ * ranges by address, at most `max` (the rest is left out). Where the image cannot tell, all of it.
+ * What was never touched reads as zero.
  */
 enum { GM_TOUCHED_MOST = 1 << 20 };
 size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ret_ranges, size_t max);
 
 /*
- * The first page of [start, end), whole pages of one mapping, that was touched: `end` if none was, `start` if the image
- * cannot tell. By it a walk through memory leaves out address space that was reserved and never used.
+ * The first page of [start, end), whole pages of one mapping, that was touched: `end` if none was,
+ * `start` if the image cannot tell. By it a walk through memory leaves out address space that was
+ * reserved and never used.
  */
 uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
 
@@ -159,8 +166,8 @@ uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t 
 uint64_t gm_image_resident(struct gm_image *image);
 
 /*
- * Begins to keep what is read of the program's memory (kept.h), for one question that goes through much of it; end it
- * before the target may run. NULL from gm_image_read_cache(): nothing is kept.
+ * Begins to keep what is read of the program's memory (kept.h), for one question that goes through
+ * much of it; end it before the target may run. NULL from gm_image_read_cache(): nothing is kept.
  */
 struct gm_kept;
 void gm_image_read_cache_begin(struct gm_image *image);
@@ -168,12 +175,13 @@ struct gm_kept *gm_image_read_cache(const struct gm_image *image);
 void gm_image_read_cache_end(struct gm_image *image);
 
 /*
- * Between these a core, which is a file, is also mapped: its bytes can be used where they lie, without a system call and a
- * copy. They may be nested. Other images have nothing to lend.
+ * Between these a core, which is a file, is also mapped: its bytes can be used where they lie,
+ * without a system call and a copy. They may be nested. Other images have nothing to lend.
  */
 void gm_image_borrow_begin(struct gm_image *image);
 void gm_image_borrow_end(struct gm_image *image);
-/* Bytes that are lent, of the addresses from `start` up to `end`; valid until gm_image_borrow_end(). */
+/* Bytes that are lent, of the addresses from `start` up to `end`; valid until
+ * gm_image_borrow_end(). */
 struct gm_borrowed {
 	uint64_t start, end;
 	const uint8_t *bytes; /* as many bytes away from a multiple of 8 as `start` is */
@@ -188,12 +196,14 @@ const struct gm_mapping *gm_image_mappings(const struct gm_image *image, size_t 
 /* The mapping that contains `address`, or NULL. */
 const struct gm_mapping *gm_image_find_mapping(const struct gm_image *image, uint64_t address);
 
-/* All of the bytes or an error that names the first address which could not be read and why. Small reads
- * (up to a page) go through a page cache. */
+/* All of the bytes or an error that names the first address which could not be read and why. Small
+ * reads (up to a page) go through a page cache. */
 struct gm_error *gm_image_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
-/* The same without making an error object, for the hot path and for probing: true where all was read. */
+/* The same without making an error object, for the hot path and for probing: true where all was
+ * read. */
 bool gm_image_try_read(struct gm_image *image, uint64_t address, void *buffer, size_t size);
-/* As many bytes as can be read from `address` on, never past the mapping's end; returns their number. */
+/* As many bytes as can be read from `address` on, never past the mapping's end; returns their
+ * number. */
 size_t gm_image_read_some(struct gm_image *image, uint64_t address, void *buffer, size_t size);
 /* Many ranges in few system calls; bypasses the cache. */
 void gm_image_read_many(struct gm_image *image, struct gm_read *reads, size_t count);
@@ -210,19 +220,19 @@ static inline bool gm_image_try_u32(struct gm_image *image, uint64_t address, ui
 	return gm_image_try_read(image, address, ret_value, sizeof(*ret_value));
 }
 
-/* Thread ids as our own /proc shows them (in a container the target itself may see others); the caller
- * frees the array. */
+/* Thread ids as our own /proc shows them (in a container the target itself may see others); the
+ * caller frees the array. */
 struct gm_error *gm_image_threads(struct gm_image *image, pid_t **ret_threads, size_t *ret_count);
 
-/* The number, as gm_image_threads() has it, of the thread that the target itself knows by the number `inside`: in a
- * container they differ. 0: it has none such. */
+/* The number, as gm_image_threads() has it, of the thread that the target itself knows by the
+ * number `inside`: in a container they differ. 0: it has none such. */
 pid_t gm_image_thread_of(struct gm_image *image, pid_t inside);
 
 /*
- * The registers of a stopped thread. On a live process this is a ptrace request, so it works only in the
- * thread that traces the target: inside gdb, its main thread (where gdb runs Python). That costs 1 µs
- * where gdb's own register access costs 50. GM_TARGET where we are not the tracer: then the caller passes
- * registers got otherwise.
+ * The registers of a stopped thread. On a live process this is a ptrace request, so it works only
+ * in the thread that traces the target: inside gdb, its main thread (where gdb runs Python). That
+ * costs 1 µs where gdb's own register access costs 50. GM_TARGET where we are not the tracer: then
+ * the caller passes registers got otherwise.
  */
 struct gm_error *gm_image_registers(
         struct gm_image *image, pid_t thread, struct gm_registers *ret_registers);

@@ -9,8 +9,8 @@
 #include "image/internal.h"
 
 /*
- * An eighth of what was touched, and a little: a Python heap is mostly less. The rest of what a question may take,
- * a quarter (and 64 MB), is for what it makes of it.
+ * An eighth of what was touched, and a little: a Python heap is mostly less. The rest of what a
+ * question may take, a quarter (and 64 MB), is for what it makes of it.
  */
 enum { SHARE = 8, AT_LEAST = 40 << 20, STRIPES = 32 };
 #define MOST_BYTES (UINT64_C(1) << 46) /* more is no process */
@@ -90,7 +90,8 @@ void gm_kept_destroy(struct gm_kept *kept)
 	free(kept);
 }
 
-/* Reads what was touched of [start, end), which is of one mapping and one chunk; whole pages of it. */
+/* Reads what was touched of [start, end), which is of one mapping and one chunk; whole pages of
+ * it. */
 static void read_part(struct gm_kept *kept, struct gm_kept_chunk *chunk, uint8_t *bytes,
         uint64_t start, uint64_t end)
 {

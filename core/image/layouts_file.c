@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/whole_file.h"
 
-/* --- text ------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static struct gm_error *refuse(const char *path, unsigned line, const char *why)
 {
@@ -84,7 +84,7 @@ struct gm_error *gm_layouts_parse(const char *path, const char *text, size_t siz
 	return NULL;
 }
 
-/* --- files ------------------------------------------------------------------------------------------ */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static struct gm_error *read_open(int fd, const char *path, char **ret_text, size_t *ret_size)
 {
@@ -147,7 +147,7 @@ struct gm_error *gm_layouts_save(const char *path, const char *sections)
 	return error;
 }
 
-/* --- the folder ------------------------------------------------------------------------------------- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 /* "~/.cache/gpumem/layouts"; NULL: there is no home. */
 static char *folder_path(void)
@@ -173,8 +173,9 @@ static void make_folders(char *path)
 }
 
 /*
- * Whether the folder that HOME or XDG_CACHE_HOME names may be used. As root (`sudo` may leave HOME as it is) another user's may
- * not: a link of that user's would decide what is made where, and which layouts are believed.
+ * Whether the folder that HOME or XDG_CACHE_HOME names may be used. As root (`sudo` may leave HOME
+ * as it is) another user's may not: a link of that user's would decide what is made where, and
+ * which layouts are believed.
  */
 static bool is_base_trusted(void)
 {

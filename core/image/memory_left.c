@@ -32,7 +32,8 @@ static bool read_number(const char *folder, const char *name, uint64_t *ret_numb
 	return true;
 }
 
-/* Documentation/admin-guide/cgroup-v2.rst: /proc/self/cgroup has "0::/path"; each folder above counts too. */
+/* Documentation/admin-guide/cgroup-v2.rst: /proc/self/cgroup has "0::/path"; each folder above
+ * counts too. */
 static uint64_t groups_left(uint64_t left)
 {
 	char line[PATH_MAX];

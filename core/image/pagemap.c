@@ -13,8 +13,8 @@ bool gm_pagemap_read(int pagemap, uint64_t start, size_t count, uint64_t *ret_en
 	               (off_t)(start / GM_PAGE_SIZE * sizeof(*ret_entries))) == size;
 }
 
-/* --- the kernel's own search, from Linux 6.7 on: struct pm_scan_arg and page_region of its linux/fs.h, which older systems
- * lack --- */
+/* --- the kernel's own search, from Linux 6.7 on: struct pm_scan_arg and page_region of its
+ * linux/fs.h, which older systems lack --- */
 
 struct region {
 	uint64_t start, end, categories;
@@ -51,7 +51,7 @@ static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_addr
 	return true;
 }
 
-/* --- by entries ---------------------------------------------------------------------------------------------------- */
+/* --- by entries ------------------------------------------------------------------------------- */
 
 uint64_t gm_pagemap_next_touched_by_entries(int pagemap, uint64_t start, uint64_t end)
 {

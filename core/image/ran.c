@@ -1,7 +1,8 @@
 /*
- * By what the kernel tells of each thread. One that waits in a system call is woken to be stopped, begins the same call again
- * when it is let go, and waits: it has given up its processor once more, at the same instruction and with the same stack. Each
- * thing that it does in between makes that twice at least.
+ * By what the kernel tells of each thread. One that waits in a system call is woken to be stopped,
+ * begins the same call again when it is let go, and waits: it has given up its processor once more,
+ * at the same instruction and with the same stack. Each thing that it does in between makes that
+ * twice at least.
  */
 #include "image/ran.h"
 
@@ -53,7 +54,8 @@ void gm_ran_note(struct gm_ran *ran, const struct gm_stop *stop, struct gm_image
 	}
 }
 
-/* /proc/PID/task/TID/syscall of a thread that waits in one: its number, six arguments, stack pointer, instruction. */
+/* /proc/PID/task/TID/syscall of a thread that waits in one: its number, six arguments, stack
+ * pointer, instruction. */
 static bool still_waits(pid_t pid, const struct gm_waiting *waiting)
 {
 	enum { STACK = 7, INSTRUCTION };

@@ -32,7 +32,8 @@ static void read_users(struct gm_refusal *ret)
 	while (file && !ret->known && fgets(line, sizeof(line), file))
 		ret->known = sscanf(line, "Uid: %u %u %u", &ret->real, &ret->effective,
 		                     &ret->saved) == 3;
-	/* What lies below /proc/PID is root's of a process that is not dumpable, whoever's it is. */
+	/* What lies below /proc/PID is root's of a process that is not dumpable, whoever's it
+	 * is. */
 	struct stat status;
 	ret->not_dumpable = file && fstat(fileno(file), &status) == 0 && ret->known &&
 	                    status.st_uid != ret->effective;

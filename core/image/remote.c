@@ -35,7 +35,7 @@ static struct remote *remote_of(const struct gm_image *image)
 	return (struct remote *)image;
 }
 
-/* --- memory ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static size_t fetch(void *context, uint64_t address, void *buffer, size_t size)
 {
@@ -88,7 +88,7 @@ static struct gm_error *remote_refresh(struct gm_image *image, struct gm_maps *r
 	return copy ? gm_maps_parse(copy, strlen(copy), ret_maps) : &gm_error_no_memory;
 }
 
-/* --- threads --------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static struct gm_error *remote_threads(
         struct gm_image *image, pid_t **ret_threads, size_t *ret_count)
@@ -118,7 +118,7 @@ static struct gm_error *remote_registers(
 	return NULL;
 }
 
-/* --- files ----------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 struct first_mapping {
 	struct gm_image *image;
@@ -139,7 +139,8 @@ static bool disk_bytes(void *context, uint64_t offset, void *buffer, size_t size
 	       pread(*(int *)context, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Whether a file here is the one that is mapped there. `mapped` NULL: it is not mapped, so any will do. */
+/* Whether a file here is the one that is mapped there. `mapped` NULL: it is not mapped, so any will
+ * do. */
 static bool is_it(const struct gm_image *image, const struct gm_mapping *mapped, const char *here)
 {
 	if (!mapped)
@@ -169,9 +170,10 @@ static const struct gm_mapping *first_mapping_of(const struct gm_image *image, c
 }
 
 /*
- * A library: here under its own path, if that is the same build, which spares its way over the network; else the
- * debugger's copy. What is not mapped has nothing to be known by: the debugger's copy first. Never NULL but for want
- * of memory: a path that is not here then says so when it is opened.
+ * A library: here under its own path, if that is the same build, which spares its way over the
+ * network; else the debugger's copy. What is not mapped has nothing to be known by: the debugger's
+ * copy first. Never NULL but for want of memory: a path that is not here then says so when it is
+ * opened.
  */
 static char *find_here(struct remote *remote, const char *path)
 {
@@ -237,7 +239,7 @@ static struct gm_error *remote_set_sysroot(struct gm_image *image, const char *s
 	return NULL;
 }
 
-/* --- open and close -------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static void remote_close(struct gm_image *image)
 {

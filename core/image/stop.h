@@ -35,8 +35,8 @@ struct gm_error *gm_stop_begin_within(
         struct gm_image *image, double seconds, struct gm_stop *ret_stop);
 /* They go on; the struct may be used again. */
 void gm_stop_end(struct gm_stop *stop);
-/* A thread's State in /proc: 'R', 'S', 'T' (stopped), 't' (by its tracer), 'Z', ...; 0: it is gone.
- */
+/* A thread's State in /proc: 'R', 'S', 'T' (stopped), 't' (by its tracer), 'Z', ...; 0: it is
+ * gone. */
 char gm_stop_thread_state(pid_t pid, pid_t thread);
 
 #endif

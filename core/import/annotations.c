@@ -50,8 +50,8 @@ void gm_annotations_deinit(struct gm_annotations *annotations)
 	gm_array_deinit(&annotations->open);
 }
 
-/* A range that ends before those within it is another thread's: those end with it here. One that is not open began
- * before the recorder did. */
+/* A range that ends before those within it is another thread's: those end with it here. One that is
+ * not open began before the recorder did. */
 static void end_range(struct gm_annotations *annotations, struct gm_log_writer *log, uint64_t event,
         uint32_t name)
 {

@@ -1,6 +1,7 @@
 /*
- * Which accelerator a snapshot is of. torch.cuda, torch.xpu and backends outside PyTorch write the same form, and none
- * names the device's type: keys that one of them alone has tell it, or the libraries and packages that frames are in.
+ * Which accelerator a snapshot is of. torch.cuda, torch.xpu and backends outside PyTorch write the
+ * same form, and none names the device's type: keys that one of them alone has tell it, or the
+ * libraries and packages that frames are in.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,8 @@ static uint8_t type_of_frames(const struct gm_pickle *pickle)
 uint8_t gm_snapshot_device_type(const struct gm_pickle *pickle, gm_value root)
 {
 	gm_value settings = gm_pickle_get(pickle, root, GM_KEY_ALLOCATOR_SETTINGS);
-	/* torch/csrc/cuda/memory_snapshot.cpp and torch/csrc/xpu/Module.cpp name the variable differently */
+	/* torch/csrc/cuda/memory_snapshot.cpp and torch/csrc/xpu/Module.cpp name the variable
+	 * differently */
 	if (gm_pickle_get(pickle, settings, GM_KEY_PYTORCH_CUDA_ALLOC_CONF))
 		return CUDA;
 	uint8_t found = type_of_frames(pickle);

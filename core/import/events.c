@@ -1,4 +1,5 @@
-/* The events of a snapshot as the log's readers see them: made of an entry when they are asked for. */
+/* The events of a snapshot as the log's readers see them: made of an entry when they are asked
+ * for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * JSON into the machine: json.dumps of what torch.cuda.memory._snapshot() gives. RFC 8259, and Python's NaN.
- * JSON shares nothing: each event spells out its frames. Equal frames become one here, and equal lists of them.
+ * JSON into the machine: json.dumps of what torch.cuda.memory._snapshot() gives. RFC 8259, and
+ * Python's NaN. JSON shares nothing: each event spells out its frames. Equal frames become one
+ * here, and equal lists of them.
  */
 #include <string.h>
 
@@ -219,7 +220,8 @@ static bool in_list(const struct gm_pickle *pickle)
 	return gm_pickle_object(pickle, values[-1])->kind == GM_LIST;
 }
 
-/* A dictionary that is done: an entry needs no object any more, and a frame that there was before is that one. */
+/* A dictionary that is done: an entry needs no object any more, and a frame that there was before
+ * is that one. */
 static struct gm_error *share_dict(struct gm_pickle *pickle, struct text *text)
 {
 	gm_value *value = &pickle->stack.items[pickle->stack.count - 1];

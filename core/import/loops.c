@@ -114,8 +114,8 @@ static int compare(const void *a, const void *b)
 	return left->last_line > right->last_line ? -1 : left->last_line < right->last_line;
 }
 
-/* Of two ranges that overlap and neither lies within the other, both are parts of one loop: passes differ in
- * which of their lines allocate. */
+/* Of two ranges that overlap and neither lies within the other, both are parts of one loop: passes
+ * differ in which of their lines allocate. */
 static bool join(struct gm_import_loop *into, const struct gm_import_loop *from)
 {
 	if (into->code != from->code || from->first_line > into->last_line ||
@@ -135,9 +135,10 @@ static int compare_narrow(const void *a, const void *b)
 }
 
 /*
- * An optimizer allocates its state in the first step and nothing later: then control comes from further down once, and
- * from further up ever after. Ranges with one beginning that take turns are loops within loops; those that do not are one
- * loop. The narrowest are put together first, as the widest may be a loop around them all.
+ * An optimizer allocates its state in the first step and nothing later: then control comes from
+ * further down once, and from further up ever after. Ranges with one beginning that take turns are
+ * loops within loops; those that do not are one loop. The narrowest are put together first, as the
+ * widest may be a loop around them all.
  */
 static void join_same_start(struct gm_import_loops *loops)
 {
@@ -159,7 +160,8 @@ static void join_same_start(struct gm_import_loops *loops)
 	loops->items.count = kept;
 }
 
-/* A `with` that is left again and again from within a loop is in it, though nothing is allocated on its line. */
+/* A `with` that is left again and again from within a loop is in it, though nothing is allocated on
+ * its line. */
 static void take_in(const struct gm_import_loops *loops, struct gm_import_loop *loop)
 {
 	for (size_t i = 0; i < loops->leaves.count; i++) {
@@ -195,7 +197,8 @@ void gm_import_loops_finish(struct gm_import_loops *loops)
 		for (size_t j = kept; j-- > 0 && !joined &&
 		                      loops->items.items[j].code == loops->items.items[i].code;)
 			joined = join(&loops->items.items[j], &loops->items.items[i]);
-		/* an expression of several lines is evaluated from its end to its beginning, once */
+		/* an expression of several lines is evaluated from its end to its beginning,
+		 * once */
 		const struct gm_import_loop *loop = &loops->items.items[i];
 		bool expression = loop->rounds == 1 && !loop->again &&
 		                  loop->last_line - loop->first_line <= 3;

@@ -24,7 +24,8 @@ static bool has_end_of(const char *file, size_t length, const char *const *ends,
 	return false;
 }
 
-/* "libtorch.so", "libpython3.11.so.1.0", "libc.so.6": ".so" at the end of the name, or before a number. */
+/* "libtorch.so", "libpython3.11.so.1.0", "libc.so.6": ".so" at the end of the name, or before a
+ * number. */
 static bool is_shared_object(const char *file, size_t length)
 {
 	const char *slash = memrchr(file, '/', length);
@@ -83,7 +84,8 @@ static enum gm_file_kind kind_of_function(const char *name, size_t length)
 	return GM_FILE_UNKNOWN;
 }
 
-/* A program names offsets as lines, and a header of C++ without an end ("/usr/include/c++/12/functional") lines. */
+/* A program names offsets as lines, and a header of C++ without an end
+ * ("/usr/include/c++/12/functional") lines. */
 static enum gm_file_kind kind_of_native(const char *file, size_t length)
 {
 	return memmem(file, length, "/include/", 9) ? GM_FILE_SOURCE : GM_FILE_OBJECT;
@@ -91,7 +93,8 @@ static enum gm_file_kind kind_of_native(const char *file, size_t length)
 
 uint8_t *gm_file_kinds(const struct gm_pickle *pickle)
 {
-	/* beside enum gm_file_kind, while names are gone through: one frame so far had the name of a native function */
+	/* beside enum gm_file_kind, while names are gone through: one frame so far had the name of
+	 * a native function */
 	enum { PERHAPS_NATIVE = 1 << 7 };
 	uint8_t *kinds = calloc(pickle->strings.count + 1, 1);
 	size_t length, name_length;

@@ -273,7 +273,8 @@ static struct gm_error *step(struct gm_pickle *pickle, uint8_t op)
 	}
 }
 
-/* An entry that was just read, with the dictionary that began last as itself: others may be like it. */
+/* An entry that was just read, with the dictionary that began last as itself: others may be like
+ * it. */
 static void learn(struct gm_pickle *pickle, uint64_t began)
 {
 	if (pickle->stack.count && began >= pickle->before &&
@@ -316,7 +317,8 @@ struct gm_error *gm_pickle_read(
 		return gm_error_create(GM_CORRUPT, "%s: not a regular file: name a snapshot", path);
 	pickle->file_size = (uint64_t)status.st_size;
 	pickle->buffer = calloc(1, GM_PICKLE_BUFFER + GM_PICKLE_SLACK + GM_LOG_STRING_MAX + 1);
-	/* The stack is there from the start: places in it are reckoned before anything was pushed. */
+	/* The stack is there from the start: places in it are reckoned before anything was
+	 * pushed. */
 	if (!pickle->buffer || !gm_array_reserve(&pickle->stack, 64))
 		return &gm_error_no_memory;
 	gm_try(gm_pickle_need(pickle, 1));

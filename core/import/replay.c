@@ -1,8 +1,9 @@
 /*
- * Follows a trace to find what it does not say: which blocks and segments were there before it began, and how
- * large the allocator made each block. The latter is what CUDACachingAllocator.cpp of torch 2.11 does
- * (round_size, should_split): 512-byte steps, and a large block keeps a rest of up to 1 MiB. Free neighbours
- * are merged at once, so the rest reaches to the next block that is not free.
+ * Follows a trace to find what it does not say: which blocks and segments were there before it
+ * began, and how large the allocator made each block. The latter is what CUDACachingAllocator.cpp
+ * of torch 2.11 does (round_size, should_split): 512-byte steps, and a large block keeps a rest of
+ * up to 1 MiB. Free neighbours are merged at once, so the rest reaches to the next block that is
+ * not free.
  */
 #include <string.h>
 
@@ -46,8 +47,8 @@ static bool make_room(struct gm_trace_device *device)
 	return true;
 }
 
-/* The state of an address, GM_LIVED_NONE where it is named for the first time: the caller says which it is then. NULL:
- * no memory. */
+/* The state of an address, GM_LIVED_NONE where it is named for the first time: the caller says
+ * which it is then. NULL: no memory. */
 static struct gm_lived *lived_at(struct gm_trace_device *device, uint64_t address)
 {
 	if (device->lived_count * 2 >= device->lived_slots && !make_room(device))
@@ -110,7 +111,8 @@ static void remove_extent(struct gm_trace_device *device, uint64_t address)
 	memmove(extent, extent + 1, (--device->extents.count - at) * sizeof(*extent));
 }
 
-/* The index in `used` of the first block at or behind an address; `near` is where it was the last time. */
+/* The index in `used` of the first block at or behind an address; `near` is where it was the last
+ * time. */
 static size_t used_from(const struct gm_extent *extent, uint64_t address, size_t near)
 {
 	enum { STEPS = 32 };
@@ -209,7 +211,8 @@ static struct gm_error *freed_unseen(const struct gm_snapshot *snapshot,
 	return gm_array_push(&device->before, before) ? NULL : &gm_error_no_memory;
 }
 
-/* Each traceback that PyTorch took is a list of its own, which is why the same list tells the same traceback. */
+/* Each traceback that PyTorch took is a list of its own, which is why the same list tells the same
+ * traceback. */
 static void count_stack(const struct gm_snapshot *snapshot, struct gm_trace_device *device,
         const struct gm_lived *lived, const struct gm_entry *entry)
 {
@@ -412,7 +415,8 @@ static struct gm_error *find_sizes(struct gm_snapshot *snapshot, struct gm_trace
 			break;
 		case GM_FREE_REQUESTED:
 		case GM_FREE_COMPLETED:
-			/* the trace tells what was asked for: the block is as large as when it was allocated */
+			/* the trace tells what was asked for: the block is as large as when it was
+			 * allocated */
 			lived = gm_lived_find(device, entry->address);
 			if (lived)
 				entry->block_size = lived->size;

@@ -1,11 +1,12 @@
 /*
- * The entries of a trace are alike: the same opcodes with other numbers in them. What one entry looks like is learned
- * as a row of parts (bytes that stay, numbers, the action, the list of frames), and those that fit it are
- * read by it, at a tenth of the opcodes' cost. An entry that does not fit changes nothing: it is read by the opcodes,
- * and so is all that is wrong, so that this file has no errors of its own.
+ * The entries of a trace are alike: the same opcodes with other numbers in them. What one entry
+ * looks like is learned as a row of parts (bytes that stay, numbers, the action, the list of
+ * frames), and those that fit it are read by it, at a tenth of the opcodes' cost. An entry that
+ * does not fit changes nothing: it is read by the opcodes, and so is all that is wrong, so that
+ * this file has no errors of its own.
  *
- * What a part of the file means depends on the memo. Picklers use each of its numbers once; a file that does not is
- * read by opcodes alone.
+ * What a part of the file means depends on the memo. Picklers use each of its numbers once; a file
+ * that does not is read by opcodes alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,9 @@ enum {
 };
 
 /*
- * An entry under way: written behind the pickle's entries and memo, where there is room for it, and theirs once all of
- * it has been read. What takes a piece of it is given where it begins and gives back where it ends, NULL where it is
- * something else, so that the place can stay in a register.
+ * An entry under way: written behind the pickle's entries and memo, where there is room for it, and
+ * theirs once all of it has been read. What takes a piece of it is given where it begins and gives
+ * back where it ends, NULL where it is something else, so that the place can stay in a register.
  */
 struct attempt {
 	const uint8_t *end;

@@ -14,7 +14,8 @@ void gm_schemas_destroy(struct gm_schemas *schemas)
 	free(schemas);
 }
 
-/* Behind the references to frames and the APPENDS that ends them; NULL: something else is among them. */
+/* Behind the references to frames and the APPENDS that ends them; NULL: something else is among
+ * them. */
 const uint8_t *gm_references_end(const uint8_t *at, const uint8_t *end)
 {
 	while (at < end) {
@@ -75,7 +76,8 @@ static bool add_literal(struct gm_schema *schema, const uint8_t *bytes, size_t l
 	return part && set_bytes(part, bytes, length);
 }
 
-/* What puts the entry itself into the memo. Bytes that were learned have been read: their numbers are not the next. */
+/* What puts the entry itself into the memo. Bytes that were learned have been read: their numbers
+ * are not the next. */
 static bool learn_put(struct gm_schema *schema, const uint8_t **at)
 {
 	uint8_t op = **at;
@@ -140,7 +142,8 @@ static bool learn_other(struct gm_pickle *pickle, struct gm_schema *schema, bool
 		if (!gm_memo_pack(pickle, value, &part->value))
 			return false;
 	} else if (**at == 'q' || **at == 'r') {
-		/* its number differs from entry to entry: the bytes never fit, and are read as they come */
+		/* its number differs from entry to entry: the bytes never fit, and are read as they
+		 * come */
 		*at += **at == 'q' ? 2 : 5;
 		return fresh;
 	}
@@ -203,8 +206,8 @@ static size_t count_puts(const struct gm_schema *schema)
 	return puts;
 }
 
-/* Room for all entries that the rest of the file may have, so that they are never moved. What is not used of it costs
- * no memory. */
+/* Room for all entries that the rest of the file may have, so that they are never moved. What is
+ * not used of it costs no memory. */
 static void make_room(struct gm_pickle *pickle, size_t length, size_t puts)
 {
 	uint64_t now = gm_pickle_now(pickle);

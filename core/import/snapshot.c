@@ -38,7 +38,8 @@ static bool is_list(const struct gm_snapshot *snapshot, gm_value value)
 	return object && object->kind == GM_LIST;
 }
 
-/* Each list is one thing in a snapshot: one that stands in several places would be read many times over. */
+/* Each list is one thing in a snapshot: one that stands in several places would be read many times
+ * over. */
 static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 {
 	struct gm_object *object = gm_pickle_object(&snapshot->pickle, value);
@@ -48,7 +49,8 @@ static struct gm_error *take_list(struct gm_snapshot *snapshot, gm_value value)
 	return NULL;
 }
 
-/* Entries that are one after another, and in no trace yet, are the trace as they lie there; others are copied. */
+/* Entries that are one after another, and in no trace yet, are the trace as they lie there; others
+ * are copied. */
 static struct gm_error *take_entries(struct gm_snapshot *snapshot, struct gm_trace_device *device,
         uint32_t first, uint32_t count)
 {
@@ -160,8 +162,9 @@ static bool holds(const struct gm_snapshot *snapshot, gm_value list, enum gm_obj
 }
 
 /*
- * Since torch 2.14 a recorder may follow the allocator of pinned host memory too (record_pinned_host_memory=True): one
- * trace, and segments of one block each, beside those of the devices.
+ * Since torch 2.14 a recorder may follow the allocator of pinned host memory too
+ * (record_pinned_host_memory=True): one trace, and segments of one block each, beside those of the
+ * devices.
  */
 static struct gm_error *read_host(struct gm_snapshot *snapshot, gm_value segments, gm_value traces)
 {

@@ -64,7 +64,8 @@ static uint32_t frame_number(struct gm_import_stacks *stacks, const struct gm_fr
 	uint32_t line = native || record->line <= INT32_MAX ? record->line : 0;
 	size_t length;
 	const char *name = gm_pickle_string(stacks->pickle, record->name, &length);
-	/* no Python function has this name; an offset in a library has it where there are no symbols */
+	/* no Python function has this name; an offset in a library has it where there are no
+	 * symbols */
 	native |= length == 2 && memcmp(name, "??", 2) == 0;
 	const uint32_t code_key[] = {record->file, record->name};
 	uint32_t code = gm_intern_add(&stacks->code_ids, code_key, sizeof(code_key));

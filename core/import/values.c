@@ -1,4 +1,5 @@
-/* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and frames. */
+/* Looking at what the pickle machine made: strings, numbers, lists, dictionaries, entries and
+ * frames. */
 #include <string.h>
 
 #include "import/machine.h"

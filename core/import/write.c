@@ -1,6 +1,7 @@
 /*
- * A snapshot's devices into a log: what was there before, then the traces, merged by their times. Strings, stacks and
- * notes are written; the events stay the entries that they are, with the log's numbers of their stacks.
+ * A snapshot's devices into a log: what was there before, then the traces, merged by their times.
+ * Strings, stacks and notes are written; the events stay the entries that they are, with the log's
+ * numbers of their stacks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +15,9 @@
 /* What the log has of something of the snapshot; ids, 0: not written yet. */
 struct stacks {
 	uint32_t python, native;
-	uint32_t
-	        waiting; /* the Python frames from where backward() waits outwards, 0: it does not */
-	bool on_main;    /* its outermost frame is the program's */
+	uint32_t waiting; /* the Python frames from where backward() waits outwards, 0: it does not
+	                   */
+	bool on_main;     /* its outermost frame is the program's */
 	bool written;
 };
 
@@ -90,9 +91,9 @@ static uint32_t put_code(struct writing *writing, uint32_t number)
 }
 
 /*
- * A frame of machine code is a library and an offset in it. Where the library lay in memory a snapshot does not tell:
- * each gets 4 GiB of addresses, in the order in which they are met. Below the first are the frames whose source is
- * told, which have numbers for addresses.
+ * A frame of machine code is a library and an offset in it. Where the library lay in memory a
+ * snapshot does not tell: each gets 4 GiB of addresses, in the order in which they are met. Below
+ * the first are the frames whose source is told, which have numbers for addresses.
  */
 static uint64_t put_code_in_object(struct writing *writing, const struct gm_import_frame *frame)
 {
@@ -135,14 +136,15 @@ static uint64_t put_frame(struct writing *writing, uint32_t number)
 		        frame->line ? put_string(writing, code->file) : 0, frame->line);
 		return writing->frames[number] = address;
 	}
-	/* Lines stand for instructions: they tell the same order, and loops are given in lines too. */
+	/* Lines stand for instructions: they tell the same order, and loops are given in lines
+	 * too. */
 	const struct gm_log_frame record = {
 	        .code = put_code(writing, frame->code), .lasti = frame->line, .line = frame->line};
 	return writing->frames[number] = gm_log_writer_frame(writing->log, &record);
 }
 
-/* A frame that leaves a `with`: it stands on its line again, but control has come to the end of it. Taken for a way up it
- * would be another call of the function. */
+/* A frame that leaves a `with`: it stands on its line again, but control has come to the end of it.
+ * Taken for a way up it would be another call of the function. */
 static uint32_t put_leaving_frame(struct writing *writing, uint32_t number)
 {
 	const struct gm_import_frame *frame = &writing->read.frames.items[number];
@@ -234,7 +236,8 @@ static gm_value frames_of(const struct gm_trace_device *device, const struct gm_
 	                                                                     : entry->frames;
 }
 
-/* Reads all stacks of the traces, and finds the loops that they tell of: codes are written with their loops. */
+/* Reads all stacks of the traces, and finds the loops that they tell of: codes are written with
+ * their loops. */
 static struct gm_error *read_stacks(struct writing *writing)
 {
 	struct gm_snapshot *snapshot = writing->snapshot;
@@ -342,14 +345,15 @@ static struct gm_error *put_before(
 }
 
 /*
- * The autograd thread has no Python frames. What it does between two events of a caller who waits in backward()
- * is told with the stack of that caller, and marked as borrowed.
+ * The autograd thread has no Python frames. What it does between two events of a caller who waits
+ * in backward() is told with the stack of that caller, and marked as borrowed.
  */
 static bool borrow(struct writing *writing, struct gm_trace_device *device, uint8_t action,
         struct stacks *stacks)
 {
 	if (stacks->python) {
-		/* the autograd thread's own Python (a checkpoint recomputing) changes nothing in who waits */
+		/* the autograd thread's own Python (a checkpoint recomputing) changes nothing in
+		 * who waits */
 		if (stacks->on_main)
 			device->waiting = stacks->waiting;
 		return false;

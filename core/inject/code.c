@@ -1,11 +1,11 @@
 /*
- * The machine code that runs in the program: it makes a thread, and what that thread does. Written by hand, as it
- * must be able to stand anywhere and may refer to nothing but its block.
+ * The machine code that runs in the program: it makes a thread, and what that thread does. Written
+ * by hand, as it must be able to stand anywhere and may refer to nothing but its block.
  *
- * rbx is the block in both parts. The first part runs in the stopped thread, on a stack of ours; it ends by
- * rt_sigreturn with a frame that holds what the thread was doing: we look at it there, and were we not there any more
- * it would go on by itself. Every signal is blocked in between, and so in the new thread for good: the program's
- * signals are its own threads'.
+ * rbx is the block in both parts. The first part runs in the stopped thread, on a stack of ours; it
+ * ends by rt_sigreturn with a frame that holds what the thread was doing: we look at it there, and
+ * were we not there any more it would go on by itself. Every signal is blocked in between, and so
+ * in the new thread for good: the program's signals are its own threads'.
  */
 #include <cpuid.h>
 #include <signal.h>
@@ -67,7 +67,7 @@ __asm__(
 	".pushsection .rodata\n"
 	".balign 16\n"
 	"gm_inject_code_start:\n"
-	/* --- in the stopped thread: rbx is the block, rsp the end of our stack, a multiple of 16 --- */
+	/* --- in the stopped thread: rbx is the block, rsp the end of our stack (16-aligned) --- */
 	"	cld\n"
 	"	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
 	"	movl $2, %edi\n"
@@ -153,7 +153,7 @@ const void *gm_inject_code(size_t *ret_size)
 	return gm_inject_code_start;
 }
 
-/* ---- the frame of rt_sigreturn ------------------------------------------------------------------------------ */
+/* ---- the frame of rt_sigreturn --------------------------------------------------------------- */
 
 enum {
 	/* arch/x86/include/uapi/asm/sigcontext.h and ucontext.h */
@@ -162,7 +162,8 @@ enum {
 	SOFTWARE_BYTES = 464, /* struct _fpx_sw_bytes in the 512 bytes of FXSAVE */
 	UC_EXTENDED = 1,
 	UC_SIGCONTEXT_SS = 2,
-	TILES = 17, /* the first feature of AMX: the frame of a thread that has none has no room for it */
+	TILES = 17, /* the first feature of AMX: the frame of a thread that has none has no room for
+	               it */
 	ERESTARTSYS = 512,
 	ERESTARTNOINTR = 513,
 	ERESTARTNOHAND = 514,
@@ -182,7 +183,8 @@ struct frame {
 	uint64_t mask;
 };
 
-/* Bytes of an XSAVE area in its standard form with these features (Intel's manual, volume 1, 13.5). */
+/* Bytes of an XSAVE area in its standard form with these features (Intel's manual, volume 1,
+ * 13.5). */
 static size_t extended_size(uint64_t features, size_t most)
 {
 	size_t size = 512 + 64;

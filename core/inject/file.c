@@ -1,6 +1,6 @@
 /*
- * The agent's file, as the process can open it: by its path, or, where its files are others than ours (a container), as
- * a memfd that we fill.
+ * The agent's file, as the process can open it: by its path, or, where its files are others than
+ * ours (a container), as a memfd that we fill.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,8 +69,8 @@ static bool is_own_memfd(const struct gm_inject_identity *identity, int file)
 }
 
 /*
- * The number is the process's word, and a seccomp filter can make it any: it is looked at by O_PATH, which has no effect on
- * whatever it is, and that same file is then opened to be written.
+ * The number is the process's word, and a seccomp filter can make it any: it is looked at by
+ * O_PATH, which has no effect on whatever it is, and that same file is then opened to be written.
  */
 static struct gm_error *open_memfd(
         const struct gm_inject_identity *identity, int64_t descriptor, int *ret_file)

@@ -1,10 +1,12 @@
 /*
- * What a thread's seccomp filters would do to the system calls that the agent's start makes: where one of them would end the
- * process or trap, nothing is begun. The filters are read by ptrace (PTRACE_SECCOMP_GET_FILTER, which takes CAP_SYS_ADMIN
- * and that we have no filter of our own) and run here, classic BPF over struct seccomp_data, for each call.
+ * What a thread's seccomp filters would do to the system calls that the agent's start makes: where
+ * one of them would end the process or trap, nothing is begun. The filters are read by ptrace
+ * (PTRACE_SECCOMP_GET_FILTER, which takes CAP_SYS_ADMIN and that we have no filter of our own) and
+ * run here, classic BPF over struct seccomp_data, for each call.
  *
- * Arguments that are not known beforehand (addresses, descriptors) are unknown values: a jump that depends on one goes both
- * ways. Jumps lead forward only, so every way ends; filters that have too many of them are not known.
+ * Arguments that are not known beforehand (addresses, descriptors) are unknown values: a jump that
+ * depends on one goes both ways. Jumps lead forward only, so every way ends; filters that have too
+ * many of them are not known.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -38,9 +40,10 @@ struct made {
 		SYS_##name, #name, 0, false, false \
 	}
 /*
- * Where one of these fails, the C library ends the process or the thread never ends. glibc 2.35 and later: rseq() in start_thread()
- * (nptl/pthread_create.c), which it calls where the thread that makes the new one is registered; futex_fatal_error()
- * (sysdeps/nptl/futex-internal.h); __nptl_free_stacks() aborts where munmap() fails (nptl/nptl-stack.c); exit() is repeated until it
+ * Where one of these fails, the C library ends the process or the thread never ends. glibc 2.35 and
+ * later: rseq() in start_thread() (nptl/pthread_create.c), which it calls where the thread that
+ * makes the new one is registered; futex_fatal_error() (sysdeps/nptl/futex-internal.h);
+ * __nptl_free_stacks() aborts where munmap() fails (nptl/nptl-stack.c); exit() is repeated until it
  * works. Our own code has nowhere to go after rt_sigreturn().
  */
 #define MUST_WORK(name)                           \
@@ -59,7 +62,7 @@ static const struct made calls[] = {CALL(mmap), CALL(memfd_create), CALL(rt_sigp
         CALL(write), CALL(pwrite64), CALL(lseek), CALL(sched_getaffinity), CALL(process_vm_readv),
         CALL(getrandom), CALL(unlink), CALL(sched_yield)};
 
-/* ---- a filter run for one call --------------------------------------------------------------------------------- */
+/* ---- a filter run for one call --------------------------------------------------------------- */
 
 struct value {
 	uint32_t value;
@@ -201,7 +204,8 @@ static bool execute(
 	}
 }
 
-/* From one instruction to every end that can be reached. Ways that part take up the registers as they were. */
+/* From one instruction to every end that can be reached. Ways that part take up the registers as
+ * they were. */
 static void go(struct machine *machine, size_t at, struct registers registers)
 {
 	while (at < machine->count && machine->steps++ < STEPS_MAX && !machine->hurts) {
@@ -253,7 +257,7 @@ bool gm_inject_filter_hurts(
 	return false;
 }
 
-/* ---- the filters of a thread ----------------------------------------------------------------------------------- */
+/* ---- the filters of a thread ----------------------------------------------------------------- */
 
 /* "Seccomp_filters:", after "Seccomp:" says that there are any; 0: none. `thread` 0: our own. */
 static long count_filters(pid_t thread)
@@ -285,7 +289,8 @@ static struct gm_error *error_hurts(pid_t pid, const char *call)
 	        pid, call);
 }
 
-/* Its own handler gets its system calls where it says so; the agent's would end it, as signals are blocked meanwhile. */
+/* Its own handler gets its system calls where it says so; the agent's would end it, as signals are
+ * blocked meanwhile. */
 static bool dispatches(pid_t thread)
 {
 	enum { GET_CONFIG = 0x4211 }; /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, since Linux 6.4 */
@@ -304,7 +309,8 @@ struct gm_error *gm_inject_filter_check(const struct gm_inject_thread *thread, b
 		        "(PR_SET_SYSCALL_USER_DISPATCH), and would receive the agent's: start it "
 		        "with `gpumem run`",
 		        thread->pid);
-	/* Those that we have ourselves, as everything in a container has: what it is of them, we are. */
+	/* Those that we have ourselves, as everything in a container has: what it is of them, we
+	 * are. */
 	if (!gm_inject_has_filters(thread->id))
 		return NULL;
 	for (uintptr_t i = 0; i < FILTERS_MAX; i++) {

@@ -1,8 +1,9 @@
 /*
- * Whether a process is frozen by its control group, as a paused container is: its threads run nothing then, not even what a
- * tracer asks of them.
+ * Whether a process is frozen by its control group, as a paused container is: its threads run
+ * nothing then, not even what a tracer asks of them.
  *
- *   version 2   MOUNT/GROUP/cgroup.events has the line "frozen 1", also where a group above it was frozen
+ *   version 2   MOUNT/GROUP/cgroup.events has the line "frozen 1", also where a
+ *               group above it was frozen
  *   version 1   MOUNT/GROUP/freezer.state is FROZEN or FREEZING
  */
 #include <stdio.h>
@@ -22,7 +23,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Where the hierarchy is mounted: version 2, or that of the freezer. NULL: nowhere, or only a part of it. */
+/* Where the hierarchy is mounted: version 2, or that of the freezer. NULL: nowhere, or only a part
+ * of it. */
 static char *mount_of(bool second)
 {
 	_cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");

@@ -1,10 +1,11 @@
 /*
- * Which process it is, by the kernel's word, and held: a process may end, its number may be given to another one, or it may
- * execute a program with the setuid bit, at any moment. What is done as root has to be done to the process that was
- * meant, with the rights that it had then.
+ * Which process it is, by the kernel's word, and held: a process may end, its number may be given
+ * to another one, or it may execute a program with the setuid bit, at any moment. What is done as
+ * root has to be done to the process that was meant, with the rights that it had then.
  *
  *   folder   /proc/PID, open: of that process only, also where its number is another's
- *   memory   /proc/PID/mem, open: of the memory as it was; what it executes afterwards has another one
+ *   memory   /proc/PID/mem, open: of the memory as it was; what it executes afterwards has
+ *            another one
  *   users    taken before anything else was read: all that follows is compared with them
  */
 #include <errno.h>
@@ -108,7 +109,8 @@ void gm_inject_identity_deinit(struct gm_inject_identity *identity)
 	identity->folder = identity->memory = identity->process = -1;
 }
 
-/* Its memory is that which is open: of a memory that nobody has any more nothing is read, not even an error. */
+/* Its memory is that which is open: of a memory that nobody has any more nothing is read, not even
+ * an error. */
 static bool has_memory(const struct gm_inject_identity *identity)
 {
 	char byte;
@@ -146,7 +148,8 @@ bool gm_inject_write(
 	return written == (ssize_t)size;
 }
 
-/* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, of no file, and may it do this? */
+/* "START-END PERMISSIONS OFFSET DEVICE INODE PATH": is it private, of no file, and may it do
+ * this? */
 static bool is_plain(
         const char *line, const char *permissions, uint64_t *ret_start, uint64_t *ret_end)
 {

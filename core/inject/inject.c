@@ -42,7 +42,7 @@ static void pause_for(double seconds)
 	nanosleep(&time, NULL);
 }
 
-/* ---- a thread at a safe place ------------------------------------------------------------------------------- */
+/* ---- a thread at a safe place ---------------------------------------------------------------- */
 
 /* Whether SIGSTOP or Ctrl-Z keeps it now; an error where that lasts. */
 static struct gm_error *look_for_stop(struct call *call, bool *ret_stopped)
@@ -67,7 +67,8 @@ static bool waits(pid_t pid, pid_t thread)
 	return file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9';
 }
 
-/* Whether the C library has made it: the word of its descriptor that points to the descriptor. Others cannot call it. */
+/* Whether the C library has made it: the word of its descriptor that points to the descriptor.
+ * Others cannot call it. */
 static bool is_of_libc(struct call *call, const struct gm_inject_thread *thread)
 {
 	enum { SELF = 16 }; /* tcbhead_t.self: sysdeps/x86_64/nptl/tls.h, in all versions */
@@ -98,7 +99,8 @@ static bool is_safe(struct call *call, struct gm_inject_thread *thread, bool pat
 	}
 }
 
-/* In which order threads are tried. One within the kernel, as a vfork() is, stops only when that ends. */
+/* In which order threads are tried. One within the kernel, as a vfork() is, stops only when that
+ * ends. */
 enum kind { WAITS, RUNS, IN_KERNEL, KINDS };
 
 static enum kind kind_of(pid_t pid, pid_t thread)
@@ -160,14 +162,15 @@ static struct gm_error *find_thread(struct call *call, struct gm_inject_thread *
 	        call->pid, call->options->seconds);
 }
 
-/* ---- what is put into the process --------------------------------------------------------------------------- */
+/* ---- what is put into the process ------------------------------------------------------------ */
 
 struct place {
 	uint64_t code, block;
 	int descriptor; /* in the process, -1: none */
 };
 
-/* Room for the code and the block. What the process says of it, mmap()'s result among that, is not believed. */
+/* Room for the code and the block. What the process says of it, mmap()'s result among that, is not
+ * believed. */
 static bool is_room(const struct call *call, const struct place *place)
 {
 	const struct gm_inject_piece pieces[] = {
@@ -299,7 +302,7 @@ static struct gm_error *fill(struct call *call, const struct gm_inject_thread *t
 	               : error_write(call);
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 /* With the thread stopped. It goes on whatever comes. */
 static struct gm_error *start_thread(struct call *call, struct gm_inject_thread *thread,

@@ -1,13 +1,15 @@
 /*
  * Inject: loads the agent into a program that runs already, and tells it to begin or to end.
  *
- * One thread of the program is stopped (PTRACE_SEIZE, no signal) where it holds no lock that is needed: not within an
- * allocator, the dynamic linker or the making of a thread, as its call stack tells. From there it makes one new thread
- * and goes on where it was, exactly; the rest is done in that new thread, which holds nothing: so a lock that some
- * other thread has (the loader's during an import, Python's) is waited for, and never waited for in vain. All other
- * threads run on all the time.
+ * One thread of the program is stopped (PTRACE_SEIZE, no signal) where it holds no lock that is
+ * needed: not within an allocator, the dynamic linker or the making of a thread, as its call stack
+ * tells. From there it makes one new thread and goes on where it was, exactly; the rest is done in
+ * that new thread, which holds nothing: so a lock that some other thread has (the loader's during
+ * an import, Python's) is waited for, and never waited for in vain. All other threads run on all
+ * the time.
  *
- *   target.c     what process it is, whether it can be done, and where its C library's functions are
+ *   target.c     what process it is, whether it can be done, and where its C library's functions
+ *                are
  *   safe.c       whether a stopped thread may make a new thread
  *   thread.c     one thread stopped, its registers changed, and put back
  *   code.c       the machine code that makes the thread, and what that thread does
@@ -15,21 +17,25 @@
  *   filter.c     whether a seccomp filter would end it for what the agent does
  *   frozen.c     whether its control group is frozen
  *   identity.c   which process it is and whose, held, so that what is done is done to that one
- *   script.c     another way, where the process's Python has one: a script that its main thread runs (PEP 768)
+ *   script.c     another way, where the process's Python has one: a script that its main thread
+ *                runs (PEP 768)
  *   script_folder.c   that script, and the folder in which it lies
  *   inject.c     these together
  *
- * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes on. What remains
- * are a few microseconds of the first attaching, in which the thread runs one system call for us.
+ * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes
+ * on. What remains are a few microseconds of the first attaching, in which the thread runs one
+ * system call for us.
  *
- * A script stops no thread: CPython 3.14 and later looks, wherever it looks for signals, whether a debugger has left the path of
- * a file in its thread's state, and runs that. A thread that stays within C code does not look; then the first way is taken.
+ * A script stops no thread: CPython 3.14 and later looks, wherever it looks for signals, whether a
+ * debugger has left the path of a file in its thread's state, and runs that. A thread that stays
+ * within C code does not look; then the first way is taken.
  *
- * What the process says is not believed: what its system calls return (a seccomp filter may answer in the kernel's place) is
- * looked at by /proc before it is used, and what is written is written to the memory of the process that was meant.
+ * What the process says is not believed: what its system calls return (a seccomp filter may answer
+ * in the kernel's place) is looked at by /proc before it is used, and what is written is written to
+ * the memory of the process that was meant.
  *
- * This room may include base, image and symbols. It knows of the agent only its functions' names. x86-64 and glibc
- * only.
+ * This room may include base, image and symbols. It knows of the agent only its functions' names.
+ * x86-64 and glibc only.
  */
 #ifndef GM_INJECT_INJECT_H
 #define GM_INJECT_INJECT_H
@@ -38,7 +44,8 @@
 
 #include "symbols/symbols.h"
 
-/* Which process it is, and whose: by the kernel's word, before anything was asked of it. See identity.c. */
+/* Which process it is, and whose: by the kernel's word, before anything was asked of it. See
+ * identity.c. */
 struct gm_inject_identity {
 	pid_t pid;
 	int folder;               /* /proc/PID */
@@ -46,7 +53,8 @@ struct gm_inject_identity {
 	int memory, memory_error; /* of it; -1 and why not */
 	uid_t uids[4];
 	gid_t gids[4];
-	/* With whose rights its files are to be opened: never root's where one of its own is not. */
+	/* With whose rights its files are to be opened: never root's where one of its own is
+	 * not. */
 	uid_t user;
 	gid_t group;
 	dev_t device; /* of its program's file */
@@ -59,8 +67,8 @@ void gm_inject_identity_deinit(struct gm_inject_identity *identity);
 /* GM_TARGET where it has ended, executes another program, or has become another user's. */
 struct gm_error *gm_inject_identity_check(const struct gm_inject_identity *identity);
 /*
- * Writes the process's memory as it was then, of which nothing may be cached afterwards. False, and errno, where it is not to
- * be written, or where the process executes another program now.
+ * Writes the process's memory as it was then, of which nothing may be cached afterwards. False, and
+ * errno, where it is not to be written, or where the process executes another program now.
  */
 bool gm_inject_write(const struct gm_inject_identity *identity, uint64_t address, const void *bytes,
         size_t size);
@@ -73,8 +81,8 @@ enum gm_inject_way {
 };
 
 /*
- * Where the main thread of a CPython 3.14 or later takes a script (PEP 768): addresses in the process, all in a thread
- * state that lasts as long as the process.
+ * Where the main thread of a CPython 3.14 or later takes a script (PEP 768): addresses in the
+ * process, all in a thread state that lasts as long as the process.
  */
 struct gm_inject_python {
 	uint64_t pending;   /* int32_t: 1 asks for it */
@@ -82,7 +90,8 @@ struct gm_inject_python {
 	uint64_t path_size; /* bytes that there are for it */
 	uint64_t breaker;   /* the lowest byte of the thread's eval breaker */
 	uint8_t stop;       /* the bit in it that makes the thread look */
-	/* Bits that are set by others at any time, and that mean nothing where they are set in vain. */
+	/* Bits that are set by others at any time, and that mean nothing where they are set in
+	 * vain. */
 	uint8_t harmless;
 };
 
@@ -104,7 +113,8 @@ struct gm_inject_options {
 	const struct gm_inject_identity *identity; /* of the process of the image */
 	const char *agent;                         /* the agent's file on our disk */
 	const char *settings;                      /* for gpumem_agent_start() */
-	/* Called now and then, on the calling thread, while the agent's answer is waited for; NULL: not. */
+	/* Called now and then, on the calling thread, while the agent's answer is waited for; NULL:
+	 * not. */
 	void (*meanwhile)(void *context);
 	void *context;
 	double seconds; /* how long a safe moment and the answer are waited for; 0: 30 */
@@ -128,8 +138,9 @@ struct gm_injected {
 };
 
 /*
- * Calls gpumem_agent_start(settings) in the process of the image, after loading the agent where that is not there yet.
- * GM_TARGET: it cannot be done, with the reason and what to do. The symbols are those of the image.
+ * Calls gpumem_agent_start(settings) in the process of the image, after loading the agent where
+ * that is not there yet. GM_TARGET: it cannot be done, with the reason and what to do. The symbols
+ * are those of the image.
  */
 struct gm_error *gm_inject_start(struct gm_image *image, struct gm_symbols *symbols,
         const struct gm_inject_options *options, struct gm_injected *ret_injected);
@@ -137,13 +148,15 @@ struct gm_error *gm_inject_start(struct gm_image *image, struct gm_symbols *symb
 struct gm_error *gm_inject_stop(struct gm_image *image, struct gm_symbols *symbols,
         const struct gm_inject_options *options, struct gm_injected *ret_injected);
 
-/* A variable that the agent exports; 0: there is none. After the agent was loaded it takes a refresh of image and symbols. */
+/* A variable that the agent exports; 0: there is none. After the agent was loaded it takes a
+ * refresh of image and symbols. */
 uint64_t gm_inject_variable(struct gm_symbols *symbols, const char *name);
 
 /*
- * For a debugger, which traces the process already and calls functions in it by itself: whether a thread that it has
- * stopped may load the agent from where it stands. *ret_back is where the thread will be when it has left the C
- * library, 0: nothing is to be waited for there. To be called in the debugger's own thread (ptrace).
+ * For a debugger, which traces the process already and calls functions in it by itself: whether a
+ * thread that it has stopped may load the agent from where it stands. *ret_back is where the thread
+ * will be when it has left the C library, 0: nothing is to be waited for there. To be called in the
+ * debugger's own thread (ptrace).
  */
 enum gm_inject_standing {
 	GM_STANDS_SAFE,
@@ -158,7 +171,8 @@ uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name);
 /* Whether an agent is in the process. */
 bool gm_inject_agent_there(struct gm_symbols *symbols);
 
-/* Whether files have other names for the process than for us: another mount namespace, or another root. */
+/* Whether files have other names for the process than for us: another mount namespace, or another
+ * root. */
 bool gm_inject_files_differ(pid_t pid);
 
 #endif

@@ -125,8 +125,8 @@ const void *gm_inject_code(size_t *ret_size);
 /* Registers with which an interrupted system call begins again without the kernel's doing: a sleep
  * anew. */
 void gm_inject_restart(const struct gm_inject_thread *thread, struct user_regs_struct *registers);
-/* Fills in the frame that puts the thread back without us; `address`: of the block in the process.
- */
+/* Fills in the frame that puts the thread back without us; `address`: of the block in the
+ * process. */
 void gm_inject_fill_frame(
         struct gm_inject_block *block, uint64_t address, const struct gm_inject_thread *thread);
 

@@ -1,8 +1,9 @@
 /*
- * Whether a stopped thread may make a new thread: that takes memory and a thread-local block, so it must not be within
- * the C library's allocator, its making of threads, a fork, the dynamic linker, or an allocator that stands in for
- * the C library's. Its call stack tells. A function of the C library that is not known here to take no lock counts as
- * one that does: another moment, or another thread, will do.
+ * Whether a stopped thread may make a new thread: that takes memory and a thread-local block, so it
+ * must not be within the C library's allocator, its making of threads, a fork, the dynamic linker,
+ * or an allocator that stands in for the C library's. Its call stack tells. A function of the C
+ * library that is not known here to take no lock counts as one that does: another moment, or
+ * another thread, will do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -84,8 +85,9 @@ static bool ends_a_stack(const struct gm_symbol *symbol, enum owner owner)
 }
 
 /*
- * System calls in which the C library holds none of the locks that matter, whatever its function: the allocator and
- * the making of threads use only those for memory, futexes and clone. (The linker reads files; but its frames are seen.)
+ * System calls in which the C library holds none of the locks that matter, whatever its function:
+ * the allocator and the making of threads use only those for memory, futexes and clone. (The linker
+ * reads files; but its frames are seen.)
  */
 static bool is_wait(long number)
 {
@@ -136,13 +138,15 @@ enum gm_inject_place gm_inject_place(struct gm_symbols *symbols,
 		if (owners[i] == LOADER || owners[i] == ALLOCATOR)
 			return GM_PLACE_LOADER;
 	bool whole = ends_a_stack(&names[count - 1], owners[count - 1]);
-	/* The start of the program or thread; with nothing of its own above it, the thread begins or ends. */
+	/* The start of the program or thread; with nothing of its own above it, the thread begins
+	 * or ends. */
 	size_t end = whole && owners[count - 1] != LIBC ? count - 1 : count;
 	while (end > 0 && owners[end - 1] == LIBC)
 		end--;
 	if (end == 0)
 		return GM_PLACE_LIBC;
-	/* Of frames of the C library that stand together, the outermost is what the program called. */
+	/* Of frames of the C library that stand together, the outermost is what the program
+	 * called. */
 	for (size_t i = end; i > 0; i--) {
 		bool called = owners[i - 1] == LIBC && i < count && owners[i] != LIBC;
 		if (!called || is_harmless(names[i - 1].linkage_name))

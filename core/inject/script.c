@@ -1,22 +1,24 @@
 /*
- * The agent started by a script that the program's own Python runs (PEP 768): how the request is made, waited for and
- * withdrawn. No thread is stopped for it.
+ * The agent started by a script that the program's own Python runs (PEP 768): how the request is
+ * made, waited for and withdrawn. No thread is stopped for it.
  *
- * The main thread's state has room for the path of a script and a flag that asks for it; a bit of the thread's eval
- * breaker makes it look at the flag (Python/ceval_gil.c: _Py_HandlePending, _PyRunRemoteDebugger). Written in this
- * order, the thread finds nothing half done:
+ * The main thread's state has room for the path of a script and a flag that asks for it; a bit of
+ * the thread's eval breaker makes it look at the flag (Python/ceval_gil.c: _Py_HandlePending,
+ * _PyRunRemoteDebugger). Written in this order, the thread finds nothing half done:
  *
  *   1. the path, with its NUL        nobody looks at it while the flag is 0
  *   2. the flag                      found now whenever the thread looks for another reason
  *   3. the bit                       it looks at its next call or loop
  *
- * The breaker's byte is read and written from outside, so a bit that another thread sets in between would be lost. What
- * must not be lost (a signal, a call, an exception for the thread) is set as well: in vain it means nothing.
- * Other bits are set anew by whoever wants them (who waits for the GIL, the collector at the next object).
+ * The breaker's byte is read and written from outside, so a bit that another thread sets in between
+ * would be lost. What must not be lost (a signal, a call, an exception for the thread) is set as
+ * well: in vain it means nothing. Other bits are set anew by whoever wants them (who waits for the
+ * GIL, the collector at the next object).
  *
- * It is withdrawn by removing the file without which the script does nothing, then by an empty path and the flag 0. If the
- * thread takes it at that very moment it finds an empty path, or runs a script that does nothing. Should both ways come
- * to the agent, the second finds that it records already.
+ * It is withdrawn by removing the file without which the script does nothing, then by an empty path
+ * and the flag 0. If the thread takes it at that very moment it finds an empty path, or runs a
+ * script that does nothing. Should both ways come to the agent, the second finds that it records
+ * already.
  */
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +39,7 @@ static const double taken_seconds =
 static const double settle_seconds =
         0.1; /* in which a thread that has taken the path has opened the file */
 
-/* ---- the process's memory: with its own protection, not through /proc/PID/mem ------------------------------------ */
+/* ---- the process's memory: with its own protection, not through /proc/PID/mem ---------------- */
 
 static bool get(pid_t pid, uint64_t address, void *ret_bytes, size_t size)
 {
@@ -60,7 +62,7 @@ static void pause_for(double seconds)
 	nanosleep(&time, NULL);
 }
 
-/* ---- the request -------------------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 struct wait {
 	struct gm_script_call *call;
@@ -148,7 +150,7 @@ static void withdraw_left_over(void *context, const char *folder)
 		clear(wait->pid, wait->python);
 }
 
-/* ---- what comes of it --------------------------------------------------------------------------------------- */
+/* ---- what comes of it ------------------------------------------------------------------------ */
 
 /* Looks the agent's variable up, once it is there. */
 static void find_beside(struct gm_script_call *call)
@@ -246,11 +248,12 @@ static struct gm_error *wait_for(struct wait *wait, struct gm_injected *ret_inje
 	}
 }
 
-/* ---- together ----------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------- */
 
 /*
- * Whether its effective user and that of its files are ours: /proc/PID is root's where a program has changed its user.
- * *ret_own is the process's number as it knows it itself, in its innermost namespace.
+ * Whether its effective user and that of its files are ours: /proc/PID is root's where a program
+ * has changed its user. *ret_own is the process's number as it knows it itself, in its innermost
+ * namespace.
  */
 static bool is_ours(pid_t pid, int *ret_own)
 {

@@ -1,9 +1,11 @@
 /*
- * The private folder through which a script is given to the program's Python, and the script itself.
+ * The private folder through which a script is given to the program's Python, and the script
+ * itself.
  *
- * The script runs in the program's main thread, so it only starts a thread of Python's and ends; no signal handler of
- * the program's runs in that thread, and the main one waits for nothing. All that comes from outside is written into it
- * as hexadecimal digits. What it tells, it tells in files of the folder.
+ * The script runs in the program's main thread, so it only starts a thread of Python's and ends; no
+ * signal handler of the program's runs in that thread, and the main one waits for nothing. All that
+ * comes from outside is written into it as hexadecimal digits. What it tells, it tells in files of
+ * the folder.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -28,7 +30,7 @@
 
 static const char *const files[] = {SCRIPT, GO, LOADED, FAILED};
 
-/* ---- the folder --------------------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static const char *base(void)
 {
@@ -106,7 +108,7 @@ bool gm_script_has_failed(const struct gm_script_folder *folder, char *ret_text,
 	return true;
 }
 
-/* ---- what an earlier gpumem left ---------------------------------------------------------------------------- */
+/* ---- what an earlier gpumem left ------------------------------------------------------------- */
 
 /* The process that the folder's name tells; 0: it is none of these folders. */
 static pid_t process_of(const char *name)
@@ -151,7 +153,7 @@ void gm_script_remove_left_over(
 		closedir(listing);
 }
 
-/* ---- the script --------------------------------------------------------------------------------------------- */
+/* ---- the script ------------------------------------------------------------------------------ */
 
 static void put_hex(FILE *out, const char *text)
 {
@@ -162,8 +164,9 @@ static void put_hex(FILE *out, const char *text)
 }
 
 /*
- * Everything that it uses is imported in its own thread: the main one may be in the midst of importing the same. The
- * names are those of the script alone, and both functions are gone when the thread ends.
+ * Everything that it uses is imported in its own thread: the main one may be in the midst of
+ * importing the same. The names are those of the script alone, and both functions are gone when the
+ * thread ends.
  */
 static void put_script(
         FILE *out, const struct gm_script_folder *folder, const struct gm_script_text *text)

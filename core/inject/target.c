@@ -1,4 +1,5 @@
-/* What process it is, whether the agent can be loaded into it, and where the functions are that do it. */
+/* What process it is, whether the agent can be loaded into it, and where the functions are that do
+ * it. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -133,7 +134,8 @@ uint64_t gm_inject_function(struct gm_symbols *symbols, const char *name)
 	return address ? address : look_up_libc(symbols, name);
 }
 
-/* __rseq_size of ld.so, since glibc 2.35: 0 where the kernel, a filter or a setting kept the first thread from it. */
+/* __rseq_size of ld.so, since glibc 2.35: 0 where the kernel, a filter or a setting kept the first
+ * thread from it. */
 static bool has_rseq(struct gm_image *image, struct gm_symbols *symbols)
 {
 	uint64_t address = look_up(symbols, "ld-linux-x86-64.so", "__rseq_size");

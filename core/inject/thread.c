@@ -19,9 +19,9 @@
 enum {
 	STOP_SECONDS_MILLI = 200, /* a thread that does not stop so soon is in the kernel */
 	STEP_SECONDS = 60,
-	CALL_SECONDS =
-	        10, /* at least, for what is begun in a thread: given up in its midst it would end the program */
-	RUN_SECONDS = 2, /* at least, for what puts the thread back by itself */
+	CALL_SECONDS = 10, /* at least, for what is begun in a thread: given up in its midst it
+	                      would end the program */
+	RUN_SECONDS = 2,   /* at least, for what puts the thread back by itself */
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
@@ -32,7 +32,7 @@ double gm_inject_now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 enum stop { STOPPED, ENDED, LATE };
 
@@ -64,8 +64,8 @@ static bool is_event_stop(int status)
 }
 
 /*
- * A thread to which a signal is on its way: it gets it, and is stopped anew behind it. Group stops (SIGSTOP) need
- * nothing: the kernel goes on with them when we let go.
+ * A thread to which a signal is on its way: it gets it, and is stopped anew behind it. Group stops
+ * (SIGSTOP) need nothing: the kernel goes on with them when we let go.
  */
 static enum stop stop_at_rest(pid_t id, double until)
 {
@@ -91,7 +91,7 @@ static double end_of(const struct gm_inject_thread *thread, double seconds)
 	return thread->until > least ? thread->until : least;
 }
 
-/* ---- stop and release --------------------------------------------------------------------------------------- */
+/* ---- stop and release ------------------------------------------------------------------------ */
 
 static long tracer_of(pid_t pid)
 {
@@ -119,8 +119,9 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 }
 
 /*
- * Who was interrupted once before (by a debugger, by another try of ours) goes on by restart_syscall: which call it was is in
- * the instruction before, "mov $NUMBER, %eax; syscall", where the C library has it so.
+ * Who was interrupted once before (by a debugger, by another try of ours) goes on by
+ * restart_syscall: which call it was is in the instruction before, "mov $NUMBER, %eax; syscall",
+ * where the C library has it so.
  */
 static uint64_t interrupted_call(pid_t id, const struct user_regs_struct *registers)
 {
@@ -163,7 +164,8 @@ struct gm_error *gm_inject_thread_stop(
 	}
 	enum stop stop = stop_at_rest(id, gm_inject_now() + STOP_SECONDS_MILLI / 1000.0);
 	if (stop == LATE) {
-		/* It cannot be let go before it stops, so wait on: a driver's call may take its time. */
+		/* It cannot be let go before it stops, so wait on: a driver's call may take its
+		 * time. */
 		int status;
 		stop = wait_until(id, until, &status);
 		if (stop == STOPPED)
@@ -212,7 +214,7 @@ void gm_inject_thread_release(struct gm_inject_thread *thread)
 	ptrace(PTRACE_DETACH, thread->id, NULL, (void *)(intptr_t)thread->signal);
 }
 
-/* ---- running in the thread ---------------------------------------------------------------------------------- */
+/* ---- running in the thread ------------------------------------------------------------------- */
 
 static struct gm_error *error_ended(const struct gm_inject_thread *thread)
 {
@@ -224,13 +226,14 @@ long gm_inject_thread_waits_in(const struct gm_inject_thread *thread)
 {
 	int64_t result = (int64_t)thread->registers.rax;
 	bool waits = (int64_t)thread->registers.orig_rax >= 0 && result <= -512 && result >= -516;
-	/* the call as the program made it: a wait that was interrupted before goes on as restart_syscall */
+	/* the call as the program made it: a wait that was interrupted before goes on as
+	 * restart_syscall */
 	return waits ? (long)thread->call : -1;
 }
 
 /*
- * A step ends with a SIGTRAP that the kernel forces upon the thread: where that is blocked or ignored it takes the program's
- * disposition away for it.
+ * A step ends with a SIGTRAP that the kernel forces upon the thread: where that is blocked or
+ * ignored it takes the program's disposition away for it.
  */
 static bool may_be_stepped(const struct gm_inject_thread *thread)
 {
@@ -265,17 +268,19 @@ bool gm_inject_thread_step_to(struct gm_inject_thread *thread, uint64_t address,
 		errno = 0;
 		long bytes =
 		        ptrace(PTRACE_PEEKTEXT, thread->id, (void *)(uintptr_t)registers.rip, NULL);
-		/* Not over a system call: it may wait, and what a step then ends with is a signal for the program. */
+		/* Not over a system call: it may wait, and what a step then ends with is a signal
+		 * for the program. */
 		if (errno || (bytes & 0xffff) == 0x050f)
 			return false;
 		if (ptrace(PTRACE_SINGLESTEP, thread->id, NULL, NULL) != 0)
 			return false;
-		/* It cannot be let go before its step ends: the SIGTRAP would be the program's. That is as soon as the
-		 * machine has time for it. */
+		/* It cannot be let go before its step ends: the SIGTRAP would be the program's.
+		 * That is as soon as the machine has time for it. */
 		if (wait_until(thread->id, gm_inject_now() + STEP_SECONDS, &status) != STOPPED)
 			return false;
 		if (!is_event_stop(status) && !is_step(thread->id, status)) {
-			/* One on its way: its handler may block ours, so it gets it when it goes on. */
+			/* One on its way: its handler may block ours, so it gets it when it goes
+			 * on. */
 			thread->signal = WSTOPSIG(status);
 			return false;
 		}
@@ -303,8 +308,9 @@ static void block_signals(const struct gm_inject_thread *thread)
 }
 
 /*
- * From the stop before or behind a system call. (Before rt_sigreturn, which is not run: it makes the kernel forget how long a
- * sleep still was.) The kernel begins an interrupted system call again only where it was interrupted as at first, so to there.
+ * From the stop before or behind a system call. (Before rt_sigreturn, which is not run: it makes
+ * the kernel forget how long a sleep still was.) The kernel begins an interrupted system call again
+ * only where it was interrupted as at first, so to there.
  */
 static enum stop come_to_rest(struct gm_inject_thread *thread)
 {
@@ -324,8 +330,8 @@ static enum stop come_to_rest(struct gm_inject_thread *thread)
 }
 
 /*
- * Between the stops before and behind it, which are no signals: a single step would end with one, and all are blocked. False
- * where it was not come to, or has not come back.
+ * Between the stops before and behind it, which are no signals: a single step would end with one,
+ * and all are blocked. False where it was not come to, or has not come back.
  */
 static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instruction, long number,
         struct user_regs_struct *registers, bool *ret_done)
@@ -355,7 +361,8 @@ static enum stop run_syscall(struct gm_inject_thread *thread, uint64_t instructi
 	return STOPPED;
 }
 
-/* It did not come to where it was sent: its control group was frozen meanwhile, say. As it was, it is let go. */
+/* It did not come to where it was sent: its control group was frozen meanwhile, say. As it was, it
+ * is let go. */
 static void take_back(const struct gm_inject_thread *thread)
 {
 	int status;
@@ -417,7 +424,8 @@ struct gm_error *gm_inject_thread_run(struct gm_inject_thread *thread, uint64_t 
 		if (stop == ENDED)
 			return error_ended(thread);
 		if (stop == LATE) {
-			/* Within pthread_create(): it must not be torn out of that, and comes back alone. */
+			/* Within pthread_create(): it must not be torn out of that, and comes back
+			 * alone. */
 			if (stop_at_rest(thread->id, gm_inject_now() + 1) == STOPPED)
 				gm_inject_thread_release(thread);
 			return NULL;

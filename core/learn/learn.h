@@ -30,8 +30,8 @@ struct gm_learn_result {
 };
 void gm_learn_result_deinit(struct gm_learn_result *result);
 
-/* GM_TARGET: the probe did not come to an end, or its row is not proved: says which and what to do.
- */
+/* GM_TARGET: the probe did not come to an end, or its row is not proved: says which and what to
+ * do. */
 struct gm_error *gm_learn_torch(
         const struct gm_learn_options *options, struct gm_learn_result *ret_result);
 

@@ -26,14 +26,15 @@ enum {
 	MAX_SETTINGS = 64,
 };
 
-/* What a Python needs to find itself, its packages and libraries. All else may change what the probe sees, or is a secret. */
+/* What a Python needs to find itself, its packages and libraries. All else may change what the
+ * probe sees, or is a secret. */
 static const char *const passed_on[] = {"PATH", "HOME", "USER", "LD_LIBRARY_PATH", "PYTHONPATH",
         "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPLATLIBDIR", "VIRTUAL_ENV",
         "CONDA_PREFIX", "LANG", "LC_ALL", "TMPDIR"};
 static const char *const always[] = {"GPUMEM_SIM_QUIET=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
         "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "CUDA_MODULE_LOADING=LAZY"};
 
-/* --- what it is started with ------------------------------------------------------------------------ */
+/* --- what it is started with ------------------------------------------------------------------ */
 
 static char *probe_file(const struct gm_learn_options *options)
 {
@@ -78,8 +79,8 @@ static void settings_deinit(struct settings *settings)
 }
 
 /*
- * Of a list of folders only those whose path is full. An empty entry is the current folder, and "PYTHONPATH=$PYTHONPATH:/x" has
- * one: anybody may have put a torch.py there. NULL: no memory.
+ * Of a list of folders only those whose path is full. An empty entry is the current folder, and
+ * "PYTHONPATH=$PYTHONPATH:/x" has one: anybody may have put a torch.py there. NULL: no memory.
  */
 static char *full_paths_only(const char *variable)
 {
@@ -108,7 +109,8 @@ static bool is_of_another(const char *variable)
 	return folder && stat(folder, &about) == 0 && about.st_uid != geteuid();
 }
 
-/* As root nothing runs from the packages that another user keeps at home (`sudo` may leave HOME as it is). */
+/* As root nothing runs from the packages that another user keeps at home (`sudo` may leave HOME as
+ * it is). */
 static bool add_user_packages(char *const *environment, struct settings *settings)
 {
 	if (geteuid() != 0 || !(is_of_another(variable_in(environment, "HOME")) ||
@@ -142,7 +144,7 @@ static struct gm_error *make_settings(
 	return room ? NULL : &gm_error_no_memory;
 }
 
-/* --- the process ------------------------------------------------------------------------------------ */
+/* --- the process ------------------------------------------------------------------------------ */
 
 /* Hands over a descriptor: what is left is closed already. */
 static int gm_take_fd(int *fd)
@@ -276,7 +278,8 @@ static bool listen_to(const struct pipes *pipes, struct heard *heard)
 	return true;
 }
 
-/* The last line that it wrote, as Python ends a traceback with what is wrong; no more of it, and nothing unprintable. */
+/* The last line that it wrote, as Python ends a traceback with what is wrong; no more of it, and
+ * nothing unprintable. */
 static const char *last_line(struct heard *heard)
 {
 	char *tail = heard->tail;
@@ -332,8 +335,8 @@ static bool has_ended(pid_t pid, int *ret_status)
 	return true;
 }
 
-/* It is started in another folder than ours. A name without a slash is looked for in PATH. Links stay: one tells a virtual
- * environment. */
+/* It is started in another folder than ours. A name without a slash is looked for in PATH. Links
+ * stay: one tells a virtual environment. */
 static struct gm_error *full_name(const char *python, char **ret_name)
 {
 	_cleanup_free_ char *folder = NULL;

@@ -24,9 +24,10 @@ static struct gm_error *refuse(int pid, const char *why)
 }
 
 /*
- * The process, held while it is looked at. Its user, its program and its variables must be those of one and the same program:
- * a process can execute a setuid program, which is root's for a moment, and then one of its own again. `memory` belongs to
- * the program that ran when it was opened, and to no later one.
+ * The process, held while it is looked at. Its user, its program and its variables must be those of
+ * one and the same program: a process can execute a setuid program, which is root's for a moment,
+ * and then one of its own again. `memory` belongs to the program that ran when it was opened, and
+ * to no later one.
  */
 struct held {
 	int pid, folder, memory;
@@ -56,7 +57,8 @@ static struct gm_error *held_init(int pid, struct held *held)
 	return gm_error_os(GM_TARGET, errno, "learn: process %d", pid);
 }
 
-/* The address 0 is mapped nowhere, so this is an error; 0 bytes: nobody has that memory any more. */
+/* The address 0 is mapped nowhere, so this is an error; 0 bytes: nobody has that memory any
+ * more. */
 static struct gm_error *check_same_program(const struct held *held)
 {
 	char byte;
@@ -88,7 +90,8 @@ static bool same_link(const struct held *held, const char *name)
 	       readlink(ours, right, sizeof(right) - 1) > 0 && strcmp(left, right) == 0;
 }
 
-/* Real, effective, saved and that of files: a setuid program that another user has started has one of that user's. */
+/* Real, effective, saved and that of files: a setuid program that another user has started has one
+ * of that user's. */
 static bool read_users(const struct held *held, unsigned ret_users[4])
 {
 	size_t size;
@@ -125,7 +128,8 @@ static bool is_foreign_link(const char *path)
 	       about.st_uid != 0;
 }
 
-/* What it was called as, where that is its program: of a virtual environment that tells which one it is. */
+/* What it was called as, where that is its program: of a virtual environment that tells which one
+ * it is. */
 static struct gm_error *find_python(const struct held *held, char **ret_python)
 {
 	char program[PATH_MAX];

@@ -1,6 +1,7 @@
 /*
- * The proof. The probe said what PyTorch says: a line each for tensors, nodes, blocks, sums, entries of the trace, and for
- * blocks that one variable keeps. Each line is compared with what gpumem's own readers say of the live process.
+ * The proof. The probe said what PyTorch says: a line each for tensors, nodes, blocks, sums,
+ * entries of the trace, and for blocks that one variable keeps. Each line is compared with what
+ * gpumem's own readers say of the live process.
  */
 #include "learn/prove.h"
 
@@ -66,7 +67,7 @@ static size_t numbers(const char *line, int64_t *ret, size_t max)
 	return count;
 }
 
-/* --- tensors and storages ---------------------------------------------------------------------------- */
+/* --- tensors and storages --------------------------------------------------------------------- */
 
 enum {
 	ADDRESS,
@@ -168,7 +169,7 @@ static struct gm_error *prove_node(struct proof *proof, const char *line)
 	return NULL;
 }
 
-/* --- the allocator ------------------------------------------------------------------------------------ */
+/* --- the allocator ---------------------------------------------------------------------------- */
 
 static const struct gm_block_record *block_at(const struct proof *proof, uint64_t address)
 {
@@ -232,7 +233,8 @@ static struct gm_error *prove_sums(struct proof *proof, const char *line)
 	return NULL;
 }
 
-/* The probe said the newest first ones of a ring; asking for them has added what it has to itself. */
+/* The probe said the newest first ones of a ring; asking for them has added what it has to
+ * itself. */
 static struct gm_error *prove_trace(struct proof *proof, const char *line)
 {
 	enum { DEVICE, ACTION, AT, SIZE, STREAM, COUNT, SNAPSHOT = 7 };
@@ -262,7 +264,7 @@ static struct gm_error *prove_trace(struct proof *proof, const char *line)
 	return same ? NULL : differs("trace of device", device, "an entry");
 }
 
-/* --- what stands where a field is ------------------------------------------------------------------------ */
+/* --- what stands where a field is ------------------------------------------------------------- */
 
 static struct gm_error *prove_number(
         struct proof *proof, const char *name, uint64_t address, unsigned bytes, uint64_t wanted)
@@ -325,7 +327,7 @@ static struct gm_error *prove_apart(struct proof *proof, const char *line)
 	return differs("object", first, name);
 }
 
-/* --- holders ------------------------------------------------------------------------------------------- */
+/* --- holders ---------------------------------------------------------------------------------- */
 
 static struct gm_error *prove_held(struct proof *proof, const char *line)
 {
@@ -359,7 +361,7 @@ static struct gm_error *prove_held(struct proof *proof, const char *line)
 	        found ? "not all references are found" : "the variable that keeps it is not found");
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------ */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word;

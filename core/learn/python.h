@@ -18,8 +18,8 @@ struct gm_learn_python_result {
 };
 void gm_learn_python_result_deinit(struct gm_learn_python_result *result);
 
-/* GM_TARGET: the probe did not come to an end, or its row is not whole or not proved: says which.
- */
+/* GM_TARGET: the probe did not come to an end, or its row is not whole or not proved: says
+ * which. */
 struct gm_error *gm_learn_python(
         const struct gm_learn_options *options, struct gm_learn_python_result *ret_result);
 

@@ -1,6 +1,6 @@
 /*
- * The proof of a row: what the readers of core/cpython say of a probe that stands still, against what the probe says of
- * itself (core/learn/python/of_self.py has the lines).
+ * The proof of a row: what the readers of core/cpython say of a probe that stands still, against
+ * what the probe says of itself (core/learn/python/of_self.py has the lines).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct proof {
 	size_t told; /* lines that were compared */
 };
 
-/* --- what the readers say --------------------------------------------------------------------------- */
+/* --- what the readers say --------------------------------------------------------------------- */
 
 static bool note(struct addresses *addresses, uint64_t address)
 {
@@ -75,7 +75,7 @@ static const struct gm_python_frame *frame_of(struct proof *proof, long thread, 
 	return index >= 0 && (size_t)index < proof->frame_count ? &proof->frames[index] : NULL;
 }
 
-/* --- lines: each true where the readers say the same ------------------------------------------------- */
+/* --- lines: each true where the readers say the same ------------------------------------------ */
 
 static bool same_thread(struct proof *proof, const char *line)
 {
@@ -260,8 +260,8 @@ static bool is_there(struct proof *proof, const char *line)
 		if (strcmp(gm_python_field_name(i), name) != 0)
 			continue;
 		const int32_t offset = *gm_python_field(&layout, i);
-		return offset ==
-		               GM_NO_FIELD || /* the code for this form of version does not read it */
+		return offset == GM_NO_FIELD || /* the code for this form of version does not read
+		                                   it */
 		       (gm_image_try_read(
 		                proof->image, address + (uint64_t)(int64_t)offset, &found, width) &&
 		               found == value);
@@ -269,7 +269,8 @@ static bool is_there(struct proof *proof, const char *line)
 	return true; /* a field that this gpumem does not know */
 }
 
-/* How large a struct is, as its type says or as it leads into itself; and other numbers that are no offsets. */
+/* How large a struct is, as its type says or as it leads into itself; and other numbers that are no
+ * offsets. */
 static bool same_size(struct proof *proof, const char *line)
 {
 	struct gm_python_layout layout = *proof->tables->layout;
@@ -298,7 +299,7 @@ static bool is_tracked(struct proof *proof, const char *line)
 	return sscanf(line, "%" SCNu64, &object) == 1 && take_out(&proof->tracked, object);
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *kind;

@@ -15,8 +15,8 @@
 #include "log/log.h"
 
 enum {
-	GM_LOG_MAJOR =
-	        3, /* a reader refuses a greater one; 2 is the same without tensors, 1 without packed chunks too */
+	GM_LOG_MAJOR = 3, /* a reader refuses a greater one; 2 is the same without tensors, 1
+	                     without packed chunks too */
 	GM_LOG_MINOR = 0, /* a greater one may add chunk types, which are skipped */
 	GM_LOG_HEADER_SIZE = 64,
 	GM_CHUNK_HEADER_SIZE = 24,
@@ -81,13 +81,13 @@ uint32_t gm_log_crc(const void *bytes, size_t size);
 /* ---- events
  * --------------------------------------------------------------------------------------- */
 
-/* What the next event is coded against; reset at the start of each chunk, so chunks decode alone.
- */
+/* What the next event is coded against; reset at the start of each chunk, so chunks decode
+ * alone. */
 void gm_event_state_reset(struct gm_event *state);
 /* Appends an event's bytes (at most GM_LOG_EVENT_BYTES_MAX); returns the end. */
 uint8_t *gm_event_encode(struct gm_event *state, const struct gm_event *event, uint8_t *at);
-/* All events of a chunk into `ret_events` (NULL: they are only looked at). `most` has the greatest ids that they may refer
- * to. What is wrong with them (a static string), or NULL. */
+/* All events of a chunk into `ret_events` (NULL: they are only looked at). `most` has the greatest
+ * ids that they may refer to. What is wrong with them (a static string), or NULL. */
 const char *gm_events_decode(struct gm_cursor *cursor, uint32_t count, const struct gm_event *most,
         struct gm_event *ret_events);
 

@@ -36,8 +36,8 @@ enum gm_event_flags {
 	GM_EVENT_PREEXISTING = 2, /* an alloc that stands for a block alive when recording began */
 	GM_EVENT_COMPLETES =
 	        4, /* a free_requested whose free_completed was not recorded: it counts as both */
-	/* Of blocks handed out and taken back: autograd records in the thread, or does not (no_grad(), inference_mode(), backward).
-	   Neither: it was not recorded. */
+	/* Of blocks handed out and taken back: autograd records in the thread, or does not
+	   (no_grad(), inference_mode(), backward). Neither: it was not recorded. */
 	GM_EVENT_GRAD = 8,
 	GM_EVENT_NO_GRAD = 16,
 };
@@ -78,8 +78,8 @@ struct gm_event {
 	uint32_t tensor;   /* of an alloc: for what tensor; 0: not known */
 	uint32_t owner; /* string id of the library whose memory it is, where that is not PyTorch's;
 	                   0: none; below 2^24 */
-	uint32_t
-	        unused; /* 0; so that there is no padding, and events can be compared by their bytes */
+	uint32_t unused; /* 0; so that there is no padding, and events can be compared by their
+	                    bytes */
 };
 
 struct gm_log_loop {
@@ -137,11 +137,11 @@ struct gm_log_tensor {
 
 /* From `event` on a loop of a code object is in another pass: what its iterator told. */
 struct gm_log_pass {
-	uint64_t event; /* number */
-	uint32_t code;  /* id */
-	uint32_t loop;  /* index among the code's loops */
-	uint64_t
-	        position; /* changes with each pass; GM_LOG_NO_POSITION: it cannot be told from here on */
+	uint64_t event;    /* number */
+	uint32_t code;     /* id */
+	uint32_t loop;     /* index among the code's loops */
+	uint64_t position; /* changes with each pass; GM_LOG_NO_POSITION: it cannot be told from
+	                      here on */
 };
 #define GM_LOG_NO_POSITION UINT64_MAX
 
@@ -150,11 +150,14 @@ enum gm_mark_kind {
 	GM_MARK_STEP = 1, /* a step begins */
 	GM_MARK_PUSH,     /* a range of the thread begins, within those that are open */
 	GM_MARK_POP,
-	GM_MARK_METADATA, /* the thread's events have this metadata from here on; an empty name: none */
-	GM_MARK_FORWARD, /* the thread's events are of the backward of a node made there: lines of "line number, tab,
-	                     function, tab, file", innermost first; an empty name: of none, or that is not known */
-	GM_MARK_TASK, /* the thread's events are of this task: "number depth", of the outermost coroutine on its stack, which
-	                 has so many frames around it; an empty name: of no coroutine */
+	GM_MARK_METADATA, /* the thread's events have this metadata from here on; an empty name:
+	                     none */
+	GM_MARK_FORWARD,  /* the thread's events are of the backward of a node made there: lines of
+	                     "line number, tab, function, tab, file", innermost first; an empty
+	                     name: of none, or not known */
+	GM_MARK_TASK,     /* the thread's events are of this task: "number depth", of the outermost
+	                     coroutine on its stack, which has so many frames around it; an empty
+	                     name: of no coroutine */
 	GM_MARK_COUNT,
 };
 struct gm_log_mark {
@@ -165,8 +168,8 @@ struct gm_log_mark {
 };
 
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing
+ * ------------------------------------------------------------------------------------ */
 
 struct gm_log_writer;
 
@@ -216,8 +219,8 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading
+ * ------------------------------------------------------------------------------------ */
 
 struct gm_log;
 
@@ -230,8 +233,8 @@ struct gm_error *gm_log_open(const char *path, struct gm_log **ret_log);
 /* The same of a log that stands for another file: gm_log_path() then gives `name`. */
 struct gm_error *gm_log_open_named(const char *path, const char *name, struct gm_log **ret_log);
 /*
- * A log whose events lie elsewhere than in its file, which has the rest: an importer need not write what is read again
- * at once. All ids in them must be those of the file.
+ * A log whose events lie elsewhere than in its file, which has the rest: an importer need not write
+ * what is read again at once. All ids in them must be those of the file.
  */
 struct gm_log_events {
 	uint64_t count;
@@ -242,8 +245,9 @@ struct gm_log_events {
 };
 struct gm_error *gm_log_open_with(const char *path, const char *name,
         const struct gm_log_events *events, struct gm_log **ret_log);
-/* The same, but what is in the chunks of events is looked at when it is first read, as reading them twice takes long for
- * millions: gm_log_event_at() is NULL where one is damaged, and gm_log_event_error() says why. */
+/* The same, but what is in the chunks of events is looked at when it is first read, as reading them
+ * twice takes long for millions: gm_log_event_at() is NULL where one is damaged, and
+ * gm_log_event_error() says why. */
 struct gm_error *gm_log_open_lazily(const char *path, const char *name, struct gm_log **ret_log);
 /* Why an event cannot be read: GM_CORRUPT, offset and reason; NULL: it can. */
 struct gm_error *gm_log_event_error(const struct gm_log *log, uint64_t number);
@@ -261,10 +265,11 @@ bool gm_log_truncated(const struct gm_log *log, uint64_t *ret_offset);
 /* All arrays are owned by the log and valid until the next refresh. */
 uint64_t gm_log_event_count(const struct gm_log *log);
 void gm_log_event(const struct gm_log *log, uint64_t number, struct gm_event *ret_event);
-/* Events from `number` on, as many as *ret_count says: what to go through many of them with. Valid until another event
- * is asked for; NULL: there is none, or no memory. */
+/* Events from `number` on, as many as *ret_count says: what to go through many of them with. Valid
+ * until another event is asked for; NULL: there is none, or no memory. */
 const struct gm_event *gm_log_events(const struct gm_log *log, uint64_t number, size_t *ret_count);
-/* The same without a copy, good until the next call of either; NULL: there is no such event, or it cannot be read. */
+/* The same without a copy, good until the next call of either; NULL: there is no such event, or it
+ * cannot be read. */
 const struct gm_event *gm_log_event_at(const struct gm_log *log, uint64_t number);
 const char *gm_log_string(const struct gm_log *log, uint32_t id); /* "" for 0 */
 bool gm_log_code(const struct gm_log *log, uint32_t id, struct gm_log_code *ret_code);

@@ -29,8 +29,8 @@ struct event_chunk {
 
 enum {
 	CACHE_SLOTS = 8,
-	GIVEN_BATCH =
-	        256, /* events got at once from where they lie: few enough to stay in the nearest cache */
+	GIVEN_BATCH = 256, /* events got at once from where they lie: few enough to stay in the
+	                      nearest cache */
 };
 
 /* Consecutive events, decoded. Several small chunks share a slot. */
@@ -112,7 +112,8 @@ static uint32_t greatest_id(size_t count)
 	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-/* The events of a chunk into `events` (NULL: they are only looked at). What is wrong with it, or NULL. */
+/* The events of a chunk into `events` (NULL: they are only looked at). What is wrong with it, or
+ * NULL. */
 static const char *decode_events(
         const struct gm_log *log, struct gm_cursor *cursor, uint32_t count, struct gm_event *events)
 {
@@ -424,7 +425,8 @@ static size_t find_chunk(const struct gm_log *log, uint64_t number)
 	       1;
 }
 
-/* Decodes one chunk into `events` (NULL: only looks at it). What is wrong, or NULL: the file may have changed under us. */
+/* Decodes one chunk into `events` (NULL: only looks at it). What is wrong, or NULL: the file may
+ * have changed under us. */
 static const char *load_chunk(
         const struct gm_log *log, const struct event_chunk *chunk, struct gm_event *events)
 {
@@ -466,7 +468,8 @@ static struct cache_slot *load(const struct gm_log *log, uint64_t number)
 		return load_given(log, number);
 	struct cache *cache = log->cache;
 	struct cache_slot *slot = cache->latest;
-	/* Who reads on from one chunk to the next will not come back: one slot stays in the processor's cache. */
+	/* Who reads on from one chunk to the next will not come back: one slot stays in the
+	 * processor's cache. */
 	if (!slot || slot->first + slot->count != number || !slot->read_on) {
 		bool reads_on = slot && slot->first + slot->count == number;
 		slot = &cache->slots[0];

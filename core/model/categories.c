@@ -93,9 +93,9 @@ struct working {
 	const struct gm_model *model;
 	struct gm_categories *categories;
 	struct origins python, native;
-	struct origin *sites; /* by site, worked out when first asked for */
-	uint32_t
-	        param_line; /* of Module._apply: where parameters are converted; buffers come further down */
+	struct origin *sites;      /* by site, worked out when first asked for */
+	uint32_t param_line;       /* of Module._apply: where parameters are converted; buffers come
+	                              further down */
 	uint64_t *parameter_sizes; /* sorted; requested bytes */
 	uint64_t *gathered_sizes;  /* of what a collective moved data through, in order */
 	size_t gathered_count;
@@ -198,9 +198,10 @@ static bool is_parameter_size(const struct working *working, uint64_t requested)
 }
 
 /*
- * Since torch 2.15 a matrix product gets its workspace from the allocator each time and gives it back at once. Where no
- * native frames tell whose it is, the large sizes do: a gradient is read by the node behind it before it is freed. One
- * that is added to a parameter's is not, which is why sizes of parameters are left out.
+ * Since torch 2.15 a matrix product gets its workspace from the allocator each time and gives it
+ * back at once. Where no native frames tell whose it is, the large sizes do: a gradient is read by
+ * the node behind it before it is freed. One that is added to a parameter's is not, which is why
+ * sizes of parameters are left out.
  */
 static bool is_workspace_of_one_call(const struct working *working, const struct gm_block *block,
         const struct gm_site *site, enum gm_phase phase)
@@ -266,7 +267,8 @@ static enum reason in_backward(const struct working *working, const struct gm_bl
 	return NO_RULE;
 }
 
-/* Was a block freed in the pass that made it: in the same phase, and no backward pass came between? */
+/* Was a block freed in the pass that made it: in the same phase, and no backward pass came
+ * between? */
 static bool in_one_pass(const struct gm_model *model, size_t born, size_t died)
 {
 	if (died == SIZE_MAX)
@@ -305,7 +307,8 @@ static bool modules_ran(const struct working *working, uint32_t from, uint32_t t
 	return low < working->module_allocs.count && working->module_allocs.items[low] < to;
 }
 
-/* No backward pass comes: what modules leave behind is their output, and what they read is input. */
+/* No backward pass comes: what modules leave behind is their output, and what they read is
+ * input. */
 static enum reason in_evaluation(const struct working *working, const struct gm_block *block,
         const struct origin *origin, const struct gm_model_run *died, bool same_run)
 {
@@ -379,8 +382,8 @@ static bool is_without_gradients(enum gm_phase phase)
 	       phase == GM_PHASE_DECODE;
 }
 
-/* What judging one block needs of the others: the sizes of parameters, where in Module._apply they are converted
- * (before the buffers), and when modules ran without gradients. */
+/* What judging one block needs of the others: the sizes of parameters, where in Module._apply they
+ * are converted (before the buffers), and when modules ran without gradients. */
 static bool look_at_all(struct working *working)
 {
 	const struct gm_model *model = working->model;

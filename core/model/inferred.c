@@ -1,8 +1,9 @@
 /*
- * What is inferred from sizes. A gradient has the size of its parameter, and there are as many at once as there are parameters
- * of that size. So what was there before the first step and stays is a parameter if gradients of its size come and no
- * more blocks can be meant than there are gradients. Where recording began late, a parameter's state is among these
- * blocks too: with N gradients and a multiple of N blocks, N are parameters and the others the optimizer's.
+ * What is inferred from sizes. A gradient has the size of its parameter, and there are as many at
+ * once as there are parameters of that size. So what was there before the first step and stays is a
+ * parameter if gradients of its size come and no more blocks can be meant than there are gradients.
+ * Where recording began late, a parameter's state is among these blocks too: with N gradients and a
+ * multiple of N blocks, N are parameters and the others the optimizer's.
  */
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
 #include "model/model.h"
 #include "model/sites.h"
 
-/* So many events are gone through at most to tell the usage after any one: far below a millisecond.
- */
+/* So many events are gone through at most to tell the usage after any one: far below a
+ * millisecond. */
 enum { CHECKPOINT_EVENTS = 1 << 11 };
 
 /* Where step or phase changes: they do so rarely. */

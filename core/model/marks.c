@@ -9,7 +9,8 @@
 
 enum { DEPTH_MAX = 256, THREADS_MAX = 1024 };
 
-/* A range within the ranges around it. Each is made once where it begins, so that the ranges of any moment are one number. */
+/* A range within the ranges around it. Each is made once where it begins, so that the ranges of any
+ * moment are one number. */
 struct range {
 	uint32_t parent; /* index + 1; 0: none */
 	uint32_t name;
@@ -26,7 +27,8 @@ struct change {
 struct thread_ranges {
 	uint64_t thread;
 	GM_ARRAY(struct change) changes;
-	size_t near; /* the change that was asked for last: events are mostly gone through in order */
+	size_t near; /* the change that was asked for last: events are mostly gone through in order
+	              */
 	GM_ARRAY(struct change) metadata; /* string ids in the place of ranges */
 	GM_ARRAY(struct change) forward;  /* the same */
 };
@@ -39,8 +41,8 @@ struct gm_marks {
 	size_t read;              /* marks of the log's that are in here */
 };
 
-/* Names of ranges in common use: users' own, and those of PyTorch's profiler (torch/optim/optimizer.py,
- * torch/utils/data/dataloader.py). */
+/* Names of ranges in common use: users' own, and those of PyTorch's profiler
+ * (torch/optim/optimizer.py, torch/utils/data/dataloader.py). */
 static enum gm_phase phase_named(const char *name, bool *ret_said)
 {
 	static const struct {

@@ -157,8 +157,8 @@ static bool reserve_events(struct gm_model *model, uint64_t count)
 	return model->blocks.count || gm_array_reserve(&model->blocks, count / 3 + 1);
 }
 
-/* The block that a free is about was allocated long ago: it is asked for from memory some events before it is
- * needed, and its place in the table still earlier. */
+/* The block that a free is about was allocated long ago: it is asked for from memory some events
+ * before it is needed, and its place in the table still earlier. */
 static inline void look_ahead(
         const struct gm_model *model, const struct gm_event *events, size_t left)
 {

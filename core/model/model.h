@@ -122,8 +122,8 @@ struct gm_walk {
 	size_t run; /* that the event is in: see gm_walk_run() */
 };
 struct gm_walk gm_walk_begin(const struct gm_model *model, size_t device);
-/* The same for who needs no more of the events than what they do to memory: several times as fast.
- */
+/* The same for who needs no more of the events than what they do to memory: several times as
+ * fast. */
 struct gm_walk gm_walk_begin_brief(const struct gm_model *model, size_t device);
 bool gm_walk_next(struct gm_walk *walk);               /* false: there is no further event */
 struct gm_model_run gm_walk_run(struct gm_walk *walk); /* that the event is in */

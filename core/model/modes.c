@@ -13,10 +13,11 @@ enum { FRAMES_MAX = 256 };
 /* What a stack says, worked out once. */
 struct facts {
 	bool known;
-	bool loads; /* a dataset is being read */
-	bool inner; /* autograd's own code has switched it off: a checkpoint, a function with its own backward */
-	uint64_t
-	        call; /* where the outermost module is called: a hash of the frames around; 0: none is */
+	bool loads;    /* a dataset is being read */
+	bool inner;    /* autograd's own code has switched it off: a checkpoint, a function with its
+	                  own backward */
+	uint64_t call; /* where the outermost module is called: a hash of the frames around; 0: none
+	                  is */
 };
 
 struct gm_modes {
@@ -114,7 +115,8 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 		modes->call_grad = false;
 	}
 	if (grad) {
-		/* an evaluation after the last iteration that leaves autograd on is one all the same */
+		/* an evaluation after the last iteration that leaves autograd on is one all the
+		 * same */
 		if (!event->step && event->phase == GM_PHASE_EVALUATION)
 			return event->phase;
 		if (!modes->call_grad)
@@ -132,7 +134,8 @@ static enum gm_phase of_call(struct gm_modes *modes, const struct gm_mode_event 
 	return GM_PHASE_EVALUATION;
 }
 
-/* No module is being called. What the stacks tell then goes by the calls before, which they took for what they were not. */
+/* No module is being called. What the stacks tell then goes by the calls before, which they took
+ * for what they were not. */
 static enum gm_phase by_place(const struct gm_modes *modes, const struct gm_mode_event *event)
 {
 	bool evaluated =

@@ -1,4 +1,5 @@
-/* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked up. */
+/* Runs: from which event on which step and phase hold. They change rarely, so an event's are looked
+ * up. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ struct gm_steps *gm_model_steps_create(const struct gm_model *model)
 	return gm_steps_create(frames_of, (void *)model->log);
 }
 
-/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an optimizer. */
+/* The work that a mark tells of: PyTorch puts a range around each step() and zero_grad() of an
+ * optimizer. */
 static unsigned work_of(const struct gm_model *model, const struct gm_log_mark *mark)
 {
 	const char *name = mark->kind == GM_MARK_PUSH ? gm_log_string(model->log, mark->name) : "";
@@ -93,8 +95,8 @@ void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
 	gm_steps_learn(steps, &fed);
 }
 
-/* What was allocated between a backward pass and the forward pass of the next micro-batch is that one's data. Of runs
- * before `from` that is settled. */
+/* What was allocated between a backward pass and the forward pass of the next micro-batch is that
+ * one's data. Of runs before `from` that is settled. */
 static void find_micro_batches(struct gm_model *model, size_t from)
 {
 	for (size_t i = from ? from : 1; i + 1 < model->runs.count; i++) {
@@ -141,8 +143,9 @@ static bool feeds_backward(const struct gm_model *model, size_t index)
 }
 
 /*
- * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step, of which the backward pass of
- * the next one frees nothing, is an evaluation. So is what was made right before one.
+ * Where the grad mode was not recorded: a forward pass behind the last backward pass of its step,
+ * of which the backward pass of the next one frees nothing, is an evaluation. So is what was made
+ * right before one.
  */
 static void find_evaluations(struct gm_model *model, size_t begin)
 {
@@ -164,8 +167,8 @@ static void find_evaluations(struct gm_model *model, size_t begin)
 	}
 }
 
-/* The first run that more events may tell something of: in the step of run `from` or the one before. What is in no step
- * is told by the run behind it alone. */
+/* The first run that more events may tell something of: in the step of run `from` or the one
+ * before. What is in no step is told by the run behind it alone. */
 static size_t begin_of_unpromoted(const struct gm_model *model, size_t from)
 {
 	const struct run *runs = model->runs.items;
@@ -215,7 +218,8 @@ static bool begin_assigning(struct gm_model *model)
 	return true;
 }
 
-/* Cuts the run that an event is in, so that one begins there. The index of that one; SIZE_MAX: no memory. */
+/* Cuts the run that an event is in, so that one begins there. The index of that one; SIZE_MAX: no
+ * memory. */
 static size_t cut_run(struct gm_model *model, uint32_t event)
 {
 	size_t low = gm_partition_point(
@@ -235,8 +239,9 @@ static size_t cut_run(struct gm_model *model, uint32_t event)
 }
 
 /*
- * Where an evaluation began whose module is called now, while autograd has been off since an event: weights may have been
- * averaged before, without a word between. What was made for the evaluation is still there, and the others' is not.
+ * Where an evaluation began whose module is called now, while autograd has been off since an event:
+ * weights may have been averaged before, without a word between. What was made for the evaluation
+ * is still there, and the others' is not.
  */
 static uint32_t begin_of_evaluation(const struct gm_model *model, uint32_t since, uint32_t now)
 {
@@ -380,8 +385,8 @@ static void index_runs(struct gm_model *model)
 	}
 }
 
-/* Which step each iteration is of, and the runs' steps after that: of the runs from `settled` on, and before of those
- * whose iteration is another step's by now. */
+/* Which step each iteration is of, and the runs' steps after that: of the runs from `settled` on,
+ * and before of those whose iteration is another step's by now. */
 static bool number_steps(struct gm_model *model, size_t settled)
 {
 	const struct gm_steps *assigning = model->readings.assigning;

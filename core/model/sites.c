@@ -51,7 +51,8 @@ static bool grow(struct gm_sites *sites)
 
 bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
 {
-	/* most events are of a site that was there lately: no hash of all of it is needed to find that */
+	/* most events are of a site that was there lately: no hash of all of it is needed to find
+	 * that */
 	uint32_t *near =
 	        &sites->near[(event->python_stack * 5 + event->native_stack) % GM_SITES_NEAR];
 	*ret_site = *near;

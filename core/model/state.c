@@ -11,7 +11,8 @@ size_t gm_model_find_device(const struct gm_model *model, uint8_t type, int16_t 
 	return SIZE_MAX;
 }
 
-/* What an event does, told by the block that it is about; false: the log has to be asked (segments; a second free). */
+/* What an event does, told by the block that it is about; false: the log has to be asked (segments;
+ * a second free). */
 static bool told_by_block(const struct gm_block *block, uint32_t number, enum gm_action *ret_action)
 {
 	if (number == block->alloc)
@@ -101,8 +102,9 @@ static int compare_segments(const void *a, const void *b)
 }
 
 /*
- * What is mapped of an expandable segment is one segment a stretch, as PyTorch tells it (CUDACachingAllocator.cpp,
- * snapshot()): it grows at either end, and what is unmapped is cut out of it.
+ * What is mapped of an expandable segment is one segment a stretch, as PyTorch tells it
+ * (CUDACachingAllocator.cpp, snapshot()): it grows at either end, and what is unmapped is cut out
+ * of it.
  */
 struct segments {
 	GM_ARRAY(struct gm_segment) all;

@@ -1,10 +1,11 @@
 /*
  * Counting: which iteration an event is in, and which iterations make one step.
  *
- * Gradients add up over the backward passes until the optimizer takes them, or zero_grad() drops them. Two iterations
- * of one loop, each with a backward pass, between which neither happened, belong to one update of the weights: to one
- * step. Where a recording shows the optimizer only at times (its state is made in its first step, and nothing marks the
- * others), more iterations than any update took stay open at the end: these are taken one by one.
+ * Gradients add up over the backward passes until the optimizer takes them, or zero_grad() drops
+ * them. Two iterations of one loop, each with a backward pass, between which neither happened,
+ * belong to one update of the weights: to one step. Where a recording shows the optimizer only at
+ * times (its state is made in its first step, and nothing marks the others), more iterations than
+ * any update took stay open at the end: these are taken one by one.
  */
 #include <stdlib.h>
 
@@ -57,8 +58,9 @@ static bool in_unit(const struct gm_steps *steps, const struct summary *summary)
 }
 
 /*
- * No loop goes around the work: a step ends with the update of the weights, and the next begins with what follows. The
- * first begins with the work, or with its function, where that is called once for each step.
+ * No loop goes around the work: a step ends with the update of the weights, and the next begins
+ * with what follows. The first begins with the work, or with its function, where that is called
+ * once for each step.
  */
 static void count_updates(struct gm_steps *steps, const struct summary *summary)
 {
@@ -83,7 +85,8 @@ static void count_updates(struct gm_steps *steps, const struct summary *summary)
 	steps->consumed |= current(steps)->after;
 }
 
-/* The update right behind an iteration, outside of the loop, takes the gradients of that: it belongs to it. */
+/* The update right behind an iteration, outside of the loop, takes the gradients of that: it
+ * belongs to it. */
 static void count_update_behind(
         struct gm_steps *steps, uint32_t latest, const struct summary *summary)
 {
@@ -100,7 +103,8 @@ static void count_loops(
 {
 	uint32_t latest = steps->step;
 	steps->step = 0;
-	/* the plan's loops are not within one another: one at most is stood in, the innermost where that changes */
+	/* the plan's loops are not within one another: one at most is stood in, the innermost where
+	 * that changes */
 	for (uint32_t i = 0; i < steps->plan.loop_count; i++) {
 		const struct gm_step_loop *loop = &steps->plan.loops[i];
 		for (uint32_t j = 0; j < summary->count; j++) {
@@ -186,8 +190,8 @@ uint32_t gm_steps_of_iterations(const struct gm_steps *steps, bool goes_on, uint
 		/* it was closed by the optimizer, or by zero_grad() at the beginning of the next */
 		bool closed = items[last].after || (last < count && items[last + 1].before);
 		bool one = closed || last - first + 1 <= longest;
-		/* an iteration without work is no step: a batch that is passed over, the end of the iterator; the one that is
-		 * under way may have some yet */
+		/* an iteration without work is no step: a batch that is passed over, the end of the
+		 * iterator; the one that is under way may have some yet */
 		bool none = first == last && !(goes_on && last == count) &&
 		            ((updates && !items[first].backward) || (works && !items[first].works));
 		for (uint32_t i = first; i <= last; i++) {

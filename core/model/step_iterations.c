@@ -14,8 +14,8 @@ static bool seen_before(struct followed *loop, uint64_t site)
 }
 
 /*
- * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the first frame
- * that stands elsewhere stands further up, and no loop nearer to it explains that.
+ * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the
+ * first frame that stands elsewhere stands further up, and no loop nearer to it explains that.
  */
 static bool called_anew(
         const struct summary *before, const struct summary *now, const struct standing *standing)
@@ -37,8 +37,8 @@ static bool called_anew(
 	return false;
 }
 
-/* What the iterator tells. What happens at the loop's head, while it makes its next item (a batch is read), is of the
- * iteration that this begins, though it moves only after that. */
+/* What the iterator tells. What happens at the loop's head, while it makes its next item (a batch
+ * is read), is of the iteration that this begins, though it moves only after that. */
 static bool tells_begin(struct followed *loop, bool at_head)
 {
 	bool turned = loop->turned && !loop->ahead;
@@ -48,7 +48,8 @@ static bool tells_begin(struct followed *loop, bool at_head)
 	return begins;
 }
 
-/* `around_began`: with this event a loop around it has begun an iteration. Returns whether this one has. */
+/* `around_began`: with this event a loop around it has begun an iteration. Returns whether this one
+ * has. */
 static bool pass(struct gm_steps *steps, struct followed *loop, const struct standing *standing,
         uint32_t stack, uint64_t site, bool alloc, bool around_began)
 {
@@ -62,7 +63,8 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 		        &steps->summaries.items[stack], standing);
 	if (standing->lasti != loop->last_lasti)
 		loop->last_stack = 0;
-	/* An event after the call's return, at the same place, does not hide how far the call had come. */
+	/* An event after the call's return, at the same place, does not hide how far the call had
+	 * come. */
 	if (steps->summaries.items[stack].place_count > standing->depth + 1)
 		loop->last_stack = stack;
 	if (alloc) {
@@ -85,7 +87,8 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 	}
 	loop->passes += begins;
 	loop->thin_passes += begins || repeats;
-	/* It was left and entered again, and nothing happened in between; its iterator may stand where the one before stood. */
+	/* It was left and entered again, and nothing happened in between; its iterator may stand
+	 * where the one before stood. */
 	bool named = begins || repeats || (around_began && !standing->at_head);
 	loop->named_passes += named;
 	loop->events++;
@@ -115,7 +118,8 @@ static void take_turn(
 		const struct turn turn = steps->turns[i];
 		if (turn.code != known->code || turn.loop != known->loop)
 			continue;
-		/* The first sight of its iterator is no move of it; nor is that of another thread's between. */
+		/* The first sight of its iterator is no move of it; nor is that of another thread's
+		 * between. */
 		bool tells = turn.position != GM_LOG_NO_POSITION;
 		loop->turned = loop->told && !(tells && turn.position == loop->position);
 		loop->told = tells;
@@ -152,7 +156,8 @@ bool gm_steps_feed_loops(struct gm_steps *steps, struct step_thread *thread,
 		loop->inside = before && loop->fed == before;
 		loop->fed = thread->fed;
 		take_turn(steps, &steps->known.items[standing->known], loop, last);
-		/* what happens at a loop's head is within the generator that it asks, which goes on */
+		/* what happens at a loop's head is within the generator that it asks, which goes
+		 * on */
 		began |= pass(steps, loop, standing, event->python_stack, site, made, began) &&
 		         !standing->at_head;
 		steps->settled &= loop->thick;

@@ -22,10 +22,11 @@ enum gm_peak_class gm_peak_class_of(enum gm_phase phase)
 }
 
 /*
- * With t times the batch a moment has fixed + growing * t bytes, a line. Which moment in the model is the first to reach
- * the optimizer's line is a question to the upper envelope of all lines, which is the upper convex hull of the points
- * (growing, fixed): some dozen, of millions. The optimizer's peak is known at the walk's end alone, so the hull is kept.
- * Points above it are gathered and taken in when there are as many as the hull has, so that no order of them is dear.
+ * With t times the batch a moment has fixed + growing * t bytes, a line. Which moment in the model
+ * is the first to reach the optimizer's line is a question to the upper envelope of all lines,
+ * which is the upper convex hull of the points (growing, fixed): some dozen, of millions. The
+ * optimizer's peak is known at the walk's end alone, so the hull is kept. Points above it are
+ * gathered and taken in when there are as many as the hull has, so that no order of them is dear.
  */
 enum { GATHERED_LEAST = 1024 };
 
@@ -47,7 +48,8 @@ static int compare_points(const void *a, const void *b)
 	return left->fixed < right->fixed ? -1 : left->fixed > right->fixed;
 }
 
-/* Is `middle` on or below the line from `left` to `right`? In long double: sizes have more bits than a product has. */
+/* Is `middle` on or below the line from `left` to `right`? In long double: sizes have more bits
+ * than a product has. */
 static bool is_below(
         const struct point *left, const struct point *middle, const struct point *right)
 {
@@ -57,7 +59,8 @@ static bool is_below(
 	       ((long double)middle->growing - (long double)left->growing) * rise;
 }
 
-/* The upper hull of all points, from the left (Andrew's monotone chain); what is left of the highest is below its line. */
+/* The upper hull of all points, from the left (Andrew's monotone chain); what is left of the
+ * highest is below its line. */
 static void close_hull(struct hull *hull)
 {
 	struct point *points = hull->points.items;
@@ -98,8 +101,9 @@ static bool add_point(struct hull *hull, struct point point)
 	return true;
 }
 
-/* Times the batch below which the optimizer's peak is the higher one, and above which the model's: where the envelope, which
- * is convex, comes up through the optimizer's line. 0: nowhere, as one of them is higher at any batch. */
+/* Times the batch below which the optimizer's peak is the higher one, and above which the model's:
+ * where the envelope, which is convex, comes up through the optimizer's line. 0: nowhere, as one of
+ * them is higher at any batch. */
 static double find_equal(struct hull *hull, const struct gm_step_peak *optimizer)
 {
 	double from = 0, to = INFINITY;
@@ -161,7 +165,8 @@ static bool take(struct walking *walking, uint32_t number, enum gm_peak_class si
 	return false;
 }
 
-/* Goes through a run. What frees leave is below what was there before them, but where a run begins. */
+/* Goes through a run. What frees leave is below what was there before them, but where a run
+ * begins. */
 static bool walk_run(struct walking *walking, struct gm_model_run run)
 {
 	enum gm_peak_class side = gm_peak_class_of(run.phase);

@@ -21,8 +21,8 @@ static enum gm_phase place_phase(struct gm_steps *steps)
 	}
 }
 
-/* The first pass of generate() reads the prompt, the others decode a token each: the first is over when the loop
- * around the model's call has gone round. */
+/* The first pass of generate() reads the prompt, the others decode a token each: the first is over
+ * when the loop around the model's call has gone round. */
 static enum gm_phase generation_phase(struct gm_steps *steps, const struct summary *summary)
 {
 	const struct place *now = &summary->turning;

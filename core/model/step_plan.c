@@ -1,26 +1,33 @@
 /*
  * The plan: which loops have the steps.
  *
- * Every stack of a thread is a context: the loops that it stands in, from the outermost in, and the work on it (a
- * module's call, backward, the optimizer). Contexts that say the same are one. A loop *covers* the wanted work when the
- * contexts within it have all of it together.
+ * Every stack of a thread is a context: the loops that it stands in, from the outermost in, and the
+ * work on it (a module's call, backward, the optimizer). Contexts that say the same are one. A loop
+ * *covers* the wanted work when the contexts within it have all of it together.
  *
- *   1. The wanted work is all that the thread does; else, where no loop covers it, without the modules (they may be
- *      called before the loop alone), and where there is no optimizer, backward or the modules alone.
- *   2. The innermost loops that cover it have the steps. There may be several, side by side: phases of a training.
- *   3. A loop around those has them instead, if what is in it and not in them covers the work too: its iterations train
- *      further than by them (the generator of a GAN, behind an inner loop that trains the critic).
- *   4. A loop that goes round about once each time it is entered (`for attempt in range(3): try: ...; break`) repeats
- *      a step, and is none.
- *   5. Where only modules are called, a library's loops count only if there is none of the program's own.
- *   6. Backward passes outside of all these are looked at again, for themselves: a phase without the optimizer.
- *   7. Where no loop covers the work, or one iteration has several updates from one place (`list(map(step, batches))`), each
- *      update of the weights ends a step; where a single place calls a module, that
- *      is one step.
- *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the outermost function.
+ *   1. The wanted work is all that the thread does; else, where no loop covers it, without the
+ * modules (they may be called before the loop alone), and where there is no optimizer, backward or
+ * the modules alone.
+ *   2. The innermost loops that cover it have the steps. There may be several, side by side: phases
+ * of a training.
+ *   3. A loop around those has them instead, if what is in it and not in them covers the work too:
+ * its iterations train further than by them (the generator of a GAN, behind an inner loop that
+ * trains the critic).
+ *   4. A loop that goes round about once each time it is entered (`for attempt in range(3): try:
+ * ...; break`) repeats a step, and is none.
+ *   5. Where only modules are called, a library's loops count only if there is none of the
+ * program's own.
+ *   6. Backward passes outside of all these are looked at again, for themselves: a phase without
+ * the optimizer.
+ *   7. Where no loop covers the work, or one iteration has several updates from one place
+ * (`list(map(step, batches))`), each update of the weights ends a step; where a single place calls
+ * a module, that is one step.
+ *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the
+ * outermost function.
  *
- * Threads are looked at one by one, and the tasks of a thread where several are in one loop at once. The steps are those of the one that does most: the optimizer before backward, that
- * before modules, then the more iterations.
+ * Threads are looked at one by one, and the tasks of a thread where several are in one loop at
+ * once. The steps are those of the one that does most: the optimizer before backward, that before
+ * modules, then the more iterations.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +162,8 @@ static bool covers(const struct sight *sight, uint32_t loop, unsigned wanted)
 	return !sight->ignored[loop] && (work_in(sight, loop, NULL) & wanted) == wanted;
 }
 
-/* Does a loop go round about once for each iteration of one around it that covers the work as well? */
+/* Does a loop go round about once for each iteration of one around it that covers the work as
+ * well? */
 static bool repeats(const struct sight *sight, uint32_t loop, unsigned wanted)
 {
 	uint64_t passes = passes_of(sight, loop);
@@ -168,7 +176,8 @@ static bool repeats(const struct sight *sight, uint32_t loop, unsigned wanted)
 	return false;
 }
 
-/* Marks in `chosen` the loops that have the steps, if the wanted work is one; false: there are none. */
+/* Marks in `chosen` the loops that have the steps, if the wanted work is one; false: there are
+ * none. */
 static bool choose(struct sight *sight, unsigned wanted)
 {
 	uint32_t count = (uint32_t)sight->steps->known.count;
@@ -259,7 +268,8 @@ static uint32_t place_of(const struct summary *summary, uint32_t code)
 	return i;
 }
 
-/* Is a function around all backward passes and updates, and around some of the other work that is wanted? */
+/* Is a function around all backward passes and updates, and around some of the other work that is
+ * wanted? */
 static bool is_around(const struct sight *sight, uint32_t code, unsigned wanted)
 {
 	const struct summary *summary;
@@ -291,7 +301,8 @@ static uint32_t find_unit(const struct sight *sight)
 	}
 }
 
-/* Is the function around the work called anew for each update? Then the same place in it, in no loop, runs again. */
+/* Is the function around the work called anew for each update? Then the same place in it, in no
+ * loop, runs again. */
 static bool is_called_again(const struct sight *sight, uint32_t unit)
 {
 	enum { PLACES_MAX = 16 };
@@ -345,7 +356,8 @@ static void choose_outermost(struct sight *sight, struct gm_step_plan *plan)
 	put_loops(sight, plan);
 }
 
-/* How many places call backward in the chosen loops; 0: some are in a loop within, which repeats them. */
+/* How many places call backward in the chosen loops; 0: some are in a loop within, which repeats
+ * them. */
 static uint32_t count_backward(const struct sight *sight)
 {
 	enum { PLACES_MAX = 16 };
@@ -460,8 +472,8 @@ static bool are_tasks_apart(const struct step_thread *thread)
 	return false;
 }
 
-/* Where a thread's tasks take turns in one loop, the steps are those of the task that does most. False: they do not, or it is
- * no loop of steps. */
+/* Where a thread's tasks take turns in one loop, the steps are those of the task that does most.
+ * False: they do not, or it is no loop of steps. */
 static bool plan_tasks(const struct gm_steps *steps, const struct step_thread *thread,
         struct gm_step_plan *plan, uint32_t *count)
 {
@@ -578,7 +590,8 @@ size_t gm_steps_around(struct gm_steps *steps, const struct gm_step_plan *plan,
 		sight_deinit(&sight);
 		return 0;
 	}
-	/* the loops around, by how far out they are: of each context those in front of one of the plan's */
+	/* the loops around, by how far out they are: of each context those in front of one of the
+	 * plan's */
 	for (uint32_t out = 1; found < max && out < 64; out++) {
 		for (size_t i = 0; i < sight.contexts.count && found < max; i++) {
 			const struct context *context = &sight.contexts.items[i];

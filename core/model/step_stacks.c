@@ -69,7 +69,8 @@ static uint32_t know(struct gm_steps *steps, const struct gm_step_frame *frame, 
 /* Is only one of the plan's loops to be followed, and this is none? */
 static bool passed_over(const struct gm_steps *steps, uint32_t code, uint32_t loop)
 {
-	/* one that is named may be entered again by those around it, and by nothing else that is seen */
+	/* one that is named may be entered again by those around it, and by nothing else that is
+	 * seen */
 	if (steps->plan.rule == GM_STEPS_CHOSEN)
 		return false;
 	for (uint32_t i = 0; steps->fixed && i < steps->plan.loop_count; i++)
@@ -132,8 +133,9 @@ static uint64_t frame_loops(const struct gm_step_frame *frame)
 	return loops;
 }
 
-/* Keeps where the frames stand, outermost first, down to where torch's own begin: what runs within those may
- * be called again and again by native code (hooks, workers), which is no pass of anybody's loop. */
+/* Keeps where the frames stand, outermost first, down to where torch's own begin: what runs within
+ * those may be called again and again by native code (hooks, workers), which is no pass of
+ * anybody's loop. */
 static void keep_places(struct summary *summary, const struct gm_step_frame *frames, size_t count)
 {
 	summary->places = count ? malloc(count * sizeof(*summary->places)) : NULL;
@@ -145,7 +147,8 @@ static void keep_places(struct summary *summary, const struct gm_step_frame *fra
 	}
 }
 
-/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has one. */
+/* Evaluation and generation. `calls` is a hash of the frames so far: one call of a function has
+ * one. */
 static void summarise_use(struct summary *summary, const struct gm_step_frame *frame,
         enum gm_phase phase, uint64_t *calls)
 {

@@ -44,7 +44,8 @@ static bool is_of(const struct step_thread *thread, uint64_t id, uint32_t outerm
 	return thread->task == 0 && thread->id == id && (id || thread->outermost == outermost);
 }
 
-/* The thread with such an outermost frame, which waits in backward(); NULL: there is none, or several. */
+/* The thread with such an outermost frame, which waits in backward(); NULL: there is none, or
+ * several. */
 static struct step_thread *waiting_thread(
         struct gm_steps *steps, uint32_t outermost, uint32_t *ret_count)
 {
@@ -153,8 +154,8 @@ bool gm_steps_heeds_allocations(const struct gm_steps *steps)
 	return false;
 }
 
-/* Several threads stand in such frames, and which of them waits was not recorded: its backward is in all of their loops, and
- * tells no iteration. */
+/* Several threads stand in such frames, and which of them waits was not recorded: its backward is
+ * in all of their loops, and tells no iteration. */
 static void see_in_all(struct gm_steps *steps, const struct summary *summary, uint32_t stack)
 {
 	for (size_t i = 0; i < steps->threads.count; i++) {
@@ -164,7 +165,8 @@ static void see_in_all(struct gm_steps *steps, const struct summary *summary, ui
 	}
 }
 
-/* The task that the event is of, where its thread runs one: it has loops of its own. False: no memory. */
+/* The task that the event is of, where its thread runs one: it has loops of its own. False: no
+ * memory. */
 static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
         const struct summary *summary, bool made, struct step_thread **thread)
 {
@@ -192,8 +194,8 @@ static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
 	return true;
 }
 
-/* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not followed). NULL: it
- * tells nothing. */
+/* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not
+ * followed). NULL: it tells nothing. */
 static const struct summary *feed(
         struct gm_steps *steps, const struct gm_step_event *event, struct step_thread **ret_thread)
 {
@@ -202,7 +204,8 @@ static const struct summary *feed(
 	struct step_thread *near =
 	        steps->near < steps->threads.count ? &steps->threads.items[steps->near] : NULL;
 	*ret_thread = NULL;
-	/* Two events of one stack tell what one does: but allocations, which may be iterations of a thin loop. */
+	/* Two events of one stack tell what one does: but allocations, which may be iterations of a
+	 * thin loop. */
 	if (stack && near && stack == near->latest_stack && near->latest == steps->fed &&
 	        (near->id == event->thread || event->borrowed) && !near->pending &&
 	        !steps->turn_count &&
@@ -251,7 +254,8 @@ void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event)
 	feed(steps, event, &thread);
 }
 
-/* Without a second reading: where other loops turn out to have the steps, theirs are counted from the beginning on. */
+/* Without a second reading: where other loops turn out to have the steps, theirs are counted from
+ * the beginning on. */
 static void plan_anew(struct gm_steps *steps)
 {
 	struct gm_step_plan plan;

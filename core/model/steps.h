@@ -123,8 +123,8 @@ static inline struct gm_step_event gm_step_event_of(const struct gm_event *event
 
 struct gm_steps;
 
-/* Gives the frames of a stack, innermost first, at most `max`; called once per stack, within feed.
- */
+/* Gives the frames of a stack, innermost first, at most `max`; called once per stack, within
+ * feed. */
 typedef size_t (*gm_step_frames)(
         void *context, uint32_t stack, struct gm_step_frame *ret_frames, size_t max);
 

@@ -7,9 +7,10 @@
 #include "model/internal.h"
 #include "model/phase.h"
 
-/* --- whose a file is ------------------------------------------------------------------------------- */
+/* --- whose a file is -------------------------------------------------------------------------- */
 
-/* The name of the folder or file after the last "-packages/": a package may bring others with it in a folder of its own. */
+/* The name of the folder or file after the last "-packages/": a package may bring others with it in
+ * a folder of its own. */
 static const char *package_of(const char *file, size_t *ret_length)
 {
 	static const char mark[] = "-packages/";
@@ -54,7 +55,7 @@ bool gm_frame_calls_module(const char *file, const char *function)
 	       gm_text_ends_with(file, "torch/nn/modules/module.py");
 }
 
-/* --- frames of a stack ----------------------------------------------------------------------------- */
+/* --- frames of a stack ------------------------------------------------------------------------ */
 
 struct frame {
 	const char *file, *function;
@@ -106,9 +107,10 @@ static bool is_of_package(const char *file)
 }
 
 /*
- * From the call inwards, up to the next module's call. With qualified names the first forward() that is no local function is
- * the module's. Without them a wrapper of that name looks the same: of a package's forward() and one of another package
- * below it the latter is taken. (The program's own forward() may well call that of the class it is derived from.)
+ * From the call inwards, up to the next module's call. With qualified names the first forward()
+ * that is no local function is the module's. Without them a wrapper of that name looks the same: of
+ * a package's forward() and one of another package below it the latter is taken. (The program's own
+ * forward() may well call that of the class it is derived from.)
  */
 size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 {
@@ -137,7 +139,7 @@ size_t gm_module_forward(const struct gm_log *log, uint32_t stack, size_t call)
 	return found;
 }
 
-/* --- which packages work with modules -------------------------------------------------------------- */
+/* --- which packages work with modules --------------------------------------------------------- */
 
 struct package {
 	const char *name; /* in a string of the log */
@@ -179,8 +181,9 @@ static bool add(struct gm_wrapper_frames *wrapper_frames, const char *file)
 }
 
 /*
- * Who calls the outermost module of a stack, whose call begins at frame `at`: the next frame outwards that is neither
- * PyTorch's nor Python's. Within a model a helper that is handed a module may call it too: such a call tells nothing.
+ * Who calls the outermost module of a stack, whose call begins at frame `at`: the next frame
+ * outwards that is neither PyTorch's nor Python's. Within a model a helper that is handed a module
+ * may call it too: such a call tells nothing.
  */
 static bool add_caller(
         struct gm_wrapper_frames *wrapper_frames, const uint32_t *frames, size_t count, size_t at)

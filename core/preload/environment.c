@@ -74,7 +74,8 @@ bool gm_preload_reaches_ours(char *const *environment)
 	return true;
 }
 
-/* LD_PRELOAD without ours at `ret`, which has room for `value` and the name; its end, or NULL: no entry is left. */
+/* LD_PRELOAD without ours at `ret`, which has room for `value` and the name; its end, or NULL: no
+ * entry is left. */
 static char *write_rest(const char *value, char *ret)
 {
 	const char *entry;
@@ -107,7 +108,8 @@ char *const *gm_preload_without_ours(struct gm_preload_environment *made, char *
 	char **list = made->room;
 	made->mapped = NULL;
 	if (size > sizeof(made->room)) {
-		/* Of a vfork that succeeds it stays in the parent, whose memory it is: rather than on a small stack. */
+		/* Of a vfork that succeeds it stays in the parent, whose memory it is: rather than
+		 * on a small stack. */
 		void *mapped = mmap(
 		        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (mapped == MAP_FAILED)

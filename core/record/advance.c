@@ -1,10 +1,11 @@
 /*
  * Past a breakpoint without the debugger's help.
  *
- * A debugger resumes from a breakpoint by executing the instruction under it elsewhere, one step, with a
- * second stop of the thread: half the cost of a stop that is only recorded. A function's first instruction is
- * mostly a push, or the marker endbr64, whose whole effect can be had by writing a register, a word of
- * the stack and the program counter; then the debugger finds the thread elsewhere and just lets it run.
+ * A debugger resumes from a breakpoint by executing the instruction under it elsewhere, one step,
+ * with a second stop of the thread: half the cost of a stop that is only recorded. A function's
+ * first instruction is mostly a push, or the marker endbr64, whose whole effect can be had by
+ * writing a register, a word of the stack and the program counter; then the debugger finds the
+ * thread elsewhere and just lets it run.
  *
  * This is the only place where gpumem changes anything in the target, and what it does is what the
  * target's own instruction would have done.
@@ -20,7 +21,8 @@
 #include "record/recorder.h"
 #include "record/record.h"
 
-/* The value of a register by its number in an instruction's encoding (Intel SDM volume 2, table 2-2). */
+/* The value of a register by its number in an instruction's encoding (Intel SDM volume 2, table
+ * 2-2). */
 static uint64_t encoded_register(const struct user_regs_struct *registers, unsigned number)
 {
 	const unsigned long long values[16] = {
@@ -44,7 +46,8 @@ static uint64_t encoded_register(const struct user_regs_struct *registers, unsig
 	return values[number & 15];
 }
 
-/* What the instruction is: its length, and the register that it pushes or -1. Length 0: not known. */
+/* What the instruction is: its length, and the register that it pushes or -1. Length 0: not
+ * known. */
 static unsigned decode(const uint8_t *bytes, int *ret_pushed)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -60,7 +63,8 @@ static unsigned decode(const uint8_t *bytes, int *ret_pushed)
 	return memcmp(bytes, endbr64, sizeof(endbr64)) == 0 ? sizeof(endbr64) : 0;
 }
 
-/* Before a breakpoint is there: where one is already, its own byte is not known, and nothing is done. */
+/* Before a breakpoint is there: where one is already, its own byte is not known, and nothing is
+ * done. */
 void gm_record_note_instruction(struct gm_recorder *recorder, size_t site)
 {
 	uint8_t bytes[4] = {0};

@@ -1,11 +1,12 @@
 /*
  * Blocks: the events of the CUDA caching allocator and of CPU tensors.
  *
- * PyTorch's reports carry the rounded size and come at a free's request. What its own memory history has
- * besides, the requested size, the stream, and when a free that waits for a stream is completed, is read
- * from the allocator's Block records (c10/cuda/CUDACachingAllocator.cpp). The order of events is that of
- * its trace: free_requested, then free_completed at once, or, where other streams use the block, later:
- * the allocator looks for these (process_events) when it is next asked for memory, before it serves.
+ * PyTorch's reports carry the rounded size and come at a free's request. What its own memory
+ * history has besides, the requested size, the stream, and when a free that waits for a stream is
+ * completed, is read from the allocator's Block records (c10/cuda/CUDACachingAllocator.cpp). The
+ * order of events is that of its trace: free_requested, then free_completed at once, or, where
+ * other streams use the block, later: the allocator looks for these (process_events) when it is
+ * next asked for memory, before it serves.
  */
 #include "record/blocks.h"
 
@@ -82,7 +83,8 @@ void gm_record_forget_blocks(struct gm_recorder *recorder)
 	recorder->pending_first = recorder->pending_last = NULL;
 }
 
-/* c10::Device is two bytes, type and index (c10/core/Device.h); an index of -1 means the current one. */
+/* c10::Device is two bytes, type and index (c10/core/Device.h); an index of -1 means the current
+ * one. */
 static int16_t device_index(uint64_t word)
 {
 	int8_t index = (int8_t)(word >> 8);
@@ -111,7 +113,8 @@ static void put_counters(const struct gm_recorder *recorder, struct gm_event *ev
 	}
 }
 
-/* Does the block still wait for a stream? Its record may be another block's by now, or no record. */
+/* Does the block still wait for a stream? Its record may be another block's by now, or no
+ * record. */
 static bool still_pending(struct gm_recorder *recorder, const struct gm_live_block *block)
 {
 	struct gm_block_record record;
@@ -244,7 +247,7 @@ void gm_record_report(struct gm_recorder *recorder, struct gm_moment *moment)
 		cuda_free(recorder, moment, device_index(device));
 }
 
-/* --- CPU tensors: c10::ProfiledCPUMemoryReporter (c10/core/CPUAllocator.cpp) -------------------------- */
+/* --- CPU tensors: c10::ProfiledCPUMemoryReporter (c10/core/CPUAllocator.cpp) ------------------ */
 
 void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 {
@@ -269,8 +272,8 @@ void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 
 void gm_record_cpu_delete(struct gm_recorder *recorder, struct gm_moment *moment)
 {
-	/* Delete is called for empty tensors and for memory from before recording too: only what was seen
-	 * to come is seen to go. */
+	/* Delete is called for empty tensors and for memory from before recording too: only what
+	 * was seen to come is seen to go. */
 	struct gm_live_block *block = find_block(recorder, moment->registers.value[GM_RSI]);
 	if (!block || block->device_type != GM_DEVICE_CPU)
 		return;

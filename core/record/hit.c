@@ -1,6 +1,6 @@
 /*
- * One breakpoint stop: which probe it is, which event that makes, and what the debugger does next. The
- * hot path of recording at breakpoints.
+ * One breakpoint stop: which probe it is, which event that makes, and what the debugger does next.
+ * The hot path of recording at breakpoints.
  */
 #include "base/cleanup.h"
 #include "record/recorder.h"

@@ -1,7 +1,7 @@
 /*
- * Passes of loops as their iterators tell them: of the outermost few loops that the program's own frames stand
- * in, written when one is in another pass than at the event before. Stacks alone do not tell the passes of
- * a loop whose allocations all come from one line.
+ * Passes of loops as their iterators tell them: of the outermost few loops that the program's own
+ * frames stand in, written when one is in another pass than at the event before. Stacks alone do
+ * not tell the passes of a loop whose allocations all come from one line.
  */
 #include "record/loops.h"
 

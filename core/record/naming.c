@@ -1,7 +1,7 @@
 /*
- * What makes a log readable on another day: the libraries that were loaded, and the names of the native
- * addresses in its stacks. Names are looked up in batches, when the log is flushed for a reader; the
- * files are enough for it, so it works when the process is gone.
+ * What makes a log readable on another day: the libraries that were loaded, and the names of the
+ * native addresses in its stacks. Names are looked up in batches, when the log is flushed for a
+ * reader; the files are enough for it, so it works when the process is gone.
  */
 #include "record/naming.h"
 
@@ -84,7 +84,8 @@ void gm_record_names(struct gm_recorder *recorder)
 	recorder->unnamed.count = 0;
 }
 
-/* What the simulated CUDA device says of the run, where there is one: read each time, the last value wins. */
+/* What the simulated CUDA device says of the run, where there is one: read each time, the last
+ * value wins. */
 void gm_record_counters(struct gm_recorder *recorder)
 {
 	uint64_t address;

@@ -88,9 +88,9 @@ static const struct gm_module *module_with_bias(struct gm_symbols *symbols, uint
 }
 
 /*
- * The library whose cudaMalloc PyTorch calls: the first in load order that defines it, as the dynamic
- * linker decides (a preloaded stand-in comes before the real one). torch's own large libraries are not
- * searched: they import it.
+ * The library whose cudaMalloc PyTorch calls: the first in load order that defines it, as the
+ * dynamic linker decides (a preloaded stand-in comes before the real one). torch's own large
+ * libraries are not searched: they import it.
  */
 static const struct gm_module *find_runtime(struct gm_recorder *recorder)
 {

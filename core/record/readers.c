@@ -12,7 +12,7 @@ const char *gm_recorder_refusal(const struct gm_recorder *recorder)
 	return recorder->refusal;
 }
 
-/* --- life ---------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void open_python(struct gm_recorder *recorder)
 {

@@ -1,13 +1,13 @@
 /*
  * Record: turns a debugger's breakpoint stops into events of the log.
  *
- * The debugger (gdb/, Python) owns breakpoints and the running of the target; this room says where they
- * go and, at each stop, reads registers, stacks and Block records from the image and appends an event.
- * It decides nothing about how answers look.
+ * The debugger (gdb/, Python) owns breakpoints and the running of the target; this room says where
+ * they go and, at each stop, reads registers, stacks and Block records from the image and appends
+ * an event. It decides nothing about how answers look.
  *
- * This room may include base, image, symbols, cpython, torch, log's writer and the model's step detector
- * (model/steps.h, which is fed with single events and reads no log); of sim only the header of
- * its account, which is a format and no code.
+ * This room may include base, image, symbols, cpython, torch, log's writer and the model's step
+ * detector (model/steps.h, which is fed with single events and reads no log); of sim only the
+ * header of its account, which is a format and no code.
  *
  * The order and meaning of events are PyTorch's own (its memory history): see docs/recording.md.
  */
@@ -73,22 +73,26 @@ struct gm_stop_condition {
 
 struct gm_error *gm_recorder_create(
         const struct gm_recorder_options *options, pid_t pid, struct gm_recorder **ret_recorder);
-/* Flushes the log, names the addresses it holds, closes everything. Works when the target is gone. */
+/* Flushes the log, names the addresses it holds, closes everything. Works when the target is
+ * gone. */
 struct gm_error *gm_recorder_close(struct gm_recorder *recorder);
 
-/* Libraries may have come: look again. Returns which probes there are now; the array is the recorder's. */
+/* Libraries may have come: look again. Returns which probes there are now; the array is the
+ * recorder's. */
 struct gm_error *gm_recorder_probes(
         struct gm_recorder *recorder, const struct gm_probe_site **ret_sites, size_t *ret_count);
 
-/* One breakpoint stop of `thread` at `address`. Hot path. `registers` may be NULL: then they are read by
- * ptrace. An error means this stop could not be recorded (a gap is noted); recording goes on. */
+/* One breakpoint stop of `thread` at `address`. Hot path. `registers` may be NULL: then they are
+ * read by ptrace. An error means this stop could not be recorded (a gap is noted); recording goes
+ * on. */
 struct gm_error *gm_recorder_hit(struct gm_recorder *recorder, uint64_t address, pid_t thread,
         const struct gm_registers *registers, int *ret_verdict);
 
 /*
- * Does the instruction at a site in the debugger's place, after a stop of `thread` there that the debugger
- * does not show: the debugger need not step over its breakpoint then, but must read the thread's registers
- * again. False: nothing was changed (another instruction than those known, or we are not the tracer).
+ * Does the instruction at a site in the debugger's place, after a stop of `thread` there that the
+ * debugger does not show: the debugger need not step over its breakpoint then, but must read the
+ * thread's registers again. False: nothing was changed (another instruction than those known, or we
+ * are not the tracer).
  */
 bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t thread);
 
@@ -96,8 +100,8 @@ bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t t
 const char *gm_recorder_refusal(const struct gm_recorder *recorder);
 
 void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_condition *condition);
-/* Names the addresses seen so far, reads the simulated device's counters, writes all to the file: what a
- * question needs at a stop. */
+/* Names the addresses seen so far, reads the simulated device's counters, writes all to the file:
+ * what a question needs at a stop. */
 struct gm_error *gm_recorder_flush(struct gm_recorder *recorder);
 uint32_t gm_recorder_step(const struct gm_recorder *recorder); /* of the latest event; 0: none */
 uint64_t gm_recorder_event_count(const struct gm_recorder *recorder);

@@ -1,8 +1,9 @@
 /*
  * What the caching allocator gets from CUDA and gives back.
  *
- * cudaMalloc is seen at its entry (where the result goes, how much) and at its return (whether it came,
- * and where). Calls from elsewhere than the allocator's library are not the allocator's segments.
+ * cudaMalloc is seen at its entry (where the result goes, how much) and at its return (whether it
+ * came, and where). Calls from elsewhere than the allocator's library are not the allocator's
+ * segments.
  */
 #include "record/runtime.h"
 

@@ -1,9 +1,9 @@
 /*
  * Call stacks of a stop, interned: a frame that was seen before costs one look-up.
  *
- * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames: such an
- * event borrows the stack of the one thread that waits in backward(), and is marked so. Where several
- * wait, nothing tells them apart and none is borrowed.
+ * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames:
+ * such an event borrows the stack of the one thread that waits in backward(), and is marked so.
+ * Where several wait, nothing tells them apart and none is borrowed.
  */
 #include "record/stacks.h"
 
@@ -57,7 +57,7 @@ static uint32_t log_python_stack(struct gm_recorder *recorder, size_t count)
 	return gm_log_writer_python_stack(recorder->writer, recorder->frame_log_ids, count);
 }
 
-/* --- borrowed stacks ----------------------------------------------------------------------------------- */
+/* --- borrowed stacks -------------------------------------------------------------------------- */
 
 static bool is_autograd_thread(struct gm_recorder *recorder, pid_t thread)
 {
@@ -80,7 +80,8 @@ static bool is_autograd_thread(struct gm_recorder *recorder, pid_t thread)
 	return autograd;
 }
 
-/* torch/autograd/graph.py: the Python function through which backward() and grad() enter the engine. */
+/* torch/autograd/graph.py: the Python function through which backward() and grad() enter the
+ * engine. */
 static bool waits_in_backward(struct gm_recorder *recorder, pid_t thread)
 {
 	struct gm_python_frame frame;
@@ -118,7 +119,7 @@ static pid_t waiting_thread(struct gm_recorder *recorder, pid_t self)
 	return waiting;
 }
 
-/* --- a stop's stacks ------------------------------------------------------------------------------------ */
+/* --- a stop's stacks -------------------------------------------------------------------------- */
 
 static void read_python_stack(struct gm_recorder *recorder, struct gm_moment *moment)
 {

@@ -1,6 +1,7 @@
 /*
- * What changed between two moments of a process, by the sums of `blocks --by`: those of now beside those of an earlier
- * answer in a file. A file is hostile input: it may be of anything, and cut anywhere.
+ * What changed between two moments of a process, by the sums of `blocks --by`: those of now beside
+ * those of an earlier answer in a file. A file is hostile input: it may be of anything, and cut
+ * anywhere.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The sentences of `why`: who made a block, by what it was released, and what kept it until then. */
+/* The sentences of `why`: who made a block, by what it was released, and what kept it until
+ * then. */
 #include "render/cause.h"
 
 #include <stdio.h>
@@ -149,7 +150,8 @@ static void put_cause(const struct gm_why *why, FILE *out)
 static void put_late(const struct gm_why *why, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
-	/* What the graph kept went with something else: that one's successor is what it waited for. */
+	/* What the graph kept went with something else: that one's successor is what it waited
+	 * for. */
 	if (why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE) {
 		if (why->anew == GM_NO_BLOCK)
 			return;

@@ -235,7 +235,8 @@ char *gm_chain_text(const struct gm_holder *holder)
 	for (size_t i = holder->step_count; i-- > 0;) {
 		const struct gm_holder_step *step = &holder->steps[i];
 		bool in_graph = step->form == GM_STEP_GRAPH;
-		/* the graph is one thing, however many of its nodes are Python objects of their own */
+		/* the graph is one thing, however many of its nodes are Python objects of their
+		 * own */
 		if (!gm_step_speaks(step) || (in_graph && before && before->form == step->form))
 			continue;
 		fputs(in_graph ? ", " : before ? ": " : "", out);

@@ -44,7 +44,7 @@ static void put_change(struct gm_table *table, uint64_t from, uint64_t to)
 	gm_table_cell(table, "%s", change_text(from, to, text));
 }
 
-/* --- the files -------------------------------------------------------------------------------------- */
+/* --- the files -------------------------------------------------------------------------------- */
 
 static struct gm_error *put_files(
         const struct gm_compare *compare, const struct gm_style *style, FILE *out)
@@ -119,7 +119,7 @@ static void put_odd(const struct gm_compare *compare, FILE *out)
 	fputs(".\n", out);
 }
 
-/* --- groups ----------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 /* The name of the file that has most; "several": more than one has. */
 static const char *most_in(const struct gm_compare *compare, const struct gm_compared_row *row)
@@ -205,7 +205,7 @@ static struct gm_error *put_groups(const struct gm_compare *compare,
 	return NULL;
 }
 
-/* --- steps ------------------------------------------------------------------------------------------ */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static bool same_step(const struct gm_compared_step *a, const struct gm_compared_step *b)
 {
@@ -275,7 +275,7 @@ struct gm_error *gm_render_compare_text(const struct gm_compare *compare,
 	return NULL;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *numbers(const uint64_t *values, size_t count)
 {

@@ -1,6 +1,7 @@
 /*
- * Events as JSON, one a line. Millions of events have some thousand stacks: the text of a stack is made once and kept. What an
- * event is beside them comes from render/json.c, as where one event alone is told.
+ * Events as JSON, one a line. Millions of events have some thousand stacks: the text of a stack is
+ * made once and kept. What an event is beside them comes from render/json.c, as where one event
+ * alone is told.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ enum { SLOTS = 1 << 14, MOST_BYTES = 64 << 20 };
 
 typedef json_t *stack_json(const struct gm_log *log, uint32_t stack);
 
-/* The texts of one kind of stacks, each in the slot that its number names; another one's makes way. */
+/* The texts of one kind of stacks, each in the slot that its number names; another one's makes
+ * way. */
 struct texts {
 	stack_json *make;
 	size_t bytes;

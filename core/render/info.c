@@ -34,7 +34,8 @@ static void put_device(
 		gm_put(out, "    out of memory    %12" PRIu64 " times\n", device->ooms);
 }
 
-/* What the simulated device computed, and what it did not. A launch that is not counted came from an older recorder. */
+/* What the simulated device computed, and what it did not. A launch that is not counted came from
+ * an older recorder. */
 static void put_simulated(FILE *out, const struct gm_info *info)
 {
 	uint64_t without = info->kernels_not_computed;

@@ -16,8 +16,8 @@ json_t *gm_json_string(const char *text);
 json_t *gm_json_take(char *text);
 /* "cpu", "cuda", "cuda_beside", "pinned". */
 const char *gm_json_device_type(uint8_t type);
-/* An event as in the contract; `block` is the number of its allocation, null where there is none.
- */
+/* An event as in the contract; `block` is the number of its allocation, null where there is
+ * none. */
 json_t *gm_json_event(const struct gm_model *model, uint32_t number);
 /* Its parts, for who writes many: all before its stacks, and the stacks, which few events have
  * alone. An event that has no stack of the forward pass has no such member. */

@@ -1,4 +1,5 @@
-/* The memory of a process, a core or a moment of a recording: `segments`, and `info` and `blocks` of a process. */
+/* The memory of a process, a core or a moment of a recording: `segments`, and `info` and `blocks`
+ * of a process. */
 #ifndef GM_RENDER_MEMORY_H
 #define GM_RENDER_MEMORY_H
 
@@ -15,7 +16,8 @@ struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
 struct gm_error *gm_render_segments_json(
         const struct gm_memory *memory, const struct gm_request *request, FILE *out);
 
-/* A line for each figure of the allocator's that its blocks do not add up to; nothing where they agree. */
+/* A line for each figure of the allocator's that its blocks do not add up to; nothing where they
+ * agree. */
 void gm_put_memory_gaps(const struct gm_memory *memory, const char *indent, FILE *out);
 /* The same lines appended to an array. */
 void gm_json_memory_gaps(json_t *gaps, const struct gm_memory *memory);
@@ -30,7 +32,8 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
         const char *groups, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_target_blocks_json(
         const struct gm_target_blocks *blocks, bool list, FILE *out);
-/* What changed since the answer in `path`, which gm_render_target_blocks_json() wrote. GM_CORRUPT: it is none. */
+/* What changed since the answer in `path`, which gm_render_target_blocks_json() wrote. GM_CORRUPT:
+ * it is none. */
 struct gm_error *gm_render_blocks_since(const struct gm_target_blocks *blocks, const char *path,
         bool json, const struct gm_style *style, FILE *out);
 

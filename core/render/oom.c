@@ -13,7 +13,7 @@
 #include "render/say.h"
 #include "torch/allocator.h"
 
-/* --- what all forms share -------------------------------------------------------------------------- */
+/* --- what all forms share --------------------------------------------------------------------- */
 
 static struct gm_error *put_lines(
         const struct gm_oom_facts *facts, const struct gm_oom_judgement *judgement, FILE *out)
@@ -147,7 +147,7 @@ static json_t *facts_json(
 	return value;
 }
 
-/* --- messages of a text ---------------------------------------------------------------------------- */
+/* --- messages of a text ----------------------------------------------------------------------- */
 
 struct gm_error *gm_render_oom_messages_text(const struct gm_oom_message *messages,
         const struct gm_oom_judgement *judgements, size_t count, const struct gm_style *style,
@@ -186,7 +186,7 @@ struct gm_error *gm_render_oom_messages_json(const struct gm_oom_message *messag
 	return gm_json_write(json_pack("{s:o}", "messages", all), true, out);
 }
 
-/* --- of a process, a core, a recording ------------------------------------------------------------- */
+/* --- of a process, a core, a recording -------------------------------------------------------- */
 
 static const char *state_text(enum gm_oom_found found)
 {

@@ -6,7 +6,7 @@
 
 #include "render/say.h"
 
-/* --- verdicts -------------------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------- */
 
 static char *say_pieces(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
 {
@@ -44,7 +44,8 @@ static char *say_not_pytorch(const struct gm_oom_facts *facts, const struct gm_o
 static char *say_tensors(const struct gm_oom_facts *facts, const struct gm_oom_sums *sums)
 {
 	struct gm_said_sizes w = {0};
-	/* PyTorch's text counts what private pools keep among what is allocated, and does not tell what of it is free */
+	/* PyTorch's text counts what private pools keep among what is allocated, and does not tell
+	 * what of it is free */
 	char kept[96] = "";
 	if (!facts->rounded && gm_oom_or_zero(facts->private_pools) >= facts->needed / 2)
 		snprintf(kept, sizeof(kept), ", %s is free but kept for private pools",
@@ -130,7 +131,7 @@ char *gm_oom_sentence(const struct gm_oom_facts *facts, const struct gm_oom_judg
 	return gm_say("The message has too few figures for a verdict.");
 }
 
-/* --- the arithmetic -------------------------------------------------------------------------------- */
+/* --- the arithmetic --------------------------------------------------------------------------- */
 
 static char *say_process(const struct gm_oom_facts *facts, size_t i)
 {

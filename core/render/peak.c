@@ -60,7 +60,8 @@ static void put_sums(
 	fputc('\n', out);
 }
 
-/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch does to both */
+/* "the next peak: 315.2 MiB at #202 in step 3 (optimizer), 92.8 MiB lower" and what a larger batch
+ * does to both */
 static void put_secondary_peak(
         const struct gm_blocks *blocks, const struct gm_secondary_peak *secondary, FILE *out)
 {

@@ -1,5 +1,6 @@
 /*
- * An answer of `retained` in a file: its JSON, read back. A file is hostile input: it may be of anything, and cut anywhere.
+ * An answer of `retained` in a file: its JSON, read back. A file is hostile input: it may be of
+ * anything, and cut anywhere.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -89,7 +89,7 @@ static struct gm_error *put_table(
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-/* --- a request ------------------------------------------------------------------------------------- */
+/* --- a request -------------------------------------------------------------------------------- */
 
 static void put_holes(const struct gm_holes *holes, const char *why, FILE *out)
 {
@@ -163,7 +163,7 @@ struct gm_error *gm_render_segments_text(const struct gm_memory *memory,
 	return NULL;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *bytes_json(uint64_t bytes)
 {

@@ -129,7 +129,7 @@ struct gm_error *gm_render_target_info_json(const struct gm_target_info *info, F
 	        true, out);
 }
 
-/* --- blocks ---------------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blocks,
         const char *groups, const struct gm_style *style, FILE *out)

@@ -25,8 +25,8 @@ const char *gm_text_path(const char *path);
 /* "cuda:0", "cpu" */
 const char *gm_text_device(uint8_t type, int16_t index, char buffer[GM_SIZE_TEXT]);
 
-/* A table: rows of cells, right- or left-aligned by column; the last column is cut to the terminal.
- */
+/* A table: rows of cells, right- or left-aligned by column; the last column is cut to the
+ * terminal. */
 struct gm_table;
 struct gm_table *gm_table_create(const char *const *heads, const char *alignment /* "rl..." */);
 /* One printf-formatted cell, row by row. */

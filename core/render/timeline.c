@@ -8,7 +8,8 @@
 
 enum { ROWS = 12, DEFAULT_WIDTH = 100 };
 
-/* One letter a phase, for the row below the plot, and its colour in the terminal's basic palette. */
+/* One letter a phase, for the row below the plot, and its colour in the terminal's basic
+ * palette. */
 static const struct {
 	char letter;
 	int colour;
@@ -151,7 +152,8 @@ static const char *gradient_name(const struct gm_shapes *shapes, const struct gm
 	bool logits = false;
 	if (strncmp(shape->note, "embedding", 9) == 0)
 		return "embedding's gradient";
-	/* torch/csrc/autograd/input_buffer.cpp: what several users of a weight give back is added up */
+	/* torch/csrc/autograd/input_buffer.cpp: what several users of a weight give back is added
+	 * up */
 	if (strncmp(shape->note, "add_", 4) == 0)
 		return "gradient of weights used twice (tied)";
 	for (size_t i = 0; i < shapes->count; i++)

@@ -50,8 +50,8 @@ static void put_node_text(struct gm_table *table, const struct gm_tree_node *nod
 }
 
 /*
- * A call that passes all its bytes on to one other is told with no figures of its own, and what it calls is not indented: only
- * where bytes part the tree grows to the right.
+ * A call that passes all its bytes on to one other is told with no figures of its own, and what it
+ * calls is not indented: only where bytes part the tree grows to the right.
  */
 static void put_children(const struct gm_tree *tree, uint32_t parent, unsigned depth, uint64_t all,
         struct gm_table *table)

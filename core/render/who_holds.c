@@ -11,7 +11,7 @@
 #include "render/json.h"
 #include "render/pause.h"
 
-/* --- text ------------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* 1000341504 as "1,000,341,504". */
 static const char *grouped(uint64_t number, char buffer[32])
@@ -156,7 +156,7 @@ struct gm_error *gm_render_who_holds(const struct gm_who_holds *result, FILE *ou
 	return NULL;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 /* Strings of the target may hold bytes that are no UTF-8: those become '?'. */
 static json_t *text(const char *string)

@@ -11,7 +11,8 @@
 
 enum { FILE_MOST = 16 << 10 };
 
-/* A small file's text, ended; false where it cannot be read. No allocation: it is asked for when memory is short. */
+/* A small file's text, ended; false where it cannot be read. No allocation: it is asked for when
+ * memory is short. */
 static bool text_of(const char *path, char *text)
 {
 	int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -67,7 +68,8 @@ static void group(const char *folder, bool second, char *text, struct gm_sim_hos
 	least(ret, limit > used ? limit - used : 0, limit);
 }
 
-/* The group of /proc/self/cgroup's line and all above it; a container may see its own as the root. */
+/* The group of /proc/self/cgroup's line and all above it; a container may see its own as the
+ * root. */
 static void groups(
         const char *mount, const char *own, bool second, char *text, struct gm_sim_host_memory *ret)
 {

@@ -134,8 +134,8 @@ static struct gm_error *compute_below(const char *text, char **ret)
 }
 
 /*
- * Triton links its launcher with libcuda.so.1 and looks for the file: the driver's folder has one of that name
- * (core/sim/CMakeLists.txt). A user's own setting stays.
+ * Triton links its launcher with libcuda.so.1 and looks for the file: the driver's folder has one
+ * of that name (core/sim/CMakeLists.txt). A user's own setting stays.
  */
 static struct gm_error *driver_folder(char **ret)
 {

@@ -20,10 +20,11 @@ enum { COLUMNS = 7 };
 	}
 
 /*
- * A total is one of several that such devices report, by board, driver and firmware; they differ by some
- * hundred MiB at most. The context's share is what a PyTorch process takes before its first allocation; it
- * depends on the driver, so a run may set it (GPUMEM_SIM_CONTEXT). Devices joined by NVLink (the SXM boards)
- * reach each other's memory with atomics, the L4 and T4 over PCIe without, a GeForce not at all.
+ * A total is one of several that such devices report, by board, driver and firmware; they differ by
+ * some hundred MiB at most. The context's share is what a PyTorch process takes before its first
+ * allocation; it depends on the driver, so a run may set it (GPUMEM_SIM_CONTEXT). Devices joined by
+ * NVLink (the SXM boards) reach each other's memory with atomics, the L4 and T4 over PCIe without,
+ * a GeForce not at all.
  */
 const struct gm_sim_profile gm_sim_profiles[] = {
         {"h100-80gb", "NVIDIA H100 80GB HBM3", UINT64_C(85028896768), MIB(529), 0, GM_SIM_NVLINK},
@@ -37,7 +38,8 @@ const struct gm_sim_profile gm_sim_profiles[] = {
         {NULL, NULL, 0, 0, 0, 0},
 };
 
-/* enum cudaDeviceAttr of CUDA 13.0's driver_types.h; a reserved one has the value that drivers give. */
+/* enum cudaDeviceAttr of CUDA 13.0's driver_types.h; a reserved one has the value that drivers
+ * give. */
 static const struct attribute {
 	int id;
 	const char *name; /* cudaDevAttr… */

@@ -44,8 +44,8 @@ bool gm_sim_ranges_add(struct gm_sim_ranges *ranges, uint64_t start, uint64_t si
 /* The range that holds `address`, or NULL; valid until the set changes. */
 const struct gm_sim_range *gm_sim_ranges_find(const struct gm_sim_ranges *ranges, uint64_t address);
 
-/* Removes the range that begins at exactly `start`, giving what it was; false where there is none.
- */
+/* Removes the range that begins at exactly `start`, giving what it was; false where there is
+ * none. */
 bool gm_sim_ranges_remove(struct gm_sim_ranges *ranges, uint64_t start, struct gm_sim_range *ret);
 
 #endif

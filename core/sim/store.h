@@ -44,8 +44,8 @@ unsigned gm_sim_store_world(const struct gm_sim_store *store);
 /* store_peers.c: sets a missing key as an absent rank would; false where that is not known. */
 bool gm_sim_store_answer(struct gm_sim_store *store, const char *key, size_t length);
 
-/* store_protocol.c: one connection's input. Consumes whole requests; answers are appended to `out`.
- */
+/* store_protocol.c: one connection's input. Consumes whole requests; answers are appended to
+ * `out`. */
 struct gm_sim_store_buffer {
 	unsigned char *data;
 	size_t size, capacity;

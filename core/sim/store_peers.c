@@ -1,7 +1,8 @@
 /*
- * What absent ranks set. They are taken to do what the rank that is there does: a key that names another rank has
- * the value of the same key with its own number; marks of barriers are there; the unique id of a communicator
- * is any (sim/nccl/alone.c asks for none). What else another rank would say is not known.
+ * What absent ranks set. They are taken to do what the rank that is there does: a key that names
+ * another rank has the value of the same key with its own number; marks of barriers are there; the
+ * unique id of a communicator is any (sim/nccl/alone.c asks for none). What else another rank would
+ * say is not known.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -25,12 +26,17 @@ static const char *last_part(const char *key)
 }
 
 /*
- * Keys under which rank 0 (or each of several roots) publishes a communicator's ncclUniqueId. The names, all in the last part:
- *   "0", "1", "2:3"             ProcessGroupNCCL: a group's communicators, a pair's for sends and receives
- *   "UniqueNCCLID:0"            the same for more than 128 ranks, which have several roots (PyTorch 2.6 on)
- *   "nccl_storekey_0", "…_0_2"  c10d/nccl2/NCCLBootstrap.cpp (the default from PyTorch 2.15 on): a generation, and the
- *                               root where there are several; torchcomms uses the same prefix
- * So: digits and colons alone, or a name with "nccl" in it. Of NCCL's other keys none is waited for.
+ * Keys under which rank 0 (or each of several roots) publishes a communicator's ncclUniqueId. The
+ * names, all in the last part:
+ *   "0", "1", "2:3"             ProcessGroupNCCL: a group's communicators, a pair's for sends
+ *                               and receives
+ *   "UniqueNCCLID:0"            the same for more than 128 ranks, which have several roots
+ *                               (PyTorch 2.6 on)
+ *   "nccl_storekey_0", "…_0_2"  c10d/nccl2/NCCLBootstrap.cpp (the default from PyTorch 2.15
+ *                               on): a generation, and the root where there are several;
+ *                               torchcomms uses the same prefix
+ * So: digits and colons alone, or a name with "nccl" in it. Of NCCL's other keys none is waited
+ * for.
  */
 static bool is_unique_id(const char *key)
 {

@@ -1,6 +1,7 @@
 /*
- * c10d's wire protocol: one byte of command, then words of 64 bits and byte strings behind their length.
- * (TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp of PyTorch 2.4 to 2.11.) All lengths are bounded.
+ * c10d's wire protocol: one byte of command, then words of 64 bits and byte strings behind their
+ * length. (TCPStoreBackend.hpp and TCPStoreLibUvBackend.cpp of PyTorch 2.4 to 2.11.) All lengths
+ * are bounded.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -157,7 +158,8 @@ static bool append(
 	return good;
 }
 
-/* A queue is kept under a name of its own: its values one behind the other, each behind its length. */
+/* A queue is kept under a name of its own: its values one behind the other, each behind its
+ * length. */
 static struct gm_sim_store_bytes queue_name(struct gm_sim_store_bytes key, char *room)
 {
 	memcpy(room, "\0queue", 6);
@@ -218,7 +220,8 @@ static bool queue_pop(
 	return true;
 }
 
-/* True where all of the keys are there, the absent ranks' included; *ret_missing the first that is not. */
+/* True where all of the keys are there, the absent ranks' included; *ret_missing the first that is
+ * not. */
 static bool all_there(struct gm_sim_store *store, struct reader *reader, bool answer,
         struct gm_sim_store_bytes *ret_missing)
 {
@@ -277,7 +280,8 @@ static void say_missing(struct gm_sim_store *store, struct gm_sim_store_bytes ke
 	        gm_sim_store_rank(store), gm_sim_store_world(store), (int)at, text);
 }
 
-/* One request; false where it is wrong or there is no memory. reader->more: not all there, nothing was done. */
+/* One request; false where it is wrong or there is no memory. reader->more: not all there, nothing
+ * was done. */
 static bool request(
         struct gm_sim_store *store, struct gm_sim_store_client *client, struct reader *reader)
 {

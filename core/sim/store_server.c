@@ -1,4 +1,5 @@
-/* The process that serves the store: a socket on 127.0.0.1, its clients, and the end of the program. */
+/* The process that serves the store: a socket on 127.0.0.1, its clients, and the end of the
+ * program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,8 +1,9 @@
 /*
- * Memory that PyTorch's allocator knows nothing of: what NCCL, cuBLAS and others get from CUDA, pinned host memory. In
- * the log it is blocks of devices of their own ("beside PyTorch", "pinned"), so that PyTorch's sums stay PyTorch's; in
- * a program without PyTorch it is the device's. Each block has the library that asked for it: the innermost one of the
- * native stack that is not CUDA's own.
+ * Memory that PyTorch's allocator knows nothing of: what NCCL, cuBLAS and others get from CUDA,
+ * pinned host memory. In the log it is blocks of devices of their own ("beside PyTorch", "pinned"),
+ * so that PyTorch's sums stay PyTorch's; in a program without PyTorch it is the device's. Each
+ * block has the library that asked for it: the innermost one of the native stack that is not CUDA's
+ * own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,7 @@ void gm_spool_beside_destroy(struct gm_spool_beside *beside)
 	free(beside);
 }
 
-/* ---- who asked ---------------------------------------------------------------------------------------------- */
+/* ---- who asked ------------------------------------------------------------------------------- */
 
 static bool is_cudas(const char *name)
 {
@@ -121,7 +122,7 @@ static uint32_t owner_of(struct gm_spool_beside *beside, uint32_t native)
 	return 0;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static uint8_t type_of(const struct gm_spool_beside *beside, const struct gm_spool_event *from)
 {

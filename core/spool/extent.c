@@ -1,4 +1,5 @@
-/* An extent's records: as they are in the file, or unpacked from the chunk that the extent leads to. */
+/* An extent's records: as they are in the file, or unpacked from the chunk that the extent leads
+ * to. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -100,7 +101,8 @@ struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint3
 	bool may = gm_spool_may_be_packed(file);
 	uint32_t packed_in =
 	        may ? atomic_load_explicit(&extent->packed_in, memory_order_acquire) : 0;
-	if (!packed_in) { /* else the pages are not there: on a tmpfs reading them would make some */
+	if (!packed_in) { /* else the pages are not there: on a tmpfs reading them would make some
+		           */
 		memcpy(memory + *size, records + *size, committed - *size);
 		atomic_thread_fence(memory_order_acquire);
 		packed_in = may ? atomic_load(&extent->packed_in) : 0;

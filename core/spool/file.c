@@ -62,8 +62,8 @@ bool gm_spool_is_final(const char *path)
 }
 
 /*
- * What was packed leaves holes. On a tmpfs to read one through a mapping takes a page, and where the disk is full the reader
- * gets SIGBUS: zeros of our own are put there.
+ * What was packed leaves holes. On a tmpfs to read one through a mapping takes a page, and where
+ * the disk is full the reader gets SIGBUS: zeros of our own are put there.
  */
 static void fill_holes(uint8_t *bytes, off_t size, int fd)
 {

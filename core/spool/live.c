@@ -1,10 +1,11 @@
 /*
- * A file that grows, read on from where the last look ended: what came since is appended to a log in memory. Each extent has
- * two places, one up to which what is interned was taken in, and one up to which events were replayed. What is read is a
- * copy, until its extent is finished: the extent may be packed under us.
+ * A file that grows, read on from where the last look ended: what came since is appended to a log
+ * in memory. Each extent has two places, one up to which what is interned was taken in, and one up
+ * to which events were replayed. What is read is a copy, until its extent is finished: the extent
+ * may be packed under us.
  *
- * Threads write at once, so an event's number may be there before a smaller one is: such are waited for until the next look,
- * and are taken as lost only if they are not there then.
+ * Threads write at once, so an event's number may be there before a smaller one is: such are waited
+ * for until the next look, and are taken as lost only if they are not there then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +78,7 @@ void gm_spool_live_close(struct gm_spool_live *live)
 	free(live);
 }
 
-/* ---- what came since ----------------------------------------------------------------------------------------------- */
+/* ---- what came since ------------------------------------------------------------------------- */
 
 static struct gm_error *see_extents(struct gm_spool_live *live)
 {
@@ -113,7 +114,8 @@ static struct gm_error *see_extent(struct gm_spool_live *live, struct live_exten
 	        &live->file, extent->number, extent->memory, &extent->size, &extent->finished);
 }
 
-/* How far each extent has come. What is interned may have come further: it is looked at after the events. */
+/* How far each extent has come. What is interned may have come further: it is looked at after the
+ * events. */
 static struct gm_error *see_events(struct gm_spool_live *live)
 {
 	for (size_t i = 0; i < live->extents.count; i++) {
@@ -226,7 +228,7 @@ struct gm_error *gm_spool_live_update(struct gm_spool_live *live, bool *ret_ende
 	return gm_log_writer_flush(live->writer);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static struct gm_error *open_live(struct gm_spool_live *live, struct gm_log **ret_log)
 {

@@ -1,6 +1,6 @@
 /*
- * Native addresses into names, from the files that the modules were loaded from; a file that is another build by now, or gone,
- * leaves its addresses without. The modules go into the log as well.
+ * Native addresses into names, from the files that the modules were loaded from; a file that is
+ * another build by now, or gone, leaves its addresses without. The modules go into the log as well.
  */
 #include <string.h>
 

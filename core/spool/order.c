@@ -1,6 +1,7 @@
 /*
- * The one order of all threads' events. Within an extent numbers ascend; so the extents are merged, each taken in
- * when the order has come to its first event, so that only those of threads that ran at once are open.
+ * The one order of all threads' events. Within an extent numbers ascend; so the extents are merged,
+ * each taken in when the order has come to its first event, so that only those of threads that ran
+ * at once are open.
  */
 #include <string.h>
 
@@ -77,7 +78,8 @@ struct gm_error *gm_spool_read_tables(
 	return NULL;
 }
 
-/* Goes on to the next event from `beginning` on; passes and marks before it are handed on. False: the extent's end. */
+/* Goes on to the next event from `beginning` on; passes and marks before it are handed on. False:
+ * the extent's end. */
 static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_spool_replay *replay)
 {
 	struct gm_spool_record record;

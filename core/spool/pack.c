@@ -1,7 +1,8 @@
 /*
- * Packs extents that no thread writes any more, in the file in which they are. Killed at any moment nothing is lost: a chunk
- * is written where nothing was, on the disk before the extent leads to it, and the extent's own pages are given back
- * after that. No page that the program has mapped is touched, but the extents' first ones, in words that are ours.
+ * Packs extents that no thread writes any more, in the file in which they are. Killed at any moment
+ * nothing is lost: a chunk is written where nothing was, on the disk before the extent leads to it,
+ * and the extent's own pages are given back after that. No page that the program has mapped is
+ * touched, but the extents' first ones, in words that are ours.
  *
  * Readers need not know when: see gm_spool_extent.
  */
@@ -17,7 +18,8 @@
 #include "log/pack.h"
 #include "spool/internal.h"
 
-/* Where no recording has anything, to ask the file system whether it can: within what all of them take. */
+/* Where no recording has anything, to ask the file system whether it can: within what all of them
+ * take. */
 enum { BEYOND_SHIFT = 39 };
 
 struct gm_spool_packer {
@@ -58,7 +60,8 @@ void gm_spool_packer_close(struct gm_spool_packer *packer)
 	free(packer);
 }
 
-/* Whether there is something to do: the file is of this format, whole, no other process packs it, its file system can. */
+/* Whether there is something to do: the file is of this format, whole, no other process packs it,
+ * its file system can. */
 static bool fits(struct gm_spool_packer *packer)
 {
 	struct stat status;
@@ -103,7 +106,8 @@ struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer *
 	return error;
 }
 
-/* An extent of the file for chunks. What its bytes are nobody has touched: they take no room before they are written. */
+/* An extent of the file for chunks. What its bytes are nobody has touched: they take no room before
+ * they are written. */
 static bool take_extent(struct gm_spool_packer *packer)
 {
 	uint32_t number = atomic_load(&packer->header->extents);
@@ -146,7 +150,8 @@ static void give_back(struct gm_spool_packer *packer, uint32_t number)
 		packer->gained += GM_AGENT_EXTENT_SIZE - GM_AGENT_PAGE;
 }
 
-/* Packs one extent; *ret_done: there is nothing left to do with it. False: no chunk can be written. */
+/* Packs one extent; *ret_done: there is nothing left to do with it. False: no chunk can be
+ * written. */
 static bool pack(struct gm_spool_packer *packer, uint32_t number,
         struct gm_agent_extent_header *extent, bool *ret_done)
 {

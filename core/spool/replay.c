@@ -1,7 +1,7 @@
 /*
- * The agent's events into those of a log, as recording at breakpoints writes them (core/record): a free knows what its
- * allocation told, a free that need not wait is two events, a segment is told with the device and the stream of the
- * block for which it was got.
+ * The agent's events into those of a log, as recording at breakpoints writes them (core/record): a
+ * free knows what its allocation told, a free that need not wait is two events, a segment is told
+ * with the device and the stream of the block for which it was got.
  */
 #include <stdio.h>
 #include <string.h>
@@ -120,7 +120,7 @@ void gm_spool_write(struct gm_spool_replay *replay, const struct gm_event *event
 	replay->written++;
 }
 
-/* ---- passes of loops ---------------------------------------------------------------------------------------- */
+/* ---- passes of loops ------------------------------------------------------------------------- */
 
 void gm_spool_replay_pass(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
@@ -133,7 +133,8 @@ void gm_spool_replay_pass(
 		replay->no_memory = true;
 }
 
-/* The loop of a frame of `stack` that has its iterator at `slot` of the value stack: of the outermost frame of the code. */
+/* The loop of a frame of `stack` that has its iterator at `slot` of the value stack: of the
+ * outermost frame of the code. */
 static bool loop_of(struct gm_spool_tables *tables, uint32_t stack, uint32_t code_id, uint32_t slot,
         uint32_t *ret_loop)
 {
@@ -189,7 +190,7 @@ static void write_pass(struct gm_spool_replay *replay, const struct told_pass *t
 		gm_log_writer_pass(replay->log, &pass);
 }
 
-/* ---- marks --------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 void gm_spool_replay_mark(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
@@ -204,8 +205,8 @@ void gm_spool_replay_mark(
 	/* The same position of another task's iterator is news. */
 	if (mark.kind == GM_MARK_TASK)
 		replay->loop_count = 0;
-	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation. But where an optimizer
-	 * steps a training step ends, whether it allocates or not. */
+	/* A range in which nothing happened is not told: emit_nvtx() makes one of every operation.
+	 * But where an optimizer steps a training step ends, whether it allocates or not. */
 	size_t count = thread->marks.count;
 	if (mark.kind == GM_MARK_POP && count &&
 	        thread->marks.items[count - 1].kind == GM_MARK_PUSH &&
@@ -228,7 +229,8 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 		const struct told_mark *told = &thread->marks.items[i];
 		struct gm_log_mark mark = {
 		        .event = replay->written, .thread = thread->thread, .kind = told->kind};
-		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp, getNvtxStr()) */
+		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp,
+		 * getNvtxStr()) */
 		for (const char *end = ", seq = \0, op_id = \0"; *end && mark.kind == GM_MARK_PUSH;
 		        end += strlen(end) + 1) {
 			char *cut = strstr(told->name, end);
@@ -241,7 +243,7 @@ static void write_marks(struct gm_spool_replay *replay, struct thread_state *thr
 	forget_marks(thread);
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* The device's counters after the event, as said or as they follow. */
 static void count(
@@ -274,7 +276,8 @@ static void alloc(
 	if (thread)
 		gm_spool_write_held(replay, thread, event);
 	count(replay, from, event);
-	/* Being handed out as recording began: it was among what there was already, and is told here again. */
+	/* Being handed out as recording began: it was among what there was already, and is told
+	 * here again. */
 	struct live_block *known = find_block(replay, event->address, event->device_type);
 	if (known && known->preexisting && !(event->flags & GM_EVENT_PREEXISTING) &&
 	        known->size == event->size) {

@@ -1,7 +1,7 @@
 /*
- * A recording that keeps the newest (agent/ring.h): its extents are used anew while it is read, so it is read from a copy
- * that is one moment's, and what was alive at its beginning is worked out from what was carried over and what is still
- * there of the time before.
+ * A recording that keeps the newest (agent/ring.h): its extents are used anew while it is read, so
+ * it is read from a copy that is one moment's, and what was alive at its beginning is worked out
+ * from what was carried over and what is still there of the time before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { TRIES = 50 };
 
-/* ---- the copy --------------------------------------------------------------------------------------------------- */
+/* ---- the copy -------------------------------------------------------------------------------- */
 
 static const struct gm_agent_extent_header *extent_of(const uint8_t *bytes, uint32_t number)
 {
@@ -63,7 +63,8 @@ static void copy_carried(const struct gm_spool_file *file, uint8_t *to)
 	}
 }
 
-/* False: the beginning went on meanwhile, and what is carried over now knows more than the extents that were copied. */
+/* False: the beginning went on meanwhile, and what is carried over now knows more than the extents
+ * that were copied. */
 static bool copy_all(struct gm_spool_file *file, uint8_t *to, struct moment *moments)
 {
 	const uint64_t carried = carried_now(file);
@@ -110,7 +111,7 @@ struct gm_error *gm_spool_ring_copy(struct gm_spool_file *file)
 	return NULL;
 }
 
-/* ---- what was alive at the beginning ---------------------------------------------------------------------------- */
+/* ---- what was alive at the beginning --------------------------------------------------------- */
 
 struct last_event {
 	uint64_t key[2]; /* address; what kind of memory */

@@ -1,9 +1,11 @@
 /*
- * What PyTorch's allocator gets from CUDA and gives back. The agent sees neither the device nor the stream of a segment:
- * both are those of the block for which it was got, which is the thread's next event.
+ * What PyTorch's allocator gets from CUDA and gives back. The agent sees neither the device nor the
+ * stream of a segment: both are those of the block for which it was got, which is the thread's next
+ * event.
  *
- * An expandable segment is mapped by one call a piece (20 MiB; 2 MiB in the small pool) and unmapped so. The allocator
- * does that for one stretch at a time, and its own record has one event for all of it: so has the log.
+ * An expandable segment is mapped by one call a piece (20 MiB; 2 MiB in the small pool) and
+ * unmapped so. The allocator does that for one stretch at a time, and its own record has one event
+ * for all of it: so has the log.
  */
 #include <stdlib.h>
 
@@ -41,8 +43,8 @@ void gm_spool_write_held(
 	if (!thread->holds)
 		return;
 	thread->holds = false;
-	/* a block of an expandable segment may begin in what had been mapped before, and reach into what was mapped
-	 * for it */
+	/* a block of an expandable segment may begin in what had been mapped before, and reach into
+	 * what was mapped for it */
 	if (next && next->device_type == CUDA && next->action == GM_ALLOC &&
 	        next->address < event->address + event->size &&
 	        event->address < next->address + next->size) {
@@ -109,7 +111,8 @@ void gm_spool_segment_free(struct gm_spool_replay *replay, struct gm_event *even
 	gm_spool_write(replay, event);
 }
 
-/* A stretch that was there when recording began is one; what is given back of it becomes a piece of its own. */
+/* A stretch that was there when recording began is one; what is given back of it becomes a piece of
+ * its own. */
 static struct live_segment *cut_piece(struct gm_spool_replay *replay, const struct gm_event *event)
 {
 	struct live_segment *whole = find(replay, event->address), *next;

@@ -1,13 +1,13 @@
 /*
- * Spool: reads the file that the agent writes (agent/format.h) into the form of a log, whether its process still writes,
- * has ended or was killed.
+ * Spool: reads the file that the agent writes (agent/format.h) into the form of a log, whether its
+ * process still writes, has ended or was killed.
  *
- * Threads' events are put into their one order; frees get what their allocation told; code offsets become lines and
- * operations, native addresses get their names from the files they lie in. What was lost is stated as a gap of the
- * log.
+ * Threads' events are put into their one order; frees get what their allocation told; code offsets
+ * become lines and operations, native addresses get their names from the files they lie in. What
+ * was lost is stated as a gap of the log.
  *
- * This room may include base, symbols, cpython (decoding of code, without a process) and log; of agent its
- * format. It answers no question: what it writes is a log like any other.
+ * This room may include base, symbols, cpython (decoding of code, without a process) and log; of
+ * agent its format. It answers no question: what it writes is a log like any other.
  */
 #ifndef GM_SPOOL_SPOOL_H
 #define GM_SPOOL_SPOOL_H
@@ -21,8 +21,8 @@
 struct gm_log;
 
 struct gm_spool_options {
-	/* The caller has seen the process exit by itself: nothing is missing at the end, though the agent may not have
-	 * seen it (os._exit). */
+	/* The caller has seen the process exit by itself: nothing is missing at the end, though the
+	 * agent may not have seen it (os._exit). */
 	bool exited;
 	bool packed; /* the log's events are packed: it is to be kept */
 	int signal;  /* by which the process ended, as the caller has seen; 0: not, or not known */
@@ -44,9 +44,10 @@ bool gm_spool_is(const char *path);
 struct gm_error *gm_spool_import(const char *path, struct gm_log **ret_log);
 
 /*
- * The same of a file whose process still writes it, to be read on: an update appends what came since to the log, which sees
- * it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not set, where this is not possible: the process has ended,
- * or the file is of limited size and uses its space anew. Then it is imported.
+ * The same of a file whose process still writes it, to be read on: an update appends what came
+ * since to the log, which sees it with gm_log_refresh(). *ret_live is NULL, and *ret_log is not
+ * set, where this is not possible: the process has ended, or the file is of limited size and uses
+ * its space anew. Then it is imported.
  */
 struct gm_spool_live;
 struct gm_error *gm_spool_live_open(
@@ -58,9 +59,10 @@ void gm_spool_live_close(struct gm_spool_live *live);
 bool gm_spool_is_final(const char *path);
 
 /*
- * Packs what is finished of a file while its process writes on, in the same file: to be called now and then by another
- * process, which may be killed at any moment. *ret_packer is NULL where it is of no use: the file keeps the newest, is of
- * an older agent, another process packs it, or the file system cannot give back pages.
+ * Packs what is finished of a file while its process writes on, in the same file: to be called now
+ * and then by another process, which may be killed at any moment. *ret_packer is NULL where it is
+ * of no use: the file keeps the newest, is of an older agent, another process packs it, or the file
+ * system cannot give back pages.
  */
 struct gm_spool_packer;
 struct gm_error *gm_spool_packer_open(const char *path, struct gm_spool_packer **ret_packer);

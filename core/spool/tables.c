@@ -1,6 +1,7 @@
 /*
- * What is interned in the agent's file, and its way into the log: each thing is written there when the first event needs
- * it. A stack of the file is its innermost frame and the stack below; the log has whole ones.
+ * What is interned in the agent's file, and its way into the log: each thing is written there when
+ * the first event needs it. A stack of the file is its innermost frame and the stack below; the log
+ * has whole ones.
  */
 #include "cpython/decode/recorded.h"
 #include "spool/internal.h"
@@ -99,7 +100,7 @@ static bool payload_of(const struct gm_spool_tables *tables, enum gm_agent_recor
 	return true;
 }
 
-/* ---- code objects ------------------------------------------------------------------------------------------ */
+/* ---- code objects ---------------------------------------------------------------------------- */
 
 static struct gm_recorded_bytes get_bytes(struct gm_cursor *in)
 {
@@ -208,7 +209,7 @@ uint32_t gm_spool_code(struct gm_spool_tables *tables, uint32_t id)
 	return *written - 1;
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 bool gm_spool_python_node(
         const struct gm_spool_tables *tables, uint32_t id, struct gm_spool_stack *ret)
@@ -292,7 +293,8 @@ uint32_t gm_spool_native_stack(struct gm_spool_tables *tables, uint32_t id)
 	size_t count = 0;
 	do {
 		addresses[count++] = node.pc;
-		/* Hooks see the address to which the reported function returns: all are return addresses. */
+		/* Hooks see the address to which the reported function returns: all are return
+		 * addresses. */
 		see_address(tables, node.pc, true);
 	} while (count < GM_LOG_STACK_MAX && native_node(tables, node.parent, &node));
 	*written = gm_log_writer_native_stack(tables->log, addresses, count) + 1;

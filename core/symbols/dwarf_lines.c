@@ -1,11 +1,11 @@
 /*
- * libdwarf is loaded by dlopen(), deeply bound, and not linked: it and libdw both define dwarf_attr() and
- * thirty other names, and gdb itself has libdw loaded. Linked plainly, libdwarf's calls to its own functions
- * would end in libdw's. (The sanitizer does not allow deep binding: its builds link libdwarf before libdw,
- * which has the same effect in a program of our own.)
+ * libdwarf is loaded by dlopen(), deeply bound, and not linked: it and libdw both define
+ * dwarf_attr() and thirty other names, and gdb itself has libdw loaded. Linked plainly, libdwarf's
+ * calls to its own functions would end in libdw's. (The sanitizer does not allow deep binding: its
+ * builds link libdwarf before libdw, which has the same effect in a program of our own.)
  *
- * Which compilation unit covers an address is asked of .debug_aranges; where there is none (clang), each
- * unit's line table is looked through until all addresses are settled.
+ * Which compilation unit covers an address is asked of .debug_aranges; where there is none (clang),
+ * each unit's line table is looked through until all addresses are settled.
  */
 #include "symbols/dwarf_lines.h"
 #include "base/cleanup.h"
@@ -121,7 +121,7 @@ void gm_lines_close(struct gm_lines *lines)
 	free(lines);
 }
 
-/* --- one unit's table ------------------------------------------------------------------------------ */
+/* --- one unit's table ------------------------------------------------------------------------- */
 
 struct search {
 	struct gm_lines *lines;
@@ -201,7 +201,7 @@ static void search_unit(struct search *search, Dwarf_Die unit)
 		lib.dwarf_dealloc_error(search->lines->debug, error);
 }
 
-/* --- which unit ------------------------------------------------------------------------------------ */
+/* --- which unit ------------------------------------------------------------------------------- */
 
 static void search_by_aranges(struct search *search)
 {
@@ -230,7 +230,8 @@ static void search_by_aranges(struct search *search)
 static void search_all_units(struct search *search)
 {
 	Dwarf_Debug debug = search->lines->debug;
-	/* To its end, even when all is settled: libdwarf keeps where it is and starts anew after it. */
+	/* To its end, even when all is settled: libdwarf keeps where it is and starts anew after
+	 * it. */
 	for (;;) {
 		Dwarf_Unsigned length, type_offset, next;
 		Dwarf_Half version, address_size, length_size, extension_size, type;

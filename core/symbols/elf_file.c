@@ -15,8 +15,8 @@ static struct gm_error *error_corrupt(const char *path, const char *why)
 	        GM_CORRUPT, "%s: %s: give the library that the program uses", path, why);
 }
 
-/* A section's bytes as they are in the file; false where it is empty, compressed or not all there.
- */
+/* A section's bytes as they are in the file; false where it is empty, compressed or not all
+ * there. */
 static bool section_bytes(
         Elf_Scn *section, const GElf_Shdr *header, const uint8_t **ret_bytes, size_t *ret_size)
 {
@@ -104,8 +104,8 @@ static struct gm_error *open_elf(Elf *elf, const char *path, struct gm_elf *file
 	return NULL;
 }
 
-/* Not by libelf's own mapping: the file may become shorter at any moment, and is then no end of ours. No descriptor stays open
- * for it in the debugger. */
+/* Not by libelf's own mapping: the file may become shorter at any moment, and is then no end of
+ * ours. No descriptor stays open for it in the debugger. */
 static struct gm_error *map_file(struct gm_elf *file)
 {
 	_cleanup_close_ int fd = gm_regular_file_open(file->path);

@@ -74,8 +74,8 @@ static inline bool gm_symbol_defined(const Elf64_Sym *symbol)
 	               type == STT_GNU_IFUNC);
 }
 
-/* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is true.
- */
+/* Finds a defined symbol by its name; .dynsym by its hash table, .symtab only where `full` is
+ * true. */
 bool gm_elf_lookup(const struct gm_elf *file, const char *name, bool full, Elf64_Sym *ret_symbol);
 
 #endif

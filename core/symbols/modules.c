@@ -113,8 +113,8 @@ static bool has_code(const struct gm_mapping *mappings, size_t count, size_t fir
 	return false;
 }
 
-/* "libc10.so", also of one that was deleted or replaced on disk while it is mapped. The path says so: the file's bytes are
- * then had by the kernel's link alone (image/live.c). */
+/* "libc10.so", also of one that was deleted or replaced on disk while it is mapped. The path says
+ * so: the file's bytes are then had by the kernel's link alone (image/live.c). */
 static const char *base_name(struct gm_symbols *symbols, const char *path)
 {
 	static const char mark[] = " (deleted)";

@@ -95,7 +95,8 @@ const char *gm_names_string(struct gm_names *names, const char *text)
 bool gm_names_symbol(struct gm_names *names, const char *linkage_name,
         const char **ret_linkage_name, const char **ret_function)
 {
-	/* A separate debug file writes a symbol's version behind its name ("qsort@@GLIBC_2.2.5"). */
+	/* A separate debug file writes a symbol's version behind its name
+	 * ("qsort@@GLIBC_2.2.5"). */
 	char plain[256];
 	size_t length = strcspn(linkage_name, "@");
 	if (linkage_name[length] && length > 0 && length < sizeof(plain)) {

@@ -1,10 +1,11 @@
 /*
  * The CUDA caching allocator's Block records.
  *
- * One Block describes a piece of a segment, handed out or free; the pieces of a segment are a list by
- * prev and next. All of them are reached from the allocator object: per device a table of active blocks,
- * two pools with two sets each (free, and not mapped), and the private pools of CUDA graphs and MemPools.
- * The target may be running or its memory damaged: every record is checked, every walk bounded.
+ * One Block describes a piece of a segment, handed out or free; the pieces of a segment are a list
+ * by prev and next. All of them are reached from the allocator object: per device a table of active
+ * blocks, two pools with two sets each (free, and not mapped), and the private pools of CUDA graphs
+ * and MemPools. The target may be running or its memory damaged: every record is checked, every
+ * walk bounded.
  */
 #include "torch/internal.h"
 
@@ -25,9 +26,10 @@ static bool is_block_or_none(uint64_t address)
 }
 
 /*
- * While a CUDA graph is captured or a MemPool is in use, the allocator puts a free of a block that other streams used
- * off altogether: no event is recorded for it yet, and the block keeps the set of its streams
- * (needs_events_deferred_until_no_capture). At other times that set is emptied by the free.
+ * While a CUDA graph is captured or a MemPool is in use, the allocator puts a free of a block that
+ * other streams used off altogether: no event is recorded for it yet, and the block keeps the set
+ * of its streams (needs_events_deferred_until_no_capture). At other times that set is emptied by
+ * the free.
  */
 static int32_t streams_put_off(const struct gm_torch_layout *layout, const unsigned char *object)
 {
@@ -66,8 +68,9 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 		return false;
 	if (!allocated && block.event_count == 0)
 		block.event_count = streams_put_off(layout, object);
-	/* Only a block in use has a size that was requested. The allocator leaves the old one where it splits a block, and
-	 * the free rest is then smaller than that (alloc_found_block, try_merge_blocks). */
+	/* Only a block in use has a size that was requested. The allocator leaves the old one where
+	 * it splits a block, and the free rest is then smaller than that (alloc_found_block,
+	 * try_merge_blocks). */
 	if (!allocated && block.event_count == 0)
 		block.requested = 0;
 	else if (block.requested > block.size)
@@ -80,9 +83,10 @@ bool gm_torch_block(struct gm_torch *torch, uint64_t record, struct gm_block_rec
 	return true;
 }
 
-/* --- at the allocator's report --------------------------------------------------------------------- */
+/* --- at the allocator's report ---------------------------------------------------------------- */
 
-/* Exact where the block was just handed out; a block let go may have grown by its free neighbours. */
+/* Exact where the block was just handed out; a block let go may have grown by its free
+ * neighbours. */
 static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address, uint64_t size,
         struct gm_block_record *block)
 {
@@ -95,8 +99,8 @@ static bool describes(struct gm_torch *torch, uint64_t record, uint64_t address,
 	       size <= block->size - (address - block->address);
 }
 
-/* A place is a register (0..15) or, from REGISTERS on, a stack word; words before STACK_WORDS lie below
- * the frame pointer, the others above the stack pointer. */
+/* A place is a register (0..15) or, from REGISTERS on, a stack word; words before STACK_WORDS lie
+ * below the frame pointer, the others above the stack pointer. */
 static bool place_read(struct gm_torch *torch, const struct gm_registers *registers, int place,
         uint64_t *ret_value)
 {
@@ -172,7 +176,7 @@ found:
 	return true;
 }
 
-/* --- all blocks ------------------------------------------------------------------------------------ */
+/* --- all blocks ------------------------------------------------------------------------------- */
 
 struct walk {
 	struct gm_torch *torch;

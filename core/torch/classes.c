@@ -175,7 +175,8 @@ static uint32_t traits_of(
 	return traits;
 }
 
-/* "torch::autograd::generated::AddmmBackward0" -> "AddmmBackward0"; template arguments are kept whole. */
+/* "torch::autograd::generated::AddmmBackward0" -> "AddmmBackward0"; template arguments are kept
+ * whole. */
 static char *last_component(char *name)
 {
 	unsigned depth = 0;

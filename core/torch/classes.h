@@ -1,10 +1,11 @@
 /*
  * C++ classes by their run-time type information. Internal to core/torch and core/holders.
  *
- * Every object of a class with virtual functions starts with a pointer into its vtable; the word before
- * that place points to the class's std::type_info, which has the mangled name and the base classes
- * (Itanium C++ ABI, 2.9.5; libstdc++ <cxxabi.h>). This tells classes of hidden symbols and of users' own
- * extensions as well, and needs no symbol table: libtorch_cpu.so's has half a million entries.
+ * Every object of a class with virtual functions starts with a pointer into its vtable; the word
+ * before that place points to the class's std::type_info, which has the mangled name and the base
+ * classes (Itanium C++ ABI, 2.9.5; libstdc++ <cxxabi.h>). This tells classes of hidden symbols and
+ * of users' own extensions as well, and needs no symbol table: libtorch_cpu.so's has half a million
+ * entries.
  */
 #ifndef GM_TORCH_CLASSES_H
 #define GM_TORCH_CLASSES_H

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only grow
- * from version to version; the names are those of Python's torch.* */
+/* torch/headeronly/core/ScalarType.h, AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS: numbers only
+ * grow from version to version; the names are those of Python's torch.* */
 static const struct {
 	const char *name;
 	unsigned bits;

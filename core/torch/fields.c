@@ -207,7 +207,8 @@ const struct gm_torch_field *gm_torch_layout_unsound(
 		else if (field->size_at && value &&
 		         value + field->bytes > number_at(layout, field->size_at, 2))
 			*ret_why = "lies beyond the object's end";
-		/* the first word of what is read whole is a vtable or a number; of Block the device */
+		/* the first word of what is read whole is a vtable or a number; of Block the
+		 * device */
 		else if (!value && !field->optional)
 			*ret_why = "is missing";
 		if (*ret_why)

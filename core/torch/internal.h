@@ -22,8 +22,8 @@ struct gm_torch {
 	bool old_strings;
 	char version[64];
 	struct gm_classes classes;
-	uint64_t
-	        allocator_variable; /* c10::cuda::CUDACachingAllocator::allocator; 0: not looked up yet */
+	uint64_t allocator_variable; /* c10::cuda::CUDACachingAllocator::allocator; 0: not looked up
+	                                yet */
 	char allocator_kind[128];
 	struct gm_map
 	        statics; /* of a list of names (statics.c) -> the variable's address, once found */
@@ -50,7 +50,8 @@ static inline uint32_t gm_half(const void *object, size_t offset)
 	return value;
 }
 
-/* blocks.c: the DeviceCachingAllocator of each device, at most GM_TORCH_DEVICES_MAX + 1. GM_TARGET: the process has none. */
+/* blocks.c: the DeviceCachingAllocator of each device, at most GM_TORCH_DEVICES_MAX + 1. GM_TARGET:
+ * the process has none. */
 struct gm_error *gm_torch_device_allocators(
         struct gm_torch *torch, uint64_t *ret_devices, size_t *ret_count);
 

@@ -132,8 +132,8 @@ struct gm_torch_layout {
 		uint16_t set_header, set_count;        /* std::set: header node, size */
 		uint16_t set_node_value;
 		struct gm_flat_hash_layout hash;
-		/* DeviceCachingAllocator; 0: not in this table, and then not known of that version
-		 */
+		/* DeviceCachingAllocator; 0: not in this table, and then not known of that
+		 * version */
 		uint32_t properties_total; /* cudaDeviceProp.totalGlobalMem */
 		uint32_t limit;            /* std::optional<size_t> allowed_memory_maximum */
 		bool limit_is_plain;       /* until 2.9 a size_t, 0: none */

@@ -1,5 +1,5 @@
-/* The rows of all versions, from core/torch/tables: made by make_rows there. What several versions share is written once,
- * named by the first of them. */
+/* The rows of all versions, from core/torch/tables: made by make_rows there. What several versions
+ * share is written once, named by the first of them. */
 /* clang-format off */
 #include "torch/layout.h"
 

@@ -40,7 +40,7 @@ const char *gm_torch_builds_differ(
 	return NULL;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct reader {
 	struct gm_torch_learned *learned;
@@ -167,7 +167,7 @@ struct gm_error *gm_torch_learned_load(const char *path, struct gm_torch_learned
 	return gm_torch_learned_parse(path, text, size, ret_learned);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 struct gm_error *gm_torch_learned_text(const struct gm_torch_learned *learned, char **ret_text)
 {
@@ -195,10 +195,10 @@ struct gm_error *gm_torch_learned_text(const struct gm_torch_learned *learned, c
 	return NULL;
 }
 
-/* --- what is kept ----------------------------------------------------------------------------------- */
+/* --- what is kept ----------------------------------------------------------------------------- */
 
-/* The build-id of libtorch_python.so, which differs from Python to Python as well; all four are compared before a row is
- * used. */
+/* The build-id of libtorch_python.so, which differs from Python to Python as well; all four are
+ * compared before a row is used. */
 static void file_name(const struct gm_torch_builds *builds, char name[FILE_NAME])
 {
 	char id[GM_BUILD_ID_TEXT];

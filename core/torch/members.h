@@ -23,8 +23,8 @@ enum {
 	GM_TORCH_TANGENT_VALUE = 16,
 	/* c10::IValue (aten/src/ATen/core/ivalue.h): payload, tag */
 	GM_TORCH_IVALUE_BYTES = 16,
-	/* c10::detail::ListImpl (aten/src/ATen/core/List.h): counts, then a std::vector of IValues
-	 */
+	/* c10::detail::ListImpl (aten/src/ATen/core/List.h): counts, then a std::vector of
+	 * IValues */
 	GM_TORCH_LIST_ITEMS = 16,
 	/* DLManagedTensor.manager_ctx behind the DLTensor; DLManagedTensorVersioned.manager_ctx
 	 * behind the version; a deleter follows either (dlpack/dlpack.h) */

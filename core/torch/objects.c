@@ -1,4 +1,5 @@
-/* Storages, tensors, autograd nodes and Python wrappers: one object read at a time, field by field. */
+/* Storages, tensors, autograd nodes and Python wrappers: one object read at a time, field by
+ * field. */
 #include "torch/dtypes.h"
 #include "torch/internal.h"
 
@@ -36,8 +37,8 @@ static bool read_counts(struct gm_torch *torch, uint64_t packed, uint32_t *ret_s
 	return true;
 }
 
-/* Until 2.9 the low bit of the wrapper's pointer says that the C++ object owns the wrapper; else, and from 2.10
- * on always, the wrapper owns the C++ object. */
+/* Until 2.9 the low bit of the wrapper's pointer says that the C++ object owns the wrapper; else,
+ * and from 2.10 on always, the wrapper owns the C++ object. */
 static uint64_t wrapper(struct gm_torch *torch, uint64_t word, bool has_python, uint32_t strong,
         bool *ret_python_holds, bool *ret_holds_python)
 {
@@ -73,7 +74,8 @@ bool gm_torch_storage(struct gm_torch *torch, uint64_t address, struct gm_storag
 		return false;
 	storage.data = gm_word(object, layout->storage.data);
 	storage.size = gm_word(object, layout->storage.size_bytes);
-	/* a c10::SymInt whose top bits say that it is symbolic: no number (c10/core/SymInt.h, MAX_UNREPRESENTABLE_INT) */
+	/* a c10::SymInt whose top bits say that it is symbolic: no number (c10/core/SymInt.h,
+	 * MAX_UNREPRESENTABLE_INT) */
 	if (storage.size >> 62 == 2)
 		storage.size = 0;
 	if (storage.size > UINT64_C(1) << 48)
@@ -209,7 +211,8 @@ static bool keep_untyped(
 	return false;
 }
 
-/* Of a torch.storage.TypedStorage, which is a Python class: attributes may be in a dict of their own. */
+/* Of a torch.storage.TypedStorage, which is a Python class: attributes may be in a dict of their
+ * own. */
 static uint64_t untyped_of(struct gm_python *python, uint64_t object)
 {
 	struct typed typed = {0};

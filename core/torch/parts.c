@@ -7,8 +7,8 @@
 #include "torch/members.h"
 
 /* Members behind TensorImpl's, by their word there (2.4 to 2.15: aten/src/ATen/SparseTensorImpl.h,
- * SparseCsrTensorImpl.h, NestedTensorImpl.h, functorch/BatchedTensorImpl.h, functorch/TensorWrapper.h,
- * quantized/Quantizer.h). */
+ * SparseCsrTensorImpl.h, NestedTensorImpl.h, functorch/BatchedTensorImpl.h,
+ * functorch/TensorWrapper.h, quantized/Quantizer.h). */
 static const struct part {
 	const char *class;
 	uint32_t word;

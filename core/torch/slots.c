@@ -1,11 +1,12 @@
 /*
- * PyTorch gives each generated node Python attributes for what it saved ("_saved_self"): a table X_properties of
- * PyGetSetDef (torch/csrc/autograd/generated/python_functions_*.cpp, made by tools/autograd/gen_python_functions.py; the
- * same from 2.4 to 2.11). All getters come from one template, `self->cdata.get()->self_.unpack(self->cdata)`, so that
- * the offset of the saved variable in its node stands in the getter's code: a load from the field `cdata`, then an
- * addition to what was loaded, or, for a vector, a load from it. That tells the names of every version without a
- * table of ours, and of hidden classes too. A saved tensor has a second attribute, "_raw_saved_self"; what was saved
- * otherwise, as a number, has none.
+ * PyTorch gives each generated node Python attributes for what it saved ("_saved_self"): a table
+ * X_properties of PyGetSetDef (torch/csrc/autograd/generated/python_functions_*.cpp, made by
+ * tools/autograd/gen_python_functions.py; the same from 2.4 to 2.11). All getters come from one
+ * template, `self->cdata.get()->self_.unpack(self->cdata)`, so that the offset of the saved
+ * variable in its node stands in the getter's code: a load from the field `cdata`, then an addition
+ * to what was loaded, or, for a vector, a load from it. That tells the names of every version
+ * without a table of ours, and of hidden classes too. A saved tensor has a second attribute,
+ * "_raw_saved_self"; what was saved otherwise, as a number, has none.
  */
 #include "torch/slots.h"
 
@@ -36,7 +37,8 @@ struct gm_slots {
 	struct slot items[MAX_SLOTS];
 };
 
-/* An instruction with a 64-bit operand: REX.W, opcode, ModRM (Intel SDM, vol. 2, 2.1.3 and 2.2.1). */
+/* An instruction with a 64-bit operand: REX.W, opcode, ModRM (Intel SDM, vol. 2, 2.1.3 and
+ * 2.2.1). */
 struct operation {
 	uint8_t opcode;
 	unsigned mode, reg, base; /* ModRM's fields with REX's bits */
@@ -118,7 +120,8 @@ static bool agrees(const struct gm_slots *slots, const struct slot *slot)
 	return true;
 }
 
-/* False: the table has an attribute that cannot be read, or that the other one contradicts, or too many. */
+/* False: the table has an attribute that cannot be read, or that the other one contradicts, or too
+ * many. */
 static bool read_slots(struct gm_torch *torch, uint64_t table, struct gm_slots *slots)
 {
 	static const char prefix[] = "_saved_", raw[] = "_raw_saved_";

@@ -38,8 +38,8 @@ const char *gm_torch_static_text(enum gm_torch_static kind)
 	}
 }
 
-/* The first of these variables that the library has, at most MAX_NAMES; 0: none. They are local: what stands in an anonymous
- * namespace, and whether as static, differs between versions. */
+/* The first of these variables that the library has, at most MAX_NAMES; 0: none. They are local:
+ * what stands in an anonymous namespace, and whether as static, differs between versions. */
 static uint64_t find(struct gm_torch *torch, const char *library, const char *const *names)
 {
 	const struct gm_module *module = gm_symbols_find_module(torch->symbols, library);
@@ -60,10 +60,10 @@ static uint64_t find(struct gm_torch *torch, const char *library, const char *co
 }
 
 /*
- * aten/src/ATen/cuda/CUDAContextLight.h (2.11): WorkspaceMapWithMutex begins with a std::map from (handle, stream) to
- * at::DataPtr; before it there was the map alone. Either is made by `static auto& instance = *new ...`
- * (CublasHandlePool.cpp). A node of libstdc++'s map: color, parent, left, right, then the key (two words) and the
- * DataPtr, whose first word is the memory.
+ * aten/src/ATen/cuda/CUDAContextLight.h (2.11): WorkspaceMapWithMutex begins with a std::map from
+ * (handle, stream) to at::DataPtr; before it there was the map alone. Either is made by `static
+ * auto& instance = *new ...` (CublasHandlePool.cpp). A node of libstdc++'s map: color, parent,
+ * left, right, then the key (two words) and the DataPtr, whose first word is the memory.
  */
 static void visit_workspaces(struct gm_torch *torch, const char *const *names,
         enum gm_torch_static kind, gm_torch_static_visit visit, void *context)
@@ -91,9 +91,9 @@ static void visit_workspaces(struct gm_torch *torch, const char *const *names,
 }
 
 /*
- * aten/src/ATen/autocast_mode.cpp: cached_casts is a ska::flat_hash_map from the TensorImpl of the weight to a tuple of a
- * weak reference to it and the cast Tensor. An entry is a signed distance byte (below 0: empty) and the pair at +8;
- * libstdc++ puts a tuple's last member first.
+ * aten/src/ATen/autocast_mode.cpp: cached_casts is a ska::flat_hash_map from the TensorImpl of the
+ * weight to a tuple of a weak reference to it and the cast Tensor. An entry is a signed distance
+ * byte (below 0: empty) and the pair at +8; libstdc++ puts a tuple's last member first.
  */
 void gm_torch_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {
@@ -119,9 +119,10 @@ void gm_torch_autocast(struct gm_torch *torch, gm_torch_static_visit visit, void
 }
 
 /*
- * torch/csrc/CudaIPCTypes.cpp: CudaIPCGlobalEntities has a mutex, a counter, a std::map and a std::shared_ptr, then the limbo: a
- * std::vector of CudaIPCSentData, memory whose tensors are gone here while a receiver may have some. Each begins with a
- * std::string, an offset and a pointer to the shared counter, then the DataPtr (CudaIPCTypes.h; 2.4 to 2.11).
+ * torch/csrc/CudaIPCTypes.cpp: CudaIPCGlobalEntities has a mutex, a counter, a std::map and a
+ * std::shared_ptr, then the limbo: a std::vector of CudaIPCSentData, memory whose tensors are gone
+ * here while a receiver may have some. Each begins with a std::string, an offset and a pointer to
+ * the shared counter, then the DataPtr (CudaIPCTypes.h; 2.4 to 2.11).
  */
 static void visit_sent(struct gm_torch *torch, gm_torch_static_visit visit, void *context)
 {

@@ -1,13 +1,16 @@
 /*
- * What the allocator counts and is set to, per device: its DeviceStats, its limit, the pools of its blocks.
+ * What the allocator counts and is set to, per device: its DeviceStats, its limit, the pools of its
+ * blocks.
  *
- * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: behind the four sums that a
- * layout's row names come the two counters of failed requests.
+ * DeviceStats (c10/core/CachingDeviceAllocator.h) is public and has kept its order: behind the four
+ * sums that a layout's row names come the two counters of failed requests.
  */
 #include "torch/internal.h"
 
-/* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of them */
-/* driver_types.h of CUDA 12 and 13: cudaDeviceProp {name[256], uuid, luid[8], luidDeviceNodeMask, totalGlobalMem, ...} */
+/* c10/core/Allocator.h: struct Stat {current, peak, allocated, freed}; a StatArray has three of
+ * them */
+/* driver_types.h of CUDA 12 and 13: cudaDeviceProp {name[256], uuid, luid[8], luidDeviceNodeMask,
+ * totalGlobalMem, ...} */
 enum { UUID_BEFORE_TOTAL = 32 };
 enum { PEAK = 8, STAT_ARRAY = 96, IMPOSSIBLE_SHIFT = 50 };
 

@@ -75,7 +75,8 @@ static struct gm_error *read_version(struct gm_torch *torch, const struct gm_mod
 	return NULL;
 }
 
-/* Which std::string it was built with: in the old ABI the string of c10::Error's constructor is mangled "Ss". */
+/* Which std::string it was built with: in the old ABI the string of c10::Error's constructor is
+ * mangled "Ss". */
 static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *c10)
 {
 	uint64_t address;
@@ -83,7 +84,8 @@ static bool has_old_strings(struct gm_symbols *symbols, const struct gm_module *
 	        symbols, c10, "_ZN3c105ErrorC1ENS_14SourceLocationESs", &address, NULL);
 }
 
-/* A row of the named file, one that is shipped, or one that was learned and kept. NULL layout: there is none. */
+/* A row of the named file, one that is shipped, or one that was learned and kept. NULL layout:
+ * there is none. */
 static struct gm_error *find_row(struct gm_torch *torch, const char *layouts)
 {
 	struct gm_torch_builds builds = {.old_strings = torch->old_strings};
@@ -274,7 +276,8 @@ const char *gm_torch_allocator_kind(struct gm_torch *torch)
 	for (const char *cursor; (cursor = strstr(last, "::"));)
 		last = cursor + 2;
 	if (strcmp(last, "NativeCachingAllocator") == 0) {
-		/* the object is there from the library's start; devices come with CUDA's initialisation */
+		/* the object is there from the library's start; devices come with CUDA's
+		 * initialisation */
 		uint64_t bounds[2];
 		if (!gm_image_try_read(torch->image, object + torch->layout->allocator.devices,
 		            bounds, sizeof(bounds)) ||

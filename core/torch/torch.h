@@ -75,16 +75,16 @@ struct gm_error *gm_torch_open(struct gm_image *image, struct gm_symbols *symbol
  * GM_CORRUPT: the file is damaged, or of another build. */
 struct gm_error *gm_torch_open_with(struct gm_image *image, struct gm_symbols *symbols,
         struct gm_python *python, const char *layouts, struct gm_torch **ret_torch);
-/* Would gm_torch_open_with() find a row? Errors are those that it would return for another reason.
- */
+/* Would gm_torch_open_with() find a row? Errors are those that it would return for another
+ * reason. */
 struct gm_error *gm_torch_is_known(
         struct gm_image *image, struct gm_symbols *symbols, const char *layouts, bool *ret_known);
 void gm_torch_close(struct gm_torch *torch);
 
 const char *gm_torch_version(const struct gm_torch *torch); /* "2.11.0+cu130" */
 
-/* "native" (the caching allocator), "cudaMallocAsync", "pluggable", "none" (CUDA not initialised).
- */
+/* "native" (the caching allocator), "cudaMallocAsync", "pluggable", "none" (CUDA not
+ * initialised). */
 const char *gm_torch_allocator_kind(struct gm_torch *torch);
 
 /* Is there a StorageImpl / a TensorImpl at this address? False where the layout does not fit. */
@@ -96,8 +96,8 @@ uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object);
  * is none. */
 bool gm_torch_unwrap_storage(
         struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage);
-/* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by torch.
- */
+/* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by
+ * torch. */
 bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);
 
 /*

@@ -1,7 +1,8 @@
 /*
- * PyTorch's own trace: the ring of TraceEntry that torch.cuda.memory._record_memory_history() has the allocator keep.
- * Layouts: c10/core/CachingDeviceAllocator.h (TraceEntry), torch/csrc/profiler/combined_traceback.h (frames_, the first
- * member behind the vtable of GatheredContext).
+ * PyTorch's own trace: the ring of TraceEntry that torch.cuda.memory._record_memory_history() has
+ * the allocator keep. Layouts: c10/core/CachingDeviceAllocator.h (TraceEntry),
+ * torch/csrc/profiler/combined_traceback.h (frames_, the first member behind the vtable of
+ * GatheredContext).
  */
 #include "torch/internal.h"
 

@@ -101,8 +101,6 @@ def test_every_room_says_what_it_is_for():
     assert silent == []
 
 
-# C files whose comments were not wrapped at 100 columns yet; only taken away from.
-WIDE = (Path(__file__).parent / "wide_comments.txt").read_text().split()
 # Made by tools, one entry a line.
 TABLES = re.compile(r"core/cpython/versions/(layout|opcodes)_\d+\.c$|core/torch/layout_rows\.c$")
 
@@ -126,8 +124,7 @@ def test_comments_end_at_column_100():
         name = str(path.relative_to(ROOT))
         if not TABLES.search(name) and (lines := wide_comments(path.read_text())):
             wide[name] = lines
-    assert {name: lines for name, lines in wide.items() if name not in WIDE} == {}
-    assert sorted(set(WIDE) - set(wide)) == [], "these are wrapped now: take them off tests/checks/wide_comments.txt"
+    assert wide == {}
 
 
 def test_a_comment_beyond_column_100_is_seen():

@@ -1,7 +1,8 @@
 /*
- * Any bytes as a core dump: it is opened or refused, and everything in it can be looked at, by the reader and by what
- * stands on it (modules, symbols, unwinding, Python). The first byte chooses: odd, a file's bytes; even, what follows
- * is put together to headers and notes that hold, as hardly any random bytes would.
+ * Any bytes as a core dump: it is opened or refused, and everything in it can be looked at, by the
+ * reader and by what stands on it (modules, symbols, unwinding, Python). The first byte chooses:
+ * odd, a file's bytes; even, what follows is put together to headers and notes that hold, as hardly
+ * any random bytes would.
  */
 #include <elf.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 /*
- * Any bytes as an ELF file, as a target, a core or --sysroot gives it: it is opened or refused, and its symbols, its build-id
- * and its frames' rules can be asked for. The first byte chooses: odd, the rest is the file; even, it is put together
- * to sections that lie within it, as hardly any random bytes would.
+ * Any bytes as an ELF file, as a target, a core or --sysroot gives it: it is opened or refused, and
+ * its symbols, its build-id and its frames' rules can be asked for. The first byte chooses: odd,
+ * the rest is the file; even, it is put together to sections that lie within it, as hardly any
+ * random bytes would.
  */
 #include <elf.h>
 #include <stdint.h>
@@ -55,7 +56,8 @@ static const struct {
 };
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
-/* A section's description: its kind, flags that make it odd, then where it begins and ends in what follows all of them. */
+/* A section's description: its kind, flags that make it odd, then where it begins and ends in what
+ * follows all of them. */
 struct described {
 	uint8_t kind, odd;
 	uint16_t offset, size;

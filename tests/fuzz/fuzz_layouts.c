@@ -1,8 +1,8 @@
 /*
- * Any bytes as a file of learned layouts: it is read or refused, and a row that is taken says the same when it is written and
- * read again. The first byte chooses: odd, the rest is the whole text; even, it gets a head and the checksum
- * that belongs to it, as hardly any random bytes would have one. From EDITS on the rest are changes to the row of a
- * shipped CPython.
+ * Any bytes as a file of learned layouts: it is read or refused, and a row that is taken says the
+ * same when it is written and read again. The first byte chooses: odd, the rest is the whole text;
+ * even, it gets a head and the checksum that belongs to it, as hardly any random bytes would have
+ * one. From EDITS on the rest are changes to the row of a shipped CPython.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -64,7 +64,8 @@ static const char *shipped(size_t number)
 	return rows[number];
 }
 
-/* A shipped row with changes of three bytes each: a place, and what stands there then; zero: the line's rest is left out. */
+/* A shipped row with changes of three bytes each: a place, and what stands there then; zero: the
+ * line's rest is left out. */
 static char *edited(const uint8_t *data, size_t size, size_t *ret_size)
 {
 	const char *row = shipped(data[0] - EDITS);

@@ -1,7 +1,7 @@
 /*
- * Any bytes as a log file: it is opened or refused, and everything in it can be looked at. Odd inputs are
- * taken as a file's bytes; even ones as chunks, which get a true header and checksum, as hardly any random
- * bytes would pass those.
+ * Any bytes as a log file: it is opened or refused, and everything in it can be looked at. Odd
+ * inputs are taken as a file's bytes; even ones as chunks, which get a true header and checksum, as
+ * hardly any random bytes would pass those.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Any bytes as names: what is printed for people has the lines that the formats have, is UTF-8, and holds no character that acts,
- * however the names are cut, padded or put into tables.
+ * Any bytes as names: what is printed for people has the lines that the formats have, is UTF-8, and
+ * holds no character that acts, however the names are cut, padded or put into tables.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { LINE_MOST = 8 * (GM_VISIBLE_MOST * 4 + 64) };
 
-/* Said here once more, apart from who is tested: what a terminal acts on, or turns the direction of a line. */
+/* Said here once more, apart from who is tested: what a terminal acts on, or turns the direction of
+ * a line. */
 static void check_bytes(const unsigned char *at)
 {
 	for (; *at; at++) {

@@ -1,5 +1,5 @@
-/* Any text is looked through for PyTorch's messages, and what is found is judged and put into words: never a crash, no sum that
- * wraps. */
+/* Any text is looked through for PyTorch's messages, and what is found is judged and put into
+ * words: never a crash, no sum that wraps. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
- * Any bytes as a snapshot: it is read or refused, and what it becomes is a log that can be made a model of. What is
- * learned from entries changes nothing: read opcode by opcode the file says the same.
+ * Any bytes as a snapshot: it is read or refused, and what it becomes is a log that can be made a
+ * model of. What is learned from entries changes nothing: read opcode by opcode the file says the
+ * same.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -53,7 +54,8 @@ static void compare_logs(const struct gm_log *a, const struct gm_log *b)
 		fail("the number of gaps", gm_log_gap_count(a));
 }
 
-/* A list of frames that has become a stack takes no frames any more: no pickler adds to one that has been used. */
+/* A list of frames that has become a stack takes no frames any more: no pickler adds to one that
+ * has been used. */
 static bool is_late(const struct gm_error *error)
 {
 	return strstr(error->message, "appended to something that is not a list");

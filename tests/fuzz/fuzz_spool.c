@@ -1,7 +1,8 @@
 /*
- * Any bytes as a file of the agent: it is read or refused, and the log that it becomes can be looked at; while its process writes
- * on too. The first byte chooses: odd, the rest is the file's bytes; even, it is put together to a header and extents
- * of few bytes each, plain, of a ring, or packed, as a file of less than a quarter of a MiB has none.
+ * Any bytes as a file of the agent: it is read or refused, and the log that it becomes can be
+ * looked at; while its process writes on too. The first byte chooses: odd, the rest is the file's
+ * bytes; even, it is put together to a header and extents of few bytes each, plain, of a ring, or
+ * packed, as a file of less than a quarter of a MiB has none.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -56,7 +57,8 @@ struct described {
 /* Bits of one. */
 enum { FINISHED = 1, GONE = 2, PACKED = 4, FRAME = 8, OTHER_SIZE = 16, NO_MAGIC = 32 };
 
-/* What is packed: a zstd frame of one block that is not compressed (RFC 8878, 3.1.1), or the input's own bytes. */
+/* What is packed: a zstd frame of one block that is not compressed (RFC 8878, 3.1.1), or the
+ * input's own bytes. */
 static size_t frame_of(const uint8_t *records, uint32_t size, bool own, uint8_t *frame)
 {
 	if (own) {

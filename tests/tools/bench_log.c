@@ -1,7 +1,8 @@
 /*
- * How a log and its model scale: writes a synthetic run of N events, then times opening it and making the model, and
- * the state at random events; and tells the memory an event costs. The run is a training loop, or allocations and
- * frees at random, which no cache foresees. Usage: bench_log [EVENTS] [FILE] [random|training] [packed]; prints JSON.
+ * How a log and its model scale: writes a synthetic run of N events, then times opening it and
+ * making the model, and the state at random events; and tells the memory an event costs. The run is
+ * a training loop, or allocations and frees at random, which no cache foresees. Usage: bench_log
+ * [EVENTS] [FILE] [random|training] [packed]; prints JSON.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -39,8 +40,8 @@ static uint64_t next(uint64_t *random)
 	return *random >> 33;
 }
 
-/* Stacks of DEPTH frames under one loop; their outermost frame's offset grows with the stack's number, so
- * that a run over all of them is one pass of the loop. */
+/* Stacks of DEPTH frames under one loop; their outermost frame's offset grows with the stack's
+ * number, so that a run over all of them is one pass of the loop. */
 static void write_stacks(struct gm_log_writer *writer, uint32_t *ret_python, uint32_t *ret_native)
 {
 	const struct gm_log_loop loop = {100, 100 + STACKS * 2, 3, 9};
@@ -106,7 +107,7 @@ static void write_random(struct gm_log_writer *writer, uint64_t events)
 	}
 }
 
-/* ---- a training loop ------------------------------------------------------------------------------ */
+/* ---- a training loop ------------------------------------------------------------------------- */
 
 enum { LAYERS = 300, PER_LAYER = 4 };
 
@@ -151,7 +152,8 @@ struct life {
 	uint64_t size, requested;
 };
 
-/* Ten frames of the user's, one of PyTorch's, and what that calls: a stack of each layer and statement. */
+/* Ten frames of the user's, one of PyTorch's, and what that calls: a stack of each layer and
+ * statement. */
 static void make_stack(struct training *training, struct call *call, uint32_t layer)
 {
 	struct gm_log_writer *writer = training->writer;
@@ -219,8 +221,8 @@ static void release(struct training *training, struct call *call, uint32_t layer
 	training->places[training->place_count++] = life.place;
 }
 
-/* A step of LAYERS layers: activations, which backward frees from the last to the first while it leaves gradients;
- * temporaries of each, and the optimizer's; gradients freed before the next. */
+/* A step of LAYERS layers: activations, which backward frees from the last to the first while it
+ * leaves gradients; temporaries of each, and the optimizer's; gradients freed before the next. */
 static void write_step(struct training *training, struct life *gradients, struct life *activations)
 {
 	for (uint32_t i = 0; gradients[0].size && i < LAYERS; i++)

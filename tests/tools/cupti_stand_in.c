@@ -1,7 +1,8 @@
 /*
- * A stand-in for CUPTI and the driver under it, for machines without a GPU: a few of the driver's memory calls, around
- * each of which callbacks are delivered as CUPTI delivers them, with its own structures (cupti.h, of the CUDA headers). Memory
- * is the host's. CUPTI_TAKEN=1: there is a subscriber already.
+ * A stand-in for CUPTI and the driver under it, for machines without a GPU: a few of the driver's
+ * memory calls, around each of which callbacks are delivered as CUPTI delivers them, with its own
+ * structures (cupti.h, of the CUDA headers). Memory is the host's. CUPTI_TAKEN=1: there is a
+ * subscriber already.
  */
 #include <cupti.h>
 #include <stdlib.h>

@@ -1,9 +1,11 @@
 /*
- * Preloaded into gpumem by a test: its $GPUMEM_TEST_FAIL_AT-th allocation fails (counted from 1: malloc, calloc, realloc,
- * aligned_alloc and mmap, of gpumem and of the libraries in it), or, with $GPUMEM_TEST_FAIL_ON, this one and each after it, as
- * under `ulimit -v`. At the end $GPUMEM_TEST_ALLOCATIONS gets a line for each way to an allocation that was seen, by its
- * innermost callers: the number of the first allocation by this way. A test that fails each of these fails each way once.
- * $GPUMEM_TEST_FAIL_SHOW: the stack of the one that fails is shown, as addresses for addr2line.
+ * Preloaded into gpumem by a test: its $GPUMEM_TEST_FAIL_AT-th allocation fails (counted from 1:
+ * malloc, calloc, realloc, aligned_alloc and mmap, of gpumem and of the libraries in it), or, with
+ * $GPUMEM_TEST_FAIL_ON, this one and each after it, as under `ulimit -v`. At the end
+ * $GPUMEM_TEST_ALLOCATIONS gets a line for each way to an allocation that was seen, by its
+ * innermost callers: the number of the first allocation by this way. A test that fails each of
+ * these fails each way once. $GPUMEM_TEST_FAIL_SHOW: the stack of the one that fails is shown, as
+ * addresses for addr2line.
  */
 #include <errno.h>
 #include <execinfo.h>

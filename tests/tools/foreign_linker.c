@@ -1,6 +1,7 @@
 /*
- * Stands in for a dynamic linker of another C library, where none is installed: a program that names it by PT_INTERP ends with 7
- * where LD_PRELOAD has nothing of gpumem's, with 8 where it has. Built without libc (x86-64).
+ * Stands in for a dynamic linker of another C library, where none is installed: a program that
+ * names it by PT_INTERP ends with 7 where LD_PRELOAD has nothing of gpumem's, with 8 where it has.
+ * Built without libc (x86-64).
  */
 __asm__(".globl _start\n_start: mov %rsp, %rdi\n\tandq $-16, %rsp\n\tcall begin\n");
 

@@ -1,7 +1,8 @@
 /*
  * Preloaded into gpumem by a test: the process that is read is killed as its memory is read for the
- * $GPUMEM_TEST_KILL_AT-th time. So it ends at a known moment of the question. At $GPUMEM_TEST_INTERRUPT_AT gpumem
- * itself gets SIGINT. How often memory was read is written to $GPUMEM_TEST_READS at the end.
+ * $GPUMEM_TEST_KILL_AT-th time. So it ends at a known moment of the question. At
+ * $GPUMEM_TEST_INTERRUPT_AT gpumem itself gets SIGINT. How often memory was read is written to
+ * $GPUMEM_TEST_READS at the end.
  */
 #include <dlfcn.h>
 #include <signal.h>

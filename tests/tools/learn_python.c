@@ -1,7 +1,8 @@
 /*
  * Learns a CPython, and tells which wrong rows would be believed: for tests.
  *   learn_python PYTHON           "learned VERSION FIELDS SECONDS", then the section of a file
- *   learn_python --moved PYTHON   each field eight bytes further on, or back: "believed NAME OFFSET" where nobody notices
+ *   learn_python --moved PYTHON   each field eight bytes further on, or back: "believed NAME
+ *                                 OFFSET" where nobody notices
  */
 #include <stdio.h>
 #include <stdlib.h>

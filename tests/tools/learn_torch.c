@@ -1,6 +1,7 @@
 /*
  * Tells which wrong rows of a PyTorch would be believed: for tests.
- *   learn_torch PYTHON   each field a step further on, or back: "believed NAME VALUE" where nobody notices
+ *   learn_torch PYTHON   each field a step further on, or back: "believed NAME VALUE"
+ *                        where nobody notices
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * Preloaded into gpumem: the machine has as many processors as GPUMEM_TEST_PROCESSORS says, so that as many threads read.
+ * Preloaded into gpumem: the machine has as many processors as GPUMEM_TEST_PROCESSORS says, so that
+ * as many threads read.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,10 +1,11 @@
 /*
- * For tests and measurements: stops a process as a debugger does and prints its threads' native stacks.
+ * For tests and measurements: stops a process as a debugger does and prints its threads' native
+ * stacks.
  *
  *     native_stack PID [ROUNDS]
  *
- * One line a frame: "THREAD FUNCTION MODULE FILE:LINE". With ROUNDS, a last line tells what one more
- * unwinding of the main thread costs in nanoseconds, page cache forgotten each time.
+ * One line a frame: "THREAD FUNCTION MODULE FILE:LINE". With ROUNDS, a last line tells what one
+ * more unwinding of the main thread costs in nanoseconds, page cache forgotten each time.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * Stands in for NVIDIA's management library (libnvidia-ml.so.1) in tests: one device, whose figures and processes are
- * those of $GPUMEM_TEST_NVML: "UUID TOTAL FREE [PID:BYTES]...". Only the calls that gpumem makes.
+ * Stands in for NVIDIA's management library (libnvidia-ml.so.1) in tests: one device, whose figures
+ * and processes are those of $GPUMEM_TEST_NVML: "UUID TOTAL FREE [PID:BYTES]...". Only the calls
+ * that gpumem makes.
  */
 #include <stdio.h>
 #include <stdlib.h>

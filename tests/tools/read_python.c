@@ -1,9 +1,10 @@
 /*
- * Reads a Python process with core/cpython and prints what it finds as JSON, for tests/e2e/test_cpython.py.
+ * Reads a Python process with core/cpython and prints what it finds as JSON, for
+ * tests/e2e/test_cpython.py.
  * usage: read_python PID COMMAND...   each command prints one JSON value on a line of its own.
- *   info | threads | depths | stack TID | instruction TID | dying TID | evaluate TID PATH | references ADDRESS
- *   frame-references TID | tracked | tracked-references | modules | str ADDRESS | type ADDRESS | refcount ADDRESS
- *   loops TID | bench TID N | bench-dying TID N
+ *   info | threads | depths | stack TID | instruction TID | dying TID | evaluate TID PATH |
+ * references ADDRESS frame-references TID | tracked | tracked-references | modules | str ADDRESS |
+ * type ADDRESS | refcount ADDRESS loops TID | bench TID N | bench-dying TID N
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -192,7 +193,8 @@ static bool tracked_references(void *context, uint64_t object)
 	return true;
 }
 
-/* Of all functions: how many there are, and of how many the value stack's depths are known and fill co_stacksize. */
+/* Of all functions: how many there are, and of how many the value stack's depths are known and fill
+ * co_stacksize. */
 struct depths {
 	json_int_t codes, known, full;
 	json_t *unknown;

@@ -18,7 +18,8 @@ void reworded_put(FILE *out, const char *format, ...);
 #pragma GCC diagnostic ignored "-Wsuggest-attribute=format"
 #endif
 
-/* Each letter becomes the 13th after it; what a conversion consists of, and what has an escape of a terminal, stays. */
+/* Each letter becomes the 13th after it; what a conversion consists of, and what has an escape of a
+ * terminal, stays. */
 static char *reword(const char *format)
 {
 	char *made = strdup(format);

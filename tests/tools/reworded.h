@@ -1,7 +1,8 @@
 /*
- * Included before each source of core/render in a build of its own, whose sentences are all worded differently: in every format and
- * text that render/ prints, letters are replaced. tests/e2e/test_reworded.py compares its answers with the real ones: no field of
- * the JSON but the sentences may differ.
+ * Included before each source of core/render in a build of its own, whose sentences are all worded
+ * differently: in every format and text that render/ prints, letters are replaced.
+ * tests/e2e/test_reworded.py compares its answers with the real ones: no field of the JSON but the
+ * sentences may differ.
  */
 #ifndef GM_TESTS_REWORDED_H
 #define GM_TESTS_REWORDED_H

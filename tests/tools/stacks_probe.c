@@ -1,6 +1,7 @@
 /*
- * The agent's stacks without the agent: a library that a test loads into an interpreter (ctypes) or preloads. What stacks/
- * writes is kept in memory; probe_take() gives the calling thread's stacks as text, beside what backtrace(3) says.
+ * The agent's stacks without the agent: a library that a test loads into an interpreter (ctypes) or
+ * preloads. What stacks/ writes is kept in memory; probe_take() gives the calling thread's stacks
+ * as text, beside what backtrace(3) says.
  */
 #include <execinfo.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Starts a program in each of the ways that libc has, for tests: start_program WAY PROGRAM [ARGUMENT]; its exit status is the program's. */
+/* Starts a program in each of the ways that libc has, for tests: start_program WAY PROGRAM
+ * [ARGUMENT]; its exit status is the program's. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Prints what core/torch reads of a live process's allocator, as JSON, for tests/e2e/test_torch.py. */
+/* Prints what core/torch reads of a live process's allocator, as JSON, for
+ * tests/e2e/test_torch.py. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Prints every field of the row that gpumem ships for a version of PyTorch, a line each: torch_fields 2.8, or torch_fields
- * 2.5 old for a build with the old std::string. For tests/e2e/test_learn_torch.py and
- * test_versions.py. */
+/* Prints every field of the row that gpumem ships for a version of PyTorch, a line each:
+ * torch_fields 2.8, or torch_fields 2.5 old for a build with the old std::string. For
+ * tests/e2e/test_learn_torch.py and test_versions.py. */
 #include <stdio.h>
 
 #include "torch/fields.h"

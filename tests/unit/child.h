@@ -57,7 +57,8 @@ static inline void child_end(struct child *child)
 	child->pid = 0;
 }
 
-/* Returns when the thread waits in the kernel, as in pause(): whoever is only kept from running is not meant. */
+/* Returns when the thread waits in the kernel, as in pause(): whoever is only kept from running is
+ * not meant. */
 static inline void child_sleeps(pid_t pid, pid_t thread)
 {
 	char path[64], line[512];

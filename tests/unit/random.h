@@ -1,6 +1,7 @@
 /*
- * Random numbers of tests: the same ones each time, by a seed that is printed where a check fails. GPUMEM_TEST_ROUNDS=N runs
- * each random test N times as long, GPUMEM_TEST_SEED=N with other numbers.
+ * Random numbers of tests: the same ones each time, by a seed that is printed where a check fails.
+ * GPUMEM_TEST_ROUNDS=N runs each random test N times as long, GPUMEM_TEST_SEED=N with other
+ * numbers.
  */
 #ifndef GM_TESTS_RANDOM_H
 #define GM_TESTS_RANDOM_H

@@ -1,4 +1,5 @@
-/* A random process: a block with a few storages, and all kinds of things that refer to each other and to it. */
+/* A random process: a block with a few storages, and all kinds of things that refer to each other
+ * and to it. */
 #ifndef GM_TESTS_RANDOM_PROCESS_H
 #define GM_TESTS_RANDOM_PROCESS_H
 
@@ -135,7 +136,8 @@ static inline void process_add_random_roots(
 		for (size_t k = random_below(random, 3); objects && k > 0; k--)
 			process_put_random(process, things, globals,
 			        things->objects[random_below(random, objects)]);
-		/* a module's dict is held too, as by its functions: nothing is looked for behind it */
+		/* a module's dict is held too, as by its functions: nothing is looked for behind
+		 * it */
 		if (things->container_count && random_once_in(random, 2))
 			process_put_random(process, things,
 			        things->containers[random_below(

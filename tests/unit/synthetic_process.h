@@ -1,10 +1,11 @@
 /*
- * A process that is not there: Python objects of CPython 3.11 in a piece of memory that an image reads, PyTorch's storages
- * and tensors as rows, and the graph of references over both. What reads memory (names of keys, types, reference counts)
- * reads this one; what searches memory finds nothing beside it.
+ * A process that is not there: Python objects of CPython 3.11 in a piece of memory that an image
+ * reads, PyTorch's storages and tensors as rows, and the graph of references over both. What reads
+ * memory (names of keys, types, reference counts) reads this one; what searches memory finds
+ * nothing beside it.
  *
- * Objects are added, then process_ready() sorts the graph and sets each reference count to the references there are, plus
- * `uncounted` ones.
+ * Objects are added, then process_ready() sorts the graph and sets each reference count to the
+ * references there are, plus `uncounted` ones.
  */
 #ifndef GM_TESTS_SYNTHETIC_PROCESS_H
 #define GM_TESTS_SYNTHETIC_PROCESS_H
@@ -63,7 +64,7 @@ struct process {
 	uint32_t *uncounted; /* by vertex, PROCESS_BYTES / 16 of them */
 };
 
-/* --- memory ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static inline uint64_t process_take(struct process *process, size_t bytes)
 {
@@ -128,7 +129,7 @@ static inline uint64_t process_str(struct process *process, const char *text)
 	return object;
 }
 
-/* --- Python objects -------------------------------------------------------------------------------- */
+/* --- Python objects --------------------------------------------------------------------------- */
 
 static inline void process_make_types(struct process *process)
 {
@@ -279,7 +280,7 @@ static inline uint32_t process_cell(struct process *process, uint32_t content)
 	return cell;
 }
 
-/* --- PyTorch's objects ----------------------------------------------------------------------------- */
+/* --- PyTorch's objects ------------------------------------------------------------------------ */
 
 static inline uint32_t process_storage(
         struct process *process, uint64_t data, uint64_t size, int8_t device_type)
@@ -333,9 +334,10 @@ static inline uint32_t process_node(struct process *process)
 	return gm_graph_add(graph, node.address, GM_VERTEX_NODE, (uint32_t)graph->nodes.count - 1);
 }
 
-/* --- roots ----------------------------------------------------------------------------------------- */
+/* --- roots ------------------------------------------------------------------------------------ */
 
-/* A frame of a function "f0", "f1", ... whose variables are "v0", "v1", ... Innermost frames come first. */
+/* A frame of a function "f0", "f1", ... whose variables are "v0", "v1", ... Innermost frames come
+ * first. */
 static inline uint32_t process_frame(struct process *process)
 {
 	struct gm_holders *graph = process->graph;
@@ -384,7 +386,7 @@ static inline uint32_t process_globals(struct process *process, const char *name
 	return dict;
 }
 
-/* --- begin, ready, end ----------------------------------------------------------------------------- */
+/* --- begin, ready, end ------------------------------------------------------------------------ */
 
 static inline void process_begin(struct process *process)
 {

@@ -1,4 +1,5 @@
-/* A copy of a stopped process: what is read from it is of the moment when it was made, whatever the process does then. */
+/* A copy of a stopped process: what is read from it is of the moment when it was made, whatever the
+ * process does then. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

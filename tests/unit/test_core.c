@@ -16,8 +16,8 @@
 
 enum { PAGE = 4096, DEPTH = 64 };
 
-/* The sanitizer maps terabytes of shadow, which gcore walks through for minutes: then another program is
- * dumped, which does for the tests of damage. */
+/* The sanitizer maps terabytes of shadow, which gcore walks through for minutes: then another
+ * program is dumped, which does for the tests of damage. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED true
 #elif defined(__has_feature)
@@ -179,11 +179,11 @@ static void a_real_core_unwinds_to_start_with_names(void **state)
 	gm_image_close(image);
 }
 
-/* --- a core made by hand ---------------------------------------------------------------------------- */
+/* --- a core made by hand ---------------------------------------------------------------------- */
 
 /*
- * One page saved at 0x10000; one of which only half is saved, at 0x20000; one not saved at all, at 0x30000; and
- * last one at 0x40000, which a shorter file loses.
+ * One page saved at 0x10000; one of which only half is saved, at 0x20000; one not saved at all, at
+ * 0x30000; and last one at 0x40000, which a shorter file loses.
  */
 struct small_core {
 	Elf64_Ehdr header;
@@ -292,7 +292,8 @@ static void what_is_no_core_is_refused_with_its_reason(void **state)
 	assert_null(image);
 }
 
-/* Up to the last header it is refused, with the file and the place; from there on memory is missing, which is told. */
+/* Up to the last header it is refused, with the file and the place; from there on memory is
+ * missing, which is told. */
 static void cut_at_every_byte_of_its_headers_it_is_refused_as_cut(void **state)
 {
 	struct small_core core;
@@ -314,9 +315,10 @@ static void cut_at_every_byte_of_its_headers_it_is_refused_as_cut(void **state)
 	}
 }
 
-/* --- its files on disk ------------------------------------------------------------------------------ */
+/* --- its files on disk ------------------------------------------------------------------------ */
 
-/* A core that has the first page of `path` at 0x10000 and left out the second, which is mapped behind it. */
+/* A core that has the first page of `path` at 0x10000 and left out the second, which is mapped
+ * behind it. */
 static const char *core_with_file(const char *path, const void *first_page)
 {
 	struct __attribute__((packed)) {

@@ -1,6 +1,6 @@
 /*
- * Compressed cores: the same bytes through each format are read the same, and what is damaged or too large is refused
- * with its reason.
+ * Compressed cores: the same bytes through each format are read the same, and what is damaged or
+ * too large is refused with its reason.
  */
 #include <stdarg.h>
 #include <setjmp.h>

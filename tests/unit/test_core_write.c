@@ -1,6 +1,6 @@
 /*
- * Cores that we write ourselves: of a child whose memory is of each kind there is, read back by our own reader and
- * compared with what the child has.
+ * Cores that we write ourselves: of a child whose memory is of each kind there is, read back by our
+ * own reader and compared with what the child has.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -151,7 +151,7 @@ static void assert_refused(struct gm_image *image, uint64_t address, const char 
 	gm_error_destroy(error);
 }
 
-/* --- what is in it --------------------------------------------------------------------------------- */
+/* --- what is in it ---------------------------------------------------------------------------- */
 
 static void memory_that_was_touched_is_in_it_and_the_rest_reads_as_zero(void **state)
 {
@@ -250,7 +250,7 @@ static void a_compressed_one_is_the_same_core(void **state)
 	gm_image_close(image);
 }
 
-/* --- what it does to the process ------------------------------------------------------------------- */
+/* --- what it does to the process -------------------------------------------------------------- */
 
 static void the_process_does_not_grow(void **state)
 {

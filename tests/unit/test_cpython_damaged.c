@@ -1,6 +1,6 @@
 /*
- * Structs of CPython 3.11 and 3.12 made by hand in this process's own memory, damaged on purpose: everything that is
- * read of them ends, with what could be read or with an error.
+ * Structs of CPython 3.11 and 3.12 made by hand in this process's own memory, damaged on purpose:
+ * everything that is read of them ends, with what could be read or with an error.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -89,7 +89,7 @@ static void cut_or_absurd_line_tables_end_early(void **state)
 	}
 }
 
-/* --- bytecode -------------------------------------------------------------------------------------- */
+/* --- bytecode --------------------------------------------------------------------------------- */
 
 static uint8_t number_of(const struct gm_opcode *opcodes, const char *name)
 {
@@ -331,7 +331,7 @@ static void every_table_has_the_stores_and_returns(void **state)
 	}
 }
 
-/* --- versions -------------------------------------------------------------------------------------- */
+/* --- versions --------------------------------------------------------------------------------- */
 
 static void file_names_tell_versions_and_free_threading(void **state)
 {

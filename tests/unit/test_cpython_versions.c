@@ -1,6 +1,6 @@
 /*
- * The table of CPython's versions: each entry is of its own version, what is not in it is refused, and what a CPython
- * publishes of itself moves a layout only as a whole.
+ * The table of CPython's versions: each entry is of its own version, what is not in it is refused,
+ * and what a CPython publishes of itself moves a layout only as a whole.
  */
 #include <setjmp.h>
 #include <stdarg.h>

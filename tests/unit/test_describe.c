@@ -1,4 +1,5 @@
-/* Holders of a block in processes made by hand: each is told by exactly the steps that a user would name. */
+/* Holders of a block in processes made by hand: each is told by exactly the steps that a user would
+ * name. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

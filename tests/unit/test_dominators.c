@@ -1,4 +1,5 @@
-/* Dominators against their definition: take a vertex away and see what the root no longer reaches. */
+/* Dominators against their definition: take a vertex away and see what the root no longer
+ * reaches. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

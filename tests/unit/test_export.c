@@ -1,6 +1,6 @@
 /*
- * Exports of random recordings: read back, each form says what the recording says. Snapshots by core/import, JSON by
- * jansson, the database by SQLite, lines by the test.
+ * Exports of random recordings: read back, each form says what the recording says. Snapshots by
+ * core/import, JSON by jansson, the database by SQLite, lines by the test.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -139,7 +139,7 @@ static uint32_t stack_number(const struct recording *recording, uint32_t stack)
 	return number;
 }
 
-/* --- PyTorch's snapshot ---------------------------------------------------------------------------- */
+/* --- PyTorch's snapshot ----------------------------------------------------------------------- */
 
 static void check_frames(uint64_t round, const struct recording *recording,
         const struct gm_log *log, const struct gm_event *event, uint32_t read_stack)
@@ -187,7 +187,7 @@ static void a_snapshot_that_is_exported_and_imported_has_the_same_events(void **
 	}
 }
 
-/* --- lines ----------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static char *export_text(
         const struct gm_model *model, struct gm_error *(*form)(const struct gm_model *, FILE *))
@@ -335,7 +335,7 @@ static void folded_stacks_add_up_to_the_peak(void **state)
 	}
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static double number_at(const json_t *object, const char *key)
 {
@@ -422,7 +422,7 @@ static void perfettos_counters_and_slices_are_the_models(void **state)
 	assert_true(all_steps > 100);
 }
 
-/* --- a database ------------------------------------------------------------------------------------ */
+/* --- a database ------------------------------------------------------------------------------- */
 
 static uint64_t asked(sqlite3 *database, const char *query)
 {

@@ -1,6 +1,6 @@
 /*
- * Who holds a block, of thousands of random graphs: marks, distances, nearest roots, chains, ways and the listed holders
- * are those of a search that looks at every edge until nothing changes.
+ * Who holds a block, of thousands of random graphs: marks, distances, nearest roots, chains, ways
+ * and the listed holders are those of a search that looks at every edge until nothing changes.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -126,7 +126,8 @@ static bool of_one_group(const struct plain *plain, uint32_t a, uint32_t b)
 	return a == b || (plain->leads[a][b] && plain->leads[b][a]);
 }
 
-/* By its definition: what leads to each other is one; it has the ways of all that it refers to outside. */
+/* By its definition: what leads to each other is one; it has the ways of all that it refers to
+ * outside. */
 static uint64_t ways_of(struct plain *plain, uint32_t vertex)
 {
 	const struct gm_holders *graph = plain->graph;
@@ -168,7 +169,7 @@ static struct plain *search(struct gm_holders *graph, uint64_t block, uint64_t s
 	return &plain;
 }
 
-/* --- marks and distances --------------------------------------------------------------------------- */
+/* --- marks and distances ---------------------------------------------------------------------- */
 
 static void begin_finding(
         struct gm_finding *finding, struct gm_holders_answer *answer, const struct plain *plain)
@@ -247,9 +248,10 @@ static void marks_and_distances_are_those_of_a_plain_search(void **state)
 	}
 }
 
-/* --- chains ---------------------------------------------------------------------------------------- */
+/* --- chains ----------------------------------------------------------------------------------- */
 
-/* The reference in a chain by which something else holds one of the block's own objects; -1: none. */
+/* The reference in a chain by which something else holds one of the block's own objects; -1:
+ * none. */
 static int64_t direct_of(
         const struct plain *plain, const struct gm_chain *chain, uint32_t *ret_before)
 {
@@ -278,7 +280,8 @@ static void check_chain(uint64_t round, const struct plain *plain, const struct 
 	check_in_round(round, chain->rooted == is_root(plain, edges[chain->edges[0]].from));
 }
 
-/* Each reference of a root to something that leads to the block; all that C++ has at one place is one. */
+/* Each reference of a root to something that leads to the block; all that C++ has at one place is
+ * one. */
 static size_t root_keys(const struct plain *plain, uint64_t *ret_keys)
 {
 	const struct gm_holders *graph = plain->graph;
@@ -313,7 +316,8 @@ static void check_roots(uint64_t round, const struct plain *plain, const struct 
 	}
 }
 
-/* Whatever refers to one of the block's own objects is in a chain, and the chain comes by the nearest way. */
+/* Whatever refers to one of the block's own objects is in a chain, and the chain comes by the
+ * nearest way. */
 static void check_direct(
         uint64_t round, const struct plain *plain, const struct gm_finding *finding)
 {
@@ -459,7 +463,7 @@ static void each_root_and_each_direct_reference_has_a_chain(void **state)
 	            branches > 1000); /* the graphs were worth a search */
 }
 
-/* --- the answer ------------------------------------------------------------------------------------ */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 /* A root as an answer names it. */
 struct named_root {
@@ -490,7 +494,8 @@ static size_t name_roots(struct plain *plain, struct named_root *ret_roots)
 	return count;
 }
 
-/* Globals are told by their keys, which the graph does not keep: by the module and the ways here. */
+/* Globals are told by their keys, which the graph does not keep: by the module and the ways
+ * here. */
 static void see_root(
         uint64_t round, const struct gm_holder *holder, struct named_root *roots, size_t count)
 {
@@ -548,7 +553,7 @@ static void an_answer_has_each_root_once_with_its_ways(void **state)
 	}
 }
 
-/* --- what is missing ------------------------------------------------------------------------------- */
+/* --- what is missing -------------------------------------------------------------------------- */
 
 static bool counts_more(const struct process *process, const struct plain *plain, uint32_t v)
 {

@@ -1,4 +1,5 @@
-/* A model that follows a log as it grows: it is what a model made of the whole would be, and a look costs what came. */
+/* A model that follows a log as it grows: it is what a model made of the whole would be, and a look
+ * costs what came. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -12,7 +13,8 @@
 
 enum { STACKS = 6, SLOTS = 200 };
 
-/* A training script, of which each pass allocates in all its phases; what it keeps and frees is chance. */
+/* A training script, of which each pass allocates in all its phases; what it keeps and frees is
+ * chance. */
 struct script {
 	struct synthetic log;
 	uint64_t random;

@@ -1,6 +1,6 @@
 /*
- * The graph of references once it is sorted: by what an edge points to and else in the order in which edges were found, without
- * what leads nowhere, without guesses that a count says are none.
+ * The graph of references once it is sorted: by what an edge points to and else in the order in
+ * which edges were found, without what leads nowhere, without guesses that a count says are none.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -66,8 +66,8 @@ static bool refers(const struct found *found, const bool *kept, uint32_t from)
 	return false;
 }
 
-/* Three times: an object that refers to nothing is referred to by no object of Python's any more. Twice of it takes effect, as
- * the first one only looks. */
+/* Three times: an object that refers to nothing is referred to by no object of Python's any more.
+ * Twice of it takes effect, as the first one only looks. */
 static void prune(const struct found *found, bool *kept)
 {
 	for (int twice = 0; twice < 2; twice++) {

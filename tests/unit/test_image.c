@@ -17,8 +17,8 @@
 
 enum { PAGE = 4096 };
 
-/* Three readable pages, then one that is not mapped; word i of them is i. Then a device's mapping.
- */
+/* Three readable pages, then one that is not mapped; word i of them is i. Then a device's
+ * mapping. */
 static void known_memory(uint64_t *words)
 {
 	uint64_t *pages =

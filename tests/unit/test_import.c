@@ -1,6 +1,7 @@
 /*
- * Snapshots of random allocators, written by the test as JSON and as pickles, whole and with the trace's beginning lost: the
- * events, the blocks that were there before, the sizes and the sums are those of the allocator.
+ * Snapshots of random allocators, written by the test as JSON and as pickles, whole and with the
+ * trace's beginning lost: the events, the blocks that were there before, the sizes and the sums are
+ * those of the allocator.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 #include "log/log.h"
 #include "random.h"
 
-/* --- plain data as JSON, and as pickles of protocol 2 ------------------------------------------------ */
+/* --- plain data as JSON, and as pickles of protocol 2 ----------------------------------------- */
 
 enum form { JSON, PICKLE, PICKLE_LONG, FORM_COUNT };
 
@@ -101,7 +102,7 @@ static void close_value(struct writing *writing, char kind)
 	writing->first = false;
 }
 
-/* --- an allocator ---------------------------------------------------------------------------------- */
+/* --- an allocator ----------------------------------------------------------------------------- */
 
 enum {
 	MOST_ENTRIES = 600,
@@ -217,7 +218,7 @@ static void run_allocator(struct allocator *allocator, uint64_t round)
 	}
 }
 
-/* --- its snapshot ---------------------------------------------------------------------------------- */
+/* --- its snapshot ----------------------------------------------------------------------------- */
 
 /* Stack `number` has as many frames as its number says; the first has none. */
 static size_t frames_of(uint32_t stack)
@@ -337,7 +338,7 @@ static void write_snapshot(const struct allocator *allocator, enum form form, ch
 	assert_int_equal(fclose(writing.out), 0);
 }
 
-/* --- comparisons ----------------------------------------------------------------------------------- */
+/* --- comparisons ------------------------------------------------------------------------------ */
 
 static void check_stack(uint64_t round, const struct gm_log *log, uint32_t id, uint32_t stack)
 {
@@ -481,7 +482,7 @@ static void a_snapshot_says_what_the_allocator_did(void **state)
 	assert_true(before > 1000 && cut > 30);
 }
 
-/* --- what is no snapshot --------------------------------------------------------------------------- */
+/* --- what is no snapshot ---------------------------------------------------------------------- */
 
 /* Cut at any byte, a pickle or JSON is an error, and no crash. */
 static void a_snapshot_that_is_cut_is_refused(void **state)

@@ -1,6 +1,7 @@
 /*
- * What decides whether something is begun in a program: seccomp filters run for the agent's calls, beside a plain run with
- * numbers for all that is not known; which memory is plain; which system calls begin again; whose process it is.
+ * What decides whether something is begun in a program: seccomp filters run for the agent's calls,
+ * beside a plain run with numbers for all that is not known; which memory is plain; which system
+ * calls begin again; whose process it is.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -21,7 +22,7 @@
 #include "inject/internal.h"
 #include "random.h"
 
-/* --- filters --------------------------------------------------------------------------------------- */
+/* --- filters ---------------------------------------------------------------------------------- */
 
 enum { MOST_CODE = 48, MOST_CALLS = 512 };
 
@@ -117,7 +118,8 @@ static size_t called(uint32_t numbers[MOST_CALLS])
 	return count;
 }
 
-/* Calls that the C library cannot do without: where one fails it ends the process, or a thread never ends. */
+/* Calls that the C library cannot do without: where one fails it ends the process, or a thread
+ * never ends. */
 static bool must_work(uint32_t number)
 {
 	return number == SYS_rt_sigreturn || number == SYS_munmap || number == SYS_futex ||
@@ -291,7 +293,7 @@ static void a_shift_by_more_than_31_is_the_kernels(void **state)
 	}
 }
 
-/* --- plain memory ---------------------------------------------------------------------------------- */
+/* --- plain memory ----------------------------------------------------------------------------- */
 
 enum { PAGES = 24, PAGE = 4096 };
 
@@ -368,7 +370,7 @@ static void private_memory_of_no_file_is_plain_where_it_may_do_what_is_asked(voi
 	unlink(name);
 }
 
-/* --- calls that begin again ------------------------------------------------------------------------ */
+/* --- calls that begin again ------------------------------------------------------------------- */
 
 static void an_interrupted_call_begins_again_and_no_other_does(void **state)
 {
@@ -391,7 +393,7 @@ static void an_interrupted_call_begins_again_and_no_other_does(void **state)
 	}
 }
 
-/* --- whose process --------------------------------------------------------------------------------- */
+/* --- whose process ---------------------------------------------------------------------------- */
 
 static pid_t ended_process(void)
 {

@@ -132,7 +132,8 @@ static void the_root_of_a_process_is_known_by_its_path(void **state)
 	assert_string_equal(text_of(gm_regular_file_open(path)), "of the host");
 }
 
-/* A process that changed its root: what it names is opened there, also where a link leads to a name that the host has. */
+/* A process that changed its root: what it names is opened there, also where a link leads to a name
+ * that the host has. */
 static void change_root(uint64_t *words)
 {
 	words[0] = chroot(".") == 0 && chdir("/") == 0;
@@ -162,7 +163,7 @@ static void a_link_of_another_root_is_resolved_there(void **state)
 	child_end(&child);
 }
 
-/* --- trees at random ------------------------------------------------------------------------------------------------- */
+/* --- trees at random -------------------------------------------------------------------------- */
 
 static uint64_t random_state = 88172645463325252u;
 

@@ -1,4 +1,5 @@
-/* What was touched of a process's memory is found, however much of its address space it never used. */
+/* What was touched of a process's memory is found, however much of its address space it never
+ * used. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static uint64_t random_below(uint64_t *state, uint64_t limit)
 	return *state % limit;
 }
 
-/* --- one mapping ---------------------------------------------------------------------------------------------------- */
+/* --- one mapping ------------------------------------------------------------------------------ */
 
 static void the_next_touched_page_is_found(void **state)
 {
@@ -82,7 +83,7 @@ static void the_next_touched_page_is_found(void **state)
 	close(pagemap);
 }
 
-/* --- 32 TiB of address space ------------------------------------------------------------------------------------------ */
+/* --- 32 TiB of address space ------------------------------------------------------------------ */
 
 static void reserve(uint64_t *words)
 {

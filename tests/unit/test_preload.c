@@ -1,4 +1,5 @@
-/* Which programs can load what gpumem preloads, told from their first bytes; and an environment without it. */
+/* Which programs can load what gpumem preloads, told from their first bytes; and an environment
+ * without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

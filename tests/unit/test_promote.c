@@ -1,6 +1,6 @@
 /*
- * Which words become references: of thousands of random sets of words, those that a plain reading of the rule takes, and
- * no others.
+ * Which words become references: of thousands of random sets of words, those that a plain reading
+ * of the rule takes, and no others.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -39,7 +39,8 @@ static void make_word(struct words *words, struct random *random, size_t number)
 	assert_true(gm_array_push(&words->unattributed_list.items, unattributed));
 }
 
-/* A storage, a tensor and a Python object, each with a few references that were found and some that were not. */
+/* A storage, a tensor and a Python object, each with a few references that were found and some that
+ * were not. */
 static void make_words(struct words *words, struct random *random)
 {
 	struct process *process = &words->process;
@@ -71,8 +72,8 @@ static bool is_owned(const struct gm_unattributed *unattributed)
 	       unattributed->owner == GM_OWNER_CLASS || unattributed->owner == GM_OWNER_CALL;
 }
 
-/* The rule, one set of words after the other: what somebody owns; with what lies on stacks; what is known by name; what was
- * read. The first that has as many words as references are missing. */
+/* The rule, one set of words after the other: what somebody owns; with what lies on stacks; what is
+ * known by name; what was read. The first that has as many words as references are missing. */
 static bool of_set(int set, const struct gm_unattributed *unattributed)
 {
 	switch (set) {
@@ -180,7 +181,8 @@ static void words_become_references_where_there_are_as_many_as_are_missing(void 
 		assert_true(sets[set] > 50);
 }
 
-/* All on native stacks (or old operands of frames), and enough: the first ones, as many as are missing. */
+/* All on native stacks (or old operands of frames), and enough: the first ones, as many as are
+ * missing. */
 static void words_on_stacks_alone_are_a_functions_copies_of_one_reference(void **state)
 {
 	size_t taken_sets = 0;

@@ -1,4 +1,5 @@
-/* Whether a process has run between two moments: one that only waits has not, however often it was stopped. */
+/* Whether a process has run between two moments: one that only waits has not, however often it was
+ * stopped. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

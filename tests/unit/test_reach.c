@@ -1,6 +1,6 @@
 /*
- * What reaches blocks, of thousands of random processes: blocks, objects, variables and their names, what was not found,
- * garbage, distances and completeness are those of a plain search.
+ * What reaches blocks, of thousands of random processes: blocks, objects, variables and their
+ * names, what was not found, garbage, distances and completeness are those of a plain search.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static bool is_root(const struct gm_holders *graph, uint32_t vertex)
 	       at->kind == GM_VERTEX_NATIVE || (at->flags & GM_VERTEX_ROOT_MODULE);
 }
 
-/* --- blocks ---------------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* Storages that begin at lower addresses come first; of those that begin at one, the biggest. */
 static bool comes_before(const struct gm_storage *a, const struct gm_storage *b)
@@ -82,7 +82,7 @@ static void find_device_blocks(struct plain *plain)
 	}
 }
 
-/* --- what leads there ------------------------------------------------------------------------------ */
+/* --- what leads there ------------------------------------------------------------------------- */
 
 static bool lacks(const struct plain *plain, uint32_t v)
 {
@@ -139,7 +139,7 @@ static void search(struct plain *plain, const struct process *process, const str
 		plain->garbage[v] = plain->marked[v] && !plain->held[v];
 }
 
-/* --- comparisons ----------------------------------------------------------------------------------- */
+/* --- comparisons ------------------------------------------------------------------------------ */
 
 static bool is_held(const struct plain *plain, uint64_t block)
 {
@@ -241,7 +241,8 @@ static bool variable_refers(const struct gm_reach *reach, enum gm_variable_kind 
 	return false;
 }
 
-/* Objects that names refer to, that C++ refers to, and whose counts are too high: each has its variable. */
+/* Objects that names refer to, that C++ refers to, and whose counts are too high: each has its
+ * variable. */
 static void check_variables(uint64_t round, const struct plain *plain)
 {
 	const struct gm_holders *graph = plain->graph;
@@ -275,7 +276,8 @@ static void check_variables(uint64_t round, const struct plain *plain)
 	check_in_round(round, variables_of(plain->reach, GM_VARIABLE_NATIVE) == (native > 0));
 }
 
-/* Garbage that no other garbage leads to, but what it leads to itself, is given to the root, one of each cycle. */
+/* Garbage that no other garbage leads to, but what it leads to itself, is given to the root, one of
+ * each cycle. */
 static void check_garbage(uint64_t round, const struct plain *plain)
 {
 	static bool leads[MOST_VERTICES][MOST_VERTICES];
@@ -390,7 +392,7 @@ static void all_that_reaches_a_block_is_that_of_a_plain_search(void **state)
 	assert_true(garbage > 300 && missing > 300 && named > 3000);
 }
 
-/* --- names ----------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void assert_label(const struct gm_reach *reach, uint32_t label, const char *expected)
 {
@@ -459,7 +461,7 @@ static void the_best_name_of_an_object_is_a_global_then_an_outer_functions(void 
 	process_end(&process);
 }
 
-/* --- what parts are to a user ---------------------------------------------------------------------- */
+/* --- what parts are to a user ----------------------------------------------------------------- */
 
 static const struct gm_reach_edge *edge_to(const struct gm_reach *reach, uint32_t from, uint32_t to)
 {

@@ -1,4 +1,5 @@
-/* Why a process may not be read, and what helps: each case of ptrace(2)'s "Ptrace access mode checking". */
+/* Why a process may not be read, and what helps: each case of ptrace(2)'s "Ptrace access mode
+ * checking". */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

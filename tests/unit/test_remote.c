@@ -1,6 +1,6 @@
 /*
- * A process that only a debugger can read: here the debugger is a reader of a child, which counts what it is asked for
- * and refuses one page.
+ * A process that only a debugger can read: here the debugger is a reader of a child, which counts
+ * what it is asked for and refuses one page.
  */
 #include <stdarg.h>
 #include <setjmp.h>

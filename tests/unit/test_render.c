@@ -1,6 +1,6 @@
 /*
- * The JSON of answers about random processes and recordings: exactly the members of the contract, with exactly the
- * answer's values; and what is saved is read back.
+ * The JSON of answers about random processes and recordings: exactly the members of the contract,
+ * with exactly the answer's values; and what is saved is read back.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "render/who_holds.h"
 #include "synthetic.h"
 
-/* --- what is compared ------------------------------------------------------------------------------ */
+/* --- what is compared ------------------------------------------------------------------------- */
 
 /* These members, by spaces, and no others; of those behind '?' any may be missing. */
 static void check_members(uint64_t round, const json_t *object, const char *names)
@@ -84,7 +84,7 @@ static json_t *parse(char *text)
 	return root;
 }
 
-/* --- who-holds ------------------------------------------------------------------------------------- */
+/* --- who-holds -------------------------------------------------------------------------------- */
 
 static void check_step(uint64_t round, const json_t *json, const struct gm_holder_step *step)
 {
@@ -234,7 +234,7 @@ static void of_a_long_graph_not_all_nodes_are_listed(void **state)
 	process_end(&process);
 }
 
-/* --- retained -------------------------------------------------------------------------------------- */
+/* --- retained --------------------------------------------------------------------------------- */
 
 static void check_nodes(uint64_t round, const json_t *json, const struct gm_retained_node *nodes,
         size_t count, const struct gm_retained_view *view, uint32_t level);
@@ -441,7 +441,7 @@ static void retained_json_is_the_answer_and_is_read_back(void **state)
 	assert_true(nodes > 500);
 }
 
-/* --- events ---------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void an_events_json_has_all_of_it_and_null_for_what_is_not_known(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * Retained bytes of thousands of random processes: which variable alone keeps how much, and who shares what, by taking each
- * variable away and looking what is still reached. Each byte is counted once.
+ * Retained bytes of thousands of random processes: which variable alone keeps how much, and who
+ * shares what, by taking each variable away and looking what is still reached. Each byte is counted
+ * once.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 #include "random_process.h"
 #include "render/retained_name.h"
 
-/* --- a plain search over what reaches blocks --------------------------------------------------------- */
+/* --- a plain search over what reaches blocks -------------------------------------------------- */
 
 enum { MOST_REACHED = 3 * MOST_VERTICES, MOST_VARIABLES = 64, TEXT = 96 };
 
@@ -91,7 +92,7 @@ static uint64_t sharers_of(uint64_t round, const struct plain *plain,
 	return sharers;
 }
 
-/* --- comparisons ----------------------------------------------------------------------------------- */
+/* --- comparisons ------------------------------------------------------------------------------ */
 
 static void check_sums(uint64_t round, const struct gm_retained_node *node)
 {
@@ -149,7 +150,8 @@ static void check_groups(
 	check_in_round(round, device->shared == shared && device->unknown == unknown);
 }
 
-/* With a graph of autograd: who holds a thing by it alone is no sharer where others hold it by themselves. */
+/* With a graph of autograd: who holds a thing by it alone is no sharer where others hold it by
+ * themselves. */
 static void check_variables(
         uint64_t round, const struct plain *plain, const struct gm_retained_device *device)
 {
@@ -233,7 +235,7 @@ static void each_byte_is_of_those_who_reach_it(void **state)
 	assert_true(shared > 1000 && alone > 300 && unknown > 300 && garbage > 300 && inner > 50);
 }
 
-/* --- trees with known texts ------------------------------------------------------------------------ */
+/* --- trees with known texts ------------------------------------------------------------------- */
 
 /* "TEXT BYTES/BLOCKS" a line, children two further in. */
 static void put_tree(const struct gm_retained_node *nodes, size_t count, int level, FILE *out)
@@ -247,7 +249,8 @@ static void put_tree(const struct gm_retained_node *nodes, size_t count, int lev
 	}
 }
 
-/* Of host memory, or of the allocator's blocks where there are some: then each device's tree is under its number. */
+/* Of host memory, or of the allocator's blocks where there are some: then each device's tree is
+ * under its number. */
 static void assert_tree(struct process *process, const char *expected)
 {
 	struct gm_retained retained;
@@ -443,7 +446,7 @@ static void what_a_graph_saved_is_the_variables_that_leads_to_it(void **state)
 	                      "shared by local 'v1' of f0() and local 'v2' of f0() 100/1\n");
 }
 
-/* --- ways ------------------------------------------------------------------------------------------ */
+/* --- ways ------------------------------------------------------------------------------------- */
 
 /* The steps to a vertex, by going down the tree with a list: what repeats itself is told once. */
 static size_t plain_steps(const struct gm_reach *reach, const struct gm_paths *paths, uint32_t v,
@@ -498,7 +501,8 @@ static void check_path(
 	check_in_round(round, gm_paths_through_graph(paths, 0, v) == graph);
 }
 
-/* A tree with random parts: each vertex comes from one before it. In some, one way is as long as the tree is big. */
+/* A tree with random parts: each vertex comes from one before it. In some, one way is as long as
+ * the tree is big. */
 static void make_tree(struct gm_reach *reach, struct random *random, uint32_t count)
 {
 	bool is_long = random_once_in(random, 4);

@@ -82,7 +82,7 @@ static void no_more_than_the_room_is_written(void **state)
 	}
 }
 
-/* --- a whole image: our own ------------------------------------------------------------------------- */
+/* --- a whole image: our own ------------------------------------------------------------------- */
 
 struct own {
 	struct gm_image *image;

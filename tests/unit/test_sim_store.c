@@ -1,4 +1,5 @@
-/* The store of a job of which one rank is there: c10d's requests, byte by byte, and what absent ranks answer. */
+/* The store of a job of which one rank is there: c10d's requests, byte by byte, and what absent
+ * ranks answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,7 +241,8 @@ static void another_rank_s_key_is_answered_with_this_rank_s(void **state)
 static void a_communicator_s_id_and_barriers_are_there(void **state)
 {
 	struct peer *peer = *state;
-	/* As ProcessGroupNCCL and, in PyTorch 2.15, c10d's nccl2 name it; the latter also with several roots. */
+	/* As ProcessGroupNCCL and, in PyTorch 2.15, c10d's nccl2 name it; the latter also with
+	 * several roots. */
 	for (const char *const *key = (const char *const[]){"default_pg/0//cuda//0",
 	             "/default_pg/0//cuda//0/nccl_storekey_0_0", "x/0/nccl_storekey_1", NULL};
 	        *key; key++) {

@@ -1,4 +1,5 @@
-/* Packing in the agent's file: what is read stays the same, whenever who packs is killed and whoever reads meanwhile. */
+/* Packing in the agent's file: what is read stays the same, whenever who packs is killed and
+ * whoever reads meanwhile. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -188,7 +189,8 @@ static void what_is_packed_reads_the_same_and_is_smaller(void **state)
 	end(&file);
 }
 
-/* Packs the file in a process that is killed as it makes its `calls`-th system call. False: it had come to its end. */
+/* Packs the file in a process that is killed as it makes its `calls`-th system call. False: it had
+ * come to its end. */
 static bool packs_until(const struct file *file, unsigned calls)
 {
 	pid_t child = fork();
@@ -223,7 +225,8 @@ static void who_packs_may_be_killed_at_any_moment(void **state)
 	unsigned kills = 0;
 	begin(&file, EXTENTS);
 	uint64_t before = read_all(&file);
-	/* What one has done the next need not do: ever more calls are let go by, so that each of them is the last one. */
+	/* What one has done the next need not do: ever more calls are let go by, so that each of
+	 * them is the last one. */
 	for (unsigned calls = 1; packs_until(&file, calls); calls += 1 + calls / 8) {
 		kills++;
 		assert_int_equal(read_all(&file), before);

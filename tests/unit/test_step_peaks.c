@@ -1,4 +1,5 @@
-/* The peaks of model and optimizer, and where they meet, against all moments of random records, gone through one by one. */
+/* The peaks of model and optimizer, and where they meet, against all moments of random records,
+ * gone through one by one. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -18,7 +19,8 @@ static uint64_t next(uint64_t *random)
 	return *random >> 33;
 }
 
-/* A loop whose passes go through a module, backward and an optimizer, each allocating and freeing at random. */
+/* A loop whose passes go through a module, backward and an optimizer, each allocating and freeing
+ * at random. */
 static void write_random(struct synthetic *log, uint64_t random)
 {
 	const struct gm_log_loop loop = {20, 80, 3, 6};

@@ -131,7 +131,8 @@ static void the_loop_with_backward_and_optimizer_is_the_training_loop(void **sta
 {
 	struct synthetic log;
 	synthetic_begin(&log);
-	/* module-level: a loop that builds layers, then epochs (outer) with batches (inner) in train() */
+	/* module-level: a loop that builds layers, then epochs (outer) with batches (inner) in
+	 * train() */
 	const struct gm_log_loop epochs = {100, 300, 10, 20}, build = {20, 60, 2, 3},
 	                         batches = {10, 90, 3, 9}, params = {5, 50, 1, 2};
 	const struct gm_log_loop main_loops[] = {build, epochs};

@@ -1,6 +1,6 @@
 /*
- * Objects in pools of CPython's allocator, made by hand in this process's own memory: a sweep finds those that are in the
- * collector's lists, and no others, or says that it does not know.
+ * Objects in pools of CPython's allocator, made by hand in this process's own memory: a sweep finds
+ * those that are in the collector's lists, and no others, or says that it does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,7 +148,8 @@ static struct gm_sweep *swept(struct gm_address_set *objects, bool *ret_whole)
 	return sweep;
 }
 
-/* Every other block is an object, each third of those lies elsewhere: what the lists have is found. */
+/* Every other block is an object, each third of those lies elsewhere: what the lists have is
+ * found. */
 static void what_is_in_the_lists_is_found_in_pools_and_outside(void **state)
 {
 	struct gm_address_set objects = {0};
@@ -170,7 +171,8 @@ static void what_is_in_the_lists_is_found_in_pools_and_outside(void **state)
 	tear_down();
 }
 
-/* Bytes that look like an object that is tracked, with links to one that is, and a block that was given back. */
+/* Bytes that look like an object that is tracked, with links to one that is, and a block that was
+ * given back. */
 static void what_only_looks_like_an_object_is_left_out(void **state)
 {
 	struct gm_address_set objects = {0};
@@ -200,7 +202,8 @@ static void what_only_looks_like_an_object_is_left_out(void **state)
 	tear_down();
 }
 
-/* Objects that look tracked in another circle than the lists', as while a collection is under way: not known. */
+/* Objects that look tracked in another circle than the lists', as while a collection is under way:
+ * not known. */
 static void objects_that_link_to_what_is_none_are_not_taken_for_all(void **state)
 {
 	struct gm_address_set objects = {0};
@@ -232,8 +235,8 @@ static size_t all_references(const struct gm_walk_result *result, struct gm_walk
 	return count;
 }
 
-/* Each object refers to the next one, in a pool or not; the last ones to a string, to what is not tracked, and to a table
- * of pointers, of which the second is a class. */
+/* Each object refers to the next one, in a pool or not; the last ones to a string, to what is not
+ * tracked, and to a table of pointers, of which the second is a class. */
 static void references_are_found_by_number_and_strings_are_left_out(void **state)
 {
 	const struct gm_python_layout *l = &python->layout;

@@ -20,7 +20,8 @@
 #include "symbols/rows.h"
 #include "symbols/symbols.h"
 
-/* Like a user's extension: C++, a template and an inline function (sections that several units share). */
+/* Like a user's extension: C++, a template and an inline function (sections that several units
+ * share). */
 static const char library_source[] =
         "#define NEVER_INLINE __attribute__((noinline))\n"
         "NEVER_INLINE void here(void **address) { *address = __builtin_return_address(0); }\n"
@@ -101,7 +102,7 @@ static void close_view(struct view *view)
 	gm_image_close(view->image);
 }
 
-/* --- modules and look-up --------------------------------------------------------------------------- */
+/* --- modules and look-up ---------------------------------------------------------------------- */
 
 static int compare_with_linker(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -213,7 +214,7 @@ static void libraries_come_and_go_and_keep_their_ids(void **state)
 	close_view(&view);
 }
 
-/* --- names and lines ------------------------------------------------------------------------------- */
+/* --- names and lines -------------------------------------------------------------------------- */
 
 static void named_by_its_symbol(
         struct view *view, void *address, const char *function, uint64_t offset)
@@ -399,7 +400,7 @@ static void cpp_names_are_demangled_and_others_left(void **state)
 	assert_non_null(name);
 }
 
-/* --- files ----------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void a_files_addresses_are_named_without_a_process(void **state)
 {
@@ -533,7 +534,8 @@ static void files_cut_short_or_damaged_do_no_harm(void **state)
 	}
 }
 
-/* Its owner may cut it or write other bytes into it at any moment, also between a check and the use of what was checked. */
+/* Its owner may cut it or write other bytes into it at any moment, also between a check and the use
+ * of what was checked. */
 static void a_file_that_is_cut_or_changed_while_it_is_open_does_no_harm(void **state)
 {
 	_cleanup_free_ char *path = build("g++", "-g", "libcut.so");

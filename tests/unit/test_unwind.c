@@ -109,7 +109,8 @@ static void through_signal_on_another_stack(void)
 	__asm__ volatile("");
 }
 
-/* A call that never returns is its function's last instruction: the return address is in the next one. */
+/* A call that never returns is its function's last instruction: the return address is in the next
+ * one. */
 static void OWN_FRAME __attribute__((noreturn)) never_returns(void)
 {
 	tell_and_wait();
@@ -194,11 +195,12 @@ static void end(struct stopped *stopped)
 	waitpid(stopped->pid, NULL, __WALL);
 }
 
-/* tell() and wait_here() are called by the same frame, at two places; from its caller on all must agree. */
+/* tell() and wait_here() are called by the same frame, at two places; from its caller on all must
+ * agree. */
 static void assert_same_as_backtrace(const struct stopped *stopped)
 {
-	/* ours: syscall, wait_here, tell_and_wait, rest; theirs (a sanitizer's frame, perhaps,) tell,
-	 * tell_and_wait, rest */
+	/* ours: syscall, wait_here, tell_and_wait, rest; theirs (a sanitizer's frame, perhaps,)
+	 * tell, tell_and_wait, rest */
 	assert_true(stopped->count > 4);
 	size_t rest = stopped->count - 3;
 	assert_true(report->count >= rest + 2 && report->count <= rest + 3);
@@ -300,7 +302,8 @@ static void senseless_registers_end_the_walk_at_once(void **state)
 	end(&stopped);
 }
 
-/* Single steps from before a call through a PLT entry: at each instruction, the caller must be found. */
+/* Single steps from before a call through a PLT entry: at each instruction, the caller must be
+ * found. */
 static void OWN_FRAME call_through_plt(void)
 {
 	report->addresses[0] = (uint64_t)getpid();
@@ -324,7 +327,8 @@ static void every_instruction_on_the_way_into_a_library_unwinds_to_the_caller(vo
 	assert_null(gm_symbols_create(image, &symbols));
 	uint64_t function = (uint64_t)(uintptr_t)call_through_plt;
 	size_t within = 0, shallow = 0;
-	/* Steps until well inside of what is called; the dynamic linker may resolve the name on the way. */
+	/* Steps until well inside of what is called; the dynamic linker may resolve the name on the
+	 * way. */
 	for (size_t step = 0; step < 20000 && within < 400; step++) {
 		struct gm_registers registers;
 		uint64_t addresses[DEPTH];

@@ -1,13 +1,14 @@
 /*
- * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames: such an event
- * borrows the stack of the thread that waits in backward() for it, and is marked so. Where several wait, waiter.c
- * tells whose work it is; where it cannot, none is borrowed. The engine numbers its tasks: who waits for one is found
- * once.
+ * Backward of CUDA tensors runs on the autograd engine's own threads, which have no Python frames:
+ * such an event borrows the stack of the thread that waits in backward() for it, and is marked so.
+ * Where several wait, waiter.c tells whose work it is; where it cannot, none is borrowed. The
+ * engine numbers its tasks: who waits for one is found once.
  *
- * Another thread's frames stand still only while it waits. So candidates are looked at through the kernel, and the
- * one that is found to wait is walked as if it were this one: it goes on only when the engine is done, which this
- * thread is part of. Only threads that Python itself has started are looked at, since their thread state lives until they
- * end, and one that ends waits for whoever looks at it.
+ * Another thread's frames stand still only while it waits. So candidates are looked at through the
+ * kernel, and the one that is found to wait is walked as if it were this one: it goes on only when
+ * the engine is done, which this thread is part of. Only threads that Python itself has started are
+ * looked at, since their thread state lives until they end, and one that ends waits for whoever
+ * looks at it.
  */
 #include <sys/prctl.h>
 
@@ -76,7 +77,8 @@ static void tell_several(void)
 /* The task that this thread of the engine works at; 0: this PyTorch does not tell. */
 static uint64_t current_task(void)
 {
-	/* int torch::autograd::get_current_graph_task_id(): torch/csrc/autograd/engine.cpp, 1.13+; -1: none */
+	/* int torch::autograd::get_current_graph_task_id(): torch/csrc/autograd/engine.cpp, 1.13+;
+	 * -1: none */
 	static int (*_Atomic ask)(void);
 	static _Atomic bool sought;
 	int (*function)(void);

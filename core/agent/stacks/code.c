@@ -1,13 +1,15 @@
 /*
- * Code objects by number, each written to the file when it is met first, whole, so that reading can decode its lines,
- * loops and instructions without the program.
+ * Code objects by number, each written to the file when it is met first, whole, so that reading can
+ * decode its lines, loops and instructions without the program.
  *
- * A code object may be freed and another one put at its address. What tells them apart is its print. 3.12+ numbers
- * code objects (co_version). Before, the pointers and numbers are taken that an object never changes; and of code
- * that no file has ("<string>", "<eval_with_key>.7"), which programs make and drop in loops of equal sizes, the text
- * of its file's name, its name's hash and the begin of its line table too.
+ * A code object may be freed and another one put at its address. What tells them apart is its
+ * print. 3.12+ numbers code objects (co_version). Before, the pointers and numbers are taken that
+ * an object never changes; and of code that no file has ("<string>", "<eval_with_key>.7"), which
+ * programs make and drop in loops of equal sizes, the text of its file's name, its name's hash and
+ * the begin of its line table too.
  *
- * Equal code at another address (a function that is compiled again) has the number of the one before.
+ * Equal code at another address (a function that is compiled again) has the number of the one
+ * before.
  */
 #include "agent/stacks/inside.h"
 #include "agent/gap.h"
@@ -78,8 +80,9 @@ static struct bytes bytes_of(uint64_t object)
 	        (const uint8_t *)(uintptr_t)(object + (uint64_t)layout->bytes_data), (size_t)size};
 }
 
-/* A str's characters: kind (bytes a character) and data. Include/cpython/unicodeobject.h: state is interned:2,
- * kind:3, compact:1, ascii:1 (3.9-3.13; 3.12 and 3.13 have the same order from bit 2 on). */
+/* A str's characters: kind (bytes a character) and data. Include/cpython/unicodeobject.h: state is
+ * interned:2, kind:3, compact:1, ascii:1 (3.9-3.13; 3.12 and 3.13 have the same order from bit 2
+ * on). */
 static const uint8_t *characters(uint64_t object, unsigned *ret_kind, size_t *ret_length)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -176,7 +179,8 @@ uint64_t gm_code_print(uint64_t code)
 	if (GM_LIKELY(!(print & GM_PRINT_MADE)))
 		return print;
 	file = gm_load(code + (uint64_t)layout->code_filename);
-	/* the first character of an ASCII name; of another one a word of its head, which is no '<' */
+	/* the first character of an ASCII name; of another one a word of its head, which is no
+	 * '<' */
 	if (GM_UNLIKELY(
 	            *(const uint8_t *)(uintptr_t)(file + (uint64_t)layout->str_ascii_size) == '<'))
 		return mix_content(print, code) | GM_PRINT_MADE | GM_PRINT_CONTENT;
@@ -185,7 +189,8 @@ uint64_t gm_code_print(uint64_t code)
 
 /* --- writing one --- */
 
-/* co_code as it runs, with the opcodes that a tracer (3.12+: Python/instrumentation.c) has put its own in place of. */
+/* co_code as it runs, with the opcodes that a tracer (3.12+: Python/instrumentation.c) has put its
+ * own in place of. */
 static void copy_code(uint64_t code, struct bytes from, uint8_t *to)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -292,7 +297,8 @@ static struct bytes bytecode_of(uint64_t code)
 	        units < 1 << 23 ? 2 * (size_t)units : 0};
 }
 
-/* All of a code object but its number. Without `bytecode` its operations and loops cannot be told later. */
+/* All of a code object but its number. Without `bytecode` its operations and loops cannot be told
+ * later. */
 static size_t put_code(struct record *record, uint64_t code, bool bytecode)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -391,8 +397,8 @@ static uint8_t kind_of(uint64_t code)
 	uint8_t file[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
 	size_t size = text_of(field(code, layout->code_filename), file);
 
-	/* torch/autograd/graph.py: the Python function through which backward() and grad() enter the engine; 2.0 to
-	 * 2.2: torch/autograd/__init__.py calls the engine itself */
+	/* torch/autograd/graph.py: the Python function through which backward() and grad() enter
+	 * the engine; 2.0 to 2.2: torch/autograd/__init__.py calls the engine itself */
 	if (ends_with(file, size, "torch/autograd/graph.py") &&
 	        text_of(field(code, layout->code_name), name) == 20 &&
 	        !memcmp(name, "_engine_run_backward", 20))
@@ -477,8 +483,8 @@ const struct gm_stack_code *gm_code_at(
 		if (at->address == code && at->print == print)
 			return at;
 		if (length > CHAIN_MAX)
-			at->older =
-			        NULL; /* dead ones of code that is made and dropped: met again, they are new */
+			at->older = NULL; /* dead ones of code that is made and dropped: met again,
+			                     they are new */
 	}
 	made = make(thread, code, print);
 	if (!made)

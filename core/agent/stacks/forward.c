@@ -1,12 +1,14 @@
 /*
  * The forward stack of the autograd node whose backward runs, where PyTorch has it: in anomaly mode
- * (torch.autograd.set_detect_anomaly, detect_anomaly) a node keeps the text of traceback.format_stack() of the
- * moment at which it was made, in node.metadata['traceback_'] (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is
- * looked at while that mode has never been on; then it costs a load an event.
+ * (torch.autograd.set_detect_anomaly, detect_anomaly) a node keeps the text of
+ * traceback.format_stack() of the moment at which it was made, in node.metadata['traceback_']
+ * (torch/csrc/autograd/python_anomaly_mode.cpp). Nothing is looked at while that mode has never
+ * been on; then it costs a load an event.
  *
- * The engine holds the node while its backward runs, the node its dict, the dict the list and its strings. They are made
- * before the node is run; whoever changes them from Python meanwhile gets a wrong answer and no fault, as all is read through the kernel.
- * The thread says it by a mark, which holds for its events until the next one.
+ * The engine holds the node while its backward runs, the node its dict, the dict the list and its
+ * strings. They are made before the node is run; whoever changes them from Python meanwhile gets a
+ * wrong answer and no fault, as all is read through the kernel. The thread says it by a mark, which
+ * holds for its events until the next one.
  */
 #include <string.h>
 
@@ -18,8 +20,8 @@
 enum {
 	NODE_FROM = 64, /* of torch::autograd::Node: where its unique_ptr<AnomalyMetadata> may be */
 	NODE_TO = 256,
-	DICT_FROM =
-	        8, /* and in that where its dict may be, behind the base's fields, which differ by version */
+	DICT_FROM = 8, /* and in that where its dict may be, behind the base's fields, which differ
+	                  by version */
 	DICT_TO = 72,
 	FRAMES_MAX = 64, /* the innermost ones */
 	TEXT_MAX = 1024, /* characters of one that are looked at */
@@ -28,9 +30,10 @@ enum {
 };
 
 /*
- * What get_current_node() gives, returned in memory: until PyTorch 2.12 a std::shared_ptr of libstdc++, whose counts are
- * {table, uses, weak uses} (bits/shared_ptr_base.h, _Sp_counted_base); from 2.13 on a c10::intrusive_ptr, which is one word: the
- * node's own counts follow its table (c10/util/intrusive_ptr.h). The second word stays 0 then.
+ * What get_current_node() gives, returned in memory: until PyTorch 2.12 a std::shared_ptr of
+ * libstdc++, whose counts are {table, uses, weak uses} (bits/shared_ptr_base.h, _Sp_counted_base);
+ * from 2.13 on a c10::intrusive_ptr, which is one word: the node's own counts follow its table
+ * (c10/util/intrusive_ptr.h). The second word stays 0 then.
  */
 struct shared {
 	uint64_t object, counts;
@@ -43,8 +46,8 @@ static struct {
 	current_node_function *_Atomic current;
 	uint64_t dict_type;
 	_Atomic uint32_t tries;
-	_Atomic uint32_t
-	        offset; /* in the node, where its metadata were found; in these that of the dict << 16 */
+	_Atomic uint32_t offset; /* in the node, where its metadata were found; in these that of the
+	                            dict << 16 */
 } anomaly;
 
 /* Less and less often, as a program may have no PyTorch. */
@@ -81,15 +84,16 @@ static uint64_t current_node(void)
 {
 	struct shared node = {0};
 	atomic_load (&anomaly.current)(&node);
-	/* the thread has one of its own besides (current_evaluating_node): this is never the last, nor, where the node has a
-	 * Python object, which has one too, the last but one, at which they would no longer own each other */
+	/* the thread has one of its own besides (current_evaluating_node): this is never the last,
+	 * nor, where the node has a Python object, which has one too, the last but one, at which
+	 * they would no longer own each other */
 	uint64_t counts = node.counts ? node.counts : node.object;
 	if (counts)
 		__atomic_fetch_sub((uint32_t *)(uintptr_t)(counts + 8), 1, __ATOMIC_ACQ_REL);
 	return node.object;
 }
 
-/* ---- the dict ------------------------------------------------------------------------------------------------ */
+/* ---- the dict -------------------------------------------------------------------------------- */
 
 static uint64_t word(uint64_t address)
 {
@@ -97,7 +101,8 @@ static uint64_t word(uint64_t address)
 	return address && !(address & 7) && gm_read_checked(address, &value, 8) ? value : 0;
 }
 
-/* Characters of a str in one object (all that Python makes of text is), as UTF-8 with a NUL; false: it is none. */
+/* Characters of a str in one object (all that Python makes of text is), as UTF-8 with a NUL; false:
+ * it is none. */
 static bool text_of(uint64_t object, char ret[4 * TEXT_MAX + 1])
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -133,7 +138,8 @@ static uint64_t find_list(uint64_t dict, char text[4 * TEXT_MAX + 1])
 	        !gm_read_checked(keys, head, (size_t)layout->keys_indices))
 		return 0;
 	memcpy(&count, head + layout->keys_entries, 8);
-	/* as core/cpython/objects/dict.c: 3.9 and 3.10 tell the table's slots, later ones the logarithm of its bytes */
+	/* as core/cpython/objects/dict.c: 3.9 and 3.10 tell the table's slots, later ones the
+	 * logarithm of its bytes */
 	if (layout->keys_log2_size == GM_NO_FIELD) {
 		memcpy(&indices, head + layout->keys_size, 8);
 	} else {
@@ -164,7 +170,8 @@ static bool is_metadata(uint64_t object)
 	return at && gm_read_checked(at, name, sizeof(name)) && !memcmp(name, is, sizeof(is));
 }
 
-/* Such a list, of the node that has its metadata at one offset and these their dict at another; 0: it has none. */
+/* Such a list, of the node that has its metadata at one offset and these their dict at another; 0:
+ * it has none. */
 static uint64_t list_at(uint64_t words, uint32_t at, char *text)
 {
 	uint64_t dict = words > 0x10000 && !(words & 7) ? word(words + at) : 0;
@@ -191,9 +198,12 @@ static uint64_t list_of(uint64_t node, char *text)
 	return 0;
 }
 
-/* ---- the text -------------------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
-/* `  File "PATH", line N, in FUNCTION\n    code\n` (traceback.format_stack()) as "N\tFUNCTION\tPATH\n". */
+/*
+ * `  File "PATH", line N, in FUNCTION\n    code\n` (traceback.format_stack()) as
+ * "N\tFUNCTION\tPATH\n".
+ */
 static size_t put_frame(char *to, size_t room, char *text)
 {
 	static const char begin[] = "  File \"", line[] = "\", line ", in[] = ", in ";

@@ -1,5 +1,6 @@
 /*
- * What the files of stacks/ share: the tables of the process and a thread's memory of its last stacks.
+ * What the files of stacks/ share: the tables of the process and a thread's memory of its last
+ * stacks.
  */
 #ifndef GM_AGENT_STACKS_INSIDE_H
 #define GM_AGENT_STACKS_INSIDE_H
@@ -38,13 +39,14 @@ struct gm_tensor_note {
 	int64_t sizes[GM_AGENT_TENSOR_DIMENSIONS], strides[GM_AGENT_TENSOR_DIMENSIONS];
 };
 
-/* --- trie.c ------------------------------------------------------------------------------------------------- */
+/* --- trie.c ----------------------------------------------------------------------------------- */
 
 /*
- * All stacks of one kind: each is a node, its innermost frame (`value`) on top of another stack (`parent`). Stacks that share
- * outer frames share nodes, so a new stack costs what is new of it, and equal stacks have one number. Found by a
- * hash table of numbers without locks, in levels of growing size: a program with few stacks touches little
- * memory. A node also has the number of the child that was found last: most often it is that one again.
+ * All stacks of one kind: each is a node, its innermost frame (`value`) on top of another stack
+ * (`parent`). Stacks that share outer frames share nodes, so a new stack costs what is new of it,
+ * and equal stacks have one number. Found by a hash table of numbers without locks, in levels of
+ * growing size: a program with few stacks touches little memory. A node also has the number of the
+ * child that was found last: most often it is that one again.
  */
 struct gm_trie_node {
 	uint64_t value;
@@ -70,7 +72,8 @@ bool gm_trie_init(struct gm_trie *trie, enum gm_agent_record kind, uint32_t max,
 void gm_trie_clear(struct gm_trie *trie);
 uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value);
 
-/* The stack that has `value` on top of `parent`; written to the file where it is new. 0: it has no number. */
+/* The stack that has `value` on top of `parent`; written to the file where it is new. 0: it has no
+ * number. */
 static inline uint32_t gm_trie_child(struct gm_trie *trie, uint32_t parent, uint64_t value)
 {
 	uint32_t last = atomic_load_explicit(&trie->nodes[parent].last_child, memory_order_acquire);
@@ -80,7 +83,7 @@ static inline uint32_t gm_trie_child(struct gm_trie *trie, uint32_t parent, uint
 	return gm_trie_search(trie, parent, value);
 }
 
-/* --- writing records ---------------------------------------------------------------------------------------- */
+/* --- writing records -------------------------------------------------------------------------- */
 
 static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t size)
 {
@@ -90,7 +93,7 @@ static inline uint8_t *gm_write_string(uint8_t *at, const void *bytes, size_t si
 	return at + size;
 }
 
-/* --- python.c, python_find.c, code.c ---------------------------------------------------------------------------------------- */
+/* --- python.c, python_find.c, code.c ---------------------------------------------------------- */
 
 /* A loop of a code object with a counted iterator: passes.c. */
 struct gm_code_loop {
@@ -107,8 +110,8 @@ struct gm_open_loop {
 };
 
 /*
- * A code object as it was when it was met. A dead one's address may be taken by another: `print` is made of what
- * differs then. Never freed.
+ * A code object as it was when it was met. A dead one's address may be taken by another: `print` is
+ * made of what differs then. Never freed.
  */
 struct gm_stack_code {
 	uint64_t address, print;
@@ -141,9 +144,10 @@ struct gm_python_slot {
 	uint64_t previous;     /* the frame to which its own field points */
 	uint64_t print, shape; /* of the code */
 	const struct gm_stack_code *entry;
-	uint32_t stack; /* the stack of which it is the innermost frame */
-	bool is_between; /* `previous` is a frame of the interpreter's own, before the next one of Python */
-	bool is_odd; /* that, or there is more to compare of its code than the shape */
+	uint32_t stack;  /* the stack of which it is the innermost frame */
+	bool is_between; /* `previous` is a frame of the interpreter's own, before the next one of
+	                    Python */
+	bool is_odd;     /* that, or there is more to compare of its code than the shape */
 };
 
 /* What a thread has looked up last, where it need not ask the tables of all. */
@@ -196,18 +200,19 @@ struct gm_lent {
 };
 enum { GM_LENT = 8 };
 
-/* What a thread knows of its last stacks. Mapped when the thread records first, given to another when it ends. */
+/* What a thread knows of its last stacks. Mapped when the thread records first, given to another
+ * when it ends. */
 struct gm_stacks_thread {
 	uint32_t number; /* among all threads' */
 	uint32_t captures;
 	uint32_t generation;  /* of the start whose numbers are below */
 	uint64_t stack_end;   /* of the C stack; 0: not known */
 	uint64_t stack_start; /* the lowest address it may have */
-	uint64_t
-	        task_place; /* in it, the variable with the engine's task; 0: not known (waiter.c) */
+	uint64_t task_place;  /* in it, the variable with the engine's task; 0: not known (waiter.c)
+	                       */
 	uint32_t python_count, native_count;
-	uint64_t
-	        base; /* the frame of the interpreter's that `python` lies on; 0: none, up to 3.14 */
+	uint64_t base; /* the frame of the interpreter's that `python` lies on; 0: none, up to 3.14
+	                */
 
 	/* borrow.c */
 	_Atomic uint64_t state;    /* PyThreadState that it had at its last event */
@@ -288,7 +293,8 @@ enum { GM_STACKS_THREADS_MAX = 4096 };
 extern struct gm_stacks_thread *_Atomic gm_stacks_threads[GM_STACKS_THREADS_MAX];
 struct gm_stacks_thread *gm_stacks_thread(void); /* of this one; NULL: no memory */
 
-/* thread.c: threads that ended may be taken by others from here on; forgets those that a fork left behind. */
+/* thread.c: threads that ended may be taken by others from here on; forgets those that a fork left
+ * behind. */
 void gm_stacks_threads_begin(void);
 extern __thread struct gm_stacks_thread *gm_stacks_current; /* NULL: it has taken no stack yet */
 
@@ -340,7 +346,7 @@ static inline uint32_t gm_code_offset(
 	return offset < 0 ? 0 : (uint32_t)offset & ~1u;
 }
 
-/* --- native.c, rows.c, modules.c ------------------------------------------------------------------------------ */
+/* --- native.c, rows.c, modules.c -------------------------------------------------------------- */
 
 /* `hint`: any number by which stacks differ mostly. */
 uint32_t gm_native_take(
@@ -391,7 +397,8 @@ extern _Atomic uint64_t gm_unload_salt; /* another after each unloading */
 
 static inline struct gm_frame_row gm_row_of(struct gm_stacks_thread *thread, uint64_t pc)
 {
-	/* Two words that are written by several threads: only a pair that was written together fits its key. */
+	/* Two words that are written by several threads: only a pair that was written together fits
+	 * its key. */
 	struct gm_row_slot *slot = &gm_row_slots[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 15)];
 	uint64_t salt = atomic_load_explicit(&gm_unload_salt, memory_order_relaxed);
 	uint64_t row = atomic_load_explicit(&slot->row, memory_order_relaxed);
@@ -408,18 +415,20 @@ struct gm_loaded {
 	uint64_t start, end, bias; /* [start, end) of all its segments */
 	uint64_t frame_header, frame_header_size;
 };
-/* The loaded file that has the address. It is written to the file of the agent when it is met first. */
+/* The loaded file that has the address. It is written to the file of the agent when it is met
+ * first. */
 bool gm_module_at(struct gm_stacks_thread *thread, uint64_t address, struct gm_loaded *ret);
 void gm_modules_clear(void);
-/* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can be seen; it
- * is noticed without, but later. Any thread, any time. */
+/* A library was unloaded: what is known of addresses may be wrong. To be called where dlclose() can
+ * be seen; it is noticed without, but later. Any thread, any time. */
 void gm_stacks_unloaded(void);
 /* Notices whether something was unloaded since. Takes the loader's lock for a moment. */
 void gm_modules_poll(void);
-/* An exported symbol of what is loaded, by its hash tables: no lock that dlopen() holds. 0: none. */
+/* An exported symbol of what is loaded, by its hash tables: no lock that dlopen() holds. 0:
+ * none. */
 uint64_t gm_module_symbol(const char *name);
 
-/* --- dying.c, passes.c, borrow.c -------------------------------------------------------------------------------- */
+/* --- dying.c, passes.c, borrow.c -------------------------------------------------------------- */
 
 uint32_t gm_dying_take(struct gm_stacks_thread *thread, uint64_t state);
 struct gm_code_tables {
@@ -437,7 +446,8 @@ uint32_t gm_borrow_take(struct gm_stacks_thread *thread);
 /* tasks.c */
 bool gm_task_is_coroutine(uint32_t flags); /* co_flags */
 void gm_tasks_clear(void);
-/* From here on the thread's events are of another task: that of the coroutine's frame, which has `depth` frames around it; 0: of none. */
+/* From here on the thread's events are of another task: that of the coroutine's frame, which has
+ * `depth` frames around it; 0: of none. */
 void gm_tasks_turn(struct gm_stacks_thread *thread, uint64_t frame, uint32_t depth);
 
 /* To which task does `python` belong, when it was taken? */
@@ -450,10 +460,12 @@ static inline void gm_tasks_take(struct gm_stacks_thread *thread)
 		gm_tasks_turn(thread, frame, at);
 }
 enum { GM_WAITERS_MAX = 64 };
-/* waiter.c: of several threads (by their numbers) the one that waits for this one; GM_WAITERS_MAX: not known. */
+/* waiter.c: of several threads (by their numbers) the one that waits for this one; GM_WAITERS_MAX:
+ * not known. */
 size_t gm_waiter_of(struct gm_stacks_thread *thread, const uint32_t *waiters, size_t count);
 bool gm_native_find_stack(struct gm_stacks_thread *thread);
-/* forward.c: has anomaly mode ever been on? Then this event's forward stack is told where it is another than before. */
+/* forward.c: has anomaly mode ever been on? Then this event's forward stack is told where it is
+ * another than before. */
 bool gm_forward_is_on(void);
 void gm_forward_take(struct gm_stacks_thread *thread);
 /* code.c */

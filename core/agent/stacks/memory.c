@@ -1,6 +1,6 @@
 /*
- * The room of stacks/: mapped once, in anonymous memory that costs nothing until it is touched, so that a hook
- * never calls malloc.
+ * The room of stacks/: mapped once, in anonymous memory that costs nothing until it is touched, so
+ * that a hook never calls malloc.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -72,7 +72,8 @@ bool gm_read_checked(uint64_t address, void *ret_bytes, size_t size)
 	return true;
 }
 
-/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read, EFAULT that not. */
+/* The kernel copies the set in before it refuses `how`: EINVAL says that 8 bytes can be read,
+ * EFAULT that not. */
 bool gm_can_read(uint64_t address)
 {
 	int saved = errno;

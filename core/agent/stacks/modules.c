@@ -1,7 +1,8 @@
 /*
- * What is loaded, where; each file is written to the agent's file when an address of it is met first, so that
- * reading can name it. And whether something was unloaded: the loader counts that (dlpi_subs of
- * dl_iterate_phdr(3)), which is looked at now and then and before anything new is learnt.
+ * What is loaded, where; each file is written to the agent's file when an address of it is met
+ * first, so that reading can name it. And whether something was unloaded: the loader counts that
+ * (dlpi_subs of dl_iterate_phdr(3)), which is looked at now and then and before anything new is
+ * learnt.
  */
 #include <elf.h>
 #include <link.h>
@@ -15,7 +16,8 @@
 
 enum { MODULES_MAX = 4096, BUILD_ID_MAX = 32, PATH_BYTES = 4096 };
 
-/* A file that was written. Never taken out: the same at the same place again has the same number. */
+/* A file that was written. Never taken out: the same at the same place again has the same
+ * number. */
 struct known {
 	struct gm_loaded loaded;
 	uint64_t salt; /* when it was last seen; another: it may have gone */
@@ -124,7 +126,8 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
 			take_build_id((const uint8_t *)(uintptr_t)at, segment->p_memsz, found);
 		}
 	}
-	/* the program itself comes first, without a name; the kernel's page has a name that is no path */
+	/* the program itself comes first, without a name; the kernel's page has a name that is no
+	 * path */
 	search->path[0] = 0;
 	if (info->dlpi_name[0] || !first)
 		strncat(search->path, info->dlpi_name, sizeof(search->path) - 1);

@@ -1,12 +1,13 @@
 /*
- * The calling thread's C stack, from its call frame information; no frame pointers are needed. Only the
- * thread's own stack is read, and nothing beyond its end.
+ * The calling thread's C stack, from its call frame information; no frame pointers are needed. Only
+ * the thread's own stack is read, and nothing beyond its end.
  *
- * Of the last stack a thread keeps each frame's program counter, registers and where on the stack they were read. A
- * walk goes from the innermost frame outwards until it meets a frame of the last stack in the same state; if all
- * words from which the frames outside of it were found are still there, they are the same frames (where each is
- * follows from the one within it). That check is a load and a compare a frame. Only what is new is looked up. And
- * stacks that the thread had before are not walked at all: seen.c.
+ * Of the last stack a thread keeps each frame's program counter, registers and where on the stack
+ * they were read. A walk goes from the innermost frame outwards until it meets a frame of the last
+ * stack in the same state; if all words from which the frames outside of it were found are still
+ * there, they are the same frames (where each is follows from the one within it). That check is a
+ * load and a compare a frame. Only what is new is looked up. And stacks that the thread had before
+ * are not walked at all: seen.c.
  */
 #include <pthread.h>
 #include <sys/resource.h>
@@ -62,7 +63,8 @@ static inline bool readable(const struct walk *walk, uint64_t address)
 
 static bool step_signal(struct walk *walk)
 {
-	/* struct ucontext at rsp: gregs at 40, in the order of enum REG_ (sys/ucontext.h); kernel's rt_sigframe */
+	/* struct ucontext at rsp: gregs at 40, in the order of enum REG_ (sys/ucontext.h); kernel's
+	 * rt_sigframe */
 	enum {
 		GREGS = 40,
 		RBP_AT = GREGS + 8 * 10,
@@ -135,7 +137,8 @@ static inline bool step(struct gm_stacks_thread *thread, struct walk *walk)
 	return walk->pc != 0;
 }
 
-/* Are the frames outside of slot `from` still those of the last walk? Gives the first that is not, or 0. */
+/* Are the frames outside of slot `from` still those of the last walk? Gives the first that is not,
+ * or 0. */
 static inline uint32_t first_changed(const struct gm_native_slot *slots, uint32_t from)
 {
 	for (uint32_t i = from; i-- > 0;) {

@@ -1,10 +1,11 @@
 /*
- * How far the loops of the program have come, by their iterators: of the outermost few that the program's own
- * frames stand in, written when one is in another pass than at the event before. Stacks alone do not tell the
- * passes of a loop whose allocations all come from one line.
+ * How far the loops of the program have come, by their iterators: of the outermost few that the
+ * program's own frames stand in, written when one is in another pass than at the event before.
+ * Stacks alone do not tell the passes of a loop whose allocations all come from one line.
  *
- * Where a loop's iterator is on the value stack is worked out from the bytecode when the code is met, by the decoders
- * of core/cpython. What is read of an iterator is the word behind its head (core/cpython/decode/loop_position.c).
+ * Where a loop's iterator is on the value stack is worked out from the bytecode when the code is
+ * met, by the decoders of core/cpython. What is read of an iterator is the word behind its head
+ * (core/cpython/decode/loop_position.c).
  */
 #include "agent/stacks/decoding.h"
 #include "agent/stacks/inside.h"
@@ -157,13 +158,15 @@ static bool counts(struct gm_code_loop *loop, uint64_t type)
 	return false;
 }
 
-/* An iterator that was met before is alive as long as its frame is in the loop; another is read with care. */
+/* An iterator that was met before is alive as long as its frame is in the loop; another is read
+ * with care. */
 static uint64_t position_of(struct gm_code_loop *loop, uint64_t slot)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
 	uint64_t iterator = gm_stackref_object(layout, gm_load(slot)), words[3];
 
-	/* 3.15: a list or tuple, and how far the loop has come (core/cpython/decode/loop_position.c) */
+	/* 3.15: a list or tuple, and how far the loop has come
+	 * (core/cpython/decode/loop_position.c) */
 	if (layout->loop_slots > 1 && gm_stackref_is_int(layout, gm_load(slot + 8)))
 		return gm_load(slot + 8);
 

@@ -1,13 +1,14 @@
 /*
  * The calling thread's Python frames, from its thread state.
  *
- * The thread often is within a function of C that has let go of the GIL: its frames stand still all the same, as only
- * the thread itself moves them, and each keeps its code object alive. PyGILState_GetThisThreadState() reads a
- * thread's own storage and works without the GIL.
+ * The thread often is within a function of C that has let go of the GIL: its frames stand still all
+ * the same, as only the thread itself moves them, and each keeps its code object alive.
+ * PyGILState_GetThisThreadState() reads a thread's own storage and works without the GIL.
  *
- * Frames are walked from the innermost outwards, all of them: a frame at the same place with the same code and
- * instruction as the last time may have been called from another line. Then those from the outermost on
- * that have not changed keep their number; the others are looked up, each on top of the one before.
+ * Frames are walked from the innermost outwards, all of them: a frame at the same place with the
+ * same code and instruction as the last time may have been called from another line. Then those
+ * from the outermost on that have not changed keep their number; the others are looked up, each on
+ * top of the one before.
  *
  * 3.11+: _PyInterpreterFrame (Include/internal/pycore_frame.h); 3.9, 3.10: frame objects.
  */
@@ -95,7 +96,8 @@ static void told_deep(void)
 		             "are recorded");
 }
 
-/* The last stack's frame at this address, as a number from the outermost plus 1; 0: none that is known of. */
+/* The last stack's frame at this address, as a number from the outermost plus 1; 0: none that is
+ * known of. */
 static inline uint32_t index_of(const struct gm_stacks_thread *thread, uint64_t frame)
 {
 	uint32_t index = thread->python_index[frame >> 3 & (GM_PYTHON_INDEX - 1)];
@@ -114,9 +116,10 @@ static bool is_odd_changed(const struct gm_python_slot *slot, uint64_t outer)
 }
 
 /*
- * How many frames of the last stack from `from` outwards stand as they stood: all, or up to the first that does not.
- * Each was found to be called by the one within it before it is read; but as its address is known from the
- * last time, the processor need not wait for one load to begin the next. Gives the number of those further out.
+ * How many frames of the last stack from `from` outwards stand as they stood: all, or up to the
+ * first that does not. Each was found to be called by the one within it before it is read; but as
+ * its address is known from the last time, the processor need not wait for one load to begin the
+ * next. Gives the number of those further out.
  */
 static inline __attribute__((always_inline)) uint32_t first_changed_of(
         const struct gm_stacks_thread *thread, uint32_t from, const bool is_pointer)
@@ -194,7 +197,8 @@ static inline void drop_loops(struct gm_stacks_thread *thread, uint32_t index)
 		thread->loop_count--;
 }
 
-/* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has no number. */
+/* Puts the frames that are new on top of the `base` outermost of the last stack. 0: the stack has
+ * no number. */
 static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t count)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;
@@ -241,8 +245,8 @@ static uint32_t number(struct gm_stacks_thread *thread, uint32_t base, uint32_t 
 }
 
 /*
- * The most usual case: all frames are those of the last stack, and at most the innermost one is at another instruction.
- * 0: it is not so, or the stack has no number yet.
+ * The most usual case: all frames are those of the last stack, and at most the innermost one is at
+ * another instruction. 0: it is not so, or the stack has no number yet.
  */
 static inline __attribute__((always_inline)) uint32_t take_same(
         struct gm_stacks_thread *thread, uint64_t frame, const bool is_pointer)
@@ -283,7 +287,8 @@ static inline __attribute__((always_inline)) uint32_t take_same(
 	return stack;
 }
 
-/* The first walks: is the thread state this thread's, and are the frames' code objects code objects? */
+/* The first walks: is the thread state this thread's, and are the frames' code objects code
+ * objects? */
 static bool is_plausible(struct gm_stacks_thread *thread, uint32_t count)
 {
 	struct gm_stacks_python *python = &gm_stacks_python;
@@ -362,7 +367,8 @@ static uint32_t walk(struct gm_stacks_thread *thread, uint64_t frame)
 		return 0;
 	}
 	if (GM_UNLIKELY(is_unread || !count)) {
-		/* no Python code runs: from 3.15 on such a thread still has a frame of the interpreter's */
+		/* no Python code runs: from 3.15 on such a thread still has a frame of the
+		 * interpreter's */
 		thread->has_frames = false;
 		thread->python_count = 0;
 		return 0;
@@ -398,8 +404,8 @@ uint32_t gm_python_take(struct gm_stacks_thread *thread, uint64_t *ret_state)
 	*ret_state = state;
 	if (GM_UNLIKELY(atomic_load_explicit(&thread->state, memory_order_relaxed) != state)) {
 		atomic_store(&thread->state, state);
-		/* C++ threads get a state for each call into Python; one that Python has started, or the main
-		 * one, keeps its own */
+		/* C++ threads get a state for each call into Python; one that Python has started,
+		 * or the main one, keeps its own */
 		thread->is_pythons = state && !thread->had_none;
 	}
 	thread->has_frames = false;

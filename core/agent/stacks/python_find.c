@@ -1,6 +1,6 @@
 /*
- * Finds CPython among what is loaded, and how its structs are laid out: by its version, and since 3.13 by what it
- * publishes itself.
+ * Finds CPython among what is loaded, and how its structs are laid out: by its version, and
+ * since 3.13 by what it publishes itself.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * Rows by program counter, for all threads: an open table in which a row takes the place of another where they
- * fall together. A row is worked out again then; nothing else is lost.
+ * Rows by program counter, for all threads: an open table in which a row takes the place of another
+ * where they fall together. A row is worked out again then; nothing else is lost.
  */
 #include "agent/stacks/inside.h"
 #include "agent/stacks/memory.h"

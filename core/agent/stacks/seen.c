@@ -1,15 +1,17 @@
 /*
- * Native stacks that a thread had before: a program does the same again and again, and a walk that was made need
- * only be checked.
+ * Native stacks that a thread had before: a program does the same again and again, and a walk that
+ * was made need only be checked.
  *
- * A walk follows from the innermost frame's registers and the words that it reads on the stack, as the call frame
- * information says. So of each stack these words are kept, where they stand and what they were: all return addresses, and
- * those saved frame pointers and stack pointers from which a frame was found. Where pc and rsp are as they were and all
- * words too, the stack is the one of then. The loads do not wait for each other: a word takes less than a
- * nanosecond, where a step of a walk waits for the one before it and for the row of its address.
+ * A walk follows from the innermost frame's registers and the words that it reads on the stack, as
+ * the call frame information says. So of each stack these words are kept, where they stand and what
+ * they were: all return addresses, and those saved frame pointers and stack pointers from which a
+ * frame was found. Where pc and rsp are as they were and all words too, the stack is the one of
+ * then. The loads do not wait for each other: a word takes less than a nanosecond, where a step of
+ * a walk waits for the one before it and for the row of its address.
  *
- * Words lie in a ring: the newest stacks push out the oldest. A library that is unloaded or another recording makes all of
- * them void (`salt`), and so does a thread's end, as another one's stack may begin elsewhere.
+ * Words lie in a ring: the newest stacks push out the oldest. A library that is unloaded or another
+ * recording makes all of them void (`salt`), and so does a thread's end, as another one's stack may
+ * begin elsewhere.
  */
 #include "agent/stacks/inside.h"
 
@@ -41,7 +43,8 @@ static inline struct gm_seen *set_of(
 	return &thread->seen[(hash >> 32) % SETS * GM_SEEN_WAYS];
 }
 
-/* Are the words what they were? Looked at by eights: another stack mostly differs early, behind the allocator's frames. */
+/* Are the words what they were? Looked at by eights: another stack mostly differs early, behind the
+ * allocator's frames. */
 static inline bool holds(const uint64_t *words, uint32_t count, uint64_t rsp)
 {
 	const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)rsp;

@@ -1,13 +1,16 @@
 /*
- * Which of the coroutines that take turns in a thread (asyncio's tasks, trio's) an event is of: that of the outermost
- * coroutine's frame on the stack. Stacks alone do not tell two tasks that run the same code.
+ * Which of the coroutines that take turns in a thread (asyncio's tasks, trio's) an event is of:
+ * that of the outermost coroutine's frame on the stack. Stacks alone do not tell two tasks that run
+ * the same code.
  *
- * A frame has the same address as long as its coroutine lives, and another coroutine may have that address afterwards. So a
- * coroutine gets a number when it is met, and when a thread turns from one to another, the one that it comes from is
- * looked at: where it has ended, its address is new again. Which has ended in between, with no event of its own, is
- * not noticed: then two tasks, one after the other, have one number.
+ * A frame has the same address as long as its coroutine lives, and another coroutine may have that
+ * address afterwards. So a coroutine gets a number when it is met, and when a thread turns from one
+ * to another, the one that it comes from is looked at: where it has ended, its address is new
+ * again. Which has ended in between, with no event of its own, is not noticed: then two tasks, one
+ * after the other, have one number.
  *
- * The autograd engine's threads borrow the stack of the thread that waits (borrow.c), and so its task too.
+ * The autograd engine's threads borrow the stack of the thread that waits (borrow.c), and so its
+ * task too.
  */
 #include <stdio.h>
 
@@ -56,7 +59,8 @@ static uint32_t number_of(uint64_t frame)
 	for (uint32_t probe = 0; probe < PROBES; probe++) {
 		uint32_t at = slot_of(frame, probe);
 		uint64_t none = 0;
-		/* nobody but the thread that runs it, or that waits for an engine's thread, asks for this frame */
+		/* nobody but the thread that runs it, or that waits for an engine's thread, asks
+		 * for this frame */
 		if (!atomic_compare_exchange_strong(&tasks[at].frame, &none, frame))
 			continue;
 		uint32_t number = atomic_fetch_add(&last_number, 1) + 1;
@@ -66,7 +70,8 @@ static uint32_t number_of(uint64_t frame)
 	return 0;
 }
 
-/* A frame that a thread was in before: is its coroutine over? It may be gone, and its memory too. */
+/* A frame that a thread was in before: is its coroutine over? It may be gone, and its memory
+ * too. */
 static bool has_ended(uint64_t frame)
 {
 	const struct gm_python_layout *layout = &gm_stacks_python.layout;

@@ -83,7 +83,8 @@ uint32_t gm_trie_search(struct gm_trie *trie, uint32_t parent, uint64_t value)
 	for (unsigned level = 0; level < GM_TRIE_LEVELS; level++) {
 		uint32_t size = level_size(level);
 		_Atomic uint32_t *slots = trie->slots[level];
-		/* A level is closed when half of it is in use; its chains stay short and end in an empty slot. */
+		/* A level is closed when half of it is in use; its chains stay short and end in an
+		 * empty slot. */
 		bool open =
 		        atomic_load_explicit(&trie->used[level], memory_order_relaxed) < size / 2;
 		for (uint32_t i = (uint32_t)hash & (size - 1), tries = 0; tries < size;

@@ -1,17 +1,20 @@
 /*
- * Which of several threads that wait in backward() waits for what this thread of the engine works at.
+ * Which of several threads that wait in backward() waits for what this thread of the engine works
+ * at.
  *
- * The engine has an object for each backward (GraphTask, torch/csrc/autograd/engine.cpp), held by std::shared_ptr: by
- * Engine::execute() on the stack of who waits, and by thread_main() on that of who works. A shared_ptr that
- * std::make_shared() made is two words, an object's address and that of its counts, 16 bytes before it
- * (libstdc++'s _Sp_counted_ptr_inplace). Such pairs are sought on both stacks; the outermost of this one that
- * exactly one waiter has tells. What is left over of earlier work lies further in.
+ * The engine has an object for each backward (GraphTask, torch/csrc/autograd/engine.cpp), held by
+ * std::shared_ptr: by Engine::execute() on the stack of who waits, and by thread_main() on that of
+ * who works. A shared_ptr that std::make_shared() made is two words, an object's address and that
+ * of its counts, 16 bytes before it (libstdc++'s _Sp_counted_ptr_inplace). Such pairs are sought on
+ * both stacks; the outermost of this one that exactly one waiter has tells. What is left over of
+ * earlier work lies further in.
  *
- * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc tells. One that has not
- * come to its wait yet, or was woken, stands nowhere. Where that is the one that is sought, a pair of earlier work could
- * tell of another: its object was freed, and lies where a waiter's object of now does. So only where all were looked at
- * is the outermost pair believed; and as it is a variable of thread_main(), it lies at the same place of this stack
- * from then on, and is the only one that is asked about.
+ * A waiter's stack is copied by the kernel, as it may go on meanwhile; where it stands, /proc
+ * tells. One that has not come to its wait yet, or was woken, stands nowhere. Where that is the one
+ * that is sought, a pair of earlier work could tell of another: its object was freed, and lies
+ * where a waiter's object of now does. So only where all were looked at is the outermost pair
+ * believed; and as it is a variable of thread_main(), it lies at the same place of this stack from
+ * then on, and is the only one that is asked about.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,7 +80,8 @@ static uint64_t stack_pointer(uint32_t thread)
 	ssize_t size;
 	int fd;
 
-	/* proc(5): number, six arguments, stack pointer, program counter; "running"; or "-1", pointer, counter */
+	/* proc(5): number, six arguments, stack pointer, program counter; "running"; or "-1",
+	 * pointer, counter */
 	snprintf(path, sizeof(path), "/proc/self/task/%u/syscall", thread);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)

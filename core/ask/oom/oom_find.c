@@ -1,6 +1,7 @@
 /*
- * Finding the error in a process or core, the surest way first: a thread that stands where the allocator reports; Python's
- * exception objects; and, where neither is there, the text itself in memory.
+ * Finding the error in a process or core, the surest way first: a thread that stands where the
+ * allocator reports; Python's exception objects; and, where neither is there, the text itself in
+ * memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static bool keep_frames(struct gm_oom *oom, const struct gm_python_frame *frames
 	return true;
 }
 
-/* --- a thread that reports ------------------------------------------------------------------------- */
+/* --- a thread that reports -------------------------------------------------------------------- */
 
 static void take_report(struct gm_context *context, const struct gm_agent_failure *report,
         pid_t thread, struct gm_oom *oom)
@@ -58,7 +59,8 @@ static void take_report(struct gm_context *context, const struct gm_agent_failur
 		        oom, frames, gm_python_stack(context->python, thread, frames, FRAMES_MAX));
 }
 
-/* c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device), at its entry */
+/* c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device), at its
+ * entry */
 static bool find_report(struct gm_context *context, struct gm_oom *oom)
 {
 	const struct gm_module *module = gm_symbols_find_module(context->symbols, "libc10.so");
@@ -110,7 +112,7 @@ static bool find_kept(struct gm_context *context, struct gm_oom *oom)
 	return true;
 }
 
-/* --- Python's exceptions --------------------------------------------------------------------------- */
+/* --- Python's exceptions ---------------------------------------------------------------------- */
 
 struct exceptions {
 	struct gm_python *python;
@@ -212,7 +214,8 @@ static bool find_exception(struct gm_context *context, struct gm_oom *oom)
 	gm_python_thread_references(python, mark_thread, &all);
 	gm_error_destroy(gm_python_modules(python, mark_module, &all));
 	mark_frames(&all);
-	/* of several, the last made: the collector's lists have the oldest first within a generation */
+	/* of several, the last made: the collector's lists have the oldest first within a
+	 * generation */
 	for (size_t i = 0; i < all.count; i++)
 		if (all.found[i] <= all.found[best])
 			best = i;
@@ -231,7 +234,7 @@ static bool find_exception(struct gm_context *context, struct gm_oom *oom)
 	return true;
 }
 
-/* --- the text in memory ---------------------------------------------------------------------------- */
+/* --- the text in memory ----------------------------------------------------------------------- */
 
 static const char words[] = "out of memory. Tried to allocate ";
 

@@ -1,4 +1,5 @@
-/* What stands below a verdict on an out-of-memory error: where the device's memory is, and what would have been enough. */
+/* What stands below a verdict on an out-of-memory error: where the device's memory is, and what
+ * would have been enough. */
 #include "ask/oom/oom_sums.h"
 
 /* What is in use and not PyTorch's, by whose it is, as far as that is known. */
@@ -71,12 +72,14 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 		return;
 	}
 	/*
-	 * Under expandable segments the same requests would lie elsewhere. What is in pieces is an upper bound of what they gain,
-	 * what is in large pieces a lower one: small ones lie between others' there too.
+	 * Under expandable segments the same requests would lie elsewhere. What is in pieces is an
+	 * upper bound of what they gain, what is in large pieces a lower one: small ones lie
+	 * between others' there too.
 	 */
 	uint64_t sure = gm_oom_or_zero(facts->movable);
-	/* Segments are of 2 MiB steps, and a block keeps a rest of up to 1 MiB of its segment, which an expandable segment
-	 * has not. A text does not tell how much that is: seldom more than a hundredth. */
+	/* Segments are of 2 MiB steps, and a block keeps a rest of up to 1 MiB of its segment,
+	 * which an expandable segment has not. A text does not tell how much that is: seldom more
+	 * than a hundredth. */
 	uint64_t most = sums->pieces + (gm_oom_known(facts->rounding)
 	                                               ? facts->rounding
 	                                               : gm_oom_or_zero(facts->allocated) / 100);
@@ -88,7 +91,8 @@ static void add_expandable(const struct gm_oom_facts *facts, struct gm_oom_judge
 	        ->most = most;
 }
 
-/* Of what waits for a stream, whole segments could be given back, and a piece that is large enough used. */
+/* Of what waits for a stream, whole segments could be given back, and a piece that is large enough
+ * used. */
 static void add_waiting(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
 	uint64_t missing = gm_oom_missing(facts, &judgement->sums);

@@ -1,5 +1,6 @@
 /*
- * What the verdict on an out-of-memory error shares with the lines below it. For oom_verdict.c and oom_remedies.c alone.
+ * What the verdict on an out-of-memory error shares with the lines below it. For oom_verdict.c and
+ * oom_remedies.c alone.
  */
 #ifndef GM_ASK_OOM_SUMS_H
 #define GM_ASK_OOM_SUMS_H
@@ -13,7 +14,8 @@ void gm_oom_add_line(
 bool gm_oom_would_do(
         const struct gm_oom_facts *facts, const struct gm_oom_sums *sums, uint64_t bytes);
 
-/* oom_remedies.c: the arithmetic of the device, and what would have been enough, to a verdict that stands. */
+/* oom_remedies.c: the arithmetic of the device, and what would have been enough, to a verdict that
+ * stands. */
 void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement);
 void gm_oom_add_remedies(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement);
 

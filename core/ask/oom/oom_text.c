@@ -12,14 +12,17 @@
  * Where the wordings come from (c10/cuda/CUDACachingAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp,
  * aten/src/ATen/mps/MPSAllocator.mm):
  *  until 1.3   (GPU 0; T total capacity; A already allocated; F free; U cached)
- *  1.4 to 2.0  (GPU 0; T total capacity; A already allocated; F free; [L allowed; ]R reserved in total by PyTorch)
- *  from 2.1    GPU 0 has a total capacity of T of which F is free. [L allowed; ][Process P has O memory in use. ...]
- *              [Including non-PyTorch memory, this process has X memory in use.] Of the allocated memory A is
- *              allocated by PyTorch, [with G allocated in private pools ..., ]and U is reserved by PyTorch but unallocated.
- *              (2.1 wrote "capacty"; builds and translations of others "capability", "Total capacity": any word that
- *              begins with "cap" is meant)
+ *  1.4 to 2.0  (GPU 0; T total capacity; A already allocated; F free; [L allowed; ]R reserved in
+ *              total by PyTorch)
+ *  from 2.1    GPU 0 has a total capacity of T of which F is free. [L allowed; ][Process P has O
+ *              memory in use. ...] [Including non-PyTorch memory, this process has X memory in
+ *              use.] Of the allocated memory A is allocated by PyTorch, [with G allocated in
+ *              private pools ..., ]and U is reserved by PyTorch but unallocated. (2.1 wrote
+ *              "capacty"; builds and translations of others "capability", "Total capacity": any
+ *              word that begins with "cap" is meant)
  *  XPU         as either; without "free" in the old one
- *  MPS         MPS backend out of memory (MPS allocated: A, other allocations: O, max allowed: L). Tried to allocate ...
+ *  MPS         MPS backend out of memory (MPS allocated: A, other allocations: O, max allowed: L).
+ *              Tried to allocate ...
  */
 enum { WINDOW = 3000, BEFORE = 400, MESSAGES_MAX = 4096, RECENT = 256 };
 
@@ -27,7 +30,7 @@ struct span {
 	const char *at, *end;
 };
 
-/* --- colours --------------------------------------------------------------------------------------- */
+/* --- colours ---------------------------------------------------------------------------------- */
 
 /* Without terminal control sequences; other bytes keep their order. */
 static char *plain_text(const char *text, size_t length, size_t *ret_length)
@@ -50,7 +53,7 @@ static char *plain_text(const char *text, size_t length, size_t *ret_length)
 	return plain;
 }
 
-/* --- matching -------------------------------------------------------------------------------------- */
+/* --- matching --------------------------------------------------------------------------------- */
 
 static const char *skip_space(const char *at, const char *end)
 {
@@ -115,7 +118,8 @@ static const char *skip_word(const char *at, const char *end)
 	return at;
 }
 
-/* '%' a size, '#' a number, '*' the rest of a word, ' ' any space or none; else the character. The place behind, or NULL. */
+/* '%' a size, '#' a number, '*' the rest of a word, ' ' any space or none; else the character. The
+ * place behind, or NULL. */
 static const char *match(const char *at, const char *end, const char *pattern, uint64_t *values)
 {
 	for (; *pattern && at; pattern++) {
@@ -156,7 +160,7 @@ static const char *find(struct span span, const char *pattern, uint64_t *values)
 	return NULL;
 }
 
-/* --- one message ----------------------------------------------------------------------------------- */
+/* --- one message ------------------------------------------------------------------------------ */
 
 static void read_device(struct span span, struct gm_oom_facts *facts)
 {
@@ -254,7 +258,7 @@ static void read_platform(struct span before, struct gm_oom_facts *facts)
 		strcpy(facts->platform, "CUDA");
 }
 
-/* --- whose line it is ------------------------------------------------------------------------------ */
+/* --- whose line it is ------------------------------------------------------------------------- */
 
 static bool read_rank(struct span line, char *label, size_t size)
 {
@@ -295,7 +299,7 @@ static void read_label(const char *text, const char *at, char *label, size_t siz
 		read_worker(line, label, size);
 }
 
-/* --- all of them ----------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static const char asked[] = "Tried to allocate";
 

@@ -1,15 +1,17 @@
 /*
- * The verdict on an out-of-memory error. Each candidate is a sum: what there was if that cause were gone, against what was
- * needed. Several may be true at once; the biggest is named first, and the arithmetic shows them all.
+ * The verdict on an out-of-memory error. Each candidate is a sum: what there was if that cause were
+ * gone, against what was needed. Several may be true at once; the biggest is named first, and the
+ * arithmetic shows them all.
  */
 #include <string.h>
 
 #include "ask/oom/oom_sums.h"
 
 /*
- * A process's CUDA context and the kernels loaded into it take 0.3 to 0.8 GiB of a device that nobody can avoid: that
- * much outside PyTorch explains nothing, nor does a twentieth of the device beyond it. Free pieces of less than a
- * fiftieth of the device are no cause to look for: the device is as good as full.
+ * A process's CUDA context and the kernels loaded into it take 0.3 to 0.8 GiB of a device that
+ * nobody can avoid: that much outside PyTorch explains nothing, nor does a twentieth of the device
+ * beyond it. Free pieces of less than a fiftieth of the device are no cause to look for: the device
+ * is as good as full.
  */
 static const uint64_t ordinary_context = UINT64_C(800) << 20;
 enum { SIGNIFICANT = 50, SIGNIFICANT_OUTSIDE = 20 };
@@ -22,7 +24,7 @@ void gm_oom_add_line(
 		        (struct gm_oom_line){.sign = sign, .part = part, .bytes = bytes};
 }
 
-/* --- the sums -------------------------------------------------------------------------------------- */
+/* --- the sums --------------------------------------------------------------------------------- */
 
 static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 {
@@ -73,7 +75,7 @@ bool gm_oom_would_do(
 	                                   : gm_oom_known(facts->needed) && bytes >= facts->needed;
 }
 
-/* --- verdicts -------------------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------- */
 
 static void judge_mps(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)
 {
@@ -127,7 +129,7 @@ static enum gm_oom_reason judge_figures(
 	return GM_OOM_TENSORS;
 }
 
-/* --- all ------------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static enum gm_oom_verdict verdict_of(enum gm_oom_reason reason)
 {

@@ -92,9 +92,11 @@ void gm_teardown_read(
 		        any_of(place.function, node) ||
 		        (strstr(place.function, "autograd::generated::") &&
 		                (strchr(place.function, '~') || strstr(place.function, "release")));
-		/* Whether or not a wrapper was further in: a saved tensor may own its Python object. */
+		/* Whether or not a wrapper was further in: a saved tensor may own its Python
+		 * object. */
 		teardown.node |= is_node;
-		/* what the node behind it is called says nothing: that one saved something else, or nothing */
+		/* what the node behind it is called says nothing: that one saved something else, or
+		 * nothing */
 		if (!teardown.node_name && strstr(place.function, "autograd::AccumulateGrad"))
 			teardown.leaf = true;
 		if (teardown.leaf)
@@ -142,7 +144,8 @@ static enum gm_cause_kind op_cause(enum gm_op op)
 	}
 }
 
-/* A call of a function of C that lets go of objects (cpython/called.c), or the drop of what it returned. */
+/* A call of a function of C that lets go of objects (cpython/called.c), or the drop of what it
+ * returned. */
 static enum gm_cause_kind call_cause(const struct gm_frame_place *place)
 {
 	const char *name = place->op_name;
@@ -173,8 +176,8 @@ static bool made_by_statement(
 	return find_code(log, made->python_stack, place->code, &maker) && maker.line == place->line;
 }
 
-/* The function that the statement in `place` called, in which a block was made; false: it made it itself, or a function of a
- * library did. */
+/* The function that the statement in `place` called, in which a block was made; false: it made it
+ * itself, or a function of a library did. */
 static bool find_callee(const struct gm_log *log, const struct gm_event *made,
         const struct gm_frame_place *place, struct gm_frame_place *ret_callee)
 {
@@ -189,7 +192,8 @@ static bool find_callee(const struct gm_log *log, const struct gm_event *made,
 	return false;
 }
 
-/* No name of the statement is it: by what the native frames show, or by what the statement called. */
+/* No name of the statement is it: by what the native frames show, or by what the statement
+ * called. */
 static void by_teardown(const struct gm_log *log, const struct gm_event *made, bool own,
         bool same_step, struct gm_cause *cause)
 {
@@ -250,8 +254,9 @@ static void by_instruction(const struct gm_log *log, const struct gm_event *made
 		cause->kind = call_cause(place);
 	switch (cause->kind) {
 	case GM_CAUSE_REBOUND:
-		/* A store also sets off what its old value alone kept. Without the native frames, only a
-		 * block that this very statement once made is sure to be the variable's own. */
+		/* A store also sets off what its old value alone kept. Without the native frames,
+		 * only a block that this very statement once made is sure to be the variable's own.
+		 */
 		if (!cause->teardown.named && !own)
 			cause->kind = GM_CAUSE_UNKNOWN;
 		break;
@@ -295,7 +300,8 @@ void gm_cause_find(
 			cause.name = cause.place.op_name;
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
 	} else if (freed.flags & GM_EVENT_BORROWED || (teardown->engine && !teardown->wrapper)) {
-		/* In the backward pass: what a kernel made for itself and dropped, or what was saved. */
+		/* In the backward pass: what a kernel made for itself and dropped, or what was
+		 * saved. */
 		bool temporary = has_made && same_step &&
 		                 gm_model_phase(model, block->alloc) == GM_PHASE_BACKWARD;
 		cause.kind = temporary ? GM_CAUSE_TEMPORARY : GM_CAUSE_AUTOGRAD_RELEASE;

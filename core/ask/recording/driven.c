@@ -33,7 +33,7 @@ static bool is_own(const struct gm_frame_place *place)
 	return gm_code_owner(place->file, &package, &length) == GM_CODE_OWN;
 }
 
-/* --- which lines ----------------------------------------------------------------------------------- */
+/* --- which lines ------------------------------------------------------------------------------ */
 
 static int compare_lines(const void *a, const void *b)
 {
@@ -83,7 +83,8 @@ static struct gm_error *sum_stacks(
 	return NULL;
 }
 
-/* The lines of the program's own that hold enough. A stack that has none is descended from in any case. */
+/* The lines of the program's own that hold enough. A stack that has none is descended from in any
+ * case. */
 static struct gm_error *find_lines(const struct gm_log *log, const stack_array *stacks,
         uint64_t bytes, struct gm_driven *driven, bool *ret_any)
 {
@@ -148,7 +149,7 @@ static bool is_driven(const struct gm_driven *driven, const struct gm_frame_plac
 	                                      sizeof(line), compare_lines);
 }
 
-/* --- the site of a stack --------------------------------------------------------------------------- */
+/* --- the site of a stack ---------------------------------------------------------------------- */
 
 bool gm_told_site(const struct gm_driven *driven, const struct gm_log *log,
         const struct gm_event *event, struct gm_told_site *ret_site)

@@ -14,8 +14,8 @@
 
 struct gm_driven;
 
-/* A line is descended from where it holds this part of the bytes: then it makes a table too coarse.
- */
+/* A line is descended from where it holds this part of the bytes: then it makes a table too
+ * coarse. */
 enum { GM_DRIVEN_PART = 4 };
 
 /* Where a block was allocated, for a reader. Strings are the log's. */

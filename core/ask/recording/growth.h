@@ -1,14 +1,16 @@
 /*
- * Growth: what the iterations of a loop leave behind, line by line. leaks asks it of the steps and of every loop around
- * them, as what grows once for each epoch is no growth of a step. Internal to core/ask.
+ * Growth: what the iterations of a loop leave behind, line by line. leaks asks it of the steps and
+ * of every loop around them, as what grows once for each epoch is no growth of a step. Internal to
+ * core/ask.
  *
- * A line *piles up* where blocks that it allocates in iterations all over the run are all still there at its end. It
- * *joins* where it replaces its block by one that is the old one and another together: of two blocks that follow one
- * another the second is larger, and by exactly the size of a block that was made in between and is alive; where the operator is
- * known to concatenate, this may be of another precision. A block that grows since the inputs do is no such sum.
+ * A line *piles up* where blocks that it allocates in iterations all over the run are all still
+ * there at its end. It *joins* where it replaces its block by one that is the old one and another
+ * together: of two blocks that follow one another the second is larger, and by exactly the size of
+ * a block that was made in between and is alive; where the operator is known to concatenate, this
+ * may be of another precision. A block that grows since the inputs do is no such sum.
  *
- * Gradients and optimizer state come with the parameters: of each size there are only as many as there are parameters of
- * that size, however late some of them are trained.
+ * Gradients and optimizer state come with the parameters: of each size there are only as many as
+ * there are parameters of that size, however late some of them are trained.
  */
 #ifndef GM_ASK_GROWTH_H
 #define GM_ASK_GROWTH_H
@@ -36,7 +38,8 @@ struct gm_growth {
 	const struct gm_model *model;
 	size_t device;
 	uint64_t *known; /* sites of stacks, by id; owned */
-	/* sizes of what was there before the first step and still is, in order: parameters, among others */
+	/* sizes of what was there before the first step and still is, in order: parameters, among
+	 * others */
 	GM_ARRAY(uint64_t) parameters;
 };
 

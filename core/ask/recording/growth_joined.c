@@ -65,7 +65,8 @@ static bool is_called_elsewhere(const struct gm_model *model, uint32_t a, uint32
 	                         memcmp(left + 1, right + 1, (counts[0] - 1) * sizeof(*left)) != 0);
 }
 
-/* What one line makes in two calls of its function is of the same kind, and no part of one another. */
+/* What one line makes in two calls of its function is of the same kind, and no part of one
+ * another. */
 static bool is_of_another_call(
         struct gm_growth *growth, const struct gm_share *share, uint32_t event)
 {
@@ -76,7 +77,8 @@ static bool is_of_another_call(
 	       is_called_elsewhere(growth->model, stack, share->stack);
 }
 
-/* Was the block before released where the new one was made? Then this is its variable's new value. */
+/* Was the block before released where the new one was made? Then this is its variable's new
+ * value. */
 static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, uint32_t before)
 {
 	uint32_t stack, native, end = gm_model_block(growth->model, before)->free_requested;
@@ -87,7 +89,8 @@ static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, 
 	return gm_growth_site(growth, stack, &site) && site == share->site;
 }
 
-/* torch.cat() of two precisions makes a block of the wider: `size` bytes of it came from so many of the other. */
+/* torch.cat() of two precisions makes a block of the wider: `size` bytes of it came from so many of
+ * the other. */
 static bool is_converted(uint64_t from, uint64_t size)
 {
 	return from == size / 2 || from == size / 4 || from == size * 2 || from == size * 4;

@@ -8,7 +8,8 @@
 
 bool gm_operator_of(const struct gm_log *log, uint32_t native_stack, char name[GM_OPERATOR_MAX])
 {
-	/* aten/src/ATen/ops/NAME_ops.h, which torchgen makes: struct at::_ops::NAME with call() and redispatch() */
+	/* aten/src/ATen/ops/NAME_ops.h, which torchgen makes: struct at::_ops::NAME with call() and
+	 * redispatch() */
 	static const char begin[] = "at::_ops::";
 	size_t count;
 	const uint64_t *addresses = gm_log_native_stack(log, native_stack, &count);
@@ -25,8 +26,9 @@ bool gm_operator_of(const struct gm_log *log, uint32_t native_stack, char name[G
 }
 
 /*
- * "torch::autograd::generated::MmBackward0::apply(std::vector<...>&&)": the class before apply(). That of a custom function
- * in C++ is "torch::autograd::CppNode<vision::ops::RoIAlign>"; one in Python (PyNode) has frames of its own.
+ * "torch::autograd::generated::MmBackward0::apply(std::vector<...>&&)": the class before apply().
+ * That of a custom function in C++ is "torch::autograd::CppNode<vision::ops::RoIAlign>"; one in
+ * Python (PyNode) has frames of its own.
  */
 static bool node_of_function(const char *function, char name[GM_OPERATOR_MAX])
 {

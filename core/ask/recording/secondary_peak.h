@@ -1,6 +1,6 @@
 /*
- * The next peak: a training step has two, one where backward begins, which grows with the batch, and one in the
- * optimizer, which does not. Which of them is the higher one decides what helps.
+ * The next peak: a training step has two, one where backward begins, which grows with the batch,
+ * and one in the optimizer, which does not. Which of them is the higher one decides what helps.
  */
 #ifndef GM_ASK_SECONDARY_PEAK_H
 #define GM_ASK_SECONDARY_PEAK_H
@@ -12,9 +12,9 @@ struct gm_secondary_peak {
 	uint32_t event, step;
 	enum gm_phase phase;
 	uint64_t allocated;
-	/* Times the batch above which the model's peak is the higher one, if activations, inputs and temporaries grow as
-	 * the batch does, and nothing else; 0: at none. A bound from below: a weight cast to half precision is an
-	 * activation too, and does not grow. */
+	/* Times the batch above which the model's peak is the higher one, if activations, inputs
+	 * and temporaries grow as the batch does, and nothing else; 0: at none. A bound from below:
+	 * a weight cast to half precision is an activation too, and does not grow. */
 	double equal_at;
 };
 

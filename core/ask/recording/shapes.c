@@ -137,8 +137,9 @@ static uint64_t next_largest(const struct gm_looking *looking, uint64_t size, si
 	return next;
 }
 
-/* The largest block of forward, where it stands out: a fifth of the rise at least, or a twentieth and four times as large
- * as what comes after it; and no more than the loss's own two are as large. */
+/* The largest block of forward, where it stands out: a fifth of the rise at least, or a twentieth
+ * and four times as large as what comes after it; and no more than the loss's own two are as large.
+ */
 static void find_slab(struct gm_looking *looking)
 {
 	const struct gm_shape *forward = &looking->shapes[GM_SHAPE_FORWARD];
@@ -179,8 +180,8 @@ static void find_spike(struct gm_looking *looking, uint32_t peak)
 	looking->shapes[GM_SHAPE_SPIKE].last = peak;
 }
 
-/* What the walk over the typical step finds: the largest drop of backward, zero_grad's frees, waves, the most
- * that the optimizer's temporaries had at once. */
+/* What the walk over the typical step finds: the largest drop of backward, zero_grad's frees,
+ * waves, the most that the optimizer's temporaries had at once. */
 struct drop {
 	uint32_t first, last, stack;
 	uint64_t bytes, blocks, largest;

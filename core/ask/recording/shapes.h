@@ -1,8 +1,8 @@
 /*
- * shapes: what one sees in a plot of allocated memory, said in words. Each shape has the events it spans, its
- * bytes and, where one line made it, that line. They are looked for in the whole record (the bands), in the first
- * step (what it alone makes), and in one typical step: the second, or the only one. What made them is told by PyTorch's operators, where the record has
- * native stacks.
+ * shapes: what one sees in a plot of allocated memory, said in words. Each shape has the events it
+ * spans, its bytes and, where one line made it, that line. They are looked for in the whole record
+ * (the bands), in the first step (what it alone makes), and in one typical step: the second, or the
+ * only one. What made them is told by PyTorch's operators, where the record has native stacks.
  */
 #ifndef GM_ASK_SHAPES_H
 #define GM_ASK_SHAPES_H
@@ -22,10 +22,11 @@ enum gm_shape_kind {
 	GM_SHAPE_SPIKE,   /* temporaries on top of the step's peak */
 	GM_SHAPE_CLIFF,   /* the largest drop of backward */
 	GM_SHAPE_GRADIENTS,
-	GM_SHAPE_FIRST_GRADIENT, /* of the layer nearest to the loss, where it stands out: an output head */
-	GM_SHAPE_LAST_GRADIENT, /* of the layer nearest to the input: an embedding */
-	GM_SHAPE_COMMUNICATION, /* buffers of collectives that are there at the step's peak */
-	GM_SHAPE_WAVES,         /* checkpoints recompute */
+	GM_SHAPE_FIRST_GRADIENT, /* of the layer nearest to the loss, where it stands out: an output
+	                            head */
+	GM_SHAPE_LAST_GRADIENT,  /* of the layer nearest to the input: an embedding */
+	GM_SHAPE_COMMUNICATION,  /* buffers of collectives that are there at the step's peak */
+	GM_SHAPE_WAVES,          /* checkpoints recompute */
 	GM_SHAPE_OPTIMIZER_TEMPORARIES,
 	GM_SHAPE_ZERO_GRAD,
 	GM_SHAPE_STALE,  /* waits for the next pass */
@@ -40,15 +41,14 @@ struct gm_shape {
 	uint32_t first, last; /* events */
 	uint64_t bytes, blocks;
 	uint32_t stack; /* Python stack of its largest block's allocation; 0: none */
-	uint64_t
-	        of; /* what `bytes` is compared with: parameters (optimizer), the slab's forward; of the softmax
-	               the part that is freed in forward again; 0: nothing */
-	uint32_t
-	        count; /* waves, equal steps; 1 where a backward pass follows (forward); segments that CUDA was asked for in the last step,
-	                   whose allocations are `blocks` (cached) */
-	char note
-	        [64]; /* the operator that made it; of the slab "logits" or "softmax"; "": not known */
-	bool logits; /* of the slab: it is what the loss reads */
+	uint64_t of; /* what `bytes` is compared with: parameters (optimizer), the slab's forward;
+	                of the softmax the part that is freed in forward again; 0: nothing */
+	uint32_t count; /* waves, equal steps; 1 where a backward pass follows (forward); segments
+	                   that CUDA was asked for in the last step, whose allocations are `blocks`
+	                   (cached) */
+	char note[64];  /* the operator that made it; of the slab "logits" or "softmax"; "": not
+	                   known */
+	bool logits;    /* of the slab: it is what the loss reads */
 };
 
 struct gm_shapes {

@@ -1,7 +1,7 @@
 /*
- * The shapes that PyTorch's operators give a name: logits and the softmax of the loss, the first and last gradients of
- * backward, what the optimizer computes in its temporaries. Without native stacks Python's function names stand in where
- * they can; else a shape stays without a name.
+ * The shapes that PyTorch's operators give a name: logits and the softmax of the loss, the first
+ * and last gradients of backward, what the optimizer computes in its temporaries. Without native
+ * stacks Python's function names stand in where they can; else a shape stays without a name.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static bool made_by_loss(const struct gm_looking *looking, const struct gm_block
 	return gm_operator_is_loss(gm_model_log(looking->model), &event);
 }
 
-/* Where the loss made the largest block itself, the slab is what it read: the latest large block before it. */
+/* Where the loss made the largest block itself, the slab is what it read: the latest large block
+ * before it. */
 static void find_logits(struct gm_looking *looking, uint32_t softmax)
 {
 	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
@@ -49,8 +50,8 @@ static void find_logits(struct gm_looking *looking, uint32_t softmax)
 	slab->last = gm_block_end(logits);
 }
 
-/* What the loss makes in forward of the slab, which is that of the logits: of it `of` bytes are for a moment only, the
- * others wait for backward. */
+/* What the loss makes in forward of the slab, which is that of the logits: of it `of` bytes are for
+ * a moment only, the others wait for backward. */
 static void find_softmax(struct gm_looking *looking)
 {
 	struct gm_shape *slab = &looking->shapes[GM_SHAPE_SLAB];
@@ -90,7 +91,8 @@ static size_t alike(const struct gm_looking *looking, uint64_t size)
 	return count;
 }
 
-/* The first and the last gradient of backward where they stand out: a tenth of all at least, and no more are as large. */
+/* The first and the last gradient of backward where they stand out: a tenth of all at least, and no
+ * more are as large. */
 static void find_gradients(struct gm_looking *looking)
 {
 	const struct gm_shape *all = &looking->shapes[GM_SHAPE_GRADIENTS];
@@ -149,7 +151,8 @@ static void name_temporaries(struct gm_looking *looking)
 			memcpy(most->note, sums[j].name, sizeof(most->note));
 }
 
-/* Gradients are there and so is the optimizer's state, and it took nothing while it worked: it is fused, or in place. */
+/* Gradients are there and so is the optimizer's state, and it took nothing while it worked: it is
+ * fused, or in place. */
 static void find_no_temporaries(struct gm_looking *looking)
 {
 	struct gm_shape *most = &looking->shapes[GM_SHAPE_OPTIMIZER_TEMPORARIES];

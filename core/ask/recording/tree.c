@@ -19,7 +19,7 @@ void gm_tree_deinit(struct gm_tree *tree)
 	*tree = (struct gm_tree){0};
 }
 
-/* --- building -------------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------- */
 
 static bool is_same(
         const struct gm_tree_node *node, enum gm_tree_kind kind, const struct gm_told_site *site)
@@ -46,7 +46,8 @@ static uint32_t child(struct building *building, uint32_t parent, enum gm_tree_k
 	return (uint32_t)building->nodes.count - 1;
 }
 
-/* Is a frame told? `site`: the index of the frame that the stack is told by, `inner`: of PyTorch's innermost. */
+/* Is a frame told? `site`: the index of the frame that the stack is told by, `inner`: of PyTorch's
+ * innermost. */
 static bool is_told(const struct building *building, const struct gm_frame_place *place,
         size_t index, size_t site, bool inner)
 {
@@ -105,7 +106,7 @@ static uint32_t place_block(struct building *building, const struct gm_event *ev
 	return at;
 }
 
-/* --- sums ------------------------------------------------------------------------------------------ */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 struct ordered {
 	uint64_t bytes;
@@ -141,7 +142,8 @@ static bool sort_children(struct building *building, uint32_t parent)
 	return true;
 }
 
-/* A child is made after its parent: from the last node on, each has the sums of its children when its turn comes. */
+/* A child is made after its parent: from the last node on, each has the sums of its children when
+ * its turn comes. */
 static bool sum_up(struct building *building)
 {
 	_cleanup_free_ uint32_t *parents = calloc(building->nodes.count, sizeof(*parents));

@@ -1,7 +1,8 @@
 /*
- * The call tree of the blocks of an answer: who called whom down to where each block was allocated, with the bytes below
- * each call. Frames of the program's own and of packages that work with modules are told; of PyTorch's the innermost
- * alone, at the end; what only passes calls on is left out (model/wrapper_frames.h).
+ * The call tree of the blocks of an answer: who called whom down to where each block was allocated,
+ * with the bytes below each call. Frames of the program's own and of packages that work with
+ * modules are told; of PyTorch's the innermost alone, at the end; what only passes calls on is left
+ * out (model/wrapper_frames.h).
  */
 #ifndef GM_ASK_TREE_H
 #define GM_ASK_TREE_H
@@ -12,7 +13,8 @@
 enum gm_tree_kind {
 	GM_TREE_ROOT,  /* all that was asked about: its children are the outermost calls */
 	GM_TREE_FRAME, /* a call: `place` */
-	GM_TREE_WORK, /* below a call: the autograd node and PyTorch's operator, in `place` and its strings */
+	GM_TREE_WORK,  /* below a call: the autograd node and PyTorch's operator, in `place` and its
+	                  strings */
 	GM_TREE_UNKNOWN, /* no stack was recorded */
 	GM_TREE_BEFORE,  /* bytes that were allocated before the recording began, in no block */
 };
@@ -22,8 +24,8 @@ enum gm_tree_kind {
 struct gm_tree_node {
 	enum gm_tree_kind kind;
 	struct gm_told_site site; /* FRAME: its place; WORK: node and operator_name */
-	uint64_t bytes,
-	        blocks; /* with those of its children; bytes of a node that its children lack are its own */
+	uint64_t bytes, blocks;   /* with those of its children; bytes of a node that its children
+	                             lack are its own */
 	uint32_t first,
 	        next; /* its first child, its next sibling: indices, biggest first; GM_TREE_NONE */
 };

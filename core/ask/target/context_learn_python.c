@@ -8,7 +8,8 @@
 #include "learn/python.h"
 #include "torch/learned.h"
 
-/* One line for the user, also where nothing could be kept. The row serves this process in any case. */
+/* One line for the user, also where nothing could be kept. The row serves this process in any
+ * case. */
 static struct gm_error *keep(struct gm_context *context, struct gm_learn_python_result *result)
 {
 	_cleanup_free_ char *path = NULL;

@@ -113,8 +113,9 @@ static bool matters(const char *path)
 }
 
 /*
- * Says which core an error is about, as the rooms below tell of "the process"; and which of its libraries are
- * missing here, as that is why the most part of a core that came from elsewhere cannot be read.
+ * Says which core an error is about, as the rooms below tell of "the process"; and which of its
+ * libraries are missing here, as that is why the most part of a core that came from elsewhere
+ * cannot be read.
  */
 static struct gm_error *name_core(const struct gm_context *context, struct gm_error *error)
 {

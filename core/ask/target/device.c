@@ -10,7 +10,7 @@
 #include "sim/account.h"
 #include "symbols/symbols.h"
 
-/* --- other processes ------------------------------------------------------------------------------- */
+/* --- other processes -------------------------------------------------------------------------- */
 
 static bool is_of_this_machine(const struct gm_context *context)
 {
@@ -55,7 +55,7 @@ static void add_other(struct gm_device_facts *facts, uint64_t pid, uint64_t byte
 	others[at] = one;
 }
 
-/* --- a simulated device ---------------------------------------------------------------------------- */
+/* --- a simulated device ----------------------------------------------------------------------- */
 
 static bool read_account(struct gm_context *context, struct gm_sim_account *ret_account)
 {
@@ -124,11 +124,11 @@ static bool ask_account(struct gm_context *context, int device, struct gm_device
 	return true;
 }
 
-/* --- a real one ------------------------------------------------------------------------------------ */
+/* --- a real one ------------------------------------------------------------------------------- */
 
 /*
- * Within a container the driver may tell the numbers that processes have outside. Then ours is not among them, and it
- * cannot be said which are the others.
+ * Within a container the driver may tell the numbers that processes have outside. Then ours is not
+ * among them, and it cannot be said which are the others.
  */
 static void take_processes(
         const struct gm_nvml_device *device, uint64_t pid, struct gm_device_facts *facts)

@@ -51,8 +51,8 @@ static bool read_line(const char *path, char *line, size_t size)
 	return first_line(stream, line, size);
 }
 
-/* Asks a gdb for its version and its Python. Starts it, so in a shell only: a debugger must not find children
- * among its own that it knows nothing of. */
+/* Asks a gdb for its version and its Python. Starts it, so in a shell only: a debugger must not
+ * find children among its own that it knows nothing of. */
 static bool ask_gdb(const char *path, char *line, size_t size)
 {
 	char command[PATH_MAX + 256];

@@ -29,7 +29,8 @@ static bool starts_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Keeps an error's message as a reason, less the process that it begins with; the error is destroyed. */
+/* Keeps an error's message as a reason, less the process that it begins with; the error is
+ * destroyed. */
 static void keep_reason(struct gm_error *error, char **ret_reason)
 {
 	const char *message = error->message;
@@ -38,7 +39,7 @@ static void keep_reason(struct gm_error *error, char **ret_reason)
 	gm_error_destroy(error);
 }
 
-/* --- /proc ----------------------------------------------------------------------------------------- */
+/* --- /proc ------------------------------------------------------------------------------------ */
 
 static void read_command_line(int pid, char **ret_line)
 {
@@ -84,7 +85,7 @@ static struct gm_error *check_debugger(struct gm_context *context, struct gm_doc
 	        name, tracer, context->shell ? ": a second debugger cannot attach" : "");
 }
 
-/* --- what the rooms recognise ---------------------------------------------------------------------- */
+/* --- what the rooms recognise ----------------------------------------------------------------- */
 
 static struct gm_error *check_memory(
         struct gm_context *context, struct gm_doctor *doctor, struct findings *findings)
@@ -207,7 +208,7 @@ static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor 
 	        driver ? ", with NVIDIA's driver" : ", no NVIDIA driver loaded: CPU tensors only");
 }
 
-/* --- what works ------------------------------------------------------------------------------------ */
+/* --- what works ------------------------------------------------------------------------------- */
 
 static const char *why_not_record(
         struct gm_context *context, const struct findings *findings, char *room, size_t size)

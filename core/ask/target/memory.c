@@ -108,7 +108,7 @@ void gm_memory_deinit(struct gm_memory *memory)
 	*memory = (struct gm_memory){0};
 }
 
-/* --- now ------------------------------------------------------------------------------------------- */
+/* --- now -------------------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -233,7 +233,7 @@ struct gm_error *gm_memory_now(struct gm_context *context, int device, struct gm
 	return error;
 }
 
-/* --- after an event -------------------------------------------------------------------------------- */
+/* --- after an event --------------------------------------------------------------------------- */
 
 struct placed {
 	uint64_t address, size, requested;

@@ -1,9 +1,10 @@
 /*
- * The memory of one device as PyTorch's allocator has cut it up at one moment: segments, and in each the pieces that
- * are used, wait for a stream, or are free. The moment is now, told by the allocator's own records in a live
- * process or a core dump; or after an event, told by a recording.
+ * The memory of one device as PyTorch's allocator has cut it up at one moment: segments, and in
+ * each the pieces that are used, wait for a stream, or are free. The moment is now, told by the
+ * allocator's own records in a live process or a core dump; or after an event, told by a recording.
  *
- * Questions about holes (segments, oom) and about a process without a recording (info, blocks) are asked of this.
+ * Questions about holes (segments, oom) and about a process without a recording (info, blocks) are
+ * asked of this.
  */
 #ifndef GM_ASK_MEMORY_H
 #define GM_ASK_MEMORY_H
@@ -53,7 +54,8 @@ struct gm_memory {
 	uint64_t allocated, pending, free, requested, reserved; /* sums over all pieces */
 	uint64_t largest_hole;
 	size_t blocks, holes;
-	/* once what waits for a stream is free as well: of wholly free segments, and the largest piece */
+	/* once what waits for a stream is free as well: of wholly free segments, and the largest
+	 * piece */
 	uint64_t waited_whole, waited_largest;
 	/* of wholly free segments, which empty_cache() gives back; of private pools' holes */
 	uint64_t whole_free, private_free;
@@ -70,8 +72,8 @@ struct gm_memory {
 };
 
 /*
- * Of the process or core that the context is about. device: -1: the first with memory. GM_TARGET: it has no PyTorch, or
- * no such device.
+ * Of the process or core that the context is about. device: -1: the first with memory. GM_TARGET:
+ * it has no PyTorch, or no such device.
  */
 struct gm_error *gm_memory_now(
         struct gm_context *context, int device, struct gm_memory *ret_memory);
@@ -79,30 +81,33 @@ struct gm_error *gm_memory_now(
 struct gm_error *gm_memory_after(
         struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
 /*
- * What the moment of an out-of-memory error tells of a recording, in which no pool is named: PyTorch has given back every
- * wholly free segment that it may. One that is there still is kept for a private pool; or a private pool was in use, and
- * then the others' are not given back. Either way the request could not have it.
+ * What the moment of an out-of-memory error tells of a recording, in which no pool is named:
+ * PyTorch has given back every wholly free segment that it may. One that is there still is kept for
+ * a private pool; or a private pool was in use, and then the others' are not given back. Either way
+ * the request could not have it.
  */
 void gm_memory_is_at_oom(struct gm_memory *memory);
 void gm_memory_deinit(struct gm_memory *memory);
 
 /*
- * Whether the blocks add up to the figures that the allocator keeps itself, allocated and reserved. True of a recording,
- * which has no such figures. Where it is false an answer about the memory is incomplete and has to say so.
+ * Whether the blocks add up to the figures that the allocator keeps itself, allocated and reserved.
+ * True of a recording, which has no such figures. Where it is false an answer about the memory is
+ * incomplete and has to say so.
  */
 bool gm_memory_agrees(const struct gm_memory *memory);
 
-/* --- a request ------------------------------------------------------------------------------------ */
+/* --- a request -------------------------------------------------------------------------------- */
 
-/* Holes that a request may not use, or that are too small for it: how many, of how many bytes, the largest. */
+/* Holes that a request may not use, or that are too small for it: how many, of how many bytes, the
+ * largest. */
 struct gm_holes {
 	uint64_t bytes, largest;
 	size_t count;
 };
 
 /*
- * What PyTorch would do with a request (CUDACachingAllocator.cpp of 2.11, without roundup_power2_divisions): take a
- * hole of the right pool and stream, else ask CUDA for a segment.
+ * What PyTorch would do with a request (CUDACachingAllocator.cpp of 2.11, without
+ * roundup_power2_divisions): take a hole of the right pool and stream, else ask CUDA for a segment.
  */
 struct gm_request {
 	uint64_t bytes, stream;
@@ -117,7 +122,8 @@ void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t 
         struct gm_request *ret_request);
 /* What PyTorch asks CUDA for when no hole serves a request of so many bytes. */
 uint64_t gm_segment_size(uint64_t bytes);
-/* Bytes in holes, private pools' left out, that expandable segments would give back and use elsewhere. */
+/* Bytes in holes, private pools' left out, that expandable segments would give back and use
+ * elsewhere. */
 uint64_t gm_memory_movable(const struct gm_memory *memory);
 
 #endif

@@ -12,8 +12,9 @@ enum { DEPTH_MAX = 64 };
 
 static const char root_module[] = "(the root module)";
 
-/* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function has no class in its name, nor has one
- * that the program put in the place of a forward(): its file stands for it. */
+/* "Net" of "make.<locals>.Net.forward". Before Python 3.11, and in snapshots, a function has no
+ * class in its name, nor has one that the program put in the place of a forward(): its file stands
+ * for it. */
 static void name_module(const struct gm_frame_place *place, char *name, size_t size)
 {
 	const char *dot = strrchr(place->function, '.'), *from = place->function;
@@ -59,7 +60,8 @@ static char *module_of_parameter(const char *name, size_t length)
 	return dot ? strndup(name, (size_t)(dot - name)) : strdup(root_module);
 }
 
-/* Of an optimizer's state its parameter has the name; of a gradient its step, however its parameter is held. */
+/* Of an optimizer's state its parameter has the name; of a gradient its step, however its parameter
+ * is held. */
 static char *path_of_state(const struct gm_holder *holder)
 {
 	const struct gm_holder_step *first = gm_holder_first(holder);

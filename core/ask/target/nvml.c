@@ -5,7 +5,8 @@
 
 #include "torch/torch.h" /* GM_NOT_KNOWN */
 
-/* nvml.h of driver 510 and later (nvmlProcessInfo_v2_t is what the calls of version 2 and 3 fill) */
+/* nvml.h of driver 510 and later (nvmlProcessInfo_v2_t is what the calls of version 2 and 3
+ * fill) */
 struct process_info {
 	unsigned pid;
 	unsigned long long bytes;

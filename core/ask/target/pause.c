@@ -35,7 +35,8 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* --- Ctrl-Z while a process is stopped: it would stay stopped as long as we do, so we stop afterwards ------------- */
+/* --- Ctrl-Z while a process is stopped: it would stay stopped as long as we do, so we stop
+ * afterwards */
 
 static void note_stop(int signal)
 {
@@ -60,7 +61,7 @@ static void release_stop_signals(struct gm_pausing *pausing)
 		raise(asked);
 }
 
-/* --- does it stand still already? ------------------------------------------------------------------------------- */
+/* --- does it stand still already? ------------------------------------------------------------- */
 
 static bool stands_still(struct gm_image *image)
 {
@@ -79,7 +80,7 @@ static bool stands_still(struct gm_image *image)
 	return true;
 }
 
-/* --- a moment in which the allocator's tables agree with its figures ---------------------------------------------- */
+/* --- a moment in which the allocator's tables agree with its figures -------------------------- */
 
 static bool agrees(struct gm_torch *torch)
 {
@@ -116,7 +117,8 @@ static bool is_consistent(struct gm_context *context)
 	return error || agrees(torch);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------------------------------
+ */
 
 static void let_go(struct gm_pausing *pausing)
 {
@@ -138,7 +140,8 @@ static struct gm_error *stop_and_look(
 			return NULL;
 		}
 		pausing->pause.tries++;
-		/* the target only: an answer that is being made holds on to the recording's model */
+		/* the target only: an answer that is being made holds on to the recording's
+		 * model */
 		gm_image_capture_end(image);
 		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);
@@ -177,7 +180,8 @@ static struct gm_error *begin(struct gm_context *context, enum gm_reading readin
 		pausing->pause.state = GM_NOT_PAUSED;
 		return NULL;
 	}
-	/* While it still runs: what of it does not change. An error is found again, and told, by the question. */
+	/* While it still runs: what of it does not change. An error is found again, and told, by
+	 * the question. */
 	gm_error_destroy(gm_context_torch(context, &torch));
 	if (reading == GM_READS_MUCH)
 		pausing->room = gm_capture_room_create(image);

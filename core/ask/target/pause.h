@@ -1,11 +1,13 @@
 /*
- * A process that stands still for a question. Its memory is read in many small steps; a program that runs on
- * meanwhile makes of them a picture of no moment at all.
+ * A process that stands still for a question. Its memory is read in many small steps; a program
+ * that runs on meanwhile makes of them a picture of no moment at all.
  *
- * In a shell a question stops all threads of its process (image/stop.h), copies what they can write to (image/capture.h),
- * lets them go on, and reads the copy. Where it reads little, or there is no memory for a copy, they go on when all is read. What needs no single moment is read before: libraries, symbols, layouts. A core, a process that gdb has
- * stopped and one that is stopped already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel
- * lets the threads go on.
+ * In a shell a question stops all threads of its process (image/stop.h), copies what they can write
+ * to (image/capture.h), lets them go on, and reads the copy. Where it reads little, or there is no
+ * memory for a copy, they go on when all is read. What needs no single moment is read before:
+ * libraries, symbols, layouts. A core, a process that gdb has stopped and one that is stopped
+ * already (SIGSTOP) stand still by themselves. Whatever ends this process, the kernel lets the
+ * threads go on.
  */
 #ifndef GM_ASK_PAUSE_H
 #define GM_ASK_PAUSE_H
@@ -15,11 +17,12 @@
 #include "ask/context.h"
 
 enum gm_stillness {
-	GM_STILL,      /* it stood still by itself */
-	GM_PAUSED,     /* it was stopped for the question */
-	GM_NOT_PAUSED, /* it ran on: --no-pause */
-	GM_NOT_STOPPABLE, /* it ran on: it could not be stopped (a debugger traces it, no permission) */
-	GM_INCONSISTENT, /* it was stopped, each time in the midst of a change of the allocator */
+	GM_STILL,         /* it stood still by itself */
+	GM_PAUSED,        /* it was stopped for the question */
+	GM_NOT_PAUSED,    /* it ran on: --no-pause */
+	GM_NOT_STOPPABLE, /* it ran on: it could not be stopped (a debugger traces it, no
+	                     permission) */
+	GM_INCONSISTENT,  /* it was stopped, each time in the midst of a change of the allocator */
 };
 
 /* What a question reads while its process stands still. Of the outermost one. */
@@ -30,10 +33,11 @@ enum gm_reading {
 
 struct gm_pause {
 	enum gm_stillness state;
-	double seconds; /* for how long it was stopped; the longest, where that took several tries */
+	double seconds; /* for how long it was stopped; the longest, where that took several tries
+	                 */
 	unsigned tries;
-	uint64_t
-	        copied; /* bytes of its memory that were copied, and then read; 0: it was stopped until all was read */
+	uint64_t copied; /* bytes of its memory that were copied, and then read; 0: it was stopped
+	                    until all was read */
 };
 
 /* Whether what was read is of one moment. */
@@ -43,18 +47,19 @@ static inline bool gm_pause_is_still(const struct gm_pause *pause)
 }
 
 /*
- * To be called before a question reads a process, and gm_context_resume() once all is read; they nest. What keeps the
- * process from being stopped is no error: *ret_pause of the end says so, and the answer has to.
- * Errors: those of opening the process.
+ * To be called before a question reads a process, and gm_context_resume() once all is read; they
+ * nest. What keeps the process from being stopped is no error: *ret_pause of the end says so, and
+ * the answer has to. Errors: those of opening the process.
  */
 struct gm_error *gm_context_pause(struct gm_context *context, enum gm_reading reading);
 /* ret_pause: may be NULL. Of an inner call `seconds` is 0. */
 void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause);
 /*
- * Of a running process: references of a call that is under way may be in registers and among the temporaries of its C++ frames, and
- * then not all are found. Whether the question is to be asked again, at another moment; it waits a little
- * then. Not of a program that has not run since: it would be told the same. `moments` begins as
- * {0}, and counts; `pause` and `complete` are those of the answer that was made last.
+ * Of a running process: references of a call that is under way may be in registers and among the
+ * temporaries of its C++ frames, and then not all are found. Whether the question is to be asked
+ * again, at another moment; it waits a little then. Not of a program that has not run since: it
+ * would be told the same. `moments` begins as {0}, and counts; `pause` and `complete` are those of
+ * the answer that was made last.
  */
 struct gm_moments {
 	unsigned asked;        /* answers made so far */

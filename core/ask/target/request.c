@@ -38,9 +38,10 @@ static bool is_aligned(const struct gm_memory *memory, const struct gm_memory_se
 }
 
 /*
- * An expandable segment of large blocks gets and gives back memory in pages of 20 MiB, one of small blocks in pages of
- * 2 MiB. All blocks of a stream lie in one: where a page begins in one of our segments is known only if the others
- * are of whole pages. Else a hole of n pages and a bit is sure to have n - 1 whole ones.
+ * An expandable segment of large blocks gets and gives back memory in pages of 20 MiB, one of small
+ * blocks in pages of 2 MiB. All blocks of a stream lie in one: where a page begins in one of our
+ * segments is known only if the others are of whole pages. Else a hole of n pages and a bit is sure
+ * to have n - 1 whole ones.
  */
 uint64_t gm_memory_movable(const struct gm_memory *memory)
 {
@@ -75,7 +76,8 @@ static void count_hole(struct gm_holes *holes, uint64_t bytes)
 		holes->largest = bytes;
 }
 
-/* With max_split_size a large block is neither cut for a small request nor given to one that wastes 20 MiB. */
+/* With max_split_size a large block is neither cut for a small request nor given to one that wastes
+ * 20 MiB. */
 static bool is_unsplittable(const struct gm_memory *memory, uint64_t rounded, uint64_t hole)
 {
 	uint64_t most = memory->allocator ? memory->allocator->max_split : 0;

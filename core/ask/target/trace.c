@@ -88,7 +88,8 @@ static uint32_t put_stack(struct writing *writing, uint64_t context)
 	return id;
 }
 
-/* The trace tells what was asked for; what the allocator made of it is known of blocks that are there still. */
+/* The trace tells what was asked for; what the allocator made of it is known of blocks that are
+ * there still. */
 static uint64_t block_size(
         const struct writing *writing, const struct gm_trace_entry *entry, bool last)
 {

@@ -24,9 +24,10 @@ static void set_terminal(gpumem_session *session)
 }
 
 /*
- * What one step of a question has freed the next one uses: the kernel clears each page that is new to a process, which
- * costs as much as reading twice as many. So all but the largest arrays come from heaps, which grow in large steps and are not given
- * back before the end; those are mappings of their own, which grow without being copied.
+ * What one step of a question has freed the next one uses: the kernel clears each page that is new
+ * to a process, which costs as much as reading twice as many. So all but the largest arrays come
+ * from heaps, which grow in large steps and are not given back before the end; those are mappings
+ * of their own, which grow without being copied.
  */
 static void set_allocator(void)
 {
@@ -39,7 +40,8 @@ static void do_nothing(int signal_number)
 {
 }
 
-/* Beyond `ulimit -f` a write then fails with EFBIG, is told, and leaves nothing. A handler: the programs that we start have none. */
+/* Beyond `ulimit -f` a write then fails with EFBIG, is told, and leaves nothing. A handler: the
+ * programs that we start have none. */
 static void set_signals(void)
 {
 	struct sigaction before;

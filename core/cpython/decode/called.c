@@ -1,6 +1,7 @@
 /*
- * What a call calls, as far as the bytecode names it: `clear` of `kept.clear()`, `collect` of `gc.collect()`. Only names of
- * functions of C that let go of what something holds are told; which object it was is not looked at.
+ * What a call calls, as far as the bytecode names it: `clear` of `kept.clear()`, `collect` of
+ * `gc.collect()`. Only names of functions of C that let go of what something holds are told; which
+ * object it was is not looked at.
  */
 #include <string.h>
 
@@ -29,7 +30,8 @@ static uint32_t after(const struct gm_code_entry *entry, uint32_t unit)
 	return unit;
 }
 
-/* How many values of the stack lie from the callable on, arguments left out; 0: no call with plain arguments. */
+/* How many values of the stack lie from the callable on, arguments left out; 0: no call with plain
+ * arguments. */
 static int call_slots(const char *name)
 {
 	static const struct {

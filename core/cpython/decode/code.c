@@ -105,8 +105,8 @@ static uint8_t *read_array(struct gm_python *python, uint64_t pointer, size_t si
 }
 
 /*
- * Under a tracer or debugger 3.12+ puts INSTRUMENTED_LINE and INSTRUMENTED_INSTRUCTION in the place of opcodes and keeps
- * those in _co_monitoring (Python/instrumentation.c). The copy gets them back.
+ * Under a tracer or debugger 3.12+ puts INSTRUMENTED_LINE and INSTRUMENTED_INSTRUCTION in the place
+ * of opcodes and keeps those in _co_monitoring (Python/instrumentation.c). The copy gets them back.
  */
 static void undo_instrumentation(struct gm_python *python, struct gm_code_entry *entry)
 {

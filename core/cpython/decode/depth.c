@@ -1,10 +1,11 @@
 /*
  * How many values are on a frame's value stack at an instruction.
  *
- * A frame that runs keeps its stack pointer in a register; but the compiler made code in which the depth at each
- * instruction is always the same. So it is followed through the bytecode once, from the start and from each exception
- * handler (3.11+ tells its depth in co_exceptiontable, Objects/exception_handling_notes.txt). Where two ways to an
- * instruction disagree, nothing is known of the code.
+ * A frame that runs keeps its stack pointer in a register; but the compiler made code in which the
+ * depth at each instruction is always the same. So it is followed through the bytecode once, from
+ * the start and from each exception handler (3.11+ tells its depth in co_exceptiontable,
+ * Objects/exception_handling_notes.txt). Where two ways to an instruction disagree, nothing is
+ * known of the code.
  */
 #include <stdlib.h>
 
@@ -83,7 +84,8 @@ static uint32_t jump_target(const struct follow *follow, const struct gm_opcode 
 	else
 		target = opcode->flags & GM_OPCODE_JUMP_ABSOLUTE ? argument
 		                                                 : (uint64_t)next + argument;
-	/* A damaged code ends within the caches of its last instruction: the next one lies behind it. */
+	/* A damaged code ends within the caches of its last instruction: the next one lies behind
+	 * it. */
 	return target < follow->count ? (uint32_t)target : UINT32_MAX;
 }
 
@@ -161,7 +163,8 @@ static void follow_handlers(struct follow *follow, const uint8_t *table, size_t 
 			follow->failed = true;
 			return;
 		}
-		/* the exception is pushed, and the instruction's offset before it where the low bit says so */
+		/* the exception is pushed, and the instruction's offset before it where the low bit
+		 * says so */
 		reach(follow, target, (int)(depth >> 1) + (int)(depth & 1) + 1);
 		follow_all(follow);
 	}

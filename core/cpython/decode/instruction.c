@@ -39,8 +39,8 @@ static const char *local_name(const struct gm_code_entry *entry, uint64_t index)
 }
 
 /*
- * `except ... as e` ends in POP_EXCEPT, e = None, del e (Python/compile.c, compiler_try_except()): the store lets go of the
- * exception, and nobody wrote it.
+ * `except ... as e` ends in POP_EXCEPT, e = None, del e (Python/compile.c, compiler_try_except()):
+ * the store lets go of the exception, and nobody wrote it.
  */
 static bool ends_except(struct gm_python *python, const struct gm_code_entry *entry,
         const struct gm_decoded *decoded)
@@ -152,9 +152,9 @@ static int64_t slot_named(const struct gm_code *code, const char *name)
 }
 
 /*
- * Which of two stores is under way. Both values were popped, but popping leaves them in the value stack's memory, the
- * first to be stored above the second (ceval.c, POP()). While the first store frees the old object, the second slot
- * does not have its new value yet.
+ * Which of two stores is under way. Both values were popped, but popping leaves them in the value
+ * stack's memory, the first to be stored above the second (ceval.c, POP()). While the first store
+ * frees the old object, the second slot does not have its new value yet.
  */
 void gm_python_frame_instruction(
         struct gm_python *python, const struct gm_python_frame *frame, struct gm_instruction *ret)

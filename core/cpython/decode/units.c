@@ -1,6 +1,6 @@
 /*
- * Instructions among code units: where each begins, which caches follow it, and its argument. Pure decoding, which the
- * agent shares.
+ * Instructions among code units: where each begins, which caches follow it, and its argument. Pure
+ * decoding, which the agent shares.
  */
 #include <stdlib.h>
 

@@ -11,8 +11,8 @@
 
 #include "cpython/python.h"
 
-/* tp_dictoffset counts from the end of a variable-sized object where negative (Objects/object.c).
- */
+/* tp_dictoffset counts from the end of a variable-sized object where negative
+ * (Objects/object.c). */
 static uint64_t dict_pointer(struct gm_python *python, uint64_t object, const struct gm_type *type)
 {
 	int64_t offset = type->dictoffset;

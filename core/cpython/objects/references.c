@@ -100,8 +100,9 @@ static bool split_entry(void *context, uint64_t key, uint64_t value)
 	return emit(visit, value, GM_EDGE_KEY, name, -1);
 }
 
-/* A split dict's keys are held by the keys object that it shares; values that lie within an instance (3.13,
- * dictobject.c, dict_traverse()) are held by that; from 3.14 on by the dict, where there is one. */
+/* A split dict's keys are held by the keys object that it shares; values that lie within an
+ * instance (3.13, dictobject.c, dict_traverse()) are held by that; from 3.14 on by the dict, where
+ * there is one. */
 static bool visit_dict(struct gm_visit *visit, uint64_t object)
 {
 	struct gm_python *python = visit->python;
@@ -234,8 +235,8 @@ static bool visit_items(struct gm_visit *visit, uint64_t object, const struct gm
 	        GM_EDGE_ITEM, 0);
 }
 
-/* Modules/_functoolsmodule.c: the cache's ring of links (lru_list_elem) begins and ends in the wrapper itself; each
- * link is held by the ring and by the cache's dict. */
+/* Modules/_functoolsmodule.c: the cache's ring of links (lru_list_elem) begins and ends in the
+ * wrapper itself; each link is held by the ring and by the cache's dict. */
 static bool visit_links(struct gm_visit *visit, uint64_t object)
 {
 	enum { NEXT = 24, MAX_LINKS = 1 << 24 };
@@ -266,8 +267,9 @@ static bool visit_ring(struct gm_visit *visit, uint64_t object)
 	               visit, ring[ITEMS], ring[COUNT] - first, GM_EDGE_ITEM, (int64_t)first);
 }
 
-/* numpy/core/include/numpy/ndarraytypes.h (1.x and 2.x): data at 16, nd 24, dimensions 32, descr 56, flags 64; a
- * descr's kind at 24. An array that owns its data and whose kind is 'O' holds what is in it. */
+/* numpy/core/include/numpy/ndarraytypes.h (1.x and 2.x): data at 16, nd 24, dimensions 32, descr
+ * 56, flags 64; a descr's kind at 24. An array that owns its data and whose kind is 'O' holds what
+ * is in it. */
 static bool visit_ndarray(struct gm_visit *visit, uint64_t object)
 {
 	enum { OWNDATA = 4, MAX_DIMENSIONS = 64 };

@@ -1,6 +1,6 @@
 /*
- * Types with a few references at fixed places: iterators, views, descriptors, caches, contexts, tasks. Offsets were
- * compared with gc.get_referents() of each version.
+ * Types with a few references at fixed places: iterators, views, descriptors, caches, contexts,
+ * tasks. Offsets were compared with gc.get_referents() of each version.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@ struct small_field {
 
 enum { FIELDS = 8, BY_SIZE = -1, BY_WORD = -2 };
 
-/* `items`: pointers from there on, `item_count` of them, or as many as ob_size (BY_SIZE) or the int at `counted_at`
- * (BY_WORD) say. */
+/* `items`: pointers from there on, `item_count` of them, or as many as ob_size (BY_SIZE) or the int
+ * at `counted_at` (BY_WORD) say. */
 static const struct small_type {
 	const char *type;
 	struct small_field fields[FIELDS];
@@ -77,8 +77,9 @@ static const struct small_type {
         {"operator.attrgetter", {{24, "attributes"}}},
         {"operator.methodcaller", {{16, "name"}, {24, "arguments"}, {32, "keywords"}}},
         {"operator.methodcaller", {{40, "all arguments"}, {48, "keywords' names"}}, 0x030e},
-        /* Modules/_threadmodule.c: localobject, localdummyobject; lockobject and rlockobject own nothing. Up to 3.12 a thread's values are the dummy's, which
-         * the thread's dict holds; 3.13 has them in a dict of the object */
+        /* Modules/_threadmodule.c: localobject, localdummyobject; lockobject and rlockobject own
+         * nothing. Up to 3.12 a thread's values are the dummy's, which the thread's dict
+         * holds; 3.13 has them in a dict of the object */
         {"_thread._local",
                 {{16, "key"}, {24, "arguments"}, {32, "keywords"}, {48, "dummies"},
                         {56, "callback"}},
@@ -89,8 +90,8 @@ static const struct small_type {
         {"_thread.lock", {{0}}},
         {"_thread.RLock", {{0}}},
         {"_thread._localdummy", {{16, "__dict__"}}, 0, 0x030c},
-        /* Python/context.c, hamt.c (Include/internal/pycore_context.h, pycore_hamt.h). A variable's cached value
-         * is borrowed. */
+        /* Python/context.c, hamt.c (Include/internal/pycore_context.h, pycore_hamt.h). A variable's
+         * cached value is borrowed. */
         {"Context", {{16, "previous context"}, {24, "variables"}}},
         {"_contextvars.Context", {{16, "previous context"}, {24, "variables"}}},
         {"ContextVar", {{16, "name"}, {24, "default"}}},
@@ -134,12 +135,14 @@ static const struct small_type {
         {"managedbuffer", {{40, "exporter"}}},
         {"memory_iterator", {{24, "memoryview"}}},
         {"array.arrayiterator", {{24, "array"}}},
-        /* Modules/_ctypes/ctypes.h: PyCFuncPtrObject; what all ctypes objects keep is in their members */
+        /* Modules/_ctypes/ctypes.h: PyCFuncPtrObject; what all ctypes objects keep is in their
+           members */
         {"_ctypes.CFuncPtr",
                 {{96, "thunk"}, {104, "callable"}, {112, "converters"}, {120, "argtypes"},
                         {128, "restype"}},
                 0, 0x030b},
-        /* Modules/_queuemodule.c: simplequeueobject.lst; 3.13 has a ring of its own (references.c) */
+        /* Modules/_queuemodule.c: simplequeueobject.lst; 3.13 has a ring of its own (references.c)
+         */
         {"_queue.SimpleQueue", {{32, "items"}}, 0, 0x030c},
         /* Modules/_io */
         {"_io.BufferedReader", {{16, "raw"}}},

@@ -1,7 +1,7 @@
 /*
- * What the objects of a type hold at fixed places, worked out once for each type: the fields of a layout that is known,
- * and the slots and members of its bases. What depends on the object (a dict's table, a generator's frame) is in
- * references.c.
+ * What the objects of a type hold at fixed places, worked out once for each type: the fields of a
+ * layout that is known, and the slots and members of its bases. What depends on the object (a
+ * dict's table, a generator's frame) is in references.c.
  */
 #include <string.h>
 
@@ -132,7 +132,8 @@ static bool add_members(struct gm_type *type)
 		if (!strcmp(at->full_name, "BaseException") || at->kind == GM_TYPE_PARTIAL)
 			continue;
 		for (size_t i = 0; i < at->members.count; i++)
-			/* an instance's dict is visited as such (SimpleNamespace has it as a member too) */
+			/* an instance's dict is visited as such (SimpleNamespace has it as a member
+			 * too) */
 			if (strcmp(at->members.items[i].name, "__dict__") != 0 &&
 			        !add(type, (int32_t)at->members.items[i].offset, GM_EDGE_ATTRIBUTE,
 			                at->members.items[i].name))

@@ -106,8 +106,8 @@ struct head {
 	uint64_t flags;
 };
 
-/* 3.9 makes objects of a type that it never gives to PyType_Ready(): the links of a functools.lru_cache
- * (Modules/_functoolsmodule.c). */
+/* 3.9 makes objects of a type that it never gives to PyType_Ready(): the links of a
+ * functools.lru_cache (Modules/_functoolsmodule.c). */
 static bool is_never_readied(struct gm_python *python, const struct head *head)
 {
 	static const char link[] = "functools._lru_list_elem";
@@ -199,7 +199,8 @@ static bool read_members(struct gm_python *python, struct gm_type *type)
 	return true;
 }
 
-/* Layouts of C types that became heap types in some version (3.10: functools.partial, 3.12: deque). */
+/* Layouts of C types that became heap types in some version (3.10: functools.partial, 3.12:
+ * deque). */
 static bool may_be_heap(enum gm_type_kind kind)
 {
 	return kind == GM_TYPE_PARTIAL || kind == GM_TYPE_DEQUE || kind == GM_TYPE_DICT ||
@@ -227,9 +228,9 @@ static void set_kind(struct gm_type *type, int version)
 	if (!base)
 		return;
 	type->kind = base->kind;
-	/* A class statement adds slots, a dict and a list of weak references to its base's layout, and nothing
-	 * else. What a C type adds beyond that is not known; exceptions' further fields are all in tp_members
-	 * (Objects/exceptions.c). */
+	/* A class statement adds slots, a dict and a list of weak references to its base's layout,
+	 * and nothing else. What a C type adds beyond that is not known; exceptions' further fields
+	 * are all in tp_members (Objects/exceptions.c). */
 	words += type->dictoffset != 0 && base->dictoffset == 0;
 	words += type->weaklistoffset != 0 && base->weaklistoffset == 0;
 	type->in_part = base->in_part || (type->basicsize > base->basicsize + 8 * words &&

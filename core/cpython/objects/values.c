@@ -33,8 +33,8 @@ bool gm_python_refcount(struct gm_python *python, uint64_t object, uint64_t *ret
 	if (!gm_py_u64(python, object + (uint64_t)python->layout.object_refcount, &count))
 		return false;
 	count = gm_refcount_in(&python->layout, count);
-	/* 3.12+: PEP 683; _Py_IsImmortal() looks at the sign of the low 32 bits (Include/object.h)
-	 */
+	/* 3.12+: PEP 683; _Py_IsImmortal() looks at the sign of the low 32 bits
+	 * (Include/object.h) */
 	if (python->version >= 0x030c && (int32_t)count < 0)
 		count = UINT64_MAX;
 	*ret_count = count;

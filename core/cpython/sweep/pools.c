@@ -3,8 +3,9 @@
 #include <string.h>
 
 /*
- * Objects/obmalloc.c: struct pool_header: ref.count, freeblock, nextpool, prevpool, arenaindex, szidx, nextoffset,
- * maxnextoffset; the same from 3.9 to 3.13. Free blocks are a list; those from nextoffset on were never handed out.
+ * Objects/obmalloc.c: struct pool_header: ref.count, freeblock, nextpool, prevpool, arenaindex,
+ * szidx, nextoffset, maxnextoffset; the same from 3.9 to 3.13. Free blocks are a list; those from
+ * nextoffset on were never handed out.
  */
 enum {
 	HEAD = GM_POOL_FIRST,
@@ -23,7 +24,8 @@ struct pool {
 	size_t size;       /* of the pool */
 	size_t block;      /* of a block */
 	size_t handed_out; /* blocks that ever were */
-	bool free_known; /* `free` is made when it is first asked for: many pools have no such objects */
+	bool free_known;   /* `free` is made when it is first asked for: many pools have no such
+	                      objects */
 	uint64_t free[BLOCKS_MOST / 64];
 };
 
@@ -86,8 +88,9 @@ static bool may_be_address(uint64_t word)
 }
 
 /*
- * Links that are some, a count, a type. What is no object mostly fails at the first word or the third: an object that is not
- * tracked begins with its count, an array of pointers has one for a count.
+ * Links that are some, a count, a type. What is no object mostly fails at the first word or the
+ * third: an object that is not tracked begins with its count, an array of pointers has one for a
+ * count.
  */
 static bool looks_tracked(const struct gm_python_layout *l, const uint8_t *links)
 {
@@ -120,7 +123,8 @@ static const struct gm_walk_type *type_of(struct gm_walker *walker, const uint8_
 	               : NULL;
 }
 
-/* 3.14: 16 bits of overflow above the count, then 16 of flags (Include/object.h); that overflow is rare. */
+/* 3.14: 16 bits of overflow above the count, then 16 of flags (Include/object.h); that overflow is
+ * rare. */
 static bool has_flags(uint64_t word)
 {
 	return (word >> 32 & 0xffff) == 0 && word >> 48 < 16 && (uint32_t)word != 0;
@@ -129,8 +133,8 @@ static bool has_flags(uint64_t word)
 enum { LINKS = GM_POOL_HEAD - 16 };
 
 /*
- * Where in the block an object begins that is not tracked; 0: nowhere. It begins with its count; or with the collector's
- * links, of which the first is 0 then; or two words come before these.
+ * Where in the block an object begins that is not tracked; 0: nowhere. It begins with its count; or
+ * with the collector's links, of which the first is 0 then; or two words come before these.
  */
 static size_t untracked_at(
         struct gm_walker *walker, const uint8_t *block, size_t size, bool *ret_special)
@@ -276,9 +280,9 @@ static bool has_pools(struct gm_python *python, uint64_t start, uint64_t end)
 	return false;
 }
 
-/* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel joins those that lie side by
- * side, and with what else is there: a tensor's gigabytes. An arena is 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is
- * looked at. */
+/* Arenas are mappings without a file (Objects/obmalloc.c, _PyObject_ArenaMmap()), and the kernel
+ * joins those that lie side by side, and with what else is there: a tensor's gigabytes. An arena is
+ * 256 KiB, 1 MiB from 3.10 on: of a range of 16 MiB each is looked at. */
 bool gm_py_may_have_pools(
         struct gm_python *python, const struct gm_mapping *mapping, uint64_t start, uint64_t end)
 {

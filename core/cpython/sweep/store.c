@@ -51,7 +51,8 @@ static void take_frame(struct gm_store *store, struct gm_store_slot *slot)
 	store->slot_of[frame] = (uint16_t)(slot - store->slots);
 }
 
-/* Reads a page and some that follow: few of a place that is new, all where the page before was wanted too. */
+/* Reads a page and some that follow: few of a place that is new, all where the page before was
+ * wanted too. */
 static bool fill(
         struct gm_store *store, struct gm_store_slot *slot, uint8_t *bytes, uint64_t page_address)
 {

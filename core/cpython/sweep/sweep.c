@@ -9,7 +9,8 @@
 enum {
 	RESERVED_REFERENCES = 2 << 20,
 	RESERVED_OBJECTS = 1 << 20,
-	/* bytes of references before they are squeezed: of all threads together, of one, and for which part of the memory */
+	/* bytes of references before they are squeezed: of all threads together, of one, and for
+	   which part of the memory */
 	LEAST_NOTED = 4 << 20,
 	LEAST_NOTED_EACH = 1 << 20,
 	NOTED_SHARE = 32,
@@ -89,7 +90,7 @@ struct gm_sweeper *gm_sweeper_of(struct gm_sweep *sweep, unsigned thread)
 	return sweep->sweepers[thread] = sweeper;
 }
 
-/* --- chunks ---------------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static bool note_objects(struct gm_sweeper *sweeper, size_t count)
 {
@@ -209,8 +210,8 @@ void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
 }
 
 /*
- * What a reference leads to is looked at where it lies in these chunks, or elsewhere if it is met again and again: a list
- * of millions of Nones is not to be noted.
+ * What a reference leads to is looked at where it lies in these chunks, or elsewhere if it is met
+ * again and again: a list of millions of Nones is not to be noted.
  */
 enum gm_looked gm_sweep_look_at(struct gm_walker *walker, uint64_t target, const uint8_t *head)
 {

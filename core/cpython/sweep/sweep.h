@@ -51,8 +51,8 @@ struct gm_error *gm_sweep_references(struct gm_sweep *sweep, const struct gm_add
  * the sweep knows it. */
 struct gm_error *gm_sweep_untracked(struct gm_sweep *sweep, const uint64_t *addresses,
         const uint32_t *numbers, size_t count, struct gm_walk_result *ret_result);
-/* Is it known to be an object that the collector does not track, and of none of the special types?
- */
+/* Is it known to be an object that the collector does not track, and of none of the special
+ * types? */
 bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object);
 
 #endif

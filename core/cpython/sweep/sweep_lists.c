@@ -1,5 +1,6 @@
 /*
- * Are the objects that a sweep found those of the collector's lists, and no others? By the links of the lists (sweep.h).
+ * Are the objects that a sweep found those of the collector's lists, and no others? By the links of
+ * the lists (sweep.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -119,9 +120,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * What is next of nothing only looked like an object, and is left out, and what is strange because of it is strange no more.
- * Where it led to an object, that one is to have another before it, as it says itself. Returns how many things are not
- * explained by this.
+ * What is next of nothing only looked like an object, and is left out, and what is strange because
+ * of it is strange no more. Where it led to an object, that one is to have another before it, as it
+ * says itself. Returns how many things are not explained by this.
  */
 static size_t leave_out(struct lists *lists, const uint64_t *alone, size_t count)
 {
@@ -152,9 +153,9 @@ static size_t leave_out(struct lists *lists, const uint64_t *alone, size_t count
 }
 
 /*
- * Every object is the next of something, and what is next is an object or the beginning of a list: as many objects as
- * links, so the links go around in circles, and through all of the lists' beginnings. A circle without a beginning is
- * none of Python's making.
+ * Every object is the next of something, and what is next is an object or the beginning of a list:
+ * as many objects as links, so the links go around in circles, and through all of the lists'
+ * beginnings. A circle without a beginning is none of Python's making.
  */
 static bool is_whole(struct lists *lists)
 {

@@ -15,7 +15,7 @@ static int by_number(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* --- groups ---------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static bool gather_special(struct gm_sweep *sweep)
 {
@@ -52,7 +52,8 @@ static bool gather(struct gm_sweep *sweep)
 	}
 	gm_sort_by_address(sweep->pieces.items, scratch, count, sizeof(struct gm_sweep_piece));
 	free(scratch);
-	/* of one address a chunk's piece comes first: it was made before the others by the same thread */
+	/* of one address a chunk's piece comes first: it was made before the others by the same
+	 * thread */
 	for (uint32_t i = 0, chunk = 0; i < count; i++) {
 		chunk = sweep->pieces.items[i].chunk == GM_SWEEP_LATE ? chunk : i;
 		sweep->pieces.items[i].chunk = chunk;
@@ -292,7 +293,7 @@ struct gm_error *gm_sweep_references(struct gm_sweep *sweep, const struct gm_add
 	return NULL;
 }
 
-/* --- what the collector does not track -------------------------------------------------------------- */
+/* --- what the collector does not track -------------------------------------------------------- */
 
 bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 {
@@ -309,7 +310,8 @@ static size_t pieces_up_to(const struct gm_sweep *sweep, uint64_t address)
 	        sweep->pieces.count, middle, sweep->pieces.items[middle].first_object <= address);
 }
 
-/* In a chunk's piece, whose holders ascend: the first reference of this one or of those behind it. */
+/* In a chunk's piece, whose holders ascend: the first reference of this one or of those behind
+ * it. */
 static size_t first_reference(
         const struct gm_sweeper *sweeper, const struct gm_sweep_piece *piece, uint64_t holder)
 {

@@ -1,6 +1,7 @@
 /*
- * Keeps what a sweep notes small: strings and numbers are sorted out before there is too much of it. A damaged length makes
- * an array of all that lies behind it: where most of what was noted leads to no object, the sweep is given up.
+ * Keeps what a sweep notes small: strings and numbers are sorted out before there is too much of
+ * it. A damaged length makes an array of all that lies behind it: where most of what was noted
+ * leads to no object, the sweep is given up.
  */
 #include <stdlib.h>
 
@@ -12,7 +13,8 @@ struct place {
 	size_t index;
 };
 
-/* Looks at what the references lead to; `to` is 0 of those that are of no use. Returns how many lead to no object. */
+/* Looks at what the references lead to; `to` is 0 of those that are of no use. Returns how many
+ * lead to no object. */
 static size_t look_at_all(struct gm_walker *walker, const struct place *places, size_t count)
 {
 	const size_t size = (size_t)walker->python->layout.object_type + 8;
@@ -38,7 +40,8 @@ static size_t look_at_all(struct gm_walker *walker, const struct place *places, 
 	return wrong;
 }
 
-/* Moves references [first, end) to `into`, without those that are of no use. Returns where that ends. */
+/* Moves references [first, end) to `into`, without those that are of no use. Returns where that
+ * ends. */
 static size_t move(struct gm_walker *walker, size_t first, size_t end, size_t into)
 {
 	for (; first < end; first++)

@@ -18,7 +18,7 @@ struct team {
 	atomic_bool no_memory;
 };
 
-/* --- what a thread keeps --------------------------------------------------------------------------- */
+/* --- what a thread keeps ---------------------------------------------------------------------- */
 
 struct gm_walker *gm_walker_create(struct gm_list_walk *walk, size_t frames)
 {
@@ -102,7 +102,8 @@ void gm_walk_is_atom(struct gm_walker *walker, uint64_t address)
 bool gm_walk_is_counted(const struct gm_walker *walker, const uint8_t *head)
 {
 	const struct gm_python_layout *layout = &walker->python->layout;
-	/* what never dies has 32 bits set, and what extensions of older versions have added (3.12: Include/object.h) */
+	/* what never dies has 32 bits set, and what extensions of older versions have added (3.12:
+	 * Include/object.h) */
 	uint64_t count = gm_refcount_in(layout, gm_u64_at(head, layout->object_refcount));
 	return count != 0 && count <= UINT64_C(1) << 40;
 }
@@ -136,8 +137,8 @@ static void look_at(struct gm_walker *walker, struct gm_walk_head *waiting)
 	}
 }
 
-/* What the set does not have is looked at here where its memory is kept, else with others of its neighbourhood. It
- * mostly lies in no cache yet: it is fetched while some others are looked at. */
+/* What the set does not have is looked at here where its memory is kept, else with others of its
+ * neighbourhood. It mostly lies in no cache yet: it is fetched while some others are looked at. */
 static bool push_unknown(struct gm_walker *walker, struct gm_walk_outside unknown)
 {
 	const uint8_t *head = gm_kept_have_near(walker->store.kept, unknown.to,
@@ -209,7 +210,8 @@ static int by_holder(const void *a, const void *b)
 	return left->extra < right->extra ? -1 : left->extra > right->extra;
 }
 
-/* What is kept is a matter of chance: by target, then by holder, they come in the same order each time. */
+/* What is kept is a matter of chance: by target, then by holder, they come in the same order each
+ * time. */
 static void sort_outside(struct gm_walker *walker)
 {
 	size_t count = walker->outside.count;
@@ -262,7 +264,7 @@ static void sort_in_late(struct gm_walker *walker, size_t objects)
 	free(late);
 }
 
-/* --- batches --------------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 /* An array's memory without what it had in reserve. */
 static void *cut(void *items, size_t bytes)

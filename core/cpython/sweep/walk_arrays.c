@@ -1,6 +1,6 @@
 /*
- * The arrays and tables that objects own, as the walk reads them: a list's items, a dict's entries, values that split dicts and
- * instances have, a set's entries.
+ * The arrays and tables that objects own, as the walk reads them: a list's items, a dict's entries,
+ * values that split dicts and instances have, a set's entries.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * The inside of the walk: what an object refers to, from bytes that are at hand; the arrays that it owns are noted for
- * walk_arrays.c. The same rules as in references.c, which visits one object at a time and tells names.
+ * The inside of the walk: what an object refers to, from bytes that are at hand; the arrays that it
+ * owns are noted for walk_arrays.c. The same rules as in references.c, which visits one object at a
+ * time and tells names.
  */
 #include <string.h>
 

@@ -12,7 +12,8 @@
 
 #include "cpython/python.h"
 
-/* Where the frame that is next on the data stack after all live ones begins; 0: none of them is on it. */
+/* Where the frame that is next on the data stack after all live ones begins; 0: none of them is on
+ * it. */
 static uint64_t after_live_frames(struct gm_python *python)
 {
 	uint64_t end = 0;
@@ -58,7 +59,8 @@ static uint64_t first_of_chunk(struct gm_python *python, const struct gm_thread_
 	return hint->chunk + (uint64_t)layout->chunk_data + (previous ? 0 : 8);
 }
 
-/* Reads the first `size` bytes of many objects in one call; those that cannot be read are marked failed. */
+/* Reads the first `size` bytes of many objects in one call; those that cannot be read are marked
+ * failed. */
 static void read_heads(struct gm_python *python, const uint64_t *objects, size_t count, size_t size,
         uint8_t *heads, struct gm_read *reads)
 {
@@ -68,9 +70,10 @@ static void read_heads(struct gm_python *python, const uint64_t *objects, size_t
 }
 
 /*
- * Slots are released one after another: those that are not yet all hold references, the others point to freed memory, where
- * any word may read as 0. Up to 3.13 they are released upwards, so the dying one is the highest with a count of
- * 0; from 3.14 on downwards (_PyFrame_ClearLocals(), Python/frame.c), so it is the lowest.
+ * Slots are released one after another: those that are not yet all hold references, the others
+ * point to freed memory, where any word may read as 0. Up to 3.13 they are released upwards, so the
+ * dying one is the highest with a count of 0; from 3.14 on downwards (_PyFrame_ClearLocals(),
+ * Python/frame.c), so it is the lowest.
  */
 static int dying_slot(struct gm_python *python, const struct gm_python_frame *frame)
 {
@@ -110,7 +113,8 @@ static void fill(
 	ret->address = raw->address;
 }
 
-/* Generators, coroutines and asynchronous generators share a layout; their types are looked up once. */
+/* Generators, coroutines and asynchronous generators share a layout; their types are looked up
+ * once. */
 static bool is_generator_type(struct gm_python *python, uint64_t type)
 {
 	static const char *const names[] = {"PyGen_Type", "PyCoro_Type", "PyAsyncGen_Type"};
@@ -129,7 +133,8 @@ static bool is_generator_type(struct gm_python *python, uint64_t type)
 	return false;
 }
 
-/* Statements that let go of an object by themselves, so that no generator's end need be looked for. */
+/* Statements that let go of an object by themselves, so that no generator's end need be looked
+ * for. */
 static bool drives_no_generator(struct gm_python *python, const struct gm_python_frame *frame)
 {
 	struct gm_decoded decoded;
@@ -147,8 +152,8 @@ static bool drives_no_generator(struct gm_python *python, const struct gm_python
 }
 
 /*
- * A generator that has just ended clears its frame, which lies within it. Whoever drives it has it on the value stack:
- * look there for one that is done and has a slot whose object is dying.
+ * A generator that has just ended clears its frame, which lies within it. Whoever drives it has it
+ * on the value stack: look there for one that is done and has a slot whose object is dying.
  */
 static bool find_generator(struct gm_python *python, const struct gm_python_frame *frame,
         struct gm_python_frame *ret_dying, int *ret_slot)

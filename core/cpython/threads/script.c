@@ -1,10 +1,12 @@
 /*
- * Where CPython 3.14 and later takes a script from a debugger (PEP 768), as it tells in its own _Py_DebugOffsets
- * (Include/internal/pycore_debug_offsets.h, debugger_support). What is written there changes the program, so nothing is
- * taken for granted: offsets must lie in the structs that they are of, and what the headers of the version say must agree.
+ * Where CPython 3.14 and later takes a script from a debugger (PEP 768), as it tells in its own
+ * _Py_DebugOffsets (Include/internal/pycore_debug_offsets.h, debugger_support). What is written
+ * there changes the program, so nothing is taken for granted: offsets must lie in the structs that
+ * they are of, and what the headers of the version say must agree.
  *
- * Only the main thread's state is told: it is a part of the main interpreter's, which is static data of the library. States
- * of other threads are freed when these end, and a write from outside could come later.
+ * Only the main thread's state is told: it is a part of the main interpreter's, which is static
+ * data of the library. States of other threads are freed when these end, and a write from outside
+ * could come later.
  */
 #include <string.h>
 

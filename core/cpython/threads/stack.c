@@ -51,8 +51,9 @@ static bool has_frame(struct gm_python *python, const uint8_t *bytes)
 }
 
 /*
- * A thread has one state per interpreter that it entered, the newest interpreter's first. The one that runs has a frame;
- * the others may have some too, of what called it: gm_python_thread_stack() reads those.
+ * A thread has one state per interpreter that it entered, the newest interpreter's first. The one
+ * that runs has a frame; the others may have some too, of what called it: gm_python_thread_stack()
+ * reads those.
  */
 static bool is_thread(void *context, struct gm_python *python, uint64_t state, const uint8_t *bytes)
 {
@@ -133,8 +134,9 @@ static bool read_by_hint(struct walk *walk, uint64_t *ret_cframe_frame)
 }
 
 /*
- * What changes whenever a thread state is made: its number and the list's head, which lie side by side (struct
- * pythreads, Include/internal/pycore_interp.h, 3.11+). A thread that Python did not know stays unknown until then.
+ * What changes whenever a thread state is made: its number and the list's head, which lie side by
+ * side (struct pythreads, Include/internal/pycore_interp.h, 3.11+). A thread that Python did not
+ * know stays unknown until then.
  */
 static bool stamp_threads(struct gm_python *python, uint64_t ret_stamp[2])
 {
@@ -160,7 +162,8 @@ static bool still_unknown(struct gm_python *python, const struct gm_thread_hint 
 	       !memcmp(stamp, hint->stamp, sizeof(stamp));
 }
 
-/* Where the thread's frames begin, from its state. `cframe_frame`: what the hint's C frame has, 0 where it was not read.
+/* Where the thread's frames begin, from its state. `cframe_frame`: what the hint's C frame has, 0
+ * where it was not read.
  */
 static void enter_state(struct walk *walk, bool hinted, uint64_t cframe_frame)
 {
@@ -295,8 +298,8 @@ static bool incomplete(const struct gm_python *python, const struct gm_raw_frame
 }
 
 /*
- * Collects frames; a few more than asked for, as some turn out to be incomplete. A list that is a cycle ends where it
- * comes back to a frame (Brent's way: the mark moves on at each power of two).
+ * Collects frames; a few more than asked for, as some turn out to be incomplete. A list that is a
+ * cycle ends where it comes back to a frame (Brent's way: the mark moves on at each power of two).
  */
 static void collect(struct walk *walk, size_t max)
 {

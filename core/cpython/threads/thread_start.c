@@ -1,8 +1,9 @@
 /*
- * What a thread was started with: _thread's record of the function and its arguments, which C owns until the thread ends
- * (struct bootstate in Modules/_threadmodule.c). Nothing leads to it but a local variable of thread_run(), one of the
- * thread's outermost C frames, so that the end of its native stack is looked through, outermost first, for an address of
- * a record that names this very thread's state.
+ * What a thread was started with: _thread's record of the function and its arguments, which C owns
+ * until the thread ends (struct bootstate in Modules/_threadmodule.c). Nothing leads to it but a
+ * local variable of thread_run(), one of the thread's outermost C frames, so that the end of its
+ * native stack is looked through, outermost first, for an address of a record that names this very
+ * thread's state.
  *
  *   3.9 to 3.11:  interpreter, func, args, keywords, thread state, runtime
  *   3.12 on:      thread state, func, args, keywords, ...
@@ -12,7 +13,8 @@
 #include "cpython/objects/references.h"
 
 enum {
-	/* below pthread_self(): the thread's own variables, then thread_run() and the two frames that call it */
+	/* below pthread_self(): the thread's own variables, then thread_run() and the two frames
+	   that call it */
 	MAX_STACK_BYTES = 32 << 10,
 	ALIGNMENT = 16, /* of malloc */
 	STATE = 0,

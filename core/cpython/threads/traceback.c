@@ -3,7 +3,8 @@
 
 #include "cpython/python.h"
 
-/* PyTracebackObject, Include/cpython/traceback.h, 3.9 to 3.13: tb_next, tb_frame, int tb_lasti, int tb_lineno */
+/* PyTracebackObject, Include/cpython/traceback.h, 3.9 to 3.13: tb_next, tb_frame, int tb_lasti, int
+ * tb_lineno */
 enum { TB_LASTI_AFTER_FRAME = 8, TB_LINENO_AFTER_FRAME = 12 };
 
 struct wanted {

@@ -1,6 +1,6 @@
 /*
- * Struct layouts of CPython 3.11 on x86-64 Linux (GIL build). Made by core/cpython/versions/tables/make_tables from the
- * headers of 3.11.2; offsets in bytes.
+ * Struct layouts of CPython 3.11 on x86-64 Linux (GIL build). Made by
+ * core/cpython/versions/tables/make_tables from the headers of 3.11.2; offsets in bytes.
  */
 #include "cpython/versions/layout.h"
 

@@ -7,7 +7,8 @@
 #include "cpython/cpython.h"
 #include "cpython/versions/learned_fields.h"
 
-/* The words for the numbers of struct gm_opcode, each in the order of its enum (cpython.h, opcodes.h). */
+/* The words for the numbers of struct gm_opcode, each in the order of its enum (cpython.h,
+ * opcodes.h). */
 static const char *const operations[] = {"OTHER", "STORE_FAST", "STORE_NAME", "STORE_GLOBAL",
         "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR", "DELETE_FAST", "DELETE_NAME", "DELETE_GLOBAL",
         "DELETE_DEREF", "DELETE_ATTR", "DELETE_SUBSCR", "CALL", "RETURN", "POP_TOP", "FOR_ITER",
@@ -52,7 +53,7 @@ void gm_python_learned_init(struct gm_python_learned *learned)
 	        .layout = &learned->layout, .opcodes = learned->opcodes, .published = &nothing};
 }
 
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 /* The next word of a line, at most size - 1 characters; false: there is none, or it is too long. */
 static bool next_word(const char **line, char *ret_word, size_t size)
@@ -136,7 +137,7 @@ static bool next_effect(const char **line, struct gm_effect *ret)
 	return true;
 }
 
-/* --- lines -------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static const char *take_field(struct gm_python_learned *learned, const char *line)
 {
@@ -252,9 +253,10 @@ bool gm_python_opcode_line(
 	return written > 0 && (size_t)written < size;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
-/* The shipped row whose form this one must have: of the version itself, or of the last one before it. */
+/* The shipped row whose form this one must have: of the version itself, or of the last one before
+ * it. */
 static const struct gm_python_tables *nearest(int version)
 {
 	size_t count;
@@ -331,7 +333,8 @@ const char *gm_python_learned_check(struct gm_python_learned *learned, const cha
 		        (*own < field->least || *own > field->most || *own % field->step))
 			return "its offset is out of bounds";
 		if (*gm_python_field(&model, i) == GM_NO_FIELD)
-			*own = GM_NO_FIELD; /* the code for this version's form does not expect it */
+			*own = GM_NO_FIELD; /* the code for this version's form does not expect it
+			                     */
 		else if (*own == GM_NO_FIELD && !is_optional(*ret_field))
 			return "it was not learned";
 	}

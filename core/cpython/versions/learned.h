@@ -80,8 +80,8 @@ struct gm_error *gm_python_learned_find(const uint8_t *id, size_t id_size, const
  * test. NULL: the end. */
 const char *gm_python_field_name(size_t index);
 int32_t *gm_python_field(struct gm_python_layout *layout, size_t index);
-/* Writes an opcode as a line, without "opcode "; false: there is none of that number, or no room.
- */
+/* Writes an opcode as a line, without "opcode "; false: there is none of that number, or no
+ * room. */
 bool gm_python_opcode_line(
         const struct gm_python_tables *tables, uint8_t number, char *ret_line, size_t size);
 

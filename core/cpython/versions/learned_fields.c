@@ -1,6 +1,7 @@
 /*
- * The fields of struct gm_python_layout by name, and what a learned row may say of each: bounds that keep every reader
- * within the bytes that it holds. A bound is no claim about any version; it is what the code can bear.
+ * The fields of struct gm_python_layout by name, and what a learned row may say of each: bounds
+ * that keep every reader within the bytes that it holds. A bound is no claim about any version; it
+ * is what the code can bear.
  */
 #include "cpython/versions/learned_fields.h"
 
@@ -236,7 +237,8 @@ _Static_assert(sizeof(gm_learned_fields) / sizeof(gm_learned_fields[0]) ==
 
 const size_t gm_learned_field_count = sizeof(gm_learned_fields) / sizeof(gm_learned_fields[0]);
 
-/* Fields that a row may lack although the version before it has them: no code reads them, or only where they are. */
+/* Fields that a row may lack although the version before it has them: no code reads them, or only
+ * where they are. */
 const char *const gm_learned_optional[] = {
         "chunk_size",
         "chunk_top",

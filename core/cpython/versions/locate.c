@@ -227,7 +227,8 @@ static struct gm_error *use_shipped(struct gm_python *python, const struct found
 	return check(python);
 }
 
-/* A row that was learned serves where no shipped one does: of a version without one, or of a build that differs. */
+/* A row that was learned serves where no shipped one does: of a version without one, or of a build
+ * that differs. */
 static struct gm_error *open_python(struct gm_python *python, const char *layouts)
 {
 	_cleanup_error_ struct gm_error *error = NULL;

@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.9. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.9.18.
+ * Opcodes of CPython 3.9. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.9.18.
  */
 #include "cpython/versions/opcodes.h"
 

@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.10. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.10.13.
+ * Opcodes of CPython 3.10. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.10.13.
  */
 #include "cpython/versions/opcodes.h"
 

@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.11. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.11.2.
+ * Opcodes of CPython 3.11. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.11.2.
  */
 #include "cpython/versions/opcodes.h"
 

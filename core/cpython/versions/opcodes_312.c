@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.12. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.12.1.
+ * Opcodes of CPython 3.12. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.12.1.
  */
 #include "cpython/versions/opcodes.h"
 

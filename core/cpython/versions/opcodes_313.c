@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.13. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.13.0.
+ * Opcodes of CPython 3.13. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.13.0.
  */
 #include "cpython/versions/opcodes.h"
 

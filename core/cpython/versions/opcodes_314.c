@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.14. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.14.10.
+ * Opcodes of CPython 3.14. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.14.10.
  */
 #include "cpython/versions/opcodes.h"
 

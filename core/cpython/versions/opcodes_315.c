@@ -1,6 +1,6 @@
 /*
- * Opcodes of CPython 3.15. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`
- * modules of 3.15.2.
+ * Opcodes of CPython 3.15. Made by core/cpython/versions/tables/make_tables from the `opcode` and
+ * `dis` modules of 3.15.2.
  */
 #include "cpython/versions/opcodes.h"
 

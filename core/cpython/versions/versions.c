@@ -8,7 +8,8 @@
 		        &gm_script_##tag                                            \
 	}
 
-/* A new version is added here, and to GM_PYTHON_VERSIONS: nothing else names versions one by one. */
+/* A new version is added here, and to GM_PYTHON_VERSIONS: nothing else names versions one by
+ * one. */
 static const struct gm_python_tables all[] = {
         VERSION(309, 0x0309),
         VERSION(310, 0x030a),

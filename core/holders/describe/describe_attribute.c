@@ -1,6 +1,6 @@
 /*
- * Attributes, and what libraries keep as attributes of attributes and users know by one name: a module's
- * parameters, an optimizer's state.
+ * Attributes, and what libraries keep as attributes of attributes and users know by one name: a
+ * module's parameters, an optimizer's state.
  */
 #include "holders/describe/describe_attribute.h"
 

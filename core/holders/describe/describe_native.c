@@ -1,5 +1,6 @@
 /*
- * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of threads.
+ * References of PyTorch's objects: tensors, the nodes of the autograd graph, hooks; and those of
+ * threads.
  */
 #include "holders/describe/describe_native.h"
 
@@ -53,7 +54,8 @@ static const char *tensor_text(struct gm_description *description, uint32_t numb
 	                                            : "tensor";
 }
 
-/* "layers.0.weight", as the model of a tensor calls it; NULL: it is no parameter that a module has. */
+/* "layers.0.weight", as the model of a tensor calls it; NULL: it is no parameter that a module
+ * has. */
 static char *parameter_of(struct gm_description *description, uint32_t number)
 {
 	const struct gm_vertex *vertex = &description->graph->vertices.items[number];

@@ -1,5 +1,6 @@
 /*
- * References between Python objects: keys, items, attributes, and fields of objects that are neither.
+ * References between Python objects: keys, items, attributes, and fields of objects that are
+ * neither.
  */
 #include "holders/describe/describe_python.h"
 

@@ -9,7 +9,8 @@
 #include "holders/describe/description.h"
 #include "holders/describe/names.h"
 
-/* The frame in which a module's own code runs (the main script, a module that is being imported); NULL: none. */
+/* The frame in which a module's own code runs (the main script, a module that is being imported);
+ * NULL: none. */
 static const struct gm_python_frame *module_frame(struct gm_holders *graph, uint64_t dict)
 {
 	for (size_t i = 0; i < graph->frames.count; i++) {

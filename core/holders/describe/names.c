@@ -6,7 +6,7 @@
 
 enum { MAX_NAME = 200 };
 
-/* --- the link behind an edge ------------------------------------------------------------------------ */
+/* --- the link behind an edge ------------------------------------------------------------------ */
 
 struct link_search {
 	uint64_t target;
@@ -49,7 +49,7 @@ bool gm_link_read(struct gm_holders *graph, const struct gm_edge *edge, struct g
 	return search.found;
 }
 
-/* --- named fields ----------------------------------------------------------------------------------- */
+/* --- named fields ----------------------------------------------------------------------------- */
 
 struct field_search {
 	const char *field;
@@ -103,7 +103,8 @@ static const char *last_part(const char *name)
 	return dot ? dot + 1 : name;
 }
 
-/* PyCFunctionObject.m_ml, PyMethodDef.ml_name (3.9 to 3.13: Include/cpython/methodobject.h, Include/methodobject.h). */
+/* PyCFunctionObject.m_ml, PyMethodDef.ml_name (3.9 to 3.13: Include/cpython/methodobject.h,
+ * Include/methodobject.h). */
 static char *builtin_name(struct gm_holders *graph, uint64_t object)
 {
 	enum { METHOD = 16 };
@@ -146,7 +147,7 @@ char *gm_function_file(struct gm_holders *graph, uint64_t object)
 	return target && gm_python_str(graph->python, target, 4096, &file) ? file : NULL;
 }
 
-/* --- free variables --------------------------------------------------------------------------------- */
+/* --- free variables --------------------------------------------------------------------------- */
 
 enum {
 	KIND_FREE = 0x80,

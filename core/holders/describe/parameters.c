@@ -1,6 +1,6 @@
 /*
- * What a parameter is called in its model: torch.nn.Module keeps parameters and modules in dicts of its own
- * (torch/nn/modules/module.py), which are followed upwards from the parameter.
+ * What a parameter is called in its model: torch.nn.Module keeps parameters and modules in dicts of
+ * its own (torch/nn/modules/module.py), which are followed upwards from the parameter.
  */
 #include "holders/describe/parameters.h"
 

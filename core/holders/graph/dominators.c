@@ -4,9 +4,10 @@
 #include <string.h>
 
 /*
- * All arrays are by a vertex's number in the depth-first search, from 0 (the root). A vertex's semidominator is the
- * least number from which a way leads to it through greater numbers only. `ancestor` and `best` are the
- * forest of what was looked at already: best[v] is the vertex of the least semidominator on the way up.
+ * All arrays are by a vertex's number in the depth-first search, from 0 (the root). A vertex's
+ * semidominator is the least number from which a way leads to it through greater numbers only.
+ * `ancestor` and `best` are the forest of what was looked at already: best[v] is the vertex of the
+ * least semidominator on the way up.
  */
 struct search {
 	uint32_t count; /* vertices that the root reaches */
@@ -75,7 +76,8 @@ static bool turn_edges(struct search *search, const uint32_t *first, const uint3
 	return true;
 }
 
-/* The vertex of the least semidominator on the way up the forest, which is made shorter on the way. */
+/* The vertex of the least semidominator on the way up the forest, which is made shorter on the
+ * way. */
 static uint32_t evaluate(struct search *search, uint32_t v)
 {
 	uint32_t depth = 0;

@@ -1,6 +1,6 @@
 /*
- * Sorts the edges by what they point to. Those that lead nowhere are left out first, and guesses that the counts contradict
- * afterwards.
+ * Sorts the edges by what they point to. Those that lead nowhere are left out first, and guesses
+ * that the counts contradict afterwards.
  */
 #include "holders/graph/freeze.h"
 
@@ -11,7 +11,7 @@
 #include "holders/graph/counts.h"
 #include "holders/graph/graph.h"
 
-/* --- what leads nowhere ----------------------------------------------------------------------------- */
+/* --- what leads nowhere ----------------------------------------------------------------------- */
 
 struct pruning {
 	struct gm_holders *graph;
@@ -57,13 +57,14 @@ static bool prune(struct gm_holders *graph)
 	return done;
 }
 
-/* --- by target -------------------------------------------------------------------------------------- */
+/* --- by target -------------------------------------------------------------------------------- */
 
-/* Vertices are split in parts, one for each thread, which looks at all edges and takes those that lead to its own. */
+/* Vertices are split in parts, one for each thread, which looks at all edges and takes those that
+ * lead to its own. */
 struct freezing {
 	struct gm_holders *graph;
-	uint32_t *
-	        next; /* by vertex: how many edges lead there; then where the next one of these goes */
+	uint32_t *next; /* by vertex: how many edges lead there; then where the next one of these
+	                   goes */
 	struct gm_edge *sorted;
 	size_t part_size;
 	size_t first[GM_TEAM_MOST + 1]; /* edge of each part */
@@ -131,12 +132,12 @@ static void place_part(void *context, size_t part)
 	}
 }
 
-/* --- guesses ---------------------------------------------------------------------------------------- */
+/* --- guesses ---------------------------------------------------------------------------------- */
 
 /*
- * A word of a C type's own part that points at an object may own it, or be an old one: what is not set when the object is made has
- * what lay there before. Where references of known fields are as many as the object counts, there is none left for such a
- * word.
+ * A word of a C type's own part that points at an object may own it, or be an old one: what is not
+ * set when the object is made has what lay there before. Where references of known fields are as
+ * many as the object counts, there is none left for such a word.
  */
 /* The edges to one vertex: how many are to be left out. */
 static size_t surplus(struct gm_holders *graph, const struct gm_edge *edges, size_t count)
@@ -172,7 +173,8 @@ static void drop_guesses(struct gm_holders *graph)
 	graph->edges.count = kept;
 }
 
-/* --------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------------
+ */
 
 /* A counting sort by what an edge points to; edges of one target keep their order. */
 bool gm_graph_freeze(struct gm_holders *graph)

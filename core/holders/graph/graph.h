@@ -1,16 +1,18 @@
 /*
  * The references of one moment. Internal to core/holders.
  *
- * A vertex is an object (a storage, a tensor, an autograd node, a Python object) or a root (a thread's frame).
- * An edge is one counted reference. Edges are appended as they are found and then sorted by what they point
- * to, so that "who refers to this" is one slice of an array: a process with PyTorch has some 300,000 Python
- * objects and two million references, and a query asks for a few hundred of them. References to what holds nothing
- * (strings, numbers, code, classes of instances) are not in the graph.
+ * A vertex is an object (a storage, a tensor, an autograd node, a Python object) or a root (a
+ * thread's frame). An edge is one counted reference. Edges are appended as they are found and then
+ * sorted by what they point to, so that "who refers to this" is one slice of an array: a process
+ * with PyTorch has some 300,000 Python objects and two million references, and a query asks for a
+ * few hundred of them. References to what holds nothing (strings, numbers, code, classes of
+ * instances) are not in the graph.
  *
- * What leads nowhere is not either: an object that refers to nothing that could hold a tensor (a list of numbers) cannot
- * be on a way to a block, nor can one that refers to such objects alone.
+ * What leads nowhere is not either: an object that refers to nothing that could hold a tensor (a
+ * list of numbers) cannot be on a way to a block, nor can one that refers to such objects alone.
  *
- * What it costs: 24 bytes a vertex and 12 an edge; building it, some two to three streaming reads of the memory.
+ * What it costs: 24 bytes a vertex and 12 an edge; building it, some two to three streaming reads
+ * of the memory.
  */
 #ifndef GM_HOLDERS_GRAPH_H
 #define GM_HOLDERS_GRAPH_H
@@ -29,9 +31,11 @@ enum gm_vertex_kind {
 	GM_VERTEX_TENSOR,
 	GM_VERTEX_NODE,
 	GM_VERTEX_PYTHON,
-	GM_VERTEX_FRAME, /* a frame of a running thread: a root */
-	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root */
-	GM_VERTEX_NATIVE, /* of C++: a static variable, an object, a frame of a native stack: a root */
+	GM_VERTEX_FRAME,  /* a frame of a running thread: a root */
+	GM_VERTEX_THREAD, /* what threads hold outside of frames (exceptions being handled): a root
+	                   */
+	GM_VERTEX_NATIVE, /* of C++: a static variable, an object, a frame of a native stack: a root
+	                   */
 };
 
 /* What a reference is, from the holder's side. */
@@ -42,17 +46,18 @@ enum gm_reference {
 	GM_REF_GRAD,        /* tensor -> its .grad */
 	GM_REF_GRAD_FN,     /* tensor -> node */
 	GM_REF_VIEW_BASE,   /* view -> tensor it is a view of */
-	GM_REF_SAVED, /* node -> tensor, or -> Python object of saved_tensors_hooks; extra: the offset in
-			 the node, of a vector's with GM_SAVED_IN_VECTOR */
-	GM_REF_ACCUMULATE,    /* AccumulateGrad -> leaf */
-	GM_REF_NEXT,          /* node -> node */
+	GM_REF_SAVED,      /* node -> tensor, or -> Python object of saved_tensors_hooks; extra: the
+	                      offset in the node, of a vector's with GM_SAVED_IN_VECTOR */
+	GM_REF_ACCUMULATE, /* AccumulateGrad -> leaf */
+	GM_REF_NEXT,       /* node -> node */
 	GM_REF_NODE_OBJECT,   /* Python grad_fn object -> node */
 	GM_REF_CONTEXT,       /* PyNode -> its Python ctx */
 	GM_REF_CONTEXT_SAVED, /* Python ctx -> tensor (save_for_backward) */
 	GM_REF_HOOK,          /* tensor, node -> Python hooks */
 	GM_REF_PYTHON, /* Python object -> Python object; extra: enum gm_edge_kind. Its name is
-				asked for again when told */
-	GM_REF_PART, /* tensor -> a tensor that it is made of; extra: its word behind TensorImpl's */
+	                        asked for again when told */
+	GM_REF_PART,   /* tensor -> a tensor that it is made of; extra: its word behind TensorImpl's
+	                */
 	GM_REF_TANGENT,  /* tensor -> its forward-mode gradient */
 	GM_REF_METADATA, /* node -> the dict of its metadata */
 	GM_REF_LOCAL,    /* frame -> Python object; extra: slot */
@@ -81,7 +86,8 @@ struct gm_edge {
 	uint32_t extra : 24, kind : 8; /* enum gm_reference */
 };
 
-/* References between Python's objects as the walk found them, behind the first `after` of the other edges. */
+/* References between Python's objects as the walk found them, behind the first `after` of the other
+ * edges. */
 struct gm_edge_run {
 	struct gm_walk_reference *references; /* owned */
 	size_t count, after;
@@ -116,8 +122,8 @@ struct gm_holders {
 	struct gm_python *python; /* may be NULL */
 	struct gm_torch *torch;
 
-	/* The objects that Python's collector tracks come first, by address: their vertices' numbers are those in
-	 * `objects`. All others are in `by_address`. */
+	/* The objects that Python's collector tracks come first, by address: their vertices'
+	 * numbers are those in `objects`. All others are in `by_address`. */
 	GM_ARRAY(struct gm_vertex) vertices;
 	struct gm_address_set objects;
 	struct gm_sweep *sweep; /* found them in one pass through memory; NULL: their lists did */
@@ -129,8 +135,8 @@ struct gm_holders {
 	GM_ARRAY(struct gm_edge_run) runs; /* until it is frozen */
 	size_t run_edges;
 	bool frozen, no_memory;
-	/* Python objects that refer to nothing of the graph are left out of it, unless all are kept: C++ may hold something for
-	 * them, or they are what is left of a class. */
+	/* Python objects that refer to nothing of the graph are left out of it, unless all are
+	 * kept: C++ may hold something for them, or they are what is left of a class. */
 	bool keep_all;
 	struct gm_map typed_words; /* addresses of words that edges were read from */
 	struct gm_map accounted; /* stack_words.h: object -> references that C code under way has */
@@ -190,8 +196,8 @@ static inline bool gm_graph_is_root(const struct gm_vertex *vertex)
 }
 
 /*
- * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1] starts. Where
- * `rooted` is false nothing was found that refers to the first.
+ * A way from a root down to a storage: edges in that order, edges[i] leading to where edges[i + 1]
+ * starts. Where `rooted` is false nothing was found that refers to the first.
  */
 struct gm_chain {
 	uint32_t *edges; /* indexes in graph->edges */

@@ -1,7 +1,7 @@
 /*
- * An object holds its class. These references are left out of the graph, as a class is mostly a variable of its module and
- * there are as many of them as objects; where a class leads to the block and nothing else was found to hold it, all
- * objects are gone through for its instances.
+ * An object holds its class. These references are left out of the graph, as a class is mostly a
+ * variable of its module and there are as many of them as objects; where a class leads to the block
+ * and nothing else was found to hold it, all objects are gone through for its instances.
  */
 #include "holders/graph/instances.h"
 
@@ -19,7 +19,8 @@ struct instance {
 	uint32_t vertex;
 };
 
-/* Which of the targets are classes that instances own a count of: those made by a class statement. */
+/* Which of the targets are classes that instances own a count of: those made by a class
+ * statement. */
 static bool find_classes(
         struct gm_holders *graph, const uint32_t *targets, size_t count, struct gm_map *ret_classes)
 {

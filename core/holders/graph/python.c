@@ -1,7 +1,7 @@
 /*
- * Python's side of the graph: every object that the collector tracks, what each refers to, the frames of all
- * threads and the modules. Strings, numbers and code objects hold no tensors and are left out; so is an
- * object's reference to its class.
+ * Python's side of the graph: every object that the collector tracks, what each refers to, the
+ * frames of all threads and the modules. Strings, numbers and code objects hold no tensors and are
+ * left out; so is an object's reference to its class.
  */
 #include "holders/graph/python.h"
 
@@ -57,7 +57,8 @@ static void make_vertices(void *context, size_t number)
 		        (struct gm_vertex){.address = addresses[i], .kind = GM_VERTEX_PYTHON};
 }
 
-/* Room for vertices. Much of it is touched at once: half the time would go into the faults of small pages. */
+/* Room for vertices. Much of it is touched at once: half the time would go into the faults of small
+ * pages. */
 static bool reserve_vertices(struct gm_holders *graph, size_t count)
 {
 	enum { HUGE = 2 << 20 };
@@ -89,10 +90,10 @@ struct referring {
 	uint32_t from;
 };
 
-/* --- what objects refer to ------------------------------------------------------------------------- */
+/* --- what objects refer to -------------------------------------------------------------------- */
 
-/* What the collector does not track becomes a vertex when something refers to it, and is walked in the next round:
- * numpy's arrays, dicts and tuples of such, the links of a functools.lru_cache. */
+/* What the collector does not track becomes a vertex when something refers to it, and is walked in
+ * the next round: numpy's arrays, dicts and tuples of such, the links of a functools.lru_cache. */
 static void add_walked(struct gm_holders *graph, const struct gm_walk_result *result)
 {
 	for (size_t b = 0; b < result->count && !graph->no_memory; b++) {
@@ -137,7 +138,8 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-/* Those whose own memory is to be looked at, when all C++ objects are known; of most a sweep knows that they need not. */
+/* Those whose own memory is to be looked at, when all C++ objects are known; of most a sweep knows
+ * that they need not. */
 static void note_special(struct gm_holders *graph, const struct untracked *found, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -188,7 +190,8 @@ static struct gm_error *add_untracked(struct gm_holders *graph, size_t next)
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
-/* A field of a frame or a thread that is no local: its name is kept, as it cannot be asked for again. */
+/* A field of a frame or a thread that is no local: its name is kept, as it cannot be asked for
+ * again. */
 static bool add_named_reference(struct referring *referring, uint64_t target, const char *name)
 {
 	struct gm_holders *graph = referring->graph;
@@ -247,8 +250,8 @@ static void add_frame(struct gm_holders *graph, const struct gm_python_frame *fr
 	graph->no_memory |= !gm_array_push(&graph->frames, root);
 }
 
-/* Before what objects refer to: up to 3.10 a frame is an object, and a traceback of one that still runs must find the
- * running frame here and not make an object of it. */
+/* Before what objects refer to: up to 3.10 a frame is an object, and a traceback of one that still
+ * runs must find the running frame here and not make an object of it. */
 static struct gm_error *add_frames(struct gm_holders *graph)
 {
 	_cleanup_free_ struct gm_python_thread *threads = calloc(MAX_THREADS, sizeof(*threads));
@@ -303,7 +306,7 @@ static struct gm_error *add_named(struct gm_holders *graph)
 	return add_frames(graph);
 }
 
-/* --- from one pass through memory ------------------------------------------------------------------ */
+/* --- from one pass through memory ------------------------------------------------------------- */
 
 struct sweeping {
 	struct gm_holders *graph;
@@ -403,7 +406,8 @@ static struct gm_error *add_objects_references(struct gm_holders *graph)
 struct gm_error *gm_graph_add_python(struct gm_holders *graph)
 {
 	double start = gm_graph_seconds();
-	if (graph->sweep) /* what C++ refers to is known only now: an array that has lent its memory */
+	if (graph->sweep) /* what C++ refers to is known only now: an array that has lent its memory
+	                   */
 		gm_try(add_untracked(graph, graph->swept));
 	else
 		gm_try(add_objects_references(graph));

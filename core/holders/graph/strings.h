@@ -1,5 +1,6 @@
 /*
- * Strings by number: each different one is kept once, so that names are compared as numbers. 0 is no string.
+ * Strings by number: each different one is kept once, so that names are compared as numbers. 0 is
+ * no string.
  */
 #ifndef GM_HOLDERS_STRINGS_H
 #define GM_HOLDERS_STRINGS_H

@@ -1,6 +1,6 @@
 /*
- * What the heap itself tells of a piece of memory. glibc's malloc and CPython's: another one's words do not fit, and then
- * nothing is told.
+ * What the heap itself tells of a piece of memory. glibc's malloc and CPython's: another one's
+ * words do not fit, and then nothing is told.
  */
 #include "holders/heap/heap.h"
 
@@ -19,8 +19,8 @@ enum {
 	IS_MAPPED = 2,
 };
 
-/* How many bytes the piece of heap that begins here has, by the heap's own size word before it (glibc,
- * malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
+/* How many bytes the piece of heap that begins here has, by the heap's own size word before it
+ * (glibc, malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 {
 	uint64_t chunk;
@@ -30,15 +30,16 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 	return chunk % 16 == 0 && chunk >= 32 ? chunk - 8 : 0;
 }
 
-/* Three ascending words are a vector (begin, end, end of storage) only if a piece of heap begins at the
- * first and is as large as the third says: any three pointers ascend often enough. */
+/* Three ascending words are a vector (begin, end, end of storage) only if a piece of heap begins at
+ * the first and is as large as the third says: any three pointers ascend often enough. */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item)
 {
 	if (words[0] < 0x10000 || (words[0] & 15) || words[0] >= words[1] || words[1] > words[2] ||
 	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
 		return false;
 	size_t storage = words[2] - words[0], bytes = gm_heap_bytes(graph, words[0]);
-	/* malloc's least has 24 bytes, and a rest of 16 is no piece: it stays with the one before it */
+	/* malloc's least has 24 bytes, and a rest of 16 is no piece: it stays with the one before
+	 * it */
 	return bytes >= storage && bytes - storage <= 32;
 }
 
@@ -49,9 +50,9 @@ bool gm_is_code(struct gm_holders *graph, uint64_t address)
 }
 
 /*
- * Objects/obmalloc.c: pools of 16 KiB (4 KiB before 3.10), each with blocks of one size behind a pool_header: ref, freeblock,
- * nextpool, prevpool, arenaindex, szidx, nextoffset, maxnextoffset. Free blocks are a list; those from nextoffset on were
- * never handed out.
+ * Objects/obmalloc.c: pools of 16 KiB (4 KiB before 3.10), each with blocks of one size behind a
+ * pool_header: ref, freeblock, nextpool, prevpool, arenaindex, szidx, nextoffset, maxnextoffset.
+ * Free blocks are a list; those from nextoffset on were never handed out.
  */
 bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_block *ret)
 {
@@ -70,7 +71,8 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 		return false;
 	uint64_t number = (address - pool - HEAD) / size;
 	*ret = (struct gm_pool_block){.start = pool + HEAD + number * size, .size = size};
-	/* the first word is how many are in use: a pool without one waits to be used again, perhaps for another size */
+	/* the first word is how many are in use: a pool without one waits to be used again, perhaps
+	 * for another size */
 	ret->is_free = head[0] == 0 || number >= most || ret->start - pool >= head[NEXT];
 	memcpy(&next, &head[FREE * 2], sizeof(next));
 	for (uint64_t i = 0; i < most && next && !ret->is_free; i++) {
@@ -81,8 +83,9 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 	return true;
 }
 
-/* The piece before it is free, as its size word says: then that one's size stands at its end as at its beginning. A pointer, whose
- * low bits are 0 too, often leads to where another piece begins when it is taken for a size. */
+/* The piece before it is free, as its size word says: then that one's size stands at its end as at
+ * its beginning. A pointer, whose low bits are 0 too, often leads to where another piece begins
+ * when it is taken for a size. */
 static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 {
 	uint64_t before, size;
@@ -92,8 +95,9 @@ static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 	       (size & ~UINT64_C(7)) == before;
 }
 
-/* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a piece that is mapped by
- * itself begins a page and has nothing before it (glibc, malloc/malloc.c). */
+/* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a
+ * piece that is mapped by itself begins a page and has nothing before it (glibc, malloc/malloc.c).
+ */
 static bool is_piece(
         struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
 {

@@ -12,8 +12,8 @@ bool gm_heap_piece(
 /* Is it in memory that malloc or CPython's allocator was given back? What lies there is no
  * reference. */
 bool gm_heap_is_free(struct gm_holders *graph, uint64_t address);
-/* A block of CPython's own allocator, of which a pool has many. False: the address is in no pool.
- */
+/* A block of CPython's own allocator, of which a pool has many. False: the address is in no
+ * pool. */
 struct gm_pool_block {
 	uint64_t start, size;
 	bool is_free;

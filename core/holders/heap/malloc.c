@@ -1,8 +1,8 @@
 /*
- * glibc's heaps, from 2.26 to 2.43 (malloc/malloc.c, malloc/arena.c): chunks one behind the other, each with its size at +8,
- * whose low bits say whether the one before it is in use. The main arena's heap is the program's break; others are
- * in mappings of their own that begin at a multiple of 64 MiB with a struct heap_info. A heap counts only if its chunks
- * lead exactly to its end.
+ * glibc's heaps, from 2.26 to 2.43 (malloc/malloc.c, malloc/arena.c): chunks one behind the other,
+ * each with its size at +8, whose low bits say whether the one before it is in use. The main
+ * arena's heap is the program's break; others are in mappings of their own that begin at a multiple
+ * of 64 MiB with a struct heap_info. A heap counts only if its chunks lead exactly to its end.
  */
 #include "holders/heap/malloc.h"
 #include "holders/heap/malloc_free.h"
@@ -51,7 +51,8 @@ static bool has_cache_size(uint64_t size)
 	       size == GM_MALLOC_CACHE_OF_BYTES;
 }
 
-/* Where a heap has no room for more it ends with a chunk of 16 bytes and one of none (malloc/malloc.c, sysmalloc). */
+/* Where a heap has no room for more it ends with a chunk of 16 bytes and one of none
+ * (malloc/malloc.c, sysmalloc). */
 static bool is_fence(uint64_t chunk, uint64_t size, uint64_t end)
 {
 	return (size == 16 || size == 0) && end - chunk <= 48;
@@ -113,8 +114,8 @@ static void add_heap(
 	}
 }
 
-/* A heap of an arena that is not the main one: struct heap_info has the arena, the heap before it, its size; behind it is the
- * arena itself in its first heap, then the first chunk. */
+/* A heap of an arena that is not the main one: struct heap_info has the arena, the heap before it,
+ * its size; behind it is the arena itself in its first heap, then the first chunk. */
 static void add_arena_heap(struct gm_malloc *heap, struct window *window, uint64_t start)
 {
 	uint64_t info[3], first_info, base;

@@ -1,7 +1,8 @@
 /*
- * Pieces of heap that are free although the piece behind them says that they are in use: glibc keeps small ones at hand, in a
- * cache of each thread (malloc/malloc.c: struct tcache_perthread_struct) and in lists of each arena (struct malloc_state:
- * fastbinsY). Since 2.32 the lists' links are masked by where they stand (PROTECT_PTR).
+ * Pieces of heap that are free although the piece behind them says that they are in use: glibc
+ * keeps small ones at hand, in a cache of each thread (malloc/malloc.c: struct
+ * tcache_perthread_struct) and in lists of each arena (struct malloc_state: fastbinsY). Since 2.32
+ * the lists' links are masked by where they stand (PROTECT_PTR).
  */
 #include <string.h>
 
@@ -47,8 +48,9 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 		heap->no_memory = true;
 }
 
-/* struct tcache_perthread_struct: a number for each list, then the lists. From 2.42 on the number is that of the places that are left,
- * and behind the lists of one size each are some of pieces of many sizes. */
+/* struct tcache_perthread_struct: a number for each list, then the lists. From 2.42 on the number
+ * is that of the places that are left, and behind the lists of one size each are some of pieces of
+ * many sizes. */
 struct cache {
 	uint64_t links[GM_MALLOC_LISTS];
 	uint16_t counts[GM_MALLOC_LISTS]; /* how long each is */
@@ -122,10 +124,10 @@ static void add_cache(struct gm_malloc *heap, uint64_t chunk)
 	}
 }
 
-/* --- arenas -------------------------------------------------------------------------------------------- */
+/* --- arenas ----------------------------------------------------------------------------------- */
 
-/* Of struct malloc_state: behind `top` come the rest of the last chunk that was divided, the rings of free chunks, and the next
- * arena; all of that is the same in both layouts. */
+/* Of struct malloc_state: behind `top` come the rest of the last chunk that was divided, the rings
+ * of free chunks, and the next arena; all of that is the same in both layouts. */
 enum {
 	RINGS_BEHIND_TOP = 16,
 	NEXT_BEHIND_TOP = 2064,
@@ -183,7 +185,8 @@ static uint64_t arena_of(struct gm_image *image, uint64_t field)
 	return 0;
 }
 
-/* The main arena is a variable of libc without a symbol: what points at the heap's last chunk, with the head of a ring behind it. */
+/* The main arena is a variable of libc without a symbol: what points at the heap's last chunk, with
+ * the head of a ring behind it. */
 static uint64_t main_arena_in(
         const struct gm_malloc *heap, const struct gm_mapping *mapping, uint64_t top)
 {

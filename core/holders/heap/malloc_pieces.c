@@ -13,7 +13,8 @@ static const struct gm_malloc_heap *heap_at(const struct gm_malloc *heap, uint64
 enum gm_malloc_state gm_malloc_at(
         const struct gm_malloc *heap, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
-	/* a chunk's last 8 bytes lie in the next one, which needs them only where this one is free */
+	/* a chunk's last 8 bytes lie in the next one, which needs them only where this one is
+	 * free */
 	uint64_t place = address - 8, size = 0, word;
 	const struct gm_malloc_heap *one = heap_at(heap, place);
 	if (!one)

@@ -13,8 +13,8 @@ enum {
 	GM_CHUNK_LEAST = 32, /* MINSIZE */
 };
 
-/* A heap that was gone through from its first piece to its end. Pieces are named by where malloc's chunk begins, 16 bytes before
- * what malloc() returned. */
+/* A heap that was gone through from its first piece to its end. Pieces are named by where malloc's
+ * chunk begins, 16 bytes before what malloc() returned. */
 struct gm_malloc_heap {
 	uint64_t first, end; /* chunks */
 	uint64_t last;  /* the last chunk: what is left of the heap, if the arena is at its end */
@@ -36,7 +36,8 @@ struct gm_malloc {
 
 enum gm_malloc_state { GM_MALLOC_UNKNOWN, GM_MALLOC_USED, GM_MALLOC_FREE };
 
-/* The piece that has the address: the first byte that malloc() returned and how many may be used. */
+/* The piece that has the address: the first byte that malloc() returned and how many may be
+ * used. */
 enum gm_malloc_state gm_malloc_at(
         const struct gm_malloc *heap, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
 

@@ -58,8 +58,8 @@ struct worker {
 	struct gm_read reads[PIECE_PAGES];
 };
 
-/* The largest first: while they are gone through, another thread may find and keep what Python's objects lie in, mostly
- * many small mappings. */
+/* The largest first: while they are gone through, another thread may find and keep what Python's
+ * objects lie in, mostly many small mappings. */
 static int by_size(const void *a, const void *b)
 {
 	const struct area *left = a, *right = b;

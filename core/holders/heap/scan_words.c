@@ -1,7 +1,7 @@
 /*
- * The scanner's inner loop. A word w is in [first, last] where w - first <= last - first, unsigned. The
- * vectors have only signed comparison: both sides get 2^63 added. GCC's vector extensions say it once for
- * both widths; the compiler makes AVX2 or SSE2 of it.
+ * The scanner's inner loop. A word w is in [first, last] where w - first <= last - first, unsigned.
+ * The vectors have only signed comparison: both sides get 2^63 added. GCC's vector extensions say
+ * it once for both widths; the compiler makes AVX2 or SSE2 of it.
  */
 #include "holders/heap/scan_words.h"
 

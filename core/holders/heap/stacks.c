@@ -27,7 +27,8 @@ static const struct gm_mapping *mapping_before(
 	return mapping > all && mapping < all + count ? mapping - 1 : NULL;
 }
 
-/* The main stack by name; up to 2.41 glibc puts an unreadable guard below each thread's (nptl/allocatestack.c). */
+/* The main stack by name; up to 2.41 glibc puts an unreadable guard below each thread's
+ * (nptl/allocatestack.c). */
 static bool is_stack_alone(struct gm_holders *graph, const struct gm_mapping *mapping)
 {
 	if (strncmp(mapping->path, "[stack", 6) == 0)
@@ -52,7 +53,8 @@ bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
 	bool alone = is_stack_alone(graph, mapping);
 	if (!alone && (mapping->path[0] != 0 || !(mapping->flags & GM_MAPPING_WRITE)))
 		return false;
-	/* from 2.42 on the guard is a page of the same mapping; and what lies side by side may be one mapping */
+	/* from 2.42 on the guard is a page of the same mapping; and what lies side by side may be
+	 * one mapping */
 	gm_stacks_read(graph, stacks);
 	if (stack_at(stacks, address))
 		return true;
@@ -62,11 +64,12 @@ bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
 	return alone;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /*
- * Where a thread's stack begins and ends, by struct pthread at its address `control`: its members stackblock,
- * stackblock_size and guardsize, one after another (glibc, nptl/descr.h), are found by what they must be.
+ * Where a thread's stack begins and ends, by struct pthread at its address `control`: its members
+ * stackblock, stackblock_size and guardsize, one after another (glibc, nptl/descr.h), are found by
+ * what they must be.
  */
 static bool bounds_of(struct gm_holders *graph, uint64_t control, uint64_t pointer,
         const struct gm_mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
@@ -170,10 +173,11 @@ void gm_stacks_read(struct gm_holders *graph, struct gm_stacks *stacks)
 	gm_stop_end(&stop);
 }
 
-/* --- asking ----------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
-/* glibc's struct pthread, at the thread's end of its stack, points to itself twice (nptl/descr.h, sysdeps/x86_64/nptl/tls.h:
- * tcbhead_t.tcb, .self). Its address; UINT64_MAX: there is none, as on the main thread's stack. */
+/* glibc's struct pthread, at the thread's end of its stack, points to itself twice (nptl/descr.h,
+ * sysdeps/x86_64/nptl/tls.h: tcbhead_t.tcb, .self). Its address; UINT64_MAX: there is none, as on
+ * the main thread's stack. */
 static uint64_t control_block(struct gm_holders *graph, const struct gm_stack *stack)
 {
 	uint64_t words[3];

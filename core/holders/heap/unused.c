@@ -1,13 +1,15 @@
 /*
- * Where a word is no reference, whatever it says: memory that was given back; what is behind the text in a std::string's own buffer;
- * the rest of a piece behind the Python object that it was handed out for. All of these keep what lay there before.
+ * Where a word is no reference, whatever it says: memory that was given back; what is behind the
+ * text in a std::string's own buffer; the rest of a piece behind the Python object that it was
+ * handed out for. All of these keep what lay there before.
  */
 #include "holders/heap/unused.h"
 
 #include "holders/graph/graph.h"
 #include "holders/heap/heap.h"
 
-/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text is in. */
+/* libstdc++ bits/basic_string.h: _M_p, _M_string_length, _M_local_buf of 16 bytes, which short text
+ * is in. */
 static bool is_short_text(struct gm_holders *graph, uint64_t address)
 {
 	enum { POINTER = 16, LENGTH = 8, LOCAL = 16 };
@@ -21,8 +23,8 @@ static bool is_short_text(struct gm_holders *graph, uint64_t address)
 	return false;
 }
 
-/* An object begins its piece, or the collector's two words do (Include/internal/pycore_gc.h, PyGC_Head) and up to two more (3.11
- * and 3.12: the dict and values of an instance). */
+/* An object begins its piece, or the collector's two words do (Include/internal/pycore_gc.h,
+ * PyGC_Head) and up to two more (3.11 and 3.12: the dict and values of an instance). */
 static bool is_behind_object(struct gm_holders *graph, uint64_t address)
 {
 	enum { BEFORE = 32 };

@@ -1,6 +1,7 @@
 /*
- * The buckets of DistributedDataParallel, within its Reducer (torch/csrc/distributed/c10d/reducer.hpp): a
- * std::vector of Reducer::Bucket, whose first members are `at::Tensor gradients` and three vectors of tensors.
+ * The buckets of DistributedDataParallel, within its Reducer
+ * (torch/csrc/distributed/c10d/reducer.hpp): a std::vector of Reducer::Bucket, whose first members
+ * are `at::Tensor gradients` and three vectors of tensors.
  */
 #include "holders/native/buckets.h"
 

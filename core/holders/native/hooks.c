@@ -1,5 +1,6 @@
 /*
- * Hooks and metadata: Python objects that PyTorch's C++ objects own through small objects of their own.
+ * Hooks and metadata: Python objects that PyTorch's C++ objects own through small objects of their
+ * own.
  */
 #include "holders/native/hooks.h"
 
@@ -16,7 +17,8 @@ enum {
 	MAX_HOOKS = 4096,
 };
 
-/* PyFunctionPreHook and its kin, one of them with hooks of many kinds (torch/csrc/autograd/python_hook.h). */
+/* PyFunctionPreHook and its kin, one of them with hooks of many kinds
+ * (torch/csrc/autograd/python_hook.h). */
 static bool is_hook(const struct gm_class *class)
 {
 	static const char scope[] = GM_TORCH_AUTOGRAD_SCOPE;
@@ -62,8 +64,9 @@ void gm_graph_refer_hooks(struct gm_holders *graph, uint32_t from, uint64_t addr
 	for (size_t i = 1; i < size / 8; i++) {
 		if (i + 1 < size / 8 && words[i] == address + 8 * (i + 2) && words[i + 1] >> 32 &&
 		        (uint32_t)words[i + 1] <= words[i + 1] >> 32)
-			break; /* Node::input_metadata_, a SmallVector behind all hooks: what it does not
-			        * use of its room was never written and has words of earlier objects */
+			break; /* Node::input_metadata_, a SmallVector behind all hooks: what it
+			        * does not use of its room was never written and has words of
+			        * earlier objects */
 		if (words[i] < 0x10000 || (words[i] & 7) || words[i] >= UINT64_C(1) << 47)
 			continue;
 		if (i + 2 < size / 8 && words[i] < words[i + 1] &&

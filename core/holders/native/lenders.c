@@ -1,9 +1,11 @@
 /*
- * Memory that is lent: what a storage's deleter keeps until the memory is given back, and what DLPack's capsules hand over.
+ * Memory that is lent: what a storage's deleter keeps until the memory is given back, and what
+ * DLPack's capsules hand over.
  *
- * A storage that at::from_blob() made over somebody else's memory has a c10::InefficientStdFunctionContext behind its
- * DataPtr, whose std::function keeps the lender: a numpy array, a DLManagedTensor, a tensor. (2.4 to 2.11:
- * c10/core/Allocator.h; libstdc++ <bits/std_function.h>.)
+ * A storage that at::from_blob() made over somebody else's memory has a
+ * c10::InefficientStdFunctionContext behind its DataPtr, whose std::function keeps the lender: a
+ * numpy array, a DLManagedTensor, a tensor. (2.4 to 2.11: c10/core/Allocator.h; libstdc++
+ * <bits/std_function.h>.)
  */
 #include "holders/native/lenders.h"
 
@@ -47,13 +49,14 @@ static bool refer_object_at(struct gm_holders *graph, uint32_t from, uint64_t wo
 	return true;
 }
 
-/* What a DLManagedTensor keeps: PyTorch's begins its own struct with the tensor (ATen/DLConvertor.cpp: ATenDLMTensor.handle),
- * numpy's is the array (numpy/core/src/multiarray/dlpack.c). */
+/* What a DLManagedTensor keeps: PyTorch's begins its own struct with the tensor
+ * (ATen/DLConvertor.cpp: ATenDLMTensor.handle), numpy's is the array
+ * (numpy/core/src/multiarray/dlpack.c). */
 static bool refer_managed(
         struct gm_holders *graph, uint32_t from, uint64_t managed, uint64_t context_at)
 {
-	uint64_t words
-	        [2]; /* manager_ctx, deleter: in either of the two structs one after the other */
+	uint64_t words[2]; /* manager_ctx, deleter: in either of the two structs one after the other
+	                    */
 	if (managed < 0x10000 || (managed & 7) ||
 	        !gm_image_try_read(graph->image, managed + context_at, words, sizeof(words)) ||
 	        words[0] < 0x10000 || (words[0] & 7) || !gm_is_code(graph, words[1]))
@@ -82,7 +85,8 @@ void gm_graph_refer_lender(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	/* A piece of heap may be one step larger than was asked for: a rest that is too small for a piece stays with it. */
+	/* A piece of heap may be one step larger than was asked for: a rest that is too small for a
+	 * piece stays with it. */
 	enum { STEP = 16 };
 	uint64_t context, first;
 	/* a std::unique_ptr<void, deleter>: libstdc++ has the deleter first */
@@ -97,7 +101,7 @@ void gm_graph_refer_lender(
 	refer_captured(graph, number, context + layout->lender.function);
 }
 
-/* --- capsules --------------------------------------------------------------------------------------- */
+/* --- capsules --------------------------------------------------------------------------------- */
 
 static void refer_capsule(struct gm_holders *graph, uint32_t number, uint64_t address)
 {

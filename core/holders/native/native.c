@@ -1,9 +1,9 @@
 /*
  * PyTorch's C++ objects and what they refer to.
  *
- * One scan finds every word that holds the address of a vtable of torch's libraries; where that word starts an
- * object that checks out (counts, fields), it is a vertex. A freed object does not: its counts are zero, or
- * the heap's own pointers lie over its first word.
+ * One scan finds every word that holds the address of a vtable of torch's libraries; where that
+ * word starts an object that checks out (counts, fields), it is a vertex. A freed object does not:
+ * its counts are zero, or the heap's own pointers lie over its first word.
  */
 #include "holders/native/native.h"
 
@@ -25,10 +25,10 @@ enum {
 	MAX_OBJECTS = 1 << 24,
 };
 
-/* --- finding objects -------------------------------------------------------------------------------- */
+/* --- finding objects -------------------------------------------------------------------------- */
 
-/* The part of a library's data that is read-only after relocation, where vtables are. A library that was linked
- * without such a part has them somewhere behind its code. */
+/* The part of a library's data that is read-only after relocation, where vtables are. A library
+ * that was linked without such a part has them somewhere behind its code. */
 static bool vtable_range(
         struct gm_holders *graph, const char *prefix, struct gm_scan_range *ret_range)
 {
@@ -114,8 +114,8 @@ void gm_graph_meet_classes(struct gm_holders *graph, const struct gm_hit *hits, 
 			gm_classes_at(gm_torch_classes(graph->torch), hits[i].value);
 }
 
-/* In memory of CPython's allocator lie copies of an object's bytes, and what they left behind; the objects themselves are made by
- * operator new. */
+/* In memory of CPython's allocator lie copies of an object's bytes, and what they left behind; the
+ * objects themselves are made by operator new. */
 static bool is_copy(struct gm_holders *graph, uint64_t address)
 {
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
@@ -137,9 +137,10 @@ static void add_objects(struct gm_holders *graph, const struct gm_scan_result *h
 	}
 }
 
-/* --- references ------------------------------------------------------------------------------------ */
+/* --- references ------------------------------------------------------------------------------- */
 
-/* A Python object that wraps a native one: both point at each other; who owns a count of whom is by version. */
+/* A Python object that wraps a native one: both point at each other; who owns a count of whom is by
+ * version. */
 static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t python,
         bool python_holds, bool holds_python, size_t cdata)
 {
@@ -158,8 +159,8 @@ static void refer_wrapper(struct gm_holders *graph, uint32_t native, uint64_t py
 }
 
 /*
- * ViewInfo's rev_view_fn_, a std::function, may keep a tensor in what it captured: on the heap, where that is not trivially
- * copied (libstdc++ <bits/std_function.h>).
+ * ViewInfo's rev_view_fn_, a std::function, may keep a tensor in what it captured: on the heap,
+ * where that is not trivially copied (libstdc++ <bits/std_function.h>).
  */
 enum { MAX_CAPTURED = 256, MAX_CAPTURED_DEPTH = 16 };
 

@@ -1,6 +1,6 @@
 /*
- * What the nodes of the autograd graph refer to: the tensors that they saved, the nodes before them, contexts of
- * Python functions, hooks and metadata.
+ * What the nodes of the autograd graph refer to: the tensors that they saved, the nodes before
+ * them, contexts of Python functions, hooks and metadata.
  */
 #include "holders/native/nodes.h"
 
@@ -51,15 +51,16 @@ struct place {
 	enum gm_reference kind;
 	uint32_t offset;
 	bool owns_nodes;
-	/* 0: any word may be a tensor's. Else the first of each so many bytes is SavedVariable::data_, and the others are none's: a
-	 * weak pointer may lead where a node was and a tensor is now. */
+	/* 0: any word may be a tensor's. Else the first of each so many bytes is
+	 * SavedVariable::data_, and the others are none's: a weak pointer may lead where a node was
+	 * and a tensor is now. */
 	uint16_t stride;
 	/* Of the node whose own memory it is; NULL: it is not, or any word counts. */
 	const struct gm_class *class;
 };
 
-/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told from a
- * std::weak_ptr, so nodes count only where the class is known to own one (CopySlices). */
+/* Words of a node's own memory, or of a vector that it owns. A std::shared_ptr<Node> cannot be told
+ * from a std::weak_ptr, so nodes count only where the class is known to own one (CopySlices). */
 static void refer_words(struct gm_holders *graph, uint32_t from, uint64_t address,
         const uint64_t *words, size_t count, const struct place *place)
 {
@@ -123,8 +124,8 @@ static void refer_node_members(
 			        words + (variable - start) / 8, 1, &place);
 		return;
 	}
-	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the node's end and hold
-	 * what was there before; a SavedVariable is longer than a word */
+	/* the heap hands out sizes of 8 above a multiple of 16: the last word may be behind the
+	 * node's end and hold what was there before; a SavedVariable is longer than a word */
 	count--;
 	const struct place here = {GM_REF_SAVED, (uint32_t)start,
 	        strcmp(gm_class_name(node->class), "CopySlices") == 0, 0, node->class};
@@ -140,8 +141,8 @@ static void refer_node_members(
 }
 
 /*
- * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11 instance, which
- * points to a SavedVariable.
+ * torch._C._autograd.SavedTensor (2.15), in which a checkpoint keeps its inputs, is a pybind11
+ * instance, which points to a SavedVariable.
  */
 void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64_t instance)
 {
@@ -153,7 +154,8 @@ void gm_graph_refer_saved_tensor(struct gm_holders *graph, uint32_t from, uint64
 		refer_vector(graph, from, address, address + size, &saved);
 }
 
-/* A node that has counts and its Python object, which point at each other: who owns whom was read with the node. */
+/* A node that has counts and its Python object, which point at each other: who owns whom was read
+ * with the node. */
 static void refer_python(
         struct gm_holders *graph, uint32_t number, const struct gm_node *node, uint16_t cdata)
 {
@@ -197,7 +199,8 @@ void gm_graph_refer_node(struct gm_holders *graph, uint32_t number, const struct
 		        (bounds[1] - bounds[0]) % layout->saved.size_of == 0)
 			refer_vector(graph, object, bounds[0], bounds[1], &saved);
 	}
-	/* the Python object that `tensor.grad_fn` gave out; until 2.12 the node knows it without owning it */
+	/* the Python object that `tensor.grad_fn` gave out; until 2.12 the node knows it without
+	 * owning it */
 	uint64_t object, back;
 	if (layout->node.counts && graph->python && node->python_object == 0)
 		refer_python(graph, number, node, layout->python.function_cdata);

@@ -1,13 +1,14 @@
 /*
- * The buckets that DistributedDataParallel gathers gradients in, as references of its Reducer's Python object.
+ * The buckets that DistributedDataParallel gathers gradients in, as references of its Reducer's
+ * Python object.
  *
- * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable; its Python object is a pybind11 instance, which
- * points to it. It begins with a mutex and then
- * `std::vector<at::Tensor> params_`; that one shows that it is what its type says. Behind it stands, at a place that
- * differs between versions, `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor `gradients`, and
- * then has vectors: bucket_views_in, bucket_views_out, variables; further on the future of its all-reduce. All of
- * these own what they point to. The model's parameters, which the Reducer holds as well, are left to promote.c:
- * they have better names.
+ * c10d::Reducer (torch/csrc/distributed/c10d/reducer.hpp) has no vtable; its Python object is a
+ * pybind11 instance, which points to it. It begins with a mutex and then `std::vector<at::Tensor>
+ * params_`; that one shows that it is what its type says. Behind it stands, at a place that differs
+ * between versions, `std::vector<Bucket> buckets_`. A Bucket begins with the flat tensor
+ * `gradients`, and then has vectors: bucket_views_in, bucket_views_out, variables; further on the
+ * future of its all-reduce. All of these own what they point to. The model's parameters, which the
+ * Reducer holds as well, are left to promote.c: they have better names.
  */
 #include "holders/native/reducer.h"
 
@@ -95,7 +96,8 @@ static void refer_vector(struct gm_holders *graph, uint32_t from, const uint64_t
 		refer_tensors(graph, from, words, count, bounds[0], name, of);
 }
 
-/* gradients, then three vectors; the second of these is empty where gradients are no views of the bucket */
+/* gradients, then three vectors; the second of these is empty where gradients are no views of the
+ * bucket */
 static bool is_bucket(struct gm_holders *graph, const uint64_t *words, size_t left)
 {
 	return left >= 1 + 3 * BUCKET_VECTORS && tensor_at(graph, words[0]) != GM_NO_VERTEX &&
@@ -123,7 +125,8 @@ static void refer_list(struct gm_holders *graph, uint32_t from, uint64_t list, c
 		refer(graph, from, words[i], bounds[0] + 8 * i, text);
 }
 
-/* Bucket::future_work: the future of the all-reduce has its result, the bucket's own tensor, in a list. */
+/* Bucket::future_work: the future of the all-reduce has its result, the bucket's own tensor, in a
+ * list. */
 static void refer_future(struct gm_holders *graph, uint32_t from, uint64_t future, const char *of)
 {
 	char text[96];

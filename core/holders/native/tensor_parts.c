@@ -1,6 +1,6 @@
 /*
- * What tensors other than plain ones are made of: a sparse tensor's indices and values, what vmap and grad of
- * torch.func wrap, a quantizer's scales; and forward-mode gradients.
+ * What tensors other than plain ones are made of: a sparse tensor's indices and values, what vmap
+ * and grad of torch.func wrap, a quantizer's scales; and forward-mode gradients.
  */
 #include "holders/native/tensor_parts.h"
 

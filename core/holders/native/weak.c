@@ -1,6 +1,6 @@
 /*
- * Fields of PyTorch's C++ objects that know an object without owning it: a std::weak_ptr, a pointer back to a wrapper, a
- * wrapper's pointer that is only borrowed.
+ * Fields of PyTorch's C++ objects that know an object without owning it: a std::weak_ptr, a pointer
+ * back to a wrapper, a wrapper's pointer that is only borrowed.
  */
 #include "holders/native/weak.h"
 
@@ -8,8 +8,8 @@
 #include "holders/unattributed/unattributed.h"
 #include "holders/native/object.h"
 
-/* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a node own nothing. Nor does
- * AutogradMeta::grad_accumulator_, a weak pointer in all versions. */
+/* Until 2.12 a std::shared_ptr<Node> is the node and its control block; other words that point at a
+ * node own nothing. Nor does AutogradMeta::grad_accumulator_, a weak pointer in all versions. */
 static bool owns_no_node(struct gm_holders *graph, const struct gm_hit *hit)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
@@ -41,7 +41,8 @@ bool gm_graph_is_weak_field(struct gm_holders *graph, const struct gm_hit *hit, 
 		if (owner != GM_NO_VERTEX && graph->vertices.items[owner].kind == fields[i].kind)
 			return true;
 	}
-	/* until 2.9 a wrapper that the tensor owns has a pointer that it only borrows (c10::MaybeOwned) */
+	/* until 2.9 a wrapper that the tensor owns has a pointer that it only borrows
+	 * (c10::MaybeOwned) */
 	uint32_t wrapper = gm_graph_find(graph,
 	        hit->address - layout->python.tensor_cdata - 8 * layout->python.tensor_maybe_owned);
 	return wrapper != GM_NO_VERTEX &&

@@ -1,6 +1,7 @@
 /*
- * What keeps blocks, for sums by category: a module's buffers, an optimizer's state, the workspaces of cuBLAS. Known by who
- * refers to them (parts.c), so exact where the references were read; of what else they may be nothing is said.
+ * What keeps blocks, for sums by category: a module's buffers, an optimizer's state, the workspaces
+ * of cuBLAS. Known by who refers to them (parts.c), so exact where the references were read; of
+ * what else they may be nothing is said.
  */
 #include <stdlib.h>
 
@@ -24,7 +25,8 @@ static uint8_t begun_by(const struct gm_reach *reach, const struct gm_reach_edge
 	return variable && variable->workspace ? WORKSPACE : 0;
 }
 
-/* From a Python tensor to its memory; and an optimizer may have lists and dicts of tensors (LBFGS). */
+/* From a Python tensor to its memory; and an optimizer may have lists and dicts of tensors
+ * (LBFGS). */
 static bool goes_on(const struct gm_reach_edge *edge, uint8_t marks)
 {
 	switch (edge->reference) {

@@ -1,6 +1,7 @@
 /*
- * What each edge is to a user: each marked Python object is visited once more, with the names of its references, and what
- * PyTorch keeps in plain dicts (a module's parameters, an optimizer's state) is known by the class of their owner.
+ * What each edge is to a user: each marked Python object is visited once more, with the names of
+ * its references, and what PyTorch keeps in plain dicts (a module's parameters, an optimizer's
+ * state) is known by the class of their owner.
  */
 #include "holders/retained/parts.h"
 
@@ -108,8 +109,8 @@ static bool is_a(const struct gm_reach *reach, uint32_t vertex, const char *type
 	                                     reach->graph->vertices.items[at].address, type);
 }
 
-/* torch.nn.Module keeps its parts in three dicts (torch/nn/modules/module.py), an optimizer its state in one
- * (torch/optim/optimizer.py). */
+/* torch.nn.Module keeps its parts in three dicts (torch/nn/modules/module.py), an optimizer its
+ * state in one (torch/optim/optimizer.py). */
 static enum role role_of_attribute(
         const struct gm_reach *reach, const struct gm_reach_edge *edge, uint32_t owner)
 {
@@ -257,7 +258,8 @@ static enum gm_part part_of_native(struct gm_reach *reach, struct gm_reach_edge 
 	}
 }
 
-/* How far a reference is, as a user sees it. What a module has is named by the module, before any other who has it. */
+/* How far a reference is, as a user sees it. What a module has is named by the module, before any
+ * other who has it. */
 static uint8_t length_of(const struct gm_reach *reach, const struct gm_reach_edge *edge)
 {
 	if (edge->reference == GM_REF_NATIVE) /* what C++ has besides is told by who else has it */

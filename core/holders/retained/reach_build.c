@@ -42,7 +42,7 @@ static void add_edge(struct gm_reach *reach, struct gm_reach_edge edge)
 		reach->no_memory = true;
 }
 
-/* --- blocks ---------------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 static void add_block(struct gm_reach *reach, uint64_t address, uint64_t bytes, int device)
 {
@@ -128,7 +128,7 @@ static struct gm_error *add_blocks(struct gm_reach *reach, bool host)
 	return NULL;
 }
 
-/* --- marking --------------------------------------------------------------------------------------- */
+/* --- marking ---------------------------------------------------------------------------------- */
 
 /* Backwards from the storages; a root's references become names of variables. */
 static void mark_all(struct gm_reach *reach)
@@ -196,8 +196,9 @@ static bool is_cell(struct gm_reach *reach, uint32_t vertex)
 	       strcmp(type, "cell") == 0;
 }
 
-/* A variable that functions share is a cell. Where the function that has the variable is under way, the variable
- * is what holds the cell's content: to delete it empties the cell, whoever holds the cell itself. */
+/* A variable that functions share is a cell. Where the function that has the variable is under way,
+ * the variable is what holds the cell's content: to delete it empties the cell, whoever holds the
+ * cell itself. */
 static bool mark_cells(struct gm_reach *reach, bool *cells)
 {
 	bool any = false;
@@ -242,7 +243,7 @@ static void add_variables(struct gm_reach *reach)
 	reach->edges.count = kept;
 }
 
-/* --- what C++ keeps --------------------------------------------------------------------------------- */
+/* --- what C++ keeps --------------------------------------------------------------------------- */
 
 struct statics {
 	struct gm_reach *reach;
@@ -351,7 +352,7 @@ static void sort_edges(struct gm_reach *reach)
 	reach->edges.capacity = count + 1;
 }
 
-/* --- what no variable reaches, or not alone ----------------------------------------------------------------------- */
+/* --- what no variable reaches, or not alone --------------------------------------------------- */
 
 /* Marks what `start` reaches; `stack` has room for all. */
 static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_t *stack)
@@ -373,7 +374,8 @@ static void flood(struct gm_reach *reach, uint32_t start, bool *reached, uint32_
 	}
 }
 
-/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was found. */
+/* Is its count higher than what was found, but for `without`? Unknown counts are, where nothing was
+ * found. */
 static bool lacks_references_without(struct gm_reach *reach, uint32_t vertex, uint64_t without)
 {
 	uint64_t refcount;
@@ -438,9 +440,11 @@ static void drop_garbage_references(struct gm_reach *reach, const bool *reached,
 }
 
 /*
- * Where a count says that there are more references than were found, something unknown holds the object, beside what was
- * found or alone. Objects that neither a variable nor that reaches hold each other: garbage. Of each group of garbage one object is given to the root: the first in the reverse
- * of the order in which a depth-first search leaves them belongs to a cycle that no other one reaches.
+ * Where a count says that there are more references than were found, something unknown holds the
+ * object, beside what was found or alone. Objects that neither a variable nor that reaches hold
+ * each other: garbage. Of each group of garbage one object is given to the root: the first in the
+ * reverse of the order in which a depth-first search leaves them belongs to a cycle that no other
+ * one reaches.
  */
 static void add_unfound(struct gm_reach *reach)
 {
@@ -478,7 +482,7 @@ static void add_unfound(struct gm_reach *reach)
 	}
 }
 
-/* --- the nearest way from the root ------------------------------------------------------------------ */
+/* --- the nearest way from the root ------------------------------------------------------------ */
 
 static bool is_shorter(uint32_t length, uint32_t than)
 {
@@ -528,9 +532,10 @@ static void find_tree(struct gm_reach *reach)
 		gm_array_deinit(&ahead[i]);
 }
 
-/* --- completeness ---------------------------------------------------------------------------------- */
+/* --- completeness ----------------------------------------------------------------------------- */
 
-/* A storage, its tensors and the Python objects around them: are as many references found as they count, guesses aside? */
+/* A storage, its tensors and the Python objects around them: are as many references found as they
+ * count, guesses aside? */
 static bool is_complete(struct gm_reach *reach, uint32_t graph_vertex, unsigned depth)
 {
 	struct gm_holders *graph = reach->graph;
@@ -560,7 +565,8 @@ static void count_complete(struct gm_reach *reach)
 	}
 }
 
-/* --------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------------
+ */
 
 static struct gm_error *build(struct gm_reach *reach, const struct gm_reach_options *options)
 {

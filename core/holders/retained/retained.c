@@ -43,8 +43,8 @@ struct telling {
 	const struct gm_sharing *sharing;
 	const uint32_t *dominators;
 	struct place *places; /* by vertex */
-	uint32_t *
-	        items; /* by vertex: the item of a container that the nearest way leads through; 0: none */
+	uint32_t *items; /* by vertex: the item of a container that the nearest way leads through;
+	                    0: none */
 	GM_ARRAY(struct node) nodes;
 	struct gm_map children;  /* (node, step) -> node */
 	struct gm_map seen;      /* (node, item) */
@@ -203,7 +203,7 @@ static void add_blocks(struct telling *telling, int device)
 	gm_array_deinit(&blocks);
 }
 
-/* --- names ----------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* "layers.3.mlp": a module's child with those above it. */
 static char *module_path(struct telling *telling, uint32_t number)
@@ -348,7 +348,7 @@ static bool replaces(uint8_t upper, uint8_t lower)
 	       (lower == GM_PART_MODULE || lower == GM_PART_PARAMETER || lower == GM_PART_BUFFER);
 }
 
-/* --- the answer's tree ------------------------------------------------------------------------------- */
+/* --- the answer's tree ------------------------------------------------------------------------ */
 
 static void node_deinit(struct gm_retained_node *node)
 {
@@ -591,7 +591,8 @@ static struct gm_error *tell(struct telling *telling, struct gm_retained *retain
 	return telling->no_memory ? &gm_error_no_memory : NULL;
 }
 
-/* --------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------------
+ */
 
 static bool find_dominators(const struct gm_reach *reach, uint32_t *ret_dominators)
 {

@@ -10,7 +10,7 @@
 
 enum { MAX_SETS = 1 << 20 };
 
-/* --- the dominators' tree --------------------------------------------------------------------------- */
+/* --- the dominators' tree --------------------------------------------------------------------- */
 
 static bool number_tree(struct gm_sharing *sharing, const uint32_t *dominators)
 {
@@ -69,7 +69,7 @@ static uint32_t branch_of(const struct gm_sharing *sharing, uint32_t top, uint32
 	return sharing->children[low];
 }
 
-/* --- sets ------------------------------------------------------------------------------------------ */
+/* --- sets ------------------------------------------------------------------------------------- */
 
 /* A sharer has two numbers: the odd one where it holds through the graph of autograd only. */
 static uint32_t element(struct gm_sharing *sharing, struct gm_step step)
@@ -188,7 +188,7 @@ static uint32_t set_of_step(struct gm_sharing *sharing, struct gm_step step)
 	return member ? set_number(sharing, &member, 1, false, false) : 0;
 }
 
-/* --- who holds what together ------------------------------------------------------------------------ */
+/* --- who holds what together ------------------------------------------------------------------ */
 
 struct finding {
 	struct gm_sharing *sharing;
@@ -307,9 +307,10 @@ static void find_sets(struct finding *finding)
 }
 
 /*
- * The set as it is told. A model's parameters are held by every graph that they take part in as well, and by the functions
- * under way that compute with them: where two others hold a thing by themselves, these are left out. What was not found
- * is likely of such a function too, a call's arguments in C++, where there is one. Who holds both ways is told once.
+ * The set as it is told. A model's parameters are held by every graph that they take part in as
+ * well, and by the functions under way that compute with them: where two others hold a thing by
+ * themselves, these are left out. What was not found is likely of such a function too, a call's
+ * arguments in C++, where there is one. Who holds both ways is told once.
  */
 static uint32_t told_set(struct gm_sharing *sharing, uint32_t set)
 {

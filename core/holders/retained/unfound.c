@@ -1,8 +1,9 @@
 /*
- * References that retained misses: where counts say that there are more than the graph has, memory is looked through for them, as
- * for who-holds (unattributed reference.c, owners.c, promote.c), for all objects that lead to a block at once. In most programs there are none, and
- * nothing is looked for: each round is a few readings of all memory. An object is looked for once: what was not found then is not
- * found by looking again.
+ * References that retained misses: where counts say that there are more than the graph has, memory
+ * is looked through for them, as for who-holds (unattributed reference.c, owners.c, promote.c), for
+ * all objects that lead to a block at once. In most programs there are none, and nothing is looked
+ * for: each round is a few readings of all memory. An object is looked for once: what was not found
+ * then is not found by looking again.
  */
 #include "holders/retained/unfound.h"
 
@@ -20,7 +21,8 @@ enum {
 	MAX_ROUNDS = 3, /* what was found has holders of its own */
 };
 
-/* The graph's vertices whose counts are higher than what was found, MAX_TARGETS at most; without those of `sought`, by address. */
+/* The graph's vertices whose counts are higher than what was found, MAX_TARGETS at most; without
+ * those of `sought`, by address. */
 static size_t find_targets(
         const struct gm_reach *reach, const struct gm_map *sought, uint32_t *ret_targets)
 {
@@ -67,7 +69,8 @@ static struct gm_error *promote(struct gm_holders *graph, const uint32_t *target
 	return graph->no_memory ? &gm_error_no_memory : NULL;
 }
 
-/* Objects that refer to nothing may have references in C++: then all are needed, whose vertices have other numbers. */
+/* Objects that refer to nothing may have references in C++: then all are needed, whose vertices
+ * have other numbers. */
 static struct gm_error *keep_all(
         struct gm_holders *graph, const struct gm_reach_options *options, struct gm_reach **reach)
 {

@@ -1,7 +1,7 @@
 /*
- * What variables are called: the locals of frames, the globals of modules, what threads hold. Of several names of one
- * object the best comes first: that of the program's own code before a library's, an outer function's before
- * that of a function it calls.
+ * What variables are called: the locals of frames, the globals of modules, what threads hold. Of
+ * several names of one object the best comes first: that of the program's own code before a
+ * library's, an outer function's before that of a function it calls.
  */
 #include "holders/retained/variables.h"
 
@@ -48,7 +48,7 @@ static const char *module_of(const struct gm_reach *reach, const struct gm_reach
 	                                           : NULL;
 }
 
-/* --- the names of globals --------------------------------------------------------------------------- */
+/* --- the names of globals --------------------------------------------------------------------- */
 
 struct naming {
 	struct gm_reach *reach;
@@ -122,7 +122,7 @@ static void name_globals(struct gm_reach *reach)
 	}
 }
 
-/* --- ranks ----------------------------------------------------------------------------------------- */
+/* --- ranks ------------------------------------------------------------------------------------ */
 
 static bool is_package_file(const char *file)
 {
@@ -134,7 +134,8 @@ static bool is_library_file(const char *file)
 	return file && gm_file_is_library(file);
 }
 
-/* Of each frame: does a library's code run it? The interpreter's own modules (threading, runpy) start programs. */
+/* Of each frame: does a library's code run it? The interpreter's own modules (threading, runpy)
+ * start programs. */
 static bool *find_nested(const struct gm_holders *graph)
 {
 	bool *nested = calloc(graph->frames.count + 1, sizeof(*nested));
@@ -234,7 +235,7 @@ bool gm_reach_is_self(const struct gm_reach *reach, const struct gm_variable *va
 	return variable->name_count && reach->names.items[variable->first_name].rank == RANK_SELF;
 }
 
-/* --- labels ---------------------------------------------------------------------------------------- */
+/* --- labels ----------------------------------------------------------------------------------- */
 
 uint32_t gm_reach_label(
         struct gm_reach *reach, enum gm_retained_form form, const char *name, const char *of)

@@ -1,7 +1,7 @@
 /*
- * The chains of a block: from each reference to one of its own objects (storage, tensor, wrapper) outwards. A
- * referrer with one holder only is followed up to where several hold one, and each of those gives a chain; beyond
- * that the nearest root tells enough.
+ * The chains of a block: from each reference to one of its own objects (storage, tensor, wrapper)
+ * outwards. A referrer with one holder only is followed up to where several hold one, and each of
+ * those gives a chain; beyond that the nearest root tells enough.
  */
 #include "holders/search/chains.h"
 
@@ -49,7 +49,8 @@ void gm_finding_add_chain(struct gm_finding *finding, const uint32_t *edges, siz
 			finding->no_memory = true;
 		at = graph->edges.items[mark->towards].to;
 	}
-	/* the same first and last references tell the same thing; an unattributed reference word is told by itself */
+	/* the same first and last references tell the same thing; an unattributed reference word is
+	 * told by itself */
 	uint64_t key = ((uint64_t)all.items[0] << 32 | edges[edge_count - 1]) + 1;
 	bool is_new = true;
 	struct gm_chain chain = {.edges = all.items, .count = all.count, .rooted = rooted};
@@ -168,7 +169,8 @@ void gm_finding_find_chains(struct gm_finding *finding)
 	}
 }
 
-/* What is one root: a variable, of which a frame and a module have many, or all that C++ has at one place. */
+/* What is one root: a variable, of which a frame and a module have many, or all that C++ has at one
+ * place. */
 uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge)
 {
 	uint32_t from = graph->edges.items[edge].from;

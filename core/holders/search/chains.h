@@ -6,8 +6,8 @@
 
 /* The same for references of one root. */
 uint64_t gm_finding_root_key(const struct gm_holders *graph, uint32_t edge);
-/* A chain for each reference of a root that leads to the block and that no chain told begins with.
- */
+/* A chain for each reference of a root that leads to the block and that no chain told begins
+ * with. */
 void gm_finding_find_further_roots(struct gm_finding *finding);
 /* Chains.c */
 void gm_finding_find_chains(struct gm_finding *finding);

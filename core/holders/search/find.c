@@ -67,8 +67,8 @@ static void describe_block(struct gm_finding *finding)
 	}
 }
 
-/* One search. `ret_again`: references were added to the graph, or it has to be built with all objects (`ret_rebuild`), and all that
- * this one found is void. */
+/* One search. `ret_again`: references were added to the graph, or it has to be built with all
+ * objects (`ret_rebuild`), and all that this one found is void. */
 static struct gm_error *search(
         struct gm_finding *finding, bool last, bool *ret_again, bool *ret_rebuild)
 {

@@ -1,14 +1,16 @@
 /*
  * One search for the holders of a block, under way. Internal to core/holders.
  *
- * First everything that reaches the block is marked, going from references to referrers, the nearest first: each vertex
- * remembers the edge towards the block. Then, within what was marked, every vertex learns its nearest root
- * going the other way (roots.c). A chain is: a root's shortest way to a referrer, that referrer's reference to a
- * tensor (or storage, or wrapper) of the block (chains.c). A root that is nobody's nearest one is told by its own best way
- * to the block: every reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
- * block, and each is the first of at least one chain. Every vertex is visited once in each direction, so cycles
- * end. Where a reference count says that something is missing, all memory is searched for it (missing.c); what
- * was found is told in order (list.c). find.c takes these steps one after the other.
+ * First everything that reaches the block is marked, going from references to referrers, the
+ * nearest first: each vertex remembers the edge towards the block. Then, within what was marked,
+ * every vertex learns its nearest root going the other way (roots.c). A chain is: a root's shortest
+ * way to a referrer, that referrer's reference to a tensor (or storage, or wrapper) of the block
+ * (chains.c). A root that is nobody's nearest one is told by its own best way to the block: every
+ * reference of a root (a frame's slot, a name in a module) to something that was marked keeps the
+ * block, and each is the first of at least one chain. Every vertex is visited once in each
+ * direction, so cycles end. Where a reference count says that something is missing, all memory is
+ * searched for it (missing.c); what was found is told in order (list.c). find.c takes these steps
+ * one after the other.
  */
 #ifndef GM_HOLDERS_FINDING_H
 #define GM_HOLDERS_FINDING_H
@@ -33,7 +35,8 @@ struct gm_mark {
 	bool own;           /* a storage of the block, a tensor on one, a wrapper of either */
 };
 
-/* The edges between marks, turned around: those that start at mark i are edges[first[i] .. first[i + 1]). */
+/* The edges between marks, turned around: those that start at mark i are edges[first[i] .. first[i
+ * + 1]). */
 struct gm_forward {
 	uint32_t *first, *edges;
 };

@@ -1,6 +1,7 @@
 /*
- * What is listed of a search: its chains, described and in order. The best known of each root comes before its further ones where
- * there are too many, so that what is left out of the list is a further way first, a root last.
+ * What is listed of a search: its chains, described and in order. The best known of each root comes
+ * before its further ones where there are too many, so that what is left out of the list is a
+ * further way first, a root last.
  */
 #include "holders/search/list.h"
 
@@ -29,7 +30,8 @@ static uint32_t storage_of(struct gm_finding *finding, const struct gm_chain *ch
 	return unattributed ? unattributed->vertex : (uint32_t)GM_NO_VERTEX;
 }
 
-/* Of proven chains: those from a variable, those from another root, those that nothing was found to hold. */
+/* Of proven chains: those from a variable, those from another root, those that nothing was found to
+ * hold. */
 static int rank_of(const struct gm_holder *holder)
 {
 	if (holder->class != GM_PROVEN || !holder->rooted || holder->step_count == 0)
@@ -94,7 +96,8 @@ static int by_class_and_length(const void *a, const void *b)
 	return by_steps(left, right, true);
 }
 
-/* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the chain. */
+/* Nothing typed refers to the chain's first object, but a plausible word does: that one tells the
+ * chain. */
 static bool named_by_unattributed(const struct gm_finding *finding, const struct gm_chain *chain)
 {
 	if (chain->rooted || chain->count == 0)
@@ -107,7 +110,8 @@ static bool named_by_unattributed(const struct gm_finding *finding, const struct
 	return false;
 }
 
-/* The item of a container with an order that is right at the tensor: its number; -1: there is none. */
+/* The item of a container with an order that is right at the tensor: its number; -1: there is
+ * none. */
 static int64_t item_of(const struct gm_holder *holder)
 {
 	const struct gm_holder_step *first = gm_holder_first(holder);
@@ -131,7 +135,8 @@ static size_t group_length(const struct gm_finding *finding, size_t first)
 	return count < LEAST_GROUP ? 1 : count;
 }
 
-/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first item's. */
+/* A list of a thousand views is one line: "items 0 to 999 of list: ...". Its path is the first
+ * item's. */
 static void group_items(struct gm_finding *finding)
 {
 	size_t kept = 0;
@@ -220,7 +225,8 @@ static void describe_chains(struct gm_finding *finding, const uint32_t *order)
 	}
 }
 
-/* Numbers the roots in the order of the holders, and tells which begin with a root that an earlier one begins with. */
+/* Numbers the roots in the order of the holders, and tells which begin with a root that an earlier
+ * one begins with. */
 static void number_roots(struct gm_finding *finding)
 {
 	struct gm_map seen = {0};

@@ -1,6 +1,6 @@
 /*
- * Were all references found? A reference count that is higher than the references in the graph says no, and all
- * writable memory is searched for what is missing.
+ * Were all references found? A reference count that is higher than the references in the graph says
+ * no, and all writable memory is searched for what is missing.
  */
 #include "holders/search/missing.h"
 
@@ -21,7 +21,8 @@
 
 enum { MAX_STRAY_TARGETS = 4096 };
 
-/* A class that is somebody's variable: its instances refer to it too, and are left out of the graph (instances.c). */
+/* A class that is somebody's variable: its instances refer to it too, and are left out of the graph
+ * (instances.c). */
 static bool is_class(struct gm_holders *graph, uint32_t number)
 {
 	const struct gm_vertex *vertex = &graph->vertices.items[number];
@@ -35,8 +36,9 @@ static bool is_reached(const struct gm_mark *mark)
 }
 
 /*
- * Is a count higher than what was found for certain? Of the block's own objects and of those that nothing found holds, a
- * guess is nothing certain. Of what a root leads to, something else may hold it as well: another root.
+ * Is a count higher than what was found for certain? Of the block's own objects and of those that
+ * nothing found holds, a guess is nothing certain. Of what a root leads to, something else may hold
+ * it as well: another root.
  */
 static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 {
@@ -54,7 +56,8 @@ static bool is_short(struct gm_finding *finding, const struct gm_mark *mark)
 	return !fits || found - gm_graph_guessed_references(graph, mark->vertex) < refcount;
 }
 
-/* The marks that are short, MAX_STRAY_TARGETS at most; behind the others, from `ret_reached` on, those that a root leads to. */
+/* The marks that are short, MAX_STRAY_TARGETS at most; behind the others, from `ret_reached` on,
+ * those that a root leads to. */
 static size_t find_incomplete(
         struct gm_finding *finding, uint32_t *ret_targets, size_t *ret_reached)
 {
@@ -119,8 +122,8 @@ static void describe_unattributed_list(
 		        (struct gm_holders_note){
 		                .kind = GM_NOTE_MISSING, .refcount = refcount, .words = words});
 	}
-	bool proven =
-	        false; /* the block itself is known to be somebody's: other words into it say nothing */
+	bool proven = false; /* the block itself is known to be somebody's: other words into it say
+	                        nothing */
 	for (size_t i = 0; i < finding->unattributed_list.items.count; i++)
 		proven |= finding->unattributed_list.items.items[i].class == GM_PROVEN;
 	for (size_t i = 0; i < finding->unattributed_list.items.count; i++) {

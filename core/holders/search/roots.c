@@ -1,7 +1,7 @@
 /*
- * What reaches the block, and the nearest root of each of it: Dijkstra's backwards from the block, then within what was
- * marked from all roots at once. The first one gives each vertex its best way to the block, the second one its best way
- * from a root.
+ * What reaches the block, and the nearest root of each of it: Dijkstra's backwards from the block,
+ * then within what was marked from all roots at once. The first one gives each vertex its best way
+ * to the block, the second one its best way from a root.
  */
 #include "holders/search/roots.h"
 
@@ -31,8 +31,8 @@ bool gm_finding_mark(struct gm_finding *finding, uint32_t vertex, uint32_t towar
 	return is_new;
 }
 
-/* How far a reference is, as a user sees it: being a dict's key, or a leaf that a graph needs, explains less than
- * being a value or an attribute. */
+/* How far a reference is, as a user sees it: being a dict's key, or a leaf that a graph needs,
+ * explains less than being a value or an attribute. */
 uint32_t gm_edge_length(const struct gm_edge *edge)
 {
 	if (edge->kind == GM_REF_ACCUMULATE || edge->kind == GM_REF_THREAD)
@@ -90,7 +90,8 @@ static bool put_ahead(struct ahead *ahead, uint32_t length, size_t mark)
 	return gm_array_push(&ahead->by_length[length % (MAX_EDGE_LENGTH + 1)], (uint32_t)mark);
 }
 
-/* The nearest one that waits, with its distance; false: none does. What is put ahead meanwhile is taken in its turn. */
+/* The nearest one that waits, with its distance; false: none does. What is put ahead meanwhile is
+ * taken in its turn. */
 static bool take_nearest(struct ahead *ahead, uint32_t *ret_mark, uint32_t *ret_distance)
 {
 	while (ahead->waiting > 0) {
@@ -194,8 +195,8 @@ static uint32_t order_of(const struct gm_holders *graph, uint32_t edge)
 	return (uint32_t)of->kind << 24 | of->extra;
 }
 
-/* Of ways of one length the first is told. Which is first must not depend on where objects lie: what a holder has in an
- * order (a node's hooks) is in that order. */
+/* Of ways of one length the first is told. Which is first must not depend on where objects lie:
+ * what a holder has in an order (a node's hooks) is in that order. */
 static void order_edges(
         const struct gm_holders *graph, const struct gm_forward *forward, size_t count)
 {

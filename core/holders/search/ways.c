@@ -1,8 +1,9 @@
 /*
- * In how many ways a root keeps a block: paths of references, counted and not listed. In a graph with cycles these would be
- * without number, so that what leads to each other (a module and what refers back to it) is one: Tarjan's algorithm finds
- * these groups, those nearest to the block first, and a group has as many ways as all that its members refer to outside
- * of it. The block's own objects have one way, and so has a node of the autograd graph, however the graph branches.
+ * In how many ways a root keeps a block: paths of references, counted and not listed. In a graph
+ * with cycles these would be without number, so that what leads to each other (a module and what
+ * refers back to it) is one: Tarjan's algorithm finds these groups, those nearest to the block
+ * first, and a group has as many ways as all that its members refer to outside of it. The block's
+ * own objects have one way, and so has a node of the autograd graph, however the graph branches.
  */
 #include "holders/search/ways.h"
 
@@ -49,7 +50,8 @@ static bool is_one_way(const struct counting *counting, uint32_t mark)
 	               GM_VERTEX_NODE;
 }
 
-/* All members above `first` in the stack of groups are one: what they refer to that is of an earlier group. */
+/* All members above `first` in the stack of groups are one: what they refer to that is of an
+ * earlier group. */
 static void count_group(struct counting *counting, size_t first)
 {
 	const struct gm_forward *forward = &counting->finding->forward;

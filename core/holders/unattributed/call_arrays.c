@@ -1,11 +1,12 @@
 /*
  * The arguments of a call with keywords that is under way.
  *
- * Where a function is called with a dict of keywords, as `module(**keys)` and every torch.nn.Module called with a keyword
- * is, CPython copies the arguments into an array of its own and owns each of them until the call returns:
- * _PyStack_UnpackDict(), Objects/call.c (3.9 to 3.15). It is a block of CPython's own allocator: one word that is free for
- * the callee, then the positional arguments and the keywords' values. What leads to it is the native stack, by a pointer to
- * the first argument, behind the free word: no other array of references begins so.
+ * Where a function is called with a dict of keywords, as `module(**keys)` and every torch.nn.Module
+ * called with a keyword is, CPython copies the arguments into an array of its own and owns each of
+ * them until the call returns: _PyStack_UnpackDict(), Objects/call.c (3.9 to 3.15). It is a block
+ * of CPython's own allocator: one word that is free for the callee, then the positional arguments
+ * and the keywords' values. What leads to it is the native stack, by a pointer to the first
+ * argument, behind the free word: no other array of references begins so.
  */
 #include "holders/unattributed/call_arrays.h"
 

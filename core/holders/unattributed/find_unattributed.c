@@ -1,10 +1,11 @@
 /*
  * Words that no typed field explains.
  *
- * Where an object's reference count is higher than the references that were found, something else holds it: C++
- * code on a stack, a container of a library, a static variable. All writable memory is searched for words that
- * hold the object's address. Such a word proves nothing (it may be dead: a stack is full of old values), so the
- * best it gets is plausible; where a thread's stack pointer is known, words below it are stale.
+ * Where an object's reference count is higher than the references that were found, something else
+ * holds it: C++ code on a stack, a container of a library, a static variable. All writable memory
+ * is searched for words that hold the object's address. Such a word proves nothing (it may be dead:
+ * a stack is full of old values), so the best it gets is plausible; where a thread's stack pointer
+ * is known, words below it are stale.
  */
 #include "holders/unattributed/find_unattributed.h"
 
@@ -36,9 +37,9 @@ struct search {
 	struct gm_map targets; /* address -> vertex + 1 */
 	uint64_t block, block_size;
 	struct gm_unattributed_list *unattributed_list;
-	size_t most; /* of these */
-	struct gm_map
-	        said; /* hash of what an unattributed reference is and says -> number of that unattributed reference, plus 1 */
+	size_t most;        /* of these */
+	struct gm_map said; /* hash of what an unattributed reference is and says -> number of that
+	                       unattributed reference, plus 1 */
 	struct gm_map block_words; /* words of the allocator's own that point into blocks */
 	struct gm_stacks stacks;
 	struct gm_map live; /* words of the native stacks */
@@ -93,7 +94,8 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, uin
 	}
 }
 
-/* The unattributed reference that was added last, if it is new: unattributed references that read alike are one. */
+/* The unattributed reference that was added last, if it is new: unattributed references that read
+ * alike are one. */
 static struct gm_unattributed *added(struct search *search, uint64_t address)
 {
 	size_t count = search->unattributed_list->items.count;
@@ -209,8 +211,9 @@ static bool has_no_fields(const char *type)
 	return false;
 }
 
-/* A Python object that the collector does not track and that has the word in its first fields. Python's other objects were
- * visited: what they refer to is in the graph. True: the word is a Python object's, or one's that was visited. */
+/* A Python object that the collector does not track and that has the word in its first fields.
+ * Python's other objects were visited: what they refer to is in the graph. True: the word is a
+ * Python object's, or one's that was visited. */
 static bool add_untracked(struct search *search, uint32_t vertex, const struct gm_hit *hit)
 {
 	struct gm_holders *graph = search->graph;

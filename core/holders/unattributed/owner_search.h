@@ -19,8 +19,8 @@ enum {
 	                           class is known */
 };
 
-/* Whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a c10d::Reducer".
- */
+/* Whose a word in a piece of heap is: "item 0 of a vector of 2 tensors, held by a
+ * c10d::Reducer". */
 struct gm_owner_query {
 	uint64_t word;
 	char *text; /* out: owned by the caller; NULL: not known */

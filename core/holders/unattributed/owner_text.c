@@ -1,6 +1,6 @@
 /*
- * What is said of a word of native memory: the piece that it is in, the classes of the pieces that lead there, and whose they
- * are. "item 0 of a vector of 2 tensors, held by a c10d::Reducer".
+ * What is said of a word of native memory: the piece that it is in, the classes of the pieces that
+ * lead there, and whose they are. "item 0 of a vector of 2 tensors, held by a c10d::Reducer".
  */
 #include "holders/unattributed/owner_text.h"
 
@@ -37,7 +37,8 @@ static const char *known_name(const char *text)
 	return NULL;
 }
 
-/* "c10d::Reducer" of "std::_Sp_counted_ptr<c10d::Reducer*, (__gnu_cxx::_Lock_policy)2>". Caller frees. */
+/* "c10d::Reducer" of "std::_Sp_counted_ptr<c10d::Reducer*, (__gnu_cxx::_Lock_policy)2>". Caller
+ * frees. */
 static char *counted_class(const char *name)
 {
 	const char *first = strchr(name, '<');
@@ -75,7 +76,8 @@ char *gm_owner_static(struct gm_holders *graph, const struct gm_module *module, 
 	char *text;
 	if (!ret_sense)
 		ret_sense = &none;
-	/* what has a name of its own is a large structure, and which of its fields it is was not read */
+	/* what has a name of its own is a large structure, and which of its fields it is was not
+	 * read */
 	*ret_sense = GM_WORD_NAMED;
 	if (!module) /* is_atexit() in owners.c */
 		return strdup(known_name("_PyRuntime"));
@@ -168,8 +170,8 @@ static char *bucket_text(
 	if (owner->kind != GM_VERTEX_PYTHON ||
 	        strcmp(gm_type_text(graph, owner->address), "Reducer") != 0)
 		return NULL;
-	/* the last piece is the Reducer itself, or pybind11's list of what a Python object holds, which leads to it; then
-	 * comes the vector of buckets */
+	/* the last piece is the Reducer itself, or pybind11's list of what a Python object holds,
+	 * which leads to it; then comes the vector of buckets */
 	char *text = NULL;
 	for (size_t at = way->count - 1; at > 0 && at + 2 >= way->count && !text; at--)
 		text = gm_bucket_text(graph, search->pieces.items[way->pieces[at]].start,
@@ -180,7 +182,8 @@ static char *bucket_text(
 	return text;
 }
 
-/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues. NULL: it is none. */
+/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues.
+ * NULL: it is none. */
 static char *slot_text(
         const struct gm_owner_search *search, const struct gm_owner_way *way, uint64_t word)
 {
@@ -194,9 +197,9 @@ static char *slot_text(
 	return text;
 }
 
-/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector (from 2.8 on,
- * torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp), in 2.15 c10d::nccl2::WorkNCCL::InputTensorShelf. Of which call it is,
- * nothing says. NULL: it is none. */
+/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector
+ * (from 2.8 on, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp), in 2.15
+ * c10d::nccl2::WorkNCCL::InputTensorShelf. Of which call it is, nothing says. NULL: it is none. */
 static char *shelf_text(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {
 	char *text;

@@ -1,6 +1,6 @@
 /*
- * Which way to a word of native memory is told: the fewest pieces of heap from a Python object, a tensor or a static variable;
- * else from an object of a known class; else from a stack.
+ * Which way to a word of native memory is told: the fewest pieces of heap from a Python object, a
+ * tensor or a static variable; else from an object of a known class; else from a stack.
  */
 #include "holders/unattributed/owner_ways.h"
 
@@ -14,8 +14,8 @@
 
 enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */
 
-/* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows too; a module of TorchScript,
- * which lists of its parameters know. */
+/* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows
+ * too; a module of TorchScript, which lists of its parameters know. */
 static bool is_known_object(struct gm_holders *graph, const struct gm_owner_holder *holder)
 {
 	if (holder->kind != GM_OWNER_VERTEX)
@@ -26,8 +26,8 @@ static bool is_known_object(struct gm_holders *graph, const struct gm_owner_hold
 	return strcmp(type, "Reducer") == 0 || strcmp(type, "ScriptModule") == 0;
 }
 
-/* What was found to refer to that vertex is not what its count says, as where it was freed: rather another one, even if it is
- * farther. */
+/* What was found to refer to that vertex is not what its count says, as where it was freed: rather
+ * another one, even if it is farther. */
 static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_holder *holder)
 {
 	uint64_t refcount;
@@ -59,13 +59,15 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 	}
 }
 
-/* A process group of torch.distributed: the library's own registers lead to it, all alike, and say no more. */
+/* A process group of torch.distributed: the library's own registers lead to it, all alike, and say
+ * no more. */
 static bool is_end(const struct gm_owner_piece *piece)
 {
 	return piece->class && strstr(piece->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
 }
 
-/* The fewest pieces; what runs at exit before other variables, whose heap may have old words; of a static variable far away it is likely that old words lead to it. */
+/* The fewest pieces; what runs at exit before other variables, whose heap may have old words; of a
+ * static variable far away it is likely that old words lead to it. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
 {
@@ -96,7 +98,8 @@ static bool is_vector_of(const struct gm_owner_search *search, const struct gm_o
 	       gm_is_vector(search->graph, bounds, 8);
 }
 
-/* A piece that is a vector's memory is that vector's: others that point at it have done so earlier. */
+/* A piece that is a vector's memory is that vector's: others that point at it have done so
+ * earlier. */
 static bool has_vector(
         const struct gm_owner_search *search, const struct gm_owner_piece *piece, uint64_t word)
 {

@@ -1,11 +1,13 @@
 /*
- * Whose native memory is it? A word in a piece of heap says little; the class of the object that the piece is, or the
- * static variable, the frame or the object that leads to it, says what keeps a tensor there.
+ * Whose native memory is it? A word in a piece of heap says little; the class of the object that
+ * the piece is, or the static variable, the frame or the object that leads to it, says what keeps a
+ * tensor there.
  *
- * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable, its class is told
- * (of a std::shared_ptr's control block, what it counts). All memory is searched for words that point at the piece, a few
- * levels up: a std::vector's memory leads to the object that has the vector, that to the static variable or to the Python
- * object whose C++ part it is. It does not say whether the word counts: see promote.c.
+ * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable,
+ * its class is told (of a std::shared_ptr's control block, what it counts). All memory is searched
+ * for words that point at the piece, a few levels up: a std::vector's memory leads to the object
+ * that has the vector, that to the static variable or to the Python object whose C++ part it is. It
+ * does not say whether the word counts: see promote.c.
  */
 #include "holders/unattributed/owners.h"
 
@@ -24,8 +26,8 @@
 #include "holders/unattributed/owner_ways.h"
 
 enum {
-	FEW_LEVELS =
-	        5, /* each is a search of all memory: more of them only for what is not known by then */
+	FEW_LEVELS = 5, /* each is a search of all memory: more of them only for what is not known
+	                   by then */
 	MAX_PIECES = 8192,
 	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
 };
@@ -37,7 +39,8 @@ static bool wanted(const void *context, uint64_t value)
 	return found && *found - 1 >= search->first && *found - 1 < search->last;
 }
 
-/* The number of the piece that begins at `start`; it is looked for in the next level, if it is new. */
+/* The number of the piece that begins at `start`; it is looked for in the next level, if it is
+ * new. */
 static uint32_t add_piece(struct gm_owner_search *search, uint64_t start, uint64_t size)
 {
 	uint64_t *there = gm_map_find(&search->by_start, start);
@@ -51,7 +54,8 @@ static uint32_t add_piece(struct gm_owner_search *search, uint64_t start, uint64
 	if (!slot || !gm_array_push(&search->pieces, piece))
 		return UINT32_MAX;
 	*slot = search->pieces.count;
-	/* what std::make_shared makes lies behind its control block, and is known by its own address */
+	/* what std::make_shared makes lies behind its control block, and is known by its own
+	 * address */
 	if (piece.class && piece.class->kind == GM_CLASS_SHARED &&
 	        (slot = gm_map_put(&search->by_start, start + 16, NULL)))
 		*slot = search->pieces.count;
@@ -101,12 +105,14 @@ static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
 	               : (uint32_t)GM_NO_VERTEX;
 }
 
-/* What runs at exit is the state of a module that many know, up to 3.9, and the interpreter's from then on: it is said alike. */
+/* What runs at exit is the state of a module that many know, up to 3.9, and the interpreter's from
+ * then on: it is said alike. */
 static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 {
 	enum {
 		NAME = 48
-	}; /* PyModuleObject.md_name, behind md_state and md_weaklist (3.9: Objects/moduleobject.c) */
+	}; /* PyModuleObject.md_name, behind md_state and md_weaklist (3.9: Objects/moduleobject.c)
+	    */
 	uint64_t object = graph->vertices.items[vertex].address, name;
 	_cleanup_free_ char *text = NULL;
 	return gm_python_is_instance(graph->python, object, "module") &&
@@ -115,7 +121,8 @@ static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 	       strcmp(text, "atexit") == 0;
 }
 
-/* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap (GM_OWNER_NONE). */
+/* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap
+ * (GM_OWNER_NONE). */
 static bool place_word(struct gm_owner_search *search, uint64_t address,
         struct gm_owner_holder *ret, char **ret_stack)
 {
@@ -165,8 +172,9 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 	return ret->number != UINT32_MAX;
 }
 
-/* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address, then the block's (libstdc++
- * bits/shared_ptr_base.h). One of them alone is a plain pointer, which owns nothing, or an old word. */
+/* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address,
+ * then the block's (libstdc++ bits/shared_ptr_base.h). One of them alone is a plain pointer, which
+ * owns nothing, or an old word. */
 static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
         const struct gm_hit *hit)
 {

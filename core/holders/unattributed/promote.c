@@ -1,12 +1,14 @@
 /*
- * Words that are references after all. A count says how many references to an object there are. Where as many words are left
- * unexplained as references are missing, and each of them lies in memory whose owner is known (a static variable, an object
- * of a class, what a Python object leads to, a live frame of a native stack), they are these: a reference must be
- * somewhere, and all memory was looked through. Old values in memory that is owned make it more words than that: then they are
- * those of which it is known what they are there, if these are as many; or those of them that stand in a structure which
- * was read (a vector's item, a slot of a TorchScript object, a variable), not anywhere in an object of a known class: such
- * objects have words that were never set. Else nothing is decided.
- * A word in memory of which nothing is known but whose it is stays a guess: counts alone have been wrong there.
+ * Words that are references after all. A count says how many references to an object there are.
+ * Where as many words are left unexplained as references are missing, and each of them lies in
+ * memory whose owner is known (a static variable, an object of a class, what a Python object leads
+ * to, a live frame of a native stack), they are these: a reference must be somewhere, and all
+ * memory was looked through. Old values in memory that is owned make it more words than that: then
+ * they are those of which it is known what they are there, if these are as many; or those of them
+ * that stand in a structure which was read (a vector's item, a slot of a TorchScript object, a
+ * variable), not anywhere in an object of a known class: such objects have words that were never
+ * set. Else nothing is decided. A word in memory of which nothing is known but whose it is stays a
+ * guess: counts alone have been wrong there.
  */
 #include "holders/unattributed/promote.h"
 
@@ -27,7 +29,8 @@ static bool is_owned(const struct gm_unattributed *unattributed)
 	       unattributed->owner == GM_OWNER_CLASS || unattributed->owner == GM_OWNER_CALL;
 }
 
-/* Words in heap that a frame leads to (a vector that is a local variable) are its own; so are the frame's words. */
+/* Words in heap that a frame leads to (a vector that is a local variable) are its own; so are the
+ * frame's words. */
 static bool is_on_stack(const struct gm_unattributed *unattributed)
 {
 	return unattributed->owner == GM_OWNER_STACK;

@@ -57,8 +57,10 @@ static bool is_object(struct gm_holders *graph, uint64_t start)
 	       gm_graph_find(graph, start + COLLECTOR_HEAD) != GM_NO_VERTEX;
 }
 
-/* A call with many arguments, or with keywords, has them in an array of CPython's allocator, each with a reference of its own
- * (_PyStack_UnpackDict() in Objects/call.c). The stack has the array's address, or that of its second word. */
+/* A call with many arguments, or with keywords, has them in an array of CPython's allocator, each
+ * with a reference of its own
+ * (_PyStack_UnpackDict() in Objects/call.c). The stack has the array's address, or that of its
+ * second word. */
 static void look_at_array(struct looking *looking, pid_t thread, uint64_t address)
 {
 	enum { MOST = 512, SECOND = 8 };

@@ -175,8 +175,8 @@ def row(n, name, base):
 
 def main():
     print("/*")
-    print(" * Opcodes of CPython 3.%d. Made by core/cpython/versions/tables/make_tables from the `opcode` and `dis`" % minor)
-    print(" * modules of %s." % sys.version.split()[0])
+    print(" * Opcodes of CPython 3.%d. Made by core/cpython/versions/tables/make_tables from the `opcode` and" % minor)
+    print(" * `dis` modules of %s." % sys.version.split()[0])
     print(" */")
     print('#include "cpython/versions/opcodes.h"')
     print()

@@ -1,12 +1,14 @@
 /*
- * The functions that start programs, in front of libc's: a program that cannot load what we preloaded gets an environment
- * without it, and runs as ever. All others get their environment as it was. See docs/agent.md.
+ * The functions that start programs, in front of libc's: a program that cannot load what we
+ * preloaded gets an environment without it, and runs as ever. All others get their environment as
+ * it was. See docs/agent.md.
  *
- * What this does not see: system() and popen(), which libc does by itself (their shell is one of this libc); system
- * calls without libc; posix_spawn() with a path relative to a folder that only its file actions go to.
+ * What this does not see: system() and popen(), which libc does by itself (their shell is one of
+ * this libc); system calls without libc; posix_spawn() with a path relative to a folder that only
+ * its file actions go to.
  *
- * Any of these may run in a signal handler or in the child of a vfork, which has its parent's memory: nothing is
- * written but to the own stack, and nothing allocated or locked.
+ * Any of these may run in a signal handler or in the child of a vfork, which has its parent's
+ * memory: nothing is written but to the own stack, and nothing allocated or locked.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +32,7 @@
 /* What needs much of the stack gives it back before the next part needs some. */
 #define APART __attribute__((noinline))
 
-/* ---- what stands behind us: libc, or another preloaded library ----------------------------------------------- */
+/* ---- what stands behind us: libc, or another preloaded library ------------------------------- */
 
 enum next { EXECVE, EXECVPE, FEXECVE, EXECVEAT, SPAWN, SPAWNP, NEXT_COUNT };
 static const char *const next_names[NEXT_COUNT] = {
@@ -42,7 +44,8 @@ typedef int fexec_function(int, char *const *, char *const *);
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
         const posix_spawnattr_t *, char *const *, char *const *);
 
-/* Found at the start; later only where another library's constructor starts a program before ours ran. */
+/* Found at the start; later only where another library's constructor starts a program before ours
+ * ran. */
 static void *next(enum next which)
 {
 	void *function = atomic_load_explicit(&next_found[which], memory_order_relaxed);
@@ -66,7 +69,7 @@ __attribute__((constructor)) static void find_all(void)
 		strcpy(own_linker, about.dli_fname);
 }
 
-/* ---- is it one that cannot load us? --------------------------------------------------------------------------- */
+/* ---- is it one that cannot load us? ---------------------------------------------------------- */
 
 /* The file that execvp() will run. */
 static bool search(const char *name, char ret[PATH_MAX])
@@ -128,7 +131,7 @@ static bool must_go_fd(int fd, char *const *environment)
 	return must_go(AT_FDCWD, path, environment, false);
 }
 
-/* ---- exec ----------------------------------------------------------------------------------------------------- */
+/* ---- exec ------------------------------------------------------------------------------------ */
 
 APART static int exec_without(
         enum next which, const char *name, char *const *arguments, char *const *environment)
@@ -215,7 +218,7 @@ EXPORT int execveat(
 	          : next_execveat(folder, path, arguments, environment, flags);
 }
 
-/* ---- exec with its arguments one by one: they are put on the stack, as libc does -------------------------------- */
+/* ---- exec with its arguments one by one: they are put on the stack, as libc does ------------- */
 
 static size_t count_arguments(const char *first, va_list *rest)
 {
@@ -266,7 +269,7 @@ EXPORT int execle(const char *path, const char *argument, ...)
 	return exec(EXECVE, path, list, environment);
 }
 
-/* ---- spawn: in the parent ------------------------------------------------------------------------------------- */
+/* ---- spawn: in the parent -------------------------------------------------------------------- */
 
 APART static int spawn_without(enum next which, pid_t *pid, const char *name,
         const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,

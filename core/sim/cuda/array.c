@@ -1,8 +1,9 @@
 /*
  * Memory in two and three dimensions: pitched allocations, arrays, and copies of boxes.
  *
- * An array is plain device memory, row by row: its bytes are not in a layout of the device's own, which only
- * textures would see (textures and surfaces are refused, stubs.c, and so are mipmapped arrays).
+ * An array is plain device memory, row by row: its bytes are not in a layout of the device's own,
+ * which only textures would see (textures and surfaces are refused, stubs.c, and so are mipmapped
+ * arrays).
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -1,8 +1,10 @@
 /*
- * cuBLAS and cuBLASLt: handles and settings are kept, computing is left to stubs.c, which counts it.
+ * cuBLAS and cuBLASLt: handles and settings are kept, computing is left to stubs.c, which counts
+ * it.
  *
- * Not from NVIDIA's header: its macros rename functions and its prototypes differ between releases, while the
- * few that matter here have kept their arguments from CUDA 11 to 13. Handles are opaque to the caller.
+ * Not from NVIDIA's header: its macros rename functions and its prototypes differ between releases,
+ * while the few that matter here have kept their arguments from CUDA 11 to 13. Handles are opaque
+ * to the caller.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* cudaMemcpy and cudaMemset in their forms. All are done when they return, in the order they are called. */
+/* cudaMemcpy and cudaMemset in their forms. All are done when they return, in the order they are
+ * called. */
 #include <string.h>
 
 #include "sim/cuda/runtime.h"

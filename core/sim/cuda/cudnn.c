@@ -1,9 +1,9 @@
 /*
- * cuDNN: handles, descriptors and the sizes that PyTorch asks for. What computes is left to stubs.c, which
- * counts it.
+ * cuDNN: handles, descriptors and the sizes that PyTorch asks for. What computes is left to
+ * stubs.c, which counts it.
  *
- * Sizes of what a caller allocates (workspaces, reserves) are estimates of what cuDNN asks for: the real
- * figures depend on kernels chosen by measured heuristics.
+ * Sizes of what a caller allocates (workspaces, reserves) are estimates of what cuDNN asks for: the
+ * real figures depend on kernels chosen by measured heuristics.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ enum { CUDART = 13010 };
 
 size_t gm_sim_cudnn_bytes(int type)
 {
-	/* cudnnDataType_t in order: float, double, half, int8, int32, int8x4, uint8, uint8x4, int8x32,
-	   bfloat16, int64, boolean, fp8_e4m3, fp8_e5m2. */
+	/* cudnnDataType_t in order: float, double, half, int8, int32, int8x4, uint8, uint8x4,
+	   int8x32, bfloat16, int64, boolean, fp8_e4m3, fp8_e5m2. */
 	static const unsigned char bytes[] = {4, 8, 2, 1, 4, 4, 1, 4, 32, 2, 8, 1, 1, 1};
 	return type >= 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
 }
@@ -292,7 +292,8 @@ struct performance {
 	int determinism, math, reserved[3];
 };
 
-/* Algorithm 1 is the usual one of each pass: implicit GEMM with precomputed indices, or its gradients'. */
+/* Algorithm 1 is the usual one of each pass: implicit GEMM with precomputed indices, or its
+ * gradients'. */
 static int algorithm(int wanted, int *ret_count, struct performance *results, uint64_t memory)
 {
 	if (wanted < 1 || !ret_count || !results)

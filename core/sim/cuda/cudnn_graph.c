@@ -1,11 +1,12 @@
 /*
- * cuDNN's backend API, through which convolutions and attention go (cudnn_frontend): descriptors whose
- * attributes are kept, one engine for every operation graph, an execution that computes nothing.
+ * cuDNN's backend API, through which convolutions and attention go (cudnn_frontend): descriptors
+ * whose attributes are kept, one engine for every operation graph, an execution that computes
+ * nothing.
  *
- * What is asked back was set by the caller, except for what cuDNN answers itself: the heuristics' engine
- * configurations (one), an engine's notes and knobs (none), a plan's workspace. A caller may drop the
- * descriptors that it built something of, so the workspace is worked out when an operation graph is finalized
- * and handed on from there as a number.
+ * What is asked back was set by the caller, except for what cuDNN answers itself: the heuristics'
+ * engine configurations (one), an engine's notes and knobs (none), a plan's workspace. A caller may
+ * drop the descriptors that it built something of, so the workspace is worked out when an operation
+ * graph is finalized and handed on from there as a number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,8 @@ CUDNN_API(cudnnBackendFinalize, struct backend *backend)
 	return CUDNN_SUCCESS;
 }
 
-/* Fills the caller's own descriptor, the first of an array of them: so cuDNN gives descriptors back. */
+/* Fills the caller's own descriptor, the first of an array of them: so cuDNN gives descriptors
+ * back. */
 static int give(
         const struct backend *from, int kind, int64_t wanted, int64_t *ret_count, void *data)
 {
@@ -311,7 +313,8 @@ CUDNN_API(cudnnBackendGetAttribute, const struct backend *backend, int name, int
 	case CONFIG_WORKSPACE:
 		return answer((int64_t)backend->workspace, type, wanted, ret_count, data);
 	case CONFIG_SHARED_MEMORY: {
-		/* A caller leaves out what needs more than the device has: what every device has. */
+		/* A caller leaves out what needs more than the device has: what every device
+		 * has. */
 		int32_t bytes = 48 << 10;
 		if (type != TYPE_INT32)
 			return CUDNN_BAD_PARAM;

@@ -1,11 +1,11 @@
 /*
- * cuDNN's recurrent networks: the layout of the weights, which PyTorch's parameters are views into, and the
- * sizes of workspace and reserve.
+ * cuDNN's recurrent networks: the layout of the weights, which PyTorch's parameters are views into,
+ * and the sizes of workspace and reserve.
  *
- * The weights are exact: every layer's and direction's matrices for the input and for the hidden state, gate
- * by gate, then all biases in the same order (what PyTorch's ATen/native/cudnn/RNN.cpp checks as it walks
- * them). Workspace and reserve are estimates: the gates of every step, and for training what the backward
- * pass needs again.
+ * The weights are exact: every layer's and direction's matrices for the input and for the hidden
+ * state, gate by gate, then all biases in the same order (what PyTorch's ATen/native/cudnn/RNN.cpp
+ * checks as it walks them). Workspace and reserve are estimates: the gates of every step, and for
+ * training what the backward pass needs again.
  */
 #include <stdlib.h>
 

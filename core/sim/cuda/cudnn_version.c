@@ -15,7 +15,8 @@ size_t cudnnGetVersion(void);
 /* Where the real one cannot be asked: the oldest that a PyTorch for CUDA 13 was built with. */
 enum { VERSION = 91900 };
 
-/* What follows `name` in the folder's names, as "9.26.0.51" behind "nvidia_cudnn_cu13-"; 0: none does. */
+/* What follows `name` in the folder's names, as "9.26.0.51" behind "nvidia_cudnn_cu13-"; 0: none
+ * does. */
 static size_t wheel_version(const char *folder)
 {
 	size_t version = 0;
@@ -33,9 +34,10 @@ static size_t wheel_version(const char *folder)
 }
 
 /*
- * PyTorch refuses a cuDNN older than the one it was built with, and chooses attention's backend by the version: so it is that
- * of the library that is stood in for. SITE/nvidia/cudnn/lib/libcudnn.so.9 is loaded, and SITE has the wheel's version in
- * a name. A cuDNN that came otherwise is asked itself, which loads 55 MB of it.
+ * PyTorch refuses a cuDNN older than the one it was built with, and chooses attention's backend by
+ * the version: so it is that of the library that is stood in for.
+ * SITE/nvidia/cudnn/lib/libcudnn.so.9 is loaded, and SITE has the wheel's version in a name. A
+ * cuDNN that came otherwise is asked itself, which loads 55 MB of it.
  */
 static size_t real_version(void)
 {

@@ -1,7 +1,8 @@
 /*
- * CUPTI, which PyTorch's profiler asks for its version before it uses it: there is no hardware to trace here, so the answer
- * is that it is not initialized, and the profiler does without. NVIDIA's own of CUDA 13.2 would ask the driver for tables that are not
- * documented (cuGetExportTable), and on being refused call itself until the stack is full.
+ * CUPTI, which PyTorch's profiler asks for its version before it uses it: there is no hardware to
+ * trace here, so the answer is that it is not initialized, and the profiler does without. NVIDIA's
+ * own of CUDA 13.2 would ask the driver for tables that are not documented (cuGetExportTable), and
+ * on being refused call itself until the stack is full.
  */
 #include <stdint.h>
 

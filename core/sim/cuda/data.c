@@ -1,10 +1,10 @@
 /*
  * The bytes of a device: which were ever written, and moving them.
  *
- * What was never written reads as zero and has no host memory behind it. Reading it through the mapping
- * would give it some (a shared file's hole is filled on a read fault), so every reader here goes by the
- * `written` bits: unwritten parts are answered without touching them. A gigabyte's copy from a tensor that
- * only kernels "computed" is therefore free.
+ * What was never written reads as zero and has no host memory behind it. Reading it through the
+ * mapping would give it some (a shared file's hole is filled on a read fault), so every reader here
+ * goes by the `written` bits: unwritten parts are answered without touching them. A gigabyte's copy
+ * from a tensor that only kernels "computed" is therefore free.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 
 enum {
 	GRANULES_A_CHUNK = GM_SIM_PAGE / GM_SIM_GRANULE,
-	/* From this size on giving pages back is cheaper than writing zeros (one system call against 16 KiB). */
+	/* From this size on giving pages back is cheaper than writing zeros (one system call
+	   against 16 KiB). */
 	PUNCH = 64 << 10,
 	HOST_PAGE = 4096,
 };
@@ -43,8 +44,8 @@ static void change(_Atomic uint64_t *bits, uint64_t from, uint64_t to, bool set)
 }
 
 /*
- * The next run of granules of one kind in [from, to): its end, *ret_written its kind. Skips by words, and by
- * whole chunks that hold nothing.
+ * The next run of granules of one kind in [from, to): its end, *ret_written its kind. Skips by
+ * words, and by whole chunks that hold nothing.
  */
 static uint64_t run(struct gm_sim_device *device, uint64_t from, uint64_t to, bool *ret_written)
 {
@@ -117,7 +118,8 @@ static bool piece_written(struct gm_sim_device *device, const void *at, uint64_t
 	return run(device, offset / GM_SIM_GRANULE, last, &written) == last && written;
 }
 
-/* Zeros bytes that are written: the pages wholly inside go back to the system where there are enough. */
+/* Zeros bytes that are written: the pages wholly inside go back to the system where there are
+ * enough. */
 static void wipe(struct gm_sim_device *device, uint64_t offset, uint64_t size)
 {
 	uint64_t first = (offset + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
@@ -290,8 +292,9 @@ static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64
 	if ((value & 0xff) == 0) {
 		zero_piece(device, to, size);
 		/*
-		 * Zero is then a value that was set, but what reads as zero anyhow is marked only where it is
-		 * small: marking without writing would give the memory host pages when it is read.
+		 * Zero is then a value that was set, but what reads as zero anyhow is marked only
+		 * where it is small: marking without writing would give the memory host pages when
+		 * it is read.
 		 */
 		if (size <= 1 << 20)
 			mark_piece(device, to, size);
@@ -304,8 +307,9 @@ static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64
 }
 
 /*
- * The public calls: an address that is a mapping of the virtual-memory calls stands for a part of the
- * device's own mapping, piece by piece. (Both show the same bytes; the bits know the device's only.)
+ * The public calls: an address that is a mapping of the virtual-memory calls stands for a part of
+ * the device's own mapping, piece by piece. (Both show the same bytes; the bits know the device's
+ * only.)
  */
 static unsigned char *own(
         struct gm_sim_device *device, const void *address, uint64_t size, uint64_t *ret_size)

@@ -82,7 +82,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr
 	return cudaSuccess;
 }
 
-/* A UUID that is the same in every run, differs between devices and says in hexadecimal what it is. */
+/* A UUID that is the same in every run, differs between devices and says in hexadecimal what it
+ * is. */
 void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16])
 {
 	memcpy(ret, "gpumem-sim\0\0\0\0\0", 16);
@@ -291,7 +292,8 @@ GM_SIM_EXPORT cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 	return cudaSuccess;
 }
 
-/* Devices of one kind reach each other as their profile says; who enabled what is remembered, as CUDA refuses it twice. */
+/* Devices of one kind reach each other as their profile says; who enabled what is remembered, as
+ * CUDA refuses it twice. */
 static _Atomic bool peers[GM_SIM_DEVICES_MAX][GM_SIM_DEVICES_MAX];
 
 GM_SIM_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)

@@ -1,8 +1,9 @@
 /*
  * The driver's entry points that PyTorch asks for, and how it finds them.
  *
- * The library stands in for libcuda.so.1 too: libgpumem-sim-driver.so carries that SONAME and nothing else, so
- * that a library linked with the driver loads, and dlsym() on it finds what is defined here.
+ * The library stands in for libcuda.so.1 too: libgpumem-sim-driver.so carries that SONAME and
+ * nothing else, so that a library linked with the driver loads, and dlsym() on it finds what is
+ * defined here.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -209,7 +210,8 @@ GM_SIM_EXPORT CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
 /* Says once of each entry point that a program asked for it by name and it is not simulated. */
 static void asked_for(const char *name)
 {
-	/* PyTorch looks these up with the virtual-memory calls, in case a program uses what needs them. */
+	/* PyTorch looks these up with the virtual-memory calls, in case a program uses what needs
+	 * them. */
 	static const char *const in_advance[] = {"cuGreenCtx", "cuMulticast", "cuCtxP",
 	        "cuCtxFromGreenCtx", "cuDevSmResource", "cuDevResource", "cuDeviceGetDevResource"};
 	for (size_t i = 0; i < sizeof(in_advance) / sizeof(in_advance[0]); i++)
@@ -230,7 +232,8 @@ static void asked_for(const char *name)
 		        "%s: not simulated: the program was told that the driver lacks it", name);
 }
 
-/* An entry point by its plain name: the newest of its versions that is simulated; `tell`: say that it is none. */
+/* An entry point by its plain name: the newest of its versions that is simulated; `tell`: say that
+ * it is none. */
 static void *entry_point(const char *name, bool tell)
 {
 	static const char *const versions[] = {"_v3", "_v2", ""};

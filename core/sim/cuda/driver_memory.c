@@ -1,7 +1,9 @@
 /*
- * Memory through the driver's own calls (cuMemAlloc, cuMemcpyHtoD…): what libraries that bypass the runtime use.
+ * Memory through the driver's own calls (cuMemAlloc, cuMemcpyHtoD…): what libraries that bypass the
+ * runtime use.
  *
- * Each is the runtime's call of the same meaning; the driver's codes are the runtime's for all that they return.
+ * Each is the runtime's call of the same meaning; the driver's codes are the runtime's for all that
+ * they return.
  */
 #include <cuda.h>
 #include "sim/cuda/runtime.h"
@@ -120,7 +122,7 @@ GM_SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUd
 	return CUDA_SUCCESS;
 }
 
-/* --- the host's ----------------------------------------------------------------------------------------- */
+/* --- the host's ------------------------------------------------------------------------------- */
 
 GM_SIM_EXPORT CUresult cuMemHostAlloc(void **ret, size_t size, unsigned flags)
 {
@@ -157,7 +159,7 @@ GM_SIM_EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *host)
 	CALL(cudaHostGetFlags(flags, host));
 }
 
-/* --- copies and memsets --------------------------------------------------------------------------------- */
+/* --- copies and memsets ----------------------------------------------------------------------- */
 
 GM_SIM_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
@@ -234,7 +236,7 @@ GM_SIM_EXPORT CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t 
 	return CUDA_SUCCESS;
 }
 
-/* --- managed memory ------------------------------------------------------------------------------------- */
+/* --- managed memory --------------------------------------------------------------------------- */
 
 static struct cudaMemLocation location_of(CUmemLocation location)
 {
@@ -254,7 +256,7 @@ GM_SIM_EXPORT CUresult cuMemAdvise(
 	        pointer(address), size, (enum cudaMemoryAdvise)advice, location_of(location)));
 }
 
-/* --- which device is which ------------------------------------------------------------------------------- */
+/* --- which device is which -------------------------------------------------------------------- */
 
 GM_SIM_EXPORT CUresult cuDeviceGetUuid(CUuuid *ret, CUdevice device)
 {

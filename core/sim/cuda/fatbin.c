@@ -1,14 +1,15 @@
 /*
- * Fat binaries: which architecture's code a device would run of a module that was compiled for several.
+ * Fat binaries: which architecture's code a device would run of a module that was compiled for
+ * several.
  *
- * A program asks (cudaFuncGetAttributes), and CUB picks the tuning, and with it the size of its scratch
- * memory, by the answer; its newer versions (CCCL 3) refuse an architecture that they were not compiled
- * for. So the answer is not the device's own architecture: an L4 (8.9) runs what was compiled for 8.6.
- * Reads the entries' headers only, never code.
+ * A program asks (cudaFuncGetAttributes), and CUB picks the tuning, and with it the size of its
+ * scratch memory, by the answer; its newer versions (CCCL 3) refuse an architecture that they were
+ * not compiled for. So the answer is not the device's own architecture: an L4 (8.9) runs what was
+ * compiled for 8.6. Reads the entries' headers only, never code.
  *
- * Layout: __fatBinC_Wrapper_t (fatbinary_section.h, CUDA 13.0). The container that it points to is not
- * documented; the fields read here are as in libtorch_cuda's .nv_fatbin of torch 2.4 and 2.11: 16 bytes
- * (magic, version, header's size, size of the entries), then entries.
+ * Layout: __fatBinC_Wrapper_t (fatbinary_section.h, CUDA 13.0). The container that it points to is
+ * not documented; the fields read here are as in libtorch_cuda's .nv_fatbin of torch 2.4 and 2.11:
+ * 16 bytes (magic, version, header's size, size of the entries), then entries.
  */
 #include <stdlib.h>
 
@@ -46,7 +47,8 @@ static const struct container *container_of(const struct wrapper *wrapper)
 	                                                                                : NULL;
 }
 
-/* Machine code runs on its own generation from its architecture on, PTX on every later one; code is taken first. */
+/* Machine code runs on its own generation from its architecture on, PTX on every later one; code is
+ * taken first. */
 int gm_sim_fatbin_architecture(const void *fatbin, int device)
 {
 	const struct container *container = container_of(fatbin);

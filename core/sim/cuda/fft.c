@@ -1,8 +1,9 @@
 /*
- * cuFFT: plans are kept, transforms compute nothing, and cuSPARSE's texts and sizes, which are asked for by value.
+ * cuFFT: plans are kept, transforms compute nothing, and cuSPARSE's texts and sizes, which are
+ * asked for by value.
  *
- * A plan's workspace is an estimate: cuFFT keeps short transforms of one dimension, with factors up to 7, in shared memory
- * and needs none; others are taken to need room for the data once more.
+ * A plan's workspace is an estimate: cuFFT keeps short transforms of one dimension, with factors up
+ * to 7, in shared memory and needs none; others are taken to need room for the data once more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,8 @@ API(cufftSetWorkArea, int plan, void *area)
 	return valid(plan) ? SUCCESS : INVALID_PLAN;
 }
 
-/* A complex element's bytes of a cudaDataType (library_types.h): {R,C}_32F 0, 4; _64F 1, 5; _16F 2, 6. */
+/* A complex element's bytes of a cudaDataType (library_types.h): {R,C}_32F 0, 4; _64F 1, 5; _16F
+ * 2, 6. */
 static uint64_t element(int type)
 {
 	return (type & 3) == 1 ? 16 : (type & 3) == 2 ? 4 : 8;

@@ -1,10 +1,11 @@
 /*
- * Devices of other processes: their memory mapped here, so that NCCL and IPC handles move real bytes.
+ * Devices of other processes: their memory mapped here, so that NCCL and IPC handles move real
+ * bytes.
  *
- * A device's memory is a memfd, so a process of the same user opens it through /proc/PID/fd and maps it; its inode
- * tells that it is still the one that was meant. Nothing has a name in the file system, and nothing is left
- * behind when processes die. The marks of what was written are mapped too, so a gigabyte that only kernels
- * "computed" costs nothing here either.
+ * A device's memory is a memfd, so a process of the same user opens it through /proc/PID/fd and
+ * maps it; its inode tells that it is still the one that was meant. Nothing has a name in the file
+ * system, and nothing is left behind when processes die. The marks of what was written are mapped
+ * too, so a gigabyte that only kernels "computed" costs nothing here either.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
 /*
- * CUDA graphs: what is put on a capturing stream is kept instead of done, and done at each replay: copies and
- * memsets move bytes, kernels are computed where they would be outside a graph, and counted.
+ * CUDA graphs: what is put on a capturing stream is kept instead of done, and done at each replay:
+ * copies and memsets move bytes, kernels are computed where they would be outside a graph, and
+ * counted.
  *
- * A capture spreads to the streams that wait for an event of it (stream.c), and is spoiled by what a GPU
- * refuses while capturing. Graphs that a program builds by hand (cudaGraphAdd…) are not simulated.
+ * A capture spreads to the streams that wait for an event of it (stream.c), and is spoiled by what
+ * a GPU refuses while capturing. Graphs that a program builds by hand (cudaGraphAdd…) are not
+ * simulated.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
  * IPC handles: memory and events of one process used by another.
  *
- * A memory handle tells which process's device it is and where in it (foreign.c maps it); so both see the same bytes, and
- * the memory counts once, for the process that allocated it. Events: all work that an event could wait for
- * is done at once, but for collectives, which are waited for when the handle is made.
+ * A memory handle tells which process's device it is and where in it (foreign.c maps it); so both
+ * see the same bytes, and the memory counts once, for the process that allocated it. Events: all
+ * work that an event could wait for is done at once, but for collectives, which are waited for when
+ * the handle is made.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * Kernels: registered by the program's start-up code with their names, launched, never run.
  *
- * Every __global__ function has a host-side stub; its address is the key by which the runtime knows it.
- * torch registers tens of thousands while it loads, so the table is a hash of pointers that grows, and a
- * registration stores only what the program's own read-only data holds already.
+ * Every __global__ function has a host-side stub; its address is the key by which the runtime knows
+ * it. torch registers tens of thousands while it loads, so the table is a hash of pointers that
+ * grows, and a registration stores only what the program's own read-only data holds already.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 
 #define KERNEL UINT64_C(0x006c656e72656b47)
 
-/* Functions that CUDA's compiler has every program call (crt/host_runtime.h and host_defines.h, CUDA 13.0). */
+/* Functions that CUDA's compiler has every program call (crt/host_runtime.h and host_defines.h,
+ * CUDA 13.0). */
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
@@ -271,7 +272,8 @@ GM_SIM_EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol
 	return cudaMemcpyFromSymbol(to, symbol, size, offset, kind);
 }
 
-/* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: nested calls in arguments. */
+/* <<<grid, block, shared, stream>>> pushes, the kernel's host-side stub pops: nested calls in
+ * arguments. */
 static _Thread_local struct configuration {
 	dim3 grid, block;
 	size_t shared;
@@ -303,7 +305,8 @@ GM_SIM_EXPORT cudaError_t __cudaPopCallConfiguration(
 
 static struct gm_sim_kernel *kernel_of(const void *function)
 {
-	/* A function may be given as the host stub or, since CUDA 12, as the handle from cudaGetKernel. */
+	/* A function may be given as the host stub or, since CUDA 12, as the handle from
+	 * cudaGetKernel. */
 	pthread_mutex_lock(&lock);
 	struct gm_sim_kernel *kernel = find(function);
 	pthread_mutex_unlock(&lock);
@@ -351,7 +354,8 @@ static int launch(struct gm_sim_kernel *kernel, dim3 grid, dim3 block, void **ar
 	if (!kernel)
 		return cudaErrorInvalidDeviceFunction;
 	gm_sim_stream_settle(stream);
-	/* What a GPU refuses is refused: an empty grid or block, or one beyond the device's limits. */
+	/* What a GPU refuses is refused: an empty grid or block, or one beyond the device's
+	 * limits. */
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
 	        grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.z > 64 ||
 	        (uint64_t)block.x * block.y * block.z > 1024)
@@ -472,7 +476,8 @@ GM_SIM_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 		return gm_sim_error(cudaErrorInvalidValue);
 	const struct gm_sim_profile *profile = &device->choice.profile;
 	int known;
-	/* By threads, blocks and shared memory, for a kernel of 32 registers (which then never limit). */
+	/* By threads, blocks and shared memory, for a kernel of 32 registers (which then never
+	 * limit). */
 	int threads = (block + 31) / 32 * 32;
 	int fit =
 	        gm_sim_profile_attribute(profile, cudaDevAttrMaxThreadsPerMultiProcessor, &known) /

@@ -1,11 +1,12 @@
 /*
  * Programs that go past what is put in front of them, and what is said of it.
  *
- * A library that a program opens by its SONAME is ours, since ours are loaded already. One that it opens by a path, or
- * by the linker's name (libcuda.so), would be the real one: dlopen() is therefore looked at, and the names of
- * the driver, NVML and the runtimes of CUDA 12 and 13 lead to ours, which is said once. What cannot be stood in
- * for is told with its file: a runtime that is linked in statically (it asks the driver for tables that are not
- * public), one of another CUDA, a PyTorch that has no CUDA.
+ * A library that a program opens by its SONAME is ours, since ours are loaded already. One that it
+ * opens by a path, or by the linker's name (libcuda.so), would be the real one: dlopen() is
+ * therefore looked at, and the names of the driver, NVML and the runtimes of CUDA 12 and 13 lead to
+ * ours, which is said once. What cannot be stood in for is told with its file: a runtime that is
+ * linked in statically (it asks the driver for tables that are not public), one of another CUDA, a
+ * PyTorch that has no CUDA.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -27,7 +28,8 @@ static bool begins(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* True for `start` alone or with a version behind it: libcuda.so, libcuda.so.1, libcuda.so.580.65.06. */
+/* True for `start` alone or with a version behind it: libcuda.so, libcuda.so.1,
+ * libcuda.so.580.65.06. */
 static bool is_library(const char *name, const char *start)
 {
 	size_t length = strlen(start);
@@ -88,8 +90,8 @@ __attribute__((visibility("hidden"))) const char *gm_sim_dlopen_name(const char 
 }
 
 /*
- * dlopen() looks at who calls it (that object's search path holds), so the call goes on as a jump, with the
- * caller's return address in its place.
+ * dlopen() looks at who calls it (that object's search path holds), so the call goes on as a jump,
+ * with the caller's return address in its place.
  */
 void *dlopen(const char *name, int flags);
 
@@ -136,7 +138,7 @@ bool gm_sim_own_runtime(const void *caller, bool first)
 	return true;
 }
 
-/* --- PyTorch without CUDA ----------------------------------------------------------------------------------- */
+/* --- PyTorch without CUDA --------------------------------------------------------------------- */
 
 struct seen {
 	char torch[512]; /* where libtorch_cpu.so lies; "" */

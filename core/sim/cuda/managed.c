@@ -1,10 +1,11 @@
 /*
- * Managed (unified) memory: the host's, which the program reads and writes itself, and which moves to a device
- * where it is asked to (cudaMemPrefetchAsync).
+ * Managed (unified) memory: the host's, which the program reads and writes itself, and which moves
+ * to a device where it is asked to (cudaMemPrefetchAsync).
  *
- * What a prefetch moved counts against the device as long as nobody else needs the room: a cudaMalloc that does
- * not fit moves it back, as the driver does. Which memory a kernel would have touched is not known, so kernels
- * move nothing. Places and advice are kept by pieces of 2 MiB, in which the driver moves it too.
+ * What a prefetch moved counts against the device as long as nobody else needs the room: a
+ * cudaMalloc that does not fit moves it back, as the driver does. Which memory a kernel would have
+ * touched is not known, so kernels move nothing. Places and advice are kept by pieces of 2 MiB, in
+ * which the driver moves it too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,8 @@ static int place(struct cudaMemLocation location)
 	}
 }
 
-/* The pieces that [address, address + size) touches, under the lock; NULL where it is not managed memory. */
+/* The pieces that [address, address + size) touches, under the lock; NULL where it is not managed
+ * memory. */
 static struct piece *touched(const void *address, size_t size, size_t *ret)
 {
 	const struct gm_sim_range *range = size ? find(address, size) : NULL;

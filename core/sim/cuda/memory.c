@@ -13,8 +13,9 @@ static uint64_t first_address(const struct gm_sim_device *device)
 }
 
 /*
- * `more` bytes of the device for this process, or fewer (negative); the caller holds the device's lock and has
- * seen that they fit beside what the process itself holds. False where the run's other processes leave too little.
+ * `more` bytes of the device for this process, or fewer (negative); the caller holds the device's
+ * lock and has seen that they fit beside what the process itself holds. False where the run's other
+ * processes leave too little.
  */
 static bool share(struct gm_sim_device *device, int64_t more)
 {
@@ -44,7 +45,8 @@ static bool try_take(struct gm_sim_device *device, uint64_t whole, uint64_t valu
 	return fits;
 }
 
-/* `value` is what the program may use of it; 0 for memory that has no address of its own (vmm.c). */
+/* `value` is what the program may use of it; 0 for memory that has no address of its own
+ * (vmm.c). */
 static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
 {
 	struct gm_sim_device_account *account = device->account;

@@ -1,6 +1,7 @@
 /*
- * The driver's modules: device code that a program brings itself (Triton's and NVRTC's) is accepted unread, its kernels
- * are known by the names that the program asks for, launched, counted, and compute nothing.
+ * The driver's modules: device code that a program brings itself (Triton's and NVRTC's) is accepted
+ * unread, its kernels are known by the names that the program asks for, launched, counted, and
+ * compute nothing.
  */
 #include <cuda.h>
 #include <stdlib.h>

@@ -1,14 +1,15 @@
 /*
  * NVML, as far as PyTorch and monitors ask: which devices there are, and whose memory fills them.
  *
- * torch.cuda.device_count(), utilization(), memory_usage(), device_memory_used() and list_gpu_processes() go
- * through libnvidia-ml.so.1, and the allocator asks it for its out-of-memory message. libgpumem-sim-nvml.so
- * has that SONAME; what is asked for is here. NVML knows the machine, not the program: devices that
- * CUDA_VISIBLE_DEVICES leaves out are there, memory is that of all processes of the run, and it makes no
- * context and works in a forked child.
+ * torch.cuda.device_count(), utilization(), memory_usage(), device_memory_used() and
+ * list_gpu_processes() go through libnvidia-ml.so.1, and the allocator asks it for its
+ * out-of-memory message. libgpumem-sim-nvml.so has that SONAME; what is asked for is here. NVML
+ * knows the machine, not the program: devices that CUDA_VISIBLE_DEVICES leaves out are there,
+ * memory is that of all processes of the run, and it makes no context and works in a forked child.
  *
- * What a board measures (temperature, power, fans) is not simulated: those calls are refused by name (stubs.c).
- * The wheels bring no nvml.h; structures and numbers are those of NVML 13's (r580), whose names end in _t there.
+ * What a board measures (temperature, power, fans) is not simulated: those calls are refused by
+ * name (stubs.c). The wheels bring no nvml.h; structures and numbers are those of NVML 13's (r580),
+ * whose names end in _t there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -221,7 +222,8 @@ NVML(nvmlDeviceGetHandleByPciBusId_v2, const char *text, void **handle)
 		return UNINITIALIZED;
 	if (!text || !handle)
 		return INVALID_ARGUMENT;
-	/* "0000:1B:00.0" or "00000000:1B:00.0"; PyTorch leaves domain and function as the properties have them */
+	/* "0000:1B:00.0" or "00000000:1B:00.0"; PyTorch leaves domain and function as the
+	 * properties have them */
 	if (sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
 		return INVALID_ARGUMENT;
 	if (domain || slot || function || bus < GM_SIM_FIRST_BUS ||
@@ -283,7 +285,7 @@ NVML(nvmlDeviceGetMemoryBusWidth, const void *handle, unsigned *bits)
 	return SUCCESS;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 struct list {
 	uint64_t sum;
@@ -380,7 +382,7 @@ NVML(nvmlDeviceGetMPSComputeRunningProcesses_v3, const void *handle, unsigned *c
 	return none(handle, count);
 }
 
-/* --- what a board that computes nothing says of itself -------------------------------------------------- */
+/* --- what a board that computes nothing says of itself ---------------------------------------- */
 
 NVML(nvmlDeviceGetUtilizationRates, const void *handle, struct utilization *ret)
 {
@@ -389,7 +391,8 @@ NVML(nvmlDeviceGetUtilizationRates, const void *handle, struct utilization *ret)
 	return SUCCESS;
 }
 
-/* The clocks are the profile's highest: nothing slows them down. Kinds: 0 graphics, 1 SM, 2 memory, 3 video. */
+/* The clocks are the profile's highest: nothing slows them down. Kinds: 0 graphics, 1 SM, 2 memory,
+ * 3 video. */
 NVML(nvmlDeviceGetMaxClockInfo, const void *handle, unsigned kind, unsigned *mhz)
 {
 	CHECK(handle, mhz);
@@ -438,7 +441,7 @@ NVML(nvmlDeviceGetMigMode, const void *handle, unsigned *now, unsigned *pending)
 	return SUCCESS;
 }
 
-/* --- how devices are joined ------------------------------------------------------------------------------ */
+/* --- how devices are joined ------------------------------------------------------------------- */
 
 /* An NVLink board's links all go to switches, as in a machine of eight. */
 static bool linked(const void *handle, unsigned link)
@@ -464,9 +467,9 @@ NVML(nvmlDeviceGetNvLinkRemoteDeviceType, const void *handle, unsigned link, int
 }
 
 /*
- * Of a memory fabric between machines, which the allocator asks about: there is none. Hopper and later say so in the
- * answer (state 0); earlier devices have no such call. nvmlGpuFabricInfo_v2_t and _v3_t (nvml.h) begin with their version:
- * its last three bytes are the struct's size.
+ * Of a memory fabric between machines, which the allocator asks about: there is none. Hopper and
+ * later say so in the answer (state 0); earlier devices have no such call. nvmlGpuFabricInfo_v2_t
+ * and _v3_t (nvml.h) begin with their version: its last three bytes are the struct's size.
  */
 NVML(nvmlDeviceGetGpuFabricInfoV, const void *handle, void *info)
 {
@@ -499,7 +502,7 @@ NVML(nvmlDeviceGetTopologyCommonAncestor, const void *one, const void *other, in
 	return SUCCESS;
 }
 
-/* --- the system -------------------------------------------------------------------------------------------- */
+/* --- the system ------------------------------------------------------------------------------- */
 
 /* The driver that came with CUDA 13.0. */
 NVML(nvmlSystemGetDriverVersion, char *text, unsigned room)

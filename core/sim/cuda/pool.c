@@ -1,10 +1,11 @@
 /*
- * cudaMallocAsync and memory pools: each device's default one (PyTorch's backend:cudaMallocAsync) and the program's own.
+ * cudaMallocAsync and memory pools: each device's default one (PyTorch's backend:cudaMallocAsync)
+ * and the program's own.
  *
- * A pool takes the device's memory in chunks, which count against the device, and hands out pieces of them.
- * All work is done when its call returns, so a freed piece is free at once, and a chunk that is empty goes
- * back where the pool holds more than its release threshold. Pools that are shared between processes are refused
- * (stubs.c).
+ * A pool takes the device's memory in chunks, which count against the device, and hands out pieces
+ * of them. All work is done when its call returns, so a freed piece is free at once, and a chunk
+ * that is empty goes back where the pool holds more than its release threshold. Pools that are
+ * shared between processes are refused (stubs.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +119,8 @@ static int take(
 		if (pool->most && (bytes > pool->most || pool->chunks.used > pool->most - bytes))
 			return cudaErrorMemoryAllocation;
 		if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess) {
-			/* What the pool keeps in vain goes back first, and no more is asked than needed. */
+			/* What the pool keeps in vain goes back first, and no more is asked than
+			 * needed. */
 			trim(device, pool, 0);
 			bytes = (whole + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
 			if (gm_sim_memory_take_physical(device, bytes, &chunk) != cudaSuccess)
@@ -249,7 +251,8 @@ GM_SIM_EXPORT cudaError_t cudaMemPoolCreate(
 {
 	if (!ret || !props || props->allocType != cudaMemAllocationTypePinned)
 		return gm_sim_error(cudaErrorInvalidValue);
-	/* In the host's memory, or to be handed to other processes: not simulated, and said so by the error. */
+	/* In the host's memory, or to be handed to other processes: not simulated, and said so by
+	 * the error. */
 	if (props->location.type != cudaMemLocationTypeDevice || props->handleTypes)
 		return gm_sim_error(cudaErrorNotSupported);
 	if (!gm_sim_device(props->location.id))
@@ -275,7 +278,8 @@ GM_SIM_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 	int device = index_of(pool);
 	bool good = device >= 0 && pool != &pools[device];
 	if (good) {
-		/* What it handed out stays until it is freed; the device goes back to its default pool. */
+		/* What it handed out stays until it is freed; the device goes back to its default
+		 * pool. */
 		if (chosen[device] == pool)
 			chosen[device] = NULL;
 		pool->destroyed = true;

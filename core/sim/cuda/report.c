@@ -1,13 +1,14 @@
 /*
  * PyTorch's own report of every block: its counts, and the moment a block is handed out.
  *
- * The caching allocator calls c10::reportMemoryUsageToProfiler (libc10.so, c10/core/Allocator.cpp) for each
- * block it hands out (size > 0) or takes back (size < 0). A definition in a preloaded library comes first, so
- * this one is called; it always goes on to the real one, where a debugger may have its breakpoint.
+ * The caching allocator calls c10::reportMemoryUsageToProfiler (libc10.so, c10/core/Allocator.cpp)
+ * for each block it hands out (size > 0) or takes back (size < 0). A definition in a preloaded
+ * library comes first, so this one is called; it always goes on to the real one, where a debugger
+ * may have its breakpoint.
  *
- * Blocks handed out again hold what was copied into them before, and no kernel overwrites that. Zeroing
- * what was written, here, makes every block read as zero when it is handed out: sizes that depend on data
- * (nonzero, masks) then come out as none instead of garbage.
+ * Blocks handed out again hold what was copied into them before, and no kernel overwrites that.
+ * Zeroing what was written, here, makes every block read as zero when it is handed out: sizes that
+ * depend on data (nonzero, masks) then come out as none instead of garbage.
  */
 #include <dlfcn.h>
 

@@ -1,11 +1,13 @@
 /*
  * Room on the host for the simulated devices' bytes.
  *
- * What is copied to a device costs host memory. Before the kernel ends the program for want of it, such copies are
- * no longer kept: what they wrote reads as never computed, one line says so, and the program and its account,
- * which need sizes only, go on. Copies of at most GM_SIM_SMALL bytes are always kept: they decide what the program does.
+ * What is copied to a device costs host memory. Before the kernel ends the program for want of it,
+ * such copies are no longer kept: what they wrote reads as never computed, one line says so, and
+ * the program and its account, which need sizes only, go on. Copies of at most GM_SIM_SMALL bytes
+ * are always kept: they decide what the program does.
  *
- * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much may be kept by this process, instead of what the machine has left.
+ * GPUMEM_SIM_HOST_MEMORY (MiB) sets how much may be kept by this process, instead of what the
+ * machine has left.
  */
 #include <errno.h>
 #include <inttypes.h>

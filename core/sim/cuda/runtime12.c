@@ -1,6 +1,7 @@
 /*
- * Functions of the runtime that only CUDA 12 has (torch 2.4 to 2.10). CUDA 13 took the "_v2" out of their names, or
- * them away; where a name stayed and its meaning changed, soname_runtime12.c has CUDA 12's.
+ * Functions of the runtime that only CUDA 12 has (torch 2.4 to 2.10). CUDA 13 took the "_v2" out of
+ * their names, or them away; where a name stayed and its meaning changed, soname_runtime12.c has
+ * CUDA 12's.
  */
 #include <stddef.h>
 #include <string.h>
@@ -54,8 +55,8 @@ struct properties12 {
 _Static_assert(
         sizeof(struct properties12) == 1032, "the size that programs built with CUDA 12 have");
 
-/* struct cudaPointerAttributes of CUDA 12 (driver_types.h, 12.8): 13's has words in reserve behind it, which a
- * program built with 12 has no room for. */
+/* struct cudaPointerAttributes of CUDA 12 (driver_types.h, 12.8): 13's has words in reserve behind
+ * it, which a program built with 12 has no room for. */
 struct pointer_attributes12 {
 	enum cudaMemoryType type;
 	int device;

@@ -99,8 +99,8 @@ int gm_sim_current_index(void);
 void gm_sim_set_current_index(int index);
 struct gm_sim_device *gm_sim_current(void);
 
-/* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's do.
- */
+/* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's
+ * do. */
 bool gm_sim_forked(void);
 
 /* One line on stderr, "gpumem sim: …", unless GPUMEM_SIM_QUIET is set. */
@@ -289,8 +289,8 @@ void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);
 bool gm_sim_graph_captures(void); /* stream.c: whether a capture is under way */
 void gm_sim_graph_lock(bool take);
-/* The same for a library's call, of which the stream is not known: the capture that was begun last.
- */
+/* The same for a library's call, of which the stream is not known: the capture that was begun
+ * last. */
 bool gm_sim_captured_library(void);
 bool gm_sim_captured_latest(const struct gm_sim_node *node);
 

@@ -1,2 +1,3 @@
-/* libnvidia-ml.so.1 by name only: what it is asked for is in libgpumem-sim.so, which it depends on (nvml.c). */
+/* libnvidia-ml.so.1 by name only: what it is asked for is in libgpumem-sim.so, which it depends on
+ * (nvml.c). */
 typedef int gm_sim_nothing;

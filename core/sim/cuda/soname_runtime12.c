@@ -1,7 +1,7 @@
 /*
  * libcudart.so.12, the runtime of torch 2.4 to 2.10, by name: nearly all that it is asked for is in
- * libgpumem-sim.so, on which it depends. Here is what CUDA 12 and 13 call by the same name and do differently;
- * functions that only CUDA 12 has are in runtime12.c.
+ * libgpumem-sim.so, on which it depends. Here is what CUDA 12 and 13 call by the same name and do
+ * differently; functions that only CUDA 12 has are in runtime12.c.
  *
  * Without CUDA's header: that of CUDA 13 has its own prototypes for these names.
  */
@@ -11,7 +11,8 @@
 	type name(__VA_ARGS__); \
 	__attribute__((visibility("default"))) type name(__VA_ARGS__)
 
-/* CUDA 12.8 and its cuBLAS 12.8.4, as torch 2.8 to 2.10 bring them; older ones are not told apart. */
+/* CUDA 12.8 and its cuBLAS 12.8.4, as torch 2.8 to 2.10 bring them; older ones are not told
+ * apart. */
 enum { RUNTIME = 12080, BLAS = 120804 };
 /* cudaErrorInvalidValue, cudaErrorNotSupported; CUBLAS_STATUS_INVALID_VALUE */
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_SUPPORTED = 801, BLAS_INVALID_VALUE = 7 };
@@ -27,7 +28,8 @@ API(int, cudaRuntimeGetVersion, int *version)
 	return SUCCESS;
 }
 
-/* CUDA 11's: programs built with CUDA 12 call cudaGetDeviceProperties_v2 (cuda_runtime_api.h, 12.8). */
+/* CUDA 11's: programs built with CUDA 12 call cudaGetDeviceProperties_v2
+ * (cuda_runtime_api.h, 12.8). */
 API(int, cudaGetDeviceProperties, void *ret, int index)
 {
 	return NOT_SUPPORTED;

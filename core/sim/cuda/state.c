@@ -80,12 +80,14 @@ static void in_parent(void)
 static void in_child(void)
 {
 	in_parent();
-	/* A forked child has the account and the handles of its parent but not its memory (MADV_DONTFORK). */
+	/* A forked child has the account and the handles of its parent but not its memory
+	 * (MADV_DONTFORK). */
 	forked = true;
 	device_count = 0;
 }
 
-/* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the start of one UUID; -1: none. */
+/* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the start of one
+ * UUID; -1: none. */
 static int named(const char *at, size_t length)
 {
 	int found = -1;
@@ -108,7 +110,8 @@ static int named(const char *at, size_t length)
 	               : -1;
 }
 
-/* CUDA_VISIBLE_DEVICES: which of `count` devices its list leaves; it ends before the first that is none. */
+/* CUDA_VISIBLE_DEVICES: which of `count` devices its list leaves; it ends before the first that is
+ * none. */
 static unsigned visible(unsigned count, uint32_t *ret)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -174,9 +177,9 @@ static void start(void)
 }
 
 /*
- * As the driver does at its first call: the library that CUDA_INJECTION64_PATH names is loaded and asked to begin
- * (CUPTI's documentation, "CUPTI Initialization"). One that is not there is passed over in silence. What it calls of CUDA
- * in turn finds the devices there.
+ * As the driver does at its first call: the library that CUDA_INJECTION64_PATH names is loaded and
+ * asked to begin (CUPTI's documentation, "CUPTI Initialization"). One that is not there is passed
+ * over in silence. What it calls of CUDA in turn finds the devices there.
  */
 static void inject(void)
 {
@@ -217,14 +220,16 @@ struct gm_sim_device *gm_sim_device_facts(int index)
 }
 
 /*
- * The device's memory: a memfd of its own, so that the mappings and a core's file note name it, left out of
- * cores and of forked children. Addresses are the same from run to run where they are free.
+ * The device's memory: a memfd of its own, so that the mappings and a core's file note name it,
+ * left out of cores and of forked children. Addresses are the same from run to run where they are
+ * free.
  */
 static bool map(struct gm_sim_device *device)
 {
 	uint64_t total = device->choice.profile.memory;
 	uint64_t span = (total * 2 + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1);
-	/* A doubled name would hide which of several devices it is; the maps show the order anyhow. */
+	/* A doubled name would hide which of several devices it is; the maps show the order
+	 * anyhow. */
 	device->memory = memfd_create("gpumem-sim-device", MFD_CLOEXEC);
 	if (device->memory < 0 || ftruncate(device->memory, (off_t)span) != 0)
 		return false;
@@ -246,7 +251,8 @@ static bool map(struct gm_sim_device *device)
 	}
 	madvise(base, span, MADV_DONTDUMP);
 	madvise(base, span, MADV_DONTFORK);
-	/* A file too: another process that reads this memory (foreign.c) must know what was written. */
+	/* A file too: another process that reads this memory (foreign.c) must know what was
+	 * written. */
 	device->marks = memfd_create("gpumem-sim-device-marks", MFD_CLOEXEC);
 	struct stat status;
 	if (device->marks < 0 || fstat(device->memory, &status) != 0 ||
@@ -375,7 +381,8 @@ static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
 	listing->any = true;
 }
 
-/* The name may lie in a folder that others write to as well: a link is followed only where it is root's or our own. */
+/* The name may lie in a folder that others write to as well: a link is followed only where it is
+ * root's or our own. */
 static int open_account(const char *path)
 {
 	struct stat link;

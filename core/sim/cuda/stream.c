@@ -1,8 +1,9 @@
 /*
- * Streams, events and captures. All work is done when its call returns, so a stream is only a name, an event a time.
+ * Streams, events and captures. All work is done when its call returns, so a stream is only a name,
+ * an event a time.
  *
- * Callbacks of a stream run at once on the calling thread: every call before them is done already. (CUDA runs
- * them on a thread of its own; a callback may not call CUDA, so it cannot tell.)
+ * Callbacks of a stream run at once on the calling thread: every call before them is done already.
+ * (CUDA runs them on a thread of its own; a callback may not call CUDA, so it cannot tell.)
  */
 #include <stdlib.h>
 #include <time.h>
@@ -13,8 +14,8 @@
 #include "sim/cuda/work.h"
 
 /*
- * A capture, from its beginning on one stream to its end there. Kept for good: streams and events that were in
- * it may outlive it, and it is small.
+ * A capture, from its beginning on one stream to its end there. Kept for good: streams and events
+ * that were in it may outlive it, and it is small.
  */
 struct capture {
 	struct CUgraph_st *graph;
@@ -46,7 +47,8 @@ struct CUevent_st {
 
 static _Atomic unsigned long long stream_ids = 16;
 
-/* The legacy and the per-thread default streams are small numbers; any other must be one that we made. */
+/* The legacy and the per-thread default streams are small numbers; any other must be one that we
+ * made. */
 static bool special(cudaStream_t stream)
 {
 	return (uintptr_t)stream <= 2;

@@ -1,16 +1,17 @@
 /*
  * Everything that is not simulated: one stub a symbol, from the export lists.
  *
- * A stub is weak: a function of the same name in another file takes its place. It takes no arguments, which
- * on x86-64 a caller cannot tell (the caller cleans up). It stands in a section of its own, so that looking
- * up an entry point can tell "simulated" from "refused".
+ * A stub is weak: a function of the same name in another file takes its place. It takes no
+ * arguments, which on x86-64 a caller cannot tell (the caller cleans up). It stands in a section of
+ * its own, so that looking up an entry point can tell "simulated" from "refused".
  */
 #include <stdlib.h>
 
 #include "sim/cuda/sim.h"
 
-/* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED,
-   CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage, NVML_ERROR_NOT_SUPPORTED, and those of the solvers. */
+/* Statuses of the libraries: cudaErrorNotSupported and CUDA_ERROR_NOT_SUPPORTED,
+   CUBLAS_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED, ncclInvalidUsage,
+   NVML_ERROR_NOT_SUPPORTED, and those of the solvers. */
 enum {
 	CUDA_REFUSED = 801,
 	CUBLAS_REFUSED = 15,

@@ -1,10 +1,11 @@
 /*
  * The driver's virtual-memory calls, on which PyTorch's expandable segments stand.
  *
- * A physical allocation (cuMemCreate) is a piece of its device's memory file and counts against the device's
- * capacity; a reservation is address space of this process; mapping a piece maps that part of the file there,
- * so a debugger that reads the address sees the same bytes. Everything that moves bytes goes through the
- * device's own mapping (data.c) and asks here which piece an address stands for.
+ * A physical allocation (cuMemCreate) is a piece of its device's memory file and counts against the
+ * device's capacity; a reservation is address space of this process; mapping a piece maps that part
+ * of the file there, so a debugger that reads the address sees the same bytes. Everything that
+ * moves bytes goes through the device's own mapping (data.c) and asks here which piece an address
+ * stands for.
  *
  * A mapping becomes accessible by cuMemSetAccess, as on a GPU: before, copies to it are refused.
  */
@@ -110,7 +111,8 @@ static void drop(struct piece *piece)
 	free(piece);
 }
 
-/* What PyTorch may ask of an allocation: plain device memory, perhaps exportable as a file descriptor. */
+/* What PyTorch may ask of an allocation: plain device memory, perhaps exportable as a file
+ * descriptor. */
 static CUresult check_properties(const CUmemAllocationProp *p)
 {
 	if (!p || p->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -207,7 +209,8 @@ GM_SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle 
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Address space with nothing in it, left out of cores and forked children, in place of what is there. */
+/* Address space with nothing in it, left out of cores and forked children, in place of what is
+ * there. */
 static bool blank(void *at, uint64_t size, int flags)
 {
 	void *got = mmap(
@@ -236,7 +239,8 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 	uint64_t from = FIRST, address;
 	bool done = false;
 	pthread_mutex_lock(&lock);
-	/* Where something else of the process stands, the next gap is tried behind it; a few times. */
+	/* Where something else of the process stands, the next gap is tried behind it; a few
+	 * times. */
 	for (int try = 0; try < 64 && !done; try++) {
 		if (!gm_sim_ranges_take(&reserved, from, LAST, size, alignment, 0, &address))
 			break;
@@ -322,8 +326,8 @@ out:
 }
 
 /*
- * Whether [address, address + size) is whole mappings one behind the other; *ret_first is the index of the
- * first, *ret_count their number. The caller holds the lock.
+ * Whether [address, address + size) is whole mappings one behind the other; *ret_first is the index
+ * of the first, *ret_count their number. The caller holds the lock.
  */
 static bool whole_mappings(uint64_t address, uint64_t size, size_t *ret_first, size_t *ret_count)
 {
@@ -400,8 +404,9 @@ GM_SIM_EXPORT CUresult cuMemGetAccess(
 }
 
 /*
- * Between processes: a descriptor of a small file that says which device's memory the piece is (foreign.c).
- * Passed on like any descriptor, it is what a program hands to another; the piece must live meanwhile.
+ * Between processes: a descriptor of a small file that says which device's memory the piece is
+ * (foreign.c). Passed on like any descriptor, it is what a program hands to another; the piece must
+ * live meanwhile.
  */
 struct exported {
 	char mark[16];

@@ -1,10 +1,12 @@
 /*
- * Work that is not done when its call returns: collectives, which wait for other processes (sim/nccl).
+ * Work that is not done when its call returns: collectives, which wait for other processes
+ * (sim/nccl).
  *
- * All other work of the simulated device is done at once, so streams and events need no queue, only a list of
- * the collectives that are still under way on them. What comes behind on the stream and touches bytes waits
- * for these (gm_sim_stream_settle); an event records them, so that a program, and PyTorch's watchdog of
- * collectives, can ask whether they are done. Where none is outstanding this costs one load.
+ * All other work of the simulated device is done at once, so streams and events need no queue, only
+ * a list of the collectives that are still under way on them. What comes behind on the stream and
+ * touches bytes waits for these (gm_sim_stream_settle); an event records them, so that a program,
+ * and PyTorch's watchdog of collectives, can ask whether they are done. Where none is outstanding
+ * this costs one load.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,11 @@
 /*
- * A launch that is kept for later: a kernel in a CUDA graph, whose arguments are gone when the graph is replayed.
+ * A launch that is kept for later: a kernel in a CUDA graph, whose arguments are gone when the
+ * graph is replayed.
  *
- * How large an argument is nobody says here: its type is in the kernel's name only. But arguments are objects
- * that do not overlap, so that none reaches beyond the next one's address, and all together are at most what a
- * launch may carry. So much is copied of each, as far as there is memory; a plan reads what it knows to be there.
+ * How large an argument is nobody says here: its type is in the kernel's name only. But arguments
+ * are objects that do not overlap, so that none reaches beyond the next one's address, and all
+ * together are at most what a launch may carry. So much is copied of each, as far as there is
+ * memory; a plan reads what it knows to be there.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@
 #include "sim/kernels/kernels.h"
 
 enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096, HOST_PAGE = 4096 };
-/* multi_tensor_apply_kernel's list of tensors takes what a launch may carry since CUDA 12.1, 32,764 bytes (scaler.c). */
+/* multi_tensor_apply_kernel's list of tensors takes what a launch may carry since CUDA 12.1, 32,764
+ * bytes (scaler.c). */
 enum { LIST_MOST = 32764 };
 
 struct gm_sim_kept {
@@ -23,7 +26,8 @@ struct gm_sim_kept {
 	unsigned char bytes[];
 };
 
-/* What a place that no argument has points at: a name that is misread leads to zeros, not astray. */
+/* What a place that no argument has points at: a name that is misread leads to zeros, not
+ * astray. */
 static unsigned char nothing[ARGUMENT_MOST];
 
 /* How many of `size` bytes at `at` can be read; the first is there. */

@@ -1,7 +1,7 @@
 /*
- * CUB's device-wide algorithms, as nonzero, masks, unique, sorts and sums over one dimension use them (CUDA 12 and 13;
- * cub/device/dispatch/kernels). Each works in several launches; the first that has all it needs does the whole work,
- * those that prepare or finish have none left.
+ * CUB's device-wide algorithms, as nonzero, masks, unique, sorts and sums over one dimension use
+ * them (CUDA 12 and 13; cub/device/dispatch/kernels). Each works in several launches; the first
+ * that has all it needs does the whole work, those that prepare or finish have none left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static bool truth(enum gm_sim_type type, const char *at)
 }
 
 /*
- * plan->type: 0 input, 1 output, 2 the counts' type, 3 the number of items'. plan->number: 0 its argument, 1 what the
- * family says, 2 where in the input's iterator the pointer stands.
+ * plan->type: 0 input, 1 output, 2 the counts' type, 3 the number of items'. plan->number: 0 its
+ * argument, 1 what the family says, 2 where in the input's iterator the pointer stands.
  */
 static bool items_of(const struct gm_sim_plan *plan, void **arguments, uint64_t *ret)
 {
@@ -43,7 +43,8 @@ static bool items_of(const struct gm_sim_plan *plan, void **arguments, uint64_t 
 	return *ret <= INT32_MAX;
 }
 
-/* DeviceReduce{SingleTile}Kernel(in, out, items, …): the number of elements that are not zero, or a sum of int. */
+/* DeviceReduce{SingleTile}Kernel(in, out, items, …): the number of elements that are not zero, or a
+ * sum of int. */
 static bool compute_count(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -114,7 +115,8 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 	return true;
 }
 
-/* DeviceScanKernel(in, out, tile state, int first_tile, plus, no initial value, items): inclusive sums. */
+/* DeviceScanKernel(in, out, tile state, int first_tile, plus, no initial value, items): inclusive
+ * sums. */
 static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -146,8 +148,9 @@ static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_lau
 }
 
 /*
- * DeviceReduceByKeyKernel(keys, unique, ones, counts, number of runs, …, items[, context, …]): run-length encoding. CUB 3.2's
- * context (CUDA 13.2; dispatch_reduce_by_key.cuh) begins with two bools: the first part of the items, and the last.
+ * DeviceReduceByKeyKernel(keys, unique, ones, counts, number of runs, …, items[, context, …]):
+ * run-length encoding. CUB 3.2's context (CUDA 13.2; dispatch_reduce_by_key.cuh) begins with two
+ * bools: the first part of the items, and the last.
  */
 static bool compute_runs(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -215,7 +218,8 @@ static uint64_t ordered(enum gm_sim_type type, const char *at)
 	return sign ? key ^ top : key;
 }
 
-/* By the key's bits [first, first + count): the whole of it in a single tile, a digit in a pass of a larger sort. */
+/* By the key's bits [first, first + count): the whole of it in a single tile, a digit in a pass of
+ * a larger sort. */
 static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -273,7 +277,8 @@ static bool compute_nothing(const struct gm_sim_plan *plan, const struct gm_sim_
 	return true;
 }
 
-/* internal::adjacent_difference_kernel(int64_t n, const T *in, int *out): 1 where an element differs from the last. */
+/* internal::adjacent_difference_kernel(int64_t n, const T *in, int *out): 1 where an element
+ * differs from the last. */
 static bool compute_difference(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -320,8 +325,9 @@ static bool compute_scatter(const struct gm_sim_plan *plan, const struct gm_sim_
 }
 
 /*
- * T of "T const*", or of an iterator that tells whether a T is not zero; *ret_flag says that. *ret_at is where the
- * pointer stands in it: thrust's has it first, CUB's own (CUDA 12) has the function before it.
+ * T of "T const*", or of an iterator that tells whether a T is not zero; *ret_flag says that.
+ * *ret_at is where the pointer stands in it: thrust's has it first, CUB's own (CUDA 12) has the
+ * function before it.
  */
 static enum gm_sim_type iterated(struct gm_sim_text text, bool *ret_flag, int64_t *ret_at)
 {

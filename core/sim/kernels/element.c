@@ -8,7 +8,8 @@
 static const struct {
 	const char *name;
 	uint8_t size;
-	int8_t scalar; /* c10::ScalarType (c10/core/ScalarType.h; numbers are kept by serialised files) */
+	int8_t scalar; /* c10::ScalarType (c10/core/ScalarType.h; numbers are kept by serialised
+	                  files) */
 } types[] = {
         [GM_SIM_F64] = {"double", 8, 7},
         [GM_SIM_F32] = {"float", 4, 6},

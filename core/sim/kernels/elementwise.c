@@ -1,7 +1,7 @@
 /*
- * TensorIterator's loops over elements (ATen/native/cuda/CUDALoops.cuh): vectorized, unrolled, and the one for
- * strided operands, whose lambda has the offset calculator, the pointers and the functor, in this order, and
- * behind them the operands' types where they are cast.
+ * TensorIterator's loops over elements (ATen/native/cuda/CUDALoops.cuh): vectorized, unrolled, and
+ * the one for strided operands, whose lambda has the offset calculator, the pointers and the
+ * functor, in this order, and behind them the operands' types where they are cast.
  */
 #include <string.h>
 
@@ -30,7 +30,8 @@ static bool read_types(const void *at, unsigned count, enum gm_sim_type *ret)
 	return true;
 }
 
-/* LoadWithCast<N> and StoreWithCast<N> (MemoryAccess.cuh) begin with std::array<ScalarType, max(N, 1)>. */
+/* LoadWithCast<N> and StoreWithCast<N> (MemoryAccess.cuh) begin with std::array<ScalarType, max(N,
+ * 1)>. */
 static bool read_casts(const struct gm_sim_plan *plan, void **arguments, struct operands *ret)
 {
 	return read_types(arguments[6], 1, ret->type) &&
@@ -112,12 +113,14 @@ bool gm_sim_elementwise_plan(struct gm_sim_text name, struct gm_sim_text base,
 {
 	struct gm_sim_text functor;
 	if (gm_sim_text_is(base, "vectorized_elementwise_kernel") && (count == 3 || count == 4)) {
-		/* <elements a thread, functor, pointers, whether streaming loads are used (since torch 2.12)> */
+		/* <elements a thread, functor, pointers, whether streaming loads are used (since
+		 * torch 2.12)> */
 		functor = arguments[1];
 		ret->form = VECTORIZED;
 	} else if (gm_sim_text_is(base, "unrolled_elementwise_kernel") &&
 	           (count == 7 || count == 6)) {
-		/* <functor, pointers, elements a thread (since torch 2.6), two calculators, loader, storer> */
+		/* <functor, pointers, elements a thread (since torch 2.6), two calculators, loader,
+		 * storer> */
 		const struct gm_sim_text *behind = &arguments[count - 4];
 		functor = arguments[0];
 		ret->form = gm_sim_text_has(behind[2], "LoadWithCast") ? UNROLLED_CAST : UNROLLED;

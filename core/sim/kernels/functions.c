@@ -1,11 +1,13 @@
-/* One element's result. Computed in double precision or in 64 bits, rounded to the type that ATen computes in. */
+/* One element's result. Computed in double precision or in 64 bits, rounded to the type that ATen
+ * computes in. */
 #include "sim/kernels/functions.h"
 
 #include <math.h>
 
 #include "sim/kernels/kernels.h"
 
-/* enum class OpType {GE, GT, LE, LT} (CompareKernels.cu); for equality {EQ, NE} (CompareEQKernel.cu). */
+/* enum class OpType {GE, GT, LE, LT} (CompareKernels.cu); for equality {EQ, NE}
+ * (CompareEQKernel.cu). */
 enum { GE, GT, LE, LT };
 
 static bool compare(int64_t how, struct gm_sim_value a, struct gm_sim_value b)

@@ -1,15 +1,18 @@
-/* What is done to each element, read from a functor's or a lambda's name, and where its scalars stand in it. */
+/* What is done to each element, read from a functor's or a lambda's name, and where its scalars
+ * stand in it. */
 #include <string.h>
 
 #include "sim/kernels/functions.h"
 #include "sim/kernels/kernels.h"
 
-/* Of a lambda: T is its first parameter's type, or its second's after a bool. NAMED: the function's second type argument. */
+/* Of a lambda: T is its first parameter's type, or its second's after a bool. NAMED: the function's
+ * second type argument. */
 enum out { SAME, BOOLEAN, HALF, BFLOAT, NAMED };
 
 /*
- * The captures: o is at::opmath_type<T>, t is T, i an int. A lambda's are those of its body in order of first use;
- * functors have theirs as members (ATen/native/cuda and, for add, the code that torchgen makes).
+ * The captures: o is at::opmath_type<T>, t is T, i an int. A lambda's are those of its body in
+ * order of first use; functors have theirs as members (ATen/native/cuda and, for add, the code that
+ * torchgen makes).
  */
 static const struct named {
 	const char *name;
@@ -118,8 +121,9 @@ static const struct named *find(const struct named *table, size_t count, struct 
 }
 
 /*
- * The object's layout, as C++ would have it: members one behind the other, each aligned to its size. A lambda for
- * host and device that has captures, or the default [=], is wrapped by nvcc in an object that ends in a pointer.
+ * The object's layout, as C++ would have it: members one behind the other, each aligned to its
+ * size. A lambda for host and device that has captures, or the default [=], is wrapped by nvcc in
+ * an object that ends in a pointer.
  */
 static bool lay_out(
         struct gm_sim_functor *functor, const char *captures, enum gm_sim_type type, bool wrapped)
@@ -168,7 +172,8 @@ static bool lambda(struct gm_sim_text name, struct gm_sim_functor *ret)
 {
 	struct gm_sim_text types[GM_SIM_OPERANDS];
 	unsigned arity = gm_sim_name_lambda(name, types, GM_SIM_OPERANDS, &ret->number);
-	/* The function that it stands in: the last word before its parameters or template arguments. */
+	/* The function that it stands in: the last word before its parameters or template
+	 * arguments. */
 	size_t end = 0;
 	while (end < name.size && name.at[end] != '(' && name.at[end] != '<')
 		end++;

@@ -1,6 +1,7 @@
 /*
- * Kernels that go by indices: x[i], x[i] = y, gather, scatter, index_select and embeddings, index_add, flips.
- * An index out of bounds computes nothing from there on: a GPU would stop the program with an assertion.
+ * Kernels that go by indices: x[i], x[i] = y, gather, scatter, index_select and embeddings,
+ * index_add, flips. An index out of bounds computes nothing from there on: a GPU would stop the
+ * program with an assertion.
  */
 #include <string.h>
 
@@ -42,7 +43,8 @@ static void out_of_bounds(int64_t index, int64_t size)
 	said = true;
 }
 
-/* One element into memory that may be large and untouched otherwise: only what is written is marked. */
+/* One element into memory that may be large and untouched otherwise: only what is written is
+ * marked. */
 static void put(const struct gm_sim_use *use, char *to, const char *from, unsigned size)
 {
 	memcpy(to, from, size);
@@ -56,8 +58,8 @@ static uint64_t numel_of(const struct gm_sim_plan *plan, const void *argument)
 }
 
 /*
- * gpu_index_kernel's lambda (IndexKernel.cu): OffsetCalculator<3>, char *out, char *in, size_t num_indices,
- * char *index_ptrs[25], int64_t sizes[25], int64_t strides[25].
+ * gpu_index_kernel's lambda (IndexKernel.cu): OffsetCalculator<3>, char *out, char *in, size_t
+ * num_indices, char *index_ptrs[25], int64_t sizes[25], int64_t strides[25].
  */
 static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -71,7 +73,8 @@ static bool compute_indexed(const struct gm_sim_plan *plan, const struct gm_sim_
 	char *out = gm_sim_load_pointer(f + OUT);
 	const char *in = gm_sim_load_pointer(f + IN);
 	unsigned size = gm_sim_type_size(plan->type[0]);
-	/* The indexed side reaches as far as the sizes and strides of its indexed dimensions say. */
+	/* The indexed side reaches as far as the sizes and strides of its indexed dimensions
+	 * say. */
 	struct gm_sim_offsets whole = offsets;
 	unsigned side = plan->form == PUT ? 0 : 1;
 	if (whole.dims + indices > GM_SIM_DIMS)
@@ -142,8 +145,8 @@ static bool compute_flip(const struct gm_sim_plan *plan, const struct gm_sim_lau
 }
 
 /*
- * index_fill: OffsetCalculator<2>, self, index, dim_size, dim_stride, value; index_copy: OffsetCalculator<3>, self,
- * index, source, dim_size, dim_stride.
+ * index_fill: OffsetCalculator<2>, self, index, dim_size, dim_stride, value; index_copy:
+ * OffsetCalculator<3>, self, index, source, dim_size, dim_stride.
  */
 static bool compute_along(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -209,8 +212,9 @@ static void combine(enum how how, enum gm_sim_type type, char *to, const char *f
 }
 
 /*
- * _scatter_gather_elementwise_kernel(int N, lambda), the lambda of ScatterGatherKernel.cu: OffsetCalculator<3>, index,
- * index_size, the operation (empty), self, index_stride, numel, source; a fill has OffsetCalculator<2> and its value.
+ * _scatter_gather_elementwise_kernel(int N, lambda), the lambda of ScatterGatherKernel.cu:
+ * OffsetCalculator<3>, index, index_size, the operation (empty), self, index_stride, numel, source;
+ * a fill has OffsetCalculator<2> and its value.
  */
 static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -267,9 +271,10 @@ static bool compute_gather(const struct gm_sim_plan *plan, const struct gm_sim_l
 }
 
 /*
- * indexSelect{Small,Large}Index(dst, src, indices, int dst_dim, int src_dim, [total], inner, int64_t src_dim_size) and
- * indexFunc{Small,Large}Index(dst, src, indices, int dst_dim, int src_dim, [total], inner, int64_t dst_dim_size,
- * int64_t numel, op, T alpha) (Indexing.cu). The dimension that is selected from has size 1 in the infos.
+ * indexSelect{Small,Large}Index(dst, src, indices, int dst_dim, int src_dim, [total], inner,
+ * int64_t src_dim_size) and indexFunc{Small,Large}Index(dst, src, indices, int dst_dim, int
+ * src_dim, [total], inner, int64_t dst_dim_size, int64_t numel, op, T alpha) (Indexing.cu). The
+ * dimension that is selected from has size 1 in the infos.
  */
 static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -341,8 +346,9 @@ static bool compute_select(const struct gm_sim_plan *plan, const struct gm_sim_l
 }
 
 /*
- * vectorized_gather_kernel<ALIGNMENT, index_t>(char *out, char *in, index_t *index, int count, int64_t slice_bytes,
- * int64_t dim_size, int64_t in_stride, int64_t out_stride, bool negative) (IndexKernelUtils.cu): whole rows.
+ * vectorized_gather_kernel<ALIGNMENT, index_t>(char *out, char *in, index_t *index, int count,
+ * int64_t slice_bytes, int64_t dim_size, int64_t in_stride, int64_t out_stride, bool negative)
+ * (IndexKernelUtils.cu): whole rows.
  */
 static bool compute_rows(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {

@@ -151,8 +151,8 @@ void gm_sim_use_wrote(const struct gm_sim_use *use, const void *at, uint64_t siz
 void gm_sim_use_wrote_operand(const struct gm_sim_use *use, const struct gm_sim_offsets *offsets,
         unsigned operand, const void *base, unsigned element);
 
-/* at::cuda::detail::TensorInfo<T, IndexType> (TensorInfo.cuh): data, sizes[25], strides[25], dims.
- */
+/* at::cuda::detail::TensorInfo<T, IndexType> (TensorInfo.cuh): data, sizes[25], strides[25],
+ * dims. */
 struct gm_sim_info {
 	char *data;
 	struct gm_sim_offsets offsets; /* the last dimension first */

@@ -1,4 +1,5 @@
-/* Kernels that lay elements out: arange and linspace, concatenation, triangles, rolls, numbers to coordinates. */
+/* Kernels that lay elements out: arange and linspace, concatenation, triangles, rolls, numbers to
+ * coordinates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,9 @@ static int64_t number(enum gm_sim_type type, const void *at)
 }
 
 /*
- * elementwise_kernel_with_index<index_t, LAMBDA>(index_t n, LAMBDA, T *out) (RangeFactories.cu). arange's lambda has
- * [start, step] of the accumulation type, linspace's [start, end, steps, step, half]. T is in no part of the name but
- * the number of the lambda that the type was dispatched to.
+ * elementwise_kernel_with_index<index_t, LAMBDA>(index_t n, LAMBDA, T *out) (RangeFactories.cu).
+ * arange's lambda has [start, step] of the accumulation type, linspace's [start, end, steps, step,
+ * half]. T is in no part of the name but the number of the lambda that the type was dispatched to.
  */
 static bool compute_range(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -101,9 +102,9 @@ static bool plan_range(struct gm_sim_text base, const struct gm_sim_text *argume
 }
 
 /*
- * CatArrayBatchedCopy…<T, unsigned, DIMS, BATCH, STRIDES, …>(T *out, CatArrInputTensorMetadata, TensorSizeStride, int dim,
- * unsigned dim_stride) (Shape.cu). The metadata: input[BATCH]; offset, dimSize, nElements[BATCH]; isContiguous[BATCH];
- * TensorSizeStride[STRIDES] of size[4], stride[4].
+ * CatArrayBatchedCopy…<T, unsigned, DIMS, BATCH, STRIDES, …>(T *out, CatArrInputTensorMetadata,
+ * TensorSizeStride, int dim, unsigned dim_stride) (Shape.cu). The metadata: input[BATCH]; offset,
+ * dimSize, nElements[BATCH]; isContiguous[BATCH]; TensorSizeStride[STRIDES] of size[4], stride[4].
  */
 struct place {
 	uint32_t size[4], stride[4];
@@ -207,7 +208,8 @@ static bool plan_cat(struct gm_sim_text base, const struct gm_sim_text *argument
 	       ret->number[1] <= 1024 && ret->number[2] >= 1 && ret->number[3] >= 1;
 }
 
-/* triu_tril_kernel<T, index_t, bool upper, …>(TensorInfo out, TensorInfo in, int64_t k, …) (TriangularOps.cu) */
+/* triu_tril_kernel<T, index_t, bool upper, …>(TensorInfo out, TensorInfo in, int64_t k, …)
+ * (TriangularOps.cu) */
 static bool compute_triangle(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -267,7 +269,8 @@ static bool compute_roll(const struct gm_sim_plan *plan, const struct gm_sim_lau
 	return true;
 }
 
-/* write_indices<index_t>(int64_t *places, TensorDims dims, int dims, index_t n, …) (Nonzero.cu): numbers to coordinates. */
+/* write_indices<index_t>(int64_t *places, TensorDims dims, int dims, index_t n, …) (Nonzero.cu):
+ * numbers to coordinates. */
 static bool compute_coordinates(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	enum { DIMS = 16 };

@@ -7,8 +7,9 @@
 #include "sim/kernels/kernels.h"
 
 /*
- * What decides control flow is small; what a training step moves is not, and nobody looks at it. What is chosen among a
- * vocabulary's words is larger: WIDE times as much, for the kernels that say so.
+ * What decides control flow is small; what a training step moves is not, and nobody looks at it.
+ * What is chosen among a vocabulary's words is larger: WIDE times as much, for the kernels that say
+ * so.
  */
 #define COMPUTE_BELOW (UINT64_C(64) << 10)
 enum { WIDE = 256 };
@@ -37,8 +38,8 @@ uint64_t gm_sim_compute_limit(void)
 }
 
 /*
- * int dims; IntDivider<unsigned> sizes_[MAX_DIMS] (divisor, m1, shift); stride_t strides_[MAX_DIMS][max(N, 1)],
- * MAX_DIMS = 25 on CUDA.
+ * int dims; IntDivider<unsigned> sizes_[MAX_DIMS] (divisor, m1, shift); stride_t
+ * strides_[MAX_DIMS][max(N, 1)], MAX_DIMS = 25 on CUDA.
  */
 size_t gm_sim_offsets_bytes(unsigned operands)
 {
@@ -138,7 +139,8 @@ void gm_sim_use_operand(struct gm_sim_use *u, const struct gm_sim_offsets *offse
 {
 	uint64_t size, elements = element;
 	const char *at = extent(offsets, operand, base, element, &size);
-	/* What is computed counts, not the gaps; but a broadcast operand is walked again and again. */
+	/* What is computed counts, not the gaps; but a broadcast operand is walked again and
+	 * again. */
 	for (unsigned i = 0; i < offsets->dims; i++)
 		elements *= offsets->sizes[i];
 	if (elements > gm_sim_compute_limit() * (u->wide ? WIDE : 1))

@@ -1,9 +1,10 @@
 /*
- * Random numbers: cuRAND's Philox 4x32-10 as PyTorch's kernels use it (ATen/native/cuda/DistributionTemplates.h), so that
- * a seed gives on the simulated device what it gives on a GPU.
+ * Random numbers: cuRAND's Philox 4x32-10 as PyTorch's kernels use it
+ * (ATen/native/cuda/DistributionTemplates.h), so that a seed gives on the simulated device what it
+ * gives on a GPU.
  *
- * Each thread of the launch has a subsequence of its own; how the numbers are spread over elements hangs on the grid,
- * and so on the profile's number of multiprocessors.
+ * Each thread of the launch has a subsequence of its own; how the numbers are spread over elements
+ * hangs on the grid, and so on the profile's number of multiprocessors.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static void philox(uint64_t seed, uint64_t counter, uint64_t subsequence, uint32
 	memcpy(ret, c, sizeof(c));
 }
 
-/* The four numbers that a thread draws `draws` after it began at `offset` (curand_init with an offset). */
+/* The four numbers that a thread draws `draws` after it began at `offset` (curand_init with an
+ * offset). */
 static void draw(uint64_t seed, uint64_t offset, uint64_t thread, uint64_t draws, uint32_t ret[4])
 {
 	uint64_t first = offset / 4 + draws;
@@ -76,7 +78,8 @@ static void normals_double(const uint32_t x[4], double ret[2])
 	ret[1] = cos(v * M_PI) * s;
 }
 
-/* plan->type: 0 the elements', 1 what is computed in; number[0]: sizeof numel; number[1]: numbers a draw. */
+/* plan->type: 0 the elements', 1 what is computed in; number[0]: sizeof numel; number[1]: numbers a
+ * draw. */
 struct transform {
 	struct gm_sim_value value[3];
 };
@@ -115,7 +118,8 @@ static struct gm_sim_value result(
 	return gm_sim_integer((int64_t)bits);
 }
 
-/* What the transformation has captured: [range, from, to], [mean, std], [range, base], [lambda], [p]. */
+/* What the transformation has captured: [range, from, to], [mean, std], [range, base], [lambda],
+ * [p]. */
 static bool read_transform(const struct gm_sim_plan *plan, const char *at, struct transform *ret)
 {
 	enum gm_sim_type own = plan->type[0], wide = plan->type[1];
@@ -158,8 +162,9 @@ static unsigned alignment(const struct gm_sim_plan *plan)
 }
 
 /*
- * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured. Captured in a graph,
- * the first two are the addresses of such on the device, where each replay puts its own.
+ * at::PhiloxCudaState (ATen/cuda/PhiloxUtils.cuh): seed, offset, intragraph offset, captured.
+ * Captured in a graph, the first two are the addresses of such on the device, where each replay
+ * puts its own.
  */
 static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 {
@@ -182,7 +187,8 @@ static bool state(const char *at, uint64_t *ret_seed, uint64_t *ret_offset)
 	return true;
 }
 
-/* (numel, PhiloxCudaState {seed, offset, intragraph, captured}, how to draw, [out, stride or offsets, transform]) */
+/* (numel, PhiloxCudaState {seed, offset, intragraph, captured}, how to draw, [out, stride or
+ * offsets, transform]) */
 static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;

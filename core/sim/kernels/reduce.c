@@ -1,9 +1,11 @@
 /*
- * reduce_kernel<threads, vector, ReduceOp<scalar_t, ops_t, index_t, out_scalar_t, …>> (ATen/native/cuda/Reduce.cuh):
- * sums, means, extrema with and without their places, any and all, norms, variances.
+ * reduce_kernel<threads, vector, ReduceOp<scalar_t, ops_t, index_t, out_scalar_t, …>>
+ * (ATen/native/cuda/Reduce.cuh): sums, means, extrema with and without their places, any and all,
+ * norms, variances.
  *
- * ReduceOp holds ops_t ops; arg_t ident; ReduceConfig config; OffsetCalculator<1> input; OffsetCalculator<2> output;
- * const void *src; const char *dst[2]; … . What ops_t and arg_t are decides where the rest stands.
+ * ReduceOp holds ops_t ops; arg_t ident; ReduceConfig config; OffsetCalculator<1> input;
+ * OffsetCalculator<2> output; const void *src; const char *dst[2]; … . What ops_t and arg_t are
+ * decides where the rest stands.
  */
 #include <math.h>
 #include <string.h>
@@ -38,7 +40,8 @@ static const struct {
 	const char *name;
 	uint8_t form;
 	char members; /* 0: none (one byte); f: one of the accumulator's type; w: WelfordOps' two */
-	char accumulator; /* a: the operation's own arithmetic type; p: a pair with an int64; w: WelfordData; m: two of the arithmetic type */
+	char accumulator; /* a: the operation's own arithmetic type; p: a pair with an int64; w:
+	                     WelfordData; m: two of the arithmetic type */
 } operations[] = {
         {"sum_functor", SUM, 0, 'a'},
         {"prod_functor", PRODUCT, 0, 'a'},
@@ -63,7 +66,8 @@ static const struct {
         {"xor_sum_kernel_cuda", PARITY, 0, 'a'},
 };
 
-/* ReduceConfig: 6 ints, input_mult[3], output_mult[2], width, height, threads, bool, output_vec_size. */
+/* ReduceConfig: 6 ints, input_mult[3], output_mult[2], width, height, threads, bool,
+ * output_vec_size. */
 enum { CONFIG_BYTES = 64, NUM_INPUTS = 4, NUM_OUTPUTS = 8 };
 
 static size_t align(size_t at, size_t to)
@@ -262,7 +266,8 @@ static bool compute(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 		return false;
 	unsigned in = gm_sim_type_size(plan->type[0]), out = gm_sim_type_size(plan->type[1]);
 	bool two = plan->number[3] || plan->form == VARIANCE || plan->form == EXTREMA;
-	/* noutputs: the last int of ReduceOp. A second output has the first one's shape, in its own elements. */
+	/* noutputs: the last int of ReduceOp. A second output has the first one's shape, in its own
+	 * elements. */
 	unsigned out2 = plan->number[3] ? 8 : out;
 	if (two) {
 		size_t at = (size_t)plan->number[0] + CONFIG_BYTES + gm_sim_offsets_bytes(1);
@@ -314,7 +319,8 @@ static enum gm_sim_type accumulator(
 	struct gm_sim_text types[6];
 	unsigned number, count;
 	if (gm_sim_text_is(base, "func_wrapper_t")) {
-		/* func_wrapper_t<out, functor>: its combine(arg, scalar) says it; functors have one type. */
+		/* func_wrapper_t<out, functor>: its combine(arg, scalar) says it; functors have one
+		 * type. */
 		count = gm_sim_name_lambda(ops, types, 6, &number);
 		if (count)
 			return gm_sim_type_of(types[0]);
@@ -374,7 +380,8 @@ bool gm_sim_reduce_plan(struct gm_sim_text name, struct gm_sim_text base,
 	at = align(align(at, accumulator_align) + accumulator_size, 4);
 	ret->number[0] = (int64_t)at;
 	ret->number[1] = operations[which].members;
-	/* NormTwoOps<scalar, acc, out, apply_root>; older ones have no such parameter and take the root. */
+	/* NormTwoOps<scalar, acc, out, apply_root>; older ones have no such parameter and take the
+	 * root. */
 	ret->number[2] = !gm_sim_text_has(own[1], ", false");
 	ret->number[3] =
 	        operations[which].accumulator == 'p' && (ret->form == MAX || ret->form == MIN);

@@ -1,6 +1,7 @@
 /*
- * GradScaler's kernels (ATen/native/cuda/AmpKernels.cu): the check of gradients for what is not finite, and the
- * scale's update. A gradient larger than the limit is not looked at: kernels that compute nothing leave it finite.
+ * GradScaler's kernels (ATen/native/cuda/AmpKernels.cu): the check of gradients for what is not
+ * finite, and the scale's update. A gradient larger than the limit is not looked at: kernels that
+ * compute nothing leave it finite.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "sim/cuda/sim.h"
 #include "sim/kernels/kernels.h"
 
-/* GPUMEM_SIM_OVERFLOW_AT: the checks (each step of an optimizer under a scaler has one or more) that find infinity. */
+/* GPUMEM_SIM_OVERFLOW_AT: the checks (each step of an optimizer under a scaler has one or more)
+ * that find infinity. */
 static bool scripted(uint64_t step)
 {
 	const char *list = getenv("GPUMEM_SIM_OVERFLOW_AT");
@@ -36,9 +38,10 @@ static bool overflow_now(void)
 }
 
 /*
- * TensorListMetadata<1> (MultiTensorApply.cuh): const void *addresses[tensors], int64_t numel_for_tensor[tensors], index
- * block_to_tensor[blocks], int32_t block_to_chunk[blocks]. Since torch 2.12 a build for CUDA 13 has room for seven times as
- * much, and nothing in the kernel's name tells it: what the arguments say has to fit.
+ * TensorListMetadata<1> (MultiTensorApply.cuh): const void *addresses[tensors], int64_t
+ * numel_for_tensor[tensors], index block_to_tensor[blocks], int32_t block_to_chunk[blocks]. Since
+ * torch 2.12 a build for CUDA 13 has room for seven times as much, and nothing in the kernel's name
+ * tells it: what the arguments say has to fit.
  */
 enum { CHUNK = 65536 };
 static const struct list {
@@ -74,8 +77,8 @@ static bool part_of(const struct list *list, const char *metadata, unsigned bloc
 }
 
 /*
- * A launch's blocks go through the tensors from the first, chunk by chunk, and end with a tensor's last chunk or with the
- * list's last block; each tensor is one on the device. True where they do.
+ * A launch's blocks go through the tensors from the first, chunk by chunk, and end with a tensor's
+ * last chunk or with the list's last block; each tensor is one on the device. True where they do.
  */
 static bool fits(const struct list *list, const char *metadata, unsigned blocks, unsigned size)
 {
@@ -96,8 +99,9 @@ static bool fits(const struct list *list, const char *metadata, unsigned blocks,
 }
 
 /*
- * Of a short launch most of the list is what the stack held before, which may look right by chance: a program has one of
- * the two for as long as it runs, and a launch that only one of them fits tells which.
+ * Of a short launch most of the list is what the stack held before, which may look right by chance:
+ * a program has one of the two for as long as it runs, and a launch that only one of them fits
+ * tells which.
  */
 static const struct list *list_of(const char *metadata, unsigned blocks, unsigned size)
 {
@@ -116,8 +120,8 @@ static const struct list *list_of(const char *metadata, unsigned blocks, unsigne
 }
 
 /*
- * multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<T, 1, 1, 0>, LAMBDA>(metadata, functor, lambda)
- * with LAMBDA capturing float *found_inf, const float *inv_scale.
+ * multi_tensor_apply_kernel<TensorListMetadata<1>, UnaryOpFunctor<T, 1, 1, 0>, LAMBDA>(metadata,
+ * functor, lambda) with LAMBDA capturing float *found_inf, const float *inv_scale.
  */
 static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -174,9 +178,11 @@ static bool unscale(const struct gm_sim_plan *plan, const struct gm_sim_launch *
 	return all;
 }
 
-/* found_inf_check<T>(const T *, …) does not exist; one tensor at a time goes through gpu_kernel with the same lambda. */
+/* found_inf_check<T>(const T *, …) does not exist; one tensor at a time goes through gpu_kernel
+ * with the same lambda. */
 
-/* (float *scale, int *growth_tracker, const float *found_inf, double growth, double backoff, int interval) */
+/* (float *scale, int *growth_tracker, const float *found_inf, double growth, double backoff, int
+ * interval) */
 static bool update(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	float *scale;

@@ -1,6 +1,6 @@
 /*
- * Sorts and top-k of slices, and running sums along a dimension (ATen/native/cuda: SortUtils.cuh, TensorTopK.cu,
- * ScanUtils.cuh).
+ * Sorts and top-k of slices, and running sums along a dimension (ATen/native/cuda: SortUtils.cuh,
+ * TensorTopK.cu, ScanUtils.cuh).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +53,8 @@ static bool with_slice(struct gm_sim_offsets *offsets, uint64_t size, uint64_t s
 	return true;
 }
 
-/* (TensorInfo keys, slices, slice_size, slice_stride, TensorInfo values, slice_stride, comparator or descending) */
+/* (TensorInfo keys, slices, slice_size, slice_stride, TensorInfo values, slice_stride, comparator
+ * or descending) */
 static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
 	void **a = launch->arguments;
@@ -104,8 +105,8 @@ static bool compute_sort(const struct gm_sim_plan *plan, const struct gm_sim_lau
 }
 
 /*
- * sbtopk::gatherTopK(TensorInfo input, slice_size, k, bool largest, slices, input_stride, TensorInfo top, stride,
- * TensorInfo indices, stride, T *kth_values)
+ * sbtopk::gatherTopK(TensorInfo input, slice_size, k, bool largest, slices, input_stride,
+ * TensorInfo top, stride, TensorInfo indices, stride, T *kth_values)
  */
 static bool compute_top(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -157,8 +158,8 @@ static bool compute_top(const struct gm_sim_plan *plan, const struct gm_sim_laun
 enum scan { PLUS, TIMES, LARGEST, SMALLEST };
 
 /*
- * tensor_kernel_scan_innermost_dim(T *to, const T *from, rows, row_size, …), …_outer_dim(to, from, outer, inner, row_size,
- * …); with indices (from, to, int64_t *places, …).
+ * tensor_kernel_scan_innermost_dim(T *to, const T *from, rows, row_size, …), …_outer_dim(to, from,
+ * outer, inner, row_size, …); with indices (from, to, int64_t *places, …).
  */
 static bool compute_scan(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -229,7 +230,8 @@ bool gm_sim_sort_plan(struct gm_sim_text name, struct gm_sim_text base,
 	        gm_sim_text_is(base, "warpMergeSortKVInPlace") ||
 	        gm_sim_text_is(base, "radixSortKVInPlace")) {
 		ret->form = gm_sim_text_is(base, "radixSortKVInPlace");
-		/* <…, K, V, comparison or descending, index[, warp size (a merge's, since torch 2.12)]> */
+		/* <…, K, V, comparison or descending, index[, warp size (a merge's, since
+		 * torch 2.12)]> */
 		bool warp = count == 9 && gm_sim_text_is(base, "warpMergeSortKVInPlace");
 		if (count != (ret->form ? 7u : 8u) && !warp)
 			return false;

@@ -11,8 +11,9 @@ static int64_t number(enum gm_sim_type type, const void *at)
 }
 
 /*
- * Softmax over the last dimension: softmax_warp_forward<in, out, acc, log2, is_log, masked[, warp size]>(out, in, rows, stride,
- * columns, …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…, Epilogue>(out, in, columns), a block a row (SoftMax.cu).
+ * Softmax over the last dimension: softmax_warp_forward<in, out, acc, log2, is_log, masked[, warp
+ * size]>(out, in, rows, stride, columns, …) (PersistentSoftmax.cuh), cunn_SoftMaxForward…<…,
+ * Epilogue>(out, in, columns), a block a row (SoftMax.cu).
  */
 static bool compute_softmax(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -29,8 +30,8 @@ static bool compute_softmax(const struct gm_sim_plan *plan, const struct gm_sim_
 		return false;
 	uint64_t elements = (uint64_t)(rows - 1) * (uint64_t)stride + (uint64_t)columns;
 	/*
-	 * Few rows over many columns choose a word. They are computed however little is known of them, so that the
-	 * probabilities add up to one and sampling goes on.
+	 * Few rows over many columns choose a word. They are computed however little is known of
+	 * them, so that the probabilities add up to one and sampling goes on.
 	 */
 	struct gm_sim_use use = {.wide = rows <= ROWS};
 	gm_sim_use_read(&use, in, elements * in_size);
@@ -91,8 +92,8 @@ static bool plan_softmax(struct gm_sim_text name, struct gm_sim_text base,
 }
 
 /*
- * nll_loss_forward_reduce_cuda_kernel_2d<T, acc, index>(out, total_weight, in, target, weights, bool mean, int64_t rows,
- * int64_t dims, int64_t classes, int64_t ignored) (Loss.cu).
+ * nll_loss_forward_reduce_cuda_kernel_2d<T, acc, index>(out, total_weight, in, target, weights,
+ * bool mean, int64_t rows, int64_t dims, int64_t classes, int64_t ignored) (Loss.cu).
  */
 static bool compute_nll(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -134,8 +135,8 @@ static bool compute_nll(const struct gm_sim_plan *plan, const struct gm_sim_laun
 }
 
 /*
- * searchsorted_cuda_kernel<T, out_t>(out, in, boundaries, sorter, int64_t in_row, int64_t row, int64_t n, bool right, bool
- * one_dimension) (Bucketization.cu).
+ * searchsorted_cuda_kernel<T, out_t>(out, in, boundaries, sorter, int64_t in_row, int64_t row,
+ * int64_t n, bool right, bool one_dimension) (Bucketization.cu).
  */
 static bool compute_search(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {
@@ -176,8 +177,8 @@ static bool compute_search(const struct gm_sim_plan *plan, const struct gm_sim_l
 }
 
 /*
- * kernelHistogram1D<out, in, index, …>(TensorInfo counts, TensorInfo partial, TensorInfo in, int64_t bins, min, max, n,
- * weight) without weights (SummaryOps.cu): bincount of integers.
+ * kernelHistogram1D<out, in, index, …>(TensorInfo counts, TensorInfo partial, TensorInfo in,
+ * int64_t bins, min, max, n, weight) without weights (SummaryOps.cu): bincount of integers.
  */
 static bool compute_histogram(const struct gm_sim_plan *plan, const struct gm_sim_launch *launch)
 {

@@ -1,10 +1,12 @@
 /*
- * One rank whose peers exist only as sizes (gpumem run --sim --rank R --world W), and communicators of one rank.
+ * One rank whose peers exist only as sizes (gpumem run --sim --rank R --world W), and communicators
+ * of one rank.
  *
- * Absent peers are taken to do what this rank does, with the same values: a gather has this rank's data in every
- * place, a sum is W times the value, an average, minimum or maximum the value itself, and what a peer
- * sends is what this rank sends to itself in the same group, or else was never computed (reads as zero). Copies
- * for absent ranks are made only up to a limit, so that one rank of a thousand costs one rank's host memory.
+ * Absent peers are taken to do what this rank does, with the same values: a gather has this rank's
+ * data in every place, a sum is W times the value, an average, minimum or maximum the value itself,
+ * and what a peer sends is what this rank sends to itself in the same group, or else was never
+ * computed (reads as zero). Copies for absent ranks are made only up to a limit, so that one rank
+ * of a thousand costs one rank's host memory.
  */
 #include <stdlib.h>
 #include <string.h>

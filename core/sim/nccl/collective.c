@@ -1,12 +1,13 @@
 /*
- * Collectives between processes. A rank posts what it was called with, waits until all have, reads the others'
- * device memory, and is done when all are, so that nobody's buffer is used again while it is read.
+ * Collectives between processes. A rank posts what it was called with, waits until all have, reads
+ * the others' device memory, and is done when all are, so that nobody's buffer is used again while
+ * it is read.
  *
- * An all-reduce is a reduce-scatter of parts, then a gathering of them: each part of a buffer is read by one
- * rank only before it is overwritten, so it may be in place and needs no second copy.
+ * An all-reduce is a reduce-scatter of parts, then a gathering of them: each part of a buffer is
+ * read by one rank only before it is overwritten, so it may be in place and needs no second copy.
  *
- * The calls of all ranks are compared: where they differ a GPU hangs or gives nonsense; here the communicator fails and
- * says how.
+ * The calls of all ranks are compared: where they differ a GPU hangs or gives nonsense; here the
+ * communicator fails and says how.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -421,7 +422,8 @@ bool gm_nccl_run(struct ncclComm *comm, struct gm_nccl_batch *batch)
 	return !mail || mail_all(comm, batch);
 }
 
-/* --- splitting: all ranks tell their color and key, and the first of each color makes the new file --- */
+/* --- splitting: all ranks tell their color and key, and the first of each color makes the new
+ * file */
 
 static bool exchange(struct ncclComm *comm, const uint64_t *words, size_t count)
 {

@@ -1,9 +1,10 @@
 /*
  * Communicators: how they come to be, their thread, and how they end.
  *
- * The thread does the batches in the order in which they were queued, each behind what was under way on its streams. When
- * a collective fails (a peer died, calls that do not match), its work stays under way until the program aborts
- * the communicator, as a kernel of NCCL's hangs: ncclCommGetAsyncError tells, and PyTorch's watchdog asks it.
+ * The thread does the batches in the order in which they were queued, each behind what was under
+ * way on its streams. When a collective fails (a peer died, calls that do not match), its work
+ * stays under way until the program aborts the communicator, as a kernel of NCCL's hangs:
+ * ncclCommGetAsyncError tells, and PyTorch's watchdog asks it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -77,9 +78,10 @@ struct ncclComm *gm_nccl_comm_new(int ranks, int rank, const ncclConfig_t *confi
 }
 
 /*
- * What NCCL itself takes of the device, outside PyTorch: for each channel's connection the buffers of its three
- * protocols (NCCL_BUFFSIZE 4 MiB, LL 512 KiB, LL128 4.7 MiB; src/include/device.h of 2.28), where the peers'
- * link is NVLink for 16 channels, else for 2. An estimate; GPUMEM_SIM_NCCL=MIB sets it.
+ * What NCCL itself takes of the device, outside PyTorch: for each channel's connection the buffers
+ * of its three protocols (NCCL_BUFFSIZE 4 MiB, LL 512 KiB, LL128 4.7 MiB; src/include/device.h
+ * of 2.28), where the peers' link is NVLink for 16 channels, else for 2. An estimate;
+ * GPUMEM_SIM_NCCL=MIB sets it.
  */
 static uint64_t own_share(const struct ncclComm *comm)
 {

@@ -1,6 +1,6 @@
 /*
- * Groups: what is called between ncclGroupStart and ncclGroupEnd is begun together at its end, as one batch for
- * each communicator. A call outside a group is a group of its own.
+ * Groups: what is called between ncclGroupStart and ncclGroupEnd is begun together at its end, as
+ * one batch for each communicator. A call outside a group is a group of its own.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -150,8 +150,8 @@ struct gm_nccl_id {
 	char host[64];
 };
 
-/* A part of a rank's device memory; a buffer is a run of them (one, but for expandable segments).
- */
+/* A part of a rank's device memory; a buffer is a run of them (one, but for expandable
+ * segments). */
 struct gm_nccl_piece {
 	uint64_t offset, size;
 };

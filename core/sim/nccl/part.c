@@ -1,15 +1,18 @@
 /*
  * How many ranks a part of a communicator has, where all ranks but this one are sizes only.
  *
- * ncclCommSplit is told a color and a place, not who else has that color: NCCL asks the others. There are none here,
- * and only the caller knows. PyTorch passes a reference to the ncclConfig_t in its ProcessGroupNCCL::Options, and
- * the part's ranks (std::vector<uint64_t> global_ranks_in_group) are a member of the same object: in front of it since
- * 2.9 (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So the words around
- * it are searched for a vector that can be no other: ranks of this world in rising order, with this rank at this place.
+ * ncclCommSplit is told a color and a place, not who else has that color: NCCL asks the others.
+ * There are none here, and only the caller knows. PyTorch passes a reference to the ncclConfig_t in
+ * its ProcessGroupNCCL::Options, and the part's ranks (std::vector<uint64_t> global_ranks_in_group)
+ * are a member of the same object: in front of it since 2.9
+ * (torch/csrc/distributed/c10d/Backend.hpp, Options), behind it before (ProcessGroupNCCL.hpp). So
+ * the words around it are searched for a vector that can be no other: ranks of this world in rising
+ * order, with this rank at this place.
  *
- * c10d/nccl2 (the default of 2.15) passes a copy of that structure, on the stack of ProcessGroupNCCL::split(store, ranks,
- * options), and the least of `ranks` as the color. `ranks` is a std::vector<int> of its callers, numbered as the parent is:
- * so the words above are searched for a vector of int that begins with the color, rises, and has this rank at this place.
+ * c10d/nccl2 (the default of 2.15) passes a copy of that structure, on the stack of
+ * ProcessGroupNCCL::split(store, ranks, options), and the least of `ranks` as the color. `ranks` is
+ * a std::vector<int> of its callers, numbered as the parent is: so the words above are searched for
+ * a vector of int that begins with the color, rises, and has this rank at this place.
  */
 #include <stdatomic.h>
 #include <sys/uio.h>
@@ -17,13 +20,16 @@
 
 #include "sim/nccl/nccl.h"
 
-/* Words searched to either side. Of ncclConfig_t and its neighbours: 96 bytes of configuration, three strings. */
+/* Words searched to either side. Of ncclConfig_t and its neighbours: 96 bytes of configuration,
+ * three strings. */
 enum { AROUND = 40 };
 
-/* Words searched above for nccl2: the frames of split() and of the binding that holds its arguments. */
+/* Words searched above for nccl2: the frames of split() and of the binding that holds its
+ * arguments. */
 enum { ABOVE = 1024 };
 
-/* The caller's memory may be anything, NCCL's contract asks only for the structure: reading must not fault. */
+/* The caller's memory may be anything, NCCL's contract asks only for the structure: reading must
+ * not fault. */
 static bool take(void *to, const void *from, size_t size)
 {
 	struct iovec here = {.iov_base = to, .iov_len = size};
@@ -96,8 +102,9 @@ static int int_vector_count(
 int gm_nccl_part_size(
         const ncclConfig_t *config, const struct ncclComm *parent, const struct ncclComm *child)
 {
-	/* Where it was found: there it is again. 2.9 asks for the ranks of a second part by the places of the first
-	 * (split_group shares one Options between them), so that they may be any words; their count is right. */
+	/* Where it was found: there it is again. 2.9 asks for the ranks of a second part by the
+	 * places of the first (split_group shares one Options between them), so that they may be
+	 * any words; their count is right. */
 	static _Atomic int found;
 	int most = parent->ranks, key = child->key, rank = 0, world = gm_nccl_world(&rank);
 	if (!config || key < 0)

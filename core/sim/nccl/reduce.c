@@ -1,8 +1,10 @@
 /*
- * NCCL's arithmetic: all of its types, sum, product, minimum, maximum, average and pre-multiplied sum.
+ * NCCL's arithmetic: all of its types, sum, product, minimum, maximum, average and pre-multiplied
+ * sum.
  *
- * Values are widened, added up in the order of the ranks and rounded once. NCCL rounds 16- and 8-bit types at
- * each hop of its ring, so with more than two ranks the last bit of these may differ from a GPU's.
+ * Values are widened, added up in the order of the ranks and rounded once. NCCL rounds 16- and
+ * 8-bit types at each hop of its ring, so with more than two ranks the last bit of these may differ
+ * from a GPU's.
  */
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,11 @@
 /*
- * What the ranks of a communicator share: a memory file, found through the unique id, and waiting on it.
+ * What the ranks of a communicator share: a memory file, found through the unique id, and waiting
+ * on it.
  *
- * The id names a process and its file descriptor; the others open that through /proc. So there is no name in the
- * file system, no server and nothing to clean up; the process that made the id must be there until all have
- * joined, as with NCCL's own bootstrap. A rank that dies is seen by its pidfd.
+ * The id names a process and its file descriptor; the others open that through /proc. So there is
+ * no name in the file system, no server and nothing to clean up; the process that made the id must
+ * be there until all have joined, as with NCCL's own bootstrap. A rank that dies is seen by its
+ * pidfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +127,8 @@ bool gm_nccl_wait(struct ncclComm *comm, gm_nccl_condition *met, gm_nccl_needs *
 				                : "its process is gone");
 				atomic_store(&comm->error, ncclRemoteError);
 			}
-			/* As on a GPU, the collective stays under way until the program aborts it. */
+			/* As on a GPU, the collective stays under way until the program aborts
+			 * it. */
 			if (atomic_load(&comm->ready)) {
 				while (!atomic_load(&comm->aborted)) {
 					struct timespec pause = {0, 20000000};
@@ -186,7 +189,8 @@ static bool all_joined(struct ncclComm *comm, void *data)
 	return true;
 }
 
-/* While ranks are missing, any that is there and dies is looked for too: its peers will not come either. */
+/* While ranks are missing, any that is there and dies is looked for too: its peers will not come
+ * either. */
 static bool anybody(struct ncclComm *comm, int rank, void *data)
 {
 	return true;

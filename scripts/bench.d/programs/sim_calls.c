@@ -1,6 +1,6 @@
 /*
- * Times one kind of call to the simulated device, or a call that does nothing, in the same loop: prints
- * "ns per call: N". A kernel is registered as CUDA's compiler would have the program do it.
+ * Times one kind of call to the simulated device, or a call that does nothing, in the same loop:
+ * prints "ns per call: N". A kernel is registered as CUDA's compiler would have the program do it.
  */
 #include <dlfcn.h>
 #include <stdio.h>

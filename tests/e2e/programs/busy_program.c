@@ -1,6 +1,7 @@
 /*
- * A program that is hard to attach to: it does one thing, over and over, and checks every result. It ends when a
- * byte comes on its standard input, and prints "right" and how many rounds it made, or what was wrong.
+ * A program that is hard to attach to: it does one thing, over and over, and checks every result.
+ * It ends when a byte comes on its standard input, and prints "right" and how many rounds it made,
+ * or what was wrong.
  *
  *     busy_program malloc|threads|dlopen|fork|signals|vector|sleep|pause
  */

@@ -1,5 +1,5 @@
-/* A library that speaks to the CUDA driver itself, as one with the runtime linked in statically does; and, built with -DPROGRAM,
- * the program that uses it. */
+/* A library that speaks to the CUDA driver itself, as one with the runtime linked in statically
+ * does; and, built with -DPROGRAM, the program that uses it. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,14 +1,19 @@
 /*
- * A program of an ordinary user that root attaches to, and that lies about what its system calls did.
+ * A program of an ordinary user that root attaches to, and that lies about what its system calls
+ * did.
  *
- *     hostile_target memfd FILE     memfd_create() "returns" 0: that is FILE, opened for reading as root
+ *     hostile_target memfd FILE     memfd_create() "returns" 0: that is FILE, opened for reading
+ *                                   as root
  *     hostile_target mmap FILE      mmap() "returns" 0
- *     hostile_target exec FILE      its pthread_create() executes another program, which a signal comes to
- *     hostile_target setuid FILE FOLDER PROGRAM   adds FILE to the list of recordings that `attach` makes in FOLDER and
- *                                   gives it, and executes PROGRAM, which has the setuid bit, when it is recorded
+ *     hostile_target exec FILE      its pthread_create() executes another program, which a
+ *                                   signal comes to
+ *     hostile_target setuid FILE FOLDER PROGRAM
+ *                                   adds FILE to the list of recordings that `attach` makes in
+ *                                   FOLDER and gives it, and executes PROGRAM, which has the
+ *                                   setuid bit, when it is recorded
  *
- * It prints "begun". In the first two no file can be opened from then on, so the agent has to come by a memfd. It ends by a
- * signal; the other program prints "whole" and ends.
+ * It prints "begun". In the first two no file can be opened from then on, so the agent has to come
+ * by a memfd. It ends by a signal; the other program prints "whole" and ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* killing_filter NUMBER ACTION: a program with a seccomp filter that takes ACTION at that system call. Prints "begun". */
+/* killing_filter NUMBER ACTION: a program with a seccomp filter that takes ACTION at that system
+ * call. Prints "begun". */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
- * A CUDA program without PyTorch, and without CUDA's headers: what each call takes is known, so the recording can be
- * held against it. With "wait" it prints "begun", waits for a byte on its standard input first, and for a second one
- * at its end.
+ * A CUDA program without PyTorch, and without CUDA's headers: what each call takes is known, so the
+ * recording can be held against it. With "wait" it prints "begun", waits for a byte on its standard
+ * input first, and for a second one at its end.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Every memory call of CUDA's runtime, and the driver's, against what the documentation says of it. Built for CUDA 13
- * and run on two simulated devices of 1 GiB (context 100 MiB); prints the lines that did not hold, and how many did.
+ * Every memory call of CUDA's runtime, and the driver's, against what the documentation says of it.
+ * Built for CUDA 13 and run on two simulated devices of 1 GiB (context 100 MiB); prints the lines
+ * that did not hold, and how many did.
  */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -292,7 +293,8 @@ static void managed(void)
 	BAD(cudaMemAdvise(a, MIB(10), (enum cudaMemoryAdvise)77, ON_0));
 	BAD(cudaMemAdvise(buffer, 10, cudaMemAdviseSetReadMostly, ON_0));
 	BAD(cudaMemRangeGetAttribute(by, 3, cudaMemRangeAttributeAccessedBy, a, MIB(10)));
-	/* More than the device has; what does not fit stays behind, and an allocation drives it out. */
+	/* More than the device has; what does not fit stays behind, and an allocation drives it
+	 * out. */
 	OK(cudaMallocManaged((void **)&big, MIB(3000), cudaMemAttachGlobal));
 	OK(cudaMemPrefetchAsync(big, MIB(3000), ON_0, 0, NULL));
 	HOLDS(available() < MIB(2));

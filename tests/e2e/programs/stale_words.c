@@ -1,5 +1,6 @@
-/* Reports blocks as PyTorch's allocator does, with words on its stack that point to memory which is there at first, and then is
- * not: unmapped, closed to reading, or behind the end of a file that was cut (`gone` 0 to 2). Says "right". */
+/* Reports blocks as PyTorch's allocator does, with words on its stack that point to memory which is
+ * there at first, and then is not: unmapped, closed to reading, or behind the end of a file that
+ * was cut (`gone` 0 to 2). Says "right". */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

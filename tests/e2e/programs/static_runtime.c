@@ -1,5 +1,5 @@
-/* A library with the CUDA runtime linked in statically, none of whose functions it exports; and, built with -DPROGRAM, the
- * program that uses it. */
+/* A library with the CUDA runtime linked in statically, none of whose functions it exports; and,
+ * built with -DPROGRAM, the program that uses it. */
 #include <stddef.h>
 #include <stdio.h>
 

@@ -1,10 +1,11 @@
 /*
- * A program to which SIGTRAP means something. It allocates, traps and looks at its own signals, over and over, and ends when a
- * byte comes on its standard input.
+ * A program to which SIGTRAP means something. It allocates, traps and looks at its own signals,
+ * over and over, and ends when a byte comes on its standard input.
  *
  *     trap_program handled    a handler of its own, which every int3 has to reach
  *     trap_program ignored    SIG_IGN
- *     trap_program blocked    blocked, with a handler, and one is pending for the thread all the time
+ *     trap_program blocked    blocked, with a handler, and one is pending for the thread all the
+ *                             time
  */
 #include <poll.h>
 #include <signal.h>

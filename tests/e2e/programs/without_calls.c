@@ -1,6 +1,6 @@
 /*
- * without_calls NUMBER[,NUMBER...] PROGRAM ARGUMENTS: runs a program in which these system calls fail with EPERM, as a
- * container's seccomp profile has it.
+ * without_calls NUMBER[,NUMBER...] PROGRAM ARGUMENTS: runs a program in which these system calls
+ * fail with EPERM, as a container's seccomp profile has it.
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,4 +1,5 @@
-/* What clang's analyzer is to know of cmocka (tests/tools/static_analysis.py): a test that failed or is skipped goes no further. */
+/* What clang's analyzer is to know of cmocka (tests/tools/static_analysis.py): a test that failed
+ * or is skipped goes no further. */
 #ifndef GM_ANALYZER_CMOCKA_H
 #define GM_ANALYZER_CMOCKA_H
 

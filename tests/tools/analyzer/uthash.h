@@ -1,7 +1,8 @@
 /*
- * What clang's analyzer is to know of uthash (tests/tools/static_analysis.py): a table is somewhere else, finding gives back any
- * element or none, and an element that is taken out is in no table any more. Of the real macros it cannot tell
- * the last: it would take each element that is freed for one that is still linked.
+ * What clang's analyzer is to know of uthash (tests/tools/static_analysis.py): a table is somewhere
+ * else, finding gives back any element or none, and an element that is taken out is in no table any
+ * more. Of the real macros it cannot tell the last: it would take each element that is freed for
+ * one that is still linked.
  */
 #ifndef GM_ANALYZER_UTHASH_H
 #define GM_ANALYZER_UTHASH_H

@@ -1,9 +1,9 @@
 /*
- * Prints one layout table of core/cpython/versions (layout_3xx.c) for the CPython whose headers it is compiled
- * against; `make_tables` runs it once per version. It is not part of gpumem's build.
+ * Prints one layout table of core/cpython/versions (layout_3xx.c) for the CPython whose headers it
+ * is compiled against; `make_tables` runs it once per version. It is not part of gpumem's build.
  *
- * Each row names the struct, the member and the header it comes from. Structs that CPython keeps in its .c
- * files are copied below with their source.
+ * Each row names the struct, the member and the header it comes from. Structs that CPython keeps in
+ * its .c files are copied below with their source.
  */
 #define Py_BUILD_CORE 1
 #include <Python.h>
@@ -75,7 +75,8 @@ struct deque {
 	Py_ssize_t maxlen;
 	PyObject *weakreflist;
 };
-/* Objects/descrobject.c: propertyobject (prop_name from 3.10 on), mappingproxyobject (3.9 to 3.13) */
+/* Objects/descrobject.c: propertyobject (prop_name from 3.10 on), mappingproxyobject (3.9 to
+ * 3.13) */
 struct property {
 	PyObject_HEAD PyObject *prop_get, *prop_set, *prop_del, *prop_doc, *prop_name;
 };
@@ -91,7 +92,8 @@ struct callable_wrapper {
 	PyObject_HEAD PyObject *callable;
 	PyObject *dict;
 };
-/* Objects/iterobject.c seqiterobject, listobject.c _PyListIterObject, tupleobject.c (3.9 to 3.13) */
+/* Objects/iterobject.c seqiterobject, listobject.c _PyListIterObject, tupleobject.c (3.9 to
+ * 3.13) */
 struct sequence_iterator {
 	PyObject_HEAD Py_ssize_t index;
 	PyObject *sequence;
@@ -103,7 +105,8 @@ struct sequence_iterator {
 	        (long)offsetof(type, member), header)
 #define NONE(name) printf("\t.%s = GM_NO_FIELD,\n", #name)
 
-/* A field that CPython publishes about itself: where _Py_DebugOffsets has the offset, and the size of the struct. */
+/* A field that CPython publishes about itself: where _Py_DebugOffsets has the offset, and the size
+ * of the struct. */
 #define PUBLISHED(name, group, member)                                                       \
 	printf("\t{offsetof(struct gm_python_layout, %s), %ld, %ld}, /* " #group "." #member \
 	       " */\n",                                                                      \
@@ -570,7 +573,8 @@ static void published(int minor)
 
 #define AT(group, member) (long)offsetof(struct _Py_DebugOffsets, group.member)
 
-/* Include/internal/pycore_debug_offsets.h, Include/cpython/pystate.h and Include/internal/pycore_ceval.h (3.14+) */
+/* Include/internal/pycore_debug_offsets.h, Include/cpython/pystate.h and
+ * Include/internal/pycore_ceval.h (3.14+) */
 static void script(int minor)
 {
 	printf("\nconst struct gm_script_offsets gm_script_3%02d = {\n", minor);

@@ -1,4 +1,5 @@
-/* target work=NAME [seed=N] [TRAIT=VALUE...] [wrap=NAME]: see zoo.h. Prints "begun PID", and "right" or "wrong: WHAT" at the end. */
+/* target work=NAME [seed=N] [TRAIT=VALUE...] [wrap=NAME]: see zoo.h. Prints "begun PID", and
+ * "right" or "wrong: WHAT" at the end. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

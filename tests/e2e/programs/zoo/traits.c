@@ -27,7 +27,7 @@ static void reach(int number)
 	reached[number]++;
 }
 
-/* ---- filters ------------------------------------------------------------------------------------------------ */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -91,7 +91,7 @@ static void filter(const char *value)
 	install(code, count);
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------------ */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* Signals that come in vain are counted: none has to. */
 static void have_handlers(const char *value)
@@ -147,7 +147,7 @@ void trait_check(void)
 		wrong("pending signals were lost, or came twice");
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static uint64_t bytes_mapped(void)
 {
@@ -159,7 +159,8 @@ static uint64_t bytes_mapped(void)
 	return pages * 4096;
 }
 
-/* "as:BYTES more than now", "nofile:", "fsize:BYTES", "nproc:", "data:BYTES more", "stack:BYTES". */
+/* "as:BYTES more than now", "nofile:", "fsize:BYTES", "nproc:", "data:BYTES more",
+ * "stack:BYTES". */
 static void limit(const char *value)
 {
 	size_t length = strcspn(value, ":");
@@ -183,7 +184,7 @@ static void limit(const char *value)
 		wrong("setrlimit %s", value);
 }
 
-/* ---- others ------------------------------------------------------------------------------------------------- */
+/* ---- others ---------------------------------------------------------------------------------- */
 
 static void become_nobody(void)
 {

@@ -83,7 +83,7 @@ static void start_threads(size_t stack)
 			wrong("pthread_create");
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void sleep_exactly(void)
 {
@@ -104,7 +104,7 @@ static void wait_for_input(void)
 		wrong("a wait was interrupted (%d)", errno);
 }
 
-/* ---- processes and threads that come and go ----------------------------------------------------------------- */
+/* ---- processes and threads that come and go -------------------------------------------------- */
 
 static void spawn(bool by_vfork)
 {
@@ -172,7 +172,7 @@ static void allocate(void)
 	}
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------------ */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static volatile unsigned long ticks, next, sent, faults;
 
@@ -287,7 +287,7 @@ static void begin_faults(void)
 		sigaction(numbers[i], &action, NULL);
 }
 
-/* ---- threads that are no usual ones ------------------------------------------------------------------------- */
+/* ---- threads that are no usual ones ---------------------------------------------------------- */
 
 static int turn(void *argument)
 {
@@ -333,7 +333,7 @@ static void begin_storm_of_threads(void)
 		pthread_create(&threads[thread_count], NULL, make_threads, NULL);
 }
 
-/* ---- programs that end or become others --------------------------------------------------------------------- */
+/* ---- programs that end or become others ------------------------------------------------------ */
 
 static void *end_later(void *argument)
 {

@@ -1,5 +1,6 @@
 /*
- * A zoo of programs that are awkward to attach to. Each looks at itself before and after: see state.c.
+ * A zoo of programs that are awkward to attach to. Each looks at itself before and after: see
+ * state.c.
  *
  *     target.c   main: which animal it is, by the words of its command line
  *     traits.c   what is done once, before it begins: limits, filters, signals

@@ -1,5 +1,6 @@
 /*
- * What clang's analyzer is to know of arrays (tests/tools/static_analysis.py): where there is room for an item there are items.
+ * What clang's analyzer is to know of arrays (tests/tools/static_analysis.py): where there is room
+ * for an item there are items.
  */
 #ifndef GM_ANALYZER_ARRAY_H
 #define GM_ANALYZER_ARRAY_H

@@ -1,6 +1,6 @@
 /*
- * What clang's analyzer is to know of errors (tests/tools/static_analysis.py): one that was made is never NULL. The header says so
- * by an attribute, which the analyzer of clang 14 does not read.
+ * What clang's analyzer is to know of errors (tests/tools/static_analysis.py): one that was made is
+ * never NULL. The header says so by an attribute, which the analyzer of clang 14 does not read.
  */
 #ifndef GM_ANALYZER_ERROR_H
 #define GM_ANALYZER_ERROR_H
