@@ -14,6 +14,8 @@
 #include "ask/recording/tree.h"
 #include "ask/recording/where.h"
 #include "ask/who_holds.h"
+#include "ask/condition.h"
+#include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "torch/dtypes.h"
@@ -446,7 +448,9 @@ static struct gm_error *collect(struct gm_blocks *blocks, const struct gm_blocks
 static struct gm_error *add_tree(struct gm_blocks *blocks)
 {
 	blocks->tree = calloc(1, sizeof(*blocks->tree));
-	return blocks->tree ? gm_ask_tree(blocks, blocks->tree) : &gm_error_no_memory;
+	return blocks->tree ? gm_ask_tree(blocks->model, blocks->live, blocks->live_count,
+	                              blocks->unattributed, blocks->tree)
+	                    : &gm_error_no_memory;
 }
 
 static struct gm_error *find_device(

@@ -107,5 +107,7 @@ struct gm_error *gm_context_log(struct gm_context *context, struct gm_log **ret_
 struct gm_error *gm_context_model(struct gm_context *context, struct gm_model **ret_model);
 /* The same, of such a file too: for who tells how much is there. */
 struct gm_error *gm_context_any_model(struct gm_context *context, struct gm_model **ret_model);
+/* "process 4711 (python train.py)", or the core's path; NULL: no memory. The caller frees it. */
+char *gm_target_name(const struct gm_context *context);
 
 #endif

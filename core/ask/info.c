@@ -1,4 +1,5 @@
 #include "ask/info.h"
+#include "ask/context.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #define GM_ASK_INFO_H
 
 #include "ask/context.h"
-#include "ask/target/memory.h"
 #include "model/model.h"
 
 struct gm_info {
@@ -20,23 +19,5 @@ struct gm_info {
 
 struct gm_error *gm_ask_info(struct gm_context *context, struct gm_info *ret_info);
 void gm_info_deinit(struct gm_info *info);
-
-/* The same of a live process or a core dump, from the allocator's own records: nothing was
- * recorded. */
-struct gm_target_info {
-	char *source;              /* "process 4711 (python train.py)", "core.4711"; owned */
-	int pid;                   /* 0: unknown */
-	const char *torch;         /* the context's; "2.11.0+cu130" */
-	struct gm_memory *devices; /* those with memory, now or before; owned */
-	size_t device_count;
-	uint64_t kernels_not_computed;
-	char *recording; /* the file that it is recorded into, or was; NULL: none; owned */
-	struct gm_pause pause;
-	bool complete; /* gm_memory_agrees() of each device, and it stood still */
-};
-struct gm_error *gm_ask_target_info(struct gm_context *context, struct gm_target_info *ret_info);
-void gm_target_info_deinit(struct gm_target_info *info);
-/* "process 4711 (python train.py)", or the core's path; NULL: no memory. The caller frees it. */
-char *gm_target_name(const struct gm_context *context);
 
 #endif

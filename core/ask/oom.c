@@ -7,6 +7,15 @@
 
 #include "ask/blocks.h"
 #include "ask/recording/place.h"
+#include "ask/context.h"
+#include "ask/oom/oom_facts.h"
+#include "ask/oom/oom_find.h"
+#include "ask/recording/memory_after.h"
+#include "ask/retained.h"
+#include "ask/target/memory.h"
+#include "ask/target/memory_now.h"
+#include "ask/target/pause.h"
+#include "ask/target/request.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
@@ -184,8 +193,8 @@ static bool reads_the_same(uint64_t bytes, uint64_t rounded)
 	return strcmp(gm_text_size(bytes, left), gm_text_size(rounded, right)) == 0;
 }
 
-/* Nothing was let go since: then the allocator's own figures are those of the failure, to the
- * byte. */
+/* Nothing was let go since: then the allocator's own figures are those of the failure, to the byte.
+ */
 static void compare_moments(struct gm_oom *oom)
 {
 	const struct gm_memory *now = &oom->memory;

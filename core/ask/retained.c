@@ -1,4 +1,6 @@
 #include "ask/retained.h"
+#include "ask/context.h"
+#include "ask/target/pause.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include "ask/leaks.h"
+#include "ask/context.h"
+#include "ask/recording/leak.h"
+#include "ask/recording/stretch.h"
 #include "base/array.h"
 #include "base/size.h"
 #include "base/cleanup.h"
@@ -11,32 +14,6 @@ void gm_steps_answer_deinit(struct gm_steps_answer *answer)
 {
 	free(answer->steps);
 	*answer = (struct gm_steps_answer){0};
-}
-
-static void add_event(struct gm_stretch *stretch, const struct gm_walk *walk, uint64_t before,
-        const struct gm_block *block, uint32_t kept_until)
-{
-	if (!stretch->events) {
-		stretch->first = walk->number;
-		stretch->start = before;
-		stretch->peak = before;
-		stretch->peak_event = walk->number;
-	}
-	stretch->events++;
-	stretch->last = walk->number;
-	stretch->end = walk->usage.allocated;
-	if (walk->usage.allocated > stretch->peak) {
-		stretch->peak = walk->usage.allocated;
-		stretch->peak_event = walk->number;
-	}
-	if (walk->event.action != GM_ALLOC || !block)
-		return;
-	stretch->blocks++;
-	stretch->bytes += block->size;
-	if (gm_block_live_after(block, kept_until)) {
-		stretch->kept_blocks++;
-		stretch->kept += block->size;
-	}
 }
 
 /* How the ends of the steps go on, from the second on: the first has the optimizer's state and
@@ -64,16 +41,10 @@ static void find_growth(struct gm_steps_answer *answer)
 	answer->growth = same && compared > 1 ? growth : 0;
 }
 
-struct gm_error *gm_ask_steps(
-        struct gm_context *context, uint32_t step, struct gm_steps_answer *ret_answer)
+struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer)
 {
 	struct gm_model *model;
 	gm_try(gm_context_model(context, &model));
-	if (step > gm_model_step_count(model))
-		return gm_error_create(GM_USAGE,
-		        "step %u: not in the recording: it has %u step%s, counted from 1: `gpumem "
-		        "steps` lists them",
-		        step, gm_model_step_count(model), gm_text_s(gm_model_step_count(model)));
 	struct gm_steps_answer answer = {.model = model, .device = gm_model_main_device(model)};
 	GM_ARRAY(struct gm_stretch) steps = {0};
 	if (answer.device == SIZE_MAX) {
@@ -101,12 +72,7 @@ struct gm_error *gm_ask_steps(
 		}
 		const struct gm_block *block =
 		        walk.block == GM_NO_BLOCK ? NULL : gm_model_block(model, walk.block);
-		add_event(&steps.items[steps.count - 1], &walk, before, block, step_end - 1);
-		if (!step || run.step == step) {
-			answer.phases[run.phase].phase = run.phase;
-			answer.phases[run.phase].step = step;
-			add_event(&answer.phases[run.phase], &walk, before, block, run.end - 1);
-		}
+		gm_stretch_add(&steps.items[steps.count - 1], &walk, before, block, step_end - 1);
 	}
 	answer.steps = steps.items;
 	answer.step_count = steps.count;

@@ -1,4 +1,8 @@
 #include "ask/top.h"
+#include "ask/blocks.h"
+#include "ask/context.h"
+#include "ask/leaks.h"
+#include "ask/recording/leak.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,6 @@
 #include "ask/who_holds.h"
+#include "ask/context.h"
+#include "ask/target/pause.h"
 
 #include <ctype.h>
 #include <errno.h>

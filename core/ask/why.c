@@ -1,4 +1,7 @@
 #include "ask/why.h"
+#include "ask/context.h"
+#include "ask/recording/cause.h"
+#include "ask/recording/place.h"
 
 #include "base/cleanup.h"
 
@@ -18,8 +21,8 @@ const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 	}
 }
 
-/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so
- * far? */
+/* Did the statement of the free allocate it in the pass in which it let go, as the biggest so far?
+ */
 static bool is_anew(const struct gm_why *why, const struct gm_block *other)
 {
 	const struct gm_log *log = gm_model_log(why->model);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/put.h"
+#include "ask/context.h"
 
 enum { KEY_JSON = 0x7001, KEY_HELP = 0x7002, OPTIONS_MAX = 32 };
 

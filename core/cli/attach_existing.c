@@ -4,6 +4,8 @@
 
 #include "agent/existing.h"
 #include "ask/target/memory.h"
+#include "ask/context.h"
+#include "ask/target/memory_now.h"
 #include "base/cleanup.h"
 #include "image/stop.h"
 #include "inject/inject.h"

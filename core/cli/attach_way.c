@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cpython/cpython.h"
+#include "ask/context.h"
 
 struct gm_error *gm_attach_way_parse(const char *text, enum gm_inject_way *ret_way)
 {

@@ -1,4 +1,4 @@
-/* `attach` and `detach`: the agent in a program that runs already. */
+/* `attach`: loads the agent into a program that runs already. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,14 +10,15 @@
 #include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/attach_existing.h"
+#include "cli/attach_common.h"
 #include "cli/attach_way.h"
 #include "cli/sibling_library.h"
 #include "cli/command.h"
 #include "cli/packing.h"
 #include "inject/inject.h"
-#include "render/json.h"
+#include "ask/context.h"
 
-extern const struct gm_command gm_command_attach, gm_command_detach;
+extern const struct gm_command gm_command_attach;
 
 enum {
 	KEY_OUT = 'o',
@@ -39,7 +40,7 @@ struct request {
 	struct gm_attach_way way;
 };
 
-static const struct argp_option attach_options[] = {
+static const struct argp_option option_table[] = {
         {"out", KEY_OUT, "FILE", 0, "-o FILE: the file to write (gpumem-PID.gpumem)", 0},
         {"devices", KEY_DEVICES, "cuda,cpu", 0, "the devices to record (cuda)", 0},
         {"stacks", KEY_STACKS, "python,native|none", 0, "the call stacks to record (both)", 0},
@@ -56,13 +57,6 @@ static const struct argp_option attach_options[] = {
                 "through its Python (3.14 and later), or through one of its threads (auto)", 0},
         {0},
 };
-static const struct argp_option detach_options[] = {
-        {"timeout", KEY_TIMEOUT, "SECONDS", 0, "how long to wait for a safe moment (30)", 0},
-        {"way", KEY_WAY, "auto|python|thread", 0,
-                "through its Python (3.14 and later), or through one of its threads (auto)", 0},
-        {0},
-};
-
 /* Words of a list, each one of `allowed`. */
 static struct gm_error *check_words(const char *text, const char *const *allowed)
 {
@@ -120,22 +114,6 @@ static struct gm_error *take_option(void *input, int key, const char *argument)
 	}
 }
 
-static struct gm_error *take_pid(
-        struct gm_context *context, const char *name, const struct gm_arguments *arguments)
-{
-	if (arguments->positional_count == 0)
-		return gm_error_create(GM_USAGE,
-		        "%s: no process given: name one, as in `gpumem %s 4711`", name, name);
-	uint64_t pid;
-	gm_try(gm_error_prefix(
-	        gm_parse_number(arguments->positional[0], 1, 1 << 30, &pid), "%s: PID", name));
-	if ((pid_t)pid == getpid())
-		return gm_error_create(GM_USAGE,
-		        "%s: %d: this is gpumem itself: name another process", name, (int)pid);
-	context->pid = (int)pid;
-	return NULL;
-}
-
 /* Where the recording goes, as the process names it: it may have another folder than we have. */
 static struct gm_error *recording_path(
         const char *given, int pid, bool other_files, char **ret_path)
@@ -167,8 +145,8 @@ static struct gm_error *recording_path(
 	return asprintf(ret_path, "%s/%s", folder, path) < 0 ? &gm_error_no_memory : NULL;
 }
 
-/* The list to which the agent adds what it records: the process's file, and those of what it
- * forks. */
+/* The list to which the agent adds what it records: the process's file, and those of what it forks.
+ */
 static char *make_list(const struct gm_inject_identity *identity)
 {
 	const char *folder = getenv("TMPDIR");
@@ -201,19 +179,11 @@ static struct gm_error *settings_of(const struct request *request, const char *p
 	               : NULL;
 }
 
-static struct gm_error *still_waiting(int pid, const char *what)
-{
-	return gm_error_create(GM_TARGET,
-	        "process %d: the agent waits for a lock that the program holds (it is probably "
-	        "loading libraries) and will %s then: check again later",
-	        pid, what);
-}
-
 /* Why nothing is recorded into `path`; NULL: it is. */
 static struct gm_error *not_begun(int pid, const char *path, const struct gm_injected *injected)
 {
 	if (injected->state == GM_INJECT_WAITING)
-		return still_waiting(pid, "start");
+		return gm_attach_still_waiting(pid, "start");
 	if (injected->result == 1)
 		return gm_error_create(GM_TARGET,
 		        "process %d: it is recorded already: `gpumem detach %d` ends that "
@@ -233,28 +203,17 @@ static struct gm_error *not_begun(int pid, const char *path, const struct gm_inj
 	return NULL;
 }
 
-static struct gm_error *put_json(FILE *out, int pid, double stopped,
-        const struct gm_attach_way *way, const struct gm_injected *injected)
-{
-	const char *refused = gm_attach_way_refused(way, injected);
-	json_t *value = json_pack("{s:i, s:f, s:i, s:s}", "pid", pid, "stopped", stopped, "tries",
-	        (int)injected->tries, "way", gm_attach_way_name(injected));
-	if (refused)
-		json_object_set_new(value, "python_refused", gm_json_string(refused));
-	return gm_json_write(value, false, out);
-}
-
-static struct gm_error *run_attach(
+static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct request request = {
 	        .devices = "cuda", .stacks = "python,native", .on_oom = "none", .seconds = 30};
 	struct gm_arguments arguments;
-	gm_try(gm_arguments_parse(&gm_command_attach, argc, argv, attach_options, take_option,
+	gm_try(gm_arguments_parse(&gm_command_attach, argc, argv, option_table, take_option,
 	        &request, 1, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	gm_try(take_pid(context, "attach", &arguments));
+	gm_try(gm_attach_take_pid(context, "attach", &arguments));
 	_cleanup_free_ char *agent = NULL, *path = NULL;
 	gm_try(gm_library_sibling_path(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
@@ -296,46 +255,13 @@ static struct gm_error *run_attach(
 	if (list)
 		gm_packing_keep(&identity, path, list);
 	if (arguments.json)
-		return put_json(out, context->pid,
+		return gm_attach_put_json(out, context->pid,
 		        injected.stopped + (existing ? before.stopped : 0), &request.way,
 		        &injected);
 	gm_put(out, "recording process %d to %s%s; `gpumem detach %d` ends it\n", context->pid,
 	        path, other_files ? " (in its own file system)" : "", context->pid);
 	if (injected.way == GM_INJECT_BY_PYTHON)
 		gm_put(out, "its Python loaded the agent; no thread was stopped\n");
-	return NULL;
-}
-
-static struct gm_error *run_detach(
-        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
-{
-	struct request request = {.seconds = 30};
-	struct gm_arguments arguments;
-	gm_try(gm_arguments_parse(&gm_command_detach, argc, argv, detach_options, take_option,
-	        &request, 1, false, out, &arguments));
-	if (arguments.help)
-		return NULL;
-	gm_try(take_pid(context, "detach", &arguments));
-	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
-	gm_try(gm_inject_identity_init(&identity, context->pid));
-	struct gm_image *image;
-	struct gm_symbols *symbols;
-	gm_try(gm_context_image(context, &image));
-	gm_try(gm_context_symbols(context, &symbols));
-	struct gm_inject_options options = {
-	        .identity = &identity, .seconds = (double)request.seconds};
-	struct gm_injected injected;
-	gm_try(gm_attach_way_prepare(&request.way, context, &options));
-	gm_try(gm_inject_stop(image, symbols, &options, &injected));
-	if (injected.state == GM_INJECT_WAITING)
-		return still_waiting(context->pid, "end the recording");
-	if (injected.result == 1)
-		return gm_error_create(GM_TARGET,
-		        "process %d: it is not recorded: `gpumem attach %d` begins a recording",
-		        context->pid, context->pid);
-	if (arguments.json)
-		return put_json(out, context->pid, injected.stopped, &request.way, &injected);
-	gm_put(out, "the recording of process %d has ended\n", context->pid);
 	return NULL;
 }
 
@@ -353,16 +279,5 @@ const struct gm_command gm_command_attach = {
                  " Example: gpumem detach 4711",
         .shell = true,
         .streams = true,
-        .run = run_attach,
-};
-
-const struct gm_command gm_command_detach = {
-        .name = "detach",
-        .summary = "ends the recording that `attach` or `run` began",
-        .usage = "PID [--timeout SECONDS] [--way auto|python|thread] [--json]\n"
-                 "Ends the recording and completes its file. The program continues at full speed.\n"
-                 "\n"
-                 " Example: gpumem detach 4711",
-        .shell = true,
-        .run = run_detach,
+        .run = run,
 };

@@ -3,6 +3,8 @@
 
 #include "ask/blocks.h"
 #include "ask/condition.h"
+#include "ask/context.h"
+#include "ask/target/target_blocks.h"
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/arguments.h"

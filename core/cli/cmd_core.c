@@ -10,6 +10,7 @@
 #include "image/core_write.h"
 #include "image/remote.h"
 #include "render/core.h"
+#include "ask/context.h"
 
 extern const struct gm_command gm_command_core;
 

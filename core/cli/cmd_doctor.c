@@ -1,4 +1,5 @@
 #include "ask/context.h"
+#include "ask/doctor.h"
 #include "cli/target.h"
 #include "render/doctor.h"
 

@@ -1,7 +1,7 @@
+#include "ask/events.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
-#include "model/model.h"
 #include "render/answers.h"
 
 struct options {
@@ -42,18 +42,16 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	error = gm_target_take_file(&arguments, context, 0, &target);
-	struct gm_model *model;
+	struct gm_events events;
 	if (!error)
-		error = gm_context_model(context, &model);
+		error = gm_ask_events(
+		        context, (uint32_t)options.from, (uint32_t)options.to, &events);
 	if (error)
 		return error;
-	if (options.from > options.to)
-		return gm_error_create(
-		        GM_USAGE, "events: --from is greater than --to: exchange them");
 	const struct gm_style style = {context->columns, context->colors};
-	uint32_t from = (uint32_t)options.from, to = (uint32_t)options.to;
-	return arguments.json ? gm_render_events_json(model, from, to, out)
-	                      : gm_render_events_text(model, from, to, &style, out);
+	return arguments.json
+	               ? gm_render_events_json(events.model, events.from, events.to, out)
+	               : gm_render_events_text(events.model, events.from, events.to, &style, out);
 }
 
 const struct gm_command gm_command_events = {

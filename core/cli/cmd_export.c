@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "export/export.h"
 #include "render/answers.h"
+#include "ask/context.h"
 
 struct options {
 	const char *to, *out;

@@ -21,9 +21,9 @@
 #include "base/put.h"
 #include "base/size.h"
 #include "cli/command.h"
-#include "cli/fit.h"
+#include "ask/fit.h"
 #include "cli/help.h"
-#include "render/json.h"
+#include "render/fit.h"
 #include "sim/launch.h"
 #include "sim/profile.h"
 
@@ -296,64 +296,6 @@ static struct gm_error *run_once(void *data, int64_t value, struct gm_fit_run *r
 	        fitting->options->name, value, how);
 }
 
-/* --- the answer ------------------------------------------------------------------------------- */
-
-static const struct gm_fit_run *run_of(const struct gm_fit *fit, int64_t value)
-{
-	for (unsigned i = 0; i < fit->count; i++)
-		if (fit->runs[i].value == value)
-			return &fit->runs[i];
-	return NULL;
-}
-
-static void answer_text(const struct fitting *fitting, const struct gm_fit *fit)
-{
-	char total[GM_SIZE_TEXT], reserved[GM_SIZE_TEXT];
-	const char *name = fitting->options->name + 1;
-	int length = (int)strlen(fitting->options->name) - 2;
-	const char *device = fitting->device.spec;
-	gm_text_size(fitting->device.profile.memory, total);
-	FILE *out = fitting->out;
-	if (!fit->any) {
-		gm_put(out, "\nNot even %.*s = %" PRId64 " fits %s (%s).\n", length, name,
-		        fit->from, device, total);
-		return;
-	}
-	const struct gm_fit_run *best = run_of(fit, fit->largest);
-	gm_put(out, "\n%.*s = %" PRId64 " is the largest that fits %s (%s): it takes %s.\n", length,
-	        name, fit->largest, device, total,
-	        gm_text_size(best ? best->peak_reserved : 0, reserved));
-	if (fit->largest == fit->to)
-		gm_put(out, "It is the upper end of the range: more may fit.\n");
-	else
-		gm_put(out,
-		        "%u runs. gpumem assumes that if a value fits, every smaller value fits.\n",
-		        fit->count);
-}
-
-static struct gm_error *answer_json(const struct fitting *fitting, const struct gm_fit *fit)
-{
-	json_t *runs = json_array();
-	for (unsigned i = 0; runs && i < fit->count; i++) {
-		const struct gm_fit_run *run = &fit->runs[i];
-		json_array_append_new(
-		        runs, json_pack("{s:I,s:b,s:I,s:I,s:f}", "value", (json_int_t)run->value,
-		                      "fits", run->fits, "peak_reserved",
-		                      (json_int_t)run->peak_reserved, "peak_allocated",
-		                      (json_int_t)run->peak_allocated, "seconds", run->seconds));
-	}
-	const char *name = fitting->options->name;
-	json_t *whole =
-	        runs ? json_pack("{s:s%,s:I,s:I,s:s,s:I,s:o,s:o,s:s}", "name", name + 1,
-	                       strlen(name) - 2, "from", (json_int_t)fit->from, "to",
-	                       (json_int_t)fit->to, "profile", fitting->device.spec, "total",
-	                       (json_int_t)fitting->device.profile.memory, "largest",
-	                       fit->any ? json_integer(fit->largest) : json_null(), "runs", runs,
-	                       "assumes", "monotonic")
-	             : NULL;
-	return gm_json_write(whole, false, fitting->out);
-}
-
 static void tidy(const struct fitting *fitting)
 {
 	static const char *const files[] = {"account", "output"};
@@ -394,13 +336,15 @@ static struct gm_error *run_fit(
 	sigaction(SIGTERM, &ours, &terminate);
 	struct gm_fit *fit = calloc(1, sizeof(*fit));
 	if (fit) {
+		const struct gm_fit_view view = {
+		        options.name, fitting.device.spec, fitting.device.profile.memory};
 		fit->from = options.from;
 		fit->to = options.to;
 		error = gm_fit_search(fit, run_once, &fitting);
 		if (!error && options.json)
-			error = answer_json(&fitting, fit);
+			error = gm_render_fit_json(fit, &view, out);
 		else if (!error)
-			answer_text(&fitting, fit);
+			gm_render_fit_text(fit, &view, out);
 		if (!error && !fit->any)
 			*ret_status = GM_NEGATIVE;
 	} else {

@@ -1,4 +1,5 @@
 #include "ask/info.h"
+#include "ask/target/target_info.h"
 
 #include "base/cleanup.h"
 #include "cli/arguments.h"

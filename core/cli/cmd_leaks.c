@@ -2,6 +2,8 @@
 
 #include "ask/leaks.h"
 #include "ask/target/recording.h"
+#include "ask/context.h"
+#include "ask/recording/leak.h"
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/arguments.h"

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "ask/oom/oom_text.h"
+#include "ask/context.h"
+#include "ask/oom.h"
+#include "ask/oom/oom_facts.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "cli/arguments.h"

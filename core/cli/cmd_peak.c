@@ -1,4 +1,6 @@
-#include "ask/blocks.h"
+#include "ask/peak.h"
+#include "ask/context.h"
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/compare.h"
@@ -45,7 +47,7 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct input options = {context, {.by = GM_BY_LINE, .at_peak = true, .descend = true}};
+	struct input options = {context, {.by = GM_BY_LINE, .descend = true}};
 	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_peak, argc, argv, option_table,
 	        handle, &options, GM_ARGUMENTS_MAX, false, out, &arguments);
@@ -63,28 +65,19 @@ static struct gm_error *run(
 		error = gm_arguments_take_file(&arguments, context, 0);
 	else
 		error = gm_target_take_file(&arguments, context, 0, &target);
-	struct gm_blocks blocks, modules = {0};
-	if (!error)
-		error = gm_ask_blocks(context, &options.blocks, &blocks);
 	if (error)
 		return error;
 	/* in gdb a process is always there, and whoever did not ask for paths need not wait for
 	 * them */
 	bool knows = context->shell && gm_context_has_target(context);
-	options.blocks.by = GM_BY_MODULE;
-	options.blocks.tree = false;
-	if (knows && blocks.by != GM_BY_MODULE)
-		error = gm_ask_blocks(context, &options.blocks, &modules);
+	struct gm_peak peak;
+	gm_try(gm_ask_peak(context, &options.blocks, knows, &peak));
 	const struct gm_style style = {context->columns, context->colors};
-	struct gm_secondary_peak secondary;
-	if (!error)
-		error = gm_ask_secondary_peak(context, &blocks, &secondary);
-	if (!error)
-		error = arguments.json
-		                ? gm_render_peak_json(&blocks, &modules, &secondary, out)
-		                : gm_render_peak_text(&blocks, &modules, &secondary, &style, out);
-	gm_blocks_deinit(&modules);
-	gm_blocks_deinit(&blocks);
+	error = arguments.json
+	                ? gm_render_peak_json(&peak.blocks, &peak.modules, &peak.secondary, out)
+	                : gm_render_peak_text(
+	                          &peak.blocks, &peak.modules, &peak.secondary, &style, out);
+	gm_peak_deinit(&peak);
 	return error;
 }
 

@@ -1,8 +1,8 @@
-#include "ask/steps.h"
+#include "ask/phases.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
-#include "render/steps.h"
+#include "render/phases.h"
 
 struct options {
 	struct gm_context *context;
@@ -39,16 +39,14 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	error = gm_target_take_file(&arguments, context, 0, &target);
-	struct gm_steps_answer answer;
+	struct gm_phases phases;
 	if (!error)
-		error = gm_ask_steps(context, (uint32_t)options.step, &answer);
+		error = gm_ask_phases(context, (uint32_t)options.step, &phases);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
-	error = arguments.json ? gm_render_phases_json(&answer, out)
-	                       : gm_render_phases_text(&answer, &style, out);
-	gm_steps_answer_deinit(&answer);
-	return error;
+	return arguments.json ? gm_render_phases_json(&phases, out)
+	                      : gm_render_phases_text(&phases, &style, out);
 }
 
 const struct gm_command gm_command_phases = {

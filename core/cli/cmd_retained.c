@@ -3,6 +3,8 @@
 #include "cli/command.h"
 #include "cli/target.h"
 #include "render/retained.h"
+#include "ask/retained.h"
+#include "ask/retained_diff.h"
 
 extern const struct gm_command gm_command_retained;
 

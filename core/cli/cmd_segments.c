@@ -1,3 +1,6 @@
+#include "ask/segments.h"
+#include "ask/target/request.h"
+#include "ask/target/memory.h"
 #include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -8,9 +11,9 @@ extern const struct gm_command gm_command_segments;
 
 struct options {
 	struct gm_context *context;
-	bool has_event, at_peak, has_request;
-	uint64_t event, request, stream;
-	int device;
+	struct gm_segments_options segments;
+	bool has_request;
+	uint64_t request, stream;
 };
 
 enum { KEY_AT = 0x1101, KEY_AT_PEAK, KEY_REQUEST, KEY_STREAM, KEY_DEVICE };
@@ -32,11 +35,12 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	uint64_t number = 0;
 	switch (key) {
 	case KEY_AT:
-		options->has_event = true;
+		options->segments.has_event = true;
 		return gm_error_prefix(
-		        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->event), "--at");
+		        gm_parse_number(argument, 0, UINT32_MAX - 1, &options->segments.event),
+		        "--at");
 	case KEY_AT_PEAK:
-		options->at_peak = true;
+		options->segments.at_peak = true;
 		return NULL;
 	case KEY_REQUEST:
 		options->has_request = true;
@@ -46,51 +50,31 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 		        gm_parse_number(argument, 0, UINT64_MAX, &options->stream), "--stream");
 	case KEY_DEVICE:
 		gm_try(gm_error_prefix(gm_parse_number(argument, 0, 127, &number), "--device"));
-		options->device = (int)number;
+		options->segments.device = (int)number;
 		return NULL;
 	default:
 		return gm_target_option(options->context, key, argument);
 	}
 }
 
-static struct gm_error *look(struct gm_context *context, const struct options *options, bool target,
-        struct gm_memory *ret_memory)
-{
-	if (target) {
-		if (options->has_event || options->at_peak)
-			return gm_error_create(GM_TARGET,
-			        "segments: --at and --at-peak need a recording: leave "
-			        "them out, or record the program");
-		return gm_memory_now(context, options->device, ret_memory);
-	}
-	uint32_t event = options->has_event ? (uint32_t)options->event : GM_NO_EVENT;
-	if (options->at_peak) {
-		struct gm_model *model;
-		gm_try(gm_context_model(context, &model));
-		size_t device = gm_model_main_device(model);
-		if (device != SIZE_MAX)
-			event = gm_model_device(model, device)->peak_event;
-	}
-	return gm_memory_after(context, options->device, event, ret_memory);
-}
-
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {.context = context, .device = -1};
+	struct options options = {.context = context, .segments.device = -1};
 	bool target;
 	gm_try(gm_arguments_parse(&gm_command_segments, argc, argv, option_table, handle, &options,
 	        1, false, out, &arguments));
 	if (arguments.help)
 		return NULL;
-	if (options.has_event && options.at_peak)
+	if (options.segments.has_event && options.segments.at_peak)
 		return gm_error_create(
 		        GM_USAGE, "segments: --at and --at-peak exclude each other: choose one");
 	gm_try(gm_target_take_file(&arguments, context, 0, &target));
 	struct gm_memory memory;
 	struct gm_request request;
-	gm_try(look(context, &options, target, &memory));
+	options.segments.target = target;
+	gm_try(gm_ask_segments(context, &options.segments, &memory));
 	if (options.has_request)
 		gm_memory_request(&memory, options.request, options.stream, &request);
 	const struct gm_request *asked = options.has_request ? &request : NULL;

@@ -42,7 +42,7 @@ static struct gm_error *run(
 	error = gm_target_take_file(&arguments, context, 0, &target);
 	struct gm_steps_answer answer;
 	if (!error)
-		error = gm_ask_steps(context, 0, &answer);
+		error = gm_ask_steps(context, &answer);
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};

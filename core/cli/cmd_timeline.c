@@ -1,4 +1,4 @@
-#include "ask/recording/shapes.h"
+#include "ask/timeline.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"

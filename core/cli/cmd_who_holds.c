@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/target.h"
 #include "render/who_holds.h"
+#include "ask/who_holds.h"
 
 extern const struct gm_command gm_command_who_holds;
 

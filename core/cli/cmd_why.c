@@ -3,6 +3,7 @@
 #include "ask/why.h"
 #include "base/cleanup.h"
 #include "ask/blocks.h"
+#include "ask/context.h"
 #include "base/put.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ask/diff.h"
+#include "render/diff.h"
 
 struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by)
 {

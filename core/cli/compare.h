@@ -3,7 +3,7 @@
 #define GM_CLI_COMPARE_H
 
 #include "cli/arguments.h"
-#include "render/compare.h"
+#include "render/diff.h"
 
 /* "line", "stack", "phase", "category". */
 struct gm_error *gm_parse_group_by(const char *text, enum gm_group_by *ret_by);

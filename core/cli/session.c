@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ask/target/pause.h"
+#include "ask/context.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
 #include "base/put.h"

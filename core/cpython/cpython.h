@@ -169,8 +169,7 @@ bool gm_python_loop_position(struct gm_python *python, const struct gm_python_fr
 /* The dict of a frame's global variables; 0: unreadable. */
 uint64_t gm_python_frame_globals(struct gm_python *python, const struct gm_python_frame *frame);
 
-/* --- objects
- * ------------------------------------------------------------------------------------- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 /* The type's name of an object ("dict"), false where the address holds no plausible object. */
 bool gm_python_type_name(struct gm_python *python, uint64_t object, const char **ret_name);

@@ -47,8 +47,7 @@ static struct live *live_of(const struct gm_image *image)
 	return (struct live *)image;
 }
 
-/* --- errors
- * ---------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static struct gm_error *error_ended(pid_t pid)
 {
@@ -92,8 +91,7 @@ static struct gm_error *live_explain(struct gm_image *image, uint64_t address, i
 	return gm_error_at_address(error, NULL, address);
 }
 
-/* --- memory
- * ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static size_t read_by_file(int memory, uint64_t address, void *buffer, size_t size, int *ret_errno)
 {
@@ -202,8 +200,7 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 	}
 }
 
-/* --- what was touched
- * ---------------------------------------------------------------------------------------- */
+/* --- what was touched ------------------------------------------------------------------------- */
 
 static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ranges, size_t max, size_t *ret_count)
@@ -250,8 +247,7 @@ static uint64_t live_resident(struct gm_image *image)
 	return bytes < UINT64_C(1) << 46 ? bytes : 0;
 }
 
-/* --- /proc
- * ----------------------------------------------------------------------------------------- */
+/* --- /proc ------------------------------------------------------------------------------------ */
 
 static struct gm_error *live_refresh(struct gm_image *image, struct gm_maps *ret_maps)
 {
@@ -418,8 +414,7 @@ static struct gm_error *live_set_sysroot(struct gm_image *image, const char *sys
 	return NULL;
 }
 
-/* --- registers
- * ------------------------------------------------------------------------------------- */
+/* --- registers -------------------------------------------------------------------------------- */
 
 static struct gm_error *live_registers(
         struct gm_image *image, pid_t thread, struct gm_registers *ret_registers)
@@ -439,8 +434,7 @@ static struct gm_error *live_registers(
 	return NULL;
 }
 
-/* --- open and close
- * -------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static void live_close(struct gm_image *image)
 {

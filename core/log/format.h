@@ -78,8 +78,7 @@ const char *gm_chunk_header_decode(const uint8_t *bytes, struct gm_chunk_header 
 const char *gm_chunk_type_name(unsigned type);
 uint32_t gm_log_crc(const void *bytes, size_t size);
 
-/* ---- events
- * --------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* What the next event is coded against; reset at the start of each chunk, so chunks decode
  * alone. */

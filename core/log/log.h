@@ -168,8 +168,7 @@ struct gm_log_mark {
 };
 
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
-/* ---- writing
- * ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct gm_log_writer;
 
@@ -219,8 +218,7 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
 
-/* ---- reading
- * ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct gm_log;
 

@@ -4,7 +4,7 @@
 
 #include "ask/blocks.h"
 #include "ask/info.h"
-#include "ask/recording/secondary_peak.h"
+#include "ask/peak.h"
 #include "ask/why.h"
 #include "render/text.h"
 

@@ -11,6 +11,9 @@
 #include "render/note.h"
 #include "render/tensor.h"
 #include "render/tree.h"
+#include "render/text.h"
+#include "ask/recording/driven.h"
+#include "ask/recording/place.h"
 
 /* "(5000, 50000) float32 requires_grad" */
 void gm_text_note(const struct gm_block_note *note, char *text, size_t size)

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "render/json.h"
 #include "render/memory.h"
+#include "render/text.h"
 
 enum { MAX_FILE = 64 << 20 };
 

@@ -1,5 +1,5 @@
-/* The sentences of `why`: who made a block, by what it was released, and what kept it until
- * then. */
+/* The sentences of `why`: who made a block, by what it was released, and what kept it until then.
+ */
 #include "render/cause.h"
 
 #include <stdio.h>
@@ -8,6 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "ask/recording/place.h"
+#include "ask/why.h"
 
 static void put_place(const struct gm_frame_place *place, FILE *out)
 {
@@ -150,8 +152,8 @@ static void put_cause(const struct gm_why *why, FILE *out)
 static void put_late(const struct gm_why *why, FILE *out)
 {
 	char size[GM_SIZE_TEXT];
-	/* What the graph kept went with something else: that one's successor is what it waited
-	 * for. */
+	/* What the graph kept went with something else: that one's successor is what it waited for.
+	 */
 	if (why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE) {
 		if (why->anew == GM_NO_BLOCK)
 			return;

@@ -3,6 +3,8 @@
 #include "base/put.h"
 #include "render/answers.h"
 #include "render/tensor.h"
+#include "render/text.h"
+#include "ask/recording/place.h"
 
 /* Written as they come, not through a table: there may be millions. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,

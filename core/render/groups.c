@@ -3,6 +3,9 @@
 #include <inttypes.h>
 
 #include "render/json.h"
+#include "render/text.h"
+#include "ask/recording/driven.h"
+#include "ask/recording/place.h"
 
 void gm_table_site(struct gm_table *table, const struct gm_told_site *site, const char *space,
         const char *note)

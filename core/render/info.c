@@ -3,6 +3,7 @@
 #include "base/put.h"
 #include "render/answers.h"
 #include "render/json.h"
+#include "render/text.h"
 
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {

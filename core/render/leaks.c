@@ -6,6 +6,8 @@
 #include "base/put.h"
 #include "render/chain.h"
 #include "render/json.h"
+#include "render/text.h"
+#include "ask/recording/place.h"
 
 /* "  #225  item 4 of list: local 'losses' of train() at leak.py:20" */
 static struct gm_error *put_holder(const struct gm_leak_holder *holder, FILE *out)

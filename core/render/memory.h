@@ -5,8 +5,9 @@
 
 #include <jansson.h>
 
-#include "ask/info.h"
 #include "ask/target/memory.h"
+#include "ask/target/request.h"
+#include "ask/target/target_info.h"
 #include "ask/target/target_blocks.h"
 #include "render/text.h"
 

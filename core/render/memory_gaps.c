@@ -5,6 +5,8 @@
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
+#include "ask/target/memory.h"
+#include "ask/target/pause.h"
 
 enum { FIGURES = 2, LINE = 192 };
 

@@ -11,7 +11,10 @@
 #include "render/pause.h"
 #include "render/retained_name.h"
 #include "render/say.h"
+#include "render/text.h"
 #include "torch/allocator.h"
+#include "ask/oom.h"
+#include "ask/oom/oom_facts.h"
 
 /* --- what all forms share --------------------------------------------------------------------- */
 

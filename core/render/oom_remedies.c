@@ -1,6 +1,7 @@
 /* What would have been enough at an out-of-memory error, in words. */
 #include "render/oom_verdict.h"
 #include "render/say.h"
+#include "ask/oom/oom_facts.h"
 
 static char *say_expandable(const struct gm_oom_facts *facts,
         const struct gm_oom_judgement *judgement, const struct gm_oom_remedy *remedy)

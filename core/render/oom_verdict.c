@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "render/say.h"
+#include "ask/oom/oom_facts.h"
 
 /* --- verdicts --------------------------------------------------------------------------------- */
 

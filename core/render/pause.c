@@ -1,6 +1,7 @@
 #include "render/pause.h"
 
 #include "base/put.h"
+#include "ask/target/pause.h"
 
 void gm_put_pause(const struct gm_pause *pause, FILE *out)
 {

@@ -8,6 +8,7 @@
 #include "render/json.h"
 #include "render/pause.h"
 #include "render/retained_name.h"
+#include "render/text.h"
 
 enum {
 	DEFAULT_DEPTH = 3,

@@ -7,6 +7,7 @@
 #include "render/json.h"
 #include "render/retained.h"
 #include "render/retained_name.h"
+#include "render/text.h"
 
 enum {
 	DEFAULT_DEPTH = 3,

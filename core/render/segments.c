@@ -6,6 +6,7 @@
 #include "render/json.h"
 #include "render/memory.h"
 #include "render/pause.h"
+#include "render/text.h"
 
 static const char *pool_name(const struct gm_memory_segment *segment)
 {

@@ -1,4 +1,4 @@
-/* steps and phases as text and JSON. */
+/* steps as text and JSON. */
 #ifndef GM_RENDER_STEPS_H
 #define GM_RENDER_STEPS_H
 
@@ -8,8 +8,5 @@
 struct gm_error *gm_render_steps_text(const struct gm_steps_answer *answer, bool explain,
         const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE *out);
-struct gm_error *gm_render_phases_text(
-        const struct gm_steps_answer *answer, const struct gm_style *style, FILE *out);
-struct gm_error *gm_render_phases_json(const struct gm_steps_answer *answer, FILE *out);
 
 #endif

@@ -5,11 +5,14 @@
 
 #include "base/put.h"
 #include "render/json.h"
+#include "render/text.h"
+#include "ask/recording/place.h"
+#include "ask/recording/shapes.h"
 
 enum { ROWS = 12, DEFAULT_WIDTH = 100 };
 
-/* One letter a phase, for the row below the plot, and its colour in the terminal's basic
- * palette. */
+/* One letter a phase, for the row below the plot, and its colour in the terminal's basic palette.
+ */
 static const struct {
 	char letter;
 	int colour;

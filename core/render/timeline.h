@@ -2,7 +2,7 @@
 #ifndef GM_RENDER_TIMELINE_H
 #define GM_RENDER_TIMELINE_H
 
-#include "ask/recording/shapes.h"
+#include "ask/timeline.h"
 #include "render/text.h"
 
 enum { GM_PLOT_COLUMNS_MAX = 400, GM_PLOT_COLUMNS_MIN = 60, GM_PLOT_LABEL = 11 };

@@ -4,6 +4,9 @@
 
 #include "base/put.h"
 #include "render/groups.h"
+#include "render/text.h"
+#include "ask/recording/driven.h"
+#include "ask/recording/place.h"
 
 /* Calls with less than this part of all bytes are told as one. */
 enum { PART = 200, INDENT_MAX = 48 };

@@ -6,6 +6,10 @@
 #include "render/cause.h"
 #include "render/json.h"
 #include "render/tensor.h"
+#include "render/text.h"
+#include "ask/recording/cause.h"
+#include "ask/recording/place.h"
+#include "ask/why.h"
 
 static void put_stack(const struct gm_why *why, const char *what, uint32_t number, FILE *out)
 {

@@ -311,8 +311,7 @@ const struct gm_module *gm_symbols_find_module(struct gm_symbols *symbols, const
 	return NULL;
 }
 
-/* --- files
- * ----------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static struct gm_elf *open_vdso(struct gm_image *image, const struct gm_module *module)
 {

@@ -16,8 +16,7 @@
 /* Symbols without a size (assembly) reach to the next one, but no further than this. */
 enum { UNSIZED_MAX = 64 << 10 };
 
-/* --- one table
- * ------------------------------------------------------------------------------------- */
+/* --- one table -------------------------------------------------------------------------------- */
 
 static int compare_addresses(const void *left, const void *right)
 {
@@ -92,8 +91,7 @@ void gm_naming_in_file(const struct gm_elf *file, const struct gm_elf *debug,
 		name_in_table(&file->dynamic, requests, count);
 }
 
-/* --- an image's addresses
- * -------------------------------------------------------------------------- */
+/* --- an image's addresses --------------------------------------------------------------------- */
 
 /* A request of gm_symbols_name() and where its answer goes. */
 struct place {
@@ -172,8 +170,7 @@ struct gm_error *gm_symbols_name_functions(struct gm_symbols *symbols, const uin
 	return name(symbols, addresses, count, return_addresses, false, ret_symbols);
 }
 
-/* --- a file's addresses
- * ---------------------------------------------------------------------------- */
+/* --- a file's addresses ----------------------------------------------------------------------- */
 
 struct gm_error *gm_symbols_name_in_file(const char *path, const uint8_t *build_id,
         size_t build_id_size, const uint64_t *offsets, size_t count, char **ret_names)

@@ -73,8 +73,7 @@ static bool make_room(struct gm_rows *rows)
 	return true;
 }
 
-/* --- from libdw's answers
- * -------------------------------------------------------------------------- */
+/* --- from libdw's answers --------------------------------------------------------------------- */
 
 /* libdw gives a rule as a location: nothing (undefined, or same where ops is NULL), a register, or
  * an expression for an address, which ends in DW_OP_stack_value where it is the value itself. */

@@ -44,7 +44,8 @@ def test_each_arrow_between_rooms_is_needed():
 
 def test_the_table_of_rooms_in_the_architecture_says_what_the_list_of_rooms_says():
     """Columns of docs/architecture.md: the room, its purpose, what it includes, what it does not do."""
-    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", (ROOT / "docs/architecture.md").read_text(), re.M)
+    section = (ROOT / "docs/architecture.md").read_text().split("## The rooms")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", section, re.M)
     listed = check_rooms.rooms()
     del listed["*"]
     expected = {room: ", ".join(f"`{t}`" if "/" in t else t for t in targets) or "–" for room, targets in listed.items()}
@@ -68,6 +69,35 @@ def test_python_needs_no_newer_language_than_gdb_has():
 
     for path in tracked("gdb/*.py"):
         ast.parse(path.read_text(), filename=str(path), feature_version=(3, 6))
+
+
+def commands_answered():
+    """{command: its cells, of `core/cli/`, `core/ask/`, `core/render/` and the rest} of the table in docs/architecture.md."""
+    text = (ROOT / "docs/architecture.md").read_text().split("## Where each command is answered")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| `", line)]
+    return {row[0].strip(" `"): [re.findall(r"`([\w./]+)`", cell) for cell in row[1:]] for row in rows}
+
+
+def test_the_table_of_commands_has_each_command():
+    table = (ROOT / "core/cli/commands.c").read_text().split("#define GM_COMMANDS")[1].split("clang-format")[0]
+    commands = [name.replace("_", "-") for name in re.findall(r"^\t_\((\w+)\)", table, re.M)]
+    assert len(commands) > 20
+    assert list(commands_answered()) == commands, "a line for each, in the order of core/cli/commands.c"
+
+
+@pytest.mark.parametrize("command, cells", commands_answered().items())
+def test_a_command_is_found_by_the_names_of_files(command, cells):
+    name = command.replace("-", "_")
+    for folder, cell in zip(("core/cli", "core/ask", "core/render", "core"), cells):
+        missing = [file for file in cell if not (ROOT / folder / file).exists()]
+        assert missing == [], folder
+    cli, ask, render, _ = cells
+    assert cli[0] == f"cmd_{name}.c"
+    assert f"gm_command_{name} = {{" in (ROOT / "core/cli" / cli[0]).read_text()
+    for cell in (ask, render):
+        assert not cell or cell[0] == f"{name}.c"
+    assert bool(ask) == (ROOT / f"core/ask/{name}.c").exists()
+    assert bool(render) == (ROOT / f"core/render/{name}.c").exists()
 
 
 @pytest.mark.parametrize("document", tracked("*.md"), ids=lambda path: str(path.relative_to(ROOT)))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ask/oom/oom_text.h"
+#include "ask/oom/oom_facts.h"
 #include "render/oom_verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "cli/fit.h"
+#include "ask/fit.h"
 
 struct known {
 	int64_t limit, broken; /* what fits; a value at which the program fails */

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "ask/top.h"
+#include "ask/blocks.h"
+#include "ask/context.h"
 #include "synthetic.h"
 
 #define TORCH "/usr/lib/python3/dist-packages/torch/"

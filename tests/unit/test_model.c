@@ -6,6 +6,7 @@
 
 #include "ask/blocks.h"
 #include "ask/info.h"
+#include "ask/context.h"
 #include "model/live.h"
 #include "synthetic.h"
 

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "agent/failure.h"
-#include "ask/oom.h"
+#include "ask/oom/oom_find.h"
 #include "ask/oom/oom_text.h"
+#include "ask/context.h"
+#include "ask/oom/oom_facts.h"
+#include "ask/target/request.h"
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cpython/cpython.h"

@@ -1,6 +1,9 @@
 /* What stands below a verdict on an out-of-memory error: where the device's memory is, and what
  * would have been enough. */
+#include "ask/oom/oom_remedies.h"
+
 #include "ask/oom/oom_sums.h"
+#include "ask/oom/oom_facts.h"
 
 /* What is in use and not PyTorch's, by whose it is, as far as that is known. */
 static void add_outside(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement)

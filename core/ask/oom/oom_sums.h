@@ -14,9 +14,4 @@ void gm_oom_add_line(
 bool gm_oom_would_do(
         const struct gm_oom_facts *facts, const struct gm_oom_sums *sums, uint64_t bytes);
 
-/* oom_remedies.c: the arithmetic of the device, and what would have been enough, to a verdict that
- * stands. */
-void gm_oom_add_arithmetic(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement);
-void gm_oom_add_remedies(const struct gm_oom_facts *facts, struct gm_oom_judgement *judgement);
-
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "ask/oom/oom_sums.h"
+#include "ask/oom/oom_facts.h"
+#include "ask/oom/oom_remedies.h"
 
 /*
  * A process's CUDA context and the kernels loaded into it take 0.3 to 0.8 GiB of a device that
@@ -15,14 +17,6 @@
  */
 static const uint64_t ordinary_context = UINT64_C(800) << 20;
 enum { SIGNIFICANT = 50, SIGNIFICANT_OUTSIDE = 20 };
-
-void gm_oom_add_line(
-        struct gm_oom_judgement *judgement, char sign, enum gm_oom_part part, uint64_t bytes)
-{
-	if (judgement->line_count < GM_OOM_LINES_MAX)
-		judgement->lines[judgement->line_count++] =
-		        (struct gm_oom_line){.sign = sign, .part = part, .bytes = bytes};
-}
 
 /* --- the sums --------------------------------------------------------------------------------- */
 
@@ -66,13 +60,6 @@ static struct gm_oom_sums sums_of(const struct gm_oom_facts *facts)
 		        sums.others + (own > ordinary_context ? own - ordinary_context : 0);
 	}
 	return sums;
-}
-
-bool gm_oom_would_do(
-        const struct gm_oom_facts *facts, const struct gm_oom_sums *sums, uint64_t bytes)
-{
-	return gm_oom_known(sums->missing) ? sums->missing > 0 && bytes >= sums->missing
-	                                   : gm_oom_known(facts->needed) && bytes >= facts->needed;
 }
 
 /* --- verdicts --------------------------------------------------------------------------------- */

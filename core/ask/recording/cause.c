@@ -1,4 +1,5 @@
 #include "ask/recording/cause.h"
+#include "ask/recording/place.h"
 
 #include <string.h>
 
@@ -192,8 +193,8 @@ static bool find_callee(const struct gm_log *log, const struct gm_event *made,
 	return false;
 }
 
-/* No name of the statement is it: by what the native frames show, or by what the statement
- * called. */
+/* No name of the statement is it: by what the native frames show, or by what the statement called.
+ */
 static void by_teardown(const struct gm_log *log, const struct gm_event *made, bool own,
         bool same_step, struct gm_cause *cause)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ask/recording/operator.h"
+#include "ask/recording/place.h"
 #include "base/array.h"
 #include "model/site.h"
 

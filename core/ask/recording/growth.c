@@ -1,5 +1,8 @@
 #include "ask/recording/growth.h"
 
+#include "ask/recording/leak.h"
+#include "ask/recording/place.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,8 +15,8 @@
 #ifndef GM_ASK_GROWTH_H
 #define GM_ASK_GROWTH_H
 
-#include "ask/leaks.h"
 #include "base/array.h"
+#include "model/model.h"
 
 /* A block that an iteration left, and the line that made it. */
 struct gm_share {
@@ -53,12 +53,5 @@ uint32_t gm_level_iteration(
         const struct gm_level *level, const struct gm_model *model, uint32_t event);
 /* Was something left in iterations all over the run, the early ones as well? */
 bool gm_level_spreads(const struct gm_level *level, uint32_t count, uint32_t first, uint32_t last);
-
-/* growth_joined.c: the lines that join, in `leaks`. */
-struct gm_error *gm_growth_find_joined(struct gm_growth *growth, const struct gm_level *level,
-        uint32_t level_index, struct gm_leaks *leaks);
-
-/* Appends one. */
-struct gm_error *gm_leaks_add(struct gm_leaks *leaks, const struct gm_leak *leak);
 
 #endif

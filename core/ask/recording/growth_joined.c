@@ -1,9 +1,12 @@
 /* Lines whose one block grows: history = torch.cat([history, x]). */
+#include "ask/recording/growth_joined.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "ask/recording/growth.h"
 #include "ask/recording/operator.h"
+#include "ask/recording/leak.h"
 
 enum {
 	TAILS_MAX = 8,         /* blocks of one line that may grow side by side */
@@ -65,8 +68,8 @@ static bool is_called_elsewhere(const struct gm_model *model, uint32_t a, uint32
 	                         memcmp(left + 1, right + 1, (counts[0] - 1) * sizeof(*left)) != 0);
 }
 
-/* What one line makes in two calls of its function is of the same kind, and no part of one
- * another. */
+/* What one line makes in two calls of its function is of the same kind, and no part of one another.
+ */
 static bool is_of_another_call(
         struct gm_growth *growth, const struct gm_share *share, uint32_t event)
 {
@@ -77,8 +80,8 @@ static bool is_of_another_call(
 	       is_called_elsewhere(growth->model, stack, share->stack);
 }
 
-/* Was the block before released where the new one was made? Then this is its variable's new
- * value. */
+/* Was the block before released where the new one was made? Then this is its variable's new value.
+ */
 static bool is_replaced(struct gm_growth *growth, const struct gm_share *share, uint32_t before)
 {
 	uint32_t stack, native, end = gm_model_block(growth->model, before)->free_requested;

@@ -4,6 +4,7 @@
 
 #include "ask/leaks.h"
 #include "ask/target/pause.h"
+#include "ask/context.h"
 #include "base/cleanup.h"
 
 /* Is the storage at the block's address the block's own? Another one may be there by now. */

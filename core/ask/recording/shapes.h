@@ -1,9 +1,4 @@
-/*
- * shapes: what one sees in a plot of allocated memory, said in words. Each shape has the events it
- * spans, its bytes and, where one line made it, that line. They are looked for in the whole record
- * (the bands), in the first step (what it alone makes), and in one typical step: the second, or the
- * only one. What made them is told by PyTorch's operators, where the record has native stacks.
- */
+/* The shapes that one sees in a plot of allocated memory, by kind. */
 #ifndef GM_ASK_SHAPES_H
 #define GM_ASK_SHAPES_H
 
@@ -58,19 +53,5 @@ struct gm_shapes {
 	struct gm_shape items[GM_SHAPE_COUNT]; /* in order of kinds; each at most once */
 	size_t count;
 };
-
-struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret_shapes);
-
-/* The plot: `columns` equal parts of the record's events. */
-struct gm_column {
-	uint32_t first, last;
-	uint64_t allocated, reserved; /* the greatest in it */
-	uint32_t step;
-	enum gm_phase phase; /* where `allocated` was greatest */
-	bool peak;           /* of the whole record */
-};
-/* Fills at most `columns`; *ret_count: how many. The caller owns the array. */
-struct gm_error *gm_ask_plot(
-        struct gm_context *context, struct gm_column *columns, size_t room, size_t *ret_count);
 
 #endif

@@ -22,8 +22,4 @@ struct gm_looking {
 void gm_shapes_add(struct gm_looking *looking, enum gm_shape_kind kind,
         const struct gm_block *block, uint32_t step);
 
-/* shapes_named.c: the shapes that PyTorch's operators give a name. To be called when the others are
- * known. */
-void gm_shapes_name(struct gm_looking *looking);
-
 #endif

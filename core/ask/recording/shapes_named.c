@@ -3,6 +3,8 @@
  * and last gradients of backward, what the optimizer computes in its temporaries. Without native
  * stacks Python's function names stand in where they can; else a shape stays without a name.
  */
+#include "ask/recording/shapes_named.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ask/recording/operator.h"
+#include "ask/recording/place.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
@@ -163,14 +164,15 @@ static bool sum_up(struct building *building)
 	return true;
 }
 
-static bool build(struct building *building, const struct gm_blocks *blocks)
+static bool build(struct building *building, const struct gm_model *model, const uint32_t *blocks,
+        size_t count, uint64_t unattributed)
 {
 	const struct gm_told_site nothing = {0};
 	const struct gm_tree_node root = {.first = GM_TREE_NONE, .next = GM_TREE_NONE};
 	if (!gm_array_push(&building->nodes, root))
 		return false;
-	for (size_t i = 0; i < blocks->live_count; i++) {
-		const struct gm_block *block = gm_model_block(blocks->model, blocks->live[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_block *block = gm_model_block(model, blocks[i]);
 		struct gm_event event = {0};
 		if (block->alloc != GM_NO_EVENT)
 			gm_log_event(building->log, block->alloc, &event);
@@ -180,20 +182,21 @@ static bool build(struct building *building, const struct gm_blocks *blocks)
 		building->nodes.items[at].bytes += block->size;
 		building->nodes.items[at].blocks++;
 	}
-	if (blocks->unattributed) {
+	if (unattributed) {
 		uint32_t at = child(building, 0, GM_TREE_BEFORE, &nothing);
 		if (at == GM_TREE_NONE)
 			return false;
-		building->nodes.items[at].bytes += blocks->unattributed;
+		building->nodes.items[at].bytes += unattributed;
 	}
 	return sum_up(building);
 }
 
-struct gm_error *gm_ask_tree(const struct gm_blocks *blocks, struct gm_tree *ret_tree)
+struct gm_error *gm_ask_tree(const struct gm_model *model, const uint32_t *blocks, size_t count,
+        uint64_t unattributed, struct gm_tree *ret_tree)
 {
-	struct building building = {.log = gm_model_log(blocks->model)};
-	gm_try(gm_wrapper_frames_create(blocks->model, &building.wrapper_frames));
-	bool built = build(&building, blocks);
+	struct building building = {.log = gm_model_log(model)};
+	gm_try(gm_wrapper_frames_create(model, &building.wrapper_frames));
+	bool built = build(&building, model, blocks, count, unattributed);
 	gm_wrapper_frames_destroy(building.wrapper_frames);
 	if (!built) {
 		gm_array_deinit(&building.nodes);

@@ -7,7 +7,6 @@
 #ifndef GM_ASK_TREE_H
 #define GM_ASK_TREE_H
 
-#include "ask/blocks.h"
 #include "ask/recording/driven.h"
 
 enum gm_tree_kind {
@@ -35,7 +34,9 @@ struct gm_tree {
 	size_t count;
 };
 
-struct gm_error *gm_ask_tree(const struct gm_blocks *blocks, struct gm_tree *ret_tree);
+/* Of the model's blocks of these indices; `unattributed`: bytes that are in no block. */
+struct gm_error *gm_ask_tree(const struct gm_model *model, const uint32_t *blocks, size_t count,
+        uint64_t unattributed, struct gm_tree *ret_tree);
 void gm_tree_deinit(struct gm_tree *tree);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "ask/recording/operator.h"
 #include "ask/recording/place.h"
+#include "ask/condition.h"
 #include "torch/dtypes.h"
 
 /* `any`: whether one of several fits, and whether there are some. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "ask/blocks.h"
+#include "ask/context.h"
 #include "base/cleanup.h"
 #include "holders/holders.h"
 

@@ -2,6 +2,7 @@
  * alone needs none of it. */
 #include "ask/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,4 +212,37 @@ struct gm_error *gm_context_holders(struct gm_context *context, struct gm_holder
 		        &context->holders));
 	*ret_holders = context->holders;
 	return NULL;
+}
+
+/* --- its name --------------------------------------------------------------------------------- */
+
+enum { COMMAND_MAX = 4096 };
+
+static char *command_line(int pid)
+{
+	char path[40], words[COMMAND_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	size_t length = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
+	while (length && !words[length - 1])
+		length--;
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)words[i] < 0x20)
+			words[i] = ' ';
+	words[length] = 0;
+	return strdup(words);
+}
+
+char *gm_target_name(const struct gm_context *context)
+{
+	char *name = NULL;
+	if (context->core_path)
+		return strdup(context->core_path);
+	if (context->pid <= 0)
+		return strdup("the remote target");
+	_cleanup_free_ char *command = command_line(context->pid);
+	if (!command || asprintf(&name, command[0] ? "process %d (%s)" : "process %d", context->pid,
+	                        command) < 0)
+		return NULL;
+	return name;
 }

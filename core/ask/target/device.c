@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ask/target/nvml.h"
+#include "ask/context.h"
 #include "base/cleanup.h"
 #include "sim/account.h"
 #include "symbols/symbols.h"

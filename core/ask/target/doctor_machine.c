@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ask/doctor.h"
+#include "ask/target/doctor_machine.h"
+#include "ask/context.h"
+#include "ask/target/doctor_checks.h"
 #include "base/cleanup.h"
 #include "symbols/symbols.h"
 

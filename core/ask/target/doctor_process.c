@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/doctor.h"
+#include "ask/target/doctor_process.h"
+#include "ask/context.h"
+#include "ask/target/doctor_checks.h"
 #include "base/cleanup.h"
 #include "image/remote.h"
 #include "torch/torch.h"

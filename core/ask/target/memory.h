@@ -72,15 +72,6 @@ struct gm_memory {
 };
 
 /*
- * Of the process or core that the context is about. device: -1: the first with memory. GM_TARGET:
- * it has no PyTorch, or no such device.
- */
-struct gm_error *gm_memory_now(
-        struct gm_context *context, int device, struct gm_memory *ret_memory);
-/* Of the recording that the context is about, after an event; GM_NO_EVENT: after the last. */
-struct gm_error *gm_memory_after(
-        struct gm_context *context, int device, uint32_t event, struct gm_memory *ret_memory);
-/*
  * What the moment of an out-of-memory error tells of a recording, in which no pool is named:
  * PyTorch has given back every wholly free segment that it may. One that is there still is kept for
  * a private pool; or a private pool was in use, and then the others' are not given back. Either way
@@ -95,35 +86,5 @@ void gm_memory_deinit(struct gm_memory *memory);
  * incomplete and has to say so.
  */
 bool gm_memory_agrees(const struct gm_memory *memory);
-
-/* --- a request -------------------------------------------------------------------------------- */
-
-/* Holes that a request may not use, or that are too small for it: how many, of how many bytes, the
- * largest. */
-struct gm_holes {
-	uint64_t bytes, largest;
-	size_t count;
-};
-
-/*
- * What PyTorch would do with a request (CUDACachingAllocator.cpp of 2.11, without
- * roundup_power2_divisions): take a hole of the right pool and stream, else ask CUDA for a segment.
- */
-struct gm_request {
-	uint64_t bytes, stream;
-	uint64_t rounded; /* of the block */
-	uint64_t segment; /* that PyTorch would ask CUDA for */
-	bool small;
-	bool fits;
-	uint64_t at; /* the hole it would get: the smallest that does */
-	struct gm_holes too_small, other_stream, other_pool, private_pool, unsplittable;
-};
-void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t stream,
-        struct gm_request *ret_request);
-/* What PyTorch asks CUDA for when no hole serves a request of so many bytes. */
-uint64_t gm_segment_size(uint64_t bytes);
-/* Bytes in holes, private pools' left out, that expandable segments would give back and use
- * elsewhere. */
-uint64_t gm_memory_movable(const struct gm_memory *memory);
 
 #endif

@@ -1,4 +1,5 @@
 #include "ask/target/pause.h"
+#include "ask/context.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ static double now(void)
 }
 
 /* --- Ctrl-Z while a process is stopped: it would stay stopped as long as we do, so we stop
- * afterwards */
+ * afterwards ------------- */
 
 static void note_stop(int signal)
 {
@@ -140,8 +141,8 @@ static struct gm_error *stop_and_look(
 			return NULL;
 		}
 		pausing->pause.tries++;
-		/* the target only: an answer that is being made holds on to the recording's
-		 * model */
+		/* the target only: an answer that is being made holds on to the recording's model
+		 */
 		gm_image_capture_end(image);
 		context->target_stale = true;
 		struct gm_error *error = gm_context_image(context, &image);

@@ -1,5 +1,5 @@
 /* What PyTorch's allocator would do with a request, given the memory as it is cut up. */
-#include "ask/target/memory.h"
+#include "ask/target/request.h"
 #include "torch/allocator.h"
 
 /* The driver's granularity of mapping. */

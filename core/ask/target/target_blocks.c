@@ -6,6 +6,10 @@
 #include <string.h>
 
 #include "ask/target/modules.h"
+#include "ask/context.h"
+#include "ask/target/memory.h"
+#include "ask/target/memory_now.h"
+#include "ask/target/pause.h"
 #include "base/cleanup.h"
 
 static int by_size(const void *a, const void *b, void *context)

@@ -3,41 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask/info.h"
+#include "ask/target/memory_now.h"
+#include "ask/target/target_info.h"
 #include "ask/target/recording.h"
+#include "ask/context.h"
+#include "ask/target/memory.h"
+#include "ask/target/pause.h"
 #include "base/array.h"
 #include "base/cleanup.h"
-
-enum { COMMAND_MAX = 4096 };
-
-static char *command_line(int pid)
-{
-	char path[40], words[COMMAND_MAX];
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	size_t length = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
-	while (length && !words[length - 1])
-		length--;
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)words[i] < 0x20)
-			words[i] = ' ';
-	words[length] = 0;
-	return strdup(words);
-}
-
-char *gm_target_name(const struct gm_context *context)
-{
-	char *name = NULL;
-	if (context->core_path)
-		return strdup(context->core_path);
-	if (context->pid <= 0)
-		return strdup("the remote target");
-	_cleanup_free_ char *command = command_line(context->pid);
-	if (!command || asprintf(&name, command[0] ? "process %d (%s)" : "process %d", context->pid,
-	                        command) < 0)
-		return NULL;
-	return name;
-}
 
 static struct gm_error *add_device(
         struct gm_context *context, struct gm_target_info *info, int device)

@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ask/info.h"
+#include "ask/context.h"
+#include "ask/target/memory.h"
+#include "ask/target/memory_now.h"
 #include "base/cleanup.h"
 #include "log/log.h"
 #include "base/map.h"

@@ -51,8 +51,7 @@ static void skip_spaces(struct path *path)
 		path->at++;
 }
 
-/* --- names
- * ----------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static uint64_t local_value(
         struct gm_python *python, const struct gm_python_frame *frame, const char *name)
@@ -113,8 +112,7 @@ static struct gm_error *find_name(struct path *path, pid_t thread, const char *n
 	        path->whole, name, count);
 }
 
-/* --- items
- * ----------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 struct item {
 	int64_t wanted;

@@ -67,8 +67,7 @@ bool gm_py_emit_array(struct gm_visit *visit, uint64_t address, uint64_t count,
 	return emit_words(visit, address, count, kind, first, false);
 }
 
-/* --- containers
- * ------------------------------------------------------------------------------------ */
+/* --- containers ------------------------------------------------------------------------------- */
 
 /* A key as an edge is named by it: the text of a str, the digits of an int, else NULL. */
 static char *key_name(struct gm_python *python, uint64_t key)
@@ -186,8 +185,7 @@ static bool visit_deque(struct gm_visit *visit, uint64_t object)
 	return !left;
 }
 
-/* --- types with a few fields
- * ----------------------------------------------------------------------- */
+/* --- types with a few fields ------------------------------------------------------------------ */
 
 static void visit_fields(
         struct gm_visit *visit, uint64_t object, const struct gm_type_field *fields, size_t count)

@@ -31,8 +31,7 @@ static size_t state_size(const struct gm_python *python)
 	return size < STATE_BYTES ? size : STATE_BYTES;
 }
 
-/* --- the thread's state
- * ---------------------------------------------------------------------------- */
+/* --- the thread's state ----------------------------------------------------------------------- */
 
 struct search {
 	pid_t thread;
@@ -238,8 +237,7 @@ static bool find_state(struct walk *walk, pid_t thread)
 	return true;
 }
 
-/* --- frames
- * ---------------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 bool gm_py_read_frame(struct gm_python *python, uint64_t address, struct gm_raw_frame *ret,
         uint64_t *ret_previous)

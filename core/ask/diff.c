@@ -1,4 +1,4 @@
-#include "ask/compare.h"
+#include "ask/diff.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,8 @@
 #include "ask/recording/driven.h"
 #include "ask/info.h"
 #include "ask/steps.h"
+#include "ask/blocks.h"
+#include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 
@@ -59,7 +61,7 @@ static struct gm_error *take_steps(struct gm_context *context, struct gm_compare
         uint32_t wanted, uint32_t *ret_event)
 {
 	struct gm_steps_answer answer;
-	gm_try(gm_ask_steps(context, 0, &answer));
+	gm_try(gm_ask_steps(context, &answer));
 	uint32_t count = 0;
 	for (size_t i = 0; i < answer.step_count; i++)
 		if (answer.steps[i].step > count)

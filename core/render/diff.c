@@ -1,4 +1,4 @@
-#include "render/compare.h"
+#include "render/diff.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "render/json.h"
+#include "render/text.h"
+#include "ask/recording/place.h"
 
 enum { MOST_ROWS = 20, CHANGE_TEXT = GM_SIZE_TEXT + 2 };
 

@@ -1,8 +1,8 @@
 /* Several recordings side by side, as text and as JSON. */
-#ifndef GM_RENDER_COMPARE_H
-#define GM_RENDER_COMPARE_H
+#ifndef GM_RENDER_DIFF_H
+#define GM_RENDER_DIFF_H
 
-#include "ask/compare.h"
+#include "ask/diff.h"
 #include "render/text.h"
 
 struct gm_compare_view {

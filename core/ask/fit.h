@@ -4,8 +4,8 @@
  * It rests on one assumption, that more never needs less: where a value fits, every smaller one
  * does. What a run is, is the caller's. This part knows nothing of programs or devices.
  */
-#ifndef GM_CLI_FIT_H
-#define GM_CLI_FIT_H
+#ifndef GM_ASK_FIT_H
+#define GM_ASK_FIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

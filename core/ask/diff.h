@@ -3,8 +3,8 @@
  * only its sums are kept, so that a thousand ranks need the memory of one. Peaks are compared at
  * each one's own peak, or steps with steps of the same number.
  */
-#ifndef GM_ASK_COMPARE_H
-#define GM_ASK_COMPARE_H
+#ifndef GM_ASK_DIFF_H
+#define GM_ASK_DIFF_H
 
 #include "ask/blocks.h"
 
@@ -60,8 +60,8 @@ struct gm_compare_options {
 	uint32_t step;       /* at the peak of this step; 0: of the whole record */
 };
 
-/* context: for progress only, its own log is not touched. GM_USAGE where a file has no such
- * step. */
+/* context: for progress only, its own log is not touched. GM_USAGE where a file has no such step.
+ */
 struct gm_error *gm_ask_compare(const struct gm_context *context, const char *const *paths,
         size_t count, const struct gm_compare_options *options, struct gm_compare *ret_compare);
 void gm_compare_deinit(struct gm_compare *compare);

@@ -1,4 +1,4 @@
-#include "cli/fit.h"
+#include "ask/fit.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,41 @@
+#include "cli/attach_common.h"
+
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "render/json.h"
+
+struct gm_error *gm_attach_take_pid(
+        struct gm_context *context, const char *name, const struct gm_arguments *arguments)
+{
+	if (arguments->positional_count == 0)
+		return gm_error_create(GM_USAGE,
+		        "%s: no process given: name one, as in `gpumem %s 4711`", name, name);
+	uint64_t pid;
+	gm_try(gm_error_prefix(
+	        gm_parse_number(arguments->positional[0], 1, 1 << 30, &pid), "%s: PID", name));
+	if ((pid_t)pid == getpid())
+		return gm_error_create(GM_USAGE,
+		        "%s: %d: this is gpumem itself: name another process", name, (int)pid);
+	context->pid = (int)pid;
+	return NULL;
+}
+
+struct gm_error *gm_attach_still_waiting(int pid, const char *what)
+{
+	return gm_error_create(GM_TARGET,
+	        "process %d: the agent waits for a lock that the program holds (it is probably "
+	        "loading libraries) and will %s then: check again later",
+	        pid, what);
+}
+
+struct gm_error *gm_attach_put_json(FILE *out, int pid, double stopped,
+        const struct gm_attach_way *way, const struct gm_injected *injected)
+{
+	const char *refused = gm_attach_way_refused(way, injected);
+	json_t *value = json_pack("{s:i, s:f, s:i, s:s}", "pid", pid, "stopped", stopped, "tries",
+	        (int)injected->tries, "way", gm_attach_way_name(injected));
+	if (refused)
+		json_object_set_new(value, "python_refused", gm_json_string(refused));
+	return gm_json_write(value, false, out);
+}
