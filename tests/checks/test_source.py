@@ -162,3 +162,15 @@ def test_a_comment_beyond_column_100_is_seen():
     assert wide_comments(f"int a;\n/* {words}*/\n") == [2]
     assert wide_comments(f"/* short\n * {words}\n */\n") == [2]
     assert wide_comments(f'puts("{words}");\n/* short */\n') == []
+
+
+def test_each_room_is_compared_with_another_project_by_files_that_exist():
+    """docs/side_by_side.md: a section for each room; its files of core/ exist."""
+    sections = re.findall(r"^## `(\w+)`:[^\n]*\n(.*?)(?=^## |\Z)", (ROOT / "docs/side_by_side.md").read_text(), re.M | re.S)
+    listed = check_rooms.rooms()
+    del listed["*"]
+    assert sorted(room for room, _ in sections) == sorted(listed)
+    for room, text in sections:
+        ours = re.findall(r"`((?:core|tests|docs)/[\w./]+)`", text.split("—")[0])
+        assert ours, room
+        assert [file for file in ours if not (ROOT / file).exists()] == [], room
