@@ -13,6 +13,7 @@
 
 #include "export/export.h"
 #include "import/import.h"
+#include "import/pickle.h"
 #include "random.h"
 #include "synthetic.h"
 
@@ -185,6 +186,158 @@ static void a_snapshot_that_is_exported_and_imported_has_the_same_events(void **
 		unlink(path);
 		gm_context_deinit(&recording.context);
 	}
+}
+
+/* --- the segments of a snapshot --------------------------------------------------------------- */
+
+enum { DEVICES = 2, SEGMENTS = 3 };
+
+/* A block that is not free at the end. */
+struct left {
+	struct gm_event event;
+	bool pending;
+};
+
+static bool is_free_of(const struct left *blocks, size_t count, const struct gm_event *event)
+{
+	for (size_t i = 0; i < count; i++)
+		if (blocks[i].event.device == event->device &&
+		        !is_free(&blocks[i].event, 1, event->address, event->size))
+			return false;
+	return true;
+}
+
+/* Two devices whose segments have the same addresses. Some frees are never completed. */
+static size_t make_devices(struct recording *recording, uint64_t round, struct left *blocks)
+{
+	struct random random = random_of_round(round);
+	size_t count = 0, length = 2 * SEGMENTS + 10 + random_below(&random, 200);
+	memset(recording, 0, sizeof(*recording));
+	begin_recording(recording);
+	put_stacks(recording);
+	for (uint32_t i = 0; i < DEVICES * SEGMENTS; i++)
+		put_event(recording,
+		        (struct gm_event){.action = GM_SEGMENT_ALLOC,
+		                .device = (int16_t)(i % DEVICES),
+		                .address = FIRST_SEGMENT + (SEGMENTS - 1 - i / DEVICES) * SEGMENT,
+		                .size = SEGMENT,
+		                .requested = SEGMENT,
+		                .python_stack = recording->stacks[0]});
+	/* behind the last segment: one whose segment was there before the recording began */
+	if (random_once_in(&random, 2))
+		put_event(recording, (struct gm_event){.action = GM_ALLOC,
+		                             .address = FIRST_SEGMENT + SEGMENTS * SEGMENT,
+		                             .size = STEP,
+		                             .requested = STEP,
+		                             .python_stack = recording->stacks[0]});
+	while (recording->count < length) {
+		if (count && random_once_in(&random, 3)) {
+			struct left *one = &blocks[random_below(&random, (uint32_t)count)];
+			struct gm_event event = one->event;
+			event.action = one->pending ? GM_FREE_COMPLETED : GM_FREE_REQUESTED;
+			put_event(recording, event);
+			if (one->pending)
+				*one = blocks[--count];
+			else
+				one->pending = true;
+			continue;
+		}
+		uint64_t size = STEP * (1 + (uint64_t)random_below(&random, 40));
+		uint64_t steps = SEGMENTS * SEGMENT / STEP - 40;
+		struct gm_event event = {.action = GM_ALLOC,
+		        .device = (int16_t)random_below(&random, DEVICES),
+		        .address = FIRST_SEGMENT +
+		                   STEP * (uint64_t)random_below(&random, (uint32_t)steps),
+		        .size = size,
+		        .requested = size - random_below(&random, STEP),
+		        .python_stack = recording->stacks[random_below(&random, STACKS)]};
+		bool crosses = event.address / SEGMENT != (event.address + size - 1) / SEGMENT;
+		if (crosses || count == MOST_BLOCKS || !is_free_of(blocks, count, &event))
+			continue;
+		blocks[count++] = (struct left){event, false};
+		put_event(recording, event);
+	}
+	recording->model = synthetic_model(&recording->log, &recording->context);
+	return count;
+}
+
+static uint64_t field(const struct gm_pickle *pickle, gm_value dict, enum gm_key key)
+{
+	uint64_t number;
+	assert_true(gm_pickle_number(pickle, gm_pickle_get(pickle, dict, key), &number));
+	return number;
+}
+
+/* The blocks of a segment lie one behind the other, from its first byte to its last. Returns how
+ * many of them are not free. */
+static size_t check_segment(uint64_t round, const struct gm_pickle *pickle, gm_value segment,
+        const struct left *blocks, size_t count)
+{
+	uint64_t device = field(pickle, segment, GM_KEY_DEVICE);
+	uint64_t at = field(pickle, segment, GM_KEY_ADDRESS);
+	uint64_t end = at + field(pickle, segment, GM_KEY_TOTAL_SIZE);
+	size_t active = 0;
+	bool was_free = false;
+	gm_value block;
+	struct gm_place place =
+	        gm_pickle_first(pickle, gm_pickle_get(pickle, segment, GM_KEY_BLOCKS));
+	while (gm_pickle_next(pickle, &place, &block)) {
+		gm_value state = gm_pickle_get(pickle, block, GM_KEY_STATE);
+		const struct left *found = NULL;
+		check_in_round(round, field(pickle, block, GM_KEY_ADDRESS) == at);
+		uint64_t size = field(pickle, block, GM_KEY_SIZE);
+		at += size;
+		for (size_t i = 0; i < count && !found; i++)
+			if (blocks[i].event.device == (int16_t)device &&
+			        blocks[i].event.address == at - size)
+				found = &blocks[i];
+		if (!found) {
+			check_in_round(round, gm_pickle_text_is(pickle, state, "inactive"));
+			check_in_round(round, !was_free); /* two free neighbours are one block */
+			was_free = true;
+			continue;
+		}
+		check_in_round(round, size == found->event.size);
+		check_in_round(round,
+		        field(pickle, block, GM_KEY_REQUESTED_SIZE) == found->event.requested);
+		check_in_round(round,
+		        gm_pickle_text_is(pickle, state,
+		                found->pending ? "active_pending_free" : "active_allocated"));
+		was_free = false;
+		active++;
+	}
+	check_in_round(round, at == end);
+	return active;
+}
+
+static void the_blocks_of_a_snapshot_tile_its_segments(void **state)
+{
+	static struct recording recording;
+	size_t all = 0, pending = 0;
+	for (uint64_t round = 0; round < random_rounds(100); round++) {
+		char path[] = "/tmp/gpumem-export-XXXXXX";
+		struct left blocks[MOST_BLOCKS];
+		struct gm_pickle pickle;
+		gm_value root, segment;
+		size_t count = make_devices(&recording, round, blocks), active = 0, segments = 0;
+		FILE *out = fdopen(mkstemp(path), "w");
+		assert_null(gm_export_pytorch(recording.model, out));
+		assert_int_equal(fclose(out), 0);
+		assert_null(gm_pickle_read(&pickle, path, true, &root));
+		struct gm_place place =
+		        gm_pickle_first(&pickle, gm_pickle_get(&pickle, root, GM_KEY_SEGMENTS));
+		for (; gm_pickle_next(&pickle, &place, &segment); segments++)
+			active += check_segment(round, &pickle, segment, blocks, count);
+		check_in_round(round, segments == DEVICES * SEGMENTS);
+		check_in_round(round, active == count);
+		for (size_t i = 0; i < count; i++)
+			pending += blocks[i].pending;
+		all += count;
+		gm_pickle_deinit(&pickle);
+		unlink(path);
+		gm_context_deinit(&recording.context);
+	}
+	assert_true(pending > 100 && all > 3 * pending);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -503,6 +656,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_snapshot_that_is_exported_and_imported_has_the_same_events),
+	        cmocka_unit_test(the_blocks_of_a_snapshot_tile_its_segments),
 	        cmocka_unit_test(lines_of_csv_are_the_events),
 	        cmocka_unit_test(folded_stacks_add_up_to_the_peak),
 	        cmocka_unit_test(perfettos_counters_and_slices_are_the_models),

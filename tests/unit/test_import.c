@@ -450,6 +450,18 @@ static void check_sums(
 	check_in_round(round, allocated == allocator->allocated);
 }
 
+/* At the last event stands what the segments say, in which a block whose free waits for a stream is
+ * not allocated. The trace and the segments agree about each block. */
+static void check_end(uint64_t round, const struct allocator *allocator, const struct gm_log *log)
+{
+	struct gm_event last;
+	gm_log_event(log, gm_log_event_count(log) - 1, &last);
+	check_in_round(round, last.allocated == allocator->allocated);
+	check_in_round(round, last.reserved == allocator->segment_count * SEGMENT);
+	for (size_t i = 0; i < gm_log_gap_count(log); i++)
+		check_in_round(round, !strstr(gm_log_gap(log, i), "free in the trace"));
+}
+
 static void a_snapshot_says_what_the_allocator_did(void **state)
 {
 	static struct allocator allocator;
@@ -473,6 +485,7 @@ static void a_snapshot_says_what_the_allocator_did(void **state)
 				                first + allocator.entry_count - allocator.cut);
 				check_trace(round, &allocator, log, first);
 				check_sums(round, &allocator, log, first);
+				check_end(round, &allocator, log);
 				before += first;
 				gm_log_close(log);
 				unlink(path);
@@ -480,6 +493,66 @@ static void a_snapshot_says_what_the_allocator_did(void **state)
 		}
 	}
 	assert_true(before > 1000 && cut > 30);
+}
+
+/* --- frees that wait for a stream ------------------------------------------------------------- */
+
+/* Of one segment: two blocks, of which the first is freed. */
+static void free_one_of_two(struct allocator *allocator, bool waits)
+{
+	memset(allocator, 0, sizeof(*allocator));
+	allocator->segment_count = 1;
+	add_entry(allocator, GM_SEGMENT_ALLOC, FIRST_SEGMENT, SEGMENT, 0);
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t address = FIRST_SEGMENT + i * 4 * STEP;
+		allocator->blocks[allocator->block_count++] =
+		        (struct block){address, 2 * STEP, 2 * STEP, 1, false};
+		allocator->allocated += 2 * STEP;
+		add_entry(allocator, GM_ALLOC, address, 2 * STEP, 1);
+	}
+	allocator->allocated -= 2 * STEP;
+	add_entry(allocator, GM_FREE_REQUESTED, FIRST_SEGMENT, 2 * STEP, 1);
+	if (waits)
+		allocator->blocks[0].pending = true;
+	else
+		allocator->blocks[0] = allocator->blocks[--allocator->block_count];
+}
+
+static struct gm_event last_event_of(
+        const struct allocator *allocator, enum form form, size_t *ret_gaps)
+{
+	struct gm_event event;
+	struct gm_log *log;
+	char path[64];
+	write_snapshot(allocator, form, path);
+	assert_null(gm_import_snapshot(path, &log));
+	assert_int_equal(gm_log_event_count(log), allocator->entry_count);
+	gm_log_event(log, allocator->entry_count - 1, &event);
+	*ret_gaps = gm_log_gap_count(log);
+	gm_log_close(log);
+	unlink(path);
+	return event;
+}
+
+/* A trace without any free_completed is one of two things. Does a block of the segments wait, then
+ * the frees do; else the tool that wrote the trace leaves these entries out. */
+static void a_free_is_pending_if_the_segments_say_so(void **state)
+{
+	static struct allocator allocator;
+	for (int form = 0; form < FORM_COUNT; form++) {
+		size_t gaps;
+		free_one_of_two(&allocator, true);
+		struct gm_event event = last_event_of(&allocator, (enum form)form, &gaps);
+		assert_int_equal(event.action, GM_FREE_REQUESTED);
+		assert_false(event.flags & GM_EVENT_COMPLETES);
+		assert_int_equal(event.allocated, 2 * STEP);
+		assert_int_equal(gaps, 0);
+		free_one_of_two(&allocator, false);
+		event = last_event_of(&allocator, (enum form)form, &gaps);
+		assert_int_equal(event.action, GM_FREE_REQUESTED);
+		assert_true(event.flags & GM_EVENT_COMPLETES);
+		assert_int_equal(gaps, 1);
+	}
 }
 
 /* --- what is no snapshot ---------------------------------------------------------------------- */
@@ -515,6 +588,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_snapshot_says_what_the_allocator_did),
+	        cmocka_unit_test(a_free_is_pending_if_the_segments_say_so),
 	        cmocka_unit_test(a_snapshot_that_is_cut_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
