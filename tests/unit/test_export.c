@@ -223,13 +223,16 @@ static size_t make_devices(struct recording *recording, uint64_t round, struct l
 		                .size = SEGMENT,
 		                .requested = SEGMENT,
 		                .python_stack = recording->stacks[0]});
-	/* behind the last segment: one whose segment was there before the recording began */
+	/* one whose segment was there before the recording began */
 	if (random_once_in(&random, 2))
-		put_event(recording, (struct gm_event){.action = GM_ALLOC,
-		                             .address = FIRST_SEGMENT + SEGMENTS * SEGMENT,
-		                             .size = STEP,
-		                             .requested = STEP,
-		                             .python_stack = recording->stacks[0]});
+		put_event(
+		        recording, (struct gm_event){.action = GM_ALLOC,
+		                           .address = random_once_in(&random, 2)
+		                                              ? FIRST_SEGMENT - SEGMENT
+		                                              : FIRST_SEGMENT + SEGMENTS * SEGMENT,
+		                           .size = STEP,
+		                           .requested = STEP,
+		                           .python_stack = recording->stacks[0]});
 	while (recording->count < length) {
 		if (count && random_once_in(&random, 3)) {
 			struct left *one = &blocks[random_below(&random, (uint32_t)count)];
