@@ -67,9 +67,15 @@ static struct gm_error *ask_once(
         struct gm_context *context, bool host, struct gm_retained_answer *ret_answer)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context, GM_READS_MUCH));
+	gm_try(gm_context_pause(context, GM_READS_REFERENCES));
 	struct gm_error *error = ask(context, host, ret_answer);
 	gm_context_resume(context, &pause);
+	if (pause.lost) {
+		if (!error)
+			gm_retained_answer_deinit(ret_answer);
+		gm_error_destroy(error);
+		return ask_once(context, host, ret_answer); /* of a whole copy: once */
+	}
 	if (!error)
 		ret_answer->pause = pause;
 	return error;

@@ -171,9 +171,15 @@ static struct gm_error *ask_once(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)
 {
 	struct gm_pause pause;
-	gm_try(gm_context_pause(context, GM_READS_MUCH));
+	gm_try(gm_context_pause(context, GM_READS_REFERENCES));
 	struct gm_error *error = ask(context, block, ret_result);
 	gm_context_resume(context, &pause);
+	if (pause.lost) {
+		if (!error)
+			gm_who_holds_deinit(ret_result);
+		gm_error_destroy(error);
+		return ask_once(context, block, ret_result); /* of a whole copy: once */
+	}
 	if (error)
 		return error;
 	ret_result->pause = pause;

@@ -7,6 +7,7 @@
 #include "image/capture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "base/team.h"
+#include "image/capture_pointer_free.h"
 #include "image/capture_room.h"
 #include "image/internal.h"
 
@@ -40,7 +42,10 @@ struct gm_capture {
 	size_t count;
 	struct captured_thread *threads;
 	size_t thread_count;
-	uint64_t bytes;
+	uint64_t bytes, lowest; /* an address is as high, at least */
+	atomic_uint_fast64_t pointer_free;
+	pthread_mutex_t fetching;
+	atomic_bool lost;
 };
 
 /* --- what was captured ------------------------------------------------------------------------ */
@@ -75,6 +80,32 @@ static size_t alike(const struct captured *captured, uint64_t address, size_t si
 	return bytes < size ? bytes : size;
 }
 
+/* How many bytes from `address` on lie in the copy as it is, at most `size`; 0: what was there is
+ * lost. */
+static size_t get_ready(
+        struct gm_image *image, struct captured *captured, uint64_t address, size_t size)
+{
+	struct gm_capture *capture = image->capture;
+	uint64_t start = address, end = address + size;
+	if (!captured->area.units)
+		return size;
+	while (address < end) {
+		enum gm_unit_state state = gm_copy_unit_state(&captured->area, address);
+		if (state == GM_UNIT_POINTER_FREE) {
+			pthread_mutex_lock(&capture->fetching);
+			state = gm_copy_fetch(
+			        image, capture->under, &captured->area, address, capture->lowest);
+			pthread_mutex_unlock(&capture->fetching);
+		}
+		if (state == GM_UNIT_LOST) {
+			atomic_store(&capture->lost, true);
+			break;
+		}
+		address = (address | (GM_COPY_UNIT - 1)) + 1;
+	}
+	return (size_t)((address < end ? address : end) - start);
+}
+
 /* --- the kind --------------------------------------------------------------------------------- */
 
 static size_t captured_read(
@@ -84,7 +115,7 @@ static size_t captured_read(
 	size_t done = 0;
 	while (done < size) {
 		uint64_t at = address + done;
-		const struct captured *captured = find(capture, at);
+		struct captured *captured = find(capture, at);
 		bool there = false;
 		size_t piece = size - done;
 		if (captured)
@@ -92,6 +123,11 @@ static size_t captured_read(
 		else if (piece > PAGE - at % PAGE)
 			piece = (size_t)(PAGE - at % PAGE);
 		if (there) {
+			piece = get_ready(image, captured, at, piece);
+			if (piece == 0) {
+				*ret_errno = EFAULT;
+				break;
+			}
 			memcpy((char *)buffer + done,
 			        captured->area.bytes + (at - captured->area.start), piece);
 			done += piece;
@@ -187,7 +223,8 @@ static bool captured_touched(struct gm_image *image, uint64_t start, uint64_t en
 		       capture->under->touched(image, start, end, ranges, max, ret_count);
 	size_t count = 0;
 	for (uint64_t at = start; at < end; at += PAGE)
-		if (is_there(captured, (at - captured->area.start) / PAGE))
+		if (is_there(captured, (at - captured->area.start) / PAGE) &&
+		        !gm_copy_is_pointer_free(&captured->area, at))
 			gm_ranges_add_page(ranges, &count, max, at);
 	*ret_count = count;
 	return true;
@@ -222,13 +259,23 @@ static bool captured_borrow_begin(struct gm_image *image)
 	return true;
 }
 
+enum { GROUP = 256 << 10 }; /* as far as one is borrowed, where something is pointer-free */
+
 static bool captured_borrow(
         struct gm_image *image, uint64_t address, struct gm_borrowed *ret_borrowed)
 {
-	const struct captured *captured = find(image->capture, address);
+	struct captured *captured = find(image->capture, address);
 	if (!captured)
 		return false;
 	uint64_t start = captured->area.start, end = captured->area.end;
+	if (captured->area.units) {
+		uint64_t group = address & ~(uint64_t)(GROUP - 1);
+		start = group > start ? group : start;
+		end = end - group > GROUP ? group + GROUP : end;
+		for (uint64_t at = start; at < end; at = (at | (GM_COPY_UNIT - 1)) + 1)
+			if (gm_copy_is_pointer_free(&captured->area, at))
+				return false;
+	}
 	if (!captured->zero_rest) {
 		uint64_t page = (address - captured->area.start) / PAGE,
 		         word = page / PAGES_PER_WORD;
@@ -236,8 +283,10 @@ static bool captured_borrow(
 			return false;
 		/* of the pages that one word is about, or of this one */
 		bool whole = captured->area.touched[word] == UINT64_MAX;
-		start += (whole ? word * PAGES_PER_WORD : page) * PAGE;
-		uint64_t behind = start + (whole ? PAGES_PER_WORD : 1) * PAGE;
+		uint64_t first =
+		        captured->area.start + (whole ? word * PAGES_PER_WORD : page) * PAGE;
+		uint64_t behind = first + (whole ? PAGES_PER_WORD : 1) * PAGE;
+		start = first > start ? first : start;
 		end = behind < end ? behind : end;
 	}
 	*ret_borrowed = (struct gm_borrowed){
@@ -322,14 +371,13 @@ static bool add_mapping(struct copying *copying, const struct gm_mapping *mappin
 static void copy_piece(void *context, size_t number)
 {
 	struct copying *copying = context;
+	struct gm_capture *capture = copying->capture;
 	struct piece piece = copying->pieces.items[number];
-	struct captured *captured = piece.captured;
-	size_t size = (size_t)(piece.end - piece.start);
-	int os_error;
-	if (copying->capture->under->read(copying->image, piece.start,
-	            captured->area.bytes + (piece.start - captured->area.start), size,
-	            &os_error) != size)
-		atomic_store(&captured->failed, true);
+	uint64_t pointer_free;
+	if (!gm_copy_piece(copying->image, capture->under, &piece.captured->area,
+	            (struct gm_range){piece.start, piece.end}, capture->lowest, &pointer_free))
+		atomic_store(&piece.captured->failed, true);
+	atomic_fetch_add(&capture->pointer_free, pointer_free);
 }
 
 static bool copy_threads(struct copying *copying)
@@ -372,6 +420,7 @@ static void destroy(struct gm_capture *capture)
 {
 	for (size_t i = 0; i < capture->count; i++)
 		gm_copy_area_deinit(&capture->items[i].area);
+	pthread_mutex_destroy(&capture->fetching);
 	free(capture->items);
 	free(capture->threads);
 	free(capture);
@@ -385,6 +434,8 @@ bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint
 	if (!capture)
 		return false;
 	capture->under = image->kind;
+	capture->lowest = gm_lowest_address(image);
+	pthread_mutex_init(&capture->fetching, NULL);
 	/* with a room, most of the memory is ours already */
 	struct copying copying = {
 	        .image = image, .capture = capture, .room = room, .most = gm_capture_most(room)};
@@ -398,6 +449,16 @@ bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint
 	image->kind = &captured_kind;
 	*ret_bytes = capture->bytes;
 	return true;
+}
+
+bool gm_image_capture_lost(const struct gm_image *image)
+{
+	return image && image->capture && atomic_load(&image->capture->lost);
+}
+
+uint64_t gm_image_pointer_free(const struct gm_image *image)
+{
+	return image->capture ? atomic_load(&image->capture->pointer_free) : 0;
 }
 
 void gm_image_capture_end(struct gm_image *image)

@@ -17,8 +17,12 @@
  * and what it maps or touches in the meantime gets its memory when it is copied.
  */
 struct gm_capture_room;
-/* NULL: there is no memory for a copy, or this is not a process that can be copied. */
-struct gm_capture_room *gm_capture_room_create(struct gm_image *image);
+/*
+ * NULL: there is no memory for a copy, or this is not a process that can be copied. `all`: every
+ * page will be copied. Otherwise large stretches without an address in them (a tensor's numbers)
+ * are left out. A read of such memory gets it from the process, if it has not changed since.
+ */
+struct gm_capture_room *gm_capture_room_create(struct gm_image *image, bool all);
 void gm_capture_room_destroy(struct gm_capture_room *room);
 
 /*
@@ -28,6 +32,9 @@ void gm_capture_room_destroy(struct gm_capture_room *room);
  * taken out of it.
  */
 bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint64_t *ret_bytes);
+/* Was something asked for that was not copied, and has changed since? Then what was read is to be
+ * read anew, all of it copied. */
+bool gm_image_capture_lost(const struct gm_image *image);
 /* `image` may be NULL. Does nothing where nothing is captured. Read the mappings again, and forget
  * cached pages, before the next read. */
 void gm_image_capture_end(struct gm_image *image);

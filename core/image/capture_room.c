@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "base/team.h"
+#include "image/capture_pointer_free.h"
 #include "image/internal.h"
 #include "image/memory_left.h"
 
@@ -39,7 +40,7 @@ bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mappi
 	}
 	/* as much time would go into the faults of small pages as into reading what goes there */
 	(void)madvise(bytes, size, MADV_HUGEPAGE);
-	*area = (struct gm_copy_area){mapping->start, mapping->end, bytes, touched};
+	*area = (struct gm_copy_area){mapping->start, mapping->end, bytes, touched, NULL};
 	return true;
 }
 
@@ -48,12 +49,14 @@ void gm_copy_area_deinit(struct gm_copy_area *area)
 	if (area->bytes)
 		munmap(area->bytes, (size_t)(area->end - area->start));
 	free(area->touched);
+	gm_copy_units_deinit(area);
 }
 
 static bool show_range(struct gm_range range, gm_copy_visit visit, void *context)
 {
-	for (uint64_t at = range.start; at < range.end; at += PIECE) {
-		uint64_t end = range.end - at < PIECE ? range.end : at + PIECE;
+	for (uint64_t at = range.start, end; at < range.end; at = end) {
+		end = (at | (PIECE - 1)) + 1;
+		end = range.end < end ? range.end : end;
 		if (!visit(context, (struct gm_range){at, end}))
 			return false;
 	}
@@ -94,31 +97,40 @@ bool gm_capture_is_possible(const struct gm_image *image)
 	       !image->kind->borrow_begin;
 }
 
+struct to_populate {
+	struct gm_copy_area *area;
+	struct gm_range range; /* of the process's addresses */
+};
+
 struct populating {
-	const struct gm_copy_area *area;
-	GM_ARRAY(struct gm_range) pieces; /* of our own addresses */
+	struct gm_image *image;
+	struct gm_copy_area *area;
+	uint64_t lowest;
+	GM_ARRAY(struct to_populate) pieces;
 };
 
 static void populate(void *context, size_t number)
 {
-	const struct gm_range *piece = &((const struct populating *)context)->pieces.items[number];
+	const struct populating *populating = context;
+	struct to_populate piece = populating->pieces.items[number];
+	if (gm_copy_is_likely_pointer_free(
+	            populating->image, piece.area, piece.range, populating->lowest))
+		return;
 	/* Linux before 5.14 refuses: its pages come with the copy */
-	(void)madvise((void *)(uintptr_t)piece->start, (size_t)(piece->end - piece->start),
-	        MADV_POPULATE_WRITE);
+	(void)madvise(piece.area->bytes + (piece.range.start - piece.area->start),
+	        (size_t)(piece.range.end - piece.range.start), MADV_POPULATE_WRITE);
 }
 
 /* Our own pages will be written to there. */
-static bool note_piece(void *context, struct gm_range piece)
+static bool note_piece(void *context, struct gm_range range)
 {
 	struct populating *populating = context;
-	uint64_t moved = (uint64_t)(uintptr_t)populating->area->bytes - populating->area->start;
-	return gm_array_push(
-	        &populating->pieces, ((struct gm_range){piece.start + moved, piece.end + moved}));
+	return gm_array_push(&populating->pieces, ((struct to_populate){populating->area, range}));
 }
 
-static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint64_t most)
+static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint64_t most, bool all)
 {
-	struct populating populating = {0};
+	struct populating populating = {.image = image, .lowest = gm_lowest_address(image)};
 	uint64_t bytes = 0;
 	bool done = true;
 	for (size_t i = 0; i < image->maps.count && done; i++) {
@@ -129,6 +141,8 @@ static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint
 		done = gm_copy_area_init(area, mapping);
 		room->count += done;
 		populating.area = area;
+		if (done && !all && gm_pointer_free_is_possible())
+			gm_copy_units_init(area);
 		done = done &&
 		       gm_copy_area_each_piece(image, area, &bytes, most, note_piece, &populating);
 	}
@@ -138,7 +152,7 @@ static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint
 	return done;
 }
 
-struct gm_capture_room *gm_capture_room_create(struct gm_image *image)
+struct gm_capture_room *gm_capture_room_create(struct gm_image *image, bool all)
 {
 	uint64_t most = gm_capture_most(NULL);
 	if (!gm_capture_is_possible(image) || gm_image_resident(image) > most)
@@ -148,7 +162,7 @@ struct gm_capture_room *gm_capture_room_create(struct gm_image *image)
 		return NULL;
 	room->most = most;
 	room->items = calloc(image->maps.count + 1, sizeof(*room->items));
-	if (!room->items || !room_fill(room, image, most)) {
+	if (!room->items || !room_fill(room, image, most, all)) {
 		gm_capture_room_destroy(room);
 		return NULL;
 	}
@@ -177,5 +191,6 @@ bool gm_capture_room_take(struct gm_capture_room *room, const struct gm_mapping 
 	*ret_area = room->items[at];
 	room->items[at].bytes = NULL;
 	room->items[at].touched = NULL;
+	room->items[at].units = NULL;
 	return true;
 }

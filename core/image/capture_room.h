@@ -3,16 +3,8 @@
 #define GM_IMAGE_CAPTURE_ROOM_H
 
 #include "image/capture.h"
+#include "image/capture_area.h"
 #include "image/internal.h"
-
-enum { GM_COPY_PAGES_PER_WORD = 64 };
-
-/* Our own address space for one mapping. */
-struct gm_copy_area {
-	uint64_t start, end; /* the mapping's */
-	uint8_t *bytes;
-	uint64_t *touched; /* a bit for each page, all zero at first */
-};
 
 /* Without memory behind it; false: there is no room. */
 bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping);

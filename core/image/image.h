@@ -162,6 +162,10 @@ size_t gm_image_touched(struct gm_image *image, uint64_t start, uint64_t end,
  */
 uint64_t gm_image_next_touched(struct gm_image *image, uint64_t start, uint64_t end);
 
+/* Bytes that gm_image_touched() leaves out as they were found to have no address in them; a search
+ * need not read them. */
+uint64_t gm_image_pointer_free(const struct gm_image *image);
+
 /* About how much of what a program can write to there is to read; 0: not known. */
 uint64_t gm_image_resident(struct gm_image *image);
 

@@ -21,6 +21,7 @@ struct gm_pausing {
 	struct gm_capture_room *room; /* NULL: none, or none any more */
 	unsigned depth;
 	struct gm_ran ran;
+	bool copies_all; /* something was lost that had not been copied */
 	double began;
 	struct gm_pause pause;
 	struct sigaction before[STOPS];
@@ -154,7 +155,7 @@ static struct gm_error *stop_and_look(
 		pausing->pause.state = consistent ? GM_PAUSED : GM_INCONSISTENT;
 		if (consistent || pausing->pause.tries >= TRIES) {
 			bool copied =
-			        reading == GM_READS_MUCH &&
+			        reading != GM_READS_LITTLE &&
 			        gm_image_capture(image, pausing->room, &pausing->pause.copied);
 			gm_ran_note(&pausing->ran, &pausing->stop, image);
 			if (copied)
@@ -184,8 +185,9 @@ static struct gm_error *begin(struct gm_context *context, enum gm_reading readin
 	/* While it still runs: what of it does not change. An error is found again, and told, by
 	 * the question. */
 	gm_error_destroy(gm_context_torch(context, &torch));
-	if (reading == GM_READS_MUCH)
-		pausing->room = gm_capture_room_create(image);
+	if (reading != GM_READS_LITTLE)
+		pausing->room = gm_capture_room_create(
+		        image, reading == GM_READS_MUCH || pausing->copies_all);
 	hold_stop_signals(pausing);
 	struct gm_error *error = stop_and_look(context, image, reading);
 	gm_capture_room_destroy(gm_take(pausing->room));
@@ -212,6 +214,8 @@ void gm_context_resume(struct gm_context *context, struct gm_pause *ret_pause)
 			let_go(pausing);
 			release_stop_signals(pausing);
 		}
+		pausing->pause.lost = gm_image_capture_lost(context->image);
+		pausing->copies_all |= pausing->pause.lost;
 		gm_image_capture_end(context->image);
 	}
 	if (ret_pause)

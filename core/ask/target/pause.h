@@ -29,6 +29,10 @@ enum gm_stillness {
 enum gm_reading {
 	GM_READS_LITTLE, /* the allocator's tables: read where they are */
 	GM_READS_MUCH,   /* objects: all that the program can write to is copied first */
+	/* The same without what has no address in it, of which a tensor's numbers are most: who
+	 * reads some of it all the same may find that it has changed (`lost`), and has to ask
+	 * again; then all is copied. */
+	GM_READS_REFERENCES,
 };
 
 struct gm_pause {
@@ -36,6 +40,8 @@ struct gm_pause {
 	double seconds; /* for how long it was stopped; the longest, where that took several tries
 	                 */
 	unsigned tries;
+	bool lost; /* something that was read had changed: the answer does not count, and the next
+	              one reads a whole copy */
 	uint64_t copied; /* bytes of its memory that were copied, and then read; 0: it was stopped
 	                    until all was read */
 };

@@ -100,7 +100,7 @@ struct gm_error *gm_graph_scan(struct gm_holders *graph, const struct gm_scan_vi
 		if (vtable_range(graph, libraries[i], &options.ranges[options.range_count]))
 			options.range_count++;
 	gm_try(gm_scan(graph->image, &options, ret_hits));
-	graph->cost.bytes_scanned = ret_hits->bytes;
+	graph->cost.bytes_scanned = ret_hits->bytes + gm_image_pointer_free(graph->image);
 	graph->cost.bytes_unread = ret_hits->unread;
 	graph->hits_truncated |= ret_hits->truncated;
 	graph->cost.scan_seconds = gm_graph_seconds() - start;

@@ -1,0 +1,159 @@
+#include "image/capture_pointer_free.h"
+
+#include <stdalign.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	PAGE = GM_PAGE_SIZE,
+	UNIT = GM_COPY_UNIT,
+	AT_ONCE = 4 * UNIT, /* read at once: stays in the second-level cache */
+	LEAST = 16 * UNIT,  /* of a piece that is looked at */
+	SAMPLES = 8,        /* pages of it */
+};
+#define MOST_OF_A_MAPPING (UINT64_C(1) << 40)
+
+static size_t units_bytes(const struct gm_copy_area *area)
+{
+	return (size_t)((area->end - 1) / UNIT - area->start / UNIT + 1) * sizeof(*area->units);
+}
+
+void gm_copy_units_init(struct gm_copy_area *area)
+{
+	uint64_t size = area->end - area->start;
+	if (size < LEAST || size > MOST_OF_A_MAPPING)
+		return;
+	void *units = mmap(NULL, units_bytes(area), PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	area->units = units == MAP_FAILED ? NULL : units;
+}
+
+void gm_copy_units_deinit(struct gm_copy_area *area)
+{
+	if (area->units)
+		munmap(area->units, units_bytes(area));
+	area->units = NULL;
+}
+
+uint64_t gm_lowest_address(const struct gm_image *image)
+{
+	const uint64_t likely = UINT64_C(1) << 32; /* a device's may be lower than all mappings */
+	uint64_t first = image->maps.count > 0 ? image->maps.items[0].start : likely;
+	return first > PAGE && first < likely ? first : likely;
+}
+
+bool gm_copy_is_likely_pointer_free(
+        struct gm_image *image, struct gm_copy_area *area, struct gm_range piece, uint64_t lowest)
+{
+	alignas(64) uint8_t pages[SAMPLES][PAGE];
+	struct gm_read reads[SAMPLES];
+	uint64_t size = piece.end - piece.start;
+	if (!area->units || size < LEAST)
+		return false;
+	for (size_t i = 0; i < SAMPLES; i++)
+		reads[i] = (struct gm_read){
+		        .address = (piece.start + size * i / SAMPLES) & ~(uint64_t)(PAGE - 1),
+		        .buffer = pages[i],
+		        .size = PAGE};
+	image->kind->read_many(image, reads, SAMPLES);
+	for (size_t i = 0; i < SAMPLES; i++) {
+		struct gm_pointer_free_mark mark;
+		if (reads[i].failed || !gm_pointer_free_look(pages[i], PAGE, lowest, &mark))
+			return false;
+	}
+	uint64_t at = (piece.start + UNIT - 1) & ~(uint64_t)(UNIT - 1);
+	for (; at + UNIT <= piece.end; at += UNIT)
+		atomic_store(&gm_copy_unit_at(area, at)->state, GM_UNIT_LIKELY_POINTER_FREE);
+	return true;
+}
+
+/* Where the run ends that begins here: whole units that are likely to be pointer-free
+ * (*ret_likely), or what is to be copied in any case. */
+static uint64_t end_of_run(
+        const struct gm_copy_area *area, uint64_t at, uint64_t end, bool *ret_likely)
+{
+	uint64_t next = at;
+	*ret_likely = at % UNIT == 0 && at + UNIT <= end &&
+	              gm_copy_unit_state(area, at) == GM_UNIT_LIKELY_POINTER_FREE;
+	if (*ret_likely) {
+		while (next + UNIT <= end && next - at < AT_ONCE &&
+		        gm_copy_unit_state(area, next) == GM_UNIT_LIKELY_POINTER_FREE)
+			next += UNIT;
+		return next;
+	}
+	do /* a unit that is likely pointer-free may be here in part: its other pages are gone */
+		next = (next | (UNIT - 1)) + 1;
+	while (next < end && gm_copy_unit_state(area, next) != GM_UNIT_LIKELY_POINTER_FREE);
+	return next < end ? next : end;
+}
+
+/* Up to AT_ONCE bytes of whole units. */
+static bool copy_units(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, struct gm_range run, uint64_t lowest, uint64_t *ret_pointer_free)
+{
+	alignas(64) uint8_t buffer[AT_ONCE];
+	size_t size = (size_t)(run.end - run.start);
+	int os_error;
+	if (under->read(image, run.start, buffer, size, &os_error) != size)
+		return false;
+	for (size_t at = 0; at < size; at += UNIT) {
+		struct gm_copy_unit *unit = gm_copy_unit_at(area, run.start + at);
+		bool pointer_free = gm_pointer_free_look(buffer + at, UNIT, lowest, &unit->mark);
+		if (!pointer_free)
+			memcpy(area->bytes + (run.start - area->start) + at, buffer + at, UNIT);
+		*ret_pointer_free += pointer_free ? UNIT : 0;
+		atomic_store(&unit->state, pointer_free ? GM_UNIT_POINTER_FREE : GM_UNIT_COPIED);
+	}
+	return true;
+}
+
+static bool copy_run(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, struct gm_range run)
+{
+	size_t size = (size_t)(run.end - run.start);
+	int os_error;
+	if (under->read(image, run.start, area->bytes + (run.start - area->start), size,
+	            &os_error) != size)
+		return false;
+	for (uint64_t at = run.start; area->units && at < run.end; at = (at | (UNIT - 1)) + 1)
+		atomic_store(&gm_copy_unit_at(area, at)->state, GM_UNIT_COPIED);
+	return true;
+}
+
+bool gm_copy_piece(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, struct gm_range piece, uint64_t lowest,
+        uint64_t *ret_pointer_free)
+{
+	*ret_pointer_free = 0;
+	for (struct gm_range run = {piece.start, 0}; run.start < piece.end; run.start = run.end) {
+		bool likely = false;
+		run.end = area->units ? end_of_run(area, run.start, piece.end, &likely) : piece.end;
+		if (!(likely ? copy_units(image, under, area, run, lowest, ret_pointer_free)
+		             : copy_run(image, under, area, run)))
+			return false;
+	}
+	return true;
+}
+
+enum gm_unit_state gm_copy_fetch(struct gm_image *image, const struct gm_image_kind *under,
+        struct gm_copy_area *area, uint64_t address, uint64_t lowest)
+{
+	struct gm_copy_unit *unit = gm_copy_unit_at(area, address);
+	uint64_t start = address & ~(uint64_t)(UNIT - 1);
+	alignas(64) uint8_t buffer[UNIT];
+	struct gm_pointer_free_mark mark;
+	int os_error;
+	enum gm_unit_state state = atomic_load(&unit->state);
+	if (state != GM_UNIT_POINTER_FREE)
+		return state;
+	if (under->read(image, start, buffer, UNIT, &os_error) == UNIT &&
+	        gm_pointer_free_look(buffer, UNIT, lowest, &mark) &&
+	        memcmp(&mark, &unit->mark, sizeof(mark)) == 0) {
+		memcpy(area->bytes + (start - area->start), buffer, UNIT);
+		state = GM_UNIT_FETCHED;
+	} else {
+		state = GM_UNIT_LOST;
+	}
+	atomic_store_explicit(&unit->state, state, memory_order_release);
+	return state;
+}
