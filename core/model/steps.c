@@ -168,7 +168,7 @@ static void see_in_all(struct gm_steps *steps, const struct summary *summary, ui
 /* The task that the event is of, where its thread runs one: it has loops of its own. False: no
  * memory. */
 static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
-        const struct summary *summary, bool made, struct step_thread **thread)
+        struct summary *summary, bool made, struct step_thread **thread)
 {
 	const struct running *running = gm_steps_running(steps, event->thread);
 	bool wanted = !steps->fixed || (running && running->task == steps->plan.task);
@@ -180,8 +180,7 @@ static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
 	if (!task)
 		return true;
 	if (!see(steps, task, event->python_stack) ||
-	        (task->pending &&
-	                !place_marks(steps, task, &steps->summaries.items[event->python_stack])))
+	        (task->pending && !place_marks(steps, task, summary)))
 		return false;
 	task->landmarks |= summary->landmarks;
 	count_windows(task, summary->landmarks);

@@ -26,6 +26,8 @@ static inline uint64_t random_word(struct random *random)
 /* From 0 up to, not including, `bound`, which is not 0. */
 static inline uint32_t random_below(struct random *random, uint32_t bound)
 {
+	if (bound == 0)
+		abort();
 	return (uint32_t)(random_word(random) >> 32) % bound;
 }
 

@@ -446,8 +446,9 @@ static void the_best_name_of_an_object_is_a_global_then_an_outer_functions(void 
 	for (size_t i = 0; i < 3; i++) {
 		const struct gm_variable *variable = &reach->variables.items[i];
 		size_t row = 0;
-		while (variable->object != reach->local[tensors[row]])
+		while (row < 2 && variable->object != reach->local[tensors[row]])
 			row++;
+		assert_int_equal(variable->object, reach->local[tensors[row]]);
 		assert_variable(reach, i, expected[row][0]);
 		assert_int_equal(variable->name_count, row == 0 ? 4 : row == 1 ? 3 : 2);
 		for (uint32_t n = 0; n < variable->name_count; n++) {
