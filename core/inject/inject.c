@@ -13,6 +13,7 @@
 #include "image/registers.h"
 #include "image/stop.h"
 #include "inject/internal.h"
+#include "inject/memory.h"
 #include "inject/script.h"
 
 enum {
@@ -441,6 +442,8 @@ static struct gm_error *run(struct call *call)
 	gm_try(gm_inject_check(call->image, call->symbols));
 	gm_try(gm_inject_find_functions(call->image, call->symbols, &call->functions));
 	call->result.loaded = call->functions.agent_start != 0;
+	if (call->start)
+		gm_try(gm_inject_memory_check(call->pid));
 	call->result.way = GM_INJECT_BY_THREAD;
 	if (!call->start && !call->result.loaded)
 		return gm_error_create(GM_TARGET,

@@ -15,7 +15,9 @@
  *   code.c       the machine code that makes the thread, and what that thread does
  *   file.c       the agent's file, where the process cannot open it by its path
  *   filter.c     whether a seccomp filter would end it for what the agent does
- *   frozen.c     whether its control group is frozen
+ *   group.c      where its control groups lie
+ *   frozen.c     whether one of them is frozen
+ *   memory.c     whether they have the memory that the agent takes
  *   identity.c   which process it is and whose, held, so that what is done is done to that one
  *   script.c     another way, where the process's Python has one: a script that its main thread
  *                runs (PEP 768)
