@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "cli/command.h"
+#include "cli/gdb_refusal.h"
 #include "cli/help.h"
 #include "sim/launch.h"
 
@@ -307,9 +308,13 @@ static struct gm_error *run_gdb(
 	if (!error && !gm_array_push(&words.list, NULL))
 		error = &gm_error_no_memory;
 	_cleanup_free_ char *note = options.sim ? gm_sim_real_device_note(options.sim) : NULL;
+	_cleanup_free_ char *refusal =
+	        error ? NULL : gm_gdb_refusal(argv, options.end, options.program > 0);
 	if (!error) {
 		if (note)
 			gm_put(err, "%s\n", note);
+		if (refusal)
+			gm_put(err, "%s\n", refusal);
 		fflush(NULL);
 		execv(words.list.items[0], words.list.items);
 		error = gm_error_os(GM_TARGET, errno, "%s: cannot be started", words.list.items[0]);

@@ -1,6 +1,7 @@
 #include "image/refusal.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -24,6 +25,18 @@ static bool in_user_namespace(void)
 	                       count != UINT32_MAX);
 }
 
+/* CAP_SYS_PTRACE, for which Yama makes an exception (but with 3). */
+static bool may_trace(void)
+{
+	char line[256];
+	unsigned long long capabilities = 0;
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/status", "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "CapEff: %llx", &capabilities) == 1)
+			break;
+	return capabilities >> CAP_SYS_PTRACE & 1;
+}
+
 static void read_users(struct gm_refusal *ret)
 {
 	char path[32], line[256];
@@ -44,8 +57,37 @@ void gm_refusal_read(pid_t pid, struct gm_refusal *ret)
 	*ret = (struct gm_refusal){.pid = pid,
 	        .own = geteuid(),
 	        .scope = read_scope(),
+	        .may_trace = may_trace(),
 	        .in_user_namespace = in_user_namespace()};
 	read_users(ret);
+}
+
+/* Yama's setting, where it is what refuses: it lets those through who have CAP_SYS_PTRACE. Of
+ * another user's process the kernel refuses before it asks Yama. */
+static bool text_of_yama(const struct gm_refusal *refusal, char ret[GM_REFUSAL_TEXT])
+{
+	const char *right =
+	        refusal->own == 0 ? "run the container with --cap-add=SYS_PTRACE" : "run as root";
+	if (refusal->may_trace || (refusal->known && refusal->effective != refusal->own))
+		return false;
+	if (refusal->scope == '1')
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "kernel.yama.ptrace_scope is 1, which allows only the parents of a process "
+		        "and "
+		        "those that it names (prctl(PR_SET_PTRACER)): %s, or `sysctl "
+		        "kernel.yama.ptrace_scope=0`, or start the program with `gpumem run` or "
+		        "`gpumem gdb`",
+		        right);
+	else if (refusal->scope == '2')
+		snprintf(ret, GM_REFUSAL_TEXT,
+		        "kernel.yama.ptrace_scope is 2, which allows only root (CAP_SYS_PTRACE): "
+		        "%s, or "
+		        "`sysctl kernel.yama.ptrace_scope=0`, or start the program with `gpumem "
+		        "run`",
+		        right);
+	else
+		return false;
+	return true;
 }
 
 /* Root may do what others may not, but where a container took that right from it. */
@@ -67,15 +109,6 @@ static bool text_of_a_user(const struct gm_refusal *refusal, char ret[GM_REFUSAL
 		snprintf(ret, GM_REFUSAL_TEXT,
 		        "it is not dumpable (it asked so by prctl, changed its user, or its user "
 		        "may not read its program): run as root");
-	else if (refusal->scope == '1')
-		snprintf(ret, GM_REFUSAL_TEXT,
-		        "kernel.yama.ptrace_scope is 1, which allows only a parent or a debugger: "
-		        "ask inside gdb (gpumem gdb -p %d), or run as root, or `sysctl "
-		        "kernel.yama.ptrace_scope=0`",
-		        refusal->pid);
-	else if (refusal->scope == '2')
-		snprintf(ret, GM_REFUSAL_TEXT,
-		        "kernel.yama.ptrace_scope is 2, which allows only root: run as root");
 	else
 		return false;
 	return true;
@@ -86,9 +119,9 @@ const char *gm_refusal_text(const struct gm_refusal *refusal, char ret[GM_REFUSA
 	if (refusal->scope == '3')
 		snprintf(ret, GM_REFUSAL_TEXT,
 		        "kernel.yama.ptrace_scope is 3, which allows nobody, not even root, until "
-		        "the machine is restarted with another value: record the program from its "
-		        "start (gpumem run)");
-	else if (text_of_a_user(refusal, ret))
+		        "the machine is restarted with another value: start the program with "
+		        "`gpumem run`");
+	else if (text_of_a_user(refusal, ret) || text_of_yama(refusal, ret))
 		return ret;
 	else if (refusal->in_user_namespace)
 		snprintf(ret, GM_REFUSAL_TEXT,

@@ -14,10 +14,11 @@ struct gm_refusal {
 	uid_t real, effective, saved; /* of the process, as this user namespace names them */
 	bool not_dumpable;            /* prctl(PR_SET_DUMPABLE), or set by the kernel */
 	char scope;                   /* '0' to '3'; '0' where the kernel has no Yama */
+	bool may_trace;               /* we have CAP_SYS_PTRACE */
 	bool in_user_namespace;       /* we are in another one than the machine's first */
 };
 
-enum { GM_REFUSAL_TEXT = 256 };
+enum { GM_REFUSAL_TEXT = 384 };
 
 /* What /proc tells now; of a process that has ended what is common to all. */
 void gm_refusal_read(pid_t pid, struct gm_refusal *ret);

@@ -113,8 +113,7 @@ static struct gm_error *error_refused(pid_t pid, pid_t id, int os_error)
 		        "type `gpumem record` in that debugger, or end it",
 		        pid, tracer);
 	char why[GM_REFUSAL_TEXT];
-	return gm_error_os(GM_TARGET, os_error,
-	        "process %d: it may not be traced: %s; or start the program with `gpumem run`", pid,
+	return gm_error_os(GM_TARGET, os_error, "process %d: it may not be traced: %s", pid,
 	        gm_refusal_of(pid, why));
 }
 

@@ -12,6 +12,7 @@
 #include "ask/context.h"
 #include "ask/target/doctor_checks.h"
 #include "base/cleanup.h"
+#include "image/refusal.h"
 #include "symbols/symbols.h"
 
 /* A program's path as execvp() finds it; NULL: there is none. Caller frees. */
@@ -111,18 +112,27 @@ static struct gm_error *check_cuda_gdb(struct gm_context *context, struct gm_doc
 
 static struct gm_error *check_ptrace(struct gm_doctor *doctor)
 {
-	char line[16] = "";
-	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", line, sizeof(line)) || line[0] == '0')
+	static const char *const to_do[] = {
+	        ['1' - '0'] = "run as root, or start programs with `gpumem run` or `gpumem gdb`, "
+	                      "or sysctl "
+	                      "kernel.yama.ptrace_scope=0",
+	        ['2' - '0'] = "run as root, or start programs with `gpumem run`, or sysctl "
+	                      "kernel.yama.ptrace_scope=0",
+	        ['3' - '0'] = "start programs with `gpumem run`, or restart the machine with "
+	                      "kernel.yama.ptrace_scope=0",
+	};
+	struct gm_refusal refusal;
+	gm_refusal_read(getpid(), &refusal);
+	if (refusal.scope < '1' || refusal.scope > '3')
 		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
 		        "you may read your own processes and attach to them");
-	if (geteuid() == 0 && line[0] != '3')
+	if (refusal.may_trace && refusal.scope != '3')
 		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
-		        "kernel.yama.ptrace_scope is %s, which does not restrict root", line);
+		        "kernel.yama.ptrace_scope is %c, which does not restrict root",
+		        refusal.scope);
 	return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_PROBLEM,
-	        line[0] == '1' ? "start the program under `gpumem gdb`, or sysctl "
-	                         "kernel.yama.ptrace_scope=0"
-	                       : "run as root, or boot with kernel.yama.ptrace_scope=0",
-	        "kernel.yama.ptrace_scope is %s: running processes cannot be read", line);
+	        to_do[refusal.scope - '0'],
+	        "kernel.yama.ptrace_scope is %c: running processes cannot be read", refusal.scope);
 }
 
 static struct gm_error *check_devices(struct gm_doctor *doctor)
