@@ -9,13 +9,20 @@
  *   start.c     start, stop, fork, exit
  *   state.c     whether this process records, and this thread may; settings
  *   beside.c    start and stop by a thread of its own
- *   event.c     an event into bytes            put.c   a record into the file      gap.c   holes in
- * it grad_mode.c whether autograd records in the thread clock.c     its time spool.c     the mapped
- * file and each thread's piece of it ring.c      the same of limited size: its oldest extents used
- * anew   carried.c  what is carried over of them hooks.c     what libc10 reports tensors.c   dtype,
- * sizes and strides of the tensor that a block is allocated for block.c     the allocator's Block
- * of a report: requested size, stream, a free that is put off runtime.c   the CUDA runtime's
- * functions         (see runtime.h) cupti.c     CUPTI's callbacks                    (see cupti.h)
+ *   event.c     an event into bytes
+ *   put.c       a record into the file
+ *   gap.c       holes in it
+ *   grad_mode.c whether autograd records in the thread
+ *   clock.c     its time
+ *   spool.c     the mapped file and each thread's piece of it
+ *   ring.c      the same of limited size: its oldest extents used anew
+ *   carried.c   what is carried over of them
+ *   hooks.c     what libc10 reports
+ *   tensors.c   dtype, sizes and strides of the tensor that a block is allocated for
+ *   amp.c       what GradScaler and autocast do
+ *   block.c     the allocator's Block of a report: requested size, stream, a free that is put off
+ *   runtime.c   the CUDA runtime's functions         (see runtime.h)
+ *   cupti.c     CUPTI's callbacks                    (see cupti.h)
  *   patch.c     import tables of loaded libraries    (see patch.h)
  *   stacks/     Python and native call stacks, interned (see stacks/stacks.h)
  *

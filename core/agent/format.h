@@ -19,7 +19,7 @@
 
 enum {
 	GM_AGENT_MAJOR = 3,
-	GM_AGENT_MINOR = 1,
+	GM_AGENT_MINOR = 2,
 	GM_AGENT_HEADER_SIZE = 16384,
 	GM_AGENT_EXTENT_SIZE = 1 << 18,
 	GM_AGENT_EXTENT_HEADER = 64,
@@ -82,8 +82,11 @@ enum gm_agent_record {
 	GM_AGENT_THREAD,  /* no id; thread id, string: its name */
 	GM_AGENT_FORKED,  /* no id; process id of a child */
 	GM_AGENT_TENSOR,  /* since 3.0; id; the description below it (id, 0: none), value. A
-	                     description is a chain, read from its end: c10::ScalarType (plus 256
+	                     description is a chain, read  from its end: c10::ScalarType (plus 256
 	                     where strides follow), each size, each stride */
+	GM_AGENT_AMP,     /* since 3.2; no id; kind (enum gm_agent_amp), Python stack (id, 0: none),
+	                     number of the check (0: none), number of values, each the bits of a
+	                     double: what a GradScaler or autocast did at this place */
 	GM_AGENT_RECORD_COUNT,
 };
 
@@ -107,6 +110,19 @@ enum gm_agent_mark {
 	                       the outermost coroutine on its stack, which has so many frames around
 	                       it; "": no coroutine */
 };
+
+enum gm_agent_amp {
+	GM_AGENT_AMP_CHECK = 1, /* gradients are unscaled and checked for what is not finite: their
+	                           number; whether one was found, where the host can read that */
+	GM_AGENT_AMP_FOUND,  /* the host reads what a check found: 0, or how many found something */
+	GM_AGENT_AMP_SCALE,  /* the host reads the scale */
+	GM_AGENT_AMP_UPDATE, /* the scale is updated: growth factor, backoff factor, growth
+	                        interval; and where the host can read them, the scale and the growth
+	                        tracker after it */
+	GM_AGENT_AMP_CAST,   /* the thread's next allocation is of autocast's copy of a tensor:
+	                        address of that one's storage */
+};
+enum { GM_AGENT_AMP_VALUES = 8 /* at most */ };
 
 /* How a recording ended; 0 while it goes on, or when the process was killed. */
 enum gm_agent_end {

@@ -19,6 +19,7 @@
 #include "agent/oom.h"
 #include "agent/put.h"
 #include "agent/runtime.h"
+#include "agent/amp.h"
 #include "agent/state.h"
 #include "agent/tensors.h"
 #include "base/varint.h"
@@ -66,6 +67,7 @@ void gm_agent_hooks_preloaded(void)
 	find_next(gm_agent_c10_hooks);
 	find_next(gm_agent_runtime_hooks);
 	find_next(gm_agent_tensor_hooks);
+	find_next(gm_agent_amp_hooks);
 }
 
 /* c10::Device, by value: type and index, a byte each (c10/core/Device.h) */
@@ -106,6 +108,8 @@ static void report(const struct call *call)
 		event.stream = block.stream;
 		event.tensor = gm_agent_tensor_take(block.requested, call->at.rsp);
 	}
+	if (size > 0)
+		gm_agent_amp_cast(call->at.rsp);
 	gm_agent_event(&event);
 }
 
@@ -200,6 +204,8 @@ static void see_cpu(const struct call *call, enum gm_agent_action action, uint64
 	        .at = &call->at,
 	        .tensor = action == GM_AGENT_ALLOC ? gm_agent_tensor_take(size, call->at.rsp) : 0,
 	};
+	if (action == GM_AGENT_ALLOC)
+		gm_agent_amp_cast(call->at.rsp);
 	gm_agent_event(&event);
 	gm_agent_leave();
 }

@@ -108,6 +108,11 @@ int gpumem_steps_json(gpumem_session *session, char **ret_json, gpumem_error **r
 	return ask_plain(session, "steps", ret_json, ret_error);
 }
 
+int gpumem_amp_json(gpumem_session *session, char **ret_json, gpumem_error **ret_error)
+{
+	return ask_plain(session, "amp", ret_json, ret_error);
+}
+
 int gpumem_phases_json(gpumem_session *session, const struct gpumem_phases_options *options,
         char **ret_json, gpumem_error **ret_error)
 {

@@ -25,6 +25,7 @@ static const struct {
         {"peak", RECORDING | TARGET | BOTH | LOOP},
         {"steps", RECORDING | TARGET | LOOP},
         {"phases", RECORDING | TARGET | LOOP},
+        {"amp", RECORDING | TARGET | LOOP},
         {"leaks", RECORDING | TARGET | BOTH | LOOP},
         {"segments", RECORDING | TARGET},
         {"oom", RECORDING | TARGET},

@@ -6,6 +6,7 @@
 #include "ask/context.h"
 #include "ask/recording/leak.h"
 #include "ask/recording/stretch.h"
+#include "ask/recording/amp_outcomes.h"
 #include "base/array.h"
 #include "base/size.h"
 #include "base/cleanup.h"
@@ -13,6 +14,7 @@
 void gm_steps_answer_deinit(struct gm_steps_answer *answer)
 {
 	free(answer->steps);
+	free(answer->outcomes);
 	*answer = (struct gm_steps_answer){0};
 }
 
@@ -76,6 +78,12 @@ struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer
 	}
 	answer.steps = steps.items;
 	answer.step_count = steps.count;
+	struct gm_error *failed =
+	        gm_amp_outcomes_only(model, &answer.outcomes, &answer.outcome_count);
+	if (failed) {
+		gm_steps_answer_deinit(&answer);
+		return failed;
+	}
 	find_growth(&answer);
 	if (answer.growth) {
 		struct gm_leaks leaks;

@@ -6,6 +6,8 @@
 #include "ask/recording/stretch.h"
 #include "model/model.h"
 
+struct gm_amp_step; /* ask/recording/amp_outcomes.h */
+
 struct gm_steps_answer {
 	const struct gm_model *model;
 	size_t device; /* SIZE_MAX: no events at all */
@@ -15,7 +17,10 @@ struct gm_steps_answer {
 	uint64_t growth; /* what each step from the third on ends with more than the one before; 0:
 	                    not the same */
 	bool leaks;      /* and leaks finds lines that pile up; where `growth` is not 0 */
-	bool even;       /* all steps from the second on end with as much as they began with */
+	struct gm_amp_step *outcomes; /* of each step's optimizer, by step - 1; NULL: the program
+	                                 has no GradScaler; owned */
+	size_t outcome_count;
+	bool even; /* all steps from the second on end with as much as they began with */
 };
 
 struct gm_error *gm_ask_steps(struct gm_context *context, struct gm_steps_answer *ret_answer);

@@ -7,6 +7,7 @@
 #include "ask/steps.h"
 #include "ask/context.h"
 #include "ask/recording/shapes_named.h"
+#include "ask/recording/skipped.h"
 #include "base/cleanup.h"
 
 /* Was a block made in the forward pass that rises highest, of those of a step's micro-batches? */
@@ -322,6 +323,12 @@ struct gm_error *gm_ask_shapes(struct gm_context *context, struct gm_shapes *ret
 	looking.shapes[GM_SHAPE_FORWARD].count = looking.has_backward;
 	if (!looking.shapes[GM_SHAPE_FORWARD].bytes)
 		looking.shapes[GM_SHAPE_FORWARD].count = 0;
+	struct gm_skipped skipped;
+	gm_try(gm_skipped_find(model, &skipped));
+	looking.shapes[GM_SHAPE_SKIPPED] = (struct gm_shape){.step = skipped.step,
+	        .first = skipped.first,
+	        .last = skipped.last,
+	        .count = skipped.count};
 	shapes.step = looking.step;
 	for (int kind = 0; kind < GM_SHAPE_COUNT; kind++) {
 		struct gm_shape *shape = &looking.shapes[kind];

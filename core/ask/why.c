@@ -3,6 +3,9 @@
 #include "ask/recording/cause.h"
 #include "ask/recording/place.h"
 
+#include <stdlib.h>
+
+#include "ask/recording/amp_outcomes.h"
 #include "base/cleanup.h"
 
 /* The statement of the free. Where an instruction let go of a name it is the instruction's own, be
@@ -70,6 +73,30 @@ static void find_meanwhile(struct gm_why *why)
 	}
 }
 
+static struct gm_error *find_skipped(struct gm_why *why)
+{
+	struct gm_amp_step *steps;
+	size_t count;
+	uint32_t first = 0, last = UINT32_MAX;
+	if (why->block.alloc == GM_NO_EVENT)
+		return NULL;
+	first = gm_model_step(why->model, why->block.alloc);
+	if (why->freed != GM_NO_EVENT)
+		last = gm_model_step(why->model, why->freed);
+	if (!last)
+		last = UINT32_MAX; /* behind all steps */
+	gm_try(gm_amp_outcomes_only(why->model, &steps, &count));
+	for (size_t i = 0; i < count; i++) {
+		if (!steps[i].skipped || steps[i].step < first || steps[i].step > last)
+			continue;
+		if (why->skipped_count < GM_WHY_SKIPPED_MAX)
+			why->skipped[why->skipped_count] = steps[i].step;
+		why->skipped_count++;
+	}
+	free(steps);
+	return NULL;
+}
+
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why)
 {
 	struct gm_model *model;
@@ -93,6 +120,7 @@ struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct g
 		gm_cause_find(model, &why.block, &why.cause);
 	}
 	find_meanwhile(&why);
+	gm_try(find_skipped(&why));
 	*ret_why = why;
 	return NULL;
 }

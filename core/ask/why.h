@@ -6,6 +6,7 @@
 #include "ask/recording/cause.h"
 #include "ask/context.h"
 
+enum { GM_WHY_SKIPPED_MAX = 8 };
 struct gm_why {
 	const struct gm_model *model;
 	struct gm_block block;
@@ -19,6 +20,9 @@ struct gm_why {
 	uint32_t anew;      /* the biggest block that the statement of the free itself had allocated
 	                       before, in the same pass, and that lives on; GM_NO_BLOCK: none */
 	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
+	/* Steps of its life that a GradScaler skipped, at least in part: the first ones. */
+	uint32_t skipped[GM_WHY_SKIPPED_MAX];
+	size_t skipped_count; /* of all */
 };
 
 struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct gm_why *ret_why);

@@ -18,6 +18,7 @@
 	_(leaks)       \
 	_(diff)        \
 	_(segments)    \
+	_(amp)         \
 	_(oom)         \
 	_(export)      \
 	_(why)         \

@@ -181,6 +181,9 @@ GPUMEM_API int gpumem_peak_json(gpumem_session *session, const struct gpumem_pea
 GPUMEM_API int gpumem_steps_json(
         gpumem_session *session, char **ret_json, gpumem_error **ret_error);
 
+/* What mixed precision did. */
+GPUMEM_API int gpumem_amp_json(gpumem_session *session, char **ret_json, gpumem_error **ret_error);
+
 struct gpumem_phases_options {
 	size_t size;
 	uint32_t step; /* of this step only; 0: of all */

@@ -42,6 +42,7 @@ const char *gm_chunk_type_name(unsigned type)
 	        [GM_CHUNK_NATIVE_STACKS] = "native stacks",
 	        [GM_CHUNK_EVIDENCE] = "evidence",
 	        [GM_CHUNK_TENSORS] = "tensors",
+	        [GM_CHUNK_AMP] = "amp",
 	        [GM_CHUNK_SYMBOLS] = "symbols",
 	        [GM_CHUNK_GAPS] = "gaps",
 	        [GM_CHUNK_PASSES] = "passes",

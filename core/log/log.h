@@ -167,6 +167,30 @@ struct gm_log_mark {
 	uint32_t name; /* string id */
 };
 
+/* What torch.amp did, GradScaler or autocast, before event `event`. */
+enum gm_amp_kind {
+	GM_AMP_CHECK = 1, /* gradients of an optimizer were unscaled and checked: how many; whether
+	                     one was not finite (0: none was), where that is known */
+	GM_AMP_FOUND,     /* the host read what a check had found: 0, or not */
+	GM_AMP_SCALE,     /* the host read the scale */
+	GM_AMP_UPDATE, /* growth factor, backoff factor, growth interval; the scale and the growth
+	                  tracker after it, where they are known */
+	GM_AMP_CAST,   /* the next allocation of the thread is autocast's copy of a tensor whose
+	                  storage is at this address */
+	GM_AMP_COUNT,
+};
+enum { GM_LOG_AMP_VALUES = 8 };
+struct gm_log_amp {
+	uint64_t event; /* number of the first event behind it */
+	uint64_t mark;  /* index of the first of the log's marks behind it */
+	uint64_t thread;
+	uint32_t kind;         /* enum gm_amp_kind */
+	uint32_t python_stack; /* 0: none */
+	uint32_t number;       /* of the check; of the scaler where it is SCALE or UPDATE */
+	uint32_t count;        /* of the values that are known */
+	double values[GM_LOG_AMP_VALUES];
+};
+
 /* One line of explanation about a hole in the record ("started late", "3 events lost: ..."). */
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -214,6 +238,9 @@ void gm_log_writer_pass(struct gm_log_writer *writer, const struct gm_log_pass *
 
 /* Before the event it names is appended. */
 void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *mark);
+
+/* Before the event it names is appended; `mark` is filled in here. */
+void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *amp);
 
 /* Appends an event and returns its number (from 0). */
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event);
@@ -292,6 +319,9 @@ void gm_log_pass(const struct gm_log *log, size_t index, struct gm_log_pass *ret
 /* Marks, in the order in which they were recorded. */
 size_t gm_log_mark_count(const struct gm_log *log);
 void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret_mark);
+/* What torch.amp did, in the order in which it was recorded. */
+size_t gm_log_amp_count(const struct gm_log *log);
+void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_amp);
 bool gm_log_counter(const struct gm_log *log, const char *name, uint64_t *ret_value);
 
 #endif

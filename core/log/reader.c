@@ -687,6 +687,17 @@ void gm_log_mark(const struct gm_log *log, size_t index, struct gm_log_mark *ret
 	                                            : (struct gm_log_mark){0};
 }
 
+size_t gm_log_amp_count(const struct gm_log *log)
+{
+	return log->tables.amps.count;
+}
+
+void gm_log_amp(const struct gm_log *log, size_t index, struct gm_log_amp *ret_amp)
+{
+	*ret_amp = index < log->tables.amps.count ? log->tables.amps.items[index]
+	                                          : (struct gm_log_amp){0};
+}
+
 size_t gm_log_pass_count(const struct gm_log *log)
 {
 	return log->tables.passes.count;

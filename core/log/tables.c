@@ -20,6 +20,7 @@ void gm_tables_deinit(struct gm_tables *tables)
 	gm_array_deinit(&tables->gaps);
 	gm_array_deinit(&tables->passes);
 	gm_array_deinit(&tables->marks);
+	gm_array_deinit(&tables->amps);
 	gm_array_deinit(&tables->counters);
 	gm_array_deinit(&tables->extents);
 	gm_array_deinit(&tables->tensors);
@@ -183,6 +184,25 @@ static bool read_mark(struct gm_tables *tables, struct gm_cursor *cursor)
 	return gm_array_push(&tables->marks, mark);
 }
 
+static bool read_amp(struct gm_tables *tables, struct gm_cursor *cursor)
+{
+	struct gm_log_amp amp = {.event = gm_get_varint(cursor)};
+	gm_get_varint(cursor); /* its number: makes equal ones differ */
+	amp.mark = gm_get_varint(cursor);
+	amp.thread = gm_get_varint(cursor);
+	amp.kind = gm_get_u32(cursor);
+	amp.python_stack = get_id(cursor, tables->python_stacks.count);
+	amp.number = gm_get_u32(cursor);
+	amp.count = gm_get_u32(cursor);
+	if (amp.count > GM_LOG_AMP_VALUES)
+		cursor->bad = true;
+	for (uint32_t i = 0; i < amp.count && !cursor->bad; i++) {
+		uint64_t bits = gm_get_varint(cursor);
+		memcpy(&amp.values[i], &bits, sizeof(bits));
+	}
+	return gm_array_push(&tables->amps, amp);
+}
+
 static bool read_tensor(struct gm_tables *tables, struct gm_cursor *cursor)
 {
 	uint32_t type = gm_get_u32(cursor), dimensions = gm_get_u32(cursor),
@@ -236,6 +256,7 @@ const char *gm_tables_read(struct gm_tables *tables, const struct gm_chunk_heade
 	        [GM_CHUNK_PASSES] = read_pass,
 	        [GM_CHUNK_MARKS] = read_mark,
 	        [GM_CHUNK_TENSORS] = read_tensor,
+	        [GM_CHUNK_AMP] = read_amp,
 	        [GM_CHUNK_COUNTERS] = read_counter,
 	};
 	read_record read = header->type < GM_CHUNK_TYPE_COUNT ? readers[header->type] : NULL;

@@ -40,6 +40,7 @@ enum table {
 	PASSES,
 	MARKS,
 	TENSORS,
+	AMPS,
 	TABLE_COUNT,
 };
 
@@ -57,6 +58,7 @@ static const uint16_t table_chunks[TABLE_COUNT] = {
         GM_CHUNK_PASSES,
         GM_CHUNK_MARKS,
         GM_CHUNK_TENSORS,
+        GM_CHUNK_AMP,
 };
 
 struct gm_log_writer {
@@ -491,6 +493,27 @@ void gm_log_writer_mark(struct gm_log_writer *writer, const struct gm_log_mark *
 	at = gm_put_varint(at, mark->kind);
 	at = gm_put_varint(at, mark->name);
 	intern(writer, MARKS, at);
+}
+
+void gm_log_writer_amp(struct gm_log_writer *writer, const struct gm_log_amp *amp)
+{
+	uint8_t *at = record(writer, RECORD_MAX);
+	if (!at || amp->count > GM_LOG_AMP_VALUES)
+		return;
+	at = gm_put_varint(at, amp->event);
+	at = gm_put_varint(at, writer->tables[AMPS].count); /* each is its own */
+	at = gm_put_varint(at, writer->tables[MARKS].count);
+	at = gm_put_varint(at, amp->thread);
+	at = gm_put_varint(at, amp->kind);
+	at = gm_put_varint(at, amp->python_stack);
+	at = gm_put_varint(at, amp->number);
+	at = gm_put_varint(at, amp->count);
+	for (uint32_t i = 0; i < amp->count; i++) {
+		uint64_t bits;
+		memcpy(&bits, &amp->values[i], sizeof(bits));
+		at = gm_put_varint(at, bits);
+	}
+	intern(writer, AMPS, at);
 }
 
 uint64_t gm_log_writer_event(struct gm_log_writer *writer, const struct gm_event *event)

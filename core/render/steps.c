@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "ask/recording/amp_outcomes.h"
 #include "base/put.h"
 #include "render/json.h"
 #include "render/step_head.h"
@@ -34,6 +35,37 @@ static void put_step(struct gm_table *table, const struct gm_steps_answer *answe
 	gm_put_bytes_cell(table, step->bytes);
 	gm_table_cell(table, "%" PRIu64, step->blocks);
 	gm_put_bytes_cell(table, step->kept);
+}
+
+static const struct gm_amp_step *outcome_of(const struct gm_steps_answer *answer, uint32_t step)
+{
+	return step && step <= answer->outcome_count ? &answer->outcomes[step - 1] : NULL;
+}
+
+/* "Skipped: found inf: steps 1, 4: ..." */
+static void put_skipped(const struct gm_steps_answer *answer, FILE *out)
+{
+	enum { SHOWN = 12 };
+	size_t skipped = 0, shown = 0;
+	bool partly = false;
+	for (size_t i = 0; i < answer->outcome_count; i++) {
+		skipped += answer->outcomes[i].skipped != 0;
+		partly |= answer->outcomes[i].outcome == GM_AMP_STEP_PARTLY;
+	}
+	if (!skipped)
+		return;
+	gm_put(out, "Skipped: found inf: step%s ", gm_text_s(skipped));
+	for (size_t i = 0; i < answer->outcome_count && shown < SHOWN; i++)
+		if (answer->outcomes[i].skipped)
+			gm_put(out, "%s%u%s", shown++ ? ", " : "", answer->outcomes[i].step,
+			        answer->outcomes[i].outcome == GM_AMP_STEP_PARTLY ? " (partly)"
+			                                                          : "");
+	if (skipped > shown)
+		gm_put(out, " and %zu more", skipped - shown);
+	fputs(partly ? ": some optimizers did not step: `gpumem amp` shows which.\n"
+	             : ": the optimizer did not step, and no parameter changed: `gpumem amp` shows "
+	               "more.\n",
+	        out);
 }
 
 static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)
@@ -73,6 +105,7 @@ struct gm_error *gm_render_steps_text(
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
+	put_skipped(answer, out);
 	char size[GM_SIZE_TEXT];
 	if (!gm_model_step_count(answer->model))
 		fputs("No training loop was found: no stack shows a loop that iterates.\n", out);
@@ -96,6 +129,9 @@ struct gm_error *gm_render_steps_json(const struct gm_steps_answer *answer, FILE
 		json_object_set_new(one, "peak_phase",
 		        json_string(gm_phase_name(
 		                gm_model_phase(answer->model, answer->steps[i].peak_event))));
+		const struct gm_amp_step *outcome = outcome_of(answer, answer->steps[i].step);
+		json_object_set_new(one, "optimizer_step",
+		        outcome ? json_string(gm_amp_outcome_name(outcome->outcome)) : json_null());
 		if (answer->steps[i].step)
 			json_object_set_new(one, "step", json_integer(answer->steps[i].step));
 		json_array_append_new(answer->steps[i].step ? steps : outside, one);

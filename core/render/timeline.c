@@ -262,6 +262,11 @@ static void put_shape(const struct gm_shapes *shapes, const struct gm_shape *sha
 			        "; the last step's %" PRIu64 " blocks needed nothing new from CUDA",
 			        shape->blocks);
 		break;
+	case GM_SHAPE_SKIPPED:
+		gm_put(out, "step %u was skipped: found inf", shape->step);
+		if (shape->count > 1)
+			gm_put(out, ", and %u more: `gpumem amp` shows which", shape->count - 1);
+		break;
 	default:
 		break;
 	}

@@ -66,6 +66,16 @@ struct gm_error *gm_render_why_text(
 		        why->meanwhile_blocks, why->meanwhile_blocks == 1 ? " was" : "s were",
 		        gm_text_size(why->meanwhile_bytes, size),
 		        gm_text_grouped(why->meanwhile_bytes, exact));
+	if (why->skipped_count) {
+		gm_put(out, "while it lived, step%s ", gm_text_s(why->skipped_count));
+		for (size_t i = 0; i < why->skipped_count && i < GM_WHY_SKIPPED_MAX; i++)
+			gm_put(out, "%s%u", i ? ", " : "", why->skipped[i]);
+		if (why->skipped_count > GM_WHY_SKIPPED_MAX)
+			gm_put(out, " and %zu more", why->skipped_count - GM_WHY_SKIPPED_MAX);
+		fputs(why->skipped_count == 1 ? " was skipped: found inf\n"
+		                              : " were skipped: found inf\n",
+		        out);
+	}
 	if (why->block.alloc != GM_NO_EVENT)
 		put_stack(why, "allocated", why->block.alloc, out);
 	if (why->freed != GM_NO_EVENT)
@@ -118,6 +128,12 @@ struct gm_error *gm_render_why_json(const struct gm_why *why, FILE *out)
 	                : json_integer(gm_model_block(why->model, why->successor)->alloc));
 	json_object_set_new(
 	        value, "meanwhile_bytes", json_integer((json_int_t)why->meanwhile_bytes));
+	json_t *skipped = json_array();
+	for (size_t i = 0; i < why->skipped_count && i < GM_WHY_SKIPPED_MAX; i++)
+		json_array_append_new(skipped, json_integer(why->skipped[i]));
+	json_object_set_new(value, "skipped_steps", skipped);
+	json_object_set_new(
+	        value, "skipped_step_count", json_integer((json_int_t)why->skipped_count));
 	json_object_set_new(value, "sentence", gm_json_string(sentence));
 	return gm_json_write(value, true, out);
 }

@@ -179,6 +179,8 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 void gm_spool_replay_pass(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* A GM_AGENT_MARK of the thread, before the event that follows it. */
 void gm_spool_replay_mark(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
+/* A GM_AGENT_AMP of the thread, before the event that follows it. */
+void gm_spool_replay_amp(struct gm_spool_replay *replay, uint32_t thread, struct gm_bytes payload);
 /* What still waits is written, and what was left out is told. */
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary);
 

@@ -92,6 +92,8 @@ static bool advance(struct open_extent *extent, uint64_t beginning, struct gm_sp
 			gm_spool_replay_pass(replay, extent->cursor.event.thread, record.payload);
 		else if (record.kind == GM_AGENT_MARK)
 			gm_spool_replay_mark(replay, extent->cursor.event.thread, record.payload);
+		else if (record.kind == GM_AGENT_AMP)
+			gm_spool_replay_amp(replay, extent->cursor.event.thread, record.payload);
 	}
 	return false;
 }

@@ -31,8 +31,11 @@ struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
 
 static void forget_marks(struct thread_state *thread)
 {
-	while (thread->marks.count)
-		free(thread->marks.items[--thread->marks.count].name);
+	while (thread->marks.count) {
+		struct told_mark *mark = &thread->marks.items[--thread->marks.count];
+		free(mark->name);
+		free(mark->amp);
+	}
 }
 
 void gm_spool_replay_destroy(struct gm_spool_replay *replay)
@@ -190,12 +193,14 @@ static void write_pass(struct gm_spool_replay *replay, const struct told_pass *t
 		gm_log_writer_pass(replay->log, &pass);
 }
 
-/* ---- marks ----------------------------------------------------------------------------------- */
+enum { MARKS_MAX = 4096 }; /* of a thread, between two of its events */
+
+/* ---- marks ---- */
 
 void gm_spool_replay_mark(
         struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
 {
-	enum { MARKS_MAX = 4096, NAME_MAX_SIZE = 1 << 14 };
+	enum { NAME_MAX_SIZE = 1 << 14 };
 	struct thread_state *thread = gm_spool_thread(replay, thread_id);
 	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
 	struct told_mark mark = {.kind = gm_get_u32(&in)};
@@ -223,10 +228,55 @@ void gm_spool_replay_mark(
 	}
 }
 
+void gm_spool_replay_amp(
+        struct gm_spool_replay *replay, uint32_t thread_id, struct gm_bytes payload)
+{
+	struct thread_state *thread = gm_spool_thread(replay, thread_id);
+	struct gm_cursor in = {.at = payload.at, .end = payload.at + payload.size};
+	struct gm_log_amp amp = {.kind = gm_get_u32(&in)};
+	amp.python_stack = gm_spool_python_stack(replay->tables, gm_get_u32(&in));
+	amp.number = gm_get_u32(&in);
+	amp.count = gm_get_u32(&in);
+	for (uint32_t i = 0; i < amp.count && i < GM_LOG_AMP_VALUES; i++) {
+		uint64_t bits = gm_get_varint(&in);
+		memcpy(&amp.values[i], &bits, sizeof(bits));
+	}
+	if (!thread || in.bad || amp.count > GM_LOG_AMP_VALUES || thread->marks.count >= MARKS_MAX)
+		return;
+	struct told_mark mark = {.amp = malloc(sizeof(amp))};
+	if (mark.amp)
+		*mark.amp = amp;
+	if (!mark.amp || !gm_array_push(&thread->marks, mark)) {
+		free(mark.amp);
+		replay->no_memory = true;
+	}
+}
+
+static void write_amp(
+        struct gm_spool_replay *replay, const struct thread_state *thread, struct gm_log_amp *amp)
+{
+	amp->event = replay->written;
+	amp->thread = thread->thread;
+	gm_log_writer_amp(replay->log, amp);
+}
+
+/* At the end, where no event of the thread follows. */
+static void write_amps(struct gm_spool_replay *replay, struct thread_state *thread)
+{
+	for (size_t i = 0; i < thread->marks.count; i++)
+		if (thread->marks.items[i].amp)
+			write_amp(replay, thread, thread->marks.items[i].amp);
+	forget_marks(thread);
+}
+
 static void write_marks(struct gm_spool_replay *replay, struct thread_state *thread)
 {
 	for (size_t i = 0; i < thread->marks.count; i++) {
 		const struct told_mark *told = &thread->marks.items[i];
+		if (told->amp) {
+			write_amp(replay, thread, told->amp);
+			continue;
+		}
 		struct gm_log_mark mark = {
 		        .event = replay->written, .thread = thread->thread, .kind = told->kind};
 		/* emit_nvtx() makes each of its own (torch/csrc/autograd/profiler_legacy.cpp,
@@ -472,6 +522,7 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 	HASH_ITER(hh, replay->threads, thread, next)
 	{
 		gm_spool_write_held(replay, thread, NULL);
+		write_amps(replay, thread);
 	}
 	char text[256];
 	if (replay->missing) {

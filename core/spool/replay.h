@@ -31,8 +31,9 @@ struct told_pass {
 	uint64_t position;
 };
 struct told_mark {
-	uint32_t kind;
-	char *name; /* owned */
+	uint32_t kind;          /* 0: it is of mixed precision */
+	char *name;             /* owned */
+	struct gm_log_amp *amp; /* owned */
 };
 struct thread_state {
 	uint32_t thread;

@@ -30,6 +30,22 @@
 /* c10::MemoryFormat (torch/headeronly/core/MemoryFormat.h) */
 enum { GM_TORCH_CHANNELS_LAST = 2, GM_TORCH_CHANNELS_LAST_3D = 3 };
 
+/* libtorch_cpu.so: what GradScaler calls (torch/amp/grad_scaler.py), as libtorch_python.so imports
+ * it (ATen/ops/_amp_foreach_non_finite_check_and_unscale_ops.h, _amp_update_scale_ops.h,
+ * item_ops.h) */
+#define GM_TORCH_UNSCALE                                                               \
+	"_ZN2at4_ops42_amp_foreach_non_finite_check_and_unscale_4callEN3c108ArrayRefI" \
+	"NS_6TensorEEERS4_RKS4_"
+#define GM_TORCH_UPDATE_SCALE "_ZN2at4_ops18_amp_update_scale_4callERNS_6TensorES3_RKS2_ddl"
+#define GM_TORCH_ITEM "_ZN2at4_ops4item4callERKNS_6TensorE"
+/* and where a tensor's elements are, of dtype float32 and int32 */
+#define GM_TORCH_DATA_OF_FLOATS "_ZNK2at10TensorBase8data_ptrIfEEPT_v"
+#define GM_TORCH_DATA_OF_INTS "_ZNK2at10TensorBase8data_ptrIiEEPT_v"
+
+/* libtorch_cpu.so: autocast's cast of an argument (ATen/autocast_mode.h) */
+#define GM_TORCH_CACHED_CAST \
+	"_ZN2at8autocast11cached_castEN3c1010ScalarTypeERKNS_6TensorENS1_10DeviceTypeE"
+
 /* libtorch_cpu.so: record_function (ATen/record_function.h) */
 #define GM_TORCH_ADD_CALLBACK "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
 #define GM_TORCH_REMOVE_CALLBACK "_ZN2at14removeCallbackEm"

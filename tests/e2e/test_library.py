@@ -203,6 +203,7 @@ OF_A_RECORDING = {
     "timeline": [None],
     "peak": [None],
     "steps": [],
+    "amp": [],
     "phases": [None],
     "leaks": [],
     "segments": [None],

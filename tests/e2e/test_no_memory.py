@@ -17,7 +17,7 @@ EVERY_DAY = 2  # ways, of each question
 QUESTIONS = {
     "process": [["info"], ["retained"], ["blocks"], ["segments"], ["oom"], ["who-holds", "BLOCK"]],
     "core": [["info"], ["retained"], ["blocks"], ["segments"], ["who-holds", "BLOCK"]],
-    "recording": [[name] for name in ("info", "peak", "steps", "leaks", "blocks", "segments", "phases", "oom")]
+    "recording": [[name] for name in ("info", "peak", "steps", "amp", "leaks", "blocks", "segments", "phases", "oom")]
     + [["why", "#5"], ["diff", "FILE"]],
     "snapshot": [[name] for name in ("info", "peak", "steps", "leaks", "blocks", "segments", "phases", "oom")]
     + [["diff", "FILE"]],

@@ -82,10 +82,11 @@ def files(tmp_path_factory, run_gpumem):
     """Recordings by name, and a snapshot."""
     folder = tmp_path_factory.mktemp("files")
     made = {}
-    for name, status in (("leak", 0), ("oom", 1)):
+    for name, status in (("leak", 0), ("oom", 1), ("amp", 0)):
         made[name] = folder / f"{name}.gpumem"
         account = folder / f"{name}.account"
-        run_gpumem("run", "--sim", "--json", account, "-o", made[name], "--", PYTHON, EXAMPLES / f"{name}.py").check(status)
+        simulated = ("--sim", "--overflow-at=1", "--json", account)
+        run_gpumem("run", *simulated, "-o", made[name], "--", PYTHON, EXAMPLES / f"{name}.py").check(status)
     script = folder / "snapshot.py"
     script.write_text(SNAPSHOT)
     made["snapshot"] = folder / "snapshot.pickle"
@@ -126,7 +127,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
 
     for name, path in files.items():
         first = ask("events", path)
-        for question in ("info", "blocks", "timeline", "peak", "steps", "phases", "leaks", "segments"):
+        for question in ("info", "blocks", "timeline", "peak", "steps", "phases", "leaks", "segments", "amp"):
             ask(question, path)
         ask("blocks", path, "--by=line")
         ask("blocks", path, "--at-peak", "--explain")

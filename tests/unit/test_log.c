@@ -447,9 +447,9 @@ static void a_newer_format_is_refused_by_its_version(void **state)
 	assert_non_null(error);
 	char want[160];
 	snprintf(want, sizeof(want),
-	        "%s: format %d.0 is newer than this gpumem, which reads up to %d: "
+	        "%s: format %d.%d is newer than this gpumem, which reads up to %d: "
 	        "open it with a newer gpumem",
-	        path, GM_LOG_MAJOR + 1, GM_LOG_MAJOR);
+	        path, GM_LOG_MAJOR + 1, GM_LOG_MINOR, GM_LOG_MAJOR);
 	assert_string_equal(error->message, want);
 	assert_int_equal(error->status, GM_CORRUPT);
 	gm_error_destroy(error);

@@ -20,6 +20,7 @@ const char *gm_shape_name(enum gm_shape_kind kind)
 	        [GM_SHAPE_ZERO_GRAD] = "zero_grad",
 	        [GM_SHAPE_STALE] = "stale",
 	        [GM_SHAPE_CACHED] = "cached",
+	        [GM_SHAPE_SKIPPED] = "skipped",
 	};
 	return (unsigned)kind < GM_SHAPE_COUNT ? names[kind] : "other";
 }

@@ -24,8 +24,9 @@ enum gm_shape_kind {
 	GM_SHAPE_WAVES,          /* checkpoints recompute */
 	GM_SHAPE_OPTIMIZER_TEMPORARIES,
 	GM_SHAPE_ZERO_GRAD,
-	GM_SHAPE_STALE,  /* waits for the next pass */
-	GM_SHAPE_CACHED, /* reserved and not allocated */
+	GM_SHAPE_STALE,   /* waits for the next pass */
+	GM_SHAPE_CACHED,  /* reserved and not allocated */
+	GM_SHAPE_SKIPPED, /* steps that the GradScaler skipped: `count`, the first is `step` */
 	GM_SHAPE_COUNT,
 };
 const char *gm_shape_name(enum gm_shape_kind kind);

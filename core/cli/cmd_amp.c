@@ -1,0 +1,60 @@
+#include "ask/amp.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/target.h"
+#include "render/amp.h"
+
+extern const struct gm_command gm_command_amp;
+
+static const struct argp_option option_table[] = {
+        GM_TARGET_OPTIONS,
+        GM_TARGET_LOOP_OPTION,
+        {0},
+};
+
+static struct gm_error *handle(void *input, int key, const char *argument)
+{
+	return gm_target_option(input, key, argument);
+}
+
+static struct gm_error *run(
+        struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
+{
+	struct gm_arguments arguments;
+	struct gm_error *error = gm_arguments_parse(&gm_command_amp, argc, argv, option_table,
+	        handle, context, 1, false, out, &arguments);
+	bool target;
+	if (error || arguments.help)
+		return error;
+	error = gm_target_take_file(&arguments, context, 0, &target);
+	struct gm_amp amp;
+	if (!error)
+		error = gm_ask_amp(context, &amp);
+	if (error)
+		return error;
+	const struct gm_style style = {context->columns, context->colors};
+	error = arguments.json ? gm_render_amp_json(&amp, out)
+	                       : gm_render_amp_text(&amp, &style, out);
+	gm_amp_deinit(&amp);
+	return error;
+}
+
+const struct gm_command gm_command_amp = {
+        .name = "amp",
+        .summary = "what mixed precision did: skipped steps, the scale, copies of parameters, "
+                   "gradients",
+        .usage = "[FILE | --pid PID | --core CORE] [--loop FILE:LINE] [--json]\n"
+                 "Shows of each step whether the optimizer stepped, or the GradScaler skipped it "
+                 "because a gradient\n"
+                 "was inf or NaN, and how that is known; the scale; when the optimizer's state was "
+                 "made; autocast's\n"
+                 "copies of parameters and what kept them; half-precision gradients that became "
+                 "float32; which\n"
+                 "statement released the gradients; and the bytes at the peak beside an estimate "
+                 "for float32.\n"
+                 "\n"
+                 "Example: gpumem amp run.gpumem",
+        .shell = true,
+        .gdb = true,
+        .run = run,
+};

@@ -1,0 +1,405 @@
+/*
+ * From the agent's records. A check (unscale_()) waits for what becomes of it: the host's read of
+ * its found_inf, which is in GradScaler.step(); or the update() of the scale, by which all
+ * optimizers of the iteration have been asked. A check that no read came for is of a fused
+ * optimizer, if the range of an Optimizer.step() follows that no read accounts for; else nobody
+ * called GradScaler.step().
+ *
+ * The gradients of an optimizer that lie on several devices have a found_inf on each, and step()
+ * adds up what it reads of them. Two optimizers that are stepped at the same line also give two
+ * reads. A read of 0 after which the optimizer does not step, as its range shows, is one of several
+ * that are added up.
+ */
+#include "model/scaling.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "model/phase.h"
+#include "model/scaling_stacks.h"
+
+const char *gm_scaled_outcome_name(enum gm_scaled_outcome outcome)
+{
+	static const char *const names[GM_SCALED_OUTCOME_COUNT] = {
+	        "unknown", "taken", "skipped", "not_asked"};
+	return names[outcome];
+}
+
+const char *gm_scaled_evidence_name(enum gm_scaled_evidence evidence)
+{
+	static const char *const names[GM_SCALED_EVIDENCE_COUNT] = {
+	        "none", "host_read", "device_memory", "scale", "range", "allocations"};
+	return names[evidence];
+}
+
+struct check {
+	uint32_t number;
+	uint64_t mark; /* marks of the log before it */
+	struct gm_scaled_step step;
+};
+
+struct finding {
+	const struct gm_model *model;
+	const struct gm_log *log;
+	GM_ARRAY(struct check) waiting;
+	GM_ARRAY(struct gm_scaled_step) steps;
+	GM_ARRAY(uint32_t) numbers; /* of the steps' checks */
+	GM_ARRAY(struct gm_scale_update) updates;
+	GM_ARRAY(uint64_t) ranges; /* indices of the marks with which an Optimizer.step() begins */
+	size_t range;              /* the first that nothing accounts for */
+	bool no_memory;
+};
+
+/* The last event before what stands between two events. */
+static uint32_t event_before(const struct gm_log_amp *record)
+{
+	return record->event ? (uint32_t)(record->event - 1) : 0;
+}
+
+static struct gm_scaled_step begin_step(
+        const struct finding *finding, const struct gm_log_amp *record)
+{
+	uint32_t event = event_before(record);
+	return (struct gm_scaled_step){
+	        .step = gm_model_step(finding->model, event),
+	        .event = event,
+	        .python_stack = record->python_stack,
+	};
+}
+
+static void add_step(struct finding *finding, const struct gm_scaled_step *step, uint32_t number)
+{
+	if (!gm_array_push(&finding->steps, *step) || !gm_array_push(&finding->numbers, number))
+		finding->no_memory = true;
+}
+
+static struct check *find_check(struct finding *finding, uint32_t number)
+{
+	for (size_t i = 0; i < finding->waiting.count; i++)
+		if (finding->waiting.items[i].number == number)
+			return &finding->waiting.items[i];
+	return NULL;
+}
+
+static void forget_check(struct finding *finding, const struct check *check)
+{
+	size_t at = (size_t)(check - finding->waiting.items);
+	memmove(&finding->waiting.items[at], &finding->waiting.items[at + 1],
+	        (--finding->waiting.count - at) * sizeof(*check));
+}
+
+static void take_check(struct finding *finding, const struct gm_log_amp *record)
+{
+	struct check *check = find_check(finding, record->number);
+	if (!check) {
+		const struct check fresh = {.number = record->number,
+		        .mark = record->mark,
+		        .step = begin_step(finding, record)};
+		if (!gm_array_push(&finding->waiting, fresh)) {
+			finding->no_memory = true;
+			return;
+		}
+		check = &finding->waiting.items[finding->waiting.count - 1];
+	}
+	double count = record->count > 0 ? record->values[0] : 0;
+	if (count > 0 && count < 1e9)
+		check->step.gradients += (uint32_t)count;
+	if (record->count > 1) {
+		check->step.found_known = true;
+		check->step.found = record->values[1] != 0;
+	}
+}
+
+/* Is it read by GradScaler.step(), and not by the program for itself? */
+static bool is_read_by_step(const struct gm_log *log, uint32_t stack)
+{
+	return gm_scaling_function(log, stack, "_maybe_opt_step");
+}
+
+/* Where a check was flushed as one that nobody asked about, because another scaler was updated
+ * first. */
+static bool was_flushed(struct finding *finding, uint32_t number)
+{
+	for (size_t i = finding->steps.count; i-- > 0;)
+		if (finding->numbers.items[i] == number &&
+		        finding->steps.items[i].outcome != GM_SCALED_TAKEN &&
+		        finding->steps.items[i].evidence != GM_SCALED_BY_HOST_READ) {
+			size_t more = finding->steps.count - i - 1;
+			memmove(&finding->steps.items[i], &finding->steps.items[i + 1],
+			        more * sizeof(*finding->steps.items));
+			memmove(&finding->numbers.items[i], &finding->numbers.items[i + 1],
+			        more * sizeof(*finding->numbers.items));
+			finding->steps.count--;
+			finding->numbers.count--;
+			return true;
+		}
+	return false;
+}
+
+/* Does an Optimizer.step() begin behind one record and before the next one? */
+static bool steps_between(const struct finding *finding, uint64_t from, uint64_t to)
+{
+	for (size_t i = 0; i < finding->ranges.count; i++)
+		if (finding->ranges.items[i] >= from && finding->ranges.items[i] < to)
+			return true;
+	return false;
+}
+
+/*
+ * The reads from `index` on that one call of step() adds up. Of two of the same stack, one behind
+ * the other, the second is another call's if a step was taken between, or if the first alone
+ * decides and the second one's step is taken.
+ */
+static size_t count_reads(const struct finding *finding, size_t index, double *ret_sum)
+{
+	size_t total = gm_log_amp_count(finding->log), count = 0;
+	struct gm_log_amp first, now;
+	gm_log_amp(finding->log, index, &first);
+	*ret_sum = 0;
+	for (size_t i = index; i < total; i++) {
+		gm_log_amp(finding->log, i, &now);
+		if (now.kind != GM_AMP_FOUND || now.python_stack != first.python_stack ||
+		        now.thread != first.thread || now.count < 1)
+			break;
+		struct gm_log_amp next = {.mark = UINT64_MAX};
+		if (i + 1 < total)
+			gm_log_amp(finding->log, i + 1, &next);
+		bool taken = steps_between(finding, now.mark, next.mark);
+		if (count > 0 && *ret_sum != 0 && taken)
+			break; /* the sum would not be 0 */
+		if (count > 0 && now.values[0] != 0 && *ret_sum != 0)
+			break; /* one call or two: both were skipped */
+		*ret_sum += now.values[0];
+		count++;
+		if (taken || !finding->ranges.count)
+			break;
+		if (now.values[0] == 0 && next.kind != GM_AMP_FOUND)
+			break;
+	}
+	return count ? count : 1;
+}
+
+/* Returns how many records it took. */
+static size_t take_found(struct finding *finding, size_t index, const struct gm_log_amp *record)
+{
+	if (record->count < 1 || !is_read_by_step(finding->log, record->python_stack))
+		return 1;
+	double sum;
+	size_t count = count_reads(finding, index, &sum);
+	struct gm_scaled_step step = begin_step(finding, record);
+	for (size_t i = 0; i < count; i++) {
+		struct gm_log_amp one;
+		gm_log_amp(finding->log, index + i, &one);
+		const struct check *check = find_check(finding, one.number);
+		if (check) {
+			step.gradients += check->step.gradients;
+			forget_check(finding, check);
+		} else {
+			was_flushed(finding, one.number);
+		}
+	}
+	step.outcome = sum != 0 ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
+	step.evidence = GM_SCALED_BY_HOST_READ;
+	step.found_known = true;
+	step.found = sum != 0;
+	/* its range, so that it is not taken for another's */
+	for (size_t i = finding->range;
+	        step.outcome == GM_SCALED_TAKEN && i < finding->ranges.count; i++)
+		if (finding->ranges.items[i] >= record->mark) {
+			finding->range = i + 1;
+			break;
+		}
+	add_step(finding, &step, record->number);
+	return count;
+}
+
+/* What is left waits for no read any more: the scale is updated, or the recording ends. */
+static void settle(struct finding *finding, uint64_t mark, bool ended)
+{
+	for (size_t i = 0; i < finding->waiting.count; i++) {
+		const struct check *check = &finding->waiting.items[i];
+		struct gm_scaled_step step = check->step;
+		bool stepped = false;
+		for (size_t at = finding->range; at < finding->ranges.count && !stepped; at++)
+			if (finding->ranges.items[at] >= check->mark &&
+			        finding->ranges.items[at] < mark) {
+				stepped = true;
+				finding->range = at + 1;
+			}
+		step.on_device = stepped;
+		if (stepped && step.found_known) {
+			step.outcome = step.found ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
+			step.evidence = GM_SCALED_BY_DEVICE;
+		} else if (!stepped && !ended && finding->ranges.count) {
+			step.outcome = GM_SCALED_NOT_ASKED;
+			step.evidence = GM_SCALED_BY_RANGE;
+		}
+		add_step(finding, &step, check->number);
+	}
+	finding->waiting.count = 0;
+}
+
+static void take_update(struct finding *finding, const struct gm_log_amp *record)
+{
+	if (record->count < 3)
+		return;
+	uint32_t event = event_before(record);
+	struct gm_scale_update update = {.step = gm_model_step(finding->model, event),
+	        .event = event,
+	        .growth_factor = record->values[0],
+	        .backoff_factor = record->values[1],
+	        .growth_interval = record->values[2]};
+	if (record->count > 3) {
+		update.scale_known = true;
+		update.scale = record->values[3];
+	}
+	if (record->count > 4) {
+		update.tracker_known = true;
+		update.tracker = record->values[4];
+	}
+	settle(finding, record->mark, false);
+	if (!gm_array_push(&finding->updates, update))
+		finding->no_memory = true;
+}
+
+/* ---- what the scale tells ---- */
+
+struct reading {
+	bool known;
+	double scale;
+};
+
+/*
+ * A fused optimizer on a device whose memory is not the host's: the scale fell at the update behind
+ * the check, or it did not, where the program read it before and after (get_scale()). Only where
+ * the update is of one check.
+ */
+static void infer_from_scale(struct finding *finding)
+{
+	struct reading before = {0};
+	size_t checks = 0, update = 0;
+	struct gm_log_amp record;
+	bool pending = false;
+	for (size_t i = 0; i < gm_log_amp_count(finding->log); i++) {
+		gm_log_amp(finding->log, i, &record);
+		if (record.kind == GM_AMP_UPDATE && record.count >= 3) {
+			if (pending)
+				before.known = false; /* nobody read it between two updates */
+			pending = true;
+			update++;
+		} else if (record.kind == GM_AMP_SCALE && record.count > 0) {
+			double scale = record.values[0];
+			checks = 0;
+			struct gm_scaled_step *one = NULL;
+			for (size_t k = 0;
+			        pending && before.known && update > 0 && k < finding->steps.count;
+			        k++) {
+				struct gm_scaled_step *step = &finding->steps.items[k];
+				uint32_t end = finding->updates.items[update - 1].event;
+				uint32_t start =
+				        update > 1 ? finding->updates.items[update - 2].event : 0;
+				if (step->event > end || (update > 1 && step->event <= start))
+					continue;
+				checks++;
+				one = step;
+			}
+			if (checks == 1 && one->on_device && one->outcome == GM_SCALED_UNKNOWN) {
+				one->found_known = true;
+				one->found = scale < before.scale;
+				one->outcome = one->found ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
+				one->evidence = GM_SCALED_BY_SCALE;
+			}
+			if (pending && update > 0 && update <= finding->updates.count &&
+			        !finding->updates.items[update - 1].scale_known) {
+				finding->updates.items[update - 1].scale_known = true;
+				finding->updates.items[update - 1].scale = scale;
+			}
+			before = (struct reading){true, scale};
+			pending = false;
+		}
+	}
+}
+
+/* ---- all of it ---- */
+
+static void find_ranges(struct finding *finding)
+{
+	for (size_t i = 0; i < gm_log_mark_count(finding->log); i++) {
+		struct gm_log_mark mark;
+		gm_log_mark(finding->log, i, &mark);
+		if (gm_scaling_is_step_range(finding->log, &mark) &&
+		        !gm_array_push(&finding->ranges, (uint64_t)i))
+			finding->no_memory = true;
+	}
+}
+
+static bool has_records(const struct gm_log *log)
+{
+	struct gm_log_amp record;
+	for (size_t i = 0; i < gm_log_amp_count(log); i++) {
+		gm_log_amp(log, i, &record);
+		if (record.kind == GM_AMP_CHECK)
+			return true;
+	}
+	return false;
+}
+
+struct gm_error *gm_scaling_find(const struct gm_model *model, struct gm_scaling *ret_scaling)
+{
+	struct finding finding = {.model = model, .log = gm_model_log(model)};
+	if (!has_records(finding.log))
+		return gm_scaling_find_by_stacks(model, ret_scaling);
+	find_ranges(&finding);
+	size_t count = gm_log_amp_count(finding.log);
+	for (size_t i = 0; i < count && !finding.no_memory;) {
+		struct gm_log_amp record;
+		gm_log_amp(finding.log, i, &record);
+		size_t taken = 1;
+		if (record.kind == GM_AMP_CHECK)
+			take_check(&finding, &record);
+		else if (record.kind == GM_AMP_FOUND)
+			taken = take_found(&finding, i, &record);
+		else if (record.kind == GM_AMP_UPDATE)
+			take_update(&finding, &record);
+		i += taken;
+	}
+	settle(&finding, UINT64_MAX, true);
+	infer_from_scale(&finding);
+	gm_array_deinit(&finding.waiting);
+	gm_array_deinit(&finding.numbers);
+	gm_array_deinit(&finding.ranges);
+	*ret_scaling = (struct gm_scaling){.recorded = true,
+	        .steps = finding.steps.items,
+	        .step_count = finding.steps.count,
+	        .updates = finding.updates.items,
+	        .update_count = finding.updates.count};
+	if (!finding.no_memory)
+		return NULL;
+	gm_scaling_deinit(ret_scaling);
+	return &gm_error_no_memory;
+}
+
+void gm_scaling_deinit(struct gm_scaling *scaling)
+{
+	free(scaling->steps);
+	free(scaling->updates);
+	*scaling = (struct gm_scaling){0};
+}
+
+enum gm_scaled_outcome gm_scaling_of_step(
+        const struct gm_scaling *scaling, uint32_t step, size_t *ret_count, size_t *ret_skipped)
+{
+	size_t by_outcome[GM_SCALED_OUTCOME_COUNT] = {0}, count = 0;
+	for (size_t i = 0; i < scaling->step_count; i++)
+		if (scaling->steps[i].step == step) {
+			by_outcome[scaling->steps[i].outcome]++;
+			count++;
+		}
+	*ret_count = count;
+	*ret_skipped = by_outcome[GM_SCALED_SKIPPED];
+	for (int i = 0; i < GM_SCALED_OUTCOME_COUNT; i++)
+		if (count && by_outcome[i] == count)
+			return (enum gm_scaled_outcome)i;
+	return GM_SCALED_UNKNOWN;
+}
