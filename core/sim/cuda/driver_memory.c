@@ -276,3 +276,34 @@ GM_SIM_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 {
 	return (CUresult)cudaDeviceGetByPCIBusId(ret, text);
 }
+
+/* Two that PyTorch looks up together with those of vmm.c. */
+GM_SIM_EXPORT CUresult cuStreamWriteValue32(
+        CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+{
+	return (CUresult)cudaMemcpy(
+	        (void *)(uintptr_t)address, &value, sizeof(value), cudaMemcpyDefault);
+}
+
+GM_SIM_EXPORT CUresult cuMemsetD32Async(
+        CUdeviceptr address, unsigned value, size_t count, CUstream stream)
+{
+	void *to = (void *)(uintptr_t)address;
+	if (address % sizeof(value) || count > SIZE_MAX / sizeof(value))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Four equal bytes are an ordinary memset, zero above all. */
+	if (value == (value & 0xff) * UINT32_C(0x01010101))
+		return (CUresult)cudaMemset(to, (int)(value & 0xff), count * sizeof(value));
+	unsigned row[1024];
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		row[i] = value;
+	for (size_t done = 0; done < count;) {
+		size_t n = count - done < 1024 ? count - done : 1024;
+		cudaError_t code = cudaMemcpy(
+		        (unsigned *)to + done, row, n * sizeof(value), cudaMemcpyDefault);
+		if (code != cudaSuccess)
+			return (CUresult)code;
+		done += n;
+	}
+	return CUDA_SUCCESS;
+}

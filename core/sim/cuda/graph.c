@@ -12,16 +12,11 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
-#include "sim/kernels/kernels.h"
+#include "sim/cuda/graph_nodes.h"
+#include "sim/kernels/captured.h"
+#include "sim/kernels/plan.h"
 
-#define GRAPH UINT64_C(0x0068706172677347)
 #define EXEC UINT64_C(0x0063657865677347)
-
-struct CUgraph_st {
-	uint64_t magic;
-	struct gm_sim_node *nodes;
-	size_t count, capacity;
-};
 
 struct CUgraphExec_st {
 	uint64_t magic;
@@ -29,81 +24,16 @@ struct CUgraphExec_st {
 	size_t count;
 };
 
-/* Memory of graphs: what was allocated, or mapped, during a capture. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gm_sim_ranges own;
-static _Atomic size_t own_count;
-
-void gm_sim_graph_lock(bool take)
-{
-	if (take)
-		pthread_mutex_lock(&lock);
-	else
-		pthread_mutex_unlock(&lock);
-}
-
-void gm_sim_graph_memory(const void *address, uint64_t size, bool there)
-{
-	if (there ? !gm_sim_graph_captures() : !own_count)
-		return;
-	struct gm_sim_range range;
-	pthread_mutex_lock(&lock);
-	if (there)
-		gm_sim_ranges_add(&own, (uintptr_t)address, size, 0);
-	else
-		gm_sim_ranges_remove(&own, (uintptr_t)address, &range);
-	own_count = own.count;
-	pthread_mutex_unlock(&lock);
-}
-
-void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size)
-{
-	if (!own_count || !gm_sim_graph_captures())
-		return;
-	pthread_mutex_lock(&lock);
-	bool here = gm_sim_ranges_find(&own, (uintptr_t)address) != NULL;
-	pthread_mutex_unlock(&lock);
-	if (here)
-		gm_sim_captured_latest(&(struct gm_sim_node){
-		        .what = GM_SIM_NODE_FRESH, .to = (void *)(uintptr_t)address, .size = size});
-}
-
 static bool valid(cudaGraph_t graph)
 {
-	return graph && graph->magic == GRAPH;
-}
-
-cudaGraph_t gm_sim_graph_create(void)
-{
-	cudaGraph_t graph = calloc(1, sizeof(*graph));
-	if (graph)
-		graph->magic = GRAPH;
-	return graph;
-}
-
-bool gm_sim_graph_add(cudaGraph_t graph, const struct gm_sim_node *node)
-{
-	if (graph->count == graph->capacity) {
-		size_t capacity = graph->capacity ? graph->capacity * 2 : 64;
-		struct gm_sim_node *nodes = reallocarray(graph->nodes, capacity, sizeof(*nodes));
-		if (!nodes)
-			return false;
-		graph->nodes = nodes;
-		graph->capacity = capacity;
-	}
-	graph->nodes[graph->count++] = *node;
-	return true;
+	return graph && graph->magic == GM_SIM_GRAPH;
 }
 
 GM_SIM_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
 	if (!valid(graph))
 		return gm_sim_error(cudaErrorInvalidValue);
-	graph->magic = 0;
-	for (size_t i = 0; i < graph->count; i++)
-		gm_sim_kept_free(graph->nodes[i].kept);
-	free(graph->nodes);
-	free(graph);
+	gm_sim_graph_free(graph);
 	return cudaSuccess;
 }
 

@@ -10,7 +10,8 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
-#include "sim/kernels/kernels.h"
+#include "sim/kernels/captured.h"
+#include "sim/kernels/plan.h"
 
 #define KERNEL UINT64_C(0x006c656e72656b47)
 

@@ -1,107 +1,9 @@
-/* cudaMalloc and cudaFree: which addresses of the device are in use, and how much is left. */
-#include <fcntl.h>
+/* cudaMalloc and cudaFree, and what an address of a device is. */
 #include <string.h>
 
+#include "sim/cuda/capacity.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
-
-/* The device's own part (symbols of modules) stands before what is handed out. */
-static uint64_t first_address(const struct gm_sim_device *device)
-{
-	return (uintptr_t)device->base +
-	       ((device->account->context + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1));
-}
-
-/*
- * `more` bytes of the device for this process, or fewer (negative); the caller holds the device's
- * lock and has seen that they fit beside what the process itself holds. False where the run's other
- * processes leave too little.
- */
-static bool share(struct gm_sim_device *device, int64_t more)
-{
-	const struct gm_sim_device_account *account = device->account;
-	return gm_sim_share_set(device,
-	        account->context + account->used + device->outside + (uint64_t)more, more > 0);
-}
-
-static bool try_take(struct gm_sim_device *device, uint64_t whole, uint64_t value, uint64_t *ret)
-{
-	struct gm_sim_device_account *account = device->account;
-	pthread_mutex_lock(&device->lock);
-	bool fits = whole <= account->total - account->context - account->used - device->outside &&
-	            gm_sim_ranges_take(&device->ranges, first_address(device),
-	                    (uintptr_t)device->base + device->span, whole, GM_SIM_PAGE, value, ret);
-	if (fits && !share(device, (int64_t)whole)) {
-		struct gm_sim_range range;
-		gm_sim_ranges_remove(&device->ranges, *ret, &range);
-		fits = false;
-	}
-	if (fits) {
-		__atomic_store_n(&account->used, account->used + whole, __ATOMIC_RELAXED);
-		if (account->used > account->peak_used)
-			__atomic_store_n(&account->peak_used, account->used, __ATOMIC_RELAXED);
-	}
-	pthread_mutex_unlock(&device->lock);
-	return fits;
-}
-
-/* `value` is what the program may use of it; 0 for memory that has no address of its own
- * (vmm.c). */
-static int take(struct gm_sim_device *device, uint64_t size, uint64_t value, void **ret)
-{
-	struct gm_sim_device_account *account = device->account;
-	uint64_t whole = (size + GM_SIM_PAGE - 1) & ~(uint64_t)(GM_SIM_PAGE - 1), address = 0;
-	/* Managed memory gives way. */
-	if (size <= account->total && (try_take(device, whole, value, &address) ||
-	                                      (gm_sim_managed_evict(device) &&
-	                                              try_take(device, whole, value, &address)))) {
-		*ret = (void *)(uintptr_t)address;
-		return cudaSuccess;
-	}
-	GM_SIM_COUNT(account->out_of_memory, 1);
-	return cudaErrorMemoryAllocation;
-}
-
-bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes)
-{
-	const struct gm_sim_device_account *account = device->account;
-	pthread_mutex_lock(&device->lock);
-	bool fits = bytes <= 0 || (uint64_t)bytes <= account->total - account->context -
-	                                                     account->used - device->outside;
-	fits = fits && share(device, bytes);
-	if (fits)
-		gpumem_sim_account.outside[device->index] = device->outside += (uint64_t)bytes;
-	pthread_mutex_unlock(&device->lock);
-	return fits;
-}
-
-int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret)
-{
-	return take(device, size, size, ret);
-}
-
-int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret)
-{
-	return take(device, size, 0, ret);
-}
-
-static bool give(struct gm_sim_device *device, void *address, bool physical)
-{
-	/* Emptied before it can be taken again; a range that is not there is not touched. */
-	pthread_mutex_lock(&device->lock);
-	const struct gm_sim_range *found = gm_sim_ranges_find(&device->ranges, (uintptr_t)address);
-	struct gm_sim_range range = {0};
-	bool there = found && found->start == (uintptr_t)address && (found->value == 0) == physical;
-	if (there) {
-		gm_sim_data_zero(device, address, found->size);
-		gm_sim_ranges_remove(&device->ranges, (uintptr_t)address, &range);
-		share(device, -(int64_t)range.size);
-		__atomic_store_n(&device->account->used, device->account->used - range.size,
-		        __ATOMIC_RELAXED);
-	}
-	pthread_mutex_unlock(&device->lock);
-	return there;
-}
 
 int gm_sim_memory_free(void *address)
 {
@@ -117,12 +19,8 @@ int gm_sim_memory_free(void *address)
 	pthread_mutex_unlock(&device->lock);
 	gm_sim_settle_range(address, size);
 	gm_sim_graph_memory(address, size, false);
-	return give(device, address, false) ? cudaSuccess : gm_sim_pool_free(device, address);
-}
-
-void gm_sim_memory_give(struct gm_sim_device *device, void *address)
-{
-	give(device, address, true);
+	return gm_sim_capacity_give(device, address, false) ? cudaSuccess
+	                                                    : gm_sim_pool_free(device, address);
 }
 
 bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint64_t size)
@@ -142,8 +40,8 @@ bool gm_sim_memory_holds(struct gm_sim_device *device, const void *address, uint
 		}
 		return false;
 	}
-	if (at < first_address(device))
-		return size <= first_address(device) - at;
+	if (at < gm_sim_capacity_first(device))
+		return size <= gm_sim_capacity_first(device) - at;
 	uint64_t start, length;
 	/* What was asked for is the limit, not the whole pages that it takes. */
 	return gm_sim_memory_range(device, address, &start, &length) && size <= start + length - at;
@@ -194,6 +92,11 @@ GM_SIM_EXPORT cudaError_t cudaFree(void *pointer)
 		return gm_sim_current() ? cudaSuccess : gm_sim_error(gm_sim_no_device());
 	}
 	return gm_sim_error(gm_sim_memory_free(pointer));
+}
+
+GM_SIM_EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
+{
+	return cudaFree(pointer);
 }
 
 GM_SIM_EXPORT cudaError_t cudaMallocPitch(

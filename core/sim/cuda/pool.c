@@ -207,11 +207,6 @@ GM_SIM_EXPORT cudaError_t cudaMallocFromPoolAsync(
 	return gm_sim_error(pool ? take_from(pool, size, pointer) : cudaErrorInvalidValue);
 }
 
-GM_SIM_EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
-{
-	return cudaFree(pointer);
-}
-
 GM_SIM_EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *ret, int index)
 {
 	if (!gm_sim_device_facts(index))

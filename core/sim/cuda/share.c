@@ -149,25 +149,12 @@ uint64_t gm_sim_share_others(const struct gm_sim_device *device)
 	return sum;
 }
 
-void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data)
+bool gm_sim_share_visit(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data)
 {
-	gm_sim_machine_choice(); /* finds the page */
-	if (!machine) {
-		/* Nobody to share with: what this process holds, where it has a context. */
-		for (unsigned i = 0; i < gm_sim_device_count(); i++) {
-			struct gm_sim_device *device = gm_sim_device_facts((int)i);
-			const struct gm_sim_device_account *account = device->account;
-			if (device->physical != physical || !device->ready)
-				continue;
-			pthread_mutex_lock(&device->lock);
-			uint64_t bytes = account->context + account->used + device->outside;
-			pthread_mutex_unlock(&device->lock);
-			visit((uint32_t)getpid(), bytes, data);
-		}
-		return;
-	}
+	if (!machine)
+		return false;
 	if (!take_lock())
-		return;
+		return true;
 	reap();
 	for (size_t i = 0; i < GM_SIM_MACHINE_PROCESSES; i++) {
 		const struct gm_sim_machine_process *process = &machine->processes[i];
@@ -175,10 +162,10 @@ void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void
 			visit(process->process, process->bytes[physical], data);
 	}
 	pthread_mutex_unlock(&machine->lock);
+	return true;
 }
 
-bool gm_sim_share_first(void)
+bool gm_sim_share_say(void)
 {
-	gm_sim_machine_choice(); /* finds the page */
 	return !machine || !__atomic_exchange_n(&machine->said, 1, __ATOMIC_RELAXED);
 }

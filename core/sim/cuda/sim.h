@@ -8,14 +8,14 @@
  * in any process that a program starts (it is preloaded into all of them), so it does nothing until
  * CUDA is first used, and needs nothing but libc.
  *
- * One file a subject: state.c (devices, account), memory.c (allocation), data.c (which bytes were
- * ever written, copies, zeroing), room.c (host memory for them), copy.c (cudaMemcpy…), host.c
- * (pinned memory), device.c (properties), stream.c, graph.c (captured work), work.c (collectives
- * under way), foreign.c (other processes' memory), nvml.c, loaded.c (what goes past all this),
- * kernel.c (registration, launches), module.c (the driver's modules), error.c, blas.c, cudnn*.c,
- * fft.c, driver.c (cu…), vmm.c (virtual memory: expandable segments), pool.c (cudaMallocAsync),
- * managed.c, array.c, driver_memory.c (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c
- * (everything else, refused by name).
+ * One file a subject: process.c (account, messages), state.c (devices), lifetime.c (fork, exit),
+ * memory.c (allocation), data.c (which bytes were ever written, copies, zeroing), room.c (host
+ * memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
+ * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory),
+ * nvml.c, loaded.c (what goes past all this), kernel.c (registration, launches), module.c (the
+ * driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory:
+ * expandable segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c
+ * (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c (everything else, refused by name).
  */
 #ifndef GM_SIM_CUDA_SIM_H
 #define GM_SIM_CUDA_SIM_H
@@ -85,7 +85,7 @@ struct gm_sim_device *gm_sim_device_of(const void *address);
  * 0: none. */
 const struct gm_sim_choice *gm_sim_machine_choice(void);
 
-/* device.c: who a device is, by its number on the machine. */
+/* uuid.c: who a device is, by its number on the machine. */
 enum { GM_SIM_FIRST_BUS = 0x1b, GM_SIM_UUID_TEXT = 41 };
 void gm_sim_uuid(const struct gm_sim_profile *profile, uint32_t physical, unsigned char ret[16]);
 void gm_sim_uuid_text(
@@ -99,9 +99,17 @@ int gm_sim_current_index(void);
 void gm_sim_set_current_index(int index);
 struct gm_sim_device *gm_sim_current(void);
 
+/* state.c: the device of this process whose memory holds `address`, or NULL. */
+struct gm_sim_device *gm_sim_device_mapped(const void *address);
+/* Calls `function` when a device first gets memory. */
+void gm_sim_state_on_first(void (*function)(void));
+/* In a fork's child: there are no devices. */
+void gm_sim_state_forget(void);
+
 /* True in a child made by fork() of a process that used CUDA: every call fails there, as CUDA's
  * do. */
 bool gm_sim_forked(void);
+void gm_sim_set_forked(void);
 
 /* One line on stderr, "gpumem sim: …", unless GPUMEM_SIM_QUIET is set. */
 void gm_sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -109,15 +117,15 @@ void gm_sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Sets this thread's last error (where it is one) and returns it. */
 int gm_sim_error(int code);
 
-/* memory.c: addresses of a device. */
+/* take.c, memory.c: addresses of a device. */
 int gm_sim_memory_take(struct gm_sim_device *device, uint64_t size, void **ret);
 int gm_sim_memory_free(void *address);
 /* The same without an address of its own: what cuMemCreate makes, whole pages, known to no other
  * call. */
 int gm_sim_memory_take_physical(struct gm_sim_device *device, uint64_t size, void **ret);
 void gm_sim_memory_give(struct gm_sim_device *device, void *address);
-/* Bytes that a library takes (or gives back: negative) behind PyTorch's back; false where there are
- * not as many. */
+/* capacity.c: bytes that a library takes (or gives back: negative) behind PyTorch's back; false
+ * where there are not as many. */
 bool gm_sim_memory_outside(struct gm_sim_device *device, int64_t bytes);
 /* Which machine's devices these are, for processes that share them; 0: this process's own. */
 uint64_t gm_sim_machine(void);
@@ -126,8 +134,11 @@ uint64_t gm_sim_machine(void);
 void gm_sim_share_start(void);
 bool gm_sim_share_set(const struct gm_sim_device *device, uint64_t bytes, bool must_fit);
 uint64_t gm_sim_share_others(const struct gm_sim_device *device);
-/* True once in all the run's processes. */
+/* Calls visit() for each process that the run's page has; false where there is no page. */
+bool gm_sim_share_visit(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
+/* True once in all the run's processes; the second: where the page was looked for already. */
 bool gm_sim_share_first(void);
+bool gm_sim_share_say(void);
 /* Calls visit(process, bytes, data) for each process that holds memory of the machine's device
  * `physical`. */
 void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data);
@@ -156,7 +167,7 @@ bool gm_sim_pool_find(struct gm_sim_device *device, const void *address, struct 
 int gm_sim_pool_free(struct gm_sim_device *device, void *address);
 void gm_sim_pool_lock(bool take);
 
-/* vmm.c: what an address of a mapping stands for, and how many bytes of it lie in one piece. */
+/* mapped.c: what an address of a mapping stands for, and how many bytes of it lie in one piece. */
 struct gm_sim_view {
 	struct gm_sim_device *device;
 	unsigned char *at; /* in the device's own mapping */
@@ -227,7 +238,7 @@ void gm_sim_room_back(uint64_t bytes);
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);
 
-/* Locks taken around fork(), so that a child finds none held (state.c). */
+/* Locks taken around fork(), so that a child finds none held (lifetime.c). */
 void gm_sim_host_lock(bool take);
 void gm_sim_kernel_lock(bool take);
 void gm_sim_vmm_lock(bool take);
@@ -273,17 +284,14 @@ struct gm_sim_node {
 };
 struct CUstream_st;
 struct CUgraph_st;
-struct CUgraph_st *gm_sim_graph_create(void);
-/* What the node keeps is then the graph's. */
-bool gm_sim_graph_add(struct CUgraph_st *graph, const struct gm_sim_node *node);
 /* Where the stream is capturing, keeps the node in its graph and returns true: nothing is to be
  * done now. */
 bool gm_sim_captured(struct CUstream_st *stream, const struct gm_sim_node *node);
 bool gm_sim_stream_captures(struct CUstream_st *stream);
 /*
- * graph.c: memory that was allocated while a capture was under way is a graph's own (a private
- * pool's). A block of it that the allocator hands out then is empty again at each replay, as blocks
- * are outside graphs.
+ * graph_memory.c: memory that was allocated while a capture was under way is a graph's own (a
+ * private pool's). A block of it that the allocator hands out then is empty again at each replay,
+ * as blocks are outside graphs.
  */
 void gm_sim_graph_memory(const void *address, uint64_t size, bool there);
 void gm_sim_graph_block(struct gm_sim_device *device, const void *address, uint64_t size);

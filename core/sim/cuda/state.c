@@ -1,9 +1,7 @@
-/* The devices of the process, when they come to be, fork, and the account at exit. */
+/* The devices of the process, and when they come to be. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,76 +13,13 @@
 #include "base/error.h"
 #include "sim/cuda/sim.h"
 
-GM_SIM_EXPORT struct gm_sim_account gpumem_sim_account = {
-        .magic = GM_SIM_ACCOUNT_MAGIC,
-        .version = GM_SIM_ACCOUNT_VERSION,
-        .bytes = sizeof(struct gm_sim_account),
-};
-
 static struct gm_sim_device devices[GM_SIM_DEVICES_MAX];
 static unsigned device_count;
 static struct gm_sim_choice machine_choice;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool forked;
+static void (*on_first)(void);
 static _Thread_local int current;
-
-void gm_sim_say(const char *format, ...)
-{
-	const char *quiet = getenv("GPUMEM_SIM_QUIET");
-	if (quiet && *quiet && strcmp(quiet, "0") != 0)
-		return;
-	/* One write: the lines of several processes and threads stay whole. */
-	char line[1024];
-	int at = snprintf(line, sizeof(line), "gpumem sim: ");
-	va_list arguments;
-	va_start(arguments, format);
-	int more = vsnprintf(line + at, sizeof(line) - (size_t)at - 1, format, arguments);
-	va_end(arguments);
-	if (more < 0)
-		return;
-	size_t length = (size_t)at + (size_t)more;
-	if (length > sizeof(line) - 2)
-		length = sizeof(line) - 2;
-	line[length++] = '\n';
-	ssize_t ignored = write(STDERR_FILENO, line, length);
-	(void)ignored;
-}
-
-static void before_fork(void)
-{
-	gm_sim_host_lock(true);
-	gm_sim_kernel_lock(true);
-	gm_sim_vmm_lock(true);
-	gm_sim_graph_lock(true);
-	gm_sim_managed_lock(true);
-	gm_sim_pool_lock(true);
-	gm_sim_ipc_lock(true);
-	gm_sim_foreign_lock(true);
-	gm_sim_work_lock(true);
-}
-
-static void in_parent(void)
-{
-	gm_sim_work_lock(false);
-	gm_sim_foreign_lock(false);
-	gm_sim_ipc_lock(false);
-	gm_sim_pool_lock(false);
-	gm_sim_managed_lock(false);
-	gm_sim_graph_lock(false);
-	gm_sim_vmm_lock(false);
-	gm_sim_kernel_lock(false);
-	gm_sim_host_lock(false);
-}
-
-static void in_child(void)
-{
-	in_parent();
-	/* A forked child has the account and the handles of its parent but not its memory
-	 * (MADV_DONTFORK). */
-	forked = true;
-	device_count = 0;
-}
 
 /* The device that an entry of CUDA_VISIBLE_DEVICES names: a number, or GPU- and the start of one
  * UUID; -1: none. */
@@ -208,11 +143,6 @@ const struct gm_sim_choice *gm_sim_machine_choice(void)
 	return &machine_choice;
 }
 
-bool gm_sim_forked(void)
-{
-	return forked;
-}
-
 struct gm_sim_device *gm_sim_device_facts(int index)
 {
 	unsigned count = gm_sim_device_count();
@@ -270,7 +200,8 @@ static bool map(struct gm_sim_device *device)
 	device->account->span = span;
 	if (!gpumem_sim_account.process) {
 		gpumem_sim_account.process = (uint32_t)getpid();
-		pthread_atfork(before_fork, in_parent, in_child);
+		if (on_first)
+			on_first();
 	}
 	return true;
 }
@@ -305,7 +236,7 @@ struct gm_sim_device *gm_sim_device(int index)
 	return device;
 }
 
-struct gm_sim_device *gm_sim_device_of(const void *address)
+struct gm_sim_device *gm_sim_device_mapped(const void *address)
 {
 	for (unsigned i = 0; i < device_count; i++) {
 		struct gm_sim_device *device = &devices[i];
@@ -313,10 +244,17 @@ struct gm_sim_device *gm_sim_device_of(const void *address)
 		        (uintptr_t)address - (uintptr_t)device->base < device->span)
 			return device;
 	}
-	struct gm_sim_view view;
-	if (gm_sim_vmm_find(address, &view))
-		return view.device;
-	return gm_sim_foreign_of(address);
+	return NULL;
+}
+
+void gm_sim_state_on_first(void (*function)(void))
+{
+	on_first = function;
+}
+
+void gm_sim_state_forget(void)
+{
+	device_count = 0;
 }
 
 int gm_sim_current_index(void)
@@ -334,124 +272,26 @@ struct gm_sim_device *gm_sim_current(void)
 	return gm_sim_device(current);
 }
 
-static const char *amount(uint64_t bytes, char *text, size_t size)
+void gm_sim_share_each(uint32_t physical, void (*visit)(uint32_t, uint64_t, void *), void *data)
 {
-	if (bytes >= UINT64_C(1) << 30)
-		snprintf(text, size, "%.2f GiB", (double)bytes / (1 << 30));
-	else if (bytes >= 1 << 20)
-		snprintf(text, size, "%.1f MiB", (double)bytes / (1 << 20));
-	else
-		snprintf(text, size, "%" PRIu64 " B", bytes);
-	return text;
-}
-
-static void account_text(const struct gm_sim_device_account *d, unsigned index)
-{
-	char reserved[32], allocated[32], total[32];
-	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64
-	           "), peak allocated %s (%" PRIu64 "), out-of-memory errors %" PRIu64,
-	        index, d->name, d->profile, amount(d->total, total, sizeof(total)),
-	        amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
-	        amount(d->torch_peak_allocated, allocated, sizeof(allocated)),
-	        d->torch_peak_allocated, d->torch_out_of_memory);
-}
-
-/* A kernel's name in JSON: mangled names have no character to escape; another's are replaced. */
-static void put_name(FILE *file, const char *name)
-{
-	for (; *name; name++)
-		fputc(*name >= 0x20 && *name < 0x7f && *name != '"' && *name != '\\' ? *name : '?',
-		        file);
-}
-
-struct listing {
-	FILE *file;
-	bool any, computed;
-};
-
-static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
-{
-	struct listing *listing = data;
-	uint64_t count = listing->computed ? kernel->computed : kernel->launches;
-	if (!count)
+	gm_sim_machine_choice(); /* finds the page */
+	if (gm_sim_share_visit(physical, visit, data))
 		return;
-	fputs(listing->any ? ",\"" : "\"", listing->file);
-	put_name(listing->file, kernel->name);
-	fprintf(listing->file, "\":%" PRIu64, count);
-	listing->any = true;
-}
-
-/* The name may lie in a folder that others write to as well: a link is followed only where it is
- * root's or our own. */
-static int open_account(const char *path)
-{
-	struct stat link;
-	bool followed = lstat(path, &link) == 0 && S_ISLNK(link.st_mode) &&
-	                (link.st_uid == 0 || link.st_uid == geteuid());
-	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
-	return open(path, flags | (followed ? 0 : O_NOFOLLOW), 0666);
-}
-
-/* One object on one line, appended: each process that used the device has its own line. */
-static void account_json(const char *path)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *file = open_memstream(&text, &size);
-	if (!file)
-		return;
-	const struct gm_sim_account *a = &gpumem_sim_account;
-	fprintf(file, "{\"process\":%u,\"devices\":[", a->process);
-	for (unsigned i = 0; i < a->devices; i++) {
-		const struct gm_sim_device_account *d = &a->device[i];
-		fprintf(file,
-		        "%s{\"device\":%u,\"profile\":\"%s\",\"name\":\"%s\",\"total\":%" PRIu64
-		        ",\"context\":%" PRIu64 ",\"reserved\":%" PRIu64
-		        ",\"peak_reserved\":%" PRIu64 ",\"allocated\":%" PRIu64
-		        ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64
-		        ",\"refused\":%" PRIu64 "}",
-		        i ? "," : "", i, d->profile, d->name, d->total, d->context, d->used,
-		        d->peak_used, d->torch_allocated, d->torch_peak_allocated,
-		        d->torch_out_of_memory, d->out_of_memory);
+	/* Nobody to share with: what this process holds, where it has a context. */
+	for (unsigned i = 0; i < gm_sim_device_count(); i++) {
+		struct gm_sim_device *device = gm_sim_device_facts((int)i);
+		const struct gm_sim_device_account *account = device->account;
+		if (device->physical != physical || !device->ready)
+			continue;
+		pthread_mutex_lock(&device->lock);
+		uint64_t bytes = account->context + account->used + device->outside;
+		pthread_mutex_unlock(&device->lock);
+		visit((uint32_t)getpid(), bytes, data);
 	}
-	fprintf(file,
-	        "],\"launches\":%" PRIu64 ",\"kernels_not_computed\":%" PRIu64
-	        ",\"library_calls_not_computed\":%" PRIu64 ",\"calls_not_simulated\":%" PRIu64
-	        ",\"read_back_not_computed\":%" PRIu64 ",\"kernels\":{",
-	        a->launches, a->not_computed, a->library_not_computed, a->not_simulated,
-	        a->read_back);
-	struct listing listing = {.file = file};
-	gm_sim_kernel_each(put_kernel, &listing);
-	fputs("},\"computed\":{", file);
-	listing = (struct listing){.file = file, .computed = true};
-	gm_sim_kernel_each(put_kernel, &listing);
-	fputs("}}\n", file);
-	fclose(file);
-	if (!text)
-		return;
-	int out = open_account(path);
-	if (out < 0 || write(out, text, size) != (ssize_t)size)
-		gm_sim_say("%s: cannot write the account: %s", path, strerror(errno));
-	if (out >= 0)
-		close(out);
-	free(text);
 }
 
-__attribute__((destructor)) static void finish(void)
+bool gm_sim_share_first(void)
 {
-	const struct gm_sim_account *a = &gpumem_sim_account;
-	if (!a->process)
-		gm_sim_say_no_cuda();
-	if (!a->process || a->process != (uint32_t)getpid())
-		return;
-	for (unsigned i = 0; i < a->devices; i++)
-		if (a->device[i].address)
-			account_text(&a->device[i], i);
-	if (a->not_computed || a->library_not_computed || a->not_simulated)
-		gm_sim_say("not computed: %" PRIu64 " of %" PRIu64 " kernel launches, %" PRIu64
-		           " library calls; not simulated: %" PRIu64 " calls",
-		        a->not_computed, a->launches, a->library_not_computed, a->not_simulated);
-	const char *json = getenv("GPUMEM_SIM_JSON");
-	if (json && *json)
-		account_json(json);
+	gm_sim_machine_choice(); /* finds the page */
+	return gm_sim_share_say();
 }

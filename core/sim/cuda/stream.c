@@ -10,7 +10,8 @@
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/sim.h"
-#include "sim/kernels/kernels.h"
+#include "sim/cuda/graph_nodes.h"
+#include "sim/kernels/captured.h"
 #include "sim/cuda/work.h"
 
 /*
@@ -312,7 +313,7 @@ GM_SIM_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t 
 	capture->graph = NULL;
 	if (!spoiled)
 		return cudaSuccess;
-	cudaGraphDestroy(*ret);
+	gm_sim_graph_free(*ret);
 	*ret = NULL;
 	return gm_sim_error(cudaErrorStreamCaptureInvalidated);
 }

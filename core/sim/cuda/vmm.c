@@ -1,10 +1,10 @@
 /*
  * The driver's virtual-memory calls, on which PyTorch's expandable segments stand.
  *
- * A physical allocation (cuMemCreate) is a piece of its device's memory file and counts against the
- * device's capacity; a reservation is address space of this process; mapping a piece maps that part
+ * A physical allocation (cuMemCreate) is a part of its device's memory file and counts against the
+ * device's capacity; a reservation is address space of this process; mapping one maps that part
  * of the file there, so a debugger that reads the address sees the same bytes. Everything that
- * moves bytes goes through the device's own mapping (data.c) and asks here which piece an address
+ * moves bytes goes through the device's own mapping (data.c) and asks mapped.c which one an address
  * stands for.
  *
  * A mapping becomes accessible by cuMemSetAccess, as on a GPU: before, copies to it are refused.
@@ -16,65 +16,16 @@
 #include <unistd.h>
 
 #include "sim/cuda/runtime.h"
+#include "sim/cuda/mapped.h"
 #include "sim/cuda/sim.h"
 
-/* A physical allocation: lives while its handle or a mapping of it does. */
-struct piece {
-	struct gm_sim_device *device;
-	void *at; /* in the device's own mapping */
-	uint64_t size;
-	CUmemAllocationProp properties;
-	unsigned handles, mappings;
-	bool imported; /* another process's: it counts there */
-	struct piece *next;
-};
-
-/* One cuMemMap: the value of its range in `mapped`. */
-struct mapping {
-	struct piece *piece;
-	uint64_t offset; /* in the piece */
-	bool accessible;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gm_sim_ranges reserved, mapped;
-static struct piece *pieces;
-static _Atomic size_t mappings; /* so that a program without any asks no lock */
+/* Under the lock of gm_sim_mapped, as that is. */
+static struct gm_sim_ranges reserved;
+static struct gm_sim_physical *allocations;
 
 /* Where reservations are put: below the devices, the same from run to run where it is free. */
 #define FIRST UINT64_C(0x600000000000)
 #define LAST UINT64_C(0x6d0000000000)
-
-void gm_sim_vmm_lock(bool take)
-{
-	if (take)
-		pthread_mutex_lock(&lock);
-	else
-		pthread_mutex_unlock(&lock);
-}
-
-static struct mapping *mapping_of(const struct gm_sim_range *range)
-{
-	return (struct mapping *)(uintptr_t)range->value;
-}
-
-bool gm_sim_vmm_find(const void *address, struct gm_sim_view *ret)
-{
-	if (!atomic_load_explicit(&mappings, memory_order_acquire))
-		return false;
-	pthread_mutex_lock(&lock);
-	const struct gm_sim_range *range = gm_sim_ranges_find(&mapped, (uintptr_t)address);
-	bool there = range && mapping_of(range)->accessible;
-	if (there) {
-		const struct mapping *mapping = mapping_of(range);
-		uint64_t in = (uintptr_t)address - range->start;
-		ret->device = mapping->piece->device;
-		ret->at = (unsigned char *)mapping->piece->at + mapping->offset + in;
-		ret->size = range->size - in;
-	}
-	pthread_mutex_unlock(&lock);
-	return there;
-}
 
 static CUresult not_usable(void)
 {
@@ -87,28 +38,28 @@ static bool whole_pages(uint64_t value)
 }
 
 /* A handle that is alive; the caller holds the lock. */
-static struct piece *piece_of(CUmemGenericAllocationHandle handle)
+static struct gm_sim_physical *physical_of(CUmemGenericAllocationHandle handle)
 {
-	for (struct piece *piece = pieces; piece; piece = piece->next)
-		if (piece == (struct piece *)(uintptr_t)handle)
-			return piece->handles ? piece : NULL;
+	for (struct gm_sim_physical *physical = allocations; physical; physical = physical->next)
+		if (physical == (struct gm_sim_physical *)(uintptr_t)handle)
+			return physical->handles ? physical : NULL;
 	return NULL;
 }
 
-/* Gives a piece back that neither a handle nor a mapping keeps. */
-static void drop(struct piece *piece)
+/* Gives an allocation back that neither a handle nor a mapping keeps. */
+static void drop(struct gm_sim_physical *physical)
 {
-	if (piece->handles || piece->mappings)
+	if (physical->handles || physical->mappings)
 		return;
-	if (piece->imported)
-		gm_sim_foreign_give(piece->device);
+	if (physical->imported)
+		gm_sim_foreign_give(physical->device);
 	else
-		gm_sim_memory_give(piece->device, piece->at);
-	struct piece **at = &pieces;
-	while (*at != piece)
+		gm_sim_memory_give(physical->device, physical->at);
+	struct gm_sim_physical **at = &allocations;
+	while (*at != physical)
 		at = &(*at)->next;
-	*at = piece->next;
-	free(piece);
+	*at = physical->next;
+	free(physical);
 }
 
 /* What PyTorch may ask of an allocation: plain device memory, perhaps exportable as a file
@@ -148,22 +99,22 @@ GM_SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t siz
 	struct gm_sim_device *device = gm_sim_device(p->location.id);
 	if (!device)
 		return not_usable();
-	struct piece *piece = calloc(1, sizeof(*piece));
-	if (!piece)
+	struct gm_sim_physical *physical = calloc(1, sizeof(*physical));
+	if (!physical)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (gm_sim_memory_take_physical(device, size, &piece->at) != cudaSuccess) {
-		free(piece);
+	if (gm_sim_memory_take_physical(device, size, &physical->at) != cudaSuccess) {
+		free(physical);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	piece->device = device;
-	piece->size = size;
-	piece->properties = *p;
-	piece->handles = 1;
-	pthread_mutex_lock(&lock);
-	piece->next = pieces;
-	pieces = piece;
-	pthread_mutex_unlock(&lock);
-	*ret = (CUmemGenericAllocationHandle)(uintptr_t)piece;
+	physical->device = device;
+	physical->size = size;
+	physical->properties = *p;
+	physical->handles = 1;
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	physical->next = allocations;
+	allocations = physical;
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
+	*ret = (CUmemGenericAllocationHandle)(uintptr_t)physical;
 	return CUDA_SUCCESS;
 }
 
@@ -171,14 +122,14 @@ GM_SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	if (gm_sim_forked())
 		return not_usable();
-	pthread_mutex_lock(&lock);
-	struct piece *piece = piece_of(handle);
-	if (piece) {
-		piece->handles--;
-		drop(piece);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	struct gm_sim_physical *physical = physical_of(handle);
+	if (physical) {
+		physical->handles--;
+		drop(physical);
 	}
-	pthread_mutex_unlock(&lock);
-	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
+	return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 GM_SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(
@@ -186,26 +137,27 @@ GM_SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(
 {
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	struct piece *piece = piece_of(handle);
-	if (piece)
-		*ret = piece->properties;
-	pthread_mutex_unlock(&lock);
-	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	struct gm_sim_physical *physical = physical_of(handle);
+	if (physical)
+		*ret = physical->properties;
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
+	return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 GM_SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, void *address)
 {
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	const struct gm_sim_range *range = gm_sim_ranges_find(&mapped, (uintptr_t)address);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	const struct gm_sim_range *range =
+	        gm_sim_ranges_find(&gm_sim_mapped.ranges, (uintptr_t)address);
 	if (range) {
-		struct piece *piece = mapping_of(range)->piece;
-		piece->handles++;
-		*ret = (CUmemGenericAllocationHandle)(uintptr_t)piece;
+		struct gm_sim_physical *physical = gm_sim_mapping_of(range)->physical;
+		physical->handles++;
+		*ret = (CUmemGenericAllocationHandle)(uintptr_t)physical;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	return range ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -238,7 +190,7 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 		alignment = GM_SIM_PAGE;
 	uint64_t from = FIRST, address;
 	bool done = false;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
 	/* Where something else of the process stands, the next gap is tried behind it; a few
 	 * times. */
 	for (int try = 0; try < 64 && !done; try++) {
@@ -251,7 +203,7 @@ GM_SIM_EXPORT CUresult cuMemAddressReserve(
 			from = address + (UINT64_C(1) << 36);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	if (!done)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ret = (CUdeviceptr)address;
@@ -269,17 +221,18 @@ GM_SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
 {
 	if (gm_sim_forked())
 		return not_usable();
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
 	const struct gm_sim_range *found = gm_sim_ranges_find(&reserved, address);
 	bool right = found && found->start == address && found->size == size;
 	/* What is still mapped there would lose its address. */
-	for (size_t i = 0; i < mapped.count && right; i++)
-		right = mapped.items[i].start + mapped.items[i].size <= address ||
-		        mapped.items[i].start >= address + size;
+	for (size_t i = 0; i < gm_sim_mapped.ranges.count && right; i++)
+		right = gm_sim_mapped.ranges.items[i].start + gm_sim_mapped.ranges.items[i].size <=
+		                address ||
+		        gm_sim_mapped.ranges.items[i].start >= address + size;
 	struct gm_sim_range range;
 	if (right && gm_sim_ranges_remove(&reserved, address, &range))
 		munmap((void *)(uintptr_t)address, size);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -291,36 +244,36 @@ GM_SIM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	if (!whole_pages(size) || address % GM_SIM_PAGE || offset % GM_SIM_PAGE || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult code = CUDA_ERROR_INVALID_VALUE;
-	struct mapping *mapping = calloc(1, sizeof(*mapping));
+	struct gm_sim_mapping *mapping = calloc(1, sizeof(*mapping));
 	if (!mapping)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&lock);
-	struct piece *piece = piece_of(handle);
-	if (!piece || offset > piece->size || size > piece->size - offset ||
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	struct gm_sim_physical *physical = physical_of(handle);
+	if (!physical || offset > physical->size || size > physical->size - offset ||
 	        !within_reservation(address, size) ||
-	        !gm_sim_ranges_add(&mapped, address, size, (uintptr_t)mapping))
+	        !gm_sim_ranges_add(&gm_sim_mapped.ranges, address, size, (uintptr_t)mapping))
 		goto out;
 	void *at = (void *)(uintptr_t)address;
-	off_t in_file =
-	        (off_t)((uint64_t)((unsigned char *)piece->at - piece->device->base) + offset);
-	if (mmap(at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, piece->device->memory,
-	            in_file) == MAP_FAILED) {
+	off_t in_file = (off_t)((uint64_t)((unsigned char *)physical->at - physical->device->base) +
+	                        offset);
+	if (mmap(at, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+	            physical->device->memory, in_file) == MAP_FAILED) {
 		struct gm_sim_range range;
-		gm_sim_ranges_remove(&mapped, address, &range);
+		gm_sim_ranges_remove(&gm_sim_mapped.ranges, address, &range);
 		code = CUDA_ERROR_OUT_OF_MEMORY;
 		goto out;
 	}
 	madvise(at, size, MADV_DONTDUMP);
 	madvise(at, size, MADV_DONTFORK);
-	mapping->piece = piece;
+	mapping->physical = physical;
 	mapping->offset = offset;
-	piece->mappings++;
-	atomic_fetch_add(&mappings, 1);
+	physical->mappings++;
+	atomic_fetch_add(&gm_sim_mapped.count, 1);
 	mapping = NULL;
 	gm_sim_graph_memory(at, size, true);
 	code = CUDA_SUCCESS;
 out:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	free(mapping);
 	return code;
 }
@@ -331,14 +284,16 @@ out:
  */
 static bool whole_mappings(uint64_t address, uint64_t size, size_t *ret_first, size_t *ret_count)
 {
-	const struct gm_sim_range *range = gm_sim_ranges_find(&mapped, address);
+	const struct gm_sim_range *range = gm_sim_ranges_find(&gm_sim_mapped.ranges, address);
 	if (!range || range->start != address || !size)
 		return false;
 	uint64_t at = address, end = address + size;
-	*ret_first = (size_t)(range - mapped.items);
+	*ret_first = (size_t)(range - gm_sim_mapped.ranges.items);
 	size_t i = *ret_first;
-	for (; i < mapped.count && at < end && mapped.items[i].start == at; i++)
-		at += mapped.items[i].size;
+	for (; i < gm_sim_mapped.ranges.count && at < end &&
+	        gm_sim_mapped.ranges.items[i].start == at;
+	        i++)
+		at += gm_sim_mapped.ranges.items[i].size;
 	*ret_count = i - *ret_first;
 	return at == end;
 }
@@ -348,20 +303,22 @@ GM_SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 	if (gm_sim_forked())
 		return not_usable();
 	size_t first, count;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
 	bool right = whole_mappings(address, size, &first, &count) &&
 	             blank((void *)(uintptr_t)address, size, MAP_FIXED);
 	while (right && count--) {
 		struct gm_sim_range range;
-		struct mapping *mapping = mapping_of(&mapped.items[first]);
-		gm_sim_ranges_remove(&mapped, mapped.items[first].start, &range);
-		mapping->piece->mappings--;
-		drop(mapping->piece);
+		struct gm_sim_mapping *mapping =
+		        gm_sim_mapping_of(&gm_sim_mapped.ranges.items[first]);
+		gm_sim_ranges_remove(
+		        &gm_sim_mapped.ranges, gm_sim_mapped.ranges.items[first].start, &range);
+		mapping->physical->mappings--;
+		drop(mapping->physical);
 		gm_sim_graph_memory((const void *)(uintptr_t)range.start, range.size, false);
 		free(mapping);
-		atomic_fetch_sub(&mappings, 1);
+		atomic_fetch_sub(&gm_sim_mapped.count, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -381,13 +338,13 @@ GM_SIM_EXPORT CUresult cuMemSetAccess(
 		readable |= access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	}
 	size_t first, n;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gm_sim_mapped.lock);
 	bool right = whole_mappings(address, size, &first, &n) &&
 	             mprotect((void *)(uintptr_t)address, size,
 	                     readable ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
 	for (size_t i = 0; right && i < n; i++)
-		mapping_of(&mapped.items[first + i])->accessible = readable;
-	pthread_mutex_unlock(&lock);
+		gm_sim_mapping_of(&gm_sim_mapped.ranges.items[first + i])->accessible = readable;
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -404,9 +361,9 @@ GM_SIM_EXPORT CUresult cuMemGetAccess(
 }
 
 /*
- * Between processes: a descriptor of a small file that says which device's memory the piece is
- * (foreign.c). Passed on like any descriptor, it is what a program hands to another; the piece must
- * live meanwhile.
+ * Between processes: a descriptor of a small file that says which device's memory the allocation is
+ * (foreign.c). Passed on like any descriptor, it is what a program hands to another; the allocation
+ * must live meanwhile.
  */
 struct exported {
 	char mark[16];
@@ -427,17 +384,18 @@ GM_SIM_EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAlloc
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	struct exported exported = {0};
-	pthread_mutex_lock(&lock);
-	struct piece *piece = piece_of(handle);
-	bool asked = piece && piece->properties.requestedHandleTypes & type;
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	struct gm_sim_physical *physical = physical_of(handle);
+	bool asked = physical && physical->properties.requestedHandleTypes & type;
 	if (asked) {
 		memcpy(exported.mark, exported_mark, sizeof(exported.mark));
-		gm_sim_origin_of(piece->device, &exported.origin);
-		exported.offset = (uint64_t)((unsigned char *)piece->at - piece->device->base);
-		exported.size = piece->size;
-		exported.properties = piece->properties;
+		gm_sim_origin_of(physical->device, &exported.origin);
+		exported.offset =
+		        (uint64_t)((unsigned char *)physical->at - physical->device->base);
+		exported.size = physical->size;
+		exported.properties = physical->properties;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
 	if (!asked)
 		return CUDA_ERROR_INVALID_VALUE;
 	int file = memfd_create("gpumem-sim-handle", MFD_CLOEXEC);
@@ -464,13 +422,13 @@ GM_SIM_EXPORT CUresult cuMemImportFromShareableHandle(
 	        exported.offset > exported.origin.span ||
 	        exported.size > exported.origin.span - exported.offset)
 		return CUDA_ERROR_INVALID_VALUE;
-	struct piece *piece = calloc(1, sizeof(*piece));
-	struct gm_sim_device *device = piece ? gm_sim_foreign_take(&exported.origin) : NULL;
+	struct gm_sim_physical *physical = calloc(1, sizeof(*physical));
+	struct gm_sim_device *device = physical ? gm_sim_foreign_take(&exported.origin) : NULL;
 	if (!device) {
-		free(piece);
+		free(physical);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	*piece = (struct piece){.device = device,
+	*physical = (struct gm_sim_physical){.device = device,
 	        .at = device->base + exported.offset,
 	        .size = exported.size,
 	        .properties = exported.properties,
@@ -478,41 +436,10 @@ GM_SIM_EXPORT CUresult cuMemImportFromShareableHandle(
 	        .imported = true};
 	if (device->foreign)
 		device->index = (unsigned)gm_sim_current_index();
-	pthread_mutex_lock(&lock);
-	piece->next = pieces;
-	pieces = piece;
-	pthread_mutex_unlock(&lock);
-	*ret = (CUmemGenericAllocationHandle)(uintptr_t)piece;
-	return CUDA_SUCCESS;
-}
-
-/* Two that PyTorch looks up together with them. */
-GM_SIM_EXPORT CUresult cuStreamWriteValue32(
-        CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
-{
-	return (CUresult)cudaMemcpy(
-	        (void *)(uintptr_t)address, &value, sizeof(value), cudaMemcpyDefault);
-}
-
-GM_SIM_EXPORT CUresult cuMemsetD32Async(
-        CUdeviceptr address, unsigned value, size_t count, CUstream stream)
-{
-	void *to = (void *)(uintptr_t)address;
-	if (address % sizeof(value) || count > SIZE_MAX / sizeof(value))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* Four equal bytes are an ordinary memset, zero above all. */
-	if (value == (value & 0xff) * UINT32_C(0x01010101))
-		return (CUresult)cudaMemset(to, (int)(value & 0xff), count * sizeof(value));
-	unsigned row[1024];
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-		row[i] = value;
-	for (size_t done = 0; done < count;) {
-		size_t n = count - done < 1024 ? count - done : 1024;
-		cudaError_t code = cudaMemcpy(
-		        (unsigned *)to + done, row, n * sizeof(value), cudaMemcpyDefault);
-		if (code != cudaSuccess)
-			return (CUresult)code;
-		done += n;
-	}
+	pthread_mutex_lock(&gm_sim_mapped.lock);
+	physical->next = allocations;
+	allocations = physical;
+	pthread_mutex_unlock(&gm_sim_mapped.lock);
+	*ret = (CUmemGenericAllocationHandle)(uintptr_t)physical;
 	return CUDA_SUCCESS;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sim/kernels/kernels.h"
+#include "sim/kernels/captured.h"
 
 enum { ARGUMENTS = 32, ARGUMENT_MOST = 4096, HOST_PAGE = 4096 };
 /* multi_tensor_apply_kernel's list of tensors takes what a launch may carry since CUDA 12.1, 32,764

@@ -220,20 +220,6 @@ gm_sim_family gm_sim_elementwise_plan, gm_sim_reduce_plan, gm_sim_index_plan, gm
         gm_sim_cub_plan, gm_sim_sort_plan, gm_sim_scaler_plan, gm_sim_layout_plan,
         gm_sim_various_plan;
 
-/* --- kernels.c --- */
-
-/* True where it was computed. `plan` is the kernel's own place for its plan. */
-bool gm_sim_kernel_compute(
-        const char *mangled, struct gm_sim_plan *_Atomic *plan, const struct gm_sim_launch *launch);
-/* True where there is a plan for the kernel, so that a launch of it is worth keeping. */
-bool gm_sim_kernel_planned(const char *mangled, struct gm_sim_plan *_Atomic *plan);
-
-/* --- captured.c: a launch with copies of its arguments; NULL where they cannot be told. --- */
-struct gm_sim_kept;
-struct gm_sim_kept *gm_sim_launch_keep(const char *mangled, const struct gm_sim_launch *launch);
-const struct gm_sim_launch *gm_sim_kept_launch(const struct gm_sim_kept *kept);
-struct gm_sim_kept *gm_sim_kept_again(struct gm_sim_kept *kept);
-void gm_sim_kept_free(struct gm_sim_kept *kept);
 /* Bytes up to which a launch is computed: GPUMEM_SIM_COMPUTE_BELOW. */
 uint64_t gm_sim_compute_limit(void);
 

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,47 +18,9 @@
 
 #define COMM UINT64_C(0x006d6f636c636e47)
 
-static _Thread_local char last_error[256];
-
-const char *gm_nccl_last_error(void)
-{
-	return last_error;
-}
-
-void gm_nccl_remember(const char *message)
-{
-	if (*message)
-		snprintf(last_error, sizeof(last_error), "%s", message);
-}
-
-ncclResult_t gm_nccl_fail(struct ncclComm *comm, ncclResult_t code, const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(last_error, sizeof(last_error), format, arguments);
-	va_end(arguments);
-	int none = ncclSuccess;
-	if (!comm) {
-		gm_sim_say("NCCL: %s", last_error);
-	} else if (atomic_compare_exchange_strong(&comm->error, &none, code)) {
-		memcpy(comm->message, last_error, sizeof(comm->message));
-		gm_sim_say("NCCL: rank %d of %d: %s", comm->rank, comm->ranks, last_error);
-	}
-	return code;
-}
-
 bool gm_nccl_comm_valid(const struct ncclComm *comm)
 {
 	return comm && comm->magic == COMM && !gm_sim_forked();
-}
-
-int gm_nccl_world(int *ret_rank)
-{
-	const char *world = getenv("GPUMEM_SIM_WORLD"), *rank = getenv("GPUMEM_SIM_RANK");
-	long count = world ? strtol(world, NULL, 10) : 0;
-	if (ret_rank)
-		*ret_rank = rank ? (int)strtol(rank, NULL, 10) : 0;
-	return count > 1 && count <= INT_MAX ? (int)count : 0;
 }
 
 struct ncclComm *gm_nccl_comm_new(int ranks, int rank, const ncclConfig_t *config)

@@ -14,7 +14,9 @@
  * a std::vector<int> of its callers, numbered as the parent is: so the words above are searched for
  * a vector of int that begins with the color, rises, and has this rank at this place.
  */
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -97,6 +99,15 @@ static int int_vector_count(
 		before = each;
 	}
 	return (int)count;
+}
+
+int gm_nccl_world(int *ret_rank)
+{
+	const char *world = getenv("GPUMEM_SIM_WORLD"), *rank = getenv("GPUMEM_SIM_RANK");
+	long count = world ? strtol(world, NULL, 10) : 0;
+	if (ret_rank)
+		*ret_rank = rank ? (int)strtol(rank, NULL, 10) : 0;
+	return count > 1 && count <= INT_MAX ? (int)count : 0;
 }
 
 int gm_nccl_part_size(

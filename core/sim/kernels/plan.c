@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/kernels/kernels.h"
+#include "sim/kernels/plan.h"
 
 static const struct gm_sim_plan no_plan;
 

@@ -1,0 +1,184 @@
+/* A process that used a device forks, or ends: no lock is held in the child, and the account is
+ * given. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/cuda/sim.h"
+
+/* --- fork ------------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+	gm_sim_host_lock(true);
+	gm_sim_kernel_lock(true);
+	gm_sim_vmm_lock(true);
+	gm_sim_graph_lock(true);
+	gm_sim_managed_lock(true);
+	gm_sim_pool_lock(true);
+	gm_sim_ipc_lock(true);
+	gm_sim_foreign_lock(true);
+	gm_sim_work_lock(true);
+}
+
+static void in_parent(void)
+{
+	gm_sim_work_lock(false);
+	gm_sim_foreign_lock(false);
+	gm_sim_ipc_lock(false);
+	gm_sim_pool_lock(false);
+	gm_sim_managed_lock(false);
+	gm_sim_graph_lock(false);
+	gm_sim_vmm_lock(false);
+	gm_sim_kernel_lock(false);
+	gm_sim_host_lock(false);
+}
+
+static void in_child(void)
+{
+	in_parent();
+	/* A forked child has the account and the handles of its parent but not its memory
+	 * (MADV_DONTFORK). */
+	gm_sim_set_forked();
+	gm_sim_state_forget();
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* From the first memory of a device on. */
+__attribute__((constructor)) static void begin(void)
+{
+	gm_sim_state_on_first(watch_forks);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static const char *amount(uint64_t bytes, char *text, size_t size)
+{
+	if (bytes >= UINT64_C(1) << 30)
+		snprintf(text, size, "%.2f GiB", (double)bytes / (1 << 30));
+	else if (bytes >= 1 << 20)
+		snprintf(text, size, "%.1f MiB", (double)bytes / (1 << 20));
+	else
+		snprintf(text, size, "%" PRIu64 " B", bytes);
+	return text;
+}
+
+static void account_text(const struct gm_sim_device_account *d, unsigned index)
+{
+	char reserved[32], allocated[32], total[32];
+	gm_sim_say("cuda:%u %s (%s, %s): peak reserved %s (%" PRIu64
+	           "), peak allocated %s (%" PRIu64 "), out-of-memory errors %" PRIu64,
+	        index, d->name, d->profile, amount(d->total, total, sizeof(total)),
+	        amount(d->peak_used, reserved, sizeof(reserved)), d->peak_used,
+	        amount(d->torch_peak_allocated, allocated, sizeof(allocated)),
+	        d->torch_peak_allocated, d->torch_out_of_memory);
+}
+
+/* A kernel's name in JSON: mangled names have no character to escape; another's are replaced. */
+static void put_name(FILE *file, const char *name)
+{
+	for (; *name; name++)
+		fputc(*name >= 0x20 && *name < 0x7f && *name != '"' && *name != '\\' ? *name : '?',
+		        file);
+}
+
+struct listing {
+	FILE *file;
+	bool any, computed;
+};
+
+static void put_kernel(const struct gm_sim_kernel *kernel, void *data)
+{
+	struct listing *listing = data;
+	uint64_t count = listing->computed ? kernel->computed : kernel->launches;
+	if (!count)
+		return;
+	fputs(listing->any ? ",\"" : "\"", listing->file);
+	put_name(listing->file, kernel->name);
+	fprintf(listing->file, "\":%" PRIu64, count);
+	listing->any = true;
+}
+
+/* The name may lie in a folder that others write to as well: a link is followed only where it is
+ * root's or our own. */
+static int open_account(const char *path)
+{
+	struct stat link;
+	bool followed = lstat(path, &link) == 0 && S_ISLNK(link.st_mode) &&
+	                (link.st_uid == 0 || link.st_uid == geteuid());
+	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+	return open(path, flags | (followed ? 0 : O_NOFOLLOW), 0666);
+}
+
+/* One object on one line, appended: each process that used the device has its own line. */
+static void account_json(const char *path)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	if (!file)
+		return;
+	const struct gm_sim_account *a = &gpumem_sim_account;
+	fprintf(file, "{\"process\":%u,\"devices\":[", a->process);
+	for (unsigned i = 0; i < a->devices; i++) {
+		const struct gm_sim_device_account *d = &a->device[i];
+		fprintf(file,
+		        "%s{\"device\":%u,\"profile\":\"%s\",\"name\":\"%s\",\"total\":%" PRIu64
+		        ",\"context\":%" PRIu64 ",\"reserved\":%" PRIu64
+		        ",\"peak_reserved\":%" PRIu64 ",\"allocated\":%" PRIu64
+		        ",\"peak_allocated\":%" PRIu64 ",\"out_of_memory\":%" PRIu64
+		        ",\"refused\":%" PRIu64 "}",
+		        i ? "," : "", i, d->profile, d->name, d->total, d->context, d->used,
+		        d->peak_used, d->torch_allocated, d->torch_peak_allocated,
+		        d->torch_out_of_memory, d->out_of_memory);
+	}
+	fprintf(file,
+	        "],\"launches\":%" PRIu64 ",\"kernels_not_computed\":%" PRIu64
+	        ",\"library_calls_not_computed\":%" PRIu64 ",\"calls_not_simulated\":%" PRIu64
+	        ",\"read_back_not_computed\":%" PRIu64 ",\"kernels\":{",
+	        a->launches, a->not_computed, a->library_not_computed, a->not_simulated,
+	        a->read_back);
+	struct listing listing = {.file = file};
+	gm_sim_kernel_each(put_kernel, &listing);
+	fputs("},\"computed\":{", file);
+	listing = (struct listing){.file = file, .computed = true};
+	gm_sim_kernel_each(put_kernel, &listing);
+	fputs("}}\n", file);
+	fclose(file);
+	if (!text)
+		return;
+	int out = open_account(path);
+	if (out < 0 || write(out, text, size) != (ssize_t)size)
+		gm_sim_say("%s: cannot write the account: %s", path, strerror(errno));
+	if (out >= 0)
+		close(out);
+	free(text);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+	const struct gm_sim_account *a = &gpumem_sim_account;
+	if (!a->process)
+		gm_sim_say_no_cuda();
+	if (!a->process || a->process != (uint32_t)getpid())
+		return;
+	for (unsigned i = 0; i < a->devices; i++)
+		if (a->device[i].address)
+			account_text(&a->device[i], i);
+	if (a->not_computed || a->library_not_computed || a->not_simulated)
+		gm_sim_say("not computed: %" PRIu64 " of %" PRIu64 " kernel launches, %" PRIu64
+		           " library calls; not simulated: %" PRIu64 " calls",
+		        a->not_computed, a->launches, a->library_not_computed, a->not_simulated);
+	const char *json = getenv("GPUMEM_SIM_JSON");
+	if (json && *json)
+		account_json(json);
+}
