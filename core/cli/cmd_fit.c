@@ -22,7 +22,6 @@
 #include "base/size.h"
 #include "cli/command.h"
 #include "ask/fit.h"
-#include "cli/help.h"
 #include "render/fit.h"
 #include "sim/launch.h"
 #include "sim/profile.h"

@@ -13,7 +13,6 @@
 #include "base/put.h"
 #include "cli/command.h"
 #include "cli/gdb_refusal.h"
-#include "cli/help.h"
 #include "sim/launch.h"
 
 enum { SHEBANG_MAX = 256 };

@@ -14,7 +14,6 @@
 #include "base/put.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
-#include "cli/help.h"
 #include "cli/preload.h"
 #include "cli/run_record.h"
 #include "sim/launch.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/help.h"
+#include "cli/edit_distance.h"
 
 /* One line per command, in the order of `gpumem --help`. */
 /* clang-format off: one a line, so that lines can be added side by side */

@@ -8,22 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-
-struct gm_run_record {
-	const char *out;      /* FILE, with %p and %r; NULL: nothing is recorded */
-	const char *devices;  /* "cuda,cpu"; NULL: cuda */
-	const char *stacks;   /* "python,native", "none"; NULL: both */
-	const char *max_size; /* "2GiB"; NULL: no limit */
-	const char *keep;     /* "newest", "oldest"; NULL: the newest */
-	const char *on_oom;   /* "core", "stop", "none"; NULL: none */
-};
-
-/*
- * No FILE was named: sets one, in the folder that we are in or, where that cannot be written, in
- * that of temporary files; leaves it NULL where nothing is to be or can be recorded (`err` has got
- * a line that says so).
- */
-void gm_run_record_by_default(struct gm_run_record *record, FILE *err);
+#include "cli/run_settings.h"
 
 /*
  * Runs argv to its end; streams and signals are the program's own. ret_status is its exit status;

@@ -2,8 +2,25 @@
 #ifndef GM_CLI_RUN_SETTINGS_H
 #define GM_CLI_RUN_SETTINGS_H
 
-#include "cli/run_record.h"
+#include <stdio.h>
 
+#include "base/error.h"
+
+struct gm_run_record {
+	const char *out;      /* FILE, with %p and %r; NULL: nothing is recorded */
+	const char *devices;  /* "cuda,cpu"; NULL: cuda */
+	const char *stacks;   /* "python,native", "none"; NULL: both */
+	const char *max_size; /* "2GiB"; NULL: no limit */
+	const char *keep;     /* "newest", "oldest"; NULL: the newest */
+	const char *on_oom;   /* "core", "stop", "none"; NULL: none */
+};
+
+/*
+ * No FILE was named: sets one, in the folder that we are in or, where that cannot be written, in
+ * that of temporary files; leaves it NULL where nothing is to be or can be recorded (`err` has got
+ * a line that says so).
+ */
+void gm_run_record_by_default(struct gm_run_record *record, FILE *err);
 /* Checks it all, the file that is there already too. *ret_out: its name as the program's processes
  * will see it, wherever they go; the caller frees it. */
 struct gm_error *gm_run_settings_prepare(const struct gm_run_record *record, char **ret_out);

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "render/json.h"
 #include "torch/dtypes.h"
 
 static size_t put_sizes(char *text, size_t size, const int64_t *sizes, uint32_t count)

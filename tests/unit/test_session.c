@@ -7,7 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "cli/help.h"
+#include "cli/edit_distance.h"
 #include "gpumem.h"
 
 static int ask(const char *const *argv, int argc, char **out, char **err)

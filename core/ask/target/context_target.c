@@ -1,5 +1,5 @@
-/* The parts of a context that read a process. Apart from context.c, so that a question about a log
- * alone needs none of it. */
+/* The parts of a context that read a process. Apart from context_life.c, so that a question about a
+ * log alone needs none of it. */
 #include "ask/context.h"
 
 #include <stdio.h>
@@ -11,6 +11,11 @@
 #include "holders/holders.h"
 #include "image/remote.h"
 #include "torch/readers.h"
+
+bool gm_context_has_target(const struct gm_context *context)
+{
+	return context->pid > 0 || context->core_path || context->remote;
+}
 
 static void close_target(struct gm_context *context)
 {

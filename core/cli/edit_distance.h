@@ -1,6 +1,6 @@
-/* Help texts, and the nearest word to a mistyped one. */
-#ifndef GM_CLI_HELP_H
-#define GM_CLI_HELP_H
+/* How far a mistyped word is from one that is meant. */
+#ifndef GM_CLI_EDIT_DISTANCE_H
+#define GM_CLI_EDIT_DISTANCE_H
 
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+/* A context begins and ends, and is told what it is about. */
 #include "ask/context.h"
 
 #include <stdlib.h>
@@ -43,11 +44,6 @@ static struct gm_error *set_path(char **owned, const char *path)
 	free(*owned);
 	*owned = copy;
 	return NULL;
-}
-
-bool gm_context_has_target(const struct gm_context *context)
-{
-	return context->pid > 0 || context->core_path || context->remote;
 }
 
 struct gm_error *gm_context_set_core(struct gm_context *context, const char *path)
