@@ -4,6 +4,12 @@
  * calls to its own functions would end in libdw's. (The sanitizer does not allow deep binding: its
  * builds link libdwarf before libdw, which has the same effect in a program of our own.)
  *
+ * Why not libdw, which is there anyhow: measured on every 64th address of CPython 3.13's and 3.12's
+ * libpython, built by gcc with -g, it needs a third of the instructions. But dwarf_getsrclines()
+ * sorts the rows of a unit by address, and a row without length then stands behind the end of its
+ * sequence and seems to reach to the next one: 12,658 of 43,390 and 22,021 of 39,762 lines came out
+ * wrong. libdwarf hands the rows out in the order of the table.
+ *
  * Which compilation unit covers an address is asked of .debug_aranges; where there is none (clang),
  * each unit's line table is looked through until all addresses are settled.
  */
