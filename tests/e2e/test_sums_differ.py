@@ -1,0 +1,98 @@
+"""A process whose allocator counts what its tables do not hold: every answer about its memory says so, none is called complete.
+
+The program changes its allocator's own statistics in memory, as a block that gpumem fails to read would change the sum."""
+
+import json
+import subprocess
+
+import pytest
+
+PROGRAM = """
+import ctypes, json, os, sys, torch
+
+kept = [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in (3 << 20, 70_000, 123_456_789)]
+try:
+    torch.zeros(1 << 40, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError:
+    pass
+
+def words_of(figure):
+    stats = torch.cuda.memory_stats()
+    names = ("current", "peak", "allocated", "freed")
+    return b"".join(stats[f"{figure}_bytes.all.{name}"].to_bytes(8, "little") for name in names)
+
+def find(words):
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            range_, rights, _, _, inode, *_ = line.split()
+            start, end = (int(one, 16) for one in range_.split("-"))
+            if rights.startswith("rw") and inode == "0" and end - start < 1 << 30:
+                memory.seek(start)
+                at = memory.read(end - start).find(words)
+                while at >= 0:
+                    yield start + at
+                    memory.seek(start)
+                    at = memory.read(end - start).find(words, at + 8)
+
+def change(figure, by):
+    # the search makes copies of what it looks for: PyTorch itself tells which place is the allocator's
+    before = torch.cuda.memory_stats()[f"{figure}_bytes.all.current"]
+    for place in list(find(words_of(figure))):
+        word = ctypes.c_int64.from_address(place)
+        if word.value != before:
+            continue
+        word.value = before + by
+        if torch.cuda.memory_stats()[f"{figure}_bytes.all.current"] == before + by:
+            return
+        word.value = before
+    raise SystemExit("the allocator's statistics were not found")
+
+def say():
+    stats = torch.cuda.memory_stats()
+    print(json.dumps({figure: stats[f"{figure}_bytes.all.current"] for figure in ("allocated", "reserved")}), flush=True)
+
+say()
+for line in sys.stdin:
+    figure, by = line.split()
+    change(figure, int(by))
+    say()
+"""
+
+
+@pytest.fixture
+def program(spawn, python, sim_env, tmp_path):
+    path = tmp_path / "counts.py"
+    path.write_text(PROGRAM)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = spawn([python, "-W", "ignore", path], env=sim_env("8GiB"), **pipes)
+    process.said = json.loads(process.stdout.readline())
+    return process
+
+
+def change(program, figure, by):
+    program.stdin.write(f"{figure} {by}\n")
+    program.stdin.flush()
+    before, program.said = program.said, json.loads(program.stdout.readline())
+    assert program.said[figure] == before[figure] + by
+
+
+@pytest.mark.parametrize("figure", ["allocated", "reserved"])
+def test_every_answer_says_that_the_sums_differ(program, run_gpumem, tmp_path, figure):
+    pid, read = program.pid, program.said[figure]
+    for command in ("info", "segments", "blocks", "oom"):
+        answer = run_gpumem(command, "--pid", pid, "--json").check().json()
+        assert answer["complete"] and answer["gaps"] == [], command
+        assert "the allocator counts" not in run_gpumem(command, "--pid", pid).check().out
+    change(program, figure, 4096)
+    core = tmp_path / "core"
+    run_gpumem("core", pid, "-o", core).check()
+    said = f"cuda:0: the blocks that were read add up to {read} bytes {figure}, the allocator counts {read + 4096}"
+    for where in (("--pid", pid), ("--core", core)):
+        for command in ("info", "segments", "blocks", "oom"):
+            answer = run_gpumem(command, *where, "--json").check().json()
+            assert answer["complete"] is False, command
+            (gap,) = answer["gaps"]
+            assert gap.startswith(said), command
+            assert said in run_gpumem(command, *where).check().out, command
+    change(program, figure, -4096)
+    assert run_gpumem("segments", "--pid", pid, "--json").check().json()["complete"]
