@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "base/sort.h"
 #include "model/internal.h"
 #include "model/reasons.h"
 
@@ -24,29 +25,33 @@ struct of_size {
 	uint32_t given;             /* of these, parameters */
 };
 
-/* One more, or one fewer, from an event on. */
-struct change {
-	uint64_t size;
-	uint32_t event;
-	int8_t by;
-};
+/*
+ * One block more, or one fewer, from an event on, as a number by which changes sort: the size's
+ * index, the event, and 1 for a block more. Of one event the fewer comes first. There are as many
+ * as blocks, so they are sorted by their digits.
+ */
+typedef uint64_t change_t;
+
+static change_t make_change(size_t size_index, uint32_t event, bool is_more)
+{
+	return (change_t)size_index << 33 | (change_t)event << 1 | is_more;
+}
 
 struct inferring {
 	const struct gm_model *model;
 	uint8_t *reasons;
 	GM_ARRAY(struct of_size) sizes; /* ascending */
-	GM_ARRAY(struct change) changes;
+	GM_ARRAY(change_t) changes;
+	GM_ARRAY(uint64_t) scratch; /* of a sort */
 	bool no_memory;
 };
 
-static int compare(const void *a, const void *b)
+static bool sort_numbers(struct inferring *inferring, uint64_t *items, size_t count)
 {
-	const struct change *left = a, *right = b;
-	if (left->size != right->size)
-		return left->size < right->size ? -1 : 1;
-	if (left->event != right->event)
-		return left->event < right->event ? -1 : 1;
-	return left->by - right->by;
+	if (!gm_array_reserve(&inferring->scratch, count + 1))
+		return false;
+	gm_sort_by_address(items, inferring->scratch.items, count, sizeof(*items));
+	return true;
 }
 
 static struct of_size *of_size(struct inferring *inferring, const struct gm_block *block)
@@ -60,56 +65,52 @@ static struct of_size *of_size(struct inferring *inferring, const struct gm_bloc
 /* How many blocks of one reason there are at once, by size; into `gradients` or `states`. */
 static void count_at_once(struct inferring *inferring, enum reason reason, bool states)
 {
+	struct of_size *sizes = inferring->sizes.items;
 	inferring->changes.count = 0;
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
-		uint64_t size = gm_block_requested(block);
 		if (inferring->reasons[i] != reason)
 			continue;
+		size_t index = (size_t)(of_size(inferring, block) - sizes);
 		inferring->no_memory |=
 		        !gm_array_push(
-		                &inferring->changes, ((struct change){size, block->alloc, 1})) ||
+		                &inferring->changes, make_change(index, block->alloc, true)) ||
 		        (gm_block_end(block) != GM_NO_EVENT &&
 		                !gm_array_push(&inferring->changes,
-		                        ((struct change){size, gm_block_end(block), -1})));
+		                        make_change(index, gm_block_end(block), false)));
 	}
-	struct change *changes = inferring->changes.items;
-	if (inferring->changes.count)
-		qsort(changes, inferring->changes.count, sizeof(*changes), compare);
+	const change_t *changes = inferring->changes.items;
+	if (!sort_numbers(inferring, inferring->changes.items, inferring->changes.count))
+		inferring->no_memory = true;
+	if (inferring->no_memory)
+		return;
 	uint32_t now = 0;
 	for (size_t i = 0; i < inferring->changes.count; i++) {
-		now = i && changes[i].size == changes[i - 1].size ? now : 0;
-		now = changes[i].by > 0 ? now + 1 : now - 1;
-		struct of_size *of =
-		        of_size(inferring, &(struct gm_block){.requested = changes[i].size});
+		now = i && changes[i] >> 33 == changes[i - 1] >> 33 ? now : 0;
+		now = changes[i] & 1 ? now + 1 : now - 1;
+		struct of_size *of = &sizes[changes[i] >> 33];
 		uint32_t *most = states ? &of->states : &of->gradients;
 		*most = now > *most ? now : *most;
 	}
 }
 
-static int compare_sizes(const void *a, const void *b)
-{
-	const struct of_size *left = a, *right = b;
-	return left->size < right->size ? -1 : left->size > right->size;
-}
-
 /* The sizes of gradients and states: of others nothing is inferred. */
 static void gather_sizes(struct inferring *inferring)
 {
-	for (size_t i = 0; i < inferring->model->blocks.count; i++)
+	GM_ARRAY(uint64_t) all = {0};
+	bool done = true;
+	for (size_t i = 0; i < inferring->model->blocks.count && done; i++)
 		if (inferring->reasons[i] == GRADIENT_KEPT ||
 		        inferring->reasons[i] == OPTIMIZER_KEEPS)
-			inferring->no_memory |= !gm_array_push(&inferring->sizes,
-			        ((struct of_size){.size = gm_block_requested(
-			                                  &inferring->model->blocks.items[i])}));
-	size_t count = inferring->sizes.count, kept = 0;
-	struct of_size *items = inferring->sizes.items;
-	if (count)
-		qsort(items, count, sizeof(*items), compare_sizes);
-	for (size_t i = 0; i < count; i++)
-		if (!kept || items[kept - 1].size != items[i].size)
-			items[kept++] = items[i];
-	inferring->sizes.count = kept;
+			done = gm_array_push(
+			        &all, gm_block_requested(&inferring->model->blocks.items[i]));
+	done = done && sort_numbers(inferring, all.items, all.count);
+	for (size_t i = 0; i < all.count && done; i++)
+		if (i == 0 || all.items[i] != all.items[i - 1])
+			done = gm_array_push(
+			        &inferring->sizes, ((struct of_size){.size = all.items[i]}));
+	inferring->no_memory |= !done;
+	gm_array_deinit(&all);
 }
 
 /* Was it freed before the first step? */
@@ -140,12 +141,14 @@ static void count_candidates(struct inferring *inferring)
 {
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
-		struct of_size *of = of_size(inferring, block);
+		uint8_t reason = inferring->reasons[i];
+		bool is_told =
+		        reason == MOVED_PARAMETER || reason == MADE_BY_MODULE || reason == LOADED;
+		struct of_size *of = is_told || reason == NO_RULE || reason == BEFORE_RECORD
+		                             ? of_size(inferring, block)
+		                             : NULL;
 		if (!of)
 			continue;
-		bool is_told = inferring->reasons[i] == MOVED_PARAMETER ||
-		               inferring->reasons[i] == MADE_BY_MODULE ||
-		               inferring->reasons[i] == LOADED;
 		of->told += is_told && !ends_in_init(inferring->model, block);
 		of->made += is_made(inferring, i);
 		of->there += is_there(inferring, i);
@@ -188,8 +191,10 @@ static void infer(struct inferring *inferring)
 {
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
-		struct of_size *of = of_size(inferring, block);
 		uint8_t *reason = &inferring->reasons[i];
+		if (*reason != NO_RULE && *reason != BEFORE_RECORD)
+			continue;
+		struct of_size *of = of_size(inferring, block);
 		if (of && is_made(inferring, i))
 			*reason = (uint8_t)of_made(of);
 		else if (of && is_there(inferring, i))
@@ -213,5 +218,6 @@ bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *catego
 	}
 	gm_array_deinit(&inferring.sizes);
 	gm_array_deinit(&inferring.changes);
+	gm_array_deinit(&inferring.scratch);
 	return !inferring.no_memory;
 }
