@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/huge_pages.h"
 #include "base/search.h"
 #include "base/team.h"
 #include "image/capture_pointer_free.h"
@@ -15,7 +16,8 @@ enum {
 	PAGE = GM_PAGE_SIZE,
 	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
 	RANGES_PER_STEP = STEP / PAGE,
-	PIECE = 4 << 20,
+	HUGE_PAGE = 2 << 20,
+	PIECE = 2 * HUGE_PAGE,
 };
 
 struct gm_capture_room {
@@ -26,20 +28,31 @@ struct gm_capture_room {
 
 /* --- areas ------------------------------------------------------------------------------------ */
 
+/* Address space whose distance from a huge page's start is that of `start`: a piece of the target
+ * that begins at a multiple of PIECE does so here. NULL: there is none. */
+static uint8_t *map_alike(uint64_t start, size_t size)
+{
+	uint8_t *memory = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	size_t skipped = (size_t)((start - (uintptr_t)memory) % HUGE_PAGE);
+	if (skipped > 0)
+		munmap(memory, skipped);
+	if (skipped < HUGE_PAGE)
+		munmap(memory + skipped + size, HUGE_PAGE - skipped);
+	return memory + skipped;
+}
+
 bool gm_copy_area_init(struct gm_copy_area *area, const struct gm_mapping *mapping)
 {
 	size_t size = (size_t)(mapping->end - mapping->start);
 	uint64_t *touched = calloc(size / PAGE / GM_COPY_PAGES_PER_WORD + 1, sizeof(*touched));
-	void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!touched || bytes == MAP_FAILED) {
-		if (bytes != MAP_FAILED)
-			munmap(bytes, size);
+	uint8_t *bytes = touched ? map_alike(mapping->start, size) : NULL;
+	if (!bytes) {
 		free(touched);
 		return false;
 	}
-	/* as much time would go into the faults of small pages as into reading what goes there */
-	(void)madvise(bytes, size, MADV_HUGEPAGE);
 	*area = (struct gm_copy_area){mapping->start, mapping->end, bytes, touched, NULL};
 	return true;
 }
@@ -116,9 +129,11 @@ static void populate(void *context, size_t number)
 	if (gm_copy_is_likely_pointer_free(
 	            populating->image, piece.area, piece.range, populating->lowest))
 		return;
+	uint8_t *bytes = piece.area->bytes + (piece.range.start - piece.area->start);
+	size_t size = (size_t)(piece.range.end - piece.range.start);
+	gm_huge_pages_advise(bytes, size);
 	/* Linux before 5.14 refuses: its pages come with the copy */
-	(void)madvise(piece.area->bytes + (piece.range.start - piece.area->start),
-	        (size_t)(piece.range.end - piece.range.start), MADV_POPULATE_WRITE);
+	(void)madvise(bytes, size, MADV_POPULATE_WRITE);
 }
 
 /* Our own pages will be written to there. */

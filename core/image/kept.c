@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/huge_pages.h"
 #include "base/search.h"
 #include "image/internal.h"
 
@@ -66,7 +67,7 @@ struct gm_kept *gm_kept_create(struct gm_image *image)
 		return NULL;
 	}
 	/* as much time would go into the faults of small pages as into reading what goes there */
-	(void)madvise(memory, kept->most * GM_KEPT_CHUNK, MADV_HUGEPAGE);
+	gm_huge_pages_advise(memory, kept->most * GM_KEPT_CHUNK);
 	kept->memory = memory;
 	kept->locks = locks;
 	pthread_mutex_init(&locks->table, NULL);

@@ -11,9 +11,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/huge_pages.h"
 #include "base/team.h"
 
 enum {
@@ -66,7 +66,7 @@ static bool reserve_vertices(struct gm_holders *graph, size_t count)
 	void *memory = bytes > HUGE ? aligned_alloc(HUGE, bytes) : NULL;
 	if (!memory)
 		return gm_array_reserve(&graph->vertices, count);
-	(void)madvise(memory, bytes, MADV_HUGEPAGE);
+	gm_huge_pages_advise(memory, bytes);
 	graph->vertices.items = memory;
 	graph->vertices.capacity = bytes / sizeof(*graph->vertices.items);
 	return true;

@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/huge_pages.h"
 #include "base/sort.h"
 #include "image/kept.h"
 
@@ -444,7 +444,7 @@ static struct worker *worker_create(struct scan *scan, unsigned number)
 		return NULL;
 	}
 	/* it is read into again and again: one page of it need not be looked up often */
-	(void)madvise(worker->words, scan->piece, MADV_HUGEPAGE);
+	gm_huge_pages_advise(worker->words, scan->piece);
 	return worker;
 }
 
