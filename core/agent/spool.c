@@ -200,7 +200,8 @@ const char *gm_agent_spool_open(const char *path)
 	if (!header) {
 		close(fd);
 		unlink(path);
-		return room ? "it cannot be mapped" : "the disk is full, or its files may not grow";
+		return room ? "it cannot be mapped"
+		            : "the disk or its user's quota is full, or its files may not grow";
 	}
 	lock();
 	strcpy(spool.path, path);

@@ -58,8 +58,10 @@ def test_a_fifo_in_the_place_of_the_list_of_recordings_is_not_waited_for(run_gpu
     [["peak", "FILE"], ["info", "--core", "FILE"], ["peak", "FILE", "--layouts", "FILE"], ["retained", "--diff", "FILE", "FILE"]],
     ids=" ".join,
 )
-def test_a_fifo_on_the_command_line_is_refused_where_a_file_is_to_be_read(run_gpumem, tmp_path, words):
+@pytest.mark.parametrize("what", ["fifo", "device"])
+def test_what_is_no_file_is_refused_on_the_command_line_where_one_is_to_be_read(run_gpumem, tmp_path, what, words):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    told = run_gpumem(*(fifo if word == "FILE" else word for word in words), timeout=HANG).check(3)
-    assert f"{fifo}: " in told.err and "it is not a regular file" in told.err
+    named = fifo if what == "fifo" else "/dev/zero"
+    told = run_gpumem(*(named if word == "FILE" else word for word in words), timeout=HANG).check(3)
+    assert f"{named}: " in told.err and "it is not a regular file" in told.err

@@ -104,8 +104,8 @@ def fetch_kernel():
     return None
 
 
-def modules():
-    """{name: bytes}, each after those that it needs."""
+def modules(names):
+    """{name: bytes} of these, each after those that it needs."""
     found = {}
 
     def add(name):
@@ -117,8 +117,9 @@ def modules():
                 add(other)
         found[name] = data
 
-    for name in MODULES:
-        add(name)
+    for name in names:
+        if name not in found:
+            add(name)
     return found
 
 
@@ -133,10 +134,10 @@ def archive(files):
     return text
 
 
-def run(command, share, timeout=7200):
+def run(command, share, more_modules=(), timeout=7200):
     """(status, output, errors) of a shell command in the machine, as root, in the folder `share`, which both see."""
     share = Path(share).resolve()
-    found = modules()
+    found = modules([*MODULES, *more_modules])
     with tempfile.TemporaryDirectory() as folder:
         init, initramfs = Path(folder) / "init", Path(folder) / "initramfs"
         names = ", ".join(f'"/{name}.ko"' for name in found)
