@@ -8,7 +8,7 @@
  *
  *   start.c     start, stop, fork, exit
  *   state.c     whether this process records, and this thread may; settings
- *   beside.c    start and stop by a thread of its own
+ *   own_thread.c  start and stop by a thread of its own
  *   event.c     an event into bytes
  *   put.c       a record into the file
  *   gap.c       holes in it
@@ -96,7 +96,7 @@ GM_AGENT_EXPORT int gpumem_agent_stop(void);
 /*
  * The same in a thread that the agent makes for it: they return at once. 0, or the errno with which
  * no thread could be made. The result is then in gpumem_agent_beside, marked with the caller's
- * ticket (beside.c).
+ * ticket (own_thread.c).
  */
 GM_AGENT_EXPORT int gpumem_agent_start_beside(const char *settings, uint32_t ticket);
 GM_AGENT_EXPORT int gpumem_agent_stop_beside(uint32_t ticket);

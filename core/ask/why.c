@@ -26,14 +26,14 @@ const struct gm_frame_place *gm_why_statement(const struct gm_why *why)
 
 /* Did the statement of the free allocate it in the pass in which it let go, as the biggest so far?
  */
-static bool is_anew(const struct gm_why *why, const struct gm_block *other)
+static bool replaces(const struct gm_why *why, const struct gm_block *other)
 {
 	const struct gm_log *log = gm_model_log(why->model);
 	struct gm_event event;
 	struct gm_frame_place place;
 	if (!why->freed_at.code || gm_model_step(why->model, other->alloc) != why->cause.step ||
-	        (why->anew != GM_NO_BLOCK &&
-	                gm_model_block(why->model, why->anew)->size >= other->size))
+	        (why->replacement_block != GM_NO_BLOCK &&
+	                gm_model_block(why->model, why->replacement_block)->size >= other->size))
 		return false;
 	gm_log_event(log, other->alloc, &event);
 	return gm_place_site(log, event.python_stack, &place) && place.code == why->freed_at.code &&
@@ -57,8 +57,8 @@ static void find_meanwhile(struct gm_why *why)
 			continue;
 		why->meanwhile_bytes += other->size;
 		why->meanwhile_blocks++;
-		if (gm_block_live_after(other, (uint32_t)end - 1) && is_anew(why, other))
-			why->anew = index;
+		if (gm_block_live_after(other, (uint32_t)end - 1) && replaces(why, other))
+			why->replacement_block = index;
 		if (why->successor != GM_NO_BLOCK || other->size != block->size ||
 		        !gm_block_live_after(other, (uint32_t)end - 1) || !why->made_at.code)
 			continue;
@@ -106,7 +106,7 @@ struct gm_error *gm_ask_why(struct gm_context *context, uint32_t block, struct g
 	        .model = model,
 	        .block = *gm_model_block(model, block),
 	        .successor = GM_NO_BLOCK,
-	        .anew = GM_NO_BLOCK,
+	        .replacement_block = GM_NO_BLOCK,
 	};
 	why.freed = gm_block_end(&why.block);
 	struct gm_event event;

@@ -17,8 +17,9 @@ struct gm_why {
 	struct gm_cause cause;          /* where it was freed */
 	uint32_t successor; /* the next block of the same statement and size that was allocated
 	                     * while this one lived; GM_NO_BLOCK: none */
-	uint32_t anew;      /* the biggest block that the statement of the free itself had allocated
-	                       before, in the same pass, and that lives on; GM_NO_BLOCK: none */
+	/* The biggest block that the statement of the free itself had allocated before, in the same
+	 * iteration, and that lives on; GM_NO_BLOCK: none. */
+	uint32_t replacement_block;
 	uint64_t meanwhile_bytes, meanwhile_blocks; /* allocated on its device during its life */
 	/* Steps of its life that a GradScaler skipped, at least in part: the first ones. */
 	uint32_t skipped[GM_WHY_SKIPPED_MAX];

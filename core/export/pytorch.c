@@ -56,7 +56,7 @@ struct writing {
 		uint32_t python, native, memo; /* memo + 1; 0: free */
 		bool freed;
 	} * stacks;
-	size_t stack_count, stack_room;
+	size_t stack_count, stack_capacity;
 	uint8_t type; /* of the devices that are written: those of one type at once */
 	bool no_memory;
 };
@@ -141,29 +141,29 @@ static void put_python_frame(struct writing *writing, uint32_t id)
 static struct stack_slot *stack_slot(
         struct writing *writing, uint32_t python, uint32_t native, bool freed)
 {
-	if (writing->stack_count * 2 >= writing->stack_room) {
-		size_t room = writing->stack_room ? writing->stack_room * 2 : 1024;
-		struct stack_slot *slots = calloc(room, sizeof(*slots));
+	if (writing->stack_count * 2 >= writing->stack_capacity) {
+		size_t capacity = writing->stack_capacity ? writing->stack_capacity * 2 : 1024;
+		struct stack_slot *slots = calloc(capacity, sizeof(*slots));
 		if (!slots) {
 			writing->no_memory = true;
 			return NULL;
 		}
 		struct stack_slot *old = writing->stacks;
-		size_t old_room = writing->stack_room;
+		size_t old_capacity = writing->stack_capacity;
 		writing->stacks = slots;
-		writing->stack_room = room;
-		for (size_t i = 0; i < old_room; i++)
+		writing->stack_capacity = capacity;
+		for (size_t i = 0; i < old_capacity; i++)
 			if (old[i].memo)
 				*stack_slot(writing, old[i].python, old[i].native, old[i].freed) =
 				        old[i];
 		free(old);
 	}
 	uint64_t hash = ((uint64_t)python << 32 | native) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (size_t)(hash >> 20) & (writing->stack_room - 1);
+	size_t at = (size_t)(hash >> 20) & (writing->stack_capacity - 1);
 	while (writing->stacks[at].memo &&
 	        (writing->stacks[at].python != python || writing->stacks[at].native != native ||
 	                writing->stacks[at].freed != freed))
-		at = (at + 1) & (writing->stack_room - 1);
+		at = (at + 1) & (writing->stack_capacity - 1);
 	return &writing->stacks[at];
 }
 

@@ -39,7 +39,7 @@ struct database {
 	const char *path;
 	sqlite3_stmt *frame, *stack, *event, *block, *device, *info;
 	uint8_t *seen_frames, *seen_stacks; /* bits */
-	size_t frame_room, stack_room;
+	size_t frame_capacity, stack_capacity;
 };
 
 static struct gm_error *failed(const struct database *database)
@@ -88,18 +88,18 @@ static void bind_text(sqlite3_stmt *statement, int index, const char *text)
 }
 
 /* Marks a number as seen. False with *ret_memory false: no memory; else it was seen before. */
-static bool first_time(uint8_t **bits, size_t *room, uint32_t number, bool *ret_memory)
+static bool first_time(uint8_t **bits, size_t *capacity, uint32_t number, bool *ret_memory)
 {
-	if (number / 8 >= *room) {
+	if (number / 8 >= *capacity) {
 		size_t grown = (size_t)number / 4 + 1024;
 		uint8_t *more = realloc(*bits, grown);
 		if (!more) {
 			*ret_memory = false;
 			return false;
 		}
-		memset(more + *room, 0, grown - *room);
+		memset(more + *capacity, 0, grown - *capacity);
 		*bits = more;
-		*room = grown;
+		*capacity = grown;
 	}
 	bool seen = (*bits)[number / 8] >> (number % 8) & 1;
 	(*bits)[number / 8] |= (uint8_t)(1u << (number % 8));
@@ -110,7 +110,8 @@ static struct gm_error *put_stack(
         struct database *database, const struct gm_log *log, uint32_t stack)
 {
 	bool memory = true;
-	if (!stack || !first_time(&database->seen_stacks, &database->stack_room, stack, &memory))
+	if (!stack ||
+	        !first_time(&database->seen_stacks, &database->stack_capacity, stack, &memory))
 		return memory ? NULL : &gm_error_no_memory;
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
@@ -120,8 +121,8 @@ static struct gm_error *put_stack(
 		bind_number(database->stack, 2, i);
 		bind_number(database->stack, 3, frames[i]);
 		gm_try(step(database, database->stack));
-		if (!first_time(
-		            &database->seen_frames, &database->frame_room, frames[i], &memory) ||
+		if (!first_time(&database->seen_frames, &database->frame_capacity, frames[i],
+		            &memory) ||
 		        !gm_export_frame(log, stack, i, &frame)) {
 			if (!memory)
 				return &gm_error_no_memory;

@@ -73,7 +73,7 @@ uint8_t gm_snapshot_device_type(const struct gm_pickle *pickle, gm_value root)
 		return gm_pickle_get(pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS) ? CUDA : XPU;
 	/* CUDA's alone had none of all that, before torch 2.2 */
 	return settings && !gm_pickle_get(pickle, root, GM_KEY_EXTERNAL_ANNOTATIONS) &&
-	                       gm_pickle_first(pickle, settings).piece
+	                       gm_pickle_first(pickle, settings).chunk
 	               ? GM_LOG_DEVICE_UNKNOWN
 	               : CUDA;
 }

@@ -60,8 +60,8 @@ static struct gm_error *expect(struct gm_pickle *pickle, uint8_t wanted)
 
 static bool keep(struct text *text, const uint8_t *bytes, size_t length)
 {
-	size_t room = GM_LOG_STRING_MAX - text->bytes.count;
-	length = length < room ? length : room;
+	size_t capacity = GM_LOG_STRING_MAX - text->bytes.count;
+	length = length < capacity ? length : capacity;
 	if (!gm_array_reserve(&text->bytes, length + 1))
 		return false;
 	memcpy(text->bytes.items + text->bytes.count, bytes, length);

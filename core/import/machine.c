@@ -157,21 +157,21 @@ static struct gm_error *append(
 {
 	if (!count)
 		return NULL;
-	size_t piece = pickle->arena.count;
+	size_t chunk = pickle->arena.count;
 	bool row = is_row(values, count);
 	size_t kept = row ? 1 : count;
-	if (count >= GM_PIECE_ROW || piece + kept + 1 >= UINT32_MAX)
+	if (count >= GM_CHUNK_ROW || chunk + kept + 1 >= UINT32_MAX)
 		return gm_pickle_wrong(pickle, "it holds more than 2,147,483,647 values");
 	if (!gm_array_reserve(&pickle->arena, kept + 1))
 		return &gm_error_no_memory;
-	pickle->arena.items[piece] = ((uint64_t)count | (row ? GM_PIECE_ROW : 0)) << 32;
-	memcpy(pickle->arena.items + piece + 1, values, kept * sizeof(*values));
+	pickle->arena.items[chunk] = ((uint64_t)count | (row ? GM_CHUNK_ROW : 0)) << 32;
+	memcpy(pickle->arena.items + chunk + 1, values, kept * sizeof(*values));
 	pickle->arena.count += kept + 1;
 	if (object->last)
-		pickle->arena.items[object->last - 1] |= piece + 1;
+		pickle->arena.items[object->last - 1] |= chunk + 1;
 	else
-		object->first = (uint32_t)piece + 1;
-	object->last = (uint32_t)piece + 1;
+		object->first = (uint32_t)chunk + 1;
+	object->last = (uint32_t)chunk + 1;
 	return NULL;
 }
 

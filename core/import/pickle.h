@@ -60,17 +60,17 @@ struct gm_wide {
 enum gm_object_kind { GM_LIST, GM_DICT, GM_ENTRY, GM_FRAME };
 
 /*
- * Lists and dictionaries are chains of pieces in the arena: a word count << 32 | next, then the
- * values; a row of entries that follow one another has GM_PIECE_ROW set in its count, and the first
+ * Lists and dictionaries are chains of chunks in the arena: a word count << 32 | next, then the
+ * values; a row of entries that follow one another has GM_CHUNK_ROW set in its count, and the first
  * of its values only.
  */
-#define GM_PIECE_ROW (UINT32_C(1) << 31)
+#define GM_CHUNK_ROW (UINT32_C(1) << 31)
 
 struct gm_object {
 	uint8_t kind;
 	bool taken;      /* it has been read as a part of the snapshot: see gm_pickle_take() */
-	uint32_t first;  /* piece + 1, 0: none; of entries and frames the index of the record */
-	uint32_t last;   /* piece + 1 */
+	uint32_t first;  /* chunk + 1, 0: none; of entries and frames the index of the record */
+	uint32_t last;   /* chunk + 1 */
 	uint32_t result; /* for whoever reads the values: what it has been made into */
 };
 
@@ -206,7 +206,7 @@ gm_value gm_pickle_get(const struct gm_pickle *pickle, gm_value dict, enum gm_ke
 
 /* Goes through a list: for (at = gm_pickle_first(p, list, &i); gm_pickle_next(p, &at, &value);) */
 struct gm_place {
-	uint32_t piece, index;
+	uint32_t chunk, index;
 };
 struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list);
 bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value);

@@ -32,7 +32,7 @@ static size_t slot_of(const struct gm_lived *slots, size_t count, uint64_t addre
 	return at;
 }
 
-static bool make_room(struct gm_trace_device *device)
+static bool grow(struct gm_trace_device *device)
 {
 	size_t grown = device->lived_slots ? device->lived_slots * 2 : 256;
 	struct gm_lived *slots = calloc(grown, sizeof(*slots));
@@ -51,7 +51,7 @@ static bool make_room(struct gm_trace_device *device)
  * which it is then. NULL: no memory. */
 static struct gm_lived *lived_at(struct gm_trace_device *device, uint64_t address)
 {
-	if (device->lived_count * 2 >= device->lived_slots && !make_room(device))
+	if (device->lived_count * 2 >= device->lived_slots && !grow(device))
 		return NULL;
 	struct gm_lived *slot =
 	        &device->lived[slot_of(device->lived, device->lived_slots, address)];

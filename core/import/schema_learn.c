@@ -208,7 +208,7 @@ static size_t count_puts(const struct gm_schema *schema)
 
 /* Room for all entries that the rest of the file may have, so that they are never moved. What is
  * not used of it costs no memory. */
-static void make_room(struct gm_pickle *pickle, size_t length, size_t puts)
+static void grow(struct gm_pickle *pickle, size_t length, size_t puts)
 {
 	uint64_t now = gm_pickle_now(pickle);
 	uint64_t entries = now < pickle->file_size ? (pickle->file_size - now) / length : 0;
@@ -235,7 +235,7 @@ void gm_schema_learn(struct gm_pickle *pickle, size_t start)
 		return; /* it goes without, at a tenth of the speed */
 	struct gm_schemas *schemas = pickle->schemas;
 	if (!schemas->count)
-		make_room(pickle, (size_t)(end - pickle->buffer) - start, count_puts(&schema));
+		grow(pickle, (size_t)(end - pickle->buffer) - start, count_puts(&schema));
 	size_t place = schemas->count;
 	if (place < GM_SCHEMAS_MAX) {
 		schemas->count++;

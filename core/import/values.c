@@ -97,16 +97,16 @@ struct gm_place gm_pickle_first(const struct gm_pickle *pickle, gm_value list)
 
 bool gm_pickle_next(const struct gm_pickle *pickle, struct gm_place *place, gm_value *ret_value)
 {
-	if (!place->piece)
+	if (!place->chunk)
 		return false;
-	const gm_value *piece = pickle->arena.items + place->piece - 1;
-	uint32_t count = (uint32_t)(piece[0] >> 32);
-	if (count & GM_PIECE_ROW)
-		*ret_value = piece[1] + ((uint64_t)place->index++ << 3);
+	const gm_value *chunk = pickle->arena.items + place->chunk - 1;
+	uint32_t count = (uint32_t)(chunk[0] >> 32);
+	if (count & GM_CHUNK_ROW)
+		*ret_value = chunk[1] + ((uint64_t)place->index++ << 3);
 	else
-		*ret_value = piece[1 + place->index++];
-	if (place->index == (count & ~GM_PIECE_ROW))
-		*place = (struct gm_place){(uint32_t)piece[0], 0};
+		*ret_value = chunk[1 + place->index++];
+	if (place->index == (count & ~GM_CHUNK_ROW))
+		*place = (struct gm_place){(uint32_t)chunk[0], 0};
 	return true;
 }
 
@@ -114,13 +114,13 @@ bool gm_pickle_next_row(const struct gm_pickle *pickle, struct gm_place *place, 
         uint32_t *ret_count)
 {
 	*ret_count = 1;
-	if (place->piece && !place->index) {
-		const gm_value *piece = pickle->arena.items + place->piece - 1;
-		uint32_t count = (uint32_t)(piece[0] >> 32);
-		if (count & GM_PIECE_ROW) {
-			*ret_count = count & ~GM_PIECE_ROW;
-			*ret_value = piece[1];
-			*place = (struct gm_place){(uint32_t)piece[0], 0};
+	if (place->chunk && !place->index) {
+		const gm_value *chunk = pickle->arena.items + place->chunk - 1;
+		uint32_t count = (uint32_t)(chunk[0] >> 32);
+		if (count & GM_CHUNK_ROW) {
+			*ret_count = count & ~GM_CHUNK_ROW;
+			*ret_value = chunk[1];
+			*place = (struct gm_place){(uint32_t)chunk[0], 0};
 			return true;
 		}
 	}

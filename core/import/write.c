@@ -27,11 +27,11 @@ struct writing {
 	struct gm_import_stacks read;
 	struct gm_import_loops loops;
 	struct stacks *stacks; /* by number of the stack */
-	size_t stack_room;
+	size_t stack_capacity;
 	uint64_t *frames;  /* log ids by number; of native frames their addresses */
 	uint32_t *leaving; /* log ids by number of frames that leave a `with` */
 	uint32_t *codes;
-	size_t frame_room, leaving_room, code_room;
+	size_t frame_capacity, leaving_capacity, code_capacity;
 	uint32_t native_count;
 	uint32_t *modules; /* number from 1 by string id of a library's path; 0: not written yet */
 	uint32_t module_count;
@@ -159,12 +159,12 @@ static uint32_t put_leaving_frame(struct writing *writing, uint32_t number)
 	return writing->leaving[number];
 }
 
-static bool make_room(void **ids, size_t *room, size_t count, size_t size)
+static bool grow(void **ids, size_t *capacity, size_t count, size_t size)
 {
-	size_t before = *room;
-	if (!gm_array_grow(ids, room, before, count - before + 1, size))
+	size_t before = *capacity;
+	if (!gm_array_grow(ids, capacity, before, count - before + 1, size))
 		return false;
-	memset((char *)*ids + before * size, 0, (*room - before) * size);
+	memset((char *)*ids + before * size, 0, (*capacity - before) * size);
 	return true;
 }
 
@@ -177,23 +177,23 @@ static struct gm_error *put_stacks(
 	gm_try(gm_import_stack(&writing->read, frames, &number));
 	if (number == GM_NO_STACK)
 		return NULL;
-	if ((writing->read.frames.count >= writing->frame_room &&
-	            !make_room((void **)&writing->frames, &writing->frame_room,
+	if ((writing->read.frames.count >= writing->frame_capacity &&
+	            !grow((void **)&writing->frames, &writing->frame_capacity,
 	                    writing->read.frames.count, sizeof(*writing->frames))) ||
-	        (writing->read.frames.count >= writing->leaving_room &&
-	                !make_room((void **)&writing->leaving, &writing->leaving_room,
+	        (writing->read.frames.count >= writing->leaving_capacity &&
+	                !grow((void **)&writing->leaving, &writing->leaving_capacity,
 	                        writing->read.frames.count, sizeof(*writing->leaving))) ||
-	        (writing->read.codes.count >= writing->code_room &&
-	                !make_room((void **)&writing->codes, &writing->code_room,
+	        (writing->read.codes.count >= writing->code_capacity &&
+	                !grow((void **)&writing->codes, &writing->code_capacity,
 	                        writing->read.codes.count, sizeof(*writing->codes))))
 		return &gm_error_no_memory;
-	if (number >= writing->stack_room) {
-		size_t before = writing->stack_room;
-		if (!gm_array_grow((void **)&writing->stacks, &writing->stack_room, before,
+	if (number >= writing->stack_capacity) {
+		size_t before = writing->stack_capacity;
+		if (!gm_array_grow((void **)&writing->stacks, &writing->stack_capacity, before,
 		            number - before + 1, sizeof(*writing->stacks)))
 			return &gm_error_no_memory;
 		memset(writing->stacks + before, 0,
-		        (writing->stack_room - before) * sizeof(*writing->stacks));
+		        (writing->stack_capacity - before) * sizeof(*writing->stacks));
 	}
 	struct stacks *stacks = &writing->stacks[number];
 	if (!stacks->written) {

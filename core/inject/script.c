@@ -167,7 +167,7 @@ static void find_beside(struct gm_script_call *call)
 
 enum progress { NOTHING, UNDER_WAY, DONE };
 
-/* core/agent/beside.c: our ticket, and 1 and the result. */
+/* core/agent/own_thread.c: our ticket, and 1 and the result. */
 static enum progress look(const struct gm_script_call *call, int *ret_result)
 {
 	uint64_t word;

@@ -17,7 +17,7 @@ static bool seen_before(struct followed *loop, uint64_t site)
  * Whether a function that the loop's frame calls, at the same place as before, has begun anew: the
  * first frame that stands elsewhere stands further up, and no loop nearer to it explains that.
  */
-static bool called_anew(
+static bool called_again(
         const struct summary *before, const struct summary *now, const struct standing *standing)
 {
 	/* most often nothing differs: what does is within torch's own frames */
@@ -59,7 +59,7 @@ static bool pass(struct gm_steps *steps, struct followed *loop, const struct sta
 	if (loop->inside && standing->lasti < loop->last_lasti)
 		begins = !(standing->inner && standing->inner == loop->last_inner);
 	else if (loop->inside && standing->lasti == loop->last_lasti && loop->last_stack)
-		begins = called_anew(&steps->summaries.items[loop->last_stack],
+		begins = called_again(&steps->summaries.items[loop->last_stack],
 		        &steps->summaries.items[stack], standing);
 	if (standing->lasti != loop->last_lasti)
 		loop->last_stack = 0;

@@ -255,7 +255,7 @@ void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event)
 
 /* Without a second reading: where other loops turn out to have the steps, theirs are counted from
  * the beginning on. */
-static void plan_anew(struct gm_steps *steps)
+static void plan_again(struct gm_steps *steps)
 {
 	struct gm_step_plan plan;
 	gm_steps_plan(steps, &plan);
@@ -275,7 +275,7 @@ uint32_t gm_steps_feed(struct gm_steps *steps, const struct gm_step_event *event
 	if (!summary)
 		return steps->step;
 	if (!steps->fixed && steps->changed)
-		plan_anew(steps);
+		plan_again(steps);
 	if (thread && (is_the_plan_s(steps, thread) || !steps->plan.rule)) {
 		gm_steps_count(steps, thread, summary);
 		gm_steps_set_phase(steps, summary);

@@ -155,11 +155,12 @@ static void put_late(const struct gm_why *why, FILE *out)
 	/* What the graph kept went with something else: that one's successor is what it waited for.
 	 */
 	if (why->cause.kind == GM_CAUSE_AUTOGRAD_RELEASE) {
-		if (why->anew == GM_NO_BLOCK)
+		if (why->replacement_block == GM_NO_BLOCK)
 			return;
-		const struct gm_block *anew = gm_model_block(why->model, why->anew);
+		const struct gm_block *replacement_block =
+		        gm_model_block(why->model, why->replacement_block);
 		fprintf(out, ", after that line had allocated another %s (#%u)",
-		        gm_text_size(anew->size, size), anew->alloc);
+		        gm_text_size(replacement_block->size, size), replacement_block->alloc);
 	} else if (why->successor != GM_NO_BLOCK) {
 		fprintf(out,
 		        ", after the next block of the same line (#%u) had been allocated: both "

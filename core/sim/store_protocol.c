@@ -160,21 +160,21 @@ static bool append(
 
 /* A queue is kept under a name of its own: its values one behind the other, each behind its
  * length. */
-static struct gm_sim_store_bytes queue_name(struct gm_sim_store_bytes key, char *room)
+static struct gm_sim_store_bytes queue_name(struct gm_sim_store_bytes key, char *buffer)
 {
-	memcpy(room, "\0queue", 6);
+	memcpy(buffer, "\0queue", 6);
 	if (key.size)
-		memcpy(room + 6, key.data, key.size);
-	return (struct gm_sim_store_bytes){(unsigned char *)room, key.size + 6};
+		memcpy(buffer + 6, key.data, key.size);
+	return (struct gm_sim_store_bytes){(unsigned char *)buffer, key.size + 6};
 }
 
 static bool queue_push(
         struct gm_sim_store *store, struct gm_sim_store_bytes key, struct gm_sim_store_bytes value)
 {
-	char room[LONGEST_KEY + 8];
+	char buffer[LONGEST_KEY + 8];
 	struct gm_sim_store_buffer one = {0};
 	bool good = put_bytes(&one, value.data, value.size) &&
-	            append(store, queue_name(key, room),
+	            append(store, queue_name(key, buffer),
 	                    (struct gm_sim_store_bytes){one.data, one.size});
 	free(one.data);
 	return good;
@@ -182,8 +182,8 @@ static bool queue_push(
 
 static int64_t queue_length(struct gm_sim_store *store, struct gm_sim_store_bytes key)
 {
-	char room[LONGEST_KEY + 8];
-	struct gm_sim_store_bytes name = queue_name(key, room);
+	char buffer[LONGEST_KEY + 8];
+	struct gm_sim_store_bytes name = queue_name(key, buffer);
 	const struct gm_sim_store_bytes *all =
 	        gm_sim_store_get(store, (const char *)name.data, name.size);
 	int64_t count = 0;
@@ -200,8 +200,8 @@ static int64_t queue_length(struct gm_sim_store *store, struct gm_sim_store_byte
 static bool queue_pop(
         struct gm_sim_store *store, struct gm_sim_store_bytes key, struct gm_sim_store_buffer *out)
 {
-	char room[LONGEST_KEY + 8];
-	struct gm_sim_store_bytes name = queue_name(key, room);
+	char buffer[LONGEST_KEY + 8];
+	struct gm_sim_store_bytes name = queue_name(key, buffer);
 	const struct gm_sim_store_bytes *all =
 	        gm_sim_store_get(store, (const char *)name.data, name.size);
 	if (!all)

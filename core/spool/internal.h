@@ -10,7 +10,7 @@
  *   order.c   the events of all threads in their one order
  *   replay.c  events into those of a log
  *   segments.c  what PyTorch got from CUDA, piece by piece
- *   beside.c  what other libraries than PyTorch got from CUDA
+ *   external.c  what other libraries than PyTorch got from CUDA
  *   names.c   native addresses into names
  *   import.c  the whole
  *   live.c    a file that grows, read on
@@ -184,17 +184,17 @@ void gm_spool_replay_amp(struct gm_spool_replay *replay, uint32_t thread, struct
 /* What still waits is written, and what was left out is told. */
 void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary *summary);
 
-/* ---- beside.c ---- */
-struct gm_spool_beside;
-struct gm_spool_beside *gm_spool_beside_create(
+/* ---- external.c ---- */
+struct gm_spool_external;
+struct gm_spool_external *gm_spool_external_create(
         struct gm_spool_tables *tables, struct gm_log_writer *log);
-void gm_spool_beside_destroy(struct gm_spool_beside *beside);
+void gm_spool_external_destroy(struct gm_spool_external *external);
 /* The most that was allocated on the devices at once, by a program without PyTorch. */
-uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside);
+uint64_t gm_spool_external_peak(const struct gm_spool_external *external);
 /* An event of another source than PyTorch's allocator; `given`: what all events have. How many
  * events it became. */
-unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
-        const struct gm_event *given);
+unsigned gm_spool_external_event(struct gm_spool_external *external,
+        const struct gm_spool_event *from, const struct gm_event *given);
 
 /* Events of before the beginning: one that is still of use, as if nothing had been left out; then
  * from which number on all are there. */

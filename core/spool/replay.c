@@ -20,8 +20,8 @@ struct gm_error *gm_spool_replay_create(const struct gm_spool_file *file,
 	replay->tables = tables;
 	replay->log = log;
 	replay->next_sequence = 1;
-	replay->beside = gm_spool_beside_create(tables, log);
-	if (!replay->beside) {
+	replay->external = gm_spool_external_create(tables, log);
+	if (!replay->external) {
 		free(replay);
 		return &gm_error_no_memory;
 	}
@@ -63,7 +63,7 @@ void gm_spool_replay_destroy(struct gm_spool_replay *replay)
 		gm_array_deinit(&thread->marks);
 		free(thread);
 	}
-	gm_spool_beside_destroy(replay->beside);
+	gm_spool_external_destroy(replay->external);
 	free(replay);
 }
 
@@ -447,7 +447,7 @@ void gm_spool_replay_event(struct gm_spool_replay *replay, const struct gm_spool
 			gm_spool_write_held(replay, thread, NULL);
 	}
 	if (from->source != GM_AGENT_C10) {
-		replay->written += gm_spool_beside_event(replay->beside, from, &event);
+		replay->written += gm_spool_external_event(replay->external, from, &event);
 		return;
 	}
 	switch ((enum gm_agent_action)from->action) {
@@ -541,7 +541,7 @@ void gm_spool_replay_end(struct gm_spool_replay *replay, struct gm_spool_summary
 	summary->events = replay->written;
 	summary->lost += replay->missing;
 	summary->cuda_peak =
-	        replay->cuda_peak ? replay->cuda_peak : gm_spool_beside_peak(replay->beside);
+	        replay->cuda_peak ? replay->cuda_peak : gm_spool_external_peak(replay->external);
 	summary->cpu_peak = replay->cpu_peak;
 	summary->ooms = replay->cuda_ooms;
 }

@@ -61,7 +61,7 @@ struct gm_spool_replay {
 	struct known_loop loops[LOOPS_MAX];
 	size_t loop_count;
 	uint64_t written; /* events of the log */
-	struct gm_spool_beside *beside;
+	struct gm_spool_external *external;
 	uint64_t next_sequence, missing, unknown_frees, outside;
 	uint64_t cuda_peak, cpu_allocated, cpu_peak, cuda_ooms;
 	bool no_memory;

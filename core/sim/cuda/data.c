@@ -151,7 +151,7 @@ static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
 				until = end;
 			wipe(device, from, until - from);
 			if (until - from > GM_SIM_SMALL)
-				gm_sim_room_back(until - from);
+				gm_sim_host_capacity_give(until - from);
 		}
 		at = next;
 	}
@@ -179,7 +179,7 @@ static void zero_piece(struct gm_sim_device *device, void *to, uint64_t size)
 }
 
 /* False where the host has no room for what is to be written there: it is then as if nobody had. */
-static bool room(struct gm_sim_device *device, void *to, uint64_t size)
+static bool take_capacity(struct gm_sim_device *device, void *to, uint64_t size)
 {
 	if (size <= GM_SIM_SMALL)
 		return true;
@@ -192,7 +192,7 @@ static bool room(struct gm_sim_device *device, void *to, uint64_t size)
 			more += (next - at) * GM_SIM_GRANULE;
 		at = next;
 	}
-	if (gm_sim_room(more))
+	if (gm_sim_host_capacity_take(more))
 		return true;
 	zero_piece(device, to, size);
 	return false;
@@ -200,7 +200,7 @@ static bool room(struct gm_sim_device *device, void *to, uint64_t size)
 
 static void in_piece(struct gm_sim_device *device, void *to, const void *from, uint64_t size)
 {
-	if (!room(device, to, size))
+	if (!take_capacity(device, to, size))
 		return;
 	mark_piece(device, to, size);
 	memcpy(to, from, size);
@@ -300,7 +300,7 @@ static void fill_piece(struct gm_sim_device *device, void *to, int value, uint64
 			mark_piece(device, to, size);
 		return;
 	}
-	if (!room(device, to, size))
+	if (!take_capacity(device, to, size))
 		return;
 	mark_piece(device, to, size);
 	memset(to, value, size);

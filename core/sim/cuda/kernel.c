@@ -484,14 +484,14 @@ GM_SIM_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 	        gm_sim_profile_attribute(profile, cudaDevAttrMaxThreadsPerMultiProcessor, &known) /
 	        threads;
 	int most = gm_sim_profile_attribute(profile, cudaDevAttrMaxBlocksPerMultiprocessor, &known);
-	size_t room = (size_t)gm_sim_profile_attribute(
+	size_t memory = (size_t)gm_sim_profile_attribute(
 	        profile, cudaDevAttrMaxSharedMemoryPerMultiprocessor, &known);
 	size_t each = shared + (size_t)gm_sim_profile_attribute(
 	                               profile, cudaDevAttrReservedSharedMemoryPerBlock, &known);
 	if (fit > most)
 		fit = most;
-	if (each && room / each < (size_t)fit)
-		fit = (int)(room / each);
+	if (each && memory / each < (size_t)fit)
+		fit = (int)(memory / each);
 	*ret = threads > 1024 ? 0 : fit;
 	return cudaSuccess;
 }

@@ -99,16 +99,16 @@ GM_SIM_EXPORT cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigne
 		return gm_sim_error(cudaErrorMemoryAllocation);
 	size_t whole = (size + GM_SIM_PAGE - 1) & ~(size_t)(GM_SIM_PAGE - 1);
 	/* More than the device has is allowed; it costs nothing until it is touched. */
-	unsigned char *room = mmap(NULL, whole + GM_SIM_PAGE, PROT_READ | PROT_WRITE,
+	unsigned char *mapped = mmap(NULL, whole + GM_SIM_PAGE, PROT_READ | PROT_WRITE,
 	        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
+	if (mapped == MAP_FAILED)
 		return gm_sim_error(cudaErrorMemoryAllocation);
-	unsigned char *start = (unsigned char *)(((uintptr_t)room + GM_SIM_PAGE - 1) &
+	unsigned char *start = (unsigned char *)(((uintptr_t)mapped + GM_SIM_PAGE - 1) &
 	                                         ~(uintptr_t)(GM_SIM_PAGE - 1));
-	if (start > room)
-		munmap(room, (size_t)(start - room));
-	if (room + GM_SIM_PAGE > start)
-		munmap(start + whole, (size_t)(room + GM_SIM_PAGE - start));
+	if (start > mapped)
+		munmap(mapped, (size_t)(start - mapped));
+	if (mapped + GM_SIM_PAGE > start)
+		munmap(start + whole, (size_t)(mapped + GM_SIM_PAGE - start));
 	struct piece *pieces = calloc(whole / GM_SIM_PAGE, sizeof(*pieces));
 	for (size_t i = 0; pieces && i < whole / GM_SIM_PAGE; i++)
 		pieces[i] = (struct piece){HOST, NOWHERE, NOWHERE, false, 0};

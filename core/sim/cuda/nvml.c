@@ -100,11 +100,11 @@ static int value_of(enum cudaDeviceAttr id)
 	return gm_sim_profile_attribute(profile(), (int)id, &known);
 }
 
-static int put(char *text, unsigned room, const char *value)
+static int put(char *text, unsigned capacity, const char *value)
 {
 	if (!text)
 		return INVALID_ARGUMENT;
-	if (strlen(value) >= room)
+	if (strlen(value) >= capacity)
 		return INSUFFICIENT_SIZE;
 	strcpy(text, value);
 	return SUCCESS;
@@ -190,12 +190,12 @@ NVML(nvmlDeviceGetHandleByIndex, unsigned index, void **handle)
 	return nvmlDeviceGetHandleByIndex_v2(index, handle);
 }
 
-NVML(nvmlDeviceGetUUID, const void *handle, char *text, unsigned room)
+NVML(nvmlDeviceGetUUID, const void *handle, char *text, unsigned capacity)
 {
 	CHECK(handle, text);
 	char uuid[GM_SIM_UUID_TEXT];
 	gm_sim_uuid_text(profile(), (uint32_t)index_of(handle), uuid);
-	return put(text, room, uuid);
+	return put(text, capacity, uuid);
 }
 
 NVML(nvmlDeviceGetHandleByUUID, const char *text, void **handle)
@@ -250,10 +250,10 @@ NVML(nvmlDeviceGetMinorNumber, const void *handle, unsigned *number)
 	return nvmlDeviceGetIndex(handle, number);
 }
 
-NVML(nvmlDeviceGetName, const void *handle, char *text, unsigned room)
+NVML(nvmlDeviceGetName, const void *handle, char *text, unsigned capacity)
 {
 	CHECK(handle, text);
-	return put(text, room, profile()->device_name);
+	return put(text, capacity, profile()->device_name);
 }
 
 NVML(nvmlDeviceGetPciInfo_v3, const void *handle, struct pci *info)
@@ -289,7 +289,7 @@ NVML(nvmlDeviceGetMemoryBusWidth, const void *handle, unsigned *bits)
 
 struct list {
 	uint64_t sum;
-	unsigned count, room;
+	unsigned count, capacity;
 	bool old;
 	void *to;
 };
@@ -298,9 +298,9 @@ static void add(uint32_t process, uint64_t bytes, void *data)
 {
 	struct list *list = data;
 	list->sum += bytes;
-	if (list->count < list->room && list->old)
+	if (list->count < list->capacity && list->old)
 		((struct process1 *)list->to)[list->count] = (struct process1){process, bytes};
-	else if (list->count < list->room)
+	else if (list->count < list->capacity)
 		/* No partition of the board: NVML says all ones. */
 		((struct process2 *)list->to)[list->count] =
 		        (struct process2){process, bytes, UINT32_MAX, UINT32_MAX};
@@ -332,10 +332,10 @@ NVML(nvmlDeviceGetMemoryInfo_v2, const void *handle, struct memory2 *ret)
 static int processes(const void *handle, unsigned *count, void *to, bool old)
 {
 	CHECK(handle, count);
-	struct list list = {.room = to ? *count : 0, .old = old, .to = to};
+	struct list list = {.capacity = to ? *count : 0, .old = old, .to = to};
 	gm_sim_share_each((uint32_t)index_of(handle), add, &list);
 	*count = list.count;
-	return list.count > list.room ? INSUFFICIENT_SIZE : SUCCESS;
+	return list.count > list.capacity ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 NVML(nvmlDeviceGetComputeRunningProcesses, const void *handle, unsigned *count, struct process1 *to)
@@ -505,14 +505,14 @@ NVML(nvmlDeviceGetTopologyCommonAncestor, const void *one, const void *other, in
 /* --- the system ------------------------------------------------------------------------------- */
 
 /* The driver that came with CUDA 13.0. */
-NVML(nvmlSystemGetDriverVersion, char *text, unsigned room)
+NVML(nvmlSystemGetDriverVersion, char *text, unsigned capacity)
 {
-	return started > 0 ? put(text, room, "580.65.06") : UNINITIALIZED;
+	return started > 0 ? put(text, capacity, "580.65.06") : UNINITIALIZED;
 }
 
-NVML(nvmlSystemGetNVMLVersion, char *text, unsigned room)
+NVML(nvmlSystemGetNVMLVersion, char *text, unsigned capacity)
 {
-	return put(text, room, "13.580.65.06");
+	return put(text, capacity, "13.580.65.06");
 }
 
 NVML(nvmlSystemGetCudaDriverVersion_v2, int *version)
@@ -528,7 +528,7 @@ NVML(nvmlSystemGetCudaDriverVersion, int *version)
 	return nvmlSystemGetCudaDriverVersion_v2(version);
 }
 
-NVML(nvmlSystemGetProcessName, unsigned process, char *text, unsigned room)
+NVML(nvmlSystemGetProcessName, unsigned process, char *text, unsigned capacity)
 {
 	if (started <= 0)
 		return UNINITIALIZED;
@@ -539,5 +539,5 @@ NVML(nvmlSystemGetProcessName, unsigned process, char *text, unsigned room)
 	if (n < 0)
 		return NOT_FOUND;
 	name[n] = 0;
-	return put(text, room, name);
+	return put(text, capacity, name);
 }

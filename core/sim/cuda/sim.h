@@ -9,11 +9,11 @@
  * CUDA is first used, and needs nothing but libc.
  *
  * One file a subject: process.c (account, messages), state.c (devices), lifetime.c (fork, exit),
- * memory.c (allocation), data.c (which bytes were ever written, copies, zeroing), room.c (host
- * memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties), stream.c,
- * graph.c (captured work), work.c (collectives under way), foreign.c (other processes' memory),
- * nvml.c, loaded.c (what goes past all this), kernel.c (registration, launches), module.c (the
- * driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory:
+ * memory.c (allocation), data.c (which bytes were ever written, copies, zeroing), host_capacity.c
+ * (host memory for them), copy.c (cudaMemcpy…), host.c (pinned memory), device.c (properties),
+ * stream.c, graph.c (captured work), work.c (collectives under way), foreign.c (other processes'
+ * memory), nvml.c, loaded.c (what goes past all this), kernel.c (registration, launches), module.c
+ * (the driver's modules), error.c, blas.c, cudnn*.c, fft.c, driver.c (cu…), vmm.c (virtual memory:
  * expandable segments), pool.c (cudaMallocAsync), managed.c, array.c, driver_memory.c
  * (cuMemAlloc…), report.c (PyTorch's own counts), stubs.c (everything else, refused by name).
  */
@@ -229,11 +229,11 @@ bool gm_sim_own_runtime(const void *caller, bool begins);
 /* Says that the PyTorch of a process that ends has no CUDA, if so. */
 void gm_sim_say_no_cuda(void);
 
-/* room.c: false where the host has no room for `more` bytes of a device (said once): they are not
- * to be kept. */
+/* host_capacity.c: false where the host has no room for `more` bytes of a device (said once): they
+ * are not to be kept. */
 enum { GM_SIM_SMALL = 4096 };
-bool gm_sim_room(uint64_t more);
-void gm_sim_room_back(uint64_t bytes);
+bool gm_sim_host_capacity_take(uint64_t more);
+void gm_sim_host_capacity_give(uint64_t bytes);
 
 /* host.c */
 bool gm_sim_host_find(const void *address, struct gm_sim_range *ret);

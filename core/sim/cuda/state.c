@@ -168,12 +168,12 @@ static bool map(struct gm_sim_device *device)
 	        MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, device->memory, 0);
 	if (base == MAP_FAILED) {
 		/* Taken: anywhere, on a page's border. */
-		unsigned char *room = mmap(NULL, span + GM_SIM_PAGE, PROT_NONE,
+		unsigned char *reserved = mmap(NULL, span + GM_SIM_PAGE, PROT_NONE,
 		        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (room == MAP_FAILED)
+		if (reserved == MAP_FAILED)
 			return false;
 		uintptr_t aligned =
-		        ((uintptr_t)room + GM_SIM_PAGE - 1) & ~(uintptr_t)(GM_SIM_PAGE - 1);
+		        ((uintptr_t)reserved + GM_SIM_PAGE - 1) & ~(uintptr_t)(GM_SIM_PAGE - 1);
 		base = mmap((void *)aligned, span, PROT_READ | PROT_WRITE,
 		        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, device->memory, 0);
 		if (base == MAP_FAILED)

@@ -50,7 +50,7 @@ static void told(uint64_t left)
 	        left >> 20, kept >> 20);
 }
 
-bool gm_sim_room(uint64_t more)
+bool gm_sim_host_capacity_take(uint64_t more)
 {
 	if (!more)
 		return true;
@@ -83,7 +83,7 @@ bool gm_sim_room(uint64_t more)
 	return false;
 }
 
-void gm_sim_room_back(uint64_t bytes)
+void gm_sim_host_capacity_give(uint64_t bytes)
 {
 	uint64_t now = kept, less;
 	do

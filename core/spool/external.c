@@ -13,7 +13,7 @@
 
 enum { CUDA = 1, DEPTH = 256 };
 
-struct beside_block {
+struct external_block {
 	uint64_t address, size;
 	uint64_t stream;
 	int16_t device;
@@ -27,39 +27,39 @@ struct range {
 	uint32_t name; /* string of the log; 0: CUDA's own */
 };
 
-struct gm_spool_beside {
+struct gm_spool_external {
 	struct gm_spool_tables *tables;
 	struct gm_log_writer *log;
-	struct beside_block *blocks;
+	struct external_block *blocks;
 	GM_ARRAY(struct range) modules;
 	uint32_t modules_seen; /* ids */
 	uint64_t allocated[3][GM_TORCH_DEVICES_MAX];
 	uint64_t on_devices, peak; /* of a program without PyTorch */
 };
 
-struct gm_spool_beside *gm_spool_beside_create(
+struct gm_spool_external *gm_spool_external_create(
         struct gm_spool_tables *tables, struct gm_log_writer *log)
 {
-	struct gm_spool_beside *beside = calloc(1, sizeof(*beside));
-	if (beside) {
-		beside->tables = tables;
-		beside->log = log;
+	struct gm_spool_external *external = calloc(1, sizeof(*external));
+	if (external) {
+		external->tables = tables;
+		external->log = log;
 	}
-	return beside;
+	return external;
 }
 
-void gm_spool_beside_destroy(struct gm_spool_beside *beside)
+void gm_spool_external_destroy(struct gm_spool_external *external)
 {
-	if (!beside)
+	if (!external)
 		return;
-	struct beside_block *block, *next;
-	HASH_ITER(hh, beside->blocks, block, next)
+	struct external_block *block, *next;
+	HASH_ITER(hh, external->blocks, block, next)
 	{
-		HASH_DEL(beside->blocks, block);
+		HASH_DEL(external->blocks, block);
 		free(block);
 	}
-	gm_array_deinit(&beside->modules);
-	free(beside);
+	gm_array_deinit(&external->modules);
+	free(external);
 }
 
 /* ---- who asked ------------------------------------------------------------------------------- */
@@ -74,11 +74,11 @@ static bool is_cudas(const char *name)
 	return false;
 }
 
-static void read_modules(struct gm_spool_beside *beside)
+static void read_modules(struct gm_spool_external *external)
 {
-	struct gm_spool_tables *tables = beside->tables;
+	struct gm_spool_tables *tables = external->tables;
 	unsigned kind = GM_AGENT_MODULE - GM_AGENT_CODE;
-	for (uint32_t id = beside->modules_seen; id < tables->counts[kind]; id++) {
+	for (uint32_t id = external->modules_seen; id < tables->counts[kind]; id++) {
 		struct gm_bytes payload = tables->payloads[kind][id];
 		if (!payload.at)
 			continue;
@@ -92,30 +92,30 @@ static void read_modules(struct gm_spool_beside *beside)
 		const char *slash = path ? strrchr(path, '/') : NULL;
 		const char *name = slash ? slash + 1 : path;
 		if (name && !is_cudas(name))
-			range.name = gm_log_writer_string(beside->log, name);
+			range.name = gm_log_writer_string(external->log, name);
 		if (range.name >= 1 << 24)
 			range.name = 0;
-		gm_array_push(&beside->modules, range);
+		gm_array_push(&external->modules, range);
 	}
-	beside->modules_seen = tables->counts[kind];
+	external->modules_seen = tables->counts[kind];
 }
 
-static const struct range *module_of(const struct gm_spool_beside *beside, uint64_t address)
+static const struct range *module_of(const struct gm_spool_external *external, uint64_t address)
 {
-	for (size_t i = 0; i < beside->modules.count; i++)
-		if (address >= beside->modules.items[i].start &&
-		        address < beside->modules.items[i].end)
-			return &beside->modules.items[i];
+	for (size_t i = 0; i < external->modules.count; i++)
+		if (address >= external->modules.items[i].start &&
+		        address < external->modules.items[i].end)
+			return &external->modules.items[i];
 	return NULL;
 }
 
-static uint32_t owner_of(struct gm_spool_beside *beside, uint32_t native)
+static uint32_t owner_of(struct gm_spool_external *external, uint32_t native)
 {
-	read_modules(beside);
+	read_modules(external);
 	uint64_t addresses[DEPTH];
-	size_t count = gm_spool_native_addresses(beside->tables, native, addresses, DEPTH);
+	size_t count = gm_spool_native_addresses(external->tables, native, addresses, DEPTH);
 	for (size_t i = 0; i < count; i++) {
-		const struct range *module = module_of(beside, addresses[i]);
+		const struct range *module = module_of(external, addresses[i]);
 		if (module && module->name)
 			return module->name;
 	}
@@ -124,26 +124,26 @@ static uint32_t owner_of(struct gm_spool_beside *beside, uint32_t native)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static uint8_t type_of(const struct gm_spool_beside *beside, const struct gm_spool_event *from)
+static uint8_t type_of(const struct gm_spool_external *external, const struct gm_spool_event *from)
 {
 	if (from->source == GM_AGENT_HOST)
 		return GM_LOG_DEVICE_PINNED;
-	return beside->tables->has_c10 ? GM_LOG_DEVICE_BESIDE : CUDA;
+	return external->tables->has_c10 ? GM_LOG_DEVICE_BESIDE : CUDA;
 }
 
-static uint64_t *counter(struct gm_spool_beside *beside, uint8_t type, int16_t device)
+static uint64_t *counter(struct gm_spool_external *external, uint8_t type, int16_t device)
 {
 	unsigned kind = type == CUDA ? 0 : type == GM_LOG_DEVICE_BESIDE ? 1 : 2;
-	return &beside->allocated[kind][device];
+	return &external->allocated[kind][device];
 }
 
 static void release(
-        struct gm_spool_beside *beside, struct beside_block *block, struct gm_event *event)
+        struct gm_spool_external *external, struct external_block *block, struct gm_event *event)
 {
-	uint64_t *allocated = counter(beside, block->device_type, block->device);
+	uint64_t *allocated = counter(external, block->device_type, block->device);
 	*allocated -= block->size;
 	if (block->device_type == CUDA)
-		beside->on_devices -= block->size;
+		external->on_devices -= block->size;
 	event->device_type = block->device_type;
 	event->device = block->device;
 	event->size = event->requested = block->size;
@@ -151,30 +151,30 @@ static void release(
 	event->owner = block->owner;
 	event->allocated = *allocated;
 	event->action = GM_FREE_REQUESTED;
-	gm_log_writer_event(beside->log, event);
+	gm_log_writer_event(external->log, event);
 	event->action = GM_FREE_COMPLETED;
-	gm_log_writer_event(beside->log, event);
-	HASH_DEL(beside->blocks, block);
+	gm_log_writer_event(external->log, event);
+	HASH_DEL(external->blocks, block);
 	free(block);
 }
 
-uint64_t gm_spool_beside_peak(const struct gm_spool_beside *beside)
+uint64_t gm_spool_external_peak(const struct gm_spool_external *external)
 {
-	return beside->peak;
+	return external->peak;
 }
 
-unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_spool_event *from,
-        const struct gm_event *given)
+unsigned gm_spool_external_event(struct gm_spool_external *external,
+        const struct gm_spool_event *from, const struct gm_event *given)
 {
 	struct gm_event event = *given;
-	struct beside_block *block;
-	HASH_FIND(hh, beside->blocks, &from->address, sizeof(from->address), block);
+	struct external_block *block;
+	HASH_FIND(hh, external->blocks, &from->address, sizeof(from->address), block);
 	bool frees = from->action == GM_AGENT_SEGMENT_FREE ||
 	             from->action == GM_AGENT_SEGMENT_UNMAP ||
 	             from->action == GM_AGENT_FREE_REQUESTED;
 	if (frees) {
 		if (block)
-			release(beside, block, &event);
+			release(external, block, &event);
 		return block ? 2 : 0;
 	}
 	if (from->action != GM_AGENT_SEGMENT_ALLOC && from->action != GM_AGENT_SEGMENT_MAP &&
@@ -182,33 +182,33 @@ unsigned gm_spool_beside_event(struct gm_spool_beside *beside, const struct gm_s
 		return 0;
 	unsigned written = 0;
 	if (block) { /* its release was not seen */
-		release(beside, block, &event);
+		release(external, block, &event);
 		event = *given;
 		written += 2;
 	}
 	event.action = GM_ALLOC;
-	event.device_type = type_of(beside, from);
+	event.device_type = type_of(external, from);
 	if (event.device_type == GM_LOG_DEVICE_PINNED)
 		event.device = 0;
 	event.requested = event.size;
-	event.owner = owner_of(beside, from->native);
-	uint64_t *allocated = counter(beside, event.device_type, event.device);
+	event.owner = owner_of(external, from->native);
+	uint64_t *allocated = counter(external, event.device_type, event.device);
 	*allocated += event.size;
 	event.allocated = *allocated;
 	if (event.device_type == CUDA)
-		beside->on_devices += event.size;
-	if (beside->on_devices > beside->peak)
-		beside->peak = beside->on_devices;
-	gm_log_writer_event(beside->log, &event);
+		external->on_devices += event.size;
+	if (external->on_devices > external->peak)
+		external->peak = external->on_devices;
+	gm_log_writer_event(external->log, &event);
 	block = calloc(1, sizeof(*block));
 	if (block) {
-		*block = (struct beside_block){.address = event.address,
+		*block = (struct external_block){.address = event.address,
 		        .size = event.size,
 		        .stream = event.stream,
 		        .device = event.device,
 		        .device_type = event.device_type,
 		        .owner = event.owner};
-		HASH_ADD(hh, beside->blocks, address, sizeof(block->address), block);
+		HASH_ADD(hh, external->blocks, address, sizeof(block->address), block);
 	}
 	return written + 1;
 }
