@@ -92,9 +92,25 @@ def test_a_descriptor_that_is_no_memfd_is_not_written_to(spawn, run_gpumem, host
     nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, tmp_path, content, TIMES)
 
 
+@pytest.fixture
+def in_memory():
+    """A folder of a tmpfs, whose files have seals as memfds have."""
+    if not os.path.isdir("/dev/shm"):
+        pytest.skip("no /dev/shm on this machine")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("content", [b"of root\n", b""], ids=["content", "empty"])
+def test_a_file_in_memory_that_is_no_memfd_is_not_written_to(spawn, run_gpumem, hostile, in_memory, content):
+    nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, in_memory, content, TIMES)
+
+
 @pytest.mark.long
-def test_a_descriptor_that_is_no_memfd_is_not_written_to_in_a_hundred_attaches(spawn, run_gpumem, hostile, tmp_path):
-    nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, tmp_path, b"of root\n", 100)
+@pytest.mark.parametrize("place", ["tmp_path", "in_memory"])
+def test_a_descriptor_that_is_no_memfd_is_not_written_to_in_a_hundred_attaches(spawn, run_gpumem, hostile, request, place):
+    nothing_is_written_to_a_file_of_root(spawn, run_gpumem, hostile, request.getfixturevalue(place), b"of root\n", 100)
 
 
 def test_an_address_that_is_no_new_memory_is_not_written_to(spawn, run_gpumem, hostile, tmp_path):
