@@ -296,6 +296,7 @@ static json_t *block_json(
 	json_object_set_new(
 	        value, "phase", json_string(gm_phase_name(gm_model_phase(model, block->alloc))));
 	gm_json_set_tensor(value, gm_model_log(model), event.tensor);
+	gm_json_set_operator(value, gm_model_log(model), event.native_stack);
 	if (gm_told_site(driven, gm_model_log(model), &event, &site))
 		gm_json_set_site(value, &site);
 	struct gm_forward_frame forward;

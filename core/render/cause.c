@@ -128,6 +128,10 @@ static void put_cause(const struct gm_why *why, FILE *out)
 		fputs("released when its tensor got other memory, as set_() and resize_() do,",
 		        out);
 		break;
+	case GM_CAUSE_AUTOCAST_CACHE:
+		fputs("released when autocast was left and cleared its cache of cast weights,",
+		        out);
+		break;
 	case GM_CAUSE_RESULT_DROPPED:
 		fprintf(out, "released with the result of %s(), which was not used,",
 		        cause->dying.function);
@@ -241,6 +245,9 @@ static void put_held_until(const struct gm_why *why, FILE *out)
 		break;
 	case GM_CAUSE_RESULT_DROPPED:
 		fprintf(out, "the result of %s()", cause->dying.function);
+		break;
+	case GM_CAUSE_AUTOCAST_CACHE:
+		fputs("autocast's cache of cast weights", out);
 		break;
 	case GM_CAUSE_STORAGE_CHANGE:
 		fputs("a tensor that has other memory now", out);

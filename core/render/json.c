@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask/recording/operator.h"
 #include "ask/recording/place.h"
 #include "base/allocation.h"
 #include "base/cleanup.h"
@@ -114,6 +115,15 @@ static json_t *grad_mode(const struct gm_event *event)
 	return known ? json_boolean(event->flags & GM_EVENT_GRAD) : json_null();
 }
 
+void gm_json_set_operator(json_t *value, const struct gm_log *log, uint32_t native_stack)
+{
+	char name[GM_OPERATOR_MAX];
+	if (gm_operator_of(log, native_stack, name))
+		json_object_set_new(value, "operator", gm_json_string(name));
+	if (gm_node_of(log, native_stack, name))
+		json_object_set_new(value, "node", gm_json_string(name));
+}
+
 json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -155,6 +165,8 @@ json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 	json_object_set_new(value, "grad", grad_mode(&event));
 	json_object_set_new(value, "marks", ranges(model, number));
 	gm_json_set_tensor(value, log, event.tensor);
+	if (event.action == GM_ALLOC)
+		gm_json_set_operator(value, log, event.native_stack);
 	const char *metadata = gm_model_metadata(model, number);
 	json_object_set_new(value, "metadata", metadata ? gm_json_string(metadata) : json_null());
 	return value;

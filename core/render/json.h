@@ -19,6 +19,10 @@ const char *gm_json_device_type(uint8_t type);
 /* An event as in the contract; `block` is the number of its allocation, null where there is
  * none. */
 json_t *gm_json_event(const struct gm_model *model, uint32_t number);
+/* Sets "operator" and "node" of what was allocated there: the outermost operator of PyTorch, and
+ * the autograd node whose backward ran. Nothing where the native stack is in none, or has no names.
+ */
+void gm_json_set_operator(json_t *value, const struct gm_log *log, uint32_t native_stack);
 /* Its parts, for who writes many: all before its stacks, and the stacks, which few events have
  * alone. An event that has no stack of the forward pass has no such member. */
 json_t *gm_json_event_head(const struct gm_model *model, uint32_t number);

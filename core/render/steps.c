@@ -42,7 +42,7 @@ static const struct gm_amp_step *outcome_of(const struct gm_steps_answer *answer
 	return step && step <= answer->outcome_count ? &answer->outcomes[step - 1] : NULL;
 }
 
-/* "Skipped: found inf: steps 1, 4: ..." */
+/* "Steps 1, 4 were skipped: found inf." */
 static void put_skipped(const struct gm_steps_answer *answer, FILE *out)
 {
 	enum { SHOWN = 12 };
@@ -54,18 +54,16 @@ static void put_skipped(const struct gm_steps_answer *answer, FILE *out)
 	}
 	if (!skipped)
 		return;
-	gm_put(out, "Skipped: found inf: step%s ", gm_text_s(skipped));
+	gm_put(out, "Step%s ", gm_text_s(skipped));
 	for (size_t i = 0; i < answer->outcome_count && shown < SHOWN; i++)
 		if (answer->outcomes[i].skipped)
-			gm_put(out, "%s%u%s", shown++ ? ", " : "", answer->outcomes[i].step,
-			        answer->outcomes[i].outcome == GM_AMP_STEP_PARTLY ? " (partly)"
-			                                                          : "");
+			gm_put(out, "%s%u", shown++ ? ", " : "", answer->outcomes[i].step);
 	if (skipped > shown)
 		gm_put(out, " and %zu more", skipped - shown);
-	fputs(partly ? ": some optimizers did not step: `gpumem amp` shows which.\n"
-	             : ": the optimizer did not step, and no parameter changed: `gpumem amp` shows "
-	               "more.\n",
-	        out);
+	gm_put(out, " w%s skipped: found inf. %s `gpumem amp` shows more.\n",
+	        skipped == 1 ? "as" : "ere",
+	        partly ? "Some of the optimizers changed nothing:"
+	               : "The optimizer changed nothing:");
 }
 
 static bool alike(const struct gm_stretch *a, const struct gm_stretch *b)

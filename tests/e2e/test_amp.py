@@ -86,6 +86,62 @@ def test_steps_are_skipped_where_the_programs_saw_it(gpumem, tmp_path, device, f
     assert {"taken", "skipped"} <= kinds
 
 
+@pytest.fixture(scope="module")
+def example(run_gpumem, examples, tmp_path_factory):
+    log = tmp_path_factory.mktemp("amp") / "amp.gpumem"
+    run_gpumem("run", "--sim", "--overflow-at=1", "-o", log, "--", PYTHON, examples / "amp.py").check()
+    return log
+
+
+@pytest.fixture(scope="module")
+def line_of(examples):
+    lines = (examples / "amp.py").read_text().splitlines()
+    return lambda text: next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_the_example_is_told_from_the_skipped_step_to_the_gradients_release(run_gpumem, example, line_of):
+    answer = run_gpumem("amp", example, "--json").check().json()
+    first = answer["steps"][0]
+    assert (first["outcome"], first["updated"], first["evidence"]) == ("skipped", False, "host_read")
+    assert first["scaler_steps"][0]["place"]["line"] == line_of("scaler.step")
+    assert [step["outcome"] for step in answer["steps"][1:]] == ["taken"] * 3
+    assert (answer["optimizer_state"]["step"], answer["optimizer_state"]["bytes"]) == (2, 2 * 4096 * 4096 * 4)
+    (weight,) = answer["parameters"]
+    assert (weight["dtype"], weight["shape"], weight["copies"], weight["copy_bytes"]) == ("float32", [4096, 4096], 4, 4096 * 4096 * 2)
+    assert weight["copies_kept_by"] == {"kept": 0, "autocast_cache": 4, "graph": 0, "other": 0}
+    assert (weight["first_copy"]["dtype"], weight["first_copy"]["step"]) == ("float16", 1)
+    (gradients,) = answer["gradients"]
+    assert (gradients["half_operator"], gradients["half_node"], gradients["full_node"]) == ("mm", "MmBackward0", "ToCopyBackward0")
+    assert (gradients["half"]["dtype"], gradients["full"]["dtype"], gradients["count"]) == ("float16", "float32", 4)
+    release = answer["releases"][0]
+    assert (release["step"], release["released_step"], release["zero_grad"]) == (1, 2, True)
+    assert (release["phase_before"], release["phase_after"]) == ("forward", "backward")
+    assert release["place"]["line"] == line_of("optimizer.zero_grad")
+
+
+def test_other_answers_say_that_a_step_was_skipped(run_gpumem, example):
+    for question in ("steps", "timeline", "amp"):
+        assert "skipped: found inf" in run_gpumem(question, example).check().out
+    steps = run_gpumem("steps", example, "--json").check().json()["steps"]
+    assert [step["optimizer_step"] for step in steps] == ["skipped", "taken", "taken", "taken"]
+    gradient = run_gpumem("amp", example, "--json").check().json()["gradients"][0]["full"]["block"]
+    why = run_gpumem("why", example, f"#{gradient}", "--json").check().json()
+    assert (why["skipped_steps"], why["skipped_step_count"]) == ([1], 1)
+    assert "step 1 was skipped: found inf" in run_gpumem("why", example, f"#{gradient}").check().out
+
+
+def test_events_blocks_and_why_tell_the_operator_and_the_node(run_gpumem, example):
+    answer = run_gpumem("amp", example, "--json").check().json()["gradients"][0]
+    events = {event["n"]: event for event in run_gpumem("events", example, "--json").check().json_lines()}
+    half = events[answer["half"]["block"]]
+    assert (half["operator"], half["node"]) == ("mm", "MmBackward0")
+    blocks = run_gpumem("blocks", example, "--at", half["n"], "--json").check().json()["blocks"]
+    (block,) = [block for block in blocks if block["address"] == half["address"]]
+    assert (block["operator"], block["node"]) == ("mm", "MmBackward0")
+    assert run_gpumem("why", example, f"#{half['n']}", "--json").check().json()["allocated"]["node"] == "MmBackward0"
+    assert all("operator" not in event for event in events.values() if event["action"] != "alloc")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("device", "first", "overflows"), [

@@ -24,6 +24,7 @@ const char *gm_cause_name(enum gm_cause_kind kind)
 	        [GM_CAUSE_INTERPRETER_EXIT] = "interpreter_exit",
 	        [GM_CAUSE_STORAGE_CHANGE] = "storage_change",
 	        [GM_CAUSE_RESULT_DROPPED] = "result_dropped",
+	        [GM_CAUSE_AUTOCAST_CACHE] = "autocast_cache",
 	};
 	return (unsigned)kind < GM_CAUSE_COUNT ? names[kind] : "unknown";
 }
@@ -104,6 +105,7 @@ void gm_teardown_read(
 			teardown.node = true;
 		else if (is_node || strstr(place.function, "autograd::generated::"))
 			find_node_name(place.function, &teardown);
+		teardown.autocast |= strstr(place.function, "autocast::clear_cache") != NULL;
 		teardown.wrapper |= any_of(place.function, wrapper);
 		teardown.engine |= any_of(place.function, engine);
 		teardown.generator |= any_of(place.function, generator);
@@ -292,6 +294,8 @@ void gm_cause_find(
 		                                                  : GM_CAUSE_UNKNOWN;
 	} else if (teardown->collector) {
 		cause.kind = GM_CAUSE_GC_CYCLE;
+	} else if (teardown->autocast) {
+		cause.kind = GM_CAUSE_AUTOCAST_CACHE;
 	} else if (teardown->node) {
 		cause.kind = GM_CAUSE_AUTOGRAD_RELEASE;
 		/* On the autograd thread, or within a backward pass, no instruction set it off. */

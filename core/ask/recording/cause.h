@@ -27,6 +27,7 @@ enum gm_cause_kind {
 	GM_CAUSE_INTERPRETER_EXIT,
 	GM_CAUSE_STORAGE_CHANGE, /* the tensor lives on with other memory: set_(), resize_() */
 	GM_CAUSE_RESULT_DROPPED, /* it went with what a function returned, which nothing took */
+	GM_CAUSE_AUTOCAST_CACHE, /* autocast was left, and cleared its cache of cast weights */
 	GM_CAUSE_COUNT,
 };
 const char *gm_cause_name(enum gm_cause_kind kind);
@@ -43,6 +44,7 @@ struct gm_teardown {
 	bool in_place;         /* an operator changed an object in place: `|=` */
 	bool wrapper;          /* a Python tensor was being deallocated */
 	bool collector;        /* within the cyclic garbage collector */
+	bool autocast;         /* autocast's cache of cast weights was being cleared */
 	bool finalizing;       /* the interpreter was shutting down */
 	const char *node_name; /* "AddmmBackward0", NULL; points into the log's string */
 	int node_name_length;

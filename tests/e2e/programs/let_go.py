@@ -73,6 +73,9 @@ variable = contextvars.ContextVar("variable")
 variable.set(None)
 token = variable.set(make())
 variable.reset(token)  # -> container_change
+weight = torch.nn.Parameter(torch.zeros(512, 1024, device="cuda"))
+with torch.autocast("cuda", torch.float16):  # -> autocast_cache
+    weight @ torch.zeros(1024, 1, device="cuda")
 leaf = torch.nn.Parameter(make())
 loss = leaf.sum()
 del leaf
