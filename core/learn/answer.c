@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "learn/prove.h"
+#include "learn/answer.h"
 #include "torch/fields.h"
 
 static const char HEAD[] = "gpumem-torch-probe 1\n";

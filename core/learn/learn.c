@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "learn/answer.h"
+#include "learn/probe.h"
 #include "learn/prove.h"
 #include "torch/readers.h"
 

@@ -13,15 +13,8 @@
 #ifndef GM_LEARN_LEARN_H
 #define GM_LEARN_LEARN_H
 
+#include "learn/options.h"
 #include "torch/learned.h"
-
-struct gm_learn_options {
-	const char *python;       /* the interpreter's file, or a name in PATH */
-	const char *probe;        /* "python/probe.py" for CPython alone; NULL: PyTorch's */
-	const char *site;         /* the folder that has its torch; NULL: it knows itself */
-	char *const *environment; /* its variables, NULL behind the last; NULL: our own. Few of them
-	                             are passed on */
-};
 
 struct gm_learn_result {
 	struct gm_torch_learned learned;

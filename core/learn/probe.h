@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "learn/learn.h"
+#include "base/error.h"
+#include "learn/options.h"
 
 struct gm_probe {
 	pid_t pid;  /* the group's leader; 0: none */

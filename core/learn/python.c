@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "learn/probe.h"
+#include "learn/python_prove.h"
 
 static double seconds(void)
 {

@@ -32,9 +32,5 @@ struct gm_error *gm_learn_python_of_process(
 /* A row of a probe's text. GM_TARGET: it is no answer of a probe's, or the row is not whole. */
 struct gm_error *gm_learn_python_row(
         const char *text, struct gm_python_learned **ret_learned, char **ret_missing);
-/* Does the process that said `text` of itself read so with this row? GM_TARGET: the first thing
- * that differs. */
-struct gm_error *gm_learn_python_prove(const char *text, struct gm_image *image,
-        struct gm_symbols *symbols, const struct gm_python_tables *tables);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "learn/python.h"
+#include "learn/python_prove.h"
 
 enum { MAX_FRAMES = 2048, MAX_EDGES = 1 << 16, MAX_LINE = 1 << 17, MAX_KINDS = 16 };
 

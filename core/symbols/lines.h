@@ -7,7 +7,15 @@
 
 #include "symbols/dwarf_lines.h"
 #include "symbols/internal.h"
-#include "symbols/naming.h"
+
+/* One address to be named, and the best symbol seen for it. */
+struct gm_naming {
+	uint64_t address; /* in the file */
+	size_t index;     /* the asker's own */
+	bool found;
+	Elf64_Sym symbol;
+	const char *name; /* linkage name, in the file's table */
+};
 
 /* Sets file and line of symbols[request.index] for each request, sorted by address, that DWARF
  * covers. */

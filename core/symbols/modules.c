@@ -12,7 +12,7 @@
 #include "image/build_id.h"
 #include "symbols/debug_file.h"
 #include "symbols/internal.h"
-#include "symbols/lines.h"
+#include "symbols/dwarf_lines.h"
 
 enum {
 	HEADER_SIZE = 4096, /* ELF header, program headers and most often the build-id note */

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "learn/probe.h"
 #include "learn/python.h"
+#include "learn/python_prove.h"
 
 static struct gm_error *learn(const char *python)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "learn/answer.h"
 #include "learn/prove.h"
 #include "torch/fields.h"
 #include "torch/readers.h"
