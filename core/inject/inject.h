@@ -22,7 +22,7 @@
  *   script.c     another way, where the process's Python has one: a script that its main thread
  *                runs (PEP 768)
  *   script_folder.c   that script, and the folder in which it lies
- *   inject.c     these together
+ *   start_stop.c   these together
  *
  * Should we be killed in the midst, the thread puts its own registers back (rt_sigreturn) and goes
  * on. What remains are a few microseconds of the first attaching, in which the thread runs one

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "inject/script.h"
+#include "inject/script_folder.h"
 
 #define PREFIX "gpumem-python-"
 #define SCRIPT "attach.py"

@@ -105,4 +105,4 @@ def test_every_file_of_the_build_is_analyzed():
     if not (ROOT / "build" / "compile_commands.json").exists():
         pytest.skip("nothing is built")
     found = {str(path.relative_to(ROOT)) for path in static_analysis.files()}
-    assert {"core/inject/inject.c", "core/agent/patch.c", "core/cli/main/main.c", "core/sim/cuda/driver.c"} <= found
+    assert {"core/inject/start_stop.c", "core/agent/patch.c", "core/cli/main/main.c", "core/sim/cuda/driver.c"} <= found
