@@ -14,6 +14,7 @@ enum {
 	LEAST_NOTED = 4 << 20,
 	LEAST_NOTED_EACH = 1 << 20,
 	NOTED_SHARE = 32,
+	LATE_TIMES = 2, /* as many references may be noted while the last arrays are followed */
 };
 
 struct gm_sweep *gm_sweep_create(
@@ -203,6 +204,10 @@ void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
 	if (!sweeper)
 		return;
 	sweeper->piece_first = sweeper->walker->raw.count;
+	/* All pools were scanned, and only arrays are left. What they refer to is sorted out
+	 * cheaper afterwards, by all threads and with the objects known, than by this thread alone.
+	 */
+	sweeper->walker->raw_limit *= LATE_TIMES;
 	gm_walk_arrays(sweeper->walker);
 	gm_array_deinit(&sweeper->walker->requests);
 	note_late(sweeper, thread, sweeper->piece_first);
