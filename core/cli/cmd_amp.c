@@ -1,8 +1,11 @@
 #include "ask/amp.h"
+#include "ask/target/amp_now.h"
+#include "base/cleanup.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/target.h"
 #include "render/amp.h"
+#include "render/amp_now.h"
 
 extern const struct gm_command gm_command_amp;
 
@@ -17,6 +20,14 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	return gm_target_option(input, key, argument);
 }
 
+/* Of a process or a core */
+static struct gm_error *run_now(struct gm_context *context, bool json, FILE *out)
+{
+	_cleanup_free_ struct gm_amp_now *now = NULL;
+	gm_try(gm_ask_amp_now(context, &now));
+	return json ? gm_render_amp_now_json(now, out) : gm_render_amp_now_text(now, out);
+}
+
 static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
@@ -27,6 +38,8 @@ static struct gm_error *run(
 	if (error || arguments.help)
 		return error;
 	error = gm_target_take_file(&arguments, context, 0, &target);
+	if (!error && target)
+		return run_now(context, arguments.json, out);
 	struct gm_amp amp;
 	if (!error)
 		error = gm_ask_amp(context, &amp);
@@ -51,7 +64,9 @@ const struct gm_command gm_command_amp = {
                  "copies of parameters and what kept them; half-precision gradients that became "
                  "float32; which\n"
                  "statement released the gradients; and the bytes at the peak beside an estimate "
-                 "for float32.\n"
+                 "for float32. Of a process or a core it shows the scaler's settings and values, "
+                 "and what "
+                 "the optimizers hold now.\n"
                  "\n"
                  "Example: gpumem amp run.gpumem",
         .shell = true,

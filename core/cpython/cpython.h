@@ -184,6 +184,8 @@ bool gm_python_is_atom(struct gm_python *python, uint64_t object);
 size_t gm_python_size(struct gm_python *python, uint64_t object, size_t *ret_own);
 /* May items stand behind its fixed part, as a tuple's do? */
 bool gm_python_has_items(struct gm_python *python, uint64_t object);
+/* The value of a float, an int (of at most 63 bits) or a bool; false: it is none. */
+bool gm_python_number(struct gm_python *python, uint64_t object, double *ret_value);
 /* A str object's value (UTF-8, at most `max` characters); caller frees. */
 bool gm_python_str(struct gm_python *python, uint64_t object, size_t max, char **ret_string);
 /* The object in a frame's localsplus slot; 0: unbound. Cells are not looked through. */

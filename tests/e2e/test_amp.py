@@ -3,6 +3,7 @@ state was made, whose copies autocast made, as hooks in the programs saw it."""
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -140,6 +141,63 @@ def test_events_blocks_and_why_tell_the_operator_and_the_node(run_gpumem, exampl
     assert (block["operator"], block["node"]) == ("mm", "MmBackward0")
     assert run_gpumem("why", example, f"#{half['n']}", "--json").check().json()["allocated"]["node"] == "MmBackward0"
     assert all("operator" not in event for event in events.values() if event["action"] != "alloc")
+
+
+HELD = """
+import json, sys
+import torch
+
+device = sys.argv[1]
+weights = [torch.nn.Parameter(torch.randn(16, 16, device=device)) for _ in range(3)]
+optimizers = [torch.optim.Adam(weights[:2]), torch.optim.SGD(weights[2:], lr=0.1)]
+scaler = torch.amp.GradScaler(device, init_scale=1024.0, growth_factor=1.5, backoff_factor=0.25, growth_interval=2)
+unused = torch.amp.GradScaler(device, init_scale=8.0)
+disabled = torch.amp.GradScaler(device, enabled=False)
+for step in range(3):
+    loss = sum(weight.square().sum() for weight in weights)
+    if step == 0 and device == "cpu":
+        loss = loss * float("inf")
+    for weight in weights:
+        weight.grad = None
+    scaler.scale(loss).backward()
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    found = [value.item() for state in scaler._per_optimizer_states.values() for value in state["found_inf_per_device"].values()]
+    if step == int(sys.argv[2]):
+        break
+    scaler.update()
+print(json.dumps({"scale": scaler._scale.item(), "tracker": scaler._growth_tracker.item(), "found": [bool(value) for value in found],
+                  "state": [sum(map(bool, optimizer.state.values())) for optimizer in optimizers]}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("device", "step"), [("cuda", 0), ("cuda", 2), ("cpu", 0)])
+def test_a_process_and_a_core_have_their_scalers_values(run_gpumem, sim_env, spawn, tmp_path, device, step):
+    program = tmp_path / "held.py"
+    program.write_text(HELD)
+    env = {**sim_env(), "GPUMEM_SIM_OVERFLOW_AT": "1"}
+    process = spawn([PYTHON, "-W", "ignore", program, device, str(step)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    truth = json.loads(process.stdout.readline())
+    core = tmp_path / "core"
+    run_gpumem("core", process.pid, "-o", core).check()
+    for target in (f"--pid={process.pid}", f"--core={core}"):
+        answer = run_gpumem("amp", target, "--json").check().json()
+        assert answer["scaler_count"] == 3
+        (used,) = [scaler for scaler in answer["scalers"] if scaler["growth_interval"] == 2]
+        settings = [used[name] for name in ("enabled", "growth_factor", "backoff_factor", "growth_interval", "init_scale")]
+        assert settings == [True, 1.5, 0.25, 2, 1024]
+        # a core has no memory of a device
+        readable = device == "cpu" or target.startswith("--pid")
+        assert (used["scale"], used["growth_tracker"]) == ((truth["scale"], truth["tracker"]) if readable else (None, None))
+        assert used["found_inf"] == (truth["found"] if readable else [None, None])
+        assert sorted(str(scaler["enabled"]) for scaler in answer["scalers"]) == ["False", "True", "True"]
+        by_class = {optimizer["class"]: optimizer for optimizer in answer["optimizers"]}
+        assert [by_class[name]["with_state"] for name in ("Adam", "SGD")] == truth["state"]
+        assert by_class["Adam"]["parameter_dtypes"] == {"float32": {"tensors": 2, "elements": 512}}
+        assert by_class["SGD"]["gradient_dtypes"] == {"float32": {"tensors": 1, "elements": 256}}
+        text = run_gpumem("amp", target).check().out
+        assert "GradScaler at" in text and ("found inf" in text) == (readable and any(truth["found"]))
 
 
 @pytest.mark.long

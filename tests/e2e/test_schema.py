@@ -57,7 +57,7 @@ def hold(kept, names):
     sys.stdin.readline()
 
 net = Net().cuda()
-optimizer = torch.optim.Adam(net.parameters())
+optimizer, scaler = torch.optim.Adam(net.parameters()), torch.amp.GradScaler("cuda")
 for step in range(3):
     net(torch.randn(64, 256, device="cuda")).sum().backward()
     optimizer.step()
@@ -164,7 +164,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
             by_shape.write_text(json.dumps(ask("blocks", pid, "--by=shape")))
             ask("core", str(process.pid), "-o", core)
             for target in (pid, f"--core={core}"):
-                for question in ("info", "blocks", "segments", "retained", "doctor"):
+                for question in ("info", "blocks", "segments", "retained", "doctor", "amp"):
                     ask(question, target)
                 for block in (*blocks, "net.a.weight"):
                     ask("who-holds", target, block)

@@ -85,6 +85,12 @@ static bool read_account(struct gm_context *context, struct gm_sim_account *ret_
 	return true;
 }
 
+bool gm_device_is_simulated(struct gm_context *context)
+{
+	struct gm_sim_account account;
+	return read_account(context, &account);
+}
+
 /* What the other processes of the run hold, from the page that they share. */
 static void read_machine(struct gm_context *context, const struct gm_sim_account *account,
         int device, struct gm_device_facts *facts)

@@ -30,4 +30,7 @@ struct gm_device_facts {
 bool gm_device_facts(struct gm_context *context, int device,
         const struct gm_allocator_device *allocator, struct gm_device_facts *ret_facts);
 
+/* Does the target run on a simulated device? Its memory is then the host's. */
+bool gm_device_is_simulated(struct gm_context *context);
+
 #endif

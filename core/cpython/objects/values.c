@@ -193,3 +193,22 @@ bool gm_py_int(struct gm_python *python, uint64_t object, int64_t *ret_value)
 	*ret_value = negative ? -(int64_t)value : (int64_t)value;
 	return true;
 }
+
+bool gm_python_number(struct gm_python *python, uint64_t object, double *ret_value)
+{
+	const char *name;
+	int64_t number;
+	double value;
+
+	if (gm_py_int(python, object, &number)) {
+		*ret_value = (double)number;
+		return true;
+	}
+	/* Include/cpython/floatobject.h: the value stands where ob_size stands in others */
+	if (!gm_python_type_name(python, object, &name) || strcmp(name, "float") != 0 ||
+	        !gm_image_try_read(python->image, object + (uint64_t)python->layout.object_size,
+	                &value, sizeof(value)))
+		return false;
+	*ret_value = value;
+	return true;
+}
