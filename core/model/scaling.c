@@ -386,20 +386,3 @@ void gm_scaling_deinit(struct gm_scaling *scaling)
 	free(scaling->updates);
 	*scaling = (struct gm_scaling){0};
 }
-
-enum gm_scaled_outcome gm_scaling_of_step(
-        const struct gm_scaling *scaling, uint32_t step, size_t *ret_count, size_t *ret_skipped)
-{
-	size_t by_outcome[GM_SCALED_OUTCOME_COUNT] = {0}, count = 0;
-	for (size_t i = 0; i < scaling->step_count; i++)
-		if (scaling->steps[i].step == step) {
-			by_outcome[scaling->steps[i].outcome]++;
-			count++;
-		}
-	*ret_count = count;
-	*ret_skipped = by_outcome[GM_SCALED_SKIPPED];
-	for (int i = 0; i < GM_SCALED_OUTCOME_COUNT; i++)
-		if (count && by_outcome[i] == count)
-			return (enum gm_scaled_outcome)i;
-	return GM_SCALED_UNKNOWN;
-}

@@ -25,10 +25,5 @@ const char *gm_scaled_evidence_name(enum gm_scaled_evidence evidence);
 
 struct gm_error *gm_scaling_find(const struct gm_model *model, struct gm_scaling *ret_scaling);
 void gm_scaling_deinit(struct gm_scaling *scaling);
-/* All calls of a training step as one: SKIPPED where one was skipped and none was taken; UNKNOWN
- * where they differ or there is none. *ret_count: how many calls, *ret_skipped: of these skipped.
- */
-enum gm_scaled_outcome gm_scaling_of_step(
-        const struct gm_scaling *scaling, uint32_t step, size_t *ret_count, size_t *ret_skipped);
 
 #endif
