@@ -151,6 +151,24 @@ def static_analysis(all_rooms):
     return cases
 
 
+# What runs as root beside strangers' programs and what all stands on. Not spool/replay.c: gcc 12 takes minutes for it.
+GCC_ANALYZED = ["core/inject", "core/preload", "core/log", "core/base", "core/spool"]
+GCC_SLOW = {"core/spool/replay.c"}
+
+
+def gcc_analysis():
+    """gcc's analyzer over the rooms that run as root, one case each."""
+    sys.path.insert(0, str(ROOT / "tests" / "tools"))
+    import gcc_analysis as analyzer
+
+    cases = []
+    for room in GCC_ANALYZED:
+        said, slow = analyzer.reports([room], int(JOBS), without=GCC_SLOW)
+        text = "".join(said.values()) + "".join(f"{path}: not analyzed in {analyzer.LIMIT} s\n" for path in slow)
+        cases.append(Case(f"gcc's analyzer: {room}", "failed" if text else "passed", text))
+    return cases
+
+
 # --- pytest ---------------------------------------------------------------------------------------------
 
 
@@ -235,7 +253,7 @@ def stages(options):
     yield "unit tests, sanitized", lambda: unit_tests("build-sanitize")
     yield "clang build, fuzzers", lambda: build("build-clang", ["-DGPUMEM_FUZZ=ON"], "clang")
     yield "fuzzers", lambda: fuzz("build-clang", 600 if options.all else 5)
-    yield "static analysis", lambda: static_analysis(options.all)
+    yield "static analysis", lambda: static_analysis(options.all) + gcc_analysis()
     yield "checks of the source", lambda: python_tests("checks", ["tests/checks"], 1800)
     # A file's tests stay together: they share what they made first.
     together = ["-n", JOBS if int(JOBS) < 4 else "4", "--dist", "loadfile", *pytest_options]

@@ -22,19 +22,23 @@ static bool says(const struct gm_inject_group *group, const char *name, const ch
 	return strstr(text, first) || strstr(text, second);
 }
 
+/* By the group of one controller; NULL: by that of version 2. */
+static struct gm_error *check_group(pid_t pid, const char *controller)
+{
+	_cleanup_(gm_inject_group_deinit) struct gm_inject_group group = {0};
+	if (!gm_inject_group(pid, controller, &group))
+		return NULL;
+	if (controller ? says(&group, "freezer.state", "FROZEN", "FREEZING")
+	               : says(&group, "cgroup.events", "frozen 1", "frozen 1"))
+		return gm_error_create(GM_TARGET,
+		        "process %d: its control group %s is frozen (a paused container), and "
+		        "nothing runs in it: thaw it first",
+		        pid, group.name);
+	return NULL;
+}
+
 struct gm_error *gm_inject_frozen_check(pid_t pid)
 {
-	static const char *const controllers[] = {NULL, "freezer"};
-	for (size_t i = 0; i < sizeof(controllers) / sizeof(*controllers); i++) {
-		_cleanup_(gm_inject_group_deinit) struct gm_inject_group group = {0};
-		if (!gm_inject_group(pid, controllers[i], &group))
-			continue;
-		if (controllers[i] ? says(&group, "freezer.state", "FROZEN", "FREEZING")
-		                   : says(&group, "cgroup.events", "frozen 1", "frozen 1"))
-			return gm_error_create(GM_TARGET,
-			        "process %d: its control group %s is frozen (a paused container), "
-			        "and nothing runs in it: thaw it first",
-			        pid, group.name);
-	}
-	return NULL;
+	gm_try(check_group(pid, NULL));
+	return check_group(pid, "freezer");
 }

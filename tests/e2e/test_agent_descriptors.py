@@ -14,7 +14,9 @@ def allocate():
         torch.empty(16)
 allocate()
 held = []
-if "exhausts" in sys.argv:
+if "closes, then exhausts" in sys.argv:
+    os.closerange(3, 256)
+if "exhausts" in sys.argv[-1]:
     while True:
         try:
             held.append(os.open("/dev/null", os.O_RDONLY))
@@ -52,6 +54,15 @@ def test_all_is_recorded(run_gpumem, tmp_path, what):
     info = run_gpumem("info", log, "--json").check().json()
     assert sum(device["events"] for device in info["devices"]) >= 2 * 450_000
     assert not [gap for gap in info["gaps"] if "unrecorded" in gap]
+
+
+def test_a_file_that_cannot_be_opened_again_says_so(run_gpumem, tmp_path):
+    """The program closes the agent's descriptor and takes all others, so nothing is left to open the file with."""
+    log = record(run_gpumem, tmp_path, "closes, then exhausts")
+    info = run_gpumem("info", log, "--json").check().json()
+    gaps = [gap for gap in info["gaps"] if "unrecorded" in gap]
+    assert len(gaps) == 1 and "could not be opened again (too many open files" in gaps[0], info["gaps"]
+    assert sum(device["events"] for device in info["devices"]) >= 2 * 150_000
 
 
 def test_a_file_that_is_removed_ends_the_recording(run_gpumem, tmp_path):

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -20,6 +21,23 @@
 #include "image/image.h"
 
 enum { SIZE = 8 << 20, START = 4096, ADDRESS = 0x10000000 };
+
+/* What the disk has left, in bytes, from the second look at it on; 0: as it is. This stands in
+ * place of the C library's. */
+static uint64_t left;
+static unsigned looks;
+
+int fstatvfs(int fd, struct statvfs *ret_disk)
+{
+	if (!left) {
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		return statvfs(path, ret_disk);
+	}
+	uint64_t bytes = looks++ ? left : UINT64_C(1) << 40;
+	*ret_disk = (struct statvfs){.f_frsize = 1, .f_bavail = bytes};
+	return 0;
+}
 
 static char folder[64];
 static uint8_t *core; /* SIZE bytes: one segment, its second half zero but for the last page */
@@ -217,6 +235,38 @@ static void where_the_disk_is_too_small_that_is_told(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
+/* A core that unpacks to `size` bytes, of which few are zero. */
+static const char *write_large(size_t size)
+{
+	_cleanup_free_ uint8_t *bytes = malloc(size);
+	_cleanup_free_ uint8_t *packed = malloc(ZSTD_compressBound(size));
+	assert_true(bytes && packed);
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (uint8_t)(i % 251);
+	memcpy(bytes, core, START);
+	size_t made = ZSTD_compress(packed, ZSTD_compressBound(size), bytes, size, 1);
+	assert_false(ZSTD_isError(made));
+	return write_file(packed, made);
+}
+
+static void the_last_64_mib_of_a_disk_are_left_to_others(void **state)
+{
+	const char *path = write_large((size_t)96 << 20);
+	setenv("TMPDIR", folder, 1);
+	looks = 0;
+	left = (64 << 20) - 1;
+	assert_refused(path, GM_TARGET, "is full after 64.0");
+	assert_int_equal(looks, 2);
+	looks = 0;
+	left = 64 << 20;
+	struct gm_image *image;
+	assert_null(gm_image_open_core(path, &image));
+	gm_image_close(image);
+	assert_int_equal(looks, 2);
+	left = 0;
+	unsetenv("TMPDIR");
+}
+
 static uint64_t told;
 
 static void tell(void *context, const char *what, uint64_t done, uint64_t all)
@@ -250,6 +300,7 @@ int main(void)
 	        cmocka_unit_test(damage_is_refused_with_its_place_or_gives_a_core),
 	        cmocka_unit_test(what_does_not_begin_as_a_core_is_not_decompressed),
 	        cmocka_unit_test(where_the_disk_is_too_small_that_is_told),
+	        cmocka_unit_test(the_last_64_mib_of_a_disk_are_left_to_others),
 	        cmocka_unit_test(progress_is_told_up_to_the_end),
 	};
 	return cmocka_run_group_tests(tests, make_core, remove_core);
