@@ -16,7 +16,8 @@
  * unless the device is the simulated one, whose memory is the host's.
  *
  * Tensors are told by their TensorImpl. Its memory may become another tensor's after the check; the
- * Python stack, which each record has, tells a read by step() from others.
+ * Python stack, which each record has, tells a read by step() itself from others, the optimizer's
+ * among them.
  *
  * autocast: cached_cast() converts an argument of an operator, and keeps the copies of parameters
  * (ATen/autocast_mode.cpp). A hook notes whose copy it makes; the allocator's report comes from

@@ -48,9 +48,12 @@ bool gm_scaling_function(const struct gm_log *log, uint32_t stack, const char *n
 	size_t count;
 	const uint32_t *frames = gm_log_python_stack(log, stack, &count);
 	struct gm_step_frame frame;
-	for (size_t i = 0; i < count && i < FRAMES_MAX; i++)
-		if (frame_at(log, frames[i], &frame) && in_scaler(frame.file) &&
-		        is_function(frame.name, name))
+	/* Not what the optimizer does within the scaler's step(): it may read a tensor that has
+	 * taken the memory of a found_inf. */
+	for (size_t i = 0; i < count && i < FRAMES_MAX && frame_at(log, frames[i], &frame) &&
+	                   in_scaler(frame.file);
+	        i++)
+		if (is_function(frame.name, name))
 			return true;
 	return false;
 }

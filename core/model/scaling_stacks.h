@@ -5,7 +5,7 @@
 #include "model/model.h"
 #include "model/scaled.h"
 
-/* Is a function of this plain name, in PyTorch's grad_scaler.py, on the stack? */
+/* Is a function of this plain name on the stack, and only grad_scaler.py's functions within it? */
 bool gm_scaling_function(const struct gm_log *log, uint32_t stack, const char *name);
 /* Does an Optimizer.step() begin there? */
 bool gm_scaling_is_step_range(const struct gm_log *log, const struct gm_log_mark *mark);

@@ -87,6 +87,38 @@ def test_steps_are_skipped_where_the_programs_saw_it(gpumem, tmp_path, device, f
     assert {"taken", "skipped"} <= kinds
 
 
+READS = """
+import torch
+
+class Reading(torch.optim.SGD):
+    # An optimizer that reads the scaler's tensor itself: what stands at its address is no decision of step().
+    def step(self, closure=None):
+        for value in scaler._per_optimizer_states[id(self)]["found_inf_per_device"].values():
+            value.add_(1).item()
+        return super().step(closure)
+
+model = torch.nn.Linear(64, 64)
+optimizer = Reading(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+for step in range(4):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(torch.ones(8, 64)).sum()
+    scaler.scale(loss * (float("inf") if step == 1 else 1)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_what_the_optimizer_reads_is_no_decision_of_the_scaler(gpumem, tmp_path):
+    (tmp_path / "reads.py").write_text(READS)
+    log = tmp_path / "run.gpumem"
+    run_process([gpumem, "run", "--devices", "cpu", "-o", log, "--", PYTHON, "-W", "ignore", tmp_path / "reads.py"]).check()
+    answer = run_process([gpumem, "amp", log, "--json"]).check().json()
+    assert [step["outcome"] for step in answer["steps"]] == ["taken", "skipped", "taken", "taken"]
+    assert [len(step["scaler_steps"]) for step in answer["steps"]] == [1, 1, 1, 1]
+
+
 @pytest.fixture(scope="module")
 def example(run_gpumem, examples, tmp_path_factory):
     log = tmp_path_factory.mktemp("amp") / "amp.gpumem"
