@@ -41,6 +41,14 @@ struct gm_marks {
 	size_t read;              /* marks of the log's that are in here */
 };
 
+static const char optimizer_step[] = "Optimizer.step#"; /* the name goes on with the class */
+
+bool gm_marks_begins_optimizer_step(const struct gm_log *log, const struct gm_log_mark *mark)
+{
+	return mark->kind == GM_MARK_PUSH && strncmp(gm_log_string(log, mark->name), optimizer_step,
+	                                             sizeof(optimizer_step) - 1) == 0;
+}
+
 /* Names of ranges in common use: users' own, and those of PyTorch's profiler
  * (torch/optim/optimizer.py, torch/utils/data/dataloader.py). */
 static enum gm_phase phase_named(const char *name, bool *ret_said)
@@ -63,7 +71,7 @@ static enum gm_phase phase_named(const char *name, bool *ret_said)
 	static const struct {
 		const char *begin;
 		enum gm_phase phase;
-	} begins[] = {{"Optimizer.step#", GM_PHASE_OPTIMIZER},
+	} begins[] = {{optimizer_step, GM_PHASE_OPTIMIZER},
 	        {"Optimizer.zero_grad#", GM_PHASE_ZERO_GRAD},
 	        {"enumerate(DataLoader)#", GM_PHASE_DATA}};
 

@@ -13,6 +13,9 @@ struct gm_marks;
 bool gm_marks_read(struct gm_marks **marks, const struct gm_log *log);
 void gm_marks_destroy(struct gm_marks *marks);
 
+/* Does an Optimizer.step() begin at this mark, by PyTorch's own range around it? */
+bool gm_marks_begins_optimizer_step(const struct gm_log *log, const struct gm_log_mark *mark);
+
 /* The step of an event; `found`, where no step was marked. `marks` may be NULL. */
 uint32_t gm_marks_step(const struct gm_marks *marks, uint64_t event, uint32_t found);
 /* Were steps marked at all? */

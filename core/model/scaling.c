@@ -12,10 +12,13 @@
  */
 #include "model/scaling.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "base/text.h"
+#include "model/marks.h"
 #include "model/phase.h"
 #include "model/scaling_stacks.h"
 
@@ -140,10 +143,9 @@ static bool was_flushed(struct finding *finding, uint32_t number)
 /* Does an Optimizer.step() begin behind one record and before the next one? */
 static bool steps_between(const struct finding *finding, uint64_t from, uint64_t to)
 {
-	for (size_t i = 0; i < finding->ranges.count; i++)
-		if (finding->ranges.items[i] >= from && finding->ranges.items[i] < to)
-			return true;
-	return false;
+	const uint64_t *ranges = finding->ranges.items;
+	size_t count = finding->ranges.count, at = gm_partition_point(count, i, ranges[i] < from);
+	return at < count && ranges[at] < to;
 }
 
 /*
@@ -270,6 +272,47 @@ struct reading {
 	double scale;
 };
 
+/* The steps by their events. */
+struct by_event {
+	uint32_t event, step; /* step: the number of one */
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct by_event *x = a, *y = b;
+	return (x->event > y->event) - (x->event < y->event);
+}
+
+/* What an update, by its number from 0, is of, where that is one step alone; else NULL. */
+static struct gm_scaled_step *only_step_of(
+        struct finding *finding, const struct by_event *sorted, size_t update)
+{
+	const struct gm_scale_update *updates = finding->updates.items;
+	size_t count = finding->steps.count, end, first = 0;
+	if (update)
+		first = gm_partition_point(count, i, sorted[i].event <= updates[update - 1].event);
+	end = gm_partition_point(count, i, sorted[i].event <= updates[update].event);
+	return end == first + 1 ? &finding->steps.items[sorted[first].step] : NULL;
+}
+
+/* The program read the scale behind an update, and `before` behind the one before it. */
+static void infer_from_update(struct finding *finding, const struct by_event *sorted, size_t number,
+        struct reading before, double scale)
+{
+	struct gm_scale_update *update = &finding->updates.items[number];
+	struct gm_scaled_step *one = before.known ? only_step_of(finding, sorted, number) : NULL;
+	if (one && one->on_device && one->outcome == GM_SCALED_UNKNOWN) {
+		one->found_known = true;
+		one->found = scale < before.scale;
+		one->outcome = one->found ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
+		one->evidence = GM_SCALED_BY_SCALE;
+	}
+	if (!update->scale_known) {
+		update->scale_known = true;
+		update->scale = scale;
+	}
+}
+
 /*
  * A fused optimizer on a device whose memory is not the host's: the scale fell at the update behind
  * the check, or it did not, where the program read it before and after (get_scale()). Only where
@@ -278,47 +321,33 @@ struct reading {
 static void infer_from_scale(struct finding *finding)
 {
 	struct reading before = {0};
-	size_t checks = 0, update = 0;
+	size_t count = finding->steps.count, updates = 0;
+	struct by_event *sorted = malloc((count + 1) * sizeof(*sorted));
 	struct gm_log_amp record;
 	bool pending = false;
+	if (!sorted) {
+		finding->no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct by_event){finding->steps.items[i].event, (uint32_t)i};
+	qsort(sorted, count, sizeof(*sorted), compare);
 	for (size_t i = 0; i < gm_log_amp_count(finding->log); i++) {
 		gm_log_amp(finding->log, i, &record);
 		if (record.kind == GM_AMP_UPDATE && record.count >= 3) {
 			if (pending)
 				before.known = false; /* nobody read it between two updates */
 			pending = true;
-			update++;
+			updates++;
 		} else if (record.kind == GM_AMP_SCALE && record.count > 0) {
-			double scale = record.values[0];
-			checks = 0;
-			struct gm_scaled_step *one = NULL;
-			for (size_t k = 0;
-			        pending && before.known && update > 0 && k < finding->steps.count;
-			        k++) {
-				struct gm_scaled_step *step = &finding->steps.items[k];
-				uint32_t end = finding->updates.items[update - 1].event;
-				uint32_t start =
-				        update > 1 ? finding->updates.items[update - 2].event : 0;
-				if (step->event > end || (update > 1 && step->event <= start))
-					continue;
-				checks++;
-				one = step;
-			}
-			if (checks == 1 && one->on_device && one->outcome == GM_SCALED_UNKNOWN) {
-				one->found_known = true;
-				one->found = scale < before.scale;
-				one->outcome = one->found ? GM_SCALED_SKIPPED : GM_SCALED_TAKEN;
-				one->evidence = GM_SCALED_BY_SCALE;
-			}
-			if (pending && update > 0 && update <= finding->updates.count &&
-			        !finding->updates.items[update - 1].scale_known) {
-				finding->updates.items[update - 1].scale_known = true;
-				finding->updates.items[update - 1].scale = scale;
-			}
-			before = (struct reading){true, scale};
+			if (pending && updates <= finding->updates.count)
+				infer_from_update(
+				        finding, sorted, updates - 1, before, record.values[0]);
+			before = (struct reading){true, record.values[0]};
 			pending = false;
 		}
 	}
+	free(sorted);
 }
 
 /* ---- all of it ---- */
@@ -328,7 +357,7 @@ static void find_ranges(struct finding *finding)
 	for (size_t i = 0; i < gm_log_mark_count(finding->log); i++) {
 		struct gm_log_mark mark;
 		gm_log_mark(finding->log, i, &mark);
-		if (gm_scaling_is_step_range(finding->log, &mark) &&
+		if (gm_marks_begins_optimizer_step(finding->log, &mark) &&
 		        !gm_array_push(&finding->ranges, (uint64_t)i))
 			finding->no_memory = true;
 	}
@@ -365,7 +394,8 @@ struct gm_error *gm_scaling_find(const struct gm_model *model, struct gm_scaling
 		i += taken;
 	}
 	settle(&finding, UINT64_MAX, true);
-	infer_from_scale(&finding);
+	if (!finding.no_memory)
+		infer_from_scale(&finding);
 	gm_array_deinit(&finding.waiting);
 	gm_array_deinit(&finding.numbers);
 	gm_array_deinit(&finding.ranges);

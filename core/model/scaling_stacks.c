@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/text.h"
+#include "model/marks.h"
 #include "model/phase.h"
 
 enum { FRAMES_MAX = 512 };
@@ -56,13 +57,6 @@ bool gm_scaling_function(const struct gm_log *log, uint32_t stack, const char *n
 		if (is_function(frame.name, name))
 			return true;
 	return false;
-}
-
-bool gm_scaling_is_step_range(const struct gm_log *log, const struct gm_log_mark *mark)
-{
-	static const char begin[] = "Optimizer.step#";
-	return mark->kind == GM_MARK_PUSH &&
-	       strncmp(gm_log_string(log, mark->name), begin, sizeof(begin) - 1) == 0;
 }
 
 static uint8_t signs_of(const struct gm_log *log, uint32_t stack)
@@ -134,7 +128,7 @@ static struct gm_error *look(const struct gm_model *model, struct seen *seen, bo
 	for (size_t i = 0; i < gm_log_mark_count(log); i++) {
 		struct gm_log_mark mark;
 		gm_log_mark(log, i, &mark);
-		if (!gm_scaling_is_step_range(log, &mark))
+		if (!gm_marks_begins_optimizer_step(log, &mark))
 			continue;
 		*ret_ranges = true;
 		uint64_t before = mark.event ? mark.event - 1 : 0;
@@ -166,9 +160,23 @@ static void judge(const struct seen *seen, bool ranges, struct gm_scaled_step *s
 	}
 }
 
+/* Is any of the scaler's code in the recording? If not, which is most often so, no stack is looked
+ * at. */
+static bool has_scaler(const struct gm_log *log)
+{
+	struct gm_log_code code;
+	for (uint32_t id = 1; gm_log_code(log, id, &code); id++)
+		if (in_scaler(gm_log_string(log, code.file)))
+			return true;
+	return false;
+}
+
 struct gm_error *gm_scaling_find_by_stacks(
         const struct gm_model *model, struct gm_scaling *ret_scaling)
 {
+	*ret_scaling = (struct gm_scaling){0};
+	if (!has_scaler(gm_model_log(model)))
+		return NULL;
 	uint32_t count = gm_model_step_count(model);
 	struct seen *seen = calloc((size_t)count + 1, sizeof(*seen));
 	GM_ARRAY(struct gm_scaled_step) steps = {0};

@@ -7,8 +7,6 @@
 
 /* Is a function of this plain name on the stack, and only grad_scaler.py's functions within it? */
 bool gm_scaling_function(const struct gm_log *log, uint32_t stack, const char *name);
-/* Does an Optimizer.step() begin there? */
-bool gm_scaling_is_step_range(const struct gm_log *log, const struct gm_log_mark *mark);
 /* Of a log without the agent's records: at most one call in each training step. */
 struct gm_error *gm_scaling_find_by_stacks(
         const struct gm_model *model, struct gm_scaling *ret_scaling);

@@ -119,6 +119,34 @@ def test_what_the_optimizer_reads_is_no_decision_of_the_scaler(gpumem, tmp_path)
     assert [len(step["scaler_steps"]) for step in answer["steps"]] == [1, 1, 1, 1]
 
 
+FUSED = """
+import torch
+parameter = torch.nn.Parameter(torch.ones(64))
+optimizer = torch.optim.Adam([parameter], lr=0.01, fused=True)
+scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1000)
+for step in range(6):
+    optimizer.zero_grad()
+    scaler.scale((parameter * 2).sum() * (float("inf") if step in (1, 3, 4) else 1)).backward()
+    before = parameter.detach().clone()
+    scaler.step(optimizer)
+    scaler.update()
+    print(scaler.get_scale(), "taken" if (parameter.detach() != before).any() else "skipped")
+"""
+
+
+def test_what_a_fused_optimizer_did_is_told_by_the_scale_that_the_program_read(gpumem, tmp_path):
+    """Nobody reads found_inf then. Before the first update nobody read the scale, so of that step nothing is known."""
+    (tmp_path / "fused.py").write_text(FUSED)
+    log = tmp_path / "run.gpumem"
+    told = run_process([gpumem, "run", "--devices", "cpu", "-o", log, "--", PYTHON, "-W", "ignore", tmp_path / "fused.py"]).check().out
+    truth = [line.split() for line in told.splitlines() if line.endswith(("taken", "skipped"))]
+    assert [outcome for _, outcome in truth] == ["taken", "skipped", "taken", "skipped", "skipped", "taken"]
+    steps = run_process([gpumem, "amp", log, "--json"]).check().json()["steps"]
+    assert [(step["scale"], step["outcome"]) for step in steps[1:]] == [(float(scale), outcome) for scale, outcome in truth[1:]]
+    assert {step["evidence"] for step in steps[1:]} == {"scale"}
+    assert (steps[0]["scale"], steps[0]["outcome"]) == (64.0, "unknown")
+
+
 @pytest.fixture(scope="module")
 def example(run_gpumem, examples, tmp_path_factory):
     log = tmp_path_factory.mktemp("amp") / "amp.gpumem"

@@ -9,6 +9,7 @@
 
 #include "ask/recording/amp_copies.h"
 #include "base/array.h"
+#include "base/search.h"
 
 uint8_t gm_amp_signs_of(struct gm_amp_signs *signs, const struct gm_log *log, uint32_t native_stack)
 {
@@ -78,20 +79,11 @@ static struct by_address *sort_blocks(const struct gm_amp *amp, size_t *ret_coun
 static uint32_t block_before(const struct gm_amp *amp, const struct by_address *blocks,
         size_t count, uint64_t address, uint32_t event)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		bool before =
-		        blocks[middle].address < address ||
-		        (blocks[middle].address == address && blocks[middle].alloc < order(event));
-		if (before)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || blocks[low - 1].address != address || !event)
+	const struct by_address wanted = {.address = address, .alloc = order(event)};
+	size_t behind = gm_partition_point(count, i, compare(&blocks[i], &wanted) < 0);
+	if (!behind || blocks[behind - 1].address != address || !event)
 		return GM_NO_BLOCK;
-	uint32_t found = blocks[low - 1].block;
+	uint32_t found = blocks[behind - 1].block;
 	return gm_block_live_after(gm_model_block(amp->model, found), event - 1) ? found
 	                                                                         : GM_NO_BLOCK;
 }

@@ -1,9 +1,9 @@
 #include "ask/recording/amp_outcomes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
+#include "model/marks.h"
 
 const char *gm_amp_outcome_name(enum gm_amp_outcome outcome)
 {
@@ -18,13 +18,6 @@ struct runs {
 	uint8_t range, allocations;
 };
 
-static bool begins_step(const struct gm_log *log, const struct gm_log_mark *mark)
-{
-	static const char begin[] = "Optimizer.step#";
-	return mark->kind == GM_MARK_PUSH &&
-	       strncmp(gm_log_string(log, mark->name), begin, sizeof(begin) - 1) == 0;
-}
-
 static void find_runs(const struct gm_model *model, struct runs *runs, bool *ret_ranges)
 {
 	const struct gm_log *log = gm_model_log(model);
@@ -33,7 +26,7 @@ static void find_runs(const struct gm_model *model, struct runs *runs, bool *ret
 	for (size_t i = 0; i < gm_log_mark_count(log); i++) {
 		struct gm_log_mark mark;
 		gm_log_mark(log, i, &mark);
-		if (!begins_step(log, &mark))
+		if (!gm_marks_begins_optimizer_step(log, &mark))
 			continue;
 		*ret_ranges = true;
 		if (mark.event && mark.event - 1 < count)
