@@ -285,8 +285,6 @@ void *gm_agent_see_item(const struct call *call)
 
 /* ---- autocast ---- */
 
-enum { NEAR = 1 << 16 }; /* bytes of stack between the call and the report */
-
 /* A call of cached_cast() under way in this thread. */
 static _Thread_local struct {
 	uint64_t impl; /* 0: there is none */
@@ -304,17 +302,28 @@ void *gm_agent_see_cast(const struct call *call)
 	return gm_agent_go_on(&before_cast, "libtorch_cpu.so", GM_TORCH_CACHED_CAST);
 }
 
-/* Where the memory of a tensor's storage begins; 0: it cannot be read, or versions differ in where
- * that is. */
+/* Where the fields are that storage_of() reads, which are the same in all versions; NULL: they
+ * differ. */
+static const struct gm_torch_layout *storage_layout(void)
+{
+	static _Atomic enum { NOT_LOOKED, SAME, DIFFERENT } versions;
+	const struct gm_torch_layout *first = gm_torch_layout_at(0), *row;
+	if (atomic_load_explicit(&versions, memory_order_relaxed) == NOT_LOOKED) {
+		bool same = true;
+		for (size_t i = 0; (row = gm_torch_layout_at(i)); i++)
+			same &= row->tensor.storage == first->tensor.storage &&
+			        row->storage.data == first->storage.data;
+		atomic_store_explicit(&versions, same ? SAME : DIFFERENT, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&versions, memory_order_relaxed) == SAME ? first : NULL;
+}
+
+/* Where the memory of a tensor's storage begins; 0: it cannot be read. */
 static uint64_t storage_of(uint64_t impl)
 {
-	const struct gm_torch_layout *first = gm_torch_layout_at(0), *row;
+	const struct gm_torch_layout *first = storage_layout();
 	uint64_t storage = 0, data = 0;
-	for (size_t i = 0; (row = gm_torch_layout_at(i)); i++)
-		if (row->tensor.storage != first->tensor.storage ||
-		        row->storage.data != first->storage.data)
-			return 0;
-	if (!gm_read_checked(impl + first->tensor.storage, &storage, sizeof(storage)) ||
+	if (!first || !gm_read_checked(impl + first->tensor.storage, &storage, sizeof(storage)) ||
 	        !gm_read_checked(storage + first->storage.data, &data, sizeof(data)))
 		return 0;
 	return data;
@@ -326,8 +335,7 @@ void gm_agent_amp_cast(uint64_t sp)
 		return;
 	uint64_t impl = casting.impl;
 	casting.impl = 0;
-	if (sp >= casting.sp || casting.sp - sp >= NEAR ||
-	        gm_load(casting.sp - sizeof(uint64_t)) != casting.return_address)
+	if (!gm_call_is_under_way(casting.sp, casting.return_address, sp))
 		return;
 	double address = (double)storage_of(impl); /* 2^53 is beyond what a process can have */
 	if (address > 0)

@@ -30,10 +30,7 @@
 #include "torch/dtypes.h"
 #include "torch/names.h"
 
-enum {
-	NODES_MAX = 1 << 17,
-	NEAR = 1 << 16, /* bytes of stack between the call and the report: some hundred, in fact */
-};
+enum { NODES_MAX = 1 << 17 };
 
 static struct gm_trie tensors;
 static bool ready;
@@ -199,8 +196,7 @@ uint32_t gm_agent_tensor_take(uint64_t size, uint64_t sp)
 	if (!thread || thread->tensor.bytes == 0 || thread->tensor.bytes != size)
 		return 0;
 	struct gm_tensor_note *note = &thread->tensor;
-	bool under_way = sp < note->sp && note->sp - sp < NEAR &&
-	                 gm_load(note->sp - sizeof(uint64_t)) == note->return_address;
+	bool under_way = gm_call_is_under_way(note->sp, note->return_address, sp);
 	note->bytes = 0;
 	return under_way && ready ? intern(note) : 0;
 }
