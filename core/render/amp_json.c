@@ -10,27 +10,14 @@ static json_t *number_or_null(bool known, double value)
 	return known ? json_real(value) : json_null();
 }
 
-static json_t *event_or_null(uint32_t event)
-{
-	return event == GM_NO_EVENT ? json_null() : json_integer(event);
-}
-
 static json_t *step_or_null(uint32_t step)
 {
 	return step ? json_integer(step) : json_null();
 }
 
-static json_t *text_or_null(const char *text)
-{
-	return *text ? gm_json_string(text) : json_null();
-}
-
 static json_t *place_json(const struct gm_frame_place *place)
 {
-	if (!place->code)
-		return json_null();
-	return json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place->file), "line",
-	        (int)place->line, "function", gm_json_string(place->function));
+	return place->code ? gm_json_place(place->file, place->line, place->function) : json_null();
 }
 
 static json_t *site_json(const struct gm_log *log, uint32_t stack)
@@ -130,14 +117,14 @@ static json_t *block_json(const struct gm_amp *amp, uint32_t index)
 	uint32_t end = gm_block_end(block);
 	if (block->alloc != GM_NO_EVENT)
 		gm_log_event(log, block->alloc, &event);
-	json_object_set_new(value, "block", event_or_null(block->alloc));
+	json_object_set_new(value, "block", gm_json_event_or_null(block->alloc));
 	json_object_set_new(value, "address", gm_json_address(block->address));
 	json_object_set_new(value, "size", json_integer((json_int_t)block->size));
 	gm_json_set_tensor(value, log, event.tensor);
 	json_object_set_new(value, "step",
 	        step_or_null(
 	                block->alloc == GM_NO_EVENT ? 0 : gm_model_step(amp->model, block->alloc)));
-	json_object_set_new(value, "freed", event_or_null(end));
+	json_object_set_new(value, "freed", gm_json_event_or_null(end));
 	json_object_set_new(value, "place", site_json(log, event.python_stack));
 	return value;
 }
@@ -170,11 +157,12 @@ static json_t *gradients_json(const struct gm_amp *amp)
 		json_t *one = json_object();
 		json_object_set_new(one, "count", json_integer(group->count));
 		json_object_set_new(one, "half", block_json(amp, group->first_half));
-		json_object_set_new(one, "half_operator", text_or_null(group->operator));
-		json_object_set_new(one, "half_node", text_or_null(group->node));
+		json_object_set_new(one, "half_operator", gm_json_string_or_null(group->operator));
+		json_object_set_new(one, "half_node", gm_json_string_or_null(group->node));
 		json_object_set_new(one, "full", block_json(amp, group->first_full));
-		json_object_set_new(one, "full_operator", text_or_null(group->full_operator));
-		json_object_set_new(one, "full_node", text_or_null(group->full_node));
+		json_object_set_new(
+		        one, "full_operator", gm_json_string_or_null(group->full_operator));
+		json_object_set_new(one, "full_node", gm_json_string_or_null(group->full_node));
 		json_array_append_new(gradients, one);
 	}
 	return gradients;
@@ -191,8 +179,8 @@ static json_t *releases_json(const struct gm_amp *amp)
 		json_object_set_new(one, "bytes", json_integer((json_int_t)release->bytes));
 		json_object_set_new(one, "released", json_boolean(!release->never));
 		json_object_set_new(one, "released_step", step_or_null(release->released));
-		json_object_set_new(one, "first_event", event_or_null(release->first));
-		json_object_set_new(one, "last_event", event_or_null(release->last));
+		json_object_set_new(one, "first_event", gm_json_event_or_null(release->first));
+		json_object_set_new(one, "last_event", gm_json_event_or_null(release->last));
 		json_object_set_new(one, "cause",
 		        release->never ? json_null() : json_string(gm_cause_name(release->cause)));
 		json_object_set_new(one, "zero_grad", json_boolean(release->by_zero_grad));

@@ -278,14 +278,9 @@ static json_t *block_json(
 	        block->requested ? json_integer((json_int_t)block->requested) : json_null());
 	json_object_set_new(
 	        value, "device", json_integer(gm_model_device(model, block->device)->index));
-	json_object_set_new(value, "allocated",
-	        block->alloc == GM_NO_EVENT ? json_null() : json_integer(block->alloc));
-	json_object_set_new(value, "free_requested",
-	        block->free_requested == GM_NO_EVENT ? json_null()
-	                                             : json_integer(block->free_requested));
-	json_object_set_new(value, "free_completed",
-	        block->free_completed == GM_NO_EVENT ? json_null()
-	                                             : json_integer(block->free_completed));
+	json_object_set_new(value, "allocated", gm_json_event_or_null(block->alloc));
+	json_object_set_new(value, "free_requested", gm_json_event_or_null(block->free_requested));
+	json_object_set_new(value, "free_completed", gm_json_event_or_null(block->free_completed));
 	if (block->alloc == GM_NO_EVENT)
 		return value;
 	struct gm_event event;
@@ -302,8 +297,7 @@ static json_t *block_json(
 	struct gm_forward_frame forward;
 	if (gm_place_forward(model, block->alloc, &forward))
 		json_object_set_new(value, "forward_site",
-		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(forward.file), "line",
-		                (int)forward.line, "function", gm_json_string(forward.function)));
+		        gm_json_place(forward.file, forward.line, forward.function));
 	return value;
 }
 

@@ -299,7 +299,7 @@ static json_t *file_json(const struct gm_compared_file *file)
 	        file->has_device ? json_integer(file->device) : json_null(), "events",
 	        (json_int_t)file->events, "complete", file->complete, "allocated",
 	        (json_int_t)file->allocated, "peak_reserved", (json_int_t)file->reserved, "event",
-	        file->event == GM_NO_EVENT ? json_null() : json_integer(file->event), "step",
+	        gm_json_event_or_null(file->event), "step",
 	        file->step ? json_integer(file->step) : json_null(), "phase",
 	        file->event == GM_NO_EVENT ? json_null() : json_string(gm_phase_name(file->phase)),
 	        "steps", steps);

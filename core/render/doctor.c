@@ -40,18 +40,9 @@ void gm_render_doctor_text(const struct gm_doctor *doctor, FILE *out)
 	}
 }
 
-/* What was read of a process need not be UTF-8, which JSON must be. */
 static json_t *string_or_null(const char *text)
 {
-	if (!text)
-		return json_null();
-	json_t *string = json_string(text);
-	if (string)
-		return string;
-	_cleanup_free_ char *plain = strdup(text);
-	for (char *cursor = plain; cursor && *cursor; cursor++)
-		*cursor = (unsigned char)*cursor < 128 ? *cursor : '?';
-	return plain ? json_string(plain) : NULL;
+	return text ? gm_json_string(text) : json_null();
 }
 
 static json_t *json_checks(const struct gm_doctor_checks *checks)

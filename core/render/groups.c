@@ -46,18 +46,14 @@ struct gm_error *gm_render_groups(const struct gm_group *groups, size_t count, c
 	return gm_table_finish(table, style, out) ? NULL : &gm_error_no_memory;
 }
 
-static json_t *json_place(const struct gm_frame_place *place)
-{
-	return json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place->file), "line",
-	        (int)place->line, "function", gm_json_string(place->function));
-}
-
 void gm_json_set_site(json_t *object, const struct gm_told_site *site)
 {
 	if (site->place.code)
-		json_object_set_new(object, "site", json_place(&site->place));
+		json_object_set_new(object, "site",
+		        gm_json_place(site->place.file, site->place.line, site->place.function));
 	if (site->caller.code)
-		json_object_set_new(object, "called_by", json_place(&site->caller));
+		json_object_set_new(object, "called_by",
+		        gm_json_place(site->caller.file, site->caller.line, site->caller.function));
 	if (site->node[0])
 		json_object_set_new(object, "node", gm_json_string(site->node));
 	if (site->operator_name[0])

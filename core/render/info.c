@@ -108,8 +108,7 @@ static json_t *device_json(const struct gm_model *model, const struct gm_model_d
 	        value, "peak_requested", json_integer((json_int_t)device->peak.requested));
 	json_object_set_new(
 	        value, "peak_reserved", json_integer((json_int_t)device->peak.reserved));
-	json_object_set_new(value, "peak_event",
-	        device->peak_event == GM_NO_EVENT ? json_null() : json_integer(device->peak_event));
+	json_object_set_new(value, "peak_event", gm_json_event_or_null(device->peak_event));
 	json_object_set_new(value, "ooms", json_integer((json_int_t)device->ooms));
 	return value;
 }

@@ -34,9 +34,20 @@ json_t *gm_json_string(const char *text)
 	return value;
 }
 
-static json_t *string_or_null(const char *text)
+json_t *gm_json_string_or_null(const char *text)
 {
 	return text && text[0] ? gm_json_string(text) : json_null();
+}
+
+json_t *gm_json_event_or_null(uint32_t event)
+{
+	return event == GM_NO_EVENT ? json_null() : json_integer(event);
+}
+
+json_t *gm_json_place(const char *file, uint32_t line, const char *function)
+{
+	return json_pack("{s:o, s:i, s:o}", "file", gm_json_string(file), "line", (int)line,
+	        "function", gm_json_string(function));
 }
 
 json_t *gm_json_take(char *text)
@@ -51,9 +62,8 @@ json_t *gm_json_python_stack(const struct gm_log *log, uint32_t stack)
 	json_t *frames = json_array();
 	struct gm_frame_place place;
 	for (size_t i = 0; gm_place_frame(log, stack, i, &place); i++)
-		json_array_append_new(frames,
-		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
-		                (int)place.line, "function", gm_json_string(place.function)));
+		json_array_append_new(
+		        frames, gm_json_place(place.file, place.line, place.function));
 	return frames;
 }
 
@@ -65,12 +75,13 @@ json_t *gm_json_native_stack(const struct gm_log *log, uint32_t stack)
 	for (size_t i = 0; i < count; i++) {
 		struct gm_native_place place;
 		gm_place_native(log, addresses[i], &place);
-		json_array_append_new(frames,
-		        json_pack("{s:o, s:o, s:o, s:o, s:o}", "function",
-		                string_or_null(place.function), "object",
-		                string_or_null(place.object), "file", string_or_null(place.file),
-		                "line", place.line ? json_integer(place.line) : json_null(),
-		                "address", gm_json_address(addresses[i])));
+		json_array_append_new(
+		        frames, json_pack("{s:o, s:o, s:o, s:o, s:o}", "function",
+		                        gm_json_string_or_null(place.function), "object",
+		                        gm_json_string_or_null(place.object), "file",
+		                        gm_json_string_or_null(place.file), "line",
+		                        place.line ? json_integer(place.line) : json_null(),
+		                        "address", gm_json_address(addresses[i])));
 	}
 	return frames;
 }
@@ -102,9 +113,8 @@ json_t *gm_json_forward_stack(const struct gm_model *model, uint32_t number)
 	struct gm_forward_frame frame;
 	json_t *frames = json_array();
 	for (size_t i = 0; gm_model_forward(model, number, i, &frame); i++)
-		json_array_append_new(frames,
-		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(frame.file), "line",
-		                (int)frame.line, "function", gm_json_string(frame.function)));
+		json_array_append_new(
+		        frames, gm_json_place(frame.file, frame.line, frame.function));
 	return frames;
 }
 
@@ -136,8 +146,7 @@ json_t *gm_json_event_head(const struct gm_model *model, uint32_t number)
 	json_t *value = json_object();
 	json_object_set_new(value, "n", json_integer(number));
 	json_object_set_new(value, "action", json_string(action ? action : "unknown"));
-	json_object_set_new(
-	        value, "block", alloc == GM_NO_EVENT ? json_null() : json_integer(alloc));
+	json_object_set_new(value, "block", gm_json_event_or_null(alloc));
 	json_object_set_new(value, "address", gm_json_address(event.address));
 	json_object_set_new(value, "size", json_integer((json_int_t)event.size));
 	json_object_set_new(value, "requested",

@@ -12,6 +12,12 @@
 json_t *gm_json_address(uint64_t address);
 /* Text of a program may be no UTF-8: what is not is replaced. */
 json_t *gm_json_string(const char *text);
+/* null: NULL or "" */
+json_t *gm_json_string_or_null(const char *text);
+/* An event's number; null: GM_NO_EVENT */
+json_t *gm_json_event_or_null(uint32_t event);
+/* {"file", "line", "function"} */
+json_t *gm_json_place(const char *file, uint32_t line, const char *function);
 /* The same of a text that it frees. NULL: no memory. */
 json_t *gm_json_take(char *text);
 /* "cpu", "cuda", "cuda_beside", "pinned". */

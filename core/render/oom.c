@@ -379,8 +379,7 @@ struct gm_error *gm_render_oom_json(const struct gm_oom *oom, FILE *out)
 	json_object_set_new(value, "memory", now);
 	gm_json_set_memory_gaps(value, &oom->memory);
 	json_object_set_new(value, "state", json_string(state_word(oom->found)));
-	json_object_set_new(value, "event",
-	        oom->memory.event == GM_NO_EVENT ? json_null() : json_integer(oom->memory.event));
+	json_object_set_new(value, "event", gm_json_event_or_null(oom->memory.event));
 	json_object_set_new(value, "thread", oom->thread ? json_integer(oom->thread) : json_null());
 	json_object_set_new(value, "ooms", bytes_json(oom->ooms));
 	json_object_set_new(value, "alloc_retries", bytes_json(oom->retries));

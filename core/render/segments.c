@@ -179,8 +179,7 @@ static json_t *piece_json(const struct gm_memory *memory, const struct gm_piece 
 	        states[piece->state], "requested", (json_int_t)piece->requested);
 	if (piece->block != GM_NO_BLOCK) {
 		uint32_t event = gm_model_block(memory->model, piece->block)->alloc;
-		json_object_set_new(
-		        value, "block", event == GM_NO_EVENT ? json_null() : json_integer(event));
+		json_object_set_new(value, "block", gm_json_event_or_null(event));
 	}
 	return value;
 }
@@ -223,17 +222,15 @@ struct gm_error *gm_render_segments_json(
 	json_t *segments = json_array();
 	for (size_t i = 0; i < memory->segment_count; i++)
 		json_array_append_new(segments, segment_json(memory, &memory->segments[i]));
-	json_t *value =
-	        json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
-	                "device", memory->device, "event",
-	                memory->event == GM_NO_EVENT ? json_null() : json_integer(memory->event),
-	                "reserved", (json_int_t)memory->reserved, "allocated",
-	                (json_int_t)memory->allocated, "pending", (json_int_t)memory->pending,
-	                "free", (json_int_t)memory->free, "largest_free",
-	                (json_int_t)memory->largest_hole, "holes", (json_int_t)memory->holes,
-	                "whole_free", (json_int_t)memory->whole_free, "private_free",
-	                (json_int_t)memory->private_free, "device_total", bytes_json(memory->total),
-	                "device_free", bytes_json(memory->device_free), "segments", segments);
+	json_t *value = json_pack(
+	        "{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "device",
+	        memory->device, "event", gm_json_event_or_null(memory->event), "reserved",
+	        (json_int_t)memory->reserved, "allocated", (json_int_t)memory->allocated, "pending",
+	        (json_int_t)memory->pending, "free", (json_int_t)memory->free, "largest_free",
+	        (json_int_t)memory->largest_hole, "holes", (json_int_t)memory->holes, "whole_free",
+	        (json_int_t)memory->whole_free, "private_free", (json_int_t)memory->private_free,
+	        "device_total", bytes_json(memory->total), "device_free",
+	        bytes_json(memory->device_free), "segments", segments);
 	if (value)
 		gm_json_set_memory_gaps(value, memory);
 	if (value && request)

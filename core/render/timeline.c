@@ -307,17 +307,15 @@ static json_t *shape_json(const struct gm_shapes *shapes, const struct gm_shape 
 	json_object_set_new(value, "kind", json_string(gm_shape_name(shape->kind)));
 	json_object_set_new(value, "step", shape->step ? json_integer(shape->step) : json_null());
 	json_object_set_new(value, "first_event", json_integer(shape->first));
-	json_object_set_new(value, "last_event",
-	        shape->last == GM_NO_EVENT ? json_null() : json_integer(shape->last));
+	json_object_set_new(value, "last_event", gm_json_event_or_null(shape->last));
 	json_object_set_new(value, "bytes", json_integer((json_int_t)shape->bytes));
 	json_object_set_new(value, "blocks", json_integer((json_int_t)shape->blocks));
 	json_object_set_new(value, "count", json_integer(shape->count));
 	json_object_set_new(value, "of", json_integer((json_int_t)shape->of));
 	json_object_set_new(value, "note", shape->note[0] ? json_string(shape->note) : json_null());
 	if (shape->stack && gm_place_site(gm_model_log(shapes->model), shape->stack, &place))
-		json_object_set_new(value, "site",
-		        json_pack("{s:o, s:i, s:o}", "file", gm_json_string(place.file), "line",
-		                (int)place.line, "function", gm_json_string(place.function)));
+		json_object_set_new(
+		        value, "site", gm_json_place(place.file, place.line, place.function));
 	return value;
 }
 
