@@ -21,6 +21,14 @@ struct gm_error *gm_attach_take_pid(
 	return NULL;
 }
 
+struct gm_error *gm_attach_open(struct gm_context *context, struct gm_inject_identity *identity,
+        struct gm_image **ret_image, struct gm_symbols **ret_symbols)
+{
+	gm_try(gm_inject_identity_init(identity, context->pid));
+	gm_try(gm_context_image(context, ret_image));
+	return gm_context_symbols(context, ret_symbols);
+}
+
 struct gm_error *gm_attach_still_waiting(int pid, const char *what)
 {
 	return gm_error_create(GM_TARGET,

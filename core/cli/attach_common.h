@@ -10,6 +10,10 @@
 /* Sets the context's pid to the first argument. name: the command's, for errors. */
 struct gm_error *gm_attach_take_pid(
         struct gm_context *context, const char *name, const struct gm_arguments *arguments);
+/* The context's process, held (what it gives is deinitialised by the caller), and the readers of
+ * its memory and symbols, which the context owns. */
+struct gm_error *gm_attach_open(struct gm_context *context, struct gm_inject_identity *identity,
+        struct gm_image **ret_image, struct gm_symbols **ret_symbols);
 /* The error of an agent that cannot yet do what it was asked to do. what: "start" */
 struct gm_error *gm_attach_still_waiting(int pid, const char *what);
 /* stopped: seconds for which threads of the process were stopped. */

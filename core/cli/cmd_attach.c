@@ -218,11 +218,9 @@ static struct gm_error *run(
 	gm_try(gm_library_sibling_path(
 	        "libgpumem-agent.so", "GPUMEM_AGENT_LIBRARY", "recording", &agent));
 	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
-	gm_try(gm_inject_identity_init(&identity, context->pid));
 	struct gm_image *image;
 	struct gm_symbols *symbols;
-	gm_try(gm_context_image(context, &image));
-	gm_try(gm_context_symbols(context, &symbols));
+	gm_try(gm_attach_open(context, &identity, &image, &symbols));
 	bool other_files = gm_inject_files_differ(context->pid);
 	gm_try(recording_path(request.path, context->pid, other_files, &path));
 	struct gm_attach_existing before;

@@ -42,11 +42,9 @@ static struct gm_error *run(
 		return NULL;
 	gm_try(gm_attach_take_pid(context, "detach", &arguments));
 	_cleanup_(gm_inject_identity_deinit) struct gm_inject_identity identity;
-	gm_try(gm_inject_identity_init(&identity, context->pid));
 	struct gm_image *image;
 	struct gm_symbols *symbols;
-	gm_try(gm_context_image(context, &image));
-	gm_try(gm_context_symbols(context, &symbols));
+	gm_try(gm_attach_open(context, &identity, &image, &symbols));
 	struct gm_inject_options options = {
 	        .identity = &identity, .seconds = (double)request.seconds};
 	struct gm_injected injected;

@@ -33,11 +33,12 @@ static uint64_t sum_of(FILE *file, const char *const *names)
 {
 	char line[256], name[64];
 	uint64_t number, sum = 0;
-	while (file && fgets(line, sizeof(line), file))
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%63s %" SCNu64, name, &number) != 2)
+			continue;
 		for (size_t i = 0; names[i]; i++)
-			if (sscanf(line, "%63s %" SCNu64, name, &number) == 2 &&
-			        strcmp(name, names[i]) == 0)
-				sum += number;
+			sum += strcmp(name, names[i]) == 0 ? number : 0;
+	}
 	return sum;
 }
 
