@@ -1,9 +1,7 @@
 """Yama's ptrace_scope, 0 to 3, tried as a user, as root and as root of a container, in a virtual machine whose kernel has Yama.
 docs/security.md has the table."""
 
-import json
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -41,11 +39,7 @@ def trials():
     why_not = linux_vm.why_not()
     if why_not:
         pytest.skip(why_not)
-    with tempfile.TemporaryDirectory() as share:
-        script = ROOT / "tests" / "tools" / "ptrace_scope.py"
-        status, output, errors = linux_vm.run(f"/usr/bin/python3 {script} {ROOT}", share)
-    assert status == 0, errors
-    found = [json.loads(line) for line in output.splitlines()]
+    found, _ = linux_vm.trials("ptrace_scope.py")
     return {(trial["scope"], trial["who"], trial["what"]): (trial["status"], trial["said"]) for trial in found}
 
 

@@ -1,8 +1,6 @@
 """What a user meets whose disk quota is used up: tried on a file system with quotas, in a virtual machine."""
 
-import json
 import sys
-import tempfile
 
 import pytest
 from conftest import BUILD, ROOT
@@ -25,11 +23,7 @@ def trials():
     why_not = linux_vm.why_not()
     if why_not:
         pytest.skip(why_not)
-    with tempfile.TemporaryDirectory() as share:
-        command = f"/usr/bin/python3 {ROOT / 'tests' / 'tools' / 'quota.py'} {ROOT}"
-        status, output, errors = linux_vm.run(command, share, MODULES)
-    assert status == 0, errors
-    found = [json.loads(line) for line in output.splitlines()]
+    found, errors = linux_vm.trials("quota.py", MODULES)
     return {(trial["kib"], trial["what"]): (trial["status"], trial["said"]) for trial in found}, errors
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from static_analysis import MODELS, ROOT, files
+from static_analysis import MODELS, ROOT, files_below
 
 LIMIT = 120
 # Left out: leaks. gcc 12 reports memory that an argument's struct owns; clang's analyzer looks for leaks.
@@ -34,14 +34,7 @@ def analyze(path, settings):
 
 def reports(paths, jobs=1, without=()):
     """({file: what is reported}, [files that took too long])"""
-    chosen = {
-        path: settings
-        for path, settings in files().items()
-        if any(path == ROOT / wanted or ROOT / wanted in path.parents for wanted in paths)
-        and str(path.relative_to(ROOT)) not in without
-    }
-    if not chosen:
-        raise ValueError(f"no file of the build is below {', '.join(paths)}")
+    chosen = {path: settings for path, settings in files_below(paths).items() if str(path.relative_to(ROOT)) not in without}
     with ThreadPoolExecutor(jobs) as pool:
         results = dict(zip(chosen, pool.map(lambda path: analyze(path, chosen[path]), chosen), strict=True))
     said = {str(path.relative_to(ROOT)): text for path, (text, _) in results.items() if text}

@@ -4,6 +4,7 @@ Its processor is emulated, so that it needs no /dev/kvm. It has the files of thi
 The kernel comes from Debian's package, which is unpacked and not installed.
 """
 
+import json
 import lzma
 import os
 import re
@@ -156,3 +157,13 @@ def run(command, share, more_modules=(), timeout=7200):
         raise RuntimeError("the machine ran no command: " + (share / "console").read_text(errors="replace")[-2000:])
     output, errors = ((share / name).read_text(errors="replace") for name in ("output", "errors"))
     return int((share / "status").read_text()), output, errors
+
+
+def trials(script, more_modules=()):
+    """(what a script of tests/tools prints in the machine, an object of JSON a line; what it prints to stderr)"""
+    tools = Path(__file__).resolve().parent
+    with tempfile.TemporaryDirectory() as share:
+        command = f"/usr/bin/python3 {tools / script} {tools.parents[1]}"
+        status, output, errors = run(command, share, more_modules)
+    assert status == 0, errors
+    return [json.loads(line) for line in output.splitlines()], errors

@@ -12,8 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from in_vm import NOBODY, ask, compile_program, mount_repository
+
 SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 LESS = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"]
 USERS = {"user": NOBODY, "root": [], "root without CAP_SYS_PTRACE": LESS}
 PYTHON = ["/usr/bin/python3", "-c", "print('begun', flush=True); input()"]
@@ -51,32 +52,23 @@ class Program:
 def trials(gpumem, program, who, folder):
     """(what, status, what was printed)"""
 
-    def ask(*words):
-        done = subprocess.run(
-            [str(word) for word in (*who, gpumem, *words)],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=1200,
-        )
-        return done.returncode, done.stdout
+    def told(*words):
+        return ask([*who, gpumem, *words], folder)
 
     def attach(pid):
-        return ask("attach", pid, "--timeout", 600, "-o", f"{pid}.gpumem")
+        return told("attach", pid, "--timeout", 600, "-o", f"{pid}.gpumem")
 
     def detach(pid):
-        return ask("detach", pid, "--timeout", 600)
+        return told("detach", pid, "--timeout", 600)
 
     target = Program([*who, program], folder)
-    yield "info", *ask("info", "--pid", target.pid)
-    yield "blocks", *ask("blocks", "--pid", target.pid)
-    yield "who-holds", *ask("who-holds", "0x1000", "--pid", target.pid)
-    yield "core", *ask("core", target.pid, "-o", "core")
+    yield "info", *told("info", "--pid", target.pid)
+    yield "blocks", *told("blocks", "--pid", target.pid)
+    yield "who-holds", *told("who-holds", "0x1000", "--pid", target.pid)
+    yield "core", *told("core", target.pid, "-o", "core")
     yield "attach", *attach(target.pid)
     yield "detach", *detach(target.pid)
-    yield "gdb -p", *ask("gdb", "-batch", "-p", target.pid)
+    yield "gdb -p", *told("gdb", "-batch", "-p", target.pid)
     status = target.end()
     target = Program([*who, *PYTHON], folder)
     yield "attach to Python", *attach(target.pid)
@@ -84,18 +76,17 @@ def trials(gpumem, program, who, folder):
     target = Program([*who, program, "allows"], folder)
     yield "attach to what allows it", *attach(target.pid)
     yield "ends", status | target.end(), ""
-    yield "run", *ask("run", "-o", "run.gpumem", "--", program)
-    yield "gdb", *ask("gdb", "-batch", "-ex", "break puts", "-ex", "run", "-ex", "info program", "--args", program)
-    yield "doctor", *ask("doctor")
+    yield "run", *told("run", "-o", "run.gpumem", "--", program)
+    yield "gdb", *told("gdb", "-batch", "-ex", "break puts", "-ex", "run", "-ex", "info program", "--args", program)
+    yield "doctor", *told("doctor")
 
 
 def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
-        program, repository = Path(folder) / "waits", Path(folder) / "repository"
-        subprocess.run(["cc", "-o", program, "-xc", "-"], input=WAITS, text=True, check=True)
-        repository.mkdir()  # others may not come to where it lies
-        subprocess.run(["mount", "--bind", sys.argv[1], repository], check=True)
+        program = Path(folder) / "waits"
+        compile_program(WAITS, program)
+        repository = mount_repository(sys.argv[1], folder)
         for scope in "0123":
             SCOPE.write_text(scope)
             for name, who in USERS.items():

@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+from in_vm import NOBODY, ask, compile_program, mount_repository
+
 WAITS = """
 #include <stdio.h>
 int main(void)
@@ -33,24 +34,15 @@ def limit(device, kib):
 
 
 def trials(gpumem, program, folder, elsewhere):
-    def ask(*words):
-        done = subprocess.run(
-            [str(word) for word in (*NOBODY, "env", f"TMPDIR={elsewhere}", gpumem, *words)],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=1200,
-        )
-        return done.returncode, done.stdout
+    def told(*words):
+        return ask([*NOBODY, "env", f"TMPDIR={elsewhere}", gpumem, *words], folder)
 
     process = subprocess.Popen([*NOBODY, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
-    yield "run", *ask("run", "-o", folder / "run.gpumem", "--", program)
-    yield "attach", *ask("attach", process.pid, "-o", folder / "attach.gpumem", "--timeout", 600)
-    yield "core", *ask("core", process.pid, "-o", folder / "core")
-    yield "export", *ask("export", elsewhere / "made.gpumem", "--to", "csv", "-o", folder / "out.csv")
+    yield "run", *told("run", "-o", folder / "run.gpumem", "--", program)
+    yield "attach", *told("attach", process.pid, "-o", folder / "attach.gpumem", "--timeout", 600)
+    yield "core", *told("core", process.pid, "-o", folder / "core")
+    yield "export", *told("export", elsewhere / "made.gpumem", "--to", "csv", "-o", folder / "out.csv")
     yield "files", 0, " ".join(sorted(path.name for path in folder.iterdir()))
     process.communicate("\n")
     yield "ends", process.returncode, ""
@@ -59,14 +51,14 @@ def trials(gpumem, program, folder, elsewhere):
 def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
-        place, image, repository = Path(folder) / "place", Path(folder) / "memory" / "image", Path(folder) / "repository"
-        for path in (place, image.parent, repository):
+        place, image = Path(folder) / "place", Path(folder) / "memory" / "image"
+        for path in (place, image.parent):
             path.mkdir()
-        subprocess.run(["mount", "--bind", sys.argv[1], repository], check=True)
+        repository = mount_repository(sys.argv[1], folder)
         subprocess.run(["mount", "-t", "tmpfs", "none", image.parent], check=True)
         image.parent.chmod(0o777)
         program = image.parent / "waits"
-        subprocess.run(["cc", "-o", program, "-xc", "-"], input=WAITS, text=True, check=True)
+        compile_program(WAITS, program)
         subprocess.run([repository / "build/tests/bench_log", "2000", image.parent / "made.gpumem", "training", "packed"], check=True, stdout=subprocess.DEVNULL)
         (image.parent / "made.gpumem").chmod(0o644)
         with image.open("wb") as file:

@@ -108,8 +108,8 @@ def analyze(path, settings):
     return without_guarded(raw(path, settings))
 
 
-def reports(paths=(), jobs=1):
-    """{file: what is reported}: of the files below paths, those alone of which anything is."""
+def files_below(paths):
+    """The files of files() that are or lie below these paths; all where none is given."""
     chosen = {
         path: settings
         for path, settings in files().items()
@@ -117,6 +117,12 @@ def reports(paths=(), jobs=1):
     }
     if not chosen:
         raise ValueError(f"no file of the build is below {', '.join(paths)}")
+    return chosen
+
+
+def reports(paths=(), jobs=1):
+    """{file: what is reported}: of the files below paths, those alone of which anything is."""
+    chosen = files_below(paths)
     with ThreadPoolExecutor(jobs) as pool:
         said = pool.map(lambda path: analyze(path, chosen[path]), chosen)
         return {str(path.relative_to(ROOT)): text for path, text in zip(chosen, said, strict=True) if text}
