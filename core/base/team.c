@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 enum { MAX_THREADS = GM_TEAM_MOST };
 
 struct team {
@@ -33,7 +35,7 @@ void gm_team_run(size_t count, void (*work)(void *context, size_t number), void 
 	pthread_t threads[MAX_THREADS];
 	unsigned size = gm_team_size(), started = 0;
 	while (started + 1 < size && started + 1 < count &&
-	        pthread_create(&threads[started], NULL, run, &team) == 0)
+	        gm_thread_create(&threads[started], run, &team) == 0)
 		started++;
 	run(&team);
 	for (unsigned i = 0; i < started; i++)

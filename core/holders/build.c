@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/malloc.h"
 #include "holders/graph/freeze.h"
@@ -30,7 +31,7 @@ static struct gm_error *read_beside(struct gm_holders *graph, struct gm_scan_res
 	struct finding_objects finding = {graph, NULL};
 	pthread_t thread;
 	bool beside = graph->python && gm_image_reads_anywhere(graph->image) &&
-	              pthread_create(&thread, NULL, find_objects, &finding) == 0;
+	              gm_thread_create(&thread, find_objects, &finding) == 0;
 	struct gm_error *error = gm_graph_scan(graph, NULL, ret_hits);
 	if (beside)
 		pthread_join(thread, NULL);

@@ -120,6 +120,17 @@ def test_sources_hold_no_path_of_somebodys_machine():
     assert found == []
 
 
+def test_threads_in_another_program_leave_its_signals_alone():
+    """In gdb, which waits for SIGCHLD: base/thread.h. The agent and the simulated device block signals themselves."""
+    may = re.compile(r"core/(base/thread\.c|agent/|inject/|sim/)")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in tracked("core/*.c", "core/**/*.c")
+        if re.search(r"\b(pthread_create|thrd_create)\(&", path.read_text()) and not may.match(str(path.relative_to(ROOT)))
+    ]
+    assert found == []
+
+
 def test_every_room_says_what_it_is_for():
     """One header of each room of core/ begins with a comment, before any line of code."""
     rooms = {path.parent for path in tracked("core/*/*.h")}

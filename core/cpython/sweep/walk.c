@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "base/thread.h"
 #include "cpython/sweep/walker.h"
 
 enum { MAX_THREADS = 8, MIN_BATCH = 4096, MAX_BATCH = 1 << 15, BATCHES_PER_THREAD = 4 };
@@ -362,8 +363,8 @@ static bool run(struct team *team, unsigned count)
 	for (; started < count; started++) {
 		walkers[started] = gm_walker_create(&team->walk, frames);
 		/* the first one is this thread */
-		if (!walkers[started] || (started > 0 && pthread_create(&walkers[started]->thread,
-		                                                 NULL, work, walkers[started]))) {
+		if (!walkers[started] || (started > 0 && gm_thread_create(&walkers[started]->thread,
+		                                                 work, walkers[started]))) {
 			if (walkers[started])
 				gm_walker_destroy(walkers[started]);
 			break;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/huge_pages.h"
 #include "base/sort.h"
+#include "base/thread.h"
 #include "image/kept.h"
 
 enum {
@@ -457,8 +458,8 @@ static struct gm_error *run(struct scan *scan, struct gm_scan_result *result)
 	for (; started < count; started++) {
 		workers[started] = worker_create(scan, started);
 		/* the first worker is this thread */
-		if (!workers[started] || (started > 0 && pthread_create(&workers[started]->thread,
-		                                                 NULL, work, workers[started]))) {
+		if (!workers[started] || (started > 0 && gm_thread_create(&workers[started]->thread,
+		                                                 work, workers[started]))) {
 			worker_destroy(gm_take(workers[started]));
 			break;
 		}
