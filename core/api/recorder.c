@@ -141,6 +141,16 @@ int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thr
 	return gm_recorder_advance(recorder->recorder, address, thread);
 }
 
+void gpumem_recorder_stop_at(gpumem_recorder *recorder, uint64_t address, int thread,
+        const uint64_t *registers, int advance, struct gpumem_stop_answer *answer)
+{
+	answer->advanced = 0;
+	answer->verdict = gpumem_recorder_hit(recorder, address, thread, registers);
+	if (advance && answer->verdict == GPUMEM_CONTINUE)
+		answer->advanced = gpumem_recorder_advance(recorder, address, thread);
+	answer->stops++;
+}
+
 const char *gpumem_recorder_refusal(gpumem_recorder *recorder)
 {
 	return gm_recorder_refusal(recorder->recorder);

@@ -403,6 +403,18 @@ GPUMEM_API int gpumem_recorder_hit(
  * need not step over it. 1: done, the thread's registers have to be read again; 0: nothing was
  * changed. */
 GPUMEM_API int gpumem_recorder_advance(gpumem_recorder *recorder, uint64_t address, int thread);
+/* What became of a stop. It is written before gpumem_recorder_stop_at() returns, so that a caller
+ * that is interrupted at any moment (Ctrl-C in a debugger's Python) can tell what is done. */
+struct gpumem_stop_answer {
+	uint64_t stops;   /* calls so far with this answer */
+	int32_t verdict;  /* of the last, as of gpumem_recorder_hit() */
+	int32_t advanced; /* of the last, as of gpumem_recorder_advance() */
+};
+
+/* gpumem_recorder_hit(), and gpumem_recorder_advance() where `advance` is not 0 and the verdict is
+ * GPUMEM_CONTINUE. */
+GPUMEM_API void gpumem_recorder_stop_at(gpumem_recorder *recorder, uint64_t address, int thread,
+        const uint64_t *registers, int advance, struct gpumem_stop_answer *answer);
 /* Why recording was refused, or NULL; the recorder's. */
 GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
 /* Stop after `events` further events, or at the first event of step `step`; 0: not. */

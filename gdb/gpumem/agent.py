@@ -199,6 +199,9 @@ class AtEvent(gdb.Breakpoint):
     def stop(self):
         try:
             return debugger.process_id() == self.recording.pid and self.recording.is_met()
+        except KeyboardInterrupt:
+            debugger.pass_interrupt(self.recording.pid)
+            return False
         except Exception as error:  # a stop may not fail: gdb would show a traceback and stop there
             debugger.warn(f"recording: {error}")
             return True

@@ -1,5 +1,8 @@
 """Differences between debuggers, and defects of theirs that would spoil our commands."""
 
+import os
+import signal
+
 import gdb
 
 from .library import visible
@@ -53,6 +56,25 @@ def say(line):
 def warn(line):
     gdb.flush()
     write(f"gpumem: {visible(line)}\n", error=True)
+
+
+def uninterrupted(function):
+    """Calls it until no Ctrl-C comes between: one that breaks off leaves work half done. It is called again then, and
+    does what is left. Returns its result, and whether Ctrl-C came."""
+    interrupted = False
+    while True:
+        try:
+            return function(), interrupted
+        except KeyboardInterrupt:
+            interrupted = True
+
+
+def pass_interrupt(pid):
+    """Ctrl-C came while Python ran: what gdb does where it comes while the program runs."""
+    try:
+        os.kill(pid, signal.SIGINT)
+    except OSError:
+        pass  # it has ended
 
 
 def columns():

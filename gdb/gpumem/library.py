@@ -19,6 +19,12 @@ RegistersCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int
 FileCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
+class StopAnswer(ctypes.Structure):
+    """struct gpumem_stop_answer."""
+
+    _fields_ = [("stops", ctypes.c_uint64), ("verdict", ctypes.c_int32), ("advanced", ctypes.c_int32)]
+
+
 class LibraryMissing(Exception):
     """libgpumem.so was not found, or is not this plugin's."""
 
@@ -110,8 +116,11 @@ def _declare(lib):
         ("gpumem_recorder_site_count", size, [pointer]),
         ("gpumem_recorder_site_address", ctypes.c_uint64, [pointer, size]),
         ("gpumem_recorder_site_name", text, [pointer, size]),
-        ("gpumem_recorder_hit", number, [pointer, ctypes.c_uint64, number, words]),
-        ("gpumem_recorder_advance", number, [pointer, ctypes.c_uint64, number]),
+        (
+            "gpumem_recorder_stop_at",
+            None,
+            [pointer, ctypes.c_uint64, number, words, number, ctypes.POINTER(StopAnswer)],
+        ),
         ("gpumem_recorder_refusal", text, [pointer]),
         ("gpumem_recorder_stop_when", None, [pointer, ctypes.c_uint64, ctypes.c_uint32]),
         ("gpumem_recorder_flush", number, [pointer, out_text]),
@@ -298,10 +307,6 @@ class Recorder:
             if lib.gpumem_recorder_site_address(self.handle, index) == address:
                 return lib.gpumem_recorder_site_name(self.handle, index).decode()
         return "?"
-
-    def hit_with_registers(self, address, thread, registers):
-        words = (ctypes.c_uint64 * 17)(*registers)
-        return library().gpumem_recorder_hit(self.handle, address, thread, words)
 
     def refusal(self):
         text = library().gpumem_recorder_refusal(self.handle)

@@ -132,8 +132,12 @@ class Waiting:
     def end(self):
         """Ends the recording under way. Returns its summary, or None."""
         current = session()
-        recording, current.recording = current.recording, None
-        return recording.close() if recording is not None else None
+        if current.recording is None:
+            return None
+        try:
+            return debugger.uninterrupted(current.recording.close)[0]
+        finally:
+            current.recording = None
 
     # --- told by gdb ---
 
@@ -165,6 +169,9 @@ class Waiting:
             self.begin(pid, started=True)
         except Failure as error:
             debugger.warn(f"process {pid} is not recorded: {error}")
+        except KeyboardInterrupt:  # gdb would let the program run on
+            debugger.warn(f"process {pid} is not recorded: interrupted: type `gpumem record stop`, then `gpumem record`")
+            debugger.pass_interrupt(pid)
 
     def _cleared(self, _event):
         """All object files are gone: the user named another program file, or the process did exec."""

@@ -5,10 +5,12 @@ answered in `stop()`, so that gdb never shows it: one call into the core reads r
 allocator's records and writes the event.
 """
 
+import ctypes
+
 import gdb
 
 from . import debugger, libraries
-from .library import NEW_LIBRARIES, NEW_SITES, OOM, REFUSED, STOP, Recorder, library
+from .library import NEW_LIBRARIES, NEW_SITES, OOM, REFUSED, STOP, Recorder, StopAnswer, library
 
 REGISTERS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()  # DWARF's order
 
@@ -24,19 +26,41 @@ class Site(gdb.Breakpoint):
         # the hot path: what it needs, with the fewest look-ups
         self.pid = recording.pid
         self.handle = recording.recorder.handle
-        self.hit = library().gpumem_recorder_hit
-        self.advance = library().gpumem_recorder_advance
+        self.answer = recording.answer
+        self.answer_pointer = ctypes.byref(recording.answer)
+        self.stop_at = library().gpumem_recorder_stop_at
 
     def stop(self):
+        """Ctrl-C may raise KeyboardInterrupt before any instruction here. The stop is answered all the same,
+        or an event would be missing, or gdb would go on with registers that are no longer the thread's. Then
+        the program gets the signal."""
+        shown, interrupted = debugger.uninterrupted(self.answer_stop)
+        if interrupted and not shown:
+            debugger.pass_interrupt(self.pid)
+        self.recording.end_stop(shown)
+        return shown
+
+    def answer_stop(self, advance=True):
+        """True: gdb shows the stop. A call that was interrupted may have done a part of it before."""
         pid, thread, _ = gdb.selected_thread().ptid
         if pid != self.pid:
             return self.recording.other_process(pid)
-        verdict = self.hit(self.handle, self.address, thread, None)
-        if verdict != 0 and self.recording.decide(self.address, thread, verdict):
-            return True
-        if debugger.may_advance() and self.advance(self.handle, self.address, thread):
+        answer, done = self.answer, self.recording.stops
+        if answer.stops == done:
+            advance = advance and debugger.may_advance()
+            self.stop_at(self.handle, self.address, thread, None, advance, self.answer_pointer)
+        if answer.verdict < 0 and answer.stops == done + 1:
+            self.recording.warn_of(self._stop_through_gdb, thread)
+        if answer.advanced:
             debugger.forget_registers()
-        return False
+        return answer.verdict > 0 and self.recording.decide(answer.verdict)
+
+    def _stop_through_gdb(self, thread):
+        """The registers as gdb has them: where it is not this process that traces the program."""
+        frame = gdb.newest_frame()
+        values = [int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF for name in REGISTERS]
+        words = (ctypes.c_uint64 * 17)(*values)
+        self.stop_at(self.handle, self.address, thread, words, False, self.answer_pointer)
 
 
 class Recording:
@@ -45,11 +69,15 @@ class Recording:
         self.log = log
         self.recorder = Recorder(pid, devices, log.path, source)
         self.sites = {}
-        self.by_ptrace = True
+        self.answer = StopAnswer()
+        self.stops = 0  # answer.stops after the last stop that was answered wholly
+        self.shown = False  # was that one shown?
+        self.summary = None
         self.stopped = False  # at the condition of `gpumem step` or `until`
         self.on_refusal = None
         self.on_oom = None  # called at an out-of-memory; true: the program shall stop there
         self.on_other_process = None
+        gdb.events.stop.connect(self._shown)
         self.place()
 
     def place(self):
@@ -58,31 +86,48 @@ class Recording:
             if address not in self.sites:
                 self.sites[address] = Site(self, address)
 
-    def decide(self, address, thread, verdict):
-        """What follows from a stop that is not just recorded. True: tell the user."""
-        try:
-            if verdict < 0:
-                verdict = self._hit_through_gdb(address, thread)
-            if verdict & NEW_SITES:
-                self.place()
-            if verdict & NEW_LIBRARIES:
-                libraries.load_new(self.pid)
-            if verdict & REFUSED and self.on_refusal:
-                self.on_refusal(self.recorder.refusal())
-            if verdict & OOM and self.on_oom and self.on_oom():
-                return True
-            if verdict & STOP:
-                self.stopped = True
-                return True
-        except Exception as error:  # a stop may not fail: gdb would show a traceback and stop there
-            debugger.warn(f"recording: {error}")
+    def end_stop(self, shown):
+        self.stops, self.shown = self.answer.stops, shown
+
+    def _shown(self, event):
+        """gdb shows a stop. Where it is one of ours that was not to be shown, Ctrl-C came before stop() began, or
+        after it had answered: the thread has left the breakpoint then."""
+        sites = [one for one in getattr(event, "breakpoints", ()) if isinstance(one, Site) and one.recording is self]
+        if sites and not self.shown:
+            if not self.answer.advanced or gdb.newest_frame().pc() == sites[0].address:
+                debugger.uninterrupted(lambda: sites[0].answer_stop(advance=False))
+            debugger.say("interrupted at an event: `continue` goes on")
+        self.end_stop(False)
+
+    def decide(self, verdict):
+        """What follows from a stop that is not just recorded. True: gdb shows it."""
+        if verdict & NEW_SITES:
+            self.warn_of(self.place)
+        if verdict & NEW_LIBRARIES:
+            self.warn_of(libraries.load_new, self.pid)
+        if verdict & REFUSED and self.on_refusal:
+            self.on_refusal(self.recorder.refusal())
+        if verdict & OOM and self.on_oom and self._at_oom():
+            return True
+        if verdict & STOP:
+            self.stopped = True
+            return True
         return False
 
-    def _hit_through_gdb(self, address, thread):
-        """The registers as gdb has them: where it is not this process that traces the program."""
-        frame = gdb.newest_frame()
-        values = [int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF for name in REGISTERS]
-        return max(0, self.recorder.hit_with_registers(address, thread, values))
+    def _at_oom(self):
+        try:
+            return self.warn_of(self.on_oom)
+        except KeyboardInterrupt:  # the user does not wait for it, and is not made to
+            return True
+
+    @staticmethod
+    def warn_of(function, *arguments):
+        """A stop may not fail: gdb would show a traceback, and stop there."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            debugger.warn(f"recording: {error}")
+            return None
 
     def other_process(self, pid):
         """A stop of a process that is not ours: gdb followed a fork, or debugs several programs."""
@@ -97,9 +142,14 @@ class Recording:
                 site.delete()
 
     def close(self):
-        """Ends it; the process goes on undisturbed if it lives. Returns the summary."""
+        """Ends it; the process goes on undisturbed if it lives. Returns the summary. Can be called again where
+        Ctrl-C interrupted it."""
+        if self._shown is not None:
+            gdb.events.stop.disconnect(self._shown)
+            self._shown = None
         self.remove_sites()
-        summary = self.recorder.summary()
+        if self.summary is None:
+            self.summary = self.recorder.summary()
         self.recorder.close()
         self.log.refresh_saved()
-        return summary
+        return self.summary
