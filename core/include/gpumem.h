@@ -367,6 +367,20 @@ GPUMEM_API int gpumem_session_run(
 GPUMEM_API const char *gpumem_command_name(size_t index);
 GPUMEM_API const char *gpumem_command_summary(size_t index);
 
+/*
+ * Native frames of libraries whose symbols the debugger has not read. `registers`: 17 words in
+ * DWARF's order. innermost: 1: the thread stands at rip; 0: it is a caller's frame; -1: not known,
+ * and then the session's thread has to be set. 1: *ret_registers are the caller's, and its stack
+ * pointer stays the same while the frame lives. 0: it is not known here, or the outermost one.
+ */
+GPUMEM_API int gpumem_session_frame_caller(
+        gpumem_session *session, const uint64_t *registers, int innermost, uint64_t *ret_registers);
+/* The names of the functions at addresses: NULL where none is known. Of a caller's frame pass an
+ * address within the call. ret_names: `count` strings, the session's, valid until the process has
+ * run. Returns an enum gpumem_status. */
+GPUMEM_API int gpumem_session_frame_functions(
+        gpumem_session *session, const uint64_t *addresses, size_t count, const char **ret_names);
+
 /* --- recording at breakpoints (gdb/) ---------------------------------------------------------- */
 
 typedef struct gpumem_recorder gpumem_recorder;

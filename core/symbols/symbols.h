@@ -81,6 +81,15 @@ size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *
 size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole);
 
+/*
+ * One step of that walk: the registers of a frame's caller. Its stack pointer is the frame's
+ * canonical address, which stays the same while the function runs. `exact`: the thread stands at
+ * rip; false: rip is a return address. False: no call frame information covers it, or the frame is
+ * the outermost one.
+ */
+bool gm_symbols_caller(struct gm_symbols *symbols, const struct gm_registers *registers, bool exact,
+        struct gm_registers *ret_registers);
+
 /* The file's symbols without an image: for naming the addresses of a log on another day. `offsets`
  * are addresses in the file. GM_CORRUPT where the file is no ELF; GM_TARGET where the build-id
  * differs. */

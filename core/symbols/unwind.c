@@ -107,6 +107,26 @@ static const struct gm_row *add_row(struct gm_symbols *symbols, uint64_t address
 	        &symbols->rows, address, file ? gm_elf_cfi(file) : NULL, module ? module->bias : 0);
 }
 
+/* What call frame information says of an address; NULL: no memory. */
+static const struct gm_row *find_row(struct gm_symbols *symbols, uint64_t address)
+{
+	const struct gm_row *row = gm_rows_find(&symbols->rows, address);
+	return row ? row : add_row(symbols, address);
+}
+
+/* From a frame to its caller. `ret_exact`: the caller was interrupted, its address is no return
+ * address. */
+static bool step(struct gm_symbols *symbols, const struct gm_row *row,
+        struct gm_registers *registers, struct window *window, bool *ret_exact)
+{
+	*ret_exact = false;
+	if (row->kind == GM_ROW_PLAIN)
+		return step_plain(row, registers, window);
+	const struct gm_full_row *full = &symbols->rows.full[row->offset];
+	*ret_exact = full->signal;
+	return step_full(full, registers, window);
+}
+
 size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_registers *registers,
         uint64_t *ret_addresses, uint64_t *ret_pointers, size_t max, bool *ret_whole)
 {
@@ -124,26 +144,28 @@ size_t gm_symbols_unwind_frames(struct gm_symbols *symbols, const struct gm_regi
 			ret_pointers[count] = now.value[GM_RSP];
 		ret_addresses[count++] = now.value[GM_RIP];
 		uint64_t address = now.value[GM_RIP] - !exact;
-		const struct gm_row *row = gm_rows_find(&symbols->rows, address);
-		if (!row)
-			row = add_row(symbols, address);
+		const struct gm_row *row = find_row(symbols, address);
 		whole = row && row->kind == GM_ROW_STOP && gm_symbols_module_at(symbols, address);
-		if (!row || row->kind == GM_ROW_STOP)
+		if (!row || row->kind == GM_ROW_STOP || !step(symbols, row, &now, &window, &exact))
 			break;
-		exact = false;
-		if (row->kind == GM_ROW_PLAIN) {
-			if (!step_plain(row, &now, &window))
-				break;
-		} else {
-			const struct gm_full_row *full = &symbols->rows.full[row->offset];
-			exact = full->signal;
-			if (!step_full(full, &now, &window))
-				break;
-		}
 	}
 	if (ret_whole)
 		*ret_whole = whole;
 	return count;
+}
+
+bool gm_symbols_caller(struct gm_symbols *symbols, const struct gm_registers *registers, bool exact,
+        struct gm_registers *ret_registers)
+{
+	struct gm_registers now = *registers;
+	struct window window;
+	window.image = symbols->image;
+	window.size = window.start = 0;
+	const struct gm_row *row = find_row(symbols, now.value[GM_RIP] - !exact);
+	if (!row || row->kind == GM_ROW_STOP || !step(symbols, row, &now, &window, &exact))
+		return false;
+	*ret_registers = now;
+	return true;
 }
 
 size_t gm_symbols_unwind(struct gm_symbols *symbols, const struct gm_registers *registers,

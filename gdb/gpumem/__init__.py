@@ -10,6 +10,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     calls.py        calls of functions in the stopped process
     recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
     libraries.py    which libraries' symbols gdb reads
+    frames.py       native frames of what gdb has no symbols of: callers and names
     debugger.py     differences between debuggers, and their defects
     command.py      what all commands share
     commands/       one file a command

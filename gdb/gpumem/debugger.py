@@ -83,6 +83,9 @@ def columns():
     return int(width) if width else 0
 
 
+NONE = None  # what gdb calls None
+
+
 def repair_unwinders():
     """Makes Python's unwinders work where gdb has a None of its own.
 
@@ -92,6 +95,7 @@ def repair_unwinders():
     gdb is known by what its functions return; its own None is what it wants to get. For the same reason
     nothing that gdb returns may be compared with None here: it is asked whether it is true.
     """
+    global NONE
     gdbs_none = gdb.write("")
     execute = getattr(gdb, "_execute_unwinders", None)
     if gdbs_none is None or execute is None:
@@ -101,7 +105,17 @@ def repair_unwinders():
         return execute(pending_frame) or gdbs_none
 
     gdb._execute_unwinders = execute_unwinders
+    NONE = gdbs_none
     from gdb import frames
+    from gdb.FrameIterator import FrameIterator
+
+    def following(self):
+        if not self.frame:
+            raise StopIteration
+        frame, self.frame = self.frame, self.frame.older()
+        return frame
+
+    FrameIterator.next = following
 
     filters = frames.execute_frame_filters
     frames.execute_frame_filters = lambda *arguments: filters(*arguments) or gdbs_none

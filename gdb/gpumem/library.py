@@ -18,6 +18,8 @@ ReadCallback = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint6
 RegistersCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
 FileCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 
+Words = ctypes.c_uint64 * 17  # the registers, in DWARF's order
+
 
 class StopAnswer(ctypes.Structure):
     """struct gpumem_stop_answer."""
@@ -101,6 +103,8 @@ def _declare(lib):
                 pointer,
             ],
         ),
+        ("gpumem_session_frame_caller", number, [pointer, words, number, words]),
+        ("gpumem_session_frame_functions", number, [pointer, words, size, ctypes.POINTER(text)]),
         ("gpumem_session_show_progress", None, [pointer, number]),
         ("gpumem_session_run", number, [pointer, number, ctypes.POINTER(text), out_text, out_text]),
         ("gpumem_command_name", text, [size]),
@@ -242,6 +246,23 @@ class Session:
 
     def agent_existing(self, table=0, size=0):
         return library().gpumem_session_agent_existing(self._handle, table, size)
+
+    def frame_caller(self, registers, innermost):
+        """The registers of a native frame's caller, or None. `innermost` None: the debugger cannot tell."""
+        own, caller = Words(*registers), Words()
+        place = -1 if innermost is None else int(innermost)
+        return list(caller) if library().gpumem_session_frame_caller(self._handle, own, place, caller) else None
+
+    def frame_functions(self, addresses):
+        """The names of the functions there, None where none is known."""
+        count = len(addresses)
+        words, names = (ctypes.c_uint64 * (count + 1))(*addresses), (ctypes.c_char_p * (count + 1))()
+        if library().gpumem_session_frame_functions(self._handle, words, count, names) != 0:
+            return [None] * count
+        return [name.decode("utf-8", "replace") if name else None for name in names[:count]]
+
+    def set_thread(self, thread):
+        library().gpumem_session_set_thread(self._handle, thread)
 
     def run(self, arguments):
         """Runs one command: (exit status, its output, its error lines)."""

@@ -10,7 +10,7 @@ import os
 
 import gdb
 
-from . import agent, debugger, libraries
+from . import agent, debugger, frames, libraries
 from .library import Failure
 from .oom import OnOom, tell_account
 from .recording import Recording
@@ -54,6 +54,7 @@ class Waiting:
         self.core_file = core_file
         self.by_agent = by_agent
         libraries.quiet_loading()
+        frames.install()
         self._connect()
         self.on = True
         pid = debugger.process_id()

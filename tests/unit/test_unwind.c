@@ -224,11 +224,27 @@ static void assert_named(struct stopped *stopped, const char *function)
 	fail_msg("no frame of %s", function);
 }
 
+/* From caller to caller one at a time, as a debugger goes. */
+static void assert_same_by_steps(const struct stopped *stopped)
+{
+	struct gm_registers now = stopped->registers;
+	for (size_t i = 1; i < stopped->count; i++) {
+		uint64_t pointer = now.value[GM_RSP];
+		assert_true(gm_symbols_caller(stopped->symbols, &now, i == 1, &now));
+		assert_int_equal(now.value[GM_RIP], stopped->addresses[i]);
+		assert_true(now.value[GM_RSP] > pointer);
+	}
+	const struct gm_registers last = now;
+	assert_false(gm_symbols_caller(stopped->symbols, &now, false, &now));
+	assert_memory_equal(&now, &last, sizeof(now));
+}
+
 static void a_call_chain_through_libc_is_as_backtrace_has_it(void **state)
 {
 	struct stopped stopped = {0};
 	stop_in(through_qsort, false, &stopped);
 	assert_same_as_backtrace(&stopped);
+	assert_same_by_steps(&stopped);
 	assert_named(&stopped, "level_two");
 	assert_named(&stopped, "main");
 	assert_named(&stopped, "_start");
@@ -259,6 +275,7 @@ static void a_call_that_never_returns_keeps_its_caller(void **state)
 	struct stopped stopped = {0};
 	stop_in(through_noreturn, false, &stopped);
 	assert_same_as_backtrace(&stopped);
+	assert_same_by_steps(&stopped);
 	assert_named(&stopped, "ends_with_a_call");
 	assert_named(&stopped, "through_noreturn");
 	end(&stopped);
@@ -269,6 +286,7 @@ static void a_threads_stack_ends_where_the_thread_began(void **state)
 	struct stopped stopped = {0};
 	stop_in(NULL, true, &stopped);
 	assert_same_as_backtrace(&stopped);
+	assert_same_by_steps(&stopped);
 	assert_named(&stopped, "thread_body");
 	end(&stopped);
 }

@@ -1,0 +1,89 @@
+"""Native frames in gdb where it has not read the symbols of PyTorch's libraries: as if it had."""
+
+import re
+
+import pytest
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.ReLU(), torch.nn.LayerNorm(96), torch.nn.Linear(96, 8)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(4):
+    optimizer.zero_grad()
+    x = torch.randn(32, 64).cuda()
+    with torch.autocast("cuda"):
+        loss = model(x).softmax(1).square().sum()
+    loss.backward()
+    optimizer.step()
+print("done")
+"""
+FIRST = "gpumem step 3"
+# Odd, so that allocations and releases come up, of the forward pass, of backward's thread and of the optimizer.
+STOPS = [f"gpumem step {count}" for count in (1, 1, 2, 3, 5, 7, 7, 7, 7, 7, 7, 7, 7, 5, 3, 11, 11, 11, 11, 13)]
+BY_GDB = ["set auto-solib-add on", "sharedlibrary", "disable frame-filter global gpumem-names", "disable unwinder global gpumem"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def frames(text):
+    """The frames of a `bt`, without the values of arguments: a filter has a library's name after "at", gdb itself after "from"."""
+    lines = [line for line in text.splitlines() if re.match(r"#\d+ +0x", line)]
+    return [re.sub(r" (?:from|at) (/\S+)$", r" in \1", re.sub(r" \([^()]*=.*\)", " ()", line)) for line in lines]
+
+
+@pytest.mark.every_debugger
+def test_bt_at_20_stops_is_as_with_all_symbols(run_gdb, program):
+    walk = [command for stop in STOPS for command in (stop, "bt")]
+    ours, gdbs = (run_gdb(["gpumem record", FIRST, *before, *walk], program) for before in ([], BY_GDB))
+    first, compared = len(ours.commands) - len(walk), 0
+    for index in range(1, len(walk), 2):
+        own, other = frames(ours[first + index]), frames(gdbs[first + len(BY_GDB) + index])
+        assert own == other, f"at stop {index // 2}"
+        assert len(own) >= 8 and "reportMemoryUsageToProfiler" in own[0]
+        compared += 1
+    assert compared == 20
+    stops = "\n".join(ours[first + index] for index in range(0, len(walk), 2))
+    assert {"alloc", "free_requested"} <= set(re.findall(r"^#\d+ +(\w+)", stops, re.M)), stops
+    assert {"forward", "backward", "optimizer"} <= set(stops.split()), stops
+
+
+REGISTERS = (
+    "python for name in 'rbx rbp r12 r13 r14 r15 rsp rip rax'.split():"
+    " print(name, hex(int(gdb.selected_frame().read_register(name)) & (1 << 64) - 1))"
+)
+
+
+@pytest.mark.every_debugger
+def test_callers_have_the_registers_that_gdb_finds_with_symbols(run_gdb, program):
+    shown = ["frame 4", REGISTERS, "frame 16", REGISTERS]
+    gdb = run_gdb(["gpumem record", FIRST, *shown, *BY_GDB, *shown], program)
+    printed = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == REGISTERS]
+    registers = [re.findall(r"^(r\w+) (0x[0-9a-f]+)$", text, re.M) for text in printed]
+    assert len(registers) == 4 and registers[0] != registers[1]
+    assert registers[:2] == registers[2:] and len(registers[0]) == 9, gdb.out
+    assert "?? () from" in gdb.sections[2]  # nothing was loaded for it
+
+
+@pytest.mark.every_debugger
+def test_up_and_finish_work_without_symbols(run_gdb, program):
+    gdb = run_gdb(["gpumem record", FIRST, "bt 6", "up 1", "finish", "bt 4", "up", "finish", "bt 3", "continue"], program)
+    at_first = [line.split(maxsplit=1)[1] for line in frames(gdb["bt 6"])]
+    assert [line.split(maxsplit=1)[1] for line in frames(gdb["bt 4"])] == at_first[2:6], gdb.out
+    assert [line.split(maxsplit=1)[1] for line in frames(gdb["bt 3"])][:2] == at_first[4:6], gdb.out
+    assert "exited normally" in gdb["continue"]
+
+
+def test_filters_and_unwinder_are_gdbs_own_to_switch_off(run_gdb, program):
+    gdb = run_gdb(
+        ["gpumem record", FIRST, "bt -no-filters", "info frame-filter", "info unwinder", "disable unwinder global gpumem", "bt"], program
+    )
+    assert "?? () from" in gdb["bt -no-filters"].splitlines()[0]
+    assert len(frames(gdb["bt -no-filters"])) > 20  # still the right frames
+    assert "gpumem-names" in gdb["info frame-filter"] and "gpumem" in gdb["info unwinder"]
+    assert len(frames(gdb["bt"])) < 5  # what gdb finds by itself
