@@ -3,9 +3,13 @@
 Each rank keeps the optimizer's state of its share of the parameters; after the step the parameters are broadcast.
 
     build/bin/gpumem run --sim=h100-80gbx2 -o zero1.%r.gpumem -- .venv/bin/torchrun --nproc-per-node 2 examples/zero1.py
+
+A command as an argument is run by rank 1 when it has trained; {pid} in it is rank 1's number.
 """
 
 import os
+import subprocess
+import sys
 
 import torch
 import torch.distributed as dist
@@ -25,12 +29,17 @@ def train(model, steps=3):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+    return optimizer
 
 
 if __name__ == "__main__":
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(4))).to("cuda")
-    train(DistributedDataParallel(model))
-    print(f"rank {dist.get_rank()}: peak {torch.cuda.max_memory_allocated():,} bytes\n", end="")
+    parallel = DistributedDataParallel(model)
+    optimizer = train(parallel)
+    print(f"rank {dist.get_rank()}: peak {torch.cuda.max_memory_allocated():,} bytes\n", end="", flush=True)
+    if len(sys.argv) > 1 and dist.get_rank() == 1:
+        subprocess.run(sys.argv[1].format(pid=os.getpid()), shell=True, check=True)
+    dist.barrier()
     dist.destroy_process_group()

@@ -113,6 +113,11 @@ int gpumem_amp_json(gpumem_session *session, char **ret_json, gpumem_error **ret
 	return ask_plain(session, "amp", ret_json, ret_error);
 }
 
+int gpumem_zero_json(gpumem_session *session, char **ret_json, gpumem_error **ret_error)
+{
+	return ask_plain(session, "zero", ret_json, ret_error);
+}
+
 int gpumem_phases_json(gpumem_session *session, const struct gpumem_phases_options *options,
         char **ret_json, gpumem_error **ret_error)
 {

@@ -26,6 +26,7 @@ static const struct {
         {"steps", RECORDING | TARGET | LOOP},
         {"phases", RECORDING | TARGET | LOOP},
         {"amp", RECORDING | TARGET | LOOP},
+        {"zero", TARGET},
         {"leaks", RECORDING | TARGET | BOTH | LOOP},
         {"segments", RECORDING | TARGET},
         {"oom", RECORDING | TARGET},

@@ -19,6 +19,7 @@
 	_(diff)        \
 	_(segments)    \
 	_(amp)         \
+	_(zero)        \
 	_(oom)         \
 	_(export)      \
 	_(why)         \

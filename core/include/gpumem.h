@@ -184,6 +184,9 @@ GPUMEM_API int gpumem_steps_json(
 /* What mixed precision did. */
 GPUMEM_API int gpumem_amp_json(gpumem_session *session, char **ret_json, gpumem_error **ret_error);
 
+/* How the optimizer's state of a process or a core is sharded over ranks. */
+GPUMEM_API int gpumem_zero_json(gpumem_session *session, char **ret_json, gpumem_error **ret_error);
+
 struct gpumem_phases_options {
 	size_t size;
 	uint32_t step; /* of this step only; 0: of all */

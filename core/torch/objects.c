@@ -161,6 +161,7 @@ bool gm_torch_tensor(struct gm_torch *torch, uint64_t address, struct gm_tensor 
 	tensor.dtype = gm_torch_dtype_name(dtype);
 	if (!tensor.dtype)
 		return false;
+	tensor.element_bits = (uint8_t)gm_torch_dtype_bits(dtype);
 	tensor.device_type = (int8_t)object[layout->tensor.device];
 	tensor.device = (int8_t)object[layout->tensor.device + 1];
 	tensor.python = wrapper(torch, gm_word(object, layout->tensor.python), has_python,

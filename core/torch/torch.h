@@ -42,7 +42,8 @@ struct gm_tensor {
 	uint32_t dimensions; /* may exceed GM_TENSOR_MAX_DIMENSIONS: then the shape is cut */
 	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
 	uint64_t numel;
-	const char *dtype; /* "float32" */
+	const char *dtype;    /* "float32" */
+	uint8_t element_bits; /* 0: not known */
 	int8_t device_type, device;
 	bool requires_grad; /* as set on the leaf */
 	bool is_leaf;       /* no grad_fn */
@@ -96,6 +97,18 @@ uint64_t gm_torch_unwrap(struct gm_torch *torch, uint64_t python_object);
  * is none. */
 bool gm_torch_unwrap_storage(
         struct gm_torch *torch, uint64_t python_object, struct gm_storage *ret_storage);
+/*
+ * What DistributedDataParallel gathers gradients in (reducer.c): of the Python object of its
+ * Reducer. A bucket's tensor is flat; variables are the parameters whose gradients go through it.
+ * False: none is there, or where it keeps them is not known of this version. Addresses of tensors;
+ * the caller frees both.
+ */
+struct gm_ddp_bucket {
+	uint64_t gradients;
+	size_t first, count; /* of the variables */
+};
+bool gm_torch_ddp_buckets(struct gm_torch *torch, uint64_t reducer,
+        struct gm_ddp_bucket **ret_buckets, size_t *ret_count, uint64_t **ret_variables);
 /* Class name of an autograd Node by its vtable ("AddmmBackward0"); false: no Node. Owned by
  * torch. */
 bool gm_torch_node_name(struct gm_torch *torch, uint64_t node, const char **ret_name);

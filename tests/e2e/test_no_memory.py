@@ -15,8 +15,8 @@ from conftest import BUILD, ROOT
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "small_training.py"
 EVERY_DAY = 2  # ways, of each question
 QUESTIONS = {
-    "process": [["info"], ["retained"], ["blocks"], ["segments"], ["oom"], ["who-holds", "BLOCK"]],
-    "core": [["info"], ["retained"], ["blocks"], ["segments"], ["who-holds", "BLOCK"]],
+    "process": [["info"], ["retained"], ["blocks"], ["segments"], ["oom"], ["zero"], ["who-holds", "BLOCK"]],
+    "core": [["info"], ["retained"], ["zero"], ["blocks"], ["segments"], ["who-holds", "BLOCK"]],
     "recording": [[name] for name in ("info", "peak", "steps", "amp", "leaks", "blocks", "segments", "phases", "oom")]
     + [["why", "#5"], ["diff", "FILE"]],
     "snapshot": [[name] for name in ("info", "peak", "steps", "leaks", "blocks", "segments", "phases", "oom")]

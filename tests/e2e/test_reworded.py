@@ -206,7 +206,7 @@ def ask_of_target(comparison, *target):
     retained = comparison.ask("retained", *target)
     forms = {name["form"] for root in retained["roots"] for name in root["name"]}
     assert {"local", "attribute", "items"} <= forms, forms
-    for question in (("info",), ("blocks",), ("blocks", "--by", "category"), ("blocks", "--by", "module"), ("segments",)):
+    for question in (("info",), ("blocks",), ("blocks", "--by", "category"), ("blocks", "--by", "module"), ("segments",), ("zero",)):
         comparison.ask(question[0], *target, *question[1:])
     blocks = comparison.ask("blocks", *target)["blocks"]
     for block in blocks[:: max(1, len(blocks) // 8)]:

@@ -37,7 +37,7 @@ torch.cuda.memory._dump_snapshot(sys.argv[1])
 """
 
 HELD = """
-import sys, torch
+import sys, torch, torch.distributed.optim
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -61,6 +61,11 @@ optimizer, scaler = torch.optim.Adam(net.parameters()), torch.amp.GradScaler("cu
 for step in range(3):
     net(torch.randn(64, 256, device="cuda")).sum().backward()
     optimizer.step()
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+parallel = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+sharded = torch.distributed.optim.ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam)
+parallel(torch.ones(2, 8, device="cuda")).sum().backward()
+sharded.step()
 hold(net.kept, {"same": net.kept[0]})
 """
 
@@ -164,7 +169,7 @@ def answers(files, run_gpumem, sim_env, tmp_path_factory):
             by_shape.write_text(json.dumps(ask("blocks", pid, "--by=shape")))
             ask("core", str(process.pid), "-o", core)
             for target in (pid, f"--core={core}"):
-                for question in ("info", "blocks", "segments", "retained", "doctor", "amp"):
+                for question in ("info", "blocks", "segments", "retained", "doctor", "amp", "zero"):
                     ask(question, target)
                 for block in (*blocks, "net.a.weight"):
                     ask("who-holds", target, block)

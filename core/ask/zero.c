@@ -1,0 +1,192 @@
+#include "ask/zero.h"
+
+#include <stdlib.h>
+
+#include "ask/zero/devices.h"
+#include "ask/zero/ideal.h"
+#include "ask/zero/redundancy.h"
+#include "base/cleanup.h"
+
+const char *gm_zero_scheme_name(enum gm_zero_scheme scheme)
+{
+	static const char *const names[GM_ZERO_SCHEME_COUNT] = {"zero_redundancy_optimizer"};
+	return names[scheme];
+}
+
+const char *gm_zero_part_name(enum gm_zero_part part)
+{
+	static const char *const names[GM_ZERO_PART_COUNT] = {
+	        "parameters", "gradients", "optimizer_state", "buffers"};
+	return names[part];
+}
+
+const char *gm_zero_difference_name(enum gm_zero_difference difference)
+{
+	static const char *const names[GM_ZERO_DIFFERENCE_COUNT] = {"imbalance", "not_made",
+	        "per_tensor", "other_dtype", "rest_of_storages", "shared", "duplicate", "not_owned",
+	        "frozen"};
+	return names[difference];
+}
+
+const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
+{
+	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {"gradients", "parameters"};
+	return names[kind];
+}
+
+/* ---- what there is ---- */
+
+static void push(struct gm_zero_reading *reading, struct gm_zero_objects *objects, uint64_t object)
+{
+	if (objects->count < GM_ZERO_OBJECTS_MAX && !gm_array_push(objects, object))
+		reading->no_memory = true;
+}
+
+static bool see_object(void *context, uint64_t object)
+{
+	struct gm_zero_reading *reading = context;
+	struct gm_python *python = reading->python;
+	if (gm_python_is_instance(python, object, "Module")) {
+		push(reading, &reading->modules, object);
+		if (gm_python_is_instance(python, object, "DistributedDataParallel"))
+			push(reading, &reading->ddp, object);
+	} else if (gm_python_is_instance(python, object, "ZeroRedundancyOptimizer")) {
+		push(reading, &reading->redundancy, object);
+	}
+	return !reading->no_memory;
+}
+
+static void reading_deinit(struct gm_zero_reading *reading)
+{
+	gm_array_deinit(&reading->redundancy);
+	gm_array_deinit(&reading->ddp);
+	gm_array_deinit(&reading->modules);
+}
+
+/* ---- DistributedDataParallel ---- */
+
+/* A DDP's buckets go to the sharding that has one of their parameters. */
+static void take_ddp(struct gm_zero_parameters *parameters, uint64_t object)
+{
+	struct gm_zero_reading *reading = parameters->reading;
+	struct gm_zero_attribute attribute[] = {{"reducer", 0}};
+	struct gm_ddp_bucket *buckets;
+	uint64_t *variables;
+	size_t count;
+	gm_zero_attributes(reading, object, attribute, 1);
+	if (!gm_torch_ddp_buckets(
+	            reading->torch, attribute[0].object, &buckets, &count, &variables)) {
+		parameters->sharding->buckets_unknown = true;
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct gm_tensor tensor;
+		bool ours = false;
+		for (size_t k = 0; k < buckets[i].count && !ours; k++)
+			ours = gm_map_find(&parameters->tensors, variables[buckets[i].first + k]) !=
+			       NULL;
+		if (ours && gm_torch_tensor(reading->torch, buckets[i].gradients, &tensor))
+			gm_zero_buffer(
+			        parameters, GM_ZERO_BUCKET_GRADIENTS, &tensor, buckets[i].count);
+	}
+	free(buckets);
+	free(variables);
+}
+
+/* ---- all of it ---- */
+
+static bool note_storages(struct gm_map *all, const struct gm_map *storages)
+{
+	for (size_t i = 0; i < storages->capacity; i++)
+		if (storages->slots[i].key && !gm_map_put(all, storages->slots[i].key, NULL))
+			return false;
+	return true;
+}
+
+/* Fills in the sharding that was added last. */
+static void fill_sharding(struct gm_zero_reading *reading, const struct gm_zero_names *names,
+        uint64_t object, struct gm_map *storages, struct gm_zero_sharding *sharding)
+{
+	struct gm_zero_ledger ledger = {.torch = reading->torch};
+	struct gm_zero_parameters parameters = {reading, names, &ledger, sharding, 0, {0}, {0}};
+	sharding->object = object;
+	sharding->class = gm_zero_class(reading, object);
+	gm_zero_redundancy(&parameters, object);
+	for (size_t i = 0; i < reading->ddp.count; i++)
+		take_ddp(&parameters, reading->ddp.items[i]);
+	gm_zero_ledger_close(&ledger, sharding);
+	gm_zero_ideal(sharding);
+	if (ledger.no_memory || !note_storages(storages, &ledger.storages))
+		reading->no_memory = true;
+	gm_zero_parameters_deinit(&parameters);
+	gm_zero_ledger_deinit(&ledger);
+}
+
+static struct gm_error *fill_shardings(
+        struct gm_zero_reading *reading, const struct gm_zero_names *names, struct gm_zero_now *now)
+{
+	struct gm_map storages = {0};
+	const struct gm_zero_objects *objects = &reading->redundancy;
+	now->shardings = calloc(objects->count + 1, sizeof(*now->shardings));
+	reading->no_memory = reading->no_memory || !now->shardings;
+	for (size_t i = 0; i < objects->count && !reading->no_memory; i++)
+		fill_sharding(reading, names, objects->items[i], &storages,
+		        &now->shardings[now->sharding_count++]);
+	if (!reading->no_memory &&
+	        !gm_zero_devices(reading->torch, &storages, &now->devices, &now->device_count))
+		reading->no_memory = true;
+	gm_map_deinit(&storages);
+	return reading->no_memory ? &gm_error_no_memory : NULL;
+}
+
+static struct gm_error *fill(struct gm_context *context, struct gm_zero_now *now)
+{
+	struct gm_zero_reading reading = {0};
+	struct gm_zero_names names = {0};
+	size_t count;
+	gm_try(gm_context_python(context, &reading.python));
+	gm_try(gm_context_torch(context, &reading.torch));
+	if (!(now->source = gm_target_name(context)))
+		return &gm_error_no_memory;
+	struct gm_error *error = gm_python_tracked(reading.python, see_object, &reading, &count);
+	if (!error && (reading.no_memory || !gm_zero_names_find(&reading, &names)))
+		error = &gm_error_no_memory;
+	if (!error)
+		error = fill_shardings(&reading, &names, now);
+	gm_zero_names_deinit(&names);
+	reading_deinit(&reading);
+	return error;
+}
+
+struct gm_error *gm_ask_zero(struct gm_context *context, struct gm_zero_now *ret_now)
+{
+	struct gm_zero_now now = {0};
+	gm_try(gm_context_pause(context, GM_READS_LITTLE));
+	struct gm_error *error = fill(context, &now);
+	gm_context_resume(context, &now.pause);
+	if (!error)
+		error = gm_context_check_there(context);
+	if (error) {
+		gm_zero_deinit(&now);
+		return error;
+	}
+	*ret_now = now;
+	return NULL;
+}
+
+void gm_zero_deinit(struct gm_zero_now *now)
+{
+	for (size_t i = 0; i < now->sharding_count; i++) {
+		struct gm_zero_sharding *sharding = &now->shardings[i];
+		for (size_t k = 0; k < sharding->parameter_count; k++)
+			free(sharding->parameters[k].name);
+		free(sharding->parameters);
+		free(sharding->buckets);
+		free(sharding->class);
+		free(sharding->optimizer);
+	}
+	free(now->shardings);
+	free(now->devices);
+	free(now->source);
+	*now = (struct gm_zero_now){0};
+}

@@ -1,0 +1,134 @@
+/*
+ * What `zero` tells of a process: for each sharding (an optimizer that shards its state, or the
+ * like) which part of a model this rank owns, and the bytes of it beside what the ZeRO paper counts
+ * (Rajbhandari et al. 2020, section 3: parameters and gradients of the model's dtype, and K bytes
+ * of optimizer state for each element; a stage divides some of these by the number of ranks).
+ *
+ * The sum of a term is exact: bytes = ideal + all differences, each of which has a name and was
+ * found by itself. What is left over is told as `unexplained`; it is 0 unless a tensor could not be
+ * read.
+ */
+#ifndef GM_ASK_ZERO_FACTS_H
+#define GM_ASK_ZERO_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ask/target/pause.h"
+#include "torch/torch.h"
+
+enum gm_zero_scheme {
+	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
+	GM_ZERO_SCHEME_COUNT,
+};
+
+enum gm_zero_part {
+	GM_ZERO_PARAMETERS,
+	GM_ZERO_GRADIENTS,
+	GM_ZERO_STATE,   /* of the optimizer */
+	GM_ZERO_BUFFERS, /* for communication */
+	GM_ZERO_PART_COUNT,
+};
+
+/* Why a term is not what the paper counts. In bytes, with a sign. */
+enum gm_zero_difference {
+	GM_ZERO_IMBALANCE,  /* this rank owns more or less than its equal part */
+	GM_ZERO_NOT_MADE,   /* of parameters without a gradient, or without state */
+	GM_ZERO_PER_TENSOR, /* state that does not grow with the parameter: a count of steps */
+	GM_ZERO_DTYPE,      /* of another dtype than the parameter */
+	GM_ZERO_REST,       /* of storages that are larger than the tensors in them */
+	GM_ZERO_SHARED,     /* in storages that another term counts */
+	GM_ZERO_DUPLICATE,  /* a second copy: buckets beside the gradients */
+	GM_ZERO_NOT_OWNED,  /* state of parameters that another rank owns, or that are gone */
+	GM_ZERO_FROZEN,     /* of parameters that are not trained */
+	GM_ZERO_DIFFERENCE_COUNT,
+};
+
+/* Storages are counted once, with all their bytes, by the first term that has a tensor in them. */
+struct gm_zero_term {
+	bool partitioned; /* by this stage: the ideal is divided by the ranks */
+	bool has_ideal;   /* false: what an element takes is not known yet */
+	uint64_t tensors;
+	uint64_t storages;
+	uint64_t bytes, host_bytes; /* of `bytes` those in the host's memory */
+	uint64_t whole;             /* the paper's count without sharding */
+	uint64_t ideal;             /* with it, rounded down to a byte */
+	int64_t differences[GM_ZERO_DIFFERENCE_COUNT];
+};
+
+enum { GM_ZERO_NO_RANK = UINT32_MAX };
+
+struct gm_zero_parameter {
+	uint64_t object, tensor; /* Python's and PyTorch's */
+	char *name;              /* "module.0.weight"; NULL: no module has it; owned */
+	const char *dtype;
+	uint32_t dimensions;
+	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
+	uint64_t elements, element_size;
+	uint64_t owned; /* elements of it that this rank owns */
+	uint32_t group; /* of the optimizer */
+	uint32_t owner; /* the rank that owns it; GM_ZERO_NO_RANK: not known, or not one alone */
+	bool trainable;
+	bool has_gradient, has_state; /* there is an entry, of whatever size */
+	bool stateless;               /* its optimizer keeps no state */
+	uint32_t state_tensors;       /* of the parameter's size */
+	uint64_t gradient_bytes, state_bytes;
+	uint64_t per_tensor_bytes; /* of other state */
+};
+
+enum gm_zero_bucket_kind {
+	GM_ZERO_BUCKET_GRADIENTS,  /* of DistributedDataParallel */
+	GM_ZERO_BUCKET_PARAMETERS, /* of the optimizer: those of one rank */
+	GM_ZERO_BUCKET_KIND_COUNT,
+};
+
+/* A flat tensor for communication */
+struct gm_zero_bucket {
+	enum gm_zero_bucket_kind kind;
+	uint64_t tensor;
+	uint64_t bytes;      /* of its storage */
+	uint64_t parameters; /* whose gradients go through it */
+	bool shared;         /* they are views of it: another term counts its bytes */
+};
+
+struct gm_zero_sharding {
+	enum gm_zero_scheme scheme;
+	unsigned stage;
+	uint64_t object;
+	char *class, *optimizer; /* its class and that of what does the steps; NULL; owned */
+	bool has_rank, has_world;
+	uint32_t rank, world;
+	struct gm_zero_parameter *parameters;
+	size_t parameter_count;
+	uint64_t elements, trainable_elements;
+	uint64_t owned, owned_elements; /* parameters and elements, trainable ones */
+	bool has_state_per_element;     /* all elements' is the same */
+	uint64_t state_per_element;     /* K of the paper, in bytes */
+	struct gm_zero_bucket *buckets;
+	size_t bucket_count;
+	bool buckets_unknown; /* there is a DistributedDataParallel whose buckets could not be read
+	                       */
+	uint64_t unread;      /* objects that should be tensors, and could not be read */
+	struct gm_zero_term terms[GM_ZERO_PART_COUNT];
+};
+
+/* What a device has beside that. */
+struct gm_zero_device {
+	int device;
+	uint64_t allocated; /* blocks of PyTorch's allocator */
+	uint64_t named;     /* storages of the terms */
+	uint64_t rounding;  /* of their blocks */
+	uint64_t other;     /* all other blocks */
+};
+
+struct gm_zero_now {
+	char *source; /* "process 4711 (python train.py)", or the core's path; owned */
+	struct gm_zero_sharding *shardings;
+	size_t sharding_count;
+	struct gm_zero_device *devices;
+	size_t device_count;
+	struct gm_pause pause;
+};
+
+#endif

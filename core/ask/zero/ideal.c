@@ -1,0 +1,178 @@
+/*
+ * A term's ideal is the sum over all parameters of elements times what one takes, divided by the
+ * ranks where the stage divides it. An element of a parameter and of its gradient takes its dtype's
+ * bytes. What its state takes (K) is seen at the parameters that this rank owns and that have
+ * state; of the others it is taken from those of the same dtype and group, or of the same dtype
+ * where all groups agree. Where that tells nothing, there is no ideal yet.
+ */
+#include "ask/zero/ideal.h"
+
+#include <string.h>
+
+enum { KINDS_MAX = 64 };
+
+/* What state takes for an element, by dtype and group */
+struct kind {
+	const char *dtype;
+	uint32_t group;
+	uint64_t bytes;
+	bool differs; /* not all parameters agree */
+};
+
+struct kinds {
+	struct kind items[KINDS_MAX];
+	size_t count;
+};
+
+static bool own_state(const struct gm_zero_parameter *parameter, uint64_t *ret_bytes)
+{
+	if (parameter->stateless && !parameter->has_state) {
+		*ret_bytes = 0;
+		return true;
+	}
+	if (!parameter->owned || !parameter->has_state ||
+	        parameter->state_bytes % parameter->owned != 0)
+		return false;
+	*ret_bytes = parameter->state_bytes / parameter->owned;
+	return true;
+}
+
+static void find_kinds(const struct gm_zero_sharding *sharding, struct kinds *kinds)
+{
+	for (size_t i = 0; i < sharding->parameter_count; i++) {
+		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
+		uint64_t bytes;
+		size_t k = 0;
+		if (!parameter->trainable || !own_state(parameter, &bytes))
+			continue;
+		while (k < kinds->count && (kinds->items[k].group != parameter->group ||
+		                                   kinds->items[k].dtype != parameter->dtype))
+			k++;
+		if (k == KINDS_MAX)
+			continue;
+		if (k == kinds->count)
+			kinds->items[kinds->count++] =
+			        (struct kind){parameter->dtype, parameter->group, bytes, false};
+		else if (kinds->items[k].bytes != bytes)
+			kinds->items[k].differs = true;
+	}
+}
+
+static bool state_of(
+        const struct kinds *kinds, const struct gm_zero_parameter *parameter, uint64_t *ret_bytes)
+{
+	bool found = false, agree = true;
+	uint64_t bytes = 0;
+	if (own_state(parameter, ret_bytes))
+		return true;
+	for (size_t k = 0; k < kinds->count; k++) {
+		const struct kind *kind = &kinds->items[k];
+		if (kind->dtype != parameter->dtype)
+			continue;
+		if (kind->group == parameter->group) {
+			*ret_bytes = kind->bytes;
+			return !kind->differs;
+		}
+		agree = agree && !kind->differs && (!found || kind->bytes == bytes);
+		bytes = kind->bytes;
+		found = true;
+	}
+	*ret_bytes = bytes;
+	return found && agree;
+}
+
+/* Bytes that an element takes in a term; false: not known. */
+static bool unit_of(const struct kinds *kinds, const struct gm_zero_parameter *parameter,
+        enum gm_zero_part part, uint64_t *ret_bytes)
+{
+	*ret_bytes = parameter->element_size;
+	if (part == GM_ZERO_PARAMETERS)
+		return true;
+	if (!parameter->trainable) {
+		*ret_bytes = 0;
+		return true;
+	}
+	return part == GM_ZERO_GRADIENTS || state_of(kinds, parameter, ret_bytes);
+}
+
+/* What a parameter has, beside what it should have. */
+static void compare(const struct gm_zero_parameter *parameter, enum gm_zero_part part,
+        uint64_t expected, struct gm_zero_term *term)
+{
+	bool gradients = part == GM_ZERO_GRADIENTS;
+	uint64_t has = gradients ? parameter->gradient_bytes : parameter->state_bytes;
+	bool made = gradients ? parameter->has_gradient : parameter->has_state;
+	if (!parameter->trainable)
+		term->differences[GM_ZERO_FROZEN] += (int64_t)has;
+	else if (!made)
+		term->differences[GM_ZERO_NOT_MADE] -= (int64_t)expected;
+	else
+		term->differences[GM_ZERO_DTYPE] += (int64_t)(has - expected);
+}
+
+static void count_term(
+        struct gm_zero_sharding *sharding, const struct kinds *kinds, enum gm_zero_part part)
+{
+	struct gm_zero_term *term = &sharding->terms[part];
+	uint64_t whole = 0, owned = 0;
+	term->has_ideal = !term->partitioned || sharding->has_world;
+	for (size_t i = 0; i < sharding->parameter_count; i++) {
+		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
+		uint64_t unit;
+		if (!unit_of(kinds, parameter, part, &unit)) {
+			term->has_ideal = false;
+			break;
+		}
+		uint64_t expected =
+		        unit * (term->partitioned ? parameter->owned : parameter->elements);
+		whole += unit * parameter->elements;
+		owned += expected;
+		if (part != GM_ZERO_PARAMETERS)
+			compare(parameter, part, expected, term);
+	}
+	if (!term->has_ideal)
+		return;
+	term->whole = whole;
+	term->ideal = term->partitioned ? whole / sharding->world : whole;
+	term->differences[GM_ZERO_IMBALANCE] += (int64_t)(owned - term->ideal);
+}
+
+static void count_elements(struct gm_zero_sharding *sharding, const struct kinds *kinds)
+{
+	bool same = true, any = false;
+	for (size_t i = 0; i < sharding->parameter_count; i++) {
+		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
+		uint64_t unit;
+		sharding->elements += parameter->elements;
+		if (!parameter->trainable)
+			continue;
+		sharding->trainable_elements += parameter->elements;
+		sharding->owned += parameter->owned != 0;
+		sharding->owned_elements += parameter->owned;
+		if (!state_of(kinds, parameter, &unit) ||
+		        (any && unit != sharding->state_per_element))
+			same = false;
+		else
+			sharding->state_per_element = unit;
+		any = true;
+	}
+	sharding->has_state_per_element = same && any;
+}
+
+void gm_zero_ideal(struct gm_zero_sharding *sharding)
+{
+	struct kinds kinds = {0};
+	find_kinds(sharding, &kinds);
+	count_elements(sharding, &kinds);
+	for (int part = GM_ZERO_PARAMETERS; part <= GM_ZERO_STATE; part++)
+		count_term(sharding, &kinds, (enum gm_zero_part)part);
+	sharding->terms[GM_ZERO_BUFFERS].has_ideal = true;
+}
+
+int64_t gm_zero_unexplained(const struct gm_zero_term *term)
+{
+	uint64_t left = term->bytes - term->ideal;
+	for (int i = 0; i < GM_ZERO_DIFFERENCE_COUNT; i++)
+		left -= (uint64_t)term->differences[i];
+	return (int64_t)left;
+}

@@ -1,0 +1,219 @@
+#include "ask/zero/parameters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gm_zero_parameters_deinit(struct gm_zero_parameters *parameters)
+{
+	gm_map_deinit(&parameters->objects);
+	gm_map_deinit(&parameters->tensors);
+}
+
+struct gm_zero_parameter *gm_zero_parameter_of(
+        struct gm_zero_parameters *parameters, uint64_t object)
+{
+	const uint64_t *number = gm_map_find(&parameters->objects, object);
+	return number && *number ? &parameters->sharding->parameters[*number - 1] : NULL;
+}
+
+/* ---- groups ---- */
+
+struct group_visit {
+	struct gm_zero_parameters *parameters;
+	uint32_t group;
+	bool stateless;
+};
+
+static bool append(struct gm_zero_parameters *parameters, const struct gm_zero_parameter *parameter)
+{
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	uint64_t *by_object = gm_map_put(&parameters->objects, parameter->object, NULL);
+	uint64_t *by_tensor = gm_map_put(&parameters->tensors, parameter->tensor, NULL);
+	if (!by_object || !by_tensor ||
+	        !(sharding->parameter_count < parameters->capacity ||
+	                gm_array_grow((void **)&sharding->parameters, &parameters->capacity,
+	                        sharding->parameter_count, 1, sizeof(*sharding->parameters))))
+		return false;
+	sharding->parameters[sharding->parameter_count++] = *parameter;
+	*by_object = *by_tensor = sharding->parameter_count;
+	return true;
+}
+
+static bool see_parameter(void *context, uint64_t item, uint64_t index)
+{
+	struct group_visit *visit = context;
+	struct gm_zero_parameters *parameters = visit->parameters;
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	struct gm_tensor tensor;
+	uint64_t bytes;
+	if (gm_zero_parameter_of(parameters, item))
+		return true;
+	if (!gm_zero_tensor(parameters->reading, item, &tensor)) {
+		sharding->unread++;
+		return true;
+	}
+	struct gm_zero_parameter parameter = {
+	        .object = item,
+	        .tensor = tensor.address,
+	        .dtype = tensor.dtype,
+	        .dimensions = tensor.dimensions,
+	        .elements = tensor.numel,
+	        .element_size = tensor.element_bits / 8,
+	        .group = visit->group,
+	        .owner = GM_ZERO_NO_RANK,
+	        .trainable = tensor.requires_grad,
+	        .stateless = visit->stateless,
+	};
+	memcpy(parameter.shape, tensor.shape, sizeof(parameter.shape));
+	if (!parameters->ledger->on_device && tensor.device_type != GM_DEVICE_CPU)
+		parameters->ledger->on_device = true;
+	if (!gm_zero_name_of(parameters->names, item, &parameter.name) ||
+	        !append(parameters, &parameter)) {
+		free(parameter.name);
+		parameters->reading->no_memory = true;
+		return false;
+	}
+	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, &tensor, &bytes);
+	return true;
+}
+
+/* SGD keeps no state where it has no momentum, and makes no entry then
+ * (torch/optim/sgd.py). */
+static bool is_stateless(const struct gm_zero_parameters *parameters, uint64_t momentum)
+{
+	double value;
+	return parameters->sharding->optimizer &&
+	       strcmp(parameters->sharding->optimizer, "SGD") == 0 && momentum &&
+	       gm_python_number(parameters->reading->python, momentum, &value) && value == 0;
+}
+
+static bool see_group(void *context, uint64_t item, uint64_t index)
+{
+	struct group_visit *visit = context;
+	struct gm_zero_attribute entries[] = {{"params", 0}, {"momentum", 0}};
+	gm_zero_entries(visit->parameters->reading, item, entries, 2);
+	visit->group = (uint32_t)index;
+	visit->stateless = is_stateless(visit->parameters, entries[1].object);
+	gm_zero_items(visit->parameters->reading, entries[0].object, see_parameter, visit);
+	return true;
+}
+
+void gm_zero_parameters_of_groups(struct gm_zero_parameters *parameters, uint64_t groups)
+{
+	struct group_visit visit = {.parameters = parameters};
+	gm_zero_items(parameters->reading, groups, see_group, &visit);
+}
+
+/* ---- gradients ---- */
+
+void gm_zero_gradients(struct gm_zero_parameters *parameters)
+{
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	for (size_t i = 0; i < sharding->parameter_count; i++) {
+		struct gm_zero_parameter *parameter = &sharding->parameters[i];
+		struct gm_tensor tensor, gradient;
+		uint64_t bytes = 0;
+		if (!gm_torch_tensor(parameters->reading->torch, parameter->tensor, &tensor) ||
+		        !tensor.grad)
+			continue;
+		parameter->has_gradient = true;
+		if (!gm_torch_tensor(parameters->reading->torch, tensor.grad, &gradient) ||
+		        !gm_zero_plausible(&gradient))
+			sharding->unread++;
+		else if (gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_GRADIENTS,
+		                 &gradient, &bytes))
+			parameter->gradient_bytes = bytes;
+	}
+}
+
+/* ---- state ---- */
+
+struct state_visit {
+	struct gm_zero_parameters *parameters;
+	struct gm_zero_parameter *parameter; /* NULL: of an object that is none */
+	bool again;
+};
+
+/* The count of steps has one element, as a parameter may have. */
+static bool of_its_size(
+        const struct gm_zero_parameter *parameter, const struct gm_tensor *tensor, const char *name)
+{
+	if (name && strcmp(name, "step") == 0)
+		return false;
+	return tensor->dimensions == parameter->dimensions &&
+	       tensor->dimensions <= GM_TENSOR_MAX_DIMENSIONS &&
+	       memcmp(tensor->shape, parameter->shape,
+	               tensor->dimensions * sizeof(tensor->shape[0])) == 0;
+}
+
+static bool see_value(void *context, uint64_t key, uint64_t value, const char *name)
+{
+	struct state_visit *visit = context;
+	struct gm_zero_parameters *parameters = visit->parameters;
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	struct gm_zero_parameter *parameter = visit->parameter;
+	int64_t *differences = sharding->terms[GM_ZERO_STATE].differences;
+	struct gm_tensor tensor;
+	uint64_t bytes = 0;
+	if (!gm_zero_tensor(parameters->reading, value, &tensor) ||
+	        !gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_STATE, &tensor, &bytes))
+		return true;
+	if (visit->again) {
+		differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
+	} else if (!parameter || !parameter->owned) {
+		differences[GM_ZERO_NOT_OWNED] += (int64_t)bytes;
+	} else if (of_its_size(parameter, &tensor, name)) {
+		parameter->state_bytes += bytes;
+		parameter->state_tensors++;
+	} else {
+		parameter->per_tensor_bytes += bytes;
+		differences[GM_ZERO_PER_TENSOR] += (int64_t)bytes;
+	}
+	return true;
+}
+
+static bool see_state(void *context, uint64_t key, uint64_t value, const char *name)
+{
+	struct state_visit *visit = context;
+	visit->parameter = gm_zero_parameter_of(visit->parameters, key);
+	if (visit->parameter && !visit->again)
+		visit->parameter->has_state = true;
+	gm_zero_pairs(visit->parameters->reading, value, see_value, visit);
+	return true;
+}
+
+void gm_zero_state(struct gm_zero_parameters *parameters, uint64_t state, bool again)
+{
+	struct state_visit visit = {parameters, NULL, again};
+	gm_zero_pairs(parameters->reading, state, see_state, &visit);
+}
+
+/* ---- buffers ---- */
+
+void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind,
+        const struct gm_tensor *tensor, uint64_t count)
+{
+	struct gm_zero_sharding *sharding = parameters->sharding;
+	struct gm_zero_bucket bucket = {
+	        .kind = kind, .tensor = tensor->address, .parameters = count};
+	struct gm_storage storage;
+	uint64_t bytes = 0;
+	if (!gm_torch_storage(parameters->reading->torch, tensor->storage, &storage)) {
+		sharding->unread++;
+		return;
+	}
+	bucket.bytes = storage.size;
+	bucket.shared = gm_map_find(&parameters->ledger->storages, storage.address) != NULL;
+	if (!bucket.shared) {
+		gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_BUFFERS, tensor, &bytes);
+		sharding->terms[GM_ZERO_BUFFERS].differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
+	}
+	struct gm_zero_bucket *grown = realloc(
+	        sharding->buckets, (sharding->bucket_count + 1) * sizeof(*sharding->buckets));
+	if (!grown) {
+		parameters->reading->no_memory = true;
+		return;
+	}
+	sharding->buckets = grown;
+	sharding->buckets[sharding->bucket_count++] = bucket;
+}

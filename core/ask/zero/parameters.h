@@ -1,0 +1,31 @@
+/* The parameters of a sharding, their gradients, their state and the buffers that move them. */
+#ifndef GM_ASK_ZERO_PARAMETERS_H
+#define GM_ASK_ZERO_PARAMETERS_H
+
+#include "ask/zero/ledger.h"
+#include "ask/zero/names.h"
+
+struct gm_zero_parameters {
+	struct gm_zero_reading *reading;
+	const struct gm_zero_names *names;
+	struct gm_zero_ledger *ledger;
+	struct gm_zero_sharding *sharding;
+	size_t capacity;
+	struct gm_map objects, tensors; /* -> the parameter's number, from 1 */
+};
+
+void gm_zero_parameters_deinit(struct gm_zero_parameters *parameters);
+/* Adds those of an optimizer's param_groups. */
+void gm_zero_parameters_of_groups(struct gm_zero_parameters *parameters, uint64_t groups);
+/* By Python's object. NULL: it is none of them. The pointer holds until one is added. */
+struct gm_zero_parameter *gm_zero_parameter_of(
+        struct gm_zero_parameters *parameters, uint64_t object);
+/* Their .grad */
+void gm_zero_gradients(struct gm_zero_parameters *parameters);
+/* An optimizer's `state`. `again`: of one that should have nothing beside what was counted. */
+void gm_zero_state(struct gm_zero_parameters *parameters, uint64_t state, bool again);
+/* A flat tensor for communication. */
+void gm_zero_buffer(struct gm_zero_parameters *parameters, enum gm_zero_bucket_kind kind,
+        const struct gm_tensor *tensor, uint64_t count);
+
+#endif

@@ -1,0 +1,202 @@
+"""`gpumem zero`: of random models under DistributedDataParallel and ZeroRedundancyOptimizer (programs/zero_models.py) on several ranks,
+what each rank owns and each byte of it, as PyTorch tells it in the program: its storages' nbytes() and the optimizer's partition."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+
+import pytest
+
+from conftest import PYTHON, ROOT
+
+PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
+TERMS = ("parameters", "gradients", "optimizer_state", "buffers")
+
+
+def start_ranks(spawn, sim_env, wait_for, folder, world, first, count):
+    """The truth of each rank, while all of them stand still."""
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world), PROGRAM, folder, str(first), str(count)]
+    env = {**os.environ, **sim_env(f"h100-80gbx{world}"), "OMP_NUM_THREADS": "1"}
+    process = spawn(list(map(str, command)), env=env)
+    files = [folder / f"{rank}.json" for rank in range(world)]
+
+    def all_there():
+        assert process.poll() is None, f"the ranks ended with {process.returncode}"
+        return all(file.exists() for file in files)
+
+    wait_for(all_there, timeout=1800)
+    return [json.loads(file.read_text()) for file in files]
+
+
+@pytest.fixture
+def ranks(spawn, sim_env, wait_for, tmp_path):
+    yield lambda *arguments: start_ranks(spawn, sim_env, wait_for, tmp_path, *arguments)
+    (tmp_path / "done").touch()
+
+
+def wrong_in(truth, told):
+    """Of one sharding of one rank."""
+    given, wrong = truth["given"], []
+
+    def compare(what, told, true):
+        if told != true:
+            wrong.append((given, what, told, true))
+
+    compare("scheme", (told["scheme"], told["stage"], told["class"]), ("zero_redundancy_optimizer", 1, "ZeroRedundancyOptimizer"))
+    compare("ranks", (told["rank"], told["world_size"], told["optimizer"]), (truth["rank"], truth["world_size"], truth["class"]))
+    by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
+    compare("parameters", sorted(by_address), sorted(hex(parameter["address"]) for parameter in truth["parameters"]))
+    for parameter in truth["parameters"]:
+        found = by_address[hex(parameter["address"])]
+        for name in ("name", "shape", "dtype", "elements", "owner", "trainable"):
+            compare(f"{name} of {parameter['name']}", found[name], parameter[name])
+        owned = parameter["owner"] == truth["rank"]
+        compare(f"owned of {parameter['name']}", found["owned_elements"], parameter["elements"] if owned else 0)
+        compare(f"gradient of {parameter['name']}", found["gradient_bytes"], parameter["gradient"])
+        compare(f"state of {parameter['name']}", found["state_bytes"], parameter["state"])
+    trained = [parameter for parameter in truth["parameters"] if parameter["trainable"]]
+    owned = [parameter for parameter in trained if parameter["owner"] == truth["rank"]]
+    compare("elements", told["elements"], sum(parameter["elements"] for parameter in truth["parameters"]))
+    compare("trainable", told["trainable_elements"], sum(parameter["elements"] for parameter in trained))
+    compare("owned", (told["owned_parameters"], told["owned_elements"]), (len(owned), sum(parameter["elements"] for parameter in owned)))
+
+    terms = {term["term"]: term for term in told["terms"]}
+    compare("terms", tuple(terms), TERMS)
+    for name, term in terms.items():
+        compare(f"bytes of {name}", term["bytes"], truth["bytes"][name])
+        if term["ideal"] is not None:
+            compare(f"sum of {name}", term["ideal"] + sum(term["differences"].values()), truth["bytes"][name])
+            compare(f"unexplained {name}", term["unexplained"], 0)
+    # the ZeRO paper's 2 Psi + 2 Psi + K Psi over N, of the dtype that there is
+    per_element = truth["state_per_element"]
+    all_bytes = sum(parameter["bytes"] for parameter in truth["parameters"])
+    trained_bytes = sum(parameter["bytes"] for parameter in trained)
+    compare("ideal parameters", terms["parameters"]["ideal"], all_bytes)
+    compare("ideal gradients", terms["gradients"]["ideal"], trained_bytes)
+    compare("ideal buffers", terms["buffers"]["ideal"], 0)
+    state = terms["optimizer_state"]
+    seen = any(parameter["state"] is not None for parameter in owned) or given["optimizer"] == "sgd" and trained
+    whole = per_element * told["trainable_elements"]
+    compare("state known", told["state_bytes_per_element"], per_element if seen else None)
+    compare("ideal state", (state["ideal"], state["unsharded"]), (whole // truth["world_size"], whole) if seen else (None, None))
+    compare("divided", [term["partitioned"] for term in told["terms"]], [False, False, True, False])
+    # each difference by itself
+    missing = sum(parameter["bytes"] for parameter in trained if parameter["gradient"] is None)
+    compare("gradients not made", terms["gradients"]["differences"].get("not_made", 0), -missing)
+    compare("second copies", terms["buffers"]["differences"].get("duplicate", 0), truth["bytes"]["buffers"])
+    compare("per tensor", state["differences"].get("per_tensor", 0), truth["steps_bytes"])
+    if seen:
+        unequal = per_element * told["owned_elements"] - whole // truth["world_size"]
+        unmade = sum(parameter["elements"] for parameter in owned if parameter["state"] is None) if given["optimizer"] != "sgd" else 0
+        compare("imbalance", state["differences"].get("imbalance", 0), unequal)
+        compare("state not made", state["differences"].get("not_made", 0), -unmade * per_element)
+    return wrong
+
+
+def wrong_of_rank(truth, answer):
+    wrong = []
+    told = {sharding["address"]: sharding for sharding in answer["shardings"]}
+    if sorted(told) != sorted(hex(sharding["address"]) for sharding in truth["shardings"]):
+        return [("shardings", sorted(told))]
+    for sharding in truth["shardings"]:
+        wrong += wrong_in(sharding, told[hex(sharding["address"])])
+    (device,) = [device for device in answer["devices"] if device["device"] == truth["device"]]
+    on_device = sum(term["bytes"] - term["host_bytes"] for sharding in answer["shardings"] for term in sharding["terms"])
+    if (device["allocated"], device["named"]) != (truth["allocated"], on_device):
+        wrong.append(("device", device, truth["allocated"], on_device))
+    if device["named"] + device["rounding"] + device["other"] != device["allocated"]:
+        wrong.append(("sum of the device", device))
+    return wrong
+
+
+def wrong_of(run_gpumem, truths):
+    wrong = []
+    for truth in truths:
+        answer = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
+        wrong += [(truth["rank"], *one) for one in wrong_of_rank(truth, answer)]
+    return wrong
+
+
+@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+def test_each_byte_of_random_models_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first):
+    truths = ranks(world, first, 8)
+    wrong = wrong_of(run_gpumem, truths)
+    assert not wrong, wrong
+
+
+def test_a_core_and_gdb_tell_what_the_process_does(run_gpumem, run_gdb, ranks, tmp_path):
+    truth = ranks(2, 0, 3)[1]
+    live = run_gpumem("zero", f"--pid={truth['pid']}", "--json").check().json()
+    core = tmp_path / "core"
+    run_gpumem("core", truth["pid"], "-o", core).check()
+    stored = run_gpumem("zero", core, "--json").check().json()
+    in_gdb = run_gdb(["gpumem zero --json", "gpumem zero"], pid=truth["pid"])
+    assert live["shardings"] == stored["shardings"] == in_gdb[0].json()["shardings"]
+    assert live["devices"] == stored["devices"] and wrong_of_rank(truth, stored) == []
+    assert "ZeRO stage 1, rank 1 of 2" in in_gdb[1]
+    text = run_gpumem("zero", f"--pid={truth['pid']}").check().out
+    assert text.splitlines()[1:] == run_gpumem("zero", core).check().out.splitlines()[1:]
+
+
+def offsets_of(core):
+    """address -> its place in the file, of a core's loadable parts"""
+    with core.open("rb") as file:
+        head = file.read(64)
+        table, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+        file.seek(table)
+        parts = [struct.unpack_from("<IIQQQQ", file.read(size)) for _ in range(count)]
+
+    def place(address):
+        return next((offset + address - start for kind, _, offset, start, _, length in parts if kind == 1 and start <= address < start + length), None)
+
+    return place
+
+
+def test_damaged_objects_give_an_answer_or_an_error(run_gpumem, ranks, tmp_path):
+    """Words of the optimizers, parameters and buckets, and those that they point to, are overwritten in a core."""
+    truth, core, some = ranks(2, 0, 3)[0], tmp_path / "core", random.Random(0)
+    run_gpumem("core", truth["pid"], "-o", core).check()
+    answer = run_gpumem("zero", core, "--json").check().json()
+    objects = [sharding["address"] for sharding in answer["shardings"]]
+    objects += [one["address"] for sharding in answer["shardings"] for name in ("parameters", "buckets") for one in sharding[name]]
+    place, told = offsets_of(core), set()
+    with core.open("r+b", buffering=0) as file:
+
+        def word_at(address):
+            offset = place(address)
+            return (offset, int.from_bytes(os.pread(file.fileno(), 8, offset), "little")) if offset is not None else (None, 0)
+
+        for _ in range(40):
+            address = int(some.choice(objects), 16) + 8 * some.randrange(4)
+            for _ in range(some.randrange(3)):  # on the way of a pointer
+                at = word_at(address)[1]
+                address = at + 8 * some.randrange(16) if place(at) is not None else address
+            offset, old = word_at(address)
+            new = some.choice((0, 1, 1 << 63, (1 << 64) - 1, some.getrandbits(64), old + 8, int(some.choice(objects), 16)))
+            os.pwrite(file.fileno(), (new & (1 << 64) - 1).to_bytes(8, "little"), offset)
+            run = run_gpumem("zero", core, "--json")
+            os.pwrite(file.fileno(), old.to_bytes(8, "little"), offset)
+            assert run.status in (0, 3, 4), (hex(address), hex(new), run.status, run.err)
+            assert run.status == 0 or run.err.startswith("gpumem: "), run.err
+            told.add(run.out)
+    assert len(told) > 1  # some words matter
+    assert run_gpumem("zero", core, "--json").check().out.split('"pause"')[0] == json.dumps(answer, indent=2).split('"pause"')[0]
+
+
+def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, sim_env, spawn, tmp_path):
+    program = tmp_path / "plain.py"
+    program.write_text("import sys, torch\nkept = torch.optim.Adam(torch.nn.Linear(4, 4).parameters())\nprint(1, flush=True)\nsys.stdin.read()\n")
+    process = spawn([PYTHON, program], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    assert run_gpumem("zero", f"--pid={process.pid}", "--json").check().json()["shardings"] == []
+    assert "No sharded optimizer is in the process" in run_gpumem("zero", f"--pid={process.pid}").check().out
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000), (8, 4000)])
+def test_each_byte_of_a_hundred_models(run_gpumem, ranks, world, first):
+    wrong = wrong_of(run_gpumem, ranks(world, first, 100))
+    assert not wrong, wrong
