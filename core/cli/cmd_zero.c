@@ -28,6 +28,12 @@ static struct gm_error *run(
 		return NULL;
 	gm_try(gm_target_take_core(&arguments, context, 0));
 	gm_try(gm_target_check(context));
+	if (arguments.positional_count)
+		return gm_error_create(GM_USAGE,
+		        "zero: '%s' is not a core dump: who owns which tensor is known of a "
+		        "process or "
+		        "a core only: name one with --pid PID or --core CORE",
+		        arguments.positional[0]);
 	gm_try(gm_ask_zero(context, &now));
 	const struct gm_style style = {context->columns, context->colors};
 	struct gm_error *error = arguments.json ? gm_render_zero_json(&now, out)

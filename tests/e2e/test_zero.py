@@ -194,6 +194,11 @@ def test_a_process_without_a_sharded_optimizer_says_so(run_gpumem, sim_env, spaw
     assert "No sharded optimizer is in the process" in run_gpumem("zero", f"--pid={process.pid}").check().out
 
 
+def test_a_recording_is_refused(run_gpumem):
+    run = run_gpumem("zero", PROGRAM).check(2)
+    assert run.err.startswith(f"gpumem: zero: '{PROGRAM}' is not a core dump: ")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000), (8, 4000)])
