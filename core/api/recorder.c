@@ -4,22 +4,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gpumem.h"
-#include "record/record.h"
+#include "api/recorder.h"
 
 _Static_assert((int)GPUMEM_STOP == (int)GM_STOP && (int)GPUMEM_NEW_SITES == (int)GM_NEW_PROBES &&
                        (int)GPUMEM_REFUSED == (int)GM_REFUSED &&
                        (int)GPUMEM_NEW_LIBRARIES == (int)GM_NEW_LIBRARIES,
         "verdicts are the same inside and outside");
 
-struct gpumem_recorder {
-	struct gm_recorder *recorder;
-	const struct gm_probe_site *sites;
-	size_t site_count;
-};
-
-/* An error's status; its message goes to *ret_err, which may stay NULL where there is no memory. */
-static int give_error(struct gm_error *error, char **ret_err)
+int gm_api_give_error(struct gm_error *error, char **ret_err)
 {
 	if (!error)
 		return GM_OK;
@@ -81,7 +73,7 @@ int gpumem_recorder_create(int pid, const char *devices, const char *log_path, c
         gpumem_recorder **ret_recorder, char **ret_err)
 {
 	*ret_err = NULL;
-	return give_error(create(pid, devices, log_path, source, ret_recorder), ret_err);
+	return gm_api_give_error(create(pid, devices, log_path, source, ret_recorder), ret_err);
 }
 
 int gpumem_recorder_close(gpumem_recorder *recorder, char **ret_err)
@@ -91,7 +83,7 @@ int gpumem_recorder_close(gpumem_recorder *recorder, char **ret_err)
 		return GM_OK;
 	struct gm_error *error = gm_recorder_close(recorder->recorder);
 	free(recorder);
-	return give_error(error, ret_err);
+	return gm_api_give_error(error, ret_err);
 }
 
 int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char **ret_err)
@@ -100,7 +92,7 @@ int gpumem_recorder_refresh(gpumem_recorder *recorder, size_t *ret_count, char *
 	struct gm_error *error =
 	        gm_recorder_probes(recorder->recorder, &recorder->sites, &recorder->site_count);
 	if (error)
-		return give_error(error, ret_err);
+		return gm_api_give_error(error, ret_err);
 	*ret_count = recorder->site_count;
 	return GM_OK;
 }
@@ -165,7 +157,7 @@ void gpumem_recorder_stop_when(gpumem_recorder *recorder, uint64_t events, uint3
 int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err)
 {
 	*ret_err = NULL;
-	return give_error(gm_recorder_flush(recorder->recorder), ret_err);
+	return gm_api_give_error(gm_recorder_flush(recorder->recorder), ret_err);
 }
 
 uint32_t gpumem_recorder_step(gpumem_recorder *recorder)

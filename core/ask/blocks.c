@@ -14,7 +14,7 @@
 #include "ask/recording/tree.h"
 #include "ask/recording/where.h"
 #include "ask/who_holds.h"
-#include "ask/condition.h"
+#include "model/condition.h"
 #include "ask/context.h"
 #include "base/array.h"
 #include "base/cleanup.h"

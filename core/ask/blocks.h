@@ -27,7 +27,7 @@ enum gm_blocks_order {
 	GM_BY_ADDRESS,
 };
 
-struct gm_condition; /* ask/condition.h */
+struct gm_condition; /* model/condition.h */
 
 struct gm_blocks_options {
 	enum gm_group_by by;

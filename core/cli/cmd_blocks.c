@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ask/blocks.h"
-#include "ask/condition.h"
+#include "model/condition.h"
 #include "ask/context.h"
 #include "ask/target/target_blocks.h"
 #include "base/cleanup.h"
@@ -103,7 +103,9 @@ static struct gm_error *handle(void *input, int key, const char *argument)
 	case KEY_WHERE:
 		gm_condition_destroy(options->where);
 		options->where = NULL;
-		return gm_error_prefix(gm_condition_parse(argument, &options->where), "--where");
+		return gm_error_prefix(
+		        gm_condition_parse(argument, GM_OF_BLOCKS, NULL, &options->where),
+		        "--where");
 	case KEY_SORT:
 		return parse_order(argument, &options->blocks.order);
 	case KEY_TOP:

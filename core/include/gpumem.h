@@ -437,6 +437,24 @@ GPUMEM_API const char *gpumem_recorder_refusal(gpumem_recorder *recorder);
 /* Stop after `events` further events, or at the first event of step `step`; 0: not. */
 GPUMEM_API void gpumem_recorder_stop_when(
         gpumem_recorder *recorder, uint64_t events, uint32_t step);
+/*
+ * Stop at each event for which a condition holds, or (once) at the first one only: "size>1MiB and
+ * phase=backward", the language of `blocks --where` over facts of events. `id` is not 0.
+ */
+GPUMEM_API int gpumem_recorder_watch(
+        gpumem_recorder *recorder, uint32_t id, const char *condition, int once, char **ret_err);
+GPUMEM_API void gpumem_recorder_unwatch(gpumem_recorder *recorder, uint32_t id);
+/* How often it held. */
+GPUMEM_API uint64_t gpumem_recorder_watch_hits(gpumem_recorder *recorder, uint32_t id);
+/* The condition that held at the latest stop, and the event at which it did; 0: none did. */
+GPUMEM_API uint32_t gpumem_recorder_stopped_by(gpumem_recorder *recorder, uint64_t *ret_event);
+/*
+ * Reads a condition over events and forgets it. GPUMEM_USAGE: *ret_err says what is wrong, and
+ * *ret_column where (from 1; 0: nowhere). GPUMEM_NEGATIVE: it can be read, and no event from step
+ * `step` and event `event` on can meet it.
+ */
+GPUMEM_API int gpumem_condition_check(
+        const char *condition, uint32_t step, uint64_t event, size_t *ret_column, char **ret_err);
 /* Everything recorded so far can be read from the file. */
 GPUMEM_API int gpumem_recorder_flush(gpumem_recorder *recorder, char **ret_err);
 /* The step that the latest event belongs to, as far as can be told; 0: none yet. */

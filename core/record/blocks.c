@@ -189,7 +189,7 @@ static void cuda_alloc(struct gm_recorder *recorder, struct gm_moment *moment, i
 	event.requested = block.requested;
 	event.stream = block.stream;
 	put_counters(recorder, &event);
-	gm_record_event(recorder, &event);
+	block.event = gm_record_event(recorder, &event);
 	if (!gm_record_keep_block(recorder, &block))
 		gm_record_gap(recorder, "a block's life is not followed: no memory");
 }
@@ -206,7 +206,8 @@ static void cuda_free(struct gm_recorder *recorder, struct gm_moment *moment, in
 		struct gm_live_block unknown = {.address = address,
 		        .size = size,
 		        .device_type = GM_DEVICE_CUDA,
-		        .device = (int8_t)device};
+		        .device = (int8_t)device,
+		        .event = UINT64_MAX};
 		if (!recorder->told_unknown_free) {
 			recorder->told_unknown_free = true;
 			gm_record_gap(
@@ -262,7 +263,7 @@ void gm_record_cpu_new(struct gm_recorder *recorder, struct gm_moment *moment)
 	struct gm_event event = gm_record_new_event(recorder, moment, GM_ALLOC, GM_DEVICE_CPU, 0);
 	event.address = block.address;
 	event.size = event.requested = block.size;
-	gm_record_event(recorder, &event);
+	block.event = gm_record_event(recorder, &event);
 	recorder->cpu_allocated += block.size;
 	if (recorder->cpu_allocated > recorder->cpu_peak)
 		recorder->cpu_peak = recorder->cpu_allocated;

@@ -91,6 +91,7 @@ static void write_block(struct gm_recorder *recorder, const struct gm_block_reco
 	};
 	recorder->counters[block->device].allocated += block->size;
 	write_event(recorder, GM_ALLOC, block, block->size, block->requested);
+	live.event = recorder->event_count - 1;
 	struct gm_live_block *kept = gm_record_keep_block(recorder, &live);
 	if (!block->allocated && kept) { /* a free that waits for a stream */
 		recorder->counters[block->device].allocated -= block->size;

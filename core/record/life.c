@@ -10,6 +10,7 @@
 #include "record/record.h"
 #include "record/segments.h"
 #include "record/steps.h"
+#include "record/watch.h"
 
 static void destroy(struct gm_recorder *recorder)
 {
@@ -44,6 +45,7 @@ static void destroy(struct gm_recorder *recorder)
 	gm_record_forget_blocks(recorder);
 	gm_record_forget_segments(recorder);
 	gm_record_steps_end(recorder);
+	gm_record_watches_end(recorder);
 	gm_torch_close(recorder->torch);
 	gm_python_close(recorder->python);
 	gm_symbols_destroy(recorder->symbols);

@@ -100,6 +100,17 @@ bool gm_recorder_advance(struct gm_recorder *recorder, uint64_t address, pid_t t
 const char *gm_recorder_refusal(const struct gm_recorder *recorder);
 
 void gm_recorder_stop_when(struct gm_recorder *recorder, const struct gm_stop_condition *condition);
+/*
+ * Stop at each event for which a condition holds (model/condition.h, of events), or at the first
+ * one only. `id` is the debugger's, not 0. GM_USAGE: the condition cannot be read, or there are too
+ * many.
+ */
+struct gm_error *gm_recorder_watch(
+        struct gm_recorder *recorder, uint32_t id, const char *condition, bool once);
+void gm_recorder_unwatch(struct gm_recorder *recorder, uint32_t id);
+uint64_t gm_recorder_watch_hits(const struct gm_recorder *recorder, uint32_t id);
+/* The condition that held at the latest stop, and the event; 0: none did. */
+uint32_t gm_recorder_stopped_by(const struct gm_recorder *recorder, uint64_t *ret_event);
 /* Names the addresses seen so far, reads the simulated device's counters, writes all to the file:
  * what a question needs at a stop. */
 struct gm_error *gm_recorder_flush(struct gm_recorder *recorder);

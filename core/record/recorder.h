@@ -11,6 +11,7 @@
  *   stacks.c    call stacks, interned
  *   advance.c   past a breakpoint without a step of the debugger's
  *   steps.c     which pass of the training loop it is
+ *   watch.c     conditions at which the program stops
  *   naming.c    modules, names of native addresses, counters of the simulated device
  */
 #ifndef GM_RECORD_RECORDER_H
@@ -38,6 +39,7 @@ enum {
 struct gm_live_block {
 	uint64_t address;
 	uint64_t size, requested, stream;
+	uint64_t event;  /* number of the one that allocated it; UINT64_MAX: not recorded */
 	uint64_t record; /* the allocator's Block, 0: not found */
 	uint8_t device_type;
 	int8_t device;
@@ -124,6 +126,15 @@ struct gm_known_loop {
 };
 enum { GM_RECORD_LOOPS_MAX = 256 };
 
+/* A condition at which the program stops. */
+struct gm_condition;
+struct gm_watch {
+	uint32_t id; /* the debugger's, not 0 */
+	bool once;
+	uint64_t hits;
+	struct gm_condition *condition; /* owned */
+};
+
 struct gm_recorder {
 	pid_t pid;
 	bool cuda, cpu, python_stacks, native_stacks;
@@ -184,6 +195,9 @@ struct gm_recorder {
 	uint64_t stop_after; /* event count at which to stop, 0: not */
 	uint32_t stop_step;
 	bool stop_due;
+	GM_ARRAY(struct gm_watch) watches;
+	uint32_t stopped_by; /* the condition that held first at the latest stop, 0: none did */
+	uint64_t stopped_at; /* the event at which it did */
 };
 
 #endif

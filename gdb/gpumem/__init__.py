@@ -8,6 +8,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     recording.py    one process being recorded: breakpoints and what their stops mean
     agent.py        the same by the agent, and how it gets into a process
     calls.py        calls of functions in the stopped process
+    watches.py      conditions at which the program stops, over several runs
     recorder.py     `gpumem record` over several runs: waits for programs, ends recordings
     libraries.py    which libraries' symbols gdb reads
     frames.py       native frames of what gdb has no symbols of: callers and names

@@ -214,6 +214,7 @@ def write_word(address, value):
 class AgentRecording:
     """One process that the agent records; to the rest of the plugin as recording.Recording."""
 
+    has_watches = False
     stopped = False
     told = None
     catchpoint = None

@@ -127,6 +127,11 @@ def _declare(lib):
         ),
         ("gpumem_recorder_refusal", text, [pointer]),
         ("gpumem_recorder_stop_when", None, [pointer, ctypes.c_uint64, ctypes.c_uint32]),
+        ("gpumem_recorder_watch", number, [pointer, ctypes.c_uint32, text, number, out_text]),
+        ("gpumem_recorder_unwatch", None, [pointer, ctypes.c_uint32]),
+        ("gpumem_recorder_watch_hits", ctypes.c_uint64, [pointer, ctypes.c_uint32]),
+        ("gpumem_recorder_stopped_by", ctypes.c_uint32, [pointer, words]),
+        ("gpumem_condition_check", number, [text, ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(size), out_text]),
         ("gpumem_recorder_flush", number, [pointer, out_text]),
         ("gpumem_recorder_step", ctypes.c_uint32, [pointer]),
         ("gpumem_recorder_event_count", ctypes.c_uint64, [pointer]),
@@ -297,6 +302,14 @@ def commands():
         found.append((name.decode(), lib.gpumem_command_summary(len(found)).decode()))
 
 
+def check_condition(condition, step=0, event=0):
+    """(why it cannot be read or None, the column of that or 0, whether an event from there on may meet it)."""
+    message, column = ctypes.c_void_p(), ctypes.c_size_t()
+    status = library().gpumem_condition_check(encode(condition), step, event, ctypes.byref(column), ctypes.byref(message))
+    wrong = _take(message) if status > 1 else None
+    return wrong, column.value, status == 0
+
+
 class Recorder:
     """The core's side of a recording."""
 
@@ -335,6 +348,21 @@ class Recorder:
 
     def stop_when(self, events=0, step=0):
         library().gpumem_recorder_stop_when(self.handle, events, step)
+
+    def watch(self, number, condition, once):
+        message = ctypes.c_void_p()
+        _check(library().gpumem_recorder_watch(self.handle, number, encode(condition), once, ctypes.byref(message)), message)
+
+    def unwatch(self, number):
+        library().gpumem_recorder_unwatch(self.handle, number)
+
+    def watch_hits(self, number):
+        return library().gpumem_recorder_watch_hits(self.handle, number)
+
+    def stopped_by(self):
+        """The condition that held at the latest stop (0: none did), and the event."""
+        event = ctypes.c_uint64()
+        return library().gpumem_recorder_stopped_by(self.handle, ctypes.byref(event)), event.value
 
     def flush(self):
         message = ctypes.c_void_p()

@@ -15,6 +15,7 @@ from .library import Failure
 from .oom import OnOom, tell_account
 from .recording import Recording
 from .session import Log, session
+from .watches import watches
 
 VDSO = "system-supplied DSO"
 
@@ -31,6 +32,7 @@ class Waiting:
         self.by_agent = False
         self.identity = None  # of the program in the recorded process
         self.told_other = set()
+        self.never_held = []  # lines about conditions, of the recording that ended last
         self.condition = {}  # of `gpumem step` or `until`, for a program that they start
 
     # --- asked for by the user ---
@@ -129,12 +131,14 @@ class Waiting:
             recording.on_oom = OnOom(self.on_oom, pid, self.core_file)
         current.recording = recording
         recording.recorder.stop_when(**self.condition)
+        watches().begin(recording)
 
     def end(self):
         """Ends the recording under way. Returns its summary, or None."""
         current = session()
         if current.recording is None:
             return None
+        self.never_held = watches().end(current.recording) if current.recording.has_watches else []
         try:
             return debugger.uninterrupted(current.recording.close)[0]
         finally:
@@ -211,6 +215,8 @@ class Waiting:
             debugger.warn(f"the recording of process {pid} is incomplete: {error}")
             return
         debugger.say(f"recorded {summary}; {where(session().log)}")
+        for line in self.never_held:
+            debugger.say(line)
 
 
 def where(log):

@@ -64,6 +64,8 @@ class Site(gdb.Breakpoint):
 
 
 class Recording:
+    has_watches = True
+
     def __init__(self, pid, devices, log, source):
         self.pid = pid
         self.log = log

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ask/condition.h"
+#include "model/condition.h"
 #include "base/error.h"
 
 /* A subject with a size and a step; all else is not known of it. */
@@ -30,7 +30,7 @@ static enum gm_truth judge(const void *context, const struct gm_clause *clause)
 static enum gm_truth holds(const char *text, uint64_t size, uint64_t step)
 {
 	struct gm_condition *condition = NULL;
-	struct gm_error *error = gm_condition_parse(text, &condition);
+	struct gm_error *error = gm_condition_parse(text, GM_OF_BLOCKS, NULL, &condition);
 	if (error)
 		fail_msg("%s", error->message);
 	const struct subject subject = {size, step};
@@ -119,7 +119,8 @@ static void what_cannot_be_read_is_refused_at_its_column(void **state)
 	};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct gm_condition *condition = NULL;
-		struct gm_error *error = gm_condition_parse(wrong[i].text, &condition);
+		struct gm_error *error =
+		        gm_condition_parse(wrong[i].text, GM_OF_BLOCKS, NULL, &condition);
 		assert_non_null(error);
 		assert_null(condition);
 		assert_int_equal(error->status, GM_USAGE);
@@ -135,12 +136,12 @@ static void nesting_and_length_are_bounded(void **state)
 	struct gm_condition *condition = NULL;
 	memset(text, '(', sizeof(text) - 1);
 	text[1000] = '\0';
-	struct gm_error *error = gm_condition_parse(text, &condition);
+	struct gm_error *error = gm_condition_parse(text, GM_OF_BLOCKS, NULL, &condition);
 	assert_non_null(strstr(error->message, "nested too deeply"));
 	gm_error_destroy(error);
 	memset(text, ' ', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	error = gm_condition_parse(text, &condition);
+	error = gm_condition_parse(text, GM_OF_BLOCKS, NULL, &condition);
 	assert_non_null(strstr(error->message, "may have 4095 characters"));
 	gm_error_destroy(error);
 	for (size_t i = 0; i < 60; i++)
@@ -188,7 +189,7 @@ static void shapes_match_as_a_plain_matcher_says(void **state)
 		}
 		strcat(text, "]");
 		struct gm_condition *condition = NULL;
-		assert_null(gm_condition_parse(text, &condition));
+		assert_null(gm_condition_parse(text, GM_OF_BLOCKS, NULL, &condition));
 		struct gm_clause clause = {
 		        .fact = GM_FACT_SHAPE, .compare = GM_IS, .size_count = length};
 		memcpy(clause.sizes, pattern, length * sizeof(*pattern));
@@ -202,6 +203,124 @@ static void shapes_match_as_a_plain_matcher_says(void **state)
 		gm_condition_destroy(condition);
 	}
 	assert_in_range(matched, 1000, 19000);
+}
+
+static struct gm_condition *parse_of_events(const char *text)
+{
+	struct gm_condition *condition = NULL;
+	struct gm_error *error = gm_condition_parse(text, GM_OF_EVENTS, NULL, &condition);
+	if (error)
+		fail_msg("%s", error->message);
+	return condition;
+}
+
+static void of_events_and_of_blocks_there_are_other_facts(void **state)
+{
+	static const char *const of_events[] = {"event=3", "block=7", "device=0", "allocated>20GiB",
+	        "reserved<1MiB", "action=free_requested"};
+	static const char *const of_blocks[] = {"category=gradient", "dtype=float16", "shape=[8]",
+	        "operator=mm", "node=x", "label=x"};
+	for (size_t i = 0; i < 6; i++) {
+		struct gm_condition *condition = parse_of_events(of_events[i]);
+		gm_condition_destroy(condition);
+		condition = NULL;
+		assert_null(gm_condition_parse(of_blocks[i], GM_OF_BLOCKS, NULL, &condition));
+		gm_condition_destroy(condition);
+		condition = NULL;
+		size_t column = 0;
+		gm_error_destroy(
+		        gm_condition_parse(of_blocks[i], GM_OF_EVENTS, &column, &condition));
+		assert_int_equal(column, 1);
+		column = 0;
+		gm_error_destroy(
+		        gm_condition_parse(of_events[i], GM_OF_BLOCKS, &column, &condition));
+		assert_int_equal(column, 1);
+		assert_null(condition);
+	}
+	size_t column = 0;
+	struct gm_condition *condition = NULL;
+	struct gm_error *error =
+	        gm_condition_parse("size>1 and action=release", GM_OF_EVENTS, &column, &condition);
+	assert_int_equal(column, 19);
+	assert_non_null(strstr(error->message, "expected one of alloc, free_requested, "));
+	gm_error_destroy(error);
+}
+
+static bool is_hopeless(const char *text, uint64_t step, uint64_t event)
+{
+	struct gm_condition *condition = parse_of_events(text);
+	bool hopeless = gm_condition_is_hopeless(condition, step, event);
+	gm_condition_destroy(condition);
+	return hopeless;
+}
+
+static void what_can_never_hold_is_known(void **state)
+{
+	assert_true(is_hopeless("size<0", 0, 0));
+	assert_true(is_hopeless("size>2 and size<3", 0, 0));
+	assert_false(is_hopeless("size>2 and size<4", 0, 0));
+	assert_true(is_hopeless("step=2", 3, 0));
+	assert_false(is_hopeless("step=3", 3, 0));
+	assert_false(is_hopeless("step=0", 3, 0)); /* after the loop */
+	assert_false(is_hopeless("step<2", 3, 0));
+	assert_true(is_hopeless("step<2 and step>0", 3, 0));
+	assert_true(is_hopeless("event<=9", 0, 10));
+	assert_true(is_hopeless("phase=forward and (phase=backward or size<0)", 0, 0));
+	assert_false(is_hopeless("phase=forward or phase=backward and size<0", 0, 0));
+	assert_false(is_hopeless("function=a and function=b", 0, 0)); /* of two frames */
+	assert_false(is_hopeless("not size<0", 0, 0));
+}
+
+static enum gm_truth judge_three(const void *context, const struct gm_clause *clause)
+{
+	const uint64_t *numbers = context;
+	return gm_compare_numbers(numbers[clause->fact == GM_FACT_SIZE   ? 0
+	                                  : clause->fact == GM_FACT_STEP ? 1
+	                                                                 : 2],
+	        clause);
+}
+
+/* Beside all events that could come, of small numbers. */
+static void what_is_said_to_be_hopeless_holds_of_no_event(void **state)
+{
+	static const char *const facts[] = {"size", "step", "event"};
+	static const char *const compares[] = {"=", "!=", "<", "<=", ">", ">="};
+	unsigned seed = 11, hopeless = 0, exact = 0;
+	for (int round = 0; round < 4000; round++) {
+		char text[256] = "";
+		uint64_t step = (uint64_t)rand_r(&seed) % 4, event = (uint64_t)rand_r(&seed) % 4;
+		int count = 1 + rand_r(&seed) % 4;
+		bool plain_and = true;
+		for (int i = 0; i < count; i++) {
+			int compare = rand_r(&seed) % 6, joined = rand_r(&seed) % 4;
+			bool negated = rand_r(&seed) % 5 == 0;
+			if (compare == 1 || negated || (i && joined == 0))
+				plain_and = false;
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s%s%d",
+			        i == 0        ? ""
+			        : joined == 0 ? " or "
+			                      : " and ",
+			        negated ? "not " : "", facts[rand_r(&seed) % 3], compares[compare],
+			        rand_r(&seed) % 6);
+		}
+		struct gm_condition *condition = parse_of_events(text);
+		bool said = gm_condition_is_hopeless(condition, step, event), found = false;
+		for (uint64_t at = 0; at < 8 * 8 * 8; at++) {
+			const uint64_t numbers[] = {at % 8, at / 8 % 8, at / 64};
+			if ((numbers[1] != 0 && numbers[1] < step) || numbers[2] < event)
+				continue;
+			found |= gm_condition_holds(condition, judge_three, numbers) == GM_TRUE;
+		}
+		gm_condition_destroy(condition);
+		if (said && found)
+			fail_msg("round %d: %s can hold", round, text);
+		if (plain_and && !said && !found)
+			fail_msg("round %d: %s cannot hold", round, text);
+		hopeless += said;
+		exact += plain_and;
+	}
+	assert_in_range(hopeless, 200, 3800);
+	assert_in_range(exact, 200, 3800);
 }
 
 static void files_are_meant_by_their_ends(void **state)
@@ -222,6 +341,9 @@ int main(void)
 	        cmocka_unit_test(what_cannot_be_read_is_refused_at_its_column),
 	        cmocka_unit_test(nesting_and_length_are_bounded),
 	        cmocka_unit_test(shapes_match_as_a_plain_matcher_says),
+	        cmocka_unit_test(of_events_and_of_blocks_there_are_other_facts),
+	        cmocka_unit_test(what_can_never_hold_is_known),
+	        cmocka_unit_test(what_is_said_to_be_hopeless_holds_of_no_event),
 	        cmocka_unit_test(files_are_meant_by_their_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,31 +5,8 @@
 
 #include "ask/recording/operator.h"
 #include "ask/recording/place.h"
-#include "ask/condition.h"
+#include "model/condition.h"
 #include "torch/dtypes.h"
-
-/* `any`: whether one of several fits, and whether there are some. */
-static enum gm_truth of_several(bool there, bool any, const struct gm_clause *clause)
-{
-	if (!there)
-		return GM_UNKNOWN;
-	return any == (clause->compare != GM_IS_NOT) ? GM_TRUE : GM_FALSE;
-}
-
-static bool function_fits(const char *function, const struct gm_clause *clause)
-{
-	const char *dot = strrchr(function, '.');
-	if (clause->compare == GM_CONTAINS)
-		return strstr(function, clause->text);
-	return strcmp(function, clause->text) == 0 || (dot && strcmp(dot + 1, clause->text) == 0);
-}
-
-static bool line_fits(const struct gm_frame_place *place, const struct gm_clause *clause)
-{
-	bool file = clause->compare == GM_CONTAINS ? strstr(place->file, clause->text) != NULL
-	                                           : gm_is_file(place->file, clause->text);
-	return file && (!clause->number || place->line == clause->number);
-}
 
 static enum gm_truth judge_frames(
         const struct gm_log *log, uint32_t stack, const struct gm_clause *clause)
@@ -38,9 +15,9 @@ static enum gm_truth judge_frames(
 	bool any = false;
 	size_t count = 0;
 	for (; gm_place_frame(log, stack, count, &place); count++)
-		any |= clause->fact == GM_FACT_LINE ? line_fits(&place, clause)
-		                                    : function_fits(place.function, clause);
-	return of_several(count > 0, any, clause);
+		any |= clause->fact == GM_FACT_LINE ? gm_line_fits(place.file, place.line, clause)
+		                                    : gm_function_fits(place.function, clause);
+	return gm_compare_several(count > 0, any, clause);
 }
 
 static enum gm_truth judge_native(
@@ -81,7 +58,7 @@ static enum gm_truth judge_labels(
 	for (size_t i = 0; i < count; i++)
 		any |= clause->compare == GM_CONTAINS ? strstr(labels[i], clause->text) != NULL
 		                                      : strcmp(labels[i], clause->text) == 0;
-	return of_several(gm_model_has_labels(model), any, clause);
+	return gm_compare_several(gm_model_has_labels(model), any, clause);
 }
 
 enum gm_truth gm_where_judge(const void *subject, const struct gm_clause *clause)

@@ -1,8 +1,8 @@
-/* A condition (ask/condition.h) over the blocks of a recording. */
+/* A condition (model/condition.h) over the blocks of a recording. */
 #ifndef GM_ASK_WHERE_H
 #define GM_ASK_WHERE_H
 
-#include "ask/condition.h"
+#include "model/condition.h"
 #include "model/categories.h"
 #include "model/model.h"
 

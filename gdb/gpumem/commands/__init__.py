@@ -2,11 +2,13 @@
 
 
 def install_all():
-    from . import gpumem, record, step, until
+    from . import gpumem, next_event, record, until, watch
     from .question import install_questions
 
     gpumem.Gpumem()
     record.Record()
-    step.Step()
+    next_event.NextEvent()
+    next_event.Step()
     until.Until()
-    install_questions(skip={"record", "step", "until"})
+    watch.Watch()
+    install_questions(skip={"record", "next-event", "step", "until", "watch"})

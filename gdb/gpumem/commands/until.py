@@ -2,36 +2,62 @@
 
 import re
 
-from ..command import Command, Usage, needs_recorded_program
+from ..command import Command, Usage, gate, needs_recorded_program
 from ..debugger import say
 from ..library import Failure
+from ..recorder import waiting
 from ..session import session
-from .step import go_on, why_not
+from ..watches import watches
+from .next_event import go_on, why_not
+from .watch import FACTS
 
 
 class Until(Command):
-    """Run to an iteration of the training loop.
+    """Run to the next event for which a condition holds.
 
+    gpumem until CONDITION
     gpumem until step=N
 
-    Stops at the first event of the loop's N-th iteration; iterations count from 1. If the
-    program does not run yet, it is started.
+    The condition is one of `gpumem watch`: see `help gpumem watch`. `gpumem until step=N` stops at the first event of the
+    loop's N-th iteration; iterations count from 1. If the program does not run yet, it is started.
 
-    Example: gpumem until step=2"""
+    Example: gpumem until step=2
+    Example: gpumem until size>1GiB and line=train.py:31"""
 
     name = "until"
-    words = ("step=",)
+    words = tuple(f"{fact}=" for fact in FACTS)
+
+    def invoke(self, argument, from_tty):
+        """A condition has quotes and parentheses of its own: it is taken as it was typed."""
+        gate(self.name, lambda: self.run(argument.strip()))
 
     @needs_recorded_program
-    def run(self, arguments):
-        match = re.match(r"step=([0-9]+)$", "".join(arguments))
-        if not match or not 1 <= int(match[1]) < 1 << 32:
-            raise Usage(f"'{' '.join(arguments)}' is not a condition: give one, as in `gpumem until step=2`")
+    def run(self, text):
+        step = re.match(r"step==?([0-9]+)$", text.replace(" ", ""))
+        if not text:
+            raise Usage("a condition is missing: give one, as in `gpumem until step=2`")
+        if step and 1 <= int(step[1]) < 1 << 32:
+            self.until_step(int(step[1]))
+        elif waiting.by_agent and waiting.on:
+            watches().recording("until")
+            raise Failure("until: with --engine agent the condition may be step=N: record without it for others", 2)
+        else:
+            self.until_condition(text)
+
+    @staticmethod
+    def until_step(number):
         recording = session().recording
         now = recording.recorder.step() if recording else 0
-        if now >= int(match[1]):
-            raise Failure(
-                f"until step={match[1]}: the program is in step {now} already: give a later step, or `run` again", 2
-            )
-        if not go_on(step=int(match[1])):
-            say(why_not(f"step {match[1]}"))
+        if now >= number:
+            raise Failure(f"until step={number}: the program is in step {now} already: give a later step, or `run` again", 2)
+        if not go_on(step=number):
+            say(why_not(f"step {number}"))
+
+    @staticmethod
+    def until_condition(text):
+        watch = watches().add("until", text, once=True, hidden=True)
+        try:
+            if not go_on(watch=watch):
+                say(why_not(f"'{text}' held"))
+        finally:
+            watches().drop(watch)

@@ -1,4 +1,5 @@
-#include "ask/condition.h"
+/* Conditions: from text to nodes. */
+#include "model/condition_nodes.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -8,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "log/log.h"
 #include "model/categories.h"
 #include "model/steps.h"
 #include "torch/dtypes.h"
@@ -23,6 +24,12 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_STEP] = "step",
         [GM_FACT_STREAM] = "stream",
         [GM_FACT_ADDRESS] = "address",
+        [GM_FACT_EVENT] = "event",
+        [GM_FACT_BLOCK] = "block",
+        [GM_FACT_DEVICE] = "device",
+        [GM_FACT_ALLOCATED] = "allocated",
+        [GM_FACT_RESERVED] = "reserved",
+        [GM_FACT_ACTION] = "action",
         [GM_FACT_CATEGORY] = "category",
         [GM_FACT_PHASE] = "phase",
         [GM_FACT_DTYPE] = "dtype",
@@ -34,47 +41,48 @@ static const char *const names[GM_FACT_COUNT] = {
         [GM_FACT_SHAPE] = "shape",
 };
 
+/* Which facts there are of what. */
+static bool is_known(enum gm_fact fact, enum gm_subject subject)
+{
+	switch (fact) {
+	case GM_FACT_EVENT:
+	case GM_FACT_BLOCK:
+	case GM_FACT_DEVICE:
+	case GM_FACT_ALLOCATED:
+	case GM_FACT_RESERVED:
+	case GM_FACT_ACTION:
+		return subject == GM_OF_EVENTS;
+	case GM_FACT_CATEGORY:
+	case GM_FACT_DTYPE:
+	case GM_FACT_SHAPE:
+	case GM_FACT_OPERATOR:
+	case GM_FACT_NODE:
+	case GM_FACT_LABEL:
+		return subject == GM_OF_BLOCKS;
+	default:
+		return true;
+	}
+}
+
 const char *gm_fact_name(enum gm_fact fact)
 {
 	return names[fact];
 }
 
-enum kind { CLAUSE, NOT, AND, OR };
-
-/* Of NOT only the left one is used. Nodes refer to earlier ones. */
-struct node {
-	enum kind kind;
-	size_t left, right;
-	struct gm_clause clause;
-};
-
-struct gm_condition {
-	GM_ARRAY(struct node) nodes;
-	size_t root;
-};
-
 struct parser {
 	const char *text, *at;
+	enum gm_subject subject;
 	struct gm_condition *condition;
 	unsigned depth;
+	size_t column; /* of the error; 0: none */
 };
-
-void gm_condition_destroy(struct gm_condition *condition)
-{
-	if (!condition)
-		return;
-	for (size_t i = 0; i < condition->nodes.count; i++)
-		free(condition->nodes.items[i].clause.text);
-	gm_array_deinit(&condition->nodes);
-	free(condition);
-}
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static struct gm_error *wrong(const struct parser *parser, const char *at, const char *format, ...)
+static struct gm_error *wrong(struct parser *parser, const char *at, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-static struct gm_error *wrong(const struct parser *parser, const char *at, const char *format, ...)
+static struct gm_error *wrong(struct parser *parser, const char *at, const char *format, ...)
 {
 	_cleanup_free_ char *why = NULL;
 	va_list arguments;
@@ -84,8 +92,8 @@ static struct gm_error *wrong(const struct parser *parser, const char *at, const
 	va_end(arguments);
 	if (!why)
 		return &gm_error_no_memory;
-	return gm_error_create(
-	        GM_USAGE, "'%s', column %td: %s", parser->text, at - parser->text + 1, why);
+	parser->column = (size_t)(at - parser->text) + 1;
+	return gm_error_create(GM_USAGE, "'%s', column %zu: %s", parser->text, parser->column, why);
 }
 
 static void skip_space(struct parser *parser)
@@ -117,7 +125,8 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 	while (is_word(parser->at[length]))
 		length++;
 	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
-		if (strlen(names[fact]) == length &&
+		if (is_known((enum gm_fact)fact, parser->subject) &&
+		        strlen(names[fact]) == length &&
 		        strncmp(names[fact], parser->at, length) == 0) {
 			parser->at += length;
 			*ret_fact = (enum gm_fact)fact;
@@ -125,9 +134,11 @@ static struct gm_error *take_fact(struct parser *parser, enum gm_fact *ret_fact)
 		}
 	}
 	char all[256] = "";
-	for (int fact = 0; fact < GM_FACT_COUNT; fact++)
-		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", fact ? ", " : "",
-		        names[fact]);
+	for (int fact = 0; fact < GM_FACT_COUNT; fact++) {
+		if (is_known((enum gm_fact)fact, parser->subject))
+			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
+			        *all ? ", " : "", names[fact]);
+	}
 	return wrong(parser, parser->at, "%.*s%sexpected one of %s", (int)length, parser->at,
 	        length ? " is not known: " : "", all);
 }
@@ -215,6 +226,11 @@ static const char *category_at(unsigned i)
 	return i < GM_CATEGORY_COUNT ? gm_category_name((enum gm_category)i) : NULL;
 }
 
+static const char *action_at(unsigned i)
+{
+	return gm_action_name((enum gm_action)(GM_ALLOC + i));
+}
+
 static const char *phase_at(unsigned i)
 {
 	return i < GM_PHASE_COUNT ? gm_phase_name((enum gm_phase)i) : NULL;
@@ -222,10 +238,11 @@ static const char *phase_at(unsigned i)
 
 /* A word that cannot be the fact's would select nothing, in silence. */
 static struct gm_error *check_text(
-        const struct parser *parser, const char *at, const struct gm_clause *clause)
+        struct parser *parser, const char *at, const struct gm_clause *clause)
 {
 	const char *(*word)(unsigned) = clause->fact == GM_FACT_CATEGORY ? category_at
 	                                : clause->fact == GM_FACT_PHASE  ? phase_at
+	                                : clause->fact == GM_FACT_ACTION ? action_at
 	                                : clause->fact == GM_FACT_DTYPE  ? gm_torch_dtype_name
 	                                                                 : NULL;
 	if (!word || clause->compare == GM_CONTAINS)
@@ -243,7 +260,8 @@ static struct gm_error *check_text(
 
 static struct gm_error *read_number(const char *text, enum gm_fact fact, uint64_t *ret_number)
 {
-	if (fact == GM_FACT_SIZE || fact == GM_FACT_REQUESTED)
+	if (fact == GM_FACT_SIZE || fact == GM_FACT_REQUESTED || fact == GM_FACT_ALLOCATED ||
+	        fact == GM_FACT_RESERVED)
 		return gm_parse_bytes(text, ret_number);
 	char *end;
 	uint64_t number = strtoull(text, &end, 0);
@@ -257,7 +275,7 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 {
 	skip_space(parser);
 	const char *at = parser->at;
-	bool number = clause->fact <= GM_FACT_ADDRESS;
+	bool number = gm_fact_is_number(clause->fact);
 	bool ordered = clause->compare >= GM_LESS && clause->compare <= GM_AT_LEAST;
 	if (number ? clause->compare == GM_CONTAINS : ordered)
 		return wrong(parser, at, "%s cannot be compared so: use %s",
@@ -284,7 +302,7 @@ static struct gm_error *parse_value(struct parser *parser, struct gm_clause *cla
 	return check_text(parser, at, clause);
 }
 
-static struct gm_error *add(struct parser *parser, struct node node, size_t *ret_index)
+static struct gm_error *add(struct parser *parser, struct gm_condition_node node, size_t *ret_index)
 {
 	if (!gm_array_push(&parser->condition->nodes, node)) {
 		free(node.clause.text);
@@ -298,11 +316,11 @@ static struct gm_error *parse_any(struct parser *parser, size_t *ret_index);
 
 static struct gm_error *parse_one(struct parser *parser, size_t *ret_index)
 {
-	struct node node = {.kind = CLAUSE};
+	struct gm_condition_node node = {.kind = GM_NODE_CLAUSE};
 	if (++parser->depth > DEPTH_MAX)
 		return wrong(parser, parser->at, "nested too deeply");
 	if (take_word(parser, "not")) {
-		node.kind = NOT;
+		node.kind = GM_NODE_NOT;
 		gm_try(parse_one(parser, &node.left));
 		parser->depth--;
 		return add(parser, node, ret_index);
@@ -333,7 +351,7 @@ static struct gm_error *parse_all(struct parser *parser, size_t *ret_index)
 {
 	gm_try(parse_one(parser, ret_index));
 	while (take_word(parser, "and")) {
-		struct node node = {.kind = AND, .left = *ret_index};
+		struct gm_condition_node node = {.kind = GM_NODE_AND, .left = *ret_index};
 		gm_try(parse_one(parser, &node.right));
 		gm_try(add(parser, node, ret_index));
 	}
@@ -344,19 +362,24 @@ static struct gm_error *parse_any(struct parser *parser, size_t *ret_index)
 {
 	gm_try(parse_all(parser, ret_index));
 	while (take_word(parser, "or")) {
-		struct node node = {.kind = OR, .left = *ret_index};
+		struct gm_condition_node node = {.kind = GM_NODE_OR, .left = *ret_index};
 		gm_try(parse_all(parser, &node.right));
 		gm_try(add(parser, node, ret_index));
 	}
 	return NULL;
 }
 
-struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_condition)
+struct gm_error *gm_condition_parse(const char *text, enum gm_subject subject, size_t *ret_column,
+        struct gm_condition **ret_condition)
 {
+	size_t ignored;
+	if (!ret_column)
+		ret_column = &ignored;
+	*ret_column = 0;
 	if (strnlen(text, LENGTH_MAX) == LENGTH_MAX)
 		return gm_error_create(
 		        GM_USAGE, "a condition may have %d characters", LENGTH_MAX - 1);
-	struct parser parser = {.text = text, .at = text};
+	struct parser parser = {.text = text, .at = text, .subject = subject};
 	parser.condition = calloc(1, sizeof(*parser.condition));
 	if (!parser.condition)
 		return &gm_error_no_memory;
@@ -365,105 +388,10 @@ struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_
 	if (!error && *parser.at)
 		error = wrong(&parser, parser.at, "expected and, or or the end");
 	if (error) {
+		*ret_column = parser.column;
 		gm_condition_destroy(parser.condition);
 		return error;
 	}
 	*ret_condition = parser.condition;
 	return NULL;
-}
-
-/* ---- judging --------------------------------------------------------------------------------- */
-
-static enum gm_truth holds(
-        const struct gm_condition *condition, size_t index, gm_judge *judge, const void *subject)
-{
-	const struct node *node = &condition->nodes.items[index];
-	if (node->kind == CLAUSE)
-		return judge(subject, &node->clause);
-	enum gm_truth left = holds(condition, node->left, judge, subject);
-	if (node->kind == NOT)
-		return left == GM_UNKNOWN ? GM_UNKNOWN : left == GM_TRUE ? GM_FALSE : GM_TRUE;
-	/* the value that decides alone: false of `and`, true of `or` */
-	enum gm_truth decides = node->kind == AND ? GM_FALSE : GM_TRUE;
-	if (left == decides)
-		return left;
-	enum gm_truth right = holds(condition, node->right, judge, subject);
-	return right == decides || left != GM_UNKNOWN ? right : GM_UNKNOWN;
-}
-
-enum gm_truth gm_condition_holds(
-        const struct gm_condition *condition, gm_judge *judge, const void *subject)
-{
-	return holds(condition, condition->root, judge, subject);
-}
-
-static enum gm_truth truth(bool value)
-{
-	return value ? GM_TRUE : GM_FALSE;
-}
-
-enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause)
-{
-	switch (clause->compare) {
-	case GM_IS:
-		return truth(number == clause->number);
-	case GM_IS_NOT:
-		return truth(number != clause->number);
-	case GM_LESS:
-		return truth(number < clause->number);
-	case GM_AT_MOST:
-		return truth(number <= clause->number);
-	case GM_MORE:
-		return truth(number > clause->number);
-	case GM_AT_LEAST:
-		return truth(number >= clause->number);
-	default:
-		return GM_UNKNOWN;
-	}
-}
-
-enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause)
-{
-	if (clause->compare == GM_CONTAINS)
-		return truth(strstr(text, clause->text));
-	return truth((strcmp(text, clause->text) == 0) == (clause->compare == GM_IS));
-}
-
-static bool matches(const int64_t *sizes, size_t count, const int64_t *pattern, size_t length)
-{
-	/* `...` takes as few as will do: where what follows fails, one more, from the last `...`
-	 * on */
-	size_t at = 0, in_pattern = 0, resume_at = 0, resume = SIZE_MAX;
-	while (at < count) {
-		if (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES) {
-			resume = ++in_pattern;
-			resume_at = at;
-		} else if (in_pattern < length && (pattern[in_pattern] == GM_ANY_SIZE ||
-		                                          pattern[in_pattern] == sizes[at])) {
-			at++;
-			in_pattern++;
-		} else if (resume != SIZE_MAX) {
-			in_pattern = resume;
-			at = ++resume_at;
-		} else {
-			return false;
-		}
-	}
-	while (in_pattern < length && pattern[in_pattern] == GM_ANY_SIZES)
-		in_pattern++;
-	return in_pattern == length;
-}
-
-enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause)
-{
-	return truth(matches(sizes, count, clause->sizes, clause->size_count) ==
-	             (clause->compare == GM_IS));
-}
-
-int gm_is_file(const char *path, const char *name)
-{
-	size_t length = strlen(path), wanted = strlen(name);
-	if (wanted > length || strcmp(path + length - wanted, name) != 0)
-		return 0;
-	return wanted == length || path[length - wanted - 1] == '/' || name[0] == '/';
 }

@@ -1,4 +1,4 @@
-"""`gpumem step`."""
+"""`gpumem next-event`, and `gpumem step`, its older name."""
 
 import gdb
 
@@ -8,7 +8,7 @@ from ..recorder import waiting
 from ..session import session
 
 
-def go_on(events=0, step=0):
+def go_on(events=0, step=0, watch=None):
     """Continues, or starts the program, until the condition is met, and shows the event. Returns False if the
     program stopped for another reason, or ended; gdb and why_not() then tell the reason."""
     if waiting.by_agent and waiting.on:
@@ -31,7 +31,13 @@ def go_on(events=0, step=0):
             now.recorder.stop_when()
     if now is None or not (started or now is recording) or not now.stopped:
         return False
-    number = str(before + events - 1 if events else now.recorder.event_count() - 1)
+    held, event = now.recorder.stopped_by()
+    if watch is not None and held != watch.number:
+        return False  # another condition did: watches.py has said so
+    if watch is not None:
+        number = str(event)
+    else:
+        number = str(before + events - 1 if events else now.recorder.event_count() - 1)
     answer(["events", "--from", number, "--to", number])
     return True
 
@@ -71,24 +77,34 @@ def go_on_by_agent(events, step):
     return True
 
 
-class Step(Command):
+class NextEvent(Command):
     """Run to the next event, or to the N-th event from here.
 
-    gpumem step [N]
+    gpumem next-event [N]
 
     The program stops inside the allocator, at the event that is shown. `gpumem who-holds` and `gpumem why`
     then describe the state at that event. If the program does not run yet, it is started.
 
-    Example: gpumem step 10"""
+    Example: gpumem next-event 10"""
 
-    name = "step"
+    name = "next-event"
 
     @needs_recorded_program
     def run(self, arguments):
         if len(arguments) > 1:
-            raise Usage("too many arguments: give one number, as in `gpumem step 10`")
+            raise Usage(f"too many arguments: give one number, as in `gpumem {self.name} 10`")
         count = number(arguments[0], "N") if arguments else 1
         if not 1 <= count < 1 << 63:
             raise Usage(f"N: {count} is not a number of events: give a number from 1 on")
         if not go_on(events=count):
             say(why_not("that event"))
+
+
+class Step(NextEvent):
+    """Run to the next event, or to the N-th event from here: the older name of `gpumem next-event`.
+
+    gpumem step [N]
+
+    Example: gpumem step 10"""
+
+    name = "step"

@@ -1,5 +1,6 @@
 /*
- * Conditions over facts: "category=gradient and size>1MiB and not line=train.py:31".
+ * Conditions over facts of blocks or of events: "category=gradient and size>1MiB and not
+ * line=train.py:31".
  *
  *   CONDITION   CLAUSE, `and`, `or`, `not` and parentheses; `and` binds more tightly than `or`
  *   CLAUSE      FACT COMPARE VALUE; COMPARE is one of = != < <= > >= ~ (contains)
@@ -11,9 +12,10 @@
  * This file parses and combines; what a clause is of a given subject a function of the caller
  * judges.
  */
-#ifndef GM_ASK_CONDITION_H
-#define GM_ASK_CONDITION_H
+#ifndef GM_MODEL_CONDITION_H
+#define GM_MODEL_CONDITION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,7 +28,13 @@ enum gm_fact {
 	GM_FACT_STEP,
 	GM_FACT_STREAM,
 	GM_FACT_ADDRESS,
+	GM_FACT_EVENT,     /* its number */
+	GM_FACT_BLOCK,     /* number of the event that allocated the block */
+	GM_FACT_DEVICE,    /* index */
+	GM_FACT_ALLOCATED, /* bytes after the event, of its device */
+	GM_FACT_RESERVED,
 	/* texts */
+	GM_FACT_ACTION, /* "alloc", "free_requested", ... */
 	GM_FACT_CATEGORY,
 	GM_FACT_PHASE,
 	GM_FACT_DTYPE,
@@ -54,19 +62,40 @@ struct gm_clause {
 	size_t size_count;
 };
 
+/* What a condition is about, and so which facts it may name. */
+enum gm_subject {
+	GM_OF_BLOCKS, /* of a recording */
+	GM_OF_EVENTS, /* at the moment they happen: what only a whole recording tells is not known
+	               */
+};
+
 struct gm_condition;
-/* GM_USAGE: the column at which the text cannot be read on, and what could stand there. */
-struct gm_error *gm_condition_parse(const char *text, struct gm_condition **ret_condition);
+/* GM_USAGE: the column at which the text cannot be read on, and what could stand there.
+ * `ret_column` (may be NULL): that column, from 1; it is set where the function fails too, 0: there
+ * is none. */
+struct gm_error *gm_condition_parse(const char *text, enum gm_subject subject, size_t *ret_column,
+        struct gm_condition **ret_condition);
 void gm_condition_destroy(struct gm_condition *condition);
 
 typedef enum gm_truth gm_judge(const void *subject, const struct gm_clause *clause);
 enum gm_truth gm_condition_holds(
         const struct gm_condition *condition, gm_judge *judge, const void *subject);
 
+/*
+ * Whether no event from here on can meet it: two comparisons of one fact exclude each other, or it
+ * wants a step or an event that is over. `step` and `event` are the lowest that may come.
+ */
+bool gm_condition_is_hopeless(const struct gm_condition *condition, uint64_t step, uint64_t event);
+
 /* What judges are made of. */
 enum gm_truth gm_compare_numbers(uint64_t number, const struct gm_clause *clause);
 enum gm_truth gm_compare_texts(const char *text, const struct gm_clause *clause);
 enum gm_truth gm_compare_shapes(const int64_t *sizes, size_t count, const struct gm_clause *clause);
+/* Of a Python frame: a clause about the function ("Model.forward", "forward") or the line. */
+bool gm_function_fits(const char *function, const struct gm_clause *clause);
+bool gm_line_fits(const char *file, uint32_t line, const struct gm_clause *clause);
+/* Of several frames or names: `any` fits, and there are some. */
+enum gm_truth gm_compare_several(bool there, bool any, const struct gm_clause *clause);
 /* Whether "/a/b/train.py" is meant by "train.py", "b/train.py" or itself. */
 int gm_is_file(const char *path, const char *name);
 

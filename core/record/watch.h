@@ -1,0 +1,15 @@
+/* Conditions at which the program stops, judged at each event that is recorded. Internal to
+ * core/record. */
+#ifndef GM_RECORD_WATCH_H
+#define GM_RECORD_WATCH_H
+
+#include "record/recorder.h"
+
+enum { GM_RECORD_WATCHES_MAX = 256 };
+
+void gm_record_watches_end(struct gm_recorder *recorder);
+/* After the event has got its step. Where a condition holds, the stop is due. */
+void gm_record_watches_judge(
+        struct gm_recorder *recorder, const struct gm_event *event, uint64_t number);
+
+#endif

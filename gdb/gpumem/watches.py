@@ -1,0 +1,138 @@
+"""Conditions at which a recorded program stops: what `gpumem watch` lists. The core judges them at each event; gdb stops
+where one holds. They are gdb's own breakpoints' like: numbered, kept over several runs, and deleted by number."""
+
+import gdb
+
+from . import debugger
+from .library import Failure, check_condition
+from .session import session
+
+FIRST_HIDDEN = 1 << 30  # numbers of conditions that one command waits for
+
+
+class Watch:
+    def __init__(self, number, condition, once):
+        self.number, self.condition, self.once = number, condition, once
+        self.hits = 0  # of ended recordings, and of the one under way until it was last looked at
+
+    @property
+    def hidden(self):
+        return self.number >= FIRST_HIDDEN
+
+    @property
+    def is_done(self):
+        return self.once and self.hits > 0
+
+
+class Watches:
+    def __init__(self):
+        self.all = {}
+        self.last = 0
+        self.last_hidden = FIRST_HIDDEN - 1
+        gdb.events.stop.connect(self._stopped)
+
+    def add(self, command, condition, once=False, hidden=False):
+        """Judged from now on; of a recording under way from its next event on."""
+        recording = self.recording(command)
+        check(command, condition, recording)
+        number = (self.last_hidden if hidden else self.last) + 1
+        watch = Watch(number, condition, once)
+        if recording is not None:
+            recording.recorder.watch(number, condition, once)
+        if hidden:
+            self.last_hidden = number
+        else:
+            self.last = number
+        self.all[number] = watch
+        return watch
+
+    def delete(self, numbers=None):
+        """All that are listed, or these."""
+        chosen = [number for number, watch in self.all.items() if not watch.hidden] if numbers is None else numbers
+        for number in chosen:
+            if number not in self.all or self.all[number].hidden:
+                raise Failure(f"watch delete {number}: there is no condition of this number: `gpumem watch` lists them", 2)
+        for number in chosen:
+            self.drop(self.all[number])
+
+    def drop(self, watch):
+        self.all.pop(watch.number, None)
+        recording = session().recording
+        if recording is not None and recording.has_watches:
+            recording.recorder.unwatch(watch.number)
+
+    def listed(self):
+        self.count()
+        return [watch for watch in self.all.values() if not watch.hidden]
+
+    @staticmethod
+    def recording(command):
+        recording = session().recording
+        if recording is not None and not recording.has_watches:
+            raise Failure(f"{command}: the agent judges no conditions but step=N: record at breakpoints, without --engine agent", 2)
+        return recording
+
+    # --- recordings ---
+
+    def begin(self, recording):
+        """A recording begins: what is done already waits for no second time."""
+        for watch in self.all.values():
+            watch.before = watch.hits
+            if not watch.is_done:
+                recording.recorder.watch(watch.number, watch.condition, watch.once)
+
+    def count(self):
+        recording = session().recording
+        if recording is None or not recording.has_watches:
+            return
+        for watch in self.all.values():
+            watch.hits = max(watch.hits, getattr(watch, "before", 0) + recording.recorder.watch_hits(watch.number))
+
+    def end(self, recording):
+        """Lines about what never held in a recording that ends."""
+        self.count()
+        return [
+            f"condition {watch.number} never held: {watch.condition}"
+            for watch in self.all.values()
+            if not watch.hidden and watch.hits == getattr(watch, "before", 0) and not watch.is_done
+        ]
+
+    # --- told by gdb ---
+
+    def _stopped(self, _event):
+        recording = session().recording
+        if recording is None or not recording.has_watches or not recording.stopped:
+            return
+        number, event = recording.recorder.stopped_by()
+        watch = self.all.get(number)
+        if watch is None or watch.hidden:
+            return
+        recording.stopped = False  # said once
+        self.count()
+        debugger.say(f"condition {number} holds: {watch.condition}")
+        from .command import answer
+
+        answer(["events", "--from", str(event), "--to", str(event)])
+
+
+def check(command, condition, recording):
+    """Refuses a condition that cannot be read, with a caret where, or that can never hold."""
+    step, event = (recording.recorder.step(), recording.recorder.event_count()) if recording is not None else (0, 0)
+    wrong, column, possible = check_condition(condition, step, event)
+    if wrong:
+        if column and condition.isprintable():
+            debugger.write(f"  {condition}\n  {' ' * (column - 1)}^\n", error=True)
+        raise Failure(f"{command}: {wrong}", 2)
+    if not possible:
+        now = f" from here on (step {step}, event {event})" if recording is not None else ""
+        raise Failure(f"{command}: '{condition}' can never hold{now}: change it, or `run` again", 2)
+
+
+_watches = None
+
+
+def watches():
+    global _watches
+    if _watches is None:
+        _watches = Watches()
+    return _watches

@@ -1,0 +1,205 @@
+"""Walking by conditions: gdb stops exactly at the events that a whole recording shows to meet them."""
+
+import operator
+import random
+import re
+
+import pytest
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 300), torch.nn.ReLU(), torch.nn.Linear(300, 8)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+kept = []
+def batch(size):
+    return torch.randn(size, 64).cuda()
+for step in range(3):
+    x = batch(32 * (step + 1))
+    kept.append(x)
+    loss = model(x).square().sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+del kept[0]
+print("done")
+"""
+CONTINUE = "python exec(\"while gdb.selected_inferior() and gdb.selected_inferior().pid: gdb.execute('continue')\")"
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+# --- what a condition is of an event, worked out anew from its JSON: True, False, or None where it is not known ------------
+
+COMPARES = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def fact(event, name):
+    if name == "address":
+        return int(event["address"], 16)
+    if name == "step":
+        return event["step"] or 0
+    if name == "requested":
+        return event["requested"] or None
+    return event[{"event": "n"}.get(name, name)]
+
+
+def holds(event, condition):
+    kind, *parts = condition
+    if kind == "not":
+        value = holds(event, parts[0])
+        return None if value is None else not value
+    if kind in ("and", "or"):
+        values = [holds(event, part) for part in parts]
+        decides = kind == "or"
+        return decides if decides in values else None if None in values else not decides
+    name, compare, value = parts
+    if name in ("function", "line"):
+        if not event["python"]:
+            return None
+        if name == "line":
+            file, line = value.split(":")
+            any_fits = any(frame["file"].endswith("/" + file) and frame["line"] == int(line) for frame in event["python"])
+        else:
+            any_fits = any(frame["function"] == value or frame["function"].endswith("." + value) for frame in event["python"])
+        return any_fits == (compare == "=")
+    known = fact(event, name)
+    return None if known is None else COMPARES[compare](known, value)
+
+
+def text(condition):
+    kind, *parts = condition
+    if kind == "not":
+        return f"not ({text(parts[0])})"
+    if kind in ("and", "or"):
+        return f" {kind} ".join(f"({text(part)})" for part in parts)
+    name, compare, value = parts
+    return f"{name}{compare}{value}"
+
+
+def random_condition(chance, events, depth=2):
+    kind = chance.choice(["clause"] * 2 + ["and", "or", "not"]) if depth else "clause"
+    if kind == "not":
+        return ("not", random_condition(chance, events, depth - 1))
+    if kind != "clause":
+        return (kind, random_condition(chance, events, depth - 1), random_condition(chance, events, depth - 1))
+    event = chance.choice(events)
+    name = chance.choice(["size", "requested", "step", "stream", "address", "event", "block", "device", "allocated", "reserved",
+                          "action", "phase", "function", "line"])  # fmt: skip
+    if name in ("action", "phase"):
+        return ("clause", name, chance.choice(["=", "!="]), event[name])
+    if name in ("function", "line"):
+        frames = [frame for frame in event["python"] if "<" not in frame["function"] and " " not in frame["file"]]
+        if not frames:
+            return ("clause", "function", "=", "batch")
+        frame = chance.choice(frames)
+        value = frame["function"].split(".")[-1] if name == "function" else f"{frame['file'].rsplit('/', 1)[1]}:{frame['line']}"
+        return ("clause", name, chance.choice(["=", "!="]), value)
+    value = fact(event, name)
+    return ("clause", name, chance.choice(list(COMPARES)), 7 if value is None else value)
+
+
+def test_the_program_stops_where_a_recording_says_that_conditions_hold(run_gdb, program):
+    first = run_gdb(["gpumem record", "run", "gpumem events --json"], program)
+    events = first["gpumem events --json"].json_lines()
+    assert len(events) > 60
+    chance = random.Random(5)
+    conditions = []
+    while len(conditions) < 40:
+        condition = random_condition(chance, events)
+        hits = sum(holds(event, condition) is True for event in events)
+        if 0 < hits < len(events) // 4:
+            conditions.append(condition)
+    commands = ["gpumem record", *(f"gpumem watch {text(condition)}" for condition in conditions), "run", CONTINUE, "gpumem watch",
+                "gpumem events --json"]  # fmt: skip
+    gdb = run_gdb(commands, program)
+    events = gdb["gpumem events --json"].json_lines()  # addresses are those of this run
+    held = {int(number): int(count) for number, count in re.findall(r"^ +(\d+) +(\d+)  ", gdb["gpumem watch"], re.M)}
+    assert len(held) == len(conditions), gdb["gpumem watch"]
+    for number, condition in enumerate(conditions, 1):
+        assert held[number] == sum(holds(event, condition) is True for event in events), text(condition)
+    stops = [int(number) for number in re.findall(r"^ *#(\d+) +\w+ ", gdb["run"] + gdb[CONTINUE], re.M)]
+    wanted = [event["n"] for event in events if any(holds(event, condition) is True for condition in conditions)]
+    assert set(stops) <= set(wanted) and len(stops) > 20
+    # a release is two events and one stop; so are a segment and the block it was allocated for
+    together = {("free_requested", "free_completed"), ("segment_alloc", "alloc")}
+    for number in set(wanted) - set(stops):
+        assert (events[number - 1]["action"], events[number]["action"]) in together and number - 1 in stops, number
+
+
+@pytest.mark.every_debugger
+def test_watch_until_and_their_list(run_gdb, program):
+    gdb = run_gdb(
+        ["gpumem record", "gpumem watch action=alloc and function=batch", "gpumem watch --once size>100GiB", "gpumem watch", "run",
+         "gpumem until phase=backward", "gpumem watch delete 1", "gpumem until step=3 and line=program.py:8", "gpumem next-event",
+         "gpumem until allocated<1", "gpumem watch", "gpumem watch delete", "gpumem watch"],
+        program,
+    )  # fmt: skip
+    lists = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "gpumem watch"]
+    assert re.search(r"^ +1 +0  action=alloc and function=batch\n +2 +0  size>100GiB \(once\)$", lists[0], re.M), gdb.out
+    assert "condition 1 holds: action=alloc and function=batch" in gdb["run"]
+    assert re.search(r"^ *#\d+ +alloc .* program.py:8 batch$", gdb["run"], re.M), gdb["run"]
+    assert re.search(r"^ *#\d+ .* step 1 +backward ", gdb["gpumem until phase=backward"], re.M), gdb.out
+    at = re.search(r"^ *#(\d+) .* step 3 .* program.py:8 batch$", gdb["gpumem until step=3 and line=program.py:8"], re.M)
+    assert at, gdb.out
+    assert re.search(rf"^ *#{int(at[1]) + 1} ", gdb["gpumem next-event"], re.M)
+    assert "the program ended before 'allocated<1' held" in gdb["gpumem until allocated<1"]
+    assert "condition 2 never held: size>100GiB" in gdb["gpumem until allocated<1"]
+    assert "condition 1" not in gdb["gpumem until allocated<1"]
+    assert re.search(r"^ +2 +0 ", lists[1], re.M) and "  1  " not in lists[1]
+    assert "no conditions" in lists[2]
+
+
+def test_conditions_are_kept_over_runs_and_once_is_once(run_gdb, program):
+    walk = ["gpumem watch --once function=batch", "gpumem watch size>100GiB", "run", CONTINUE, "run", "gpumem watch"]
+    gdb = run_gdb(["gpumem record", *walk], program)
+    runs = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "run"]
+    assert "condition 1 holds" in runs[0] and "condition 1 holds" not in gdb[CONTINUE]
+    assert "never held: size>100GiB" in gdb[CONTINUE]
+    assert "condition 1 holds" not in runs[1] and "exited normally" in runs[1]
+    assert "never held: size>100GiB" in runs[1] and "condition 1 never" not in runs[1]
+    assert re.search(r"^ +1 +1  function=batch \(once\)", gdb["gpumem watch"], re.M)
+
+
+WRONG = [
+    ("gpumem watch sise>3", "  sise>3\n  ^\ngpumem: watch: 'sise>3', column 1: sise is not known: expected one of size, "),
+    ("gpumem watch size>3 and (step=1", "  size>3 and (step=1\n                    ^\ngpumem: watch: '"),
+    ("gpumem watch --once", "gpumem: watch: --once: CONDITION is missing: give one, as in "),
+    ("gpumem watch category=gradient", "  category=gradient\n  ^\n"),
+    ("gpumem watch step=1 and step=2", "gpumem: watch: 'step=1 and step=2' can never hold: change it"),
+    ("gpumem watch delete 7", "gpumem: watch delete 7: there is no condition of this number: "),
+    ("gpumem watch delete x", "gpumem: watch: delete: 'x' is not a number: "),
+    ("gpumem until phase=sleeping", "  phase=sleeping\n        ^\ngpumem: until: 'phase=sleeping', column 7: sleeping is not a phase: "),
+    ("gpumem until", "gpumem: until: a condition is missing: "),
+]
+
+
+def test_what_is_wrong_with_a_condition_is_said_at_its_token(run_gdb, program):
+    later = ["gpumem until step=2", "gpumem until step=1 and size>3", "gpumem until event<3", "continue"]
+    gdb = run_gdb(["gpumem record", *(command for command, _ in WRONG), *later], program)
+    for command, line in WRONG:
+        assert gdb[command].startswith(line), gdb[command]
+    assert re.match(r"gpumem: until: 'step=1 and size>3' can never hold from here on \(step 2, event \d+\): ", gdb[later[1]])
+    assert "can never hold" in gdb[later[2]]
+    assert "exited normally" in gdb["continue"]
+
+
+def test_conditions_need_a_recording_at_breakpoints(run_gdb, program):
+    gdb = run_gdb(["gpumem record --engine agent", "gpumem until step=2", "gpumem watch size>3", "gpumem until size>3", "continue"], program)
+    assert re.search(r"^ *#\d+ .* step 2 ", gdb["gpumem until step=2"], re.M), gdb.out
+    for command in ("gpumem watch size>3", "gpumem until size>3"):
+        assert "agent" in gdb[command] and gdb[command].startswith("gpumem: "), gdb[command]
+    assert "exited normally" in gdb["continue"]
+
+
+@pytest.mark.every_debugger
+def test_completion_offers_the_facts(run_gdb):
+    gdb = run_gdb(["complete gpumem until ph", "complete gpumem watch size>3 and al", "complete gpumem next"], "/bin/true", sim=False)
+    assert gdb[0].strip() == "gpumem until phase="
+    assert gdb[1].strip() == "gpumem watch size>3 and allocated="
+    assert gdb[2].strip() == "gpumem next-event"
