@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "ask/zero/deepspeed.h"
 #include "ask/zero/devices.h"
 #include "ask/zero/ideal.h"
 #include "ask/zero/redundancy.h"
@@ -9,14 +10,15 @@
 
 const char *gm_zero_scheme_name(enum gm_zero_scheme scheme)
 {
-	static const char *const names[GM_ZERO_SCHEME_COUNT] = {"zero_redundancy_optimizer"};
+	static const char *const names[GM_ZERO_SCHEME_COUNT] = {
+	        "zero_redundancy_optimizer", "deepspeed"};
 	return names[scheme];
 }
 
 const char *gm_zero_part_name(enum gm_zero_part part)
 {
 	static const char *const names[GM_ZERO_PART_COUNT] = {
-	        "parameters", "gradients", "optimizer_state", "buffers"};
+	        "parameters", "gradients", "masters", "optimizer_state", "buffers"};
 	return names[part];
 }
 
@@ -24,13 +26,14 @@ const char *gm_zero_difference_name(enum gm_zero_difference difference)
 {
 	static const char *const names[GM_ZERO_DIFFERENCE_COUNT] = {"imbalance", "not_made",
 	        "per_tensor", "other_dtype", "rest_of_storages", "shared", "duplicate", "not_owned",
-	        "frozen"};
+	        "frozen", "padding"};
 	return names[difference];
 }
 
 const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
 {
-	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {"gradients", "parameters"};
+	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {
+	        "gradients", "parameters", "offload"};
 	return names[kind];
 }
 
@@ -52,6 +55,8 @@ static bool see_object(void *context, uint64_t object)
 			push(reading, &reading->ddp, object);
 	} else if (gm_python_is_instance(python, object, "ZeroRedundancyOptimizer")) {
 		push(reading, &reading->redundancy, object);
+	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer")) {
+		push(reading, &reading->deepspeed, object);
 	}
 	return !reading->no_memory;
 }
@@ -59,6 +64,7 @@ static bool see_object(void *context, uint64_t object)
 static void reading_deinit(struct gm_zero_reading *reading)
 {
 	gm_array_deinit(&reading->redundancy);
+	gm_array_deinit(&reading->deepspeed);
 	gm_array_deinit(&reading->ddp);
 	gm_array_deinit(&reading->modules);
 }
@@ -103,15 +109,18 @@ static bool note_storages(struct gm_map *all, const struct gm_map *storages)
 	return true;
 }
 
-/* Fills in the sharding that was added last. */
+/* How a kind of sharding is read */
+typedef void (*gm_zero_fill)(struct gm_zero_parameters *parameters, uint64_t object);
+
 static void fill_sharding(struct gm_zero_reading *reading, const struct gm_zero_names *names,
-        uint64_t object, struct gm_map *storages, struct gm_zero_sharding *sharding)
+        gm_zero_fill how, uint64_t object, struct gm_map *storages,
+        struct gm_zero_sharding *sharding)
 {
 	struct gm_zero_ledger ledger = {.torch = reading->torch};
 	struct gm_zero_parameters parameters = {reading, names, &ledger, sharding, 0, {0}, {0}};
 	sharding->object = object;
 	sharding->class = gm_zero_class(reading, object);
-	gm_zero_redundancy(&parameters, object);
+	how(&parameters, object);
 	for (size_t i = 0; i < reading->ddp.count; i++)
 		take_ddp(&parameters, reading->ddp.items[i]);
 	gm_zero_ledger_close(&ledger, sharding);
@@ -125,13 +134,23 @@ static void fill_sharding(struct gm_zero_reading *reading, const struct gm_zero_
 static struct gm_error *fill_shardings(
         struct gm_zero_reading *reading, const struct gm_zero_names *names, struct gm_zero_now *now)
 {
+	const struct {
+		const struct gm_zero_objects *objects;
+		gm_zero_fill how;
+	} kinds[] = {
+	        {&reading->redundancy, gm_zero_redundancy},
+	        {&reading->deepspeed, gm_zero_deepspeed},
+	};
 	struct gm_map storages = {0};
-	const struct gm_zero_objects *objects = &reading->redundancy;
-	now->shardings = calloc(objects->count + 1, sizeof(*now->shardings));
+	size_t count = 0;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+		count += kinds[k].objects->count;
+	now->shardings = calloc(count + 1, sizeof(*now->shardings));
 	reading->no_memory = reading->no_memory || !now->shardings;
-	for (size_t i = 0; i < objects->count && !reading->no_memory; i++)
-		fill_sharding(reading, names, objects->items[i], &storages,
-		        &now->shardings[now->sharding_count++]);
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+		for (size_t i = 0; i < kinds[k].objects->count && !reading->no_memory; i++)
+			fill_sharding(reading, names, kinds[k].how, kinds[k].objects->items[i],
+			        &storages, &now->shardings[now->sharding_count++]);
 	if (!reading->no_memory &&
 	        !gm_zero_devices(reading->torch, &storages, &now->devices, &now->device_count))
 		reading->no_memory = true;

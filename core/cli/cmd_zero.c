@@ -47,12 +47,13 @@ const struct gm_command gm_command_zero = {
         .summary = "how the optimizer's state is sharded over ranks, and the bytes beside the "
                    "ideal",
         .usage = "[CORE | --pid PID | --core CORE] [--json]\n"
-                 "Shows for each ZeroRedundancyOptimizer which parameters this rank owns, and the "
-                 "bytes of parameters,\n"
-                 "gradients, optimizer state and communication buffers. Beside them stand the "
+                 "Shows for each sharded optimizer which parameters this rank owns, and the bytes "
+                 "of parameters, gradients,\n"
+                 "master copies, optimizer state and communication buffers. Beside them stand the "
                  "bytes that the ZeRO paper\n"
-                 "counts, and each difference with its cause. It reads the process or core from "
-                 "outside; no code runs there.\n"
+                 "counts, and each difference with its cause. It knows PyTorch's "
+                 "ZeroRedundancyOptimizer and DeepSpeed's\n"
+                 "stages 1 and 2. It reads the process or core from outside; no code runs there.\n"
                  "\n"
                  "Example: gpumem zero --pid 4711",
         .shell = true,

@@ -13,14 +13,14 @@ enum { PARAMETERS_SHOWN = 16, SHAPE_TEXT = 160 };
 
 static const char *scheme_text(enum gm_zero_scheme scheme)
 {
-	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {"optimizer"};
+	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {"optimizer", "DeepSpeed"};
 	return texts[scheme];
 }
 
 static const char *part_text(enum gm_zero_part part)
 {
 	static const char *const texts[GM_ZERO_PART_COUNT] = {
-	        "parameters", "gradients", "optimizer state", "buffers"};
+	        "parameters", "gradients", "masters", "optimizer state", "buffers"};
 	return texts[part];
 }
 
@@ -33,9 +33,10 @@ static const char *difference_text(enum gm_zero_difference difference)
 	        [GM_ZERO_DTYPE] = "of another dtype than the parameter",
 	        [GM_ZERO_REST] = "storages are larger than their tensors",
 	        [GM_ZERO_SHARED] = "in storages of a term above",
-	        [GM_ZERO_DUPLICATE] = "second copies",
+	        [GM_ZERO_DUPLICATE] = "second copies, or room for them",
 	        [GM_ZERO_NOT_OWNED] = "of parameters that this rank does not own",
 	        [GM_ZERO_FROZEN] = "of parameters that are not trained",
+	        [GM_ZERO_PADDING] = "padding to parts of equal size",
 	};
 	return texts[difference];
 }
@@ -90,6 +91,8 @@ static bool put_terms(
 	bool known = true;
 	for (int part = 0; part < GM_ZERO_PART_COUNT; part++) {
 		const struct gm_zero_term *term = &sharding->terms[part];
+		if (part == GM_ZERO_MASTERS && !term->tensors)
+			continue;
 		gm_table_cell(table, "  %s%s", part_text((enum gm_zero_part)part),
 		        term->partitioned ? ", divided" : "");
 		put_count(table, true, term->bytes);
@@ -132,7 +135,7 @@ static bool put_parameters(
 	for (size_t i = 0; i < sharding->parameter_count && i < PARAMETERS_SHOWN; i++) {
 		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		if (parameter->owner == GM_ZERO_NO_RANK)
-			gm_table_cell(table, "  unknown");
+			gm_table_cell(table, parameter->spread ? "  several" : "  unknown");
 		else
 			gm_table_cell(table, "  rank %" PRIu32 "%s", parameter->owner,
 			        sharding->has_rank && parameter->owner == sharding->rank ? ", this"
@@ -151,26 +154,32 @@ static bool put_parameters(
 	return written;
 }
 
-/* "4 + 4 + 8/2 bytes" */
+/* "2 + 2 + 4/2 + 8/2 (parameters, gradients, masters, optimizer state)"; nothing where elements
+ * differ in what they take. */
 static void put_paper(const struct gm_zero_sharding *sharding, FILE *out)
 {
-	static const enum gm_zero_part parts[] = {
-	        GM_ZERO_PARAMETERS, GM_ZERO_GRADIENTS, GM_ZERO_STATE};
-	uint64_t size = sharding->parameter_count ? sharding->parameters[0].element_size : 0;
-	for (size_t i = 0; i < sharding->parameter_count; i++)
-		if (sharding->parameters[i].element_size != size)
-			return;
+	const struct gm_zero_parameter *first = sharding->parameters;
 	if (!sharding->has_state_per_element || !sharding->has_world)
 		return;
+	for (size_t i = 0; i < sharding->parameter_count; i++)
+		if (sharding->parameters[i].element_size != first->element_size ||
+		        sharding->parameters[i].master_size != first->master_size)
+			return;
+	const uint64_t sizes[] = {
+	        [GM_ZERO_PARAMETERS] = first->element_size,
+	        [GM_ZERO_GRADIENTS] = first->element_size,
+	        [GM_ZERO_MASTERS] = first->master_size,
+	        [GM_ZERO_STATE] = sharding->state_per_element,
+	};
 	fputs("  ideal, bytes for each element:", out);
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		const struct gm_zero_term *term = &sharding->terms[parts[i]];
-		gm_put(out, "%s %" PRIu64, i ? " +" : "",
-		        parts[i] == GM_ZERO_STATE ? sharding->state_per_element : size);
-		if (term->partitioned)
+	for (int part = 0; part <= GM_ZERO_STATE; part++) {
+		if (part == GM_ZERO_MASTERS && !first->master_size)
+			continue;
+		gm_put(out, "%s %" PRIu64, part ? " +" : "", sizes[part]);
+		if (sharding->terms[part].partitioned)
 			gm_put(out, "/%" PRIu32, sharding->world);
 	}
-	fputs(" (parameters, gradients, state)\n", out);
+	gm_put(out, " (parameters, gradients, %sstate)\n", first->master_size ? "masters, " : "");
 }
 
 static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
@@ -201,7 +210,7 @@ static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
 static void put_buckets(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	static const char *const whose[GM_ZERO_BUCKET_KIND_COUNT] = {
-	        "DistributedDataParallel has", "the optimizer has flat parameters in"};
+	        "gradients go through", "the optimizer has flat parameters in", "offloading uses"};
 	for (int kind = 0; kind < GM_ZERO_BUCKET_KIND_COUNT; kind++) {
 		uint64_t count = 0, shared = 0, bytes = 0;
 		char text[GM_SIZE_GROUPED];
@@ -250,11 +259,18 @@ struct gm_error *gm_render_zero_text(
 	gm_put(out, "%s\n", now->source);
 	if (!now->sharding_count)
 		fputs("No sharded optimizer is in the process. These are known: "
-		      "ZeroRedundancyOptimizer.\n",
+		      "ZeroRedundancyOptimizer, "
+		      "DeepSpeed stages 1 and 2.\n",
 		        out);
 	for (size_t i = 0; i < now->sharding_count && written; i++) {
 		const struct gm_zero_sharding *sharding = &now->shardings[i];
 		put_head(sharding, out);
+		if (sharding->layout_unknown) {
+			fputs("  its attributes are those of no version that is known: nothing "
+			      "can be told of it\n",
+			        out);
+			continue;
+		}
 		written = put_terms(sharding, style, out);
 		put_differences(sharding, out);
 		put_buckets(sharding, out);

@@ -50,12 +50,15 @@ static json_t *parameter_json(
 	json_object_set_new(value, "trainable", json_boolean(parameter->trainable));
 	json_object_set_new(
 	        value, "owner", known(parameter->owner != GM_ZERO_NO_RANK, parameter->owner));
+	json_object_set_new(value, "spread", json_boolean(parameter->spread));
 	json_object_set_new(value, "owned_elements", known(sharding->has_rank, parameter->owned));
 	json_object_set_new(
 	        value, "gradient_bytes", known(parameter->has_gradient, parameter->gradient_bytes));
 	json_object_set_new(
 	        value, "state_bytes", known(parameter->has_state, parameter->state_bytes));
 	json_object_set_new(value, "state_tensors", number(parameter->state_tensors));
+	json_object_set_new(value, "master_bytes",
+	        known(sharding->has_rank, parameter->master_size * parameter->owned));
 	json_object_set_new(value, "per_tensor_bytes", number(parameter->per_tensor_bytes));
 	return value;
 }
@@ -66,8 +69,8 @@ static json_t *bucket_json(const struct gm_zero_bucket *bucket)
 	json_object_set_new(value, "kind", json_string(gm_zero_bucket_kind_name(bucket->kind)));
 	json_object_set_new(value, "address", gm_json_address(bucket->tensor));
 	json_object_set_new(value, "bytes", number(bucket->bytes));
-	json_object_set_new(value, "parameters",
-	        known(bucket->kind == GM_ZERO_BUCKET_GRADIENTS, bucket->parameters));
+	json_object_set_new(
+	        value, "parameters", known(bucket->parameters != 0, bucket->parameters));
 	json_object_set_new(value, "shared", json_boolean(bucket->shared));
 	return value;
 }
@@ -101,6 +104,7 @@ static json_t *sharding_json(const struct gm_zero_sharding *sharding)
 	json_object_set_new(value, "terms", terms);
 	json_object_set_new(value, "buckets", buckets);
 	json_object_set_new(value, "buckets_known", json_boolean(!sharding->buckets_unknown));
+	json_object_set_new(value, "layout_known", json_boolean(!sharding->layout_unknown));
 	json_object_set_new(value, "unread", number(sharding->unread));
 	json_object_set_new(value, "parameters", parameters);
 	return value;

@@ -20,12 +20,14 @@
 
 enum gm_zero_scheme {
 	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
+	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1 and 2 */
 	GM_ZERO_SCHEME_COUNT,
 };
 
 enum gm_zero_part {
 	GM_ZERO_PARAMETERS,
 	GM_ZERO_GRADIENTS,
+	GM_ZERO_MASTERS, /* copies of the parameters that the optimizer updates */
 	GM_ZERO_STATE,   /* of the optimizer */
 	GM_ZERO_BUFFERS, /* for communication */
 	GM_ZERO_PART_COUNT,
@@ -42,6 +44,7 @@ enum gm_zero_difference {
 	GM_ZERO_DUPLICATE,  /* a second copy: buckets beside the gradients */
 	GM_ZERO_NOT_OWNED,  /* state of parameters that another rank owns, or that are gone */
 	GM_ZERO_FROZEN,     /* of parameters that are not trained */
+	GM_ZERO_PADDING,    /* that makes the ranks' parts equal */
 	GM_ZERO_DIFFERENCE_COUNT,
 };
 
@@ -69,17 +72,23 @@ struct gm_zero_parameter {
 	uint64_t owned; /* elements of it that this rank owns */
 	uint32_t group; /* of the optimizer */
 	uint32_t owner; /* the rank that owns it; GM_ZERO_NO_RANK: not known, or not one alone */
+	bool spread;    /* over several ranks */
 	bool trainable;
 	bool has_gradient, has_state; /* there is an entry, of whatever size */
-	bool stateless;               /* its optimizer keeps no state */
+	bool state_known;             /* what an element's state takes: */
+	uint64_t state_size;          /* bytes */
+	uint64_t master_size;         /* of an element in the optimizer's copy; 0: there is none */
 	uint32_t state_tensors;       /* of the parameter's size */
+	uint64_t gradient_storage;    /* of its own gradient */
+	uint64_t gradient_elements;
 	uint64_t gradient_bytes, state_bytes;
 	uint64_t per_tensor_bytes; /* of other state */
 };
 
 enum gm_zero_bucket_kind {
-	GM_ZERO_BUCKET_GRADIENTS,  /* of DistributedDataParallel */
+	GM_ZERO_BUCKET_GRADIENTS,  /* of DistributedDataParallel, of DeepSpeed */
 	GM_ZERO_BUCKET_PARAMETERS, /* of the optimizer: those of one rank */
+	GM_ZERO_BUCKET_OFFLOAD,    /* on the way to the host and back */
 	GM_ZERO_BUCKET_KIND_COUNT,
 };
 
@@ -109,6 +118,7 @@ struct gm_zero_sharding {
 	size_t bucket_count;
 	bool buckets_unknown; /* there is a DistributedDataParallel whose buckets could not be read
 	                       */
+	bool layout_unknown;  /* its attributes are those of no version that is known */
 	uint64_t unread;      /* objects that should be tensors, and could not be read */
 	struct gm_zero_term terms[GM_ZERO_PART_COUNT];
 };

@@ -24,26 +24,13 @@ struct kinds {
 	size_t count;
 };
 
-static bool own_state(const struct gm_zero_parameter *parameter, uint64_t *ret_bytes)
-{
-	if (parameter->stateless && !parameter->has_state) {
-		*ret_bytes = 0;
-		return true;
-	}
-	if (!parameter->owned || !parameter->has_state ||
-	        parameter->state_bytes % parameter->owned != 0)
-		return false;
-	*ret_bytes = parameter->state_bytes / parameter->owned;
-	return true;
-}
-
 static void find_kinds(const struct gm_zero_sharding *sharding, struct kinds *kinds)
 {
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
-		uint64_t bytes;
+		uint64_t bytes = parameter->state_size;
 		size_t k = 0;
-		if (!parameter->trainable || !own_state(parameter, &bytes))
+		if (!parameter->trainable || !parameter->state_known)
 			continue;
 		while (k < kinds->count && (kinds->items[k].group != parameter->group ||
 		                                   kinds->items[k].dtype != parameter->dtype))
@@ -63,8 +50,10 @@ static bool state_of(
 {
 	bool found = false, agree = true;
 	uint64_t bytes = 0;
-	if (own_state(parameter, ret_bytes))
+	if (parameter->state_known) {
+		*ret_bytes = parameter->state_size;
 		return true;
+	}
 	for (size_t k = 0; k < kinds->count; k++) {
 		const struct kind *kind = &kinds->items[k];
 		if (kind->dtype != parameter->dtype)
@@ -92,22 +81,38 @@ static bool unit_of(const struct kinds *kinds, const struct gm_zero_parameter *p
 		*ret_bytes = 0;
 		return true;
 	}
-	return part == GM_ZERO_GRADIENTS || state_of(kinds, parameter, ret_bytes);
+	if (part == GM_ZERO_MASTERS)
+		*ret_bytes = parameter->master_size;
+	return part != GM_ZERO_STATE || state_of(kinds, parameter, ret_bytes);
 }
 
-/* What a parameter has, beside what it should have. */
-static void compare(const struct gm_zero_parameter *parameter, enum gm_zero_part part,
-        uint64_t expected, struct gm_zero_term *term)
+/* What a parameter's state takes, beside what it should. */
+static void compare_state(
+        const struct gm_zero_parameter *parameter, uint64_t expected, struct gm_zero_term *term)
 {
-	bool gradients = part == GM_ZERO_GRADIENTS;
-	uint64_t has = gradients ? parameter->gradient_bytes : parameter->state_bytes;
-	bool made = gradients ? parameter->has_gradient : parameter->has_state;
 	if (!parameter->trainable)
-		term->differences[GM_ZERO_FROZEN] += (int64_t)has;
-	else if (!made)
+		term->differences[GM_ZERO_FROZEN] += (int64_t)parameter->state_bytes;
+	else if (!parameter->has_state)
 		term->differences[GM_ZERO_NOT_MADE] -= (int64_t)expected;
 	else
-		term->differences[GM_ZERO_DTYPE] += (int64_t)(has - expected);
+		term->differences[GM_ZERO_DTYPE] += (int64_t)(parameter->state_bytes - expected);
+}
+
+static void compare_gradient(const struct gm_zero_parameter *parameter, struct gm_zero_term *term)
+{
+	uint64_t unit = parameter->element_size, has = parameter->gradient_elements;
+	uint64_t expected = term->partitioned ? parameter->owned : parameter->elements;
+	int64_t *differences = term->differences;
+	if (!parameter->trainable) {
+		differences[GM_ZERO_FROZEN] += (int64_t)parameter->gradient_bytes;
+		return;
+	}
+	if (has < expected)
+		differences[GM_ZERO_NOT_MADE] -= (int64_t)((expected - has) * unit);
+	else
+		differences[term->partitioned ? GM_ZERO_NOT_OWNED : GM_ZERO_DUPLICATE] +=
+		        (int64_t)((has - expected) * unit);
+	differences[GM_ZERO_DTYPE] += (int64_t)(parameter->gradient_bytes - has * unit);
 }
 
 static void count_term(
@@ -115,7 +120,7 @@ static void count_term(
 {
 	struct gm_zero_term *term = &sharding->terms[part];
 	uint64_t whole = 0, owned = 0;
-	term->has_ideal = !term->partitioned || sharding->has_world;
+	term->has_ideal = !term->partitioned || (sharding->has_world && sharding->has_rank);
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		const struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		uint64_t unit;
@@ -127,8 +132,10 @@ static void count_term(
 		        unit * (term->partitioned ? parameter->owned : parameter->elements);
 		whole += unit * parameter->elements;
 		owned += expected;
-		if (part != GM_ZERO_PARAMETERS)
-			compare(parameter, part, expected, term);
+		if (part == GM_ZERO_GRADIENTS)
+			compare_gradient(parameter, term);
+		else if (part == GM_ZERO_STATE)
+			compare_state(parameter, expected, term);
 	}
 	if (!term->has_ideal)
 		return;

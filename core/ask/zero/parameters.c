@@ -39,42 +39,52 @@ static bool append(struct gm_zero_parameters *parameters, const struct gm_zero_p
 	return true;
 }
 
-static bool see_parameter(void *context, uint64_t item, uint64_t index)
+struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
+        uint64_t object, uint32_t group, struct gm_tensor *ret_tensor)
 {
-	struct group_visit *visit = context;
-	struct gm_zero_parameters *parameters = visit->parameters;
 	struct gm_zero_sharding *sharding = parameters->sharding;
 	struct gm_tensor tensor;
 	uint64_t bytes;
-	if (gm_zero_parameter_of(parameters, item))
-		return true;
-	if (!gm_zero_tensor(parameters->reading, item, &tensor)) {
+	if (gm_zero_parameter_of(parameters, object))
+		return NULL;
+	if (!gm_zero_tensor(parameters->reading, object, &tensor)) {
 		sharding->unread++;
-		return true;
+		return NULL;
 	}
 	struct gm_zero_parameter parameter = {
-	        .object = item,
+	        .object = object,
 	        .tensor = tensor.address,
 	        .dtype = tensor.dtype,
 	        .dimensions = tensor.dimensions,
 	        .elements = tensor.numel,
 	        .element_size = tensor.element_bits / 8,
-	        .group = visit->group,
+	        .group = group,
 	        .owner = GM_ZERO_NO_RANK,
 	        .trainable = tensor.requires_grad,
-	        .stateless = visit->stateless,
 	};
 	memcpy(parameter.shape, tensor.shape, sizeof(parameter.shape));
 	if (!parameters->ledger->on_device && tensor.device_type != GM_DEVICE_CPU)
 		parameters->ledger->on_device = true;
-	if (!gm_zero_name_of(parameters->names, item, &parameter.name) ||
+	if (!gm_zero_name_of(parameters->names, object, &parameter.name) ||
 	        !append(parameters, &parameter)) {
 		free(parameter.name);
 		parameters->reading->no_memory = true;
-		return false;
+		return NULL;
 	}
 	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, &tensor, &bytes);
-	return true;
+	if (ret_tensor)
+		*ret_tensor = tensor;
+	return &sharding->parameters[sharding->parameter_count - 1];
+}
+
+static bool see_parameter(void *context, uint64_t item, uint64_t index)
+{
+	struct group_visit *visit = context;
+	struct gm_zero_parameter *parameter =
+	        gm_zero_parameter_add(visit->parameters, item, visit->group, NULL);
+	if (parameter)
+		parameter->state_known = visit->stateless;
+	return !visit->parameters->reading->no_memory;
 }
 
 /* SGD keeps no state where it has no momentum, and makes no entry then
@@ -106,23 +116,37 @@ void gm_zero_parameters_of_groups(struct gm_zero_parameters *parameters, uint64_
 
 /* ---- gradients ---- */
 
+void gm_zero_gradient(struct gm_zero_parameters *parameters, struct gm_zero_parameter *parameter,
+        const struct gm_tensor *gradient, bool apart)
+{
+	uint64_t bytes = 0;
+	if (apart && parameter->gradient_storage == gradient->storage)
+		return;
+	parameter->has_gradient = true;
+	if (!gm_zero_ledger_add(
+	            parameters->ledger, parameters->sharding, GM_ZERO_GRADIENTS, gradient, &bytes))
+		return;
+	if (!apart)
+		parameter->gradient_storage = gradient->storage;
+	parameter->gradient_elements += gradient->numel;
+	parameter->gradient_bytes += bytes;
+}
+
 void gm_zero_gradients(struct gm_zero_parameters *parameters)
 {
 	struct gm_zero_sharding *sharding = parameters->sharding;
 	for (size_t i = 0; i < sharding->parameter_count; i++) {
 		struct gm_zero_parameter *parameter = &sharding->parameters[i];
 		struct gm_tensor tensor, gradient;
-		uint64_t bytes = 0;
 		if (!gm_torch_tensor(parameters->reading->torch, parameter->tensor, &tensor) ||
 		        !tensor.grad)
 			continue;
 		parameter->has_gradient = true;
-		if (!gm_torch_tensor(parameters->reading->torch, tensor.grad, &gradient) ||
-		        !gm_zero_plausible(&gradient))
+		if (gm_torch_tensor(parameters->reading->torch, tensor.grad, &gradient) &&
+		        gm_zero_plausible(&gradient))
+			gm_zero_gradient(parameters, parameter, &gradient, false);
+		else
 			sharding->unread++;
-		else if (gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_GRADIENTS,
-		                 &gradient, &bytes))
-			parameter->gradient_bytes = bytes;
 	}
 }
 
@@ -179,6 +203,12 @@ static bool see_state(void *context, uint64_t key, uint64_t value, const char *n
 	if (visit->parameter && !visit->again)
 		visit->parameter->has_state = true;
 	gm_zero_pairs(visit->parameters->reading, value, see_value, visit);
+	struct gm_zero_parameter *parameter = visit->parameter;
+	if (parameter && !visit->again && parameter->owned &&
+	        parameter->state_bytes % parameter->owned == 0) {
+		parameter->state_known = true;
+		parameter->state_size = parameter->state_bytes / parameter->owned;
+	}
 	return true;
 }
 

@@ -15,6 +15,9 @@ struct gm_zero_parameters {
 };
 
 void gm_zero_parameters_deinit(struct gm_zero_parameters *parameters);
+/* Adds one. NULL: it was there, or is no tensor. The pointer holds until the next one. */
+struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *parameters,
+        uint64_t object, uint32_t group, struct gm_tensor *ret_tensor);
 /* Adds those of an optimizer's param_groups. */
 void gm_zero_parameters_of_groups(struct gm_zero_parameters *parameters, uint64_t groups);
 /* By Python's object. NULL: it is none of them. The pointer holds until one is added. */
@@ -22,6 +25,10 @@ struct gm_zero_parameter *gm_zero_parameter_of(
         struct gm_zero_parameters *parameters, uint64_t object);
 /* Their .grad */
 void gm_zero_gradients(struct gm_zero_parameters *parameters);
+/* A tensor with a gradient of a parameter, or of a part of it. `apart`: only where it is in another
+ * storage than the gradient that is known. */
+void gm_zero_gradient(struct gm_zero_parameters *parameters, struct gm_zero_parameter *parameter,
+        const struct gm_tensor *gradient, bool apart);
 /* An optimizer's `state`. `again`: of one that should have nothing beside what was counted. */
 void gm_zero_state(struct gm_zero_parameters *parameters, uint64_t state, bool again);
 /* A flat tensor for communication. */

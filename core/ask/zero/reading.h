@@ -20,7 +20,7 @@ struct gm_zero_objects {
 struct gm_zero_reading {
 	struct gm_python *python;
 	struct gm_torch *torch;
-	struct gm_zero_objects redundancy, ddp, modules;
+	struct gm_zero_objects redundancy, deepspeed, ddp, modules;
 	bool no_memory;
 };
 
