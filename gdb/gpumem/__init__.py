@@ -13,6 +13,8 @@ made by the library. It needs gdb 10's Python API and nothing newer.
     libraries.py    which libraries' symbols gdb reads
     frames.py       native frames of what gdb has no symbols of: callers and names
     debugger.py     differences between debuggers, and their defects
+    settings.py     `set gpumem …`
+    functions.py    `$gpumem_allocated()` and its like
     command.py      what all commands share
     commands/       one file a command
 """
@@ -20,7 +22,7 @@ made by the library. It needs gdb 10's Python API and nothing newer.
 
 def install():
     """Adds the commands to this gdb. Doing it twice is harmless."""
-    from . import debugger, libraries
+    from . import debugger, functions, libraries, settings
     from .commands import install_all
     from .library import LibraryMissing, visible
 
@@ -34,3 +36,5 @@ def install():
         gdb.write(f"gpumem: {visible(error)}\n", gdb.STDERR)
         return
     libraries.install()
+    settings.install()
+    functions.install()

@@ -86,6 +86,18 @@ def columns():
 NONE = None  # what gdb calls None
 
 
+def _repair_printers():
+    """The same of pretty printers: a value that none of them knows would be printed as nothing."""
+    from gdb import printing
+
+    for kind in (printing.RegexpCollectionPrettyPrinter, printing.FlagEnumerationPrinter):
+
+        def look_up(self, value, original=kind.__call__):
+            return original(self, value) or NONE
+
+        kind.__call__ = look_up
+
+
 def repair_unwinders():
     """Makes Python's unwinders work where gdb has a None of its own.
 
@@ -106,6 +118,7 @@ def repair_unwinders():
 
     gdb._execute_unwinders = execute_unwinders
     NONE = gdbs_none
+    _repair_printers()
     from gdb import frames
     from gdb.FrameIterator import FrameIterator
 

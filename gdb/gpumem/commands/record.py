@@ -5,6 +5,7 @@ from ..debugger import say
 from ..library import Failure
 from ..recorder import waiting, where
 from ..session import session
+from ..settings import setting
 
 
 class Record(Command):
@@ -30,6 +31,8 @@ class Record(Command):
     and prints the verdict. --on-oom core writes a core there (core.PID, or FILE), and the program continues.
     With --engine agent both act only the first time.
 
+    `set gpumem engine`, `set gpumem devices` and `set gpumem on-oom` say what the options are where they are not given.
+
     Example: gpumem record
              run
              gpumem info
@@ -42,9 +45,9 @@ class Record(Command):
         parser = Parser(prog="gpumem record")
         parser.add_argument("action", nargs="?", default="start")
         parser.add_argument("file", nargs="?")
-        parser.add_argument("--engine", default="breakpoint")
-        parser.add_argument("--devices", default="cuda")
-        parser.add_argument("--on-oom", default="none")
+        parser.add_argument("--engine", default=setting("engine"))
+        parser.add_argument("--devices", default=setting("devices"))
+        parser.add_argument("--on-oom", default=setting("on-oom"))
         parser.add_argument("--core-file")
         options = parser.parse_args(arguments)
         actions = {"start": self.start, "stop": self.stop, "save": self.save, "status": self.status}

@@ -1,0 +1,126 @@
+"""Functions for gdb's expressions: `print $gpumem_allocated()`, `break f if $gpumem_step() == 3`."""
+
+import json
+
+import gdb
+
+from .command import Usage, gate
+from .library import Failure, visible
+from .session import session
+
+
+class Function(gdb.Function):
+    least, most = 0, 0  # arguments
+
+    def invoke(self, *arguments):
+        values = []
+        gate(f"${self.name}", lambda: values.append(self.checked(arguments)))
+        return values[0]
+
+    def checked(self, arguments):
+        if not self.least <= len(arguments) <= self.most:
+            raise Usage(f"{len(arguments)} arguments: see `help function {self.name}`")
+        return self.value(*arguments)
+
+
+def ask(*arguments):
+    """A question's answer as JSON."""
+    status, out, err = session().ask([*arguments, "--json"])
+    if status >= 2 or not out:
+        raise Failure(err.strip().replace("gpumem: ", "", 1) or f"{arguments[0]}: no answer", status)
+    return json.loads(out)
+
+
+def device(number):
+    """A device of `info`: the one of this index, or the first."""
+    devices = ask("info")["devices"]
+    for one in devices:
+        if number is None or one["device"] == int(number):
+            return one
+    if not devices:
+        raise Failure("nothing was allocated through PyTorch yet", 4)
+    known = ", ".join(str(one["device"]) for one in devices)
+    raise Failure(f"device {int(number)}: nothing was allocated on it: name one of {known}", 2)
+
+
+class Allocated(Function):
+    """Bytes allocated now through PyTorch's allocator, on the first device or on device N.
+
+    $gpumem_allocated([N])
+
+    Of the process, or of the recording where there is one. After the program has ended: at its end.
+
+    Example: print $gpumem_allocated()"""
+
+    name, most = "gpumem_allocated", 1
+
+    def value(self, number=None):
+        return device(number)["allocated"]
+
+
+class Reserved(Function):
+    """Bytes that PyTorch's allocator has got from CUDA, on the first device or on device N.
+
+    $gpumem_reserved([N])
+
+    Example: print $gpumem_reserved() - $gpumem_allocated()"""
+
+    name, most = "gpumem_reserved", 1
+
+    def value(self, number=None):
+        return device(number)["reserved"]
+
+
+class Step(Function):
+    """The iteration of the training loop that the latest event belongs to; 0: none yet.
+
+    $gpumem_step()
+
+    Example: break THPVariable_backward if $gpumem_step() == 3"""
+
+    name = "gpumem_step"
+
+    def value(self):
+        recording = session().recording
+        return recording.recorder.step() if recording is not None else ask("info")["steps"]
+
+
+class Events(Function):
+    """The number of events recorded so far.
+
+    $gpumem_events()
+
+    Example: print $gpumem_events()"""
+
+    name = "gpumem_events"
+
+    def value(self):
+        recording = session().recording
+        return recording.recorder.event_count() if recording is not None else ask("info")["events"]
+
+
+class Holder(Function):
+    """What holds the block at an address: the first holder that `gpumem who-holds` finds, as text; "" if there is none.
+
+    $gpumem_holder(ADDRESS)
+
+    Example: print $gpumem_holder(0x6d0021200000)"""
+
+    name, least, most = "gpumem_holder", 1, 1
+
+    def value(self, address):
+        holders = ask("who-holds", f"{int(address) & 0xFFFFFFFFFFFFFFFF:#x}")["holders"]
+        return visible(holders[0]["text"]) if holders else empty()
+
+
+def empty():
+    """"": of Python's own gdb makes a null pointer."""
+    return gdb.Value(b"\0", gdb.Value("x").type.target().array(0))
+
+
+_installed = []
+
+
+def install():
+    if not _installed:
+        _installed.extend(one(one.name) for one in (Allocated, Reserved, Step, Events, Holder))

@@ -1,0 +1,87 @@
+"""`set gpumem …`, and the functions of gdb's expressions."""
+
+import re
+
+import pytest
+
+PROGRAM = """
+import torch
+kept = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+host = torch.empty(1 << 20, dtype=torch.uint8)
+for step in range(3):
+    y = torch.nn.functional.relu(kept.float())
+    torch.cuda.synchronize()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.mark.every_debugger
+def test_settings_are_what_record_does_without_options(run_gdb, program):
+    gdb = run_gdb(
+        ["show gpumem", "set gpumem devices cpu", "show gpumem devices", "gpumem record", "run", "gpumem info --json", "gpumem record stop",
+         "gpumem record --devices cuda", "run", "gpumem info --json"],
+        program,
+    )  # fmt: skip
+    assert gdb["show gpumem"].split("\n")[:3] == ["gpumem engine is breakpoint", "gpumem devices is cuda", "gpumem on-oom is none"], gdb.out
+    assert gdb["show gpumem devices"].strip() == "gpumem devices is cpu"
+    infos = [gdb.sections[index].json() for index, command in enumerate(gdb.commands) if command == "gpumem info --json"]
+    assert {device["device_type"] for device in infos[0]["devices"]} == {"cpu"}
+    assert {device["device_type"] for device in infos[1]["devices"]} == {"cuda"}
+
+
+def test_the_engine_is_a_setting_too(run_gdb, program):
+    gdb = run_gdb(["set gpumem engine agent", "gpumem record", "run", "gpumem info --json"], program)
+    assert "gpumem-agent-" in gdb["run"] and gdb["gpumem info --json"].json()["events"] > 0
+
+
+def test_a_wrong_value_is_refused_and_words_are_completed(run_gdb):
+    gdb = run_gdb(["set gpumem engine fast", "complete set gpumem on-oom ", "show gpumem engine", "help set gpumem devices"], "/bin/true", sim=False)
+    assert "fast" in gdb[0] and "breakpoint" in gdb["show gpumem engine"]
+    assert [line.split()[-1] for line in gdb[1].splitlines() if "on-oom" in line] == ["core", "none", "stop"]
+    assert "Example: set gpumem devices cuda,cpu" in gdb["help set gpumem devices"]
+
+
+@pytest.mark.every_debugger
+def test_functions_say_what_the_questions_say(run_gdb, program):
+    ask = ["print $gpumem_allocated()", "print $gpumem_reserved(0)", "print $gpumem_events()", "print $gpumem_step()", "gpumem info --json"]
+    address = "python gdb.set_convenience_variable('kept', int(re.search('0x[0-9a-f]+', gdb.execute('gpumem blocks', False, True))[0], 16))"
+    gdb = run_gdb(
+        ["gpumem record", "python import re", "gpumem next-event 2", address, "print $gpumem_holder($kept)", "gpumem next-event 3", *ask,
+         "print $gpumem_holder($kept)", "continue", *ask, "print $gpumem_allocated(7)"],
+        program,
+    )  # fmt: skip
+    sections = [[gdb.sections[index] for index, command in enumerate(gdb.commands) if command == one] for one in ask]
+    for moment in (0, 1):
+        info = sections[4][moment].json()
+        values = [int(re.search(r" = (\d+)", section[moment])[1]) for section in sections[:4]]
+        assert values == [info["devices"][0]["allocated"], info["devices"][0]["reserved"], info["events"], info["steps"]], gdb.out
+    holder = [gdb.sections[index] for index, command in enumerate(gdb.commands) if "holder($kept)" in command]
+    assert '= ""' in holder[0] and "global 'kept'" in holder[1], gdb.out
+    assert "device 7: nothing was allocated on it: name one of 0" in gdb["print $gpumem_allocated(7)"]
+
+
+def test_a_function_without_anything_to_ask_says_what_to_do(run_gdb):
+    gdb = run_gdb(["print $gpumem_allocated()", "print $gpumem_holder(1)", "help function gpumem_holder", "print $gpumem_step(1)"], "/bin/true", sim=False)
+    assert "gpumem record" in gdb[0] and "gpumem: " in gdb[1] and "Traceback" not in gdb.out
+    assert "Example" in gdb[2] and "$gpumem_step: 1 arguments: see `help function gpumem_step`" in gdb[3]
+
+
+def test_a_breakpoint_may_ask(run_gdb, program):
+    gdb = run_gdb(
+        ["gpumem record", "tbreak Py_RunMain", "run", "gpumem next-event", "break mmap if $gpumem_events() > 3", "continue",
+         "print $gpumem_events() > 3"],
+        program,
+    )  # fmt: skip
+    assert "= 1" in gdb["print $gpumem_events() > 3"], gdb.out
+
+
+@pytest.mark.every_debugger
+def test_values_are_printed(run_gdb):
+    """cuda-gdb 11.8 prints none: it takes Python's None for a pretty printer."""
+    assert "= 42" in run_gdb(["print 40 + 2"], "/bin/true", sim=False)[0]
