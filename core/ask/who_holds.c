@@ -117,29 +117,48 @@ struct gm_error *gm_ask_block_address(
 
 /* --- the question ----------------------------------------------------------------------------- */
 
+#define TO_DO "give an address within a block, #N or a variable"
+#define NOT_HELD "nothing holds it; `gpumem blocks` lists the blocks in use"
+
 static struct gm_error *no_block(const struct gm_holders_answer *answer, uint64_t address)
 {
 	switch (answer->place) {
+	case GM_PLACE_UNMAPPED:
+		return gm_error_create(GM_TARGET,
+		        "0x%" PRIx64
+		        ": no block in use: it is in an unmapped part of an expandable segment of "
+		        "device %d: " NOT_HELD,
+		        address, answer->device);
+	case GM_PLACE_WAITING:
+		return gm_error_create(GM_TARGET,
+		        "0x%" PRIx64
+		        ": no block in use: it is in a block of device %d that was released and "
+		        "waits for a stream (%d events outstanding): " NOT_HELD,
+		        address, answer->device, answer->events);
 	case GM_PLACE_FREE_BLOCK:
 		return gm_error_create(GM_TARGET,
-		        "0x%" PRIx64
-		        ": no block in use: it is in %s: nothing holds it; `gpumem blocks` "
-		        "lists the blocks in use",
-		        address, answer->place_text);
-	case GM_PLACE_HOST:
+		        "0x%" PRIx64 ": no block in use: it is in a free part (%" PRIu64
+		        " bytes) of a segment of device %d: " NOT_HELD,
+		        address, answer->size, answer->device);
+	case GM_PLACE_DEVICE:
 		return gm_error_create(GM_TARGET,
 		        "0x%" PRIx64
-		        ": in no block: it is %s: give an address within a block, #N or a "
-		        "variable",
-		        address, answer->place_text);
+		        ": in no block: it is device memory outside of PyTorch's segments: " TO_DO,
+		        address);
+	case GM_PLACE_HOST:
+		return gm_error_create(GM_TARGET,
+		        "0x%" PRIx64 ": in no block: it is host memory of no storage (%s): " TO_DO,
+		        address, answer->file ? answer->file : "anonymous");
 	default:
 		return gm_error_create(GM_TARGET,
 		        "0x%" PRIx64
-		        ": in no block: it is %s: give an address within a block, #N or a "
-		        "variable",
-		        address, answer->place_text);
+		        ": in no block: it is not mapped, and in no segment of a device: " TO_DO,
+		        address);
 	}
 }
+
+#undef TO_DO
+#undef NOT_HELD
 
 static struct gm_error *ask(
         struct gm_context *context, const char *block, struct gm_who_holds *ret_result)

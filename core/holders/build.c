@@ -52,7 +52,7 @@ static void forget(struct gm_holders *graph)
 	for (size_t i = 0; i < graph->thread_names.count; i++)
 		free(graph->thread_names.items[i]);
 	for (size_t i = 0; i < graph->natives.count; i++)
-		free(graph->natives.items[i].text);
+		gm_native_owner_release(graph->natives.items[i].owner);
 	gm_array_deinit(&graph->natives);
 	gm_map_deinit(&graph->classes_done);
 	gm_malloc_destroy(gm_take(graph->malloc));

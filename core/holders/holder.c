@@ -20,6 +20,7 @@ void gm_holder_deinit(struct gm_holder *holder)
 		free(holder->steps[i].type);
 		free(holder->steps[i].of);
 		free(holder->steps[i].slot);
+		gm_native_owner_release(holder->steps[i].native);
 	}
 	free(holder->steps);
 	*holder = (struct gm_holder){0};
@@ -34,8 +35,7 @@ void gm_holders_answer_deinit(struct gm_holders_answer *answer)
 	free(answer->holders);
 	free(answer->notes);
 	free(answer->storages);
-	free(answer->place_text);
-	free(answer->description);
+	free(answer->file);
 	free(answer->part);
 	*answer = (struct gm_holders_answer){0};
 }

@@ -18,6 +18,7 @@
 #define GM_HOLDERS_HOLDERS_H
 
 #include "cpython/cpython.h"
+#include "holders/native/owner.h"
 #include "image/image.h"
 #include "symbols/symbols.h"
 #include "torch/torch.h"
@@ -71,7 +72,7 @@ enum gm_step_form {
 	GM_STEP_PART,   /* of a C++ object; name, NULL: not known; of: its class */
 	GM_STEP_OBJECT, /* it refers in a way that could not be read again; type */
 	GM_STEP_THREAD, /* what a thread keeps; name; function, NULL: no frame's */
-	GM_STEP_NATIVE, /* of: what is known of a word of native memory; "": nothing */
+	GM_STEP_NATIVE, /* native: what is known of a word of native memory; NULL: nothing */
 	GM_STEP_FORM_COUNT,
 };
 
@@ -84,6 +85,7 @@ struct gm_holder_step {
 	char *file;
 	char *type;      /* of a Python object, or the class of a node */
 	char *of, *slot; /* operands of the sentence alone */
+	struct gm_native_owner *native;
 	uint32_t line;
 	int64_t index; /* of an item */
 	uint64_t address;
@@ -101,7 +103,7 @@ enum gm_chain_end {
 /* Has a step something to say? */
 static inline bool gm_step_speaks(const struct gm_holder_step *step)
 {
-	return step->form != GM_STEP_PLAIN && !(step->form == GM_STEP_NATIVE && !step->of[0]);
+	return step->form != GM_STEP_PLAIN && !(step->form == GM_STEP_NATIVE && !step->native);
 }
 
 enum { GM_WAYS_MOST = 1000000 };
@@ -130,12 +132,31 @@ struct gm_held_storage {
 	uint32_t refcount, found;
 };
 
+/* What live tensors tell of a block, for lists of blocks. */
+struct gm_block_note {
+	uint64_t address, size; /* in: the block */
+	bool known;             /* out: a storage uses it; `tensors` of them are on it */
+	uint32_t tensors;
+	uint32_t dimensions; /* of the largest one; the shape is cut at the maximum */
+	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
+	const char *dtype; /* NULL: no tensor. Static */
+	bool requires_grad, has_grad_fn;
+	bool parameter; /* its Python object is a torch.nn.Parameter */
+	bool gradient;  /* it is the .grad of some tensor */
+	/* by gm_holders_annotate_kept() alone: */
+	bool optimizer_state, buffer; /* an optimizer's state, a module's buffer leads to it */
+	bool workspace;               /* cuBLAS's */
+};
+
 /* What an address is, where no storage uses it. */
 enum gm_place {
 	GM_PLACE_UNKNOWN,
 	GM_PLACE_STORAGE,    /* memory of a storage */
 	GM_PLACE_BLOCK,      /* a block in use, of no storage */
 	GM_PLACE_FREE_BLOCK, /* a free part of a segment */
+	GM_PLACE_UNMAPPED,   /* an unmapped part of an expandable segment */
+	GM_PLACE_WAITING,    /* a block that was released and waits for a stream */
+	GM_PLACE_DEVICE,     /* device memory outside of PyTorch's segments */
 	GM_PLACE_HOST,       /* host memory of no storage */
 	GM_PLACE_NOTHING,    /* not mapped, and of no segment */
 };
@@ -170,7 +191,8 @@ struct gm_holders_answer {
 	uint64_t address, size;
 	int device_type, device; /* device: -1 where unknown */
 	enum gm_place place;
-	char *place_text; /* what GM_PLACE_* is about, as a sentence's end; never NULL */
+	int events; /* of GM_PLACE_WAITING: outstanding */
+	char *file; /* of GM_PLACE_HOST: what is mapped there; NULL: no file */
 	struct gm_held_storage *storages;
 	size_t storage_count;
 	struct gm_holder *holders; /* by gm_holder order: named roots, other roots, what nothing
@@ -182,8 +204,7 @@ struct gm_holders_answer {
 	bool complete;                 /* all references found, at each level: no root is missing */
 	struct gm_holders_note *notes; /* what is missing, and where it was not looked for */
 	size_t note_count;
-	/* the tensor that tells most about the block; "" and 0 where there is none */
-	char *description; /* "float32 [5000, 50000]" or NULL */
+	struct gm_block_note tensor; /* what the largest tensor on it tells */
 	char *part; /* the model's parameter or buffer that it is of: "layers.0.weight"; NULL: none
 	             */
 };
@@ -206,21 +227,6 @@ struct gm_error *gm_holders_find(
         struct gm_holders *holders, uint64_t address, struct gm_holders_answer *ret_answer);
 void gm_holders_answer_deinit(struct gm_holders_answer *answer);
 
-/* What live tensors tell of a block, for lists of blocks. */
-struct gm_block_note {
-	uint64_t address, size; /* in: the block */
-	bool known;             /* out: a storage uses it; `tensors` of them are on it */
-	uint32_t tensors;
-	uint32_t dimensions; /* of the largest one; the shape is cut at the maximum */
-	int64_t shape[GM_TENSOR_MAX_DIMENSIONS];
-	const char *dtype; /* NULL: no tensor. Static */
-	bool requires_grad, has_grad_fn;
-	bool parameter; /* its Python object is a torch.nn.Parameter */
-	bool gradient;  /* it is the .grad of some tensor */
-	/* by gm_holders_annotate_kept() alone: */
-	bool optimizer_state, buffer; /* an optimizer's state, a module's buffer leads to it */
-	bool workspace;               /* cuBLAS's */
-};
 void gm_holders_annotate(struct gm_holders *holders, struct gm_block_note *notes, size_t count);
 /* kept.c: what keeps them, of notes that were annotated. Of the blocks' addresses; costs what
  * gm_holders_retained() does. */

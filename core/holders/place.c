@@ -4,9 +4,7 @@
  */
 #include "holders/place.h"
 
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -64,18 +62,14 @@ static const struct gm_storage *storage_at(struct gm_holders *graph, uint64_t ad
 	return best;
 }
 
-__attribute__((format(printf, 3, 4))) static struct gm_error *is(
-        struct gm_holders_answer *answer, enum gm_place place, const char *format, ...)
+static enum gm_place place_of_block(
+        const struct gm_block_record *block, const struct gm_storage *storage)
 {
-	va_list args;
-	va_start(args, format);
-	int made = vasprintf(&answer->place_text, format, args);
-	va_end(args);
-	answer->place = place;
-	if (made >= 0)
-		return NULL;
-	answer->place_text = NULL;
-	return &gm_error_no_memory;
+	if (!block->mapped)
+		return GM_PLACE_UNMAPPED;
+	if (!block->allocated)
+		return block->event_count > 0 ? GM_PLACE_WAITING : GM_PLACE_FREE_BLOCK;
+	return storage ? GM_PLACE_STORAGE : GM_PLACE_BLOCK;
 }
 
 struct gm_error *gm_graph_place(
@@ -89,35 +83,26 @@ struct gm_error *gm_graph_place(
 		answer->size = block->size;
 		answer->device_type = GM_DEVICE_CUDA;
 		answer->device = block->device;
-		if (!block->mapped)
-			return is(answer, GM_PLACE_FREE_BLOCK,
-			        "an unmapped part of an expandable segment of device %d",
-			        block->device);
-		if (!block->allocated && block->event_count > 0)
-			return is(answer, GM_PLACE_FREE_BLOCK,
-			        "a block of device %d that was released and waits for a stream (%d "
-			        "events outstanding)",
-			        block->device, block->event_count);
-		if (!block->allocated)
-			return is(answer, GM_PLACE_FREE_BLOCK,
-			        "a free part (%" PRIu64 " bytes) of a segment of device %d",
-			        block->size, block->device);
-		return is(answer, storage ? GM_PLACE_STORAGE : GM_PLACE_BLOCK,
-		        "a block of device %d", block->device);
+		answer->events = block->event_count;
+		answer->place = place_of_block(block, storage);
+		return NULL;
 	}
 	if (storage) {
 		answer->address = storage->data;
 		answer->size = storage->size;
 		answer->device_type = storage->device_type;
 		answer->device = storage->device;
-		return is(answer, GM_PLACE_STORAGE, "%s memory of a storage",
-		        storage->device_type == GM_DEVICE_CPU ? "host" : "device");
+		answer->place = GM_PLACE_STORAGE;
+		return NULL;
 	}
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
-	if (!mapping)
-		return is(answer, GM_PLACE_NOTHING, "not mapped, and in no segment of a device");
-	if (mapping->flags & GM_MAPPING_DEVICE)
-		return is(answer, GM_PLACE_HOST, "device memory outside of PyTorch's segments");
-	return is(answer, GM_PLACE_HOST, "host memory of no storage (%s)",
-	        mapping->path[0] ? mapping->path : "anonymous");
+	if (!mapping) {
+		answer->place = GM_PLACE_NOTHING;
+		return NULL;
+	}
+	answer->place = mapping->flags & GM_MAPPING_DEVICE ? GM_PLACE_DEVICE : GM_PLACE_HOST;
+	if (answer->place == GM_PLACE_HOST && mapping->path[0] &&
+	        !(answer->file = strdup(mapping->path)))
+		return &gm_error_no_memory;
+	return NULL;
 }

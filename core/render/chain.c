@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ask/recording/place.h"
+#include "render/native_owner.h"
 
 static const char *known(const char *text, const char *otherwise)
 {
@@ -205,7 +206,7 @@ static void put_step(const struct gm_holder_step *step, size_t count, FILE *out)
 		fputs("tensor of dltensor capsule", out);
 		break;
 	case GM_STEP_NATIVE:
-		fputs(step->of, out);
+		gm_put_native_owner(step->native, out);
 		break;
 	default:
 		put_variable(step, out);

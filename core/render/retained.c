@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/put.h"
 #include "render/json.h"
+#include "render/native_owner.h"
 #include "render/pause.h"
 #include "render/retained_name.h"
 #include "render/text.h"
@@ -181,6 +182,11 @@ static json_t *names_json(const struct gm_retained_name *names, size_t count)
 		json_t *one = json_pack("{s:s}", "form", gm_retained_form_name(name->form));
 		if (name->name)
 			json_object_set_new(one, "name", gm_json_string(name->name));
+		if (name->native) {
+			json_object_set_new(
+			        one, "name", gm_json_take(gm_native_owner_text(name->native)));
+			json_object_set_new(one, "native", gm_native_owner_json(name->native));
+		}
 		if (name->of)
 			json_object_set_new(one, "of", gm_json_string(name->of));
 		if (name->count)

@@ -10,6 +10,7 @@
 #include "base/regular_file.h"
 #include "base/whole_file.h"
 #include "render/json.h"
+#include "render/native_owner.h"
 #include "render/retained.h"
 
 enum {
@@ -69,6 +70,19 @@ static char *read_text(struct reading *reading, json_t *object, const char *name
 	return copy;
 }
 
+/* What C++ holds: its name is a sentence about it, and not compared. */
+static void read_native(struct reading *reading, json_t *from, struct gm_retained_name *name)
+{
+	json_t *native = json_object_get(from, "native");
+	if (!native)
+		return;
+	name->native = gm_native_owner_read(native);
+	if (!name->native)
+		fail(reading, "native");
+	free(name->name);
+	name->name = NULL;
+}
+
 static void read_names(struct reading *reading, json_t *array, unsigned depth,
         struct gm_retained_name **ret_names, size_t *ret_count)
 {
@@ -92,6 +106,7 @@ static void read_names(struct reading *reading, json_t *array, unsigned depth,
 			fail(reading, "form");
 		name->name = read_text(reading, from, "name");
 		name->of = read_text(reading, from, "of");
+		read_native(reading, from, name);
 		name->more = json_is_true(json_object_get(from, "more"));
 		if (json_is_integer(items) && json_integer_value(items) >= 0 &&
 		        json_integer_value(items) <= UINT32_MAX)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "render/native_owner.h"
+
 static void put_name(const struct gm_retained_name *name, FILE *out);
 
 static void put_shared(const struct gm_retained_name *name, FILE *out)
@@ -104,6 +106,11 @@ static void put_name(const struct gm_retained_name *name, FILE *out)
 		fputs("traceback", out);
 		break;
 	case GM_NAME_NATIVE:
+		if (name->native)
+			gm_put_native_owner(name->native, out);
+		else /* of an answer that was saved without it */
+			fprintf(out, "%s", own);
+		break;
 	case GM_NAME_PART:
 	case GM_NAME_MODULE_PART:
 	case GM_NAME_FORM_COUNT:

@@ -10,6 +10,7 @@
 #include "render/holders_note.h"
 #include "render/json.h"
 #include "render/pause.h"
+#include "render/say.h"
 
 /* --- text ------------------------------------------------------------------------------------- */
 
@@ -27,6 +28,22 @@ static const char *grouped(uint64_t number, char buffer[32])
 	return buffer;
 }
 
+/* "float32 [1000, 1000], requires_grad, Parameter"; NULL: there is no tensor. Caller frees. */
+static char *tensor_text(const struct gm_block_note *tensor)
+{
+	char shape[GM_TENSOR_MAX_DIMENSIONS * 24] = "";
+	size_t used = 0;
+	if (!tensor->dtype)
+		return NULL;
+	for (uint32_t i = 0; i < tensor->dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
+		used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%jd", i ? ", " : "",
+		        (intmax_t)tensor->shape[i]);
+	return gm_say("%s [%s%s]%s%s%s", tensor->dtype, shape,
+	        tensor->dimensions > GM_TENSOR_MAX_DIMENSIONS ? ", ..." : "",
+	        tensor->requires_grad ? ", requires_grad" : "",
+	        tensor->parameter ? ", Parameter" : "", tensor->gradient ? ", a gradient" : "");
+}
+
 static void render_block(const struct gm_holders_answer *answer, FILE *out)
 {
 	char size[32];
@@ -35,8 +52,9 @@ static void render_block(const struct gm_holders_answer *answer, FILE *out)
 		gm_put(out, ", device %d", answer->device);
 	else if (answer->device_type == GM_DEVICE_CPU)
 		fputs(", host memory", out);
-	if (answer->description)
-		gm_put(out, ": %s", answer->description);
+	_cleanup_free_ char *tensor = tensor_text(&answer->tensor);
+	if (tensor)
+		gm_put(out, ": %s", tensor);
 	fputc('\n', out);
 }
 
@@ -241,14 +259,14 @@ struct gm_error *gm_render_who_holds_json(const struct gm_who_holds *result, FIL
 	for (size_t i = 0; i < answer->note_count; i++)
 		json_array_append_new(notes, gm_json_take(gm_holders_note_text(&answer->notes[i])));
 	const struct gm_holders_cost *cost = &result->cost;
+	_cleanup_free_ char *tensor = tensor_text(&answer->tensor);
 	json_t *scan = json_pack("{s:I, s:I, s:f, s:I, s:f}", "bytes",
 	        (json_int_t)cost->bytes_scanned, "unread", (json_int_t)cost->bytes_unread,
 	        "seconds", cost->scan_seconds, "python_objects", (json_int_t)cost->python_objects,
 	        "python_seconds", cost->python_seconds);
-	json_t *block =
-	        json_pack("{s:o, s:I, s:i, s:s, s:o}", "address", gm_json_address(answer->address),
-	                "size", (json_int_t)answer->size, "device", answer->device, "device_type",
-	                device_type(answer), "tensor", text(answer->description));
+	json_t *block = json_pack("{s:o, s:I, s:i, s:s, s:o}", "address",
+	        gm_json_address(answer->address), "size", (json_int_t)answer->size, "device",
+	        answer->device, "device_type", device_type(answer), "tensor", text(tensor));
 	json_t *root = json_pack("{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block",
 	        block, "storages", storages, "complete", (int)result->complete, "holders", holders,
 	        "omitted", (json_int_t)answer->omitted, "roots", (json_int_t)answer->roots,

@@ -24,20 +24,6 @@ static const char *const autocast_names[MAX_NAMES] = {
         "_ZN2at8autocast12_GLOBAL__N_112cached_castsE",
 };
 
-const char *gm_torch_static_text(enum gm_torch_static kind)
-{
-	switch (kind) {
-	case GM_STATIC_CUBLAS:
-		return "cuBLAS workspaces";
-	case GM_STATIC_CUBLASLT:
-		return "cuBLASLt workspaces";
-	case GM_STATIC_SENT:
-		return "memory that was sent to other processes (CUDA IPC)";
-	default:
-		return "autocast's cache of cast weights";
-	}
-}
-
 /* The first of these variables that the library has, at most MAX_NAMES; 0: none. They are local:
  * what stands in an anonymous namespace, and whether as static, differs between versions. */
 static uint64_t find(struct gm_torch *torch, const char *library, const char *const *names)

@@ -15,9 +15,6 @@ enum gm_torch_static {
 	GM_STATIC_AUTOCAST, /* the address of a TensorImpl, of which it owns a count */
 };
 
-/* What it is, for people: "cuBLAS workspaces". */
-const char *gm_torch_static_text(enum gm_torch_static kind);
-
 typedef void (*gm_torch_static_visit)(
         void *context, enum gm_torch_static kind, uint64_t address, uint64_t word);
 /* `word` is where the address was read from. */

@@ -57,6 +57,9 @@ def train():
     cache.lent = (lambda tensor: lambda: tensor)(torch.zeros(1 << 18, device="cuda"))
     generator = kept(model)
     next(generator)
+    autocast = torch.autocast("cuda")
+    autocast.__enter__()
+    model(inputs)
     try:
         fail()
     except ValueError as error:
@@ -132,7 +135,11 @@ class Comparison:
         if isinstance(first, dict):
             assert list(first) == list(second), (command, field)
             for key in first:
-                if key not in MOMENTARY:
+                if key == "name" and command == "retained" and "native" in first:
+                    # a sentence about the parts in `native`
+                    assert first[key] != second[key], f"a sentence that core/render did not make: {first[key]!r}"
+                    self.worded.add((command, key))
+                elif key not in MOMENTARY:
                     self.compare(command, key, first[key], second[key])
         elif isinstance(first, list):
             assert len(first) == len(second), (command, field)
@@ -213,6 +220,7 @@ def ask_of_target(comparison, *target):
         comparison.ask("who-holds", *target, block["address"])
     assert comparison.worded - {("who-holds", "notes")} == {
         ("retained", "text"),
+        ("retained", "name"),
         ("retained", "variable"),
         ("retained", "by"),
         ("who-holds", "text"),

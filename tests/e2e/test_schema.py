@@ -15,7 +15,7 @@ REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(sche
 # They occur in what these programs do not do: other libraries' memory, labels, trainers, out of memory in several processes, …
 RARE = {
     "owner", "forward", "forward_site", "labels", "called_by", "by_module", "at", "also", "by", "equal_at_batch_times", "others", "more",
-    "python_refused",
+    "python_refused", "number",
 }  # fmt: skip
 
 # CUDA's own call, found in the preloaded library.

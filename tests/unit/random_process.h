@@ -148,10 +148,14 @@ static inline void process_add_random_roots(
 		return;
 	/* one or two words at one place of C++ */
 	uint64_t native = process_take(process, 16);
-	for (size_t i = 1 + random_below(random, 2); i > 0; i--)
+	for (size_t i = 1 + random_below(random, 2); i > 0; i--) {
+		_cleanup_owner_ struct gm_native_owner *owner =
+		        gm_native_owner_create((struct gm_native_part){
+		                .form = GM_NATIVE_STATIC, .name = "cache", .of = "libfoo.so"});
 		gm_graph_refer_native(graph, GM_NO_VERTEX, native,
 		        things->tensors[random_below(random, (uint32_t)things->tensor_count)], 0,
-		        "native_heap", "static 'cache' of libfoo.so", false);
+		        "native_heap", owner, false);
+	}
 }
 
 /* The allocator's blocks, most of them in use. */

@@ -22,23 +22,21 @@ struct words {
 
 static void make_word(struct words *words, struct random *random, size_t number)
 {
-	char line[32];
-	snprintf(line, sizeof(line), "word %zu", number);
-	_cleanup_free_ char *text = strdup(line);
-	assert_non_null(text);
+	struct gm_native_owner *owner = gm_native_owner_create(
+	        (struct gm_native_part){.form = GM_NATIVE_HEAP, .number = number});
+	assert_non_null(owner);
 	struct gm_unattributed unattributed = {
 	        .vertex = words->targets[random_below(random, TARGETS)],
 	        .address = 0x5000 + 8 * number,
 	        .class = random_once_in(random, 5) ? GM_STALE : GM_PLAUSIBLE,
 	        .kind = "native_heap",
-	        .text = text,
+	        .native = owner,
 	        .sense = (enum gm_word_evidence)random_below(random, GM_WORD_READ + 1),
 	        .words = 1 + random_once_in(random, 4),
 	        .owner = (enum gm_owner_kind)random_below(random, GM_OWNER_FRAME + 1),
 	        .owner_vertex = words->owners[random_below(random, 4)],
 	        .owner_address = 0x9000 + 8 * (uint64_t)random_below(random, 3)};
 	assert_true(gm_array_push(&words->unattributed_list.items, unattributed));
-	gm_take(text);
 }
 
 /* A storage, a tensor and a Python object, each with a few references that were found and some that
@@ -127,7 +125,7 @@ static size_t edges_of(
 		uint64_t owner = unattributed->owner == GM_OWNER_STACK
 		                         ? unattributed->address
 		                         : unattributed->owner_address;
-		count += strcmp(native->text, unattributed->text) == 0 &&
+		count += gm_native_owner_compare(native->owner, unattributed->native) == 0 &&
 		         native->address == unattributed->address &&
 		         native->inferred == (unattributed->sense == GM_WORD_UNKNOWN) &&
 		         (of_vertex ? edge->from == unattributed->owner_vertex

@@ -15,6 +15,7 @@
 #include "render/chain.h"
 #include "render/json.h"
 #include "render/retained.h"
+#include "render/native_owner.h"
 #include "render/retained_name.h"
 #include "render/who_holds.h"
 #include "synthetic.h"
@@ -127,6 +128,26 @@ static void check_holder(uint64_t round, const json_t *json, const struct gm_hol
 	free(text);
 }
 
+/* "float32 [64, 2], requires_grad" */
+static void check_tensor(uint64_t round, const json_t *block, const struct gm_block_note *tensor)
+{
+	char expected[256] = "", size[32];
+	if (!tensor->dtype) {
+		check_text(round, block, "tensor", NULL);
+		return;
+	}
+	strcat(strcat(expected, tensor->dtype), " [");
+	for (uint32_t i = 0; i < tensor->dimensions; i++) {
+		snprintf(size, sizeof(size), i ? ", %d" : "%d", (int)tensor->shape[i]);
+		strcat(expected, size);
+	}
+	strcat(expected, "]");
+	strcat(expected, tensor->requires_grad ? ", requires_grad" : "");
+	strcat(expected, tensor->parameter ? ", Parameter" : "");
+	strcat(expected, tensor->gradient ? ", a gradient" : "");
+	check_text(round, block, "tensor", expected);
+}
+
 static void check_who_holds(uint64_t round, const json_t *root, const struct gm_who_holds *result)
 {
 	const struct gm_holders_answer *answer = &result->answer;
@@ -143,7 +164,7 @@ static void check_who_holds(uint64_t round, const json_t *root, const struct gm_
 	check_address(round, block, "address", answer->address);
 	check_number(round, block, "size", answer->size);
 	check_text(round, block, "device_type", "cpu");
-	check_text(round, block, "tensor", answer->description);
+	check_tensor(round, block, &answer->tensor);
 	check_bool(round, root, "complete", result->complete);
 	check_number(round, root, "omitted", answer->omitted);
 	check_number(round, root, "roots", answer->roots);
@@ -245,9 +266,13 @@ static void check_names(
 	check_in_round(round, json_array_size(json) == count);
 	for (size_t i = 0; i < count; i++) {
 		const json_t *one = json_array_get(json, i);
-		check_members(round, one, "form ? name of count members more");
+		check_members(round, one, "form ? name native of count members more");
 		check_text(round, one, "form", gm_retained_form_name(names[i].form));
-		check_text(round, one, "name", names[i].name);
+		_cleanup_free_ char *native =
+		        names[i].native ? gm_native_owner_text(names[i].native) : NULL;
+		check_text(round, one, "name", native ? native : names[i].name);
+		check_in_round(round, json_array_size(json_object_get(one, "native")) ==
+		                              (names[i].native ? names[i].native->count : 0));
 		check_text(round, one, "of", names[i].of);
 		if (names[i].count)
 			check_number(round, one, "count", names[i].count);

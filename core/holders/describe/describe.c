@@ -26,7 +26,7 @@ static void describe_unattributed(
 {
 	struct gm_holder_step *made = gm_describe_step(
 	        description, GM_STEP_NATIVE, unattributed->kind, NULL, NULL, unattributed->address);
-	made->of = gm_describe_copy(description, unattributed->text);
+	made->native = gm_native_owner_share(unattributed->native);
 }
 
 static void turn_around(struct gm_holder *holder)

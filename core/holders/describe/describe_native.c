@@ -194,7 +194,7 @@ void gm_describe_native(struct gm_description *description, const struct gm_edge
 		const struct gm_native *native = &graph->natives.items[edge->extra];
 		gm_describe_step(
 		        description, GM_STEP_NATIVE, native->kind, NULL, NULL, native->address)
-		        ->of = gm_describe_copy(description, native->text);
+		        ->native = gm_native_owner_share(native->owner);
 		break;
 	}
 	case GM_REF_WRAPPER:

@@ -53,15 +53,15 @@ void gm_graph_refer(struct gm_holders *graph, uint32_t from, uint32_t to, enum g
 }
 
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
-        uint64_t word, const char *kind, const char *text, bool inferred)
+        uint64_t word, const char *kind, struct gm_native_owner *owner, bool inferred)
 {
-	struct gm_native native = {strdup(text), kind, word, inferred};
-	if (graph->natives.count >= MAX_NATIVES || !native.text ||
+	struct gm_native native = {owner, kind, word, inferred};
+	if (graph->natives.count >= MAX_NATIVES || !owner ||
 	        !gm_array_push(&graph->natives, native)) {
-		free(native.text);
 		graph->no_memory |= graph->natives.count < MAX_NATIVES;
 		return;
 	}
+	gm_native_owner_share(owner);
 	if (from == GM_NO_VERTEX)
 		from = gm_graph_add(graph, address, GM_VERTEX_NATIVE, 0);
 	gm_graph_refer(graph, from, to, GM_REF_NATIVE, (uint32_t)(graph->natives.count - 1), word);

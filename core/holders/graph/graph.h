@@ -105,7 +105,7 @@ struct gm_module_root {
 
 /* A reference that C++ code holds. */
 struct gm_native {
-	char *text; /* "item 0 of a vector of 2 tensors, held by static 'cache' of libfoo.so" */
+	struct gm_native_owner *owner;
 	const char *kind; /* of the step: "native_heap", "native_stack", "object" */
 	uint64_t address; /* of the word */
 	bool inferred;    /* by counting alone: what the word is there for is not known */
@@ -186,7 +186,7 @@ void gm_graph_deinit_edges(struct gm_holders *graph);
 
 /* A reference that C++ holds, from a root at `address` or (where not GM_NO_VERTEX) from `from`. */
 void gm_graph_refer_native(struct gm_holders *graph, uint32_t from, uint64_t address, uint32_t to,
-        uint64_t word, const char *kind, const char *text, bool inferred);
+        uint64_t word, const char *kind, struct gm_native_owner *owner, bool inferred);
 double gm_graph_seconds(void); /* of a clock */
 
 static inline bool gm_graph_is_root(const struct gm_vertex *vertex)

@@ -1,6 +1,5 @@
 #include "holders/heap/stacks.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -190,12 +189,11 @@ static uint64_t control_block(struct gm_holders *graph, const struct gm_stack *s
 	return UINT64_MAX;
 }
 
-static char *frame_text(struct gm_holders *graph, const struct gm_stacks *stacks,
+static struct gm_native_owner *frame_owner(struct gm_holders *graph, const struct gm_stacks *stacks,
         const struct gm_stack *stack, uint64_t address)
 {
 	size_t frame = 0;
 	struct gm_symbol symbol = {0};
-	char *text;
 	const uint64_t *pointers = stacks->pointers.items + stack->first;
 	while (frame + 1 < stack->count && pointers[frame + 1] <= address)
 		frame++;
@@ -207,42 +205,35 @@ static char *frame_text(struct gm_holders *graph, const struct gm_stacks *stacks
 	                               : NULL;
 	if (error)
 		gm_error_destroy(error);
-	return asprintf(&text, "the native stack of thread %d%s%s", (int)stack->thread,
-	               symbol.function ? ", in " : "", symbol.function ? symbol.function : "") < 0
-	               ? NULL
-	               : text;
+	return gm_native_owner_create((struct gm_native_part){.form = GM_NATIVE_STACK,
+	        .name = symbol.function,
+	        .number = (uint64_t)stack->thread});
 }
 
 enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
-        const struct gm_mapping *mapping, uint64_t address, char **ret_text)
+        const struct gm_mapping *mapping, uint64_t address, struct gm_native_owner **ret_owner)
 {
-	*ret_text = NULL;
+	*ret_owner = NULL;
 	gm_stacks_read(graph, stacks);
 	const struct gm_stack *stack = stack_at(stacks, address);
 	if (!stack) {
-		if (asprintf(ret_text, "a native stack%s",
-		            mapping->path[0] ? " (the main thread's)" : "") < 0)
-			*ret_text = NULL;
+		*ret_owner = gm_native_owner_create((struct gm_native_part){
+		        .form = GM_NATIVE_UNKNOWN_STACK, .index = mapping->path[0] != 0});
 		return GM_STACK_UNKNOWN;
 	}
-	if (address + RED_ZONE < stack->pointer) {
-		*ret_text = strdup("a dead part of a native stack");
+	if (address + RED_ZONE < stack->pointer)
 		return GM_STACK_DEAD;
-	}
 	if (address >= stack->outermost && stack->count > 1) {
 		uint64_t control = control_block(graph, stack);
-		if (address >= control || (control == UINT64_MAX && stack->whole)) {
-			*ret_text = strdup("the C library's data about a thread");
+		if (address >= control || (control == UINT64_MAX && stack->whole))
 			return GM_STACK_CONTROL;
-		}
 		if (control != UINT64_MAX && stack->whole) {
-			if (asprintf(ret_text, "a thread_local variable of thread %d",
-			            (int)stack->thread) < 0)
-				*ret_text = NULL;
+			*ret_owner = gm_native_owner_create((struct gm_native_part){
+			        .form = GM_NATIVE_THREAD_LOCAL, .number = (uint64_t)stack->thread});
 			return GM_STACK_DATA;
 		}
 	}
-	*ret_text = frame_text(graph, stacks, stack, address);
+	*ret_owner = frame_owner(graph, stacks, stack, address);
 	return GM_STACK_FRAME;
 }
 

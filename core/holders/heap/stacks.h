@@ -43,11 +43,11 @@ bool gm_is_stack(struct gm_holders *graph, struct gm_stacks *stacks,
  * where that is not known. */
 void gm_stack_bounds(struct gm_holders *graph, uint64_t pointer, const struct gm_mapping *mapping,
         uint64_t *ret_start, uint64_t *ret_end);
-/* What a word of a stack is, and in words: "the native stack of thread 12, in f()". The caller
- * frees the text; it is NULL where there is no memory. Reads the stacks, if that has not been done.
- */
+/* What a word of a stack is, and whose: the native stack of thread 12, in f(). The caller releases
+ * the owner. It is NULL where nobody is (GM_STACK_DEAD, GM_STACK_CONTROL) or where there is no
+ * memory. Reads the stacks, if that has not been done. */
 enum gm_stack_part gm_stacks_part(struct gm_holders *graph, struct gm_stacks *stacks,
-        const struct gm_mapping *mapping, uint64_t address, char **ret_text);
+        const struct gm_mapping *mapping, uint64_t address, struct gm_native_owner **ret_owner);
 void gm_stacks_deinit(struct gm_stacks *stacks);
 
 #endif

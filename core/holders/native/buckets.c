@@ -5,8 +5,6 @@
  */
 #include "holders/native/buckets.h"
 
-#include <stdio.h>
-
 #include "holders/graph/graph.h"
 #include "holders/unattributed/unattributed.h"
 #include "holders/heap/heap.h"
@@ -25,8 +23,8 @@ static uint64_t end_of(struct gm_holders *graph, uint64_t reducer, uint64_t buck
 	return 0;
 }
 
-char *gm_bucket_text(
-        struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word, uint64_t index)
+bool gm_bucket_part(struct gm_holders *graph, uint64_t reducer, uint64_t buckets, uint64_t word,
+        uint64_t index, struct gm_native_part *ret_part)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
 	const struct {
@@ -42,20 +40,18 @@ char *gm_bucket_text(
 	        {layout->reducer.sparse_indices, false, "sparse_tensor_indices"},
 	};
 	uint64_t size = layout->reducer.bucket_size_of;
-	char *text = NULL;
 	if (size == 0 || word < buckets || word >= end_of(graph, reducer, buckets))
-		return NULL;
+		return false;
 	uint64_t number = (word - buckets) / size, offset = (word - buckets) % size;
-	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]) && !text; i++) {
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
 		if (members[i].offset != offset)
 			continue;
-		int made = members[i].vector && index != UINT64_MAX
-		                   ? asprintf(&text, "%s[%ju] of DDP's bucket %ju", members[i].name,
-		                             (uintmax_t)index, (uintmax_t)number)
-		                   : asprintf(&text, "%s of DDP's bucket %ju", members[i].name,
-		                             (uintmax_t)number);
-		if (made < 0)
-			return NULL;
+		bool item = members[i].vector && index != UINT64_MAX;
+		*ret_part = (struct gm_native_part){.form = GM_NATIVE_BUCKET,
+		        .name = members[i].name,
+		        .index = item ? (int64_t)index : -1,
+		        .number = number};
+		return true;
 	}
-	return text;
+	return false;
 }

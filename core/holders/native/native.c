@@ -245,15 +245,26 @@ static void refer_all(struct gm_holders *graph)
 		        &graph->nodes.items[i]);
 }
 
+struct gm_native_owner *gm_static_owner(enum gm_torch_static kind)
+{
+	static const enum gm_native_form forms[] = {[GM_STATIC_CUBLAS] = GM_NATIVE_CUBLAS,
+	        [GM_STATIC_CUBLASLT] = GM_NATIVE_CUBLASLT,
+	        [GM_STATIC_SENT] = GM_NATIVE_SENT,
+	        [GM_STATIC_AUTOCAST] = GM_NATIVE_AUTOCAST};
+	return gm_native_owner_create((struct gm_native_part){.form = forms[kind]});
+}
+
 /* Autocast owns the weights that it has cast. */
 static void refer_static(void *context, enum gm_torch_static kind, uint64_t address, uint64_t word)
 {
 	struct gm_holders *graph = context;
 	uint32_t to = gm_graph_find(graph, address);
 	if (to != GM_NO_VERTEX && graph->vertices.items[to].kind == GM_VERTEX_TENSOR &&
-	        !gm_map_find(&graph->typed_words, word))
-		gm_graph_refer_native(graph, GM_NO_VERTEX, word, to, word, "native_heap",
-		        gm_torch_static_text(kind), false);
+	        !gm_map_find(&graph->typed_words, word)) {
+		_cleanup_owner_ struct gm_native_owner *owner = gm_static_owner(kind);
+		gm_graph_refer_native(
+		        graph, GM_NO_VERTEX, word, to, word, "native_heap", owner, false);
+	}
 }
 
 struct gm_error *gm_graph_add_native(struct gm_holders *graph, const struct gm_scan_result *hits)

@@ -12,7 +12,6 @@
  */
 #include "holders/native/reducer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -68,32 +67,40 @@ static bool is_vector_of_tensors(struct gm_holders *graph, const uint64_t bounds
 	return words && all_tensors(graph, words, count);
 }
 
-static void refer(
-        struct gm_holders *graph, uint32_t from, uint64_t tensor, uint64_t word, const char *text)
+/* A field of a bucket. */
+static struct gm_native_part field_of(unsigned bucket, const char *name)
 {
-	uint32_t to = tensor_at(graph, tensor);
-	if (to != GM_NO_VERTEX)
-		gm_graph_refer_native(graph, from, 0, to, word, "native_heap", text, false);
+	return (struct gm_native_part){
+	        .form = GM_NATIVE_BUCKET, .name = name, .index = -1, .number = bucket};
 }
 
-/* "bucket_views_in[2] of DDP's bucket 0", as buckets.c has it. */
-static void refer_tensors(struct gm_holders *graph, uint32_t from, const uint64_t *words,
-        size_t count, uint64_t address, const char *name, const char *of)
+static void refer(struct gm_holders *graph, uint32_t from, uint64_t tensor, uint64_t word,
+        struct gm_native_part field)
 {
-	char text[96];
+	uint32_t to = tensor_at(graph, tensor);
+	if (to == GM_NO_VERTEX)
+		return;
+	_cleanup_owner_ struct gm_native_owner *owner = gm_native_owner_create(field);
+	gm_graph_refer_native(graph, from, 0, to, word, "native_heap", owner, false);
+}
+
+/* The items of a field, as buckets.c has them. */
+static void refer_tensors(struct gm_holders *graph, uint32_t from, const uint64_t *words,
+        size_t count, uint64_t address, struct gm_native_part field)
+{
 	for (size_t i = 0; i < count; i++) {
-		snprintf(text, sizeof(text), "%s[%zu] of %s", name, i, of);
-		refer(graph, from, words[i], address + 8 * i, text);
+		field.index = (int64_t)i;
+		refer(graph, from, words[i], address + 8 * i, field);
 	}
 }
 
 static void refer_vector(struct gm_holders *graph, uint32_t from, const uint64_t bounds[3],
-        const char *name, const char *of)
+        struct gm_native_part field)
 {
 	size_t count;
 	_cleanup_free_ uint64_t *words = vector_words(graph, bounds, &count);
 	if (words && all_tensors(graph, words, count))
-		refer_tensors(graph, from, words, count, bounds[0], name, of);
+		refer_tensors(graph, from, words, count, bounds[0], field);
 }
 
 /* gradients, then three vectors; the second of these is empty where gradients are no views of the
@@ -112,7 +119,8 @@ static bool is_class(struct gm_holders *graph, uint64_t object, const char *name
 }
 
 /* A list of tensors: a vector of IValues. */
-static void refer_list(struct gm_holders *graph, uint32_t from, uint64_t list, const char *text)
+static void refer_list(
+        struct gm_holders *graph, uint32_t from, uint64_t list, struct gm_native_part field)
 {
 	uint64_t bounds[3];
 	if (!is_class(graph, list, "c10::detail::ListImpl") ||
@@ -122,21 +130,19 @@ static void refer_list(struct gm_holders *graph, uint32_t from, uint64_t list, c
 	size_t count;
 	_cleanup_free_ uint64_t *words = vector_words(graph, bounds, &count);
 	for (size_t i = 0; words && i + 1 < count; i += GM_TORCH_IVALUE_BYTES / 8)
-		refer(graph, from, words[i], bounds[0] + 8 * i, text);
+		refer(graph, from, words[i], bounds[0] + 8 * i, field);
 }
 
 /* Bucket::future_work: the future of the all-reduce has its result, the bucket's own tensor, in a
  * list. */
-static void refer_future(struct gm_holders *graph, uint32_t from, uint64_t future, const char *of)
+static void refer_future(struct gm_holders *graph, uint32_t from, uint64_t future, unsigned bucket)
 {
-	char text[96];
 	uint64_t words[FUTURE_WORDS];
 	if (!is_class(graph, future, "c10::ivalue::Future") ||
 	        !gm_image_try_read(graph->image, future, words, sizeof(words)))
 		return;
-	snprintf(text, sizeof(text), "future_work of %s", of);
 	for (size_t i = 0; i < FUTURE_WORDS; i++)
-		refer_list(graph, from, words[i], text);
+		refer_list(graph, from, words[i], field_of(bucket, "future_work"));
 }
 
 static void refer_buckets(
@@ -146,16 +152,14 @@ static void refer_buckets(
 	for (size_t i = 0; i < count; i++) {
 		if (!is_bucket(graph, words + i, count - i))
 			continue;
-		char of[32], text[64];
-		snprintf(of, sizeof(of), "DDP's bucket %u", number++);
-		snprintf(text, sizeof(text), "gradients of %s", of);
-		refer(graph, from, words[i], at + 8 * i, text);
+		refer(graph, from, words[i], at + 8 * i, field_of(number, "gradients"));
 		const uint64_t *vectors = words + i + BUCKET_VECTORS_FROM / 8;
-		refer_vector(graph, from, vectors, "bucket_views_in", of);
-		refer_vector(graph, from, vectors + 3, "bucket_views_out", of);
+		refer_vector(graph, from, vectors, field_of(number, "bucket_views_in"));
+		refer_vector(graph, from, vectors + 3, field_of(number, "bucket_views_out"));
 		i += 3 * BUCKET_VECTORS;
 		for (size_t k = i + 1; k < count && !is_bucket(graph, words + k, count - k); k++)
-			refer_future(graph, from, words[k], of);
+			refer_future(graph, from, words[k], number);
+		number++;
 	}
 }
 

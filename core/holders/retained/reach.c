@@ -15,6 +15,9 @@ void gm_reach_destroy(struct gm_reach *reach)
 	gm_array_deinit(&reach->blocks);
 	gm_strings_deinit(&reach->strings);
 	gm_array_deinit(&reach->labels);
+	for (size_t i = 0; i < reach->owners.count; i++)
+		gm_native_owner_release(reach->owners.items[i]);
+	gm_array_deinit(&reach->owners);
 	gm_map_deinit(&reach->by_label);
 	free(reach->local);
 	free(reach->more);

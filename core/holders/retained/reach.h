@@ -63,7 +63,7 @@ struct gm_reach_name {
  * there is one label. */
 struct gm_reach_label {
 	uint32_t form;     /* enum gm_retained_form */
-	uint32_t name, of; /* in strings; 0: none */
+	uint32_t name, of; /* in strings; 0: none. Of GM_NAME_NATIVE `name` is in owners, from 1 */
 };
 
 enum gm_variable_kind {
@@ -102,6 +102,7 @@ struct gm_reach {
 	GM_ARRAY(struct gm_reach_block) blocks;
 	struct gm_strings strings;
 	GM_ARRAY(struct gm_reach_label) labels; /* a label's number - 1 */
+	GM_ARRAY(struct gm_native_owner *) owners;
 	struct gm_map by_label;
 	uint32_t *tree;  /* the edge on the nearest way from the root; UINT32_MAX: the root, or not
 	                    reached */

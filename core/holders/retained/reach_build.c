@@ -2,6 +2,7 @@
 #include "holders/graph/counts.h"
 #include "holders/graph/graph.h"
 #include "holders/graph/strings.h"
+#include "holders/native/native.h"
 #include "holders/place.h"
 #include "holders/retained/parts.h"
 #include "holders/retained/reach.h"
@@ -281,8 +282,8 @@ static void add_static(void *context, enum gm_torch_static kind, uint64_t addres
 		if (reach->no_memory)
 			return;
 		struct gm_variable *variable = &reach->variables.items[number];
-		variable->label =
-		        gm_reach_label(reach, GM_NAME_NATIVE, gm_torch_static_text(kind), NULL);
+		_cleanup_owner_ struct gm_native_owner *owner = gm_static_owner(kind);
+		variable->label = gm_reach_native_label(reach, owner);
 		variable->workspace = kind == GM_STATIC_CUBLAS || kind == GM_STATIC_CUBLASLT;
 	}
 	struct gm_reach_edge edge = {.from = statics->variables[kind], .to = to};
@@ -296,8 +297,8 @@ static void add_natives(struct gm_reach *reach)
 	struct gm_map by_label = {0};
 	for (size_t i = 0; i < reach->natives.count && !reach->no_memory; i++) {
 		const struct gm_edge *edge = &graph->edges.items[reach->natives.items[i]];
-		uint32_t label = gm_reach_label(
-		        reach, GM_NAME_NATIVE, graph->natives.items[edge->extra].text, NULL);
+		uint32_t label =
+		        gm_reach_native_label(reach, graph->natives.items[edge->extra].owner);
 		uint64_t *slot = gm_map_put(&by_label, label, NULL);
 		if (!slot) {
 			reach->no_memory = true;

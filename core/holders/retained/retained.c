@@ -290,7 +290,10 @@ static int by_name(const void *a, const void *b)
 	const struct gm_retained_name *left = a, *right = b;
 	if (left->form != right->form)
 		return left->form < right->form ? -1 : 1;
-	int order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
+	int order = gm_native_owner_compare(left->native, right->native);
+	if (order)
+		return order;
+	order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
 	return order ? order : strcmp(left->of ? left->of : "", right->of ? right->of : "");
 }
 

@@ -8,6 +8,7 @@ void gm_retained_name_deinit(struct gm_retained_name *name)
 	gm_retained_names_free(name->members, name->member_count);
 	free(name->name);
 	free(name->of);
+	gm_native_owner_release(name->native);
 	*name = (struct gm_retained_name){0};
 }
 
@@ -23,6 +24,7 @@ bool gm_retained_name_copy(const struct gm_retained_name *from, struct gm_retain
 	struct gm_retained_name made = {.form = from->form,
 	        .name = from->name ? strdup(from->name) : NULL,
 	        .of = from->of ? strdup(from->of) : NULL,
+	        .native = gm_native_owner_share(from->native),
 	        .count = from->count,
 	        .members = from->member_count ? calloc(from->member_count, sizeof(*made.members))
 	                                      : NULL,
@@ -53,7 +55,8 @@ static int compare_names(
 	int order;
 	if (left->form != right->form)
 		return left->form < right->form ? -1 : 1;
-	if ((order = compare_texts(left->name, right->name)) ||
+	if ((order = gm_native_owner_compare(left->native, right->native)) ||
+	        (order = compare_texts(left->name, right->name)) ||
 	        (order = compare_texts(left->of, right->of)) ||
 	        (order = gm_retained_names_compare(left->members, left->member_count,
 	                 right->members, right->member_count, counted)))

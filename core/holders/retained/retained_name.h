@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "holders/native/owner.h"
+
 /* Names of one size are listed in this order. */
 enum gm_retained_form {
 	GM_NAME_ATTRIBUTE,        /* name */
@@ -22,7 +24,7 @@ enum gm_retained_form {
 	GM_NAME_BUFFERS,          /* of a module */
 	GM_NAME_STATES,           /* an optimizer's, by parameter */
 	GM_NAME_CLOSURE_VARIABLE, /* of a running function; name, of: the function */
-	GM_NAME_NATIVE,           /* what C++ holds; name */
+	GM_NAME_NATIVE,           /* what C++ holds; native */
 	GM_NAME_RUNNING,          /* functions that a library runs: each of them */
 	GM_NAME_GARBAGE,          /* cycles that nothing holds */
 	GM_NAME_GLOBAL,           /* name; of: the module, NULL: __main__ */
@@ -46,6 +48,7 @@ enum gm_retained_form {
 struct gm_retained_name {
 	enum gm_retained_form form;
 	char *name, *of; /* owned; NULL: a form that has none, or not known */
+	struct gm_native_owner *native;
 	uint32_t count;
 	struct gm_retained_name *members;
 	size_t member_count;

@@ -237,15 +237,8 @@ bool gm_reach_is_self(const struct gm_reach *reach, const struct gm_variable *va
 
 /* --- labels ----------------------------------------------------------------------------------- */
 
-uint32_t gm_reach_label(
-        struct gm_reach *reach, enum gm_retained_form form, const char *name, const char *of)
+static uint32_t add_label(struct gm_reach *reach, struct gm_reach_label made)
 {
-	struct gm_reach_label made = {
-	        form, gm_strings_add(&reach->strings, name), gm_strings_add(&reach->strings, of)};
-	if ((name && !made.name) || (of && !made.of)) {
-		reach->no_memory = true;
-		return 0;
-	}
 	uint64_t hash = gm_hash_bytes(&made, sizeof(made), 0) | 1;
 	for (;; hash += 2) { /* other labels of the same hash stand behind */
 		bool is_new;
@@ -262,6 +255,35 @@ uint32_t gm_reach_label(
 		*slot = reach->labels.count;
 		return (uint32_t)*slot;
 	}
+}
+
+uint32_t gm_reach_label(
+        struct gm_reach *reach, enum gm_retained_form form, const char *name, const char *of)
+{
+	struct gm_reach_label made = {
+	        form, gm_strings_add(&reach->strings, name), gm_strings_add(&reach->strings, of)};
+	if ((name && !made.name) || (of && !made.of)) {
+		reach->no_memory = true;
+		return 0;
+	}
+	return add_label(reach, made);
+}
+
+/* There are few owners of different parts: they are looked through one by one. */
+uint32_t gm_reach_native_label(struct gm_reach *reach, struct gm_native_owner *owner)
+{
+	uint32_t number = 0;
+	while (number < reach->owners.count &&
+	        gm_native_owner_compare(reach->owners.items[number], owner) != 0)
+		number++;
+	if (number == reach->owners.count) {
+		if (!owner || !gm_array_push(&reach->owners, owner)) {
+			reach->no_memory = true;
+			return 0;
+		}
+		gm_native_owner_share(owner);
+	}
+	return add_label(reach, (struct gm_reach_label){GM_NAME_NATIVE, number + 1, 0});
 }
 
 uint32_t gm_reach_name_label(struct gm_reach *reach, const struct gm_reach_name *name)
@@ -293,6 +315,11 @@ bool gm_reach_label_name(
 {
 	const struct gm_reach_label *from = &reach->labels.items[label - 1];
 	struct gm_retained_name made = {.form = (enum gm_retained_form)from->form};
+	if (made.form == GM_NAME_NATIVE) {
+		made.native = gm_native_owner_share(reach->owners.items[from->name - 1]);
+		*ret_name = made;
+		return true;
+	}
 	if (from->name)
 		made.name = strdup(gm_strings_at(&reach->strings, from->name));
 	if (from->of)

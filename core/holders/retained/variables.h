@@ -10,6 +10,8 @@ void gm_reach_name_variables(struct gm_reach *reach);
 uint32_t gm_reach_label(
         struct gm_reach *reach, enum gm_retained_form form, const char *name, const char *of);
 /* What a variable is called, and what one of its names is; 0: no memory. */
+/* The same of what C++ holds; an owner of NULL: no memory. */
+uint32_t gm_reach_native_label(struct gm_reach *reach, struct gm_native_owner *owner);
 uint32_t gm_reach_variable_label(struct gm_reach *reach, const struct gm_variable *variable);
 uint32_t gm_reach_name_label(struct gm_reach *reach, const struct gm_reach_name *name);
 /* A label as a name of its own, which the caller deinits. False: no memory. */

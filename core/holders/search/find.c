@@ -12,7 +12,6 @@
 #include "holders/search/roots.h"
 #include "base/cleanup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,30 +40,6 @@ static void start_marks(struct gm_finding *finding, uint64_t block, uint64_t siz
 	}
 	finding->answer->storages = held.items;
 	finding->answer->storage_count = held.count;
-}
-
-/* "float32 [1000, 1000], requires_grad, Parameter" */
-static void describe_block(struct gm_finding *finding)
-{
-	struct gm_holders_answer *answer = finding->answer;
-	struct gm_block_note known = {.address = answer->address, .size = answer->size};
-	char shape[GM_TENSOR_MAX_DIMENSIONS * 24];
-	size_t used = 0;
-	gm_holders_annotate(finding->graph, &known, 1);
-	if (!known.dtype)
-		return;
-	shape[0] = 0;
-	for (uint32_t i = 0; i < known.dimensions && i < GM_TENSOR_MAX_DIMENSIONS; i++)
-		used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%jd", i ? ", " : "",
-		        (intmax_t)known.shape[i]);
-	if (asprintf(&answer->description, "%s [%s%s]%s%s%s", known.dtype, shape,
-	            known.dimensions > GM_TENSOR_MAX_DIMENSIONS ? ", ..." : "",
-	            known.requires_grad ? ", requires_grad" : "",
-	            known.parameter ? ", Parameter" : "",
-	            known.gradient ? ", a gradient" : "") < 0) {
-		answer->description = NULL;
-		finding->no_memory = true;
-	}
 }
 
 /* One search. `ret_again`: references were added to the graph, or it has to be built with all
@@ -101,7 +76,9 @@ struct gm_error *gm_holders_find(
 			if (!error && rebuild)
 				error = gm_graph_keep_all(graph);
 		}
-		describe_block(&finding);
+		answer.tensor =
+		        (struct gm_block_note){.address = answer.address, .size = answer.size};
+		gm_holders_annotate(graph, &answer.tensor, 1);
 		for (size_t i = 0; i < answer.storage_count && !answer.part; i++)
 			answer.part = gm_storage_part_name(graph, answer.storages[i].address);
 		if (!error)

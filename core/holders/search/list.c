@@ -61,6 +61,7 @@ static int by_step(
 	order = order || !index ? order : by_number(left->index, right->index);
 	order = order ? order : by_text(left->type, right->type);
 	order = order ? order : by_text(left->of, right->of);
+	order = order ? order : gm_native_owner_compare(left->native, right->native);
 	order = order ? order : by_text(left->function, right->function);
 	order = order ? order : by_text(left->file, right->file);
 	return order ? order : by_number(left->line, right->line);

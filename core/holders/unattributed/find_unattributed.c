@@ -9,7 +9,6 @@
  */
 #include "holders/unattributed/find_unattributed.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -20,9 +19,10 @@
 #include "holders/heap/heap.h"
 #include "holders/heap/unused.h"
 #include "holders/native/host_data.h"
+#include "holders/native/native.h"
 #include "holders/native/weak.h"
 #include "holders/unattributed/call_arrays.h"
-#include "holders/unattributed/owner_text.h"
+#include "holders/unattributed/owner_parts.h"
 #include "holders/unattributed/owners.h"
 #include "torch/statics.h"
 
@@ -53,45 +53,47 @@ static bool wanted(const void *context, uint64_t value)
 	       (search->block && value - search->block < search->block_size);
 }
 
-__attribute__((format(printf, 6, 7))) static void add(struct search *search, uint32_t vertex,
-        uint64_t address, enum gm_reference_class class, const char *kind, const char *format, ...)
+/* An owner of NULL: no memory. */
+static void add(struct search *search, uint32_t vertex, uint64_t address,
+        enum gm_reference_class class, const char *kind, struct gm_native_owner *owner)
 {
 	struct gm_unattributed unattributed = {.vertex = vertex,
 	        .address = address,
 	        .class = class,
 	        .kind = kind,
+	        .native = owner,
 	        .sense = GM_WORD_NAMED,
 	        .words = 1};
-	if (class == GM_STALE) {
-		search->unattributed_list->stale++;
-		return;
-	}
 	if (search->unattributed_list->items.count >= search->most)
 		return;
-	va_list args;
-	va_start(args, format);
-	int made = vasprintf(&unattributed.text, format, args);
-	va_end(args);
-	if (made < 0) {
+	if (!owner) {
 		search->no_memory = true;
 		return;
 	}
 	/* many words of one stack are one holder */
 	uint64_t *slot = gm_map_put(&search->said,
-	        gm_hash_bytes(unattributed.text, strlen(unattributed.text), vertex) | 1, NULL);
+	        gm_hash_bytes(&vertex, sizeof(vertex), gm_native_owner_hash(owner)) | 1, NULL);
 	struct gm_unattributed *other =
 	        slot && *slot ? &search->unattributed_list->items.items[*slot - 1] : NULL;
-	if (other && other->vertex == vertex && strcmp(other->text, unattributed.text) == 0) {
+	if (other && other->vertex == vertex &&
+	        gm_native_owner_compare(other->native, owner) == 0) {
 		other->words++;
-		free(unattributed.text);
 		return;
 	}
 	if (slot)
 		*slot = search->unattributed_list->items.count + 1;
-	if (!gm_array_push(&search->unattributed_list->items, unattributed)) {
-		free(unattributed.text);
+	if (gm_array_push(&search->unattributed_list->items, unattributed))
+		gm_native_owner_share(owner);
+	else
 		search->no_memory = true;
-	}
+}
+
+/* The same of an owner of one part. */
+static void add_part(struct search *search, uint32_t vertex, uint64_t address, const char *kind,
+        struct gm_native_part part)
+{
+	_cleanup_owner_ struct gm_native_owner *owner = gm_native_owner_create(part);
+	add(search, vertex, address, GM_PLAUSIBLE, kind, owner);
 }
 
 /* The unattributed reference that was added last, if it is new: unattributed references that read
@@ -125,8 +127,8 @@ static void note_heap(struct search *search, uint64_t address, enum gm_word_evid
 
 static void add_native(struct search *search, uint32_t vertex, uint64_t address)
 {
-	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "native memory at 0x%jx",
-	        (uintmax_t)address);
+	add_part(search, vertex, address, "native_heap",
+	        (struct gm_native_part){.form = GM_NATIVE_HEAP_AT, .number = address});
 	note_heap(search, address, GM_WORD_UNKNOWN);
 }
 
@@ -134,20 +136,19 @@ static void add_stack(struct search *search, uint32_t vertex, const struct gm_hi
 {
 	struct gm_holders *graph = search->graph;
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, hit->address);
-	_cleanup_free_ char *text = NULL;
+	_cleanup_owner_ struct gm_native_owner *owner = NULL;
 	uint64_t now;
 	enum gm_stack_part part =
-	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &text);
-	if (!text) {
-		search->no_memory = true;
-		return;
-	}
+	        gm_stacks_part(graph, &search->stacks, mapping, hit->address, &owner);
 	/* a stack goes on changing until it is stopped */
 	if (part == GM_STACK_CONTROL || !gm_image_try_u64(graph->image, hit->address, &now) ||
 	        now != hit->value)
 		return;
-	add(search, vertex, hit->address, part == GM_STACK_DEAD ? GM_STALE : GM_PLAUSIBLE,
-	        "native_stack", "%s", text);
+	if (part == GM_STACK_DEAD) {
+		search->unattributed_list->stale++;
+		return;
+	}
+	add(search, vertex, hit->address, GM_PLAUSIBLE, "native_stack", owner);
 	if (part == GM_STACK_FRAME || part == GM_STACK_DATA)
 		note_owner(search, GM_OWNER_STACK, hit->address);
 }
@@ -175,13 +176,11 @@ static void add_frame_word(
 		if (gm_python_local(graph->python, &root->frame, slot) == object)
 			return; /* a local, found as such */
 	const struct gm_code *code = root->frame.code;
-	const char *slash = code->file ? strrchr(code->file, '/') : NULL;
-	add(search, vertex, address, GM_PLAUSIBLE, "argument", "an operand of %s() at %s:%u",
-	        code->name,
-	        slash        ? slash + 1
-	        : code->file ? code->file
-	                     : "?",
-	        root->frame.line);
+	add_part(search, vertex, address, "argument",
+	        (struct gm_native_part){.form = GM_NATIVE_OPERAND,
+	                .name = code->name,
+	                .of = code->file,
+	                .number = root->frame.line});
 	note_owner(search, GM_OWNER_FRAME, address);
 }
 
@@ -228,8 +227,9 @@ static bool add_untracked(struct search *search, uint32_t vertex, const struct g
 		if (!gm_python_type_name(graph->python, start, &name) || has_no_fields(name) ||
 		        hit->address - start >= gm_python_size(graph->python, start, NULL))
 			continue;
-		add(search, vertex, hit->address, GM_PLAUSIBLE, "object",
-		        "a field of a %s object at 0x%jx", name, (uintmax_t)start);
+		add_part(search, vertex, hit->address, "object",
+		        (struct gm_native_part){
+		                .form = GM_NATIVE_FIELD, .name = name, .number = start});
 		return true;
 	}
 	return false;
@@ -257,9 +257,9 @@ static void add_block_word(struct search *search, const struct gm_hit *hit)
 	        gm_map_find(&search->block_words, next + 1))
 		return; /* the allocator's records, and its table from address to record */
 	if (is_data_pointer(graph, hit->address)) {
-		add(search, GM_NO_VERTEX, hit->address, GM_PLAUSIBLE, "native_heap",
-		        "a c10::DataPtr at 0x%jx that is in no tensor: a library's workspace",
-		        (uintmax_t)hit->address);
+		add_part(search, GM_NO_VERTEX, hit->address, "native_heap",
+		        (struct gm_native_part){
+		                .form = GM_NATIVE_DATA_POINTER, .number = hit->address});
 		note_heap(search, hit->address, GM_WORD_NAMED);
 	} else if (before != hit->value) { /* a DataPtr's context is its third word */
 		add_native(search, GM_NO_VERTEX, hit->address);
@@ -270,12 +270,9 @@ static void add_static(
         struct search *search, uint32_t vertex, uint64_t address, const struct gm_module *module)
 {
 	enum gm_word_evidence sense;
-	_cleanup_free_ char *owner = gm_owner_static(search->graph, module, address, &sense);
-	if (!owner) {
-		search->no_memory = true;
-		return;
-	}
-	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", "%s", owner);
+	_cleanup_owner_ struct gm_native_owner *owner =
+	        gm_owner_static(search->graph, module, address, &sense);
+	add(search, vertex, address, GM_PLAUSIBLE, "native_heap", owner);
 	note_owner(search, GM_OWNER_STATIC, address);
 	struct gm_unattributed *last = added(search, address);
 	if (last)
@@ -287,8 +284,8 @@ static bool add_argument(struct search *search, uint32_t vertex, const struct gm
 {
 	if (!gm_is_call_argument(search->graph, &search->stacks, &search->live, hit->address))
 		return false;
-	add(search, vertex, hit->address, GM_PLAUSIBLE, "argument",
-	        "an argument of a call under way");
+	add_part(search, vertex, hit->address, "argument",
+	        (struct gm_native_part){.form = GM_NATIVE_ARGUMENT});
 	note_owner(search, GM_OWNER_CALL, hit->address);
 	struct gm_unattributed *last = added(search, hit->address);
 	if (last)
@@ -333,9 +330,10 @@ static void add_workspace(void *context, enum gm_torch_static kind, uint64_t add
 {
 	struct search *search = context;
 	if (kind != GM_STATIC_AUTOCAST && address - search->block < search->block_size &&
-	        gm_map_put(&search->block_words, word, NULL))
-		add(search, GM_NO_VERTEX, word, GM_PROVEN, "native_heap", "%s",
-		        gm_torch_static_text(kind));
+	        gm_map_put(&search->block_words, word, NULL)) {
+		_cleanup_owner_ struct gm_native_owner *owner = gm_static_owner(kind);
+		add(search, GM_NO_VERTEX, word, GM_PROVEN, "native_heap", owner);
+	}
 }
 
 static bool note_block_words(struct search *search)

@@ -1,7 +1,7 @@
 /*
  * What leads to a word of native memory, while it is looked for: pieces of heap, and what points at
  * each of them. Internal to owners.c, which finds them, owner_ways.c, which says which way to the
- * word tells most, and owner_text.c, which tells it.
+ * word tells most, and owner_parts.c, which makes the parts of it.
  */
 #ifndef GM_HOLDERS_OWNER_SEARCH_H
 #define GM_HOLDERS_OWNER_SEARCH_H
@@ -23,7 +23,7 @@ enum {
  * c10d::Reducer". */
 struct gm_owner_query {
 	uint64_t word;
-	char *text; /* out: owned by the caller; NULL: not known */
+	struct gm_native_owner *native; /* out: owned by the caller; NULL: not known */
 	enum gm_word_evidence sense;
 	enum gm_owner_kind kind;
 	uint32_t vertex;  /* of GM_OWNER_VERTEX: what leads there */
@@ -43,7 +43,7 @@ struct gm_owner_piece {
 	const struct gm_class *class;
 	size_t holder_count;
 	struct gm_owner_holder holders[GM_OWNER_MAX_BRANCHES];
-	char *stack; /* what the stack is, of the last GM_OWNER_STACK */
+	struct gm_native_owner *stack; /* what the stack is, of the last GM_OWNER_STACK */
 };
 
 struct gm_owner_search {

@@ -4,7 +4,7 @@
  * tensor there.
  *
  * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable,
- * its class is told (of a std::shared_ptr's control block, what it counts). All memory is searched
+ * its class is named (of a std::shared_ptr's control block, what it counts). All memory is searched
  * for words that point at the piece, a few levels up: a std::vector's memory leads to the object
  * that has the vector, that to the static variable or to the Python object whose C++ part it is. It
  * does not say whether the word counts: see promote.c.
@@ -22,7 +22,7 @@
 #include "holders/heap/unused.h"
 #include "holders/native/host_data.h"
 #include "holders/native/object.h"
-#include "holders/unattributed/owner_text.h"
+#include "holders/unattributed/owner_parts.h"
 #include "holders/unattributed/owner_ways.h"
 
 enum {
@@ -124,7 +124,7 @@ static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 /* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap
  * (GM_OWNER_NONE). */
 static bool place_word(struct gm_owner_search *search, uint64_t address,
-        struct gm_owner_holder *ret, char **ret_stack)
+        struct gm_owner_holder *ret, struct gm_native_owner **ret_stack)
 {
 	struct gm_holders *graph = search->graph;
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);
@@ -196,7 +196,7 @@ static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 {
 	const uint64_t *slot = gm_map_find(&search->by_start, hit->value);
 	struct gm_owner_holder holder;
-	char *stack = NULL;
+	_cleanup_owner_ struct gm_native_owner *stack = NULL;
 	if (!slot || search->pieces.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES ||
 	        owns_nothing(search, &search->pieces.items[*slot - 1], hit))
 		return;
@@ -213,7 +213,6 @@ static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 	}
 	if (placed && (holder.kind != GM_OWNER_NONE || holder.number != number))
 		add_holder(search, number, holder);
-	free(stack);
 }
 
 /* What points at the pieces of this level. */
@@ -265,11 +264,10 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < count; i++) {
 		struct gm_owner_holder holder;
-		char *stack;
+		_cleanup_owner_ struct gm_native_owner *stack = NULL;
 		numbers[i] = UINT32_MAX;
 		if (!place_word(&search, queries[i].word, &holder, &stack))
 			continue;
-		free(stack);
 		if (holder.kind == GM_OWNER_NONE) {
 			numbers[i] = holder.number;
 		} else if (holder.kind == GM_OWNER_VERTEX) {
@@ -278,7 +276,7 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 		} else if (holder.kind == GM_OWNER_STATIC) {
 			queries[i].kind = holder.kind;
 			queries[i].address = holder.address;
-			queries[i].text = gm_owner_static(graph,
+			queries[i].native = gm_owner_static(graph,
 			        gm_symbols_module_at(graph->symbols, holder.address),
 			        holder.address, &queries[i].sense);
 		}
@@ -295,9 +293,9 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 	}
 	for (size_t i = 0; i < count && !error; i++)
 		if (numbers[i] != UINT32_MAX)
-			gm_owner_format(&search, &queries[i], numbers[i]);
+			gm_owner_take_parts(&search, &queries[i], numbers[i]);
 	for (size_t i = 0; i < search.pieces.count; i++)
-		free(search.pieces.items[i].stack);
+		gm_native_owner_release(search.pieces.items[i].stack);
 	gm_array_deinit(&search.pieces);
 	gm_map_deinit(&search.by_start);
 	return error;
@@ -337,19 +335,19 @@ struct gm_error *gm_unattributed_name_owners(struct gm_holders *graph, struct gm
 		/* the simulated device knows its memory as a driver would, unseen */
 		if (asked && (asked->dead || is_simulators(graph, asked))) {
 			unattributed_list->stale++;
-			free(asked->text);
-			free(unattributed->text);
+			gm_native_owner_release(asked->native);
+			gm_native_owner_release(unattributed->native);
 			continue;
 		}
 		/* a DataPtr says more than memory that nobody is known to own */
 		bool better =
-		        asked && asked->text &&
+		        asked && asked->native &&
 		        (asked->kind != GM_OWNER_NONE || unattributed->sense == GM_WORD_UNKNOWN);
 		if (asked && !better)
-			free(asked->text);
+			gm_native_owner_release(asked->native);
 		if (better) {
-			free(unattributed->text);
-			unattributed->text = asked->text;
+			gm_native_owner_release(unattributed->native);
+			unattributed->native = asked->native;
 			unattributed->sense = asked->sense;
 		}
 		if (asked) {

@@ -64,7 +64,7 @@ static void refer(struct gm_holders *graph, const struct gm_unattributed *unattr
 		gm_graph_refer_native(graph,
 		        vertex ? unattributed->owner_vertex : (uint32_t)GM_NO_VERTEX, owner,
 		        unattributed->vertex, unattributed->address, unattributed->kind,
-		        unattributed->text, unattributed->sense == GM_WORD_UNKNOWN);
+		        unattributed->native, unattributed->sense == GM_WORD_UNKNOWN);
 }
 
 /* A Python object that holds something by its C++ part only was left out of the graph. */

@@ -156,13 +156,14 @@ static void refer(struct looking *looking, uint32_t target, size_t index)
 	struct gm_holders *graph = looking->graph;
 	for (size_t i = 0; i < looking->seen.count; i++) {
 		const struct seen *seen = &looking->seen.items[i];
-		char text[64];
 		if (seen->target != index)
 			continue;
-		snprintf(text, sizeof(text), "the native stack of thread %d", (int)seen->thread);
+		_cleanup_owner_ struct gm_native_owner *owner =
+		        gm_native_owner_create((struct gm_native_part){
+		                .form = GM_NATIVE_STACK, .number = (uint64_t)seen->thread});
 		/* one root a thread: no object is at so low an address */
 		gm_graph_refer_native(graph, GM_NO_VERTEX, (uint64_t)seen->thread << 4 | 9, target,
-		        seen->word, "native_stack", text, true);
+		        seen->word, "native_stack", owner, true);
 	}
 }
 

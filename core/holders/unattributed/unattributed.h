@@ -33,7 +33,7 @@ struct gm_unattributed {
 	uint64_t address;
 	enum gm_reference_class class;
 	const char *kind; /* "native_stack", "native_heap", "object", "argument" */
-	char *text;       /* "the stack of thread 1234"; owned */
+	struct gm_native_owner *native;
 	enum gm_word_evidence sense;
 	bool in_heap; /* whose it is can be asked */
 	size_t words; /* that read alike: of one frame of a stack, of one static variable */

@@ -1,0 +1,277 @@
+/*
+ * What is known of a word of native memory, part by part: the chunk of memory that it is in, the
+ * classes of the chunks that lead there, and whose they are. "item 0 of a vector of 2 tensors, held
+ * by a c10d::Reducer".
+ */
+#include "holders/unattributed/owner_parts.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "holders/unattributed/owner_search.h"
+#include "holders/describe/names.h"
+#include "holders/graph/graph.h"
+#include "holders/heap/heap.h"
+#include "holders/native/buckets.h"
+#include "holders/unattributed/owner_ways.h"
+#include "torch/members.h"
+#include "torch/names.h"
+
+enum { MAX_VECTOR = 1 << 16 };
+
+/* What users know by another name than its class or variable: by a part of that. False: it is
+ * none of these. */
+static bool known_form(const char *text, enum gm_native_form *ret_form)
+{
+	static const struct {
+		const char *part;
+		enum gm_native_form form;
+	} known[] = {
+	        {"cuda_ipc_global_entities", GM_NATIVE_SENT},
+	        {"_PyRuntime", GM_NATIVE_INTERPRETER},
+	        {"c10d::Reducer", GM_NATIVE_REDUCER},
+	        {"c10::ivalue::Object", GM_NATIVE_SCRIPT_OBJECT},
+	};
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strstr(text, known[i].part)) {
+			*ret_form = known[i].form;
+			return true;
+		}
+	return false;
+}
+
+/* "c10d::Reducer" of "std::_Sp_counted_ptr<c10d::Reducer*, (__gnu_cxx::_Lock_policy)2>". Caller
+ * frees. */
+static char *counted_class(const char *name)
+{
+	const char *first = strchr(name, '<');
+	if (!first)
+		return strdup(name);
+	unsigned depth = 0;
+	const char *end = ++first;
+	for (; *end && (depth > 0 || (*end != ',' && *end != '>')); end++)
+		depth += (unsigned)(*end == '<' || *end == '(') -
+		         (unsigned)(*end == '>' || *end == ')');
+	while (end > first && end[-1] == '*')
+		end--;
+	return strndup(first, (size_t)(end - first));
+}
+
+/* Adds a part; the first one makes the owner. No memory: the owner is NULL from then on. */
+static void add_part(struct gm_native_owner **owner, struct gm_native_part part)
+{
+	if (!*owner) {
+		*owner = gm_native_owner_create(part);
+	} else if (!gm_native_owner_add(*owner, part)) {
+		gm_native_owner_release(*owner);
+		*owner = NULL;
+	}
+}
+
+static void add_class(struct gm_native_owner **owner, const struct gm_class *class)
+{
+	const char *name = gm_class_name(class);
+	_cleanup_free_ char *counted = class->kind == GM_CLASS_SHARED ? counted_class(name) : NULL;
+	struct gm_native_part part = {.form = GM_NATIVE_CLASS, .name = counted ? counted : name};
+	if (known_form(part.name, &part.form))
+		part.name = NULL;
+	add_part(owner, part);
+}
+
+/* The part that static data is; its name is the symbol's, which lives as long as the symbols do. */
+static struct gm_native_part static_part(struct gm_holders *graph, const struct gm_module *module,
+        uint64_t address, enum gm_word_evidence *ret_sense)
+{
+	struct gm_symbol symbol = {0};
+	/* what has a name of its own is a large structure, and which of its fields it is was not
+	 * read */
+	*ret_sense = GM_WORD_NAMED;
+	if (!module) /* is_atexit() in owners.c */
+		return (struct gm_native_part){.form = GM_NATIVE_INTERPRETER};
+	_cleanup_error_ struct gm_error *error =
+	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
+	struct gm_native_part part = {.form = GM_NATIVE_STATIC,
+	        .name = error ? NULL : symbol.function,
+	        .of = module->name};
+	if (part.name && known_form(part.name, &part.form))
+		part.name = part.of = NULL;
+	else
+		*ret_sense = GM_WORD_READ;
+	return part;
+}
+
+struct gm_native_owner *gm_owner_static(struct gm_holders *graph, const struct gm_module *module,
+        uint64_t address, enum gm_word_evidence *ret_sense)
+{
+	enum gm_word_evidence none;
+	return gm_native_owner_create(
+	        static_part(graph, module, address, ret_sense ? ret_sense : &none));
+}
+
+bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address)
+{
+	struct gm_symbol symbol = {0};
+	struct gm_error *error =
+	        gm_symbols_name_functions(graph->symbols, &address, 1, false, &symbol);
+	if (error)
+		gm_error_destroy(error);
+	return !error && symbol.function && strstr(symbol.function, "free_list");
+}
+
+/* Are all words from `first` to `last` tensors? An empty at::Tensor is one too. */
+static bool are_tensors(struct gm_holders *graph, uint64_t first, uint64_t last)
+{
+	if (last <= first || last - first > MAX_VECTOR * 8)
+		return false;
+	for (uint64_t at = first; at < last; at += 8) {
+		uint64_t word;
+		if (!gm_image_try_u64(graph->image, at, &word))
+			return false;
+		uint32_t vertex = gm_graph_find(graph, word);
+		if (vertex == GM_NO_VERTEX ? !gm_torch_is_undefined(graph->torch, word)
+		                           : graph->vertices.items[vertex].kind != GM_VERTEX_TENSOR)
+			return false;
+	}
+	return true;
+}
+
+/* Three words where a piece is pointed at: a std::vector that has it? Its begin and end. */
+static bool vector_of(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+        uint64_t word, uint64_t ret_bounds[3])
+{
+	return gm_image_try_read(search->graph->image, word, ret_bounds, 24) &&
+	       ret_bounds[0] == piece->start && gm_is_vector(search->graph, ret_bounds, 8);
+}
+
+/* The part that the word's own chunk is: an item of a vector of tensors, an object of a class, so
+ * many bytes. */
+static void add_own_part(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+        uint64_t word, const uint64_t *bounds, struct gm_owner_query *query)
+{
+	struct gm_native_part part = {.form = GM_NATIVE_HEAP, .number = piece->size};
+	query->sense = GM_WORD_NAMED;
+	if (piece->class) {
+		add_class(&query->native, piece->class);
+		return;
+	}
+	bool tensors = bounds && are_tensors(search->graph, bounds[0], bounds[1]);
+	query->sense = tensors ? GM_WORD_READ : GM_WORD_UNKNOWN;
+	if (tensors)
+		part = (struct gm_native_part){.form = GM_NATIVE_ITEM,
+		        .index = (int64_t)((word - piece->start) / 8),
+		        .number = (bounds[1] - bounds[0]) / 8};
+	add_part(&query->native, part);
+}
+
+/* Is the owner DDP's Reducer, and the way leads through one of its buckets? See buckets.c. */
+static bool is_bucket(const struct gm_owner_search *search, const struct gm_owner_way *way,
+        uint64_t word, struct gm_native_part *ret_part)
+{
+	struct gm_holders *graph = search->graph;
+	const struct gm_vertex *owner = &graph->vertices.items[way->owner.number];
+	if (owner->kind != GM_VERTEX_PYTHON ||
+	        strcmp(gm_type_text(graph, owner->address), "Reducer") != 0)
+		return false;
+	/* the last piece is the Reducer itself, or pybind11's list of what a Python object holds,
+	 * which leads to it; then comes the vector of buckets */
+	for (size_t at = way->count - 1; at > 0 && at + 2 >= way->count; at--)
+		if (gm_bucket_part(graph, search->pieces.items[way->pieces[at]].start,
+		            search->pieces.items[way->pieces[at - 1]].start,
+		            at > 1 ? way->words[at - 2] : word,
+		            at == 2 ? (word - search->pieces.items[way->pieces[0]].start) / 8
+		                    : UINT64_MAX,
+		            ret_part))
+			return true;
+	return false;
+}
+
+/* An attribute of a TorchScript module: c10::ivalue::Object::slots_, a std::vector of IValues. */
+static bool is_slot(const struct gm_owner_search *search, const struct gm_owner_way *way,
+        uint64_t word, struct gm_native_part *ret_part)
+{
+	const struct gm_owner_piece *slots = &search->pieces.items[way->pieces[0]];
+	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	if (!class || strcmp(class->linkage_name, GM_TORCH_SCRIPT_OBJECT_CLASS) != 0)
+		return false;
+	*ret_part = (struct gm_native_part){.form = GM_NATIVE_SLOT,
+	        .index = (int64_t)((word - slots->start) / GM_TORCH_IVALUE_BYTES)};
+	return true;
+}
+
+/* What a collective works on, kept until it was waited for: c10d::TensorShelf has a vector
+ * (from 2.8 on, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp), in 2.15
+ * c10d::nccl2::WorkNCCL::InputTensorShelf. Of which call it is, nothing says. NULL: it is none; the
+ * caller frees the name of its class. */
+static char *shelf_class(const struct gm_owner_search *search, const struct gm_owner_way *way)
+{
+	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	if (!class || !strstr(class->linkage_name, GM_TORCH_SHELF_CLASS))
+		return NULL;
+	return counted_class(gm_class_name(class));
+}
+
+/* The first part of an owner: the word's own chunk, or what it and the next one are together.
+ * Returns how many chunks of the way that is. */
+static size_t add_first_part(const struct gm_owner_search *search, const struct gm_owner_way *way,
+        const struct gm_owner_piece *piece, const uint64_t *bounds, struct gm_owner_query *query)
+{
+	struct gm_native_part part;
+	bool owned = way->rank != UINT32_MAX;
+	query->sense = GM_WORD_READ;
+	if (owned && way->owner.kind == GM_OWNER_VERTEX &&
+	        is_bucket(search, way, query->word, &part)) {
+		add_part(&query->native, part);
+		return way->count;
+	}
+	if (owned && way->count > 1) {
+		_cleanup_free_ char *shelf = NULL;
+		if (is_slot(search, way, query->word, &part)) {
+			add_part(&query->native, part);
+			return 2;
+		}
+		shelf = shelf_class(search, way);
+		if (shelf) {
+			add_part(&query->native,
+			        (struct gm_native_part){.form = GM_NATIVE_SHELF, .name = shelf});
+			return 2;
+		}
+	}
+	add_own_part(search, piece, query->word, bounds, query);
+	return 1;
+}
+
+void gm_owner_take_parts(
+        const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number)
+{
+	struct gm_owner_way best = {.rank = UINT32_MAX};
+	const struct gm_owner_piece *piece = &search->pieces.items[number];
+	uint64_t bounds[3];
+	gm_owner_find_way(search, number, query->word, &best);
+	bool owned = best.rank != UINT32_MAX;
+	bool vector = owned && best.owner.kind != GM_OWNER_CLASS
+	                      ? vector_of(search, piece, best.words[0], bounds)
+	                      : owned && best.count > 1 &&
+	                                vector_of(search, piece, best.words[0], bounds);
+	query->dead = vector && query->word >= bounds[1];
+	query->native = NULL;
+	size_t next = add_first_part(search, &best, piece, vector ? bounds : NULL, query);
+	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
+	query->vertex = best.owner.number;
+	query->address = best.owner.address;
+	/* of the chunks on the way, those whose class says something */
+	for (size_t i = next; owned && query->native && i < best.count; i++)
+		if (search->pieces.items[best.pieces[i]].class)
+			add_class(&query->native, search->pieces.items[best.pieces[i]].class);
+	if (!query->native)
+		return;
+	const struct gm_native_owner *stack =
+	        owned ? search->pieces.items[best.pieces[best.count - 1]].stack : NULL;
+	enum gm_word_evidence none;
+	if (query->kind == GM_OWNER_STATIC)
+		add_part(&query->native,
+		        static_part(search->graph,
+		                gm_symbols_module_at(search->graph->symbols, query->address),
+		                query->address, &none));
+	else if (query->kind == GM_OWNER_STACK && stack)
+		add_part(&query->native, stack->parts[0]);
+}

@@ -1,0 +1,18 @@
+/* The parts of the owner of a word of native memory. Internal to core/holders. */
+#ifndef GM_HOLDERS_OWNER_PARTS_H
+#define GM_HOLDERS_OWNER_PARTS_H
+
+#include "holders/unattributed/owner_search.h"
+
+/* Whose the word is that lies in that piece. */
+void gm_owner_take_parts(
+        const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number);
+/* Static data: of the interpreter, where `module` is NULL. Caller releases; NULL: no memory.
+ * `ret_sense` may be NULL. */
+struct gm_native_owner *gm_owner_static(struct gm_holders *graph, const struct gm_module *module,
+        uint64_t address, enum gm_word_evidence *ret_sense);
+/* Is it one of CPython's static lists of freed objects (up to 3.9: Objects/dictobject.c:
+ * keys_free_list and others)? */
+bool gm_owner_is_free_list(struct gm_holders *graph, uint64_t address);
+
+#endif
