@@ -25,6 +25,18 @@ struct gm_model;
 struct gm_pausing;
 struct gm_spool_live;
 
+enum gm_learned_kind { GM_LEARNED_NOTHING, GM_LEARNED_TORCH, GM_LEARNED_PYTHON };
+
+/* A layout that was learned for a question. */
+struct gm_learned_layout {
+	enum gm_learned_kind kind;
+	char *version; /* owned, as are the others */
+	double seconds;
+	char *path; /* where it was saved; NULL: nowhere */
+	char *why;  /* it could not be saved; NULL: it was */
+};
+void gm_learned_layout_deinit(struct gm_learned_layout *learned);
+
 struct gm_context {
 	int pid;         /* the process asked about, 0: none */
 	int thread;      /* its selected thread (kernel id), 0: none */
@@ -35,8 +47,8 @@ struct gm_context {
 	char *sysroot; /* where the target's files are on our disk, NULL: where they were; owned */
 	char *layouts; /* a file of learned layouts for the target, NULL: none; owned */
 	bool no_learn; /* a PyTorch that is not known is refused */
-	char *unlearned; /* why a PyTorch could not be learned; owned */
-	char *learned;   /* a sentence for the user: what was learned for this question; owned */
+	char *unlearned;                  /* why a PyTorch could not be learned; owned */
+	struct gm_learned_layout learned; /* for this question */
 	char *loop;     /* FILE:LINE of the loop that the user wants the steps of, NULL: as they are
 	                   found; owned */
 	char *log_path; /* the log asked about, NULL: none; owned */
@@ -66,6 +78,10 @@ struct gm_context {
 	struct gm_log *log;
 	struct gm_model *model;
 };
+
+/* Keeps in the context what was learned; `error`: why it could not be saved, NULL: it was. */
+struct gm_error *gm_context_note_learned(struct gm_context *context, enum gm_learned_kind kind,
+        const char *version, double seconds, const char *path, const struct gm_error *error);
 
 void gm_context_init(struct gm_context *context);
 void gm_context_deinit(struct gm_context *context);

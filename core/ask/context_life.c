@@ -24,7 +24,7 @@ void gm_context_deinit(struct gm_context *context)
 	free(context->sysroot);
 	free(context->layouts);
 	free(context->loop);
-	free(context->learned);
+	gm_learned_layout_deinit(&context->learned);
 	free(context->unlearned);
 	free(context->log_path);
 	*context = (struct gm_context){0};

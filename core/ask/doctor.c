@@ -9,21 +9,10 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-static void checks_deinit(struct gm_doctor_checks *checks)
-{
-	for (size_t i = 0; i < checks->count; i++) {
-		free(checks->items[i].value);
-		free(checks->items[i].advice);
-	}
-	gm_array_deinit(checks);
-}
-
 void gm_doctor_deinit(struct gm_doctor *doctor)
 {
-	checks_deinit(&doctor->machine);
-	checks_deinit(&doctor->process);
-	for (size_t i = 0; i < doctor->command_count; i++)
-		free(doctor->commands[i].reason);
+	gm_doctor_checks_deinit(&doctor->machine);
+	gm_doctor_checks_deinit(&doctor->process);
 	free(doctor->commands);
 	free(doctor->command);
 	free(doctor->core);

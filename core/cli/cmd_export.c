@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "export/export.h"
+#include "render/category.h"
 #include "render/answers.h"
 #include "ask/context.h"
 
@@ -114,7 +115,7 @@ static struct gm_error *run(
 		return gm_error_create(GM_USAGE,
 		        "%s: this is the recording itself, which would be lost: name another file",
 		        options.out);
-	return sqlite ? gm_export_sqlite(model, options.out)
+	return sqlite ? gm_export_sqlite(model, gm_category_reason_text, options.out)
 	              : write_file(model, function, options.out);
 }
 

@@ -207,6 +207,21 @@ int gpumem_session_set_remote(gpumem_session *session, int pid, const char *maps
 	return GM_OK;
 }
 
+static void put_learned(const struct gm_learned_layout *learned, FILE *err)
+{
+	const char *what = learned->kind == GM_LEARNED_TORCH ? "PyTorch" : "CPython";
+	if (learned->kind == GM_LEARNED_NOTHING)
+		return;
+	if (learned->why)
+		gm_put(err,
+		        "gpumem: learned %s %s in %.1f s, for this question only: the layout could "
+		        "not be saved (%s)\n",
+		        what, learned->version, learned->seconds, learned->why);
+	else
+		gm_put(err, "gpumem: learned %s %s in %.1f s, once for this build: saved in %s\n",
+		        what, learned->version, learned->seconds, learned->path);
+}
+
 /* --- commands --------------------------------------------------------------------------------- */
 
 static struct gm_error *run_command(gpumem_session *session, const struct gm_command *command,
@@ -264,9 +279,8 @@ static struct gm_error *run_command(gpumem_session *session, const struct gm_com
 	if (pause.state == GM_PAUSED && isatty(fileno(err)))
 		gm_put(err, "gpumem: process %d was paused for %.2f s\n", session->context.pid,
 		        pause.seconds);
-	if (session->context.learned)
-		gm_put(err, "gpumem: %s\n", session->context.learned);
-	free(gm_take(session->context.learned));
+	put_learned(&session->context.learned, err);
+	gm_learned_layout_deinit(&session->context.learned);
 	free(gm_take(session->context.unlearned));
 	gm_error_destroy(gm_context_set_layouts(&session->context, NULL));
 	session->context.no_learn = false;

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#include "model/model.h"
+#include "model/categories.h"
 
 /* A snapshot as torch.cuda.memory._dump_snapshot writes it, pickle protocol 4. What was allocated
  * before the record began is in its segments and not in its trace, as in PyTorch's own. */
@@ -25,7 +25,9 @@ struct gm_error *gm_export_perfetto(const struct gm_model *model, FILE *out);
 struct gm_error *gm_export_folded(const struct gm_model *model, FILE *out);
 /* One line an event, RFC 4180. */
 struct gm_error *gm_export_csv(const struct gm_model *model, FILE *out);
+/* The words for a reason (core/render/category.h); the caller frees them. */
+typedef char *gm_reason_words(enum gm_category_reason reason);
 /* A database of its own at `path`, which must not exist; its schema is in docs/export.md. */
-struct gm_error *gm_export_sqlite(struct gm_model *model, const char *path);
+struct gm_error *gm_export_sqlite(struct gm_model *model, gm_reason_words *words, const char *path);
 
 #endif

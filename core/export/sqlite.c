@@ -37,6 +37,7 @@ static const char schema[] =
 struct database {
 	sqlite3 *handle;
 	const char *path;
+	gm_reason_words *words;
 	sqlite3_stmt *frame, *stack, *event, *block, *device, *info;
 	uint8_t *seen_frames, *seen_stacks; /* bits */
 	size_t frame_capacity, stack_capacity;
@@ -187,7 +188,10 @@ static struct gm_error *put_block(struct database *database, const struct gm_mod
 		bind_text(row, 10, gm_phase_name(gm_model_phase(model, block->alloc)));
 	}
 	bind_text(row, 11, gm_category_name(gm_categories_of(categories, index)));
-	bind_text(row, 12, gm_categories_reason(categories, index));
+	_cleanup_free_ char *reason = database->words(gm_categories_reason(categories, index));
+	if (!reason)
+		return &gm_error_no_memory;
+	bind_text(row, 12, reason);
 	if (event.python_stack)
 		bind_number(row, 13, event.python_stack);
 	return step(database, row);
@@ -258,10 +262,10 @@ static struct gm_error *write_database(
 	return error;
 }
 
-struct gm_error *gm_export_sqlite(struct gm_model *model, const char *path)
+struct gm_error *gm_export_sqlite(struct gm_model *model, gm_reason_words *words, const char *path)
 {
 	struct stat status;
-	struct database database = {.path = path};
+	struct database database = {.path = path, .words = words};
 	struct gm_whole_file file;
 	if (lstat(path, &status) == 0)
 		return gm_error_create(GM_TARGET,

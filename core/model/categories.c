@@ -10,72 +10,44 @@
 #include "model/reasons.h"
 #include "torch/allocator.h"
 
-static const struct {
-	uint8_t category;
-	const char *text;
-} reasons[REASON_COUNT] = {
-        [NO_RULE] = {GM_CATEGORY_UNKNOWN, "its place of allocation and its lifetime match no rule"},
-        [BEFORE_RECORD] = {GM_CATEGORY_UNKNOWN, "it was allocated before the recording began"},
-        [NO_STACK] = {GM_CATEGORY_UNKNOWN, "its allocation has no stack"},
-        [MOVED_PARAMETER] = {GM_CATEGORY_PARAMETER,
-                "Module.to() or .cuda() moved it to the device"},
-        [MOVED_BUFFER] = {GM_CATEGORY_BUFFER,
-                "Module.to() or .cuda() moved it to the device, with the module's buffers"},
-        [MADE_BY_MODULE] = {GM_CATEGORY_PARAMETER, "a module's constructor made it and kept it"},
-        [REGISTERED_BUFFER] = {GM_CATEGORY_BUFFER, "it was made for register_buffer()"},
-        [LOADED] = {GM_CATEGORY_PARAMETER, "it was loaded from a checkpoint into a module"},
-        [SHARDED] = {GM_CATEGORY_PARAMETER, "FSDP keeps a module's parameters in it"},
-        [TRAINED] = {GM_CATEGORY_PARAMETER, "it existed before the first step and stayed, and "
-                                            "gradients or optimizer state have its size"},
-        [AUTOCAST_WEIGHT] = {GM_CATEGORY_PARAMETER,
-                "autocast converted a parameter to half precision and keeps the copy"},
-        [AMBIGUOUS] = {GM_CATEGORY_UNKNOWN,
-                "gradients of its size follow, but more blocks of that size existed before the "
-                "first step than there are gradients"},
-        [INFERRED_PARAMETER] = {GM_CATEGORY_PARAMETER,
-                "inferred: it existed before the recording began and stayed, and gradients of its "
-                "size follow"},
-        [INFERRED_STATE] = {GM_CATEGORY_OPTIMIZER_STATE,
-                "inferred: it existed before the recording began and stayed, and for each gradient "
-                "of its size there are a parameter and as many more"},
-        [INFERRED_GRADIENT] = {GM_CATEGORY_GRADIENT,
-                "inferred: it existed before the recording began, and zero_grad() freed it"},
-        [INFERRED_ACTIVATION] = {GM_CATEGORY_ACTIVATION,
-                "inferred: it existed before the recording began, and backward freed it"},
-        [OPTIMIZER_KEEPS] = {GM_CATEGORY_OPTIMIZER_STATE,
-                "the optimizer's step allocated it and kept it"},
-        [OPTIMIZER_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
-                "the optimizer's step allocated it and freed it"},
-        [GRADIENT_KEPT] = {GM_CATEGORY_GRADIENT,
-                "backward allocated it and kept it, and it is as large as a parameter"},
-        [GRADIENT_REDUCED] = {GM_CATEGORY_GRADIENT, "a reduce-scatter in backward kept it"},
-        [BACKWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it: the gradient of an activation"},
-        [BACKWARD_ADDED] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it, and it is as large as a parameter: a gradient "
-                "that was added to an existing one, or that of an activation"},
-        [BACKWARD_GATHERED] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it, and it is as large as a gathered weight: "
-                "the gradient of that weight before it is reduced, or that of an activation"},
-        [BACKWARD_CAST] = {GM_CATEGORY_TEMPORARY,
-                "backward allocated it and freed it, and it is as large as autocast's copy of a "
-                "parameter: the gradient of that copy, or of an activation"},
-        [FORWARD_KEPT] = {GM_CATEGORY_ACTIVATION, "forward allocated it and kept it"},
-        [FORWARD_TEMPORARY] = {GM_CATEGORY_TEMPORARY, "forward allocated it and freed it"},
-        [RECOMPUTED] = {GM_CATEGORY_ACTIVATION, "a checkpoint computed it again in backward"},
-        [DATA_INPUT] = {GM_CATEGORY_INPUT, "it was allocated in the step before forward began"},
-        [EVALUATION_INPUT] = {GM_CATEGORY_INPUT,
-                "it existed while the evaluated modules ran, and belongs to none of them"},
-        [DATA_LOADER] = {GM_CATEGORY_INPUT, "a DataLoader made it"},
-        [WORKSPACE_NAMED] = {GM_CATEGORY_WORKSPACE, "cuBLAS or cuDNN asked for it as workspace"},
-        [WORKSPACE_SIZED] = {GM_CATEGORY_WORKSPACE,
-                "it has the size of a cuBLAS workspace, and stays from the first step on"},
-        [WORKSPACE_AT_ONCE] = {GM_CATEGORY_WORKSPACE,
-                "it has the size of a cuBLAS workspace, and was freed before anything else "
-                "happened"},
-        [COLLECTIVE] = {GM_CATEGORY_COMMUNICATION, "torch.distributed moves data through it"},
-        [CACHE] = {GM_CATEGORY_KV_CACHE, "the model's key-value cache keeps it"},
-        [SHORT_LIVED] = {GM_CATEGORY_TEMPORARY, "it was freed where it was allocated"},
+/* The category of each reason. */
+static const uint8_t categories_of[GM_REASON_COUNT] = {
+        [GM_REASON_NO_RULE] = GM_CATEGORY_UNKNOWN,
+        [GM_REASON_BEFORE_RECORD] = GM_CATEGORY_UNKNOWN,
+        [GM_REASON_NO_STACK] = GM_CATEGORY_UNKNOWN,
+        [GM_REASON_MOVED_PARAMETER] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_MOVED_BUFFER] = GM_CATEGORY_BUFFER,
+        [GM_REASON_MADE_BY_MODULE] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_REGISTERED_BUFFER] = GM_CATEGORY_BUFFER,
+        [GM_REASON_LOADED] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_SHARDED] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_TRAINED] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_AUTOCAST_WEIGHT] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_AMBIGUOUS] = GM_CATEGORY_UNKNOWN,
+        [GM_REASON_INFERRED_PARAMETER] = GM_CATEGORY_PARAMETER,
+        [GM_REASON_INFERRED_STATE] = GM_CATEGORY_OPTIMIZER_STATE,
+        [GM_REASON_INFERRED_GRADIENT] = GM_CATEGORY_GRADIENT,
+        [GM_REASON_INFERRED_ACTIVATION] = GM_CATEGORY_ACTIVATION,
+        [GM_REASON_OPTIMIZER_KEEPS] = GM_CATEGORY_OPTIMIZER_STATE,
+        [GM_REASON_OPTIMIZER_TEMPORARY] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_GRADIENT_KEPT] = GM_CATEGORY_GRADIENT,
+        [GM_REASON_GRADIENT_REDUCED] = GM_CATEGORY_GRADIENT,
+        [GM_REASON_BACKWARD_TEMPORARY] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_BACKWARD_ADDED] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_BACKWARD_GATHERED] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_BACKWARD_CAST] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_FORWARD_KEPT] = GM_CATEGORY_ACTIVATION,
+        [GM_REASON_FORWARD_TEMPORARY] = GM_CATEGORY_TEMPORARY,
+        [GM_REASON_RECOMPUTED] = GM_CATEGORY_ACTIVATION,
+        [GM_REASON_DATA_INPUT] = GM_CATEGORY_INPUT,
+        [GM_REASON_EVALUATION_INPUT] = GM_CATEGORY_INPUT,
+        [GM_REASON_DATA_LOADER] = GM_CATEGORY_INPUT,
+        [GM_REASON_WORKSPACE_NAMED] = GM_CATEGORY_WORKSPACE,
+        [GM_REASON_WORKSPACE_SIZED] = GM_CATEGORY_WORKSPACE,
+        [GM_REASON_WORKSPACE_AT_ONCE] = GM_CATEGORY_WORKSPACE,
+        [GM_REASON_COLLECTIVE] = GM_CATEGORY_COMMUNICATION,
+        [GM_REASON_CACHE] = GM_CATEGORY_KV_CACHE,
+        [GM_REASON_SHORT_LIVED] = GM_CATEGORY_TEMPORARY,
 };
 
 /* What a stack says, once. */
@@ -215,19 +187,20 @@ static bool is_workspace_of_one_call(const struct working *working, const struct
 	       !is_parameter_size(working, size);
 }
 
-static enum reason in_init(const struct working *working, const struct origin *origin)
+static enum gm_category_reason in_init(const struct working *working, const struct origin *origin)
 {
 	if (origin->flags & GM_FROM_SHARDING)
-		return SHARDED;
+		return GM_REASON_SHARDED;
 	if (origin->flags & GM_FROM_BUFFER)
-		return REGISTERED_BUFFER;
+		return GM_REASON_REGISTERED_BUFFER;
 	if (origin->flags & GM_FROM_APPLY)
-		return origin->apply_line > working->param_line ? MOVED_BUFFER : MOVED_PARAMETER;
+		return origin->apply_line > working->param_line ? GM_REASON_MOVED_BUFFER
+		                                                : GM_REASON_MOVED_PARAMETER;
 	if (origin->flags & GM_FROM_LOADING)
-		return LOADED;
+		return GM_REASON_LOADED;
 	if (origin->flags & GM_FROM_MODULE_INIT)
-		return MADE_BY_MODULE;
-	return NO_RULE;
+		return GM_REASON_MADE_BY_MODULE;
+	return GM_REASON_NO_RULE;
 }
 
 /* Has it the size of a parameter in half of that one's precision? */
@@ -236,35 +209,37 @@ static bool is_half_size(const struct working *working, uint64_t requested)
 	return requested <= UINT64_MAX / 2 && is_parameter_size(working, requested * 2);
 }
 
-static enum reason freed_in_backward(const struct working *working, const struct gm_block *block)
+static enum gm_category_reason freed_in_backward(
+        const struct working *working, const struct gm_block *block)
 {
 	if (is_parameter_size(working, gm_block_requested(block)))
-		return BACKWARD_ADDED;
+		return GM_REASON_BACKWARD_ADDED;
 	if (has_size(working->gathered_sizes, working->gathered_count, gm_block_requested(block)))
-		return BACKWARD_GATHERED;
+		return GM_REASON_BACKWARD_GATHERED;
 	return working->casts && is_half_size(working, gm_block_requested(block))
-	               ? BACKWARD_CAST
-	               : BACKWARD_TEMPORARY;
+	               ? GM_REASON_BACKWARD_CAST
+	               : GM_REASON_BACKWARD_TEMPORARY;
 }
 
-static enum reason in_backward(const struct working *working, const struct gm_block *block,
-        const struct origin *origin, struct gm_model_run born, const struct gm_model_run *died)
+static enum gm_category_reason in_backward(const struct working *working,
+        const struct gm_block *block, const struct origin *origin, struct gm_model_run born,
+        const struct gm_model_run *died)
 {
 	/* checkpoints alternate between backward and recomputing: one backward pass for all that */
 	bool kept = !died || died->step != born.step ||
 	            (died->phase != GM_PHASE_BACKWARD && died->phase != GM_PHASE_RECOMPUTE &&
 	                    died->first >= born.end);
 	if (!kept)
-		return born.phase == GM_PHASE_RECOMPUTE ? RECOMPUTED
+		return born.phase == GM_PHASE_RECOMPUTE ? GM_REASON_RECOMPUTED
 		                                        : freed_in_backward(working, block);
 	if (origin->flags & GM_FROM_REDUCE)
-		return GRADIENT_REDUCED;
+		return GM_REASON_GRADIENT_REDUCED;
 	bool fits = is_parameter_size(working, block->requested ? block->requested : block->size);
 	if (!died && !fits && is_workspace_size(block->requested ? block->requested : block->size))
-		return WORKSPACE_SIZED;
+		return GM_REASON_WORKSPACE_SIZED;
 	if (fits || (died && died->phase == GM_PHASE_ZERO_GRAD) || !working->parameter_count)
-		return GRADIENT_KEPT;
-	return NO_RULE;
+		return GM_REASON_GRADIENT_KEPT;
+	return GM_REASON_NO_RULE;
 }
 
 /* Was a block freed in the pass that made it: in the same phase, and no backward pass came
@@ -283,20 +258,20 @@ static bool in_one_pass(const struct gm_model *model, size_t born, size_t died)
 	return true;
 }
 
-static enum reason in_forward(const struct working *working, const struct gm_block *block,
-        const struct origin *origin, struct gm_model_run born, const struct gm_model_run *died,
-        bool in_pass)
+static enum gm_category_reason in_forward(const struct working *working,
+        const struct gm_block *block, const struct origin *origin, struct gm_model_run born,
+        const struct gm_model_run *died, bool in_pass)
 {
 	if (!died && is_workspace_size(block->requested ? block->requested : block->size) &&
 	        born.step <= 1)
-		return WORKSPACE_SIZED;
+		return GM_REASON_WORKSPACE_SIZED;
 	if (origin->flags & GM_FROM_CACHE)
-		return CACHE;
+		return GM_REASON_CACHE;
 	if (origin->flags & GM_FROM_AUTOCAST && is_half_size(working, gm_block_requested(block)))
-		return AUTOCAST_WEIGHT;
+		return GM_REASON_AUTOCAST_WEIGHT;
 	if (in_pass)
-		return FORWARD_TEMPORARY;
-	return FORWARD_KEPT;
+		return GM_REASON_FORWARD_TEMPORARY;
+	return GM_REASON_FORWARD_KEPT;
 }
 
 /* Is there an allocation of a module between two events? */
@@ -309,44 +284,46 @@ static bool modules_ran(const struct working *working, uint32_t from, uint32_t t
 
 /* No backward pass comes: what modules leave behind is their output, and what they read is
  * input. */
-static enum reason in_evaluation(const struct working *working, const struct gm_block *block,
-        const struct origin *origin, const struct gm_model_run *died, bool same_run)
+static enum gm_category_reason in_evaluation(const struct working *working,
+        const struct gm_block *block, const struct origin *origin, const struct gm_model_run *died,
+        bool same_run)
 {
 	uint32_t end = gm_block_end(block);
 	if (origin->flags & GM_FROM_CACHE)
-		return CACHE;
+		return GM_REASON_CACHE;
 	if (end == GM_NO_EVENT && origin->flags & GM_FROM_MODULE_CALL &&
 	        is_workspace_size(block->requested ? block->requested : block->size))
-		return WORKSPACE_SIZED;
+		return GM_REASON_WORKSPACE_SIZED;
 	if (!(origin->flags & GM_FROM_MODULE_CALL) && modules_ran(working, block->alloc, end))
-		return EVALUATION_INPUT;
+		return GM_REASON_EVALUATION_INPUT;
 	if (same_run)
-		return SHORT_LIVED;
-	return died || origin->flags & GM_FROM_MODULE_CALL ? FORWARD_KEPT : NO_RULE;
+		return GM_REASON_SHORT_LIVED;
+	return died || origin->flags & GM_FROM_MODULE_CALL ? GM_REASON_FORWARD_KEPT
+	                                                   : GM_REASON_NO_RULE;
 }
 
-static enum reason judge(const struct working *working, const struct gm_block *block,
+static enum gm_category_reason judge(const struct working *working, const struct gm_block *block,
         const struct gm_site *site, const struct origin *origin, struct gm_model_run born,
         const struct gm_model_run *died, bool in_pass)
 {
 	if (site->flags & GM_EVENT_PREEXISTING && !site->python_stack)
-		return BEFORE_RECORD;
+		return GM_REASON_BEFORE_RECORD;
 	if (origin->flags & GM_FROM_WORKSPACE)
-		return WORKSPACE_NAMED;
+		return GM_REASON_WORKSPACE_NAMED;
 	if (origin->flags & GM_FROM_COLLECTIVE)
-		return COLLECTIVE;
+		return GM_REASON_COLLECTIVE;
 	if (is_workspace_of_one_call(working, block, site, born.phase))
-		return WORKSPACE_AT_ONCE;
+		return GM_REASON_WORKSPACE_AT_ONCE;
 	if (!site->python_stack && !site->native_stack)
-		return NO_STACK;
+		return GM_REASON_NO_STACK;
 	if (origin->flags & GM_FROM_OPTIMIZER || born.phase == GM_PHASE_OPTIMIZER) {
 		bool within = died && died->step == born.step && died->phase == GM_PHASE_OPTIMIZER;
-		return within ? OPTIMIZER_TEMPORARY : OPTIMIZER_KEEPS;
+		return within ? GM_REASON_OPTIMIZER_TEMPORARY : GM_REASON_OPTIMIZER_KEEPS;
 	}
 	bool same_run = died && died->first == born.first;
-	enum reason made = in_init(working, origin);
-	if (made != NO_RULE)
-		return same_run && made != MOVED_PARAMETER ? SHORT_LIVED : made;
+	enum gm_category_reason made = in_init(working, origin);
+	if (made != GM_REASON_NO_RULE)
+		return same_run && made != GM_REASON_MOVED_PARAMETER ? GM_REASON_SHORT_LIVED : made;
 	switch (born.phase) {
 	case GM_PHASE_BACKWARD:
 	case GM_PHASE_RECOMPUTE:
@@ -358,9 +335,10 @@ static enum reason judge(const struct working *working, const struct gm_block *b
 	case GM_PHASE_DECODE:
 		return in_evaluation(working, block, origin, died, same_run);
 	case GM_PHASE_DATA:
-		return origin->flags & GM_FROM_DATA_LOADER ? DATA_LOADER : DATA_INPUT;
+		return origin->flags & GM_FROM_DATA_LOADER ? GM_REASON_DATA_LOADER
+		                                           : GM_REASON_DATA_INPUT;
 	default:
-		return same_run ? SHORT_LIVED : NO_RULE;
+		return same_run ? GM_REASON_SHORT_LIVED : GM_REASON_NO_RULE;
 	}
 }
 
@@ -436,7 +414,7 @@ static struct gm_error *work(struct working *working)
 	for (size_t i = 0; i < working->categories->count; i++) {
 		const struct gm_block *block = &model->blocks.items[i];
 		if (block->alloc == GM_NO_EVENT) {
-			working->categories->reasons[i] = BEFORE_RECORD;
+			working->categories->reasons[i] = GM_REASON_BEFORE_RECORD;
 			continue;
 		}
 		const struct gm_site *site = gm_model_site(model, block->alloc);
@@ -487,12 +465,12 @@ void gm_categories_destroy(struct gm_categories *categories)
 
 enum gm_category gm_categories_of(const struct gm_categories *categories, size_t block)
 {
-	return (enum gm_category)reasons[categories->reasons[block]].category;
+	return (enum gm_category)categories_of[categories->reasons[block]];
 }
 
-const char *gm_categories_reason(const struct gm_categories *categories, size_t block)
+enum gm_category_reason gm_categories_reason(const struct gm_categories *categories, size_t block)
 {
-	return reasons[categories->reasons[block]].text;
+	return (enum gm_category_reason)categories->reasons[block];
 }
 
 struct gm_error *gm_model_categories(

@@ -63,7 +63,7 @@ static struct of_size *of_size(struct inferring *inferring, const struct gm_bloc
 }
 
 /* How many blocks of one reason there are at once, by size; into `gradients` or `states`. */
-static void count_at_once(struct inferring *inferring, enum reason reason, bool states)
+static void count_at_once(struct inferring *inferring, enum gm_category_reason reason, bool states)
 {
 	struct of_size *sizes = inferring->sizes.items;
 	inferring->changes.count = 0;
@@ -100,8 +100,8 @@ static void gather_sizes(struct inferring *inferring)
 	GM_ARRAY(uint64_t) all = {0};
 	bool done = true;
 	for (size_t i = 0; i < inferring->model->blocks.count && done; i++)
-		if (inferring->reasons[i] == GRADIENT_KEPT ||
-		        inferring->reasons[i] == OPTIMIZER_KEEPS)
+		if (inferring->reasons[i] == GM_REASON_GRADIENT_KEPT ||
+		        inferring->reasons[i] == GM_REASON_OPTIMIZER_KEEPS)
 			done = gm_array_push(
 			        &all, gm_block_requested(&inferring->model->blocks.items[i]));
 	done = done && sort_numbers(inferring, all.items, all.count);
@@ -125,7 +125,7 @@ static bool ends_in_init(const struct gm_model *model, const struct gm_block *bl
 static bool is_made(const struct inferring *inferring, size_t index)
 {
 	const struct gm_block *block = &inferring->model->blocks.items[index];
-	return inferring->reasons[index] == NO_RULE && block->alloc != GM_NO_EVENT &&
+	return inferring->reasons[index] == GM_REASON_NO_RULE && block->alloc != GM_NO_EVENT &&
 	       gm_model_phase(inferring->model, block->alloc) == GM_PHASE_INIT &&
 	       !ends_in_init(inferring->model, block);
 }
@@ -133,8 +133,8 @@ static bool is_made(const struct inferring *inferring, size_t index)
 static bool is_there(const struct inferring *inferring, size_t index)
 {
 	const struct gm_block *block = &inferring->model->blocks.items[index];
-	return inferring->reasons[index] == BEFORE_RECORD && block->alloc != GM_NO_EVENT &&
-	       gm_block_end(block) == GM_NO_EVENT;
+	return inferring->reasons[index] == GM_REASON_BEFORE_RECORD &&
+	       block->alloc != GM_NO_EVENT && gm_block_end(block) == GM_NO_EVENT;
 }
 
 static void count_candidates(struct inferring *inferring)
@@ -142,11 +142,12 @@ static void count_candidates(struct inferring *inferring)
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
 		uint8_t reason = inferring->reasons[i];
-		bool is_told =
-		        reason == MOVED_PARAMETER || reason == MADE_BY_MODULE || reason == LOADED;
-		struct of_size *of = is_told || reason == NO_RULE || reason == BEFORE_RECORD
-		                             ? of_size(inferring, block)
-		                             : NULL;
+		bool is_told = reason == GM_REASON_MOVED_PARAMETER ||
+		               reason == GM_REASON_MADE_BY_MODULE || reason == GM_REASON_LOADED;
+		struct of_size *of =
+		        is_told || reason == GM_REASON_NO_RULE || reason == GM_REASON_BEFORE_RECORD
+		                ? of_size(inferring, block)
+		                : NULL;
 		if (!of)
 			continue;
 		of->told += is_told && !ends_in_init(inferring->model, block);
@@ -155,35 +156,37 @@ static void count_candidates(struct inferring *inferring)
 	}
 }
 
-static enum reason of_made(const struct of_size *of)
+static enum gm_category_reason of_made(const struct of_size *of)
 {
 	uint32_t most = of->gradients ? of->gradients : of->states;
-	return of->told + of->made <= most ? TRAINED : of->told >= most ? NO_RULE : AMBIGUOUS;
+	return of->told + of->made <= most ? GM_REASON_TRAINED
+	       : of->told >= most          ? GM_REASON_NO_RULE
+	                                   : GM_REASON_AMBIGUOUS;
 }
 
-static enum reason of_there(struct of_size *of)
+static enum gm_category_reason of_there(struct of_size *of)
 {
 	uint32_t most = of->gradients, all = of->there;
 	if (!most || of->told)
-		return BEFORE_RECORD;
+		return GM_REASON_BEFORE_RECORD;
 	if (all <= most)
-		return INFERRED_PARAMETER;
+		return GM_REASON_INFERRED_PARAMETER;
 	if (of->states || all % most != 0 || all / most > 1 + STATES_MAX)
-		return BEFORE_RECORD;
-	return of->given++ < most ? INFERRED_PARAMETER : INFERRED_STATE;
+		return GM_REASON_BEFORE_RECORD;
+	return of->given++ < most ? GM_REASON_INFERRED_PARAMETER : GM_REASON_INFERRED_STATE;
 }
 
 /* What was there before the record began and was freed in it. */
-static enum reason of_freed(
+static enum gm_category_reason of_freed(
         const struct gm_model *model, const struct gm_block *block, const struct of_size *of)
 {
 	switch (gm_model_phase(model, gm_block_end(block))) {
 	case GM_PHASE_ZERO_GRAD:
-		return of && of->gradients ? INFERRED_GRADIENT : BEFORE_RECORD;
+		return of && of->gradients ? GM_REASON_INFERRED_GRADIENT : GM_REASON_BEFORE_RECORD;
 	case GM_PHASE_BACKWARD:
-		return INFERRED_ACTIVATION;
+		return GM_REASON_INFERRED_ACTIVATION;
 	default:
-		return BEFORE_RECORD;
+		return GM_REASON_BEFORE_RECORD;
 	}
 }
 
@@ -192,14 +195,14 @@ static void infer(struct inferring *inferring)
 	for (size_t i = 0; i < inferring->model->blocks.count; i++) {
 		const struct gm_block *block = &inferring->model->blocks.items[i];
 		uint8_t *reason = &inferring->reasons[i];
-		if (*reason != NO_RULE && *reason != BEFORE_RECORD)
+		if (*reason != GM_REASON_NO_RULE && *reason != GM_REASON_BEFORE_RECORD)
 			continue;
 		struct of_size *of = of_size(inferring, block);
 		if (of && is_made(inferring, i))
 			*reason = (uint8_t)of_made(of);
 		else if (of && is_there(inferring, i))
 			*reason = (uint8_t)of_there(of);
-		else if (*reason == BEFORE_RECORD && gm_block_end(block) != GM_NO_EVENT)
+		else if (*reason == GM_REASON_BEFORE_RECORD && gm_block_end(block) != GM_NO_EVENT)
 			*reason = (uint8_t)of_freed(inferring->model, block, of);
 	}
 }
@@ -209,8 +212,8 @@ bool gm_reasons_infer(const struct gm_model *model, struct gm_categories *catego
 	struct inferring inferring = {.model = model, .reasons = categories->reasons};
 	gather_sizes(&inferring);
 	if (!inferring.no_memory) {
-		count_at_once(&inferring, GRADIENT_KEPT, false);
-		count_at_once(&inferring, OPTIMIZER_KEEPS, true);
+		count_at_once(&inferring, GM_REASON_GRADIENT_KEPT, false);
+		count_at_once(&inferring, GM_REASON_OPTIMIZER_KEEPS, true);
 	}
 	if (!inferring.no_memory) {
 		count_candidates(&inferring);

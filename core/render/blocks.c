@@ -6,6 +6,7 @@
 #include "holders/holders.h"
 #include "render/answers.h"
 #include "render/blocks.h"
+#include "render/category.h"
 #include "render/groups.h"
 #include "render/json.h"
 #include "render/note.h"
@@ -254,13 +255,15 @@ struct gm_error *gm_render_blocks_explained(
 		        known ? gm_phase_name(gm_model_phase(blocks->model, block->alloc)) : "");
 		gm_table_cell(table, "%s",
 		        gm_category_name(gm_categories_of(blocks->categories, blocks->live[i])));
-		const char *reason = gm_categories_reason(blocks->categories, blocks->live[i]);
+		_cleanup_free_ char *reason = gm_category_reason_text(
+		        gm_categories_reason(blocks->categories, blocks->live[i]));
 		struct gm_forward_frame forward;
 		if (known && gm_place_forward(blocks->model, block->alloc, &forward))
-			gm_table_cell(table, "%s; in the backward of %s:%u in %s", reason,
-			        gm_place_base_name(forward.file), forward.line, forward.function);
+			gm_table_cell(table, "%s; in the backward of %s:%u in %s",
+			        reason ? reason : "", gm_place_base_name(forward.file),
+			        forward.line, forward.function);
 		else
-			gm_table_cell(table, "%s", reason);
+			gm_table_cell(table, "%s", reason ? reason : "");
 	}
 	if (!gm_table_finish(table, style, out))
 		return &gm_error_no_memory;
@@ -306,7 +309,8 @@ static void put_category(json_t *value, const struct gm_blocks *blocks, uint32_t
 	json_object_set_new(value, "category",
 	        json_string(gm_category_name(gm_categories_of(blocks->categories, block))));
 	json_object_set_new(value, "category_reason",
-	        json_string(gm_categories_reason(blocks->categories, block)));
+	        gm_json_take(
+	                gm_category_reason_text(gm_categories_reason(blocks->categories, block))));
 }
 
 /* What was allocated before the record is unknown too: the sums add up to `allocated`. */

@@ -1,9 +1,48 @@
 #include <inttypes.h>
 
+#include "base/cleanup.h"
+
 #include "base/put.h"
 #include "render/answers.h"
 #include "render/json.h"
+#include "render/say.h"
 #include "render/text.h"
+
+static const char *device_kind(const struct gm_model_device *device)
+{
+	const char *name = gm_device_type_name(device->type);
+	if (device->type == GM_LOG_DEVICE_BESIDE)
+		return "beside PyTorch, cuda";
+	if (device->type == GM_LOG_DEVICE_PINNED)
+		return "pinned";
+	return name ? name : "device";
+}
+
+static char *gap_text(const struct gm_gap *gap)
+{
+	const char *kind = gap->device ? device_kind(gap->device) : "";
+	int index = gap->device ? gap->device->index : 0;
+	switch (gap->kind) {
+	case GM_GAP_TRUNCATED:
+		return gm_say("the file is truncated inside a chunk at byte %" PRIu64
+		              ": the rest is lost",
+		        gap->counted);
+	case GM_GAP_FREES:
+		return gm_say("%s:%d: %" PRIu64 " blocks (%" PRIu64
+		              " bytes) were freed whose allocation is not in the recording",
+		        kind, index, gap->counted, gap->bytes);
+	case GM_GAP_ALLOCATED:
+		return gm_say("%s:%d: the allocator counts %" PRIu64
+		              " bytes allocated, the events of the recording add up to %" PRIu64,
+		        kind, index, gap->counted, gap->bytes);
+	case GM_GAP_RESERVED:
+		return gm_say("%s:%d: the allocator counts %" PRIu64
+		              " bytes reserved, the events of the recording add up to %" PRIu64,
+		        kind, index, gap->counted, gap->bytes);
+	default:
+		return gm_say("%s", gap->text);
+	}
+}
 
 static void put_bytes(FILE *out, const char *what, uint64_t bytes)
 {
@@ -87,8 +126,10 @@ struct gm_error *gm_render_info_text(
 		fputs("  the recording is not closed: it still runs, or the recorder was killed\n",
 		        out);
 	fputs(info->complete ? "  complete: no gaps are known\n" : "  not complete:\n", out);
-	for (size_t i = 0; i < info->gap_count; i++)
-		gm_put(out, "    %s\n", info->gaps[i]);
+	for (size_t i = 0; i < info->gap_count; i++) {
+		_cleanup_free_ char *gap = gap_text(&info->gaps[i]);
+		gm_put(out, "    %s\n", gap ? gap : "");
+	}
 	return NULL;
 }
 
@@ -121,7 +162,7 @@ struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out)
 		json_array_append_new(
 		        devices, device_json(info->model, gm_model_device(info->model, i)));
 	for (size_t i = 0; i < info->gap_count; i++)
-		json_array_append_new(gaps, gm_json_string(info->gaps[i]));
+		json_array_append_new(gaps, gm_json_take(gap_text(&info->gaps[i])));
 	json_object_set_new(value, "source", gm_json_string(gm_log_source(log)));
 	json_object_set_new(value, "pid", json_integer((json_int_t)gm_log_pid(log)));
 	json_object_set_new(value, "events", json_integer((json_int_t)gm_log_event_count(log)));

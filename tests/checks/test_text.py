@@ -14,7 +14,9 @@ FREE = {
     # makes strings, which others print
     "core/render/chain.c": {"fprintf", "fputs"},
     "core/render/cause.c": {"fprintf", "fputs"},
+    "core/render/category.c": {"fputs"},
     "core/render/native_owner.c": {"fprintf"},
+    "core/render/doctor.c": {"fprintf"},
     "core/render/retained.c": {"fprintf"},
     "core/render/retained_name.c": {"fprintf", "fputs"},
     # what jansson made

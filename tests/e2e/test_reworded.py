@@ -16,11 +16,14 @@ SENTENCES = {
     "oom": {"sentence", "text"},
     "steps": {"reason"},
     "phases": {"reason"},
+    "blocks": {"category_reason"},
+    "info": {"gaps"},
+    "doctor": {"value", "advice", "reason"},
     "retained": {"text", "variable", "also", "by"},
     "who-holds": {"text", "notes"},
 }
 # Of these each one has words of ours in it.
-ALWAYS = {"sentence", "held_until", "reason", "notes"}
+ALWAYS = {"sentence", "held_until", "reason", "category_reason", "notes"}
 # Of two answers about one process: how long it took, and what other programs did meanwhile.
 MOMENTARY = {"scan", "pause", "seconds"}
 HELD = """
@@ -132,6 +135,8 @@ class Comparison:
 
     def compare(self, command, field, first, second):
         assert type(first) is type(second), (command, field, first, second)
+        if isinstance(first, dict) and first.get("name") == second.get("name") == "simulated device":
+            return  # its library lies next to one of the two
         if isinstance(first, dict):
             assert list(first) == list(second), (command, field)
             for key in first:
@@ -197,6 +202,7 @@ def test_of_recordings(comparison, recordings):
         ("oom", "text"),
         ("steps", "reason"),
         ("phases", "reason"),
+        ("blocks", "category_reason"),
     }
 
 
@@ -210,6 +216,7 @@ def test_of_messages(comparison, tmp_path):
 
 
 def ask_of_target(comparison, *target):
+    assert comparison.ask("doctor", *target)["commands"][1]["works"]
     retained = comparison.ask("retained", *target)
     forms = {name["form"] for root in retained["roots"] for name in root["name"]}
     assert {"local", "attribute", "items"} <= forms, forms
@@ -218,12 +225,14 @@ def ask_of_target(comparison, *target):
     blocks = comparison.ask("blocks", *target)["blocks"]
     for block in blocks[:: max(1, len(blocks) // 8)]:
         comparison.ask("who-holds", *target, block["address"])
-    assert comparison.worded - {("who-holds", "notes")} == {
+    assert comparison.worded - {("who-holds", "notes"), ("doctor", "advice")} == {
         ("retained", "text"),
         ("retained", "name"),
         ("retained", "variable"),
         ("retained", "by"),
         ("who-holds", "text"),
+        ("doctor", "value"),
+        ("doctor", "reason"),
     }
 
 

@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 
 #include "export/export.h"
+#include "render/category.h"
 #include "import/import.h"
 #include "import/pickle.h"
 #include "random.h"
@@ -637,7 +638,7 @@ static void the_database_has_the_events_and_blocks(void **state)
 		make_recording(&recording, round);
 		close(mkstemp(path));
 		unlink(path);
-		assert_null(gm_export_sqlite(recording.model, path));
+		assert_null(gm_export_sqlite(recording.model, gm_category_reason_text, path));
 		assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
 		check_rows(round, &recording, database);
 		for (size_t i = 0; i < recording.count; i++)

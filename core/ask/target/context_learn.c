@@ -1,6 +1,5 @@
 #include "ask/target/context_learn.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,24 +14,13 @@ bool gm_context_learn_is_off(const struct gm_context *context)
 	return context->no_learn || (off && off[0] && strcmp(off, "0") != 0);
 }
 
-/* One line for the user, also where nothing could be kept. */
+/* Noted also where nothing could be kept. */
 static struct gm_error *keep(struct gm_context *context, const struct gm_learn_result *result)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_error_ struct gm_error *error = gm_torch_kept_save(&result->learned, &path);
-	char *said = NULL;
-	int got = error ? asprintf(&said,
-	                          "learned PyTorch %s in %.1f s, for this question only: the "
-	                          "layout could not be saved (%s)",
-	                          result->learned.builds.version, result->seconds, error->message)
-	                : asprintf(&said,
-	                          "learned PyTorch %s in %.1f s, once for this build: saved in %s",
-	                          result->learned.builds.version, result->seconds, path);
-	if (got < 0)
-		return &gm_error_no_memory;
-	free(context->learned);
-	context->learned = said;
-	return NULL;
+	return gm_context_note_learned(context, GM_LEARNED_TORCH, result->learned.builds.version,
+	        result->seconds, path, error);
 }
 
 static struct gm_error *learn(struct gm_context *context, const struct gm_torch_builds *builds,

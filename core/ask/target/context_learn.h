@@ -6,8 +6,8 @@
 #include "torch/learned.h"
 
 /* *ret_fresh: a row was learned, or another of us has just kept one; false where learning is
- * switched off: then the refusal is the opener's. The context's `learned` says in a sentence what
- * was done. Needs its symbols. */
+ * switched off: then the refusal is the opener's. The context's `learned` says what was
+ * done. Needs its symbols. */
 struct gm_error *gm_context_learn(
         struct gm_context *context, struct gm_torch_learned *ret_learned, bool *ret_fresh);
 

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,25 +7,13 @@
 #include "learn/python.h"
 #include "torch/learned.h"
 
-/* One line for the user, also where nothing could be kept. The row serves this process in any
- * case. */
+/* Noted also where nothing could be kept. The row serves this process in any case. */
 static struct gm_error *keep(struct gm_context *context, struct gm_learn_python_result *result)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_error_ struct gm_error *error = gm_python_learned_save(result->learned, &path);
-	char *said = NULL;
-	int got = error ? asprintf(&said,
-	                          "learned CPython %s in %.1f s, for this question only: the "
-	                          "layout could not be saved (%s)",
-	                          result->version, result->seconds, error->message)
-	                : asprintf(&said,
-	                          "learned CPython %s in %.1f s, once for this build: saved in %s",
-	                          result->version, result->seconds, path);
-
-	if (got < 0)
-		return &gm_error_no_memory;
-	free(context->learned);
-	context->learned = said;
+	gm_try(gm_context_note_learned(
+	        context, GM_LEARNED_PYTHON, result->version, result->seconds, path, error));
 	gm_python_learned_keep(gm_take(result->learned));
 	return NULL;
 }

@@ -82,57 +82,46 @@ static struct gm_error *check_gdb(
 	char version[128] = "";
 	*ret_usable = true;
 	if (!context->shell)
-		return gm_doctor_add(
-		        &doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "this is asked inside it");
+		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_GDB_INSIDE});
 	*ret_usable = false;
 	if (!path && named)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
-		        "set GPUMEM_GDB to a gdb, or leave it out",
-		        "%s, which GPUMEM_GDB names, does not exist", wanted);
+		        (struct gm_doctor_fact){GM_FOUND_GDB_NAMED_ABSENT, .text = wanted});
 	if (!path)
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
-		        "install it (Debian: apt-get install gdb)", "not found on the PATH");
+		        (struct gm_doctor_fact){GM_FOUND_GDB_ABSENT});
 	if (!ask_gdb(path, version, sizeof(version)))
 		return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_PROBLEM,
-		        "install a gdb with Python (Debian: apt-get install gdb)",
-		        "%s: built without Python", path);
+		        (struct gm_doctor_fact){GM_FOUND_GDB_WITHOUT_PYTHON, .text = path});
 	*ret_usable = true;
-	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK, NULL, "%s: %s%s", version, path,
-	        named ? " (GPUMEM_GDB)" : "");
+	return gm_doctor_add(&doctor->machine, "gdb", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){
+	                GM_FOUND_GDB, .text = version, .of = path, .number = named});
 }
 
 static struct gm_error *check_cuda_gdb(struct gm_context *context, struct gm_doctor *doctor)
 {
 	_cleanup_free_ char *path = find_program("cuda-gdb");
 	if (!path)
-		return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_ABSENT, NULL,
-		        "not found on the PATH: only needed to debug kernels");
-	return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_OK, NULL, "%s", path);
+		return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){GM_FOUND_CUDA_GDB_ABSENT});
+	return gm_doctor_add(&doctor->machine, "cuda-gdb", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_CUDA_GDB, .text = path});
 }
 
 static struct gm_error *check_ptrace(struct gm_doctor *doctor)
 {
-	static const char *const to_do[] = {
-	        ['1' - '0'] = "run as root, or start programs with `gpumem run` or `gpumem gdb`, "
-	                      "or sysctl "
-	                      "kernel.yama.ptrace_scope=0",
-	        ['2' - '0'] = "run as root, or start programs with `gpumem run`, or sysctl "
-	                      "kernel.yama.ptrace_scope=0",
-	        ['3' - '0'] = "start programs with `gpumem run`, or restart the machine with "
-	                      "kernel.yama.ptrace_scope=0",
-	};
 	struct gm_refusal refusal;
 	gm_refusal_read(getpid(), &refusal);
 	if (refusal.scope < '1' || refusal.scope > '3')
-		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
-		        "you may read your own processes and attach to them");
-	if (refusal.may_trace && refusal.scope != '3')
-		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK, NULL,
-		        "kernel.yama.ptrace_scope is %c, which does not restrict root",
-		        refusal.scope);
-	return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_PROBLEM,
-	        to_do[refusal.scope - '0'],
-	        "kernel.yama.ptrace_scope is %c: running processes cannot be read", refusal.scope);
+		return gm_doctor_add(&doctor->machine, "ptrace", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_PTRACE_ALLOWED});
+	struct gm_doctor_fact fact = {.number = (uint64_t)(refusal.scope - '0')};
+	bool root = refusal.may_trace && refusal.scope != '3';
+	fact.found = root ? GM_FOUND_PTRACE_ROOT : GM_FOUND_PTRACE_REFUSED;
+	return gm_doctor_add(
+	        &doctor->machine, "ptrace", root ? GM_DOCTOR_OK : GM_DOCTOR_PROBLEM, fact);
 }
 
 static struct gm_error *check_devices(struct gm_doctor *doctor)
@@ -143,12 +132,11 @@ static struct gm_error *check_devices(struct gm_doctor *doctor)
 	char driver[256] = "";
 	bool has_driver = read_line("/proc/driver/nvidia/version", driver, sizeof(driver));
 	if (count == 0)
-		return gm_doctor_add(&doctor->machine, "devices", GM_DOCTOR_ABSENT, NULL,
-		        "no NVIDIA device (/dev/nvidia0): programs run on the simulated one, with "
-		        "--sim");
-	return gm_doctor_add(&doctor->machine, "devices", GM_DOCTOR_OK, NULL,
-	        "%zu NVIDIA device%s%s%s", count, count == 1 ? "" : "s", has_driver ? ": " : "",
-	        driver);
+		return gm_doctor_add(&doctor->machine, "devices", GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){GM_FOUND_NO_DEVICES});
+	return gm_doctor_add(&doctor->machine, "devices", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){
+	                GM_FOUND_DEVICES, .text = has_driver ? driver : NULL, .number = count});
 }
 
 /* In a build both lie in lib/ and bin/ of one folder; so they do once installed. */
@@ -173,21 +161,18 @@ static struct gm_error *check_simulation(struct gm_doctor *doctor)
 		char real[PATH_MAX];
 		if (access(path, R_OK) == 0 && realpath(path, real))
 			return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_OK,
-			        NULL, "%s", real);
+			        (struct gm_doctor_fact){GM_FOUND_SIMULATED, .text = real});
 	}
 	return gm_doctor_add(&doctor->machine, "simulated device", GM_DOCTOR_ABSENT,
-	        "build it: it needs CUDA's headers (./scripts/setup brings them)",
-	        "libgpumem-sim.so is not next to this program: --sim does not work");
+	        (struct gm_doctor_fact){GM_FOUND_SIMULATED_ABSENT});
 }
 
 static struct gm_error *check_lines(struct gm_doctor *doctor)
 {
-	if (gm_symbols_lines_available())
-		return gm_doctor_add(&doctor->machine, "source lines", GM_DOCTOR_OK, NULL,
-		        "of native code built with -g, by libdwarf");
-	return gm_doctor_add(&doctor->machine, "source lines", GM_DOCTOR_ABSENT,
-	        "install libdwarf (Debian: apt-get install libdwarf1)",
-	        "libdwarf is missing: native frames have names but no lines");
+	bool available = gm_symbols_lines_available();
+	return gm_doctor_add(&doctor->machine, "source lines",
+	        available ? GM_DOCTOR_OK : GM_DOCTOR_ABSENT,
+	        (struct gm_doctor_fact){available ? GM_FOUND_LINES : GM_FOUND_LINES_ABSENT});
 }
 
 struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor *doctor)
@@ -201,9 +186,9 @@ struct gm_error *gm_doctor_machine(struct gm_context *context, struct gm_doctor 
 	gm_try(check_lines(doctor));
 	if (gm_context_has_target(context))
 		return NULL; /* what works is told of the process, or the core */
-	gm_try(gm_doctor_command(doctor, "record", gdb ? NULL : "needs a gdb with Python"));
-	gm_try(gm_doctor_command(doctor, "who-holds",
-	        context->shell ? "needs a program: name it with --pid PID or --core CORE"
-	                       : "needs a running program: start it, or attach to it"));
-	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)", NULL);
+	gm_try(gm_doctor_command(
+	        doctor, GM_DOCTOR_RECORD, gdb ? GM_DOCTOR_WORKS : GM_DOCTOR_NO_GDB));
+	gm_try(gm_doctor_command(doctor, GM_DOCTOR_WHO_HOLDS,
+	        context->shell ? GM_DOCTOR_NO_TARGET : GM_DOCTOR_NOT_RUNNING));
+	return gm_doctor_command(doctor, GM_DOCTOR_RECORDING, GM_DOCTOR_WORKS);
 }

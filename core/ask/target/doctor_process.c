@@ -76,15 +76,17 @@ static struct gm_error *check_debugger(struct gm_context *context, struct gm_doc
 {
 	int tracer = tracer_of(context->pid);
 	if (tracer == 0)
-		return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_ABSENT, NULL,
-		        "none attached: to record, `gpumem gdb -p %d`", context->pid);
+		return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){
+		                GM_FOUND_NO_DEBUGGER, .number = (uint64_t)context->pid});
 	char path[32], name[64] = "?";
 	snprintf(path, sizeof(path), "/proc/%d/comm", tracer);
 	_cleanup_fclose_ FILE *stream = fopen(path, "re");
 	if (stream && fgets(name, sizeof(name), stream))
 		name[strcspn(name, "\n")] = '\0';
-	return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_OK, NULL, "%s (process %d)%s",
-	        name, tracer, context->shell ? ": a second debugger cannot attach" : "");
+	return gm_doctor_add(&doctor->process, "debugger", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_DEBUGGER, .text = name, .number = (uint64_t)tracer,
+	                .other = context->shell});
 }
 
 /* --- what the rooms recognise ----------------------------------------------------------------- */
@@ -96,43 +98,45 @@ static struct gm_error *check_memory(
 	struct gm_error *error = gm_context_symbols(context, &symbols);
 	if (error) {
 		keep_reason(error, &findings->image);
-		return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_PROBLEM, NULL, "%s",
-		        findings->image ? findings->image : "cannot be read");
+		return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_PROBLEM,
+		        (struct gm_doctor_fact){GM_FOUND_NO_MEMORY, .text = findings->image});
 	}
 	size_t modules, mappings;
 	gm_symbols_modules(symbols, &modules);
 	gm_image_mappings(context->image, &mappings);
-	return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_OK, NULL,
-	        "readable, %zu libraries in %zu mappings", modules, mappings);
+	return gm_doctor_add(&doctor->process, "memory", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_MEMORY, .number = modules, .other = mappings});
 }
 
 /* Of a core, which libraries are not here as they were: the first few by name. */
 static struct gm_error *check_libraries(struct gm_context *context, struct gm_doctor *doctor)
 {
 	enum { NAMED = 6 };
-	static const char *const whats[] = {[GM_FILE_MISSING] = "not on this disk",
-	        [GM_FILE_DIFFERENT] = "another build on this disk",
-	        [GM_FILE_UNKNOWN] = "may be another build: the core lacks its first page"};
 	_cleanup_free_ struct gm_image_file *files = NULL;
 	size_t count = 0, bad = 0;
 	gm_try(gm_image_files(context->image, &files, &count));
-	_cleanup_free_ char *names = NULL;
-	size_t size = 0;
-	_cleanup_fclose_ FILE *text = open_memstream(&names, &size);
-	for (size_t i = 0; text && i < count; i++) {
-		if (files[i].state != GM_FILE_SAME && bad++ < NAMED)
-			fprintf(text, "%s%s (%s)", bad > 1 ? ", " : "", files[i].path,
-			        whats[files[i].state]);
-	}
-	if (!text || fflush(text) != 0)
-		return &gm_error_no_memory;
+	for (size_t i = 0; i < count; i++)
+		bad += files[i].state != GM_FILE_SAME;
 	if (bad == 0)
-		return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_OK, NULL,
-		        "%zu files were mapped, all are unchanged on this disk", count);
-	return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_PROBLEM,
-	        "name the folder that contains them with --sysroot DIR",
-	        "%zu of %zu mapped files are missing or changed on this disk: %s%s", bad, count,
-	        names, bad > NAMED ? ", ..." : "");
+		return gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_LIBRARIES, .number = count});
+	gm_try(gm_doctor_add(&doctor->process, "libraries", GM_DOCTOR_PROBLEM,
+	        (struct gm_doctor_fact){
+	                GM_FOUND_LIBRARIES_CHANGED, .number = bad, .other = count}));
+	struct gm_doctor_check *check = &doctor->process.items[doctor->process.count - 1];
+	check->files = calloc(NAMED, sizeof(*check->files));
+	if (!check->files)
+		return &gm_error_no_memory;
+	for (size_t i = 0; i < count && check->file_count < NAMED; i++) {
+		struct gm_doctor_file *file = &check->files[check->file_count];
+		if (files[i].state == GM_FILE_SAME)
+			continue;
+		*file = (struct gm_doctor_file){strdup(files[i].path), files[i].state};
+		if (!file->path)
+			return &gm_error_no_memory;
+		check->file_count++;
+	}
+	return NULL;
 }
 
 static struct gm_error *check_python(
@@ -142,15 +146,15 @@ static struct gm_error *check_python(
 	struct gm_error *error = gm_context_python(context, &python);
 	if (error) {
 		keep_reason(error, &findings->python);
-		return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_PROBLEM, NULL, "%s",
-		        findings->python ? findings->python : "not recognised");
+		return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_PROBLEM,
+		        (struct gm_doctor_fact){GM_FOUND_NO_PYTHON, .text = findings->python});
 	}
 	struct gm_python_thread threads[1024];
 	size_t count = 0;
 	gm_error_destroy(gm_python_threads(python, threads, 1024, &count));
-	return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_OK, NULL,
-	        "CPython %s, %zu thread%s, found by %s", gm_python_version(python), count,
-	        count == 1 ? "" : "s", gm_python_found_by(python));
+	return gm_doctor_add(&doctor->process, "Python", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_PYTHON, .text = gm_python_version(python),
+	                .of = gm_python_found_by(python), .number = count});
 }
 
 static struct gm_error *check_torch(
@@ -161,9 +165,9 @@ static struct gm_error *check_torch(
 		bool loaded = gm_symbols_find_module(context->symbols, "libc10.so") != NULL;
 		findings->torch = loaded ? TORCH_UNREADABLE : TORCH_ABSENT;
 		return gm_doctor_add(&doctor->process, "PyTorch",
-		        loaded ? GM_DOCTOR_PROBLEM : GM_DOCTOR_ABSENT, NULL, "%s",
-		        loaded ? "loaded, but its objects cannot be read without Python's"
-		               : "not loaded");
+		        loaded ? GM_DOCTOR_PROBLEM : GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){
+		                loaded ? GM_FOUND_TORCH_UNREADABLE : GM_FOUND_TORCH_ABSENT});
 	}
 	struct gm_torch *torch;
 	struct gm_error *error = gm_context_torch(context, &torch);
@@ -173,23 +177,22 @@ static struct gm_error *check_torch(
 		findings->torch = gm_symbols_find_module(context->symbols, "libc10.so")
 		                          ? TORCH_UNREADABLE
 		                          : TORCH_TO_COME;
-		return gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_PROBLEM, NULL, "%s",
-		        reason ? reason : "not recognised");
+		return gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_PROBLEM,
+		        (struct gm_doctor_fact){GM_FOUND_NO_TORCH, .text = reason});
 	}
-	gm_try(gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_OK, NULL,
-	        "%s, object layouts known", gm_torch_version(torch)));
+	gm_try(gm_doctor_add(&doctor->process, "PyTorch", GM_DOCTOR_OK,
+	        (struct gm_doctor_fact){GM_FOUND_TORCH, .text = gm_torch_version(torch)}));
 	const char *kind = gm_torch_allocator_kind(torch);
 	findings->native_allocator = strcmp(kind, "native") == 0;
 	findings->cuda_used = strcmp(kind, "none") != 0;
 	if (findings->native_allocator)
-		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_OK, NULL,
-		        "PyTorch's own caching allocator");
+		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_ALLOCATOR});
 	if (!findings->cuda_used)
-		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_ABSENT, NULL,
-		        "none yet: no CUDA memory was used");
+		return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){GM_FOUND_ALLOCATOR_UNUSED});
 	return gm_doctor_add(&doctor->process, "allocator", GM_DOCTOR_PROBLEM,
-	        "run with PyTorch's own: unset `backend:` in PYTORCH_CUDA_ALLOC_CONF",
-	        "%s: blocks of an allocator other than PyTorch's caching one are not read", kind);
+	        (struct gm_doctor_fact){GM_FOUND_ALLOCATOR_OTHER, .text = kind});
 }
 
 static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor *doctor)
@@ -199,61 +202,60 @@ static struct gm_error *check_cuda(struct gm_context *context, struct gm_doctor 
 	const struct gm_module *simulated = gm_symbols_find_module(symbols, "libgpumem-sim.so");
 	const struct gm_module *runtime = gm_symbols_find_module(symbols, "libcudart.so");
 	if (simulated)
-		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_OK, NULL,
-		        "simulated: sizes and events are real, values computed by kernels are not");
+		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_OK,
+		        (struct gm_doctor_fact){GM_FOUND_CUDA_SIMULATED});
 	if (!runtime)
-		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_ABSENT, NULL,
-		        "not loaded: CPU tensors only (record --devices cpu)");
+		return gm_doctor_add(&doctor->process, "CUDA runtime", GM_DOCTOR_ABSENT,
+		        (struct gm_doctor_fact){GM_FOUND_CUDA_ABSENT});
 	bool driver = gm_symbols_find_module(symbols, "libcuda.so") != NULL;
 	return gm_doctor_add(&doctor->process, "CUDA runtime",
-	        driver ? GM_DOCTOR_OK : GM_DOCTOR_ABSENT, NULL, "%s%s", runtime->name,
-	        driver ? ", with NVIDIA's driver" : ", no NVIDIA driver loaded: CPU tensors only");
+	        driver ? GM_DOCTOR_OK : GM_DOCTOR_ABSENT,
+	        (struct gm_doctor_fact){GM_FOUND_CUDA, .text = runtime->name, .number = driver});
 }
 
 /* --- what works ------------------------------------------------------------------------------- */
 
-static const char *why_not_record(
-        struct gm_context *context, const struct findings *findings, char *room, size_t size)
+static enum gm_doctor_reason why_not_record(
+        struct gm_context *context, const struct findings *findings)
 {
 	if (context->core_path)
-		return "a core dump does not run";
+		return GM_DOCTOR_IS_CORE;
 	if (context->remote)
-		return "only in gdb on the program's own machine";
+		return GM_DOCTOR_IS_REMOTE;
 	if (findings->torch == TORCH_ABSENT)
-		return "there is no PyTorch in it";
+		return GM_DOCTOR_HAS_NO_TORCH;
 	/* A torch that is still to come is waited for. */
 	if (findings->torch == TORCH_UNREADABLE)
-		return "PyTorch's objects cannot be read, see above";
+		return GM_DOCTOR_TORCH_UNREADABLE;
 	if (findings->cuda_used && !findings->native_allocator)
-		return "the allocator is not PyTorch's caching one (--devices cpu works)";
-	if (context->shell && tracer_of(context->pid) == 0) {
-		snprintf(room, size, "only in gdb: gpumem gdb -p %d", context->pid);
-		return room;
-	}
-	return NULL;
+		return GM_DOCTOR_OTHER_ALLOCATOR;
+	if (context->shell && tracer_of(context->pid) == 0)
+		return GM_DOCTOR_ONLY_IN_GDB;
+	return GM_DOCTOR_WORKS;
 }
 
-static struct gm_error *tell_commands(
+static enum gm_doctor_reason why_not_ask(const struct findings *findings)
+{
+	if (findings->python)
+		return GM_DOCTOR_NEEDS_PYTHON;
+	if (findings->torch)
+		return GM_DOCTOR_NEEDS_TORCH;
+	/* without CUDA, about CPU tensors */
+	return !findings->cuda_used || findings->native_allocator ? GM_DOCTOR_WORKS
+	                                                          : GM_DOCTOR_NEEDS_ALLOCATOR;
+}
+
+static struct gm_error *judge_commands(
         struct gm_context *context, struct gm_doctor *doctor, const struct findings *findings)
 {
-	char room[64];
-	if (findings->image) {
-		const char *reason = context->core_path ? "the core cannot be read, see above"
-		                                        : "the process cannot be read";
-		gm_try(gm_doctor_command(doctor, "record", reason));
-		gm_try(gm_doctor_command(doctor, "who-holds", reason));
-	} else {
-		gm_try(gm_doctor_command(
-		        doctor, "record", why_not_record(context, findings, room, sizeof(room))));
-		gm_try(gm_doctor_command(doctor, "who-holds",
-		        findings->python  ? "needs Python's objects, see above"
-		        : findings->torch ? "needs PyTorch's objects, see above"
-		        : !findings->cuda_used || findings->native_allocator
-		                ? NULL /* without CUDA, about CPU tensors */
-		                : "the allocator is not PyTorch's caching one"));
-	}
-	return gm_doctor_command(doctor, "info, events, blocks, peak, why (on a recording)",
-	        context->log_path || context->shell ? NULL : "nothing recorded yet: gpumem record");
+	enum gm_doctor_reason unreadable =
+	        context->core_path ? GM_DOCTOR_CORE_UNREADABLE : GM_DOCTOR_PROCESS_UNREADABLE;
+	gm_try(gm_doctor_command(doctor, GM_DOCTOR_RECORD,
+	        findings->image ? unreadable : why_not_record(context, findings)));
+	gm_try(gm_doctor_command(
+	        doctor, GM_DOCTOR_WHO_HOLDS, findings->image ? unreadable : why_not_ask(findings)));
+	return gm_doctor_command(doctor, GM_DOCTOR_RECORDING,
+	        context->log_path || context->shell ? GM_DOCTOR_WORKS : GM_DOCTOR_NOT_RECORDED);
 }
 
 static struct gm_error *check_all(
@@ -269,7 +271,7 @@ static struct gm_error *check_all(
 		gm_try(check_torch(context, doctor, findings));
 		gm_try(check_cuda(context, doctor));
 	}
-	return tell_commands(context, doctor, findings);
+	return judge_commands(context, doctor, findings);
 }
 
 static struct gm_error *check_exists(int pid)
@@ -292,8 +294,6 @@ struct gm_error *gm_doctor_process(struct gm_context *context, struct gm_doctor 
 	} else if (context->remote) {
 		struct gm_image *image;
 		doctor->pid = context->remote->main_thread;
-		if (!(doctor->command = strdup("read through the debugger")))
-			return &gm_error_no_memory;
 		gm_try(gm_context_image(context, &image));
 	} else {
 		gm_try(check_exists(context->pid));
