@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 ROWS = ROOT / "scripts" / "bench.d"
 
 
+VERSIONS = "import sys, torch; print('PyTorch', torch.__version__, 'on CPython', sys.version.split()[0])"
+
+
 class Failed(Exception):
     pass
 
@@ -41,7 +44,9 @@ class Bench:
     Failed = Failed
     Skipped = Skipped
 
-    def __init__(self):
+    def __init__(self, python=None):
+        if python:
+            self.python = Path(python)
         self._sim = None
         self._kept = {}
 
@@ -159,11 +164,13 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="measurements of each (5)")
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too")
+    parser.add_argument("--python", metavar="PATH", help="runs the programs, with a PyTorch of its own (.venv's)")
     parser.add_argument("row", nargs="*", help="rows to run, by a part of their name; all without any")
     options = parser.parse_args()
 
-    bench = Bench()
+    bench = Bench(options.python)
     report = []
+    print(bench.run([bench.python, "-c", VERSIONS]).strip().splitlines()[-1])
     for path in sorted(ROWS.glob("*.py")):
         if options.row and not any(word in path.stem for word in options.row):
             continue
