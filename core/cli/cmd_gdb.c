@@ -13,7 +13,7 @@
 #include "base/put.h"
 #include "cli/command.h"
 #include "cli/gdb_refusal.h"
-#include "sim/launch.h"
+#include "cli/sim_options.h"
 
 enum { SHEBANG_MAX = 256 };
 
@@ -146,13 +146,14 @@ struct options {
 	bool cuda_gdb, help;
 	bool no_path;    /* --gdb, and nothing behind it */
 	const char *gdb; /* path or name; NULL: not said */
-	const char *sim; /* NULL: none; "": the default device */
+	bool sim;
+	struct gm_sim_launch launch;
 	bool attaches;
 	int first, end; /* gdb's own options, [first, end) of argv are all but ours */
 	int program;    /* index of PROG, 0: none */
 };
 
-static void parse(int argc, char **argv, struct options *options, bool *ours)
+static struct gm_error *parse(int argc, char **argv, struct options *options, bool *ours)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *word = argv[i];
@@ -160,14 +161,20 @@ static void parse(int argc, char **argv, struct options *options, bool *ours)
 		        strcmp(word, "-args") == 0) {
 			options->program = i + 1 < argc ? i + 1 : 0;
 			options->end = i;
-			return;
+			return NULL;
 		}
+		bool is = false;
+		int first = i;
+		gm_try(gm_sim_option("gdb", &options->launch, argc, argv, &i, &is));
+		for (int word_of = first; is && word_of <= i; word_of++)
+			ours[word_of] = true;
+		if (is)
+			continue;
 		ours[i] = true;
-		if (strcmp(word, "--sim") == 0)
-			options->sim = "";
-		else if (strncmp(word, "--sim=", 6) == 0)
-			options->sim = word + 6;
-		else if (strcmp(word, "--cuda-gdb") == 0)
+		if (strcmp(word, "--sim") == 0 || strncmp(word, "--sim=", 6) == 0) {
+			options->sim = true;
+			options->launch.profile = word[5] ? word + 6 : "";
+		} else if (strcmp(word, "--cuda-gdb") == 0)
 			options->cuda_gdb = true;
 		else if (strncmp(word, "--gdb=", 6) == 0)
 			options->gdb = word + 6;
@@ -185,6 +192,7 @@ static void parse(int argc, char **argv, struct options *options, bool *ours)
 		options->attaches |= strncmp(word, "-p", 2) == 0 || strncmp(word, "--pid", 5) == 0;
 	}
 	options->end = argc;
+	return NULL;
 }
 
 /* A command that gdb runs before it looks at its other arguments. */
@@ -203,10 +211,10 @@ static void add_command(
 
 /* The program's environment on the simulated device, and not gdb's own: it must not load the
  * stand-in. */
-static struct gm_error *add_simulation(struct words *words, const char *profile)
+static struct gm_error *add_simulation(struct words *words, const struct gm_sim_launch *launch)
 {
 	char **settings;
-	gm_try(gm_sim_settings(&(struct gm_sim_launch){.profile = profile}, &settings));
+	gm_try(gm_sim_settings(launch, &settings));
 	for (char **at = settings; *at; at++) {
 		/* gdb's own command splits at the first blank or '=' */
 		(*at)[strcspn(*at, "=")] = ' ';
@@ -277,7 +285,7 @@ static struct gm_error *build(
 		add_command(words, "python gpumem.libraries.quiet_loading()", "", "");
 	add_python_settings(words);
 	if (options->sim)
-		gm_try(add_simulation(words, options->sim));
+		gm_try(add_simulation(words, &options->launch));
 	for (int i = 1; i < options->end; i++)
 		if (!ours[i])
 			add(words, argv[i]);
@@ -297,7 +305,9 @@ static struct gm_error *run_gdb(
 	_cleanup_free_ bool *ours = calloc((size_t)argc + 1, sizeof(*ours));
 	if (!ours)
 		return &gm_error_no_memory;
-	parse(argc, argv, &options, ours);
+	gm_try(parse(argc, argv, &options, ours));
+	if (!options.help)
+		gm_try(gm_sim_options_check("gdb", &options.launch, options.sim));
 	if (options.help) {
 		gm_command_help(&gm_command_gdb, out);
 		return NULL;
@@ -306,7 +316,8 @@ static struct gm_error *run_gdb(
 	struct gm_error *error = build(argc, argv, &options, ours, &words);
 	if (!error && !gm_array_push(&words.list, NULL))
 		error = &gm_error_no_memory;
-	_cleanup_free_ char *note = options.sim ? gm_sim_real_device_note(options.sim) : NULL;
+	_cleanup_free_ char *note =
+	        options.sim ? gm_sim_real_device_note(options.launch.profile) : NULL;
 	_cleanup_free_ char *refusal =
 	        error ? NULL : gm_gdb_refusal(argv, options.end, options.program > 0);
 	if (!error) {
@@ -325,11 +336,14 @@ static struct gm_error *run_gdb(
 const struct gm_command gm_command_gdb = {
         .name = "gdb",
         .summary = "starts gdb or cuda-gdb with gpumem's commands loaded",
-        .usage = "[--sim[=PROFILE]] [--cuda-gdb] [--gdb PATH] [GDB OPTIONS] -- PROG ARGS\n"
+        .usage = "[--sim[=PROFILE]] [--overflow-at STEP] [--rank R --world W] [--cuda-gdb] [--gdb "
+                 "PATH] [GDB OPTIONS] -- PROG ARGS\n"
                  "Starts the debugger on a program, with the gpumem commands loaded.\n"
                  "\n"
                  "  --sim[=PROFILE]  on a simulated CUDA device (see `gpumem sim list`): needs no "
                  "GPU\n"
+                 "  --overflow-at STEP[,STEP], --compute-below BYTES, --rank R --world W\n"
+                 "                   with --sim, as for `gpumem run`\n"
                  "  --cuda-gdb       cuda-gdb instead of gdb\n"
                  "  --gdb PATH       uses this gdb (also: $GPUMEM_GDB)\n"
                  "\n"

@@ -16,7 +16,7 @@
 #include "cli/command.h"
 #include "cli/preload.h"
 #include "cli/run_record.h"
-#include "sim/launch.h"
+#include "cli/sim_options.h"
 
 extern const struct gm_command gm_command_run;
 
@@ -27,53 +27,26 @@ struct options {
 	int program; /* index of PROG, 0: none */
 };
 
-/* The value of `--NAME VALUE` or `--NAME=VALUE`; *ret stays where the word is another option. */
-static struct gm_error *value_of(
-        int argc, char **argv, int *index, const char *name, const char **ret)
-{
-	size_t length = strlen(name);
-	const char *word = argv[*index];
-	if (strncmp(word, name, length) != 0)
-		return NULL;
-	if (word[length] == '=') {
-		*ret = word + length + 1;
-	} else if (!word[length]) {
-		if (*index + 1 >= argc || strcmp(argv[*index + 1], "--") == 0)
-			return gm_error_create(
-			        GM_USAGE, "run: %s: needs a value: see `gpumem run --help`", name);
-		*ret = argv[++*index];
-	}
-	return NULL;
-}
-
 static struct gm_error *option_with_value(
         int argc, char **argv, int *index, struct options *options)
 {
-	const struct {
-		const char *name;
-		const char **value;
-	} all[] = {
+	const struct gm_value_option all[] = {
 	        {"--json", &options->launch.json},
-	        {"--compute-below", &options->launch.compute_below},
-	        {"--overflow-at", &options->launch.overflow_at},
-	        {"--rank", &options->launch.rank},
-	        {"--world", &options->launch.world},
 	        {"-o", &options->record.out},
 	        {"--devices", &options->record.devices},
 	        {"--stacks", &options->record.stacks},
 	        {"--max-size", &options->record.max_size},
 	        {"--keep", &options->record.keep},
 	        {"--on-oom", &options->record.on_oom},
+	        {0},
 	};
 	const char *word = argv[*index];
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		const char *value = NULL;
-		gm_try(value_of(argc, argv, index, all[i].name, &value));
-		if (value) {
-			*all[i].value = value;
-			return NULL;
-		}
-	}
+	bool is = false;
+	gm_try(gm_sim_option("run", &options->launch, argc, argv, index, &is));
+	if (!is)
+		gm_try(gm_value_option("run", all, argc, argv, index, &is));
+	if (is)
+		return NULL;
 	return gm_error_create(GM_USAGE,
 	        "run: %s: unknown option: see `gpumem run --help`; the program's own options come "
 	        "after its name",
@@ -128,13 +101,7 @@ static struct gm_error *parse(int argc, char **argv, struct options *options)
 	        (record->devices || record->stacks || record->max_size || record->on_oom))
 		return gm_error_create(GM_USAGE, "run: --devices, --stacks, --max-size, --on-oom: "
 		                                 "they need a recording: leave --no-record out");
-	if ((options->launch.compute_below || options->launch.overflow_at) && !options->sim)
-		return gm_error_create(GM_USAGE,
-		        "run: --compute-below, --overflow-at: they need the simulated "
-		        "device: add --sim, or leave them out");
-	if ((options->launch.rank || options->launch.world) && !options->sim)
-		return gm_error_create(GM_USAGE, "run: --rank, --world: they need the simulated "
-		                                 "device: add --sim, or leave them out");
+	gm_try(gm_sim_options_check("run", &options->launch, options->sim));
 	if (options->launch.json && !options->sim)
 		return gm_error_create(GM_USAGE,
 		        "run: --json: needs the simulated device: add --sim, or leave --json out");

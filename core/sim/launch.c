@@ -128,7 +128,7 @@ static struct gm_error *compute_below(const char *text, char **ret)
 			               ? &gm_error_no_memory
 			               : NULL;
 	return gm_error_create(GM_USAGE,
-	        "run: --compute-below %s: not a size: give bytes, or a number with KiB or MiB "
+	        "--compute-below %s: not a size: give bytes, or a number with KiB or MiB "
 	        "(0: nothing is computed)",
 	        text);
 }
@@ -163,8 +163,7 @@ static struct gm_error *overflow_at(const char *text, char **ret)
 	}
 	if (!good)
 		return gm_error_create(GM_USAGE,
-		        "run: --overflow-at %s: not steps: give their numbers from 1, as in 3,7",
-		        text);
+		        "--overflow-at %s: not steps: give their numbers from 1, as in 3,7", text);
 	return asprintf(ret, "GPUMEM_SIM_OVERFLOW_AT=%s", text) < 0 ? &gm_error_no_memory : NULL;
 }
 
@@ -187,13 +186,12 @@ static struct gm_error *one_rank(
 	unsigned rank, world, port;
 	if (!launch->rank || !launch->world)
 		return gm_error_create(
-		        GM_USAGE, "run: --rank, --world: they go together: --rank 3 --world 1024");
+		        GM_USAGE, "--rank, --world: they go together: --rank 3 --world 1024");
 	if (!whole(launch->world, WORLD_MOST + 1ul, &world) || world < 2)
-		return gm_error_create(GM_USAGE,
-		        "run: --world %s: not a number of ranks from 2 to %d", launch->world,
-		        WORLD_MOST);
+		return gm_error_create(GM_USAGE, "--world %s: not a number of ranks from 2 to %d",
+		        launch->world, WORLD_MOST);
 	if (!whole(launch->rank, world, &rank))
-		return gm_error_create(GM_USAGE, "run: --rank %s: not a rank of %u: give 0 to %u",
+		return gm_error_create(GM_USAGE, "--rank %s: not a rank of %u: give 0 to %u",
 		        launch->rank, world, world - 1);
 	struct gm_error *error = gm_sim_store_start(rank, world, &port);
 	if (error)

@@ -7,12 +7,12 @@
  *     GPUMEM_SIM=PROFILE[xN]      the device (gpumem sim list), default h100-80gb
  *     GPUMEM_SIM_CONTEXT=MIB      what the context keeps of the device's memory
  *     GPUMEM_SIM_QUIET=1          no notes and no account on stderr
- *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, one JSON object a line and
- * process GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, where they
- * are known GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients are told to
- * overflow GPUMEM_SIM_RANK=R, _WORLD=W one rank of a job whose other ranks are not there; with it
- * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT… as torchrun sets them GPUMEM_SIM_MACHINE=P:F:I    the
- * page in which this run's processes add up what they hold (machine.h)
+ *     GPUMEM_SIM_JSON=FILE        the account is appended to FILE, a JSON object a process
+ *     GPUMEM_SIM_COMPUTE_BELOW=N  kernels that touch at most N bytes are computed, if known
+ *     GPUMEM_SIM_OVERFLOW_AT=N,M  steps of mixed precision whose gradients overflow
+ *     GPUMEM_SIM_RANK=R, _WORLD=W one rank of a job whose other ranks are not there; with it
+ *                                 RANK, WORLD_SIZE, MASTER_ADDR, ... as torchrun sets them
+ *     GPUMEM_SIM_MACHINE=P:F:I    the page that this run's processes add up in (machine.h)
  *
  * `gpumem run --sim` gives them to the program it becomes, `gpumem gdb --sim` to the program it
  * debugs (and not to gdb itself). This part knows nothing of CUDA.

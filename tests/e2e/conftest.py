@@ -290,7 +290,7 @@ def run_gdb(request, gpumem, gdb_works):
     """run_gdb(commands, program, args=(), sim=True, ...) -> GdbRun.
 
     Starts the debugger as a user does (`gpumem gdb --sim … -- python PROGRAM ARGS`) and types the commands.
-    sim: False for none, True for the default device, or a profile or size. `pid=` attaches instead;
+    sim: False for none, True for the default device, or a profile or size; sim_options go with it. `pid=` attaches instead;
     `gdb_args` are gdb's own options, before the commands. `run_gdb.debugger` is one of DEBUGGERS.
     """
     name = getattr(request, "param", "gdb")
@@ -304,6 +304,7 @@ def run_gdb(request, gpumem, gdb_works):
         args=(),
         sim=True,
         timeout=600,
+        sim_options=(),
         gdb_args=(),
         interpreter=None,
         pid=None,
@@ -313,7 +314,7 @@ def run_gdb(request, gpumem, gdb_works):
         commands = list(commands)
         line = [gpumem, "gdb", *(["--gdb", debugger] if name != "gdb" else [])]
         if sim:
-            line.append("--sim" if sim is True else f"--sim={sim}")
+            line += ["--sim" if sim is True else f"--sim={sim}", *sim_options]
         line += ["-batch", "-ex", "set width 0", *gdb_args]
         if pid is not None:
             line += ["-p", pid]

@@ -203,8 +203,30 @@ def test_events_blocks_and_why_tell_the_operator_and_the_node(run_gpumem, exampl
     assert all("operator" not in event for event in events.values() if event["action"] != "alloc")
 
 
+@pytest.mark.every_debugger
+def test_gdb_answers_what_the_shell_answers_of_the_saved_recording(run_gdb, run_gpumem, examples, tmp_path):
+    log = tmp_path / "saved.gpumem"
+    commands = ["gpumem record --engine agent", "run", "gpumem amp --json", "gpumem amp", f"gpumem record save {log}"]
+    gdb = run_gdb(commands, examples / "amp.py", sim_options=["--overflow-at", "1"])
+    answer = gdb["gpumem amp --json"].json()
+    assert [step["outcome"] for step in answer["steps"]] == ["skipped", "taken", "taken", "taken"]
+    assert answer == run_gpumem("amp", log, "--json").check().json()
+    assert gdb["gpumem amp"].strip().splitlines()[1:] == run_gpumem("amp", log).check().out.strip().splitlines()[1:]
+
+
+@pytest.mark.every_debugger
+def test_gdb_tells_the_values_of_a_stopped_program(run_gdb, tmp_path):
+    program, truth = tmp_path / "held.py", tmp_path / "truth.json"
+    program.write_text(HELD.replace("sys.stdin.read()", f"open({str(truth)!r}, 'w').write(line); os.kill(os.getpid(), 19)"))
+    gdb = run_gdb(["run", "gpumem amp --json", "kill"], program, ["cuda", "0"], sim_options=["--overflow-at=1"])
+    told = json.loads(truth.read_text())
+    (used,) = [scaler for scaler in gdb["gpumem amp --json"].json()["scalers"] if scaler["growth_interval"] == 2]
+    assert (used["scale"], used["growth_tracker"], used["found_inf"]) == (told["scale"], told["tracker"], told["found"])
+    assert any(told["found"])
+
+
 HELD = """
-import json, sys
+import json, os, sys
 import torch
 
 device = sys.argv[1]
@@ -226,8 +248,9 @@ for step in range(3):
     if step == int(sys.argv[2]):
         break
     scaler.update()
-print(json.dumps({"scale": scaler._scale.item(), "tracker": scaler._growth_tracker.item(), "found": [bool(value) for value in found],
-                  "state": [sum(map(bool, optimizer.state.values())) for optimizer in optimizers]}), flush=True)
+line = json.dumps({"scale": scaler._scale.item(), "tracker": scaler._growth_tracker.item(), "found": [bool(value) for value in found],
+                  "state": [sum(map(bool, optimizer.state.values())) for optimizer in optimizers]})
+print(line, flush=True)
 sys.stdin.read()
 """
 
