@@ -81,14 +81,18 @@ struct gm_agent_event {
 
 /*
  * Begins to record. `settings`: "key=value;key=value", as in GPUMEM_AGENT, which a preloaded agent
- * reads: out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the
- * folder at start list=PATH   each process that records appends a line "PID PATH" to it
+ * reads:
+ *   out=PATH    where to; %p is the process id, %r the rank (RANK, else 0); relative to the
+ *               folder at start
+ *   list=PATH   each process that records appends a line "PID PATH" to it
  *   devices=cuda,cpu   stacks=python,native   frames=256   max=BYTES   keep=newest|oldest
  *   on_oom=none|stop|core|debugger    debugger: stop, for the one that is there, without a line
  *   existing=1|0       1: ask for what was allocated before (existing.h); 0: there is some, and
- * nobody to ask Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on
- * stderr has told why. Safe to call by a debugger or an injector in any thread that is in no
- * allocator or loader.
+ *                      nobody to ask
+ *
+ * Returns 0; 1: it records already (nothing changes); 2: it cannot, and one line on stderr has
+ * said why. Safe to call by a debugger or an injector in any thread that is in no allocator or
+ * loader.
  */
 GM_AGENT_EXPORT int gpumem_agent_start(const char *settings);
 /* Ends recording: hooks do nothing from now on, the file is closed. 0; 1: it does not record. */

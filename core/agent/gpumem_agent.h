@@ -4,8 +4,9 @@
  * Each is safe to call where nothing is recorded: it does nothing then. From any thread; not from a
  * signal handler.
  *
- *     cc -c train.c -I...; link with -lgpumem-agent, or look the names up with dlsym(RTLD_DEFAULT,
- * ...)
+ *     cc -c train.c -I...
+ *
+ * Link with -lgpumem-agent, or look the names up with dlsym(RTLD_DEFAULT, ...).
  */
 #ifndef GPUMEM_AGENT_H
 #define GPUMEM_AGENT_H

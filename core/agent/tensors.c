@@ -7,9 +7,9 @@
  * takes the note, if two things hold:
  *
  *   - the call is still under way: its return address stands where the call has put it, a little
- * above the report's own place on the stack;
+ *     above the report's own place on the stack;
  *   - the bytes that follow from sizes, strides and dtype are those that the allocator was asked
- * for.
+ *     for.
  *
  * A note that is not taken (the tensor was empty, or of another device) fails the one or the other,
  * and is never believed.

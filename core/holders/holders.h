@@ -7,9 +7,9 @@
  * of an image that stands still:
  *  - one pass over the writable memory finds every C++ object of PyTorch by its class's vtable;
  *  - one walk over the objects that Python's collector knows, and over all frames, finds the
- * references between Python objects;
+ *    references between Python objects;
  *  - reference counts say whether that was all. Where one is short, a second pass looks for any
- * word that points there: such a word is plausible at best, and says so.
+ *    word that points there: such a word is plausible at best, and says so.
  *
  * This room may include base, image, symbols, cpython and torch. It prints nothing and keeps no
  * history: what held a block before is a recording's business.

@@ -5,10 +5,10 @@
  * chooses):
  *
  *   addr2line, fast      a source file of C++ and its line
- *   dladdr               the library or program that has the code, and the offset of the code in it
- * as the line:
- *                        {'name': '??', 'filename': '/usr/lib/libpython3.11.so.1.0', 'line':
- * 1038786} nothing is known     "??" or an empty name
+ *   dladdr               the library or program that has the code, and as the line the offset of
+ *                        the code in it, as in
+ *                        {'name': '??', 'filename': '/usr/lib/libm.so.6', 'line': 1038786}
+ *   nothing is known     "??" or an empty name
  *
  * Most file names tell by their end. A program has no such end ("/usr/bin/python3.11"), and neither
  * has a script that was installed as a command ("/usr/local/bin/torchrun"): there the names of all

@@ -337,12 +337,15 @@ GPUMEM_API void gpumem_session_set_core(gpumem_session *session, const char *pat
  * callbacks are called from within gpumem_session_run(), in its thread; they get `context`. To be
  * set anew whenever the process has run: what was read of it is kept until then. `read` NULL: none.
  *
- * read: as many bytes as can be read from `address` on; returns their number.
- * registers: those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp,
- * rsp, r8 … r15, rip); returns 0 where they cannot be read. file: puts the path of a copy on this
- * machine of a file of the process's into `path`; returns 0 where there is none. maps: the text of
- * /proc/PID/maps there. threads: kernel thread ids there, `pid` among them. Returns 0, or 5: no
- * memory.
+ *   read       as many bytes as can be read from `address` on; returns their number
+ *   registers  those of a thread as 17 words in DWARF's order (rax, rdx, rcx, rbx, rsi, rdi, rbp,
+ *              rsp, r8 ... r15, rip); returns 0 where they cannot be read
+ *   file       puts the path of a copy on this machine of a file of the process's into `path`;
+ *              returns 0 where there is none
+ *   maps       the text of /proc/PID/maps there
+ *   threads    kernel thread ids there, `pid` among them
+ *
+ * Returns 0, or 5: no memory.
  */
 typedef size_t (*gpumem_read_callback)(void *context, uint64_t address, void *buffer, size_t size);
 typedef int (*gpumem_registers_callback)(void *context, int thread, uint64_t *words);

@@ -5,7 +5,7 @@
  *   CONDITION   CLAUSE, `and`, `or`, `not` and parentheses; `and` binds more tightly than `or`
  *   CLAUSE      FACT COMPARE VALUE; COMPARE is one of = != < <= > >= ~ (contains)
  *   VALUE       a word, or text in ' or "; of a shape [8, *, ...]: `*` is any size, `...` any
- * number of them
+ *               number of them
  *
  * A clause is true, false, or unknown where the fact is not recorded; `and`, `or` and `not` are
  * those of Kleene's logic, so that what is unknown is never selected, by `!=` and `not` neither.

@@ -5,12 +5,13 @@
  * Evidence, best first:
  *
  *   - the agent's records: what the host read of found_inf in step(). The scaler decides by this
- * value alone.
+ *     value alone.
  *   - of an optimizer that is fused and decides on the device: found_inf as it was in a simulated
- * device's memory, or that the scale fell or did not, where the program read it before and after.
+ *     device's memory, or that the scale fell or did not, where the program read it before and
+ *     after.
  *   - the range that PyTorch puts around each Optimizer.step().
  *   - stacks of allocations: some are under GradScaler._maybe_opt_step() and the optimizer's
- * step(), so it ran. That there are none proves nothing, as an optimizer need not allocate.
+ *     step(), so it ran. That there are none proves nothing, as an optimizer need not allocate.
  *
  * Where none of them decides, the outcome is unknown.
  */

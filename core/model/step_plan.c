@@ -6,24 +6,24 @@
  * *covers* the wanted work when the contexts within it have all of it together.
  *
  *   1. The wanted work is all that the thread does; else, where no loop covers it, without the
- * modules (they may be called before the loop alone), and where there is no optimizer, backward or
- * the modules alone.
- *   2. The innermost loops that cover it have the steps. There may be several, side by side: phases
- * of a training.
+ *      modules (they may be called before the loop alone), and where there is no optimizer,
+ *      backward or the modules alone.
+ *   2. The innermost loops that cover it have the steps. There may be several, side by side:
+ *      phases of a training.
  *   3. A loop around those has them instead, if what is in it and not in them covers the work too:
- * its iterations train further than by them (the generator of a GAN, behind an inner loop that
- * trains the critic).
- *   4. A loop that goes round about once each time it is entered (`for attempt in range(3): try:
- * ...; break`) repeats a step, and is none.
+ *      its iterations train further than by them (the generator of a GAN, behind an inner loop
+ *      that trains the critic).
+ *   4. A loop that goes round about once each time it is entered
+ *      (`for attempt in range(3): try: ...; break`) repeats a step, and is none.
  *   5. Where only modules are called, a library's loops count only if there is none of the
- * program's own.
+ *      program's own.
  *   6. Backward passes outside of all these are looked at again, for themselves: a phase without
- * the optimizer.
+ *      the optimizer.
  *   7. Where no loop covers the work, or one iteration has several updates from one place
- * (`list(map(step, batches))`), each update of the weights ends a step; where a single place calls
- * a module, that is one step.
+ *      (`list(map(step, batches))`), each update of the weights ends a step; where a single place
+ *      calls a module, that is one step.
  *   8. Where no work is seen at all (no modules, no autograd), it is the outermost loop of the
- * outermost function.
+ *      outermost function.
  *
  * Threads are looked at one by one, and the tasks of a thread where several are in one loop at
  * once. The steps are those of the one that does most: the optimizer before backward, that before

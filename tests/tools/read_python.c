@@ -3,8 +3,8 @@
  * tests/e2e/test_cpython.py.
  * usage: read_python PID COMMAND...   each command prints one JSON value on a line of its own.
  *   info | threads | depths | stack TID | instruction TID | dying TID | evaluate TID PATH |
- * references ADDRESS frame-references TID | tracked | tracked-references | modules | str ADDRESS |
- * type ADDRESS | refcount ADDRESS loops TID | bench TID N | bench-dying TID N
+ *   references ADDRESS | frame-references TID | tracked | tracked-references | modules |
+ *   str ADDRESS | type ADDRESS | refcount ADDRESS | loops TID | bench TID N | bench-dying TID N
  */
 #include <inttypes.h>
 #include <jansson.h>

@@ -12,15 +12,20 @@
 /*
  * Where the wordings come from (c10/cuda/CUDACachingAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp,
  * aten/src/ATen/mps/MPSAllocator.mm):
- *  until 1.3   (GPU 0; T total capacity; A already allocated; F free; U cached)
- *  1.4 to 2.0  (GPU 0; T total capacity; A already allocated; F free; [L allowed; ]R reserved in
- * total by PyTorch) from 2.1    GPU 0 has a total capacity of T of which F is free. [L allowed;
- * ][Process P has O memory in use. ...] [Including non-PyTorch memory, this process has X memory in
- * use.] Of the allocated memory A is allocated by PyTorch, [with G allocated in private pools ...,
- * ]and U is reserved by PyTorch but unallocated. (2.1 wrote "capacty"; builds and translations of
- * others "capability", "Total capacity": any word that begins with "cap" is meant) XPU         as
- * either; without "free" in the old one MPS         MPS backend out of memory (MPS allocated: A,
- * other allocations: O, max allowed: L). Tried to allocate ...
+ *
+ *   until 1.3   (GPU 0; T total capacity; A already allocated; F free; U cached)
+ *   1.4 to 2.0  (GPU 0; T total capacity; A already allocated; F free; [L allowed; ]R reserved in
+ *               total by PyTorch)
+ *   from 2.1    GPU 0 has a total capacity of T of which F is free. [L allowed; ][Process P has O
+ *               memory in use. ...] [Including non-PyTorch memory, this process has X memory in
+ *               use.] Of the allocated memory A is allocated by PyTorch, [with G allocated in
+ *               private pools ..., ]and U is reserved by PyTorch but unallocated.
+ *   XPU         as either; without "free" in the old one
+ *   MPS         MPS backend out of memory (MPS allocated: A, other allocations: O, max allowed:
+ *               L). Tried to allocate ...
+ *
+ * 2.1 wrote "capacty"; builds and translations of others "capability", "Total capacity": any word
+ * that begins with "cap" is meant.
  */
 enum { WINDOW = 3000, BEFORE = 400, MESSAGES_MAX = 4096, RECENT = 256 };
 

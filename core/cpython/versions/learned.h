@@ -39,8 +39,10 @@ void gm_python_learned_init(struct gm_python_learned *learned);
  *   build HEXADECIMAL
  *   fields NUMBER
  *   field NAME OFFSET
- *   opcode NUMBER NAME OP RETURNED ARGUMENT BASE CACHES FLAGS|- FORM CONSTANT SLOPE FORM CONSTANT
- * SLOPE Returns NULL, or why it is refused. Lines of other kinds say nothing here.
+ *   opcode NUMBER NAME OP RETURNED ARGUMENT BASE CACHES FLAGS|- FORM CONSTANT SLOPE
+ *          FORM CONSTANT SLOPE
+ *
+ * Returns NULL, or why it is refused. Lines of other kinds say nothing here.
  */
 const char *gm_python_learned_line(struct gm_python_learned *learned, const char *line);
 /* Is the row whole, of the form of the versions that the code knows, and within the bounds of those

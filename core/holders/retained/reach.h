@@ -7,7 +7,7 @@
  * own; added to them are
  *  - vertex 0, the root of all;
  *  - one vertex for each variable: the object that a local, a global or a thread refers to. Several
- * names of one object are one variable, as it takes all of them to let the object go;
+ *    names of one object are one variable, as it takes all of them to let the object go;
  *  - one for each block.
  * Each edge says what it is to a user (enum gm_part).
  */
