@@ -4,6 +4,7 @@
 
 #include "ask/zero/deepspeed.h"
 #include "ask/zero/devices.h"
+#include "ask/zero/fsdp2.h"
 #include "ask/zero/ideal.h"
 #include "ask/zero/redundancy.h"
 #include "base/cleanup.h"
@@ -11,7 +12,7 @@
 const char *gm_zero_scheme_name(enum gm_zero_scheme scheme)
 {
 	static const char *const names[GM_ZERO_SCHEME_COUNT] = {
-	        "zero_redundancy_optimizer", "deepspeed"};
+	        "zero_redundancy_optimizer", "deepspeed", "fsdp2"};
 	return names[scheme];
 }
 
@@ -33,7 +34,7 @@ const char *gm_zero_difference_name(enum gm_zero_difference difference)
 const char *gm_zero_bucket_kind_name(enum gm_zero_bucket_kind kind)
 {
 	static const char *const names[GM_ZERO_BUCKET_KIND_COUNT] = {
-	        "gradients", "parameters", "offload"};
+	        "gradients", "parameters", "offload", "gathered"};
 	return names[kind];
 }
 
@@ -49,7 +50,9 @@ static bool see_object(void *context, uint64_t object)
 {
 	struct gm_zero_reading *reading = context;
 	struct gm_python *python = reading->python;
-	if (gm_python_is_instance(python, object, "Module")) {
+	/* fully_shard() gives modules a class whose first base is FSDPModule */
+	if (gm_python_is_instance(python, object, "Module") ||
+	        gm_python_is_instance(python, object, "FSDPModule")) {
 		push(reading, &reading->modules, object);
 		if (gm_python_is_instance(python, object, "DistributedDataParallel"))
 			push(reading, &reading->ddp, object);
@@ -57,14 +60,30 @@ static bool see_object(void *context, uint64_t object)
 		push(reading, &reading->redundancy, object);
 	} else if (gm_python_is_instance(python, object, "DeepSpeedZeroOptimizer")) {
 		push(reading, &reading->deepspeed, object);
+	} else if (gm_python_is_instance(python, object, "FSDPParam")) {
+		push(reading, &reading->fsdp2, object);
+	} else if (gm_python_is_instance(python, object, "Optimizer")) {
+		push(reading, &reading->optimizers, object);
 	}
 	return !reading->no_memory;
+}
+
+/* Of the ordinary optimizers those of FSDP2's parameters */
+static void keep_fsdp2(struct gm_zero_reading *reading)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < reading->optimizers.count && reading->fsdp2.count; i++)
+		if (gm_zero_has_fsdp2(reading, reading->optimizers.items[i]))
+			reading->optimizers.items[kept++] = reading->optimizers.items[i];
+	reading->optimizers.count = kept;
 }
 
 static void reading_deinit(struct gm_zero_reading *reading)
 {
 	gm_array_deinit(&reading->redundancy);
 	gm_array_deinit(&reading->deepspeed);
+	gm_array_deinit(&reading->fsdp2);
+	gm_array_deinit(&reading->optimizers);
 	gm_array_deinit(&reading->ddp);
 	gm_array_deinit(&reading->modules);
 }
@@ -140,6 +159,7 @@ static struct gm_error *fill_shardings(
 	} kinds[] = {
 	        {&reading->redundancy, gm_zero_redundancy},
 	        {&reading->deepspeed, gm_zero_deepspeed},
+	        {&reading->optimizers, gm_zero_fsdp2},
 	};
 	struct gm_map storages = {0};
 	size_t count = 0;
@@ -170,6 +190,7 @@ static struct gm_error *fill(struct gm_context *context, struct gm_zero_now *now
 	struct gm_error *error = gm_python_tracked(reading.python, see_object, &reading, &count);
 	if (!error && (reading.no_memory || !gm_zero_names_find(&reading, &names)))
 		error = &gm_error_no_memory;
+	keep_fsdp2(&reading);
 	if (!error)
 		error = fill_shardings(&reading, &names, now);
 	gm_zero_names_deinit(&names);

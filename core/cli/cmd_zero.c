@@ -52,8 +52,9 @@ const struct gm_command gm_command_zero = {
                  "master copies, optimizer state and communication buffers. Beside them stand the "
                  "bytes that the ZeRO paper\n"
                  "counts, and each difference with its cause. It knows PyTorch's "
-                 "ZeroRedundancyOptimizer and DeepSpeed's\n"
-                 "stages 1 and 2. It reads the process or core from outside; no code runs there.\n"
+                 "ZeroRedundancyOptimizer, DeepSpeed's\n"
+                 "stages 1 and 2, and FSDP2. It reads the process or core from outside; no code "
+                 "runs there.\n"
                  "\n"
                  "Example: gpumem zero --pid 4711",
         .shell = true,

@@ -13,7 +13,8 @@ enum { PARAMETERS_SHOWN = 16, SHAPE_TEXT = 160 };
 
 static const char *scheme_text(enum gm_zero_scheme scheme)
 {
-	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {"optimizer", "DeepSpeed"};
+	static const char *const texts[GM_ZERO_SCHEME_COUNT] = {
+	        "optimizer", "DeepSpeed", "FSDP2 (fully_shard) under the parameters"};
 	return texts[scheme];
 }
 
@@ -186,7 +187,9 @@ static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
 {
 	char elements[GM_SIZE_GROUPED], owned[GM_SIZE_GROUPED];
 	gm_put(out, "%s of %s at 0x%" PRIx64 ": ZeRO stage %u, ",
-	        sharding->class ? sharding->class : scheme_text(sharding->scheme),
+	        sharding->class && sharding->scheme != GM_ZERO_FSDP2
+	                ? sharding->class
+	                : scheme_text(sharding->scheme),
 	        sharding->optimizer ? sharding->optimizer : "an unknown optimizer",
 	        sharding->object, sharding->stage);
 	if (sharding->has_rank && sharding->has_world)
@@ -209,8 +212,9 @@ static void put_head(const struct gm_zero_sharding *sharding, FILE *out)
 
 static void put_buckets(const struct gm_zero_sharding *sharding, FILE *out)
 {
-	static const char *const whose[GM_ZERO_BUCKET_KIND_COUNT] = {
-	        "gradients go through", "the optimizer has flat parameters in", "offloading uses"};
+	static const char *const whose[GM_ZERO_BUCKET_KIND_COUNT] = {"gradients go through",
+	        "the optimizer has flat parameters in", "offloading uses",
+	        "parameters are gathered in"};
 	for (int kind = 0; kind < GM_ZERO_BUCKET_KIND_COUNT; kind++) {
 		uint64_t count = 0, shared = 0, bytes = 0;
 		char text[GM_SIZE_GROUPED];
@@ -260,7 +264,7 @@ struct gm_error *gm_render_zero_text(
 	if (!now->sharding_count)
 		fputs("No sharded optimizer is in the process. These are known: "
 		      "ZeroRedundancyOptimizer, "
-		      "DeepSpeed stages 1 and 2.\n",
+		      "DeepSpeed stages 1 and 2, FSDP2.\n",
 		        out);
 	for (size_t i = 0; i < now->sharding_count && written; i++) {
 		const struct gm_zero_sharding *sharding = &now->shardings[i];

@@ -13,6 +13,7 @@ from conftest import PYTHON, ROOT, run_process
 
 PROGRAM = ROOT / "tests" / "e2e" / "programs" / "zero_models.py"
 DEEPSPEED = PROGRAM.with_name("zero_deepspeed.py")
+FSDP2 = PROGRAM.with_name("zero_fsdp2.py")
 TERMS = ("parameters", "gradients", "masters", "optimizer_state", "buffers")
 
 
@@ -149,6 +150,44 @@ def wrong_in_deepspeed(truth, told):
     return wrong
 
 
+def wrong_in_fsdp2(truth, told):
+    """Of one model of one rank: the paper's stage 3, all over N."""
+    given, wrong = truth["given"], []
+
+    def compare(what, told, true):
+        if told != true:
+            wrong.append((given, what, told, true))
+
+    world, parameters = truth["world_size"], truth["parameters"]
+    compare("kind", (told["scheme"], told["stage"], told["optimizer"]), ("fsdp2", 3, truth["class"]))
+    compare("ranks", (told["rank"], told["world_size"]), (truth["rank"], world))
+    by_address = {parameter["address"]: parameter for parameter in told["parameters"]}
+    compare("parameters", sorted(by_address), sorted(hex(parameter["address"]) for parameter in parameters))
+    for parameter in parameters:
+        found = by_address[hex(parameter["address"])]
+        for told_name, name in (("name", "name"), ("elements", "elements"), ("owned_elements", "owned")):
+            compare(f"{name} of {parameter['name']}", found[told_name], parameter[name])
+    whole, elements, owned = (sum(parameter[name] for parameter in parameters) for name in ("bytes", "elements", "owned"))
+    size = whole // elements
+    terms = {term["term"]: term for term in told["terms"]}
+    for name, term in terms.items():
+        compare(f"bytes of {name}", term["bytes"], truth["bytes"].get(name, 0))
+        if term["ideal"] is not None:
+            compare(f"sum of {name}", term["ideal"] + sum(term["differences"].values()), truth["bytes"].get(name, 0))
+            compare(f"unexplained {name}", (term["unexplained"], term["differences"].get("shared", 0)), (0, 0))
+    state = truth["state_per_element"] if truth["has_state"] else None
+    for name, unit in (("parameters", size), ("gradients", size), ("optimizer_state", state)):
+        term = terms[name]
+        known = (unit * elements, unit * elements // world) if unit is not None else (None, None)
+        compare(f"ideal {name}", (term["unsharded"], term["ideal"]), known)
+        if unit is not None:
+            compare(f"imbalance of {name}", term["differences"].get("imbalance", 0), unit * owned - unit * elements // world)
+    compare("padding", terms["parameters"]["differences"].get("padding", 0), truth["bytes"]["parameters"] - size * owned)
+    compare("per tensor", terms["optimizer_state"]["differences"].get("per_tensor", 0), truth["steps_bytes"])
+    compare("gathered", sum(bucket["bytes"] for bucket in told["buckets"] if bucket["kind"] == "gathered"), truth["bytes"]["buffers"])
+    return wrong
+
+
 def wrong_of_rank(truth, answer, wrong_in=wrong_in):
     wrong = []
     told = {sharding["address"]: sharding for sharding in answer["shardings"]}
@@ -179,6 +218,12 @@ def wrong_of(run_gpumem, truths, wrong_in=wrong_in):
 def test_each_byte_of_random_models_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first):
     truths = ranks(world, first, 8)
     wrong = wrong_of(run_gpumem, truths)
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(("world", "first"), [(2, 0), (4, 100)])
+def test_each_byte_of_fsdp2s_random_models_is_the_ideal_and_what_is_named(run_gpumem, ranks, world, first):
+    wrong = wrong_of(run_gpumem, ranks(world, first, 8, FSDP2), wrong_in_fsdp2)
     assert not wrong, wrong
 
 
@@ -308,4 +353,12 @@ def test_each_byte_of_a_hundred_models(run_gpumem, ranks, world, first):
 def test_each_byte_of_fifty_engines_of_deepspeed(run_gpumem, ranks, world, first):
     needs_deepspeed()
     wrong = wrong_of(run_gpumem, ranks(world, first, 50, DEEPSPEED), wrong_in_deepspeed)
+    assert not wrong, wrong
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("world", "first"), [(2, 1000), (3, 2000), (4, 3000), (8, 4000)])
+def test_each_byte_of_a_hundred_models_of_fsdp2(run_gpumem, ranks, world, first):
+    wrong = wrong_of(run_gpumem, ranks(world, first, 100, FSDP2), wrong_in_fsdp2)
     assert not wrong, wrong

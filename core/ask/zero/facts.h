@@ -21,6 +21,7 @@
 enum gm_zero_scheme {
 	GM_ZERO_REDUNDANCY, /* torch.distributed.optim.ZeroRedundancyOptimizer */
 	GM_ZERO_DEEPSPEED,  /* DeepSpeed's stages 1 and 2 */
+	GM_ZERO_FSDP2,      /* torch.distributed.fsdp.fully_shard */
 	GM_ZERO_SCHEME_COUNT,
 };
 
@@ -73,6 +74,7 @@ struct gm_zero_parameter {
 	uint32_t group; /* of the optimizer */
 	uint32_t owner; /* the rank that owns it; GM_ZERO_NO_RANK: not known, or not one alone */
 	bool spread;    /* over several ranks */
+	bool split;     /* its object is whole, and has this rank's part as a tensor of its own */
 	bool trainable;
 	bool has_gradient, has_state; /* there is an entry, of whatever size */
 	bool state_known;             /* what an element's state takes: */
@@ -89,6 +91,7 @@ enum gm_zero_bucket_kind {
 	GM_ZERO_BUCKET_GRADIENTS,  /* of DistributedDataParallel, of DeepSpeed */
 	GM_ZERO_BUCKET_PARAMETERS, /* of the optimizer: those of one rank */
 	GM_ZERO_BUCKET_OFFLOAD,    /* on the way to the host and back */
+	GM_ZERO_BUCKET_GATHERED,   /* whole parameters, for as long as they are needed */
 	GM_ZERO_BUCKET_KIND_COUNT,
 };
 

@@ -43,11 +43,12 @@ struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *param
         uint64_t object, uint32_t group, struct gm_tensor *ret_tensor)
 {
 	struct gm_zero_sharding *sharding = parameters->sharding;
-	struct gm_tensor tensor;
+	struct gm_tensor tensor, part;
 	uint64_t bytes;
 	if (gm_zero_parameter_of(parameters, object))
 		return NULL;
-	if (!gm_zero_tensor(parameters->reading, object, &tensor)) {
+	if (!gm_zero_whole_tensor(parameters->reading, object, &tensor) ||
+	        !gm_zero_tensor(parameters->reading, object, &part)) {
 		sharding->unread++;
 		return NULL;
 	}
@@ -61,6 +62,7 @@ struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *param
 	        .group = group,
 	        .owner = GM_ZERO_NO_RANK,
 	        .trainable = tensor.requires_grad,
+	        .split = part.address != tensor.address,
 	};
 	memcpy(parameter.shape, tensor.shape, sizeof(parameter.shape));
 	if (!parameters->ledger->on_device && tensor.device_type != GM_DEVICE_CPU)
@@ -71,9 +73,9 @@ struct gm_zero_parameter *gm_zero_parameter_add(struct gm_zero_parameters *param
 		parameters->reading->no_memory = true;
 		return NULL;
 	}
-	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, &tensor, &bytes);
+	gm_zero_ledger_add(parameters->ledger, sharding, GM_ZERO_PARAMETERS, &part, &bytes);
 	if (ret_tensor)
-		*ret_tensor = tensor;
+		*ret_tensor = part;
 	return &sharding->parameters[sharding->parameter_count - 1];
 }
 
@@ -143,7 +145,9 @@ void gm_zero_gradients(struct gm_zero_parameters *parameters)
 			continue;
 		parameter->has_gradient = true;
 		if (gm_torch_tensor(parameters->reading->torch, tensor.grad, &gradient) &&
-		        gm_zero_plausible(&gradient))
+		        gm_zero_plausible(&gradient) &&
+		        (!parameter->split ||
+		                gm_zero_tensor(parameters->reading, gradient.python, &gradient)))
 			gm_zero_gradient(parameters, parameter, &gradient, false);
 		else
 			sharding->unread++;
@@ -164,6 +168,8 @@ static bool of_its_size(
 {
 	if (name && strcmp(name, "step") == 0)
 		return false;
+	if (parameter->split)
+		return tensor->numel == parameter->owned && tensor->dimensions > 0;
 	return tensor->dimensions == parameter->dimensions &&
 	       tensor->dimensions <= GM_TENSOR_MAX_DIMENSIONS &&
 	       memcmp(tensor->shape, parameter->shape,
@@ -184,7 +190,7 @@ static bool see_value(void *context, uint64_t key, uint64_t value, const char *n
 		return true;
 	if (visit->again) {
 		differences[GM_ZERO_DUPLICATE] += (int64_t)bytes;
-	} else if (!parameter || !parameter->owned) {
+	} else if (!parameter || !(parameter->owned || parameter->split)) {
 		differences[GM_ZERO_NOT_OWNED] += (int64_t)bytes;
 	} else if (of_its_size(parameter, &tensor, name)) {
 		parameter->state_bytes += bytes;

@@ -116,7 +116,8 @@ bool gm_zero_plausible(const struct gm_tensor *tensor)
 	return tensor->numel <= MOST_ELEMENTS;
 }
 
-bool gm_zero_tensor(struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor)
+bool gm_zero_whole_tensor(
+        struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor)
 {
 	struct gm_tensor tensor;
 	uint64_t address = object ? gm_torch_unwrap(reading->torch, object) : 0;
@@ -125,6 +126,16 @@ bool gm_zero_tensor(struct gm_zero_reading *reading, uint64_t object, struct gm_
 		return false;
 	*ret_tensor = tensor;
 	return true;
+}
+
+bool gm_zero_tensor(struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor)
+{
+	struct gm_zero_attribute local[] = {{"_local_tensor", 0}};
+	if (object && gm_python_is_instance(reading->python, object, "DTensor")) {
+		gm_zero_attributes(reading, object, local, 1);
+		object = local[0].object;
+	}
+	return gm_zero_whole_tensor(reading, object, ret_tensor);
 }
 
 uint64_t gm_zero_tensor_bytes(const struct gm_tensor *tensor)

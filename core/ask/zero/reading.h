@@ -20,7 +20,7 @@ struct gm_zero_objects {
 struct gm_zero_reading {
 	struct gm_python *python;
 	struct gm_torch *torch;
-	struct gm_zero_objects redundancy, deepspeed, ddp, modules;
+	struct gm_zero_objects redundancy, deepspeed, fsdp2, optimizers, ddp, modules;
 	bool no_memory;
 };
 
@@ -45,8 +45,12 @@ void gm_zero_pairs(
         struct gm_zero_reading *reading, uint64_t dict, gm_zero_visit_pair visit, void *context);
 
 bool gm_zero_number(struct gm_zero_reading *reading, uint64_t object, uint32_t *ret_number);
-/* The tensor behind a Python object; false: it is none, or its size is absurd. */
+/* The tensor behind a Python object, of a DTensor this rank's part; false: it is none, or its size
+ * is absurd. */
 bool gm_zero_tensor(struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor);
+/* The same, of a DTensor itself. */
+bool gm_zero_whole_tensor(
+        struct gm_zero_reading *reading, uint64_t object, struct gm_tensor *ret_tensor);
 bool gm_zero_plausible(const struct gm_tensor *tensor);
 /* Bytes of its elements. */
 uint64_t gm_zero_tensor_bytes(const struct gm_tensor *tensor);
