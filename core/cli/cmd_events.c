@@ -7,15 +7,19 @@
 struct options {
 	struct gm_context *context;
 	uint64_t from, to;
+	bool stacks;
 };
 
-enum { KEY_FROM = 0x1101, KEY_TO };
+enum { KEY_FROM = 0x1101, KEY_TO, KEY_STACKS };
 
 extern const struct gm_command gm_command_events;
 
 static const struct argp_option option_table[] = {
         {"from", KEY_FROM, "N", 0, "the first event shown (events count from 0)", 0},
         {"to", KEY_TO, "N", 0, "the last event shown", 0},
+        {"stacks", KEY_STACKS, NULL, 0,
+                "below each event its Python frames with their source lines, and its native frames",
+                0},
         GM_TARGET_OPTIONS,
         GM_TARGET_LOOP_OPTION,
         {0},
@@ -24,6 +28,10 @@ static const struct argp_option option_table[] = {
 static struct gm_error *handle(void *input, int key, const char *argument)
 {
 	struct options *options = input;
+	if (key == KEY_STACKS) {
+		options->stacks = true;
+		return NULL;
+	}
 	if (key != KEY_FROM && key != KEY_TO)
 		return gm_target_option(options->context, key, argument);
 	struct gm_error *error = gm_parse_number(
@@ -35,7 +43,7 @@ static struct gm_error *run(
         struct gm_context *context, int argc, char **argv, FILE *out, FILE *err, int *ret_status)
 {
 	struct gm_arguments arguments;
-	struct options options = {context, 0, UINT32_MAX - 1};
+	struct options options = {context, 0, UINT32_MAX - 1, false};
 	bool target;
 	struct gm_error *error = gm_arguments_parse(&gm_command_events, argc, argv, option_table,
 	        handle, &options, 1, false, out, &arguments);
@@ -49,18 +57,19 @@ static struct gm_error *run(
 	if (error)
 		return error;
 	const struct gm_style style = {context->columns, context->colors};
-	return arguments.json
-	               ? gm_render_events_json(events.model, events.from, events.to, out)
-	               : gm_render_events_text(events.model, events.from, events.to, &style, out);
+	return arguments.json ? gm_render_events_json(events.model, events.from, events.to, out)
+	                      : gm_render_events_text(events.model, events.from, events.to,
+	                                options.stacks, &style, out);
 }
 
 const struct gm_command gm_command_events = {
         .name = "events",
         .summary = "the events of a recording, one per line",
-        .usage = "[FILE | --pid PID | --core CORE] [--from=N] [--to=N] [--json]\n"
+        .usage = "[FILE | --pid PID | --core CORE] [--from=N] [--to=N] [--stacks] [--json]\n"
                  "Shows allocations, frees, segments and out-of-memory errors in their order, with "
                  "the step,\n"
                  "the phase and the line of the program. Events are numbered from 0.\n"
+                 "--stacks shows the frames of each event below it; the JSON has them always.\n"
                  "For a process or core: PyTorch's own trace, if there is one.\n"
                  "\n"
                  "Example: gpumem events run.gpumem --from 10 --to 20",

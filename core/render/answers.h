@@ -12,9 +12,10 @@ struct gm_error *gm_render_info_text(
         const struct gm_info *info, const struct gm_style *style, FILE *out);
 struct gm_error *gm_render_info_json(const struct gm_info *info, FILE *out);
 
-/* Events [from, to], inclusive; one a line. */
+/* Events [from, to], inclusive; one a line, and with `stacks` their frames below each. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
-        const struct gm_style *style, FILE *out);
+        bool stacks, const struct gm_style *style, FILE *out);
+void gm_render_event_stacks(const struct gm_log *log, const struct gm_event *event, FILE *out);
 struct gm_error *gm_render_events_json(
         const struct gm_model *model, uint32_t from, uint32_t to, FILE *out);
 

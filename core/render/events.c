@@ -8,7 +8,7 @@
 
 /* Written as they come, not through a table: there may be millions. */
 struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t from, uint32_t to,
-        const struct gm_style *style, FILE *out)
+        bool stacks, const struct gm_style *style, FILE *out)
 {
 	const struct gm_log *log = gm_model_log(model);
 	uint64_t count = gm_log_event_count(log);
@@ -56,6 +56,8 @@ struct gm_error *gm_render_events_text(const struct gm_model *model, uint32_t fr
 		if (event.flags & GM_EVENT_PREEXISTING)
 			fputs("  (alive when recording began)", out);
 		fputc('\n', out);
+		if (stacks)
+			gm_render_event_stacks(log, &event, out);
 		if (ferror(out))
 			break;
 	}

@@ -1,6 +1,7 @@
 """Walking by conditions: gdb stops exactly at the events that a whole recording shows to meet them."""
 
 import operator
+import os
 import random
 import re
 
@@ -164,6 +165,55 @@ def test_conditions_are_kept_over_runs_and_once_is_once(run_gdb, program):
     assert "condition 1 holds" not in runs[1] and "exited normally" in runs[1]
     assert "never held: size>100GiB" in runs[1] and "condition 1 never" not in runs[1]
     assert re.search(r"^ +1 +1  function=batch \(once\)", gdb["gpumem watch"], re.M)
+
+
+@pytest.mark.every_debugger
+def test_where_shows_python_with_source_lines_then_native_frames(run_gdb, program, run_gpumem, tmp_path):
+    saved = tmp_path / "run.gpumem"
+    gdb = run_gdb(
+        ["gpumem where", "gpumem record", "gpumem until action=free_requested and step=2", "gpumem where", "gpumem where #0", "continue",
+         "gpumem events --json", f"gpumem record save {saved}", "gpumem where", "gpumem where x"],
+        program,
+    )  # fmt: skip
+    wheres = [gdb.sections[index] for index, command in enumerate(gdb.commands) if command == "gpumem where"]
+    at = int(re.search(r"^ *#(\d+) ", wheres[1], re.M)[1])
+    events = gdb["gpumem events --json"].json_lines()
+    assert events[at]["action"] == "free_requested" and events[at]["step"] == 2
+    for shown, event in ((wheres[1], events[at]), (gdb["gpumem where #0"], events[0])):
+        python, native = shown.split("native, innermost frame first:\n")
+        frames = re.findall(r"^ +(\d+)  (.*):(\d+) in (.*)$", python, re.M)
+        assert frames == [(str(index), frame["file"], str(frame["line"]), frame["function"]) for index, frame in enumerate(event["python"])]
+        own = [frame for frame in event["python"] if frame["file"] == str(program)]
+        assert own
+        for frame in own:
+            line = PROGRAM.splitlines()[frame["line"] - 1].strip()
+            assert f"{program}:{frame['line']} in {frame['function']}\n        {line}\n" in python
+        names = re.findall(r"^ +\d+  (.*?)(?: in \S+)?(?: at \S+:\d+)?$", native, re.M)
+        assert len(names) == len(event["native"]) > 5
+        long = [name for name, frame in zip(names, event["native"]) if frame["function"] and len(frame["function"]) < 60 and name != frame["function"]]
+        assert long == []
+    assert "nothing is recorded" in wheres[0] and "name an event" in wheres[2]
+    assert "'x' is not a number" in gdb["gpumem where x"]
+    shell = run_gpumem("events", saved, "--from", str(at), "--to", str(at), "--stacks").check().out
+    assert shell.lstrip() == wheres[1].lstrip()
+
+
+def test_a_recording_may_name_any_file_as_a_source(run_gpumem, python, tmp_path):
+    """What is no regular file, or has no such line, is left out; nothing waits for a FIFO."""
+    program = tmp_path / "odd.py"
+    fifo, short = tmp_path / "fifo.py", tmp_path / "short.py"
+    os.mkfifo(fifo)
+    short.write_text("one line\x1b[2J\n")
+    allocate = "torch.empty(10, device='cuda')"
+    code = "\n" * 3 + allocate
+    codes = [(code, str(fifo)), (code, str(short)), (allocate, str(short)), (allocate, "/dev/zero")]
+    program.write_text(f"import torch\ncodes = [compile(*code, 'exec') for code in {codes!r}]\nfor code in codes:\n    exec(code)\n")
+    log = tmp_path / "odd.gpumem"
+    run_gpumem("run", "--sim", "-o", log, "--", python, program).check()
+    shown = run_gpumem("events", log, "--stacks").check().out
+    assert f"{fifo}:4 in <module>\n   1  " in shown and f"{short}:4 in <module>\n   1  " in shown
+    assert f"{short}:1 in <module>\n        one line\\x1b[2J\n" in shown and "\x1b" not in shown
+    assert "/dev/zero:1 in <module>\n" in shown
 
 
 WRONG = [

@@ -254,7 +254,7 @@ static void the_text_of_events_has_a_line_for_each(void **state)
 	record(&log, &context);
 	assert_null(gm_context_model(&context, &model));
 	FILE *out = begin_text(&text);
-	expect_text(&text, gm_render_events_text(model, 0, 4, &style_80, out),
+	expect_text(&text, gm_render_events_text(model, 0, 4, false, &style_80, out),
 	        "#0  segment_alloc   0x7f0000000000      2.00 MiB  cuda:0           other    \n"
 	        "#1  alloc           0x7f0000000000      1.00 MiB  cuda:0           init       "
 	        "train.py:3 train\n"

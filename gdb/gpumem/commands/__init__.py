@@ -2,7 +2,7 @@
 
 
 def install_all():
-    from . import gpumem, next_event, record, until, watch
+    from . import gpumem, next_event, record, until, watch, where
     from .question import install_questions
 
     gpumem.Gpumem()
@@ -11,4 +11,5 @@ def install_all():
     next_event.Step()
     until.Until()
     watch.Watch()
-    install_questions(skip={"record", "next-event", "step", "until", "watch"})
+    where.Where()
+    install_questions(skip={"record", "next-event", "step", "until", "watch", "where"})

@@ -1,0 +1,42 @@
+"""`gpumem where`."""
+
+from ..command import Command, Usage, answer, number
+from ..library import Failure
+from ..session import session
+
+
+class Where(Command):
+    """Show the stacks of an event: the Python frames with their source lines, then the native ones.
+
+    gpumem where [EVENT]
+
+    Without EVENT it is the latest event: while the program is stopped by `gpumem next-event`, `until` or `watch`, that is
+    where it stands. gdb's own `bt` shows the native frames of any stop.
+
+    Example: gpumem where
+    Example: gpumem where 12"""
+
+    name = "where"
+
+    def run(self, arguments):
+        if len(arguments) > 1:
+            raise Usage("too many arguments: give one event, as in `gpumem where 12`")
+        if arguments:
+            event = number(arguments[0].removeprefix("#"), "EVENT")
+        else:
+            event = self.latest()
+        if not 0 <= event < 1 << 32:
+            raise Usage(f"EVENT: {event} is not the number of an event: events count from 0")
+        answer(["events", "--from", str(event), "--to", str(event), "--stacks"])
+
+    @staticmethod
+    def latest():
+        """At a stop the event at which a condition held: a release is two."""
+        recording = session().recording
+        if recording is None:
+            raise Failure("where: nothing is recorded now: name an event, as in `gpumem where 12`", 2)
+        count = recording.recorder.event_count()
+        if not count:
+            raise Failure("where: no event is recorded yet: `gpumem next-event` runs to the first one", 2)
+        held, event = recording.recorder.stopped_by() if recording.has_watches else (0, 0)
+        return event if held else count - 1
