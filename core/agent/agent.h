@@ -14,7 +14,7 @@
  *   gap.c       holes in it
  *   grad_mode.c whether autograd records in the thread
  *   clock.c     its time
- *   spool.c     the mapped file and each thread's piece of it
+ *   spool.c     the mapped file and each thread's buffer of it
  *   ring.c      the same of limited size: its oldest extents used anew
  *   carried.c   what is carried over of them
  *   hooks.c     what libc10 reports

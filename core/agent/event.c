@@ -152,18 +152,18 @@ static uint8_t *put_counters(uint8_t *at, const struct gm_agent_event *event, ui
 static inline void write_event(
         const struct gm_agent_event *event, const struct gm_agent_stacks *stacks, uint32_t bits)
 {
-	struct gm_agent_piece *piece = gm_agent_piece(GM_AGENT_EVENT_MAX);
-	if (__builtin_expect(!piece, 0)) {
+	struct gm_agent_buffer *buffer = gm_agent_buffer(GM_AGENT_EVENT_MAX);
+	if (__builtin_expect(!buffer, 0)) {
 		struct gm_agent_file_header *header = gm_agent_spool_header();
 		if (header)
 			atomic_fetch_add(&header->lost, 1);
 		return;
 	}
-	struct gm_agent_coding *before = &piece->coding;
+	struct gm_agent_coding *before = &buffer->coding;
 	const uint64_t sequence =
 	        atomic_fetch_add_explicit(&gm_agent_sequence, 1, memory_order_relaxed);
 	const uint64_t time_ns = gm_agent_now();
-	uint8_t *head = gm_agent_piece_at(piece), *at = head + 3;
+	uint8_t *head = gm_agent_buffer_at(buffer), *at = head + 3;
 	unsigned shift = 0;
 	if (((event->address | event->size | before->address) & 511) == 0) {
 		bits |= GM_AGENT_GRAIN;
@@ -220,7 +220,7 @@ static inline void write_event(
 	before->sequence = sequence;
 	before->time_ns = time_ns;
 	before->address = event->address;
-	gm_agent_piece_commit(piece, at);
+	gm_agent_buffer_commit(buffer, at);
 }
 
 /* Not within its caller: its own frame is asked for. */

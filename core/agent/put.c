@@ -14,13 +14,13 @@ bool gm_agent_put(enum gm_agent_record kind, uint32_t id, const void *bytes, siz
 	at = gm_put_varint(at, count + number_size);
 	memcpy(at, number, number_size);
 	size_t head_size = (size_t)(at - head) + number_size;
-	struct gm_agent_piece *piece =
-	        count < GM_AGENT_RECORD_MAX / 2 ? gm_agent_piece(head_size + count) : NULL;
-	if (!piece)
+	struct gm_agent_buffer *buffer =
+	        count < GM_AGENT_RECORD_MAX / 2 ? gm_agent_buffer(head_size + count) : NULL;
+	if (!buffer)
 		return false;
-	uint8_t *to = gm_agent_piece_at(piece);
+	uint8_t *to = gm_agent_buffer_at(buffer);
 	memcpy(to, head, head_size);
 	memcpy(to + head_size, bytes, count);
-	gm_agent_piece_commit(piece, to + head_size + count);
+	gm_agent_buffer_commit(buffer, to + head_size + count);
 	return true;
 }

@@ -1,4 +1,4 @@
-/* A record into the thread's piece of the file. */
+/* A record into the thread's buffer of the file. */
 #ifndef GM_AGENT_PUT_H
 #define GM_AGENT_PUT_H
 

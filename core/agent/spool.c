@@ -17,12 +17,12 @@
 #include "agent/state.h"
 #include "base/varint.h"
 
-enum { SPARE_PIECES = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
+enum { SPARE_BUFFERS = 64, POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE */ };
 
 /*
  * The file that is open. `generation` counts recordings of this process image and its parents: a
- * piece of an older one is not touched. `lock` guards what changes when an extent is handed out; it
- * is held for a few system calls, never while anything of the program's is called.
+ * buffer of an older one is not touched. `lock` guards what changes when an extent is handed out;
+ * it is held for a few system calls, never while anything of the program's is called.
  */
 static struct {
 	atomic_flag lock;
@@ -34,13 +34,13 @@ static struct {
 	dev_t device;
 	ino_t inode;
 	uint64_t size_limit;
-	struct gm_agent_piece spare[SPARE_PIECES]; /* of threads that ended */
+	struct gm_agent_buffer spare[SPARE_BUFFERS]; /* of threads that ended */
 	size_t spare_count;
 } spool = {.lock = ATOMIC_FLAG_INIT, .file = -1};
 
 _Atomic uint64_t gm_agent_sequence;
 
-static _Thread_local struct gm_agent_piece piece;
+static _Thread_local struct gm_agent_buffer buffer;
 static pthread_key_t thread_end;
 static bool has_thread_end;
 
@@ -71,20 +71,20 @@ static void finish_extent(struct gm_agent_extent_header *extent)
 	munmap(extent, GM_AGENT_EXTENT_SIZE);
 }
 
-/* A thread's end: its piece is for the next one. */
+/* A thread's end: its buffer is for the next one. */
 static void on_thread_end(void *unused)
 {
-	if (!piece.extent || piece.generation != atomic_load(&spool.generation) || !spool.header ||
-	        spool.header->pid != gm_agent_pid())
+	if (!buffer.extent || buffer.generation != atomic_load(&spool.generation) ||
+	        !spool.header || spool.header->pid != gm_agent_pid())
 		return;
 	lock();
-	if (spool.spare_count < SPARE_PIECES && piece.used < GM_AGENT_EXTENT_SIZE / 2) {
-		spool.spare[spool.spare_count++] = piece;
+	if (spool.spare_count < SPARE_BUFFERS && buffer.used < GM_AGENT_EXTENT_SIZE / 2) {
+		spool.spare[spool.spare_count++] = buffer;
 	} else {
-		finish_extent(piece.extent);
-		gm_agent_ring_finish(piece.number, piece.coding.sequence);
+		finish_extent(buffer.extent);
+		gm_agent_ring_finish(buffer.number, buffer.coding.sequence);
 	}
-	piece.extent = NULL;
+	buffer.extent = NULL;
 	unlock();
 }
 
@@ -333,25 +333,25 @@ static struct gm_agent_extent_header *next_extent(uint32_t *ret_number, enum gm_
 	return extent;
 }
 
-static struct gm_agent_piece *take_piece(void)
+static struct gm_agent_buffer *take_buffer(void)
 {
 	struct gm_agent_file_header *header = spool.header;
 	bool full = false;
-	if (piece.extent && piece.generation == atomic_load(&spool.generation)) {
-		finish_extent(piece.extent);
-		piece.extent = NULL;
+	if (buffer.extent && buffer.generation == atomic_load(&spool.generation)) {
+		finish_extent(buffer.extent);
+		buffer.extent = NULL;
 		full = true;
 	}
 	lock();
 	bool fresh = true;
 	if (full)
-		gm_agent_ring_finish(piece.number, piece.coding.sequence);
+		gm_agent_ring_finish(buffer.number, buffer.coding.sequence);
 	if (!header || atomic_load(&header->state) > GM_AGENT_EXITED) {
 		unlock();
 		return NULL;
 	}
 	if (spool.spare_count > 0) {
-		piece = spool.spare[--spool.spare_count];
+		buffer = spool.spare[--spool.spare_count];
 		fresh = false;
 	} else {
 		enum gm_agent_end why;
@@ -362,33 +362,34 @@ static struct gm_agent_piece *take_piece(void)
 			unlock();
 			return NULL;
 		}
-		piece = (struct gm_agent_piece){.extent = extent,
+		buffer = (struct gm_agent_buffer){.extent = extent,
 		        .generation = atomic_load(&spool.generation),
 		        .number = number};
 	}
 	unlock();
 	if (has_thread_end)
-		pthread_setspecific(thread_end, &piece);
+		pthread_setspecific(thread_end, &buffer);
 	if (!fresh) {
-		uint8_t *at = gm_agent_piece_at(&piece);
+		uint8_t *at = gm_agent_buffer_at(&buffer);
 		at = gm_put_varint(at, GM_AGENT_THREAD);
 		uint8_t payload[16], *end = gm_put_varint(payload, gm_agent_thread());
 		at = gm_put_varint(at, (uint64_t)(end - payload));
 		memcpy(at, payload, (size_t)(end - payload));
-		gm_agent_piece_commit(&piece, at + (end - payload));
+		gm_agent_buffer_commit(&buffer, at + (end - payload));
 	}
-	return &piece;
+	return &buffer;
 }
 
-struct gm_agent_piece *gm_agent_piece(size_t count)
+struct gm_agent_buffer *gm_agent_buffer(size_t count)
 {
 	/* room for a GM_AGENT_THREAD record beside */
-	if (piece.extent &&
-	        piece.generation == atomic_load_explicit(&spool.generation, memory_order_relaxed) &&
-	        count + 32 <= GM_AGENT_RECORD_MAX - piece.used)
-		return &piece;
-	for (int i = 0; i < SPARE_PIECES + 2; i++) {
-		struct gm_agent_piece *taken = take_piece();
+	if (buffer.extent &&
+	        buffer.generation ==
+	                atomic_load_explicit(&spool.generation, memory_order_relaxed) &&
+	        count + 32 <= GM_AGENT_RECORD_MAX - buffer.used)
+		return &buffer;
+	for (int i = 0; i < SPARE_BUFFERS + 2; i++) {
+		struct gm_agent_buffer *taken = take_buffer();
 		if (!taken || count + 32 <= GM_AGENT_RECORD_MAX - taken->used)
 			return taken;
 	}

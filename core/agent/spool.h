@@ -1,5 +1,5 @@
 /*
- * The spool: the mapped file that a process's events go into, and each thread's piece of it.
+ * The spool: the mapped file that a process's events go into, and each thread's buffer of it.
  *
  * A file grows by extents. A thread maps one at a time, appends to it without any lock, and takes
  * the next when it is full; so what the agent keeps in memory is an extent a thread. Room is made
@@ -24,8 +24,8 @@ struct gm_agent_coding {
 	uint32_t python, native;
 };
 
-/* A thread's piece. */
-struct gm_agent_piece {
+/* A thread's buffer. */
+struct gm_agent_buffer {
 	struct gm_agent_extent_header *extent; /* NULL: none */
 	uint32_t generation;                   /* of the recording it belongs to */
 	uint32_t used;                         /* bytes behind the extent's header */
@@ -48,20 +48,20 @@ void gm_agent_spool_forget(void);
  * one. */
 extern _Atomic uint64_t gm_agent_sequence;
 
-/* This thread's piece with room for `count` bytes; NULL: no room, and recording has ended or
+/* This thread's buffer with room for `count` bytes; NULL: no room, and recording has ended or
  * ends. */
-struct gm_agent_piece *gm_agent_piece(size_t count);
+struct gm_agent_buffer *gm_agent_buffer(size_t count);
 
-static inline uint8_t *gm_agent_piece_at(const struct gm_agent_piece *piece)
+static inline uint8_t *gm_agent_buffer_at(const struct gm_agent_buffer *buffer)
 {
-	return (uint8_t *)piece->extent + GM_AGENT_EXTENT_HEADER + piece->used;
+	return (uint8_t *)buffer->extent + GM_AGENT_EXTENT_HEADER + buffer->used;
 }
 
 /* What was written up to `end` counts from now on, whatever becomes of the process. */
-static inline void gm_agent_piece_commit(struct gm_agent_piece *piece, const uint8_t *end)
+static inline void gm_agent_buffer_commit(struct gm_agent_buffer *buffer, const uint8_t *end)
 {
-	piece->used = (uint32_t)(end - (uint8_t *)piece->extent) - GM_AGENT_EXTENT_HEADER;
-	atomic_store_explicit(&piece->extent->committed, piece->used, memory_order_release);
+	buffer->used = (uint32_t)(end - (uint8_t *)buffer->extent) - GM_AGENT_EXTENT_HEADER;
+	atomic_store_explicit(&buffer->extent->committed, buffer->used, memory_order_release);
 }
 
 #endif

@@ -34,15 +34,15 @@ static void add_segment(struct entries *entries, const struct gm_memory *memory,
 	if (segment->size)
 		gm_array_push(&entries->list, whole);
 	for (size_t i = segment->first; i < segment->first + segment->count; i++) {
-		const struct gm_piece *piece = &memory->pieces[i];
-		const struct gm_agent_existing_entry block = {.address = piece->address,
-		        .size = piece->size,
-		        .requested = piece->requested,
+		const struct gm_segment_part *part = &memory->parts[i];
+		const struct gm_agent_existing_entry block = {.address = part->address,
+		        .size = part->size,
+		        .requested = part->requested,
 		        .stream = segment->stream,
-		        .kind = piece->state == GM_PIECE_USED ? GM_AGENT_EXISTING_BLOCK
-		                                              : GM_AGENT_EXISTING_PENDING,
+		        .kind = part->state == GM_SEGMENT_PART_USED ? GM_AGENT_EXISTING_BLOCK
+		                                                    : GM_AGENT_EXISTING_PENDING,
 		        .device = memory->device};
-		if (piece->state == GM_PIECE_USED || piece->state == GM_PIECE_PENDING)
+		if (part->state == GM_SEGMENT_PART_USED || part->state == GM_SEGMENT_PART_PENDING)
 			gm_array_push(&entries->list, block);
 	}
 }

@@ -121,7 +121,7 @@ const char *gm_python_found_by(const struct gm_python *python);
 uint64_t gm_python_pool_size(
         const struct gm_python *python); /* bytes of a pool of its allocator (Objects/obmalloc.c) */
 
-/* Does the state of an interpreter begin in these bytes? Up to 3.11 it is a piece of heap. */
+/* Does the state of an interpreter begin in these bytes? Up to 3.11 it is a chunk of the heap. */
 bool gm_python_is_interpreter(struct gm_python *python, uint64_t start, uint64_t size);
 
 struct gm_error *gm_python_threads(

@@ -2,7 +2,7 @@
  * A capture takes the place of the kind of an image (internal.h), keeps the one that was there, and
  * passes on to it what it has no copy of. Of each mapping there is an area of our own address space
  * as long as it is, with the pages that were touched at their places. These areas are made before
- * the process is stopped (struct gm_capture_room), as far as its mappings are the same then.
+ * the process is stopped (struct gm_capture_buffer), as far as its mappings are the same then.
  */
 #include "image/capture.h"
 
@@ -17,7 +17,7 @@
 #include "base/search.h"
 #include "base/team.h"
 #include "image/capture_pointer_free.h"
-#include "image/capture_room.h"
+#include "image/capture_buffer.h"
 #include "image/internal.h"
 
 enum { PAGE = GM_PAGE_SIZE, PAGES_PER_WORD = GM_COPY_PAGES_PER_WORD };
@@ -327,7 +327,7 @@ struct piece {
 struct copying {
 	struct gm_image *image;
 	struct gm_capture *capture;
-	struct gm_capture_room *room; /* may be NULL */
+	struct gm_capture_buffer *buffer; /* may be NULL */
 	GM_ARRAY(struct piece) pieces;
 	uint64_t most; /* bytes */
 };
@@ -359,7 +359,7 @@ static bool add_mapping(struct copying *copying, const struct gm_mapping *mappin
 	struct gm_capture *capture = copying->capture;
 	struct adding adding = {copying, &capture->items[capture->count]};
 	struct gm_copy_area area;
-	if (!gm_capture_room_take(copying->room, mapping, &area) &&
+	if (!gm_capture_buffer_take(copying->buffer, mapping, &area) &&
 	        !gm_copy_area_init(&area, mapping))
 		return false;
 	*adding.captured = (struct captured){.area = area, .zero_rest = is_of_no_file(mapping)};
@@ -426,7 +426,7 @@ static void destroy(struct gm_capture *capture)
 	free(capture);
 }
 
-bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint64_t *ret_bytes)
+bool gm_image_capture(struct gm_image *image, struct gm_capture_buffer *buffer, uint64_t *ret_bytes)
 {
 	if (!gm_capture_is_possible(image))
 		return false;
@@ -436,9 +436,11 @@ bool gm_image_capture(struct gm_image *image, struct gm_capture_room *room, uint
 	capture->under = image->kind;
 	capture->lowest = gm_lowest_address(image);
 	pthread_mutex_init(&capture->fetching, NULL);
-	/* with a room, most of the memory is ours already */
-	struct copying copying = {
-	        .image = image, .capture = capture, .room = room, .most = gm_capture_most(room)};
+	/* with a buffer, most of the memory is ours already */
+	struct copying copying = {.image = image,
+	        .capture = capture,
+	        .buffer = buffer,
+	        .most = gm_capture_most(buffer)};
 	bool done = gm_image_resident(image) <= copying.most && copy(&copying);
 	gm_array_deinit(&copying.pieces);
 	if (!done) {

@@ -65,9 +65,9 @@ static struct gm_error *start_compressor(struct gm_core_out *out)
 {
 	ZSTD_CCtx *compressor = ZSTD_createCCtx();
 	out->compressor = compressor;
-	out->room_size = ZSTD_CStreamOutSize();
-	out->room = malloc(out->room_size);
-	if (!compressor || !out->room)
+	out->buffer_size = ZSTD_CStreamOutSize();
+	out->buffer = malloc(out->buffer_size);
+	if (!compressor || !out->buffer)
 		return &gm_error_no_memory;
 	ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, COMPRESSION);
 	ZSTD_CCtx_setParameter(compressor, ZSTD_c_checksumFlag, 1);
@@ -114,13 +114,13 @@ static struct gm_error *compress(struct gm_core_out *out, const void *bytes, siz
 {
 	ZSTD_inBuffer in = {bytes, size, 0};
 	for (;;) {
-		ZSTD_outBuffer room = {out->room, out->room_size, 0};
+		ZSTD_outBuffer buffer = {out->buffer, out->buffer_size, 0};
 		size_t left = ZSTD_compressStream2(
-		        out->compressor, &room, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+		        out->compressor, &buffer, &in, last ? ZSTD_e_end : ZSTD_e_continue);
 		if (ZSTD_isError(left))
 			return gm_error_create(GM_INTERNAL, "%s: the core cannot be compressed: %s",
 			        out->path, ZSTD_getErrorName(left));
-		gm_try(put(out, out->room, room.pos));
+		gm_try(put(out, out->buffer, buffer.pos));
 		if (last ? left == 0 : in.pos == in.size)
 			return NULL;
 	}
@@ -176,6 +176,6 @@ void gm_core_out_close(struct gm_core_out *out)
 {
 	gm_whole_file_close(&out->file);
 	ZSTD_freeCCtx(out->compressor);
-	free(out->room);
+	free(out->buffer);
 	*out = (struct gm_core_out){.file = {.fd = -1, .folder = -1}};
 }

@@ -18,8 +18,8 @@ struct gm_core_out {
 	struct gm_whole_file file;
 	uint64_t length;  /* of the core so far, uncompressed */
 	void *compressor; /* ZSTD_CCtx, NULL: as it is */
-	uint8_t *room;    /* compressed bytes before they are written */
-	size_t room_size;
+	uint8_t *buffer;  /* compressed bytes before they are written */
+	size_t buffer_size;
 };
 
 /* `bytes` is what it may need at most: GM_TARGET where the disk has not got it, or it cannot be

@@ -171,14 +171,14 @@ static json_t *bytes_json(uint64_t bytes)
 	return bytes == GM_NOT_KNOWN ? json_null() : json_integer((json_int_t)bytes);
 }
 
-static json_t *piece_json(const struct gm_memory *memory, const struct gm_piece *piece)
+static json_t *part_json(const struct gm_memory *memory, const struct gm_segment_part *part)
 {
 	static const char *const states[] = {"used", "pending", "free", "unmapped"};
-	json_t *value = json_pack("{s:o, s:I, s:s, s:I}", "address",
-	        gm_json_address(piece->address), "size", (json_int_t)piece->size, "state",
-	        states[piece->state], "requested", (json_int_t)piece->requested);
-	if (piece->block != GM_NO_BLOCK) {
-		uint32_t event = gm_model_block(memory->model, piece->block)->alloc;
+	json_t *value = json_pack("{s:o, s:I, s:s, s:I}", "address", gm_json_address(part->address),
+	        "size", (json_int_t)part->size, "state", states[part->state], "requested",
+	        (json_int_t)part->requested);
+	if (part->block != GM_NO_BLOCK) {
+		uint32_t event = gm_model_block(memory->model, part->block)->alloc;
 		json_object_set_new(value, "block", gm_json_event_or_null(event));
 	}
 	return value;
@@ -186,16 +186,16 @@ static json_t *piece_json(const struct gm_memory *memory, const struct gm_piece 
 
 static json_t *segment_json(const struct gm_memory *memory, const struct gm_memory_segment *segment)
 {
-	json_t *pieces = json_array();
+	json_t *parts = json_array();
 	for (size_t i = segment->first; i < segment->first + segment->count; i++)
-		json_array_append_new(pieces, piece_json(memory, &memory->pieces[i]));
+		json_array_append_new(parts, part_json(memory, &memory->parts[i]));
 	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:b, s:o}", "address",
 	        gm_json_address(segment->address), "size", (json_int_t)segment->size, "used",
 	        (json_int_t)segment->used, "pending", (json_int_t)segment->pending, "free",
 	        (json_int_t)segment->free, "largest_free", (json_int_t)segment->largest_hole,
 	        "holes", (json_int_t)segment->holes, "stream", (json_int_t)segment->stream, "pool",
 	        segment->pool ? pool_name(segment) : "unknown", "private", segment->is_private,
-	        "expandable", segment->expandable, "blocks", pieces);
+	        "expandable", segment->expandable, "blocks", parts);
 }
 
 static json_t *holes_json(const struct gm_holes *holes)

@@ -26,13 +26,13 @@ struct gm_error *gm_render_target_blocks_text(const struct gm_target_blocks *blo
 	}
 	struct gm_table *table = gm_table_create(heads, "lrrrl");
 	for (size_t i = 0; i < blocks->count; i++) {
-		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
+		const struct gm_segment_part *part = &memory->parts[blocks->order[i]];
 		char note[160], asked[GM_SIZE_GROUPED];
 		gm_text_note(&blocks->notes[i], note, sizeof(note));
-		gm_table_cell(table, "0x%" PRIx64, piece->address);
-		gm_table_cell(table, "%s", gm_text_size(piece->size, size));
-		gm_table_cell(table, "%s", gm_text_grouped(piece->size, exact));
-		gm_table_cell(table, "%s", gm_text_grouped(piece->requested, asked));
+		gm_table_cell(table, "0x%" PRIx64, part->address);
+		gm_table_cell(table, "%s", gm_text_size(part->size, size));
+		gm_table_cell(table, "%s", gm_text_grouped(part->size, exact));
+		gm_table_cell(table, "%s", gm_text_grouped(part->requested, asked));
 		gm_table_cell(table, "%s", note[0] ? note : "no live tensor");
 	}
 	if (!gm_table_finish(table, style, out))
@@ -54,17 +54,17 @@ struct gm_error *gm_render_target_blocks_json(
 	for (size_t i = 0; i < blocks->count; i++) {
 		const char *category = gm_note_category(&blocks->notes[i]);
 		json_int_t sum = json_integer_value(json_object_get(categories, category));
-		sum += (json_int_t)memory->pieces[blocks->order[i]].size;
+		sum += (json_int_t)memory->parts[blocks->order[i]].size;
 		json_object_set_new(categories, category, json_integer(sum));
 	}
 	for (size_t i = 0; list && i < blocks->count; i++) {
-		const struct gm_piece *piece = &memory->pieces[blocks->order[i]];
-		json_array_append_new(all,
-		        json_pack("{s:o, s:I, s:I, s:s, s:o}", "address",
-		                gm_json_address(piece->address), "size", (json_int_t)piece->size,
-		                "requested", (json_int_t)piece->requested, "category",
-		                gm_note_category(&blocks->notes[i]), "tensor",
-		                gm_json_note(&blocks->notes[i])));
+		const struct gm_segment_part *part = &memory->parts[blocks->order[i]];
+		json_array_append_new(
+		        all, json_pack("{s:o, s:I, s:I, s:s, s:o}", "address",
+		                     gm_json_address(part->address), "size", (json_int_t)part->size,
+		                     "requested", (json_int_t)part->requested, "category",
+		                     gm_note_category(&blocks->notes[i]), "tensor",
+		                     gm_json_note(&blocks->notes[i])));
 	}
 	json_t *value = json_pack("{s:n, s:i, s:I, s:I, s:o, s:o, s:{}}", "event", "device",
 	        memory->device, "allocated", (json_int_t)memory->allocated, "pending",

@@ -60,14 +60,14 @@ static int open_child(struct fixture *fixture)
 	return gm_image_open_pid(fixture->child.pid, &fixture->image) ? -1 : 0;
 }
 
-static int capture(struct fixture *fixture, struct gm_capture_room *room)
+static int capture(struct fixture *fixture, struct gm_capture_buffer *room)
 {
 	struct gm_stop stop;
 	if (gm_stop_begin(fixture->image, &stop))
 		return -1;
 	bool captured = gm_image_capture(fixture->image, room, &fixture->bytes);
 	gm_stop_end(&stop);
-	gm_capture_room_destroy(room);
+	gm_capture_buffer_destroy(room);
 	return captured ? 0 : -1;
 }
 
@@ -82,7 +82,7 @@ static int open_and_capture_to_a_room(void **state)
 	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
 	if (open_child(fixture))
 		return -1;
-	struct gm_capture_room *room = gm_capture_room_create(fixture->image, false);
+	struct gm_capture_buffer *room = gm_capture_buffer_create(fixture->image, false);
 	return room ? capture(fixture, room) : -1;
 }
 
@@ -92,7 +92,7 @@ static int capture_later(void **state)
 	struct fixture *fixture = *state = calloc(1, sizeof(*fixture));
 	if (open_child(fixture))
 		return -1;
-	struct gm_capture_room *room = gm_capture_room_create(fixture->image, false);
+	struct gm_capture_buffer *room = gm_capture_buffer_create(fixture->image, false);
 	kill(fixture->child.pid, SIGUSR1);
 	for (uint64_t word = 0; room && word != 8; usleep(1000))
 		if (!gm_image_try_u64(fixture->image, fixture->child.words[0] + 8, &word))

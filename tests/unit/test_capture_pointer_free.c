@@ -44,7 +44,7 @@ static void prepare(uint64_t *words)
 struct fixture {
 	struct child child;
 	struct gm_image *image;
-	struct gm_capture_room *room;
+	struct gm_capture_buffer *room;
 	uint64_t start;
 };
 
@@ -60,7 +60,7 @@ static int open_child(void **state)
 static int end(void **state)
 {
 	struct fixture *fixture = *state;
-	gm_capture_room_destroy(fixture->room);
+	gm_capture_buffer_destroy(fixture->room);
 	gm_image_close(fixture->image);
 	child_end(&fixture->child);
 	free(fixture);
@@ -71,7 +71,7 @@ static void make_room(struct fixture *fixture, bool all)
 {
 	if (!gm_pointer_free_is_possible())
 		skip();
-	fixture->room = gm_capture_room_create(fixture->image, all);
+	fixture->room = gm_capture_buffer_create(fixture->image, all);
 	assert_non_null(fixture->room);
 }
 

@@ -8,7 +8,7 @@
 
 #include "child.h"
 #include "holders/heap/malloc.h"
-#include "holders/heap/malloc_pieces.h"
+#include "holders/heap/malloc_chunks.h"
 
 enum { SMALL = 40, LARGE = 5000, MANY = 20 /* more than a cache keeps of a size */ };
 
@@ -35,8 +35,8 @@ static void *in_thread(void *context)
 	return NULL;
 }
 
-/* Pieces whose fate is known, in the program's own heap and in a thread's. */
-static void pieces(uint64_t *words)
+/* Chunks whose fate is known, in the program's own heap and in a thread's. */
+static void chunks(uint64_t *words)
 {
 	void *small[MANY];
 	pthread_t thread;
@@ -52,7 +52,7 @@ static void pieces(uint64_t *words)
 	words[BIN] = (uint64_t)(uintptr_t)large;
 	words[CACHE] = (uint64_t)(uintptr_t)small[0];
 	words[FAST] = (uint64_t)(uintptr_t)small[MANY - 1];
-	/* what looks like a size word in the midst of a piece */
+	/* what looks like a size word in the midst of a chunk */
 	uint64_t *old = (uint64_t *)(void *)(used + 64);
 	for (size_t i = 0; i < 64; i += 4)
 		old[i + 1] = 33;
@@ -75,7 +75,7 @@ static int read_child(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 	*state = fixture;
-	fixture->child = child_start(pieces);
+	fixture->child = child_start(chunks);
 	if (gm_image_open_pid(fixture->child.pid, &fixture->image))
 		return 1;
 	fixture->heap = gm_malloc_read(fixture->image);

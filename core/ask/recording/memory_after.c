@@ -42,24 +42,25 @@ static bool fill_segment(struct gm_memory_building *building, const struct gm_se
 		if (one->address < reached)
 			continue;
 		if (one->address > reached &&
-		        !gm_memory_add_piece(building, (struct gm_piece){.address = reached,
-		                                               .size = one->address - reached,
-		                                               .block = GM_NO_BLOCK,
-		                                               .state = GM_PIECE_FREE}))
+		        !gm_memory_add_part(building, (struct gm_segment_part){.address = reached,
+		                                              .size = one->address - reached,
+		                                              .block = GM_NO_BLOCK,
+		                                              .state = GM_SEGMENT_PART_FREE}))
 			return false;
 		uint64_t size = one->size < end - one->address ? one->size : end - one->address;
-		if (!gm_memory_add_piece(building, (struct gm_piece){.address = one->address,
-		                                           .size = size,
-		                                           .requested = one->requested,
-		                                           .block = one->block,
-		                                           .state = one->state}))
+		if (!gm_memory_add_part(building, (struct gm_segment_part){.address = one->address,
+		                                          .size = size,
+		                                          .requested = one->requested,
+		                                          .block = one->block,
+		                                          .state = one->state}))
 			return false;
 		reached = one->address + size;
 	}
-	return reached >= end || gm_memory_add_piece(building, (struct gm_piece){.address = reached,
-	                                                               .size = end - reached,
-	                                                               .block = GM_NO_BLOCK,
-	                                                               .state = GM_PIECE_FREE});
+	return reached >= end ||
+	       gm_memory_add_part(building, (struct gm_segment_part){.address = reached,
+	                                            .size = end - reached,
+	                                            .block = GM_NO_BLOCK,
+	                                            .state = GM_SEGMENT_PART_FREE});
 }
 
 static struct gm_error *build_after(struct gm_memory_building *building,
@@ -81,9 +82,9 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 		if (block->alloc == GM_NO_EVENT && block->free_requested == GM_NO_EVENT)
 			continue; /* only its completed free is known: it was let go before */
 		bool used = gm_block_live_after(block, event);
-		memory = gm_array_push(
-		        &placed, ((struct placed){block->address, block->size, block->requested,
-		                         (uint32_t)i, used ? GM_PIECE_USED : GM_PIECE_PENDING}));
+		memory = gm_array_push(&placed,
+		        ((struct placed){block->address, block->size, block->requested, (uint32_t)i,
+		                used ? GM_SEGMENT_PART_USED : GM_SEGMENT_PART_PENDING}));
 	}
 	if (placed.count)
 		qsort(placed.items, placed.count, sizeof(*placed.items), by_place);
@@ -98,7 +99,7 @@ static struct gm_error *build_after(struct gm_memory_building *building,
 		                                         ? GM_POOL_SMALL
 		                                         : GM_POOL_LARGE,
 		                         .expandable = segments[i].mapped,
-		                         .first = building->pieces.count,
+		                         .first = building->parts.count,
 		                 })) &&
 		         fill_segment(building, &segments[i], placed.items, placed.count, &at);
 	}

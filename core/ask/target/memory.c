@@ -25,6 +25,6 @@ bool gm_memory_agrees(const struct gm_memory *memory)
 void gm_memory_deinit(struct gm_memory *memory)
 {
 	free(memory->segments);
-	free(memory->pieces);
+	free(memory->parts);
 	*memory = (struct gm_memory){0};
 }

@@ -1,6 +1,6 @@
 /*
  * The memory of one device as PyTorch's allocator has cut it up at one moment: segments, and in
- * each the pieces that are used, wait for a stream, or are free. The moment is now, told by the
+ * each the parts that are used, wait for a stream, or are free. The moment is now, told by the
  * allocator's own records in a live process or a core dump; or after an event, told by a recording.
  *
  * Questions about holes (segments, oom) and about a process without a recording (info, blocks) are
@@ -15,18 +15,18 @@
 #include "model/model.h"
 #include "torch/torch.h"
 
-enum gm_piece_state {
-	GM_PIECE_USED,
-	GM_PIECE_PENDING, /* let go, waiting for a stream */
-	GM_PIECE_FREE,
-	GM_PIECE_UNMAPPED, /* address space of an expandable segment, without memory */
+enum gm_segment_part_state {
+	GM_SEGMENT_PART_USED,
+	GM_SEGMENT_PART_PENDING, /* let go, waiting for a stream */
+	GM_SEGMENT_PART_FREE,
+	GM_SEGMENT_PART_UNMAPPED, /* address space of an expandable segment, without memory */
 };
 
-struct gm_piece {
+struct gm_segment_part {
 	uint64_t address, size;
 	uint64_t requested; /* 0: unknown, or free */
 	uint32_t block;     /* of the model; GM_NO_BLOCK: none, or there is no recording */
-	uint8_t state;      /* enum gm_piece_state */
+	uint8_t state;      /* enum gm_segment_part_state */
 };
 
 enum gm_pool_kind { GM_POOL_UNKNOWN, GM_POOL_SMALL, GM_POOL_LARGE };
@@ -41,7 +41,7 @@ struct gm_memory_segment {
 	bool expandable;
 	uint64_t used, pending, free, largest_hole;
 	size_t holes;
-	size_t first, count; /* pieces, by address */
+	size_t first, count; /* parts, by address */
 };
 
 struct gm_memory {
@@ -49,13 +49,13 @@ struct gm_memory {
 	int16_t device;
 	struct gm_memory_segment *segments; /* by address */
 	size_t segment_count;
-	struct gm_piece *pieces;
-	size_t piece_count;
-	uint64_t allocated, pending, free, requested, reserved; /* sums over all pieces */
+	struct gm_segment_part *parts;
+	size_t part_count;
+	uint64_t allocated, pending, free, requested, reserved; /* sums over all parts */
 	uint64_t largest_hole;
 	size_t blocks, holes;
 	/* once what waits for a stream is free as well: of wholly free segments, and the largest
-	 * piece */
+	 * part */
 	uint64_t waited_whole, waited_largest;
 	/* of wholly free segments, which empty_cache() gives back; of private pools' holes */
 	uint64_t whole_free, private_free;

@@ -7,51 +7,51 @@
 void gm_memory_building_deinit(struct gm_memory_building *building)
 {
 	gm_array_deinit(&building->segments);
-	gm_array_deinit(&building->pieces);
+	gm_array_deinit(&building->parts);
 }
 
-bool gm_memory_add_piece(struct gm_memory_building *building, struct gm_piece piece)
+bool gm_memory_add_part(struct gm_memory_building *building, struct gm_segment_part part)
 {
 	struct gm_memory_segment *segment = &building->segments.items[building->segments.count - 1];
-	if (!gm_array_push(&building->pieces, piece))
+	if (!gm_array_push(&building->parts, part))
 		return false;
 	segment->count++;
 	return true;
 }
 
-/* Sums, once all pieces are there. */
+/* Sums, once all parts are there. */
 void gm_memory_finish(struct gm_memory_building *building, struct gm_memory *memory)
 {
 	memory->segments = gm_take(building->segments.items);
 	memory->segment_count = building->segments.count;
-	memory->pieces = gm_take(building->pieces.items);
-	memory->piece_count = building->pieces.count;
+	memory->parts = gm_take(building->parts.items);
+	memory->part_count = building->parts.count;
 	for (size_t i = 0; i < memory->segment_count; i++) {
 		struct gm_memory_segment *segment = &memory->segments[i];
 		uint64_t run = 0; /* free or soon free, without a gap */
 		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
-			const struct gm_piece *piece = &memory->pieces[j];
-			bool soon =
-			        piece->state == GM_PIECE_FREE || piece->state == GM_PIECE_PENDING;
-			segment->span += piece->size;
-			run = soon ? run + piece->size : 0;
+			const struct gm_segment_part *part = &memory->parts[j];
+			bool soon = part->state == GM_SEGMENT_PART_FREE ||
+			            part->state == GM_SEGMENT_PART_PENDING;
+			segment->span += part->size;
+			run = soon ? run + part->size : 0;
 			if (run > memory->waited_largest)
 				memory->waited_largest = run;
-			if (piece->state == GM_PIECE_UNMAPPED)
+			if (part->state == GM_SEGMENT_PART_UNMAPPED)
 				continue;
-			segment->size += piece->size;
-			if (piece->state == GM_PIECE_USED) {
-				segment->used += piece->size;
-				memory->requested += piece->requested;
+			segment->size += part->size;
+			if (part->state == GM_SEGMENT_PART_USED) {
+				segment->used += part->size;
+				memory->requested += part->requested;
 				memory->blocks++;
-			} else if (piece->state == GM_PIECE_PENDING) {
-				segment->pending += piece->size;
-				memory->requested += piece->requested;
+			} else if (part->state == GM_SEGMENT_PART_PENDING) {
+				segment->pending += part->size;
+				memory->requested += part->requested;
 			} else {
-				segment->free += piece->size;
+				segment->free += part->size;
 				segment->holes++;
-				if (piece->size > segment->largest_hole)
-					segment->largest_hole = piece->size;
+				if (part->size > segment->largest_hole)
+					segment->largest_hole = part->size;
 			}
 		}
 		memory->allocated += segment->used;

@@ -7,12 +7,12 @@
 
 struct gm_memory_building {
 	GM_ARRAY(struct gm_memory_segment) segments;
-	GM_ARRAY(struct gm_piece) pieces;
+	GM_ARRAY(struct gm_segment_part) parts;
 };
 
 void gm_memory_building_deinit(struct gm_memory_building *building);
-/* Appends a piece to the last segment. False: no memory. */
-bool gm_memory_add_piece(struct gm_memory_building *building, struct gm_piece piece);
+/* Appends a part to the last segment. False: no memory. */
+bool gm_memory_add_part(struct gm_memory_building *building, struct gm_segment_part part);
 /* Takes all that was built, and adds it up. */
 void gm_memory_finish(struct gm_memory_building *building, struct gm_memory *memory);
 

@@ -31,7 +31,7 @@ static bool begin_segment(struct gm_memory_building *building, struct gm_torch *
 	        .address = block->address,
 	        .stream = block->stream,
 	        .expandable = block->expandable,
-	        .first = building->pieces.count,
+	        .first = building->parts.count,
 	};
 	if (gm_torch_pool(torch, block->pool, &pool)) {
 		segment.pool = pool.small ? GM_POOL_SMALL : GM_POOL_LARGE;
@@ -50,18 +50,18 @@ static struct gm_error *build_now(struct gm_memory_building *building, struct gm
 		             blocks[i - 1].address + blocks[i - 1].size == block->address;
 		if (!joins && !begin_segment(building, torch, block))
 			return &gm_error_no_memory;
-		struct gm_piece piece = {
+		struct gm_segment_part part = {
 		        .address = block->address,
 		        .size = block->size,
 		        .block = GM_NO_BLOCK,
-		        .state = !block->mapped           ? GM_PIECE_UNMAPPED
-		                 : block->allocated       ? GM_PIECE_USED
-		                 : block->event_count > 0 ? GM_PIECE_PENDING
-		                                          : GM_PIECE_FREE,
+		        .state = !block->mapped           ? GM_SEGMENT_PART_UNMAPPED
+		                 : block->allocated       ? GM_SEGMENT_PART_USED
+		                 : block->event_count > 0 ? GM_SEGMENT_PART_PENDING
+		                                          : GM_SEGMENT_PART_FREE,
 		};
-		if (piece.state == GM_PIECE_USED || piece.state == GM_PIECE_PENDING)
-			piece.requested = block->requested;
-		if (!gm_memory_add_piece(building, piece))
+		if (part.state == GM_SEGMENT_PART_USED || part.state == GM_SEGMENT_PART_PENDING)
+			part.requested = block->requested;
+		if (!gm_memory_add_part(building, part))
 			return &gm_error_no_memory;
 	}
 	return NULL;

@@ -18,7 +18,7 @@ enum { MOMENTS = 5, MOMENTS_SECONDS = 4 }; /* as often, and no longer, is a ques
 
 struct gm_pausing {
 	struct gm_stop stop;
-	struct gm_capture_room *room; /* NULL: none, or none any more */
+	struct gm_capture_buffer *buffer; /* NULL: none, or none any more */
 	unsigned depth;
 	struct gm_ran ran;
 	bool copies_all; /* something was lost that had not been copied */
@@ -156,7 +156,7 @@ static struct gm_error *stop_and_look(
 		if (consistent || pausing->pause.tries >= TRIES) {
 			bool copied =
 			        reading != GM_READS_LITTLE &&
-			        gm_image_capture(image, pausing->room, &pausing->pause.copied);
+			        gm_image_capture(image, pausing->buffer, &pausing->pause.copied);
 			gm_ran_note(&pausing->ran, &pausing->stop, image);
 			if (copied)
 				let_go(pausing);
@@ -186,11 +186,11 @@ static struct gm_error *begin(struct gm_context *context, enum gm_reading readin
 	 * the question. */
 	gm_error_destroy(gm_context_torch(context, &torch));
 	if (reading != GM_READS_LITTLE)
-		pausing->room = gm_capture_room_create(
+		pausing->buffer = gm_capture_buffer_create(
 		        image, reading == GM_READS_MUCH || pausing->copies_all);
 	hold_stop_signals(pausing);
 	struct gm_error *error = stop_and_look(context, image, reading);
-	gm_capture_room_destroy(gm_take(pausing->room));
+	gm_capture_buffer_destroy(gm_take(pausing->buffer));
 	if (error || !pausing->stop.pid)
 		release_stop_signals(pausing);
 	return error;

@@ -53,16 +53,16 @@ uint64_t gm_memory_movable(const struct gm_memory *memory)
 		uint64_t page = page_of(segment);
 		bool aligned = is_aligned(memory, segment);
 		for (size_t j = 0; j < segment->count; j++) {
-			const struct gm_piece *piece = &memory->pieces[segment->first + j];
-			uint64_t offset = piece->address - segment->address;
+			const struct gm_segment_part *part = &memory->parts[segment->first + j];
+			uint64_t offset = part->address - segment->address;
 			uint64_t start = round_up(offset, page);
-			uint64_t end = (offset + piece->size) / page * page;
-			if (piece->state != GM_PIECE_FREE)
+			uint64_t end = (offset + part->size) / page * page;
+			if (part->state != GM_SEGMENT_PART_FREE)
 				continue;
 			if (aligned && end > start)
 				bytes += end - start;
-			else if (!aligned && piece->size >= 2 * page)
-				bytes += (piece->size / page - 1) * page;
+			else if (!aligned && part->size >= 2 * page)
+				bytes += (part->size / page - 1) * page;
 		}
 	}
 	return bytes;
@@ -97,23 +97,23 @@ void gm_memory_request(const struct gm_memory *memory, uint64_t bytes, uint64_t 
 	for (size_t i = 0; i < memory->segment_count; i++) {
 		const struct gm_memory_segment *segment = &memory->segments[i];
 		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
-			const struct gm_piece *piece = &memory->pieces[j];
-			if (piece->state != GM_PIECE_FREE)
+			const struct gm_segment_part *part = &memory->parts[j];
+			if (part->state != GM_SEGMENT_PART_FREE)
 				continue;
 			if (segment->is_private)
-				count_hole(&request.private_pool, piece->size);
+				count_hole(&request.private_pool, part->size);
 			else if (segment->pool != (request.small ? GM_POOL_SMALL : GM_POOL_LARGE))
-				count_hole(&request.other_pool, piece->size);
+				count_hole(&request.other_pool, part->size);
 			else if (segment->stream != stream)
-				count_hole(&request.other_stream, piece->size);
-			else if (piece->size < request.rounded)
-				count_hole(&request.too_small, piece->size);
-			else if (is_unsplittable(memory, request.rounded, piece->size))
-				count_hole(&request.unsplittable, piece->size);
-			else if (piece->size < best) {
-				best = piece->size;
+				count_hole(&request.other_stream, part->size);
+			else if (part->size < request.rounded)
+				count_hole(&request.too_small, part->size);
+			else if (is_unsplittable(memory, request.rounded, part->size))
+				count_hole(&request.unsplittable, part->size);
+			else if (part->size < best) {
+				best = part->size;
 				request.fits = true;
-				request.at = piece->address;
+				request.at = part->address;
 			}
 		}
 	}

@@ -14,9 +14,9 @@
 
 static int by_size(const void *a, const void *b, void *context)
 {
-	const struct gm_piece *pieces = context;
-	const struct gm_piece *left = &pieces[*(const size_t *)a];
-	const struct gm_piece *right = &pieces[*(const size_t *)b];
+	const struct gm_segment_part *parts = context;
+	const struct gm_segment_part *left = &parts[*(const size_t *)a];
+	const struct gm_segment_part *right = &parts[*(const size_t *)b];
 	if (left->size != right->size)
 		return left->size > right->size ? -1 : 1;
 	return left->address < right->address ? -1 : left->address > right->address;
@@ -25,15 +25,15 @@ static int by_size(const void *a, const void *b, void *context)
 static struct gm_error *collect(struct gm_target_blocks *blocks)
 {
 	const struct gm_memory *memory = &blocks->memory;
-	blocks->order = calloc(memory->piece_count + 1, sizeof(*blocks->order));
+	blocks->order = calloc(memory->part_count + 1, sizeof(*blocks->order));
 	if (!blocks->order)
 		return &gm_error_no_memory;
-	for (size_t i = 0; i < memory->piece_count; i++)
-		if (memory->pieces[i].state == GM_PIECE_USED)
+	for (size_t i = 0; i < memory->part_count; i++)
+		if (memory->parts[i].state == GM_SEGMENT_PART_USED)
 			blocks->order[blocks->count++] = i;
 	if (blocks->count)
 		qsort_r(blocks->order, blocks->count, sizeof(*blocks->order), by_size,
-		        memory->pieces);
+		        memory->parts);
 	return NULL;
 }
 
@@ -46,9 +46,9 @@ static struct gm_error *annotate(
 	if (!blocks->notes)
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < blocks->count; i++) {
-		const struct gm_piece *piece = &blocks->memory.pieces[blocks->order[i]];
-		blocks->notes[i].address = piece->address;
-		blocks->notes[i].size = piece->size;
+		const struct gm_segment_part *part = &blocks->memory.parts[blocks->order[i]];
+		blocks->notes[i].address = part->address;
+		blocks->notes[i].size = part->size;
 	}
 	gm_try(gm_context_torch(context, &torch));
 	bool kept = by == GM_BY_CATEGORY && context->python;
@@ -105,7 +105,7 @@ enum { MODULES_MAX = 4096 }; /* blocks whose module is looked for: the largest *
 static struct gm_error *make_key(struct gm_context *context, const struct gm_target_blocks *blocks,
         size_t index, enum gm_group_by by, char **ret_key)
 {
-	const struct gm_piece *piece = &blocks->memory.pieces[blocks->order[index]];
+	const struct gm_segment_part *part = &blocks->memory.parts[blocks->order[index]];
 	char *key = NULL;
 	if (by == GM_BY_SHAPE) {
 		key = shape_key(&blocks->notes[index]);
@@ -113,7 +113,7 @@ static struct gm_error *make_key(struct gm_context *context, const struct gm_tar
 		struct gm_holders *holders;
 		gm_try(gm_context_holders(context, &holders));
 		if (index < MODULES_MAX)
-			gm_try(gm_module_of_address(holders, piece->address, &key));
+			gm_try(gm_module_of_address(holders, part->address, &key));
 		key = key ? key : strdup("(kept by no module)");
 	} else {
 		key = strdup(gm_note_category(&blocks->notes[index]));
@@ -130,7 +130,7 @@ static struct gm_error *make_groups(
 		return &gm_error_no_memory;
 	for (size_t i = 0; i < blocks->count; i++) {
 		gm_try(make_key(context, blocks, i, by, &groups[i].key));
-		groups[i].bytes = blocks->memory.pieces[blocks->order[i]].size;
+		groups[i].bytes = blocks->memory.parts[blocks->order[i]].size;
 		groups[i].blocks = 1;
 		blocks->group_count++;
 	}

@@ -11,7 +11,7 @@
 
 struct gm_target_blocks {
 	struct gm_memory memory;
-	size_t *order;               /* pieces in use, biggest first; owned */
+	size_t *order;               /* parts in use, biggest first; owned */
 	struct gm_block_note *notes; /* as `order`; owned */
 	size_t count;
 	struct gm_group *groups; /* by category, module or shape: their bytes add up to

@@ -158,10 +158,11 @@ static void put_before(struct writing *writing, const struct gm_memory *memory,
 			put_existing(writing, memory->device, GM_SEGMENT_ALLOC, segment->address,
 			        segment->size, segment->size, segment->stream);
 		for (size_t j = segment->first; j < segment->first + segment->count; j++) {
-			const struct gm_piece *piece = &memory->pieces[j];
-			if (piece->state == GM_PIECE_USED && !gm_map_find(made, piece->address))
-				put_existing(writing, memory->device, GM_ALLOC, piece->address,
-				        piece->size, piece->requested, segment->stream);
+			const struct gm_segment_part *part = &memory->parts[j];
+			if (part->state == GM_SEGMENT_PART_USED &&
+			        !gm_map_find(made, part->address))
+				put_existing(writing, memory->device, GM_ALLOC, part->address,
+				        part->size, part->requested, segment->stream);
 		}
 	}
 }
@@ -194,13 +195,13 @@ static struct gm_error *put_device(struct writing *writing, int device)
 		return NULL;
 	gm_try(gm_memory_now(writing->context, device, &memory));
 	gm_map_deinit(&writing->sizes);
-	for (size_t i = 0; i < memory.piece_count; i++) {
+	for (size_t i = 0; i < memory.part_count; i++) {
 		uint64_t *size =
-		        memory.pieces[i].state == GM_PIECE_USED
-		                ? gm_map_put(&writing->sizes, memory.pieces[i].address, NULL)
+		        memory.parts[i].state == GM_SEGMENT_PART_USED
+		                ? gm_map_put(&writing->sizes, memory.parts[i].address, NULL)
 		                : NULL;
 		if (size)
-			*size = memory.pieces[i].size;
+			*size = memory.parts[i].size;
 	}
 	follow(entries, count, &made, &segments);
 	put_before(writing, &memory, &made, &segments);

@@ -45,7 +45,7 @@ static void sweeper_destroy(struct gm_sweeper *sweeper)
 	gm_address_set_deinit(&sweeper->others);
 	gm_array_deinit(&sweeper->objects);
 	gm_array_deinit(&sweeper->special);
-	gm_array_deinit(&sweeper->pieces);
+	gm_array_deinit(&sweeper->parts);
 	gm_array_deinit(&sweeper->pools);
 	free(sweeper);
 }
@@ -61,7 +61,7 @@ void gm_sweep_destroy(struct gm_sweep *sweep)
 	gm_address_set_deinit(&sweep->others);
 	gm_array_deinit(&sweep->followed);
 	gm_array_deinit(&sweep->special);
-	gm_array_deinit(&sweep->pieces);
+	gm_array_deinit(&sweep->parts);
 	gm_array_deinit(&sweep->groups);
 	gm_array_deinit(&sweep->unknown);
 	gm_array_deinit(&sweep->ranges);
@@ -128,7 +128,7 @@ static void sweep_chunk(
 	sweeper->pools.count += pool_count;
 	if (count == 0)
 		return;
-	sweeper->piece_first = walker->raw.count;
+	sweeper->part_first = walker->raw.count;
 	walker->starts.count = 0;
 	if (!note_objects(sweeper, count)) {
 		sweeper->no_memory = true;
@@ -136,11 +136,11 @@ static void sweep_chunk(
 	}
 	gm_walk_objects(walker, sweeper->addresses, NULL, (uint32_t)sweeper->objects.count, count);
 	sweeper->objects.count += count;
-	struct gm_sweep_piece piece = {.first_object = sweeper->chunk[0].object,
-	        .first = sweeper->piece_first,
-	        .count = walker->raw.count - sweeper->piece_first,
+	struct gm_sweep_part part = {.first_object = sweeper->chunk[0].object,
+	        .first = sweeper->part_first,
+	        .count = walker->raw.count - sweeper->part_first,
 	        .thread = thread};
-	if (piece.count > 0 && !gm_array_push(&sweeper->pieces, piece))
+	if (part.count > 0 && !gm_array_push(&sweeper->parts, part))
 		sweeper->no_memory = true;
 }
 
@@ -183,7 +183,7 @@ bool gm_sweep_missed(const struct gm_sweep *sweep)
 	return atomic_load(&sweep->missed);
 }
 
-/* Each holder's own piece. */
+/* Each holder's own part. */
 static void note_late(struct gm_sweeper *sweeper, unsigned thread, size_t first)
 {
 	struct gm_walker *walker = sweeper->walker;
@@ -192,9 +192,9 @@ static void note_late(struct gm_sweeper *sweeper, unsigned thread, size_t first)
 		for (end = first + 1; end < walker->raw.count && end - first < GM_SWEEP_GROUP &&
 		                      walker->raw.items[end].from == from;)
 			end++;
-		struct gm_sweep_piece piece = {
+		struct gm_sweep_part part = {
 		        sweeper->objects.items[from], first, end - first, thread, GM_SWEEP_LATE};
-		sweeper->no_memory |= !gm_array_push(&sweeper->pieces, piece);
+		sweeper->no_memory |= !gm_array_push(&sweeper->parts, part);
 	}
 }
 
@@ -203,14 +203,14 @@ void gm_sweep_rest(struct gm_sweep *sweep, unsigned thread)
 	struct gm_sweeper *sweeper = sweep->sweepers[thread];
 	if (!sweeper)
 		return;
-	sweeper->piece_first = sweeper->walker->raw.count;
+	sweeper->part_first = sweeper->walker->raw.count;
 	/* All pools were scanned, and only arrays are left. What they refer to is sorted out
 	 * cheaper afterwards, by all threads and with the objects known, than by this thread alone.
 	 */
 	sweeper->walker->raw_limit *= LATE_TIMES;
 	gm_walk_arrays(sweeper->walker);
 	gm_array_deinit(&sweeper->walker->requests);
-	note_late(sweeper, thread, sweeper->piece_first);
+	note_late(sweeper, thread, sweeper->part_first);
 	sweeper->no_memory |= sweeper->walker->no_memory;
 }
 

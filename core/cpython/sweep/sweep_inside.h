@@ -12,15 +12,15 @@ enum { GM_SWEEP_GROUP = 1 << 16 /* references that become a batch, or a few more
 
 /* What the objects of one chunk refer to; or what one object does by a table or an array that lay
  * in other chunks. */
-struct gm_sweep_piece {
+struct gm_sweep_part {
 	uint64_t first_object; /* its address: they are sorted by it */
 	size_t first, count;   /* of references, of one holder after the other */
 	uint32_t thread;
-	uint32_t chunk; /* in `pieces`: which is its chunk's, it itself or one before it; until then
+	uint32_t chunk; /* in `parts`: which is its chunk's, it itself or one before it; until then
 	                   GM_SWEEP_LATE or 0 */
 };
 
-/* A piece of one object, whose table or array was not at hand when its chunk was. */
+/* A part of one object, whose table or array was not at hand when its chunk was. */
 enum { GM_SWEEP_LATE = 1 };
 
 struct gm_sweeper {
@@ -29,10 +29,10 @@ struct gm_sweeper {
 	struct gm_address_set others; /* not tracked by the collector, and no strings or numbers */
 	GM_ARRAY(uint64_t) objects;   /* both */
 	GM_ARRAY(uint64_t) special;   /* others of the types that the caller looks at itself */
-	GM_ARRAY(struct gm_sweep_piece) pieces;
-	size_t piece_first;    /* where the references of the piece begin that is being made */
-	size_t checked_pieces; /* up to which they were squeezed */
-	uint64_t shown;        /* bytes */
+	GM_ARRAY(struct gm_sweep_part) parts;
+	size_t part_first;    /* where the references of the part begin that is being made */
+	size_t checked_parts; /* up to which they were squeezed */
+	uint64_t shown;       /* bytes */
 	GM_ARRAY(struct gm_pool_place) pools;
 	struct gm_pool_object chunk[GM_CHUNK_POOL_MOST];
 	uint64_t addresses[GM_CHUNK_POOL_MOST];
@@ -52,8 +52,8 @@ struct gm_sweep {
 	const struct gm_address_set *objects;
 	struct gm_address_set others;
 	GM_ARRAY(uint64_t) special; /* by address */
-	GM_ARRAY(struct gm_sweep_piece) pieces;
-	GM_ARRAY(size_t) groups;     /* where each begins, in pieces */
+	GM_ARRAY(struct gm_sweep_part) parts;
+	GM_ARRAY(size_t) groups;     /* where each begins, in parts */
 	struct gm_pool_place *pools; /* by hash */
 	size_t pool_capacity;        /* a power of two */
 	struct gm_walk_batch *batches;

@@ -35,28 +35,28 @@ static bool gather(struct gm_sweep *sweep)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < GM_SWEEP_THREADS; i++)
-		count += sweep->sweepers[i] ? sweep->sweepers[i]->pieces.count : 0;
-	void *scratch = malloc((count + 1) * sizeof(struct gm_sweep_piece));
-	if (!scratch || !gm_array_reserve(&sweep->pieces, count + 1)) {
+		count += sweep->sweepers[i] ? sweep->sweepers[i]->parts.count : 0;
+	void *scratch = malloc((count + 1) * sizeof(struct gm_sweep_part));
+	if (!scratch || !gm_array_reserve(&sweep->parts, count + 1)) {
 		free(scratch);
 		return false;
 	}
 	for (size_t i = 0; i < GM_SWEEP_THREADS; i++) {
 		struct gm_sweeper *sweeper = sweep->sweepers[i];
-		if (!sweeper || sweeper->pieces.count == 0)
+		if (!sweeper || sweeper->parts.count == 0)
 			continue;
-		memcpy(sweep->pieces.items + sweep->pieces.count, sweeper->pieces.items,
-		        sweeper->pieces.count * sizeof(struct gm_sweep_piece));
-		sweep->pieces.count += sweeper->pieces.count;
-		gm_array_deinit(&sweeper->pieces);
+		memcpy(sweep->parts.items + sweep->parts.count, sweeper->parts.items,
+		        sweeper->parts.count * sizeof(struct gm_sweep_part));
+		sweep->parts.count += sweeper->parts.count;
+		gm_array_deinit(&sweeper->parts);
 	}
-	gm_sort_by_address(sweep->pieces.items, scratch, count, sizeof(struct gm_sweep_piece));
+	gm_sort_by_address(sweep->parts.items, scratch, count, sizeof(struct gm_sweep_part));
 	free(scratch);
-	/* of one address a chunk's piece comes first: it was made before the others by the same
+	/* of one address a chunk's part comes first: it was made before the others by the same
 	 * thread */
 	for (uint32_t i = 0, chunk = 0; i < count; i++) {
-		chunk = sweep->pieces.items[i].chunk == GM_SWEEP_LATE ? chunk : i;
-		sweep->pieces.items[i].chunk = chunk;
+		chunk = sweep->parts.items[i].chunk == GM_SWEEP_LATE ? chunk : i;
+		sweep->parts.items[i].chunk = chunk;
 	}
 	return true;
 }
@@ -64,10 +64,10 @@ static bool gather(struct gm_sweep *sweep)
 static bool make_groups(struct gm_sweep *sweep)
 {
 	size_t sum = GM_SWEEP_GROUP;
-	for (size_t i = 0; i < sweep->pieces.count; i++) {
+	for (size_t i = 0; i < sweep->parts.count; i++) {
 		if (sum >= GM_SWEEP_GROUP && !gm_array_push(&sweep->groups, i))
 			return false;
-		sum = (sum >= GM_SWEEP_GROUP ? 0 : sum) + sweep->pieces.items[i].count;
+		sum = (sum >= GM_SWEEP_GROUP ? 0 : sum) + sweep->parts.items[i].count;
 	}
 	return true;
 }
@@ -96,13 +96,13 @@ static void resolve(struct resolving *resolving, uint32_t from, uint64_t target,
 	walker->no_memory |= !pushed;
 }
 
-static void resolve_piece(struct resolving *resolving, const struct gm_sweep_piece *piece)
+static void resolve_piece(struct resolving *resolving, const struct gm_sweep_part *part)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
-	const struct gm_sweeper *sweeper = sweep->sweepers[piece->thread];
-	const struct gm_walk_outside *raw = sweeper->walker->raw.items + piece->first;
+	const struct gm_sweeper *sweeper = sweep->sweepers[part->thread];
+	const struct gm_walk_outside *raw = sweeper->walker->raw.items + part->first;
 	uint32_t last = UINT32_MAX, from = GM_NO_ADDRESS_NUMBER;
-	for (size_t i = 0; i < piece->count; i++) {
+	for (size_t i = 0; i < part->count; i++) {
 		if (raw[i].from != last) {
 			last = raw[i].from;
 			from = gm_address_set_find_near(
@@ -169,7 +169,7 @@ static void resolve_group(void *context, size_t number)
 	struct gm_sweep *sweep = context;
 	struct resolving resolving = {.sweep = sweep, .walker = take_idle(sweep)};
 	size_t end = number + 1 < sweep->groups.count ? sweep->groups.items[number + 1]
-	                                              : sweep->pieces.count;
+	                                              : sweep->parts.count;
 	if (!resolving.walker) {
 		note_no_memory(sweep);
 		return;
@@ -177,11 +177,11 @@ static void resolve_group(void *context, size_t number)
 	resolving.walker->unknown.count = 0;
 	size_t most = 0;
 	for (size_t i = sweep->groups.items[number]; i < end; i++)
-		most += sweep->pieces.items[i].count;
+		most += sweep->parts.items[i].count;
 	if (!gm_array_reserve(&resolving.walker->references, most))
 		resolving.walker->no_memory = true;
 	for (size_t i = sweep->groups.items[number]; i < end && !resolving.walker->no_memory; i++)
-		resolve_piece(&resolving, &sweep->pieces.items[i]);
+		resolve_piece(&resolving, &sweep->parts.items[i]);
 	hand_over(sweep, &resolving);
 	gm_walk_batch_end(resolving.walker, &sweep->batches[number]);
 	put_idle(sweep, resolving.walker);
@@ -303,19 +303,19 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 	                       by_number));
 }
 
-/* How many of the pieces begin at `address` or before. */
+/* How many of the parts begin at `address` or before. */
 static size_t pieces_up_to(const struct gm_sweep *sweep, uint64_t address)
 {
 	return gm_partition_point(
-	        sweep->pieces.count, middle, sweep->pieces.items[middle].first_object <= address);
+	        sweep->parts.count, middle, sweep->parts.items[middle].first_object <= address);
 }
 
-/* In a chunk's piece, whose holders ascend: the first reference of this one or of those behind
+/* In a chunk's part, whose holders ascend: the first reference of this one or of those behind
  * it. */
 static size_t first_reference(
-        const struct gm_sweeper *sweeper, const struct gm_sweep_piece *piece, uint64_t holder)
+        const struct gm_sweeper *sweeper, const struct gm_sweep_part *part, uint64_t holder)
 {
-	size_t low = piece->first, high = piece->first + piece->count;
+	size_t low = part->first, high = part->first + part->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (sweeper->objects.items[sweeper->walker->raw.items[middle].from] < holder)
@@ -326,32 +326,31 @@ static size_t first_reference(
 	return low;
 }
 
-/* What a holder was found to refer to in this piece. */
-static void resolve_holder(struct resolving *resolving, const struct gm_sweep_piece *piece,
+/* What a holder was found to refer to in this part. */
+static void resolve_holder(struct resolving *resolving, const struct gm_sweep_part *part,
         uint64_t holder, uint32_t number)
 {
-	const struct gm_sweeper *sweeper = resolving->sweep->sweepers[piece->thread];
+	const struct gm_sweeper *sweeper = resolving->sweep->sweepers[part->thread];
 	const struct gm_walk_outside *raw = sweeper->walker->raw.items;
-	for (size_t i = first_reference(sweeper, piece, holder);
-	        i < piece->first + piece->count && sweeper->objects.items[raw[i].from] == holder;
-	        i++)
+	for (size_t i = first_reference(sweeper, part, holder);
+	        i < part->first + part->count && sweeper->objects.items[raw[i].from] == holder; i++)
 		resolve(resolving, number, raw[i].to, raw[i].extra);
 }
 
-/* All that one holder was found to refer to: in its chunk's piece, and in those of its own. */
+/* All that one holder was found to refer to: in its chunk's part, and in those of its own. */
 static void resolve_other(struct resolving *resolving, uint64_t holder, uint32_t number)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
 	size_t end = pieces_up_to(sweep, holder), first = end;
-	while (first > 0 && sweep->pieces.items[first - 1].first_object == holder)
+	while (first > 0 && sweep->parts.items[first - 1].first_object == holder)
 		first--;
 	if (end == 0)
 		return;
-	size_t chunk = sweep->pieces.items[first < end ? first : end - 1].chunk;
-	resolve_holder(resolving, &sweep->pieces.items[chunk], holder, number);
+	size_t chunk = sweep->parts.items[first < end ? first : end - 1].chunk;
+	resolve_holder(resolving, &sweep->parts.items[chunk], holder, number);
 	for (; first < end; first++)
 		if (first != chunk)
-			resolve_holder(resolving, &sweep->pieces.items[first], holder, number);
+			resolve_holder(resolving, &sweep->parts.items[first], holder, number);
 }
 
 struct untracked {

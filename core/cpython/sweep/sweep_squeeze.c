@@ -63,20 +63,19 @@ void gm_sweep_squeeze(struct gm_walker *walker)
 		gm_sort_by_address(places, scratch, count, sizeof(*places));
 		if (look_at_all(walker, places, count) > count / 2)
 			walker->no_memory = true; /* it ends as if there were none */
-		for (; sweeper->checked_pieces < sweeper->pieces.count; sweeper->checked_pieces++) {
-			struct gm_sweep_piece *piece =
-			        &sweeper->pieces.items[sweeper->checked_pieces];
-			size_t behind = piece->first + piece->count;
+		for (; sweeper->checked_parts < sweeper->parts.count; sweeper->checked_parts++) {
+			struct gm_sweep_part *part = &sweeper->parts.items[sweeper->checked_parts];
+			size_t behind = part->first + part->count;
 			/* one that was squeezed while it was made has its beginning before */
-			size_t start = piece->first < walker->raw_checked ? piece->first : into;
+			size_t start = part->first < walker->raw_checked ? part->first : into;
 			into = move(walker, first, behind, into);
-			piece->first = start;
-			piece->count = into - start;
+			part->first = start;
+			part->count = into - start;
 			first = behind;
 		}
-		/* the piece that is being made may have been squeezed before */
-		if (sweeper->piece_first >= walker->raw_checked)
-			sweeper->piece_first = into;
+		/* the part that is being made may have been squeezed before */
+		if (sweeper->part_first >= walker->raw_checked)
+			sweeper->part_first = into;
 		walker->raw.count = walker->raw_checked = move(walker, first, end, into);
 	}
 	walker->no_memory |= !places || !scratch;

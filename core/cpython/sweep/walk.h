@@ -5,7 +5,7 @@
  * Objects are gone through in the order of their addresses, in batches that a few threads take. The
  * tables and arrays that an object owns, and the heads of what it refers to and the set of objects
  * does not have, are looked at at once where the image keeps them (image/kept.h); else those of a
- * batch are sorted by address, so that memory is read forward in large pieces. The outcome depends
+ * batch are sorted by address, so that memory is read forward in large parts. The outcome depends
  * neither on that nor on the threads.
  */
 #ifndef GM_CPYTHON_WALK_H

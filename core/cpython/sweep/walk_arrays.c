@@ -29,7 +29,7 @@ static void emit_entries(struct gm_walker *walker, uint32_t from, const struct e
 	}
 }
 
-/* Entries; many of them are read piece by piece. */
+/* Entries; many of them are read part by part. */
 static void walk_entries(struct gm_walker *walker, uint32_t from, const struct entries *entries)
 {
 	if (entries->count == 0)

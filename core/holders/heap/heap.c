@@ -1,5 +1,5 @@
 /*
- * What the heap itself tells of a piece of memory. glibc's malloc and CPython's: another one's
+ * What the heap itself tells of a chunk of memory. glibc's malloc and CPython's: another one's
  * words do not fit, and then nothing is told.
  */
 #include "holders/heap/heap.h"
@@ -9,17 +9,17 @@
 #include "base/cleanup.h"
 #include "holders/graph/graph.h"
 #include "holders/heap/malloc.h"
-#include "holders/heap/malloc_pieces.h"
+#include "holders/heap/malloc_chunks.h"
 
 enum {
-	LOOK_BACK = 8192, /* bytes in which a piece's start is sought, at a time */
+	LOOK_BACK = 8192, /* bytes in which a chunk's start is sought, at a time */
 	MAX_LOOK_BACK = 1 << 20,
-	MAX_CHECKED = 8,     /* pieces behind one */
+	MAX_CHECKED = 8,     /* chunks behind one */
 	PREVIOUS_IN_USE = 1, /* glibc, malloc/malloc.c: PREV_INUSE, IS_MMAPPED */
 	IS_MAPPED = 2,
 };
 
-/* How many bytes the piece of heap that begins here has, by the heap's own size word before it
+/* How many bytes the chunk of heap that begins here has, by the heap's own size word before it
  * (glibc, malloc/malloc.c: mchunk_size, low three bits flags); 0: that is no such word. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 {
@@ -30,7 +30,7 @@ size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address)
 	return chunk % 16 == 0 && chunk >= 32 ? chunk - 8 : 0;
 }
 
-/* Three ascending words are a vector (begin, end, end of storage) only if a piece of heap begins at
+/* Three ascending words are a vector (begin, end, end of storage) only if a chunk of heap begins at
  * the first and is as large as the third says: any three pointers ascend often enough. */
 bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item)
 {
@@ -38,7 +38,7 @@ bool gm_is_vector(struct gm_holders *graph, const uint64_t words[3], size_t item
 	        (words[1] - words[0]) % item != 0 || (words[2] - words[0]) % item != 0)
 		return false;
 	size_t storage = words[2] - words[0], bytes = gm_heap_bytes(graph, words[0]);
-	/* malloc's least has 24 bytes, and a rest of 16 is no piece: it stays with the one before
+	/* malloc's least has 24 bytes, and a rest of 16 is no chunk: it stays with the one before
 	 * it */
 	return bytes >= storage && bytes - storage <= 32;
 }
@@ -83,8 +83,8 @@ bool gm_pool_block(struct gm_holders *graph, uint64_t address, struct gm_pool_bl
 	return true;
 }
 
-/* The piece before it is free, as its size word says: then that one's size stands at its end as at
- * its beginning. A pointer, whose low bits are 0 too, often leads to where another piece begins
+/* The chunk before it is free, as its size word says: then that one's size stands at its end as at
+ * its beginning. A pointer, whose low bits are 0 too, often leads to where another chunk begins
  * when it is taken for a size. */
 static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 {
@@ -95,8 +95,8 @@ static bool is_behind_free(struct gm_holders *graph, uint64_t start)
 	       (size & ~UINT64_C(7)) == before;
 }
 
-/* Does a piece of heap begin here? A few size words in a row that fit each other are no accident; a
- * piece that is mapped by itself begins a page and has nothing before it (glibc, malloc/malloc.c).
+/* Does a chunk of heap begin here? A few size words in a row that fit each other are no accident; a
+ * chunk that is mapped by itself begins a page and has nothing before it (glibc, malloc/malloc.c).
  */
 static bool is_piece(
         struct gm_holders *graph, const struct gm_mapping *mapping, uint64_t start, uint64_t word)
@@ -147,7 +147,7 @@ bool gm_heap_is_free(struct gm_holders *graph, uint64_t address)
 	return gm_pool_block(graph, address, &block) && block.is_free;
 }
 
-bool gm_heap_piece(
+bool gm_heap_chunk(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
 	const struct gm_mapping *mapping = gm_image_find_mapping(graph->image, address);

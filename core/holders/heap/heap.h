@@ -4,10 +4,10 @@
 
 #include "holders/graph/graph.h"
 
-/* Bytes of the piece of heap that begins here; 0: none does. */
+/* Bytes of the chunk of heap that begins here; 0: none does. */
 size_t gm_heap_bytes(struct gm_holders *graph, uint64_t address);
-/* The piece of heap in use that has the address: its first byte and how many it has. */
-bool gm_heap_piece(
+/* The chunk of heap in use that has the address: its first byte and how many it has. */
+bool gm_heap_chunk(
         struct gm_holders *graph, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
 /* Is it in memory that malloc or CPython's allocator was given back? What lies there is no
  * reference. */

@@ -1,5 +1,5 @@
 /*
- * Pieces of heap that are free although the piece behind them says that they are in use: glibc
+ * Chunks of heap that are free although the chunk behind them says that they are in use: glibc
  * keeps small ones at hand, in a cache of each thread (malloc/malloc.c: struct
  * tcache_perthread_struct) and in lists of each arena (struct malloc_state: fastbinsY). Since 2.32
  * the lists' links are masked by where they stand (PROTECT_PTR).
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "holders/heap/malloc_free.h"
-#include "holders/heap/malloc_pieces.h"
+#include "holders/heap/malloc_chunks.h"
 
 enum {
 	FAST_LISTS = 10,
@@ -26,7 +26,7 @@ static bool is_chunk(const struct gm_malloc *heap, uint64_t user, uint64_t size)
 	       (size == 0 || bytes + 8 == size);
 }
 
-/* The link that is stored at `word`. False: it leads to no piece of that size. */
+/* The link that is stored at `word`. False: it leads to no chunk of that size. */
 static bool next_of(
         struct gm_malloc *heap, uint64_t word, uint64_t back, uint64_t size, uint64_t *ret)
 {
@@ -49,7 +49,7 @@ static void add_free(struct gm_malloc *heap, uint64_t chunk)
 }
 
 /* struct tcache_perthread_struct: a number for each list, then the lists. From 2.42 on the number
- * is that of the places that are left, and behind the lists of one size each are some of pieces of
+ * is that of the places that are left, and behind the lists of one size each are some of chunks of
  * many sizes. */
 struct cache {
 	uint64_t links[GM_MALLOC_LISTS];
@@ -86,7 +86,7 @@ static bool read_cache(
 	return true;
 }
 
-/* The size of a list's pieces; 0: of any. */
+/* The size of a list's chunks; 0: of any. */
 static uint64_t size_of_list(size_t number)
 {
 	return number < 64 ? 32 + 16 * number : 0;
@@ -101,7 +101,7 @@ static bool is_cache_list(struct gm_malloc *heap, uint64_t user, uint64_t count,
 	return user == 0;
 }
 
-/* The piece may be a thread's cache: all its lists are as long as it says, or it is none. */
+/* The chunk may be a thread's cache: all its lists are as long as it says, or it is none. */
 static void add_cache(struct gm_malloc *heap, uint64_t chunk)
 {
 	uint64_t start, bytes, next;

@@ -1,10 +1,10 @@
-/* Pieces of heap that are free although the piece behind them says that they are in use. */
+/* Chunks of heap that are free although the chunk behind them says that they are in use. */
 #ifndef GM_HOLDERS_MALLOC_FREE_H
 #define GM_HOLDERS_MALLOC_FREE_H
 
-#include "holders/heap/malloc_pieces.h"
+#include "holders/heap/malloc_chunks.h"
 
-/* Chunks of a thread's cache of free pieces (malloc/malloc.c: struct tcache_perthread_struct), by
+/* Chunks of a thread's cache of free chunks (malloc/malloc.c: struct tcache_perthread_struct), by
  * how it is made. */
 enum {
 	GM_MALLOC_LISTS = 76,

@@ -1,6 +1,6 @@
 /*
  * Where a word is no reference, whatever it says: memory that was given back; what is behind the
- * text in a std::string's own buffer; the rest of a piece behind the Python object that it was
+ * text in a std::string's own buffer; the rest of a chunk behind the Python object that it was
  * handed out for. All of these keep what lay there before.
  */
 #include "holders/heap/unused.h"
@@ -23,13 +23,13 @@ static bool is_short_text(struct gm_holders *graph, uint64_t address)
 	return false;
 }
 
-/* An object begins its piece, or the collector's two words do (Include/internal/pycore_gc.h,
+/* An object begins its chunk, or the collector's two words do (Include/internal/pycore_gc.h,
  * PyGC_Head) and up to two more (3.11 and 3.12: the dict and values of an instance). */
 static bool is_behind_object(struct gm_holders *graph, uint64_t address)
 {
 	enum { BEFORE = 32 };
 	uint64_t start, size;
-	if (!graph->python || !gm_heap_piece(graph, address, &start, &size))
+	if (!graph->python || !gm_heap_chunk(graph, address, &start, &size))
 		return false;
 	for (uint64_t object = start; object <= start + BEFORE && object <= address; object += 8) {
 		uint32_t vertex = gm_graph_find(graph, object);

@@ -85,8 +85,8 @@ void gm_graph_refer_lender(
         struct gm_holders *graph, uint32_t number, const struct gm_storage *storage)
 {
 	const struct gm_torch_layout *layout = gm_torch_layout_of(graph->torch);
-	/* A piece of heap may be one step larger than was asked for: a rest that is too small for a
-	 * piece stays with it. */
+	/* A chunk of heap may be one step larger than was asked for: a rest that is too small for a
+	 * chunk stays with it. */
 	enum { STEP = 16 };
 	uint64_t context, first;
 	/* a std::unique_ptr<void, deleter>: libstdc++ has the deleter first */

@@ -37,7 +37,7 @@ struct place {
 	bool graph; /* the way there leads through a graph of autograd: what saved it tells more */
 };
 
-struct telling {
+struct builder {
 	struct gm_reach *reach;
 	const struct gm_paths *paths;
 	const struct gm_sharing *sharing;
@@ -52,39 +52,39 @@ struct telling {
 	bool no_memory;
 };
 
-static uint32_t child_of(struct telling *telling, uint32_t parent, struct gm_step step)
+static uint32_t child_of(struct builder *builder, uint32_t parent, struct gm_step step)
 {
 	bool is_new;
-	struct node *above = &telling->nodes.items[parent];
-	if (above->depth >= MAX_DEPTH || telling->nodes.count >= MAX_NODES)
+	struct node *above = &builder->nodes.items[parent];
+	if (above->depth >= MAX_DEPTH || builder->nodes.count >= MAX_NODES)
 		return parent;
 	uint64_t key = ((uint64_t)parent << 38 | (uint64_t)step.part << 32 | step.name) + 1;
-	uint64_t *slot = gm_map_put(&telling->children, key, &is_new);
+	uint64_t *slot = gm_map_put(&builder->children, key, &is_new);
 	struct node made = {.parent = parent,
 	        .next_sibling = above->first_child,
 	        .depth = above->depth + 1,
 	        .step = step};
-	if (!slot || (is_new && !gm_array_push(&telling->nodes, made))) {
-		telling->no_memory = true;
+	if (!slot || (is_new && !gm_array_push(&builder->nodes, made))) {
+		builder->no_memory = true;
 		return parent;
 	}
 	if (is_new) {
-		*slot = telling->nodes.count - 1;
-		telling->nodes.items[parent].first_child = (uint32_t)*slot;
+		*slot = builder->nodes.count - 1;
+		builder->nodes.items[parent].first_child = (uint32_t)*slot;
 	}
 	return (uint32_t)*slot;
 }
 
-static uint32_t descend(struct telling *telling, struct place from, uint32_t vertex)
+static uint32_t descend(struct builder *builder, struct place from, uint32_t vertex)
 {
 	struct gm_step steps[2 * GM_PATH_MAX];
-	size_t count = gm_paths_grouped(telling->paths, from.vertex, vertex, steps), first = 0;
+	size_t count = gm_paths_grouped(builder->paths, from.vertex, vertex, steps), first = 0;
 	uint32_t node = from.node;
 	while (from.graph && first < count && steps[first].part != GM_PART_SAVED_GROUP &&
 	        steps[first].part != GM_PART_GRAPH)
 		first++;
 	for (size_t i = first == count ? 0 : first; i < count; i++)
-		node = child_of(telling, node, steps[i]);
+		node = child_of(builder, node, steps[i]);
 	return node;
 }
 
@@ -94,10 +94,10 @@ static bool is_counted(struct gm_step step)
 	return step.part == GM_PART_ITEM || (step.part == GM_PART_KEY && step.name == 0);
 }
 
-static void place_vertices(struct telling *telling)
+static void place_vertices(struct builder *builder)
 {
-	const struct gm_sharing *sharing = telling->sharing;
-	const struct gm_reach *reach = telling->reach;
+	const struct gm_sharing *sharing = builder->sharing;
+	const struct gm_reach *reach = builder->reach;
 	/* in the order of the dominators' tree: the children of a vertex stand behind it */
 	for (uint32_t i = 0; i < reach->reached_count; i++) {
 		uint32_t v = reach->order[i];
@@ -105,48 +105,48 @@ static void place_vertices(struct telling *telling)
 			continue;
 		const struct gm_reach_edge *edge = &reach->edges.items[reach->tree[v]];
 		bool is_item = is_counted((struct gm_step){edge->part, edge->name}) &&
-		               telling->paths->of[v] != telling->paths->of[edge->from];
-		telling->items[v] = is_item ? v : telling->items[edge->from];
+		               builder->paths->of[v] != builder->paths->of[edge->from];
+		builder->items[v] = is_item ? v : builder->items[edge->from];
 	}
 	GM_ARRAY(uint32_t) stack = {0};
-	telling->no_memory |= !gm_array_push(&stack, 0);
-	while (stack.count > 0 && !telling->no_memory) {
+	builder->no_memory |= !gm_array_push(&stack, 0);
+	while (stack.count > 0 && !builder->no_memory) {
 		uint32_t top = stack.items[--stack.count];
 		for (uint32_t c = sharing->child_first[top]; c < sharing->child_first[top + 1];
 		        c++) {
 			uint32_t v = sharing->children[c];
-			telling->places[v] = telling->places[top];
+			builder->places[v] = builder->places[top];
 			uint32_t set = sharing->set_of[v];
 			bool graph = set && sharing->sets.items[set].graph;
 			/* parts of one graph are one thing */
 			if (set && (top == 0 || !graph ||
-			                   !gm_paths_through_graph(telling->paths, 0, top))) {
+			                   !gm_paths_through_graph(builder->paths, 0, top))) {
 				struct gm_step step = {
 				        GM_PART_SHARED, sharing->sets.items[set].plain};
-				uint32_t node = descend(telling, telling->places[top], top);
+				uint32_t node = descend(builder, builder->places[top], top);
 				if (top == 0 || !graph)
-					node = child_of(telling, node, step);
-				telling->places[v] = (struct place){node, top, graph};
+					node = child_of(builder, node, step);
+				builder->places[v] = (struct place){node, top, graph};
 			}
-			telling->no_memory |= !gm_array_push(&stack, v);
+			builder->no_memory |= !gm_array_push(&stack, v);
 		}
 	}
 	gm_array_deinit(&stack);
 }
 
 /* The node of a block: the end of the way to it. */
-static uint32_t node_of_block(struct telling *telling, const struct gm_reach_block *block)
+static uint32_t node_of_block(struct builder *builder, const struct gm_reach_block *block)
 {
-	if (telling->dominators[block->vertex] == GM_NO_DOMINATOR)
-		return child_of(telling, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
-	return descend(telling, telling->places[block->vertex], block->vertex);
+	if (builder->dominators[block->vertex] == GM_NO_DOMINATOR)
+		return child_of(builder, 0, (struct gm_step){.part = GM_PART_UNKNOWN});
+	return descend(builder, builder->places[block->vertex], block->vertex);
 }
 
-static void count_block(struct telling *telling, const struct gm_reach_block *block, uint32_t node)
+static void count_block(struct builder *builder, const struct gm_reach_block *block, uint32_t node)
 {
-	uint32_t item = telling->items[block->vertex];
-	for (;; node = telling->nodes.items[node].parent) {
-		struct node *at = &telling->nodes.items[node];
+	uint32_t item = builder->items[block->vertex];
+	for (;; node = builder->nodes.items[node].parent) {
+		struct node *at = &builder->nodes.items[node];
 		at->bytes += block->bytes;
 		at->blocks++;
 		if (node == 0)
@@ -154,16 +154,16 @@ static void count_block(struct telling *telling, const struct gm_reach_block *bl
 		if (!is_counted(at->step) || item == 0)
 			continue;
 		bool is_new = false;
-		if (!gm_map_put(&telling->seen, (uint64_t)node << 32 | item, &is_new))
-			telling->no_memory = true;
-		telling->nodes.items[node].items += is_new;
-		const struct gm_reach *reach = telling->reach;
-		item = telling->items[reach->edges.items[reach->tree[item]].from];
+		if (!gm_map_put(&builder->seen, (uint64_t)node << 32 | item, &is_new))
+			builder->no_memory = true;
+		builder->nodes.items[node].items += is_new;
+		const struct gm_reach *reach = builder->reach;
+		item = builder->items[reach->edges.items[reach->tree[item]].from];
 	}
 }
 
 /* What nothing was found to hold is told by its tensors: "float32 [4198400]". */
-static struct gm_step step_of_tensor(struct telling *telling, const struct gm_block_note *note)
+static struct gm_step step_of_tensor(struct builder *builder, const struct gm_block_note *note)
 {
 	char text[GM_TENSOR_MAX_DIMENSIONS * 24 + 64];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s [", note->dtype ? note->dtype : "?");
@@ -172,33 +172,33 @@ static struct gm_step step_of_tensor(struct telling *telling, const struct gm_bl
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%jd", i ? ", " : "",
 		        (intmax_t)note->shape[i]);
 	snprintf(text + used, sizeof(text) - used, "]");
-	return (struct gm_step){GM_PART_FIELD, gm_strings_add(&telling->reach->strings, text)};
+	return (struct gm_step){GM_PART_FIELD, gm_strings_add(&builder->reach->strings, text)};
 }
 
-static void add_blocks(struct telling *telling, int device)
+static void add_blocks(struct builder *builder, int device)
 {
-	struct gm_reach *reach = telling->reach;
+	struct gm_reach *reach = builder->reach;
 	struct gm_step missing = {
 	        GM_PART_VARIABLE, gm_reach_label(reach, GM_NAME_MISSING, NULL, NULL)};
-	uint32_t missing_node = child_of(telling, 0, missing);
+	uint32_t missing_node = child_of(builder, 0, missing);
 	GM_ARRAY(struct gm_block_note) notes = {0};
 	GM_ARRAY(uint32_t) blocks = {0}; /* beside notes */
-	for (size_t i = 0; i < reach->blocks.count && !telling->no_memory; i++) {
+	for (size_t i = 0; i < reach->blocks.count && !builder->no_memory; i++) {
 		const struct gm_reach_block *block = &reach->blocks.items[i];
 		struct gm_block_note note = {.address = block->address, .size = block->bytes};
 		if (block->device != device)
 			continue;
-		uint32_t node = node_of_block(telling, block);
+		uint32_t node = node_of_block(builder, block);
 		if (node != missing_node)
-			count_block(telling, block, node);
+			count_block(builder, block, node);
 		else if (!gm_array_push(&notes, note) || !gm_array_push(&blocks, (uint32_t)i))
-			telling->no_memory = true;
+			builder->no_memory = true;
 	}
 	if (notes.count)
 		gm_holders_annotate(reach->graph, notes.items, notes.count);
-	for (size_t i = 0; i < blocks.count && !telling->no_memory; i++)
-		count_block(telling, &reach->blocks.items[blocks.items[i]],
-		        child_of(telling, missing_node, step_of_tensor(telling, &notes.items[i])));
+	for (size_t i = 0; i < blocks.count && !builder->no_memory; i++)
+		count_block(builder, &reach->blocks.items[blocks.items[i]],
+		        child_of(builder, missing_node, step_of_tensor(builder, &notes.items[i])));
 	gm_array_deinit(&notes);
 	gm_array_deinit(&blocks);
 }
@@ -206,17 +206,17 @@ static void add_blocks(struct telling *telling, int device)
 /* --- names ------------------------------------------------------------------------------------ */
 
 /* "layers.3.mlp": a module's child with those above it. */
-static char *module_path(struct telling *telling, uint32_t number)
+static char *module_path(struct builder *builder, uint32_t number)
 {
 	const char *names[MAX_DEPTH];
 	size_t count = 0, length = 1;
 	for (uint32_t at = number; at != 0 && count < MAX_DEPTH;
-	        at = telling->nodes.items[at].parent) {
-		const struct gm_step *step = &telling->nodes.items[at].step;
+	        at = builder->nodes.items[at].parent) {
+		const struct gm_step *step = &builder->nodes.items[at].step;
 		if (step->part != GM_PART_MODULE && step->part != GM_PART_PARAMETER &&
 		        step->part != GM_PART_BUFFER)
 			break;
-		names[count++] = gm_strings_at(&telling->reach->strings, step->name);
+		names[count++] = gm_strings_at(&builder->reach->strings, step->name);
 		length += strlen(names[count - 1]) + 1;
 	}
 	char *text = malloc(length), *at = text;
@@ -235,7 +235,7 @@ static struct gm_retained_name plain_name(enum gm_retained_form form, uint32_t c
 
 /* `items`: of a container. */
 static struct gm_retained_name element_name(
-        struct telling *telling, struct gm_step step, uint32_t items)
+        struct builder *builder, struct gm_step step, uint32_t items)
 {
 	struct gm_retained_name made = {.form = GM_NAME_PART};
 	switch (step.part) {
@@ -264,8 +264,8 @@ static struct gm_retained_name element_name(
 		return plain_name(GM_NAME_TRACEBACK, 0);
 	case GM_PART_VARIABLE:
 	case GM_PART_LOCAL:
-		if (!step.name || !gm_reach_label_name(telling->reach, step.name, &made))
-			telling->no_memory = true;
+		if (!step.name || !gm_reach_label_name(builder->reach, step.name, &made))
+			builder->no_memory = true;
 		return made;
 	case GM_PART_KEY:
 		if (!step.name)
@@ -279,8 +279,8 @@ static struct gm_retained_name element_name(
 		break;
 	}
 	if (step.name && step.part != GM_PART_SHARED) {
-		made.name = strdup(gm_strings_at(&telling->reach->strings, step.name));
-		telling->no_memory |= !made.name;
+		made.name = strdup(gm_strings_at(&builder->reach->strings, step.name));
+		builder->no_memory |= !made.name;
 	}
 	return made;
 }
@@ -298,20 +298,20 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sharers by their names, what is no variable last. */
-static struct gm_retained_name shared_name(struct telling *telling, uint32_t set)
+static struct gm_retained_name shared_name(struct builder *builder, uint32_t set)
 {
-	const struct gm_sharing *sharing = telling->sharing;
+	const struct gm_sharing *sharing = builder->sharing;
 	const struct gm_sharers *sharers = &sharing->sets.items[set];
 	struct gm_retained_name made = {.form = GM_NAME_SHARED,
 	        .members = calloc((size_t)sharers->count + 1, sizeof(*made.members)),
 	        .more = sharers->more};
 	struct gm_retained_name last[2];
 	size_t others = 0;
-	telling->no_memory |= !made.members;
+	builder->no_memory |= !made.members;
 	for (uint32_t i = 0; i < sharers->count && made.members; i++) {
 		uint32_t member = sharing->members.items[sharers->first + i];
 		struct gm_retained_name name =
-		        element_name(telling, gm_sharing_member(sharing, set, i), 0);
+		        element_name(builder, gm_sharing_member(sharing, set, i), 0);
 		bool other = member == sharing->running || member == sharing->missing;
 		if (other && others < 2)
 			last[others++] = name;
@@ -325,22 +325,22 @@ static struct gm_retained_name shared_name(struct telling *telling, uint32_t set
 	return made;
 }
 
-static struct gm_retained_name node_name(struct telling *telling, uint32_t number)
+static struct gm_retained_name node_name(struct builder *builder, uint32_t number)
 {
-	const struct node *node = &telling->nodes.items[number];
+	const struct node *node = &builder->nodes.items[number];
 	switch (node->step.part) {
 	case GM_PART_MODULE:
 	case GM_PART_PARAMETER:
 	case GM_PART_BUFFER: {
 		struct gm_retained_name made = {
-		        .form = GM_NAME_MODULE_PART, .name = module_path(telling, number)};
-		telling->no_memory |= !made.name;
+		        .form = GM_NAME_MODULE_PART, .name = module_path(builder, number)};
+		builder->no_memory |= !made.name;
 		return made;
 	}
 	case GM_PART_SHARED:
-		return shared_name(telling, node->step.name);
+		return shared_name(builder, node->step.name);
 	default:
-		return element_name(telling, node->step, node->items);
+		return element_name(builder, node->step, node->items);
 	}
 }
 
@@ -377,39 +377,39 @@ static int by_bytes(const void *a, const void *b)
 }
 
 static void add_name(
-        struct telling *telling, struct gm_retained_node *node, struct gm_retained_name name)
+        struct builder *builder, struct gm_retained_node *node, struct gm_retained_name name)
 {
 	struct gm_retained_name *grown =
 	        realloc(node->names, (node->name_count + 1) * sizeof(*grown));
 	if (!grown) {
 		gm_retained_name_deinit(&name);
-		telling->no_memory = true;
+		builder->no_memory = true;
 		return;
 	}
 	node->names = grown;
 	node->names[node->name_count++] = name;
 }
 
-static void index_variables(struct telling *telling)
+static void index_variables(struct builder *builder)
 {
-	const struct gm_reach *reach = telling->reach;
+	const struct gm_reach *reach = builder->reach;
 	for (size_t i = 0; i < reach->variables.count; i++) {
-		uint32_t path = telling->paths->of[reach->variables.items[i].vertex];
+		uint32_t path = builder->paths->of[reach->variables.items[i].vertex];
 		bool is_new = false;
 		uint64_t *slot = gm_map_put(
-		        &telling->variables, telling->paths->paths.items[path].step.name, &is_new);
+		        &builder->variables, builder->paths->paths.items[path].step.name, &is_new);
 		if (slot && is_new)
 			*slot = i + 1;
 	}
 }
 
 static void tell_variable(
-        struct telling *telling, const struct node *from, struct gm_retained_node *node)
+        struct builder *builder, const struct node *from, struct gm_retained_node *node)
 {
-	struct gm_reach *reach = telling->reach;
+	struct gm_reach *reach = builder->reach;
 	node->kind = GM_RETAINED_VARIABLE;
 	node->root = true;
-	const uint64_t *number = gm_map_find(&telling->variables, from->step.name);
+	const uint64_t *number = gm_map_find(&builder->variables, from->step.name);
 	if (!number)
 		return;
 	const struct gm_variable *variable = &reach->variables.items[*number - 1];
@@ -425,108 +425,108 @@ static void tell_variable(
 	if (more > MAX_ALSO)
 		more = MAX_ALSO;
 	node->also = calloc((size_t)more + 1, sizeof(*node->also));
-	telling->no_memory |= !node->also;
-	for (uint32_t n = 1; n <= more && !telling->no_memory; n++) {
+	builder->no_memory |= !node->also;
+	for (uint32_t n = 1; n <= more && !builder->no_memory; n++) {
 		uint32_t label =
 		        gm_reach_name_label(reach, &reach->names.items[variable->first_name + n]);
 		if (label && gm_reach_label_name(reach, label, &node->also[node->also_count]))
 			node->also_count++;
 		else
-			telling->no_memory = true;
+			builder->no_memory = true;
 	}
 }
 
-static uint32_t only_child(const struct telling *telling, uint32_t number)
+static uint32_t only_child(const struct builder *builder, uint32_t number)
 {
-	const struct node *node = &telling->nodes.items[number];
+	const struct node *node = &builder->nodes.items[number];
 	if (node->first_child == 0)
 		return 0;
 	uint32_t found = 0;
-	for (uint32_t c = node->first_child; c; c = telling->nodes.items[c].next_sibling) {
-		if (telling->nodes.items[c].blocks == 0)
+	for (uint32_t c = node->first_child; c; c = builder->nodes.items[c].next_sibling) {
+		if (builder->nodes.items[c].blocks == 0)
 			continue;
 		if (found)
 			return 0;
 		found = c;
 	}
-	return found && telling->nodes.items[found].blocks == node->blocks ? found : 0;
+	return found && builder->nodes.items[found].blocks == node->blocks ? found : 0;
 }
 
-static void tell_node(struct telling *telling, uint32_t number, struct gm_retained_node *ret_node);
+static void build_node(struct builder *builder, uint32_t number, struct gm_retained_node *ret_node);
 
-static void tell_children(struct telling *telling, uint32_t number, struct gm_retained_node *node)
+static void tell_children(struct builder *builder, uint32_t number, struct gm_retained_node *node)
 {
 	uint64_t bytes = node->bytes, blocks = node->blocks;
 	size_t count = 0;
-	for (uint32_t c = telling->nodes.items[number].first_child; c;
-	        c = telling->nodes.items[c].next_sibling)
-		count += telling->nodes.items[c].blocks > 0;
+	for (uint32_t c = builder->nodes.items[number].first_child; c;
+	        c = builder->nodes.items[c].next_sibling)
+		count += builder->nodes.items[c].blocks > 0;
 	if (count == 0)
 		return;
 	node->children = calloc(count + 1, sizeof(*node->children));
 	if (!node->children) {
-		telling->no_memory = true;
+		builder->no_memory = true;
 		return;
 	}
-	for (uint32_t c = telling->nodes.items[number].first_child; c;
-	        c = telling->nodes.items[c].next_sibling) {
-		if (telling->nodes.items[c].blocks == 0)
+	for (uint32_t c = builder->nodes.items[number].first_child; c;
+	        c = builder->nodes.items[c].next_sibling) {
+		if (builder->nodes.items[c].blocks == 0)
 			continue;
-		tell_node(telling, c, &node->children[node->child_count++]);
-		bytes -= telling->nodes.items[c].bytes;
-		blocks -= telling->nodes.items[c].blocks;
+		build_node(builder, c, &node->children[node->child_count++]);
+		bytes -= builder->nodes.items[c].bytes;
+		blocks -= builder->nodes.items[c].blocks;
 	}
 	if (blocks == 0)
 		return;
 	struct gm_retained_node own = {.kind = GM_RETAINED_PART, .bytes = bytes, .blocks = blocks};
-	add_name(telling, &own, plain_name(GM_NAME_ITSELF, 0));
+	add_name(builder, &own, plain_name(GM_NAME_ITSELF, 0));
 	node->children[node->child_count++] = own;
 }
 
 /* Depth is bounded by MAX_DEPTH. */
-static void tell_node(struct telling *telling, uint32_t number, struct gm_retained_node *ret_node)
+static void build_node(struct builder *builder, uint32_t number, struct gm_retained_node *ret_node)
 {
-	const struct node *node = &telling->nodes.items[number];
+	const struct node *node = &builder->nodes.items[number];
 	struct gm_retained_node made = {
 	        .kind = GM_RETAINED_PART, .bytes = node->bytes, .blocks = node->blocks};
-	add_name(telling, &made, node_name(telling, number));
+	add_name(builder, &made, node_name(builder, number));
 	if (node->step.part == GM_PART_VARIABLE && node->parent == 0)
-		tell_variable(telling, node, &made);
+		tell_variable(builder, node, &made);
 	else if (node->step.part == GM_PART_SHARED)
 		made.kind = GM_RETAINED_SHARED;
 	else if (node->step.part == GM_PART_UNKNOWN)
 		made.kind = GM_RETAINED_UNKNOWN;
-	uint32_t child = only_child(telling, number);
+	uint32_t child = only_child(builder, number);
 	uint8_t upper = node->step.part;
 	while (child && upper != GM_PART_SHARED &&
-	        telling->nodes.items[child].step.part != GM_PART_SHARED) {
-		uint8_t lower = telling->nodes.items[child].step.part;
+	        builder->nodes.items[child].step.part != GM_PART_SHARED) {
+		uint8_t lower = builder->nodes.items[child].step.part;
 		if (replaces(upper, lower) && made.name_count)
 			gm_retained_name_deinit(&made.names[--made.name_count]);
-		add_name(telling, &made, node_name(telling, child));
+		add_name(builder, &made, node_name(builder, child));
 		number = child;
 		upper = lower;
-		child = only_child(telling, number);
+		child = only_child(builder, number);
 	}
 	if (upper == GM_PART_SHARED && child &&
-	        telling->nodes.items[child].step.part == GM_PART_VARIABLE)
+	        builder->nodes.items[child].step.part == GM_PART_VARIABLE)
 		number = child; /* it is one of the sharers, which the text names */
-	tell_children(telling, number, &made);
+	tell_children(builder, number, &made);
 	if (made.child_count)
 		qsort(made.children, made.child_count, sizeof(*made.children), by_bytes);
 	*ret_node = made;
 }
 
-static void tell_device(struct telling *telling, int number, struct gm_retained_device *ret_device)
+static void tell_device(struct builder *builder, int number, struct gm_retained_device *ret_device)
 {
-	const struct gm_reach *reach = telling->reach;
+	const struct gm_reach *reach = builder->reach;
 	struct gm_retained_device device = {.device = number};
-	for (size_t i = 0; i < telling->nodes.count; i++) {
-		struct node *node = &telling->nodes.items[i];
+	for (size_t i = 0; i < builder->nodes.count; i++) {
+		struct node *node = &builder->nodes.items[i];
 		node->bytes = node->blocks = node->items = 0;
 	}
-	gm_map_deinit(&telling->seen); /* an item may have blocks on several devices */
-	add_blocks(telling, number);
+	gm_map_deinit(&builder->seen); /* an item may have blocks on several devices */
+	add_blocks(builder, number);
 	for (size_t i = 0; i < reach->graph->block_count && number >= 0; i++) {
 		const struct gm_block_record *block = &reach->graph->blocks[i];
 		if (block->device == number && !block->allocated && block->event_count > 0) {
@@ -535,20 +535,20 @@ static void tell_device(struct telling *telling, int number, struct gm_retained_
 		}
 	}
 	struct gm_retained_node root = {0};
-	device.allocated = telling->nodes.items[0].bytes;
-	device.allocated_blocks = telling->nodes.items[0].blocks;
+	device.allocated = builder->nodes.items[0].bytes;
+	device.allocated_blocks = builder->nodes.items[0].blocks;
 	size_t count = 0;
-	for (uint32_t c = telling->nodes.items[0].first_child; c;
-	        c = telling->nodes.items[c].next_sibling)
-		count += telling->nodes.items[c].blocks > 0;
+	for (uint32_t c = builder->nodes.items[0].first_child; c;
+	        c = builder->nodes.items[c].next_sibling)
+		count += builder->nodes.items[c].blocks > 0;
 	root.children = calloc(count + 1, sizeof(*root.children));
-	telling->no_memory |= !root.children;
-	for (uint32_t c = telling->nodes.items[0].first_child; c && root.children;
-	        c = telling->nodes.items[c].next_sibling) {
-		if (telling->nodes.items[c].blocks == 0)
+	builder->no_memory |= !root.children;
+	for (uint32_t c = builder->nodes.items[0].first_child; c && root.children;
+	        c = builder->nodes.items[c].next_sibling) {
+		if (builder->nodes.items[c].blocks == 0)
 			continue;
 		struct gm_retained_node *made = &root.children[root.child_count++];
-		tell_node(telling, c, made);
+		build_node(builder, c, made);
 		if (made->kind == GM_RETAINED_SHARED)
 			device.shared += made->bytes;
 		else if (made->kind == GM_RETAINED_UNKNOWN)
@@ -561,37 +561,37 @@ static void tell_device(struct telling *telling, int number, struct gm_retained_
 	*ret_device = device;
 }
 
-static void tell_devices(struct telling *telling, struct gm_retained *retained)
+static void tell_devices(struct builder *builder, struct gm_retained *retained)
 {
-	const struct gm_reach *reach = telling->reach;
+	const struct gm_reach *reach = builder->reach;
 	GM_ARRAY(struct gm_retained_device) devices = {0};
 	bool seen[1 + INT8_MAX + 1] = {0}; /* by device + 1 */
 	for (size_t i = 0; i < reach->blocks.count; i++)
 		seen[reach->blocks.items[i].device + 1] = true;
-	for (int number = -1; number <= INT8_MAX && !telling->no_memory; number++) {
+	for (int number = -1; number <= INT8_MAX && !builder->no_memory; number++) {
 		if (!seen[number + 1])
 			continue;
 		if (gm_array_reserve(&devices, 1))
-			tell_device(telling, number, &devices.items[devices.count++]);
+			tell_device(builder, number, &devices.items[devices.count++]);
 		else
-			telling->no_memory = true;
+			builder->no_memory = true;
 	}
 	retained->devices = devices.items;
 	retained->device_count = devices.count;
 }
 
-static struct gm_error *tell(struct telling *telling, struct gm_retained *retained)
+static struct gm_error *build(struct builder *builder, struct gm_retained *retained)
 {
 	struct node root = {0};
-	telling->places = calloc((size_t)telling->reach->count + 1, sizeof(*telling->places));
-	telling->items = calloc((size_t)telling->reach->count + 1, sizeof(*telling->items));
-	if (!telling->places || !telling->items || !gm_array_push(&telling->nodes, root))
+	builder->places = calloc((size_t)builder->reach->count + 1, sizeof(*builder->places));
+	builder->items = calloc((size_t)builder->reach->count + 1, sizeof(*builder->items));
+	if (!builder->places || !builder->items || !gm_array_push(&builder->nodes, root))
 		return &gm_error_no_memory;
-	place_vertices(telling);
-	index_variables(telling);
-	if (!telling->no_memory)
-		tell_devices(telling, retained);
-	return telling->no_memory ? &gm_error_no_memory : NULL;
+	place_vertices(builder);
+	index_variables(builder);
+	if (!builder->no_memory)
+		tell_devices(builder, retained);
+	return builder->no_memory ? &gm_error_no_memory : NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------
@@ -614,17 +614,17 @@ static struct gm_error *ask(struct gm_reach *reach, struct gm_retained *retained
 	struct gm_paths paths = {0};
 	struct gm_sharing sharing = {0};
 	struct gm_error *error = &gm_error_no_memory;
-	struct telling telling = {
+	struct builder builder = {
 	        .reach = reach, .paths = &paths, .sharing = &sharing, .dominators = dominators};
 	if (dominators && find_dominators(reach, dominators) && gm_paths_init(&paths, reach) &&
 	        gm_sharing_init(&sharing, &paths, reach, dominators))
-		error = tell(&telling, retained);
-	free(telling.places);
-	free(telling.items);
-	gm_array_deinit(&telling.nodes);
-	gm_map_deinit(&telling.children);
-	gm_map_deinit(&telling.seen);
-	gm_map_deinit(&telling.variables);
+		error = build(&builder, retained);
+	free(builder.places);
+	free(builder.items);
+	gm_array_deinit(&builder.nodes);
+	gm_map_deinit(&builder.children);
+	gm_map_deinit(&builder.seen);
+	gm_map_deinit(&builder.variables);
 	gm_sharing_deinit(&sharing);
 	gm_paths_deinit(&paths);
 	return error;

@@ -135,30 +135,30 @@ static bool are_tensors(struct gm_holders *graph, uint64_t first, uint64_t last)
 	return true;
 }
 
-/* Three words where a piece is pointed at: a std::vector that has it? Its begin and end. */
-static bool vector_of(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+/* Three words where a chunk is pointed at: a std::vector that has it? Its begin and end. */
+static bool vector_of(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         uint64_t word, uint64_t ret_bounds[3])
 {
 	return gm_image_try_read(search->graph->image, word, ret_bounds, 24) &&
-	       ret_bounds[0] == piece->start && gm_is_vector(search->graph, ret_bounds, 8);
+	       ret_bounds[0] == chunk->start && gm_is_vector(search->graph, ret_bounds, 8);
 }
 
 /* The part that the word's own chunk is: an item of a vector of tensors, an object of a class, so
  * many bytes. */
-static void add_own_part(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+static void add_own_part(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         uint64_t word, const uint64_t *bounds, struct gm_owner_query *query)
 {
-	struct gm_native_part part = {.form = GM_NATIVE_HEAP, .number = piece->size};
+	struct gm_native_part part = {.form = GM_NATIVE_HEAP, .number = chunk->size};
 	query->sense = GM_WORD_NAMED;
-	if (piece->class) {
-		add_class(&query->native, piece->class);
+	if (chunk->class) {
+		add_class(&query->native, chunk->class);
 		return;
 	}
 	bool tensors = bounds && are_tensors(search->graph, bounds[0], bounds[1]);
 	query->sense = tensors ? GM_WORD_READ : GM_WORD_UNKNOWN;
 	if (tensors)
 		part = (struct gm_native_part){.form = GM_NATIVE_ITEM,
-		        .index = (int64_t)((word - piece->start) / 8),
+		        .index = (int64_t)((word - chunk->start) / 8),
 		        .number = (bounds[1] - bounds[0]) / 8};
 	add_part(&query->native, part);
 }
@@ -172,13 +172,13 @@ static bool is_bucket(const struct gm_owner_search *search, const struct gm_owne
 	if (owner->kind != GM_VERTEX_PYTHON ||
 	        strcmp(gm_type_text(graph, owner->address), "Reducer") != 0)
 		return false;
-	/* the last piece is the Reducer itself, or pybind11's list of what a Python object holds,
+	/* the last chunk is the Reducer itself, or pybind11's list of what a Python object holds,
 	 * which leads to it; then comes the vector of buckets */
 	for (size_t at = way->count - 1; at > 0 && at + 2 >= way->count; at--)
-		if (gm_bucket_part(graph, search->pieces.items[way->pieces[at]].start,
-		            search->pieces.items[way->pieces[at - 1]].start,
+		if (gm_bucket_part(graph, search->chunks.items[way->chunks[at]].start,
+		            search->chunks.items[way->chunks[at - 1]].start,
 		            at > 1 ? way->words[at - 2] : word,
-		            at == 2 ? (word - search->pieces.items[way->pieces[0]].start) / 8
+		            at == 2 ? (word - search->chunks.items[way->chunks[0]].start) / 8
 		                    : UINT64_MAX,
 		            ret_part))
 			return true;
@@ -189,8 +189,8 @@ static bool is_bucket(const struct gm_owner_search *search, const struct gm_owne
 static bool is_slot(const struct gm_owner_search *search, const struct gm_owner_way *way,
         uint64_t word, struct gm_native_part *ret_part)
 {
-	const struct gm_owner_piece *slots = &search->pieces.items[way->pieces[0]];
-	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	const struct gm_owner_chunk *slots = &search->chunks.items[way->chunks[0]];
+	const struct gm_class *class = search->chunks.items[way->chunks[1]].class;
 	if (!class || strcmp(class->linkage_name, GM_TORCH_SCRIPT_OBJECT_CLASS) != 0)
 		return false;
 	*ret_part = (struct gm_native_part){.form = GM_NATIVE_SLOT,
@@ -204,7 +204,7 @@ static bool is_slot(const struct gm_owner_search *search, const struct gm_owner_
  * caller frees the name of its class. */
 static char *shelf_class(const struct gm_owner_search *search, const struct gm_owner_way *way)
 {
-	const struct gm_class *class = search->pieces.items[way->pieces[1]].class;
+	const struct gm_class *class = search->chunks.items[way->chunks[1]].class;
 	if (!class || !strstr(class->linkage_name, GM_TORCH_SHELF_CLASS))
 		return NULL;
 	return counted_class(gm_class_name(class));
@@ -213,7 +213,7 @@ static char *shelf_class(const struct gm_owner_search *search, const struct gm_o
 /* The first part of an owner: the word's own chunk, or what it and the next one are together.
  * Returns how many chunks of the way that is. */
 static size_t add_first_part(const struct gm_owner_search *search, const struct gm_owner_way *way,
-        const struct gm_owner_piece *piece, const uint64_t *bounds, struct gm_owner_query *query)
+        const struct gm_owner_chunk *chunk, const uint64_t *bounds, struct gm_owner_query *query)
 {
 	struct gm_native_part part;
 	bool owned = way->rank != UINT32_MAX;
@@ -236,7 +236,7 @@ static size_t add_first_part(const struct gm_owner_search *search, const struct 
 			return 2;
 		}
 	}
-	add_own_part(search, piece, query->word, bounds, query);
+	add_own_part(search, chunk, query->word, bounds, query);
 	return 1;
 }
 
@@ -244,28 +244,28 @@ void gm_owner_take_parts(
         const struct gm_owner_search *search, struct gm_owner_query *query, uint32_t number)
 {
 	struct gm_owner_way best = {.rank = UINT32_MAX};
-	const struct gm_owner_piece *piece = &search->pieces.items[number];
+	const struct gm_owner_chunk *chunk = &search->chunks.items[number];
 	uint64_t bounds[3];
 	gm_owner_find_way(search, number, query->word, &best);
 	bool owned = best.rank != UINT32_MAX;
 	bool vector = owned && best.owner.kind != GM_OWNER_CLASS
-	                      ? vector_of(search, piece, best.words[0], bounds)
+	                      ? vector_of(search, chunk, best.words[0], bounds)
 	                      : owned && best.count > 1 &&
-	                                vector_of(search, piece, best.words[0], bounds);
+	                                vector_of(search, chunk, best.words[0], bounds);
 	query->dead = vector && query->word >= bounds[1];
 	query->native = NULL;
-	size_t next = add_first_part(search, &best, piece, vector ? bounds : NULL, query);
+	size_t next = add_first_part(search, &best, chunk, vector ? bounds : NULL, query);
 	query->kind = owned ? best.owner.kind : GM_OWNER_NONE;
 	query->vertex = best.owner.number;
 	query->address = best.owner.address;
 	/* of the chunks on the way, those whose class says something */
 	for (size_t i = next; owned && query->native && i < best.count; i++)
-		if (search->pieces.items[best.pieces[i]].class)
-			add_class(&query->native, search->pieces.items[best.pieces[i]].class);
+		if (search->chunks.items[best.chunks[i]].class)
+			add_class(&query->native, search->chunks.items[best.chunks[i]].class);
 	if (!query->native)
 		return;
 	const struct gm_native_owner *stack =
-	        owned ? search->pieces.items[best.pieces[best.count - 1]].stack : NULL;
+	        owned ? search->chunks.items[best.chunks[best.count - 1]].stack : NULL;
 	enum gm_word_evidence none;
 	if (query->kind == GM_OWNER_STATIC)
 		add_part(&query->native,

@@ -1,5 +1,5 @@
 /*
- * Which way to a word of native memory is told: the fewest pieces of heap from a Python object, a
+ * Which way to a word of native memory is told: the fewest chunks of heap from a Python object, a
  * tensor or a static variable; else from an object of a known class; else from a stack.
  */
 #include "holders/unattributed/owner_ways.h"
@@ -12,7 +12,7 @@
 #include "holders/heap/heap.h"
 #include "torch/names.h"
 
-enum { MAX_REACHED = 512 }; /* pieces that one way is sought through */
+enum { MAX_REACHED = 512 }; /* chunks that one way is sought through */
 
 /* Of several Python objects that lead to it these tell most: DDP's Reducer, which its Logger knows
  * too; a module of TorchScript, which lists of its parameters know. */
@@ -40,7 +40,7 @@ static unsigned is_unreferred(struct gm_holders *graph, const struct gm_owner_ho
 	                                                                                        : 0;
 }
 
-/* A piece that a walk has come to, from the word's outwards. */
+/* A chunk that a walk has come to, from the word's outwards. */
 struct reached {
 	uint32_t number, from; /* index of the one before it; UINT32_MAX: it is the first */
 	uint64_t word;         /* in this one, that points at the one before */
@@ -53,7 +53,7 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 	*ret = (struct gm_owner_way){.owner = owner, .count = reached[last].count, .rank = rank};
 	ret->words[ret->count - 1] = owner.address;
 	for (size_t i = ret->count; i-- > 0; last = reached[last].from) {
-		ret->pieces[i] = reached[last].number;
+		ret->chunks[i] = reached[last].number;
 		if (i > 0)
 			ret->words[i - 1] = reached[last].word;
 	}
@@ -61,12 +61,12 @@ static void keep_way(const struct reached *reached, uint32_t last, struct gm_own
 
 /* A process group of torch.distributed: the library's own registers lead to it, all alike, and say
  * no more. */
-static bool is_end(const struct gm_owner_piece *piece)
+static bool is_end(const struct gm_owner_chunk *chunk)
 {
-	return piece->class && strstr(piece->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
+	return chunk->class && strstr(chunk->class->linkage_name, GM_TORCH_NCCL_GROUP_CLASS);
 }
 
-/* The fewest pieces; what runs at exit before other variables, whose heap may have old words; of a
+/* The fewest chunks; what runs at exit before other variables, whose heap may have old words; of a
  * static variable far away it is likely that old words lead to it. */
 static unsigned rank_of(
         const struct gm_owner_search *search, const struct gm_owner_holder *holder, uint32_t count)
@@ -81,35 +81,35 @@ static unsigned rank_of(
 		return rank + (holder->number != GM_OWNER_INTERPRETER) + (far ? 30 : 0);
 	case GM_OWNER_CLASS:
 		return rank +
-		       (is_end(&search->pieces.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);
+		       (is_end(&search->chunks.items[holder->number]) ? 0 : GM_OWNER_IS_CLASS);
 	default:
 		return rank + 2 * GM_OWNER_IS_CLASS;
 	}
 }
 
-/* Does a std::vector stand there whose memory the piece is, and the word one of its items? */
-static bool is_vector_of(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+/* Does a std::vector stand there whose memory the chunk is, and the word one of its items? */
+static bool is_vector_of(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         const struct gm_owner_holder *holder, uint64_t word)
 {
 	uint64_t bounds[3];
 	return holder->kind != GM_OWNER_STACK &&
 	       gm_image_try_read(search->graph->image, holder->address, bounds, sizeof(bounds)) &&
-	       bounds[0] == piece->start && word < bounds[1] &&
+	       bounds[0] == chunk->start && word < bounds[1] &&
 	       gm_is_vector(search->graph, bounds, 8);
 }
 
-/* A piece that is a vector's memory is that vector's: others that point at it have done so
+/* A chunk that is a vector's memory is that vector's: others that point at it have done so
  * earlier. */
 static bool has_vector(
-        const struct gm_owner_search *search, const struct gm_owner_piece *piece, uint64_t word)
+        const struct gm_owner_search *search, const struct gm_owner_chunk *chunk, uint64_t word)
 {
-	for (size_t i = 0; i < piece->holder_count; i++)
-		if (is_vector_of(search, piece, &piece->holders[i], word))
+	for (size_t i = 0; i < chunk->holder_count; i++)
+		if (is_vector_of(search, chunk, &chunk->holders[i], word))
 			return true;
 	return false;
 }
 
-/* Breadth first: what leads to a piece by the fewest others. */
+/* Breadth first: what leads to a chunk by the fewest others. */
 void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, uint64_t word,
         struct gm_owner_way *best)
 {
@@ -120,15 +120,15 @@ void gm_owner_find_way(const struct gm_owner_search *search, uint32_t number, ui
 	        gm_array_push(&reached, first) && gm_map_put(&seen, (uint64_t)number + 1, NULL);
 	for (uint32_t i = 0; i < reached.count && whole; i++) {
 		struct reached at = reached.items[i];
-		const struct gm_owner_piece *piece = &search->pieces.items[at.number];
-		struct gm_owner_holder class = {GM_OWNER_CLASS, at.number, piece->start};
-		if (piece->class && rank_of(search, &class, at.count) < best->rank)
+		const struct gm_owner_chunk *chunk = &search->chunks.items[at.number];
+		struct gm_owner_holder class = {GM_OWNER_CLASS, at.number, chunk->start};
+		if (chunk->class && rank_of(search, &class, at.count) < best->rank)
 			keep_way(reached.items, i, class, rank_of(search, &class, at.count), best);
-		bool vector = has_vector(search, piece, at.word);
-		for (size_t k = 0; k < piece->holder_count && whole; k++) {
-			const struct gm_owner_holder *holder = &piece->holders[k];
+		bool vector = has_vector(search, chunk, at.word);
+		for (size_t k = 0; k < chunk->holder_count && whole; k++) {
+			const struct gm_owner_holder *holder = &chunk->holders[k];
 			bool is_new = false;
-			if (vector && !is_vector_of(search, piece, holder, at.word))
+			if (vector && !is_vector_of(search, chunk, holder, at.word))
 				continue;
 			if (holder->kind != GM_OWNER_NONE) {
 				unsigned rank = rank_of(search, holder, at.count);

@@ -1,11 +1,11 @@
 /*
- * Whose native memory is it? A word in a piece of heap says little; the class of the object that
- * the piece is, or the static variable, the frame or the object that leads to it, says what keeps a
+ * Whose native memory is it? A word in a chunk of heap says little; the class of the object that
+ * the chunk is, or the static variable, the frame or the object that leads to it, says what keeps a
  * tensor there.
  *
- * A piece of heap is found by glibc's size words around it. Where it is an object with a vtable,
+ * A chunk of heap is found by glibc's size words around it. Where it is an object with a vtable,
  * its class is named (of a std::shared_ptr's control block, what it counts). All memory is searched
- * for words that point at the piece, a few levels up: a std::vector's memory leads to the object
+ * for words that point at the chunk, a few levels up: a std::vector's memory leads to the object
  * that has the vector, that to the static variable or to the Python object whose C++ part it is. It
  * does not say whether the word counts: see promote.c.
  */
@@ -28,7 +28,7 @@
 enum {
 	FEW_LEVELS = 5, /* each is a search of all memory: more of them only for what is not known
 	                   by then */
-	MAX_PIECES = 8192,
+	MAX_CHUNKS = 8192,
 	MAX_PYTHON = 1024, /* bytes of a Python object that may have the word */
 };
 
@@ -39,40 +39,40 @@ static bool wanted(const void *context, uint64_t value)
 	return found && *found - 1 >= search->first && *found - 1 < search->last;
 }
 
-/* The number of the piece that begins at `start`; it is looked for in the next level, if it is
+/* The number of the chunk that begins at `start`; it is looked for in the next level, if it is
  * new. */
-static uint32_t add_piece(struct gm_owner_search *search, uint64_t start, uint64_t size)
+static uint32_t add_chunk(struct gm_owner_search *search, uint64_t start, uint64_t size)
 {
 	uint64_t *there = gm_map_find(&search->by_start, start);
 	if (there)
 		return (uint32_t)(*there - 1);
-	if (search->pieces.count >= MAX_PIECES)
+	if (search->chunks.count >= MAX_CHUNKS)
 		return UINT32_MAX;
-	struct gm_owner_piece piece = {
+	struct gm_owner_chunk chunk = {
 	        start, size, gm_graph_class_at(search->graph, start), 0, {{0}}, NULL};
 	uint64_t *slot = gm_map_put(&search->by_start, start, NULL);
-	if (!slot || !gm_array_push(&search->pieces, piece))
+	if (!slot || !gm_array_push(&search->chunks, chunk))
 		return UINT32_MAX;
-	*slot = search->pieces.count;
+	*slot = search->chunks.count;
 	/* what std::make_shared makes lies behind its control block, and is known by its own
 	 * address */
-	if (piece.class && piece.class->kind == GM_CLASS_SHARED &&
+	if (chunk.class && chunk.class->kind == GM_CLASS_SHARED &&
 	        (slot = gm_map_put(&search->by_start, start + 16, NULL)))
-		*slot = search->pieces.count;
-	return (uint32_t)(search->pieces.count - 1);
+		*slot = search->chunks.count;
+	return (uint32_t)(search->chunks.count - 1);
 }
 
 static void add_holder(struct gm_owner_search *search, size_t number, struct gm_owner_holder holder)
 {
-	struct gm_owner_piece *piece = &search->pieces.items[number];
-	for (size_t i = 0; i < piece->holder_count; i++) {
-		const struct gm_owner_holder *other = &piece->holders[i];
+	struct gm_owner_chunk *chunk = &search->chunks.items[number];
+	for (size_t i = 0; i < chunk->holder_count; i++) {
+		const struct gm_owner_holder *other = &chunk->holders[i];
 		if (other->kind == holder.kind && other->number == holder.number &&
 		        other->address == holder.address)
 			return;
 	}
-	if (piece->holder_count < GM_OWNER_MAX_BRANCHES)
-		piece->holders[piece->holder_count++] = holder;
+	if (chunk->holder_count < GM_OWNER_MAX_BRANCHES)
+		chunk->holders[chunk->holder_count++] = holder;
 }
 
 uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool *ret_native)
@@ -94,7 +94,7 @@ uint32_t gm_graph_python_around(struct gm_holders *graph, uint64_t address, bool
 	return GM_NO_VERTEX;
 }
 
-/* The object of the graph that a piece of heap is, or that lies behind its control block. */
+/* The object of the graph that a chunk of heap is, or that lies behind its control block. */
 static uint32_t vertex_of(struct gm_holders *graph, uint64_t start)
 {
 	uint32_t vertex = gm_graph_find(graph, start);
@@ -121,7 +121,7 @@ static bool is_atexit(struct gm_holders *graph, uint32_t vertex)
 	       strcmp(text, "atexit") == 0;
 }
 
-/* Whose memory a word is in, as far as the word itself tells: an owner, or a piece of heap
+/* Whose memory a word is in, as far as the word itself tells: an owner, or a chunk of heap
  * (GM_OWNER_NONE). */
 static bool place_word(struct gm_owner_search *search, uint64_t address,
         struct gm_owner_holder *ret, struct gm_native_owner **ret_stack)
@@ -153,7 +153,7 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 		ret->number = GM_OWNER_INTERPRETER;
 		return true;
 	}
-	if (vertex == GM_NO_VERTEX && !gm_heap_piece(graph, address, &start, &size))
+	if (vertex == GM_NO_VERTEX && !gm_heap_chunk(graph, address, &start, &size))
 		return false;
 	if (vertex == GM_NO_VERTEX && graph->python &&
 	        gm_python_is_interpreter(graph->python, start, size)) {
@@ -168,27 +168,27 @@ static bool place_word(struct gm_owner_search *search, uint64_t address,
 		ret->number = vertex;
 		return true;
 	}
-	ret->number = add_piece(search, start, size);
+	ret->number = add_chunk(search, start, size);
 	return ret->number != UINT32_MAX;
 }
 
 /* What a std::shared_ptr's control block counts is owned by pairs of words: the object's address,
  * then the block's (libstdc++ bits/shared_ptr_base.h). One of them alone is a plain pointer, which
  * owns nothing, or an old word. */
-static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_piece *piece,
+static bool owns_nothing(const struct gm_owner_search *search, const struct gm_owner_chunk *chunk,
         const struct gm_hit *hit)
 {
 	struct gm_image *image = search->graph->image;
 	uint64_t other;
-	if (!piece->class || piece->class->kind != GM_CLASS_SHARED)
+	if (!chunk->class || chunk->class->kind != GM_CLASS_SHARED)
 		return false;
-	if (hit->value != piece->start)
-		return gm_image_try_u64(image, hit->address + 8, &other) && other != piece->start;
+	if (hit->value != chunk->start)
+		return gm_image_try_u64(image, hit->address + 8, &other) && other != chunk->start;
 	if (!gm_image_try_u64(image, hit->address - 8, &other))
 		return true;
-	/* std::make_shared: the object, or a part of it, lies in the same piece */
-	if (strstr(piece->class->linkage_name, "_Sp_counted_ptr_inplace"))
-		return other - piece->start >= piece->size;
+	/* std::make_shared: the object, or a part of it, lies in the same chunk */
+	if (strstr(chunk->class->linkage_name, "_Sp_counted_ptr_inplace"))
+		return other - chunk->start >= chunk->size;
 	return other == 0;
 }
 
@@ -197,17 +197,17 @@ static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 	const uint64_t *slot = gm_map_find(&search->by_start, hit->value);
 	struct gm_owner_holder holder;
 	_cleanup_owner_ struct gm_native_owner *stack = NULL;
-	if (!slot || search->pieces.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES ||
-	        owns_nothing(search, &search->pieces.items[*slot - 1], hit))
+	if (!slot || search->chunks.items[*slot - 1].holder_count >= GM_OWNER_MAX_BRANCHES ||
+	        owns_nothing(search, &search->chunks.items[*slot - 1], hit))
 		return;
 	size_t number = (size_t)(*slot - 1);
 	bool placed = place_word(search, hit->address, &holder, &stack);
-	struct gm_owner_piece *piece = &search->pieces.items[number];
+	struct gm_owner_chunk *chunk = &search->chunks.items[number];
 	if (placed && holder.kind == GM_OWNER_STACK) {
 		/* many words of stacks may point at it; one is enough */
-		placed = !piece->stack;
+		placed = !chunk->stack;
 		if (placed) {
-			piece->stack = stack;
+			chunk->stack = stack;
 			stack = NULL;
 		}
 	}
@@ -215,12 +215,12 @@ static void sort_hit(struct gm_owner_search *search, const struct gm_hit *hit)
 		add_holder(search, number, holder);
 }
 
-/* What points at the pieces of this level. */
+/* What points at the chunks of this level. */
 static struct gm_error *search_level(struct gm_owner_search *search)
 {
 	struct gm_scan_range range = {UINT64_MAX, 0};
 	for (size_t i = search->first; i < search->last; i++) {
-		uint64_t start = search->pieces.items[i].start;
+		uint64_t start = search->chunks.items[i].start;
 		range.first = start < range.first ? start : range.first;
 		range.last = start + 16 > range.last ? start + 16 : range.last;
 	}
@@ -239,7 +239,7 @@ static struct gm_error *search_level(struct gm_owner_search *search)
 	return NULL;
 }
 
-/* Is there a piece of which it is not known yet what variable or object leads to it? */
+/* Is there a chunk of which it is not known yet what variable or object leads to it? */
 static bool is_unknown(const struct gm_owner_search *search, const uint32_t *numbers,
         const struct gm_owner_query *queries, size_t count)
 {
@@ -283,7 +283,7 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 	}
 	for (unsigned level = 0; level < GM_OWNER_MAX_LEVELS && !error; level++) {
 		search.first = search.last;
-		search.last = search.pieces.count;
+		search.last = search.chunks.count;
 		if (search.first == search.last ||
 		        (level >= GM_OWNER_FEW_LEVELS &&
 		                (count > GM_OWNER_MANY ||
@@ -294,9 +294,9 @@ static struct gm_error *find_owners(struct gm_holders *graph, struct gm_stacks *
 	for (size_t i = 0; i < count && !error; i++)
 		if (numbers[i] != UINT32_MAX)
 			gm_owner_take_parts(&search, &queries[i], numbers[i]);
-	for (size_t i = 0; i < search.pieces.count; i++)
-		gm_native_owner_release(search.pieces.items[i].stack);
-	gm_array_deinit(&search.pieces);
+	for (size_t i = 0; i < search.chunks.count; i++)
+		gm_native_owner_release(search.chunks.items[i].stack);
+	gm_array_deinit(&search.chunks);
 	gm_map_deinit(&search.by_start);
 	return error;
 }

@@ -22,13 +22,13 @@ static const char *name_of(uint32_t what)
 	return what < sizeof(names) / sizeof(names[0]) ? names[what] : "?";
 }
 
-/* Tells where a buffer lies in this rank's device file: pieces, in what the others can read. */
+/* Tells where a buffer lies in this rank's device file: chunks, in what the others can read. */
 static bool post_view(
         struct ncclComm *comm, const void *address, uint64_t bytes, struct gm_nccl_view *ret)
 {
-	struct gm_nccl_piece *pieces = gm_nccl_pieces(&comm->segment, comm->rank);
+	struct gm_nccl_chunk *chunks = gm_nccl_chunks(&comm->segment, comm->rank);
 	struct gm_sim_device *device = gm_sim_device(comm->device);
-	*ret = (struct gm_nccl_view){.first = comm->pieces, .bytes = bytes};
+	*ret = (struct gm_nccl_view){.first = comm->chunks, .bytes = bytes};
 	uintptr_t at = (uintptr_t)address;
 	while (bytes) {
 		struct gm_sim_view view = {device, (unsigned char *)at, bytes};
@@ -41,15 +41,15 @@ static bool post_view(
 		}
 		if (view.size > bytes)
 			view.size = bytes;
-		if (comm->pieces == GM_NCCL_PIECES) {
+		if (comm->chunks == GM_NCCL_PIECES) {
 			gm_nccl_fail(comm, ncclSystemError,
 			        "the buffers of one group are of more "
-			        "than %d pieces",
+			        "than %d chunks",
 			        GM_NCCL_PIECES);
 			return false;
 		}
-		pieces[comm->pieces++] =
-		        (struct gm_nccl_piece){(uint64_t)(view.at - device->base), view.size};
+		chunks[comm->chunks++] =
+		        (struct gm_nccl_chunk){(uint64_t)(view.at - device->base), view.size};
 		ret->count++;
 		at += view.size;
 		bytes -= view.size;
@@ -61,10 +61,10 @@ static bool post_view(
 typedef void visit_function(
         struct gm_sim_device *device, unsigned char *at, uint64_t done, uint64_t size, void *data);
 
-static void each_piece(struct ncclComm *comm, int rank, const struct gm_nccl_view *view,
+static void each_chunk(struct ncclComm *comm, int rank, const struct gm_nccl_view *view,
         uint64_t from, uint64_t size, visit_function *visit, void *data)
 {
-	const struct gm_nccl_piece *pieces = gm_nccl_pieces(&comm->segment, rank);
+	const struct gm_nccl_chunk *chunks = gm_nccl_chunks(&comm->segment, rank);
 	struct gm_sim_device *device = comm->segment.devices[rank];
 	uint64_t done = 0;
 	/* What another process wrote is checked before it is followed. */
@@ -72,17 +72,17 @@ static void each_piece(struct ncclComm *comm, int rank, const struct gm_nccl_vie
 		uint64_t n = view->first + i;
 		if (n >= GM_NCCL_PIECES)
 			return;
-		struct gm_nccl_piece piece = pieces[n];
-		if (piece.offset > device->span || piece.size > device->span - piece.offset)
+		struct gm_nccl_chunk chunk = chunks[n];
+		if (chunk.offset > device->span || chunk.size > device->span - chunk.offset)
 			return;
-		if (from >= piece.size) {
-			from -= piece.size;
+		if (from >= chunk.size) {
+			from -= chunk.size;
 			continue;
 		}
-		uint64_t here = piece.size - from;
+		uint64_t here = chunk.size - from;
 		if (here > size - done)
 			here = size - done;
-		visit(device, device->base + piece.offset + from, done, here, data);
+		visit(device, device->base + chunk.offset + from, done, here, data);
 		done += here;
 		from = 0;
 	}
@@ -93,7 +93,7 @@ struct copying {
 	unsigned char *to;
 };
 
-static void copy_piece(
+static void copy_chunk(
         struct gm_sim_device *device, unsigned char *at, uint64_t done, uint64_t size, void *data)
 {
 	struct copying *copying = data;
@@ -105,7 +105,7 @@ static void fetch(struct ncclComm *comm, int rank, const struct gm_nccl_view *vi
         void *to, uint64_t size)
 {
 	struct copying copying = {gm_sim_device(comm->device), to};
-	each_piece(comm, rank, view, from, size, copy_piece, &copying);
+	each_chunk(comm, rank, view, from, size, copy_chunk, &copying);
 }
 
 struct peeking {
@@ -113,7 +113,7 @@ struct peeking {
 	bool any, doubtful; /* written; not all of it copied or computed from such */
 };
 
-static void peek_piece(
+static void peek_chunk(
         struct gm_sim_device *device, unsigned char *at, uint64_t done, uint64_t size, void *data)
 {
 	struct peeking *peeking = data;
@@ -145,16 +145,16 @@ static void reduce(struct ncclComm *comm, const struct gm_nccl_call *call, uint6
 		for (int rank = 0; rank < comm->ranks; rank++) {
 			const struct gm_nccl_posted *posted = &gm_nccl_slot(segment, rank)->call;
 			struct peeking peeking = {tile, false, false};
-			each_piece(comm, rank, &posted->send, (from + done) * size, n * size,
-			        peek_piece, &peeking);
+			each_chunk(comm, rank, &posted->send, (from + done) * size, n * size,
+			        peek_chunk, &peeking);
 			/* What no rank ever wrote is zero in each, and stays unwritten. */
 			if (!peeking.any && !any && rank < comm->ranks - 1) {
 				bool rest = false;
 				for (int next = rank + 1; next < comm->ranks && !rest; next++) {
 					struct peeking look = {tile, false, false};
-					each_piece(comm, next,
+					each_chunk(comm, next,
 					        &gm_nccl_slot(segment, next)->call.send,
-					        (from + done) * size, n * size, peek_piece, &look);
+					        (from + done) * size, n * size, peek_chunk, &look);
 					rest = look.any;
 				}
 				if (!rest)
@@ -233,7 +233,7 @@ static bool collective(struct ncclComm *comm, const struct gm_nccl_call *call)
 	         bytes = call->count * size;
 	if (call->op.on_device && call->op.kind == ncclNumOps)
 		gm_sim_data_peek(device, &mine.scalar, call->op.device_scalar, size);
-	comm->pieces = 0;
+	comm->chunks = 0;
 	if (!post_view(comm, call->send, call->send_bytes, &mine.send) ||
 	        !post_view(comm, call->receive, call->receive_bytes, &mine.receive))
 		return false;
@@ -394,7 +394,7 @@ static bool mail_all(struct ncclComm *comm, struct gm_nccl_batch *batch)
 	mailing.state = calloc(batch->count, 1);
 	mailing.number = calloc(batch->count, sizeof(*mailing.number));
 	bool good = mailing.views && mailing.state && mailing.number;
-	comm->pieces = 0;
+	comm->chunks = 0;
 	for (size_t i = 0; i < batch->count && good; i++) {
 		const struct gm_nccl_call *call = &batch->calls[i];
 		if (call->what < GM_NCCL_SEND)

@@ -152,7 +152,7 @@ struct gm_nccl_id {
 
 /* A part of a rank's device memory; a buffer is a run of them (one, but for expandable
  * segments). */
-struct gm_nccl_piece {
+struct gm_nccl_chunk {
 	uint64_t offset, size;
 };
 
@@ -208,7 +208,7 @@ struct ncclComm {
 	bool nonblocking;
 	struct gm_nccl_segment segment;
 	uint64_t number; /* of the last collective */
-	uint32_t pieces; /* in use of this rank's */
+	uint32_t chunks; /* in use of this rank's */
 	_Atomic int error;
 	_Atomic bool ready, aborted, finalized;
 	char message[256];
@@ -248,7 +248,7 @@ ncclResult_t gm_nccl_id_make(struct gm_nccl_id *id);
 ncclResult_t gm_nccl_join(struct ncclComm *comm, const struct gm_nccl_id *id);
 void gm_nccl_leave(struct ncclComm *comm);
 struct gm_nccl_slot *gm_nccl_slot(struct gm_nccl_segment *segment, int rank);
-struct gm_nccl_piece *gm_nccl_pieces(struct gm_nccl_segment *segment, int rank);
+struct gm_nccl_chunk *gm_nccl_chunks(struct gm_nccl_segment *segment, int rank);
 struct gm_nccl_mail *gm_nccl_mail(struct gm_nccl_segment *segment, int from, int to);
 void gm_nccl_ring(struct gm_nccl_segment *segment);
 /*

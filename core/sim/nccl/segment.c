@@ -26,8 +26,8 @@
 
 enum {
 	HEADER = 4096,
-	SLOT = 4096, /* a rank's, before its pieces */
-	RANK = SLOT + GM_NCCL_PIECES * (int)sizeof(struct gm_nccl_piece),
+	SLOT = 4096, /* a rank's, before its chunks */
+	RANK = SLOT + GM_NCCL_PIECES * (int)sizeof(struct gm_nccl_chunk),
 	MAIL = GM_NCCL_RANKS * GM_NCCL_RANKS * (int)sizeof(struct gm_nccl_mail),
 	RANKS = HEADER + ((MAIL + 4095) & ~4095), /* where the ranks' parts begin */
 };
@@ -67,7 +67,7 @@ struct gm_nccl_slot *gm_nccl_slot(struct gm_nccl_segment *segment, int rank)
 	return (void *)((char *)segment->header + RANKS + (size_t)rank * RANK);
 }
 
-struct gm_nccl_piece *gm_nccl_pieces(struct gm_nccl_segment *segment, int rank)
+struct gm_nccl_chunk *gm_nccl_chunks(struct gm_nccl_segment *segment, int rank)
 {
 	return (void *)((char *)gm_nccl_slot(segment, rank) + SLOT);
 }

@@ -1,6 +1,6 @@
-/* malloc's heaps as they were read, and the piece that has an address. */
-#ifndef GM_HOLDERS_MALLOC_PIECES_H
-#define GM_HOLDERS_MALLOC_PIECES_H
+/* malloc's heaps as they were read, and the chunk that has an address. */
+#ifndef GM_HOLDERS_MALLOC_CHUNKS_H
+#define GM_HOLDERS_MALLOC_CHUNKS_H
 
 #include "base/array.h"
 #include "image/image.h"
@@ -13,7 +13,7 @@ enum {
 	GM_CHUNK_LEAST = 32, /* MINSIZE */
 };
 
-/* A heap that was gone through from its first piece to its end. Pieces are named by where malloc's
+/* A heap that was gone through from its first chunk to its end. Chunks are named by where malloc's
  * chunk begins, 16 bytes before what malloc() returned. */
 struct gm_malloc_heap {
 	uint64_t first, end; /* chunks */
@@ -36,7 +36,7 @@ struct gm_malloc {
 
 enum gm_malloc_state { GM_MALLOC_UNKNOWN, GM_MALLOC_USED, GM_MALLOC_FREE };
 
-/* The piece that has the address: the first byte that malloc() returned and how many may be
+/* The chunk that has the address: the first byte that malloc() returned and how many may be
  * used. */
 enum gm_malloc_state gm_malloc_at(
         const struct gm_malloc *heap, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);

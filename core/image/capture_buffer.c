@@ -1,4 +1,4 @@
-#include "image/capture_room.h"
+#include "image/capture_buffer.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ enum {
 	PIECE = 2 * HUGE_PAGE,
 };
 
-struct gm_capture_room {
+struct gm_capture_buffer {
 	struct gm_copy_area *items; /* by address; those that were taken have no bytes */
 	size_t count;
 	uint64_t most; /* bytes that a copy may take */
@@ -97,11 +97,11 @@ bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *
 	return true;
 }
 
-/* --- the room --------------------------------------------------------------------------------- */
+/* --- the buffer ------------------------------------------------------------------------------- */
 
-uint64_t gm_capture_most(const struct gm_capture_room *room)
+uint64_t gm_capture_most(const struct gm_capture_buffer *buffer)
 {
-	return room ? room->most : gm_memory_left() / 2;
+	return buffer ? buffer->most : gm_memory_left() / 2;
 }
 
 bool gm_capture_is_possible(const struct gm_image *image)
@@ -143,7 +143,8 @@ static bool note_piece(void *context, struct gm_range range)
 	return gm_array_push(&populating->pieces, ((struct to_populate){populating->area, range}));
 }
 
-static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint64_t most, bool all)
+static bool buffer_fill(
+        struct gm_capture_buffer *buffer, struct gm_image *image, uint64_t most, bool all)
 {
 	struct populating populating = {.image = image, .lowest = gm_lowest_address(image)};
 	uint64_t bytes = 0;
@@ -152,9 +153,9 @@ static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint
 		const struct gm_mapping *mapping = &image->maps.items[i];
 		if (!gm_mapping_is_memory(mapping))
 			continue;
-		struct gm_copy_area *area = &room->items[room->count];
+		struct gm_copy_area *area = &buffer->items[buffer->count];
 		done = gm_copy_area_init(area, mapping);
-		room->count += done;
+		buffer->count += done;
 		populating.area = area;
 		if (done && !all && gm_pointer_free_is_possible())
 			gm_copy_units_init(area);
@@ -167,45 +168,45 @@ static bool room_fill(struct gm_capture_room *room, struct gm_image *image, uint
 	return done;
 }
 
-struct gm_capture_room *gm_capture_room_create(struct gm_image *image, bool all)
+struct gm_capture_buffer *gm_capture_buffer_create(struct gm_image *image, bool all)
 {
 	uint64_t most = gm_capture_most(NULL);
 	if (!gm_capture_is_possible(image) || gm_image_resident(image) > most)
 		return NULL;
-	struct gm_capture_room *room = calloc(1, sizeof(*room));
-	if (!room)
+	struct gm_capture_buffer *buffer = calloc(1, sizeof(*buffer));
+	if (!buffer)
 		return NULL;
-	room->most = most;
-	room->items = calloc(image->maps.count + 1, sizeof(*room->items));
-	if (!room->items || !room_fill(room, image, most, all)) {
-		gm_capture_room_destroy(room);
+	buffer->most = most;
+	buffer->items = calloc(image->maps.count + 1, sizeof(*buffer->items));
+	if (!buffer->items || !buffer_fill(buffer, image, most, all)) {
+		gm_capture_buffer_destroy(buffer);
 		return NULL;
 	}
-	return room;
+	return buffer;
 }
 
-void gm_capture_room_destroy(struct gm_capture_room *room)
+void gm_capture_buffer_destroy(struct gm_capture_buffer *buffer)
 {
-	if (!room)
+	if (!buffer)
 		return;
-	for (size_t i = 0; i < room->count; i++)
-		gm_copy_area_deinit(&room->items[i]);
-	free(room->items);
-	free(room);
+	for (size_t i = 0; i < buffer->count; i++)
+		gm_copy_area_deinit(&buffer->items[i]);
+	free(buffer->items);
+	free(buffer);
 }
 
-bool gm_capture_room_take(struct gm_capture_room *room, const struct gm_mapping *mapping,
+bool gm_capture_buffer_take(struct gm_capture_buffer *buffer, const struct gm_mapping *mapping,
         struct gm_copy_area *ret_area)
 {
-	size_t at = room ? gm_partition_point(
-	                           room->count, middle, room->items[middle].start < mapping->start)
-	                 : 0;
-	if (!room || at == room->count || room->items[at].start != mapping->start ||
-	        room->items[at].end != mapping->end || !room->items[at].bytes)
+	size_t at = buffer ? gm_partition_point(buffer->count, middle,
+	                             buffer->items[middle].start < mapping->start)
+	                   : 0;
+	if (!buffer || at == buffer->count || buffer->items[at].start != mapping->start ||
+	        buffer->items[at].end != mapping->end || !buffer->items[at].bytes)
 		return false;
-	*ret_area = room->items[at];
-	room->items[at].bytes = NULL;
-	room->items[at].touched = NULL;
-	room->items[at].units = NULL;
+	*ret_area = buffer->items[at];
+	buffer->items[at].bytes = NULL;
+	buffer->items[at].touched = NULL;
+	buffer->items[at].units = NULL;
 	return true;
 }

@@ -1,4 +1,4 @@
-#include "holders/heap/malloc_pieces.h"
+#include "holders/heap/malloc_chunks.h"
 
 #include "base/search.h"
 
