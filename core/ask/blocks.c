@@ -405,8 +405,10 @@ static struct gm_error *collect(struct gm_blocks *blocks, const struct gm_blocks
 	GM_ARRAY(uint32_t) live = {0};
 	blocks->filtered = options->where;
 	uint64_t sum = 0;
-	for (size_t i = 0; i < gm_model_block_count(blocks->model); i++) {
-		const struct gm_block *block = gm_model_block(blocks->model, i);
+	size_t count = gm_model_block_count(blocks->model);
+	const struct gm_block *all = count ? gm_model_block(blocks->model, 0) : NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_block *block = &all[i];
 		if (block->device != blocks->device || !gm_block_live_after(block, blocks->event))
 			continue;
 		sum += block->size;

@@ -54,8 +54,16 @@ static __attribute__((noinline, unused)) uint64_t gm_get_varint_slow(struct gm_c
 	return 0;
 }
 
-/* Up to eight bytes at once: the seven bits of each are moved together in three steps. A varint
- * that is longer, or ends within the last bytes of a payload, is read byte by byte. */
+/* The seven bits of each of up to eight bytes, moved together in three steps. */
+static inline uint64_t gm_squeeze_varint(uint64_t word)
+{
+	word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+	word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+/* Up to eight bytes at once. A varint that is longer, or ends within the last bytes of a payload,
+ * is read byte by byte. */
 static inline uint64_t gm_get_varint(struct gm_cursor *cursor)
 {
 	const uint8_t *at = cursor->at;
@@ -71,13 +79,7 @@ static inline uint64_t gm_get_varint(struct gm_cursor *cursor)
 		if (last) {
 			last &= -last;
 			cursor->at += (__builtin_ctzll(last) >> 3) + 1;
-			word &= (last - 1) & UINT64_C(0x7f7f7f7f7f7f7f7f);
-			word = (word & UINT64_C(0x007f007f007f007f)) |
-			       (word & UINT64_C(0x7f007f007f007f00)) >> 1;
-			word = (word & UINT64_C(0x00003fff00003fff)) |
-			       (word & UINT64_C(0x3fff00003fff0000)) >> 2;
-			return (word & UINT64_C(0x000000000fffffff)) |
-			       (word & UINT64_C(0x0fffffff00000000)) >> 4;
+			return gm_squeeze_varint(word & (last - 1));
 		}
 	}
 #endif

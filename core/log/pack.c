@@ -46,20 +46,31 @@ const uint8_t *gm_packer_pack(
 	return packer->out.items;
 }
 
-const char *gm_unpack(const uint8_t *bytes, size_t size, uint8_t **buffer, size_t *capacity,
-        size_t *ret_size, bool *ret_no_memory)
+const char *gm_unpack(
+        const uint8_t *bytes, size_t size, struct gm_unpacked *unpacked, bool *ret_no_memory)
 {
 	unsigned long long whole = ZSTD_getFrameContentSize(bytes, size);
 	if (whole > GM_CHUNK_MAX ||
 	        whole > size * GM_PACK_MOST) /* what is not known is greater, too */
 		return "it is not a packed payload, or too long";
-	if (!gm_array_grow((void **)buffer, capacity, 0, (size_t)whole + 1, 1)) {
+	if (!unpacked->context)
+		unpacked->context = ZSTD_createDCtx();
+	if (!unpacked->context || !gm_array_grow((void **)&unpacked->bytes, &unpacked->capacity, 0,
+	                                  (size_t)whole + 1, 1)) {
 		*ret_no_memory = true;
 		return "no memory";
 	}
-	size_t got = ZSTD_decompress(*buffer, (size_t)whole, bytes, size);
+	size_t got =
+	        ZSTD_decompressDCtx(unpacked->context, unpacked->bytes, (size_t)whole, bytes, size);
 	if (ZSTD_isError(got) || got != whole)
 		return "its packed payload is damaged";
-	*ret_size = got;
+	unpacked->size = got;
 	return NULL;
+}
+
+void gm_unpacked_deinit(struct gm_unpacked *unpacked)
+{
+	ZSTD_freeDCtx(unpacked->context);
+	free(unpacked->bytes);
+	*unpacked = (struct gm_unpacked){0};
 }

@@ -23,9 +23,17 @@ void gm_packer_destroy(struct gm_packer *packer);
 const uint8_t *gm_packer_pack(
         struct gm_packer *packer, const uint8_t *bytes, size_t size, size_t *ret_size);
 
-/* Unpacks into `*buffer`, which grows to what is needed, at most GM_CHUNK_MAX. NULL, or why not (a
- * static string). */
-const char *gm_unpack(const uint8_t *bytes, size_t size, uint8_t **buffer, size_t *capacity,
-        size_t *ret_size, bool *ret_no_memory);
+/* What was unpacked last, in a buffer that grows to what is needed, at most GM_CHUNK_MAX; and
+ * zstd's tables, which are kept: to make them takes as long as to unpack some kilobytes. All zero
+ * at first. */
+struct gm_unpacked {
+	uint8_t *bytes;
+	size_t size, capacity;
+	struct ZSTD_DCtx_s *context;
+};
+/* NULL, or why not (a static string). */
+const char *gm_unpack(
+        const uint8_t *bytes, size_t size, struct gm_unpacked *unpacked, bool *ret_no_memory);
+void gm_unpacked_deinit(struct gm_unpacked *unpacked);
 
 #endif

@@ -47,8 +47,7 @@ struct cache {
 	uint64_t clock;
 	uint8_t *bytes; /* a chunk's payload under way */
 	size_t capacity;
-	uint8_t *unpacked; /* the same, where it is packed */
-	size_t unpacked_capacity;
+	struct gm_unpacked unpacked; /* the same, where it is packed */
 };
 
 struct gm_log {
@@ -178,9 +177,9 @@ static struct gm_error *read_chunk(struct gm_log *log, const struct gm_chunk_hea
 	if (header->flags & GM_CHUNK_PACKED && header->type != GM_CHUNK_EVENTS)
 		reason = "the packed payload does not contain events";
 	else if (header->flags & GM_CHUNK_PACKED && (!log->lazy || !header->count)) {
-		reason = gm_unpack(payload, length, &log->cache->unpacked,
-		        &log->cache->unpacked_capacity, &length, &no_memory);
-		payload = log->cache->unpacked;
+		reason = gm_unpack(payload, length, &log->cache->unpacked, &no_memory);
+		payload = log->cache->unpacked.bytes;
+		length = log->cache->unpacked.size;
 	}
 	if (reason)
 		return no_memory ? &gm_error_no_memory : damaged(log, offset, reason);
@@ -359,7 +358,7 @@ void gm_log_close(struct gm_log *log)
 		for (size_t i = 0; i < CACHE_SLOTS; i++)
 			free(log->cache->slots[i].events);
 		free(log->cache->bytes);
-		free(log->cache->unpacked);
+		gm_unpacked_deinit(&log->cache->unpacked);
 		free(log->cache);
 	}
 	gm_tables_deinit(&log->tables);
@@ -439,11 +438,11 @@ static const char *load_chunk(
 	size_t length = chunk->length;
 	if (chunk->packed) {
 		bool no_memory = false;
-		const char *reason = gm_unpack(bytes, length, &cache->unpacked,
-		        &cache->unpacked_capacity, &length, &no_memory);
-		if (reason || no_memory)
-			return reason ? reason : "not enough memory to read it";
-		bytes = cache->unpacked;
+		const char *reason = gm_unpack(bytes, length, &cache->unpacked, &no_memory);
+		if (reason)
+			return no_memory ? "not enough memory to read it" : reason;
+		bytes = cache->unpacked.bytes;
+		length = cache->unpacked.size;
 	}
 	struct gm_cursor cursor = {bytes, bytes + length, false};
 	return decode_events(log, &cursor, chunk->count, events);

@@ -139,10 +139,12 @@ bool gm_model_add_label(
         struct gm_model *model, const struct gm_event *event, uint32_t number, size_t device);
 void gm_model_sort_labels(struct gm_model *model);
 
-/* runs.c: the first reading feeds events one by one to a detector of the training loop ... */
+/* runs.c: the first reading feeds events, the first of which is number `first`, to a detector of
+ * the training loop ... */
 struct gm_steps *gm_model_steps_create(const struct gm_model *model);
 void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, struct gm_readers_place *place);
+        const struct gm_event *events, size_t count, uint32_t first,
+        struct gm_readers_place *place);
 /* The iteration of an event of the record in a reading whose plan is fixed; events are fed in
  * order. */
 uint32_t gm_model_steps_follow(const struct gm_model *model, struct gm_steps *steps,

@@ -83,6 +83,30 @@ static void raise(uint64_t *peak, uint64_t now)
 		*peak = now;
 }
 
+/* The cases are told apart here, so that each is compiled by itself. */
+static void count_usage(struct gm_model_device *owner, const struct gm_event *event,
+        const struct gm_block *block, uint32_t number)
+{
+	struct gm_usage *now = &owner->now, *peak = &owner->peak;
+	switch (event->action) {
+	case GM_ALLOC: /* all that raises these */
+		gm_usage_apply(now, GM_ALLOC, event->size, block, number);
+		if (now->allocated > peak->allocated)
+			owner->peak_event = number;
+		raise(&peak->allocated, now->allocated);
+		raise(&peak->active, now->active);
+		raise(&peak->requested, now->requested);
+		break;
+	case GM_FREE_REQUESTED:
+	case GM_FREE_COMPLETED:
+		gm_usage_apply(now, GM_FREE_REQUESTED, event->size, block, number);
+		break;
+	default:
+		gm_usage_apply(now, (enum gm_action)event->action, event->size, block, number);
+		raise(&peak->reserved, now->reserved);
+	}
+}
+
 static bool add_event(struct gm_model *model, const struct gm_event *event, uint32_t number)
 {
 	size_t device = add_device(model, event->device_type, event->device);
@@ -105,15 +129,7 @@ static bool add_event(struct gm_model *model, const struct gm_event *event, uint
 	owner->ooms += event->action == GM_OOM;
 	uint32_t index = model->event_blocks[number];
 	const struct gm_block *block = index == GM_NO_BLOCK ? NULL : &model->blocks.items[index];
-	gm_usage_apply(&owner->now, (enum gm_action)event->action, event->size, block, number);
-	if (owner->now.allocated > owner->peak.allocated)
-		owner->peak_event = number;
-	if (event->action == GM_ALLOC) { /* all that raises these */
-		raise(&owner->peak.allocated, owner->now.allocated);
-		raise(&owner->peak.active, owner->now.active);
-		raise(&owner->peak.requested, owner->now.requested);
-	}
-	raise(&owner->peak.reserved, owner->now.reserved);
+	count_usage(owner, event, block, number);
 	if (event->allocated != UINT64_MAX)
 		owner->reported_allocated = event->allocated;
 	if (event->reserved != UINT64_MAX)
@@ -175,14 +191,32 @@ static inline void look_ahead(
 
 static bool read_event(struct gm_model *model, const struct gm_event *event, uint32_t number)
 {
-	struct readings *readings = &model->readings;
 	if (number % CHECKPOINT_EVENTS == 0 && !add_checkpoint(model))
 		return false;
 	if (!add_event(model, event, number) ||
 	        !gm_sites_put(&model->sites, event, &model->event_sites[number]))
 		return false;
-	gm_model_steps_learn(model, readings->finding, event, number, &readings->found);
 	model->read++;
+	return true;
+}
+
+/* Events one behind another; few enough at once to stay in the nearest cache for what is learned of
+ * the steps. */
+static bool read_batch(
+        struct gm_model *model, const struct gm_event *events, size_t count, uint32_t number)
+{
+	enum { AT_ONCE = 256 };
+	struct readings *readings = &model->readings;
+	for (size_t first = 0, end; first < count; first = end) {
+		end = count - first > AT_ONCE ? first + AT_ONCE : count;
+		for (size_t i = first; i < end; i++) {
+			look_ahead(model, events + i, count - i);
+			if (!read_event(model, events + i, number + (uint32_t)i))
+				return false;
+		}
+		gm_model_steps_learn(model, readings->finding, events + first, end - first,
+		        number + (uint32_t)first, &readings->found);
+	}
 	return true;
 }
 
@@ -209,11 +243,9 @@ static struct gm_error *read_on(struct gm_model *model)
 		const struct gm_event *events = gm_log_events(model->log, number, &batch);
 		if (!events)
 			return unreadable(model->log, number);
-		for (size_t i = 0; i < batch; i++, number++) {
-			look_ahead(model, events + i, batch - i);
-			if (!read_event(model, events + i, number))
-				return &gm_error_no_memory;
-		}
+		if (!read_batch(model, events, batch, number))
+			return &gm_error_no_memory;
+		number += (uint32_t)batch;
 	}
 	gm_model_sort_labels(model);
 	if (!model->chosen)
@@ -373,10 +405,4 @@ void gm_model_stacks(
 	const struct gm_site *site = gm_model_site(model, (uint32_t)event);
 	*ret_python = site->python_stack;
 	*ret_native = site->native_stack;
-}
-
-bool gm_block_live_after(const struct gm_block *block, uint32_t event)
-{
-	uint32_t end = gm_block_end(block);
-	return block->alloc != GM_NO_EVENT && block->alloc <= event && end > event;
 }

@@ -94,7 +94,10 @@ static inline uint32_t gm_block_end(const struct gm_block *block)
 	                                                     : block->free_completed;
 }
 /* Is the block allocated after event `event`? (Free requested ends it.) */
-bool gm_block_live_after(const struct gm_block *block, uint32_t event);
+static inline bool gm_block_live_after(const struct gm_block *block, uint32_t event)
+{
+	return block->alloc != GM_NO_EVENT && block->alloc <= event && gm_block_end(block) > event;
+}
 
 /* An event's stacks (0: none), without a look into the log. */
 void gm_model_stacks(

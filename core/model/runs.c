@@ -85,14 +85,38 @@ static inline void feed_between(const struct gm_model *model, struct gm_steps *s
 	}
 }
 
-void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
-        const struct gm_event *event, uint32_t number, struct gm_readers_place *place)
+/* The event that the next of what lies between events is in front of. */
+static uint32_t next_between(const struct gm_model *model, const struct gm_readers_place *place)
 {
-	if (event->flags & GM_EVENT_PREEXISTING)
-		return;
-	feed_between(model, steps, number, place);
-	const struct gm_step_event fed = gm_step_event_of(event);
-	gm_steps_learn(steps, &fed);
+	uint64_t next = UINT32_MAX;
+	if (place->passes < model->pass_count) {
+		struct gm_log_pass pass;
+		gm_log_pass(model->log, place->passes, &pass);
+		next = pass.event < next ? pass.event : next;
+	}
+	if (place->marks < model->mark_count) {
+		struct gm_log_mark mark;
+		gm_log_mark(model->log, place->marks, &mark);
+		next = mark.event < next ? mark.event : next;
+	}
+	return (uint32_t)next;
+}
+
+void gm_model_steps_learn(const struct gm_model *model, struct gm_steps *steps,
+        const struct gm_event *events, size_t count, uint32_t first, struct gm_readers_place *place)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (events[i].flags & GM_EVENT_PREEXISTING)
+			continue;
+		uint32_t number = first + (uint32_t)i;
+		feed_between(model, steps, number, place);
+		const struct gm_step_event fed = gm_step_event_of(&events[i]);
+		gm_steps_learn(steps, &fed);
+		/* what may be a repetition: as far as nothing lies between */
+		uint32_t next = next_between(model, place);
+		size_t left = next - number - 1 < count - i - 1 ? next - number - 1 : count - i - 1;
+		i += gm_steps_learn_repeated(steps, events + i + 1, left);
+	}
 }
 
 /* What was allocated between a backward pass and the forward pass of the next micro-batch is that
@@ -365,12 +389,16 @@ static bool assign(struct gm_model *model, uint32_t number, struct run *ret_run)
 	return true;
 }
 
-/* Is an event in the run of the one before, as it is of the same site and nothing else can tell? */
-static inline bool follows_suit(const struct gm_model *model, uint32_t number, bool heeds)
+/* The first event from one on that may be in another run than the one before it: it is of another
+ * site, or something else may tell. */
+static uint32_t end_of_same(const struct gm_model *model, uint32_t number, bool heeds)
 {
-	return !heeds && !model->marks && number &&
-	       model->readings.fed.passes == model->pass_count &&
-	       model->event_sites[number] == model->event_sites[number - 1];
+	if (heeds || model->marks || !number || model->readings.fed.passes != model->pass_count)
+		return number;
+	uint32_t count = model->event_count, site = model->event_sites[number - 1];
+	while (number < count && model->event_sites[number] == site)
+		number++;
+	return number;
 }
 
 static void index_runs(struct gm_model *model)
@@ -434,9 +462,12 @@ struct gm_error *gm_model_assign_steps(struct gm_model *model)
 	readings->unsettled = model->runs.count ? model->runs.count - 1 : 0;
 	bool heeds = gm_steps_heeds_allocations(readings->assigning);
 	for (; readings->assigned < model->event_count; readings->assigned++) {
+		uint32_t number = end_of_same(model, readings->assigned, heeds);
+		model->read += number - readings->assigned;
+		readings->assigned = number;
+		if (number == model->event_count)
+			break;
 		model->read++;
-		if (follows_suit(model, readings->assigned, heeds))
-			continue;
 		struct run run;
 		if (!assign(model, readings->assigned, &run))
 			return &gm_error_no_memory;

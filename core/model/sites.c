@@ -49,7 +49,7 @@ static bool grow(struct gm_sites *sites)
 	return true;
 }
 
-bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
+static bool put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
 {
 	/* most events are of a site that was there lately: no hash of all of it is needed to find
 	 * that */
@@ -71,5 +71,19 @@ bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t
 		sites->slots[at] = (uint32_t)sites->items.count;
 	}
 	*ret_site = *near = sites->slots[at] - 1;
+	return true;
+}
+
+bool gm_sites_put(struct gm_sites *sites, const struct gm_event *event, uint32_t *ret_site)
+{
+	/* a free is requested and completed at one site, and what one call allocates is, too */
+	if (sites->latest < sites->items.count &&
+	        is_of(&sites->items.items[sites->latest], event)) {
+		*ret_site = sites->latest;
+		return true;
+	}
+	if (!put(sites, event, ret_site))
+		return false;
+	sites->latest = *ret_site;
 	return true;
 }

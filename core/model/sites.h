@@ -21,6 +21,7 @@ struct gm_sites {
 	GM_ARRAY(struct gm_site) items;
 	uint32_t *slots; /* open-addressed: number of a site, plus 1; 0: free */
 	size_t slot_count;
+	uint32_t latest;              /* the number of the last event's */
 	uint32_t near[GM_SITES_NEAR]; /* numbers of sites, by a few bits of them */
 };
 

@@ -193,6 +193,22 @@ static bool feed_task(struct gm_steps *steps, const struct gm_step_event *event,
 	return true;
 }
 
+/* Two events of one stack tell what one does: but allocations, which may be iterations of a thin
+ * loop. The thread whose latest event another one may repeat; NULL: none can. */
+static const struct step_thread *repeatable(const struct gm_steps *steps)
+{
+	const struct step_thread *near =
+	        steps->near < steps->threads.count ? &steps->threads.items[steps->near] : NULL;
+	bool may = near && near->latest_stack && near->latest == steps->fed && !near->pending &&
+	           !steps->turn_count;
+	return may ? near : NULL;
+}
+
+static bool heeds(const struct gm_steps *steps)
+{
+	return !steps->settled && gm_steps_heeds_allocations(steps);
+}
+
 /* An event with a stack that may tell something: its summary, and its thread (NULL: one that is not
  * followed). NULL: it tells nothing. */
 static const struct summary *feed(
@@ -200,15 +216,10 @@ static const struct summary *feed(
 {
 	bool made = event->allocates && !event->borrowed && event->native_stack;
 	uint32_t stack = event->python_stack;
-	struct step_thread *near =
-	        steps->near < steps->threads.count ? &steps->threads.items[steps->near] : NULL;
+	const struct step_thread *near = repeatable(steps);
 	*ret_thread = NULL;
-	/* Two events of one stack tell what one does: but allocations, which may be iterations of a
-	 * thin loop. */
-	if (stack && near && stack == near->latest_stack && near->latest == steps->fed &&
-	        (near->id == event->thread || event->borrowed) && !near->pending &&
-	        !steps->turn_count &&
-	        (!made || steps->settled || !gm_steps_heeds_allocations(steps))) {
+	if (near && stack == near->latest_stack && (near->id == event->thread || event->borrowed) &&
+	        (!made || !heeds(steps))) {
 		steps->repeated++;
 		return NULL;
 	}
@@ -251,6 +262,25 @@ void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event)
 {
 	struct step_thread *thread;
 	feed(steps, event, &thread);
+}
+
+size_t gm_steps_learn_repeated(struct gm_steps *steps, const struct gm_event *events, size_t count)
+{
+	const struct step_thread *near = repeatable(steps);
+	bool heeded = near && heeds(steps);
+	size_t i = 0;
+	for (; near && i < count; i++) {
+		const struct gm_event *event = &events[i];
+		bool borrowed = event->flags & GM_EVENT_BORROWED;
+		if (event->python_stack != near->latest_stack ||
+		        event->flags & GM_EVENT_PREEXISTING ||
+		        (event->thread != near->id && !borrowed))
+			break;
+		if (heeded && event->action == GM_ALLOC && !borrowed && event->native_stack)
+			break;
+	}
+	steps->repeated += i;
+	return i;
 }
 
 /* Without a second reading: where other loops turn out to have the steps, theirs are counted from

@@ -134,6 +134,9 @@ void gm_steps_destroy(struct gm_steps *steps);
 /* The first reading: the next event. Without memory for a new stack, the event is taken as one
  * without a stack. */
 void gm_steps_learn(struct gm_steps *steps, const struct gm_step_event *event);
+/* How many events from the first of these on tell nothing that the one before them has not told.
+ * They are taken in. */
+size_t gm_steps_learn_repeated(struct gm_steps *steps, const struct gm_event *events, size_t count);
 /* What the first reading tells so far. */
 void gm_steps_plan(struct gm_steps *steps, struct gm_step_plan *ret_plan);
 /* The same where the user names a loop: the innermost one that was followed and has this line of

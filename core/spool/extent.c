@@ -70,21 +70,21 @@ static struct gm_error *unpack(const struct gm_spool_file *file, uint32_t number
         uint32_t packed_in, uint32_t size, uint8_t *to)
 {
 	struct gm_agent_packed chunk = {0};
-	_cleanup_free_ uint8_t *bytes = malloc(GM_AGENT_EXTENT_SIZE), *unpacked = NULL;
-	size_t capacity = 0, count = 0;
+	_cleanup_free_ uint8_t *bytes = malloc(GM_AGENT_EXTENT_SIZE);
+	struct gm_unpacked unpacked = {0};
 	bool no_memory = !bytes;
 	if (no_memory)
 		return &gm_error_no_memory;
 	gm_try(read_chunk(file, number, packed_in, &chunk, bytes));
-	const char *reason =
-	        gm_unpack(bytes, chunk.packed, &unpacked, &capacity, &count, &no_memory);
+	const char *reason = gm_unpack(bytes, chunk.packed, &unpacked, &no_memory);
+	if (!reason && (unpacked.size != size || chunk.size != size))
+		reason = "its packed records have another length";
+	if (!reason)
+		memcpy(to, unpacked.bytes, size);
+	gm_unpacked_deinit(&unpacked);
 	if (no_memory)
 		return &gm_error_no_memory;
-	if (reason || count != size || chunk.size != size)
-		return damaged(file, offset_of(number),
-		        reason ? reason : "its packed records have another length");
-	memcpy(to, unpacked, size);
-	return NULL;
+	return reason ? damaged(file, offset_of(number), reason) : NULL;
 }
 
 struct gm_error *gm_spool_extent_read_on(const struct gm_spool_file *file, uint32_t number,
