@@ -6,7 +6,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MOST = 4096 /* the libraries of a process are mapped at once */, PAGE = 4096 };
+#include "base/team.h"
+
+enum {
+	MOST = 4096, /* the libraries of a process are mapped at once */
+	PAGE = 4096,
+	AT_ONCE = 16 << 20, /* bytes that one thread releases */
+};
 
 /* Read by the signal's handler: an entry counts while its size is not 0. */
 struct entry {
@@ -94,10 +100,27 @@ const uint8_t *gm_mapped_file_open(int fd, size_t size)
 	return bytes == MAP_FAILED ? NULL : bytes;
 }
 
+struct releasing {
+	const uint8_t *bytes;
+	size_t size;
+};
+
+static void release(void *context, size_t number)
+{
+	const struct releasing *releasing = context;
+	size_t start = number * AT_ONCE, left = releasing->size - start;
+	(void)madvise((void *)(uintptr_t)(releasing->bytes + start),
+	        left < AT_ONCE ? left : AT_ONCE, MADV_DONTNEED);
+}
+
 void gm_mapped_file_close(const uint8_t *bytes, size_t size)
 {
 	if (!bytes)
 		return;
+	/* the kernel lets go of each page by itself: of a core of gigabytes by several threads */
+	struct releasing releasing = {bytes, size};
+	if (size > 4 * (size_t)AT_ONCE)
+		gm_team_run((size - 1) / AT_ONCE + 1, release, &releasing);
 	pthread_mutex_lock(&lock);
 	munmap((void *)(uintptr_t)bytes, reserved_size(size));
 	for (size_t i = 0; i < MOST; i++)

@@ -416,10 +416,15 @@ static bool copy(struct copying *copying)
 	return true;
 }
 
+static void destroy_item(void *context, size_t number)
+{
+	struct gm_capture *capture = context;
+	gm_copy_area_deinit(&capture->items[number].area);
+}
+
 static void destroy(struct gm_capture *capture)
 {
-	for (size_t i = 0; i < capture->count; i++)
-		gm_copy_area_deinit(&capture->items[i].area);
+	gm_team_run(capture->count, destroy_item, capture); /* the kernel frees a gigabyte */
 	pthread_mutex_destroy(&capture->fetching);
 	free(capture->items);
 	free(capture->threads);

@@ -17,6 +17,7 @@ enum {
 	STEP = 4096 * PAGE, /* of address space, looked through for touched pages at a time */
 	RANGES_PER_STEP = STEP / PAGE,
 	HUGE_PAGE = 2 << 20,
+	DENSE = HUGE_PAGE / 16 * 15, /* bytes touched in it that make a huge page worth it */
 	PIECE = 2 * HUGE_PAGE,
 };
 
@@ -84,7 +85,8 @@ bool gm_copy_area_each_piece(struct gm_image *image, const struct gm_copy_area *
 		return false;
 	for (uint64_t at = area->start, end; at < area->end; at = end) {
 		at = gm_image_next_touched(image, at, area->end);
-		end = area->end - at < STEP ? area->end : at + STEP;
+		uint64_t last = at | (STEP - 1); /* whole huge pages */
+		end = area->end - 1 <= last ? area->end : last + 1;
 		size_t count = gm_image_touched(image, at, end, ranges, RANGES_PER_STEP);
 		for (size_t i = 0; i < count; i++) {
 			*bytes += ranges[i].end - ranges[i].start;
@@ -143,6 +145,47 @@ static bool note_piece(void *context, struct gm_range range)
 	return gm_array_push(&populating->pieces, ((struct to_populate){populating->area, range}));
 }
 
+/* A huge page of the area, and how much of it will be filled. */
+struct huge_page {
+	const struct gm_copy_area *area;
+	uint64_t start;
+	size_t filled;
+};
+
+static void advise_dense(const struct huge_page *page)
+{
+	const struct gm_copy_area *area = page->area;
+	if (page->filled >= DENSE && page->filled < HUGE_PAGE && page->start >= area->start &&
+	        area->end - page->start >= HUGE_PAGE)
+		gm_huge_pages_advise(area->bytes + (page->start - area->start), HUGE_PAGE);
+}
+
+/*
+ * CPython's arenas of 1 MiB are touched but for a few pages each, so that no piece of such memory
+ * is as long as a huge page. What is touched almost all over gets one all the same. What is touched
+ * all over is none of this: what it holds is looked at first.
+ */
+static void advise_all_dense(const struct populating *populating)
+{
+	struct huge_page page = {0};
+	for (size_t i = 0; i < populating->pieces.count; i++) {
+		struct to_populate piece = populating->pieces.items[i];
+		for (uint64_t at = piece.range.start, end; at < piece.range.end; at = end) {
+			uint64_t start = at & ~(uint64_t)(HUGE_PAGE - 1);
+			end = piece.range.end - start < HUGE_PAGE ? piece.range.end
+			                                          : start + HUGE_PAGE;
+			if (page.area != piece.area || page.start != start) {
+				if (page.area)
+					advise_dense(&page);
+				page = (struct huge_page){piece.area, start, 0};
+			}
+			page.filled += (size_t)(end - at);
+		}
+	}
+	if (page.area)
+		advise_dense(&page);
+}
+
 static bool buffer_fill(
         struct gm_capture_buffer *buffer, struct gm_image *image, uint64_t most, bool all)
 {
@@ -162,8 +205,10 @@ static bool buffer_fill(
 		done = done &&
 		       gm_copy_area_each_piece(image, area, &bytes, most, note_piece, &populating);
 	}
-	if (done)
+	if (done) {
+		advise_all_dense(&populating);
 		gm_team_run(populating.pieces.count, populate, &populating);
+	}
 	gm_array_deinit(&populating.pieces);
 	return done;
 }

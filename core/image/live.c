@@ -205,22 +205,7 @@ static void live_read_many(struct gm_image *image, struct gm_read *reads, size_t
 static bool live_touched(struct gm_image *image, uint64_t start, uint64_t end,
         struct gm_range *ranges, size_t max, size_t *ret_count)
 {
-	enum { AT_ONCE = 512, PAGE = GM_PAGE_SIZE };
-	uint64_t entries[AT_ONCE];
-	size_t count = 0;
-	if (live_of(image)->pagemap < 0)
-		return false;
-	for (uint64_t at = start; at < end;) {
-		size_t pages = (size_t)((end - at) / PAGE);
-		pages = pages < AT_ONCE ? pages : AT_ONCE;
-		if (pages == 0 || !gm_pagemap_read(live_of(image)->pagemap, at, pages, entries))
-			return false;
-		for (size_t i = 0; i < pages; i++, at += PAGE)
-			if (entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED))
-				gm_ranges_add_page(ranges, &count, max, at);
-	}
-	*ret_count = count;
-	return true;
+	return gm_pagemap_touched(live_of(image)->pagemap, start, end, ranges, max, ret_count);
 }
 
 static uint64_t live_next_touched(struct gm_image *image, uint64_t start, uint64_t end)

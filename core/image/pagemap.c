@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "image/internal.h"
 #include "image/page_cache.h"
 
 bool gm_pagemap_read(int pagemap, uint64_t start, size_t count, uint64_t *ret_entries)
@@ -32,22 +33,58 @@ struct search {
 enum { IS_PRESENT = 1 << 3, IS_SWAPPED = 1 << 4 };
 #define SEARCH _IOWR('f', 16, struct search)
 
+static struct search search_for(uint64_t start, uint64_t end, struct region *regions, size_t count)
+{
+	return (struct search){.size = sizeof(struct search),
+	        .start = start,
+	        .end = end,
+	        .regions = (uint64_t)(uintptr_t)regions,
+	        .count = count,
+	        .any_of = IS_PRESENT | IS_SWAPPED,
+	        .shown = IS_PRESENT | IS_SWAPPED};
+}
+
 /* False: this kernel cannot. */
 static bool search(int pagemap, uint64_t start, uint64_t end, uint64_t *ret_address)
 {
 	struct region region = {0};
-	struct search search = {.size = sizeof(search),
-	        .start = start,
-	        .end = end,
-	        .regions = (uint64_t)(uintptr_t)&region,
-	        .count = 1,
-	        .max_pages = 1,
-	        .any_of = IS_PRESENT | IS_SWAPPED,
-	        .shown = IS_PRESENT | IS_SWAPPED};
+	struct search search = search_for(start, end, &region, 1);
+	search.max_pages = 1;
 	int found = ioctl(pagemap, SEARCH, &search);
 	if (found < 0 || (found == 0 && search.walk_end != end))
 		return false;
 	*ret_address = found == 0 ? end : region.start;
+	return true;
+}
+
+static void add_range(
+        struct gm_range *ranges, size_t *count, size_t max, uint64_t start, uint64_t end)
+{
+	/* what is present and what was swapped are regions of their own */
+	if (*count > 0 && ranges[*count - 1].end == start)
+		ranges[*count - 1].end = end;
+	else if (*count < max)
+		ranges[(*count)++] = (struct gm_range){start, end};
+}
+
+/* False: this kernel cannot. */
+static bool search_all(int pagemap, uint64_t start, uint64_t end, struct gm_range *ret_ranges,
+        size_t max, size_t *ret_count)
+{
+	enum { AT_ONCE = 128 };
+	struct region regions[AT_ONCE];
+	size_t count = 0;
+	while (start < end) {
+		struct search search = search_for(start, end, regions, AT_ONCE);
+		int found = ioctl(pagemap, SEARCH, &search);
+		if (found < 0 || found > AT_ONCE || search.walk_end <= start ||
+		        search.walk_end > end)
+			return false;
+		for (int i = 0; i < found; i++)
+			add_range(ret_ranges, &count, max, regions[i].start, regions[i].end);
+		start = search.walk_end;
+	}
+	*ret_count = count;
 	return true;
 }
 
@@ -77,4 +114,31 @@ uint64_t gm_pagemap_next_touched(int pagemap, uint64_t start, uint64_t end)
 	return search(pagemap, start, end, &address)
 	               ? address
 	               : gm_pagemap_next_touched_by_entries(pagemap, start, end);
+}
+
+bool gm_pagemap_touched_by_entries(int pagemap, uint64_t start, uint64_t end,
+        struct gm_range *ret_ranges, size_t max, size_t *ret_count)
+{
+	enum { AT_ONCE = 512 };
+	uint64_t entries[AT_ONCE];
+	size_t count = 0;
+	for (uint64_t at = start; at < end;) {
+		size_t pages = (size_t)((end - at) / GM_PAGE_SIZE);
+		pages = pages < AT_ONCE ? pages : AT_ONCE;
+		if (pages == 0 || !gm_pagemap_read(pagemap, at, pages, entries))
+			return false;
+		for (size_t i = 0; i < pages; i++, at += GM_PAGE_SIZE)
+			if (entries[i] & (GM_PAGEMAP_PRESENT | GM_PAGEMAP_SWAPPED))
+				gm_ranges_add_page(ret_ranges, &count, max, at);
+	}
+	*ret_count = count;
+	return true;
+}
+
+bool gm_pagemap_touched(int pagemap, uint64_t start, uint64_t end, struct gm_range *ret_ranges,
+        size_t max, size_t *ret_count)
+{
+	return pagemap >= 0 && (search_all(pagemap, start, end, ret_ranges, max, ret_count) ||
+	                               gm_pagemap_touched_by_entries(
+	                                       pagemap, start, end, ret_ranges, max, ret_count));
 }

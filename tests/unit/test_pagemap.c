@@ -40,9 +40,28 @@ static uint64_t random_below(uint64_t *state, uint64_t limit)
 	return *state % limit;
 }
 
+/* The ranges of [start, end) are those of the pages that were touched, the first `max` of them. */
+static void check_ranges(uint64_t start, const bool *touched, uint64_t first, uint64_t end,
+        const struct gm_range *ranges, size_t count, size_t max)
+{
+	size_t seen = 0;
+	for (uint64_t page = first; page < end;) {
+		uint64_t behind = page;
+		while (behind < end && touched[behind])
+			behind++;
+		if (behind > page && seen < max) {
+			assert_true(seen < count);
+			assert_int_equal(ranges[seen].start, start + page * PAGE);
+			assert_int_equal(ranges[seen++].end, start + behind * PAGE);
+		}
+		page = behind > page ? behind : page + 1;
+	}
+	assert_int_equal(count, seen);
+}
+
 /* --- one mapping ------------------------------------------------------------------------------ */
 
-static void the_next_touched_page_is_found(void **state)
+static void what_was_touched_is_found(void **state)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	bool *touched = calloc(PAGES + 1, sizeof(*touched));
@@ -76,7 +95,18 @@ static void the_next_touched_page_is_found(void **state)
 		                         start) /
 		                         PAGE,
 		        expected);
+		struct gm_range ranges[512];
+		size_t max = i % 2 ? 512 : 1 + random_below(&seed, 8), count;
+		assert_true(gm_pagemap_touched(
+		        pagemap, start + first * PAGE, start + end * PAGE, ranges, max, &count));
+		check_ranges(start, touched, first, end, ranges, count, max);
+		assert_true(gm_pagemap_touched_by_entries(
+		        pagemap, start + first * PAGE, start + end * PAGE, ranges, max, &count));
+		check_ranges(start, touched, first, end, ranges, count, max);
 	}
+	struct gm_range none;
+	size_t count;
+	assert_false(gm_pagemap_touched(-1, start, start + PAGE, &none, 1, &count));
 	assert_int_equal(gm_pagemap_next_touched(-1, start, start + PAGE), start);
 	munmap(memory, PAGES * PAGE);
 	free(touched);
@@ -143,7 +173,7 @@ static void address_space_that_was_never_used_costs_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(the_next_touched_page_is_found),
+	        cmocka_unit_test(what_was_touched_is_found),
 	        cmocka_unit_test(address_space_that_was_never_used_costs_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

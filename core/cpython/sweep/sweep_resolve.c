@@ -76,6 +76,10 @@ struct resolving {
 	const struct gm_sweep *sweep;
 	struct gm_walker *walker;
 	const struct gm_address_chunk *near; /* where the last holder is */
+	/* of holders that the collector does not track, which ascend: where the last one was */
+	size_t parts;                     /* that begin at it or before */
+	const struct gm_sweep_part *part; /* the last that was searched ... */
+	size_t reference;                 /* ... and where it was in that */
 };
 
 static void resolve(struct resolving *resolving, uint32_t from, uint64_t target, uint32_t extra)
@@ -303,25 +307,43 @@ bool gm_sweep_is_plain(const struct gm_sweep *sweep, uint64_t object)
 	                       by_number));
 }
 
-/* How many of the parts begin at `address` or before. */
-static size_t pieces_up_to(const struct gm_sweep *sweep, uint64_t address)
+/* How many of the parts begin at `address` or before. Mostly as many as at the last holder. */
+static size_t pieces_up_to(struct resolving *resolving, uint64_t address)
 {
-	return gm_partition_point(
-	        sweep->parts.count, middle, sweep->parts.items[middle].first_object <= address);
+	const struct gm_sweep *sweep = resolving->sweep;
+	const struct gm_sweep_part *parts = sweep->parts.items;
+	size_t last = resolving->parts, count = sweep->parts.count;
+	if ((last > 0 && parts[last - 1].first_object > address) ||
+	        (last < count && parts[last].first_object <= address))
+		resolving->parts =
+		        gm_partition_point(count, middle, parts[middle].first_object <= address);
+	return resolving->parts;
 }
 
-/* In a chunk's part, whose holders ascend: the first reference of this one or of those behind
- * it. */
-static size_t first_reference(
-        const struct gm_sweeper *sweeper, const struct gm_sweep_part *part, uint64_t holder)
+/* In a chunk's part, whose holders ascend: the first reference of this one or of those behind it.
+ * It is looked for from where the last holder was, in steps that double. */
+static size_t first_reference(struct resolving *resolving, const struct gm_sweeper *sweeper,
+        const struct gm_sweep_part *part, uint64_t holder)
 {
-	size_t low = part->first, high = part->first + part->count;
+	const struct gm_walk_outside *raw = sweeper->walker->raw.items;
+	const uint64_t *objects = sweeper->objects.items;
+	size_t low = part->first, end = part->first + part->count, high, step = 1;
+	if (resolving->part == part && objects[raw[resolving->reference].from] < holder)
+		low = resolving->reference + 1;
+	for (high = low; high < end && objects[raw[high].from] < holder; step *= 2) {
+		low = high + 1;
+		high = end - low < step ? end : low + step;
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (sweeper->objects.items[sweeper->walker->raw.items[middle].from] < holder)
+		if (objects[raw[middle].from] < holder)
 			low = middle + 1;
 		else
 			high = middle;
+	}
+	if (low < end) {
+		resolving->part = part;
+		resolving->reference = low;
 	}
 	return low;
 }
@@ -332,7 +354,7 @@ static void resolve_holder(struct resolving *resolving, const struct gm_sweep_pa
 {
 	const struct gm_sweeper *sweeper = resolving->sweep->sweepers[part->thread];
 	const struct gm_walk_outside *raw = sweeper->walker->raw.items;
-	for (size_t i = first_reference(sweeper, part, holder);
+	for (size_t i = first_reference(resolving, sweeper, part, holder);
 	        i < part->first + part->count && sweeper->objects.items[raw[i].from] == holder; i++)
 		resolve(resolving, number, raw[i].to, raw[i].extra);
 }
@@ -341,7 +363,7 @@ static void resolve_holder(struct resolving *resolving, const struct gm_sweep_pa
 static void resolve_other(struct resolving *resolving, uint64_t holder, uint32_t number)
 {
 	const struct gm_sweep *sweep = resolving->sweep;
-	size_t end = pieces_up_to(sweep, holder), first = end;
+	size_t end = pieces_up_to(resolving, holder), first = end;
 	while (first > 0 && sweep->parts.items[first - 1].first_object == holder)
 		first--;
 	if (end == 0)

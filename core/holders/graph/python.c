@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/huge_pages.h"
+#include "base/sort.h"
 #include "base/team.h"
 
 enum {
@@ -132,12 +133,6 @@ struct untracked {
 	uint32_t number;
 };
 
-static int by_address(const void *a, const void *b)
-{
-	const struct untracked *left = a, *right = b;
-	return left->address < right->address ? -1 : left->address > right->address;
-}
-
 /* Those whose own memory is to be looked at, when all C++ objects are known; of most a sweep knows
  * that they need not. */
 static void note_special(struct gm_holders *graph, const struct untracked *found, size_t count)
@@ -154,9 +149,10 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 {
 	size_t most = graph->vertices.count - first, count = 0;
 	_cleanup_free_ struct untracked *found = malloc((most + 1) * sizeof(*found));
+	_cleanup_free_ struct untracked *scratch = malloc((most + 1) * sizeof(*scratch));
 	_cleanup_free_ uint64_t *addresses = malloc((most + 1) * sizeof(*addresses));
 	_cleanup_free_ uint32_t *numbers = malloc((most + 1) * sizeof(*numbers));
-	if (!found || !addresses || !numbers)
+	if (!found || !scratch || !addresses || !numbers)
 		return &gm_error_no_memory;
 	for (size_t i = first; i < graph->vertices.count; i++)
 		if (graph->vertices.items[i].kind == GM_VERTEX_PYTHON)
@@ -164,7 +160,7 @@ static struct gm_error *walk_untracked(struct gm_holders *graph, size_t first)
 			        (struct untracked){graph->vertices.items[i].address, (uint32_t)i};
 	if (count == 0)
 		return NULL;
-	qsort(found, count, sizeof(*found), by_address);
+	gm_sort_by_address(found, scratch, count, sizeof(*found));
 	for (size_t i = 0; i < count; i++) {
 		addresses[i] = found[i].address;
 		numbers[i] = found[i].number;

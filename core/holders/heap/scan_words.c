@@ -7,7 +7,12 @@
 
 #include <string.h>
 
-enum { BATCH = 32 }; /* words that are tested together */
+enum {
+	BATCH = 32,  /* words that are tested together */
+	LINE = 8,    /* words of a line of the processor's cache */
+	AHEAD = 256, /* words before they are needed: a processor foresees none beyond a page's end
+	              */
+};
 
 typedef int64_t vector __attribute__((vector_size(32)));
 typedef uint64_t unsigned_vector __attribute__((vector_size(32))); /* wraps around */
@@ -78,11 +83,15 @@ static inline __attribute__((always_inline)) size_t scan_batches(const uint64_t 
 	if (range_count > 1)
 		around(ranges, range_count, &around_low, &around_span);
 	size_t found = 0, i = 0;
-	for (; i + BATCH <= count && found < max; i += BATCH)
+	for (; i + BATCH <= count && found < max; i += BATCH) {
+		for (size_t line = i + AHEAD; line < i + AHEAD + BATCH; line += LINE)
+			__builtin_prefetch(
+			        (const void *)((uintptr_t)words + line * sizeof(*words)));
 		if ((range_count == 1 || batch_has_hit(words + i, &around_low, &around_span, 1)) &&
 		        batch_has_hit(words + i, low, span, range_count))
 			found += collect(words, i, i + BATCH, ranges, range_count,
 			        ret_indexes + found, max - found);
+	}
 	if (i < count && found < max)
 		found += collect(
 		        words, i, count, ranges, range_count, ret_indexes + found, max - found);
