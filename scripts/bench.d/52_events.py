@@ -1,8 +1,8 @@
 """Recordings of 10 million events (tests/tools/bench_log writes them): `gpumem peak` of each, opening included, beside one
 `zstd -dc` of the same bytes compressed (by zstd -1). A training loop's, with module, backward and optimizer; the same as
 it lies once it is packed, 4,096 events a frame, beside the same zstd: unpacking is in gpumem's time, too; and allocations
-and frees at random, which no cache foresees. The loop's at a tenth and a hundredth of the events; the state at a random
-event."""
+and frees at random, which no cache foresees. The loop's at a tenth and a hundredth of the events, packed and not; the
+state at a random event. GPUMEM_BENCH_EVENTS=100000000 measures ten times as many of everything."""
 
 import json
 import os
@@ -65,6 +65,8 @@ CONTENDERS = {
     "zstd -dc of random ones": zstd("random"),
     "peak, a tenth": peak("training", MOST // 10),
     "peak, a hundredth": peak("training", MOST // 100),
+    "peak, packed, a tenth": peak("training", MOST // 10, packed=True),
+    "peak, packed, a hundredth": peak("training", MOST // 100, packed=True),
     "memory an event (bytes, at most 48)": told("memory_bytes_per_event"),
     "state at a random event (ns in all, mean of 1,000)": told("state_us", 1000),
     "state at a random event (ns in all, the longest)": told("state_us_most", 1000),
@@ -75,4 +77,6 @@ COMPARE = [
     ("peak, of random ones", "zstd -dc of random ones", "times zstd -dc"),
     ("peak, a training loop's", "peak, a tenth", "times the cost an event of a tenth of the events (1: linear)"),
     ("peak, a training loop's", "peak, a hundredth", "times the cost an event of a hundredth"),
+    ("peak, the same packed", "peak, packed, a tenth", "times the cost an event of a tenth, packed"),
+    ("peak, the same packed", "peak, packed, a hundredth", "times the cost an event of a hundredth, packed"),
 ]
