@@ -50,9 +50,7 @@ static bool see_object(void *context, uint64_t object)
 {
 	struct gm_zero_reading *reading = context;
 	struct gm_python *python = reading->python;
-	/* fully_shard() gives modules a class whose first base is FSDPModule */
-	if (gm_python_is_instance(python, object, "Module") ||
-	        gm_python_is_instance(python, object, "FSDPModule")) {
+	if (gm_python_is_instance(python, object, "Module")) {
 		push(reading, &reading->modules, object);
 		if (gm_python_is_instance(python, object, "DistributedDataParallel"))
 			push(reading, &reading->ddp, object);

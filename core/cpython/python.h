@@ -23,6 +23,7 @@ enum {
 	GM_MAX_NAMES = 1 << 20,
 	GM_MAX_NAME_LENGTH = 1024,
 	GM_MAX_TYPE_DEPTH = 64,
+	GM_MRO_MAX = 128,
 	GM_MAX_CODES = 1 << 20,
 	GM_MAX_TYPES = 1 << 18,
 	GM_CODE_KEY_SIZE = 256,
@@ -125,6 +126,7 @@ struct gm_type {
 	enum gm_type_kind kind;
 	bool atom;    /* its objects hold nothing that could hold a tensor (str, int, code ...) */
 	bool in_part; /* it has fields beyond those of `kind` that are not known */
+	bool several_bases; /* it or a base of it: `base` leads to some of its bases only */
 	struct gm_type *base;
 	GM_ARRAY(struct gm_type_member) members;
 	GM_ARRAY(struct gm_type_field) fields; /* of its layout, then members of it and its bases */

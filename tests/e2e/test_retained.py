@@ -137,6 +137,17 @@ def test_a_model_is_told_by_parameters_and_buffers(first):
     assert part(ema, "parameters", "layers", "layers.1", "layers.1.first")["blocks"] == 2
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
+def test_a_module_is_known_by_any_of_its_bases(sim_env, run_gpumem, spawn, seed):
+    program = Path(__file__).with_name("programs") / "class_lattices.py"
+    process = spawn([PYTHON, program, str(seed), "40"], env=sim_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    truth = json.loads(process.stdout.readline())["names"]
+    roots = run_gpumem("retained", "--pid", process.pid, "--json").check().json()["roots"]
+    told = {root["variable"]: root["text"] for root in roots}
+    assert told == {f"global '{name}'": f"global '{name}': parameters: layer" for name in truth}
+    assert sum(order.index("Module") > 3 for order in truth.values()) > 5
+
+
 def test_models_that_share_an_embedding_share_its_bytes(first):
     assert shared(first, "global 'left'", "global 'right'") == 5000 * 256 * 4
 

@@ -249,6 +249,14 @@ static bool is_metatype(struct gm_python *python, uint64_t address, unsigned dep
 	return type && type->flags & GM_TYPE_FLAG_TYPE;
 }
 
+static bool has_several_bases(struct gm_python *python, uint64_t type)
+{
+	uint64_t tuple, bases[2];
+
+	return gm_py_u64(python, type + (uint64_t)python->layout.type_bases, &tuple) && tuple &&
+	       gm_py_tuple(python, tuple, bases, 2) == 2;
+}
+
 static struct gm_type *copy(
         struct gm_python *python, uint64_t address, const struct head *head, unsigned depth)
 {
@@ -286,6 +294,7 @@ static struct gm_type *copy(
 	}
 	dot = strrchr(type->full_name, '.');
 	type->name = dot && dot[1] ? dot + 1 : type->full_name;
+	type->several_bases = (base && base->several_bases) || has_several_bases(python, address);
 	set_kind(type, python->version);
 	if (!gm_py_shape(type, &python->layout)) {
 		destroy(type);
@@ -339,10 +348,26 @@ bool gm_python_type_name(struct gm_python *python, uint64_t object, const char *
 	return true;
 }
 
+static bool is_named(const struct gm_type *type, const char *name)
+{
+	return !strcmp(type->full_name, name) || !strcmp(type->name, name);
+}
+
 bool gm_python_is_instance(struct gm_python *python, uint64_t object, const char *type_name)
 {
-	for (const struct gm_type *type = gm_py_type_of(python, object); type; type = type->base) {
-		if (!strcmp(type->full_name, type_name) || !strcmp(type->name, type_name))
+	const struct gm_type *own = gm_py_type_of(python, object);
+	uint64_t order[GM_MRO_MAX], tuple;
+
+	for (const struct gm_type *type = own; type; type = type->base)
+		if (is_named(type, type_name))
+			return true;
+	if (!own || !own->several_bases ||
+	        !gm_py_u64(python, own->address + (uint64_t)python->layout.type_mro, &tuple))
+		return false;
+	size_t count = gm_py_tuple(python, tuple, order, GM_MRO_MAX);
+	for (size_t i = 0; i < count; i++) {
+		const struct gm_type *type = gm_py_type(python, order[i]);
+		if (type && is_named(type, type_name))
 			return true;
 	}
 	return false;
