@@ -56,12 +56,12 @@ def load_new(pid):
                     continue
                 seen.add(path)
                 if not HEAVY.search(path):
-                    names.append(plain(os.path.basename(path)))
+                    names.append(pattern(os.path.basename(path)))
     except OSError:
         return
     if names:
-        # gdb knows libraries by the name they were asked for, the kernel by where links lead: the last
-        # part is what both share
+        # gdb knows libraries by the name they were asked for (libz.so.1), the kernel by where links lead
+        # (libz.so.1.2.13): the last part up to the version is what both share
         try:
             gdb.execute(f"sharedlibrary /\\({OR.join(names)}\\)$", to_string=True)
         except gdb.error:
@@ -71,8 +71,14 @@ def load_new(pid):
 OR = r"\|"  # gdb matches with GNU's POSIX basic syntax
 
 
+def pattern(name):
+    """Of a library's name, with any version behind it."""
+    stem, so, _ = name.partition(".so")
+    return plain(stem + so) + ("[^/]*" if so else "")
+
+
 def plain(name):
-    """A pattern of a library's name. The program chose the name: what gdb's patterns could take for syntax is any character."""
+    """A pattern of a name. The program chose the name: what gdb's patterns could take for syntax is any character."""
     return re.sub(r"[^A-Za-z0-9_+-]", ".", name)
 
 

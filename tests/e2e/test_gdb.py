@@ -33,6 +33,16 @@ def test_run_twice_records_each_run_anew(run_gdb, cpu_loop):
     assert first == second != "0"
 
 
+@pytest.mark.every_debugger
+def test_symbols_of_libraries_behind_links_are_read(run_gdb, cpu_loop):
+    """libz.so.1 is a link to libz.so.1.2.13: gdb knows the one name, the kernel the other."""
+    gdb = run_gdb([RECORD, "tbreak _exit", "run", "info sharedlibrary"], cpu_loop, sim=False)
+    read = {path: state for state, path in re.findall(r"(Yes|No)[ (*)]*(/\S+)", gdb["info sharedlibrary"])}
+    links = {path: state for path, state in read.items() if os.path.islink(path) and "/torch/" not in path and "/nvidia/" not in path}
+    assert len(links) > 2 and set(links.values()) == {"Yes"}, links
+    assert {state for path, state in read.items() if "libtorch_cpu" in path} == {"No"}
+
+
 def test_questions_answer_after_the_program_has_ended(run_gdb, cpu_loop):
     gdb = run_gdb([RECORD, "run", "gpumem info --json", "gpumem events", "info inferiors"], cpu_loop, sim=False)
     assert gdb["gpumem info --json"].json()["complete"] is True
