@@ -85,6 +85,16 @@ def test_trainer_runs_as_one_rank_of_1024(run_gpumem, tmp_path, kind, share):
     assert kept <= facts["allocated"] < kept + 2.2 * 4 * facts["parameters"]
 
 
+@pytest.mark.parametrize(("rank", "world"), [(0, 2), (1, 2), (2, 5), (3, 1024)])
+def test_a_gather_of_one_rank_alone_has_its_data_in_every_place(run_gpumem, rank, world):
+    command = ["run", "--sim", "--no-record", f"--rank={rank}", f"--world={world}", "--", sys.executable, PROGRAMS / "sim_alone_gathers.py"]
+    (facts,) = ranks_of(run_gpumem(*command, env=ENV).check())
+    assert facts["listed"] == facts["whole"] == [[5, 6, 7]] * world
+    assert facts["uneven"][rank] == [5, 6, 7] and all(len(part) == 2 for other, part in enumerate(facts["uneven"]) if other != rank)
+    assert facts["owned"] == [[10 + other] * 3 for other in range(world)]
+    assert facts["gradients"] == 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_trainer_under_deepspeed_runs_to_its_end(two_ranks, tmp_path, stage):

@@ -101,6 +101,42 @@ static const struct gm_nccl_call *own_send(
 	return NULL;
 }
 
+/* This rank's own part, where the batch is a gather by broadcasts: one by each rank, and this
+ * rank's from another buffer than the one that it fills. NULL: it is none. */
+static const struct gm_nccl_call *own_part(
+        const struct ncclComm *comm, const struct gm_nccl_batch *batch)
+{
+	const struct gm_nccl_call *own = NULL;
+	if (batch->count != (size_t)comm->ranks)
+		return NULL;
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct gm_nccl_call *call = &batch->calls[i];
+		if (call->what != GM_NCCL_BROADCAST || call->peer != (int)i)
+			return NULL;
+		if (call->peer == comm->rank && call->send != call->receive)
+			own = call;
+	}
+	return own;
+}
+
+/*
+ * A broadcast from another rank leaves this rank's buffer as it is, but in a gather: PyTorch 2.15
+ * makes all_gather() into a list of tensors of them (ProcessGroupNCCL::allgather()).
+ */
+static void receive_broadcast(struct ncclComm *comm, struct gm_sim_device *device,
+        const struct gm_nccl_batch *batch, const struct gm_nccl_call *call, uint64_t bytes)
+{
+	const struct gm_nccl_call *own = own_part(comm, batch);
+	if (!own)
+		return;
+	uint64_t own_bytes = own->count * gm_nccl_type_size(own->type);
+	uint64_t written = gm_sim_data_written(device, own->send, own_bytes);
+	if (own_bytes == bytes && written * (uint64_t)(comm->ranks - 1) <= COPIES)
+		copy(device, call->receive, own->send, bytes);
+	else
+		gm_sim_data_zero(device, call->receive, bytes);
+}
+
 static ncclResult_t run(
         struct ncclComm *comm, struct gm_nccl_batch *batch, const struct gm_nccl_call *call)
 {
@@ -120,6 +156,8 @@ static ncclResult_t run(
 	case GM_NCCL_BROADCAST:
 		if (call->peer == comm->rank && call->receive)
 			copy(device, call->receive, from, bytes);
+		else if (call->receive)
+			receive_broadcast(comm, device, batch, call, bytes);
 		return ncclSuccess;
 	case GM_NCCL_GATHER:
 		if (call->peer != comm->rank)
